@@ -1,0 +1,68 @@
+// Point-to-point messages between the ranks of one attempt of one job.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(Handle recv, transport.StartRecv(peer, tag, in));
+//   ADJOIN_ASSIGN_OR_RETURN(Handle send, transport.StartSend(peer, tag, out));
+//   ADJOIN_RETURN_IF_ERROR(transport.Wait(send, deadline));
+//   ADJOIN_RETURN_IF_ERROR(transport.Wait(recv, deadline));
+//
+// A message is matched by (sender, tag) exactly; equal tags from one sender match in the order sent. Receives may be
+// posted before or after the message comes. A message whose length differs from the receive's buffer is an error that
+// names both ends. A rank may send to itself.
+//
+// Threads: one thread at a time may call anything but Abort and BytesSent, which any thread may call at any time.
+#ifndef ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_H_
+#define ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/deadline.h"
+#include "primitives/transport/buffer.h"
+#include "primitives/transport/tag.h"
+
+namespace adjoin {
+
+// Names one operation in flight of one transport. Never reused by that transport.
+struct Handle {
+  uint64_t id = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Posts a send or a receive. The buffer must stay valid and, for a send, unchanged until Wait says that it is over
+  // (`keepalive` guarantees the former).
+  // Errors: kInvalidArgument (no such peer, memory of a kind that this transport cannot move); the sticky error after
+  // Abort or a peer's death.
+  virtual absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) = 0;
+  virtual absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) = 0;
+
+  // Waits until the operation is over and forgets the handle, whatever the outcome.
+  // Errors: kDeadlineExceeded (says peer, tag, direction; the operation is cancelled, or kept with its keepalive until
+  // the transport dies where it cannot be), kUnavailable (the peer died), kDataLoss (length differs: both ends, both
+  // lengths), the status given to Abort, kNotFound (no such handle).
+  virtual absl::Status Wait(Handle handle, Deadline deadline) = 0;
+
+  // Whether the operation is over, after making progress once without blocking. The handle stays valid until Wait.
+  virtual bool Test(Handle handle) = 0;
+
+  // Ends every wait of this rank, now and later, with `reason` (the first one given stays). Only sets a flag and wakes:
+  // callable from any thread, also from within a signal-safe watcher thread. `reason` must not be OK.
+  virtual void Abort(absl::Status reason) = 0;
+
+  // Payload bytes handed to StartSend for other ranks since the start; what a rank sends itself does not count.
+  virtual int64_t BytesSent() const = 0;
+
+  // How messages to `peer` travel, in the library's own words, e.g. "posix" or "tcp/lo"; for logs and tests.
+  virtual std::string Describe(int peer) const = 0;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_H_
