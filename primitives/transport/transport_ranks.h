@@ -1,0 +1,48 @@
+// Threads as ranks: runs a test's function on n ranks of one process, each with a transport of its own.
+//
+//   absl::Status status = RunRanks(4, TransportKind::kInMemoryDelayed, seed, [](Transport& t) -> absl::Status {
+//     ...
+//     return absl::OkStatus();
+//   });
+//   ASSERT_TRUE(status.ok()) << status << " (seed " << seed << ")";
+//
+// A rank that returns an error aborts the others with that error, and a watchdog aborts all of them when the time is
+// up, so no test hangs. A rank that does not return even then (it waits outside its transport) ends the process with a
+// message that names it.
+#ifndef ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_RANKS_H_
+#define ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_RANKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "primitives/transport/transport.h"
+
+namespace adjoin {
+
+enum class TransportKind { kInMemory, kInMemoryDelayed, kUcxSharedMemory, kUcxTcp };
+
+inline constexpr TransportKind kAllTransportKinds[] = {TransportKind::kInMemory, TransportKind::kInMemoryDelayed,
+                                                       TransportKind::kUcxSharedMemory, TransportKind::kUcxTcp};
+
+std::string ToString(TransportKind kind);  // "InMemory", ...: fit for the name of a parametrised test
+inline std::ostream& operator<<(std::ostream& out, TransportKind kind) { return out << ToString(kind); }
+
+using RankFunction = std::function<absl::Status(Transport&)>;
+
+// Runs `fn` on ranks 0 to n-1 and returns the error that came first in time, with "rank r: " before its message, or OK
+// if every rank returned OK. `seed` drives the in-memory transport's delays; the UCX transports ignore it.
+absl::Status RunRanks(int n, TransportKind kind, uint64_t seed, RankFunction fn,
+                      absl::Duration timeout = absl::Seconds(60));
+
+// The same, but returns every rank's own status, in the order of ranks, unchanged.
+std::vector<absl::Status> RunRanksCollect(int n, TransportKind kind, uint64_t seed, RankFunction fn,
+                                          absl::Duration timeout = absl::Seconds(60));
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_RANKS_H_
