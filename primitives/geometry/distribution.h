@@ -1,0 +1,71 @@
+// Who holds which cells of a global tensor, and where in the local memory: the two ends of every movement.
+//
+//   Distribution from = Distribution::Of(x_layout);
+//   Distribution to = *Distribution::Windows(x_layout, {{2, w_h}, {3, w_w}}, y_layout);   // what y's windows read of x
+//
+// A Layout gives every rank one box at offset 0. The windows of a convolution give every rank a tensor that may overlap
+// its neighbours', wrap around, and hold cells that no global index covers (the zero boundary).
+#ifndef ADJOIN_PRIMITIVES_GEOMETRY_DISTRIBUTION_H_
+#define ADJOIN_PRIMITIVES_GEOMETRY_DISTRIBUTION_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/window.h"
+
+namespace adjoin {
+
+// A box of global indices that lies in a local tensor with its low corner at `at`.
+struct Piece {
+  Box box;
+  std::vector<int64_t> at;
+  friend bool operator==(const Piece& a, const Piece& b) { return a.box == b.box && a.at == b.at; }
+};
+
+// One rank's local tensor. Pieces do not overlap in local memory; cells that no piece covers are fill.
+struct LocalView {
+  std::vector<int64_t> shape;
+  std::vector<Piece> pieces;  // none is empty
+  friend bool operator==(const LocalView& a, const LocalView& b) { return a.shape == b.shape && a.pieces == b.pieces; }
+};
+
+class Distribution {
+ public:
+  static Distribution Of(const Layout& layout);
+
+  // What the ranks of `y` read of a tensor that lies in layout `x`: in the dims named in `windows`, what the outputs
+  // that `y` gives the rank read (fetched extents, boundary included); in every other dim, what the rank holds of x.
+  // `x` and `y` have the same mesh and the same placement on every axis.
+  // Errors: kInvalidArgument where they do not, or where y's extent is not the window's output size.
+  static absl::StatusOr<Distribution> Windows(const Layout& x, const std::map<int, Window>& windows, const Layout& y);
+
+  const Mesh& mesh() const { return mesh_; }
+  const std::vector<Placement>& placements() const { return placements_; }
+  int dims() const { return dims_; }
+  DType dtype() const { return dtype_; }
+  // The view of a rank outside the mesh is empty: shape (0, ..., 0), no pieces.
+  const LocalView& View(int rank) const;
+  // Every rank's cells that a piece covers.
+  int64_t CoveredElements(int rank) const;
+  // B and P(sum) exchanged. Errors: kInvalidArgument for P(max) and P(min).
+  absl::StatusOr<Distribution> Dual() const;
+
+  friend bool operator==(const Distribution& a, const Distribution& b);
+
+ private:
+  Distribution(Mesh mesh, std::vector<Placement> placements, DType dtype, int dims);
+  Mesh mesh_;
+  std::vector<Placement> placements_;
+  DType dtype_;
+  int dims_;
+  std::vector<LocalView> views_;  // per mesh position, row-major
+  LocalView outside_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_GEOMETRY_DISTRIBUTION_H_
