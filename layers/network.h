@@ -1,0 +1,72 @@
+// A partitioned network, built from a plan: every rank's local layers and the movements between them.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto parameters, Parameters::Create(plan, rank));
+//   ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
+//   Tape tape;
+//   ADJOIN_ASSIGN_OR_RETURN(auto result, network->Forward({{"image", image}, {"label", label}}, tape));
+//   tape.Backward(result.loss);                       // on every rank
+//
+// All schedules are made once, here. Networks of one plan (of other batch sizes, for evaluation) share its parameters.
+// One thread.
+#ifndef ADJOIN_LAYERS_NETWORK_H_
+#define ADJOIN_LAYERS_NETWORK_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "absl/status/statusor.h"
+#include "layers/layer.h"
+#include "layers/parameters.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/tape.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+class Network {
+ public:
+  struct Result {
+    // This rank's share of the loss (a scalar in P): the sum over its elements / the global count. Undefined where the
+    // program has no loss.
+    torch::Tensor loss;
+    // Local outputs of the losses' inputs after their redistribution (each element on one rank), and of all values by
+    // name where asked for with `keep_values`.
+    std::map<std::string, torch::Tensor> predictions;
+    std::map<std::string, torch::Tensor> values;
+  };
+
+  // Errors: kInvalidArgument (no such program, a layer kind without a builder: lists the known ones), as
+  // Movement::Create.
+  static absl::StatusOr<std::unique_ptr<Network>> Create(const Plan& plan, const std::string& program,
+                                                         Communicator* communicator, Parameters* parameters,
+                                                         const LayerRegistry& registry);
+  ~Network();
+
+  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name. Collective.
+  // Errors: a missing or mis-shaped field; what a movement fails with.
+  absl::StatusOr<Result> Forward(const std::map<std::string, torch::Tensor>& fields, Tape& tape,
+                                 bool keep_values = false);
+
+  // Sums `numbers` (float64, at most report_op's extent) over all ranks. Collective.
+  absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
+
+  const ProgramPlan& program() const;
+
+  // The largest local tensor, in elements, that each layer has read or returned, by layer name; since the start.
+  const std::map<std::string, int64_t>& peak_elements() const;
+
+ private:
+  Network();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_NETWORK_H_

@@ -1,0 +1,48 @@
+// The order of the movements of one backward pass, the same on every rank.
+//
+//   Tape tape;
+//   torch::Tensor y = halo->Apply(x, tape);
+//   torch::Tensor loss = ...;
+//   tape.Backward(loss);            // on every rank, also where `loss` has no gradient or is undefined
+//
+// An empty *token* that requires grad is threaded through every differentiable movement, so that each rank's graph holds
+// every movement's node, in the order in which the forward pass ran them, whether or not this rank's input needs a
+// gradient or its output reaches the loss. A peer waits for ever for a node that a rank lacks; the token is what
+// prevents it. A Tape serves one backward pass (or several with retain_graph) and one thread; make a new one each step.
+#ifndef ADJOIN_PRIMITIVES_TAPE_H_
+#define ADJOIN_PRIMITIVES_TAPE_H_
+
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace adjoin {
+
+class Tape {
+ public:
+  explicit Tape(torch::Device device = torch::kCPU);
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  // The token as of the last movement; a movement takes it and puts its own in its place.
+  const torch::Tensor& token() const { return token_; }
+  void Advance(torch::Tensor token) { token_ = std::move(token); }
+
+  // Accumulates gradients into the leaves, starting from `loss` with `seed` (a number, 1 for a loss in P) and from the
+  // token. `loss` may be undefined or need no gradient: then only the token's chain runs. Collective.
+  // Throws what a movement throws (StatusException).
+  void Backward(const torch::Tensor& loss, double seed = 1.0, bool retain_graph = false);
+
+  // d outputs / d inputs with cotangents `grad_outputs`, undefined entries as zeros of the input's shape. Collective.
+  std::vector<torch::Tensor> Grad(const std::vector<torch::Tensor>& outputs, const std::vector<torch::Tensor>& inputs,
+                                  const std::vector<torch::Tensor>& grad_outputs, bool create_graph = false,
+                                  bool retain_graph = false);
+
+ private:
+  torch::Tensor leaf_;
+  torch::Tensor token_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_TAPE_H_
