@@ -1,0 +1,26 @@
+// Flags of a program from the command line, the environment and a file, in this order of precedence.
+//
+//   CLI::App app("Trains networks");
+//   app.add_option("--listen", listen, "Where to listen");
+//   AddConfigSources(app, "ADJOIN_WORKER_");       // --config FILE, ADJOIN_WORKER_LISTEN
+//   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+#ifndef ADJOIN_BASE_FLAGS_H_
+#define ADJOIN_BASE_FLAGS_H_
+
+#include <optional>
+#include <string>
+
+#include "CLI/CLI.hpp"
+
+namespace adjoin {
+
+// Call it after all options of `app` are added. An option that has an environment variable already keeps it. The file
+// has a line `name = value` for each option (INI or TOML); an unknown name in it is an error.
+void AddConfigSources(CLI::App& app, const std::string& environment_prefix);
+
+// The exit code with which the program has to end now (0 after --help, 2 for wrong usage), or nothing.
+std::optional<int> ParseFlags(CLI::App& app, int argc, char** argv);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_BASE_FLAGS_H_
