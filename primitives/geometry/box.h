@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoin {
@@ -36,7 +37,7 @@ class Box {
   explicit Box(std::vector<Interval> dims) : dims_(std::move(dims)) {}
 
   static Box Whole(const std::vector<int64_t>& shape);
-  // Volume 0: [0, 0) in each of `dims` dims.
+  // [0, 0) in each of `dims` dims: volume 0, except that no box without dims is empty.
   static Box Nothing(int dims) { return Box(std::vector<Interval>(dims)); }
 
   int dims() const { return static_cast<int>(dims_.size()); }

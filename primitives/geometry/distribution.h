@@ -14,7 +14,9 @@
 
 #include "absl/status/statusor.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/mesh.h"
 #include "primitives/geometry/window.h"
 
 namespace adjoin {
@@ -45,7 +47,8 @@ class Distribution {
 
   const Mesh& mesh() const { return mesh_; }
   const std::vector<Placement>& placements() const { return placements_; }
-  int dims() const { return dims_; }
+  const std::vector<int64_t>& global_shape() const { return shape_; }
+  int dims() const { return static_cast<int>(shape_.size()); }
   DType dtype() const { return dtype_; }
   // The view of a rank outside the mesh is empty: shape (0, ..., 0), no pieces.
   const LocalView& View(int rank) const;
@@ -57,11 +60,11 @@ class Distribution {
   friend bool operator==(const Distribution& a, const Distribution& b);
 
  private:
-  Distribution(Mesh mesh, std::vector<Placement> placements, DType dtype, int dims);
+  explicit Distribution(const Layout& layout);  // without views
   Mesh mesh_;
   std::vector<Placement> placements_;
+  std::vector<int64_t> shape_;
   DType dtype_;
-  int dims_;
   std::vector<LocalView> views_;  // per mesh position, row-major
   LocalView outside_;
 };

@@ -14,7 +14,8 @@ enum class DType { kFloat64, kFloat32, kBFloat16, kFloat16, kComplex64, kComplex
 
 // Bytes per element.
 int64_t SizeOf(DType dtype);
-// PyTorch's names: "float64", "float32", "bfloat16", "float16", "complex64", "complex128", "int64", "int32", "uint8", "bool".
+// PyTorch's names: "float64", "float32", "bfloat16", "float16", "complex64", "complex128", "int64", "int32", "uint8",
+// "bool".
 std::string ToString(DType dtype);
 // Errors: kInvalidArgument lists the known names.
 absl::StatusOr<DType> ParseDType(absl::string_view name);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -63,7 +64,7 @@ class Layout {
   // mesh axis, also where it has one part, so that layouts of one partition share their axes.
   static absl::StatusOr<Layout> Partition(std::vector<int64_t> shape, DType dtype, std::vector<int64_t> partition,
                                           std::vector<int> ranks, Cuts cuts = {});
-  // The whole tensor on one rank: a mesh of one rank without axes' effect.
+  // The whole tensor on one rank: B on a mesh of shape {1}. The rank and the extents are not negative.
   static Layout Owner(std::vector<int64_t> shape, DType dtype, int rank);
   // The whole tensor on every one of `ranks` (distinct, at least one); B, or P for `Dual` of it.
   static absl::StatusOr<Layout> Replicated(std::vector<int64_t> shape, DType dtype, std::vector<int> ranks);
@@ -81,7 +82,8 @@ class Layout {
   std::vector<int> AxesOf(int dim) const;
   bool HasKind(Placement::Kind kind) const;  // on an axis of size above 1
 
-  // The global indices that `rank` holds; Box::Nothing for a rank outside the mesh.
+  // The global indices that `rank` holds; Box::Nothing for a rank outside the mesh (of a scalar, which has no empty
+  // box, ask mesh().Has).
   Box BoxOf(int rank) const;
   std::vector<int64_t> LocalShape(int rank) const { return BoxOf(rank).Shape(); }
   // Which part of `dim` the rank at `coords` holds.
@@ -90,11 +92,12 @@ class Layout {
   // Errors: kInvalidArgument for P(max) and P(min), which have no dual.
   absl::StatusOr<Layout> Dual() const;
   // The same mesh and placements for another shape with the same number of dims; split dims whose extent changed are
-  // cut evenly.
+  // cut evenly. Errors: kInvalidArgument (another number of dims, a negative extent).
   absl::StatusOr<Layout> WithShape(std::vector<int64_t> shape) const;
   Layout WithDType(DType dtype) const;
 
-  std::string ToString() const;  // "float32 64x1x28x28 on 1x1x2x2 [0 1 2 3] S(0) S(1) S(2) S(3)"
+  // "float32 64x1x28x28 on 1x1x2x2 [0 1 2 3] S(0) S(1) S(2) S(3)"; cuts that are not balanced follow: "cut 2:9,19".
+  std::string ToString() const;
   friend bool operator==(const Layout& a, const Layout& b);
   friend bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
 

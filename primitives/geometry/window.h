@@ -58,20 +58,22 @@ class Window {
     bool ceil_mode = false;
   };
 
-  // Errors: kInvalidArgument (kernel, stride or dilation below 1; a padding below 0).
+  // Errors: kInvalidArgument (kernel, stride or dilation below 1; a padding below 0; one of them above 2^31; ceil_mode
+  // with another boundary than zeros).
   static absl::StatusOr<Window> Create(const Options& options);
 
   const Options& options() const { return options_; }
 
   // Outputs for an input of `n` cells.
-  // Errors: kInvalidArgument where the dilated kernel is larger than the padded input, or a circular or reflect
-  // padding reaches further than the input allows (PyTorch's limits: n for circular, n - 1 for reflect).
+  // Errors: kInvalidArgument where there is none (the dilated kernel is larger than the padded input), or a circular
+  // or reflect padding reaches further than the input allows (PyTorch's limits: n for circular, n - 1 for reflect).
   absl::StatusOr<int64_t> OutputSize(int64_t n) const;
 
   // The input indices, possibly outside [0, n), that `outputs` read: their hull. Empty for no outputs.
   Interval Reads(Interval outputs) const;
 
-  // What `outputs` need of an input of `n` cells. Every boundary is resolved to indices within [0, n).
+  // What `outputs`, within [0, OutputSize(n)), need of an input of `n` cells. Every boundary is resolved to indices
+  // within [0, n).
   Need Needed(Interval outputs, int64_t n) const;
 
   std::string ToString() const;  // "kernel 5 stride 1 dilation 1 padding 2,2 zeros"

@@ -1,0 +1,142 @@
+#include "primitives/geometry/distribution.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+// One dim of a local tensor.
+struct DimView {
+  int64_t extent = 0;
+  std::vector<Segment> segments;
+};
+
+DimView WholeDim(Interval held) {
+  DimView view{held.size(), {}};
+  if (!held.empty()) view.segments.push_back({held, 0});
+  return view;
+}
+
+// Every combination of the dims' segments, in row-major order.
+LocalView Product(const std::vector<DimView>& dims) {
+  LocalView view;
+  view.pieces.emplace_back();
+  for (const DimView& dim : dims) {
+    view.shape.push_back(dim.extent);
+    std::vector<Piece> pieces;
+    for (const Piece& piece : view.pieces) {
+      for (const Segment& segment : dim.segments) {
+        std::vector<Interval> intervals;
+        for (int d = 0; d < piece.box.dims(); ++d) intervals.push_back(piece.box[d]);
+        intervals.push_back(segment.source);
+        pieces.push_back({Box(std::move(intervals)), piece.at});
+        pieces.back().at.push_back(segment.at);
+      }
+    }
+    view.pieces = std::move(pieces);
+  }
+  return view;
+}
+
+absl::Status CheckWindows(const Layout& x, const std::map<int, Window>& windows, const Layout& y) {
+  if (x.mesh() != y.mesh() || x.placements() != y.placements() || x.dims() != y.dims()) {
+    return absl::InvalidArgumentError(absl::StrCat("windows need an input and an output with one mesh, one number of "
+                                                   "dims and the same placements; got ",
+                                                   x.ToString(), " and ", y.ToString()));
+  }
+  for (const auto& entry : windows) {
+    const int dim = entry.first;
+    if (dim < 0 || dim >= x.dims()) {
+      return absl::InvalidArgumentError(absl::StrCat("a window in dim ", dim, " of a tensor of ", x.dims(), " dims"));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(const int64_t outputs, entry.second.OutputSize(x.shape()[dim]));
+    if (outputs != y.shape()[dim]) {
+      return absl::InvalidArgumentError(absl::StrCat("a window with ", entry.second.ToString(), " makes ", outputs,
+                                                     " outputs of dim ", dim, " with extent ", x.shape()[dim],
+                                                     ", but the output layout has ", y.shape()[dim]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Distribution::Distribution(const Layout& layout)
+    : mesh_(layout.mesh()), placements_(layout.placements()), shape_(layout.shape()), dtype_(layout.dtype()) {
+  outside_.shape.assign(shape_.size(), 0);
+  views_.reserve(mesh_.size());
+}
+
+Distribution Distribution::Of(const Layout& layout) {
+  Distribution distribution(layout);
+  for (int rank : layout.mesh().ranks()) {
+    const Box box = layout.BoxOf(rank);
+    std::vector<DimView> dims;
+    for (int d = 0; d < box.dims(); ++d) dims.push_back(WholeDim(box[d]));
+    distribution.views_.push_back(Product(dims));
+  }
+  return distribution;
+}
+
+absl::StatusOr<Distribution> Distribution::Windows(const Layout& x, const std::map<int, Window>& windows,
+                                                   const Layout& y) {
+  ADJOIN_RETURN_IF_ERROR(CheckWindows(x, windows, y));
+  Distribution distribution(x);
+  for (int rank : x.mesh().ranks()) {
+    const Box held = x.BoxOf(rank);
+    const Box outputs = y.BoxOf(rank);
+    std::vector<DimView> dims;
+    for (int d = 0; d < x.dims(); ++d) {
+      auto it = windows.find(d);
+      if (it == windows.end()) {
+        dims.push_back(WholeDim(held[d]));
+      } else {
+        Need need = it->second.Needed(outputs[d], x.shape()[d]);
+        dims.push_back({need.fetched, std::move(need.segments)});
+      }
+    }
+    distribution.views_.push_back(Product(dims));
+  }
+  return distribution;
+}
+
+const LocalView& Distribution::View(int rank) const {
+  const std::optional<int64_t> index = mesh_.IndexOf(rank);
+  return index.has_value() ? views_[*index] : outside_;
+}
+
+int64_t Distribution::CoveredElements(int rank) const {
+  int64_t elements = 0;
+  for (const Piece& piece : View(rank).pieces) elements += piece.box.Volume();
+  return elements;
+}
+
+absl::StatusOr<Distribution> Distribution::Dual() const {
+  Distribution dual = *this;
+  for (Placement& placement : dual.placements_) {
+    if (placement.kind == Placement::Kind::kBroadcast) {
+      placement = Placement::Partial();
+    } else if (placement.kind == Placement::Kind::kPartial) {
+      if (placement.reduce != ReduceOp::kSum) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("a distribution with ", placement.ToString(), " has no dual: it is not linear"));
+      }
+      placement = Placement::Broadcast();
+    }
+  }
+  return dual;
+}
+
+bool operator==(const Distribution& a, const Distribution& b) {
+  return a.mesh_ == b.mesh_ && a.placements_ == b.placements_ && a.shape_ == b.shape_ && a.dtype_ == b.dtype_ &&
+         a.views_ == b.views_;
+}
+
+}  // namespace adjoin
