@@ -1,0 +1,96 @@
+// What the planner knows of a kind of layer: shapes, layouts, parameters and work. Pure; a builder of the same name, linked
+// into the ranks, computes.
+//
+//   LayerRules rules;
+//   rules.Register("relu6", std::make_unique<Relu6Rule>());   // Custom.type, or the name of Layer.op's field
+//   const LayerRules& builtin = BuiltinLayerRules();
+//
+// A rule holds no index arithmetic of movements: it says in which layout it needs which tensor, and the planner inserts
+// and counts what must move. Rules are const and may be used from any thread.
+#ifndef ADJOIN_LAYERS_PLAN_LAYER_RULE_H_
+#define ADJOIN_LAYERS_PLAN_LAYER_RULE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "layers/plan/named_layouts.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/window.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+// What a rule sees.
+struct LayerRequest {
+  const Layer& spec;
+  // The inputs' layouts after Layer.x has been applied (P_x); S and B only.
+  const std::vector<Layout>& input;
+  const NamedLayouts& layouts;  // resolves Layer.w and Layer.y
+  DType parameter_dtype;
+};
+
+// What the layer reads of one input.
+struct InputNeed {
+  // Moved to this layout from P_x; absent: read as P_x has it. Not with `windows`.
+  std::optional<Layout> layout;
+  // Per tensor dim: read what the windows of LayerOutcome::compute read; `fill` lies outside. The compute layout has the
+  // mesh and the placements of P_x.
+  std::map<int, Window> windows;
+  double fill = 0;
+};
+
+struct ParameterNeed {
+  std::string role;    // "weight", "bias": its name is "<layer>.<role>"
+  Layout home;         // where it lives between steps
+  Layout needed;       // where the local kernel reads it
+  int64_t fan_in = 0;  // as torch.nn.init computes it for the layer's weight; the bias's bound uses the same
+};
+
+struct LayerOutcome {
+  Layer spec;                    // as written, with the defaults filled in
+  std::vector<InputNeed> input;  // one per input
+  std::vector<ParameterNeed> parameter;
+  Layout compute;                // of what the local kernel returns; P(sum) is allowed
+  Layout output;                 // S and B only; moved there from `compute`
+  double flops = 0;              // forward, all ranks
+};
+
+class LayerRule {
+ public:
+  virtual ~LayerRule() = default;
+  // The number of inputs has been checked to be at least 1, and no extent to be negative.
+  // Errors: kInvalidArgument, kUnimplemented, the message without the layer's name; AtField adds the place.
+  virtual absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const = 0;
+};
+
+class LayerRules {
+ public:
+  // Errors: kAlreadyExists.
+  absl::Status Register(std::string kind, std::unique_ptr<LayerRule> rule);
+  // Null where there is none.
+  const LayerRule* Find(absl::string_view kind) const;
+  std::vector<std::string> Kinds() const;  // sorted
+
+ private:
+  std::map<std::string, std::unique_ptr<LayerRule>, std::less<>> rules_;
+};
+
+// conv, pool, linear, activation, flatten, repartition.
+const LayerRules& BuiltinLayerRules();
+// Adds the same to `rules`, which may hold a user's own. Errors: as Register.
+absl::Status AddBuiltinLayerRules(LayerRules& rules);
+
+// "conv", "flatten", ...: the field of Layer.op that is set, or Custom.type; empty where none is.
+std::string KindOf(const Layer& layer);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_PLAN_LAYER_RULE_H_

@@ -1,0 +1,51 @@
+// What a user wrote, made into what every rank does. Pure: equal arguments give equal plans, byte for byte.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(spec, {{"train", 10000}, {"test", 2000}}, BuiltinLayerRules()));
+//   std::cout << Planner::Explain(plan);
+//   Planner::Hash(plan);   // 32 hexadecimal digits
+//
+// Programs, in this order, each where it is needed:
+//   "train"          the batch of Train.batch samples; forward and backward
+//   "train_tail"     an epoch's last batch: what is left over, unless drop_last; only where the data set's size is known
+//   "evaluate"       min(Train.batch, samples of Evaluate.dataset); forward only
+//   "evaluate_tail"  what is left over
+// Validation lives here and only here. Nothing that a spec says is ignored: what is not built yet is refused by name.
+#ifndef ADJOIN_LAYERS_PLAN_PLANNER_H_
+#define ADJOIN_LAYERS_PLAN_PLANNER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "layers/plan/layer_rule.h"
+#include "layers/plan/spec_locations.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+// Samples by Dataset.name; those whose size is not known are absent. Dataset.limit is applied by the planner.
+using DatasetSizes = std::map<std::string, int64_t>;
+
+class Planner {
+ public:
+  // The greatest number of ranks of a job.
+  static constexpr uint32_t kMaxRanks = 4096;
+
+  // Errors: kInvalidArgument for what is wrong with the spec, kUnimplemented for what is not supported yet. The message
+  // says where ("layer 3 \"conv2\"", layers counted from 0, and "job.textproto:14:3: " before it where `locations` knows), what is
+  // wrong, and what would be right.
+  static absl::StatusOr<Plan> Build(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules,
+                                    const SpecLocations* locations = nullptr);
+
+  // xxHash, 128 bits, of the plan's deterministic serialization: ranks refuse another one.
+  static std::string Hash(const Plan& plan);
+
+  // A text for people: every layer's output shape, layout, halo widths, movements and their bytes; parameters; totals.
+  static std::string Explain(const Plan& plan);
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_PLAN_PLANNER_H_
