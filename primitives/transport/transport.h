@@ -38,8 +38,9 @@ class Transport {
 
   // Posts a send or a receive. The buffer must stay valid and, for a send, unchanged until Wait says that it is over
   // (`keepalive` guarantees the former).
-  // Errors: kInvalidArgument (no such peer, memory of a kind that this transport cannot move); the sticky error after
-  // Abort or a peer's death.
+  // Errors: kInvalidArgument (no such peer, a tag whose source is not the sender's rank, memory of a kind that this
+  // transport cannot move); the status given to Abort; kUnavailable after the peer's death, except for a receive whose
+  // message had already come.
   virtual absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) = 0;
   virtual absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) = 0;
 

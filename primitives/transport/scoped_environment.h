@@ -1,0 +1,37 @@
+// Environment variables that exist while a library reads its configuration from them.
+//
+//   ScopedEnvironment environment({{"UCX_TLS", "posix,self"}});
+//   ucp_config_read(...);
+//
+// A variable that is already set stays as it is: the user's choice wins. The destructor removes what was set, so that
+// neither a later configuration nor a child process takes it for the user's.
+//
+// Threads: objects exclude each other by a lock of the process. Other threads must not read the environment meanwhile.
+#ifndef ADJOIN_PRIMITIVES_TRANSPORT_SCOPED_ENVIRONMENT_H_
+#define ADJOIN_PRIMITIVES_TRANSPORT_SCOPED_ENVIRONMENT_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+
+namespace adjoin {
+
+class ScopedEnvironment {
+ public:
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+
+  explicit ScopedEnvironment(const Variables& variables);
+  ~ScopedEnvironment();
+  ScopedEnvironment(const ScopedEnvironment&) = delete;
+  ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
+
+ private:
+  absl::MutexLock lock_;
+  std::vector<std::string> set_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_TRANSPORT_SCOPED_ENVIRONMENT_H_

@@ -1,0 +1,256 @@
+// The part of UcxTransport that comes before and after the messages.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <regex>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "primitives/transport/scoped_environment.h"
+#include "primitives/transport/ucx_address.h"
+#include "primitives/transport/ucx_transport.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kConnectGeneration = 0;
+constexpr int kCloseGeneration = 1;
+
+absl::Status Failed(const char* what, ucs_status_t status) {
+  return absl::InternalError(absl::StrCat("UCX: ", what, ": ", ucs_status_string(status)));
+}
+
+absl::Status CheckOptions(const UcxTransport::Options& options) {
+  auto invalid = [](const auto&... text) { return absl::InvalidArgumentError(absl::StrCat("UcxTransport: ", text...)); };
+  if (options.size < 1) return invalid("size ", options.size, " is not positive");
+  if (options.rank < 0 || options.rank >= options.size) {
+    return invalid("rank ", options.rank, " is not in [0, ", options.size, ")");
+  }
+  if (!options.shared_memory && !options.other_nodes && options.size > 1) {
+    return invalid("without shared memory and without other nodes there is no way to the other ranks");
+  }
+  if (options.keepalive < absl::Milliseconds(1)) return invalid("keepalive must be at least 1ms");
+  static const std::regex kPorts("[0-9]+-[0-9]+");
+  if (!options.port_range.empty() && !std::regex_match(options.port_range, kPorts)) {
+    return invalid("port_range '", options.port_range, "' is not like 41000-41999");
+  }
+  return absl::OkStatus();
+}
+
+ScopedEnvironment::Variables Settings(const UcxTransport::Options& options) {
+  ScopedEnvironment::Variables variables;
+  const bool tcp = options.other_nodes || !options.shared_memory;
+  variables.emplace_back("UCX_TLS", absl::StrCat(options.shared_memory ? "posix," : "", tcp ? "tcp," : "", "self"));
+  variables.emplace_back("UCX_RNDV_THRESH", "inf");
+  variables.emplace_back("UCX_KEEPALIVE_INTERVAL", absl::StrCat(absl::ToInt64Microseconds(options.keepalive), "us"));
+  if (options.shared_memory) {
+    variables.emplace_back("UCX_POSIX_SEG_SIZE", "32K");  // 64K aborts inside UCX 1.13
+    // Without it UCX would silently use TCP, because it could not tell that a peer died.
+    variables.emplace_back("UCX_POSIX_ERROR_HANDLING", "y");
+  }
+  if (tcp) {
+    if (!options.net_devices.empty()) variables.emplace_back("UCX_NET_DEVICES", options.net_devices);
+    if (!options.port_range.empty()) variables.emplace_back("UCX_TCP_PORT_RANGE", options.port_range);
+  }
+  return variables;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Create(const Options& options) {
+  ADJOIN_RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<UcxTransport> transport(new UcxTransport(options));
+  ADJOIN_RETURN_IF_ERROR(transport->Open());
+  return transport;
+}
+
+absl::Status UcxTransport::Open() {
+  abort_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (abort_fd_ < 0) return absl::InternalError("UcxTransport: eventfd failed");
+  user_chose_lanes_ = std::getenv("UCX_TLS") != nullptr;
+  // UCX reads the transports' own variables as late as in ucp_worker_create.
+  ScopedEnvironment environment(Settings(options_));
+  ucp_config_t* config = nullptr;
+  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
+  if (status != UCS_OK) return Failed("ucp_config_read", status);
+  ucp_params_t params = {};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+  status = ucp_init(&params, config, &context_);
+  ucp_config_release(config);
+  if (status != UCS_OK) return Failed("ucp_init", status);
+  ucp_worker_params_t worker_params = {};
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  status = ucp_worker_create(context_, &worker_params, &worker_);
+  if (status != UCS_OK) return Failed("ucp_worker_create", status);
+  status = ucp_worker_get_efd(worker_, &worker_fd_);
+  if (status != UCS_OK) return Failed("ucp_worker_get_efd", status);
+  ucp_address_t* worker_address = nullptr;
+  size_t bytes = 0;
+  status = ucp_worker_get_address(worker_, &worker_address, &bytes);
+  if (status != UCS_OK) return Failed("ucp_worker_get_address", status);
+  UcxAddress address;
+  address.rank = rank();
+  address.size = size();
+  address.shared_memory = options_.shared_memory && !user_chose_lanes_;
+  address.node = node_ = ThisNode();
+  address.worker.assign(reinterpret_cast<const char*>(worker_address), bytes);
+  ucp_worker_release_address(worker_, worker_address);
+  address_ = EncodeUcxAddress(address);
+  return absl::OkStatus();
+}
+
+absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses, Deadline deadline) {
+  if (!peers_.empty()) return absl::FailedPreconditionError("UcxTransport: Connect was already called");
+  if (addresses.size() != static_cast<size_t>(size())) {
+    return absl::InvalidArgumentError(absl::StrCat("UcxTransport: ", addresses.size(), " addresses for ", size(), " ranks"));
+  }
+  std::vector<UcxAddress> decoded;
+  for (int r = 0; r < size(); ++r) {
+    absl::StatusOr<UcxAddress> address = DecodeUcxAddress(addresses[r]);
+    if (!address.ok()) return absl::InvalidArgumentError(absl::StrCat("address ", r, ": ", address.status().message()));
+    if (address->rank != r || address->size != size()) {
+      return absl::InvalidArgumentError(absl::StrCat("address ", r, " of ", size(), " is that of rank ", address->rank,
+                                                     " of ", address->size));
+    }
+    decoded.push_back(*std::move(address));
+  }
+  peers_.resize(size());
+  for (int r = 0; r < size(); ++r) ADJOIN_RETURN_IF_ERROR(OpenEndpoint(peers_[r], decoded[r].worker));
+  ADJOIN_RETURN_IF_ERROR(Barrier(kConnectGeneration, deadline));
+  for (int r = 0; r < size(); ++r) {
+    const bool shares_memory = r != rank() && options_.shared_memory && !user_chose_lanes_ &&
+                               decoded[r].shared_memory && decoded[r].node == node_;
+    if (shares_memory) ADJOIN_RETURN_IF_ERROR(CheckLane(peers_[r]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UcxTransport::OpenEndpoint(Peer& peer, const std::string& worker_address) {
+  peer.transport = this;
+  peer.rank = static_cast<int>(&peer - peers_.data());
+  ucp_ep_params_t params = {};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(worker_address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = &OnPeerFailure;
+  params.err_handler.arg = &peer;
+  const ucs_status_t status = ucp_ep_create(worker_, &params, &peer.endpoint);
+  if (status == UCS_OK) return absl::OkStatus();
+  peer.endpoint = nullptr;
+  peer.failure = absl::UnavailableError(absl::StrCat("rank ", rank(), " cannot reach rank ", peer.rank, ": ",
+                                                     ucs_status_string(status)));
+  return peer.failure;
+}
+
+absl::Status UcxTransport::CheckLane(const Peer& peer) const {
+  const std::string lane = Describe(peer.rank);
+  if (lane.find("posix") != std::string::npos) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "rank ", rank(), " and rank ", peer.rank, " are on one node and both use shared memory, but UCX sends by ", lane,
+      ": check that /dev/shm is writable and large enough, or turn shared memory off"));
+}
+
+// Dissemination: after log2(size) rounds every rank has heard, directly or not, of every other.
+absl::Status UcxTransport::Barrier(int generation, Deadline deadline) {
+  const Buffer nothing;
+  int slot = 0;
+  for (int64_t distance = 1; distance < size(); distance *= 2, ++slot) {
+    const int to = static_cast<int>((rank() + distance) % size());
+    const int from = static_cast<int>((rank() - distance + size()) % size());
+    auto tag = [&](int source) { return *Tag::Make({63, 65535, generation, Direction::kControl, source, slot}); };
+    ADJOIN_ASSIGN_OR_RETURN(Handle receive, StartRecv(from, tag(from), nothing));
+    ADJOIN_ASSIGN_OR_RETURN(Handle send, StartSend(to, tag(rank()), nothing));
+    ADJOIN_RETURN_IF_ERROR(Wait(receive, deadline));
+    ADJOIN_RETURN_IF_ERROR(Wait(send, deadline));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UcxTransport::WaitForUcx(ucs_status_ptr_t request, const char* what, Deadline deadline) {
+  if (request == nullptr) return absl::OkStatus();
+  if (UCS_PTR_IS_ERR(request)) return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(UCS_PTR_STATUS(request))));
+  absl::Status status;
+  Patience patience;
+  while (true) {
+    const ucs_status_t done = ucp_request_check_status(request);
+    if (done == UCS_OK) break;
+    if (done != UCS_INPROGRESS) {
+      status = absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(done)));
+    } else if (aborted_.load()) {
+      status = AbortReason();
+    } else if (deadline.Expired()) {
+      status = absl::DeadlineExceededError(absl::StrCat("waited too long at rank ", rank(), " for: ", what));
+    }
+    if (!status.ok()) break;
+    if (ucp_worker_progress(worker_) == 0) Idle(patience, deadline);
+  }
+  ucp_request_free(request);  // one that is in progress goes when UCX is through with it
+  return status;
+}
+
+absl::Status UcxTransport::Flush(Deadline deadline) {
+  if (aborted_.load()) return AbortReason();
+  ucp_request_param_t param = {};
+  return WaitForUcx(ucp_worker_flush_nbx(worker_, &param), "flush", deadline);
+}
+
+absl::Status UcxTransport::Close(Deadline deadline) {
+  if (closed_) return absl::OkStatus();
+  ADJOIN_RETURN_IF_ERROR(Flush(deadline));
+  if (!peers_.empty()) ADJOIN_RETURN_IF_ERROR(Barrier(kCloseGeneration, deadline));
+  // All ranks are here, so all that was sent has been received: what is left is the last messages of the barrier.
+  ADJOIN_RETURN_IF_ERROR(Flush(deadline));
+  closed_ = true;
+  return absl::OkStatus();
+}
+
+UcxTransport::~UcxTransport() {
+  for (Request& request : requests_) {
+    if (request.id > 0 && !request.done && !request.operation.send) ucp_request_cancel(worker_, request.ucx);
+  }
+  std::vector<ucs_status_ptr_t> closing;
+  for (Peer& peer : peers_) {
+    if (peer.endpoint == nullptr) continue;
+    ucp_request_param_t param = {};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    ucs_status_ptr_t request = ucp_ep_close_nbx(peer.endpoint, &param);
+    if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
+  }
+  const Deadline deadline = Deadline::After(absl::Seconds(2));  // forced closing is local; this is for UCX's mistakes
+  for (ucs_status_ptr_t request : closing) {
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.Expired()) ucp_worker_progress(worker_);
+    ucp_request_free(request);
+  }
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  if (context_ != nullptr) ucp_cleanup(context_);
+  if (abort_fd_ >= 0) close(abort_fd_);
+}
+
+// UCX tells the lanes only in print, e.g. "#   lane[0]:  2:posix/memory.0 md[1] -> md[1]/posix/sysdev[255] ...".
+std::string UcxTransport::Describe(int peer) const {
+  if (peer < 0 || peer >= static_cast<int>(peers_.size()) || peers_[peer].endpoint == nullptr) return "not connected";
+  char* text = nullptr;
+  size_t bytes = 0;
+  FILE* stream = open_memstream(&text, &bytes);
+  if (stream == nullptr) return "unknown";
+  ucp_ep_print_info(peers_[peer].endpoint, stream);
+  fclose(stream);
+  const std::string info(text, bytes);
+  std::free(text);
+  std::string lanes;
+  static const std::regex kLane("lane\\[[0-9]+\\]: +[0-9]+:([^ .]+)");
+  for (std::sregex_iterator it(info.begin(), info.end(), kLane), end; it != end; ++it) {
+    absl::StrAppend(&lanes, lanes.empty() ? "" : "+", (*it)[1].str());
+  }
+  return lanes.empty() ? "unknown" : lanes;
+}
+
+}  // namespace adjoin

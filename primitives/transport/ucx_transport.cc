@@ -1,0 +1,279 @@
+#include "primitives/transport/ucx_transport.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+constexpr ucp_tag_t kExactTag = ~ucp_tag_t{0};
+
+// A handle: which request, and a serial number that tells the users of its storage apart.
+constexpr int kSlotBits = 24;
+constexpr uint64_t kSlotMask = (uint64_t{1} << kSlotBits) - 1;
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  asm volatile("" ::: "memory");
+#endif
+}
+
+}  // namespace
+
+absl::Status UcxTransport::AbortReason() const {
+  absl::MutexLock lock(&mutex_);
+  return abort_reason_;
+}
+
+void UcxTransport::Abort(absl::Status reason) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (aborted_.load()) return;
+    abort_reason_ = reason.ok() ? absl::CancelledError("aborted without a reason") : std::move(reason);
+    aborted_.store(true);
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(abort_fd_, &one, sizeof(one));  // a sleep is short even if this fails
+}
+
+absl::Status UcxTransport::CheckStart(const Operation& operation, const Buffer& buffer) const {
+  if (aborted_.load(std::memory_order_acquire)) return AbortReason();
+  ADJOIN_RETURN_IF_ERROR(CheckOperation(operation, size(), buffer));
+  if (peers_.empty() || closed_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(operation.ToString(), ": the transport is ", closed_ ? "closed" : "not connected"));
+  }
+  if (buffer.kind != MemoryKind::kHost && buffer.kind != MemoryKind::kPinnedHost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(operation.ToString(), ": this transport moves host memory only; stage a device's memory through it"));
+  }
+  return absl::OkStatus();
+}
+
+UcxTransport::Request& UcxTransport::NewRequest(const Operation& operation, const Buffer& buffer) {
+  if (free_requests_.empty()) {
+    free_requests_.push_back(static_cast<uint32_t>(requests_.size()));
+    requests_.emplace_back();
+  }
+  const uint32_t slot = free_requests_.back();
+  free_requests_.pop_back();
+  Request& request = requests_[slot];
+  request.transport = this;
+  request.id = (++last_serial_ << kSlotBits) | slot;
+  request.operation = operation;
+  request.keepalive = buffer.keepalive;
+  request.ucx = nullptr;
+  request.done = false;
+  request.status = UCS_OK;
+  return request;
+}
+
+UcxTransport::Request* UcxTransport::Find(Handle handle) {
+  const uint64_t slot = handle.id & kSlotMask;
+  if (handle.id == 0 || slot >= requests_.size() || requests_[slot].id != handle.id) return nullptr;
+  return &requests_[slot];
+}
+
+// Gives the handle up. The storage follows at once, or when UCX has let go of it.
+void UcxTransport::Release(Request& request) {
+  const uint32_t slot = static_cast<uint32_t>(request.id & kSlotMask);
+  if (!request.done && !request.operation.send) ucp_request_cancel(worker_, request.ucx);
+  if (request.done) {
+    request.id = 0;
+    request.keepalive.reset();
+    free_requests_.push_back(slot);
+  } else {
+    request.id = slot;  // serial 0: no handle
+  }
+}
+
+void UcxTransport::OnDone(Request& request, void* ucx, ucs_status_t status) {
+  request.status = status;
+  request.done = true;
+  request.ucx = nullptr;
+  ucp_request_free(ucx);
+  if (request.id <= kSlotMask) Release(request);
+}
+
+void UcxTransport::OnSent(void* ucx, ucs_status_t status, void* request) {
+  Request& r = *static_cast<Request*>(request);
+  r.transport->OnDone(r, ucx, status);
+}
+
+void UcxTransport::OnReceived(void* ucx, ucs_status_t status, const ucp_tag_recv_info_t* info, void* request) {
+  Request& r = *static_cast<Request*>(request);
+  r.received = *info;
+  r.transport->OnDone(r, ucx, status);
+}
+
+void UcxTransport::OnPeerFailure(void* peer, ucp_ep_h, ucs_status_t status) {
+  const Peer& p = *static_cast<Peer*>(peer);
+  p.transport->MarkFailed(p.rank, status);
+}
+
+void UcxTransport::MarkFailed(int peer, ucs_status_t status) {
+  if (!peers_[peer].failure.ok()) return;
+  peers_[peer].failure =
+      absl::UnavailableError(absl::StrCat("rank ", peer, " died or cannot be reached: ", ucs_status_string(status)));
+}
+
+absl::StatusOr<Handle> UcxTransport::Started(Request& request, ucs_status_ptr_t ucx) {
+  if (UCS_PTR_IS_ERR(ucx)) {
+    request.done = true;
+    request.status = UCS_PTR_STATUS(ucx);
+    absl::Status status = Outcome(request);
+    // A length mismatch may be known at once; like every other transport this one tells it to Wait.
+    if (request.operation.send || request.status != UCS_ERR_MESSAGE_TRUNCATED) {
+      Release(request);
+      return status;
+    }
+  } else if (ucx == nullptr) {
+    request.done = true;
+  } else {
+    request.ucx = ucx;
+  }
+  return Handle{request.id};
+}
+
+absl::StatusOr<Handle> UcxTransport::PostSend(const Operation& operation, const Buffer& buffer) {
+  Request& request = NewRequest(operation, buffer);
+  ucp_request_param_t param;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.cb.send = &OnSent;
+  param.user_data = &request;
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  return Started(request, ucp_tag_send_nbx(peers_[operation.peer].endpoint, buffer.data, buffer.bytes,
+                                           operation.tag.bits(), &param));
+}
+
+absl::StatusOr<Handle> UcxTransport::PostRecv(const Operation& operation, const Buffer& buffer) {
+  Request& request = NewRequest(operation, buffer);
+  ucp_request_param_t param;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
+                       UCP_OP_ATTR_FIELD_RECV_INFO;
+  param.cb.recv = &OnReceived;
+  param.user_data = &request;
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  param.recv_info.tag_info = &request.received;
+  return Started(request,
+                 ucp_tag_recv_nbx(worker_, buffer.data, buffer.bytes, operation.tag.bits(), kExactTag, &param));
+}
+
+absl::StatusOr<Handle> UcxTransport::StartSend(int peer, Tag tag, const Buffer& buffer) {
+  Operation operation{true, rank(), peer, tag, buffer.bytes};
+  ADJOIN_RETURN_IF_ERROR(CheckStart(operation, buffer));
+  ADJOIN_RETURN_IF_ERROR(peers_[peer].failure);
+  if (peer != rank()) bytes_sent_.fetch_add(static_cast<int64_t>(buffer.bytes), std::memory_order_relaxed);
+  return PostSend(operation, buffer);
+}
+
+absl::StatusOr<Handle> UcxTransport::StartRecv(int peer, Tag tag, const Buffer& buffer) {
+  Operation operation{false, rank(), peer, tag, buffer.bytes};
+  ADJOIN_RETURN_IF_ERROR(CheckStart(operation, buffer));
+  ADJOIN_ASSIGN_OR_RETURN(Handle handle, PostRecv(operation, buffer));
+  if (!peers_[peer].failure.ok()) {
+    Request& request = *Find(handle);
+    if (!DrainedDone(request)) {
+      Release(request);
+      return peers_[peer].failure;
+    }
+  }
+  return handle;
+}
+
+// Whether the request is done once everything that has already reached this process is taken in. The bound keeps a
+// peer that sends without end from holding it up.
+bool UcxTransport::DrainedDone(const Request& request) {
+  for (int i = 0; i < 10000 && !request.done && ucp_worker_progress(worker_) > 0; ++i) {
+  }
+  return request.done;
+}
+
+absl::Status UcxTransport::Outcome(const Request& request) {
+  const Operation& operation = request.operation;
+  if (request.status == UCS_OK) {
+    if (operation.send || request.received.length == operation.bytes) return absl::OkStatus();
+    return LengthMismatch(operation, request.received.length);
+  }
+  if (request.status == UCS_ERR_MESSAGE_TRUNCATED) return LengthMismatch(operation, request.received.length);
+  MarkFailed(operation.peer, request.status);
+  return absl::UnavailableError(absl::StrCat(peers_[operation.peer].failure.message(), ": ", operation.ToString()));
+}
+
+absl::Status UcxTransport::Wait(Handle handle, Deadline deadline) {
+  Request* request = Find(handle);
+  if (request == nullptr) return absl::NotFoundError(absl::StrCat("no operation in flight has handle ", handle.id));
+  const Peer& peer = peers_[request->operation.peer];
+  Patience patience;
+  absl::Status status;
+  while (true) {
+    if (aborted_.load(std::memory_order_acquire)) {
+      status = AbortReason();
+      break;
+    }
+    if (request->done || (!peer.failure.ok() && DrainedDone(*request))) {
+      status = Outcome(*request);
+      break;
+    }
+    if (!peer.failure.ok()) {
+      status = absl::UnavailableError(absl::StrCat(peer.failure.message(), ": ", request->operation.ToString()));
+      break;
+    }
+    if (ucp_worker_progress(worker_) > 0) {
+      patience = Patience();
+    } else if (patience.pauses >= options_.pauses && deadline.Expired()) {
+      status = WaitedTooLong(request->operation);
+      break;
+    } else {
+      Idle(patience, deadline);
+    }
+  }
+  Release(*request);
+  return status;
+}
+
+bool UcxTransport::Test(Handle handle) {
+  if (aborted_.load(std::memory_order_acquire)) return true;
+  ucp_worker_progress(worker_);
+  const Request* request = Find(handle);
+  return request == nullptr || request->done || !peers_[request->operation.peer].failure.ok();
+}
+
+// One step of waiting. Pauses answer fastest when the peer runs; yields let it run when cores are fewer than ranks;
+// sleeps leave the cores to ranks that compute.
+void UcxTransport::Idle(Patience& patience, Deadline deadline) {
+  if (patience.pauses < options_.pauses) {
+    ++patience.pauses;
+    Pause();
+    return;
+  }
+  const auto now = Deadline::Clock::now();
+  if (patience.pauses == options_.pauses) {
+    ++patience.pauses;
+    patience.sleep_from = now + absl::ToChronoNanoseconds(options_.yielding);
+  }
+  if (now < patience.sleep_from) {
+    sched_yield();
+  } else {
+    Sleep(deadline);
+  }
+}
+
+void UcxTransport::Sleep(Deadline deadline) {
+  if (ucp_worker_arm(worker_) != UCS_OK) return;  // something came meanwhile
+  pollfd events[] = {{worker_fd_, POLLIN, 0}, {abort_fd_, POLLIN, 0}};
+  const timespec longest = absl::ToTimespec(std::min(options_.longest_sleep, deadline.Remaining()));
+  ppoll(events, 2, &longest, nullptr);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,165 @@
+// Messages over UCX: shared memory between processes of one node, TCP between nodes.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto transport, UcxTransport::Create({.rank = rank, .size = size}));
+//   std::vector<std::string> addresses = ExchangeSomehow(transport->Address());     // one per rank, by rank
+//   ADJOIN_RETURN_IF_ERROR(transport->Connect(addresses, Deadline::After(absl::Seconds(60))));
+//   ... StartSend, StartRecv, Wait ...
+//   ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(absl::Seconds(60))));   // or just destroy it
+//
+// Create and Connect belong to one attempt of a job; a failed transport is destroyed and never reused. Host memory only.
+// The user's own UCX_* variables win over the settings made here.
+//
+// All data is sent eagerly, so that a send is over once UCX has taken the data, whether or not the receive was posted;
+// the caller bounds what is in flight. Communicator 63's control tags of operator 65535 are the transport's own.
+//
+// A peer's death is noticed by keepalive (about the interval, shared memory) or by its sockets (at once, TCP). A
+// stopped process and one that its parent has not reaped are never noticed: deadlines are for these.
+//
+// Threads: as Transport says. Create changes the process's environment while it runs (see scoped_environment.h).
+#ifndef ADJOIN_PRIMITIVES_TRANSPORT_UCX_TRANSPORT_H_
+#define ADJOIN_PRIMITIVES_TRANSPORT_UCX_TRANSPORT_H_
+
+#include <ucp/api/ucp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "primitives/transport/operation.h"
+#include "primitives/transport/transport.h"
+
+namespace adjoin {
+
+class UcxTransport final : public Transport {
+ public:
+  struct Options {
+    int rank = 0;
+    int size = 1;
+    bool shared_memory = true;      // between ranks of one node; off: TCP also there
+    bool other_nodes = true;        // whether some rank may be on another node; off: no TCP
+    std::string net_devices = "lo";  // the network interfaces that TCP may use, e.g. "eth0"; empty: all
+    std::string port_range;          // the ports on which TCP listens, e.g. "41000-41999"; empty: any
+    absl::Duration keepalive = absl::Milliseconds(100);
+    // How Wait waits: this many pauses, then yields of the processor for so long, then sleeps of at most so long.
+    int pauses = 32;
+    absl::Duration yielding = absl::Microseconds(200);
+    absl::Duration longest_sleep = absl::Milliseconds(1);
+  };
+
+  // Errors: kInvalidArgument (options), kInternal (UCX's own error, with its name).
+  static absl::StatusOr<std::unique_ptr<UcxTransport>> Create(const Options& options);
+
+  // Never waits for peers: unfinished operations are abandoned.
+  ~UcxTransport() override;
+  UcxTransport(const UcxTransport&) = delete;
+  UcxTransport& operator=(const UcxTransport&) = delete;
+
+  // Bytes that reach this rank, for the others' Connect.
+  const std::string& Address() const { return address_; }
+
+  // Connects to all ranks; `addresses[r]` is what rank r's Address() said. Collective: returns once every rank is in it.
+  // Errors: kInvalidArgument (addresses of other ranks or of another size), kFailedPrecondition (called twice; ranks of
+  // one node that should share memory and do not), kUnavailable, kDeadlineExceeded, the status given to Abort.
+  absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline);
+
+  // Waits until everything sent so far has left this process (its peers need not have received it).
+  // Errors: as Wait.
+  absl::Status Flush(Deadline deadline);
+
+  // The orderly end, so that a rank that finishes early cuts nothing that is in flight: returns once every rank is in
+  // Close, and disconnects. Nothing can be started afterwards. Errors: as Wait; the transport is then still to be
+  // destroyed, which never waits.
+  absl::Status Close(Deadline deadline);
+
+  int rank() const override { return options_.rank; }
+  int size() const override { return options_.size; }
+  absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;
+  absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) override;
+  absl::Status Wait(Handle handle, Deadline deadline) override;
+  bool Test(Handle handle) override;
+  void Abort(absl::Status reason) override;
+  int64_t BytesSent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
+  // UCX's name of the lane, e.g. "posix/memory" or "tcp/lo"; "not connected" before Connect.
+  std::string Describe(int peer) const override;
+
+ private:
+  // One send or receive. UCX writes to it (and to its buffer) until `done`, whatever becomes of the handle.
+  struct Request {
+    UcxTransport* transport = nullptr;
+    uint64_t id = 0;  // 0: no handle names it (free, or abandoned while UCX still holds it)
+    Operation operation;
+    std::shared_ptr<void> keepalive;
+    void* ucx = nullptr;  // null once done
+    bool done = false;
+    ucs_status_t status = UCS_OK;
+    ucp_tag_recv_info_t received = {};
+  };
+  struct Peer {
+    UcxTransport* transport = nullptr;
+    int rank = 0;
+    ucp_ep_h endpoint = nullptr;
+    absl::Status failure;  // sticky
+  };
+  // Where a wait is between spinning and sleeping.
+  struct Patience {
+    int pauses = 0;
+    Deadline::Clock::time_point sleep_from;
+  };
+
+  explicit UcxTransport(const Options& options) : options_(options) {}
+  absl::Status Open();
+  absl::Status OpenEndpoint(Peer& peer, const std::string& worker_address);
+  absl::Status CheckLane(const Peer& peer) const;
+  absl::Status Barrier(int generation, Deadline deadline);
+  absl::Status WaitForUcx(ucs_status_ptr_t request, const char* what, Deadline deadline);
+
+  absl::Status CheckStart(const Operation& operation, const Buffer& buffer) const;
+  Request& NewRequest(const Operation& operation, const Buffer& buffer);
+  absl::StatusOr<Handle> Started(Request& request, ucs_status_ptr_t ucx);
+  absl::StatusOr<Handle> PostSend(const Operation& operation, const Buffer& buffer);
+  absl::StatusOr<Handle> PostRecv(const Operation& operation, const Buffer& buffer);
+  Request* Find(Handle handle);
+  absl::Status Outcome(const Request& request);
+  void Release(Request& request);
+  bool DrainedDone(const Request& request);
+
+  absl::Status AbortReason() const;
+  void Idle(Patience& patience, Deadline deadline);
+  void Sleep(Deadline deadline);
+  void MarkFailed(int peer, ucs_status_t status);
+
+  static void OnSent(void* ucx, ucs_status_t status, void* request);
+  static void OnReceived(void* ucx, ucs_status_t status, const ucp_tag_recv_info_t* info, void* request);
+  static void OnPeerFailure(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  void OnDone(Request& request, void* ucx, ucs_status_t status);
+
+  const Options options_;
+  std::string address_;
+  std::string node_;
+  bool user_chose_lanes_ = false;
+  bool closed_ = false;
+  std::deque<Request> requests_;  // stable addresses; outlive the worker
+  std::vector<uint32_t> free_requests_;
+  uint64_t last_serial_ = 0;
+  std::vector<Peer> peers_;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int worker_fd_ = -1;  // readable when the worker has something to do (owned by the worker)
+  int abort_fd_ = -1;   // an eventfd, readable from the first Abort on
+  std::atomic<int64_t> bytes_sent_{0};
+  std::atomic<bool> aborted_{false};
+  mutable absl::Mutex mutex_;
+  absl::Status abort_reason_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_TRANSPORT_UCX_TRANSPORT_H_
