@@ -1,0 +1,178 @@
+#include "worker/runtime/idx_samples.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+template <typename Number, typename Bits>
+void DecodeAs(const unsigned char* in, int64_t count, double* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    Bits bits = 0;
+    for (size_t byte = 0; byte < sizeof(Bits); ++byte) bits = static_cast<Bits>(bits << 8 | *in++);
+    Number number;
+    std::memcpy(&number, &bits, sizeof(number));
+    out[i] = static_cast<double>(number);
+  }
+}
+
+void Decode(IdxType type, const unsigned char* in, int64_t count, double* out) {
+  switch (type) {
+    case IdxType::kUInt8:
+      std::copy(in, in + count, out);
+      return;
+    case IdxType::kInt8:
+      for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int8_t>(in[i]);
+      return;
+    case IdxType::kInt16:
+      return DecodeAs<int16_t, uint16_t>(in, count, out);
+    case IdxType::kInt32:
+      return DecodeAs<int32_t, uint32_t>(in, count, out);
+    case IdxType::kFloat32:
+      return DecodeAs<float, uint32_t>(in, count, out);
+    case IdxType::kFloat64:
+      return DecodeAs<double, uint64_t>(in, count, out);
+  }
+}
+
+}  // namespace
+
+struct IdxSamples::File {
+  std::string path;
+  IdxHeader header;
+  std::vector<unsigned char> kept;  // of a gzip file: the box of every sample
+  int fd = -1;                      // of a plain file
+  ~File() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+IdxSamples::~IdxSamples() = default;
+
+std::vector<IdxSamples::Run> IdxSamples::RunsOf(const std::vector<int64_t>& shape, const Box& box) {
+  std::vector<Run> runs;
+  if (box.empty()) return runs;
+  const int dims = static_cast<int>(shape.size());
+  std::vector<int64_t> at = box.Origin();
+  for (;;) {
+    int64_t first = 0;
+    for (int dim = 0; dim < dims; ++dim) first = first * shape[dim] + at[dim];
+    const int64_t row = dims == 0 ? 1 : box[dims - 1].size();
+    if (!runs.empty() && runs.back().first + runs.back().count == first) {
+      runs.back().count += row;
+    } else {
+      runs.push_back({first, row});
+    }
+    int dim = dims - 2;
+    while (dim >= 0 && ++at[dim] == box[dim].hi) {
+      at[dim] = box[dim].lo;
+      --dim;
+    }
+    if (dim < 0) return runs;
+  }
+}
+
+// Appends as the bytes come, so a header that claims too much costs nothing.
+absl::Status IdxSamples::Keep(ByteSource& source, const std::vector<Run>& runs, File& file) {
+  constexpr int64_t kPiece = 1 << 16;
+  const int64_t cell = SizeOf(file.header.type);
+  const int64_t begin = source.position();
+  const auto truncated = [&] { return IdxLengthError(file.path, file.header, source.position() - begin); };
+  const auto skip_to = [&](int64_t position) -> absl::Status {
+    ADJOIN_RETURN_IF_ERROR(source.Skip(position - source.position()).status());
+    return source.position() == position ? absl::OkStatus() : truncated();
+  };
+  const int64_t sample_bytes = file.header.SampleElements() * cell;
+  for (int64_t sample = 0; sample < file.header.samples(); ++sample) {
+    for (const Run& run : runs) {
+      ADJOIN_RETURN_IF_ERROR(skip_to(begin + sample * sample_bytes + run.first * cell));
+      for (int64_t left = run.count * cell; left > 0;) {
+        const int64_t piece = std::min(left, kPiece);
+        const size_t size = file.kept.size();
+        file.kept.resize(size + piece);
+        ADJOIN_ASSIGN_OR_RETURN(const int64_t got, source.Read(file.kept.data() + size, piece));
+        if (got < piece) return truncated();
+        left -= piece;
+      }
+    }
+  }
+  ADJOIN_RETURN_IF_ERROR(skip_to(begin + file.header.DataBytes()));
+  char next;
+  ADJOIN_ASSIGN_OR_RETURN(const int64_t more, source.Read(&next, 1));
+  if (more > 0) return IdxLengthError(file.path, file.header, file.header.DataBytes() + 1);
+  file.kept.shrink_to_fit();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<IdxSamples>> IdxSamples::Open(const std::vector<std::string>& paths,
+                                                             const std::vector<int64_t>& sample_shape,
+                                                             const Box& box) {
+  if (paths.empty()) return absl::InvalidArgumentError("no IDX file is named; right would be one path or more");
+  std::unique_ptr<IdxSamples> all(new IdxSamples);
+  all->runs_ = RunsOf(sample_shape, box);
+  all->elements_ = box.Volume();
+  for (const std::string& path : paths) {
+    ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::Open(path));
+    auto file = std::make_unique<File>();
+    file->path = path;
+    ADJOIN_ASSIGN_OR_RETURN(file->header, ReadIdxHeader(*source));
+    if (file->header.SampleElements() != VolumeOf(sample_shape)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, " holds ", file->header.ToString(), ", so ", file->header.SampleElements(),
+          " elements a sample; the job's shape ", absl::StrJoin(sample_shape, "x"), " has ", VolumeOf(sample_shape)));
+    }
+    if (source->compressed()) {
+      ADJOIN_RETURN_IF_ERROR(Keep(*source, all->runs_, *file));
+    } else {
+      const int64_t found = source->file_bytes() - file->header.bytes();
+      if (found != file->header.DataBytes()) return IdxLengthError(path, file->header, found);
+      file->fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      if (file->fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+    }
+    all->samples_ += file->header.samples();
+    all->files_.push_back(std::move(file));
+  }
+  return all;
+}
+
+absl::Status IdxSamples::Read(int64_t sample, double* out) {
+  if (sample < 0 || sample >= samples_) {
+    return absl::OutOfRangeError(
+        absl::StrCat(files_[0]->path, ": no sample ", sample, "; there are ", samples_, " from 0"));
+  }
+  size_t index = 0;
+  while (sample >= files_[index]->header.samples()) sample -= files_[index++]->header.samples();
+  const File& file = *files_[index];
+  const int64_t cell = SizeOf(file.header.type);
+  if (file.fd < 0) {
+    Decode(file.header.type, file.kept.data() + sample * elements_ * cell, elements_, out);
+    return absl::OkStatus();
+  }
+  const int64_t begin = file.header.bytes() + sample * file.header.SampleElements() * cell;
+  for (const Run& run : runs_) {
+    raw_.resize(run.count * cell);
+    for (int64_t done = 0; done < run.count * cell;) {
+      const ssize_t got = pread(file.fd, raw_.data() + done, run.count * cell - done, begin + run.first * cell + done);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return absl::UnavailableError(absl::StrCat(file.path, ": ", std::strerror(errno)));
+      if (got == 0) return absl::DataLossError(absl::StrCat(file.path, ": became shorter while it was read"));
+      done += got;
+    }
+    Decode(file.header.type, raw_.data(), run.count, out);
+    out += run.count;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace adjoin

@@ -1,0 +1,27 @@
+// IDX files for tests.
+//
+//   WriteFile(path, Gzip(IdxBytes(IdxType::kUInt8, {2, 3}, {1, 2, 3, 4, 5, 6})));
+#ifndef ADJOIN_WORKER_RUNTIME_IDX_TEST_FILES_H_
+#define ADJOIN_WORKER_RUNTIME_IDX_TEST_FILES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "worker/runtime/idx_file.h"
+
+namespace adjoin {
+
+// A sound file's bytes; `cells` are cast to the type.
+std::string IdxBytes(IdxType type, const std::vector<int64_t>& shape, const std::vector<double>& cells);
+// Only the header, with any content.
+std::string IdxHeaderBytes(int type, const std::vector<int64_t>& shape);
+std::string Gzip(const std::string& bytes);
+void WriteFile(const std::string& path, const std::string& bytes);
+std::string ReadFile(const std::string& path);
+// A new name in the test's own folder.
+std::string TestPath(const std::string& name);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_RUNTIME_IDX_TEST_FILES_H_
