@@ -8,8 +8,8 @@
 // - on an axis of the mesh that both sides share (the meshes are equal), u is the destination's coordinate where the
 //   destination is split or broadcast there, and v is the source's where the source is split or partial there; where
 //   neither is determined (B -> P) both are 0;
-// - on different meshes v is 0 on every axis, and u is the destination rank's own copy where it holds that index itself,
-//   else the destination's replicas are dealt out over the source's in turn.
+// - on different meshes v is 0 on every axis, and u is the destination rank's own copy where it holds that index
+//   itself, else the destination's ranks (in mesh order) are dealt out over the source's replicas in turn.
 // The adjoint F* adds back along the same pairs: the same list read backwards.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_EXCHANGE_SCHEDULE_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_EXCHANGE_SCHEDULE_H_
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "primitives/geometry/box.h"
 #include "primitives/geometry/distribution.h"
 
 namespace adjoin {
@@ -27,7 +28,7 @@ namespace adjoin {
 struct Region {
   std::vector<int64_t> at;
   std::vector<int64_t> size;
-  int64_t Volume() const;
+  int64_t Volume() const { return VolumeOf(size); }
   friend bool operator==(const Region& a, const Region& b) { return a.at == b.at && a.size == b.size; }
 };
 
@@ -44,7 +45,8 @@ struct Transfer {
 class ExchangeSchedule {
  public:
   // Builds `rank`'s part, in time linear in the number of ranks.
-  // Errors: kInvalidArgument (different dims or dtypes; `to` has a P(max) or P(min)).
+  // Errors: kInvalidArgument (different global shapes or dtypes; `to` has a P(max) or P(min)); kUnimplemented (`from`
+  // has one).
   static absl::StatusOr<ExchangeSchedule> Build(const Distribution& from, const Distribution& to, int rank);
 
   int rank() const { return rank_; }
@@ -55,9 +57,13 @@ class ExchangeSchedule {
   const std::vector<int64_t>& from_shape() const { return from_shape_; }
   const std::vector<int64_t>& to_shape() const { return to_shape_; }
 
+  // The same without what leaves the local source, or without what reaches the local destination (what this rank keeps
+  // included).
+  ExchangeSchedule WithoutSends() const;
+  ExchangeSchedule WithoutRecvs() const;
   // The schedule of the adjoint: equal to Build(dual(to), dual(from), rank) with the selection transposed.
   ExchangeSchedule Reversed() const;
-  // Elements that leave this rank.
+  // Elements that leave this rank: what it keeps does not count.
   int64_t ElementsSent() const;
   // Whether a destination cell of this rank receives more than one contribution.
   bool accumulates() const { return accumulates_; }

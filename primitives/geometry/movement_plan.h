@@ -24,29 +24,37 @@ namespace adjoin {
 struct CollectiveGroup {
   enum class Kind { kBroadcast, kSumReduce, kAllSumReduce };
   Kind kind = Kind::kBroadcast;
-  // The root first (its source or destination for a broadcast or sum-reduce), then the others in ascending order; all in
-  // ascending order for an all-sum-reduce.
+  // The root first (the source of a broadcast, the destination of a sum-reduce), then the others in ascending order;
+  // for an all-sum-reduce all in ascending order.
   std::vector<int> ranks;
   int64_t elements = 0;
   // Whether the root is itself a destination (broadcast) or a source (sum-reduce). Always so for an all-sum-reduce.
   bool root_takes_part = true;
+  friend bool operator==(const CollectiveGroup& a, const CollectiveGroup& b) {
+    return a.kind == b.kind && a.ranks == b.ranks && a.elements == b.elements && a.root_takes_part == b.root_takes_part;
+  }
 };
 
-// One step of a collective on one rank. Ranks are positions in CollectiveGroup::ranks; elements [begin, end) of the
-// tensor. Steps are done in order; within a step the send and the receive go at the same time.
+// One step of a collective on one rank. Ranks are positions in CollectiveGroup::ranks; elements [begin, end) of one
+// flat buffer, which starts as the rank's source tensor (zeros for the root of a sum-reduce that takes no part,
+// anything for the others of a broadcast) and ends as its destination tensor (of no use on the others of a sum-reduce
+// and on the root of a broadcast that takes no part). Steps are done in order; within a step the send and the receive
+// go at the same time, and what is received is added only once the send is complete.
 struct CollectiveStep {
   int send_to = -1;    // -1: nothing
   Interval send;
   int recv_from = -1;  // -1: nothing
   Interval recv;
   bool add = false;    // add what is received; else it replaces
-  int slot = 0;        // distinguishes the messages of one execution between two ranks
+  int slot = 0;        // below 4096; distinguishes the messages that one rank sends another in one execution
 };
 
 // The algorithm: a binomial tree in segments for broadcast and sum-reduce, recursive doubling for an all-sum-reduce of
 // up to 8 KiB and a ring (reduce-scatter, all-gather) above. The order of additions is fixed by the group alone, and
-// every rank of an all-sum-reduce gets the same bits. `position` is in group.ranks.
+// every rank of an all-sum-reduce gets the same bits. `position` is in group.ranks. No step is without a message.
 std::vector<CollectiveStep> StepsOf(const CollectiveGroup& group, int position, DType dtype);
+// "binomial tree", "recursive doubling" or "ring".
+std::string AlgorithmOf(const CollectiveGroup& group, DType dtype);
 
 class MovementPlan {
  public:
@@ -57,9 +65,11 @@ class MovementPlan {
   DType dtype() const { return dtype_; }
   // Transfers that go as a plain list, what this rank keeps included.
   const ExchangeSchedule& direct() const { return direct_; }
-  // At most one as its source side and one as its destination side.
+  // At most one takes this rank's source tensor, and at most one gives its destination tensor; these are then whole and
+  // `direct` has nothing of them. In an order that all ranks share, so that they can be run one after the other.
   const std::vector<CollectiveGroup>& groups() const { return groups_; }
 
+  // The plan of the adjoint: the direct list read backwards, broadcast and sum-reduce exchanged.
   MovementPlan Reversed() const;
   // Bytes that leave this rank, exactly as the transport counts them.
   int64_t BytesSent() const;

@@ -1,0 +1,207 @@
+#include "primitives/geometry/movement_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+using Kind = CollectiveGroup::Kind;
+
+bool IsWhole(const Transfer& transfer, const std::vector<int64_t>& shape) {
+  return transfer.regions.size() == 1 && transfer.regions[0].size == shape;
+}
+
+// The peers of `transfers` where each transfer is the whole local tensor in one region; else none.
+std::vector<int> WholePeers(const std::vector<Transfer>& transfers, const std::vector<int64_t>& shape) {
+  std::vector<int> peers;
+  for (const Transfer& transfer : transfers) {
+    if (!IsWhole(transfer, shape)) return {};
+    peers.push_back(transfer.peer);
+  }
+  return peers;
+}
+
+std::vector<int> Sources(const ExchangeSchedule& schedule) { return WholePeers(schedule.recvs(), schedule.to_shape()); }
+std::vector<int> Dests(const ExchangeSchedule& schedule) { return WholePeers(schedule.sends(), schedule.from_shape()); }
+
+// Finds groups from every member's plain list, so that every member finds the same.
+class GroupFinder {
+ public:
+  GroupFinder(const Distribution& from, const Distribution& to, const ExchangeSchedule& own)
+      : from_(from), to_(to), own_(own) {}
+
+  // The group that takes this rank's source tensor.
+  absl::StatusOr<std::optional<CollectiveGroup>> OfSource() const {
+    const std::vector<int> dests = Dests(own_);
+    if (dests.empty()) return std::optional<CollectiveGroup>();
+    if (dests.size() == 1) return Rooted(Kind::kSumReduce, dests[0]);
+    ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> all, AllSumReduce(dests));
+    if (all.has_value()) return all;
+    return Rooted(Kind::kBroadcast, own_.rank());
+  }
+
+  // The group that gives this rank's destination tensor.
+  absl::StatusOr<std::optional<CollectiveGroup>> OfDest() const {
+    const std::vector<int> sources = Sources(own_);
+    if (sources.empty()) return std::optional<CollectiveGroup>();
+    if (sources.size() == 1) return Rooted(Kind::kBroadcast, sources[0]);
+    ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> all, AllSumReduce(sources));
+    if (all.has_value()) return all;
+    return Rooted(Kind::kSumReduce, own_.rank());
+  }
+
+ private:
+  absl::StatusOr<ExchangeSchedule> ScheduleOf(int rank) const {
+    if (rank == own_.rank()) return own_;
+    return ExchangeSchedule::Build(from_, to_, rank);
+  }
+
+  // Every member sends its whole tensor to all members and receives whole tensors from exactly them.
+  absl::StatusOr<std::optional<CollectiveGroup>> AllSumReduce(const std::vector<int>& members) const {
+    if (Sources(own_) != members || Dests(own_) != members) return std::optional<CollectiveGroup>();
+    for (int rank : members) {
+      ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule schedule, ScheduleOf(rank));
+      if (Sources(schedule) != members || Dests(schedule) != members) return std::optional<CollectiveGroup>();
+    }
+    return std::make_optional(CollectiveGroup{Kind::kAllSumReduce, members, own_.sends()[0].elements, true});
+  }
+
+  // A broadcast's root sends its whole tensor to every destination, each of which has nothing else; a sum-reduce is the
+  // same read backwards. With fewer than two ranks beside the root the plain list does as well.
+  absl::StatusOr<std::optional<CollectiveGroup>> Rooted(Kind kind, int root) const {
+    const bool broadcast = kind == Kind::kBroadcast;
+    ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule schedule, ScheduleOf(root));
+    const std::vector<int> leaves = broadcast ? Dests(schedule) : Sources(schedule);
+    CollectiveGroup group{kind, {root}, 0, false};
+    for (int leaf : leaves) {
+      ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule other, ScheduleOf(leaf));
+      const std::vector<int> only = broadcast ? Sources(other) : Dests(other);
+      if (only != std::vector<int>{root}) return std::optional<CollectiveGroup>();
+      if (leaf == root) {
+        group.root_takes_part = true;
+      } else {
+        group.ranks.push_back(leaf);
+      }
+    }
+    if (group.ranks.size() < 3) return std::optional<CollectiveGroup>();
+    group.elements = VolumeOf(broadcast ? schedule.from_shape() : schedule.to_shape());
+    return std::make_optional(std::move(group));
+  }
+
+  const Distribution& from_;
+  const Distribution& to_;
+  const ExchangeSchedule& own_;
+};
+
+std::string DescribeGroup(const CollectiveGroup& group, DType dtype) {
+  const size_t others = group.ranks.size() - 1;
+  const std::string algorithm = absl::StrCat(" (", AlgorithmOf(group, dtype), ")");
+  switch (group.kind) {
+    case Kind::kBroadcast:
+      return absl::StrCat("broadcast of ", group.elements, " elements from rank ", group.ranks[0], " to ",
+                          others + (group.root_takes_part ? 1 : 0), " ranks", algorithm);
+    case Kind::kSumReduce:
+      return absl::StrCat("sum-reduce of ", group.elements, " elements from ",
+                          others + (group.root_takes_part ? 1 : 0), " ranks to rank ", group.ranks[0], algorithm);
+    case Kind::kAllSumReduce:
+      return absl::StrCat("all-sum-reduce of ", group.elements, " elements over ", group.ranks.size(), " ranks",
+                          algorithm);
+  }
+  return "";
+}
+
+struct Side {
+  int64_t elements = 0;
+  int64_t kept = 0;
+  int ranks = 0;
+};
+
+Side SideOf(const std::vector<Transfer>& transfers, int rank) {
+  Side side;
+  for (const Transfer& transfer : transfers) {
+    if (transfer.peer == rank) {
+      side.kept += transfer.elements;
+    } else {
+      side.elements += transfer.elements;
+      ++side.ranks;
+    }
+  }
+  return side;
+}
+
+std::string RanksText(int ranks) { return absl::StrCat(ranks, ranks == 1 ? " rank" : " ranks"); }
+
+}  // namespace
+
+absl::StatusOr<MovementPlan> MovementPlan::Build(const Distribution& from, const Distribution& to, int rank) {
+  MovementPlan plan;
+  plan.dtype_ = from.dtype();
+  ADJOIN_ASSIGN_OR_RETURN(plan.direct_, ExchangeSchedule::Build(from, to, rank));
+  const GroupFinder finder(from, to, plan.direct_);
+  ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> of_source, finder.OfSource());
+  ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> of_dest, finder.OfDest());
+  if (of_source.has_value()) {
+    plan.direct_ = plan.direct_.WithoutSends();
+    plan.groups_.push_back(*of_source);
+  }
+  if (of_dest.has_value()) {
+    plan.direct_ = plan.direct_.WithoutRecvs();
+    if (!(of_source == of_dest)) plan.groups_.push_back(*of_dest);
+  }
+  std::sort(plan.groups_.begin(), plan.groups_.end(), [](const CollectiveGroup& a, const CollectiveGroup& b) {
+    return std::tie(a.ranks, a.kind) < std::tie(b.ranks, b.kind);
+  });
+  return plan;
+}
+
+MovementPlan MovementPlan::Reversed() const {
+  MovementPlan plan;
+  plan.dtype_ = dtype_;
+  plan.direct_ = direct_.Reversed();
+  for (const CollectiveGroup& group : groups_) {
+    CollectiveGroup reversed = group;
+    if (group.kind == Kind::kBroadcast) reversed.kind = Kind::kSumReduce;
+    if (group.kind == Kind::kSumReduce) reversed.kind = Kind::kBroadcast;
+    plan.groups_.push_back(std::move(reversed));
+  }
+  return plan;
+}
+
+int64_t MovementPlan::BytesSent() const {
+  int64_t elements = direct_.ElementsSent();
+  for (const CollectiveGroup& group : groups_) {
+    const auto it = std::find(group.ranks.begin(), group.ranks.end(), rank());
+    const int position = static_cast<int>(it - group.ranks.begin());
+    for (const CollectiveStep& step : StepsOf(group, position, dtype_)) elements += step.send.size();
+  }
+  return elements * SizeOf(dtype_);
+}
+
+bool MovementPlan::nothing_moves() const {
+  return groups_.empty() && SideOf(direct_.sends(), rank()).ranks == 0 && SideOf(direct_.recvs(), rank()).ranks == 0;
+}
+
+std::string MovementPlan::Describe() const {
+  std::vector<std::string> parts;
+  for (const CollectiveGroup& group : groups_) parts.push_back(DescribeGroup(group, dtype_));
+  const Side sends = SideOf(direct_.sends(), rank());
+  const Side recvs = SideOf(direct_.recvs(), rank());
+  if (sends.ranks > 0) parts.push_back(absl::StrCat("sends ", sends.elements, " elements to ", RanksText(sends.ranks)));
+  if (recvs.ranks > 0) {
+    parts.push_back(absl::StrCat(direct_.accumulates() ? "adds up " : "receives ", recvs.elements, " elements from ",
+                                 RanksText(recvs.ranks)));
+  }
+  if (recvs.kept > 0) parts.push_back(absl::StrCat("keeps ", recvs.kept, " elements"));
+  return parts.empty() ? "nothing" : absl::StrJoin(parts, "; ");
+}
+
+}  // namespace adjoin
