@@ -213,7 +213,7 @@ absl::Status UcxTransport::Close(Deadline deadline) {
 
 UcxTransport::~UcxTransport() {
   for (Request& request : requests_) {
-    if (request.id > 0 && !request.done && !request.operation.send) ucp_request_cancel(worker_, request.ucx);
+    if (request.ucx != nullptr && !request.operation.send) ucp_request_cancel(worker_, request.ucx);
   }
   std::vector<ucs_status_ptr_t> closing;
   for (Peer& peer : peers_) {

@@ -80,7 +80,7 @@ UcxTransport::Request& UcxTransport::NewRequest(const Operation& operation, cons
 
 UcxTransport::Request* UcxTransport::Find(Handle handle) {
   const uint64_t slot = handle.id & kSlotMask;
-  if (handle.id == 0 || slot >= requests_.size() || requests_[slot].id != handle.id) return nullptr;
+  if (handle.id <= kSlotMask || slot >= requests_.size() || requests_[slot].id != handle.id) return nullptr;
   return &requests_[slot];
 }
 
@@ -100,6 +100,7 @@ void UcxTransport::Release(Request& request) {
 void UcxTransport::OnDone(Request& request, void* ucx, ucs_status_t status) {
   request.status = status;
   request.done = true;
+  if (request.ucx == nullptr) return;  // done within the call that starts it, which still returns it: see Started
   request.ucx = nullptr;
   ucp_request_free(ucx);
   if (request.id <= kSlotMask) Release(request);
@@ -131,14 +132,14 @@ absl::StatusOr<Handle> UcxTransport::Started(Request& request, ucs_status_ptr_t 
   if (UCS_PTR_IS_ERR(ucx)) {
     request.done = true;
     request.status = UCS_PTR_STATUS(ucx);
-    absl::Status status = Outcome(request);
-    // A length mismatch may be known at once; like every other transport this one tells it to Wait.
-    if (request.operation.send || request.status != UCS_ERR_MESSAGE_TRUNCATED) {
-      Release(request);
-      return status;
-    }
-  } else if (ucx == nullptr) {
+    const absl::Status status = Outcome(request);
+    Release(request);
+    return status;
+  }
+  if (ucx == nullptr) {
     request.done = true;
+  } else if (request.done) {
+    ucp_request_free(ucx);
   } else {
     request.ucx = ucx;
   }
@@ -160,11 +161,10 @@ absl::StatusOr<Handle> UcxTransport::PostRecv(const Operation& operation, const 
   Request& request = NewRequest(operation, buffer);
   ucp_request_param_t param;
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
-                       UCP_OP_ATTR_FIELD_RECV_INFO;
+                       UCP_OP_ATTR_FLAG_NO_IMM_CMPL;  // UCX 1.13 tells the length to the callback only
   param.cb.recv = &OnReceived;
   param.user_data = &request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  param.recv_info.tag_info = &request.received;
   return Started(request,
                  ucp_tag_recv_nbx(worker_, buffer.data, buffer.bytes, operation.tag.bits(), kExactTag, &param));
 }

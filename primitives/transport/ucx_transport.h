@@ -97,7 +97,7 @@ class UcxTransport final : public Transport {
     uint64_t id = 0;  // 0: no handle names it (free, or abandoned while UCX still holds it)
     Operation operation;
     std::shared_ptr<void> keepalive;
-    void* ucx = nullptr;  // null once done
+    void* ucx = nullptr;  // null before it is started and once done
     bool done = false;
     ucs_status_t status = UCS_OK;
     ucp_tag_recv_info_t received = {};
