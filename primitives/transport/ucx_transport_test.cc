@@ -1,5 +1,10 @@
 #include "primitives/transport/ucx_transport.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -203,12 +208,48 @@ TEST(UcxTransportTest, ASendGivenUpKeepsItsMemoryUntilUcxIsThrough) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(UcxTransportTest, ListensOnTheGivenPorts) {
+// Calls `fn` with the address of every socket on which this process listens for TCP connections.
+void ForListeningSockets(const std::function<void(const sockaddr_in&)>& fn) {
+  for (int fd = 0; fd < 1024; ++fd) {
+    int listens = 0;
+    socklen_t bytes = sizeof(listens);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || listens == 0) continue;
+    sockaddr_in address = {};
+    bytes = sizeof(address);
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 && address.sin_family == AF_INET) fn(address);
+  }
+}
+
+TEST(UcxTransportTest, ListensOnTheGivenInterfaceAndPortsOnly) {
   UcxTransport::Options options;
   options.shared_memory = false;
   options.port_range = "42100-42163";
-  const absl::Status status = RunThreads(2, options, [](UcxTransport& t) { return t.Close(Soon()); });
+  std::atomic<int> found{0};
+  const absl::Status status = RunThreads(2, options, [&](UcxTransport& t) -> absl::Status {
+    absl::Status wrong;
+    ForListeningSockets([&](const sockaddr_in& address) {
+      ++found;
+      const int port = ntohs(address.sin_port);
+      if (port < 42100 || port > 42163) wrong = absl::InternalError(absl::StrCat("listens on port ", port));
+      if (ntohl(address.sin_addr.s_addr) != INADDR_LOOPBACK) wrong = absl::InternalError("listens beyond loopback");
+    });
+    ADJOIN_RETURN_IF_ERROR(t.Close(Soon()));
+    return wrong;
+  });
   EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GE(found, 2);
+}
+
+TEST(UcxTransportTest, WithoutOtherNodesNothingListens) {
+  UcxTransport::Options options;
+  options.other_nodes = false;
+  std::atomic<int> found{0};
+  const absl::Status status = RunThreads(2, options, [&](UcxTransport& t) -> absl::Status {
+    ForListeningSockets([&](const sockaddr_in&) { ++found; });
+    return t.Close(Soon());
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(found, 0);
 }
 
 }  // namespace
