@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kTreeSegmentBytes = 128 << 10;
 constexpr int64_t kRingSegmentBytes = 256 << 10;
 constexpr int64_t kDoublingMaxBytes = 8 << 10;
-constexpr int kSlots = 4096;
+constexpr int kSlots = 4095;  // of a tag's 4096, less the one of the plain list
 // A rank can be in a broadcast and in a sum-reduce of one execution: each has its half of the slots.
 constexpr int kTreeSlots = kSlots / 2;
 // More than the depth of any tree: positions have 31 bits.
