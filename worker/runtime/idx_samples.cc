@@ -60,31 +60,8 @@ struct IdxSamples::File {
 
 IdxSamples::~IdxSamples() = default;
 
-std::vector<IdxSamples::Run> IdxSamples::RunsOf(const std::vector<int64_t>& shape, const Box& box) {
-  std::vector<Run> runs;
-  if (box.empty()) return runs;
-  const int dims = static_cast<int>(shape.size());
-  std::vector<int64_t> at = box.Origin();
-  for (;;) {
-    int64_t first = 0;
-    for (int dim = 0; dim < dims; ++dim) first = first * shape[dim] + at[dim];
-    const int64_t row = dims == 0 ? 1 : box[dims - 1].size();
-    if (!runs.empty() && runs.back().first + runs.back().count == first) {
-      runs.back().count += row;
-    } else {
-      runs.push_back({first, row});
-    }
-    int dim = dims - 2;
-    while (dim >= 0 && ++at[dim] == box[dim].hi) {
-      at[dim] = box[dim].lo;
-      --dim;
-    }
-    if (dim < 0) return runs;
-  }
-}
-
 // Appends as the bytes come, so a header that claims too much costs nothing.
-absl::Status IdxSamples::Keep(ByteSource& source, const std::vector<Run>& runs, File& file) {
+absl::Status IdxSamples::Keep(ByteSource& source, const std::vector<CellRun>& runs, File& file) {
   constexpr int64_t kPiece = 1 << 16;
   const int64_t cell = SizeOf(file.header.type);
   const int64_t begin = source.position();
@@ -95,7 +72,7 @@ absl::Status IdxSamples::Keep(ByteSource& source, const std::vector<Run>& runs, 
   };
   const int64_t sample_bytes = file.header.SampleElements() * cell;
   for (int64_t sample = 0; sample < file.header.samples(); ++sample) {
-    for (const Run& run : runs) {
+    for (const CellRun& run : runs) {
       ADJOIN_RETURN_IF_ERROR(skip_to(begin + sample * sample_bytes + run.first * cell));
       for (int64_t left = run.count * cell; left > 0;) {
         const int64_t piece = std::min(left, kPiece);
@@ -160,7 +137,7 @@ absl::Status IdxSamples::Read(int64_t sample, double* out) {
     return absl::OkStatus();
   }
   const int64_t begin = file.header.bytes() + sample * file.header.SampleElements() * cell;
-  for (const Run& run : runs_) {
+  for (const CellRun& run : runs_) {
     raw_.resize(run.count * cell);
     for (int64_t done = 0; done < run.count * cell;) {
       const ssize_t got = pread(file.fd, raw_.data() + done, run.count * cell - done, begin + run.first * cell + done);

@@ -19,6 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "primitives/geometry/box.h"
+#include "worker/runtime/box_runs.h"
+#include "worker/runtime/byte_source.h"
 #include "worker/runtime/idx_file.h"
 
 namespace adjoin {
@@ -41,19 +43,13 @@ class IdxSamples {
   absl::Status Read(int64_t sample, double* out);
 
  private:
-  // Neighbouring cells of a sample: `first` counts in the sample's row-major order.
-  struct Run {
-    int64_t first = 0;
-    int64_t count = 0;
-  };
   struct File;
 
   IdxSamples() = default;
-  static std::vector<Run> RunsOf(const std::vector<int64_t>& shape, const Box& box);
-  static absl::Status Keep(ByteSource& source, const std::vector<Run>& runs, File& file);
+  static absl::Status Keep(ByteSource& source, const std::vector<CellRun>& runs, File& file);
 
   std::vector<std::unique_ptr<File>> files_;
-  std::vector<Run> runs_;
+  std::vector<CellRun> runs_;
   std::vector<unsigned char> raw_;  // one sample's box, as in the file
   int64_t samples_ = 0;
   int64_t elements_ = 0;
