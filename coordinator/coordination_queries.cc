@@ -1,0 +1,135 @@
+// What CoordinationService tells users.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/coordination_service.h"
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
+
+std::string Count(int64_t n, const std::string& noun) { return absl::StrCat(n, " ", noun, n == 1 ? "" : "s"); }
+
+}  // namespace
+
+std::string CoordinationService::PendingReason(const JobRecord& job, uint32_t queue_position) {
+  if (workers_.empty()) return "no worker is connected";
+  if (job.data_check != DataCheck::kDone) {
+    return absl::StrCat("its data files are being checked by ", workers_.at(job.checked_by).hello.name());
+  }
+  int64_t total = 0, free = 0;
+  for (const auto& [connection, worker] : workers_) {
+    total += worker.hello.slots();
+    free += worker.FreeSlots();
+  }
+  std::string reason = absl::StrCat("needs ", Count(job.spec.ranks(), "slot"), ", ", free, " of ", total, " free on ",
+                                    Count(workers_.size(), "worker"));
+  if (job.spec.ranks() > total) absl::StrAppend(&reason, "; it starts when more workers connect");
+  if (queue_position > 1) absl::StrAppend(&reason, "; behind ", Count(queue_position - 1, "older job"));
+  return reason;
+}
+
+uint32_t CoordinationService::QueuePosition(const JobRecord& job) {
+  if (job.state != PENDING) return 0;
+  uint32_t position = 0;
+  for (const JobRecord* other : jobs_.Pending()) {
+    ++position;
+    if (other == &job) break;
+  }
+  return position;
+}
+
+JobSummary CoordinationService::Summarize(const JobRecord& job, uint32_t queue_position) {
+  JobSummary summary;
+  summary.set_job_id(job.id);
+  summary.set_name(job.spec.name());
+  summary.set_state(job.state);
+  summary.set_reason(job.state == PENDING ? PendingReason(job, queue_position) : job.reason);
+  summary.set_ranks(job.spec.ranks());
+  summary.set_epoch(job.attempt.epoch);
+  summary.set_submitted_unix_ms(UnixMillis(job.submitted));
+  summary.set_started_unix_ms(UnixMillis(job.started));
+  summary.set_ended_unix_ms(UnixMillis(job.ended));
+  *summary.mutable_progress() = job.progress;
+  summary.set_queue_position(queue_position);
+  return summary;
+}
+
+ListJobsResponse CoordinationService::List() {
+  ListJobsResponse response;
+  *response.mutable_header() = MakeHeader();
+  uint32_t position = 0;
+  for (const JobRecord* job : jobs_.All()) {
+    uint32_t own_position = job->state == PENDING ? ++position : 0;
+    if (job->accepted) *response.add_job() = Summarize(*job, own_position);
+  }
+  for (const auto& [connection, worker] : workers_) {
+    WorkerSummary& summary = *response.add_worker();
+    summary.set_name(worker.hello.name());
+    summary.set_address(worker.hello.address());
+    summary.set_slots(worker.hello.slots());
+    summary.set_free_slots(worker.FreeSlots());
+  }
+  return response;
+}
+
+absl::StatusOr<JobSummary> CoordinationService::Summary(const std::string& reference) {
+  absl::StatusOr<JobRecord*> job = jobs_.Resolve(reference);
+  if (!job.ok()) return job.status();
+  return Summarize(**job, QueuePosition(**job));
+}
+
+bool CoordinationService::Settled(const std::string& job_id) {
+  JobRecord* job = jobs_.Find(job_id);
+  return job == nullptr || (IsFinal(job->state) && job->attempt.holders.empty());
+}
+
+absl::StatusOr<DescribeJobResponse> CoordinationService::Describe(const std::string& reference) {
+  absl::StatusOr<JobRecord*> found = jobs_.Resolve(reference);
+  if (!found.ok()) return found.status();
+  const JobRecord& job = **found;
+  DescribeJobResponse response;
+  *response.mutable_header() = MakeHeader(job.attempt.epoch);
+  *response.mutable_job() = Summarize(job, QueuePosition(job));
+  *response.mutable_spec() = job.spec;
+  response.set_plan_hash(job.planned.hash);
+  for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
+    const RankRecord& record = job.attempt.ranks[r];
+    RankStatus& rank = *response.add_rank();
+    rank.set_rank(r);
+    rank.set_worker(record.worker);
+    rank.set_pid(record.pid);
+    rank.set_state(ToString(record.state));
+    *rank.mutable_progress() = record.progress;
+    rank.set_transport(record.transport);
+  }
+  for (const std::string& artifact : job.artifacts) response.add_artifact(artifact);
+  return response;
+}
+
+absl::StatusOr<CoordinationService::ArtifactSource> CoordinationService::FindArtifact(const std::string& reference,
+                                                                                      const std::string& name) {
+  absl::StatusOr<JobRecord*> found = jobs_.Resolve(reference);
+  if (!found.ok()) return found.status();
+  const JobRecord& job = **found;
+  if (name.empty() || name == "." || name == ".." || absl::StrContains(name, "/")) {
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not the name of a file: no '/' and no '..'"));
+  }
+  if (job.artifacts.count(name) == 0) {
+    return absl::NotFoundError(absl::StrCat(
+        job.id, " has no artifact '", name, "'",
+        job.artifacts.empty() ? (IsFinal(job.state) ? "; it left none" : "; they are there when it has succeeded")
+                              : absl::StrCat("; it has ", absl::StrJoin(job.artifacts, ", "))));
+  }
+  const std::string& name_of_worker = job.attempt.ranks.at(0).worker;
+  for (const auto& [connection, worker] : workers_) {
+    if (worker.hello.name() != name_of_worker) continue;
+    return ArtifactSource{connection, name_of_worker, job.id, job.spec.output_dir(), job.attempt.epoch};
+  }
+  return absl::UnavailableError(
+      absl::StrCat("'", name, "' lies with worker ", name_of_worker, ", which is not connected"));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,364 @@
+#include "coordinator/coordination_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CoordinationServiceTest : public ::testing::Test {
+ protected:
+  CoordinationServiceTest() {
+    CoordinationOptions options;
+    options.wall_clock = [this] { return absl::FromUnixSeconds(1000) + now_; };
+    options.monotonic_clock = [this] { return now_; };
+    service_ = std::make_unique<CoordinationService>(options);
+  }
+
+  void Connect(ConnectionId connection, const std::string& name, uint32_t slots, uint64_t incarnation = 1) {
+    WorkerHello hello;
+    hello.set_name(name);
+    hello.set_slots(slots);
+    hello.set_incarnation(incarnation);
+    absl::Status status = service_->WorkerConnected(connection, hello);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  static JobSpec Spec(const std::string& name, uint32_t ranks, bool with_data = false) {
+    JobSpec spec;
+    spec.set_name(name);
+    spec.set_ranks(ranks);
+    if (with_data) spec.add_dataset()->set_name("train");
+    return spec;
+  }
+
+  std::string Submit(const JobSpec& spec) {
+    return service_->Submit(spec, [this](const std::vector<DatasetSize>& sizes) -> absl::StatusOr<PlannedJob> {
+      planned_sizes_ = sizes;
+      if (!plan_error_.ok()) return plan_error_;
+      return PlannedJob{"plan", "hash"};
+    });
+  }
+
+  JobSummary Job(const std::string& id) {
+    absl::StatusOr<JobSummary> summary = service_->Summary(id);
+    EXPECT_TRUE(summary.ok()) << summary.status();
+    return summary.ok() ? *summary : JobSummary();
+  }
+
+  // The actions since the last call that have this kind.
+  std::vector<Action> Taken(CoordinatorMessage::KindCase kind) {
+    for (Action& action : service_->TakeActions()) taken_.push_back(action);
+    std::vector<Action> result;
+    std::vector<Action> rest;
+    for (Action& action : taken_) (action.message.kind_case() == kind ? result : rest).push_back(action);
+    taken_ = rest;
+    return result;
+  }
+
+  WorkerMessage Message(const std::string& job) {
+    WorkerMessage message;
+    *message.mutable_header() = MakeHeader(Job(job).epoch());
+    return message;
+  }
+  void Ready(ConnectionId from, const std::string& job, uint32_t rank) {
+    WorkerMessage message = Message(job);
+    message.mutable_rank_ready()->set_job_id(job);
+    message.mutable_rank_ready()->set_rank(rank);
+    message.mutable_rank_ready()->set_transport_address("address of " + std::to_string(rank));
+    service_->WorkerSaid(from, message);
+  }
+  void Ended(ConnectionId from, const std::string& job, uint32_t rank, const std::string& error, bool peer = false) {
+    WorkerMessage message = Message(job);
+    RankEnded& ended = *message.mutable_rank_ended();
+    ended.set_job_id(job);
+    ended.set_rank(rank);
+    ended.set_succeeded(error.empty());
+    ended.set_error(error);
+    ended.set_peer_failure(peer);
+    if (error.empty() && rank == 0) ended.add_artifact("model.safetensors");
+    service_->WorkerSaid(from, message);
+  }
+  void Cleared(ConnectionId from, const std::string& job) {
+    WorkerMessage message = Message(job);
+    message.mutable_attempt_cleared()->set_job_id(job);
+    service_->WorkerSaid(from, message);
+  }
+  void Probed(ConnectionId from, const std::string& job, const std::string& error) {
+    WorkerMessage message;
+    *message.mutable_header() = MakeHeader();
+    message.mutable_probe_result()->set_request_id(job);
+    message.mutable_probe_result()->set_error(error);
+    DatasetSize& size = *message.mutable_probe_result()->add_dataset();
+    size.set_name("train");
+    size.set_samples(100);
+    service_->WorkerSaid(from, message);
+  }
+  // A running job of two ranks on one worker each.
+  std::string RunningOnTwoWorkers() {
+    Connect(1, "worker-0", 1);
+    Connect(2, "worker-1", 1);
+    std::string job = Submit(Spec("net", 2));
+    Ready(1, job, 0);
+    Ready(2, job, 1);
+    EXPECT_EQ(Job(job).state(), RUNNING);
+    return job;
+  }
+
+  absl::Duration now_ = absl::Seconds(5);
+  absl::Status plan_error_;
+  std::vector<DatasetSize> planned_sizes_;
+  std::unique_ptr<CoordinationService> service_;
+  std::vector<Action> taken_;
+};
+
+TEST_F(CoordinationServiceTest, WaitsForAWorker) {
+  std::string job = Submit(Spec("net", 2));
+  EXPECT_EQ(Job(job).state(), PENDING);
+  EXPECT_EQ(Job(job).reason(), "no worker is connected");
+  EXPECT_EQ(Job(job).queue_position(), 1);
+  Connect(1, "worker-0", 2);
+  EXPECT_EQ(Job(job).state(), STARTING);
+  std::vector<Action> starts = Taken(CoordinatorMessage::kStartRanks);
+  ASSERT_EQ(starts.size(), 1);
+  EXPECT_EQ(starts[0].message.start_ranks().rank_size(), 2);
+  EXPECT_TRUE(starts[0].message.start_ranks().single_node());
+  EXPECT_EQ(starts[0].message.header().epoch(), Job(job).epoch());
+}
+
+TEST_F(CoordinationServiceTest, WaitsUntilAllRanksFitAndSaysWhy) {
+  Connect(1, "worker-0", 3);
+  Connect(2, "worker-1", 3);
+  std::string first = Submit(Spec("first", 4));
+  std::string second = Submit(Spec("second", 4));
+  std::string third = Submit(Spec("third", 1));
+  EXPECT_EQ(Job(first).state(), STARTING);
+  EXPECT_EQ(Job(second).reason(), "needs 4 slots, 2 of 6 free on 2 workers");
+  EXPECT_EQ(Job(third).reason(), "needs 1 slot, 2 of 6 free on 2 workers; behind 1 older job");
+  EXPECT_EQ(Job(third).queue_position(), 2);
+  for (uint32_t rank = 0; rank < 3; ++rank) Ready(1, first, rank);
+  Ready(2, first, 3);
+  for (uint32_t rank = 0; rank < 3; ++rank) Ended(1, first, rank, "");
+  Ended(2, first, 3, "");
+  EXPECT_EQ(Job(first).state(), SUCCEEDED);
+  EXPECT_EQ(Job(second).state(), PENDING) << "slots are free only when the daemon says that no process is left";
+  Cleared(1, first);
+  EXPECT_EQ(Job(second).state(), STARTING);
+  EXPECT_EQ(Job(third).state(), STARTING);
+}
+
+TEST_F(CoordinationServiceTest, ConnectsRanksWhenAllAreReady) {
+  std::string job = RunningOnTwoWorkers();
+  std::vector<Action> connects = Taken(CoordinatorMessage::kConnectRanks);
+  ASSERT_EQ(connects.size(), 2);
+  for (const Action& action : connects) {
+    ASSERT_EQ(action.message.connect_ranks().transport_address_size(), 2);
+    EXPECT_EQ(action.message.connect_ranks().transport_address(1), "address of 1");
+  }
+  Ended(1, job, 0, "");
+  EXPECT_EQ(Job(job).state(), RUNNING);
+  Ended(2, job, 1, "");
+  EXPECT_EQ(Job(job).state(), SUCCEEDED);
+  EXPECT_TRUE(service_->FindArtifact(job, "model.safetensors").ok());
+  EXPECT_EQ(service_->FindArtifact(job, "../secret").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(service_->FindArtifact(job, "other").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinationServiceTest, FirstErrorDecidesAndStopsEveryDaemon) {
+  std::string job = RunningOnTwoWorkers();
+  Ended(2, job, 1, "was killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(Job(job).state(), FAILED);
+  EXPECT_EQ(Job(job).reason(), "rank 1 on worker-1 was killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(Taken(CoordinatorMessage::kStopAttempt).size(), 2);
+  Ended(1, job, 0, "failed: rank 1 died", true);
+  EXPECT_EQ(Job(job).reason(), "rank 1 on worker-1 was killed by signal 9 (SIGKILL)");
+}
+
+TEST_F(CoordinationServiceTest, APeersReportWaitsForTheCause) {
+  std::string job = RunningOnTwoWorkers();
+  Ended(1, job, 0, "failed: rank 1 died", true);
+  EXPECT_EQ(Job(job).state(), RUNNING);
+  now_ += absl::Milliseconds(500);
+  service_->Tick();
+  Ended(2, job, 1, "was killed by signal 11 (SIGSEGV)");
+  EXPECT_EQ(Job(job).reason(), "rank 1 on worker-1 was killed by signal 11 (SIGSEGV)");
+}
+
+TEST_F(CoordinationServiceTest, APeersReportCountsWhenNoCauseShowsUp) {
+  std::string job = RunningOnTwoWorkers();
+  Ended(1, job, 0, "failed: rank 1 died", true);
+  now_ += absl::Seconds(1);
+  service_->Tick();
+  EXPECT_EQ(Job(job).state(), FAILED);
+  EXPECT_EQ(Job(job).reason(), "rank 0 on worker-0 failed: rank 1 died");
+}
+
+TEST_F(CoordinationServiceTest, ALostDaemonFailsItsJobsAndFreesItsSlots) {
+  std::string job = RunningOnTwoWorkers();
+  std::string next = Submit(Spec("next", 1));
+  service_->WorkerLost(2, "its connection ended");
+  EXPECT_EQ(Job(job).reason(), "worker-1 was lost (its connection ended) with rank 1");
+  EXPECT_EQ(Job(next).state(), PENDING);
+  Cleared(1, job);
+  EXPECT_EQ(Job(next).state(), STARTING);
+}
+
+TEST_F(CoordinationServiceTest, ASilentDaemonIsLost) {
+  std::string job = RunningOnTwoWorkers();
+  WorkerMessage heartbeat;
+  heartbeat.mutable_heartbeat();
+  for (int second = 0; second < 10; ++second) {
+    now_ += absl::Seconds(1);
+    service_->WorkerSaid(1, heartbeat);
+    service_->Tick();
+  }
+  EXPECT_THAT(Job(job).reason(), HasSubstr("worker-1 was lost (nothing heard for 10s)"));
+  EXPECT_EQ(service_->List().worker_size(), 1);
+}
+
+TEST_F(CoordinationServiceTest, AnotherEpochIsIgnored) {
+  std::string job = RunningOnTwoWorkers();
+  WorkerMessage stale;
+  *stale.mutable_header() = MakeHeader(Job(job).epoch() + 1);
+  stale.mutable_rank_ended()->set_job_id(job);
+  stale.mutable_rank_ended()->set_rank(0);
+  stale.mutable_rank_ended()->set_error("was killed by signal 9 (SIGKILL)");
+  service_->WorkerSaid(1, stale);
+  EXPECT_EQ(Job(job).state(), RUNNING);
+  EXPECT_TRUE(service_->Owns(1, job, Job(job).epoch()));
+  EXPECT_FALSE(service_->Owns(1, job, Job(job).epoch() + 1));
+}
+
+TEST_F(CoordinationServiceTest, EpochsGrow) {
+  Connect(1, "worker-0", 2);
+  std::string first = Submit(Spec("first", 1));
+  std::string second = Submit(Spec("second", 1));
+  EXPECT_GT(Job(second).epoch(), Job(first).epoch());
+}
+
+TEST_F(CoordinationServiceTest, CancelStopsAndKeepsSlotsUntilCleared) {
+  std::string job = RunningOnTwoWorkers();
+  std::string next = Submit(Spec("next", 2));
+  EXPECT_EQ(*service_->Cancel("net"), CANCELLED);
+  EXPECT_EQ(Taken(CoordinatorMessage::kStopAttempt).size(), 2);
+  EXPECT_EQ(Job(next).state(), PENDING);
+  Cleared(1, job);
+  Cleared(2, job);
+  EXPECT_EQ(Job(next).state(), STARTING);
+  EXPECT_EQ(*service_->Cancel(job), CANCELLED);
+  EXPECT_EQ(service_->Cancel("job-99").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinationServiceTest, CancelOfAPendingJob) {
+  std::string job = Submit(Spec("net", 2));
+  EXPECT_EQ(*service_->Cancel(job), CANCELLED);
+  Connect(1, "worker-0", 2);
+  EXPECT_EQ(Job(job).state(), CANCELLED);
+  EXPECT_TRUE(Taken(CoordinatorMessage::kStartRanks).empty());
+}
+
+TEST_F(CoordinationServiceTest, RanksHaveToBecomeReadyInTime) {
+  Connect(1, "worker-0", 1);
+  Connect(2, "worker-1", 1);
+  std::string job = Submit(Spec("net", 2));
+  Ready(1, job, 0);
+  WorkerMessage heartbeat;
+  for (int second = 0; second < 120; ++second) {
+    EXPECT_EQ(Job(job).state(), STARTING);
+    now_ += absl::Seconds(1);
+    service_->WorkerSaid(1, heartbeat);
+    service_->WorkerSaid(2, heartbeat);
+    service_->Tick();
+  }
+  EXPECT_EQ(Job(job).reason(), "rank 1 on worker-1 did not become ready within 2m");
+}
+
+TEST_F(CoordinationServiceTest, DataIsCheckedBeforeAJobIsAccepted) {
+  Connect(1, "worker-0", 1);
+  std::string job = Submit(Spec("net", 1, /*with_data=*/true));
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kUndecided);
+  EXPECT_EQ(service_->List().job_size(), 0);
+  ASSERT_EQ(Taken(CoordinatorMessage::kProbeData).size(), 1);
+  Probed(1, job, "");
+  EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kAccepted);
+  ASSERT_EQ(planned_sizes_.size(), 1);
+  EXPECT_EQ(planned_sizes_[0].samples(), 100);
+  EXPECT_EQ(Job(job).state(), STARTING);
+}
+
+TEST_F(CoordinationServiceTest, BadDataRefusesTheSubmission) {
+  Connect(1, "worker-0", 1);
+  std::string job = Submit(Spec("net", 1, /*with_data=*/true));
+  Probed(1, job, "mnist/train.gz: no such file");
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kRefused);
+  EXPECT_EQ(reason.message(), "mnist/train.gz: no such file (as worker-0 sees it)");
+  EXPECT_EQ(service_->Summary(job).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinationServiceTest, BadDataFailsAJobThatWasAcceptedWithoutAWorker) {
+  std::string job = Submit(Spec("net", 1, /*with_data=*/true));
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kAccepted);
+  Connect(1, "worker-0", 1);
+  EXPECT_EQ(Job(job).reason(), "its data files are being checked by worker-0");
+  Probed(1, job, "mnist/train.gz: no such file");
+  EXPECT_EQ(Job(job).state(), FAILED);
+}
+
+TEST_F(CoordinationServiceTest, AnotherWorkerChecksWhenTheFirstIsLostAndTheCheckHasADeadline) {
+  Connect(1, "worker-0", 1);
+  Connect(2, "worker-1", 1);
+  std::string job = Submit(Spec("net", 1, /*with_data=*/true));
+  service_->WorkerLost(1, "its connection ended");
+  std::vector<Action> probes = Taken(CoordinatorMessage::kProbeData);
+  ASSERT_EQ(probes.size(), 2);
+  EXPECT_EQ(probes[1].to, 2);
+  WorkerMessage heartbeat;
+  for (int second = 0; second < 30; ++second) {
+    now_ += absl::Seconds(1);
+    service_->WorkerSaid(2, heartbeat);
+    service_->Tick();
+  }
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kRefused);
+  EXPECT_EQ(reason.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(CoordinationServiceTest, APlanThatTheSizesForbidRefuses) {
+  Connect(1, "worker-0", 1);
+  plan_error_ = absl::InvalidArgumentError("the data set is empty");
+  std::string job = Submit(Spec("net", 1, /*with_data=*/true));
+  Probed(1, job, "");
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kRefused);
+  EXPECT_EQ(reason, plan_error_);
+}
+
+TEST_F(CoordinationServiceTest, ANameBelongsToOneDaemon) {
+  Connect(1, "worker-0", 1, /*incarnation=*/5);
+  WorkerHello hello;
+  hello.set_name("worker-0");
+  hello.set_slots(1);
+  hello.set_incarnation(6);
+  EXPECT_EQ(service_->WorkerConnected(2, hello).code(), absl::StatusCode::kAlreadyExists);
+  Connect(3, "worker-0", 1, /*incarnation=*/5);
+  EXPECT_EQ(service_->List().worker_size(), 1);
+}
+
+TEST_F(CoordinationServiceTest, JobsAreNamedByIdPrefixOrName) {
+  for (int i = 0; i < 12; ++i) Submit(Spec(i < 6 ? "early" : "late", 1));
+  EXPECT_EQ(service_->Summary("job-1")->job_id(), "job-1");
+  EXPECT_EQ(service_->Summary("early")->job_id(), "job-6");
+  EXPECT_EQ(service_->Summary("job-12")->job_id(), "job-12");
+  EXPECT_EQ(service_->Summary("job").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(service_->Summary("nothing").status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace adjoin

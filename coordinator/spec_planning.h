@@ -1,0 +1,27 @@
+// From the text that a user submits to a PlanFunction.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request));
+//   service.Submit(submission.spec, submission.plan);
+//
+// Any thread.
+#ifndef ADJOIN_COORDINATOR_SPEC_PLANNING_H_
+#define ADJOIN_COORDINATOR_SPEC_PLANNING_H_
+
+#include "absl/status/statusor.h"
+#include "coordinator/job_table.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+struct Submission {
+  JobSpec spec;
+  PlanFunction plan;
+};
+
+// Everything that can be found wrong without the data files is found here.
+// Errors: kInvalidArgument (the spec: too large, or wrong; with its place), kUnimplemented (what is not supported yet).
+absl::StatusOr<Submission> ReadSubmission(const SubmitRequest& request);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_SPEC_PLANNING_H_
