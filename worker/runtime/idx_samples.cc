@@ -109,7 +109,9 @@ absl::StatusOr<std::unique_ptr<IdxSamples>> IdxSamples::Open(const std::vector<s
           path, " holds ", file->header.ToString(), ", so ", file->header.SampleElements(),
           " elements a sample; the job's shape ", absl::StrJoin(sample_shape, "x"), " has ", VolumeOf(sample_shape)));
     }
-    if (source->compressed()) {
+    if (box.empty()) {
+      // This rank reads nothing of the field, so it need not go through the file.
+    } else if (source->compressed()) {
       ADJOIN_RETURN_IF_ERROR(Keep(*source, all->runs_, *file));
     } else {
       const int64_t found = source->file_bytes() - file->header.bytes();
@@ -132,6 +134,7 @@ absl::Status IdxSamples::Read(int64_t sample, double* out) {
   while (sample >= files_[index]->header.samples()) sample -= files_[index++]->header.samples();
   const File& file = *files_[index];
   const int64_t cell = SizeOf(file.header.type);
+  if (elements_ == 0) return absl::OkStatus();
   if (file.fd < 0) {
     Decode(file.header.type, file.kept.data() + sample * elements_ * cell, elements_, out);
     return absl::OkStatus();

@@ -7,7 +7,7 @@
 //   ADJOIN_RETURN_IF_ERROR(samples->Read(17, cells.data()));
 //
 // A plain file is read when asked, only the box. A gzip file has no middle to seek to: it is inflated once, in `Open`, and
-// only the box is kept, in the file's own type. One thread.
+// only the box is kept, in the file's own type. Of an empty box only the header is read. One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_IDX_SAMPLES_H_
 #define ADJOIN_WORKER_RUNTIME_IDX_SAMPLES_H_
 

@@ -1,0 +1,61 @@
+#include "worker/runtime/metrics_writer.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace adjoin {
+namespace {
+
+std::string Quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string ValueText(const MetricsWriter::Value& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return absl::StrCat(*whole);
+  if (const auto* text = std::get_if<std::string>(&value)) return Quoted(*text);
+  const double number = std::get<double>(value);
+  return std::isfinite(number) ? absl::StrFormat("%.17g", number) : "null";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return std::unique_ptr<MetricsWriter>(new MetricsWriter(path, fd));
+}
+
+MetricsWriter::~MetricsWriter() { close(fd_); }
+
+absl::Status MetricsWriter::Write(const Line& line) {
+  std::string text = "{";
+  for (const auto& [name, value] : line) {
+    absl::StrAppend(&text, text.size() > 1 ? ", " : "", Quoted(name), ": ", ValueText(value));
+  }
+  text += "}\n";
+  // One call a line: a kill between calls leaves no half line.
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = write(fd_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return absl::UnavailableError(absl::StrCat(path_, ": ", std::strerror(errno)));
+    done += static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MetricsWriter::Sync() {
+  if (fsync(fd_) != 0) return absl::UnavailableError(absl::StrCat(path_, ": ", std::strerror(errno)));
+  return absl::OkStatus();
+}
+
+}  // namespace adjoin

@@ -1,0 +1,47 @@
+// metrics.jsonl: one JSON object a line, whole lines only, there as soon as it is written.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Create("out/metrics.jsonl"));
+//   ADJOIN_RETURN_IF_ERROR(metrics->Write({{"step", int64_t{1}}, {"loss", 2.25}}));     // {"step": 1, "loss": 2.25}
+//
+// Numbers have 17 significant digits, so that a double is read back as it was. A process that is killed leaves the lines
+// written so far. Replaces an older file. One thread.
+#ifndef ADJOIN_WORKER_RUNTIME_METRICS_WRITER_H_
+#define ADJOIN_WORKER_RUNTIME_METRICS_WRITER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace adjoin {
+
+class MetricsWriter {
+ public:
+  using Value = std::variant<int64_t, double, std::string>;
+  using Line = std::vector<std::pair<std::string, Value>>;
+
+  // Errors: kUnavailable with the path and the system's reason; also of the methods.
+  static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(const std::string& path);
+  ~MetricsWriter();
+  MetricsWriter(const MetricsWriter&) = delete;
+  MetricsWriter& operator=(const MetricsWriter&) = delete;
+
+  // A number that JSON cannot hold (not finite) becomes null.
+  absl::Status Write(const Line& line);
+  // Makes all lines durable.
+  absl::Status Sync();
+
+ private:
+  MetricsWriter(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  const std::string path_;
+  const int fd_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_RUNTIME_METRICS_WRITER_H_

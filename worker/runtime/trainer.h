@@ -1,0 +1,100 @@
+// Training, one step at a time: data, forward, backward, gradients, report, optimizer.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(plan, &communicator, &parameters, data_root, registry));
+//   while (!trainer->done()) {
+//     ADJOIN_ASSIGN_OR_RETURN(StepReport report, trainer->RunStep());        // on every rank
+//   }
+//
+// The optimizer works on each rank's blocks of the parameters' homes; element-wise rules are thereby exact. One thread.
+#ifndef ADJOIN_WORKER_RUNTIME_TRAINER_H_
+#define ADJOIN_WORKER_RUNTIME_TRAINER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "layers/gradient_sync.h"
+#include "layers/network.h"
+#include "layers/parameters.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "proto/plan.pb.h"
+#include "worker/runtime/shard_reader.h"
+
+namespace adjoin {
+
+struct StepReport {
+  int64_t step = 0;            // from 1
+  int64_t epoch = 0;           // from 1
+  int64_t samples = 0;         // of this step's batch, over all ranks
+  double loss = 0;             // of the batch before the step, over all ranks
+  double compute_seconds = 0;  // this rank's: T_comp
+  double sync_seconds = 0;     // this rank's, waiting for and moving data: T_sync
+  int64_t bytes_sent = 0;      // by this rank
+};
+
+// What this rank sent in all the steps of one program.
+struct ProgramTraffic {
+  int64_t steps = 0;
+  int64_t bytes = 0;
+};
+
+class Trainer {
+ public:
+  // `plan`, `communicator` and `parameters` must outlive it.
+  // Errors: kInvalidArgument (nothing to train, a data set with no step in it, an optimizer that is not supported); as
+  // Network::Create, GradientSync::Create, ShardReader::Create.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Plan& plan, Communicator* communicator,
+                                                         Parameters* parameters, const std::string& data_root,
+                                                         const LayerRegistry& registry);
+
+  int64_t total_steps() const { return total_steps_; }
+  int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  int64_t steps_done() const { return step_; }
+  bool done() const { return step_ >= total_steps_; }
+
+  // Collective. Errors: what the data, a layer or a movement fails with; kOutOfRange where the loss is not finite (on every
+  // rank alike, names the step; the parameters are those before it).
+  absl::StatusOr<StepReport> RunStep();
+
+  // T_comp and T_sync of one step: the mean over ranks and steps so far. Collective.
+  struct MeanTimes {
+    double compute_seconds = 0;
+    double sync_seconds = 0;
+  };
+  absl::StatusOr<MeanTimes> MeanTimesOverRanks();
+
+  // Largest local tensor per layer, in elements (Network::peak_elements), over all programs.
+  std::map<std::string, int64_t> PeakElements() const;
+  const std::map<std::string, ProgramTraffic>& traffic() const { return traffic_; }
+
+ private:
+  Trainer() = default;
+  absl::Status CountSteps(const Train& train);
+  absl::Status CreateOptimizer(const Optimizer& spec);
+  absl::StatusOr<double> ForwardAndBackward(Network& network, int64_t epoch, int64_t first);
+
+  Communicator* communicator_ = nullptr;
+  Parameters* parameters_ = nullptr;
+  std::unique_ptr<ShardReader> data_;
+  std::unique_ptr<Network> full_;  // of the batch's size; null where the data set is smaller
+  std::unique_ptr<Network> tail_;  // of an epoch's last batch; null where there is none
+  std::unique_ptr<GradientSync> sync_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  int64_t batch_ = 0;
+  int64_t steps_per_epoch_ = 0;
+  int64_t total_steps_ = 0;
+  int64_t step_ = 0;
+  double compute_seconds_ = 0;  // of all steps
+  double sync_seconds_ = 0;
+  std::map<std::string, ProgramTraffic> traffic_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_RUNTIME_TRAINER_H_
