@@ -2,8 +2,8 @@
 // into the ranks, computes.
 //
 //   LayerRules rules;
-//   rules.Register("relu6", std::make_unique<Relu6Rule>());   // Custom.type, or the name of Layer.op's field
-//   const LayerRules& builtin = BuiltinLayerRules();
+//   ADJOIN_RETURN_IF_ERROR(AddBuiltinLayerRules(rules));                              // builtin_rules.h
+//   ADJOIN_RETURN_IF_ERROR(rules.Register("relu6", std::make_unique<Relu6Rule>()));   // Custom.type
 //
 // A rule holds no index arithmetic of movements: it says in which layout it needs which tensor, and the planner inserts
 // and counts what must move. Rules are const and may be used from any thread.
@@ -71,6 +71,7 @@ class LayerRule {
   virtual absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const = 0;
 };
 
+// Explicit: nothing registers itself. The kind is the name of Layer.op's field ("conv") or Custom.type.
 class LayerRules {
  public:
   // Errors: kAlreadyExists.
@@ -80,16 +81,8 @@ class LayerRules {
   std::vector<std::string> Kinds() const;  // sorted
 
  private:
-  std::map<std::string, std::unique_ptr<LayerRule>, std::less<>> rules_;
+  std::map<std::string, std::unique_ptr<LayerRule>> rules_;
 };
-
-// conv, pool, linear, activation, flatten, repartition.
-const LayerRules& BuiltinLayerRules();
-// Adds the same to `rules`, which may hold a user's own. Errors: as Register.
-absl::Status AddBuiltinLayerRules(LayerRules& rules);
-
-// "conv", "flatten", ...: the field of Layer.op that is set, or Custom.type; empty where none is.
-std::string KindOf(const Layer& layer);
 
 }  // namespace adjoin
 

@@ -35,7 +35,7 @@ class NamedLayouts {
     std::vector<int> ranks;
     Layout::Cuts cuts;
   };
-  static absl::StatusOr<Entry> Check(const JobSpec& spec, int index);
+  static absl::StatusOr<Entry> Check(const LayoutSpec& layout, uint32_t ranks);
   std::map<std::string, Entry> entries_;
 };
 

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "layers/plan/builtin_rules.h"
 #include "layers/plan/layer_rule.h"
 #include "layers/plan/spec_locations.h"
 #include "proto/job.pb.h"

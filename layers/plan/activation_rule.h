@@ -1,0 +1,17 @@
+// An element-wise function: local in every layout; the output lies as the input does.
+#ifndef ADJOIN_LAYERS_PLAN_ACTIVATION_RULE_H_
+#define ADJOIN_LAYERS_PLAN_ACTIVATION_RULE_H_
+
+#include "layers/plan/layer_rule.h"
+
+namespace adjoin {
+
+// "relu".
+class ActivationRule : public LayerRule {
+ public:
+  absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_PLAN_ACTIVATION_RULE_H_

@@ -1,0 +1,364 @@
+#include "layers/plan/program_builder.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "layers/plan/layer_kind.h"
+#include "layers/plan/layout_proto.h"
+#include "layers/plan/operator_plan.h"
+#include "layers/plan/rule_checks.h"
+#include "layers/plan/spec_check.h"
+#include "layers/plan/spec_error.h"
+#include "primitives/geometry/box.h"
+
+namespace adjoin {
+namespace {
+
+constexpr uint32_t kMaxOperatorId = 65535;
+// Loss, count, right answers, and one to spare.
+constexpr int64_t kReportedNumbers = 4;
+
+// How far each part of `dim` reaches beyond its own cells for the windows of its outputs.
+OutputWindow HaloOf(const Layout& x, int dim, const Window& window, const Layout& y) {
+  OutputWindow halo;
+  halo.set_dim(dim);
+  const std::vector<int64_t>& own = x.Boundaries(dim);
+  const std::vector<int64_t>& outputs = y.Boundaries(dim);
+  for (int64_t part = 0; part < x.Parts(dim); ++part) {
+    const Interval reads = window.Reads({outputs[part], outputs[part + 1]}).Intersect({0, x.shape()[dim]});
+    halo.add_left(reads.empty() ? own[part] - own[part + 1] : own[part] - reads.lo);
+    halo.add_right(reads.empty() ? 0 : reads.hi - own[part + 1]);
+  }
+  return halo;
+}
+
+// A layout in which each row of [rows, ...] lies on one rank, whole: the given one where it is so already.
+absl::StatusOr<Layout> WholeRows(const Layout& layout) {
+  bool whole = !layout.HasKind(Placement::Kind::kBroadcast) && !layout.HasKind(Placement::Kind::kPartial);
+  for (int dim = 1; dim < layout.dims(); ++dim) whole = whole && layout.Parts(dim) == 1;
+  if (whole) return layout;
+  std::vector<int64_t> partition(layout.dims(), 1);
+  partition[0] = layout.mesh().size();
+  return Layout::Partition(layout.shape(), layout.dtype(), partition, layout.mesh().ranks());
+}
+
+// One number per row of `rows`, beside the row.
+absl::StatusOr<Layout> BesideRows(const Layout& rows, DType dtype) {
+  std::vector<Placement> placements = rows.placements();
+  bool cut = false;
+  for (Placement& placement : placements) {
+    if (placement.kind == Placement::Kind::kSplit && placement.dim == 0) {
+      cut = true;
+    } else {
+      placement = Placement::Broadcast();
+    }
+  }
+  Layout::Cuts cuts;
+  if (cut) cuts[0] = PartSizes(rows, 0);
+  return Layout::Create({rows.shape()[0]}, dtype, rows.mesh(), std::move(placements), std::move(cuts));
+}
+
+std::string Role(const char* base, size_t input) { return input == 0 ? base : absl::StrCat(base, input); }
+
+}  // namespace
+
+absl::StatusOr<uint32_t> OperatorIds::Next() {
+  if (last_ >= kMaxOperatorId) {
+    return InvalidSpec("the job needs more than ", kMaxOperatorId, " movements, the most that a plan can number; use fewer layers");
+  }
+  return ++last_;
+}
+
+absl::Status ProgramBuilder::Build() {
+  program_.set_name(request_.name);
+  program_.set_training(request_.training);
+  program_.set_dataset(request_.dataset->name());
+  program_.set_batch(request_.batch);
+  for (int i = 0; i < context_.spec.layer_size(); ++i) {
+    ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("layer[", i, "]"), AddLayer(i)));
+  }
+  for (int i = 0; i < context_.spec.loss_size(); ++i) {
+    ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("loss[", i, "]"), AddLoss(i)));
+  }
+  ADJOIN_RETURN_IF_ERROR(AddReport());
+  for (uint32_t rank = 0; rank < context_.spec.ranks(); ++rank) {
+    int64_t bytes = 0;
+    for (const OperatorPlan& op : program_.op()) {
+      bytes += op.bytes_forward(rank) + (op.differentiable() ? op.bytes_adjoint(rank) : 0);
+    }
+    program_.add_bytes_per_step(bytes);
+  }
+  *plan_.add_program() = std::move(program_);
+  return absl::OkStatus();
+}
+
+uint32_t ProgramBuilder::AddValue(const std::string& name, const Layout& layout, bool needs_grad,
+                                  const std::string& field) {
+  ValuePlan* value = program_.add_value();
+  value->set_name(name);
+  *value->mutable_layout() = ToProto(layout);
+  value->set_needs_grad(needs_grad);
+  value->set_field(field);
+  layouts_.push_back(layout);
+  return program_.value_size() - 1;
+}
+
+absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const Movement& movement, bool even_if_idle) {
+  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(movement.name, movement.from, movement.to, movement.windows,
+                                                        movement.fill, movement.differentiable, context_.spec.ranks()));
+  ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(op));
+  if (idle && !even_if_idle) return std::optional<uint32_t>();
+  ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids_.Next());
+  op.set_id(id);
+  *program_.add_op() = std::move(op);
+  return std::optional<uint32_t>(program_.op_size() - 1);
+}
+
+absl::Status ProgramBuilder::AddRole(LayerPlan& layer, const std::string& role, const Movement& movement) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> index, AddOperator(movement));
+  if (!index.has_value()) return absl::OkStatus();
+  OperatorUse* use = layer.add_op();
+  use->set_role(role);
+  use->set_index(*index);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int64_t>> ProgramBuilder::FieldShape(const std::string& name, absl::string_view reader,
+                                                                DType* dtype) {
+  const Field* field = FindField(*request_.dataset, name);
+  if (field == nullptr) {
+    std::vector<std::string> known;
+    for (const Field& other : request_.dataset->field()) known.push_back(other.name());
+    return InvalidSpec(reader, " reads the field \"", name, "\", which data set \"", request_.dataset->name(),
+                       "\" does not have; its fields are ", absl::StrJoin(known, ", "));
+  }
+  *dtype = context_.dtype;
+  if (!field->dtype().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(*dtype, ParseDType(field->dtype()));
+  }
+  if (IsFloatingPoint(*dtype) && *dtype != context_.dtype) {
+    return InvalidSpec("field \"", name, "\" has dtype \"", field->dtype(), "\", but the job computes in ",
+                       ToString(context_.dtype), "; leave dtype out, or set precision.compute");
+  }
+  // Programs share parameters, so a sample looks the same in every data set.
+  const Field* first = FindField(*FindDataset(context_.spec, context_.spec.train().dataset()), name);
+  if (first != nullptr && (!std::equal(first->shape().begin(), first->shape().end(), field->shape().begin(), field->shape().end()) ||
+                           first->dtype() != field->dtype())) {
+    return InvalidSpec("field \"", name, "\" of data set \"", request_.dataset->name(), "\" has shape ",
+                       ShapeText({field->shape().begin(), field->shape().end()}), " and dtype \"", field->dtype(),
+                       "\", but in data set \"", context_.spec.train().dataset(), "\" ",
+                       ShapeText({first->shape().begin(), first->shape().end()}), " and \"", first->dtype(),
+                       "\"; they must be the same");
+  }
+  std::vector<int64_t> shape = {request_.batch};
+  shape.insert(shape.end(), field->shape().begin(), field->shape().end());
+  return shape;
+}
+
+absl::StatusOr<uint32_t> ProgramBuilder::FieldValue(const std::string& name, const Layout& layout) {
+  int others = 0;
+  for (int i = 0; i < program_.value_size(); ++i) {
+    if (program_.value(i).field() != name) continue;
+    if (layouts_[i] == layout) return i;
+    ++others;
+  }
+  const std::string unique = others == 0 ? name : absl::StrCat(name, "#", others + 1);
+  return AddValue(unique, layout, /*needs_grad=*/false, name);
+}
+
+absl::StatusOr<uint32_t> ProgramBuilder::InputOf(const Layer& layer, const std::string& name, const std::string& x) {
+  const auto earlier = by_layer_.find(name);
+  if (earlier != by_layer_.end()) return earlier->second;
+  for (const Layer& other : context_.spec.layer()) {
+    if (other.name() == name) {
+      return InvalidSpec("its input, layer \"", name, "\", does not stand before it; move one of the two");
+    }
+  }
+  if (FindField(*request_.dataset, name) == nullptr && request_.training) {
+    return InvalidSpec("its input \"", name, "\" is neither an earlier layer nor a field of data set \"",
+                       request_.dataset->name(), "\"");
+  }
+  DType dtype = context_.dtype;
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape,
+                          FieldShape(name, absl::StrCat("layer \"", layer.name(), "\""), &dtype));
+  if (shape.size() < 2) {
+    return InvalidSpec("field \"", name, "\" has no shape; a layer that reads it needs one sample's shape in the data set,"
+                       " as in shape: [1, 28, 28]");
+  }
+  ADJOIN_RETURN_IF_ERROR(CheckedVolume(shape).status());
+  if (!x.empty()) {
+    auto layout = context_.layouts.Resolve(x, shape, dtype);
+    if (!layout.ok()) return AtField("x", layout.status());
+    return FieldValue(name, *layout);
+  }
+  if (context_.spec.ranks() > 1) {
+    std::vector<int64_t> partition(shape.size(), 1);
+    partition[0] = context_.spec.ranks();
+    return InvalidSpec("x is missing: on ", context_.spec.ranks(), " ranks, a layer that reads the field \"", name,
+                       "\" must say in which layout, as in x: \"batch\" with layout { name: \"batch\" partition: [",
+                       absl::StrJoin(partition, ", "), "] }");
+  }
+  return FieldValue(name, Layout::Owner(shape, dtype, 0));
+}
+
+absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const std::vector<uint32_t>& inputs,
+                                           const std::vector<Layout>& x, LayerPlan& layer) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputNeed& need = outcome.input[i];
+    const bool moves_twice = !need.windows.empty() || need.layout.has_value();
+    const bool grad = request_.training && program_.value(inputs[i]).needs_grad();
+    const std::string role = Role("x", i);
+    const std::string first = moves_twice ? absl::StrCat(role, "_layout") : role;
+    const std::string prefix = absl::StrCat(layer.name(), ".");
+    ADJOIN_RETURN_IF_ERROR(AddRole(layer, first, {prefix + first, layouts_[inputs[i]], x[i], {}, 0, grad}));
+    if (!need.windows.empty()) {
+      ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {prefix + role, x[i], outcome.compute, need.windows, need.fill, grad}));
+      for (const auto& entry : need.windows) {
+        if (x[i].Parts(entry.first) > 1) *layer.add_halo() = HaloOf(x[i], entry.first, entry.second, outcome.compute);
+      }
+    } else if (need.layout.has_value()) {
+      ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {prefix + role, x[i], *need.layout, {}, 0, grad}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name, const ParameterNeed& need, bool frozen) {
+  const LayoutPlan home = ToProto(need.home);
+  for (int i = 0; i < plan_.parameter_size(); ++i) {
+    const ParameterPlan& known = plan_.parameter(i);
+    if (known.name() != name) continue;
+    if (known.home().SerializeAsString() == home.SerializeAsString()) return i;
+    return InvalidSpec("parameter \"", name, "\" would have another shape or home in program \"", request_.name,
+                       "\" than in the others");
+  }
+  ParameterPlan* parameter = plan_.add_parameter();
+  parameter->set_name(name);
+  *parameter->mutable_home() = home;
+  parameter->set_fan_in(need.fan_in);
+  parameter->set_frozen(frozen);
+  return plan_.parameter_size() - 1;
+}
+
+absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, LayerPlan& layer) {
+  const bool trained = !outcome.spec.frozen() && !outcome.parameter.empty();
+  for (const ParameterNeed& need : outcome.parameter) {
+    const std::string name = absl::StrCat(layer.name(), ".", need.role);
+    ADJOIN_ASSIGN_OR_RETURN(const uint32_t index, ParameterIndex(name, need, outcome.spec.frozen()));
+    ParameterUse* use = layer.add_parameter();
+    use->set_role(need.role);
+    use->set_index(index);
+    ADJOIN_RETURN_IF_ERROR(
+        AddRole(layer, need.role, {name, need.home, need.needed, {}, 0, trained && request_.training}));
+  }
+  return trained;
+}
+
+absl::Status ProgramBuilder::AddLayer(int index) {
+  Layer spec = context_.spec.layer(index);
+  if (spec.input().empty()) {
+    if (index == 0) {
+      return InvalidSpec("input is missing: the first layer reads a field of data set \"", request_.dataset->name(), "\"");
+    }
+    spec.add_input(context_.spec.layer(index - 1).name());
+  }
+  if (spec.x_size() > spec.input_size()) {
+    return AtField("x", InvalidSpec("x names ", spec.x_size(), " layouts for ", spec.input_size(), " inputs"));
+  }
+  std::vector<uint32_t> inputs;
+  std::vector<Layout> x;  // P_x
+  for (int i = 0; i < spec.input_size(); ++i) {
+    const std::string named = i < spec.x_size() ? spec.x(i) : "";
+    auto input = InputOf(spec, spec.input(i), named);
+    if (!input.ok()) return AtField(FieldOf(input.status()).empty() ? absl::StrCat("input[", i, "]") : "", input.status());
+    inputs.push_back(*input);
+    const Layout& lies = layouts_[*input];
+    if (named.empty()) {
+      x.push_back(lies);
+      continue;
+    }
+    auto layout = context_.layouts.Resolve(named, lies.shape(), lies.dtype());
+    if (!layout.ok()) return AtField(absl::StrCat("x[", i, "]"), layout.status());
+    x.push_back(*std::move(layout));
+  }
+  const LayerRule* rule = context_.rules.Find(KindOf(spec));
+  ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome, rule->Apply({spec, x, context_.layouts, context_.dtype}));
+  if (outcome.input.size() != inputs.size()) {
+    return absl::InternalError(absl::StrCat("the rule of ", KindOf(spec), " answered for another number of inputs"));
+  }
+
+  LayerPlan layer;
+  layer.set_name(spec.name());
+  *layer.mutable_spec() = outcome.spec;
+  layer.mutable_input()->Add(inputs.begin(), inputs.end());
+  *layer.mutable_compute() = ToProto(outcome.compute);
+  layer.set_flops(outcome.flops);
+  ADJOIN_RETURN_IF_ERROR(AddInputRoles(outcome, inputs, x, layer));
+  ADJOIN_ASSIGN_OR_RETURN(bool needs_grad, AddParameters(outcome, layer));
+  for (uint32_t input : inputs) needs_grad = needs_grad || program_.value(input).needs_grad();
+  needs_grad = needs_grad && request_.training && IsFloatingPoint(outcome.output.dtype());
+  ADJOIN_RETURN_IF_ERROR(
+      AddRole(layer, "y", {absl::StrCat(spec.name(), ".y"), outcome.compute, outcome.output, {}, 0, needs_grad}));
+  by_layer_[spec.name()] = AddValue(spec.name(), outcome.output, needs_grad, "");
+  layer.set_output(by_layer_[spec.name()]);
+  *program_.add_layer() = std::move(layer);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramBuilder::AddLoss(int index) {
+  const Loss& spec = context_.spec.loss(index);
+  const uint32_t input = by_layer_.at(spec.input());
+  const Layout prediction = layouts_[input];
+  if (prediction.dims() != 2) {
+    const std::string shape = ShapeText(prediction.shape());
+    if (prediction.dims() > 2) {
+      return AtField("input", NotSupportedYet(absl::StrCat("cross_entropy of a prediction of shape ", shape), "[batch, classes] is"));
+    }
+    return AtField("input", InvalidSpec("cross_entropy needs a prediction [batch, classes]; \"", spec.input(), "\" is ", shape));
+  }
+  DType dtype = context_.dtype;
+  auto shape = FieldShape(spec.target(), absl::StrCat("loss ", index), &dtype);
+  if (!shape.ok()) return AtField("target", shape.status());
+  if (dtype != DType::kInt64) {
+    return AtField("target", InvalidSpec("field \"", spec.target(), "\" holds ", ToString(dtype),
+                                         ", but cross_entropy needs the classes' numbers; write dtype: \"int64\" in the field"));
+  }
+  if (shape->size() != 1) {
+    return AtField("target", InvalidSpec("field \"", spec.target(), "\" has one sample's shape ",
+                                         ShapeText({shape->begin() + 1, shape->end()}),
+                                         ", but cross_entropy needs one class per sample; leave shape out"));
+  }
+  if (prediction.shape()[0] != request_.batch) {
+    return AtField("input", InvalidSpec("the prediction has ", prediction.shape()[0], " rows, but the batch ", request_.batch,
+                                        " samples; dim 0 must stay the batch"));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Layout rows, WholeRows(prediction));
+  ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
+                          AddOperator({absl::StrCat("loss", index, ".prediction"), prediction, rows, {}, 0,
+                                       request_.training && program_.value(input).needs_grad()}));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout beside, BesideRows(rows, dtype));
+  ADJOIN_ASSIGN_OR_RETURN(const uint32_t target, FieldValue(spec.target(), beside));
+  LossPlan* loss = program_.add_loss();
+  *loss->mutable_spec() = spec;
+  if (spec.reduction().empty()) loss->mutable_spec()->set_reduction("mean");
+  if (!spec.has_weight()) loss->mutable_spec()->set_weight(1);
+  loss->set_input(input);
+  loss->set_target(target);
+  loss->set_prediction_op(op.has_value() ? *op + 1 : 0);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramBuilder::AddReport() {
+  std::vector<int> ranks(context_.spec.ranks());
+  for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
+  ADJOIN_ASSIGN_OR_RETURN(const Layout whole, Layout::Replicated({kReportedNumbers}, DType::kFloat64, std::move(ranks)));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout partial, whole.Dual());
+  ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
+                          AddOperator({"report", partial, whole, {}, 0, false}, /*even_if_idle=*/true));
+  program_.set_report_op(*op);
+  return absl::OkStatus();
+}
+
+}  // namespace adjoin

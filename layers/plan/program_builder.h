@@ -1,0 +1,103 @@
+// One program of a plan: values, operators, layers and losses for a batch of one size.
+//
+//   ProgramBuilder builder(context, {"train", /*training=*/true, &dataset, /*batch=*/64}, &ids, &plan);
+//   ADJOIN_RETURN_IF_ERROR(builder.Build());          // appends to plan.program, and to plan.parameter what is new there
+//
+// Operators get their ids in the order in which they are made, so programs are built one after another.
+#ifndef ADJOIN_LAYERS_PLAN_PROGRAM_BUILDER_H_
+#define ADJOIN_LAYERS_PLAN_PROGRAM_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "layers/plan/layer_rule.h"
+#include "layers/plan/named_layouts.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/window.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+// What all programs of a plan share.
+struct PlanContext {
+  const JobSpec& spec;
+  const NamedLayouts& layouts;
+  const LayerRules& rules;
+  DType dtype;  // of activations and parameters
+};
+
+// Hands out operator ids, 1, 2, ... Errors: kInvalidArgument above 65535, the largest that a tag can carry.
+class OperatorIds {
+ public:
+  absl::StatusOr<uint32_t> Next();
+
+ private:
+  uint32_t last_ = 0;
+};
+
+struct ProgramRequest {
+  std::string name;
+  bool training = false;
+  const Dataset* dataset = nullptr;
+  int64_t batch = 0;
+};
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const PlanContext& context, ProgramRequest request, OperatorIds* ids, Plan* plan)
+      : context_(context), request_(std::move(request)), ids_(*ids), plan_(*plan) {}
+
+  // Errors: kInvalidArgument and kUnimplemented, at the field (spec_error.h).
+  absl::Status Build();
+
+ private:
+  struct Movement {
+    std::string name;
+    Layout from;
+    Layout to;
+    std::map<int, Window> windows;
+    double fill = 0;
+    bool differentiable = false;
+  };
+
+  absl::Status AddLayer(int index);
+  absl::Status AddLoss(int index);
+  absl::Status AddReport();
+  // In ProgramPlan.op; absent where nothing would change.
+  absl::StatusOr<std::optional<uint32_t>> AddOperator(const Movement& movement, bool even_if_idle = false);
+  absl::Status AddRole(LayerPlan& layer, const std::string& role, const Movement& movement);
+  uint32_t AddValue(const std::string& name, const Layout& layout, bool needs_grad, const std::string& field);
+
+  // In ProgramPlan.value: an earlier layer's output, or a field read in the layout that x names.
+  absl::StatusOr<uint32_t> InputOf(const Layer& layer, const std::string& name, const std::string& x);
+  absl::StatusOr<uint32_t> FieldValue(const std::string& name, const Layout& layout);
+  // Of a batch of the field `name`, which `reader` reads. Errors name the data set where it is missing.
+  absl::StatusOr<std::vector<int64_t>> FieldShape(const std::string& name, absl::string_view reader, DType* dtype);
+
+  absl::Status AddInputRoles(const LayerOutcome& outcome, const std::vector<uint32_t>& inputs,
+                             const std::vector<Layout>& x, LayerPlan& layer);
+  // Whether any parameter of the layer is trained.
+  absl::StatusOr<bool> AddParameters(const LayerOutcome& outcome, LayerPlan& layer);
+  absl::StatusOr<uint32_t> ParameterIndex(const std::string& name, const ParameterNeed& need, bool frozen);
+
+  const PlanContext& context_;
+  const ProgramRequest request_;
+  OperatorIds& ids_;
+  Plan& plan_;
+  ProgramPlan program_;
+  std::vector<Layout> layouts_;                 // of program_.value
+  std::map<std::string, uint32_t> by_layer_;    // layer outputs, in program_.value
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_PLAN_PROGRAM_BUILDER_H_

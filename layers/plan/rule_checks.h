@@ -1,0 +1,44 @@
+// What several layers' rules ask of their input, their output and their parameters, in one wording.
+#ifndef ADJOIN_LAYERS_PLAN_RULE_CHECKS_H_
+#define ADJOIN_LAYERS_PLAN_RULE_CHECKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layers/plan/layer_rule.h"
+#include "primitives/geometry/layout.h"
+
+namespace adjoin {
+
+// "64x1x28x28"; "a single number" for no dims.
+std::string ShapeText(const std::vector<int64_t>& shape);
+
+// The sizes of the parts of a dim, in order.
+std::vector<int64_t> PartSizes(const Layout& layout, int dim);
+
+// The greatest number of elements of one tensor: bytes and sums of a few tensors stay far within 64 bits.
+inline constexpr int64_t kMaxElements = int64_t{1} << 56;
+// The product of the extents, which are not negative. Errors: kInvalidArgument above kMaxElements.
+absl::StatusOr<int64_t> CheckedVolume(const std::vector<int64_t>& shape);
+
+// Errors: kInvalidArgument unless there is one input, of floating-point numbers.
+absl::Status CheckOneFloatInput(const LayerRequest& request);
+// Errors: kInvalidArgument where the layer has no parameters but says something of them (w, home, owner, frozen).
+absl::Status CheckNoParameters(const Layer& spec);
+
+// The layout of Layer.y for an output of `shape`, or `otherwise` where y is absent.
+absl::StatusOr<Layout> OutputLayout(const LayerRequest& request, const std::vector<int64_t>& shape,
+                                    const Layout& otherwise);
+
+// Where a parameter lives that the ranks of `needed` use whole or in parts. `by_default` is the home of HOME_DEFAULT;
+// `ranks`, those that take part in the layer, is where an owner may be.
+// Errors: kInvalidArgument (an owner not among them, or without home OWNER).
+absl::StatusOr<Layout> HomeOf(const Layer& spec, const Layout& needed, const Layout& by_default,
+                              const std::vector<int>& ranks);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_PLAN_RULE_CHECKS_H_

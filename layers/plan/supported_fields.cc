@@ -1,0 +1,86 @@
+#include "layers/plan/supported_fields.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "layers/plan/spec_error.h"
+
+namespace adjoin {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// By message, the fields that are built. A message that is not listed is its layer's rule's to check.
+const std::map<std::string, std::set<std::string>>& SupportedFields() {
+  static const auto* fields = new std::map<std::string, std::set<std::string>>{
+      {"JobSpec",
+       {"name", "kind", "ranks", "seed", "layout", "layer", "loss", "dataset", "train", "evaluate", "weights", "precision",
+        "output_dir"}},
+      {"LayoutSpec", {"name", "rank", "partition", "mesh", "sbp", "cut"}},
+      {"Axis", {"name", "size"}},
+      {"Cut", {"dim", "size"}},
+      {"Layer", {"name", "input", "x", "w", "y", "home", "owner", "frozen"}},
+      {"WindowSpec", {"kernel", "stride", "dilation", "pad_lo", "pad_hi", "boundary"}},
+      {"Conv", {"window", "out_channels", "groups", "bias"}},
+      {"Pool", {"window", "mode", "ceil_mode"}},
+      {"Linear", {"out_features", "bias"}},
+      {"Activation", {"fn", "arg"}},
+      {"Loss", {"kind", "input", "target", "weight", "reduction"}},
+      {"Dataset", {"name", "field", "limit", "shuffle"}},
+      {"Field", {"name", "idx", "mean", "std", "scale", "dtype", "shape"}},
+      {"File", {"path"}},
+      {"Train", {"dataset", "batch", "epochs", "steps", "microbatches", "drop_last", "optimizer"}},
+      {"Optimizer", {"sgd"}},
+      {"Sgd", {"lr", "momentum", "dampening", "weight_decay", "nesterov"}},
+      {"Evaluate", {"dataset", "metric"}},
+      {"Weights", {"init_from", "strict"}},
+      {"Precision", {"compute", "params"}},
+  };
+  return *fields;
+}
+
+bool IsSupported(const FieldDescriptor& field, const LayerRules& rules) {
+  const bool is_layer_op = field.containing_oneof() != nullptr && field.containing_type() == Layer::descriptor();
+  // Whether a rule for Custom.type exists is said with the known types' names, elsewhere.
+  if (is_layer_op) return field.name() == "custom" || rules.Find(field.name()) != nullptr;
+  const auto known = SupportedFields().find(field.containing_type()->name());
+  return known == SupportedFields().end() || known->second.count(field.name()) > 0;
+}
+
+// `shown`: the path as an error says it, from the layer, data set, ... on: that one is named before the error.
+absl::Status Check(const Message& message, const LayerRules& rules, absl::string_view shown) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = absl::StrCat(shown, shown.empty() ? "" : ".", field->name());
+    if (!IsSupported(*field, rules)) {
+      return AtField(absl::StrCat(field->name(), field->is_repeated() ? "[0]" : ""), NotSupportedYet(path));
+    }
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) continue;
+    const auto* reflection = message.GetReflection();
+    const int count = field->is_repeated() ? reflection->FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      const Message& inner = field->is_repeated() ? reflection->GetRepeatedMessage(message, field, i)
+                                                  : reflection->GetMessage(message, field);
+      const std::string index = field->is_repeated() ? absl::StrCat("[", i, "]") : "";
+      ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat(field->name(), index),
+                                     Check(inner, rules, field->is_repeated() ? "" : absl::string_view(path))));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckSupportedFields(const JobSpec& spec, const LayerRules& rules) { return Check(spec, rules, ""); }
+
+}  // namespace adjoin
