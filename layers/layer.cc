@@ -1,0 +1,40 @@
+#include "layers/layer.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace adjoin {
+
+torch::Tensor LayerModule::Input(const std::vector<torch::Tensor>& inputs, int index, Tape& tape) {
+  const std::string role = index == 0 ? "x" : absl::StrCat("x", index);
+  return Move(role, Move(role + "_layout", inputs[index], tape), tape);
+}
+
+torch::Tensor LayerModule::Output(const torch::Tensor& y, Tape& tape) { return Move("y", y, tape); }
+
+torch::Tensor LayerModule::Move(const std::string& role, const torch::Tensor& x, Tape& tape) {
+  auto movement = context_.movements.find(role);
+  torch::Tensor moved = movement == context_.movements.end() ? x : movement->second->Apply(x, tape);
+  peak_elements_ = std::max({peak_elements_, x.numel(), moved.numel()});
+  return moved;
+}
+
+torch::Tensor LayerModule::Parameter(const std::string& role, Tape& tape) const {
+  auto parameter = context_.parameters.find(role);
+  if (parameter == context_.parameters.end()) return torch::Tensor();
+  auto movement = context_.movements.find(role);
+  return movement == context_.movements.end() ? parameter->second : movement->second->Apply(parameter->second, tape);
+}
+
+torch::Tensor EmptyResult(const std::vector<int64_t>& shape, const std::vector<torch::Tensor>& sources) {
+  torch::Tensor result;
+  for (const torch::Tensor& source : sources) {
+    if (!source.defined()) continue;
+    torch::Tensor nothing = source.reshape({-1}).narrow(0, 0, 0).reshape(shape);
+    result = result.defined() ? result + nothing : nothing;
+  }
+  return result;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,86 @@
+// One layer on one rank: a local kernel between the movements that the plan gives it.
+//
+//   class ReluLayer : public LayerModule {
+//    public:
+//     using LayerModule::LayerModule;
+//     torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+//       return Output(torch::relu(Input(inputs, 0, tape)), tape);
+//     }
+//   };
+//
+// A layer knows what it computes on the tensors that Input and Parameter give it. It holds no communication code and no
+// index arithmetic: which cells they fetch, and from whom, is the plan's (OperatorUse in proto/plan.proto).
+//
+// Every rank runs every layer, in the plan's order: a rank outside the layer's mesh holds tensors of shape (0, ..., 0)
+// and passes them through the same movements, which other ranks may wait for.
+#ifndef ADJOIN_LAYERS_LAYER_H_
+#define ADJOIN_LAYERS_LAYER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "primitives/movement.h"
+#include "primitives/tape.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+// What a builder gets: the layer's part of the plan and this rank's objects for it.
+struct LayerContext {
+  LayerPlan plan;
+  int rank = 0;
+  bool training = false;
+  // Of what the local kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
+  std::vector<int64_t> compute_shape;
+  // By role; a role that is absent moves nothing.
+  std::map<std::string, std::shared_ptr<Movement>> movements;
+  // This rank's block of each parameter's home, by role.
+  std::map<std::string, torch::Tensor> parameters;
+};
+
+class LayerModule {
+ public:
+  explicit LayerModule(LayerContext context) : context_(std::move(context)) {}
+  virtual ~LayerModule() = default;
+  LayerModule(const LayerModule&) = delete;
+  LayerModule& operator=(const LayerModule&) = delete;
+
+  // `inputs`: this rank's local tensors of the plan's inputs, in order. Returns that of the output. Collective.
+  // Throws StatusException (what a movement fails with) and c10::Error (what a kernel fails with).
+  virtual torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) = 0;
+
+  // The largest tensor that has gone into or come out of Input and Output since the start, in elements.
+  int64_t peak_elements() const { return peak_elements_; }
+
+ protected:
+  const LayerContext& context() const { return context_; }
+  const Layer& spec() const { return context_.plan.spec(); }
+  // Whether this rank computes anything: else the kernel is skipped, and EmptyResult stands for its result.
+  bool runs_here() const { return c10::multiply_integers(context_.compute_shape) > 0; }
+
+  // What the local kernel reads of input `index`, parameter `role` and (for others to read) returns. Each runs the
+  // movements of its role on all ranks; call them once per Forward, in this order.
+  torch::Tensor Input(const std::vector<torch::Tensor>& inputs, int index, Tape& tape);
+  torch::Tensor Parameter(const std::string& role, Tape& tape) const;  // undefined where the layer has none
+  torch::Tensor Output(const torch::Tensor& y, Tape& tape);
+
+ private:
+  torch::Tensor Move(const std::string& role, const torch::Tensor& x, Tape& tape);
+
+  LayerContext context_;
+  int64_t peak_elements_ = 0;
+};
+
+// An empty tensor of `shape`, which has no elements, that hangs on `sources` in the graph: LibTorch refuses zero extents
+// in many kernels, so these are skipped, and the sources get gradients of zeros. Undefined sources are left out.
+torch::Tensor EmptyResult(const std::vector<int64_t>& shape, const std::vector<torch::Tensor>& sources);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_LAYER_H_

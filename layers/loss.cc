@@ -1,0 +1,24 @@
+#include "layers/loss.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace adjoin {
+namespace {
+
+torch::Tensor CrossEntropySum(const torch::Tensor& prediction, const torch::Tensor& target) {
+  // LibTorch refuses a prediction without classes, which a rank outside the layout holds.
+  if (prediction.numel() == 0) return prediction.sum();
+  return torch::nn::functional::cross_entropy(
+      prediction, target, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+}
+
+}  // namespace
+
+absl::StatusOr<LossFunction> LossFor(const Loss& spec) {
+  if (spec.kind() == "cross_entropy") return LossFunction(CrossEntropySum);
+  return absl::InvalidArgumentError(
+      absl::StrCat("loss \"", spec.kind(), "\" has no implementation; known: \"cross_entropy\""));
+}
+
+}  // namespace adjoin

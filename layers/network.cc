@@ -1,0 +1,234 @@
+#include "layers/network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "layers/loss.h"
+#include "layers/operators.h"
+#include "layers/plan/layout_proto.h"
+#include "primitives/geometry/box.h"
+#include "primitives/movement.h"
+#include "primitives/status_exception.h"
+#include "primitives/torch_dtype.h"
+
+namespace adjoin {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// One term of the loss on this rank.
+struct LossTerm {
+  LossPlan plan;
+  LossFunction sum;
+  std::shared_ptr<Movement> movement;  // of the prediction; null where nothing moves
+  double factor = 1;                   // on the local sum
+};
+
+absl::StatusOr<const ProgramPlan*> FindProgram(const Plan& plan, const std::string& name) {
+  for (const ProgramPlan& program : plan.program()) {
+    if (program.name() == name) return &program;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no program \"", name, "\" in the plan; known: ",
+      absl::StrJoin(plan.program(), ", ", [](std::string* out, const ProgramPlan& p) { out->append(p.name()); })));
+}
+
+std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+}  // namespace
+
+struct Network::State {
+  ProgramPlan program;
+  int rank = 0;
+  std::vector<std::shared_ptr<Movement>> movements;  // of ProgramPlan.op, in its order
+  std::vector<Shape> value_shape;                    // local, per value
+  std::vector<torch::ScalarType> value_dtype;
+  std::vector<std::unique_ptr<LayerModule>> layers;
+  std::vector<LossTerm> losses;
+  int64_t report_extent = 0;
+  std::map<std::string, int64_t> peak_elements;
+
+  absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, const LayerPlan& layer,
+                                                          const Parameters& parameters,
+                                                          const LayerRegistry& registry) const;
+  absl::StatusOr<LossTerm> BuildLoss(const LossPlan& loss) const;
+  absl::StatusOr<std::vector<torch::Tensor>> TakeFields(const std::map<std::string, torch::Tensor>& fields) const;
+  absl::Status RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape);
+  void AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
+};
+
+absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Plan& plan, const LayerPlan& layer,
+                                                                        const Parameters& parameters,
+                                                                        const LayerRegistry& registry) const {
+  LayerContext context;
+  context.plan = layer;
+  context.rank = rank;
+  context.training = program.training();
+  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
+  context.compute_shape = compute.LocalShape(rank);
+  for (const OperatorUse& use : layer.op()) {
+    if (use.index() >= movements.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("layer \"", layer.name(), "\": role \"", use.role(),
+                                                     "\" names operator ", use.index(), " of ", movements.size()));
+    }
+    context.movements[use.role()] = movements[use.index()];
+  }
+  for (const ParameterUse& use : layer.parameter()) {
+    const std::string& name = plan.parameter(use.index()).name();
+    ADJOIN_ASSIGN_OR_RETURN(const int index, parameters.IndexOf(name));
+    context.parameters[use.role()] = parameters.tensor(index);
+  }
+  return registry.Build(std::move(context));
+}
+
+absl::StatusOr<LossTerm> Network::State::BuildLoss(const LossPlan& loss) const {
+  LossTerm term;
+  term.plan = loss;
+  ADJOIN_ASSIGN_OR_RETURN(term.sum, LossFor(loss.spec()));
+  if (loss.prediction_op() > 0) term.movement = movements[loss.prediction_op() - 1];
+  term.factor = loss.spec().has_weight() ? loss.spec().weight() : 1.0;
+  if (loss.spec().reduction() != "sum") {
+    // The mean is over the targets of the whole batch, whatever this rank holds of them.
+    ADJOIN_ASSIGN_OR_RETURN(const Layout target, LayoutFromProto(program.value(loss.target()).layout()));
+    term.factor /= static_cast<double>(std::max<int64_t>(1, VolumeOf(target.shape())));
+  }
+  return term;
+}
+
+absl::StatusOr<std::vector<torch::Tensor>> Network::State::TakeFields(
+    const std::map<std::string, torch::Tensor>& fields) const {
+  std::vector<torch::Tensor> values(program.value_size());
+  for (int i = 0; i < program.value_size(); ++i) {
+    const ValuePlan& value = program.value(i);
+    if (value.field().empty()) continue;
+    auto found = fields.find(value.name());
+    if (found == fields.end() || !found->second.defined()) {
+      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank,
+                                                     ": no data for \"", value.name(), "\", field \"", value.field(),
+                                                     "\""));
+    }
+    const torch::Tensor& tensor = found->second;
+    if (tensor.sizes() != torch::IntArrayRef(value_shape[i]) || tensor.scalar_type() != value_dtype[i]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "program \"", program.name(), "\" on rank ", rank, ": data for \"", value.name(), "\" is ",
+          torch::toString(tensor.scalar_type()), " ", ShapeText(tensor.sizes()), ", expected ",
+          torch::toString(value_dtype[i]), " ", ShapeText(value_shape[i])));
+    }
+    values[i] = tensor;
+  }
+  return values;
+}
+
+absl::Status Network::State::RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape) {
+  const LayerPlan& layer = program.layer(index);
+  std::vector<torch::Tensor> inputs;
+  for (uint32_t input : layer.input()) inputs.push_back(values[input]);
+  torch::Tensor output = layers[index]->Forward(inputs, tape);
+  // Rule and builder are written apart; here they must agree, or a later movement would mix up cells.
+  if (output.sizes() != torch::IntArrayRef(value_shape[layer.output()])) {
+    return absl::InternalError(absl::StrCat("layer \"", layer.name(), "\" on rank ", rank, " returned shape ",
+                                            ShapeText(output.sizes()), "; the plan says ",
+                                            ShapeText(value_shape[layer.output()])));
+  }
+  int64_t& peak = peak_elements[layer.name()];
+  peak = std::max({peak, output.numel(), layers[index]->peak_elements()});
+  for (const torch::Tensor& input : inputs) peak = std::max(peak, input.numel());
+  values[layer.output()] = std::move(output);
+  return absl::OkStatus();
+}
+
+void Network::State::AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const {
+  for (const LossTerm& term : losses) {
+    torch::Tensor prediction = values[term.plan.input()];
+    if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
+    result.predictions[program.value(term.plan.input()).name()] = prediction;
+    torch::Tensor share = term.sum(prediction, values[term.plan.target()]) * term.factor;
+    result.loss = result.loss.defined() ? result.loss + share : share;
+  }
+}
+
+Network::Network() : state_(std::make_unique<State>()) {}
+Network::~Network() = default;
+
+absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const std::string& program,
+                                                         Communicator* communicator, Parameters* parameters,
+                                                         const LayerRegistry& registry) {
+  std::unique_ptr<Network> network(new Network());
+  State& state = *network->state_;
+  ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* found, FindProgram(plan, program));
+  state.program = *found;
+  state.rank = communicator->rank();
+  for (const OperatorPlan& op : state.program.op()) {
+    ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> movement, CreateMovement(op, communicator));
+    state.movements.push_back(std::move(movement));
+  }
+  for (const ValuePlan& value : state.program.value()) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
+    state.value_shape.push_back(layout.LocalShape(state.rank));
+    state.value_dtype.push_back(ScalarTypeOf(layout.dtype()));
+  }
+  for (const LayerPlan& layer : state.program.layer()) {
+    ADJOIN_ASSIGN_OR_RETURN(auto module, state.BuildLayer(plan, layer, *parameters, registry));
+    state.layers.push_back(std::move(module));
+    state.peak_elements[layer.name()] = 0;
+  }
+  for (const LossPlan& loss : state.program.loss()) {
+    ADJOIN_ASSIGN_OR_RETURN(LossTerm term, state.BuildLoss(loss));
+    state.losses.push_back(std::move(term));
+  }
+  state.report_extent = VolumeOf(state.movements.at(state.program.report_op())->forward_plan().direct().from_shape());
+  return network;
+}
+
+absl::StatusOr<Network::Result> Network::Forward(const std::map<std::string, torch::Tensor>& fields, Tape& tape,
+                                                 bool keep_values) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  torch::AutoGradMode with_grad(state_->program.training());
+  Result result;
+  std::string running;
+  try {
+    for (int i = 0; i < state_->program.layer_size(); ++i) {
+      running = absl::StrCat("layer \"", state_->program.layer(i).name(), "\"");
+      ADJOIN_RETURN_IF_ERROR(state_->RunLayer(i, values, tape));
+    }
+    running = "the losses";
+    state_->AddLosses(values, tape, result);
+  } catch (const StatusException& error) {
+    return error.status();
+  } catch (...) {
+    const absl::Status status = StatusFromCurrentException();
+    return absl::Status(status.code(), absl::StrCat(running, " on rank ", state_->rank, ": ", status.message()));
+  }
+  if (keep_values) {
+    for (int i = 0; i < state_->program.value_size(); ++i) {
+      result.values[state_->program.value(i).name()] = values[i];
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<double>> Network::SumOverRanks(const std::vector<double>& numbers) {
+  if (static_cast<int64_t>(numbers.size()) > state_->report_extent) {
+    return absl::InvalidArgumentError(absl::StrCat("sums of ", numbers.size(), " numbers over the ranks; at most ",
+                                                   state_->report_extent, " fit the plan's report"));
+  }
+  torch::NoGradGuard no_grad;
+  torch::Tensor mine = torch::zeros({state_->report_extent}, torch::kFloat64);
+  std::copy(numbers.begin(), numbers.end(), mine.data_ptr<double>());
+  try {
+    torch::Tensor sums = state_->movements[state_->program.report_op()]->Forward(mine);
+    return std::vector<double>(sums.data_ptr<double>(), sums.data_ptr<double>() + numbers.size());
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+}
+
+const ProgramPlan& Network::program() const { return state_->program; }
+
+const std::map<std::string, int64_t>& Network::peak_elements() const { return state_->peak_elements; }
+
+}  // namespace adjoin
