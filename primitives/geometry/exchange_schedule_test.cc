@@ -81,6 +81,15 @@ TEST(ExchangeScheduleTest, AcrossMeshesReplicasAreDealtOutAndOwnCopiesKept) {
   EXPECT_EQ(PeersOf(ScheduleOf(from, *to.Dual(), 3).recvs()), Peers{});
 }
 
+// Rank 1 has a copy of the first half itself; of the second half it takes the copy that its turn gives, not the one at
+// its own coordinate.
+TEST(ExchangeScheduleTest, OnlyItsOwnIndicesComeFromItself) {
+  const Layout from = *Layout::Create({4}, DType::kFloat32, *Mesh::Create({2, 2}),
+                                      {Placement::Split(0), Placement::Broadcast()});
+  const Layout to = *Layout::Replicated({4}, DType::kFloat32, {2, 3, 1});
+  EXPECT_EQ(PeersOf(ScheduleOf(from, to, 1).recvs()), (Peers{{1, 2}, {2, 2}}));
+}
+
 TEST(ExchangeScheduleTest, ARankOutsideHasNothing) {
   const ExchangeSchedule schedule = ScheduleOf(Line("S(0)", {6, 5}), Line("B", {6, 5}), 7);
   EXPECT_TRUE(schedule.sends().empty());

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "primitives/geometry/layout.h"
 
 namespace adjoin {
 namespace {
@@ -69,10 +70,26 @@ class GroupFinder {
   absl::StatusOr<std::optional<CollectiveGroup>> AllSumReduce(const std::vector<int>& members) const {
     if (Sources(own_) != members || Dests(own_) != members) return std::optional<CollectiveGroup>();
     for (int rank : members) {
+      if (HasOwnLists(rank)) continue;
       ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule schedule, ScheduleOf(rank));
       if (Sources(schedule) != members || Dests(schedule) != members) return std::optional<CollectiveGroup>();
     }
     return std::make_optional(CollectiveGroup{Kind::kAllSumReduce, members, own_.sends()[0].elements, true});
+  }
+
+  // Whether `rank` differs from this rank only along axes of one mesh that go from P to B. Neither what a rank holds nor
+  // whom the selection joins it with depends on those, so its lists need not be built: with a thousand ranks that would
+  // take seconds.
+  bool HasOwnLists(int rank) const {
+    if (from_.mesh() != to_.mesh()) return false;
+    const std::vector<int64_t> own = *from_.mesh().CoordsOf(own_.rank());
+    const std::vector<int64_t> other = *from_.mesh().CoordsOf(rank);
+    for (size_t axis = 0; axis < own.size(); ++axis) {
+      const bool summed = from_.placements()[axis].kind == Placement::Kind::kPartial &&
+                          to_.placements()[axis].kind == Placement::Kind::kBroadcast;
+      if (!summed && own[axis] != other[axis]) return false;
+    }
+    return true;
   }
 
   // A broadcast's root sends its whole tensor to every destination, each of which has nothing else; a sum-reduce is the
