@@ -8,10 +8,12 @@
 // An empty *token* that requires grad is threaded through every differentiable movement, so that each rank's graph holds
 // every movement's node, in the order in which the forward pass ran them, whether or not this rank's input needs a
 // gradient or its output reaches the loss. A peer waits for ever for a node that a rank lacks; the token is what
-// prevents it. A Tape serves one backward pass (or several with retain_graph) and one thread; make a new one each step.
+// prevents it. A Tape serves one backward pass (or several with retain_graph) and one thread: make a new one for each
+// step. After a pass that does not retain the graph it starts anew, so what is freed is never run again.
 #ifndef ADJOIN_PRIMITIVES_TAPE_H_
 #define ADJOIN_PRIMITIVES_TAPE_H_
 
+#include <utility>
 #include <vector>
 
 #include <torch/torch.h>
@@ -33,12 +35,16 @@ class Tape {
   // Throws what a movement throws (StatusException).
   void Backward(const torch::Tensor& loss, double seed = 1.0, bool retain_graph = false);
 
-  // d outputs / d inputs with cotangents `grad_outputs`, undefined entries as zeros of the input's shape. Collective.
+  // d outputs / d inputs with cotangents `grad_outputs` (one per output; undefined: ones); gradients that do not exist
+  // are zeros of the input's shape. Outputs that need no gradient, or are undefined, are left out. With `create_graph`
+  // the adjoint movements join the tape, so that a later pass differentiates them as well. Collective.
   std::vector<torch::Tensor> Grad(const std::vector<torch::Tensor>& outputs, const std::vector<torch::Tensor>& inputs,
                                   const std::vector<torch::Tensor>& grad_outputs, bool create_graph = false,
                                   bool retain_graph = false);
 
  private:
+  void Renew();
+
   torch::Tensor leaf_;
   torch::Tensor token_;
 };

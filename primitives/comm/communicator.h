@@ -1,73 +1,96 @@
 // Executes movements on buffers over a transport: packing, posting, collective steps, deadlines, one sticky failure.
 //
+//   HostReducer reducer;
 //   Communicator comm(&transport, &reducer, {});
 //   ADJOIN_RETURN_IF_ERROR(comm.Execute({.op = 7, .name = "conv1.x", .direction = Direction::kForward}, plan, src, dst));
 //
-// Threads: as Transport (one at a time; Abort from any).
+// Every rank that a plan concerns executes the same operators in the same order. At most two executions of an operator
+// in one direction lie sent but unreceived between two ranks (pending_movement.h says how). After a failure, or an
+// abort, every call fails at once with the first failure.
+//
+// Threads: as Transport (one at a time; Abort and status from any).
 #ifndef ADJOIN_PRIMITIVES_COMM_COMMUNICATOR_H_
 #define ADJOIN_PRIMITIVES_COMM_COMMUNICATOR_H_
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/deadline.h"
+#include "primitives/comm/channel.h"
+#include "primitives/comm/pending_movement.h"
 #include "primitives/comm/reducer.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/transport.h"
 
 namespace adjoin {
 
-class PendingMovement;  // pending_movement.h: one execution in flight
-
 class Communicator {
  public:
   struct Options {
     int id = 0;                                     // of the tags, [0, 64)
-    absl::Duration timeout = absl::Seconds(300);    // of each wait
+    absl::Duration timeout = absl::Seconds(300);    // of Start, Wait and Execute each
   };
 
-  struct Execution {
-    int64_t op = 0;
-    std::string name;  // for messages
-    Direction direction = Direction::kForward;
-  };
+  using Execution = ::adjoin::Execution;
 
+  // Both outlive the communicator.
   Communicator(Transport* transport, Reducer* reducer, Options options);
   ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
-  int rank() const;
-  int size() const;
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
 
   // Starts one execution: posts receives, packs and sends. `source` and `destination` are contiguous local tensors of
-  // plan.direct().from_shape() and to_shape(); `destination` is initialised by the caller (zeros or fill). Both are kept
-  // by their keepalive until Wait.
-  // Errors: the sticky failure; the transport's.
+  // plan.direct().from_shape() and to_shape() in host memory, kept by their keepalive until Wait; the plan must live as
+  // long. `destination` is initialised by the caller: its cells that nothing reaches keep their value, those that
+  // contributions are added up in must be 0. The source must not change, nor the destination be used, before Wait.
+  // Errors: the first failure; kInvalidArgument (a buffer of another size or kind of memory, a plan of another rank);
+  // the transport's.
   absl::StatusOr<std::unique_ptr<PendingMovement>> Start(const Execution& execution, const MovementPlan& plan,
                                                          const Buffer& source, const Buffer& destination);
   absl::Status Wait(std::unique_ptr<PendingMovement> pending);
-  // Start and Wait in a row.
+  // Start and Wait in a row, under one deadline.
   absl::Status Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
                        const Buffer& destination);
 
-  // Ends every wait with `reason`; the first failure stays. From any thread.
+  // Ends every wait with `reason`, which is not OK; the first failure stays. From any thread.
   void Abort(absl::Status reason);
-  // OK, or the first failure.
+  // OK, or the first failure. From any thread.
   absl::Status status() const;
 
-  // Time spent in Start and Wait since the start, and payload bytes sent.
+  // Time spent in Start, Wait and Execute since the start, and payload bytes sent by the transport.
   absl::Duration time_moving() const { return time_moving_; }
-  int64_t BytesSent() const;
+  int64_t BytesSent() const { return transport_->BytesSent(); }
 
  private:
+  absl::StatusOr<std::unique_ptr<PendingMovement>> StartBy(Deadline deadline, const Execution& execution,
+                                                           const MovementPlan& plan, const Buffer& source,
+                                                           const Buffer& destination);
+  absl::Status WaitBy(Deadline deadline, std::unique_ptr<PendingMovement> pending);
+  absl::Status CheckArguments(const Channel& channel, const MovementPlan& plan, const Buffer& source,
+                              const Buffer& destination) const;
+  // Makes `status` the first failure if there is none, ends every wait, and returns `status`.
+  absl::Status Fail(absl::Status status);
+  void ForgetCredits(std::vector<Handle> sends);
+
   Transport* transport_;
   Reducer* reducer_;
   Options options_;
   absl::Duration time_moving_;
-  absl::flat_hash_map<uint64_t, int64_t> generation_;  // by (operator, direction)
+  absl::flat_hash_map<std::pair<int64_t, int>, int64_t> generation_;  // next one, by operator and direction
+  std::vector<Handle> credit_sends_;
+  mutable absl::Mutex mutex_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace adjoin

@@ -1,0 +1,84 @@
+// The messages of one execution of one operator: their tags, and errors that say who waited for whom.
+//
+//   Channel channel(&transport, /*communicator=*/0, {.op = 7, .name = "conv1.x"}, /*generation=*/3);
+//   ADJOIN_ASSIGN_OR_RETURN(Posted in, channel.Recv(peer, Channel::kDirectSlot, buffer));
+//   ADJOIN_RETURN_IF_ERROR(channel.Wait(in, deadline));
+//   // "operator 7 (conv1.x) forward, generation 3: waiting for rank 2: ..."
+//
+// Threads: as Transport.
+#ifndef ADJOIN_PRIMITIVES_COMM_CHANNEL_H_
+#define ADJOIN_PRIMITIVES_COMM_CHANNEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/deadline.h"
+#include "primitives/transport/buffer.h"
+#include "primitives/transport/tag.h"
+#include "primitives/transport/transport.h"
+
+namespace adjoin {
+
+// One execution of an operator, forward or adjoint.
+struct Execution {
+  int64_t op = 0;
+  std::string name;  // for messages
+  Direction direction = Direction::kForward;
+};
+
+// A part of `buffer`, kept by the same keepalive.
+Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes);
+// Host memory that lives as long as somebody keeps it, aligned for any element; no bytes give a null pointer.
+Buffer AllocateHost(int64_t bytes);
+
+class Channel {
+ public:
+  // A send or a receive in flight.
+  struct Posted {
+    Handle handle;
+    int peer = 0;
+    bool send = false;
+  };
+
+  static constexpr int kDirectSlot = 0;
+  static int CollectiveSlot(int step_slot) { return 1 + step_slot; }
+
+  Channel(Transport* transport, int communicator, Execution execution, int64_t generation);
+  // Takes back what was never waited for, without blocking: cancelled, or kept by its keepalive.
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // Errors: the transport's, with the execution and the peer before it.
+  absl::StatusOr<Posted> Send(int peer, int slot, const Buffer& buffer);
+  absl::StatusOr<Posted> Recv(int peer, int slot, const Buffer& buffer);
+  absl::Status Wait(const Posted& posted, Deadline deadline);
+
+  // The receiver's word, without payload, that it is done with this execution; see Communicator on the bound.
+  absl::StatusOr<Handle> SendCredit(int peer);
+  absl::StatusOr<Posted> RecvCredit(int peer, int64_t generation);
+
+  Transport& transport() const { return *transport_; }
+  int64_t generation() const { return generation_; }
+  // `status` with "operator 7 (conv1.x) forward, generation 3: `what`: " before its message.
+  absl::Status Annotate(const absl::Status& status, absl::string_view what) const;
+
+ private:
+  absl::StatusOr<Tag> MakeTag(int source, int slot) const;
+  absl::StatusOr<Posted> Keep(absl::StatusOr<Handle> handle, int peer, bool send);
+
+  Transport* transport_;
+  int communicator_;
+  Execution execution_;
+  int64_t generation_;
+  absl::flat_hash_set<uint64_t> in_flight_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_COMM_CHANNEL_H_

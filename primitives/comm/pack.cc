@@ -1,0 +1,202 @@
+#include "primitives/comm/pack.h"
+
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+// A box of cells that lies in two tensors at once, a and b: after merging what is contiguous in both, rows of contiguous
+// elements, and loops around them.
+class Walk {
+ public:
+  Walk(const std::vector<int64_t>& size, const std::vector<int64_t>& a_shape, const std::vector<int64_t>& a_at,
+       const std::vector<int64_t>& b_shape, const std::vector<int64_t>& b_at) {
+    int64_t a_stride = 1;
+    int64_t b_stride = 1;
+    for (int dim = static_cast<int>(size.size()) - 1; dim >= 0; --dim) {
+      a_offset_ += a_at[dim] * a_stride;
+      b_offset_ += b_at[dim] * b_stride;
+      AddLoop({size[dim], a_stride, b_stride});
+      a_stride *= a_shape[dim];
+      b_stride *= b_shape[dim];
+    }
+    if (!loops_.empty() && loops_.front().a_stride == 1 && loops_.front().b_stride == 1) {
+      row_elements_ = loops_.front().count;
+      loops_.erase(loops_.begin());
+    }
+  }
+
+  // Calls rows(a offset, b offset, {rows, elements per row, a stride, b stride}) until it returns an error.
+  template <typename F>
+  absl::Status ForEach(F rows) const {
+    Rows shape{1, row_elements_, 0, 0};
+    if (!loops_.empty()) shape = {loops_[0].count, row_elements_, loops_[0].a_stride, loops_[0].b_stride};
+    absl::InlinedVector<int64_t, 8> at(loops_.size(), 0);
+    int64_t a = a_offset_;
+    int64_t b = b_offset_;
+    while (true) {
+      ADJOIN_RETURN_IF_ERROR(rows(a, b, shape));
+      std::size_t loop = 1;
+      for (; loop < loops_.size(); ++loop) {
+        a += loops_[loop].a_stride;
+        b += loops_[loop].b_stride;
+        if (++at[loop] < loops_[loop].count) break;
+        a -= loops_[loop].a_stride * loops_[loop].count;
+        b -= loops_[loop].b_stride * loops_[loop].count;
+        at[loop] = 0;
+      }
+      if (loop >= loops_.size()) return absl::OkStatus();
+    }
+  }
+
+  int64_t a_offset() const { return a_offset_; }
+  int64_t row_elements() const { return row_elements_; }
+  bool one_row() const { return loops_.empty(); }
+
+ private:
+  struct Loop {
+    int64_t count;
+    int64_t a_stride;
+    int64_t b_stride;
+  };
+
+  void AddLoop(Loop loop) {
+    if (loop.count == 1) return;
+    if (!loops_.empty() && loop.a_stride == loops_.back().count * loops_.back().a_stride &&
+        loop.b_stride == loops_.back().count * loops_.back().b_stride) {
+      loops_.back().count *= loop.count;
+      return;
+    }
+    loops_.push_back(loop);
+  }
+
+  absl::InlinedVector<Loop, 8> loops_;  // innermost first
+  int64_t row_elements_ = 1;
+  int64_t a_offset_ = 0;
+  int64_t b_offset_ = 0;
+};
+
+Walk InMessage(const std::vector<int64_t>& shape, const Region& region) {
+  return Walk(region.size, shape, region.at, region.size, std::vector<int64_t>(region.size.size(), 0));
+}
+
+template <int kBytes>
+void CopyElements(const char* from, char* to, const Rows& rows) {
+  for (int64_t row = 0; row < rows.rows; ++row) {
+    std::memcpy(to + row * rows.onto_stride * kBytes, from + row * rows.from_stride * kBytes, kBytes);
+  }
+}
+
+void CopyRows(int64_t element_bytes, const char* from, char* to, const Rows& rows) {
+  if (rows.row_elements == 1) {  // columns: a call of memcpy for each element would cost more than the copying
+    switch (element_bytes) {
+      case 1: return CopyElements<1>(from, to, rows);
+      case 2: return CopyElements<2>(from, to, rows);
+      case 4: return CopyElements<4>(from, to, rows);
+      case 8: return CopyElements<8>(from, to, rows);
+      case 16: return CopyElements<16>(from, to, rows);
+      default: break;
+    }
+  }
+  const int64_t from_stride = rows.from_stride * element_bytes;
+  const int64_t to_stride = rows.onto_stride * element_bytes;
+  const std::size_t bytes = static_cast<std::size_t>(rows.row_elements * element_bytes);
+  for (int64_t row = 0; row < rows.rows; ++row) std::memcpy(to + row * to_stride, from + row * from_stride, bytes);
+}
+
+// Walks from a to b, adding or copying.
+absl::Status CopyOrAdd(Reducer* reducer, DType dtype, int64_t element_bytes, const Walk& walk, const char* from,
+                       char* to) {
+  return walk.ForEach([&](int64_t a, int64_t b, const Rows& rows) -> absl::Status {
+    const char* source = from + a * element_bytes;
+    char* target = to + b * element_bytes;
+    if (reducer != nullptr) return reducer->Add(dtype, source, target, rows);
+    CopyRows(element_bytes, source, target, rows);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+std::optional<int64_t> RunOf(const std::vector<int64_t>& shape, const std::vector<Region>& regions) {
+  std::optional<int64_t> begin;
+  int64_t end = 0;
+  for (const Region& region : regions) {
+    if (region.Volume() == 0) continue;
+    const Walk walk = InMessage(shape, region);
+    if (!walk.one_row() || (begin.has_value() && walk.a_offset() != end)) return std::nullopt;
+    if (!begin.has_value()) begin = walk.a_offset();
+    end = walk.a_offset() + walk.row_elements();
+  }
+  return begin;
+}
+
+void Pack(int64_t element_bytes, const std::vector<int64_t>& shape, const std::vector<Region>& regions,
+          const void* tensor, void* message) {
+  char* out = static_cast<char*>(message);
+  for (const Region& region : regions) {
+    const int64_t elements = region.Volume();
+    if (elements == 0) continue;
+    CopyOrAdd(nullptr, DType::kUInt8, element_bytes, InMessage(shape, region), static_cast<const char*>(tensor), out)
+        .IgnoreError();  // copying cannot fail
+    out += elements * element_bytes;
+  }
+}
+
+void Unpack(int64_t element_bytes, const std::vector<int64_t>& shape, const std::vector<Region>& regions,
+            const void* message, void* tensor) {
+  const char* in = static_cast<const char*>(message);
+  for (const Region& region : regions) {
+    const int64_t elements = region.Volume();
+    if (elements == 0) continue;
+    const std::vector<int64_t> origin(region.size.size(), 0);
+    CopyOrAdd(nullptr, DType::kUInt8, element_bytes, Walk(region.size, region.size, origin, shape, region.at), in,
+              static_cast<char*>(tensor))
+        .IgnoreError();  // copying cannot fail
+    in += elements * element_bytes;
+  }
+}
+
+absl::Status UnpackAdd(Reducer& reducer, DType dtype, const std::vector<int64_t>& shape,
+                       const std::vector<Region>& regions, const void* message, void* tensor) {
+  const int64_t element_bytes = SizeOf(dtype);
+  const char* in = static_cast<const char*>(message);
+  for (const Region& region : regions) {
+    const int64_t elements = region.Volume();
+    if (elements == 0) continue;
+    const std::vector<int64_t> origin(region.size.size(), 0);
+    ADJOIN_RETURN_IF_ERROR(CopyOrAdd(&reducer, dtype, element_bytes,
+                                     Walk(region.size, region.size, origin, shape, region.at), in,
+                                     static_cast<char*>(tensor)));
+    in += elements * element_bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CopyRegions(Reducer& reducer, DType dtype, bool add, const std::vector<int64_t>& from_shape,
+                         const std::vector<Region>& from_regions, const void* from,
+                         const std::vector<int64_t>& to_shape, const std::vector<Region>& to_regions, void* to) {
+  if (from_regions.size() != to_regions.size()) {
+    return absl::InternalError(absl::StrCat("what a rank keeps is ", from_regions.size(), " regions of the source but ",
+                                            to_regions.size(), " of the destination"));
+  }
+  for (std::size_t i = 0; i < from_regions.size(); ++i) {
+    const Region& a = from_regions[i];
+    const Region& b = to_regions[i];
+    if (a.size != b.size) {
+      return absl::InternalError(absl::StrCat("region ", i, " of what a rank keeps differs in size between source and "
+                                              "destination: ", a.Volume(), " and ", b.Volume(), " elements"));
+    }
+    if (a.Volume() == 0) continue;
+    ADJOIN_RETURN_IF_ERROR(CopyOrAdd(add ? &reducer : nullptr, dtype, SizeOf(dtype),
+                                     Walk(a.size, from_shape, a.at, to_shape, b.at), static_cast<const char*>(from),
+                                     static_cast<char*>(to)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace adjoin

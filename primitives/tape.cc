@@ -1,0 +1,69 @@
+#include "primitives/tape.h"
+
+namespace adjoin {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// One token in place of two. Unlike a sum of the two it has no arithmetic that could promote or broadcast.
+struct JoinTokens : torch::autograd::Function<JoinTokens> {
+  static torch::Tensor forward(AutogradContext*, torch::Tensor a, torch::Tensor) { return torch::empty_like(a); }
+  static variable_list backward(AutogradContext*, variable_list grads) { return {grads[0], grads[0]}; }
+};
+
+}  // namespace
+
+Tape::Tape(torch::Device device)
+    : leaf_(torch::empty({0}, torch::TensorOptions().device(device).requires_grad(true))), token_(leaf_) {}
+
+void Tape::Renew() {
+  leaf_ = torch::empty({0}, leaf_.options().requires_grad(true));
+  token_ = leaf_;
+}
+
+void Tape::Backward(const torch::Tensor& loss, double seed, bool retain_graph) {
+  variable_list roots;
+  variable_list seeds;
+  if (loss.defined() && loss.requires_grad()) {
+    roots.push_back(loss);
+    seeds.push_back(torch::full_like(loss, seed));
+  }
+  roots.push_back(token_);
+  seeds.push_back(torch::zeros_like(token_));
+  // Renewed first: also after an exception nothing may run the old nodes again.
+  if (!retain_graph) Renew();
+  torch::autograd::backward(roots, seeds, retain_graph);
+}
+
+std::vector<torch::Tensor> Tape::Grad(const std::vector<torch::Tensor>& outputs,
+                                      const std::vector<torch::Tensor>& inputs,
+                                      const std::vector<torch::Tensor>& grad_outputs, bool create_graph,
+                                      bool retain_graph) {
+  variable_list roots;
+  variable_list seeds;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined() || !outputs[i].requires_grad()) continue;
+    roots.push_back(outputs[i]);
+    seeds.push_back(i < grad_outputs.size() && grad_outputs[i].defined() ? grad_outputs[i]
+                                                                         : torch::ones_like(outputs[i]));
+  }
+  roots.push_back(token_);
+  seeds.push_back(torch::zeros_like(token_));
+  variable_list leaves = inputs;
+  leaves.push_back(leaf_);
+  const bool retain = retain_graph || create_graph;
+  if (!retain) Renew();
+  variable_list grads = torch::autograd::grad(roots, leaves, seeds, retain, create_graph, /*allow_unused=*/true);
+  const torch::Tensor token_grad = grads.back();
+  grads.pop_back();
+  if (create_graph && token_grad.defined() && token_grad.requires_grad()) {
+    Advance(JoinTokens::apply(token_, token_grad));
+  }
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i].defined()) grads[i] = torch::zeros_like(inputs[i]);
+  }
+  return grads;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,73 @@
+// Random movements with their truth: the same operator done on the gathered global tensor by plain LibTorch indexing.
+//
+//   MovementCase c = RandomCase(draw, CaseKind::kHalo, /*ranks=*/4, DType::kFloat64);
+//   auto movement = *c.create(&communicator, /*id=*/1);
+//   ValuesMatch(c, results);         // results: movement->Forward(c.valid[rank]) of every rank
+//
+// Nothing here knows of schedules: only of which box of the global tensor a layout gives a rank, and of what a sliding
+// window reads.
+#ifndef ADJOIN_TESTS_ADJOINT_MOVEMENT_CASES_H_
+#define ADJOIN_TESTS_ADJOINT_MOVEMENT_CASES_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/random_cases.h"
+#include "primitives/movement.h"
+
+namespace adjoin {
+
+enum class CaseKind { kBroadcast, kSumReduce, kAllSumReduce, kHalo, kRepartition, kRedistribute };
+
+inline constexpr CaseKind kAllCaseKinds[] = {CaseKind::kBroadcast,    CaseKind::kSumReduce,
+                                             CaseKind::kAllSumReduce, CaseKind::kHalo,
+                                             CaseKind::kRepartition,  CaseKind::kRedistribute};
+
+std::string ToString(CaseKind kind);
+
+struct MovementCase {
+  std::string what;  // for messages
+  std::function<absl::StatusOr<std::shared_ptr<Movement>>(Communicator*, int64_t id)> create;
+  DType dtype = DType::kFloat64;
+  // Per rank: a valid state of the source layout (copies equal, partials adding up to the global tensor), and what
+  // the ranks that `sums_with` names (the rank itself among them) must together hold of it afterwards.
+  std::vector<torch::Tensor> valid;
+  std::vector<torch::Tensor> expected;
+  std::vector<std::vector<int>> sums_with;
+  // Per rank and dim of a halo: which cell of the fetched tensor each cell of the padded one is. Empty: the same.
+  std::vector<std::vector<std::vector<int64_t>>> index_map;
+  // Per rank: cells drawn independently, copies differing, of the source and of the destination.
+  std::vector<torch::Tensor> x;
+  std::vector<torch::Tensor> y;
+  bool exact = false;   // pure copies, or sums without rounding: bit for bit
+  bool linear = true;   // false where the boundary is filled with another number than 0
+};
+
+// Random numbers of any dtype: normal, or small integers where sums of others would be rounded.
+torch::Tensor RandomTensor(Draw& draw, const std::vector<int64_t>& shape, DType dtype);
+// Some of the ranks 0 .. ranks-1, in any order, as an array of zero to three axes.
+Mesh RandomMeshOf(Draw& draw, int ranks);
+
+MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype);
+// The case of a redistribution between two given layouts.
+MovementCase RedistributeCase(Draw& draw, const Layout& from, const Layout& to, int ranks);
+
+// OK if every rank holds what it must; `results` per rank.
+absl::Status ValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>& results);
+// The adjoint identity over all ranks, and that the operator is not zero where it must not be.
+absl::Status AdjointHolds(const MovementCase& c, const std::vector<torch::Tensor>& x,
+                          const std::vector<torch::Tensor>& fx, const std::vector<torch::Tensor>& y,
+                          const std::vector<torch::Tensor>& fy);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_TESTS_ADJOINT_MOVEMENT_CASES_H_
