@@ -38,7 +38,7 @@ absl::StatusOr<Buffer> FakeDevice::Allocate(std::size_t bytes) {
     return status;
   }
   {
-    absl::MutexLock lock(&registry_->mutex);
+    std::lock_guard<std::mutex> lock(registry_->mutex);
     registry_->allocations[static_cast<char*>(hidden)] = {static_cast<char*>(view), bytes};
   }
   Buffer buffer;
@@ -48,7 +48,7 @@ absl::StatusOr<Buffer> FakeDevice::Allocate(std::size_t bytes) {
   buffer.device = 0;
   buffer.keepalive = std::shared_ptr<void>(hidden, [registry = registry_, view, mapped](void* address) {
     {
-      absl::MutexLock lock(&registry->mutex);
+      std::lock_guard<std::mutex> lock(registry->mutex);
       registry->allocations.erase(static_cast<char*>(address));
     }
     munmap(address, mapped);
@@ -63,7 +63,7 @@ absl::StatusOr<char*> FakeDevice::View(const Buffer& buffer) const {
   if (buffer.kind != MemoryKind::kFakeDevice) {
     return absl::InvalidArgumentError("in-memory transport: the memory is neither the host's nor the fake device's");
   }
-  absl::MutexLock lock(&registry_->mutex);
+  std::lock_guard<std::mutex> lock(registry_->mutex);
   auto after = registry_->allocations.upper_bound(data);
   if (after != registry_->allocations.begin()) {
     const auto& [start, allocation] = *std::prev(after);

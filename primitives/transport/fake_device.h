@@ -12,11 +12,10 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <mutex>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "primitives/transport/buffer.h"
 
 namespace adjoin {
@@ -43,8 +42,8 @@ class FakeDevice {
     std::size_t bytes = 0;
   };
   struct Registry {
-    mutable absl::Mutex mutex;
-    std::map<char*, Allocation> allocations ABSL_GUARDED_BY(mutex);  // by the address that users see
+    std::mutex mutex;
+    std::map<char*, Allocation> allocations;  // by the address that users see; guarded by mutex
   };
 
   std::shared_ptr<Registry> registry_;  // also held by the memory's keepalives

@@ -65,7 +65,7 @@ class InMemoryTransport final : public Transport {
   InMemoryFabric::Mailbox& mailbox_;
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<bool> aborted_{false};
-  absl::Status abort_reason_ ABSL_GUARDED_BY(mailbox_.mutex);
+  absl::Status abort_reason_;  // guarded by mailbox_.mutex
 
   uint64_t last_id_ = 0;
   std::unordered_map<uint64_t, Pending> pending_;
@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Transport>> InMemoryFabric::CreateTransport(int r
     return absl::InvalidArgumentError(absl::StrCat("in-memory fabric of ", size(), " ranks has no rank ", rank));
   }
   Mailbox& mailbox = mailboxes_[rank];
-  absl::MutexLock lock(&mailbox.mutex);
+  std::lock_guard<std::mutex> lock(mailbox.mutex);
   if (mailbox.taken) return absl::AlreadyExistsError(absl::StrCat("rank ", rank, " already has a transport"));
   mailbox.taken = true;
   return std::unique_ptr<Transport>(new InMemoryTransport(shared_from_this(), rank));
@@ -95,8 +95,8 @@ absl::StatusOr<std::unique_ptr<Transport>> InMemoryFabric::CreateTransport(int r
 void InMemoryFabric::Kill(int rank) {
   mailboxes_[rank].dead.store(true);
   for (Mailbox& mailbox : mailboxes_) {
-    absl::MutexLock lock(&mailbox.mutex);
-    mailbox.changed.SignalAll();
+    std::lock_guard<std::mutex> lock(mailbox.mutex);
+    mailbox.changed.notify_all();
   }
 }
 
@@ -115,7 +115,7 @@ int InMemoryFabric::HoldBack(int sender, int receiver, uint64_t sequence, bool a
 
 absl::Status InMemoryTransport::OwnFailure() const {
   if (aborted_.load()) {
-    absl::MutexLock lock(&mailbox_.mutex);
+    std::lock_guard<std::mutex> lock(mailbox_.mutex);
     return abort_reason_;
   }
   if (mailbox_.dead.load()) return absl::UnavailableError(absl::StrCat("rank ", rank_, " was killed"));
@@ -202,9 +202,9 @@ void InMemoryTransport::Depart(Pending& send) {
     std::memcpy(message.payload.get(), send.view, message.bytes);
   }
   InMemoryFabric::Mailbox& to = fabric_->mailboxes_[send.operation.peer];
-  absl::MutexLock lock(&to.mutex);
+  std::lock_guard<std::mutex> lock(to.mutex);
   to.inbox.push_back(std::move(message));
-  to.changed.Signal();
+  to.changed.notify_one();
   send.done = true;
 }
 
@@ -226,7 +226,7 @@ void InMemoryTransport::Progress() {
   }
   std::vector<Message> arrived;
   {
-    absl::MutexLock lock(&mailbox_.mutex);
+    std::lock_guard<std::mutex> lock(mailbox_.mutex);
     arrived.swap(mailbox_.inbox);
   }
   for (Message& message : arrived) {
@@ -272,11 +272,11 @@ void InMemoryTransport::Block(int peer, bool peer_was_dead, Deadline deadline) {
     std::this_thread::yield();
     return;
   }
-  absl::MutexLock lock(&mailbox_.mutex);
-  while (mailbox_.inbox.empty() && !aborted_.load() && !mailbox_.dead.load() &&
-         fabric_->mailboxes_[peer].dead.load() == peer_was_dead && !deadline.Expired()) {
-    mailbox_.changed.WaitWithTimeout(&mailbox_.mutex, deadline.Remaining());
-  }
+  std::unique_lock<std::mutex> lock(mailbox_.mutex);
+  mailbox_.changed.wait_until(lock, deadline.when(), [&] {
+    return !mailbox_.inbox.empty() || aborted_.load() || mailbox_.dead.load() ||
+           fabric_->mailboxes_[peer].dead.load() != peer_was_dead;
+  });
 }
 
 absl::Status InMemoryTransport::Wait(Handle handle, Deadline deadline) {
@@ -317,12 +317,12 @@ bool InMemoryTransport::Test(Handle handle) {
 }
 
 void InMemoryTransport::Abort(absl::Status reason) {
-  absl::MutexLock lock(&mailbox_.mutex);
+  std::lock_guard<std::mutex> lock(mailbox_.mutex);
   if (!aborted_.load()) {
     abort_reason_ = reason.ok() ? absl::CancelledError("aborted without a reason") : std::move(reason);
     aborted_.store(true);
   }
-  mailbox_.changed.SignalAll();
+  mailbox_.changed.notify_all();
 }
 
 }  // namespace adjoin

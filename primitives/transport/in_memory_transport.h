@@ -13,14 +13,14 @@
 #define ADJOIN_PRIMITIVES_TRANSPORT_IN_MEMORY_TRANSPORT_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "primitives/transport/fake_device.h"
 #include "primitives/transport/transport.h"
 
@@ -59,10 +59,10 @@ class InMemoryFabric : public std::enable_shared_from_this<InMemoryFabric> {
   };
   // What other threads may hand to a rank.
   struct Mailbox {
-    absl::Mutex mutex;
-    absl::CondVar changed;
-    std::vector<Message> inbox ABSL_GUARDED_BY(mutex);
-    bool taken ABSL_GUARDED_BY(mutex) = false;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<Message> inbox;  // guarded by mutex
+    bool taken = false;          // guarded by mutex
     std::atomic<bool> dead{false};
   };
 

@@ -5,14 +5,14 @@
 namespace adjoin {
 namespace {
 
-absl::Mutex& EnvironmentMutex() {
-  static absl::Mutex* mutex = new absl::Mutex;
+std::mutex& EnvironmentMutex() {
+  static std::mutex* mutex = new std::mutex;
   return *mutex;
 }
 
 }  // namespace
 
-ScopedEnvironment::ScopedEnvironment(const Variables& variables) : lock_(&EnvironmentMutex()) {
+ScopedEnvironment::ScopedEnvironment(const Variables& variables) : lock_(EnvironmentMutex()) {
   for (const auto& [name, value] : variables) {
     if (std::getenv(name.c_str()) != nullptr) continue;
     setenv(name.c_str(), value.c_str(), 1);

@@ -10,11 +10,10 @@
 #ifndef ADJOIN_PRIMITIVES_TRANSPORT_SCOPED_ENVIRONMENT_H_
 #define ADJOIN_PRIMITIVES_TRANSPORT_SCOPED_ENVIRONMENT_H_
 
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "absl/synchronization/mutex.h"
 
 namespace adjoin {
 
@@ -28,7 +27,7 @@ class ScopedEnvironment {
   ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
 
  private:
-  absl::MutexLock lock_;
+  std::lock_guard<std::mutex> lock_;
   std::vector<std::string> set_;
 };
 

@@ -1,15 +1,15 @@
 #include "primitives/transport/transport_ranks.h"
 
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "base/status_macros.h"
 #include "primitives/transport/in_memory_transport.h"
 #include "primitives/transport/ucx_transport.h"
@@ -58,10 +58,12 @@ class Run {
   // Every rank's status; `first` becomes the rank whose error came first, or -1.
   std::vector<absl::Status> Go(int* first) {
     std::vector<std::thread> threads;
-    for (size_t r = 0; r < statuses_.size(); ++r) threads.emplace_back([this, r] { RunRank(static_cast<int>(r)); });
+    for (size_t r = 0; r < ranks_.transports.size(); ++r) {
+      threads.emplace_back([this, r] { RunRank(static_cast<int>(r)); });
+    }
     Watch();
     for (std::thread& thread : threads) thread.join();
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     *first = first_;
     return statuses_;
   }
@@ -72,7 +74,7 @@ class Run {
     absl::Status status;
     if (auto* ucx = dynamic_cast<UcxTransport*>(&transport)) status = ucx->Connect(ranks_.addresses, deadline_);
     if (status.ok()) status = fn_(transport);
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (!status.ok() && first_ < 0) {
       first_ = rank;
       AbortOthers(rank, absl::Status(status.code(), absl::StrCat("rank ", rank, ": ", status.message())));
@@ -80,6 +82,7 @@ class Run {
     statuses_[rank] = std::move(status);
     returned_[rank] = true;
     ++finished_;
+    finished_changed_.notify_all();
   }
 
   void AbortOthers(int rank, const absl::Status& reason) {
@@ -88,15 +91,13 @@ class Run {
     }
   }
 
-  bool AllReturned() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return finished_ == returned_.size(); }
-
   void Watch() {
-    absl::MutexLock lock(&mutex_);
-    const absl::Condition all_returned(this, &Run::AllReturned);
-    if (mutex_.AwaitWithTimeout(all_returned, deadline_.Remaining())) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    auto all_returned = [this] { return finished_ == returned_.size(); };
+    if (finished_changed_.wait_until(lock, deadline_.when(), all_returned)) return;
     AbortOthers(-1, absl::DeadlineExceededError(
                         absl::StrCat("the test's watchdog ended it after ", absl::FormatDuration(timeout_))));
-    if (mutex_.AwaitWithTimeout(all_returned, kGrace)) return;
+    if (finished_changed_.wait_until(lock, Deadline::After(kGrace).when(), all_returned)) return;
     for (size_t r = 0; r < returned_.size(); ++r) {
       if (!returned_[r]) std::fprintf(stderr, "RunRanks: rank %zu did not return, not even after Abort\n", r);
     }
@@ -107,11 +108,12 @@ class Run {
   const RankFunction fn_;
   const Deadline deadline_;
   const absl::Duration timeout_;
-  absl::Mutex mutex_;
-  std::vector<absl::Status> statuses_ ABSL_GUARDED_BY(mutex_);
-  std::vector<bool> returned_ ABSL_GUARDED_BY(mutex_);
-  size_t finished_ ABSL_GUARDED_BY(mutex_) = 0;
-  int first_ ABSL_GUARDED_BY(mutex_) = -1;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable finished_changed_;
+  std::vector<absl::Status> statuses_;
+  std::vector<bool> returned_;
+  size_t finished_ = 0;
+  int first_ = -1;
 };
 
 std::vector<absl::Status> RunAll(int n, TransportKind kind, uint64_t seed, RankFunction fn, absl::Duration timeout,

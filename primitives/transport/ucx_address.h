@@ -24,7 +24,7 @@ std::string EncodeUcxAddress(const UcxAddress& address);
 // Errors: kInvalidArgument (not written by EncodeUcxAddress).
 absl::StatusOr<UcxAddress> DecodeUcxAddress(const std::string& bytes);
 
-// Names the machine, its boot and the namespace of process ids: UCX's posix transport opens peers' memory through /proc.
+// Names the machine's boot and the namespace of process ids: UCX's posix transport opens peers' memory through /proc.
 std::string ThisNode();
 
 }  // namespace adjoin

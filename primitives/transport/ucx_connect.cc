@@ -4,11 +4,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <regex>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "primitives/transport/scoped_environment.h"
 #include "primitives/transport/ucx_address.h"
@@ -25,7 +27,9 @@ absl::Status Failed(const char* what, ucs_status_t status) {
 }
 
 absl::Status CheckOptions(const UcxTransport::Options& options) {
-  auto invalid = [](const auto&... text) { return absl::InvalidArgumentError(absl::StrCat("UcxTransport: ", text...)); };
+  auto invalid = [](const auto&... text) {
+    return absl::InvalidArgumentError(absl::StrCat("UcxTransport: ", text...));
+  };
   if (options.size < 1) return invalid("size ", options.size, " is not positive");
   if (options.rank < 0 || options.rank >= options.size) {
     return invalid("rank ", options.rank, " is not in [0, ", options.size, ")");
@@ -34,8 +38,11 @@ absl::Status CheckOptions(const UcxTransport::Options& options) {
     return invalid("without shared memory and without other nodes there is no way to the other ranks");
   }
   if (options.keepalive < absl::Milliseconds(1)) return invalid("keepalive must be at least 1ms");
-  static const std::regex kPorts("[0-9]+-[0-9]+");
-  if (!options.port_range.empty() && !std::regex_match(options.port_range, kPorts)) {
+  const std::vector<std::string> ports = absl::StrSplit(options.port_range, '-');
+  int first = 0, last = 0;
+  const bool valid_ports = ports.size() == 2 && absl::SimpleAtoi(ports[0], &first) &&
+                           absl::SimpleAtoi(ports[1], &last) && 0 < first && first <= last && last < 65536;
+  if (!options.port_range.empty() && !valid_ports) {
     return invalid("port_range '", options.port_range, "' is not like 41000-41999");
   }
   return absl::OkStatus();
@@ -108,7 +115,8 @@ absl::Status UcxTransport::Open() {
 absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses, Deadline deadline) {
   if (!peers_.empty()) return absl::FailedPreconditionError("UcxTransport: Connect was already called");
   if (addresses.size() != static_cast<size_t>(size())) {
-    return absl::InvalidArgumentError(absl::StrCat("UcxTransport: ", addresses.size(), " addresses for ", size(), " ranks"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("UcxTransport: ", addresses.size(), " addresses for ", size(), " ranks"));
   }
   std::vector<UcxAddress> decoded;
   for (int r = 0; r < size(); ++r) {
@@ -175,7 +183,9 @@ absl::Status UcxTransport::Barrier(int generation, Deadline deadline) {
 
 absl::Status UcxTransport::WaitForUcx(ucs_status_ptr_t request, const char* what, Deadline deadline) {
   if (request == nullptr) return absl::OkStatus();
-  if (UCS_PTR_IS_ERR(request)) return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(UCS_PTR_STATUS(request))));
+  if (UCS_PTR_IS_ERR(request)) {
+    return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(UCS_PTR_STATUS(request))));
+  }
   absl::Status status;
   Patience patience;
   while (true) {
@@ -246,9 +256,12 @@ std::string UcxTransport::Describe(int peer) const {
   const std::string info(text, bytes);
   std::free(text);
   std::string lanes;
-  static const std::regex kLane("lane\\[[0-9]+\\]: +[0-9]+:([^ .]+)");
-  for (std::sregex_iterator it(info.begin(), info.end(), kLane), end; it != end; ++it) {
-    absl::StrAppend(&lanes, lanes.empty() ? "" : "+", (*it)[1].str());
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(info, '\n'))) {
+    const size_t lane = line.find("lane[");
+    const size_t colon = lane == std::string::npos ? lane : line.find(':', line.find("]:", lane) + 2);
+    if (colon == std::string::npos) continue;
+    const std::string name = line.substr(colon + 1, line.find_first_of(". ", colon) - colon - 1);
+    absl::StrAppend(&lanes, lanes.empty() ? "" : "+", name);
   }
   return lanes.empty() ? "unknown" : lanes;
 }

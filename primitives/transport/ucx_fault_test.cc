@@ -61,8 +61,9 @@ std::string Hear() {
 absl::Status Exchange(UcxTransport& t, int from, int to, int64_t op) {
   auto memory = std::make_shared<std::vector<char>>(1000, 'w');
   const Tag tag = MakeTag(from, op);
-  ADJOIN_ASSIGN_OR_RETURN(
-      Handle handle, t.rank() == from ? t.StartSend(to, tag, BufferOf(memory)) : t.StartRecv(from, tag, BufferOf(memory)));
+  const Buffer buffer = BufferOf(memory);
+  ADJOIN_ASSIGN_OR_RETURN(Handle handle,
+                          t.rank() == from ? t.StartSend(to, tag, buffer) : t.StartRecv(from, tag, buffer));
   return t.Wait(handle, Deadline::After(absl::Seconds(20)));
 }
 

@@ -31,13 +31,13 @@ inline void Pause() {
 }  // namespace
 
 absl::Status UcxTransport::AbortReason() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return abort_reason_;
 }
 
 void UcxTransport::Abort(absl::Status reason) {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (aborted_.load()) return;
     abort_reason_ = reason.ok() ? absl::CancelledError("aborted without a reason") : std::move(reason);
     aborted_.store(true);
@@ -55,7 +55,7 @@ absl::Status UcxTransport::CheckStart(const Operation& operation, const Buffer& 
   }
   if (buffer.kind != MemoryKind::kHost && buffer.kind != MemoryKind::kPinnedHost) {
     return absl::InvalidArgumentError(
-        absl::StrCat(operation.ToString(), ": this transport moves host memory only; stage a device's memory through it"));
+        absl::StrCat(operation.ToString(), ": only host memory can be moved; stage a device's through it"));
   }
   return absl::OkStatus();
 }

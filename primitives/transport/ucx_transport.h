@@ -6,7 +6,7 @@
 //   ... StartSend, StartRecv, Wait ...
 //   ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(absl::Seconds(60))));   // or just destroy it
 //
-// Create and Connect belong to one attempt of a job; a failed transport is destroyed and never reused. Host memory only.
+// It belongs to one attempt of a job; a failed transport is destroyed and never reused. Host memory only.
 // The user's own UCX_* variables win over the settings made here.
 //
 // All data is sent eagerly, so that a send is over once UCX has taken the data, whether or not the receive was posted;
@@ -25,13 +25,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "primitives/transport/operation.h"
 #include "primitives/transport/transport.h"
@@ -65,7 +64,7 @@ class UcxTransport final : public Transport {
   // Bytes that reach this rank, for the others' Connect.
   const std::string& Address() const { return address_; }
 
-  // Connects to all ranks; `addresses[r]` is what rank r's Address() said. Collective: returns once every rank is in it.
+  // Connects to all ranks; `addresses[r]` is rank r's Address(). Collective: returns once every rank is in it.
   // Errors: kInvalidArgument (addresses of other ranks or of another size), kFailedPrecondition (called twice; ranks of
   // one node that should share memory and do not), kUnavailable, kDeadlineExceeded, the status given to Abort.
   absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline);
@@ -156,8 +155,8 @@ class UcxTransport final : public Transport {
   int abort_fd_ = -1;   // an eventfd, readable from the first Abort on
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<bool> aborted_{false};
-  mutable absl::Mutex mutex_;
-  absl::Status abort_reason_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;
+  absl::Status abort_reason_;  // guarded by mutex_
 };
 
 }  // namespace adjoin
