@@ -10,6 +10,7 @@
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/mesh.h"
 
 namespace adjoin {
 namespace {
@@ -72,16 +73,29 @@ absl::StatusOr<Layout> Flattened(const Layout& x, Merge merge, int cut_dim) {
   const std::vector<int64_t> merged(x.shape().begin() + merge.first, x.shape().begin() + merge.last + 1);
   shape.push_back(VolumeOf(merged));
   shape.insert(shape.end(), x.shape().begin() + merge.last + 1, x.shape().end());
-  std::vector<Placement> placements = x.placements();
-  for (Placement& placement : placements) {
-    if (placement.kind != Placement::Kind::kSplit || placement.dim <= merge.first) continue;
-    placement.dim = placement.dim <= merge.last ? merge.first : placement.dim - removed;
+  // One axis for the merged dim: [1, 2, 1, 1] becomes [1, 2]. Which one it is, of several of one rank, does not matter.
+  std::vector<int64_t> mesh_shape;
+  std::vector<Placement> placements;
+  bool merged_axis = false;
+  for (int axis = 0; axis < x.mesh().axes(); ++axis) {
+    Placement placement = x.placements()[axis];
+    const bool split = placement.kind == Placement::Kind::kSplit;
+    if (split && placement.dim >= merge.first && placement.dim <= merge.last) {
+      if (x.mesh().shape()[axis] == 1 && (merged_axis || x.Parts(cut_dim) > 1)) continue;
+      merged_axis = true;
+      placement.dim = merge.first;
+    } else if (split && placement.dim > merge.last) {
+      placement.dim -= removed;
+    }
+    mesh_shape.push_back(x.mesh().shape()[axis]);
+    placements.push_back(placement);
   }
+  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(mesh_shape), x.mesh().ranks()));
   // Each part of the cut dim carries all elements of the dims inside it.
   Layout::Cuts cuts;
   for (int dim = 0; dim < x.dims(); ++dim) {
     const bool inside = dim >= merge.first && dim <= merge.last;
-    if (x.AxesOf(dim).empty() || (inside && dim != cut_dim)) continue;
+    if (x.Parts(dim) == 1 || (inside && dim != cut_dim)) continue;
     const int64_t scale = inside ? VolumeOf(std::vector<int64_t>(x.shape().begin() + dim + 1,
                                                                  x.shape().begin() + merge.last + 1))
                                  : 1;
@@ -89,7 +103,7 @@ absl::StatusOr<Layout> Flattened(const Layout& x, Merge merge, int cut_dim) {
     for (int64_t& size : sizes) size *= scale;
     cuts[dim <= merge.first ? dim : inside ? merge.first : dim - removed] = std::move(sizes);
   }
-  return Layout::Create(std::move(shape), x.dtype(), x.mesh(), std::move(placements), std::move(cuts));
+  return Layout::Create(std::move(shape), x.dtype(), std::move(mesh), std::move(placements), std::move(cuts));
 }
 
 }  // namespace

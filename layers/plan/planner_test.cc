@@ -1,0 +1,396 @@
+#include "layers/plan/planner.h"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "layers/plan/builtin_rules.h"
+#include "layers/plan/layer_rule.h"
+#include "layers/plan/layout_proto.h"
+#include "layers/plan/spec_fixtures.h"
+#include "layers/plan/spec_parser.h"
+
+namespace adjoin {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const DatasetSizes& MnistSizes() {
+  static const auto* sizes = new DatasetSizes{{"train", 1000}, {"test", 200}};
+  return *sizes;
+}
+
+absl::StatusOr<Plan> PlanText(const std::string& text, const DatasetSizes& sizes = {}) {
+  auto parsed = ParseSpec(text, "job.textproto");
+  if (!parsed.ok()) return parsed.status();
+  return Planner::Build(parsed->spec, sizes, BuiltinLayerRules(), &parsed->locations);
+}
+
+std::string LeNetWith(const std::string& from, const std::string& to) {
+  const std::string text = absl::StrReplaceAll(kLeNet, {{from, to}});
+  EXPECT_NE(text, kLeNet) << from << " is not in the job";
+  return text;
+}
+
+std::string ErrorOf(const std::string& text, const DatasetSizes& sizes = {}) {
+  const auto plan = PlanText(text, sizes);
+  return plan.ok() ? "" : std::string(plan.status().message());
+}
+
+const LayerPlan& LayerOf(const ProgramPlan& program, const std::string& name) {
+  for (const LayerPlan& layer : program.layer()) {
+    if (layer.name() == name) return layer;
+  }
+  ADD_FAILURE() << "no layer " << name;
+  return program.layer(0);
+}
+
+// Role -> operator.
+std::map<std::string, OperatorPlan> OperatorsOf(const ProgramPlan& program, const std::string& layer) {
+  std::map<std::string, OperatorPlan> ops;
+  for (const OperatorUse& use : LayerOf(program, layer).op()) ops[use.role()] = program.op(use.index());
+  return ops;
+}
+
+std::vector<std::string> RolesOf(const ProgramPlan& program, const std::string& layer) {
+  std::vector<std::string> roles;
+  for (const OperatorUse& use : LayerOf(program, layer).op()) roles.push_back(use.role());
+  return roles;
+}
+
+template <typename List>
+int64_t Sum(const List& list) {
+  int64_t sum = 0;
+  for (int64_t value : list) sum += value;
+  return sum;
+}
+
+TEST(PlannerTest, LeNetOverFourRanks) {
+  const auto plan = PlanText(kLeNet, MnistSizes());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // drop_last leaves no tail of training; 200 tests are 3 batches of 64 and one of 8.
+  ASSERT_EQ(plan->program_size(), 3);
+  EXPECT_EQ(plan->program(1).name(), "evaluate");
+  EXPECT_EQ(plan->program(2).batch(), 8);
+  const ProgramPlan& train = plan->program(0);
+  EXPECT_THAT(RolesOf(train, "conv1"), ElementsAre("x", "weight", "bias"));
+  EXPECT_THAT(RolesOf(train, "relu1"), ElementsAre());
+  EXPECT_THAT(RolesOf(train, "pool1"), ElementsAre());  // 28 over 2 by windows of 2: nothing to fetch
+  EXPECT_THAT(RolesOf(train, "pool2"), ElementsAre("x"));
+  EXPECT_THAT(RolesOf(train, "to_chan"), ElementsAre("y"));
+  EXPECT_THAT(RolesOf(train, "flat"), ElementsAre());
+  EXPECT_THAT(RolesOf(train, "fc1"), ElementsAre("x", "y"));  // blocks stay where they are
+  EXPECT_THAT(RolesOf(train, "fc2"), ElementsAre("x_layout", "x", "y"));
+  EXPECT_THAT(LayerOf(train, "conv2").halo(0).left(), ElementsAre(0, 2));
+  EXPECT_THAT(LayerOf(train, "pool2").halo(1).left(), ElementsAre(0, -1));
+  EXPECT_EQ(LayerOf(train, "conv1").spec().input(0), "image");
+  EXPECT_EQ(LayerOf(train, "relu1").spec().input(0), "conv1");
+  ASSERT_EQ(plan->parameter_size(), 10);
+  EXPECT_EQ(plan->parameter(0).name(), "conv1.weight");
+  EXPECT_EQ(plan->parameter(5).name(), "fc1.bias");
+  for (const ParameterPlan& parameter : plan->parameter()) {
+    EXPECT_FALSE(parameter.has_sync()) << parameter.name() << ": one owner, or blocks, need no sum afterwards";
+    EXPECT_TRUE(parameter.has_collect());
+  }
+}
+
+TEST(PlannerTest, OnlyWhatNeedsAGradientIsDifferentiable) {
+  const auto plan = PlanText(kLeNet, MnistSizes());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const ProgramPlan& train = plan->program(0);
+  EXPECT_FALSE(OperatorsOf(train, "conv1").at("x").differentiable()) << "the images need no gradient";
+  EXPECT_TRUE(OperatorsOf(train, "conv1").at("weight").differentiable());
+  EXPECT_TRUE(OperatorsOf(train, "conv2").at("x").differentiable());
+  EXPECT_FALSE(train.value(LayerOf(train, "conv1").input(0)).needs_grad());
+  EXPECT_TRUE(train.value(LayerOf(train, "conv1").output()).needs_grad());
+  for (const OperatorPlan& op : plan->program(1).op()) {
+    EXPECT_FALSE(op.differentiable()) << op.name();
+    EXPECT_EQ(op.bytes_adjoint_size(), 0);
+  }
+}
+
+TEST(PlannerTest, FrozenLayersHaveNoGradientAndNoSum) {
+  const std::string layers = R"(layout { name: "b" partition: [2, 1] }
+layer { name: "a" input: "image" x: "b" frozen: true linear { out_features: 5 } }
+layer { name: "c" linear { out_features: 3 } })";
+  const auto plan = PlanText(JobText(2, layers, "[4]", "c"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(plan->parameter(0).frozen());
+  EXPECT_FALSE(plan->parameter(0).has_sync());
+  EXPECT_TRUE(plan->parameter(2).has_sync());
+  EXPECT_FALSE(plan->program(0).value(LayerOf(plan->program(0), "a").output()).needs_grad());
+  EXPECT_TRUE(plan->program(0).value(LayerOf(plan->program(0), "c").output()).needs_grad());
+  EXPECT_THAT(ErrorOf(JobText(2, absl::StrReplaceAll(layers, {{"name: \"c\"", "name: \"c\" frozen: true"}}), "[4]", "c")),
+              HasSubstr("nothing to train"));
+}
+
+TEST(PlannerTest, BytesEqualAnIndependentCount) {
+  const auto plan = PlanText(LeNetWith("home: OWNER", "home: REPLICATED"), MnistSizes());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const ProgramPlan& train = plan->program(0);
+  // Images of 14x14 per rank; outputs read 16x16 of them, 60 of which lie elsewhere.
+  EXPECT_EQ(Sum(OperatorsOf(train, "conv1").at("x").bytes_forward()), 4 * 64 * 60 * 4);
+  // 6 channels of 7x7; 5x5 outputs read 9x9: 81 - 49, on 4 ranks.
+  EXPECT_EQ(Sum(OperatorsOf(train, "conv2").at("x").bytes_forward()), 4 * 64 * 6 * (81 - 49) * 4);
+  EXPECT_EQ(Sum(OperatorsOf(train, "conv2").at("x").bytes_adjoint()), 4 * 64 * 6 * (81 - 49) * 4);
+  // Sum of 4 ranks' 150 numbers, by recursive doubling: two rounds in which everybody sends all.
+  EXPECT_THAT(plan->parameter(0).sync().bytes_forward(), ElementsAre(1200, 1200, 1200, 1200));
+  // 2400 numbers make 9600 bytes, above 8 KiB: a ring, in which each sends 3/4 twice.
+  EXPECT_THAT(plan->parameter(2).sync().bytes_forward(), ElementsAre(14400, 14400, 14400, 14400));
+  // The weights are where they are used.
+  EXPECT_THAT(RolesOf(train, "conv1"), ElementsAre("x"));
+  for (int rank = 0; rank < 4; ++rank) {
+    int64_t bytes = 0;
+    for (const OperatorPlan& op : train.op()) {
+      bytes += op.bytes_forward(rank) + (op.bytes_adjoint_size() > 0 ? op.bytes_adjoint(rank) : 0);
+    }
+    for (const ParameterPlan& parameter : plan->parameter()) {
+      if (parameter.has_sync()) bytes += parameter.sync().bytes_forward(rank);
+    }
+    EXPECT_EQ(train.bytes_per_step(rank), bytes);
+  }
+}
+
+TEST(PlannerTest, OneRankMovesNothing) {
+  const std::string text = absl::StrReplaceAll(
+      kLeNet, {{"ranks: 4", "ranks: 1"}, {"x: \"grid\" ", ""}, {"x: \"row\" w: \"w2x2\" y: \"col\" ", ""},
+               {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", ""}, {"layout { name: \"grid\" partition: [1,1,2,2] }", ""},
+               {"layout { name: \"w2x2\" partition: [2,2] }", ""}, {"layout { name: \"row\"  partition: [1,2] rank: [0,1] }", ""},
+               {"layout { name: \"col\"  partition: [1,2] rank: [0,2] }", ""},
+               {"layout { name: \"chan\" partition: [1,2,1,1] rank: [0,1] }", ""}});
+  const auto plan = PlanText(text, MnistSizes());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  for (const ProgramPlan& program : plan->program()) {
+    EXPECT_THAT(program.bytes_per_step(), ElementsAre(0));
+    // What is left pads the first convolution's input, and reports.
+    EXPECT_EQ(program.op_size(), 2);
+  }
+}
+
+TEST(PlannerTest, AFieldIsReadInEachLayoutOnce) {
+  const auto plan = PlanText(JobText(2, R"(layout { name: "rows" partition: [2, 1] }
+layout { name: "cols" partition: [1, 2] }
+layout { name: "w" partition: [1, 2] }
+layer { name: "a" input: "image" x: "rows" linear { out_features: 3 } }
+layer { name: "b" input: "image" x: "rows" activation { fn: "relu" } }
+layer { name: "c" input: "image" x: "cols" w: "w" linear { out_features: 3 } })", "[4]", "a"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<std::string> fields;
+  for (const ValuePlan& value : plan->program(0).value()) {
+    if (!value.field().empty()) fields.push_back(value.name());
+  }
+  EXPECT_THAT(fields, ElementsAre("image", "image#2", "label"));
+  EXPECT_THAT(plan->program(0).value(plan->program(0).loss(0).target()).layout().shape(), ElementsAre(8));
+  EXPECT_EQ(plan->program(0).loss(0).prediction_op(), 0u) << "rows are whole already";
+}
+
+TEST(PlannerTest, SizesDecideThePrograms) {
+  const std::string text = LeNetWith("drop_last: true ", "");
+  const auto names = [&](const DatasetSizes& sizes) {
+    std::vector<std::string> result;
+    const auto plan = PlanText(text, sizes);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    for (const ProgramPlan& program : plan->program()) result.push_back(absl::StrCat(program.name(), " ", program.batch()));
+    return result;
+  };
+  EXPECT_THAT(names({}), ElementsAre("train 64", "evaluate 64"));
+  EXPECT_THAT(names({{"train", 128}, {"test", 64}}), ElementsAre("train 64", "evaluate 64"));
+  EXPECT_THAT(names({{"train", 130}, {"test", 10}}), ElementsAre("train 64", "train_tail 2", "evaluate 10"));
+  EXPECT_THAT(names({{"train", 3}, {"test", 65}}), ElementsAre("train 64", "train_tail 3", "evaluate 64", "evaluate_tail 1"));
+  EXPECT_THAT(ErrorOf(kLeNet, {{"train", 3}}), HasSubstr("drop_last leaves nothing to train on"));
+  EXPECT_THAT(ErrorOf(kLeNet, {{"train", 0}}), HasSubstr("no samples"));
+  const auto limited = PlanText(LeNetWith("shuffle: true", "shuffle: true limit: 100"), MnistSizes());
+  EXPECT_EQ(limited->dataset(0).samples(), 100);
+}
+
+TEST(PlannerTest, EmptyPartsAreFine) {
+  const auto plan = PlanText(JobText(7, R"(layout { name: "g" partition: [1, 1, 7] }
+layout { name: "c" partition: [1, 7, 1] }
+layout { name: "w" partition: [1, 7] }
+layer { name: "a" input: "image" x: "g" home: SHARDED conv { out_channels: 2 window { kernel: 2 stride: 2 } } }
+layer { name: "b" pool { mode: "max" window { kernel: 2 } } }
+layer { name: "m" y: "c" repartition {} }
+layer { name: "f" flatten {} }
+layer { name: "d" w: "w" linear { out_features: 3 } })", "[1, 5]", "d"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+}
+
+TEST(PlannerTest, HashIsOfTheWholePlan) {
+  const auto a = PlanText(kLeNet, MnistSizes()), b = PlanText(kLeNet, MnistSizes());
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->SerializeAsString(), b->SerializeAsString());
+  EXPECT_EQ(Planner::Hash(*a), Planner::Hash(*b));
+  EXPECT_EQ(Planner::Hash(*a).size(), 32u);
+  std::set<std::string> hashes = {Planner::Hash(*a)};
+  for (const auto& edit : std::vector<std::pair<std::string, std::string>>{
+           {"seed: 1", "seed: 2"}, {"momentum: 0.9", "momentum: 0.8"}, {"rank: [0,2]", "rank: [0,3]"},
+           {"conv { out_channels: 16", "frozen: true conv { out_channels: 16"}, {"home: OWNER conv { out_channels: 16", "conv { out_channels: 16"}}) {
+    const auto changed = PlanText(LeNetWith(edit.first, edit.second), MnistSizes());
+    ASSERT_TRUE(changed.ok()) << changed.status();
+    EXPECT_TRUE(hashes.insert(Planner::Hash(*changed)).second) << edit.second;
+  }
+}
+
+TEST(PlannerTest, ExplainShowsLayersMovementsAndTotals) {
+  const auto plan = PlanText(kLeNet, MnistSizes());
+  const std::string text = Planner::Explain(*plan);
+  for (const char* part : {"conv1", "64x6x28x28", "1x1x2x2 on ranks 0-3", "dim 2: 0,2 2,0", "halo exchange", "61440",
+                           "broadcast of 150 elements", "fc3.weight", "bytes sent per step"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, HasSubstr(Planner::Hash(*plan)));
+}
+
+TEST(PlannerTest, AUsersRuleIsUsed) {
+  class Double : public LayerRule {
+   public:
+    absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override {
+      return LayerOutcome{request.spec, {InputNeed{}}, {}, request.input[0], request.input[0], 1};
+    }
+  };
+  const std::string text = JobText(1, R"(layer { name: "a" input: "image" linear { out_features: 3 } }
+layer { name: "b" custom { type: "double" arg { key: "k" value: "v" } } })", "[4]", "b");
+  EXPECT_THAT(ErrorOf(text), HasSubstr("job.textproto:3:28: layer 1 \"b\": layer type \"double\" is not known"));
+  LayerRules rules;
+  ASSERT_TRUE(AddBuiltinLayerRules(rules).ok());
+  ASSERT_TRUE(rules.Register("double", std::make_unique<Double>()).ok());
+  const auto plan = Planner::Build(ParseSpec(text, "")->spec, {}, rules);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+}
+
+struct Refusal {
+  const char* from;
+  const char* to;
+  const char* where;  // the message starts with it
+  const char* what;
+};
+
+TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
+  const Refusal refusals[] = {
+      {"partition: [1,1,2,2]", "partition: [1,1,3,2]", "job.textproto:2:", "more ranks than the job has, 4"},
+      {"partition: [1,2,1,1] rank: [0,1]", "partition: [1,2,2,1] rank: [0,1]", "job.textproto:3:", "1x2x2x1 takes 4 ranks, but 2 are named"},
+      {"rank: [0,2]", "rank: [0,4]", "job.textproto:5:", "ranks 0 to 3"},
+      {"rank: [0,2]", "rank: [0,0]", "job.textproto:5:", "named twice"},
+      {"name: \"col\"", "name: \"row\"", "job.textproto:5:10: layout \"row\"", "names are unique"},
+      {"partition: [2,2] }", "partition: [2,0] }", "job.textproto:6:", "at least 1"},
+      {"partition: [2,2] }", "}", "job.textproto:6:1: layout \"w2x2\"", "needs either partition"},
+      {"partition: [2,2] }", "mesh { size: 4 } sbp: \"S(x)\" }", "job.textproto:6:", "not a placement"},
+      {"partition: [2,2] }", "mesh { size: 4 } }", "job.textproto:6:", "one per axis"},
+      {"partition: [1,1,2,2]", "partition: [1,1,2,2] cut { dim: 2 size: [20, 9] }", "job.textproto:7:", "do not sum to its extent 28"},
+      {"x: \"grid\" ", "", "job.textproto:7:", "x is missing"},
+      {"x: \"grid\" ", "x: \"gird\" ", "job.textproto:7:", "there is no layout \"gird\"; known are chan, col, grid"},
+      {"x: \"grid\" ", "x: \"row\" ", "job.textproto:7:38: layer 0 \"conv1\"", "is for tensors of 2 dims"},
+      {"x: \"grid\" ", "x: \"chan\" ", "job.textproto:7:", "cut in its channels"},
+      {"input: \"image\" ", "input: \"imag\" ", "job.textproto:7:", "neither an earlier layer nor a field"},
+      {"input: \"image\" ", "input: \"conv2\" ", "job.textproto:7:", "does not stand before it"},
+      {"input: \"image\" ", "", "job.textproto:7:", "input is missing"},
+      {"window { kernel: 5 } ", "window { kernel: 15 } ", "job.textproto:10:68: layer 3 \"conv2\"", "larger than the padded input in dim 2: 14 + 0 + 0 = 14"},
+      {"window { kernel: 5 } ", "window { kernel: [5, 5, 5] } ", "job.textproto:10:", "3 values"},
+      {"window { kernel: 5 } ", "window { kernel: 5 boundary: \"circular\" } ", "job.textproto:10:", "\"circular\" is not supported yet"},
+      {"out_channels: 16 ", "out_channels: 16 groups: 4 ", "job.textproto:10:", "must divide"},
+      {"out_channels: 16 ", "", "job.textproto:10:", "out_channels is missing"},
+      {"out_channels: 16 ", "out_channels: 16 transposed: true ", "job.textproto:10:59: layer 3 \"conv2\"", "conv.transposed is not supported yet"},
+      {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"drop\" dropout { p: 0.5 }", "job.textproto:11:22: layer 4 \"drop\"", "dropout is not supported yet"},
+      {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"relu2\"", "job.textproto:11:1: layer 4 \"relu2\"", "activation {}, conv {}"},
+      {"name: \"relu2\"", "name: \"relu1\"", "job.textproto:11:", "names are unique"},
+      {"name: \"relu2\"", "name: \"label\"", "job.textproto:11:", "has a field of this name"},
+      {"name: \"relu2\"", "name: \"re lu\"", "job.textproto:11:", "letters, digits"},
+      {"name: \"relu2\"", "name: \"relu2\" recompute: true", "job.textproto:11:", "recompute is not supported yet"},
+      {"name: \"relu2\"", "name: \"relu2\" init { kind: \"zeros\" }", "job.textproto:11:", "init is not supported yet"},
+      {"mode: \"max\"", "mode: \"avg\"", "job.textproto:9:", "mode \"avg\" is not supported yet"},
+      {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", "", "job.textproto:14:22: layer 6 \"flat\"", "partition: [1, 4, 1, 1]"},
+      {"y: \"chan\" ", "", "job.textproto:13:", "a repartition needs y"},
+      {"layer { name: \"flat\" flatten { arg: 1 } }", "", "job.textproto:15:", "layout \"row\" is for tensors of 2 dims"},
+      {"w: \"w2x2\"", "w: \"grid\"", "job.textproto:15:", "for tensors of 4 dims"},
+      {"w: \"w2x2\" ", "", "job.textproto:15:1: layer 8 \"fc1\"", "partition: [2, 1]"},
+      {"input: \"fc3\"", "input: \"fc4\"", "job.textproto:20:", "there is no layer \"fc4\"; the last one is \"fc3\""},
+      {"input: \"fc3\"", "input: \"conv2\"", "job.textproto:20:", "64x16x10x10 is not supported yet"},
+      {"input: \"fc3\" ", "", "job.textproto:20:", "input is missing"},
+      {"target: \"label\"", "target: \"labels\"", "job.textproto:20:", "fields are image, label"},
+      {"target: \"label\"", "target: \"image\"", "job.textproto:20:", "int64"},
+      {"\"cross_entropy\"", "\"mse\"", "job.textproto:20:", "loss \"mse\" is not supported yet"},
+      {"target: \"label\"", "target: \"label\" label_smoothing: 0.1", "job.textproto:20:", "label_smoothing is not supported yet"},
+      {"target: \"label\"", "target: \"label\" reduction: \"max\"", "job.textproto:20:", "\"mean\" or \"sum\""},
+      {"shape: [1,28,28] ", "", "job.textproto:7:", "has no shape"},
+      {"shape: [1,28,28] ", "shape: [1,28,0] ", "job.textproto:22:", "at least 1"},
+      {"shape: [1,28,28] ", "shape: [1,4000000000000000,4000000000000000] ", "job.textproto:7:", "too large"},
+      {"mean: 0.1307", "mean: [1, 2]", "job.textproto:22:", "one per channel (1)"},
+      {"std: 0.3081", "std: 0", "job.textproto:22:", "std is 0"},
+      {"path: \"train-images.idx.gz\"", "path: \"/etc/passwd\"", "job.textproto:22:", "no leading '/'"},
+      {"path: \"train-images.idx.gz\"", "path: \"a/../../b\"", "job.textproto:22:", "no '..'"},
+      {"dtype: \"int64\"", "dtype: \"int32\"", "job.textproto:23:", "is not one of"},
+      {"shuffle: true", "shuffle: true augment: \"flip\"", "job.textproto:21:", "augment is not supported yet"},
+      {"shuffle: true", "shuffle: true limit: 0", "job.textproto:21:", "limit is 0"},
+      {"batch: 64", "batch: 0", "job.textproto:27:", "train.batch is 0; it must be at least 1"},
+      {"batch: 64", "batch: 64 microbatches: 2", "job.textproto:27:", "train.microbatches: 2 is not supported yet"},
+      {"batch: 64", "batch: 64 clip_norm: 1", "job.textproto:27:", "train.clip_norm is not supported yet"},
+      {"batch: 64", "batch: 64 validate_on: \"test\"", "job.textproto:27:", "train.validate_on is not supported yet"},
+      {"epochs: 8 ", "", "job.textproto:27:", "train.epochs or train.steps is missing"},
+      {"epochs: 8 ", "epochs: 0 ", "job.textproto:27:", "train.epochs is 0"},
+      {"train { dataset: \"train\"", "train { dataset: \"tran\"", "job.textproto:27:", "no data set \"tran\"; known are train, test"},
+      {"sgd { lr: 0.01 momentum: 0.9 }", "adam { lr: 0.01 }", "job.textproto:27:", "train.optimizer.adam is not supported yet"},
+      {"lr: 0.01", "lr: -1", "job.textproto:27:", "must be above 0"},
+      {"lr: 0.01", "lr: nan", "job.textproto:27:", "finite"},
+      {"momentum: 0.9", "nesterov: true", "job.textproto:27:", "needs a momentum"},
+      {"metric: \"accuracy\"", "metric: \"dice\"", "job.textproto:28:", "\"dice\" is not supported yet"},
+      {"evaluate { dataset: \"test\"", "evaluate { dataset: \"tests\"", "job.textproto:28:", "no data set"},
+      {"output_dir: \"lenet5-spatial\"", "output_dir: \"../x\"", "job.textproto:29:", "below it"},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" }", "job.textproto:29:1: checkpoint is not supported yet", ""},
+      {"output_dir: \"lenet5-spatial\"", "resources { gpus: 1 }", "job.textproto:29:1: resources is not supported yet", ""},
+      {"output_dir: \"lenet5-spatial\"", "restart { max_restarts: 1 }", "job.textproto:29:", "restart is not supported yet"},
+      {"output_dir: \"lenet5-spatial\"", "precision { compute: \"bfloat16\" }", "job.textproto:29:", "bfloat16"},
+      {"output_dir: \"lenet5-spatial\"", "precision { compute: \"float64\" params: \"float32\" }", "job.textproto:29:", "both must be the same"},
+      {"output_dir: \"lenet5-spatial\"", "weights { init_from: \"w\" strict: false }", "job.textproto:29:", "strict: false is not supported yet"},
+      {"ranks: 4", "ranks: 0", "job.textproto:1:", "from 1 to 4096"},
+      {"ranks: 4", "ranks: 5000", "job.textproto:1:", "from 1 to 4096"},
+      {"kind: TRAIN ", "kind: PREDICT ", "job.textproto:1:", "kind PREDICT is not supported yet; TRAIN is"},
+      {"kind: TRAIN ", "", "job.textproto", "kind is missing"},
+      {"home: OWNER conv { out_channels: 6", "home: OWNER owner: 4 conv { out_channels: 6", "job.textproto:7:", "its ranks are 0, 1, 2, 3"},
+  };
+  for (const Refusal& refusal : refusals) {
+    SCOPED_TRACE(testing::Message() << refusal.from << " -> " << refusal.to);
+    const std::string error = ErrorOf(LeNetWith(refusal.from, refusal.to), MnistSizes());
+    EXPECT_THAT(error, StartsWith(refusal.where));
+    EXPECT_THAT(error, HasSubstr(refusal.what));
+  }
+}
+
+TEST(PlannerTest, WithoutLocationsTheLayerIsNamed) {
+  JobSpec spec = ParseSpec(kLeNet, "")->spec;
+  spec.mutable_layer(3)->mutable_conv()->mutable_window()->set_kernel(0, 15);
+  const auto plan = Planner::Build(spec, {}, BuiltinLayerRules());
+  EXPECT_THAT(std::string(plan.status().message()), StartsWith("layer 3 \"conv2\": kernel 15"));
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(PlannerTest, ACutOfTheBatchThatDoesNotFitTheTailIsSaidSo) {
+  const std::string text = JobText(2, R"(layout { name: "b" partition: [2, 1] cut { dim: 0 size: [5, 3] } }
+layer { name: "a" input: "image" x: "b" linear { out_features: 3 } })", "[4]", "a");
+  EXPECT_TRUE(PlanText(text, {{"train", 16}}).ok());
+  const std::string error = ErrorOf(text, {{"train", 17}});
+  EXPECT_THAT(error, HasSubstr("layer 0 \"a\""));
+  EXPECT_THAT(error, HasSubstr("program \"train_tail\", a batch of 1"));
+}
+
+TEST(PlannerTest, MeshWithPlacements) {
+  const auto plan = PlanText(JobText(4, R"(layout { name: "g" mesh { name: "b" size: 2 } mesh { name: "r" size: 2 } sbp: 'S(0)' sbp: "B" }
+layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })", "[4]", "a"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Copies of the prediction count once: rows go to one rank each.
+  EXPECT_NE(plan->program(0).loss(0).prediction_op(), 0u);
+  EXPECT_THAT(ErrorOf(JobText(2, R"(layout { name: "g" mesh { size: 2 } sbp: 'P(sum)' }
+layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })", "[4]", "a")),
+              HasSubstr("can neither read nor return"));
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,266 @@
+// Each built-in rule alone: shapes, parameters, layouts, against numbers worked out by hand or by loops.
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <google/protobuf/text_format.h>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "layers/plan/builtin_rules.h"
+#include "layers/plan/layer_kind.h"
+#include "layers/plan/layer_rule.h"
+#include "layers/plan/named_layouts.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/mesh.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Shape64 = std::vector<int64_t>;
+
+std::vector<int> Ranks(int64_t n) {
+  std::vector<int> ranks(n);
+  for (int64_t i = 0; i < n; ++i) ranks[i] = static_cast<int>(i);
+  return ranks;
+}
+
+Layout Cut(const Shape64& shape, const Shape64& partition, Layout::Cuts cuts = {}) {
+  int64_t n = 1;
+  for (int64_t parts : partition) n *= parts;
+  return Layout::Partition(shape, DType::kFloat32, partition, Ranks(n), std::move(cuts)).value();
+}
+
+// The layer `text`, applied to an input in layout `x`; `layouts`: what the job names.
+absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x, const std::string& layouts = "") {
+  JobSpec spec;
+  if (!google::protobuf::TextFormat::ParseFromString("ranks: 16 " + layouts + " layer { " + text + " }", &spec)) {
+    return absl::InvalidArgumentError("the test's own text");
+  }
+  const NamedLayouts named = NamedLayouts::Create(spec).value();
+  const std::vector<Layout> inputs = {x};
+  return BuiltinLayerRules().Find(KindOf(spec.layer(0)))->Apply({spec.layer(0), inputs, named, DType::kFloat32});
+}
+
+std::string ErrorOf(const absl::StatusOr<LayerOutcome>& outcome) {
+  return outcome.ok() ? "" : std::string(outcome.status().message());
+}
+
+TEST(ConvRuleTest, ShapesOfOneTwoAndThreeDims) {
+  auto one = Apply("name: 'c' conv { out_channels: 4 window { kernel: 3 stride: 2 } }", Cut({2, 3, 11}, {1, 1, 2}));
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_THAT(one->output.shape(), ElementsAre(2, 4, 5));
+  EXPECT_THAT(one->parameter[0].home.shape(), ElementsAre(4, 3, 3));
+  EXPECT_EQ(one->parameter[0].fan_in, 9);
+  auto two = Apply("name: 'c' conv { out_channels: 6 groups: 3 bias: false window { kernel: [3, 5] dilation: [2, 1] pad_lo: [1, 0] pad_hi: [2, 0] } }",
+                   Cut({2, 9, 10, 12}, {1, 1, 2, 2}));
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_THAT(two->output.shape(), ElementsAre(2, 6, 9, 8));
+  ASSERT_EQ(two->parameter.size(), 1u);
+  EXPECT_THAT(two->parameter[0].home.shape(), ElementsAre(6, 3, 3, 5));
+  EXPECT_EQ(two->parameter[0].fan_in, 45);
+  EXPECT_EQ(two->flops, 2.0 * 2 * 6 * 9 * 8 * 45);
+  auto three = Apply("name: 'c' conv { out_channels: 1 window { kernel: 2 } }", Cut({1, 1, 4, 5, 6}, {1, 1, 1, 1, 2}));
+  ASSERT_TRUE(three.ok()) << three.status();
+  EXPECT_THAT(three->output.shape(), ElementsAre(1, 1, 3, 4, 5));
+  EXPECT_EQ(three->spec.conv().window().stride_size(), 3);
+  EXPECT_TRUE(three->spec.conv().bias());
+}
+
+TEST(ConvRuleTest, RandomOutputSizesEqualACount) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](int from, int to) { return from + static_cast<int>(random() % (to - from + 1)); };
+    const int n = pick(1, 20), k = pick(1, 5), s = pick(1, 4), d = pick(1, 3), lo = pick(0, 4), hi = pick(0, 4);
+    int outputs = 0;
+    while (outputs * s + d * (k - 1) < n + lo + hi) ++outputs;
+    const auto outcome = Apply(absl::StrCat("name: 'c' conv { out_channels: 1 window { kernel: ", k, " stride: ", s, " dilation: ", d,
+                                            " pad_lo: ", lo, " pad_hi: ", hi, " } }"),
+                               Cut({1, 1, n}, {1, 1, pick(1, 6)}));
+    if (outputs == 0) {
+      EXPECT_THAT(ErrorOf(outcome), HasSubstr("larger than the padded input")) << "seed " << seed;
+    } else {
+      ASSERT_TRUE(outcome.ok()) << outcome.status() << " seed " << seed;
+      EXPECT_EQ(outcome->output.shape()[2], outputs) << "seed " << seed;
+    }
+  }
+}
+
+TEST(ConvRuleTest, OutputIsCutEvenlyAndTheBatchAsTheInput) {
+  auto outcome = Apply("name: 'c' conv { out_channels: 4 window { kernel: 5 } }",
+                       Cut({5, 1, 11}, {2, 1, 3}, {{0, {1, 4}}, {2, {9, 1, 1}}}));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_THAT(outcome->output.Boundaries(0), ElementsAre(0, 1, 5));
+  EXPECT_THAT(outcome->output.Boundaries(2), ElementsAre(0, 3, 5, 7));
+  EXPECT_EQ(outcome->compute, outcome->output);
+}
+
+TEST(ConvRuleTest, YOfTheSameMeshIsComputedInPlaceAndOthersAreMovedTo) {
+  const std::string conv = "name: 'c' y: 'y' conv { out_channels: 4 window { kernel: 3 } }";
+  const Layout x = Cut({4, 1, 11}, {1, 1, 3});
+  auto same = Apply(conv, x, "layout { name: 'y' partition: [1, 1, 3] cut { dim: 2 size: [7, 0, 2] } }");
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_THAT(same->compute.Boundaries(2), ElementsAre(0, 7, 7, 9));
+  auto other = Apply(conv, x, "layout { name: 'y' partition: [2, 2, 1] }");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->compute.mesh(), x.mesh());
+  EXPECT_EQ(other->output.Parts(1), 2);
+}
+
+TEST(ConvRuleTest, Homes) {
+  const Layout x = Layout::Partition({4, 1, 11}, DType::kFloat32, {1, 1, 2}, {3, 5}).value();
+  const std::string op = " conv { out_channels: 4 window { kernel: 3 } }";
+  EXPECT_THAT(Apply("name: 'c'" + op, x)->parameter[0].home.mesh().ranks(), ElementsAre(3, 5));
+  EXPECT_THAT(Apply("name: 'c' home: OWNER" + op, x)->parameter[0].home.mesh().ranks(), ElementsAre(3));
+  EXPECT_THAT(Apply("name: 'c' home: OWNER owner: 5" + op, x)->parameter[1].home.mesh().ranks(), ElementsAre(5));
+  EXPECT_THAT(ErrorOf(Apply("name: 'c' home: OWNER owner: 4" + op, x)), HasSubstr("its ranks are 3, 5"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'c' owner: 5" + op, x)), HasSubstr("home: OWNER"));
+  const auto sharded = Apply("name: 'c' home: SHARDED" + op, x);
+  EXPECT_THAT(sharded->parameter[0].home.LocalShape(3), ElementsAre(2, 1, 3));
+  EXPECT_THAT(sharded->parameter[0].needed.LocalShape(3), ElementsAre(4, 1, 3));
+}
+
+TEST(PoolRuleTest, StrideIsTheKernelAndCeilModeCounts) {
+  const Layout x = Cut({2, 3, 11}, {1, 1, 2});
+  EXPECT_THAT(Apply("name: 'p' pool { mode: 'max' window { kernel: 2 } }", x)->output.shape(), ElementsAre(2, 3, 5));
+  EXPECT_THAT(Apply("name: 'p' pool { mode: 'max' ceil_mode: true window { kernel: 2 } }", x)->output.shape(), ElementsAre(2, 3, 6));
+  EXPECT_EQ(Apply("name: 'p' pool { mode: 'max' window { kernel: 2 } }", x)->input[0].fill,
+            -std::numeric_limits<double>::infinity());
+  EXPECT_THAT(ErrorOf(Apply("name: 'p' pool { mode: 'max' window { kernel: 3 pad_lo: 2 } }", x)), HasSubstr("half of its kernel"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'p' pool { mode: 'avg' window { kernel: 3 } }", x)), HasSubstr("not supported yet"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'p' pool { mode: 'mean' window { kernel: 3 } }", x)), HasSubstr("not known"));
+}
+
+TEST(ActivationRuleTest, AnyLayoutStays) {
+  const Layout x = Cut({2, 3, 11}, {1, 3, 2});
+  EXPECT_EQ(Apply("name: 'r' activation { fn: 'relu' }", x)->output, x);
+  EXPECT_THAT(ErrorOf(Apply("name: 'r' activation { fn: 'gelu' }", x)), HasSubstr("\"gelu\" is not supported yet"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'r' home: OWNER activation { fn: 'relu' }", x)), HasSubstr("it has none"));
+}
+
+TEST(FlattenRuleTest, CutsBecomeThoseOfTheMergedDim) {
+  const auto channels = Apply("name: 'f' flatten {}", Cut({2, 3, 5, 5}, {1, 2, 1, 1}));
+  ASSERT_TRUE(channels.ok()) << channels.status();
+  EXPECT_EQ(channels->output, Cut({2, 75}, {1, 2}, {{1, {50, 25}}}));
+  EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({2, 4, 5, 5}, {1, 2, 1, 1}))->output, Cut({2, 100}, {1, 2}));
+  EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({4, 4, 5, 5}, {3, 1, 1, 1}))->output, Cut({4, 100}, {3, 1}));
+  // A dim of one element outside the cut one changes nothing.
+  EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({2, 1, 6, 5}, {1, 1, 4, 1}))->output, Cut({2, 30}, {1, 4}, {{1, {10, 10, 5, 5}}}));
+  EXPECT_EQ(Apply("name: 'f' flatten { arg: [0, 1] }", Cut({4, 3, 6}, {2, 1, 3}))->output, Cut({12, 6}, {2, 3}));
+  EXPECT_EQ(Apply("name: 'f' flatten { arg: [-2, -1] }", Cut({4, 3, 6}, {2, 3, 1}))->output, Cut({4, 18}, {2, 3}));
+  // Parts without cells stay.
+  EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({2, 1, 5, 5}, {1, 3, 1, 1}))->output, Cut({2, 25}, {1, 3}, {{1, {25, 0, 0}}}));
+}
+
+TEST(FlattenRuleTest, LocalPiecesAreThoseOfTheGlobalTensor) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](int from, int to) { return from + static_cast<int>(random() % (to - from + 1)); };
+    Shape64 shape, partition;
+    for (int i = 0; i < 4; ++i) {
+      shape.push_back(pick(1, 4));
+      partition.push_back(pick(0, 2) == 0 ? pick(2, 3) : 1);
+    }
+    int64_t n = 1;
+    for (int64_t parts : partition) n *= parts;
+    if (n > 16) continue;
+    const Layout x = Cut(shape, partition);
+    const auto outcome = Apply("name: 'f' flatten {}", x);
+    for (int rank : x.mesh().ranks()) {
+      // The row-major numbers, in the global tensor, of what the rank holds: before and after.
+      const Box box = x.BoxOf(rank);
+      std::vector<int64_t> before, after;
+      for (int64_t a = box[0].lo; a < box[0].hi; ++a)
+        for (int64_t b = box[1].lo; b < box[1].hi; ++b)
+          for (int64_t c = box[2].lo; c < box[2].hi; ++c)
+            for (int64_t d = box[3].lo; d < box[3].hi; ++d) before.push_back(((a * shape[1] + b) * shape[2] + c) * shape[3] + d);
+      if (!outcome.ok()) {
+        EXPECT_THAT(ErrorOf(outcome), HasSubstr("repartition"));
+        continue;
+      }
+      const Box flat = outcome->output.BoxOf(rank);
+      for (int64_t a = flat[0].lo; a < flat[0].hi; ++a)
+        for (int64_t b = flat[1].lo; b < flat[1].hi; ++b) after.push_back(a * outcome->output.shape()[1] + b);
+      EXPECT_EQ(before, after) << "seed " << seed << " " << x.ToString();
+    }
+  }
+}
+
+TEST(FlattenRuleTest, MovementIsRefusedWithAnAdvice) {
+  const auto outcome = Apply("name: 'f' flatten {}", Cut({2, 3, 6, 5}, {1, 1, 2, 2}));
+  EXPECT_THAT(ErrorOf(outcome), HasSubstr("cut in dim 2, 3"));
+  EXPECT_THAT(ErrorOf(outcome), HasSubstr("partition: [1, 4, 1, 1]"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'f' flatten { arg: [2, 1] }", Cut({2, 3, 6}, {1, 1, 1}))), HasSubstr("comes after"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'f' flatten { arg: 3 }", Cut({2, 3, 6}, {1, 1, 1}))), HasSubstr("-3 to 2 are possible"));
+  const auto mesh = Layout::Create({2, 3, 4}, DType::kFloat32, *Mesh::Create({1}), {Placement::Split(2)});
+  EXPECT_TRUE(Apply("name: 'f' flatten {}", *mesh).ok());
+}
+
+TEST(LinearRuleTest, WeightOverOutAndIn) {
+  const auto outcome = Apply("name: 'l' w: 'w' linear { out_features: 7 }", Cut({6, 9}, {1, 3}),
+                             "layout { name: 'w' partition: [2, 3] rank: [5, 4, 3, 2, 1, 0] }");
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_THAT(outcome->parameter[0].home.LocalShape(5), ElementsAre(4, 3));
+  EXPECT_THAT(outcome->parameter[0].home.LocalShape(0), ElementsAre(3, 3));
+  EXPECT_EQ(outcome->parameter[0].home, outcome->parameter[0].needed);
+  EXPECT_EQ(outcome->parameter[0].fan_in, 9);
+  // Ranks 5 and 2 have `in` index 0.
+  EXPECT_THAT(outcome->parameter[1].home.mesh().ranks(), ElementsAre(5, 2));
+  EXPECT_THAT(outcome->parameter[1].home.LocalShape(2), ElementsAre(3));
+  EXPECT_THAT(outcome->input[0].layout->LocalShape(1), ElementsAre(6, 3));
+  EXPECT_TRUE(outcome->compute.HasKind(Placement::Kind::kPartial));
+  EXPECT_THAT(outcome->output.mesh().ranks(), ElementsAre(5, 2));
+  EXPECT_THAT(outcome->output.LocalShape(5), ElementsAre(6, 4));
+  EXPECT_EQ(outcome->flops, 2.0 * 6 * 9 * 7);
+}
+
+TEST(LinearRuleTest, HomesOfBlocks) {
+  const std::string layouts = "layout { name: 'w' partition: [2, 2] }";
+  const Layout x = Cut({6, 8}, {1, 2});
+  auto owner = Apply("name: 'l' w: 'w' home: OWNER owner: 3 linear { out_features: 5 }", x, layouts);
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  EXPECT_THAT(owner->parameter[1].home.mesh().ranks(), ElementsAre(3));
+  auto sharded = Apply("name: 'l' w: 'w' home: SHARDED linear { out_features: 5 }", x, layouts);
+  EXPECT_THAT(sharded->parameter[0].home.LocalShape(0), ElementsAre(2, 8));
+  EXPECT_THAT(sharded->parameter[1].home.LocalShape(2), ElementsAre(2));
+  auto replicated = Apply("name: 'l' w: 'w' home: REPLICATED linear { out_features: 5 }", x, layouts);
+  EXPECT_THAT(replicated->parameter[0].home.LocalShape(3), ElementsAre(5, 8));
+  EXPECT_THAT(replicated->parameter[1].home.mesh().ranks(), ElementsAre(0, 2));
+}
+
+TEST(LinearRuleTest, WholeWeight) {
+  const auto outcome = Apply("name: 'l' linear { out_features: 7 bias: false }", Cut({6, 9}, {4, 1}));
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->output, Cut({6, 7}, {4, 1}));
+  EXPECT_EQ(outcome->parameter.size(), 1u);
+  EXPECT_FALSE(outcome->input[0].layout.has_value());
+  EXPECT_THAT(ErrorOf(Apply("name: 'l' linear { out_features: 7 }", Cut({6, 9}, {1, 3}))), HasSubstr("partition: [3, 1]"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'l' linear { out_features: 7 }", Cut({6, 9, 2}, {1, 3, 1}))), HasSubstr("flatten it"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'l' linear {}", Cut({6, 9}, {1, 1}))), HasSubstr("out_features is missing"));
+}
+
+TEST(RegistryTest, AUserAddsARuleOnce) {
+  class Same : public LayerRule {
+   public:
+    absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override {
+      return LayerOutcome{request.spec, {InputNeed{}}, {}, request.input[0], request.input[0], 0};
+    }
+  };
+  LayerRules rules;
+  ASSERT_TRUE(AddBuiltinLayerRules(rules).ok());
+  EXPECT_TRUE(rules.Register("same", std::make_unique<Same>()).ok());
+  EXPECT_EQ(rules.Register("same", std::make_unique<Same>()).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(rules.Kinds(), ElementsAre("activation", "conv", "flatten", "linear", "pool", "repartition", "same"));
+  EXPECT_EQ(rules.Find("drop"), nullptr);
+}
+
+}  // namespace
+}  // namespace adjoin
