@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "layers/plan/layer_rule.h"
+#include "layers/plan/builtin_rules.h"
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_parser.h"
 

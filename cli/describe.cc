@@ -1,0 +1,85 @@
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "cli/commands.h"
+#include "cli/coordinator_client.h"
+#include "cli/text.h"
+
+namespace adjoin {
+namespace {
+
+std::string TimeText(int64_t unix_ms) {
+  return unix_ms == 0 ? "-" : absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMillis(unix_ms), absl::LocalTimeZone());
+}
+
+std::string Millis(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1000); }
+
+// Working on R ranks is faster than on one where T_comp + T_sync < R T_comp.
+std::string Balance(const DescribeJobResponse& described) {
+  double compute = 0, sync = 0;
+  int ranks = 0;
+  for (const RankStatus& rank : described.rank()) {
+    if (rank.progress().compute_seconds() <= 0) continue;
+    compute += rank.progress().compute_seconds();
+    sync += rank.progress().sync_seconds();
+    ++ranks;
+  }
+  if (ranks == 0) return "not measured yet";
+  compute /= ranks;
+  sync /= ranks;
+  int limit = described.rank_size() - 1;
+  double ratio = sync / compute;
+  return absl::StrFormat("T_comp %s, T_sync %s a step (means over ranks)\n%12s  T_sync / T_comp = %.3f < R - 1 = %d %s",
+                         Millis(compute), Millis(sync), "", ratio, limit,
+                         ratio < limit ? "holds: faster than one rank" : "does not hold: slower than one rank");
+}
+
+void PrintRanks(const DescribeJobResponse& described) {
+  std::vector<std::vector<std::string>> rows = {{"RANK", "WORKER", "PID", "STATE", "STEP", "T_COMP", "T_SYNC", "LANES"}};
+  for (const RankStatus& rank : described.rank()) {
+    rows.push_back({absl::StrCat(rank.rank()), rank.worker(), rank.pid() == 0 ? "-" : absl::StrCat(rank.pid()), rank.state(),
+                    absl::StrCat(rank.progress().step()), Millis(rank.progress().compute_seconds()),
+                    Millis(rank.progress().sync_seconds()), rank.transport()});
+  }
+  std::cout << "\n" << Table(rows);
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunDescribe(const std::string& coordinator, const std::string& reference) {
+  CoordinatorClient client(coordinator);
+  ADJOIN_ASSIGN_OR_RETURN(DescribeJobResponse described, client.DescribeJob(reference));
+  const JobSummary& job = described.job();
+  std::string state = StateName(job.state());
+  if (job.queue_position() > 0) absl::StrAppend(&state, ", number ", job.queue_position(), " in the queue");
+  std::vector<std::vector<std::string>> rows = {
+      {"job", job.job_id()},
+      {"name", job.name()},
+      {"state", state},
+      {"ranks", absl::StrCat(job.ranks())},
+      {"submitted", TimeText(job.submitted_unix_ms())},
+      {"started", TimeText(job.started_unix_ms())},
+      {"ended", TimeText(job.ended_unix_ms())},
+      {"epoch", absl::StrCat(job.epoch())},
+      {"plan", described.plan_hash().empty() ? "-" : described.plan_hash()},
+      {"output", described.spec().output_dir()},
+      {"artifacts", described.artifact().empty() ? "-" : absl::StrJoin(described.artifact(), ", ")}};
+  if (!job.reason().empty()) rows.insert(rows.begin() + 3, {job.state() == PENDING ? "waits" : "reason", job.reason()});
+  if (job.progress().total_steps() > 0) {
+    rows.push_back({"progress", absl::StrFormat("step %d/%d, loss %.6g, %.1f steps/s", job.progress().step(),
+                                                job.progress().total_steps(), job.progress().loss(),
+                                                job.progress().steps_per_second())});
+  }
+  if (job.state() == SUCCEEDED) rows.push_back({"result", EndLine(job)});
+  rows.push_back({"time", Balance(described)});
+  std::cout << Table(rows);
+  if (described.rank_size() > 0) PrintRanks(described);
+  std::cout << std::flush;
+  return 0;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,87 @@
+// adjoin: submits jobs, shows them and fetches their results.
+#include <signal.h>
+
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/flags.h"
+#include "cli/commands.h"
+
+namespace adjoin {
+namespace {
+
+struct Arguments {
+  std::string coordinator = "127.0.0.1:7411";
+  std::string spec, job, name, output;
+  std::string data_root = ".";
+  std::vector<uint32_t> ranks;
+  bool follow = false;
+};
+
+using Command = std::function<absl::StatusOr<int>()>;
+
+void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
+  CLI::App* submit = app.add_subcommand("submit", "Submit a job; prints its id");
+  submit->add_option("SPEC", a.spec, "The job's file, text format or JSON; - reads standard input")->required();
+  submit->add_flag("-f,--follow", a.follow, "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
+  submit->callback([&] { chosen = [&] { return RunSubmit(a.coordinator, a.spec, a.follow); }; });
+
+  CLI::App* follow = app.add_subcommand("follow", "Show a job's progress until it ends");
+  follow->add_option("JOB", a.job, "Its id, or its name")->required();
+  follow->callback([&] { chosen = [&] { return RunFollow(a.coordinator, a.job); }; });
+
+  CLI::App* plan = app.add_subcommand("plan", "Check a job and show its layouts and movements; needs no coordinator");
+  plan->add_option("SPEC", a.spec, "The job's file, text format or JSON; - reads standard input")->required();
+  plan->add_option("--data-root", a.data_root, "Where its data files are looked for, for their sizes")->capture_default_str();
+  plan->callback([&] { chosen = [&] { return RunPlan(a.spec, a.data_root); }; });
+
+  CLI::App* cancel = app.add_subcommand("cancel", "Stop a job");
+  cancel->add_option("JOB", a.job, "Its id, or its name")->required();
+  cancel->callback([&] { chosen = [&] { return RunCancel(a.coordinator, a.job); }; });
+}
+
+void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
+  CLI::App* ps = app.add_subcommand("ps", "List the jobs and the workers");
+  ps->callback([&] { chosen = [&] { return RunPs(a.coordinator); }; });
+
+  CLI::App* describe = app.add_subcommand("describe", "Show all that is known of a job");
+  describe->add_option("JOB", a.job, "Its id, or its name")->required();
+  describe->callback([&] { chosen = [&] { return RunDescribe(a.coordinator, a.job); }; });
+
+  CLI::App* logs = app.add_subcommand("logs", "Show what a job's ranks wrote");
+  logs->add_option("JOB", a.job, "Its id, or its name")->required();
+  logs->add_option("--rank", a.ranks, "Only these ranks, such as 0,2")->delimiter(',');
+  logs->add_flag("-f,--follow", a.follow, "Go on until the job ends");
+  logs->callback([&] { chosen = [&] { return RunLogs(a.coordinator, a.job, a.ranks, a.follow); }; });
+
+  CLI::App* get = app.add_subcommand("get", "Fetch a result of a job");
+  get->add_option("JOB", a.job, "Its id, or its name")->required();
+  get->add_option("NAME", a.name, "model.safetensors, metrics.jsonl, ...")->required();
+  get->add_option("-O,--output", a.output, "Where to write it; - is standard output; absent: NAME");
+  get->callback([&] { chosen = [&] { return RunGet(a.coordinator, a.job, a.name, a.output); }; });
+}
+
+}  // namespace
+}  // namespace adjoin
+
+int main(int argc, char** argv) {
+  adjoin::Arguments arguments;
+  adjoin::Command chosen;
+  CLI::App app("Trains networks whose tensors do not fit one machine", "adjoin");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--coordinator", arguments.coordinator, "HOST:PORT of the coordinator")
+      ->capture_default_str()->envname("ADJOIN_COORDINATOR");
+  adjoin::AddJobCommands(app, arguments, chosen);
+  adjoin::AddQueries(app, arguments, chosen);
+  adjoin::AddConfigSources(app, "ADJOIN_");
+  if (std::optional<int> code = adjoin::ParseFlags(app, argc, argv)) return *code;
+  signal(SIGPIPE, SIG_DFL);  // `adjoin logs JOB | head` ends quietly
+  absl::StatusOr<int> code = chosen();
+  if (code.ok()) return *code;
+  std::cerr << "adjoin: error: " << code.status().message() << std::endl;
+  return 1;
+}

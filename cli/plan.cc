@@ -1,0 +1,62 @@
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "cli/commands.h"
+#include "layers/plan/builtin_rules.h"
+#include "layers/plan/planner.h"
+#include "layers/plan/spec_parser.h"
+#include "worker/runtime/idx_file.h"
+
+namespace adjoin {
+namespace {
+
+// The samples of a field, or nothing where its files are not here.
+absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::string& data_root) {
+  if (field.has_synthetic()) return std::optional<int64_t>(field.synthetic().samples());
+  if (field.idx().path().empty()) return std::optional<int64_t>();
+  int64_t samples = 0;
+  for (const std::string& path : field.idx().path()) {
+    std::string file = (std::filesystem::path(data_root) / path).string();
+    if (!std::filesystem::exists(file)) return std::optional<int64_t>();
+    ADJOIN_ASSIGN_OR_RETURN(IdxHeader header, ReadIdxHeader(file));
+    samples += header.samples();
+  }
+  return std::optional<int64_t>(samples);
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::string& data_root) {
+  ADJOIN_ASSIGN_OR_RETURN(std::string source, ReadSpecFile(spec_file));
+  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source, spec_file == "-" ? "standard input" : spec_file));
+  DatasetSizes sizes;
+  std::vector<std::string> unknown;
+  for (const Dataset& dataset : parsed.spec.dataset()) {
+    std::optional<int64_t> samples;
+    for (const Field& field : dataset.field()) {
+      if (samples.has_value()) break;
+      ADJOIN_ASSIGN_OR_RETURN(samples, SamplesOf(field, data_root));
+    }
+    if (samples.has_value()) {
+      sizes[dataset.name()] = *samples;
+    } else {
+      unknown.push_back(absl::StrCat("'", dataset.name(), "'"));
+    }
+  }
+  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, BuiltinLayerRules(), &parsed.locations));
+  std::cout << Planner::Explain(plan);
+  if (!unknown.empty()) {
+    std::cout << "The size of data set " << absl::StrJoin(unknown, ", ") << " is not known here: its files are not below "
+              << std::filesystem::absolute(data_root).lexically_normal().string()
+              << ". Name their folder with --data-root to see the last, smaller batch as well.\n";
+  }
+  std::cout << "plan " << Planner::Hash(plan) << std::endl;
+  return 0;
+}
+
+}  // namespace adjoin

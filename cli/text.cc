@@ -1,0 +1,101 @@
+#include "cli/text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kBarWidth = 24;
+
+std::string Number(double value) { return absl::StrFormat("%.4g", value); }
+
+std::string Metrics(const JobProgress& progress) {
+  std::vector<std::string> parts;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : progress.metric()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    double value = progress.metric().at(name);
+    bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+    parts.push_back(absl::StrCat(name, " ", whole && value != 1 ? absl::StrFormat("%.0f", value)
+                                                                : absl::StrFormat("%.4f", value)));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace
+
+std::string StateName(JobState state) { return absl::AsciiStrToLower(JobState_Name(state)); }
+
+bool IsFinalState(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
+
+std::string DurationText(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "?";
+  if (seconds < 10) return absl::StrFormat("%.1f s", seconds);
+  int64_t whole = std::llround(seconds);
+  if (whole < 60) return absl::StrCat(whole, " s");
+  if (whole < 3600) return absl::StrCat(whole / 60, " min ", whole % 60, " s");
+  return absl::StrCat(whole / 3600, " h ", whole / 60 % 60, " min");
+}
+
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    absl::StripTrailingAsciiWhitespace(&line);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+std::string ProgressLine(const JobSummary& job, int width) {
+  std::string line = absl::StrCat(job.job_id(), " ", StateName(job.state()));
+  const JobProgress& progress = job.progress();
+  if (job.state() == PENDING) {
+    absl::StrAppend(&line, ": ", job.reason());
+  } else if (job.state() == RUNNING && progress.total_steps() > 0) {
+    double part = std::min(1.0, static_cast<double>(progress.step()) / static_cast<double>(progress.total_steps()));
+    int filled = static_cast<int>(part * kBarWidth);
+    absl::StrAppend(&line, " [", std::string(filled, '#'), std::string(kBarWidth - filled, '-'), "]");
+    absl::StrAppendFormat(&line, " %3.0f%%", 100 * part);
+    if (!progress.phase().empty() && progress.phase() != "training") absl::StrAppend(&line, "  ", progress.phase());
+    absl::StrAppend(&line, "  step ", progress.step(), "/", progress.total_steps());
+    absl::StrAppend(&line, "  loss ", Number(progress.loss()));
+    absl::StrAppendFormat(&line, "  %.1f steps/s", progress.steps_per_second());
+    absl::StrAppend(&line, "  ", DurationText(progress.seconds_left()), " left");
+  }
+  if (static_cast<int>(line.size()) > width) line.resize(std::max(width, 0));
+  return line;
+}
+
+std::string EndLine(const JobSummary& job) {
+  std::string line = absl::StrCat(job.job_id(), " ", StateName(job.state()));
+  if (job.started_unix_ms() > 0) {
+    absl::StrAppend(&line, job.state() == SUCCEEDED ? " in " : " after ",
+                    DurationText(static_cast<double>(job.ended_unix_ms() - job.started_unix_ms()) / 1000));
+  }
+  if (job.state() == SUCCEEDED) {
+    std::string metrics = Metrics(job.progress());
+    if (!metrics.empty()) absl::StrAppend(&line, ": ", metrics);
+  } else if (!job.reason().empty()) {
+    absl::StrAppend(&line, ": ", job.reason());
+  }
+  return line;
+}
+
+}  // namespace adjoin

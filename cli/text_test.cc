@@ -1,0 +1,53 @@
+#include "cli/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(TextTest, Durations) {
+  EXPECT_EQ(DurationText(0.44), "0.4 s");
+  EXPECT_EQ(DurationText(12.4), "12 s");
+  EXPECT_EQ(DurationText(200), "3 min 20 s");
+  EXPECT_EQ(DurationText(7500), "2 h 5 min");
+  EXPECT_EQ(DurationText(-1), "?");
+}
+
+TEST(TextTest, TablesAlign) { EXPECT_EQ(Table({{"A", "B"}, {"long", "x"}, {"y"}}), "A     B\nlong  x\ny\n"); }
+
+TEST(TextTest, Progress) {
+  JobSummary job;
+  job.set_job_id("job-1");
+  job.set_state(PENDING);
+  job.set_reason("no worker is connected");
+  EXPECT_EQ(ProgressLine(job, 200), "job-1 pending: no worker is connected");
+  EXPECT_EQ(ProgressLine(job, 13), "job-1 pending");
+  job.set_state(RUNNING);
+  job.mutable_progress()->set_step(5);
+  job.mutable_progress()->set_total_steps(10);
+  job.mutable_progress()->set_loss(0.25);
+  job.mutable_progress()->set_steps_per_second(2.5);
+  job.mutable_progress()->set_seconds_left(2);
+  EXPECT_EQ(ProgressLine(job, 200),
+            "job-1 running [############------------]  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
+}
+
+TEST(TextTest, Ends) {
+  JobSummary job;
+  job.set_job_id("job-1");
+  job.set_state(SUCCEEDED);
+  job.set_started_unix_ms(1000);
+  job.set_ended_unix_ms(13000);
+  (*job.mutable_progress()->mutable_metric())["accuracy"] = 0.964;
+  (*job.mutable_progress()->mutable_metric())["correct"] = 1928;
+  EXPECT_EQ(EndLine(job), "job-1 succeeded in 12 s: accuracy 0.9640, correct 1928");
+  job.set_state(FAILED);
+  job.set_reason("rank 2 on worker-1 was killed by signal 9 (SIGKILL)");
+  EXPECT_THAT(EndLine(job), HasSubstr("failed after 12 s: rank 2 on worker-1 was killed"));
+}
+
+}  // namespace
+}  // namespace adjoin

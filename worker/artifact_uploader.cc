@@ -1,0 +1,106 @@
+#include "worker/artifact_uploader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/logging.h"
+#include "base/status_macros.h"
+#include "proto/coordinator.grpc.pb.h"
+#include "proto/protocol.h"
+#include "worker/path_rules.h"
+#include "worker/unique_fd.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kChunkBytes = 512 << 10;
+constexpr size_t kMaxUploads = 16;
+constexpr std::chrono::hours kUploadTimeout{6};
+
+struct OpenFile {
+  UniqueFd fd;
+  int64_t bytes = 0;
+};
+
+absl::StatusOr<OpenFile> OpenArtifact(const std::string& root, const SendArtifact& request) {
+  const std::string& name = request.name();
+  if (name.empty() || name == "." || name == ".." || absl::StrContains(name, "/")) {
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not the name of a file"));
+  }
+  std::string relative = request.output_dir().empty() ? name : absl::StrCat(request.output_dir(), "/", name);
+  ADJOIN_ASSIGN_OR_RETURN(std::string path, ResolveBelow(root, relative));
+  OpenFile file;
+  file.fd = UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info;
+  if (file.fd.get() < 0 || fstat(file.fd.get(), &info) != 0) {
+    return absl::UnavailableError(absl::StrCat("'", relative, "': ", strerror(errno)));
+  }
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat("'", relative, "' is not a regular file"));
+  file.bytes = info.st_size;
+  return file;
+}
+
+}  // namespace
+
+ArtifactUploader::~ArtifactUploader() {
+  absl::MutexLock lock(&mutex_);
+  for (Upload& upload : uploads_) upload.context.TryCancel();
+  for (Upload& upload : uploads_) upload.thread.join();
+}
+
+void ArtifactUploader::Start(const SendArtifact& request) {
+  absl::MutexLock lock(&mutex_);
+  for (auto it = uploads_.begin(); it != uploads_.end();) {
+    if (it->over) it->thread.join();
+    it = it->over ? uploads_.erase(it) : std::next(it);
+  }
+  bool busy = uploads_.size() >= kMaxUploads;
+  Upload& upload = uploads_.emplace_back();
+  upload.thread = std::thread([this, &upload, request, busy] {
+    Run(upload, request, busy);
+    upload.over = true;
+  });
+}
+
+void ArtifactUploader::Run(Upload& upload, const SendArtifact& request, bool busy) {
+  upload.context.set_deadline(std::chrono::system_clock::now() + kUploadTimeout);
+  UploadArtifactResponse response;
+  std::unique_ptr<WorkerLink::Stub> stub = WorkerLink::NewStub(channel_());
+  std::unique_ptr<grpc::ClientWriter<ArtifactChunk>> writer = stub->UploadArtifact(&upload.context, &response);
+  absl::StatusOr<OpenFile> file = busy ? absl::ResourceExhaustedError("the worker sends many files already: try again later")
+                                       : OpenArtifact(output_root_, request);
+  ArtifactChunk chunk;
+  *chunk.mutable_header() = MakeHeader();
+  chunk.set_request_id(request.request_id());
+  if (!file.ok()) {
+    chunk.set_error(std::string(file.status().message()));
+    writer->Write(chunk);
+  } else {
+    chunk.set_total_bytes(file->bytes);
+    int64_t left = file->bytes;
+    do {
+      std::string& data = *chunk.mutable_data();
+      data.resize(std::min(left, kChunkBytes));
+      ssize_t got = read(file->fd.get(), data.data(), data.size());
+      if (got < 0 || (got == 0 && left > 0)) chunk.set_error(absl::StrCat("'", request.name(), "' cannot be read to its end"));
+      data.resize(std::max<ssize_t>(got, 0));
+      left -= got;
+      if (!writer->Write(chunk) || !chunk.error().empty()) break;
+      chunk.clear_request_id();
+      chunk.clear_total_bytes();
+    } while (left > 0);
+  }
+  writer->WritesDone();
+  grpc::Status status = writer->Finish();
+  if (!status.ok()) LogWarning(absl::StrCat("sending ", request.name(), " failed: ", status.error_message()));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,53 @@
+// Sends results of jobs to the coordinator, each in a thread of its own.
+//
+//   ArtifactUploader uploader("/srv/output", [] { return channel; });
+//   uploader.Start(epoch, send_artifact);
+//
+// Any thread. The destructor breaks off what is under way.
+#ifndef ADJOIN_WORKER_ARTIFACT_UPLOADER_H_
+#define ADJOIN_WORKER_ARTIFACT_UPLOADER_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+class ArtifactUploader {
+ public:
+  ArtifactUploader(std::string output_root, std::function<std::shared_ptr<grpc::Channel>()> channel)
+      : output_root_(std::move(output_root)), channel_(std::move(channel)) {}
+  ~ArtifactUploader();
+  ArtifactUploader(const ArtifactUploader&) = delete;
+  ArtifactUploader& operator=(const ArtifactUploader&) = delete;
+
+  // A file that is no artifact, or too many uploads at once, is answered with an error.
+  void Start(const SendArtifact& request);
+
+ private:
+  struct Upload {
+    grpc::ClientContext context;
+    std::atomic<bool> over{false};
+    std::thread thread;
+  };
+  void Run(Upload& upload, const SendArtifact& request, bool busy);
+
+  const std::string output_root_;
+  const std::function<std::shared_ptr<grpc::Channel>()> channel_;
+  absl::Mutex mutex_;
+  std::list<Upload> uploads_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_ARTIFACT_UPLOADER_H_

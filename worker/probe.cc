@@ -1,0 +1,111 @@
+#include "worker/probe.h"
+
+#include <endian.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <fstream>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "worker/path_rules.h"
+#include "worker/runtime/idx_file.h"
+
+namespace adjoin {
+namespace {
+
+absl::Status Within(const std::string& where, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(where, ": ", std::string(status.message())));
+}
+
+// The real path is the node's own business: messages name the file as the spec does.
+absl::Status AsWritten(const absl::Status& status, const std::string& real, const std::string& written) {
+  std::string message(status.message());
+  for (size_t at = message.find(real); at != std::string::npos; at = message.find(real, at + written.size())) {
+    message.replace(at, real.size(), written);
+  }
+  return absl::Status(status.code(), message);
+}
+
+// One sample as a file has it and as the spec wants it have equally many cells.
+absl::Status CheckShape(const Field& field, const IdxHeader& header) {
+  if (field.shape().empty()) return absl::OkStatus();
+  int64_t wanted = std::accumulate(field.shape().begin(), field.shape().end(), int64_t{1}, std::multiplies<int64_t>());
+  if (wanted == header.SampleElements()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("shape [", absl::StrJoin(field.shape(), ", "), "] has ", wanted,
+                                                 " cells a sample, the file (", header.ToString(), ") has ",
+                                                 header.SampleElements()));
+}
+
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field) {
+  if (field.has_synthetic()) return field.synthetic().samples();
+  if (!field.has_idx()) return absl::UnimplementedError("only idx files and synthetic data are supported yet");
+  int64_t samples = 0;
+  for (const std::string& path : field.idx().path()) {
+    ADJOIN_ASSIGN_OR_RETURN(std::string real, ResolveBelow(root, path));
+    absl::StatusOr<IdxHeader> header = ProbeIdx(real);
+    if (!header.ok()) return AsWritten(header.status(), real, path);
+    ADJOIN_RETURN_IF_ERROR(CheckShape(field, *header));
+    samples += header->samples();
+  }
+  return samples;
+}
+
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& dataset) {
+  int64_t samples = 0;
+  for (int i = 0; i < dataset.field_size(); ++i) {
+    std::string where = absl::StrCat("data set '", dataset.name(), "', field '", dataset.field(i).name(), "'");
+    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i));
+    if (!own.ok()) return Within(where, own.status());
+    if (i > 0 && *own != samples) {
+      return absl::InvalidArgumentError(absl::StrCat(where, " has ", *own, " samples, field '", dataset.field(0).name(),
+                                                     "' has ", samples, ": they have to be as many"));
+    }
+    samples = *own;
+  }
+  return samples;
+}
+
+// A safetensors file starts with the length of its JSON header, 8 bytes little-endian.
+absl::Status CheckWeights(const std::string& root, const std::string& path) {
+  ADJOIN_ASSIGN_OR_RETURN(std::string real, ResolveBelow(root, path));
+  struct stat info;
+  if (stat(real.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a regular file"));
+  }
+  uint64_t length = 0;
+  std::ifstream file(real, std::ios::binary);
+  file.read(reinterpret_cast<char*>(&length), sizeof(length));
+  if (!file || info.st_size < 10 || le64toh(length) > static_cast<uint64_t>(info.st_size) - 8 || file.peek() != '{') {
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a safetensors file, or it is truncated"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProbeAll(const std::string& root, const ProbeData& request, ProbeResult& result) {
+  for (const Dataset& dataset : request.dataset()) {
+    ADJOIN_ASSIGN_OR_RETURN(int64_t samples, SamplesOf(root, dataset));
+    DatasetSize& size = *result.add_dataset();
+    size.set_name(dataset.name());
+    size.set_samples(samples);
+  }
+  if (request.init_from().empty()) return absl::OkStatus();
+  absl::Status status = CheckWeights(root, request.init_from());
+  return status.ok() ? status : Within("weights.init_from", status);
+}
+
+}  // namespace
+
+ProbeResult Probe(const std::string& data_root, const ProbeData& request) {
+  ProbeResult result;
+  absl::Status status = ProbeAll(data_root, request, result);
+  if (!status.ok()) result.set_error(std::string(status.message()));
+  result.set_request_id(request.request_id());
+  return result;
+}
+
+}  // namespace adjoin

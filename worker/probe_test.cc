@@ -1,0 +1,109 @@
+#include "worker/probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace adjoin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ProbeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::string(getenv("TEST_TMPDIR")) + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(root_);
+    Dataset& train = *request_.add_dataset();
+    train.set_name("train");
+    AddField("image", "images");
+    AddField("label", "labels.gz");
+    Write("images", Idx({10, 2, 3}));
+    WriteGzip("labels.gz", Idx({10}));
+  }
+
+  void AddField(const std::string& name, const std::string& path) {
+    Field& field = *request_.mutable_dataset(0)->add_field();
+    field.set_name(name);
+    field.mutable_idx()->add_path(path);
+  }
+  static std::string Idx(const std::vector<int>& shape) {
+    std::string bytes = {0, 0, 8, static_cast<char>(shape.size())};
+    size_t cells = 1;
+    for (int extent : shape) {
+      bytes += {0, 0, 0, static_cast<char>(extent)};
+      cells *= extent;
+    }
+    return bytes + std::string(cells, 'x');
+  }
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(root_ + "/" + name, std::ios::binary) << bytes;
+  }
+  void WriteGzip(const std::string& name, const std::string& bytes) {
+    gzFile file = gzopen((root_ + "/" + name).c_str(), "wb");
+    gzwrite(file, bytes.data(), bytes.size());
+    gzclose(file);
+  }
+  std::string Error() { return Probe(root_, request_).error(); }
+
+  std::string root_;
+  ProbeData request_;
+};
+
+TEST_F(ProbeTest, CountsSamples) {
+  request_.set_request_id("7");
+  ProbeResult result = Probe(root_, request_);
+  EXPECT_EQ(result.error(), "");
+  EXPECT_EQ(result.request_id(), "7");
+  ASSERT_EQ(result.dataset_size(), 1);
+  EXPECT_EQ(result.dataset(0).name(), "train");
+  EXPECT_EQ(result.dataset(0).samples(), 10);
+}
+
+TEST_F(ProbeTest, NamesTheFileThatIsMissing) {
+  std::filesystem::remove(root_ + "/images");
+  EXPECT_EQ(Error(), "data set 'train', field 'image': 'images': no such file");
+}
+
+TEST_F(ProbeTest, TruncatedAndCorruptFiles) {
+  Write("images", Idx({10, 2, 3}).substr(0, 40));
+  EXPECT_THAT(Error(), AllOf(HasSubstr("images"), Not(HasSubstr(root_))));
+  Write("images", Idx({10, 2, 3}));
+  std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
+  EXPECT_THAT(Error(), HasSubstr("field 'label'"));
+}
+
+TEST_F(ProbeTest, FieldsHaveAsManySamples) {
+  Write("images", Idx({9, 2, 3}));
+  EXPECT_THAT(Error(), HasSubstr("field 'label' has 10 samples, field 'image' has 9"));
+}
+
+TEST_F(ProbeTest, ShapesFit) {
+  for (int extent : {1, 2, 3}) request_.mutable_dataset(0)->mutable_field(0)->add_shape(extent);
+  EXPECT_EQ(Error(), "");
+  request_.mutable_dataset(0)->mutable_field(0)->set_shape(2, 4);
+  EXPECT_THAT(Error(), HasSubstr("shape [1, 2, 4] has 8 cells a sample"));
+}
+
+TEST_F(ProbeTest, PathsStayBelowTheRoot) {
+  request_.mutable_dataset(0)->mutable_field(0)->mutable_idx()->set_path(0, "../images");
+  EXPECT_THAT(Error(), HasSubstr("'..'"));
+}
+
+TEST_F(ProbeTest, WeightsToStartFrom) {
+  request_.set_init_from("model.safetensors");
+  EXPECT_EQ(Error(), "weights.init_from: 'model.safetensors': no such file");
+  Write("model.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
+  EXPECT_EQ(Error(), "");
+  Write("model.safetensors", std::string("\x03\0\0\0\0\0\0\0{}", 10));
+  EXPECT_THAT(Error(), HasSubstr("truncated"));
+}
+
+}  // namespace
+}  // namespace adjoin

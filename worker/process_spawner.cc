@@ -1,0 +1,129 @@
+#include "worker/process_spawner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::UnavailableError(absl::StrCat("no pipe: ", strerror(errno)));
+  Pipe made;
+  made.read = UniqueFd(ends[0]);
+  made.write = UniqueFd(ends[1]);
+  return made;
+}
+
+// Runs in the child, between fork and exec: only calls that are safe after a fork of a process with many threads, and no
+// allocation. Returns only where exec fails.
+void BecomeProgram(const char* binary, char* const* arguments, char* const* environment, pid_t parent, int out, int err) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // the parent died before the line above
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  struct sigaction initial = {};
+  initial.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) sigaction(number, &initial, nullptr);
+  int in = open("/dev/null", O_RDONLY);
+  if (in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0) return;
+  execve(binary, arguments, environment);
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& text : strings) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+absl::Status ExecError(const std::string& binary, int cause) {
+  std::string message = absl::StrCat(binary, " cannot be run: ", strerror(cause));
+  if (cause == ENOENT) return absl::NotFoundError(message);
+  if (cause == EACCES) return absl::PermissionDeniedError(message);
+  return absl::UnavailableError(message);
+}
+
+}  // namespace
+
+absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
+  ADJOIN_ASSIGN_OR_RETURN(Pipe out, MakePipe());
+  ADJOIN_ASSIGN_OR_RETURN(Pipe err, MakePipe());
+  ADJOIN_ASSIGN_OR_RETURN(Pipe failure, MakePipe());  // closed by a successful exec, else holds its errno
+  std::vector<std::string> argument_strings = {request.binary};
+  argument_strings.insert(argument_strings.end(), request.arguments.begin(), request.arguments.end());
+  std::vector<std::string> environment_strings = request.environment;
+  std::vector<char*> arguments = Pointers(argument_strings);
+  std::vector<char*> environment = Pointers(environment_strings);
+  pid_t parent = getpid();
+
+  pid_t pid = _Fork();  // unlike fork, runs no handlers of libraries
+  if (pid < 0) return absl::UnavailableError(absl::StrCat("no process: ", strerror(errno)));
+  if (pid == 0) {
+    BecomeProgram(request.binary.c_str(), arguments.data(), environment.data(), parent, out.write.get(), err.write.get());
+    int cause = errno;
+    if (write(failure.write.get(), &cause, sizeof(cause)) < 0) _exit(126);
+    _exit(127);
+  }
+  failure.write.reset();
+  int cause = 0;
+  ssize_t got;
+  do {
+    got = read(failure.read.get(), &cause, sizeof(cause));
+  } while (got < 0 && errno == EINTR);
+  if (got == sizeof(cause)) {
+    waitpid(pid, nullptr, 0);
+    return ExecError(request.binary, cause);
+  }
+  ChildProcess child;
+  child.pid = pid;
+  child.pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (child.pidfd.get() < 0) {
+    absl::Status status = absl::UnavailableError(absl::StrCat("no process descriptor: ", strerror(errno)));
+    kill(-pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return status;
+  }
+  child.out = std::move(out.read);
+  child.err = std::move(err.read);
+  fcntl(child.out.get(), F_SETFL, O_NONBLOCK);
+  fcntl(child.err.get(), F_SETFL, O_NONBLOCK);
+  return child;
+}
+
+std::vector<std::string> RankEnvironment() {
+  static constexpr absl::string_view kKept[] = {"PATH",         "HOME",          "LANG",        "OMP_NUM_THREADS",
+                                                "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"};
+  std::vector<std::string> kept;
+  bool threads_set = false;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    absl::string_view text = *entry;
+    absl::string_view name = text.substr(0, text.find('='));
+    bool keep = absl::StartsWith(name, "UCX_");
+    for (absl::string_view wanted : kKept) keep = keep || name == wanted;
+    if (keep) kept.emplace_back(text);
+    threads_set = threads_set || name == "OMP_NUM_THREADS";
+  }
+  if (!threads_set) kept.push_back("OMP_NUM_THREADS=1");
+  return kept;
+}
+
+}  // namespace adjoin

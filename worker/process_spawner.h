@@ -1,0 +1,43 @@
+// Starts a program in a process group of its own that dies with the thread that started it.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(ChildProcess child, Spawn({.binary = "/usr/lib/adjoin/adjoin-rank",
+//                                                      .arguments = {"--rank", "0"},
+//                                                      .environment = RankEnvironment()}));
+//   poll child.pidfd until it is readable, then waitid(P_PIDFD, ...)
+//
+// The child's standard input is empty; its output and error output are pipes that do not block the reader.
+#ifndef ADJOIN_WORKER_PROCESS_SPAWNER_H_
+#define ADJOIN_WORKER_PROCESS_SPAWNER_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/unique_fd.h"
+
+namespace adjoin {
+
+struct SpawnRequest {
+  std::string binary;                    // an absolute path
+  std::vector<std::string> arguments;    // without the program's name
+  std::vector<std::string> environment;  // "NAME=value", all of it
+};
+
+struct ChildProcess {
+  pid_t pid = 0;
+  UniqueFd pidfd, out, err;
+};
+
+// Linux kills the child when the calling *thread* ends, so call it from a thread that lives as long as the daemon.
+// Errors: kUnavailable (no processes or descriptors left), kNotFound, kPermissionDenied (the program cannot be run; says why).
+absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request);
+
+// What a rank gets of the daemon's own environment: PATH, HOME, LANG, UCX_*, OMP_NUM_THREADS (1 unless set) and the
+// sanitizers' options. Credentials and all else stay behind.
+std::vector<std::string> RankEnvironment();
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_PROCESS_SPAWNER_H_
