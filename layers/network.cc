@@ -18,8 +18,6 @@
 namespace adjoin {
 namespace {
 
-using Shape = std::vector<int64_t>;
-
 // One term of the loss on this rank.
 struct LossTerm {
   LossPlan plan;
@@ -45,7 +43,7 @@ struct Network::State {
   ProgramPlan program;
   int rank = 0;
   std::vector<std::shared_ptr<Movement>> movements;  // of ProgramPlan.op, in its order
-  std::vector<Shape> value_shape;                    // local, per value
+  std::vector<std::vector<int64_t>> value_shape;      // local, per value
   std::vector<torch::ScalarType> value_dtype;
   std::vector<std::unique_ptr<LayerModule>> layers;
   std::vector<LossTerm> losses;

@@ -1,0 +1,27 @@
+// One step of a job around one layer, on ranks and in serial LibTorch: output, loss, input gradient, parameter gradients.
+//
+//   torch::Tensor x = random.Normal({2, 3, 9}).requires_grad_();
+//   Tensors parameters = {{"y.weight", random.Normal({4, 3, 5}).requires_grad_()}};
+//   torch::Tensor y = torch::conv1d(x, parameters["y.weight"]);
+//   EXPECT_EQ(CompareLayer(job, random, x, parameters, y, TransportKind::kInMemoryDelayed), "");
+#ifndef ADJOIN_TESTS_VS_SERIAL_LAYER_COMPARISON_H_
+#define ADJOIN_TESTS_VS_SERIAL_LAYER_COMPARISON_H_
+
+#include <string>
+
+#include <torch/torch.h>
+
+#include "primitives/transport/transport_ranks.h"
+#include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/random_jobs.h"
+
+namespace adjoin {
+
+// `job`: reads the field "x"; its last layer is called "y". `y`: what serial LibTorch makes of `x` and `parameters` (leaves),
+// with its graph. "" where every rank's parts agree to 1e-10; else the differences and the job.
+std::string CompareLayer(const JobParts& job, RandomJobs& random, const torch::Tensor& x, Tensors parameters,
+                         const torch::Tensor& y, TransportKind transport);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_TESTS_VS_SERIAL_LAYER_COMPARISON_H_

@@ -1,0 +1,171 @@
+// Linear layers over weight partitions and batch cuts, ReLU, flatten and repartition equal LibTorch's on one rank.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "primitives/transport/transport_ranks.h"
+#include "tests/vs_serial/layer_comparison.h"
+#include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/random_jobs.h"
+
+namespace adjoin {
+namespace {
+
+constexpr const char* kHomes[] = {"", "home: OWNER", "home: REPLICATED", "home: SHARDED"};
+
+// A layout called `name` of a tensor of two dims with at most `most` parts.
+std::string RandomMatrixLayout(RandomJobs& random, const std::string& name, const std::vector<int64_t>& shape, int64_t most,
+                               bool whole_features = false) {
+  const std::vector<int64_t> partition = random.Partition(2, whole_features ? 1 : -1, most);
+  return LayoutText(name, partition, random.Ranks(partition[0] * partition[1], most), random.Cuts(shape, partition));
+}
+
+// `w`: parts of the weight; {0, 0}: no w, the batch is cut.
+std::string CompareLinear(uint64_t seed, std::pair<int64_t, int64_t> w, TransportKind transport) {
+  RandomJobs random(seed);
+  const int64_t batch = random.Between(1, 6), in = random.Between(1, 9), out = random.Between(1, 9);
+  const int64_t parts = w.first * w.second;
+  const bool has_bias = !random.OneIn(4);
+  JobParts job;
+  job.batch = batch;
+  job.ranks = std::min<int64_t>(6, std::max<int64_t>(parts, 1) + random.Between(0, 2));
+  job.x_shape = {in};
+  job.layouts = RandomMatrixLayout(random, "x", {batch, in}, job.ranks, /*whole_features=*/parts == 0);
+  std::string head = "name: \"y\" input: \"x\" x: \"x\"";
+  if (random.OneIn(3)) {
+    job.layouts += RandomMatrixLayout(random, "other", {batch, in}, job.ranks);
+    job.layers = "layer { name: \"before\" input: \"x\" x: \"other\" activation { fn: \"relu\" } }\n";
+    head = "name: \"y\" x: \"x\"";
+  }
+  const bool relu = !job.layers.empty();
+  if (parts > 0) {
+    std::map<int, std::vector<int64_t>> cuts = random.Cuts({out, in}, {w.first, w.second});
+    job.layouts += LayoutText("w", {w.first, w.second}, random.Ranks(parts, job.ranks), cuts);
+    head += " w: \"w\"";
+  }
+  if (random.OneIn(2)) {
+    job.layouts += RandomMatrixLayout(random, "y", {batch, out}, job.ranks);
+    head += " y: \"y\"";
+  }
+  job.layers += absl::StrCat("layer { ", head, " ", kHomes[random.Between(0, 3)], " linear { out_features: ", out,
+                             " bias: ", has_bias ? "true" : "false", " } }\n");
+
+  torch::Tensor x = random.Normal({batch, in}).requires_grad_();
+  Tensors parameters = {{"y.weight", random.Normal({out, in}).requires_grad_()}};
+  torch::Tensor bias;
+  if (has_bias) bias = parameters["y.bias"] = random.Normal({out}).requires_grad_();
+  const torch::Tensor y = torch::linear(relu ? torch::relu(x) : x, parameters["y.weight"], bias);
+  return CompareLayer(job, random, x, parameters, y, transport);
+}
+
+class LinearLayerTest : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
+
+TEST_P(LinearLayerTest, EqualsSerial) {
+  const uint64_t seed = TestSeed(100);
+  for (uint64_t i = 0; i < 40; ++i) {
+    ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+TEST_P(LinearLayerTest, OverSharedMemory) {
+  const uint64_t seed = TestSeed(700);
+  for (uint64_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(WeightParts, LinearLayerTest,
+                         testing::Values(std::pair{0, 0}, std::pair{1, 1}, std::pair{1, 2}, std::pair{2, 1},
+                                         std::pair{2, 2}, std::pair{3, 2}, std::pair{1, 6}),
+                         [](const auto& info) {
+                           return info.param.first == 0 ? "batch" : absl::StrCat(info.param.first, "x", info.param.second);
+                         });
+
+// A chain of repartitions and ReLUs over any layouts, then a flatten where the batch or the channels are cut.
+std::string CompareChain(uint64_t seed, TransportKind transport) {
+  RandomJobs random(seed);
+  const std::vector<int64_t> shape = {random.Between(1, 5), random.Between(1, 5), random.Between(1, 4), random.Between(1, 4)};
+  JobParts job;
+  job.batch = shape[0];
+  job.ranks = random.Between(1, 6);
+  job.x_shape.assign(shape.begin() + 1, shape.end());
+  const auto add_layout = [&](const std::string& name, const std::vector<int64_t>& partition) {
+    int64_t parts = 1;
+    for (int64_t p : partition) parts *= p;
+    job.layouts += LayoutText(name, partition, random.Ranks(parts, job.ranks), random.Cuts(shape, partition));
+  };
+  add_layout("p0", random.Partition(4, -1, job.ranks));
+  add_layout("p1", random.Partition(4, -1, job.ranks));
+  const int64_t batch_parts = random.Between(1, job.ranks);
+  add_layout("p2", {batch_parts, random.Between(1, job.ranks / batch_parts), 1, 1});
+  job.layers =
+      "layer { name: \"r0\" input: \"x\" x: \"p0\" y: \"p1\" repartition {} }\n"
+      "layer { name: \"a0\" activation { fn: \"relu\" } }\n"
+      "layer { name: \"r1\" y: \"p2\" repartition {} }\n"
+      "layer { name: \"y\" flatten { arg: 1 } }\n";
+  torch::Tensor x = random.Normal(shape).requires_grad_();
+  return CompareLayer(job, random, x, {}, torch::flatten(torch::relu(x), 1), transport);
+}
+
+TEST(ShapeLayersTest, ChainsEqualSerial) {
+  const uint64_t seed = TestSeed(300);
+  for (uint64_t i = 0; i < 80; ++i) {
+    ASSERT_EQ(CompareChain(seed + i, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+// Cross-entropy of a prediction that lies in any layout.
+std::string CompareLoss(uint64_t seed, const std::string& reduction) {
+  RandomJobs random(seed);
+  const int64_t batch = random.Between(1, 7), classes = random.Between(1, 5), ranks = random.Between(1, 6);
+  std::string spec = absl::StrCat(
+      "name: \"case\" kind: TRAIN ranks: ", ranks, " seed: 1 precision { compute: \"float64\" }\n",
+      RandomMatrixLayout(random, "a", {batch, 4}, ranks, /*whole_features=*/true), RandomMatrixLayout(random, "b", {batch, classes}, ranks),
+      "layer { name: \"y\" input: \"x\" x: \"a\" y: \"b\" linear { out_features: ", classes, " } }\n",
+      "loss { kind: \"cross_entropy\" input: \"y\" target: \"label\" weight: 0.75 reduction: \"", reduction, "\" }\n",
+      "dataset { name: \"data\" field { name: \"x\" shape: [4] idx { path: \"x\" } } field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
+      "train { dataset: \"data\" batch: ", batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
+  auto plan = PlanOf(spec, {{"data", batch}});
+  if (!plan.ok()) return absl::StrCat(plan.status().ToString(), "\n", spec);
+  MakeFieldsDifferentiable(*plan, "train");
+
+  torch::Tensor x = random.Normal({batch, 4}).requires_grad_();
+  Tensors parameters = {{"y.weight", random.Normal({classes, 4}).requires_grad_()},
+                        {"y.bias", random.Normal({classes}).requires_grad_()}};
+  const torch::Tensor y = torch::linear(x, parameters["y.weight"], parameters["y.bias"]);
+  const torch::Tensor label = random.Labels(batch, classes);
+  torch::nn::functional::CrossEntropyFuncOptions options;
+  if (reduction == "sum") options.reduction(torch::kSum);
+  const torch::Tensor loss = 0.75 * torch::nn::functional::cross_entropy(y, label, options);
+  loss.backward();
+  StepInput input;
+  input.fields = {{"x", x.detach()}, {"label", label}};
+  input.seed = seed;
+  Expected expected;
+  expected.field_grads = {{"x", x.grad()}};
+  for (const auto& [name, parameter] : parameters) {
+    input.parameters[name] = parameter.detach();
+    expected.parameter_grads[name] = parameter.grad();
+  }
+  auto result = RunStep(*plan, input);
+  if (!result.ok()) return absl::StrCat(result.status().ToString(), "\n", spec);
+  std::string differences = Differences(*plan, "train", *result, expected, 1e-10);
+  for (const RankResult& rank : *result) {
+    if (!(std::abs(rank.loss - loss.item<double>()) <= 1e-10)) absl::StrAppend(&differences, "loss ", rank.loss, "\n");
+  }
+  return differences.empty() ? "" : absl::StrCat(differences, spec);
+}
+
+TEST(LossTest, CrossEntropyOfAnyLayoutEqualsSerial) {
+  const uint64_t seed = TestSeed(400);
+  for (uint64_t i = 0; i < 60; ++i) {
+    ASSERT_EQ(CompareLoss(seed + i, i % 3 == 0 ? "sum" : "mean"), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,257 @@
+#include "tests/vs_serial/partitioned_run.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/gradient_sync.h"
+#include "layers/network.h"
+#include "layers/parameter_collect.h"
+#include "layers/parameters.h"
+#include "layers/plan/builtin_rules.h"
+#include "layers/plan/layout_proto.h"
+#include "layers/plan/planner.h"
+#include "layers/plan/spec_parser.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/reducer.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/status_exception.h"
+#include "primitives/tape.h"
+#include "primitives/transport/transport.h"
+
+namespace adjoin {
+namespace {
+
+const ProgramPlan& ProgramOf(const Plan& plan, const std::string& name) {
+  for (const ProgramPlan& program : plan.program()) {
+    if (program.name() == name) return program;
+  }
+  TORCH_CHECK(false, "no program ", name);
+}
+
+// Whether `rank` is the one whose copy of a broadcast value counts.
+bool Counts(const Layout& layout, int rank) {
+  const auto coords = layout.mesh().CoordsOf(rank);
+  if (!coords.has_value()) return false;
+  for (int axis = 0; axis < layout.mesh().axes(); ++axis) {
+    if (layout.placements()[axis].kind == Placement::Kind::kBroadcast && (*coords)[axis] > 0) return false;
+  }
+  return true;
+}
+
+// One rank's step.
+class RankStep {
+ public:
+  RankStep(const Plan& plan, const StepInput& input, Transport& transport)
+      : plan_(plan),
+        program_(ProgramOf(plan, input.program)),
+        input_(input),
+        transport_(transport),
+        communicator_(&transport, &reducer_, {}),
+        rank_(transport.rank()) {}
+
+  absl::Status Run(RankResult& result) {
+    ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, rank_));
+    parameters.Initialise(plan_.spec().seed());
+    for (const auto& [name, whole] : input_.parameters) {
+      ADJOIN_ASSIGN_OR_RETURN(const int index, parameters.IndexOf(name));
+      ADJOIN_RETURN_IF_ERROR(parameters.SetFromGlobal(index, whole));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(auto network,
+                            Network::Create(plan_, input_.program, &communicator_, &parameters, BuiltinLayers()));
+    ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan_, &communicator_, &parameters));
+    ADJOIN_ASSIGN_OR_RETURN(auto collect, ParameterCollect::Create(plan_, &communicator_));
+    ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields());
+
+    const int64_t sent_before = transport_.BytesSent();
+    Tape tape;
+    ADJOIN_ASSIGN_OR_RETURN(Network::Result forward, network->Forward(fields, tape, /*keep_values=*/true));
+    ADJOIN_ASSIGN_OR_RETURN(torch::Tensor root, AddCotangents(forward));
+    try {
+      tape.Backward(root);
+    } catch (...) {
+      return StatusFromCurrentException();
+    }
+    ADJOIN_RETURN_IF_ERROR(sync->Sync());
+    ADJOIN_ASSIGN_OR_RETURN(const auto sums, network->SumOverRanks({forward.loss.item<double>()}));
+    result.bytes_sent = transport_.BytesSent() - sent_before;
+
+    result.loss = sums[0];
+    result.peak_elements = network->peak_elements();
+    for (const auto& [name, value] : forward.values) result.values[name] = value.detach();
+    for (const auto& [name, field] : fields) {
+      if (field.requires_grad()) {
+        result.field_grads[name] = field.grad().defined() ? field.grad() : torch::zeros_like(field);
+      }
+    }
+    return TakeParameters(parameters, *collect, result);
+  }
+
+ private:
+  absl::StatusOr<Tensors> LocalFields() const {
+    Tensors fields;
+    for (const ValuePlan& value : program_.value()) {
+      if (value.field().empty()) continue;
+      ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
+      auto whole = input_.fields.find(value.field());
+      if (whole == input_.fields.end()) {
+        return absl::InvalidArgumentError(absl::StrCat("the test gives no field \"", value.field(), "\""));
+      }
+      torch::Tensor part = PartOf(whole->second, layout, rank_).clone();
+      fields[value.name()] = part.set_requires_grad(value.needs_grad());
+    }
+    return fields;
+  }
+
+  absl::StatusOr<torch::Tensor> AddCotangents(const Network::Result& forward) const {
+    torch::Tensor root = forward.loss;
+    for (const ValuePlan& value : program_.value()) {
+      auto cotangent = input_.cotangents.find(value.name());
+      if (cotangent == input_.cotangents.end()) continue;
+      ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
+      if (!Counts(layout, rank_)) continue;
+      root = root + (forward.values.at(value.name()) * PartOf(cotangent->second, layout, rank_)).sum();
+    }
+    return root;
+  }
+
+  absl::Status TakeParameters(const Parameters& parameters, ParameterCollect& collect, RankResult& result) const {
+    torch::NoGradGuard no_grad;
+    for (int i = 0; i < parameters.size(); ++i) {
+      torch::Tensor parameter = parameters.tensor(i);
+      parameter.sub_(parameter.grad(), input_.sgd_lr);
+      result.parameter.push_back(parameter.detach());
+      result.parameter_grad.push_back(parameter.grad());
+      ADJOIN_ASSIGN_OR_RETURN(torch::Tensor whole, collect.Collect(i, parameter.grad()));
+      result.collected.push_back(std::move(whole));
+    }
+    return absl::OkStatus();
+  }
+
+  const Plan& plan_;
+  const ProgramPlan& program_;
+  const StepInput& input_;
+  Transport& transport_;
+  HostReducer reducer_;
+  Communicator communicator_;
+  const int rank_;
+};
+
+// Gathers the differences, up to a handful.
+class Comparison {
+ public:
+  Comparison(int ranks, double tolerance) : ranks_(ranks), tolerance_(tolerance) {}
+
+  void Part(const std::string& what, int rank, const torch::Tensor& actual, const torch::Tensor& expected,
+            double scale) {
+    if (!actual.defined() || actual.sizes() != expected.sizes()) {
+      Add(absl::StrCat(what, " on rank ", rank, " has another shape"));
+    } else if (actual.numel() > 0) {
+      const double error = (actual - expected).abs().max().item<double>();
+      // Written so that NaN is a difference.
+      if (!(error <= tolerance_ * scale)) Add(absl::StrCat(what, " on rank ", rank, " differs by ", error));
+    }
+  }
+
+  template <typename PartOnRank>
+  void Whole(const std::string& what, const torch::Tensor& expected, const LayoutPlan& message, PartOnRank part) {
+    auto layout = LayoutFromProto(message);
+    if (!layout.ok()) return Add(absl::StrCat(what, ": ", layout.status().message()));
+    const double scale = expected.numel() == 0 ? 1.0 : std::max(1.0, expected.abs().max().item<double>());
+    for (int rank = 0; rank < ranks_; ++rank) Part(what, rank, part(rank), PartOf(expected, *layout, rank), scale);
+  }
+
+  void Add(const std::string& difference) {
+    if (++count_ <= 6) absl::StrAppend(&text_, difference, "\n");
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  const int ranks_;
+  const double tolerance_;
+  int count_ = 0;
+  std::string text_;
+};
+
+torch::Tensor Find(const Tensors& tensors, const std::string& name) {
+  auto found = tensors.find(name);
+  return found == tensors.end() ? torch::Tensor() : found->second;
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> PlanOf(const std::string& spec, const std::map<std::string, int64_t>& dataset_sizes) {
+  ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(spec, "test.textproto"));
+  return Planner::Build(parsed.spec, dataset_sizes, BuiltinLayerRules(), &parsed.locations);
+}
+
+void MakeFieldsDifferentiable(Plan& plan, const std::string& program) {
+  for (ProgramPlan& candidate : *plan.mutable_program()) {
+    if (candidate.name() != program) continue;
+    for (ValuePlan& value : *candidate.mutable_value()) {
+      if (value.layout().dtype() != "int64") value.set_needs_grad(true);
+    }
+    for (int i = 0; i < candidate.op_size(); ++i) {
+      if (i != static_cast<int>(candidate.report_op())) candidate.mutable_op(i)->set_differentiable(true);
+    }
+  }
+}
+
+torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank) {
+  const Box box = layout.BoxOf(rank);
+  torch::Tensor part = whole;
+  for (int dim = 0; dim < box.dims(); ++dim) part = part.narrow(dim, box[dim].lo, box[dim].size());
+  return part;
+}
+
+absl::StatusOr<std::vector<RankResult>> RunStep(const Plan& plan, const StepInput& input) {
+  const int ranks = static_cast<int>(plan.spec().ranks());
+  std::vector<RankResult> results(ranks);
+  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, input.transport, input.seed, [&](Transport& transport) {
+    return RankStep(plan, input, transport).Run(results[transport.rank()]);
+  }));
+  return results;
+}
+
+std::string Differences(const Plan& plan, const std::string& program, const std::vector<RankResult>& ranks,
+                        const Expected& expected, double tolerance) {
+  Comparison comparison(static_cast<int>(ranks.size()), tolerance);
+  for (const ValuePlan& value : ProgramOf(plan, program).value()) {
+    if (torch::Tensor whole = Find(expected.values, value.name()); whole.defined()) {
+      comparison.Whole(value.name(), whole, value.layout(),
+                       [&](int rank) { return Find(ranks[rank].values, value.name()); });
+    }
+    if (torch::Tensor whole = Find(expected.field_grads, value.name()); whole.defined()) {
+      comparison.Whole(absl::StrCat("gradient of ", value.name()), whole, value.layout(),
+                       [&](int rank) { return Find(ranks[rank].field_grads, value.name()); });
+    }
+  }
+  for (int i = 0; i < plan.parameter_size(); ++i) {
+    const ParameterPlan& parameter = plan.parameter(i);
+    if (torch::Tensor whole = Find(expected.parameter_grads, parameter.name()); whole.defined()) {
+      const std::string what = absl::StrCat("gradient of ", parameter.name());
+      comparison.Whole(what, whole, parameter.home(), [&](int rank) { return ranks[rank].parameter_grad[i]; });
+      comparison.Part(absl::StrCat("collected ", what), 0, ranks[0].collected[i], whole, 1.0);
+    } else {
+      comparison.Add(absl::StrCat("no serial gradient for ", parameter.name()));
+    }
+    if (torch::Tensor whole = Find(expected.parameters, parameter.name()); whole.defined()) {
+      comparison.Whole(parameter.name(), whole, parameter.home(),
+                       [&](int rank) { return ranks[rank].parameter[i]; });
+    }
+  }
+  return comparison.text();
+}
+
+uint64_t TestSeed(uint64_t otherwise) {
+  const char* text = std::getenv("ADJOIN_TEST_SEED");
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,80 @@
+// One training step of a plan on threads as ranks, and the comparison of every rank's part with whole serial tensors.
+//
+//   Plan plan = *PlanOf(spec_text, {{"data", 6}});
+//   auto ranks = RunStep(plan, {.fields = {{"x", x}, {"label", label}}, .parameters = {{"conv.weight", w}},
+//                               .cotangents = {{"conv", g}}});
+//   EXPECT_EQ(Differences(plan, "train", *ranks, {.values = {{"conv", y}}, ...}, 1e-10), "");
+//
+// The serial tensors are computed by the tests with plain LibTorch: nothing here knows what a layer does.
+#ifndef ADJOIN_TESTS_VS_SERIAL_PARTITIONED_RUN_H_
+#define ADJOIN_TESTS_VS_SERIAL_PARTITIONED_RUN_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "absl/status/statusor.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/transport/transport_ranks.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+using Tensors = std::map<std::string, torch::Tensor>;
+
+// Parses and plans a job, with the builtin layers' rules.
+absl::StatusOr<Plan> PlanOf(const std::string& spec, const std::map<std::string, int64_t>& dataset_sizes);
+
+// Lets gradients reach the program's floating-point fields, which a job never asks for: all movements become differentiable.
+void MakeFieldsDifferentiable(Plan& plan, const std::string& program);
+
+// The part of `whole` that a rank holds in a layout.
+torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank);
+
+struct StepInput {
+  Tensors fields;      // whole, by Dataset field
+  Tensors parameters;  // whole, by name; those that are absent are drawn from the seed
+  Tensors cotangents;  // whole, by value name: the sum of value * cotangent is added to the program's own loss
+  std::string program = "train";
+  TransportKind transport = TransportKind::kInMemoryDelayed;
+  uint64_t seed = 1;   // of the transport's delays
+  double sgd_lr = 0;   // after the step: parameter -= lr * gradient
+};
+
+// What one rank has after the step.
+struct RankResult {
+  double loss = 0;                // the program's own, summed over ranks
+  Tensors values;                 // local, by ValuePlan::name
+  Tensors field_grads;            // local, of the fields that need gradients
+  std::vector<torch::Tensor> parameter;       // local, in the plan's order
+  std::vector<torch::Tensor> parameter_grad;  // local, after GradientSync
+  std::vector<torch::Tensor> collected;       // gradients brought together on rank 0
+  std::map<std::string, int64_t> peak_elements;
+  int64_t bytes_sent = 0;         // during forward, backward, GradientSync and the report of the loss
+};
+
+// Errors: of whichever rank failed first.
+absl::StatusOr<std::vector<RankResult>> RunStep(const Plan& plan, const StepInput& input);
+
+// Whole tensors that the ranks' parts should be parts of; what is absent is not compared.
+struct Expected {
+  Tensors values;
+  Tensors field_grads;
+  Tensors parameter_grads;
+  Tensors parameters;
+};
+
+// "" where every part on every rank is within `tolerance` of its serial counterpart, relative to that one's largest element
+// (at least 1); else the first few differences by name and rank.
+std::string Differences(const Plan& plan, const std::string& program, const std::vector<RankResult>& ranks,
+                        const Expected& expected, double tolerance);
+
+// ADJOIN_TEST_SEED, or `otherwise`.
+uint64_t TestSeed(uint64_t otherwise);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_TESTS_VS_SERIAL_PARTITIONED_RUN_H_

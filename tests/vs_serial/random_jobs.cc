@@ -1,0 +1,86 @@
+#include "tests/vs_serial/random_jobs.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace adjoin {
+
+std::vector<int> RandomJobs::Ranks(int64_t count, int64_t world) {
+  std::vector<int> ranks(world);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::shuffle(ranks.begin(), ranks.end(), engine_);
+  ranks.resize(count);
+  return ranks;
+}
+
+std::vector<int64_t> RandomJobs::Sizes(int64_t n, int64_t parts) {
+  std::vector<int64_t> boundaries = {0, n};
+  for (int64_t i = 1; i < parts; ++i) boundaries.push_back(Between(0, n));
+  std::sort(boundaries.begin(), boundaries.end());
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < parts; ++i) sizes.push_back(boundaries[i + 1] - boundaries[i]);
+  return sizes;
+}
+
+std::vector<int64_t> RandomJobs::Partition(int dims, int whole, int64_t most) {
+  std::vector<int64_t> partition(dims, 1);
+  std::vector<int> order = Ranks(dims, dims);
+  for (int dim : order) {
+    if (dim == whole) continue;
+    partition[dim] = Between(1, most);
+    most /= partition[dim];
+  }
+  return partition;
+}
+
+std::map<int, std::vector<int64_t>> RandomJobs::Cuts(const std::vector<int64_t>& shape,
+                                                     const std::vector<int64_t>& partition) {
+  std::map<int, std::vector<int64_t>> cuts;
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+    if (partition[dim] > 1 && OneIn(2)) cuts[dim] = Sizes(shape[dim], partition[dim]);
+  }
+  return cuts;
+}
+
+torch::Tensor RandomJobs::Normal(const std::vector<int64_t>& shape) {
+  torch::Tensor result = torch::empty(shape, torch::kFloat64);
+  std::normal_distribution<double> normal;
+  std::generate_n(result.data_ptr<double>(), result.numel(), [&] { return normal(engine_); });
+  return result;
+}
+
+torch::Tensor RandomJobs::Labels(int64_t n, int64_t classes) {
+  torch::Tensor result = torch::empty({n}, torch::kInt64);
+  std::generate_n(result.data_ptr<int64_t>(), n, [&] { return Between(0, classes - 1); });
+  return result;
+}
+
+std::string ListText(const std::vector<int64_t>& values) { return absl::StrCat("[", absl::StrJoin(values, ", "), "]"); }
+
+std::string LayoutText(const std::string& name, const std::vector<int64_t>& partition, const std::vector<int>& ranks,
+                       const std::map<int, std::vector<int64_t>>& cuts) {
+  std::string text = absl::StrCat("layout { name: \"", name, "\" partition: ", ListText(partition), " rank: [",
+                                  absl::StrJoin(ranks, ", "), "]");
+  for (const auto& [dim, sizes] : cuts) absl::StrAppend(&text, " cut { dim: ", dim, " size: ", ListText(sizes), " }");
+  return text + " }\n";
+}
+
+std::string JobText(const JobParts& parts) {
+  return absl::StrCat(
+      "name: \"case\" kind: TRAIN ranks: ", parts.ranks, " seed: 1 precision { compute: \"float64\" }\n", parts.layouts,
+      LayoutText("rank0", std::vector<int64_t>(parts.last_dims, 1), {0}), parts.layers,
+      "layer { name: \"gathered\" y: \"rank0\" repartition {} }\n"
+      "layer { name: \"flat\" flatten { arg: 1 } }\n"
+      "layer { name: \"head\" linear { out_features: 3 } }\n"
+      "loss { kind: \"cross_entropy\" input: \"head\" target: \"label\" }\n"
+      "dataset { name: \"data\" field { name: \"x\" shape: ",
+      ListText(parts.x_shape),
+      " idx { path: \"x\" } } field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
+      "train { dataset: \"data\" batch: ",
+      parts.batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
+}
+
+}  // namespace adjoin
