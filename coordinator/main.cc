@@ -1,5 +1,6 @@
 // adjoin-coordinator: admits jobs, places their ranks on worker daemons and answers users.
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
 
 #include <chrono>
 #include <filesystem>
@@ -78,6 +79,7 @@ CoordinationOptions MakeOptions(const Settings& settings, const std::string& job
 
 absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen, UserService& users,
                                                           WorkerService& workers, Endpoint* bound) {
+  grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   *bound = listen;
   builder.AddListeningPort(listen.ToString(), grpc::InsecureServerCredentials(), &bound->port);

@@ -1,0 +1,271 @@
+// The control plane with real processes: coordinator, daemons, command, and ranks that do as the job's name says.
+#include <errno.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "proto/protocol.h"
+#include "tests/harness/local_cluster.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Spec(const std::string& name, int ranks) {
+  return absl::StrCat("name: \"", name, "\" kind: TRAIN ranks: ", ranks, R"( seed: 1
+    layout { name: "batch" partition: [)", ranks, R"(, 1, 1, 1] }
+    layer { name: "flat" input: "image" x: "batch" flatten { arg: 1 } }
+    layer { name: "fc" linear { out_features: 10 } }
+    loss { kind: "cross_entropy" input: "fc" target: "label" }
+    dataset { name: "train"
+      field { name: "image" idx { path: "mnist/test-images.idx.gz" } shape: [1, 28, 28] }
+      field { name: "label" idx { path: "mnist/test-labels.idx.gz" } dtype: "int64" } }
+    train { dataset: "train" batch: 64 steps: 10 optimizer { sgd { lr: 0.01 } } }
+    output_dir: "out/)", name, "\"\n");
+}
+
+Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
+
+bool Alive(pid_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
+
+class ControlPlaneTest : public ::testing::Test {
+ protected:
+  void StartCluster(int nodes, int slots, std::vector<std::string> coordinator_flags = {}) {
+    LocalClusterOptions options;
+    options.rank_binary = "worker/testing/fake-rank";
+    options.coordinator_flags = std::move(coordinator_flags);
+    auto cluster = LocalCluster::Start(nodes, slots, options);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+  }
+  std::string Submit(const std::string& name, int ranks) {
+    absl::StatusOr<std::string> id = cluster_->Submit(Spec(name, ranks));
+    EXPECT_TRUE(id.ok()) << id.status();
+    return id.ok() ? *id : "";
+  }
+  JobSummary End(const std::string& job, double seconds = 60) {
+    absl::StatusOr<JobSummary> end = cluster_->WaitFor(job, Within(seconds));
+    EXPECT_TRUE(end.ok()) << end.status();
+    return end.ok() ? *end : JobSummary();
+  }
+  void WaitForState(const std::string& job, JobState state) {
+    auto reached = cluster_->WaitUntil(job, [&](const JobSummary& s) { return s.state() == state; }, Within(60));
+    ASSERT_TRUE(reached.ok()) << reached.status();
+  }
+  void ExpectNextJobSucceeds(int ranks) {
+    JobSummary next = End(Submit("succeed", ranks));
+    EXPECT_EQ(next.state(), SUCCEEDED) << next.reason();
+  }
+
+  std::unique_ptr<LocalCluster> cluster_;
+};
+
+TEST_F(ControlPlaneTest, AJobSucceedsAndItsResultsCanBeFetched) {
+  StartCluster(2, 2);
+  std::string job = Submit("succeed", 4);
+  JobSummary end = End(job);
+  EXPECT_EQ(end.state(), SUCCEEDED) << end.reason();
+  EXPECT_EQ(end.progress().loss(), 0.25);
+
+  std::string file = cluster_->output_root() + "/fetched";
+  LocalCluster::CliResult get = cluster_->Cli({"get", job, "result.bin", "-O", file});
+  EXPECT_EQ(get.exit_code, 0) << get.err;
+  EXPECT_EQ(ReadFile(file), std::string(3000000, 'r'));
+  EXPECT_EQ(cluster_->Cli({"get", job, "result.bin", "-O", "-"}).out.size(), 3000000);
+  for (const char* wrong : {"../succeed/result.bin", "..", "/etc/passwd", "other"}) {
+    LocalCluster::CliResult refused = cluster_->Cli({"get", job, wrong, "-O", file + ".wrong"});
+    EXPECT_EQ(refused.exit_code, 1) << wrong;
+    EXPECT_THAT(refused.err, HasSubstr("adjoin: error: ")) << wrong;
+    EXPECT_FALSE(std::filesystem::exists(file + ".wrong"));
+  }
+  // A link out of the output root, put there by whomever.
+  std::filesystem::remove(cluster_->output_root() + "/out/succeed/result.bin");
+  std::filesystem::create_symlink("/etc/passwd", cluster_->output_root() + "/out/succeed/result.bin");
+  EXPECT_THAT(cluster_->Cli({"get", job, "result.bin", "-O", "-"}).err, HasSubstr("symbolic link"));
+
+  LocalCluster::CliResult logs = cluster_->Cli({"logs", job});
+  for (int rank = 0; rank < 4; ++rank) EXPECT_THAT(logs.out, HasSubstr(absl::StrCat("rank ", rank, " does succeed")));
+  logs = cluster_->Cli({"logs", "succeed", "--rank", "1,3", "-f"});
+  EXPECT_THAT(logs.out, AllOf(HasSubstr("rank 1 does"), HasSubstr("rank 3 does"), Not(HasSubstr("rank 0 does"))));
+  LocalCluster::CliResult described = cluster_->Cli({"describe", job});
+  EXPECT_THAT(described.out, AllOf(HasSubstr("succeeded"), HasSubstr("worker-1"), HasSubstr("result.bin")));
+  EXPECT_TRUE(cluster_->WaitUntilIdle(Within(20)).ok());
+  EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
+}
+
+TEST_F(ControlPlaneTest, WithTooFewSlotsAJobWaitsAndSaysWhy) {
+  StartCluster(2, 2);
+  std::string first = Submit("hang", 3);
+  WaitForState(first, RUNNING);
+  std::string second = Submit("succeed", 2);
+  EXPECT_THAT(cluster_->Cli({"ps"}).out, HasSubstr("needs 2 slots, 1 of 4 free on 2 workers"));
+  EXPECT_EQ(cluster_->Cli({"cancel", first}).exit_code, 0);
+  EXPECT_EQ(End(first).state(), CANCELLED);
+  EXPECT_EQ(End(second).state(), SUCCEEDED);
+}
+
+TEST_F(ControlPlaneTest, AKilledRankFailsItsJobAtOnceAndLeavesNothing) {
+  StartCluster(2, 2);
+  std::string job = Submit("hang", 4);
+  WaitForState(job, RUNNING);
+  auto pids = cluster_->RankPids(job);
+  ASSERT_TRUE(pids.ok()) << pids.status();
+  ASSERT_EQ(pids->size(), 4);
+  absl::Status killed = cluster_->KillRank(job, 2, SIGKILL);
+  ASSERT_TRUE(killed.ok()) << killed;
+  JobSummary end = End(job, 5);
+  EXPECT_EQ(end.state(), FAILED);
+  EXPECT_THAT(end.reason(), AllOf(HasSubstr("rank 2 on worker-"), HasSubstr("was killed by signal 9 (SIGKILL)")));
+  EXPECT_TRUE(cluster_->WaitUntilIdle(Within(5)).ok());
+  for (pid_t pid : *pids) EXPECT_FALSE(Alive(pid)) << pid;
+  ExpectNextJobSucceeds(4);
+}
+
+TEST_F(ControlPlaneTest, TheFirstErrorDecides) {
+  StartCluster(1, 3);
+  EXPECT_EQ(End(Submit("fail-rank-1", 3)).reason(), "rank 1 on worker-0 failed: the disk is full");
+  EXPECT_EQ(End(Submit("exit-rank-2", 3)).reason(), "rank 2 on worker-0 exited with code 3 without a result");
+  EXPECT_EQ(End(Submit("peer-rank-1", 3)).reason(), "rank 1 on worker-0 was killed by signal 11 (SIGSEGV)");
+  ExpectNextJobSucceeds(3);
+}
+
+TEST_F(ControlPlaneTest, CancelEndsAlsoRanksThatDoNotListen) {
+  StartCluster(1, 2);
+  std::string job = Submit("stubborn", 2);
+  WaitForState(job, RUNNING);
+  auto pids = cluster_->RankPids(job);
+  ASSERT_TRUE(pids.ok()) << pids.status();
+  EXPECT_EQ(cluster_->Cli({"cancel", job}).exit_code, 0);
+  EXPECT_EQ(cluster_->Cli({"submit", "--follow", "/dev/null"}).exit_code, 1);
+  EXPECT_TRUE(cluster_->WaitUntilIdle(Within(10)).ok());
+  for (pid_t pid : *pids) EXPECT_FALSE(Alive(pid)) << pid;
+  ExpectNextJobSucceeds(2);
+}
+
+TEST_F(ControlPlaneTest, RanksThatDoNotBecomeReadyAreGivenUp) {
+  StartCluster(1, 1, {"--start-timeout-seconds", "1"});
+  EXPECT_EQ(End(Submit("silent", 1)).reason(), "rank 0 on worker-0 did not become ready within 1s");
+}
+
+TEST_F(ControlPlaneTest, ALostDaemonFailsItsJobAndItsRanksDieWithIt) {
+  StartCluster(2, 1);
+  std::string job = Submit("hang", 2);
+  WaitForState(job, RUNNING);
+  auto pids = cluster_->RankPids(job);
+  ASSERT_TRUE(pids.ok()) << pids.status();
+  ASSERT_TRUE(cluster_->KillWorker(1).ok());
+  JobSummary end = End(job, 5);
+  EXPECT_THAT(end.reason(), HasSubstr("worker-1 was lost (its connection ended) with rank "));
+  EXPECT_TRUE(cluster_->WaitUntilIdle(Within(5)).ok());
+  absl::Time until = absl::Now() + absl::Seconds(5);
+  for (pid_t pid : *pids) {
+    while (Alive(pid) && absl::Now() < until) absl::SleepFor(absl::Milliseconds(10));
+    EXPECT_FALSE(Alive(pid)) << pid;
+  }
+  std::string next = Submit("succeed", 2);
+  ASSERT_TRUE(cluster_->StartWorker(1).ok());
+  EXPECT_EQ(End(next).state(), SUCCEEDED);
+}
+
+TEST_F(ControlPlaneTest, FollowingSaysHowAJobEnded) {
+  StartCluster(1, 2);
+  auto submit = [&](const std::string& name) {
+    std::string file = absl::StrCat(cluster_->output_root(), "/", name, ".textproto");
+    std::ofstream(file) << Spec(name, 2);
+    return cluster_->Cli({"submit", "--follow", file});
+  };
+  LocalCluster::CliResult result = submit("succeed");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("accuracy 0.5"));
+  result = submit("fail-rank-0");
+  EXPECT_EQ(result.exit_code, 100) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rank 0 on worker-0 failed: the disk is full"));
+  std::string job = Submit("hang", 2);
+  WaitForState(job, RUNNING);
+  cluster_->Cli({"cancel", job});
+  EXPECT_EQ(cluster_->Cli({"follow", job}).exit_code, 103);
+}
+
+TEST_F(ControlPlaneTest, BadSubmissionsAreRefused) {
+  StartCluster(1, 2);
+  auto refusal = [&](std::string spec, const std::string& from, const std::string& to) {
+    if (size_t at = spec.find(from); at != std::string::npos) spec.replace(at, from.size(), to);
+    std::string file = cluster_->output_root() + "/job.textproto";
+    std::ofstream(file) << spec;
+    LocalCluster::CliResult result = cluster_->Cli({"submit", file});
+    EXPECT_EQ(result.exit_code, 1) << to;
+    return result.err;
+  };
+  std::string spec = Spec("succeed", 2);
+  EXPECT_THAT(refusal(spec, "seed:", "sead:"), HasSubstr("job.textproto:1:"));
+  EXPECT_THAT(refusal(spec, "batch: 64", "batch: 0"), HasSubstr("batch"));
+  EXPECT_THAT(refusal(spec, "test-images", "no-images"), HasSubstr("mnist/no-images.idx.gz"));
+  EXPECT_THAT(refusal(spec, "mnist/test-images", "../mnist/test-images"), HasSubstr(".."));
+  std::filesystem::path labels = cluster_->data_root() + "/mnist/test-labels.idx.gz";
+  std::filesystem::resize_file(labels, std::filesystem::file_size(labels) - 10);
+  EXPECT_THAT(refusal(spec, "", ""), HasSubstr("mnist/test-labels.idx.gz"));
+  EXPECT_THAT(refusal(std::string((1 << 20) + 1, ' '), "", ""), HasSubstr("1048576"));
+  EXPECT_THAT(cluster_->Cli({"ps"}).out, HasSubstr("no jobs"));
+}
+
+TEST_F(ControlPlaneTest, AnotherProtocolVersionIsRefusedWithBothNamed) {
+  StartCluster(1, 1);
+  grpc::ClientContext context;
+  ListJobsRequest request;
+  request.mutable_header()->set_protocol_version(99);
+  ListJobsResponse response;
+  grpc::Status status = cluster_->stub().ListJobs(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("99"), HasSubstr("speaks version 1")));
+
+  auto workers = WorkerLink::NewStub(grpc::CreateChannel(cluster_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext worker_context;
+  auto stream = workers->Connect(&worker_context);
+  WorkerMessage hello;
+  hello.mutable_hello()->set_name("stranger");
+  hello.mutable_hello()->set_slots(1);
+  ASSERT_TRUE(stream->Write(hello));
+  CoordinatorMessage answer;
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(ControlPlaneTest, OneCoordinatorPerStateFolderAndOnLoopbackOnly) {
+  StartCluster(1, 1);
+  std::string folder = cluster_->output_root();
+  auto run = [&](std::vector<std::string> flags) {
+    std::vector<std::string> command = {Runfile("coordinator/adjoin-coordinator")};
+    command.insert(command.end(), flags.begin(), flags.end());
+    static int count = 0;
+    auto child = ChildProgram::Start(command, {}, absl::StrCat(folder, "/coordinator-", ++count));
+    EXPECT_TRUE(child.ok()) << child.status();
+    absl::StatusOr<int> code = (*child)->Wait(Within(20));
+    EXPECT_TRUE(code.ok()) << code.status();
+    EXPECT_EQ(code.value_or(-1), 1);
+    return (*child)->Errors();
+  };
+  std::string state = std::filesystem::path(folder).parent_path() / "coordinator";
+  EXPECT_THAT(run({"--listen", "127.0.0.1:0", "--state-dir", state}), HasSubstr("another process uses"));
+  EXPECT_THAT(run({"--listen", "0.0.0.0:0", "--state-dir", folder + "/s"}), HasSubstr("mutual TLS"));
+  EXPECT_THAT(run({"--listen", cluster_->address(), "--state-dir", folder + "/s"}), HasSubstr("cannot listen on"));
+}
+
+TEST_F(ControlPlaneTest, WithoutACoordinatorTheCommandSaysHowToStartOne) {
+  StartCluster(1, 1);
+  ASSERT_EQ(cluster_->Stop(), absl::OkStatus());
+  LocalCluster::CliResult result = cluster_->Cli({"ps"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr(absl::StrCat("adjoin: error: cannot reach the coordinator at ", cluster_->address())));
+  EXPECT_EQ(cluster_->Cli({"nonsense"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace adjoin

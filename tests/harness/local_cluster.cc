@@ -1,0 +1,259 @@
+#include "tests/harness/local_cluster.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "proto/grpc_status.h"
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kStartTimeout = absl::Seconds(60);
+constexpr absl::Duration kStopTimeout = absl::Seconds(20);
+constexpr absl::Duration kCliTimeout = absl::Seconds(300);
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+
+void SetDeadline(grpc::ClientContext& context, absl::Duration time) {
+  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(time));
+}
+
+bool IsFinal(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
+
+}  // namespace
+
+LocalCluster::LocalCluster(int nodes, int slots, LocalClusterOptions options)
+    : nodes_(nodes), slots_(slots), options_(std::move(options)), workers_(nodes) {}
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(int nodes, int slots_per_node,
+                                                                  LocalClusterOptions options) {
+  std::unique_ptr<LocalCluster> cluster(new LocalCluster(nodes, slots_per_node, std::move(options)));
+  absl::Status status = cluster->StartAll();
+  if (!status.ok()) {
+    cluster->ShowLogs();
+    return status;
+  }
+  return cluster;
+}
+
+absl::Status LocalCluster::StartAll() {
+  const char* temporary = getenv("TEST_TMPDIR");
+  std::string pattern = absl::StrCat(temporary == nullptr ? "/tmp" : temporary, "/cluster-XXXXXX");
+  if (mkdtemp(pattern.data()) == nullptr) return absl::UnavailableError(absl::StrCat(pattern, " cannot be made"));
+  folder_ = pattern;
+  data_root_ = folder_ + "/data";
+  output_root_ = folder_ + "/output";
+  fs::create_directories(data_root_ + "/mnist");
+  fs::create_directories(output_root_);
+  // Copies: runfiles are links to elsewhere, and a daemon follows no link out of its data root.
+  for (const auto& entry : fs::directory_iterator(Runfile("examples/mnist"))) {
+    if (entry.path().extension() == ".gz") fs::copy_file(entry.path(), fs::path(data_root_) / "mnist" / entry.path().filename());
+  }
+  ADJOIN_RETURN_IF_ERROR(StartCoordinator());
+  for (int node = 0; node < nodes_; ++node) ADJOIN_RETURN_IF_ERROR(StartWorker(node));
+  return WaitForWorkers(Deadline::After(kStartTimeout));
+}
+
+absl::Status LocalCluster::StartCoordinator() {
+  std::string port_file = folder_ + "/address";
+  std::vector<std::string> command = {Runfile("coordinator/adjoin-coordinator"), "--listen", "127.0.0.1:0", "--port-file",
+                                      port_file, "--state-dir", folder_ + "/coordinator"};
+  command.insert(command.end(), options_.coordinator_flags.begin(), options_.coordinator_flags.end());
+  ADJOIN_ASSIGN_OR_RETURN(coordinator_,
+                          ChildProgram::Start(command, options_.environment, folder_ + "/coordinator-log"));
+  Deadline deadline = Deadline::After(kStartTimeout);
+  while (address_.empty()) {
+    address_ = ReadFile(port_file);
+    if (coordinator_->Wait(Deadline::After(kPoll)).ok()) {
+      return absl::UnavailableError(absl::StrCat("the coordinator ended: ", coordinator_->Errors()));
+    }
+    if (deadline.Expired()) return absl::DeadlineExceededError("the coordinator does not say where it listens");
+  }
+  address_.erase(address_.find_last_not_of('\n') + 1);
+  stub_ = Adjoin::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::StartWorker(int node) {
+  std::string name = absl::StrCat("worker-", node);
+  std::vector<std::string> command = {Runfile("worker/adjoin-worker"),
+                                      "--coordinator", address_,
+                                      "--name", name,
+                                      "--slots", absl::StrCat(slots_),
+                                      "--data-root", data_root_,
+                                      "--output-root", output_root_,
+                                      "--state-dir", absl::StrCat(folder_, "/", name),
+                                      "--rank-binary", Runfile(options_.rank_binary.empty() ? "worker/adjoin-rank"
+                                                                                            : options_.rank_binary)};
+  command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
+  ADJOIN_ASSIGN_OR_RETURN(workers_[node],
+                          ChildProgram::Start(command, options_.environment, absl::StrCat(folder_, "/", name, "-log")));
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::WaitForWorkers(Deadline deadline) {
+  while (true) {
+    grpc::ClientContext context;
+    SetDeadline(context, deadline.Remaining());
+    ListJobsRequest request;
+    *request.mutable_header() = MakeHeader();
+    ListJobsResponse response;
+    ADJOIN_RETURN_IF_ERROR(FromGrpc(stub_->ListJobs(&context, request, &response)));
+    if (response.worker_size() == nodes_) return absl::OkStatus();
+    for (auto& worker : workers_) {
+      if (worker->Wait(Deadline::After(kPoll)).ok()) {
+        return absl::UnavailableError(absl::StrCat("a worker ended: ", worker->Errors()));
+      }
+    }
+    if (deadline.Expired()) return absl::DeadlineExceededError("the workers do not connect");
+  }
+}
+
+absl::StatusOr<std::string> LocalCluster::Submit(const std::string& spec_text) {
+  grpc::ClientContext context;
+  SetDeadline(context, absl::Seconds(60));
+  SubmitRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_spec_source(spec_text);
+  request.set_spec_file("test.textproto");
+  SubmitResponse response;
+  ADJOIN_RETURN_IF_ERROR(FromGrpc(stub_->Submit(&context, request, &response)));
+  return response.job_id();
+}
+
+absl::StatusOr<JobSummary> LocalCluster::WaitUntil(const std::string& job,
+                                                   const std::function<bool(const JobSummary&)>& holds,
+                                                   Deadline deadline) {
+  grpc::ClientContext context;
+  SetDeadline(context, deadline.Remaining());
+  FollowJobRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_job_id(job);
+  std::unique_ptr<grpc::ClientReader<FollowJobResponse>> reader = stub_->FollowJob(&context, request);
+  FollowJobResponse response;
+  while (reader->Read(&response)) {
+    if (!holds(response.job())) continue;
+    context.TryCancel();
+    reader->Finish();
+    return response.job();
+  }
+  absl::Status status = FromGrpc(reader->Finish());
+  std::string last = absl::StrCat(job, " is ", JobState_Name(response.job().state()), " ", response.job().reason());
+  if (status.ok()) return absl::FailedPreconditionError(last);
+  return absl::Status(status.code(), absl::StrCat(std::string(status.message()), "; ", last));
+}
+
+absl::StatusOr<JobSummary> LocalCluster::WaitFor(const std::string& job, Deadline deadline) {
+  return WaitUntil(job, [](const JobSummary& summary) { return IsFinal(summary.state()); }, deadline);
+}
+
+absl::StatusOr<DescribeJobResponse> LocalCluster::Describe(const std::string& job) {
+  grpc::ClientContext context;
+  SetDeadline(context, absl::Seconds(30));
+  DescribeJobRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_job_id(job);
+  DescribeJobResponse response;
+  ADJOIN_RETURN_IF_ERROR(FromGrpc(stub_->DescribeJob(&context, request, &response)));
+  return response;
+}
+
+absl::Status LocalCluster::WaitUntilIdle(Deadline deadline) {
+  while (true) {
+    grpc::ClientContext context;
+    SetDeadline(context, absl::Seconds(30));
+    ListJobsRequest request;
+    *request.mutable_header() = MakeHeader();
+    ListJobsResponse response;
+    ADJOIN_RETURN_IF_ERROR(FromGrpc(stub_->ListJobs(&context, request, &response)));
+    bool idle = true;
+    for (const WorkerSummary& worker : response.worker()) idle = idle && worker.free_slots() == worker.slots();
+    if (idle) return absl::OkStatus();
+    if (deadline.Expired()) return absl::DeadlineExceededError(absl::StrCat("slots stay taken: ", response.ShortDebugString()));
+    absl::SleepFor(kPoll);
+  }
+}
+
+absl::StatusOr<std::vector<pid_t>> LocalCluster::RankPids(const std::string& job) {
+  ADJOIN_ASSIGN_OR_RETURN(DescribeJobResponse described, Describe(job));
+  std::vector<pid_t> pids;
+  for (const RankStatus& rank : described.rank()) pids.push_back(static_cast<pid_t>(rank.pid()));
+  return pids;
+}
+
+absl::Status LocalCluster::KillRank(const std::string& job, int rank, int signal) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<pid_t> pids, RankPids(job));
+  if (rank >= static_cast<int>(pids.size()) || pids[rank] <= 0) {
+    return absl::FailedPreconditionError(absl::StrCat("rank ", rank, " of ", job, " has no process"));
+  }
+  if (kill(pids[rank], signal) != 0) return absl::UnavailableError(absl::StrCat("process ", pids[rank], " is gone"));
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::KillWorker(int node) {
+  workers_[node]->Signal(SIGKILL);
+  return workers_[node]->Wait(Deadline::After(kStopTimeout)).status();
+}
+
+LocalCluster::CliResult LocalCluster::Cli(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {Runfile("cli/adjoin")};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  CliResult result;
+  auto child = ChildProgram::Start(command, {"ADJOIN_COORDINATOR=" + address_}, absl::StrCat(folder_, "/cli-", ++commands_));
+  if (!child.ok()) {
+    result.err = child.status().ToString();
+    return result;
+  }
+  absl::StatusOr<int> code = (*child)->Wait(Deadline::After(kCliTimeout));
+  if (code.ok()) result.exit_code = *code;
+  result.out = (*child)->Output();
+  result.err = code.ok() ? (*child)->Errors() : code.status().ToString();
+  return result;
+}
+
+void LocalCluster::ShowLogs() {
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_, ignored)) {
+    std::string name = entry.path().filename().string();
+    bool log = entry.path().extension() == ".err" || name.rfind("log-", 0) == 0;
+    if (!log || !entry.is_regular_file(ignored)) continue;
+    std::string text = ReadFile(entry.path());
+    if (text.size() > 8000) text = "..." + text.substr(text.size() - 8000);
+    if (!text.empty()) std::cerr << "--- " << entry.path().lexically_relative(folder_).string() << "\n" << text;
+  }
+}
+
+absl::Status LocalCluster::Stop() {
+  absl::Status result;
+  auto stop = [&](std::unique_ptr<ChildProgram>& program, const std::string& name) {
+    if (program == nullptr) return;
+    absl::StatusOr<int> code = program->Stop(Deadline::After(kStopTimeout));
+    if (!code.ok()) result.Update(code.status());
+    if (code.ok() && *code != 0) result.Update(absl::InternalError(absl::StrCat(name, " ended with exit code ", *code)));
+    program.reset();
+  };
+  for (int node = 0; node < nodes_; ++node) stop(workers_[node], absl::StrCat("worker-", node));
+  stop(coordinator_, "the coordinator");
+  return result;
+}
+
+LocalCluster::~LocalCluster() {
+  workers_.clear();
+  coordinator_.reset();
+  if (::testing::Test::HasFailure()) ShowLogs();
+  std::error_code ignored;
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
+}
+
+}  // namespace adjoin

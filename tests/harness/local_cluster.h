@@ -1,0 +1,99 @@
+// A real coordinator and real daemons as child processes of a test, on free ports, in folders of the test's own.
+//
+//   auto cluster = LocalCluster::Start(/*nodes=*/2, /*slots_per_node=*/2);
+//   ASSERT_TRUE(cluster.ok()) << cluster.status();
+//   absl::StatusOr<std::string> job = (*cluster)->Submit(spec_text);
+//   absl::StatusOr<JobSummary> end = (*cluster)->WaitFor(*job, Deadline::After(absl::Seconds(60)));
+//   EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
+//
+// Build such a test with cluster_test of cluster_test.bzl, which brings the programs. Everything started is killed and
+// reaped with the cluster; where the test has failed, the programs' and the jobs' logs are shown then. One thread, the one
+// that called Start, which has to live as long as the cluster.
+#ifndef ADJOIN_TESTS_HARNESS_LOCAL_CLUSTER_H_
+#define ADJOIN_TESTS_HARNESS_LOCAL_CLUSTER_H_
+
+#include <grpcpp/grpcpp.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/deadline.h"
+#include "proto/coordinator.grpc.pb.h"
+#include "tests/harness/child_process.h"
+
+namespace adjoin {
+
+struct LocalClusterOptions {
+  std::string rank_binary;                    // among the runfiles; empty: //worker:adjoin-rank
+  std::vector<std::string> coordinator_flags;
+  std::vector<std::string> worker_flags;
+  std::vector<std::string> environment;       // of all programs, "UCX_TLS=tcp,self"
+};
+
+class LocalCluster {
+ public:
+  // Returns when the daemons, "worker-0" and so on, are connected. Errors: what kept a program from starting.
+  static absl::StatusOr<std::unique_ptr<LocalCluster>> Start(int nodes, int slots_per_node,
+                                                             LocalClusterOptions options = {});
+  ~LocalCluster();
+  LocalCluster(const LocalCluster&) = delete;
+  LocalCluster& operator=(const LocalCluster&) = delete;
+
+  // Jobs. Errors: the coordinator's; kDeadlineExceeded.
+  absl::StatusOr<std::string> Submit(const std::string& spec_text);
+  absl::StatusOr<JobSummary> WaitFor(const std::string& job, Deadline deadline);  // a final state
+  // The first summary of which `holds` is true. Errors also: kFailedPrecondition (the job ended before).
+  absl::StatusOr<JobSummary> WaitUntil(const std::string& job, const std::function<bool(const JobSummary&)>& holds,
+                                       Deadline deadline);
+  absl::StatusOr<DescribeJobResponse> Describe(const std::string& job);
+  // Until all slots are free: no process of any job is left.
+  absl::Status WaitUntilIdle(Deadline deadline);
+
+  // Processes of a job's ranks, in order; 0 for one that is not ready yet.
+  absl::StatusOr<std::vector<pid_t>> RankPids(const std::string& job);
+  absl::Status KillRank(const std::string& job, int rank, int signal);
+  absl::Status KillWorker(int node);
+  absl::Status StartWorker(int node);
+
+  // The adjoin command.
+  struct CliResult {
+    int exit_code = -1;
+    std::string out, err;
+  };
+  CliResult Cli(const std::vector<std::string>& arguments);
+
+  Adjoin::Stub& stub() { return *stub_; }
+  const std::string& address() const { return address_; }
+  // Below it the data files of examples/mnist are at "mnist/..."; a test may add files.
+  const std::string& data_root() const { return data_root_; }
+  // Of all daemons; a job's results are in its output_dir below it.
+  const std::string& output_root() const { return output_root_; }
+
+  // The orderly end. Errors: a program that did not end by itself or not with exit code 0.
+  absl::Status Stop();
+
+ private:
+  LocalCluster(int nodes, int slots, LocalClusterOptions options);
+  absl::Status StartAll();
+  absl::Status StartCoordinator();
+  absl::Status WaitForWorkers(Deadline deadline);
+  void ShowLogs();
+
+  const int nodes_;
+  const int slots_;
+  const LocalClusterOptions options_;
+  std::string folder_, data_root_, output_root_, address_;
+  std::unique_ptr<ChildProgram> coordinator_;
+  std::vector<std::unique_ptr<ChildProgram>> workers_;
+  std::unique_ptr<Adjoin::Stub> stub_;
+  int commands_ = 0;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_TESTS_HARNESS_LOCAL_CLUSTER_H_
