@@ -35,8 +35,8 @@ namespace adjoin {
 class Communicator {
  public:
   struct Options {
-    int id = 0;                                     // of the tags, [0, 64)
-    absl::Duration timeout = absl::Seconds(300);    // of Start, Wait and Execute each
+    int id = 0;                                   // of the tags, [0, 63): the transport keeps the last
+    absl::Duration timeout = absl::Seconds(300);  // of Start, Wait and Execute each
   };
 
   using Execution = ::adjoin::Execution;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -302,7 +303,8 @@ std::string ToString(CaseKind kind) {
 torch::Tensor RandomTensor(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
   const c10::ScalarType type = ScalarTypeOf(dtype);
   std::normal_distribution<double> normal;
-  auto number = [&] { return Epsilon(dtype) > 0 ? normal(draw.engine()) : static_cast<double>(draw.Between(-8, 8)); };
+  // Small integers are positive, so that no sum of them is 0 by chance.
+  auto number = [&] { return Epsilon(dtype) > 0 ? normal(draw.engine()) : static_cast<double>(draw.Between(1, 8)); };
   const int64_t n = VolumeOf(shape);
   std::vector<c10::complex<double>> values(n);
   for (auto& value : values) value = {number(), number()};

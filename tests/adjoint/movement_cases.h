@@ -11,7 +11,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,7 +51,7 @@ struct MovementCase {
   bool linear = true;   // false where the boundary is filled with another number than 0
 };
 
-// Random numbers of any dtype: normal, or small integers where sums of others would be rounded.
+// Random numbers of any dtype: normal, or small positive integers where sums of others would be rounded.
 torch::Tensor RandomTensor(Draw& draw, const std::vector<int64_t>& shape, DType dtype);
 // Some of the ranks 0 .. ranks-1, in any order, as an array of zero to three axes.
 Mesh RandomMeshOf(Draw& draw, int ranks);

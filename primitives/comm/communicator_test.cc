@@ -1,0 +1,171 @@
+#include "primitives/comm/communicator.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "gtest/gtest.h"
+#include "primitives/geometry/distribution.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/transport/transport_ranks.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kElements = 6;
+
+Layout Owner(int rank) { return Layout::Owner({kElements}, DType::kFloat64, rank); }
+Layout All(std::vector<int> ranks) { return *Layout::Replicated({kElements}, DType::kFloat64, ranks); }
+
+MovementPlan Plan(const Layout& from, const Layout& to, int rank) {
+  return *MovementPlan::Build(Distribution::Of(from), Distribution::Of(to), rank);
+}
+
+Buffer BufferOf(std::vector<double>& values) {
+  Buffer buffer;
+  buffer.data = values.data();
+  buffer.bytes = values.size() * sizeof(double);
+  return buffer;
+}
+
+// One execution on this rank with values of its own; returns what arrives.
+absl::StatusOr<std::vector<double>> Move(Communicator& communicator, const Execution& execution,
+                                         const MovementPlan& plan, double value) {
+  std::vector<double> source(VolumeOf(plan.direct().from_shape()), value);
+  std::vector<double> destination(VolumeOf(plan.direct().to_shape()), 0);
+  ADJOIN_RETURN_IF_ERROR(communicator.Execute(execution, plan, BufferOf(source), BufferOf(destination)));
+  return destination;
+}
+
+TEST(CommunicatorTest, ManyGenerationsInBothDirections) {
+  const absl::Status status = RunRanks(4, TransportKind::kInMemoryDelayed, 5, [](Transport& transport) -> absl::Status {
+    HostReducer reducer;
+    Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+    const MovementPlan broadcast = Plan(Owner(1), All({0, 1, 2, 3}), transport.rank());
+    const MovementPlan sum = broadcast.Reversed();
+    for (int step = 0; step < 1100; ++step) {  // beyond where generations wrap
+      ADJOIN_ASSIGN_OR_RETURN(const auto copies, Move(communicator, {7, "w", Direction::kForward}, broadcast, step));
+      ADJOIN_ASSIGN_OR_RETURN(const auto total, Move(communicator, {7, "w", Direction::kAdjoint}, sum, step + 1));
+      if (copies != std::vector<double>(kElements, step)) return absl::InternalError(absl::StrCat("copy ", step));
+      if (transport.rank() == 1 && total != std::vector<double>(kElements, 4 * (step + 1))) {
+        return absl::InternalError(absl::StrCat("sum ", step));
+      }
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Nobody receives: two executions are sent, the third waits for the first one's credit.
+TEST(CommunicatorTest, ASenderGetsNoFurtherThanTwoAhead) {
+  const auto all = RunRanksCollect(2, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
+    HostReducer reducer;
+    Communicator communicator(&transport, &reducer, {0, absl::Milliseconds(100)});
+    if (transport.rank() == 1) return absl::OkStatus();
+    const MovementPlan plan = Plan(Owner(0), Owner(1), 0);
+    for (int generation = 0; generation < 2; ++generation) {
+      ADJOIN_RETURN_IF_ERROR(Move(communicator, {7, "conv1.x", Direction::kForward}, plan, 1).status());
+    }
+    const absl::Status third = Move(communicator, {7, "conv1.x", Direction::kForward}, plan, 1).status();
+    if (third.ok()) return absl::InternalError("three executions are in flight");
+    if (communicator.BytesSent() != 2 * kElements * 8) return absl::InternalError("credits count as payload");
+    return third;
+  });
+  EXPECT_TRUE(all[1].ok()) << all[1];
+  EXPECT_EQ(all[0].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(std::string(all[0].message()).find("operator 7 (conv1.x) forward, generation 2: waiting for rank 1: "), 0u)
+      << all[0];
+}
+
+// The receiver is three behind in real time, yet everything arrives in order: the credits let the sender on.
+TEST(CommunicatorTest, CreditsLetTheSenderOn) {
+  for (TransportKind kind : kAllTransportKinds) {
+    const absl::Status status = RunRanks(3, kind, 3, [](Transport& transport) -> absl::Status {
+      HostReducer reducer;
+      Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+      const MovementPlan plan = Plan(Owner(0), All({1, 2}), transport.rank());
+      for (int step = 0; step < 50; ++step) {
+        ADJOIN_ASSIGN_OR_RETURN(const auto got, Move(communicator, {1, "x", Direction::kForward}, plan, step));
+        if (transport.rank() != 0 && got != std::vector<double>(kElements, step)) {
+          return absl::InternalError(absl::StrCat("step ", step));
+        }
+      }
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(status.ok()) << status << " over " << kind;
+  }
+}
+
+TEST(CommunicatorTest, TheFirstFailureStays) {
+  const auto all = RunRanksCollect(2, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
+    HostReducer reducer;
+    Communicator communicator(&transport, &reducer, {0, absl::Milliseconds(50)});
+    if (transport.rank() == 0) return absl::OkStatus();
+    const MovementPlan plan = Plan(Owner(0), Owner(1), 1);
+    const absl::Status first = Move(communicator, {7, "", Direction::kForward}, plan, 1).status();
+    const absl::Status second = Move(communicator, {8, "", Direction::kForward}, plan, 1).status();
+    communicator.Abort(absl::AbortedError("later"));
+    if (second != first || communicator.status() != first) return absl::InternalError("another failure took its place");
+    return first;
+  });
+  EXPECT_EQ(all[1].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(std::string(all[1].message()).find("operator 7 forward, generation 0: waiting for rank 0: "), 0u) << all[1];
+}
+
+TEST(CommunicatorTest, AbortFromAnotherThreadEndsTheWait) {
+  for (TransportKind kind : kAllTransportKinds) {
+    const auto all = RunRanksCollect(2, kind, 1, [](Transport& transport) -> absl::Status {
+      HostReducer reducer;
+      Communicator communicator(&transport, &reducer, {0, absl::Seconds(30)});
+      if (transport.rank() == 0) return absl::OkStatus();
+      std::thread watcher([&] { communicator.Abort(absl::CancelledError("the job was cancelled")); });
+      const absl::Status status =
+          Move(communicator, {7, "", Direction::kForward}, Plan(Owner(0), Owner(1), 1), 1).status();
+      watcher.join();
+      return status;
+    });
+    EXPECT_EQ(all[1].code(), absl::StatusCode::kCancelled) << all[1] << " over " << kind;
+    EXPECT_NE(std::string(all[1].message()).find("the job was cancelled"), std::string::npos) << all[1];
+  }
+}
+
+TEST(CommunicatorTest, RefusesBuffersThatDoNotFit) {
+  const absl::Status status = RunRanks(1, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
+    HostReducer reducer;
+    Communicator communicator(&transport, &reducer, {});
+    std::vector<double> five(5);
+    std::vector<double> six(6);
+    return communicator.Execute({7, "x", Direction::kForward}, Plan(Owner(0), Owner(0), 0), BufferOf(five),
+                                BufferOf(six));
+  });
+  EXPECT_NE(std::string(status.message())
+                .find("operator 7 (x) forward, generation 0: on rank 0: the source has 40 bytes, expected 48 for "
+                      "float64 (6)"),
+            std::string::npos)
+      << status;
+}
+
+// Two executions at once, waited for in the other order.
+TEST(CommunicatorTest, SeveralInFlight) {
+  const absl::Status status = RunRanks(2, TransportKind::kInMemoryDelayed, 9, [](Transport& transport) -> absl::Status {
+    HostReducer reducer;
+    Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+    const MovementPlan plan = Plan(Owner(0), All({0, 1}), transport.rank());
+    const std::size_t size = transport.rank() == 0 ? kElements : 0;
+    std::vector<double> a(size, 1), b(size, 2), to_a(kElements), to_b(kElements);
+    ADJOIN_ASSIGN_OR_RETURN(auto first, communicator.Start({1, "a"}, plan, BufferOf(a), BufferOf(to_a)));
+    ADJOIN_ASSIGN_OR_RETURN(auto second, communicator.Start({2, "b"}, plan, BufferOf(b), BufferOf(to_b)));
+    ADJOIN_RETURN_IF_ERROR(communicator.Wait(std::move(second)));
+    ADJOIN_RETURN_IF_ERROR(communicator.Wait(std::move(first)));
+    if (to_a != std::vector<double>(kElements, 1) || to_b != std::vector<double>(kElements, 2)) {
+      return absl::InternalError("the executions met");
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace adjoin

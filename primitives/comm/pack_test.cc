@@ -1,0 +1,142 @@
+#include "primitives/comm/pack.h"
+
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "primitives/geometry/box.h"
+
+namespace adjoin {
+namespace {
+
+// The offsets of a region's elements, counted out one by one.
+std::vector<int64_t> Offsets(const std::vector<int64_t>& shape, const Region& region) {
+  std::vector<int64_t> offsets;
+  for (int64_t i = 0; i < VolumeOf(region.size); ++i) {
+    int64_t rest = i;
+    int64_t offset = 0;
+    int64_t stride = 1;
+    for (int dim = static_cast<int>(shape.size()) - 1; dim >= 0; --dim) {
+      offset += (region.at[dim] + rest % region.size[dim]) * stride;
+      rest /= region.size[dim];
+      stride *= shape[dim];
+    }
+    offsets.push_back(offset);
+  }
+  return offsets;
+}
+
+struct Case {
+  std::vector<int64_t> shape;
+  std::vector<Region> regions;
+  std::vector<int64_t> offsets;  // of the message's elements
+};
+
+Case RandomCase(std::mt19937_64& random) {
+  auto between = [&](int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(random); };
+  Case c;
+  const int64_t dims = between(0, 5);
+  for (int64_t d = 0; d < dims; ++d) c.shape.push_back(between(1, 5));
+  const int64_t count = between(1, 3);
+  for (int64_t i = 0; i < count; ++i) {
+    Region region;
+    for (int64_t extent : c.shape) {
+      const int64_t size = between(0, 2) == 0 ? extent : between(0, extent);
+      region.size.push_back(size);
+      region.at.push_back(between(0, extent - size));
+    }
+    for (int64_t offset : Offsets(c.shape, region)) c.offsets.push_back(offset);
+    c.regions.push_back(region);
+  }
+  return c;
+}
+
+template <typename T>
+void CheckCase(const Case& c) {
+  std::vector<T> tensor(VolumeOf(c.shape));
+  std::iota(tensor.begin(), tensor.end(), T(1));
+  std::vector<T> message(c.offsets.size() + 1, T(-1));
+  Pack(sizeof(T), c.shape, c.regions, tensor.data(), message.data());
+  for (std::size_t i = 0; i < c.offsets.size(); ++i) ASSERT_EQ(message[i], tensor[c.offsets[i]]);
+  ASSERT_EQ(message.back(), T(-1)) << "written beyond the message";
+
+  std::vector<T> expected(tensor.size(), T(0));
+  std::vector<T> got = expected;
+  for (std::size_t i = 0; i < c.offsets.size(); ++i) expected[c.offsets[i]] = message[i];
+  Unpack(sizeof(T), c.shape, c.regions, message.data(), got.data());
+  ASSERT_EQ(got, expected);
+
+  bool run = true;
+  for (std::size_t i = 1; i < c.offsets.size(); ++i) run = run && c.offsets[i] == c.offsets[i - 1] + 1;
+  const auto found = RunOf(c.shape, c.regions);
+  if (!c.offsets.empty()) {
+    ASSERT_EQ(found.has_value(), run);
+    if (run) {
+      ASSERT_EQ(*found, c.offsets[0]);
+    }
+  }
+}
+
+TEST(PackTest, AsCountedOut) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 3000; ++i) {
+    const Case c = RandomCase(random);
+    CheckCase<int16_t>(c);
+    CheckCase<float>(c);
+    CheckCase<double>(c);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(PackTest, AddsAndCopiesBetweenTensors) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  HostReducer reducer;
+  for (int i = 0; i < 3000; ++i) {
+    const Case from = RandomCase(random);
+    // The same sizes at the corner of a larger tensor.
+    std::vector<int64_t> shape = from.shape;
+    for (int64_t& extent : shape) extent += 2;
+    std::vector<Region> regions = from.regions;
+    std::vector<int64_t> offsets;
+    for (Region& region : regions) {
+      for (int64_t& at : region.at) at = 2;
+      for (std::size_t d = 0; d < shape.size(); ++d) region.at[d] = shape[d] - region.size[d];
+      for (int64_t offset : Offsets(shape, region)) offsets.push_back(offset);
+    }
+    std::vector<double> source(VolumeOf(from.shape));
+    std::iota(source.begin(), source.end(), 1.0);
+    for (bool add : {false, true}) {
+      std::vector<double> got(VolumeOf(shape), 100);
+      std::vector<double> expected = got;
+      for (std::size_t e = 0; e < offsets.size(); ++e) {
+        expected[offsets[e]] = source[from.offsets[e]] + (add ? expected[offsets[e]] : 0);
+      }
+      ASSERT_TRUE(CopyRegions(reducer, DType::kFloat64, add, from.shape, from.regions, source.data(), shape, regions,
+                              got.data()).ok());
+      ASSERT_EQ(got, expected);
+      std::vector<double> message(from.offsets.size());
+      Pack(sizeof(double), from.shape, from.regions, source.data(), message.data());
+      std::vector<double> unpacked(VolumeOf(shape), 100);
+      if (!add) continue;
+      ASSERT_TRUE(UnpackAdd(reducer, DType::kFloat64, shape, regions, message.data(), unpacked.data()).ok());
+      ASSERT_EQ(unpacked, expected);
+    }
+  }
+}
+
+TEST(PackTest, RefusesRegionsThatDiffer) {
+  HostReducer reducer;
+  double from[4] = {1, 2, 3, 4};
+  double to[4] = {};
+  const absl::Status status = CopyRegions(reducer, DType::kFloat64, false, {4}, {{{0}, {2}}}, from, {4}, {{{0}, {3}}}, to);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace adjoin
