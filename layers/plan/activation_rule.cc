@@ -15,7 +15,8 @@ absl::StatusOr<LayerOutcome> ActivationRule::Apply(const LayerRequest& request) 
   const Activation& activation = request.spec.activation();
   if (activation.fn().empty()) return AtField("activation.fn", InvalidSpec("activation.fn is missing; write \"relu\""));
   if (activation.fn() != "relu") {
-    return AtField("activation.fn", NotSupportedYet(absl::StrCat("activation \"", activation.fn(), "\""), "\"relu\" is"));
+    return AtField("activation.fn",
+                   NotSupportedYet(absl::StrCat("activation \"", activation.fn(), "\""), "\"relu\" is"));
   }
   if (activation.arg_size() > 0) {
     return AtField("activation.arg", InvalidSpec("relu has no arguments, but ", activation.arg_size(), " are given"));

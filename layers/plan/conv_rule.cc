@@ -14,7 +14,8 @@ namespace adjoin {
 namespace {
 
 absl::Status CheckGroups(int64_t in_channels, int64_t out_channels, int64_t groups) {
-  if (out_channels < 1) return AtField("out_channels", InvalidSpec("conv.out_channels is missing; it must be at least 1"));
+  if (out_channels < 1)
+    return AtField("out_channels", InvalidSpec("conv.out_channels is missing; it must be at least 1"));
   if (groups < 1) return AtField("groups", InvalidSpec("conv.groups is 0; it must be at least 1"));
   if (in_channels < 1) return InvalidSpec("its input has no channels");
   if (in_channels % groups != 0 || out_channels % groups != 0) {
@@ -58,7 +59,8 @@ absl::StatusOr<LayerOutcome> ConvRule::Apply(const LayerRequest& request) const 
   const int64_t fan_in = *weight_volume / out_channels;
   std::vector<ParameterNeed> parameters;
   const auto add = [&](const std::string& role, std::vector<int64_t> of) -> absl::Status {
-    ADJOIN_ASSIGN_OR_RETURN(Layout needed, Layout::Replicated(std::move(of), request.parameter_dtype, x.mesh().ranks()));
+    ADJOIN_ASSIGN_OR_RETURN(Layout needed,
+                            Layout::Replicated(std::move(of), request.parameter_dtype, x.mesh().ranks()));
     ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(spec, needed, needed, x.mesh().ranks()));
     parameters.push_back({role, std::move(home), std::move(needed), fan_in});
     return absl::OkStatus();
@@ -66,8 +68,9 @@ absl::StatusOr<LayerOutcome> ConvRule::Apply(const LayerRequest& request) const 
   ADJOIN_RETURN_IF_ERROR(add("weight", weight));
   if (conv.bias()) ADJOIN_RETURN_IF_ERROR(add("bias", {out_channels}));
   const double flops = 2.0 * static_cast<double>(volume) * static_cast<double>(fan_in);
-  return LayerOutcome{std::move(spec), {InputNeed{std::nullopt, dims->windows, 0}}, std::move(parameters),
-                      std::move(layouts.compute), std::move(layouts.output), flops};
+  return LayerOutcome{std::move(spec),           {InputNeed{std::nullopt, dims->windows, 0}},
+                      std::move(parameters),     std::move(layouts.compute),
+                      std::move(layouts.output), flops};
 }
 
 }  // namespace adjoin

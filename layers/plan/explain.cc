@@ -58,8 +58,9 @@ std::string LayoutText(const LayoutPlan& layout) {
   if (layout.rank_size() == 1) {
     text = absl::StrCat("rank ", layout.rank(0));
   } else {
-    text = absl::StrCat(absl::StrJoin(layout.mesh(), "x"), partition ? "" : " ",
-                        partition ? "" : absl::StrJoin(layout.placement(), " "), " on ranks ", RanksText(layout.rank()));
+    text =
+        absl::StrCat(absl::StrJoin(layout.mesh(), "x"), partition ? "" : " ",
+                     partition ? "" : absl::StrJoin(layout.placement(), " "), " on ranks ", RanksText(layout.rank()));
   }
   for (const Cut& cut : layout.cut()) absl::StrAppend(&text, ", dim ", cut.dim(), " ", absl::StrJoin(cut.size(), "+"));
   return text;
@@ -79,19 +80,25 @@ std::string HaloText(const LayerPlan& layer) {
   std::vector<std::string> dims;
   for (const OutputWindow& halo : layer.halo()) {
     std::string text = absl::StrCat("dim ", halo.dim(), ":");
-    for (int part = 0; part < halo.left_size(); ++part) absl::StrAppend(&text, " ", halo.left(part), ",", halo.right(part));
+    for (int part = 0; part < halo.left_size(); ++part)
+      absl::StrAppend(&text, " ", halo.left(part), ",", halo.right(part));
     dims.push_back(std::move(text));
   }
   return absl::StrJoin(dims, "; ");
 }
 
 std::vector<std::string> MovementRow(absl::string_view role, const OperatorPlan& op) {
-  return {std::string(role), op.algorithm(), absl::StrCat(Sum(op.bytes_forward())),
-          op.differentiable() ? absl::StrCat(Sum(op.bytes_adjoint())) : "-", LayoutText(op.from()), LayoutText(op.to())};
+  return {std::string(role),
+          op.algorithm(),
+          absl::StrCat(Sum(op.bytes_forward())),
+          op.differentiable() ? absl::StrCat(Sum(op.bytes_adjoint())) : "-",
+          LayoutText(op.from()),
+          LayoutText(op.to())};
 }
 
 std::string LayersText(const ProgramPlan& program) {
-  std::vector<std::vector<std::string>> rows = {{"layer", "kind", "output", "layout", "halo (left,right of each part)", "Mflop"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "kind", "output", "layout", "halo (left,right of each part)", "Mflop"}};
   for (const LayerPlan& layer : program.layer()) {
     const LayoutPlan& output = program.value(layer.output()).layout();
     rows.push_back({layer.name(), KindOf(layer.spec()), ShapeText(output), LayoutText(output), HaloText(layer),
@@ -108,7 +115,8 @@ std::string MovementsText(const ProgramPlan& program) {
 }
 
 std::string ParametersText(const Plan& plan) {
-  std::vector<std::vector<std::string>> rows = {{"parameter", "shape", "home", "bytes", "gradient's sum, bytes per step"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"parameter", "shape", "home", "bytes", "gradient's sum, bytes per step"}};
   for (const ParameterPlan& parameter : plan.parameter()) {
     const auto home = LayoutFromProto(parameter.home());
     int64_t bytes = 0;
@@ -116,7 +124,8 @@ std::string ParametersText(const Plan& plan) {
       for (int rank : home->mesh().ranks()) bytes += home->BoxOf(rank).Volume() * SizeOf(home->dtype());
     }
     const std::string sync = parameter.frozen() ? "frozen" : absl::StrCat(Sum(parameter.sync().bytes_forward()));
-    rows.push_back({parameter.name(), ShapeText(parameter.home()), LayoutText(parameter.home()), absl::StrCat(bytes), sync});
+    rows.push_back(
+        {parameter.name(), ShapeText(parameter.home()), LayoutText(parameter.home()), absl::StrCat(bytes), sync});
   }
   return Table(rows);
 }
@@ -133,11 +142,13 @@ std::string StepText(const ProgramPlan& program) {
 }  // namespace
 
 std::string Planner::Explain(const Plan& plan) {
-  std::string text = absl::StrCat("job \"", plan.spec().name(), "\": ", Kind_Name(plan.spec().kind()), " on ", plan.spec().ranks(),
-                                  plan.spec().ranks() == 1 ? " rank" : " ranks", ", plan ", Hash(plan), "\n");
+  std::string text =
+      absl::StrCat("job \"", plan.spec().name(), "\": ", Kind_Name(plan.spec().kind()), " on ", plan.spec().ranks(),
+                   plan.spec().ranks() == 1 ? " rank" : " ranks", ", plan ", Hash(plan), "\n");
   for (const ProgramPlan& program : plan.program()) {
-    absl::StrAppend(&text, "\nprogram \"", program.name(), "\": a batch of ", program.batch(), " samples of data set \"",
-                    program.dataset(), "\"", program.training() ? ", forward and backward" : ", forward only", "\n");
+    absl::StrAppend(&text, "\nprogram \"", program.name(), "\": a batch of ", program.batch(),
+                    " samples of data set \"", program.dataset(), "\"",
+                    program.training() ? ", forward and backward" : ", forward only", "\n");
     // The others differ from the first in the batch only.
     if (&program == &plan.program(0)) absl::StrAppend(&text, "\n", LayersText(program), "\n", MovementsText(program));
     absl::StrAppend(&text, "\n", StepText(program));

@@ -22,15 +22,15 @@ struct Merge {
 
 absl::StatusOr<Merge> MergeOf(const Shape& spec, int dims) {
   if (spec.arg_size() > 2) {
-    return AtField("arg", InvalidSpec("flatten has at most two arguments, the first and the last dim; ", spec.arg_size(),
-                                      " are given"));
+    return AtField("arg", InvalidSpec("flatten has at most two arguments, the first and the last dim; ",
+                                      spec.arg_size(), " are given"));
   }
   int64_t first = spec.arg_size() > 0 ? spec.arg(0) : 1;
   int64_t last = spec.arg_size() > 1 ? spec.arg(1) : -1;
   for (int64_t* dim : {&first, &last}) {
     if (*dim < -dims || *dim >= dims) {
-      return AtField("arg", InvalidSpec("flatten names dim ", *dim, " of an input of ", dims, " dims; ", -dims, " to ", dims - 1,
-                                        " are possible"));
+      return AtField("arg", InvalidSpec("flatten names dim ", *dim, " of an input of ", dims, " dims; ", -dims, " to ",
+                                        dims - 1, " are possible"));
     }
     if (*dim < 0) *dim += dims;
   }
@@ -38,7 +38,7 @@ absl::StatusOr<Merge> MergeOf(const Shape& spec, int dims) {
   return Merge{static_cast<int>(first), static_cast<int>(last)};
 }
 
-// The merged dim whose cuts become those of the result; `first` where none is cut. -1 where the parts would not be runs.
+// The merged dim whose cuts become those of the result; `first` where none is. -1 where the parts would not be runs.
 int CutDim(const Layout& x, Merge merge) {
   int cut = -1;
   bool one_element = true;  // of all merged dims so far
@@ -96,9 +96,8 @@ absl::StatusOr<Layout> Flattened(const Layout& x, Merge merge, int cut_dim) {
   for (int dim = 0; dim < x.dims(); ++dim) {
     const bool inside = dim >= merge.first && dim <= merge.last;
     if (x.Parts(dim) == 1 || (inside && dim != cut_dim)) continue;
-    const int64_t scale = inside ? VolumeOf(std::vector<int64_t>(x.shape().begin() + dim + 1,
-                                                                 x.shape().begin() + merge.last + 1))
-                                 : 1;
+    const int64_t scale =
+        inside ? VolumeOf(std::vector<int64_t>(x.shape().begin() + dim + 1, x.shape().begin() + merge.last + 1)) : 1;
     std::vector<int64_t> sizes = PartSizes(x, dim);
     for (int64_t& size : sizes) size *= scale;
     cuts[dim <= merge.first ? dim : inside ? merge.first : dim - removed] = std::move(sizes);

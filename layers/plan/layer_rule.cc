@@ -7,7 +7,8 @@
 namespace adjoin {
 
 absl::Status LayerRules::Register(std::string kind, std::unique_ptr<LayerRule> rule) {
-  if (rules_.count(kind) > 0) return absl::AlreadyExistsError(absl::StrCat("layer kind \"", kind, "\" has a rule already"));
+  if (rules_.count(kind) > 0)
+    return absl::AlreadyExistsError(absl::StrCat("layer kind \"", kind, "\" has a rule already"));
   rules_.emplace(std::move(kind), std::move(rule));
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// What the planner knows of a kind of layer: shapes, layouts, parameters and work. Pure; a builder of the same name, linked
-// into the ranks, computes.
+// What the planner knows of a kind of layer: shapes, layouts, parameters and work. Pure; a builder of the same name,
+// linked into the ranks, computes.
 //
 //   LayerRules rules;
 //   ADJOIN_RETURN_IF_ERROR(AddBuiltinLayerRules(rules));                              // builtin_rules.h
@@ -41,8 +41,8 @@ struct LayerRequest {
 struct InputNeed {
   // Moved to this layout from P_x; absent: read as P_x has it. Not with `windows`.
   std::optional<Layout> layout;
-  // Per tensor dim: read what the windows of LayerOutcome::compute read; `fill` lies outside. The compute layout has the
-  // mesh and the placements of P_x.
+  // Per tensor dim: read what the windows of LayerOutcome::compute read; `fill` lies outside. The compute layout has
+  // the mesh and the placements of P_x.
   std::map<int, Window> windows;
   double fill = 0;
 };
@@ -58,9 +58,9 @@ struct LayerOutcome {
   Layer spec;                    // as written, with the defaults filled in
   std::vector<InputNeed> input;  // one per input
   std::vector<ParameterNeed> parameter;
-  Layout compute;                // of what the local kernel returns; P(sum) is allowed
-  Layout output;                 // S and B only; moved there from `compute`
-  double flops = 0;              // forward, all ranks
+  Layout compute;    // of what the local kernel returns; P(sum) is allowed
+  Layout output;     // S and B only; moved there from `compute`
+  double flops = 0;  // forward, all ranks
 };
 
 class LayerRule {

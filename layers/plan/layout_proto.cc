@@ -42,8 +42,8 @@ absl::StatusOr<Layout> LayoutFromProto(const LayoutPlan& message) {
                                                   {message.rank().begin(), message.rank().end()}));
   Layout::Cuts cuts;
   for (const Cut& cut : message.cut()) cuts[static_cast<int>(cut.dim())] = {cut.size().begin(), cut.size().end()};
-  return Layout::Create({message.shape().begin(), message.shape().end()}, dtype, std::move(mesh),
-                        std::move(placements), std::move(cuts));
+  return Layout::Create({message.shape().begin(), message.shape().end()}, dtype, std::move(mesh), std::move(placements),
+                        std::move(cuts));
 }
 
 WindowPlan ToProto(int dim, const Window& window) {
@@ -80,7 +80,8 @@ absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op) {
   for (const WindowPlan& message : op.window()) {
     ADJOIN_ASSIGN_OR_RETURN(Window window, WindowFromProto(message));
     if (!windows.emplace(static_cast<int>(message.dim()), window).second) {
-      return absl::InvalidArgumentError(absl::StrCat("operator ", op.name(), " has two windows in dim ", message.dim()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator ", op.name(), " has two windows in dim ", message.dim()));
     }
   }
   ADJOIN_ASSIGN_OR_RETURN(Distribution reads, Distribution::Windows(from, windows, to));

@@ -30,7 +30,9 @@ TEST(LayoutProtoTest, RandomLayoutsSurvive) {
     std::map<int, int64_t> parts;
     for (int i = 0; i < axes; ++i) {
       const int kind = pick(0, 3);
-      placements.push_back(kind == 0 ? Placement::Broadcast() : kind == 1 ? Placement::Partial() : Placement::Split(pick(0, dims - 1)));
+      placements.push_back(kind == 0   ? Placement::Broadcast()
+                           : kind == 1 ? Placement::Partial()
+                                       : Placement::Split(pick(0, dims - 1)));
       if (kind > 1) parts.emplace(placements.back().dim, 1).first->second *= mesh_shape[i];
     }
     Layout::Cuts cuts;

@@ -27,8 +27,9 @@ absl::Status CheckInput(const Layout& x) {
   if (x.dims() != 2) {
     const std::string shape = ShapeText(x.shape());
     if (x.dims() > 2) {
-      return AtField("input", NotSupportedYet(absl::StrCat("a linear layer on an input of ", x.dims(), " dims, ", shape, ","),
-                                              "flatten it to [batch, features] first"));
+      return AtField("input",
+                     NotSupportedYet(absl::StrCat("a linear layer on an input of ", x.dims(), " dims, ", shape, ","),
+                                     "flatten it to [batch, features] first"));
     }
     return AtField("input", InvalidSpec("it reads [batch, features]; its input is ", shape));
   }
@@ -55,15 +56,16 @@ absl::StatusOr<Operands> WithWeightLayout(const LayerRequest& request, const std
   for (int64_t out = 0; out < out_parts; ++out) first_column.push_back(w.mesh().RankAt({out, 0}));
   const std::vector<int64_t> shape = {x.shape()[0], weight[0]};
   const std::vector<int64_t> out_sizes = PartSizes(w, 0);
-  ADJOIN_ASSIGN_OR_RETURN(Layout needed, Layout::Create(x.shape(), x.dtype(), w.mesh(),
-                                                        {Placement::Broadcast(), Placement::Split(1)},
-                                                        {{1, PartSizes(w, 1)}}));
-  ADJOIN_ASSIGN_OR_RETURN(Layout compute, Layout::Create(shape, x.dtype(), w.mesh(),
-                                                         {Placement::Split(1), Placement::Partial()}, {{1, out_sizes}}));
-  ADJOIN_ASSIGN_OR_RETURN(Layout column, Layout::Partition(shape, x.dtype(), {1, out_parts}, first_column,
-                                                           {{1, out_sizes}}));
-  ADJOIN_ASSIGN_OR_RETURN(Layout bias, Layout::Partition({weight[0]}, request.parameter_dtype, {out_parts}, first_column,
-                                                         {{0, out_sizes}}));
+  ADJOIN_ASSIGN_OR_RETURN(Layout needed,
+                          Layout::Create(x.shape(), x.dtype(), w.mesh(), {Placement::Broadcast(), Placement::Split(1)},
+                                         {{1, PartSizes(w, 1)}}));
+  ADJOIN_ASSIGN_OR_RETURN(
+      Layout compute,
+      Layout::Create(shape, x.dtype(), w.mesh(), {Placement::Split(1), Placement::Partial()}, {{1, out_sizes}}));
+  ADJOIN_ASSIGN_OR_RETURN(Layout column,
+                          Layout::Partition(shape, x.dtype(), {1, out_parts}, first_column, {{1, out_sizes}}));
+  ADJOIN_ASSIGN_OR_RETURN(Layout bias, Layout::Partition({weight[0]}, request.parameter_dtype, {out_parts},
+                                                         first_column, {{0, out_sizes}}));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, column));
   return Operands{std::move(needed), w, std::move(bias), std::move(compute), std::move(output)};
 }
@@ -71,9 +73,11 @@ absl::StatusOr<Operands> WithWeightLayout(const LayerRequest& request, const std
 absl::StatusOr<Operands> WithWholeWeight(const LayerRequest& request, const std::vector<int64_t>& weight) {
   const Layout& x = request.input[0];
   if (x.Parts(1) > 1) {
-    return InvalidSpec("its input is cut in its features (dim 1, into ", x.Parts(1), " parts), but every rank uses the whole"
+    return InvalidSpec("its input is cut in its features (dim 1, into ", x.Parts(1),
+                       " parts), but every rank uses the whole"
                        " weight; name w, a partition [out, in] of the weight, or x, a layout that cuts the batch only:"
-                       " partition: [", x.mesh().size(), ", 1]");
+                       " partition: [",
+                       x.mesh().size(), ", 1]");
   }
   const std::vector<int>& ranks = x.mesh().ranks();
   ADJOIN_ASSIGN_OR_RETURN(Layout needed, Layout::Replicated(weight, request.parameter_dtype, ranks));
@@ -112,8 +116,12 @@ absl::StatusOr<LayerOutcome> LinearRule::Apply(const LayerRequest& request) cons
     parameters.push_back({"bias", std::move(bias_home), operands.bias, in_features});
   }
   const double flops = 2.0 * static_cast<double>(x.shape()[0]) * static_cast<double>(*volume);
-  return LayerOutcome{std::move(spec), {InputNeed{std::move(operands.x), {}, 0}}, std::move(parameters),
-                      std::move(operands.compute), std::move(operands.output), flops};
+  return LayerOutcome{std::move(spec),
+                      {InputNeed{std::move(operands.x), {}, 0}},
+                      std::move(parameters),
+                      std::move(operands.compute),
+                      std::move(operands.output),
+                      flops};
 }
 
 }  // namespace adjoin

@@ -1,6 +1,7 @@
 // One movement of a plan: made, counted, and left out where it does nothing.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator("conv1.x", x, y, windows, /*fill=*/0, /*differentiable=*/true, 4));
+//   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op,
+//                           MakeOperator("conv1.x", x, y, windows, /*fill=*/0, /*differentiable=*/true, /*ranks=*/4));
 //   ADJOIN_ASSIGN_OR_RETURN(bool idle, IsIdentity(op));
 #ifndef ADJOIN_LAYERS_PLAN_OPERATOR_PLAN_H_
 #define ADJOIN_LAYERS_PLAN_OPERATOR_PLAN_H_

@@ -25,7 +25,8 @@ namespace {
 constexpr uint32_t kPlanVersion = 1;
 
 // Samples that are used, where the number is known.
-absl::StatusOr<std::optional<int64_t>> SamplesOf(const JobSpec& spec, const std::string& name, const DatasetSizes& sizes) {
+absl::StatusOr<std::optional<int64_t>> SamplesOf(const JobSpec& spec, const std::string& name,
+                                                 const DatasetSizes& sizes) {
   const auto known = sizes.find(name);
   if (known == sizes.end()) return std::optional<int64_t>();
   int index = 0;
@@ -42,8 +43,9 @@ absl::StatusOr<std::vector<ProgramRequest>> Programs(const JobSpec& spec, const 
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, train.dataset(), sizes));
   std::vector<ProgramRequest> programs = {{"train", true, dataset, batch}};
   if (samples.has_value() && train.drop_last() && *samples < batch) {
-    return AtField("train.drop_last", InvalidSpec("train.drop_last leaves nothing to train on: data set \"", train.dataset(), "\" has ",
-                                                  *samples, " samples, less than a batch of ", batch));
+    return AtField("train.drop_last",
+                   InvalidSpec("train.drop_last leaves nothing to train on: data set \"", train.dataset(), "\" has ",
+                               *samples, " samples, less than a batch of ", batch));
   }
   if (samples.has_value() && !train.drop_last() && *samples % batch != 0) {
     programs.push_back({"train_tail", true, dataset, *samples % batch});
@@ -74,8 +76,9 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
     }
   }
   const Layout whole = Layout::Owner(home.shape(), home.dtype(), 0);
-  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan collect, MakeOperator(absl::StrCat("collect.", parameter.name()), home, whole, {}, 0,
-                                                             /*differentiable=*/false, spec.ranks()));
+  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan collect,
+                          MakeOperator(absl::StrCat("collect.", parameter.name()), home, whole, {}, 0,
+                                       /*differentiable=*/false, spec.ranks()));
   ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids.Next());
   collect.set_id(id);
   *parameter.mutable_collect() = std::move(collect);
@@ -116,8 +119,9 @@ absl::StatusOr<Plan> BuildUnlocated(const JobSpec& spec, const DatasetSizes& siz
     absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();
     // The first program says all that does not depend on the batch.
     if (!status.ok() && plan.program_size() > 0) {
-      status = AtField(FieldOf(status), absl::Status(status.code(), absl::StrCat(status.message(), " (program \"", program.name,
-                                                                                "\", a batch of ", program.batch, ")")));
+      status = AtField(FieldOf(status),
+                       absl::Status(status.code(), absl::StrCat(status.message(), " (program \"", program.name,
+                                                                "\", a batch of ", program.batch, ")")));
     }
     ADJOIN_RETURN_IF_ERROR(status);
   }

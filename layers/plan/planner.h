@@ -6,7 +6,7 @@
 //
 // Programs, in this order, each where it is needed:
 //   "train"          the batch of Train.batch samples; forward and backward
-//   "train_tail"     an epoch's last batch: what is left over, unless drop_last; only where the data set's size is known
+//   "train_tail"     an epoch's last batch: what is left over, unless drop_last; only where the size is known
 //   "evaluate"       min(Train.batch, samples of Evaluate.dataset); forward only
 //   "evaluate_tail"  what is left over
 // Validation lives here and only here. Nothing that a spec says is ignored: what is not built yet is refused by name.
@@ -35,7 +35,7 @@ class Planner {
   static constexpr uint32_t kMaxRanks = 4096;
 
   // Errors: kInvalidArgument for what is wrong with the spec, kUnimplemented for what is not supported yet. The message
-  // says where ("layer 3 \"conv2\"", layers counted from 0, and "job.textproto:14:3: " before it where `locations` knows), what is
+  // says where (layer 3 "conv2", layers counted from 0; before it, where `locations` knows, job.textproto:14:3), what is
   // wrong, and what would be right.
   static absl::StatusOr<Plan> Build(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules,
                                     const SpecLocations* locations = nullptr);

@@ -53,13 +53,17 @@ class RandomJob {
     std::string layers;
     std::string from = absl::StrCat("input: 'image' x: '", Layout(spatial + 2, false), "' ");
     for (int i = Pick(1, 3); i > 0; --i) {
-      const std::string window = absl::StrCat("window { kernel: ", Pick(1, 3), " stride: ", Pick(1, 2), " pad_lo: ", Pick(0, 1), " }");
+      const std::string window =
+          absl::StrCat("window { kernel: ", Pick(1, 3), " stride: ", Pick(1, 2), " pad_lo: ", Pick(0, 1), " }");
       const std::string y = Pick(0, 2) == 0 ? absl::StrCat("y: '", Layout(spatial + 2, false), "' ") : "";
-      const std::string x = Pick(0, 2) == 0 && from.empty() ? absl::StrCat("x: '", Layout(spatial + 2, false), "' ") : "";
+      const std::string x =
+          Pick(0, 2) == 0 && from.empty() ? absl::StrCat("x: '", Layout(spatial + 2, false), "' ") : "";
       const char* homes[] = {"", "home: OWNER ", "home: REPLICATED ", "home: SHARDED "};
       absl::StrAppend(&layers, "layer { name: 'l", i, "' ", from, x, y);
-      absl::StrAppend(&layers, Pick(0, 1) == 0 ? absl::StrCat(homes[Pick(0, 3)], "conv { out_channels: ", Pick(1, 3), " ", window, " } }\n")
-                                               : absl::StrCat("pool { mode: 'max' ceil_mode: ", Pick(0, 1), " ", window, " } }\n"));
+      absl::StrAppend(&layers,
+                      Pick(0, 1) == 0
+                          ? absl::StrCat(homes[Pick(0, 3)], "conv { out_channels: ", Pick(1, 3), " ", window, " } }\n")
+                          : absl::StrCat("pool { mode: 'max' ceil_mode: ", Pick(0, 1), " ", window, " } }\n"));
       from.clear();
     }
     if (Pick(0, 3) > 0) {
@@ -69,7 +73,8 @@ class RandomJob {
     const bool blocks = Pick(0, 2) > 0;
     absl::StrAppend(&layers, "layer { name: 'fc' ",
                     blocks ? absl::StrCat("w: '", Layout(2, true), "' ") : absl::StrCat("x: '", Layout(2, false), "' "),
-                    Pick(0, 1) == 0 ? absl::StrCat("y: '", Layout(2, true), "' ") : "", "linear { out_features: ", Pick(1, 4), " } }\n");
+                    Pick(0, 1) == 0 ? absl::StrCat("y: '", Layout(2, true), "' ") : "",
+                    "linear { out_features: ", Pick(1, 4), " } }\n");
     std::vector<int> shape = {Pick(1, 2)};
     for (int i = 0; i < spatial; ++i) shape.push_back(Pick(2, 7));
     return JobText(ranks_, layouts_ + layers, absl::StrCat("[", absl::StrJoin(shape, ","), "]"), "fc");
@@ -146,8 +151,9 @@ TEST(PlannerRandomTest, NetworksArePlannedOrRefusedWithAReason) {
 
 TEST(PlannerRandomTest, DamagedJobsNeverCrash) {
   const std::string original = kLeNet;
-  const std::vector<std::string> bits = {"0", "1", "7", "-1", "4294967295", "2147483648", "[0]", "[]", "1e300", "nan", "\"row\"",
-                                         "\"grid\"", "[1,2]", "}", "{", "x: \"col\"", "w: \"w2x2\"", "y: \"chan\"", "\"\""};
+  const std::vector<std::string> bits = {
+      "0",       "1",        "7",     "-1", "4294967295", "2147483648", "[0]",         "[]",          "1e300", "nan",
+      "\"row\"", "\"grid\"", "[1,2]", "}",  "{",          "x: \"col\"", "w: \"w2x2\"", "y: \"chan\"", "\"\""};
   for (uint32_t seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
@@ -162,7 +168,8 @@ TEST(PlannerRandomTest, DamagedJobsNeverCrash) {
     }
     const auto parsed = ParseSpec(text, "job.textproto");
     if (!parsed.ok()) continue;
-    const auto plan = Planner::Build(parsed->spec, {{"train", 100}, {"test", 30}}, BuiltinLayerRules(), &parsed->locations);
+    const auto plan =
+        Planner::Build(parsed->spec, {{"train", 100}, {"test", 30}}, BuiltinLayerRules(), &parsed->locations);
     if (!plan.ok()) {
       EXPECT_FALSE(plan.status().message().empty());
       EXPECT_NE(plan.status().code(), absl::StatusCode::kInternal) << plan.status();

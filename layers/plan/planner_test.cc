@@ -129,8 +129,9 @@ layer { name: "c" linear { out_features: 3 } })";
   EXPECT_TRUE(plan->parameter(2).has_sync());
   EXPECT_FALSE(plan->program(0).value(LayerOf(plan->program(0), "a").output()).needs_grad());
   EXPECT_TRUE(plan->program(0).value(LayerOf(plan->program(0), "c").output()).needs_grad());
-  EXPECT_THAT(ErrorOf(JobText(2, absl::StrReplaceAll(layers, {{"name: \"c\"", "name: \"c\" frozen: true"}}), "[4]", "c")),
-              HasSubstr("nothing to train"));
+  EXPECT_THAT(
+      ErrorOf(JobText(2, absl::StrReplaceAll(layers, {{"name: \"c\"", "name: \"c\" frozen: true"}}), "[4]", "c")),
+      HasSubstr("nothing to train"));
 }
 
 TEST(PlannerTest, BytesEqualAnIndependentCount) {
@@ -161,12 +162,16 @@ TEST(PlannerTest, BytesEqualAnIndependentCount) {
 }
 
 TEST(PlannerTest, OneRankMovesNothing) {
-  const std::string text = absl::StrReplaceAll(
-      kLeNet, {{"ranks: 4", "ranks: 1"}, {"x: \"grid\" ", ""}, {"x: \"row\" w: \"w2x2\" y: \"col\" ", ""},
-               {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", ""}, {"layout { name: \"grid\" partition: [1,1,2,2] }", ""},
-               {"layout { name: \"w2x2\" partition: [2,2] }", ""}, {"layout { name: \"row\"  partition: [1,2] rank: [0,1] }", ""},
-               {"layout { name: \"col\"  partition: [1,2] rank: [0,2] }", ""},
-               {"layout { name: \"chan\" partition: [1,2,1,1] rank: [0,1] }", ""}});
+  const std::string text =
+      absl::StrReplaceAll(kLeNet, {{"ranks: 4", "ranks: 1"},
+                                   {"x: \"grid\" ", ""},
+                                   {"x: \"row\" w: \"w2x2\" y: \"col\" ", ""},
+                                   {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", ""},
+                                   {"layout { name: \"grid\" partition: [1,1,2,2] }", ""},
+                                   {"layout { name: \"w2x2\" partition: [2,2] }", ""},
+                                   {"layout { name: \"row\"  partition: [1,2] rank: [0,1] }", ""},
+                                   {"layout { name: \"col\"  partition: [1,2] rank: [0,2] }", ""},
+                                   {"layout { name: \"chan\" partition: [1,2,1,1] rank: [0,1] }", ""}});
   const auto plan = PlanText(text, MnistSizes());
   ASSERT_TRUE(plan.ok()) << plan.status();
   for (const ProgramPlan& program : plan->program()) {
@@ -182,7 +187,8 @@ layout { name: "cols" partition: [1, 2] }
 layout { name: "w" partition: [1, 2] }
 layer { name: "a" input: "image" x: "rows" linear { out_features: 3 } }
 layer { name: "b" input: "image" x: "rows" activation { fn: "relu" } }
-layer { name: "c" input: "image" x: "cols" w: "w" linear { out_features: 3 } })", "[4]", "a"));
+layer { name: "c" input: "image" x: "cols" w: "w" linear { out_features: 3 } })",
+                                     "[4]", "a"));
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::vector<std::string> fields;
   for (const ValuePlan& value : plan->program(0).value()) {
@@ -199,13 +205,15 @@ TEST(PlannerTest, SizesDecideThePrograms) {
     std::vector<std::string> result;
     const auto plan = PlanText(text, sizes);
     EXPECT_TRUE(plan.ok()) << plan.status();
-    for (const ProgramPlan& program : plan->program()) result.push_back(absl::StrCat(program.name(), " ", program.batch()));
+    for (const ProgramPlan& program : plan->program())
+      result.push_back(absl::StrCat(program.name(), " ", program.batch()));
     return result;
   };
   EXPECT_THAT(names({}), ElementsAre("train 64", "evaluate 64"));
   EXPECT_THAT(names({{"train", 128}, {"test", 64}}), ElementsAre("train 64", "evaluate 64"));
   EXPECT_THAT(names({{"train", 130}, {"test", 10}}), ElementsAre("train 64", "train_tail 2", "evaluate 10"));
-  EXPECT_THAT(names({{"train", 3}, {"test", 65}}), ElementsAre("train 64", "train_tail 3", "evaluate 64", "evaluate_tail 1"));
+  EXPECT_THAT(names({{"train", 3}, {"test", 65}}),
+              ElementsAre("train 64", "train_tail 3", "evaluate 64", "evaluate_tail 1"));
   EXPECT_THAT(ErrorOf(kLeNet, {{"train", 3}}), HasSubstr("drop_last leaves nothing to train on"));
   EXPECT_THAT(ErrorOf(kLeNet, {{"train", 0}}), HasSubstr("no samples"));
   const auto limited = PlanText(LeNetWith("shuffle: true", "shuffle: true limit: 100"), MnistSizes());
@@ -220,7 +228,8 @@ layer { name: "a" input: "image" x: "g" home: SHARDED conv { out_channels: 2 win
 layer { name: "b" pool { mode: "max" window { kernel: 2 } } }
 layer { name: "m" y: "c" repartition {} }
 layer { name: "f" flatten {} }
-layer { name: "d" w: "w" linear { out_features: 3 } })", "[1, 5]", "d"));
+layer { name: "d" w: "w" linear { out_features: 3 } })",
+                                     "[1, 5]", "d"));
   ASSERT_TRUE(plan.ok()) << plan.status();
 }
 
@@ -232,8 +241,11 @@ TEST(PlannerTest, HashIsOfTheWholePlan) {
   EXPECT_EQ(Planner::Hash(*a).size(), 32u);
   std::set<std::string> hashes = {Planner::Hash(*a)};
   for (const auto& edit : std::vector<std::pair<std::string, std::string>>{
-           {"seed: 1", "seed: 2"}, {"momentum: 0.9", "momentum: 0.8"}, {"rank: [0,2]", "rank: [0,3]"},
-           {"conv { out_channels: 16", "frozen: true conv { out_channels: 16"}, {"home: OWNER conv { out_channels: 16", "conv { out_channels: 16"}}) {
+           {"seed: 1", "seed: 2"},
+           {"momentum: 0.9", "momentum: 0.8"},
+           {"rank: [0,2]", "rank: [0,3]"},
+           {"conv { out_channels: 16", "frozen: true conv { out_channels: 16"},
+           {"home: OWNER conv { out_channels: 16", "conv { out_channels: 16"}}) {
     const auto changed = PlanText(LeNetWith(edit.first, edit.second), MnistSizes());
     ASSERT_TRUE(changed.ok()) << changed.status();
     EXPECT_TRUE(hashes.insert(Planner::Hash(*changed)).second) << edit.second;
@@ -258,7 +270,8 @@ TEST(PlannerTest, AUsersRuleIsUsed) {
     }
   };
   const std::string text = JobText(1, R"(layer { name: "a" input: "image" linear { out_features: 3 } }
-layer { name: "b" custom { type: "double" arg { key: "k" value: "v" } } })", "[4]", "b");
+layer { name: "b" custom { type: "double" arg { key: "k" value: "v" } } })",
+                                   "[4]", "b");
   EXPECT_THAT(ErrorOf(text), HasSubstr("job.textproto:3:28: layer 1 \"b\": layer type \"double\" is not known"));
   LayerRules rules;
   ASSERT_TRUE(AddBuiltinLayerRules(rules).ok());
@@ -277,7 +290,8 @@ struct Refusal {
 TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
   const Refusal refusals[] = {
       {"partition: [1,1,2,2]", "partition: [1,1,3,2]", "job.textproto:2:", "more ranks than the job has, 4"},
-      {"partition: [1,2,1,1] rank: [0,1]", "partition: [1,2,2,1] rank: [0,1]", "job.textproto:3:", "1x2x2x1 takes 4 ranks, but 2 are named"},
+      {"partition: [1,2,1,1] rank: [0,1]", "partition: [1,2,2,1] rank: [0,1]",
+       "job.textproto:3:", "1x2x2x1 takes 4 ranks, but 2 are named"},
       {"rank: [0,2]", "rank: [0,4]", "job.textproto:5:", "ranks 0 to 3"},
       {"rank: [0,2]", "rank: [0,0]", "job.textproto:5:", "named twice"},
       {"name: \"col\"", "name: \"row\"", "job.textproto:5:10: layout \"row\"", "names are unique"},
@@ -285,7 +299,8 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"partition: [2,2] }", "}", "job.textproto:6:1: layout \"w2x2\"", "needs either partition"},
       {"partition: [2,2] }", "mesh { size: 4 } sbp: \"S(x)\" }", "job.textproto:6:", "not a placement"},
       {"partition: [2,2] }", "mesh { size: 4 } }", "job.textproto:6:", "one per axis"},
-      {"partition: [1,1,2,2]", "partition: [1,1,2,2] cut { dim: 2 size: [20, 9] }", "job.textproto:7:", "do not sum to its extent 28"},
+      {"partition: [1,1,2,2]", "partition: [1,1,2,2] cut { dim: 2 size: [20, 9] }",
+       "job.textproto:7:", "do not sum to its extent 28"},
       {"x: \"grid\" ", "", "job.textproto:7:", "x is missing"},
       {"x: \"grid\" ", "x: \"gird\" ", "job.textproto:7:", "there is no layout \"gird\"; known are chan, col, grid"},
       {"x: \"grid\" ", "x: \"row\" ", "job.textproto:7:38: layer 0 \"conv1\"", "is for tensors of 2 dims"},
@@ -293,23 +308,30 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"input: \"image\" ", "input: \"imag\" ", "job.textproto:7:", "neither an earlier layer nor a field"},
       {"input: \"image\" ", "input: \"conv2\" ", "job.textproto:7:", "does not stand before it"},
       {"input: \"image\" ", "", "job.textproto:7:", "input is missing"},
-      {"window { kernel: 5 } ", "window { kernel: 15 } ", "job.textproto:10:68: layer 3 \"conv2\"", "larger than the padded input in dim 2: 14 + 0 + 0 = 14"},
+      {"window { kernel: 5 } ", "window { kernel: 15 } ", "job.textproto:10:68: layer 3 \"conv2\"",
+       "larger than the padded input in dim 2: 14 + 0 + 0 = 14"},
       {"window { kernel: 5 } ", "window { kernel: [5, 5, 5] } ", "job.textproto:10:", "3 values"},
-      {"window { kernel: 5 } ", "window { kernel: 5 boundary: \"circular\" } ", "job.textproto:10:", "\"circular\" is not supported yet"},
+      {"window { kernel: 5 } ", "window { kernel: 5 boundary: \"circular\" } ",
+       "job.textproto:10:", "\"circular\" is not supported yet"},
       {"out_channels: 16 ", "out_channels: 16 groups: 4 ", "job.textproto:10:", "must divide"},
       {"out_channels: 16 ", "", "job.textproto:10:", "out_channels is missing"},
-      {"out_channels: 16 ", "out_channels: 16 transposed: true ", "job.textproto:10:59: layer 3 \"conv2\"", "conv.transposed is not supported yet"},
-      {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"drop\" dropout { p: 0.5 }", "job.textproto:11:22: layer 4 \"drop\"", "dropout is not supported yet"},
-      {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"relu2\"", "job.textproto:11:1: layer 4 \"relu2\"", "activation {}, conv {}"},
+      {"out_channels: 16 ", "out_channels: 16 transposed: true ", "job.textproto:10:59: layer 3 \"conv2\"",
+       "conv.transposed is not supported yet"},
+      {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"drop\" dropout { p: 0.5 }",
+       "job.textproto:11:22: layer 4 \"drop\"", "dropout is not supported yet"},
+      {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"relu2\"", "job.textproto:11:1: layer 4 \"relu2\"",
+       "activation {}, conv {}"},
       {"name: \"relu2\"", "name: \"relu1\"", "job.textproto:11:", "names are unique"},
       {"name: \"relu2\"", "name: \"label\"", "job.textproto:11:", "has a field of this name"},
       {"name: \"relu2\"", "name: \"re lu\"", "job.textproto:11:", "letters, digits"},
       {"name: \"relu2\"", "name: \"relu2\" recompute: true", "job.textproto:11:", "recompute is not supported yet"},
       {"name: \"relu2\"", "name: \"relu2\" init { kind: \"zeros\" }", "job.textproto:11:", "init is not supported yet"},
       {"mode: \"max\"", "mode: \"avg\"", "job.textproto:9:", "mode \"avg\" is not supported yet"},
-      {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", "", "job.textproto:14:22: layer 6 \"flat\"", "partition: [1, 4, 1, 1]"},
+      {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", "", "job.textproto:14:22: layer 6 \"flat\"",
+       "partition: [1, 4, 1, 1]"},
       {"y: \"chan\" ", "", "job.textproto:13:", "a repartition needs y"},
-      {"layer { name: \"flat\" flatten { arg: 1 } }", "", "job.textproto:15:", "layout \"row\" is for tensors of 2 dims"},
+      {"layer { name: \"flat\" flatten { arg: 1 } }", "",
+       "job.textproto:15:", "layout \"row\" is for tensors of 2 dims"},
       {"w: \"w2x2\"", "w: \"grid\"", "job.textproto:15:", "for tensors of 4 dims"},
       {"w: \"w2x2\" ", "", "job.textproto:15:1: layer 8 \"fc1\"", "partition: [2, 1]"},
       {"input: \"fc3\"", "input: \"fc4\"", "job.textproto:20:", "there is no layer \"fc4\"; the last one is \"fc3\""},
@@ -318,7 +340,8 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"target: \"label\"", "target: \"labels\"", "job.textproto:20:", "fields are image, label"},
       {"target: \"label\"", "target: \"image\"", "job.textproto:20:", "int64"},
       {"\"cross_entropy\"", "\"mse\"", "job.textproto:20:", "loss \"mse\" is not supported yet"},
-      {"target: \"label\"", "target: \"label\" label_smoothing: 0.1", "job.textproto:20:", "label_smoothing is not supported yet"},
+      {"target: \"label\"", "target: \"label\" label_smoothing: 0.1",
+       "job.textproto:20:", "label_smoothing is not supported yet"},
       {"target: \"label\"", "target: \"label\" reduction: \"max\"", "job.textproto:20:", "\"mean\" or \"sum\""},
       {"shape: [1,28,28] ", "", "job.textproto:7:", "has no shape"},
       {"shape: [1,28,28] ", "shape: [1,28,0] ", "job.textproto:22:", "at least 1"},
@@ -336,25 +359,33 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"batch: 64", "batch: 64 validate_on: \"test\"", "job.textproto:27:", "train.validate_on is not supported yet"},
       {"epochs: 8 ", "", "job.textproto:27:", "train.epochs or train.steps is missing"},
       {"epochs: 8 ", "epochs: 0 ", "job.textproto:27:", "train.epochs is 0"},
-      {"train { dataset: \"train\"", "train { dataset: \"tran\"", "job.textproto:27:", "no data set \"tran\"; known are train, test"},
-      {"sgd { lr: 0.01 momentum: 0.9 }", "adam { lr: 0.01 }", "job.textproto:27:", "train.optimizer.adam is not supported yet"},
+      {"train { dataset: \"train\"", "train { dataset: \"tran\"",
+       "job.textproto:27:", "no data set \"tran\"; known are train, test"},
+      {"sgd { lr: 0.01 momentum: 0.9 }", "adam { lr: 0.01 }",
+       "job.textproto:27:", "train.optimizer.adam is not supported yet"},
       {"lr: 0.01", "lr: -1", "job.textproto:27:", "must be above 0"},
       {"lr: 0.01", "lr: nan", "job.textproto:27:", "finite"},
       {"momentum: 0.9", "nesterov: true", "job.textproto:27:", "needs a momentum"},
       {"metric: \"accuracy\"", "metric: \"dice\"", "job.textproto:28:", "\"dice\" is not supported yet"},
       {"evaluate { dataset: \"test\"", "evaluate { dataset: \"tests\"", "job.textproto:28:", "no data set"},
       {"output_dir: \"lenet5-spatial\"", "output_dir: \"../x\"", "job.textproto:29:", "below it"},
-      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" }", "job.textproto:29:1: checkpoint is not supported yet", ""},
-      {"output_dir: \"lenet5-spatial\"", "resources { gpus: 1 }", "job.textproto:29:1: resources is not supported yet", ""},
-      {"output_dir: \"lenet5-spatial\"", "restart { max_restarts: 1 }", "job.textproto:29:", "restart is not supported yet"},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" }",
+       "job.textproto:29:1: checkpoint is not supported yet", ""},
+      {"output_dir: \"lenet5-spatial\"", "resources { gpus: 1 }", "job.textproto:29:1: resources is not supported yet",
+       ""},
+      {"output_dir: \"lenet5-spatial\"", "restart { max_restarts: 1 }",
+       "job.textproto:29:", "restart is not supported yet"},
       {"output_dir: \"lenet5-spatial\"", "precision { compute: \"bfloat16\" }", "job.textproto:29:", "bfloat16"},
-      {"output_dir: \"lenet5-spatial\"", "precision { compute: \"float64\" params: \"float32\" }", "job.textproto:29:", "both must be the same"},
-      {"output_dir: \"lenet5-spatial\"", "weights { init_from: \"w\" strict: false }", "job.textproto:29:", "strict: false is not supported yet"},
+      {"output_dir: \"lenet5-spatial\"", "precision { compute: \"float64\" params: \"float32\" }",
+       "job.textproto:29:", "both must be the same"},
+      {"output_dir: \"lenet5-spatial\"", "weights { init_from: \"w\" strict: false }",
+       "job.textproto:29:", "strict: false is not supported yet"},
       {"ranks: 4", "ranks: 0", "job.textproto:1:", "from 1 to 4096"},
       {"ranks: 4", "ranks: 5000", "job.textproto:1:", "from 1 to 4096"},
       {"kind: TRAIN ", "kind: PREDICT ", "job.textproto:1:", "kind PREDICT is not supported yet; TRAIN is"},
       {"kind: TRAIN ", "", "job.textproto", "kind is missing"},
-      {"home: OWNER conv { out_channels: 6", "home: OWNER owner: 4 conv { out_channels: 6", "job.textproto:7:", "its ranks are 0, 1, 2, 3"},
+      {"home: OWNER conv { out_channels: 6", "home: OWNER owner: 4 conv { out_channels: 6",
+       "job.textproto:7:", "its ranks are 0, 1, 2, 3"},
   };
   for (const Refusal& refusal : refusals) {
     SCOPED_TRACE(testing::Message() << refusal.from << " -> " << refusal.to);
@@ -374,7 +405,8 @@ TEST(PlannerTest, WithoutLocationsTheLayerIsNamed) {
 
 TEST(PlannerTest, ACutOfTheBatchThatDoesNotFitTheTailIsSaidSo) {
   const std::string text = JobText(2, R"(layout { name: "b" partition: [2, 1] cut { dim: 0 size: [5, 3] } }
-layer { name: "a" input: "image" x: "b" linear { out_features: 3 } })", "[4]", "a");
+layer { name: "a" input: "image" x: "b" linear { out_features: 3 } })",
+                                   "[4]", "a");
   EXPECT_TRUE(PlanText(text, {{"train", 16}}).ok());
   const std::string error = ErrorOf(text, {{"train", 17}});
   EXPECT_THAT(error, HasSubstr("layer 0 \"a\""));
@@ -382,13 +414,16 @@ layer { name: "a" input: "image" x: "b" linear { out_features: 3 } })", "[4]", "
 }
 
 TEST(PlannerTest, MeshWithPlacements) {
-  const auto plan = PlanText(JobText(4, R"(layout { name: "g" mesh { name: "b" size: 2 } mesh { name: "r" size: 2 } sbp: 'S(0)' sbp: "B" }
-layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })", "[4]", "a"));
+  const auto plan = PlanText(
+      JobText(4, R"(layout { name: "g" mesh { name: "b" size: 2 } mesh { name: "r" size: 2 } sbp: 'S(0)' sbp: "B" }
+layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })",
+              "[4]", "a"));
   ASSERT_TRUE(plan.ok()) << plan.status();
   // Copies of the prediction count once: rows go to one rank each.
   EXPECT_NE(plan->program(0).loss(0).prediction_op(), 0u);
   EXPECT_THAT(ErrorOf(JobText(2, R"(layout { name: "g" mesh { size: 2 } sbp: 'P(sum)' }
-layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })", "[4]", "a")),
+layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })",
+                              "[4]", "a")),
               HasSubstr("can neither read nor return"));
 }
 

@@ -42,7 +42,8 @@ absl::StatusOr<LayerOutcome> PoolRule::Apply(const LayerRequest& request) const 
   double flops = static_cast<double>(volume);
   for (uint32_t kernel : dims->filled.kernel()) flops *= kernel;
   InputNeed need{std::nullopt, dims->windows, -std::numeric_limits<double>::infinity()};
-  return LayerOutcome{std::move(spec), {std::move(need)}, {}, std::move(layouts.compute), std::move(layouts.output), flops};
+  return LayerOutcome{
+      std::move(spec), {std::move(need)}, {}, std::move(layouts.compute), std::move(layouts.output), flops};
 }
 
 }  // namespace adjoin

@@ -66,7 +66,8 @@ std::string Role(const char* base, size_t input) { return input == 0 ? base : ab
 
 absl::StatusOr<uint32_t> OperatorIds::Next() {
   if (last_ >= kMaxOperatorId) {
-    return InvalidSpec("the job needs more than ", kMaxOperatorId, " movements, the most that a plan can number; use fewer layers");
+    return InvalidSpec("the job needs more than ", kMaxOperatorId,
+                       " movements, the most that a plan can number; use fewer layers");
   }
   return ++last_;
 }
@@ -144,8 +145,9 @@ absl::StatusOr<std::vector<int64_t>> ProgramBuilder::FieldShape(const std::strin
   }
   // Programs share parameters, so a sample looks the same in every data set.
   const Field* first = FindField(*FindDataset(context_.spec, context_.spec.train().dataset()), name);
-  if (first != nullptr && (!std::equal(first->shape().begin(), first->shape().end(), field->shape().begin(), field->shape().end()) ||
-                           first->dtype() != field->dtype())) {
+  if (first != nullptr &&
+      (!std::equal(first->shape().begin(), first->shape().end(), field->shape().begin(), field->shape().end()) ||
+       first->dtype() != field->dtype())) {
     return InvalidSpec("field \"", name, "\" of data set \"", request_.dataset->name(), "\" has shape ",
                        ShapeText({field->shape().begin(), field->shape().end()}), " and dtype \"", field->dtype(),
                        "\", but in data set \"", context_.spec.train().dataset(), "\" ",
@@ -184,7 +186,8 @@ absl::StatusOr<uint32_t> ProgramBuilder::InputOf(const Layer& layer, const std::
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape,
                           FieldShape(name, absl::StrCat("layer \"", layer.name(), "\""), &dtype));
   if (shape.size() < 2) {
-    return InvalidSpec("field \"", name, "\" has no shape; a layer that reads it needs one sample's shape in the data set,"
+    return InvalidSpec("field \"", name,
+                       "\" has no shape; a layer that reads it needs one sample's shape in the data set,"
                        " as in shape: [1, 28, 28]");
   }
   ADJOIN_RETURN_IF_ERROR(CheckedVolume(shape).status());
@@ -214,7 +217,8 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
     const std::string prefix = absl::StrCat(layer.name(), ".");
     ADJOIN_RETURN_IF_ERROR(AddRole(layer, first, {prefix + first, layouts_[inputs[i]], x[i], {}, 0, grad}));
     if (!need.windows.empty()) {
-      ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {prefix + role, x[i], outcome.compute, need.windows, need.fill, grad}));
+      ADJOIN_RETURN_IF_ERROR(
+          AddRole(layer, role, {prefix + role, x[i], outcome.compute, need.windows, need.fill, grad}));
       for (const auto& entry : need.windows) {
         if (x[i].Parts(entry.first) > 1) *layer.add_halo() = HaloOf(x[i], entry.first, entry.second, outcome.compute);
       }
@@ -225,7 +229,8 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name, const ParameterNeed& need, bool frozen) {
+absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name, const ParameterNeed& need,
+                                                        bool frozen) {
   const LayoutPlan home = ToProto(need.home);
   for (int i = 0; i < plan_.parameter_size(); ++i) {
     const ParameterPlan& known = plan_.parameter(i);
@@ -260,7 +265,8 @@ absl::Status ProgramBuilder::AddLayer(int index) {
   Layer spec = context_.spec.layer(index);
   if (spec.input().empty()) {
     if (index == 0) {
-      return InvalidSpec("input is missing: the first layer reads a field of data set \"", request_.dataset->name(), "\"");
+      return InvalidSpec("input is missing: the first layer reads a field of data set \"", request_.dataset->name(),
+                         "\"");
     }
     spec.add_input(context_.spec.layer(index - 1).name());
   }
@@ -272,7 +278,8 @@ absl::Status ProgramBuilder::AddLayer(int index) {
   for (int i = 0; i < spec.input_size(); ++i) {
     const std::string named = i < spec.x_size() ? spec.x(i) : "";
     auto input = InputOf(spec, spec.input(i), named);
-    if (!input.ok()) return AtField(FieldOf(input.status()).empty() ? absl::StrCat("input[", i, "]") : "", input.status());
+    if (!input.ok())
+      return AtField(FieldOf(input.status()).empty() ? absl::StrCat("input[", i, "]") : "", input.status());
     inputs.push_back(*input);
     const Layout& lies = layouts_[*input];
     if (named.empty()) {
@@ -314,16 +321,19 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   if (prediction.dims() != 2) {
     const std::string shape = ShapeText(prediction.shape());
     if (prediction.dims() > 2) {
-      return AtField("input", NotSupportedYet(absl::StrCat("cross_entropy of a prediction of shape ", shape), "[batch, classes] is"));
+      return AtField("input", NotSupportedYet(absl::StrCat("cross_entropy of a prediction of shape ", shape),
+                                              "[batch, classes] is"));
     }
-    return AtField("input", InvalidSpec("cross_entropy needs a prediction [batch, classes]; \"", spec.input(), "\" is ", shape));
+    return AtField("input",
+                   InvalidSpec("cross_entropy needs a prediction [batch, classes]; \"", spec.input(), "\" is ", shape));
   }
   DType dtype = context_.dtype;
   auto shape = FieldShape(spec.target(), absl::StrCat("loss ", index), &dtype);
   if (!shape.ok()) return AtField("target", shape.status());
   if (dtype != DType::kInt64) {
-    return AtField("target", InvalidSpec("field \"", spec.target(), "\" holds ", ToString(dtype),
-                                         ", but cross_entropy needs the classes' numbers; write dtype: \"int64\" in the field"));
+    return AtField("target",
+                   InvalidSpec("field \"", spec.target(), "\" holds ", ToString(dtype),
+                               ", but cross_entropy needs the classes' numbers; write dtype: \"int64\" in the field"));
   }
   if (shape->size() != 1) {
     return AtField("target", InvalidSpec("field \"", spec.target(), "\" has one sample's shape ",
@@ -331,12 +341,16 @@ absl::Status ProgramBuilder::AddLoss(int index) {
                                          ", but cross_entropy needs one class per sample; leave shape out"));
   }
   if (prediction.shape()[0] != request_.batch) {
-    return AtField("input", InvalidSpec("the prediction has ", prediction.shape()[0], " rows, but the batch ", request_.batch,
-                                        " samples; dim 0 must stay the batch"));
+    return AtField("input", InvalidSpec("the prediction has ", prediction.shape()[0], " rows, but the batch ",
+                                        request_.batch, " samples; dim 0 must stay the batch"));
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout rows, WholeRows(prediction));
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
-                          AddOperator({absl::StrCat("loss", index, ".prediction"), prediction, rows, {}, 0,
+                          AddOperator({absl::StrCat("loss", index, ".prediction"),
+                                       prediction,
+                                       rows,
+                                       {},
+                                       0,
                                        request_.training && program_.value(input).needs_grad()}));
   ADJOIN_ASSIGN_OR_RETURN(const Layout beside, BesideRows(rows, dtype));
   ADJOIN_ASSIGN_OR_RETURN(const uint32_t target, FieldValue(spec.target(), beside));
@@ -353,7 +367,8 @@ absl::Status ProgramBuilder::AddLoss(int index) {
 absl::Status ProgramBuilder::AddReport() {
   std::vector<int> ranks(context_.spec.ranks());
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
-  ADJOIN_ASSIGN_OR_RETURN(const Layout whole, Layout::Replicated({kReportedNumbers}, DType::kFloat64, std::move(ranks)));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout whole,
+                          Layout::Replicated({kReportedNumbers}, DType::kFloat64, std::move(ranks)));
   ADJOIN_ASSIGN_OR_RETURN(const Layout partial, whole.Dual());
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
                           AddOperator({"report", partial, whole, {}, 0, false}, /*even_if_idle=*/true));

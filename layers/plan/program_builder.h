@@ -1,7 +1,7 @@
 // One program of a plan: values, operators, layers and losses for a batch of one size.
 //
 //   ProgramBuilder builder(context, {"train", /*training=*/true, &dataset, /*batch=*/64}, &ids, &plan);
-//   ADJOIN_RETURN_IF_ERROR(builder.Build());          // appends to plan.program, and to plan.parameter what is new there
+//   ADJOIN_RETURN_IF_ERROR(builder.Build());   // appends to plan.program, and to plan.parameter what is new there
 //
 // Operators get their ids in the order in which they are made, so programs are built one after another.
 #ifndef ADJOIN_LAYERS_PLAN_PROGRAM_BUILDER_H_
@@ -94,8 +94,8 @@ class ProgramBuilder {
   OperatorIds& ids_;
   Plan& plan_;
   ProgramPlan program_;
-  std::vector<Layout> layouts_;                 // of program_.value
-  std::map<std::string, uint32_t> by_layer_;    // layer outputs, in program_.value
+  std::vector<Layout> layouts_;               // of program_.value
+  std::map<std::string, uint32_t> by_layer_;  // layer outputs, in program_.value
 };
 
 }  // namespace adjoin

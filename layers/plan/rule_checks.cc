@@ -49,11 +49,11 @@ absl::Status CheckOneFloatInput(const LayerRequest& request) {
 }
 
 absl::Status CheckNoParameters(const Layer& spec) {
-  const char* field = !spec.w().empty()                 ? "w"
-                      : spec.home() != HOME_DEFAULT     ? "home"
-                      : spec.owner() != 0               ? "owner"
-                      : spec.frozen()                   ? "frozen"
-                                                        : nullptr;
+  const char* field = !spec.w().empty()             ? "w"
+                      : spec.home() != HOME_DEFAULT ? "home"
+                      : spec.owner() != 0           ? "owner"
+                      : spec.frozen()               ? "frozen"
+                                                    : nullptr;
   if (field == nullptr) return absl::OkStatus();
   return AtField(field, InvalidSpec(field, " is for a layer's parameters, and it has none; leave it out"));
 }
@@ -77,20 +77,20 @@ absl::StatusOr<Layout> HomeOf(const Layer& spec, const Layout& needed, const Lay
       // 0 is the same as absent: the first rank of the mesh.
       const int owner = spec.owner() == 0 ? ranks.front() : static_cast<int>(spec.owner());
       if (std::find(ranks.begin(), ranks.end(), owner) == ranks.end()) {
-        return AtField("owner", InvalidSpec("rank ", spec.owner(), " is to own the parameters, but does not take part in"
-                                            " the layer; its ranks are ", absl::StrJoin(ranks, ", ")));
+        return AtField("owner", InvalidSpec("rank ", spec.owner(),
+                                            " is to own the parameters, but does not take part in"
+                                            " the layer; its ranks are ",
+                                            absl::StrJoin(ranks, ", ")));
       }
       return Layout::Owner(needed.shape(), needed.dtype(), owner);
     }
-    case REPLICATED:
-      return Layout::Replicated(needed.shape(), needed.dtype(), users);
+    case REPLICATED: return Layout::Replicated(needed.shape(), needed.dtype(), users);
     case SHARDED: {
       std::vector<int64_t> partition(needed.dims(), 1);
       partition[0] = static_cast<int64_t>(users.size());
       return Layout::Partition(needed.shape(), needed.dtype(), partition, users);
     }
-    case HOME_DEFAULT:
-      return by_default;
+    case HOME_DEFAULT: return by_default;
     default:
       return AtField("home", InvalidSpec("home ", static_cast<int>(spec.home()),
                                          " is not known; these are OWNER, REPLICATED, SHARDED"));

@@ -60,8 +60,10 @@ TEST(ConvRuleTest, ShapesOfOneTwoAndThreeDims) {
   EXPECT_THAT(one->output.shape(), ElementsAre(2, 4, 5));
   EXPECT_THAT(one->parameter[0].home.shape(), ElementsAre(4, 3, 3));
   EXPECT_EQ(one->parameter[0].fan_in, 9);
-  auto two = Apply("name: 'c' conv { out_channels: 6 groups: 3 bias: false window { kernel: [3, 5] dilation: [2, 1] pad_lo: [1, 0] pad_hi: [2, 0] } }",
-                   Cut({2, 9, 10, 12}, {1, 1, 2, 2}));
+  auto two = Apply(
+      "name: 'c' conv { out_channels: 6 groups: 3 bias: false window { kernel: [3, 5] dilation: [2, 1] pad_lo: [1, 0] "
+      "pad_hi: [2, 0] } }",
+      Cut({2, 9, 10, 12}, {1, 1, 2, 2}));
   ASSERT_TRUE(two.ok()) << two.status();
   EXPECT_THAT(two->output.shape(), ElementsAre(2, 6, 9, 8));
   ASSERT_EQ(two->parameter.size(), 1u);
@@ -82,8 +84,8 @@ TEST(ConvRuleTest, RandomOutputSizesEqualACount) {
     const int n = pick(1, 20), k = pick(1, 5), s = pick(1, 4), d = pick(1, 3), lo = pick(0, 4), hi = pick(0, 4);
     int outputs = 0;
     while (outputs * s + d * (k - 1) < n + lo + hi) ++outputs;
-    const auto outcome = Apply(absl::StrCat("name: 'c' conv { out_channels: 1 window { kernel: ", k, " stride: ", s, " dilation: ", d,
-                                            " pad_lo: ", lo, " pad_hi: ", hi, " } }"),
+    const auto outcome = Apply(absl::StrCat("name: 'c' conv { out_channels: 1 window { kernel: ", k, " stride: ", s,
+                                            " dilation: ", d, " pad_lo: ", lo, " pad_hi: ", hi, " } }"),
                                Cut({1, 1, n}, {1, 1, pick(1, 6)}));
     if (outputs == 0) {
       EXPECT_THAT(ErrorOf(outcome), HasSubstr("larger than the padded input")) << "seed " << seed;
@@ -131,10 +133,12 @@ TEST(ConvRuleTest, Homes) {
 TEST(PoolRuleTest, StrideIsTheKernelAndCeilModeCounts) {
   const Layout x = Cut({2, 3, 11}, {1, 1, 2});
   EXPECT_THAT(Apply("name: 'p' pool { mode: 'max' window { kernel: 2 } }", x)->output.shape(), ElementsAre(2, 3, 5));
-  EXPECT_THAT(Apply("name: 'p' pool { mode: 'max' ceil_mode: true window { kernel: 2 } }", x)->output.shape(), ElementsAre(2, 3, 6));
+  EXPECT_THAT(Apply("name: 'p' pool { mode: 'max' ceil_mode: true window { kernel: 2 } }", x)->output.shape(),
+              ElementsAre(2, 3, 6));
   EXPECT_EQ(Apply("name: 'p' pool { mode: 'max' window { kernel: 2 } }", x)->input[0].fill,
             -std::numeric_limits<double>::infinity());
-  EXPECT_THAT(ErrorOf(Apply("name: 'p' pool { mode: 'max' window { kernel: 3 pad_lo: 2 } }", x)), HasSubstr("half of its kernel"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'p' pool { mode: 'max' window { kernel: 3 pad_lo: 2 } }", x)),
+              HasSubstr("half of its kernel"));
   EXPECT_THAT(ErrorOf(Apply("name: 'p' pool { mode: 'avg' window { kernel: 3 } }", x)), HasSubstr("not supported yet"));
   EXPECT_THAT(ErrorOf(Apply("name: 'p' pool { mode: 'mean' window { kernel: 3 } }", x)), HasSubstr("not known"));
 }
@@ -153,11 +157,13 @@ TEST(FlattenRuleTest, CutsBecomeThoseOfTheMergedDim) {
   EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({2, 4, 5, 5}, {1, 2, 1, 1}))->output, Cut({2, 100}, {1, 2}));
   EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({4, 4, 5, 5}, {3, 1, 1, 1}))->output, Cut({4, 100}, {3, 1}));
   // A dim of one element outside the cut one changes nothing.
-  EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({2, 1, 6, 5}, {1, 1, 4, 1}))->output, Cut({2, 30}, {1, 4}, {{1, {10, 10, 5, 5}}}));
+  EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({2, 1, 6, 5}, {1, 1, 4, 1}))->output,
+            Cut({2, 30}, {1, 4}, {{1, {10, 10, 5, 5}}}));
   EXPECT_EQ(Apply("name: 'f' flatten { arg: [0, 1] }", Cut({4, 3, 6}, {2, 1, 3}))->output, Cut({12, 6}, {2, 3}));
   EXPECT_EQ(Apply("name: 'f' flatten { arg: [-2, -1] }", Cut({4, 3, 6}, {2, 3, 1}))->output, Cut({4, 18}, {2, 3}));
   // Parts without cells stay.
-  EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({2, 1, 5, 5}, {1, 3, 1, 1}))->output, Cut({2, 25}, {1, 3}, {{1, {25, 0, 0}}}));
+  EXPECT_EQ(Apply("name: 'f' flatten {}", Cut({2, 1, 5, 5}, {1, 3, 1, 1}))->output,
+            Cut({2, 25}, {1, 3}, {{1, {25, 0, 0}}}));
 }
 
 TEST(FlattenRuleTest, LocalPiecesAreThoseOfTheGlobalTensor) {
@@ -181,7 +187,8 @@ TEST(FlattenRuleTest, LocalPiecesAreThoseOfTheGlobalTensor) {
       for (int64_t a = box[0].lo; a < box[0].hi; ++a)
         for (int64_t b = box[1].lo; b < box[1].hi; ++b)
           for (int64_t c = box[2].lo; c < box[2].hi; ++c)
-            for (int64_t d = box[3].lo; d < box[3].hi; ++d) before.push_back(((a * shape[1] + b) * shape[2] + c) * shape[3] + d);
+            for (int64_t d = box[3].lo; d < box[3].hi; ++d)
+              before.push_back(((a * shape[1] + b) * shape[2] + c) * shape[3] + d);
       if (!outcome.ok()) {
         EXPECT_THAT(ErrorOf(outcome), HasSubstr("repartition"));
         continue;
@@ -199,7 +206,8 @@ TEST(FlattenRuleTest, MovementIsRefusedWithAnAdvice) {
   EXPECT_THAT(ErrorOf(outcome), HasSubstr("cut in dim 2, 3"));
   EXPECT_THAT(ErrorOf(outcome), HasSubstr("partition: [1, 4, 1, 1]"));
   EXPECT_THAT(ErrorOf(Apply("name: 'f' flatten { arg: [2, 1] }", Cut({2, 3, 6}, {1, 1, 1}))), HasSubstr("comes after"));
-  EXPECT_THAT(ErrorOf(Apply("name: 'f' flatten { arg: 3 }", Cut({2, 3, 6}, {1, 1, 1}))), HasSubstr("-3 to 2 are possible"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'f' flatten { arg: 3 }", Cut({2, 3, 6}, {1, 1, 1}))),
+              HasSubstr("-3 to 2 are possible"));
   const auto mesh = Layout::Create({2, 3, 4}, DType::kFloat32, *Mesh::Create({1}), {Placement::Split(2)});
   EXPECT_TRUE(Apply("name: 'f' flatten {}", *mesh).ok());
 }
@@ -242,8 +250,10 @@ TEST(LinearRuleTest, WholeWeight) {
   EXPECT_EQ(outcome->output, Cut({6, 7}, {4, 1}));
   EXPECT_EQ(outcome->parameter.size(), 1u);
   EXPECT_FALSE(outcome->input[0].layout.has_value());
-  EXPECT_THAT(ErrorOf(Apply("name: 'l' linear { out_features: 7 }", Cut({6, 9}, {1, 3}))), HasSubstr("partition: [3, 1]"));
-  EXPECT_THAT(ErrorOf(Apply("name: 'l' linear { out_features: 7 }", Cut({6, 9, 2}, {1, 3, 1}))), HasSubstr("flatten it"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'l' linear { out_features: 7 }", Cut({6, 9}, {1, 3}))),
+              HasSubstr("partition: [3, 1]"));
+  EXPECT_THAT(ErrorOf(Apply("name: 'l' linear { out_features: 7 }", Cut({6, 9, 2}, {1, 3, 1}))),
+              HasSubstr("flatten it"));
   EXPECT_THAT(ErrorOf(Apply("name: 'l' linear {}", Cut({6, 9}, {1, 1}))), HasSubstr("out_features is missing"));
 }
 

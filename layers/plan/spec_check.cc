@@ -78,7 +78,8 @@ absl::Status CheckLayers(const JobSpec& spec, const LayerRules& rules) {
     }
     for (const Dataset& dataset : spec.dataset()) {
       if (FindField(dataset, layer.name()) == nullptr) continue;
-      return AtField(absl::StrCat(at, ".name"), InvalidSpec("data set \"", dataset.name(), "\" has a field of this name,"
+      return AtField(absl::StrCat(at, ".name"), InvalidSpec("data set \"", dataset.name(),
+                                                            "\" has a field of this name,"
                                                             " so that `input` could mean either; rename one"));
     }
     if (layer.op_case() == Layer::OP_NOT_SET) {
@@ -87,8 +88,8 @@ absl::Status CheckLayers(const JobSpec& spec, const LayerRules& rules) {
     }
     if (layer.has_custom() && rules.Find(layer.custom().type()) == nullptr) {
       return AtField(absl::StrCat(at, ".custom.type"),
-                     InvalidSpec("layer type \"", layer.custom().type(), "\" is not known; these are: ",
-                                 absl::StrJoin(rules.Kinds(), ", ")));
+                     InvalidSpec("layer type \"", layer.custom().type(),
+                                 "\" is not known; these are: ", absl::StrJoin(rules.Kinds(), ", ")));
     }
   }
   return absl::OkStatus();
@@ -100,7 +101,8 @@ absl::Status CheckLoss(const Loss& loss, const JobSpec& spec) {
     return AtField("kind", NotSupportedYet(absl::StrCat("loss \"", loss.kind(), "\""), "\"cross_entropy\" is"));
   }
   if (!loss.reduction().empty() && loss.reduction() != "mean" && loss.reduction() != "sum") {
-    return AtField("reduction", InvalidSpec("reduction \"", loss.reduction(), "\" is not known; write \"mean\" or \"sum\""));
+    return AtField("reduction",
+                   InvalidSpec("reduction \"", loss.reduction(), "\" is not known; write \"mean\" or \"sum\""));
   }
   ADJOIN_RETURN_IF_ERROR(CheckFinite("weight", loss.weight()));
   if (loss.input().empty()) return InvalidSpec("input is missing: the layer whose output is the prediction");
@@ -123,18 +125,21 @@ absl::Status CheckField(const Field& field) {
     ADJOIN_RETURN_IF_ERROR(CheckPath(absl::StrCat("idx.path[", i, "]"), "--data-root", field.idx().path(i)));
   }
   if (!field.dtype().empty() && field.dtype() != "float32" && field.dtype() != "float64" && field.dtype() != "int64") {
-    return AtField("dtype", InvalidSpec("dtype \"", field.dtype(), "\" is not one of \"float32\", \"float64\", \"int64\""));
+    return AtField("dtype",
+                   InvalidSpec("dtype \"", field.dtype(), "\" is not one of \"float32\", \"float64\", \"int64\""));
   }
   for (int i = 0; i < field.shape_size(); ++i) {
     if (field.shape(i) < 1) {
-      return AtField(absl::StrCat("shape[", i, "]"), InvalidSpec("shape has ", field.shape(i), "; every extent must be at least 1"));
+      return AtField(absl::StrCat("shape[", i, "]"),
+                     InvalidSpec("shape has ", field.shape(i), "; every extent must be at least 1"));
     }
   }
   const int64_t channels = field.shape_size() > 0 ? field.shape(0) : 1;
   for (const auto* list : {&field.mean(), &field.std()}) {
     const char* name = list == &field.mean() ? "mean" : "std";
     if (list->size() > 1 && list->size() != channels) {
-      return AtField(name, InvalidSpec(name, " has ", list->size(), " values; write one, or one per channel (", channels, ")"));
+      return AtField(
+          name, InvalidSpec(name, " has ", list->size(), " values; write one, or one per channel (", channels, ")"));
     }
     for (double value : *list) ADJOIN_RETURN_IF_ERROR(CheckFinite(name, value));
   }
@@ -167,8 +172,9 @@ absl::Status CheckReference(const JobSpec& spec, absl::string_view field, const 
   if (FindDataset(spec, name) != nullptr) return absl::OkStatus();
   std::vector<std::string> known;
   for (const Dataset& dataset : spec.dataset()) known.push_back(dataset.name());
-  return AtField(field, InvalidSpec("there is no data set \"", name, "\"; ",
-                                    known.empty() ? "the job has none" : absl::StrCat("known are ", absl::StrJoin(known, ", "))));
+  return AtField(
+      field, InvalidSpec("there is no data set \"", name, "\"; ",
+                         known.empty() ? "the job has none" : absl::StrCat("known are ", absl::StrJoin(known, ", "))));
 }
 
 absl::Status CheckSgd(const Sgd& sgd) {
@@ -176,7 +182,8 @@ absl::Status CheckSgd(const Sgd& sgd) {
     ADJOIN_RETURN_IF_ERROR(CheckFinite("train.optimizer.sgd", value));
   }
   if (!(sgd.lr() > 0)) {
-    return AtField("train.optimizer.sgd.lr", InvalidSpec("train.optimizer.sgd.lr is ", sgd.lr(), "; it must be above 0"));
+    return AtField("train.optimizer.sgd.lr",
+                   InvalidSpec("train.optimizer.sgd.lr is ", sgd.lr(), "; it must be above 0"));
   }
   if (sgd.momentum() < 0 || sgd.weight_decay() < 0) {
     return AtField(sgd.momentum() < 0 ? "train.optimizer.sgd.momentum" : "train.optimizer.sgd.weight_decay",
@@ -190,7 +197,8 @@ absl::Status CheckSgd(const Sgd& sgd) {
 }
 
 absl::Status CheckTrain(const JobSpec& spec) {
-  if (!spec.has_train()) return InvalidSpec("train is missing: train { dataset: ... batch: ... epochs: ... optimizer {...} }");
+  if (!spec.has_train())
+    return InvalidSpec("train is missing: train { dataset: ... batch: ... epochs: ... optimizer {...} }");
   const Train& train = spec.train();
   ADJOIN_RETURN_IF_ERROR(CheckReference(spec, "train.dataset", train.dataset()));
   if (train.batch() < 1) return AtField("train.batch", InvalidSpec("train.batch is 0; it must be at least 1"));
@@ -202,7 +210,8 @@ absl::Status CheckTrain(const JobSpec& spec) {
     return AtField(field, InvalidSpec(field, " is 0; it must be at least 1"));
   }
   if (train.microbatches() > 1) {
-    return AtField("train.microbatches", NotSupportedYet(absl::StrCat("train.microbatches: ", train.microbatches()), "1 is"));
+    return AtField("train.microbatches",
+                   NotSupportedYet(absl::StrCat("train.microbatches: ", train.microbatches()), "1 is"));
   }
   if (!train.has_optimizer() || !train.optimizer().has_sgd()) {
     return AtField("train", InvalidSpec("train.optimizer is missing: optimizer { sgd { lr: 0.01 } }"));
@@ -219,7 +228,8 @@ absl::Status CheckEvaluate(const JobSpec& spec) {
   for (int i = 0; i < spec.evaluate().metric_size(); ++i) {
     const std::string at = absl::StrCat("evaluate.metric[", i, "]");
     if (spec.evaluate().metric(i) != "accuracy") {
-      return AtField(at, NotSupportedYet(absl::StrCat("metric \"", spec.evaluate().metric(i), "\""), "\"accuracy\" is"));
+      return AtField(at,
+                     NotSupportedYet(absl::StrCat("metric \"", spec.evaluate().metric(i), "\""), "\"accuracy\" is"));
     }
     if (spec.loss_size() > 1) {
       return AtField(at, NotSupportedYet("metric \"accuracy\" with several losses", "write one loss"));
@@ -255,12 +265,13 @@ absl::StatusOr<DType> ComputeType(const JobSpec& spec) {
   const std::string compute = precision.compute().empty() ? "float32" : precision.compute();
   const std::string params = precision.params().empty() ? compute : precision.params();
   if (compute != "float32" && compute != "float64") {
-    return AtField("precision.compute",
-                   NotSupportedYet(absl::StrCat("precision.compute \"", compute, "\""), "\"float32\" and \"float64\" are"));
+    return AtField("precision.compute", NotSupportedYet(absl::StrCat("precision.compute \"", compute, "\""),
+                                                        "\"float32\" and \"float64\" are"));
   }
   if (params != compute) {
-    return AtField("precision.params", NotSupportedYet(absl::StrCat("precision.params \"", params, "\" with compute \"", compute, "\""),
-                                                       "both must be the same"));
+    return AtField("precision.params",
+                   NotSupportedYet(absl::StrCat("precision.params \"", params, "\" with compute \"", compute, "\""),
+                                   "both must be the same"));
   }
   return ParseDType(compute);
 }

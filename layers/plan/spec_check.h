@@ -1,4 +1,4 @@
-// What can be said of a job without its tensors' shapes: names, references, numbers out of range, what is not built yet.
+// What can be said of a job without its tensors' shapes: names, references, numbers out of range, what is not built.
 #ifndef ADJOIN_LAYERS_PLAN_SPEC_CHECK_H_
 #define ADJOIN_LAYERS_PLAN_SPEC_CHECK_H_
 

@@ -39,8 +39,7 @@ std::string NameOf(absl::string_view path, const JobSpec& spec) {
 }  // namespace
 
 absl::Status NotSupportedYet(absl::string_view what, absl::string_view advice) {
-  return absl::UnimplementedError(
-      absl::StrCat(what, " is not supported yet", advice.empty() ? "" : "; ", advice));
+  return absl::UnimplementedError(absl::StrCat(what, " is not supported yet", advice.empty() ? "" : "; ", advice));
 }
 
 absl::Status AtField(absl::string_view path, absl::Status status) {

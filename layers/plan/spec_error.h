@@ -1,6 +1,6 @@
 // Errors that know which field of the spec they speak of, so that the planner can add line and layer once, at the top.
 //
-//   return AtField("conv.window.kernel", InvalidSpec("kernel 7 is larger than the padded input, 5"));   // in a layer's rule
+//   return AtField("conv.window.kernel", InvalidSpec("kernel 7 is larger than the padded input, 5"));   // in a rule
 //   return AtField("layer[3]", status);   // around it: the paths are joined, "layer[3].conv.window.kernel"
 #ifndef ADJOIN_LAYERS_PLAN_SPEC_ERROR_H_
 #define ADJOIN_LAYERS_PLAN_SPEC_ERROR_H_

@@ -8,7 +8,8 @@ namespace adjoin {
 
 // A job with the given layouts and layers (text format, from line 2 on), a data set "train" with images of `shape` and
 // labels, and one loss on the layer `prediction`.
-inline std::string JobText(int ranks, const std::string& network, const std::string& shape, const std::string& prediction) {
+inline std::string JobText(int ranks, const std::string& network, const std::string& shape,
+                           const std::string& prediction) {
   return "name: \"job\" kind: TRAIN ranks: " + std::to_string(ranks) + " seed: 1\n" + network +
          "\nloss { kind: \"cross_entropy\" input: \"" + prediction + "\" target: \"label\" }\n" +
          "dataset { name: \"train\" field { name: \"image\" idx { path: \"i\" } shape: " + shape +

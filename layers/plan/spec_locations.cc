@@ -20,7 +20,8 @@ std::pair<std::string, int> NameAndIndex(absl::string_view step) {
   if (bracket == absl::string_view::npos) return {std::string(step), 0};
   int index = 0;
   const size_t end = step.find(']', bracket);
-  if (end == absl::string_view::npos || !absl::SimpleAtoi(step.substr(bracket + 1, end - bracket - 1), &index)) index = 0;
+  if (end == absl::string_view::npos || !absl::SimpleAtoi(step.substr(bracket + 1, end - bracket - 1), &index))
+    index = 0;
   return {std::string(step.substr(0, bracket)), index};
 }
 

@@ -25,8 +25,8 @@ class SpecLocations {
   SpecLocations(std::string file, std::shared_ptr<const google::protobuf::TextFormat::ParseInfoTree> tree)
       : file_(std::move(file)), tree_(std::move(tree)) {}
 
-  // `path`: field names of JobSpec and its messages with indices counted from 0. Lines and columns count from 1. A field
-  // that was not written, or does not exist, has the place of the nearest one around it.
+  // `path`: field names of JobSpec and its messages with indices counted from 0. Lines and columns count from 1. A
+  // field that was not written, or does not exist, has the place of the nearest one around it.
   std::string At(absl::string_view path) const;
 
  private:

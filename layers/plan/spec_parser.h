@@ -3,8 +3,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(text, "job.textproto"));
 //   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, BuiltinLayerRules(), &parsed.locations));
 //
-// Who gets the text from elsewhere (SubmitRequest.spec_source and spec_file) parses it here again, and so names the same
-// lines in its errors.
+// Who gets the text from elsewhere (SubmitRequest.spec_source and spec_file) parses it here again, and so names the
+// same lines in its errors.
 #ifndef ADJOIN_LAYERS_PLAN_SPEC_PARSER_H_
 #define ADJOIN_LAYERS_PLAN_SPEC_PARSER_H_
 

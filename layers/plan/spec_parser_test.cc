@@ -41,7 +41,8 @@ TEST(SpecParserTest, AFieldThatIsNotWrittenHasThePlaceAroundIt) {
 }
 
 TEST(SpecParserTest, Json) {
-  const auto parsed = ParseSpec("  {\"name\": \"j\", \"ranks\": 2, \"layer\": [{\"name\": \"a\", \"conv\": {\"outChannels\": 3}}]}", "j.json");
+  const auto parsed = ParseSpec(
+      "  {\"name\": \"j\", \"ranks\": 2, \"layer\": [{\"name\": \"a\", \"conv\": {\"outChannels\": 3}}]}", "j.json");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->spec.layer(0).conv().out_channels(), 3u);
   EXPECT_EQ(parsed->locations.At("layer[0]"), "j.json");

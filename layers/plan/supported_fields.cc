@@ -23,8 +23,8 @@ using google::protobuf::Message;
 const std::map<std::string, std::set<std::string>>& SupportedFields() {
   static const auto* fields = new std::map<std::string, std::set<std::string>>{
       {"JobSpec",
-       {"name", "kind", "ranks", "seed", "layout", "layer", "loss", "dataset", "train", "evaluate", "weights", "precision",
-        "output_dir"}},
+       {"name", "kind", "ranks", "seed", "layout", "layer", "loss", "dataset", "train", "evaluate", "weights",
+        "precision", "output_dir"}},
       {"LayoutSpec", {"name", "rank", "partition", "mesh", "sbp", "cut"}},
       {"Axis", {"name", "size"}},
       {"Cut", {"dim", "size"}},

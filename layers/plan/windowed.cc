@@ -19,8 +19,8 @@ absl::StatusOr<std::vector<int64_t>> PerDim(const char* name, const List& list, 
   if (list.empty()) return absent;
   if (list.size() == 1) return std::vector<int64_t>(absent.size(), list.Get(0));
   if (list.size() != static_cast<int>(absent.size())) {
-    return AtField(name, InvalidSpec("window.", name, " has ", list.size(), " values; write one, or one for each of the ",
-                                     absent.size(), " spatial dims"));
+    return AtField(name, InvalidSpec("window.", name, " has ", list.size(),
+                                     " values; write one, or one for each of the ", absent.size(), " spatial dims"));
   }
   return std::vector<int64_t>(list.begin(), list.end());
 }
@@ -28,8 +28,9 @@ absl::StatusOr<std::vector<int64_t>> PerDim(const char* name, const List& list, 
 // The mesh axes that cut the batch and the spatial dims may be any; the channels are whole on every rank.
 absl::Status CheckChannels(const Layout& x) {
   if (x.Parts(1) == 1) return absl::OkStatus();
-  return AtField("x", NotSupportedYet(absl::StrCat("an input that is cut in its channels (dim 1, into ", x.Parts(1), " parts)"),
-                                      "cut the batch or the spatial dims instead, in the layout x"));
+  return AtField(
+      "x", NotSupportedYet(absl::StrCat("an input that is cut in its channels (dim 1, into ", x.Parts(1), " parts)"),
+                           "cut the batch or the spatial dims instead, in the layout x"));
 }
 
 Layout::Cuts KeptCuts(const Layout& x, const std::map<int, Window>& windows) {
@@ -55,8 +56,8 @@ bool Reachable(const Layout& x, const std::map<int, Window>& windows, const Layo
 absl::StatusOr<WindowedDims> WindowsOf(const WindowSpec& spec, const std::vector<int64_t>& input, bool pooling,
                                        bool ceil_mode) {
   if (input.size() < 3 || input.size() > 5) {
-    return AtField("", InvalidSpec("it reads [batch, channel, 1 to 3 spatial dims]; its input, ", ShapeText(input), ", has ",
-                                   input.size(), " dims"));
+    return AtField("", InvalidSpec("it reads [batch, channel, 1 to 3 spatial dims]; its input, ", ShapeText(input),
+                                   ", has ", input.size(), " dims"));
   }
   const size_t spatial = input.size() - 2;
   if (spec.kernel().empty()) return AtField("kernel", InvalidSpec("window.kernel is missing; write kernel: 3, say"));
@@ -77,15 +78,18 @@ absl::StatusOr<WindowedDims> WindowsOf(const WindowSpec& spec, const std::vector
     Window::Options options{kernel[i], stride[i], dilation[i], pad_lo[i], pad_hi[i], *boundary, ceil_mode};
     ADJOIN_ASSIGN_OR_RETURN(const Window window, Window::Create(options));
     if (pooling && 2 * std::max(pad_lo[i], pad_hi[i]) > kernel[i]) {
-      return AtField(2 * pad_lo[i] > kernel[i] ? "pad_lo" : "pad_hi",
-                     InvalidSpec("padding ", std::max(pad_lo[i], pad_hi[i]), " of a pooling is more than half of its kernel, ",
-                                 kernel[i], ", so that some outputs would see padding only"));
+      return AtField(
+          2 * pad_lo[i] > kernel[i] ? "pad_lo" : "pad_hi",
+          InvalidSpec("padding ", std::max(pad_lo[i], pad_hi[i]), " of a pooling is more than half of its kernel, ",
+                      kernel[i], ", so that some outputs would see padding only"));
     }
     const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
     if (reach > input[i + 2] + pad_lo[i] + pad_hi[i]) {
-      return AtField("kernel", InvalidSpec("kernel ", kernel[i], dilation[i] > 1 ? absl::StrCat(" with dilation ", dilation[i]) : "",
-                                           " (", reach, " elements) is larger than the padded input in dim ", i + 2, ": ", input[i + 2],
-                                           " + ", pad_lo[i], " + ", pad_hi[i], " = ", input[i + 2] + pad_lo[i] + pad_hi[i]));
+      return AtField(
+          "kernel",
+          InvalidSpec("kernel ", kernel[i], dilation[i] > 1 ? absl::StrCat(" with dilation ", dilation[i]) : "", " (",
+                      reach, " elements) is larger than the padded input in dim ", i + 2, ": ", input[i + 2], " + ",
+                      pad_lo[i], " + ", pad_hi[i], " = ", input[i + 2] + pad_lo[i] + pad_hi[i]));
     }
     ADJOIN_ASSIGN_OR_RETURN(const int64_t outputs, window.OutputSize(input[i + 2]));
     result.windows.emplace(static_cast<int>(i) + 2, window);
@@ -103,7 +107,8 @@ absl::StatusOr<WindowedLayouts> LayoutsOf(const LayerRequest& request, const std
                                           const std::vector<int64_t>& shape) {
   const Layout& x = request.input[0];
   ADJOIN_RETURN_IF_ERROR(CheckChannels(x));
-  ADJOIN_ASSIGN_OR_RETURN(Layout even, Layout::Create(shape, x.dtype(), x.mesh(), x.placements(), KeptCuts(x, windows)));
+  ADJOIN_ASSIGN_OR_RETURN(Layout even,
+                          Layout::Create(shape, x.dtype(), x.mesh(), x.placements(), KeptCuts(x, windows)));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, even));
   if (Reachable(x, windows, output)) return WindowedLayouts{output, output};
   return WindowedLayouts{std::move(even), std::move(output)};

@@ -1,6 +1,7 @@
 // What convolution and pooling share: windows over the spatial dims, from the spec's per-dim lists.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(WindowedDims dims, WindowsOf(spec.window(), x.shape(), /*pooling=*/false, /*ceil_mode=*/false));
+//   ADJOIN_ASSIGN_OR_RETURN(WindowedDims dims,
+//                           WindowsOf(spec.window(), x.shape(), /*pooling=*/false, /*ceil_mode=*/false));
 //   dims.windows;     // {2: kernel 5 padding 2,2; 3: likewise}
 //   dims.outputs;     // output extents of the spatial dims
 #ifndef ADJOIN_LAYERS_PLAN_WINDOWED_H_
