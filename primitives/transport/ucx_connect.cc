@@ -26,6 +26,22 @@ absl::Status Failed(const char* what, ucs_status_t status) {
   return absl::InternalError(absl::StrCat("UCX: ", what, ": ", ucs_status_string(status)));
 }
 
+// Takes in, unread, the words without payload that nobody waits for any more (the last executions' credits): UCX warns
+// about every message that is left.
+void DropControlMessages(ucp_worker_h worker) {
+  Tag::Fields control;
+  control.direction = Direction::kControl;
+  const uint64_t bits = Tag::Make(control)->bits();  // kControl has all bits of its field
+  ucp_tag_recv_info_t info;
+  while (ucp_tag_message_h message = ucp_tag_probe_nb(worker, bits, bits, /*remove=*/1, &info)) {
+    std::vector<char> payload(info.length);
+    ucp_request_param_t param = {};
+    const ucs_status_ptr_t request = ucp_tag_msg_recv_nbx(worker, payload.data(), info.length, message, &param);
+    while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker);
+    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+  }
+}
+
 absl::Status CheckOptions(const UcxTransport::Options& options) {
   auto invalid = [](const auto&... text) {
     return absl::InvalidArgumentError(absl::StrCat("UcxTransport: ", text...));
@@ -239,7 +255,10 @@ UcxTransport::~UcxTransport() {
     while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.Expired()) ucp_worker_progress(worker_);
     ucp_request_free(request);
   }
-  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  if (worker_ != nullptr) {
+    DropControlMessages(worker_);
+    ucp_worker_destroy(worker_);
+  }
   if (context_ != nullptr) ucp_cleanup(context_);
   if (abort_fd_ >= 0) close(abort_fd_);
 }
