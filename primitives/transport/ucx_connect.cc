@@ -26,19 +26,19 @@ absl::Status Failed(const char* what, ucs_status_t status) {
   return absl::InternalError(absl::StrCat("UCX: ", what, ": ", ucs_status_string(status)));
 }
 
-// Takes in, unread, the words without payload that nobody waits for any more (the last executions' credits): UCX warns
-// about every message that is left.
-void DropControlMessages(ucp_worker_h worker) {
+// Takes in the control words that nobody waits for any more (the last executions' credits), which have no payload: UCX
+// warns about every message that is left.
+void DropControlMessages(ucp_worker_h worker, Deadline deadline) {
   Tag::Fields control;
   control.direction = Direction::kControl;
   const uint64_t bits = Tag::Make(control)->bits();  // kControl has all bits of its field
   ucp_tag_recv_info_t info;
   while (ucp_tag_message_h message = ucp_tag_probe_nb(worker, bits, bits, /*remove=*/1, &info)) {
-    std::vector<char> payload(info.length);
     ucp_request_param_t param = {};
-    const ucs_status_ptr_t request = ucp_tag_msg_recv_nbx(worker, payload.data(), info.length, message, &param);
-    while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker);
-    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+    const ucs_status_ptr_t request = ucp_tag_msg_recv_nbx(worker, nullptr, 0, message, &param);
+    if (!UCS_PTR_IS_PTR(request)) continue;
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && !deadline.Expired()) ucp_worker_progress(worker);
+    ucp_request_free(request);
   }
 }
 
@@ -256,7 +256,7 @@ UcxTransport::~UcxTransport() {
     ucp_request_free(request);
   }
   if (worker_ != nullptr) {
-    DropControlMessages(worker_);
+    DropControlMessages(worker_, deadline);
     ucp_worker_destroy(worker_);
   }
   if (context_ != nullptr) ucp_cleanup(context_);
