@@ -35,8 +35,8 @@ class Planner {
   static constexpr uint32_t kMaxRanks = 4096;
 
   // Errors: kInvalidArgument for what is wrong with the spec, kUnimplemented for what is not supported yet. The message
-  // says where (layer 3 "conv2", layers counted from 0; before it, where `locations` knows, job.textproto:14:3), what is
-  // wrong, and what would be right.
+  // says where (layer 3 "conv2", layers counted from 0; before it, where `locations` knows, job.textproto:14:3), what
+  // is wrong, and what would be right.
   static absl::StatusOr<Plan> Build(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules,
                                     const SpecLocations* locations = nullptr);
 

@@ -17,7 +17,7 @@ inline std::string JobText(int ranks, const std::string& network, const std::str
          "train { dataset: \"train\" batch: 8 epochs: 1 optimizer { sgd { lr: 0.1 } } }\n";
 }
 
-// LeNet-5 with feature maps cut 2x2 and linear layers over 2x2 ranks; one field per line where a test edits it.
+// LeNet-5 with feature maps cut 2x2 and linear layers over 2x2 ranks; tests replace words of it.
 inline constexpr char kLeNet[] = R"(name: "lenet5-spatial" kind: TRAIN ranks: 4 seed: 1
 layout { name: "grid" partition: [1,1,2,2] }
 layout { name: "chan" partition: [1,2,1,1] rank: [0,1] }
