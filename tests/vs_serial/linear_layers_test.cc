@@ -66,14 +66,14 @@ class LinearLayerTest : public testing::TestWithParam<std::pair<int64_t, int64_t
 
 TEST_P(LinearLayerTest, EqualsSerial) {
   const uint64_t seed = TestSeed(100);
-  for (uint64_t i = 0; i < 40; ++i) {
+  for (uint64_t i = 0; i < 200; ++i) {
     ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
 TEST_P(LinearLayerTest, OverSharedMemory) {
   const uint64_t seed = TestSeed(700);
-  for (uint64_t i = 0; i < 2; ++i) {
+  for (uint64_t i = 0; i < 8; ++i) {
     ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
@@ -113,7 +113,7 @@ std::string CompareChain(uint64_t seed, TransportKind transport) {
 
 TEST(ShapeLayersTest, ChainsEqualSerial) {
   const uint64_t seed = TestSeed(300);
-  for (uint64_t i = 0; i < 80; ++i) {
+  for (uint64_t i = 0; i < 400; ++i) {
     ASSERT_EQ(CompareChain(seed + i, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
@@ -162,7 +162,7 @@ std::string CompareLoss(uint64_t seed, const std::string& reduction) {
 
 TEST(LossTest, CrossEntropyOfAnyLayoutEqualsSerial) {
   const uint64_t seed = TestSeed(400);
-  for (uint64_t i = 0; i < 60; ++i) {
+  for (uint64_t i = 0; i < 400; ++i) {
     ASSERT_EQ(CompareLoss(seed + i, i % 3 == 0 ? "sum" : "mean"), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }

@@ -222,29 +222,38 @@ absl::StatusOr<std::vector<RankResult>> RunStep(const Plan& plan, const StepInpu
 std::string Differences(const Plan& plan, const std::string& program, const std::vector<RankResult>& ranks,
                         const Expected& expected, double tolerance) {
   Comparison comparison(static_cast<int>(ranks.size()), tolerance);
+  // A name that the plan does not have would compare nothing.
+  size_t compared = 0;
+  const auto compare = [&](const Tensors& whole, const std::string& name, const std::string& what,
+                           const LayoutPlan& layout, auto part) {
+    auto found = whole.find(name);
+    if (found == whole.end()) return;
+    ++compared;
+    comparison.Whole(what, found->second, layout, part);
+  };
   for (const ValuePlan& value : ProgramOf(plan, program).value()) {
-    if (torch::Tensor whole = Find(expected.values, value.name()); whole.defined()) {
-      comparison.Whole(value.name(), whole, value.layout(),
-                       [&](int rank) { return Find(ranks[rank].values, value.name()); });
-    }
-    if (torch::Tensor whole = Find(expected.field_grads, value.name()); whole.defined()) {
-      comparison.Whole(absl::StrCat("gradient of ", value.name()), whole, value.layout(),
-                       [&](int rank) { return Find(ranks[rank].field_grads, value.name()); });
-    }
+    compare(expected.values, value.name(), value.name(), value.layout(),
+            [&](int rank) { return Find(ranks[rank].values, value.name()); });
+    compare(expected.field_grads, value.name(), absl::StrCat("gradient of ", value.name()), value.layout(),
+            [&](int rank) { return Find(ranks[rank].field_grads, value.name()); });
   }
   for (int i = 0; i < plan.parameter_size(); ++i) {
     const ParameterPlan& parameter = plan.parameter(i);
+    const std::string gradient = absl::StrCat("gradient of ", parameter.name());
+    compare(expected.parameters, parameter.name(), parameter.name(), parameter.home(),
+            [&](int rank) { return ranks[rank].parameter[i]; });
+    compare(expected.parameter_grads, parameter.name(), gradient, parameter.home(),
+            [&](int rank) { return ranks[rank].parameter_grad[i]; });
     if (torch::Tensor whole = Find(expected.parameter_grads, parameter.name()); whole.defined()) {
-      const std::string what = absl::StrCat("gradient of ", parameter.name());
-      comparison.Whole(what, whole, parameter.home(), [&](int rank) { return ranks[rank].parameter_grad[i]; });
-      comparison.Part(absl::StrCat("collected ", what), 0, ranks[0].collected[i], whole, 1.0);
+      comparison.Part(absl::StrCat("collected ", gradient), 0, ranks[0].collected[i], whole,
+                      std::max(1.0, whole.abs().max().item<double>()));
     } else {
-      comparison.Add(absl::StrCat("no serial gradient for ", parameter.name()));
+      comparison.Add(absl::StrCat("no serial gradient of ", parameter.name(), " to compare with"));
     }
-    if (torch::Tensor whole = Find(expected.parameters, parameter.name()); whole.defined()) {
-      comparison.Whole(parameter.name(), whole, parameter.home(),
-                       [&](int rank) { return ranks[rank].parameter[i]; });
-    }
+  }
+  if (compared != expected.values.size() + expected.field_grads.size() + expected.parameter_grads.size() +
+                      expected.parameters.size()) {
+    comparison.Add("the plan lacks a value or parameter that the test expects");
   }
   return comparison.text();
 }

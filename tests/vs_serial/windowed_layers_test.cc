@@ -172,21 +172,21 @@ class WindowedLayersTest : public testing::TestWithParam<int> {};
 
 TEST_P(WindowedLayersTest, ConvolutionEqualsSerial) {
   const uint64_t seed = TestSeed(1000);
-  for (uint64_t i = 0; i < 90; ++i) {
+  for (uint64_t i = 0; i < 500; ++i) {
     ASSERT_EQ(CompareConv(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
 TEST_P(WindowedLayersTest, MaxPoolingEqualsSerial) {
   const uint64_t seed = TestSeed(5000);
-  for (uint64_t i = 0; i < 50; ++i) {
+  for (uint64_t i = 0; i < 300; ++i) {
     ASSERT_EQ(ComparePool(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
 TEST_P(WindowedLayersTest, OverSharedMemory) {
   const uint64_t seed = TestSeed(9000);
-  for (uint64_t i = 0; i < 3; ++i) {
+  for (uint64_t i = 0; i < 8; ++i) {
     ASSERT_EQ(CompareConv(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
     ASSERT_EQ(ComparePool(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }

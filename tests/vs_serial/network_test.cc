@@ -1,0 +1,135 @@
+// What Network refuses, and that the comparison with serial tensors notices a difference.
+#include "layers/network.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "layers/layer.h"
+#include "layers/parameters.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/reducer.h"
+#include "primitives/tape.h"
+#include "primitives/transport/transport.h"
+#include "primitives/transport/transport_ranks.h"
+#include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/random_jobs.h"
+
+namespace adjoin {
+namespace {
+
+// x [2, 3, 8] over two ranks -> conv "y" [2, 2, 6] -> gathered, flattened, "head".
+absl::StatusOr<Plan> ConvPlan() {
+  JobParts job;
+  job.ranks = 2;
+  job.batch = 2;
+  job.x_shape = {3, 8};
+  job.layouts = LayoutText("x", {1, 1, 2}, {0, 1});
+  job.layers = "layer { name: \"y\" input: \"x\" x: \"x\" conv { out_channels: 2 window { kernel: 3 } } }\n";
+  job.last_dims = 3;
+  return PlanOf(JobText(job), {{"data", 2}});
+}
+
+// Runs one forward pass on every rank and returns the first error. `change` may alter the local fields.
+absl::Status Forward(const std::string& program, const LayerRegistry& registry,
+                     const std::function<void(Tensors&)>& change) {
+  ADJOIN_ASSIGN_OR_RETURN(const Plan plan, ConvPlan());
+  return RunRanks(2, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
+    HostReducer reducer;
+    Communicator communicator(&transport, &reducer, {});
+    ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
+    ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, program, &communicator, &parameters, registry));
+    Tensors fields = {{"x", torch::zeros({2, 3, 4}, torch::kFloat64)},
+                      {"label", torch::zeros({transport.rank() == 0 ? 2 : 0}, torch::kInt64)}};
+    change(fields);
+    Tape tape;
+    return network->Forward(fields, tape).status();
+  });
+}
+
+void Nothing(Tensors&) {}
+
+void ExpectError(const absl::Status& status, absl::StatusCode code, const std::string& part) {
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << status;
+}
+
+TEST(NetworkTest, RunsWithTheBuiltinLayers) {
+  const absl::Status status = Forward("train", BuiltinLayers(), Nothing);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(NetworkTest, UnknownProgramListsTheKnownOnes) {
+  ExpectError(Forward("evaluate", BuiltinLayers(), Nothing), absl::StatusCode::kInvalidArgument,
+              "no program \"evaluate\" in the plan; known: train");
+}
+
+TEST(NetworkTest, LayerWithoutBuilderListsTheKnownOnes) {
+  LayerRegistry registry;
+  registry.Register("relu6", [](LayerContext) -> absl::StatusOr<std::unique_ptr<LayerModule>> {
+    return absl::InvalidArgumentError("never asked for");
+  });
+  ExpectError(Forward("train", registry, Nothing), absl::StatusCode::kInvalidArgument,
+              "layer \"y\": no builder for kind \"conv\"; known: relu6");
+}
+
+TEST(NetworkTest, MissingOrMisshapenDataIsNamed) {
+  ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields.erase("x"); }),
+              absl::StatusCode::kInvalidArgument, "no data for \"x\"");
+  ExpectError(Forward("train", BuiltinLayers(),
+                      [](Tensors& fields) { fields["x"] = torch::zeros({2, 3, 5}, torch::kFloat64); }),
+              absl::StatusCode::kInvalidArgument, "data for \"x\" is Double [2, 3, 5], expected Double [2, 3, 4]");
+  ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields["x"] = torch::zeros({2, 3, 4}); }),
+              absl::StatusCode::kInvalidArgument, "is Float [2, 3, 4], expected Double");
+}
+
+// Returns one row too few.
+class ShortLayer : public LayerModule {
+ public:
+  using LayerModule::LayerModule;
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    Input(inputs, 0, tape);
+    Parameter("weight", tape);
+    Parameter("bias", tape);
+    return Output(torch::zeros({1, 2, 3}, torch::kFloat64), tape);
+  }
+};
+
+TEST(NetworkTest, ALayerThatDisagreesWithThePlanIsNamed) {
+  LayerRegistry registry = BuiltinLayers();
+  registry.Register("conv", [](LayerContext context) -> absl::StatusOr<std::unique_ptr<LayerModule>> {
+    return std::make_unique<ShortLayer>(std::move(context));
+  });
+  ExpectError(Forward("train", registry, Nothing), absl::StatusCode::kInternal,
+              "returned shape [1, 2, 3]; the plan says [2, 2, 3]");
+}
+
+TEST(ComparisonTest, NoticesAWrongValueAndAMissingName) {
+  auto plan = ConvPlan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  RandomJobs random(1);
+  StepInput input;
+  input.fields = {{"x", random.Normal({2, 3, 8})}, {"label", torch::zeros({2}, torch::kInt64)}};
+  auto ranks = RunStep(*plan, input);
+  ASSERT_TRUE(ranks.ok()) << ranks.status();
+
+  Expected expected;
+  for (int i = 0; i < plan->parameter_size(); ++i) {
+    expected.parameter_grads[plan->parameter(i).name()] = (*ranks)[0].collected[i];
+  }
+  EXPECT_EQ(Differences(*plan, "train", *ranks, expected, 1e-10), "");
+  const torch::Tensor right = expected.parameter_grads["y.weight"];
+  expected.parameter_grads["y.weight"] = right + 1e-9;
+  EXPECT_NE(Differences(*plan, "train", *ranks, expected, 1e-10), "");
+  expected.parameter_grads["y.weight"] = right;
+  expected.values["z"] = right;
+  EXPECT_NE(Differences(*plan, "train", *ranks, expected, 1e-10), "");
+}
+
+}  // namespace
+}  // namespace adjoin
