@@ -19,7 +19,7 @@ std::string TimeText(int64_t unix_ms) {
 std::string Millis(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1000); }
 
 // Working on R ranks is faster than on one where T_comp + T_sync < R T_comp.
-std::string Balance(const DescribeJobResponse& described) {
+void AddTimes(const DescribeJobResponse& described, std::vector<std::vector<std::string>>& rows) {
   double compute = 0, sync = 0;
   int ranks = 0;
   for (const RankStatus& rank : described.rank()) {
@@ -28,14 +28,18 @@ std::string Balance(const DescribeJobResponse& described) {
     sync += rank.progress().sync_seconds();
     ++ranks;
   }
-  if (ranks == 0) return "not measured yet";
+  if (ranks == 0) {
+    rows.push_back({"times", "not measured yet"});
+    return;
+  }
   compute /= ranks;
   sync /= ranks;
+  rows.push_back({"times", absl::StrFormat("T_comp %s, T_sync %s a step (means over ranks)", Millis(compute), Millis(sync))});
   int limit = described.rank_size() - 1;
+  if (limit == 0) return;
   double ratio = sync / compute;
-  return absl::StrFormat("T_comp %s, T_sync %s a step (means over ranks)\n%12s  T_sync / T_comp = %.3f < R - 1 = %d %s",
-                         Millis(compute), Millis(sync), "", ratio, limit,
-                         ratio < limit ? "holds: faster than one rank" : "does not hold: slower than one rank");
+  rows.push_back({"speed-up", absl::StrFormat("T_sync / T_comp < R - 1 %s: it is %.3f, R - 1 is %d",
+                                              ratio < limit ? "holds" : "does not hold", ratio, limit)});
 }
 
 void PrintRanks(const DescribeJobResponse& described) {
@@ -75,7 +79,7 @@ absl::StatusOr<int> RunDescribe(const std::string& coordinator, const std::strin
                                                 job.progress().steps_per_second())});
   }
   if (job.state() == SUCCEEDED) rows.push_back({"result", EndLine(job)});
-  rows.push_back({"time", Balance(described)});
+  AddTimes(described, rows);
   std::cout << Table(rows);
   if (described.rank_size() > 0) PrintRanks(described);
   std::cout << std::flush;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/placement.h"
@@ -12,6 +13,15 @@ namespace {
 
 std::string Ranks(const std::vector<uint32_t>& ranks) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
+}
+
+// "worker-0 (2), worker-1 (2)"
+std::string Workers(const Attempt& attempt) {
+  std::map<std::string, int> ranks;
+  for (const RankRecord& rank : attempt.ranks) ++ranks[rank.worker];
+  return absl::StrJoin(ranks, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, " (", entry.second, ")");
+  });
 }
 
 }  // namespace
@@ -140,6 +150,7 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
     break;
   }
   workers_[connection] = Worker{hello, Now(), {}};
+  notes_.push_back(absl::StrCat("worker ", hello.name(), " connected with ", hello.slots(), " slots"));
   CoordinatorMessage message;
   message.mutable_welcome()->set_heartbeat_seconds(absl::ToDoubleSeconds(options_.heartbeat));
   Send(connection, 0, std::move(message));
@@ -153,6 +164,7 @@ void CoordinationService::WorkerLost(ConnectionId connection, const std::string&
   if (it == workers_.end()) return;
   Worker worker = std::move(it->second);
   workers_.erase(it);
+  notes_.push_back(absl::StrCat("worker ", worker.hello.name(), " is lost: ", why));
   for (JobRecord* job : jobs_.All()) {
     if (job->attempt.holders.erase(connection) == 0 || IsFinal(job->state)) continue;
     std::vector<uint32_t> lost;
@@ -255,6 +267,7 @@ void CoordinationService::Start(JobRecord& job, const std::vector<ConnectionId>&
   job.attempt = std::move(attempt);
   job.started = options_.wall_clock();
   jobs_.SetState(job, STARTING);
+  notes_.push_back(absl::StrCat(job.id, " starts on ", Workers(job.attempt), ", epoch ", job.attempt.epoch));
   for (auto& [connection, start] : starts) {
     workers_.at(connection).held[job.number] = start.rank_size();
     start.set_job_id(job.id);
@@ -288,6 +301,7 @@ void CoordinationService::OnRankReady(JobRecord& job, RankRecord& rank, const Ra
     Send(holder, job.attempt.epoch, std::move(message));
   }
   jobs_.SetState(job, RUNNING);
+  notes_.push_back(absl::StrCat(job.id, " runs"));
 }
 
 void CoordinationService::OnRankUpdate(JobRecord& job, uint32_t number, RankRecord& rank, const RankUpdate& update) {
@@ -334,6 +348,7 @@ void CoordinationService::End(JobRecord& job, JobState state, const std::string&
   job.reason = reason;
   job.ended = options_.wall_clock();
   job.attempt.peer_failure.reset();
+  notes_.push_back(absl::StrCat(job.id, " ", absl::AsciiStrToLower(JobState_Name(state)), reason.empty() ? "" : ": ", reason));
   if (state == SUCCEEDED) return;
   for (RankRecord& rank : job.attempt.ranks) {
     if (rank.state != RankState::kSucceeded && rank.state != RankState::kFailed) rank.state = RankState::kKilled;

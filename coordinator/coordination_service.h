@@ -56,6 +56,8 @@ class CoordinationService {
 
   // What is to be sent since the last call, in order.
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+  // What has happened since the last call, a line each, for the coordinator's own log.
+  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
 
   // Returns the new job's id. With a worker at hand the job is admitted only after that worker has checked the data files
   // (see AdmissionOf); without one it is accepted, and checked as soon as a worker connects.
@@ -134,6 +136,7 @@ class CoordinationService {
   std::map<std::string, absl::Status> refused_;  // by job id
   uint64_t last_epoch_ = 0;
   std::vector<Action> actions_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace adjoin

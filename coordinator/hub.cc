@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/logging.h"
+
 namespace adjoin {
 namespace {
 
@@ -47,6 +49,7 @@ void Hub::TickUntilStopped() {
 }
 
 void Hub::Dispatch() {
+  for (const std::string& note : service_.TakeNotes()) LogInfo(note);
   for (Action& action : service_.TakeActions()) {
     auto link = links_.find(action.to);
     if (link == links_.end()) continue;

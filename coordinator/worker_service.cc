@@ -45,11 +45,10 @@ grpc::Status WorkerService::Connect(grpc::ServerContext* context, Stream* stream
     std::move(detach).Cancel();
     return ToGrpc(accepted);
   }
-  LogInfo(absl::StrCat("worker ", first.hello().name(), " connected with ", first.hello().slots(), " slots"));
-  return Serve(connection.id, first.hello(), stream);
+  return Serve(connection.id, stream);
 }
 
-grpc::Status WorkerService::Serve(ConnectionId connection, const WorkerHello& hello, Stream* stream) {
+grpc::Status WorkerService::Serve(ConnectionId connection, Stream* stream) {
   grpc::Status result = grpc::Status::OK;
   WorkerMessage message;
   while (stream->Read(&message)) {
@@ -65,7 +64,6 @@ grpc::Status WorkerService::Serve(ConnectionId connection, const WorkerHello& he
     }
   }
   hub_.Do([&](CoordinationService& service) { service.WorkerLost(connection, "its connection ended"); });
-  LogInfo(absl::StrCat("worker ", hello.name(), " disconnected"));
   return result;
 }
 

@@ -26,7 +26,7 @@ class WorkerService final : public WorkerLink::Service {
                               UploadArtifactResponse* response) override;
 
  private:
-  grpc::Status Serve(ConnectionId connection, const WorkerHello& hello, Stream* stream);
+  grpc::Status Serve(ConnectionId connection, Stream* stream);
   void KeepLog(ConnectionId connection, const WorkerMessage& message);
 
   Hub& hub_;

@@ -144,7 +144,7 @@ absl::Status CoordinatorLink::Run() {
     bool welcomed = false;
     grpc::Status status = RunStream(&welcomed);
     if (welcomed) {
-      LogWarning("the connection to the coordinator ended");
+      if (WaitBeforeRetry(absl::ZeroDuration())) LogWarning("the connection to the coordinator ended");
       ADJOIN_RETURN_IF_ERROR(callbacks_.on_lost());
       backoff = settings_.first_backoff;
     }

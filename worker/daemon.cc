@@ -6,7 +6,6 @@
 
 #include "base/status_macros.h"
 #include "layers/plan/builtin_rules.h"
-#include "proto/protocol.h"
 #include "worker/artifact_uploader.h"
 #include "worker/attempts.h"
 #include "worker/coordinator_link.h"

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/logging.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 #include "proto/worker.grpc.pb.h"

@@ -175,6 +175,19 @@ TEST_F(ControlPlaneTest, ALostDaemonFailsItsJobAndItsRanksDieWithIt) {
   EXPECT_EQ(End(next).state(), SUCCEEDED);
 }
 
+TEST_F(ControlPlaneTest, WithoutTheCoordinatorRanksEndAndTheDaemonConnectsAgain) {
+  StartCluster(1, 2);
+  std::string job = Submit("hang", 2);
+  WaitForState(job, RUNNING);
+  auto pids = cluster_->RankPids(job);
+  ASSERT_TRUE(pids.ok()) << pids.status();
+  ASSERT_TRUE(cluster_->KillCoordinator().ok());
+  absl::Status restarted = cluster_->RestartCoordinator();
+  ASSERT_TRUE(restarted.ok()) << restarted;
+  for (pid_t pid : *pids) EXPECT_FALSE(Alive(pid)) << pid;
+  ExpectNextJobSucceeds(2);
+}
+
 TEST_F(ControlPlaneTest, FollowingSaysHowAJobEnded) {
   StartCluster(1, 2);
   auto submit = [&](const std::string& name) {
@@ -192,6 +205,37 @@ TEST_F(ControlPlaneTest, FollowingSaysHowAJobEnded) {
   WaitForState(job, RUNNING);
   cluster_->Cli({"cancel", job});
   EXPECT_EQ(cluster_->Cli({"follow", job}).exit_code, 103);
+}
+
+TEST_F(ControlPlaneTest, AnInterruptOnlyStopsFollowing) {
+  StartCluster(1, 1);
+  std::string job = Submit("hang", 1);
+  auto follow = ChildProgram::Start({Runfile("cli/adjoin"), "--coordinator", cluster_->address(), "follow", job}, {},
+                                    cluster_->output_root() + "/follow");
+  ASSERT_TRUE(follow.ok()) << follow.status();
+  for (Deadline deadline = Within(30); (*follow)->Output().find("running") == std::string::npos && !deadline.Expired();) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  (*follow)->Signal(SIGINT);
+  absl::StatusOr<int> code = (*follow)->Wait(Within(10));
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 0);
+  EXPECT_THAT((*follow)->Output(), HasSubstr(absl::StrCat("follow it again with `adjoin follow ", job, "`")));
+  WaitForState(job, RUNNING);
+}
+
+TEST_F(ControlPlaneTest, APlanNeedsNoCoordinator) {
+  StartCluster(1, 1);
+  std::string file = cluster_->output_root() + "/job.textproto";
+  std::ofstream(file) << Spec("succeed", 2);
+  ASSERT_EQ(cluster_->Stop(), absl::OkStatus());
+  LocalCluster::CliResult here = cluster_->Cli({"plan", file, "--data-root", cluster_->data_root()});
+  EXPECT_EQ(here.exit_code, 0) << here.err;
+  EXPECT_THAT(here.out, AllOf(HasSubstr("fc.weight"), HasSubstr("plan "), Not(HasSubstr("is not known here"))));
+  LocalCluster::CliResult elsewhere = cluster_->Cli({"plan", file});
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+  EXPECT_THAT(elsewhere.out, HasSubstr("The size of data set 'train' is not known here"));
+  EXPECT_EQ(cluster_->Cli({"plan", "/nowhere.textproto"}).exit_code, 1);
 }
 
 TEST_F(ControlPlaneTest, BadSubmissionsAreRefused) {

@@ -67,7 +67,10 @@ absl::Status LocalCluster::StartAll() {
 
 absl::Status LocalCluster::StartCoordinator() {
   std::string port_file = folder_ + "/address";
-  std::vector<std::string> command = {Runfile("coordinator/adjoin-coordinator"), "--listen", "127.0.0.1:0", "--port-file",
+  std::error_code ignored;
+  fs::remove(port_file, ignored);
+  std::string listen = address_.empty() ? "127.0.0.1:0" : std::exchange(address_, "");
+  std::vector<std::string> command = {Runfile("coordinator/adjoin-coordinator"), "--listen", listen, "--port-file",
                                       port_file, "--state-dir", folder_ + "/coordinator"};
   command.insert(command.end(), options_.coordinator_flags.begin(), options_.coordinator_flags.end());
   ADJOIN_ASSIGN_OR_RETURN(coordinator_,
@@ -204,6 +207,16 @@ absl::Status LocalCluster::KillRank(const std::string& job, int rank, int signal
 absl::Status LocalCluster::KillWorker(int node) {
   workers_[node]->Signal(SIGKILL);
   return workers_[node]->Wait(Deadline::After(kStopTimeout)).status();
+}
+
+absl::Status LocalCluster::KillCoordinator() {
+  coordinator_->Signal(SIGKILL);
+  return coordinator_->Wait(Deadline::After(kStopTimeout)).status();
+}
+
+absl::Status LocalCluster::RestartCoordinator() {
+  ADJOIN_RETURN_IF_ERROR(StartCoordinator());
+  return WaitForWorkers(Deadline::After(kStartTimeout));
 }
 
 LocalCluster::CliResult LocalCluster::Cli(const std::vector<std::string>& arguments) {

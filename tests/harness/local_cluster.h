@@ -58,6 +58,9 @@ class LocalCluster {
   absl::StatusOr<std::vector<pid_t>> RankPids(const std::string& job);
   absl::Status KillRank(const std::string& job, int rank, int signal);
   absl::Status KillWorker(int node);
+  // A coordinator that was killed is started again at the same address; it knows no jobs then.
+  absl::Status KillCoordinator();
+  absl::Status RestartCoordinator();
   absl::Status StartWorker(int node);
 
   // The adjoin command.

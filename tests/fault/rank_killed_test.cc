@@ -1,0 +1,68 @@
+// A rank that dies in mid-training, with real ranks: the job fails at once and by name, nothing is left behind, and the
+// same daemons run the next job.
+#include <errno.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/harness/local_cluster.h"
+
+namespace adjoin {
+namespace {
+
+Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
+
+std::set<std::string> SharedMemory() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path().filename());
+  return names;
+}
+
+class RankKilledTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(RankKilledTest, FailsTheJobByNameAndLeavesNothing) {
+  const int nodes = GetParam();
+  const std::set<std::string> shared_before = SharedMemory();
+  auto started = LocalCluster::Start(nodes, 4 / nodes);
+  ASSERT_TRUE(started.ok()) << started.status();
+  LocalCluster& cluster = **started;
+  std::string spec = ReadFile(Runfile("examples/mnist/lenet5-spatial.textproto"));
+  absl::StatusOr<std::string> job = cluster.Submit(absl::StrReplaceAll(spec, {{"epochs: 8", "epochs: 1000"}}));
+  ASSERT_TRUE(job.ok()) << job.status();
+  auto training = cluster.WaitUntil(*job, [](const JobSummary& s) { return s.progress().step() >= 3; }, Within(120));
+  ASSERT_TRUE(training.ok()) << training.status();
+  auto pids = cluster.RankPids(*job);
+  ASSERT_TRUE(pids.ok()) << pids.status();
+  absl::StatusOr<DescribeJobResponse> described = cluster.Describe(*job);
+  ASSERT_TRUE(described.ok()) << described.status();
+
+  absl::Status killed = cluster.KillRank(*job, 2, SIGKILL);
+  ASSERT_TRUE(killed.ok()) << killed;
+  absl::StatusOr<JobSummary> end = cluster.WaitFor(*job, Within(5));
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->state(), FAILED);
+  EXPECT_EQ(end->reason(),
+            absl::StrCat("rank 2 on ", described->rank(2).worker(), " was killed by signal 9 (SIGKILL)"));
+
+  ASSERT_TRUE(cluster.WaitUntilIdle(Within(5)).ok());
+  for (pid_t pid : *pids) EXPECT_TRUE(kill(pid, 0) != 0 && errno == ESRCH) << pid;
+  EXPECT_EQ(SharedMemory(), shared_before);
+
+  absl::StatusOr<std::string> next = cluster.Submit(absl::StrReplaceAll(spec, {{"epochs: 8", "steps: 5"}}));
+  ASSERT_TRUE(next.ok()) << next.status();
+  end = cluster.WaitFor(*next, Within(120));
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
+  EXPECT_TRUE(cluster.WaitUntilIdle(Within(10)).ok());
+  EXPECT_EQ(cluster.Stop(), absl::OkStatus());
+}
+
+INSTANTIATE_TEST_SUITE_P(Nodes, RankKilledTest, ::testing::Values(1, 2, 4));
+
+}  // namespace
+}  // namespace adjoin
