@@ -4,9 +4,10 @@
 //   tape.Backward(loss);                    // once per micro-batch
 //   ADJOIN_RETURN_IF_ERROR(sync->Sync());   // once per optimizer step, before clipping and the step, on every rank
 //
-// Autograd leaves a leaf's gradient in the dual of the parameter's home: as it should be for one owner and for split homes,
-// but a partial sum on each rank of a replicated one. Sync redistributes dual(home) -> home, in the plan's order, never from
-// a hook of a leaf (hooks run in another order on each rank). Every replica gets the same bits. One thread.
+// Autograd leaves a leaf's gradient in the dual of the parameter's home: as it should be for one owner and for split
+// homes, but a partial sum on each rank of a replicated one. Sync redistributes dual(home) -> home, in the plan's
+// order, never from a hook of a leaf (hooks run in another order on each rank). Every replica gets the same bits. One
+// thread.
 #ifndef ADJOIN_LAYERS_GRADIENT_SYNC_H_
 #define ADJOIN_LAYERS_GRADIENT_SYNC_H_
 

@@ -77,8 +77,9 @@ class LayerModule {
   int64_t peak_elements_ = 0;
 };
 
-// An empty tensor of `shape`, which has no elements, that hangs on `sources` in the graph: LibTorch refuses zero extents
-// in many kernels, so these are skipped, and the sources get gradients of zeros. Undefined sources are left out.
+// An empty tensor of `shape`, which has no elements, that hangs on `sources` in the graph: LibTorch refuses zero
+// extents in many kernels, so these are skipped, and the sources get gradients of zeros. Undefined sources are left
+// out.
 torch::Tensor EmptyResult(const std::vector<int64_t>& shape, const std::vector<torch::Tensor>& sources);
 
 }  // namespace adjoin

@@ -13,7 +13,8 @@ class LinearLayer : public LayerModule {
     torch::Tensor x = Input(inputs, 0, tape);
     torch::Tensor weight = Parameter("weight", tape);
     torch::Tensor bias = Parameter("bias", tape);
-    torch::Tensor y = runs_here() ? torch::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
+    torch::Tensor y =
+        runs_here() ? torch::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
     if (runs_here() && bias.defined() && bias.numel() > 0) y = y + bias;
     return Output(y, tape);
   }

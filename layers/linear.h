@@ -1,4 +1,5 @@
-// y = x W^T + b over the last dim, as torch.nn.Linear, with the weight cut over P_out x P_in: a builder for the registry.
+// y = x W^T + b over the last dim, as torch.nn.Linear, with the weight cut over P_out x P_in: a builder for the
+// registry.
 //
 //   registry.Register("linear", BuildLinear);
 //

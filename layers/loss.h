@@ -1,7 +1,7 @@
 // Losses as sums over the elements that a rank holds; each element of the prediction lies on one rank.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(LossFunction sum, LossFor(spec));
-//   torch::Tensor share = sum(prediction, target) / global_count;   // a scalar in P: the ranks' shares add up to the loss
+//   torch::Tensor share = sum(prediction, target) / global_count;   // a scalar in P: the shares add up to the loss
 #ifndef ADJOIN_LAYERS_LOSS_H_
 #define ADJOIN_LAYERS_LOSS_H_
 

@@ -6,7 +6,8 @@
 //   });
 //
 // The kind is KindOf(layer) of layers/plan/layer_kind.h: the name of the field that is set in Layer.op ("conv"), or
-// Custom.type for a `custom` layer. The planner's rule of that kind is linked separately. A value; any thread may read it.
+// Custom.type for a `custom` layer. The planner's rule of that kind is linked separately. A value; any thread may read
+// it.
 #ifndef ADJOIN_LAYERS_REGISTRY_H_
 #define ADJOIN_LAYERS_REGISTRY_H_
 

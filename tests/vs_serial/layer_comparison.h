@@ -1,4 +1,5 @@
-// One step of a job around one layer, on ranks and in serial LibTorch: output, loss, input gradient, parameter gradients.
+// One step of a job around one layer, on ranks and in serial LibTorch: output, loss, input gradient, parameter
+// gradients.
 //
 //   torch::Tensor x = random.Normal({2, 3, 9}).requires_grad_();
 //   Tensors parameters = {{"y.weight", random.Normal({4, 3, 5}).requires_grad_()}};
@@ -17,8 +18,8 @@
 
 namespace adjoin {
 
-// `job`: reads the field "x"; its last layer is called "y". `y`: what serial LibTorch makes of `x` and `parameters` (leaves),
-// with its graph. "" where every rank's parts agree to 1e-10; else the differences and the job.
+// `job`: reads the field "x"; its last layer is called "y". `y`: what serial LibTorch makes of `x` and `parameters`
+// (leaves), with its graph. "" where every rank's parts agree to 1e-10; else the differences and the job.
 std::string CompareLayer(const JobParts& job, RandomJobs& random, const torch::Tensor& x, Tensors parameters,
                          const torch::Tensor& y, TransportKind transport);
 

@@ -1,5 +1,5 @@
-// Whole LeNet-5 in the five arrangements of examples/mnist against a plain torch::nn one: one step of training, what each
-// rank sends, and how large its largest activations are.
+// Whole LeNet-5 in the five arrangements of examples/mnist against a plain torch::nn one: one step of training, what
+// each rank sends, and how large its largest activations are.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kHomes[] = {"", "home: OWNER", "home: REPLICATED", "home: SHARDED"};
 
 // A layout called `name` of a tensor of two dims with at most `most` parts.
-std::string RandomMatrixLayout(RandomJobs& random, const std::string& name, const std::vector<int64_t>& shape, int64_t most,
-                               bool whole_features = false) {
+std::string RandomMatrixLayout(RandomJobs& random, const std::string& name, const std::vector<int64_t>& shape,
+                               int64_t most, bool whole_features = false) {
   const std::vector<int64_t> partition = random.Partition(2, whole_features ? 1 : -1, most);
   return LayoutText(name, partition, random.Ranks(partition[0] * partition[1], most), random.Cuts(shape, partition));
 }
@@ -67,14 +67,16 @@ class LinearLayerTest : public testing::TestWithParam<std::pair<int64_t, int64_t
 TEST_P(LinearLayerTest, EqualsSerial) {
   const uint64_t seed = TestSeed(100);
   for (uint64_t i = 0; i < 200; ++i) {
-    ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "")
+        << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
 TEST_P(LinearLayerTest, OverSharedMemory) {
   const uint64_t seed = TestSeed(700);
   for (uint64_t i = 0; i < 8; ++i) {
-    ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "")
+        << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
@@ -82,13 +84,15 @@ INSTANTIATE_TEST_SUITE_P(WeightParts, LinearLayerTest,
                          testing::Values(std::pair{0, 0}, std::pair{1, 1}, std::pair{1, 2}, std::pair{2, 1},
                                          std::pair{2, 2}, std::pair{3, 2}, std::pair{1, 6}),
                          [](const auto& info) {
-                           return info.param.first == 0 ? "batch" : absl::StrCat(info.param.first, "x", info.param.second);
+                           const auto& w = info.param;
+                           return w.first == 0 ? "batch" : absl::StrCat(w.first, "x", w.second);
                          });
 
 // A chain of repartitions and ReLUs over any layouts, then a flatten where the batch or the channels are cut.
 std::string CompareChain(uint64_t seed, TransportKind transport) {
   RandomJobs random(seed);
-  const std::vector<int64_t> shape = {random.Between(1, 5), random.Between(1, 5), random.Between(1, 4), random.Between(1, 4)};
+  const std::vector<int64_t> shape = {random.Between(1, 5), random.Between(1, 5), random.Between(1, 4),
+                                      random.Between(1, 4)};
   JobParts job;
   job.batch = shape[0];
   job.ranks = random.Between(1, 6);
@@ -114,7 +118,8 @@ std::string CompareChain(uint64_t seed, TransportKind transport) {
 TEST(ShapeLayersTest, ChainsEqualSerial) {
   const uint64_t seed = TestSeed(300);
   for (uint64_t i = 0; i < 400; ++i) {
-    ASSERT_EQ(CompareChain(seed + i, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(CompareChain(seed + i, TransportKind::kInMemoryDelayed), "")
+        << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
@@ -124,10 +129,12 @@ std::string CompareLoss(uint64_t seed, const std::string& reduction) {
   const int64_t batch = random.Between(1, 7), classes = random.Between(1, 5), ranks = random.Between(1, 6);
   std::string spec = absl::StrCat(
       "name: \"case\" kind: TRAIN ranks: ", ranks, " seed: 1 precision { compute: \"float64\" }\n",
-      RandomMatrixLayout(random, "a", {batch, 4}, ranks, /*whole_features=*/true), RandomMatrixLayout(random, "b", {batch, classes}, ranks),
+      RandomMatrixLayout(random, "a", {batch, 4}, ranks, /*whole_features=*/true),
+      RandomMatrixLayout(random, "b", {batch, classes}, ranks),
       "layer { name: \"y\" input: \"x\" x: \"a\" y: \"b\" linear { out_features: ", classes, " } }\n",
       "loss { kind: \"cross_entropy\" input: \"y\" target: \"label\" weight: 0.75 reduction: \"", reduction, "\" }\n",
-      "dataset { name: \"data\" field { name: \"x\" shape: [4] idx { path: \"x\" } } field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
+      "dataset { name: \"data\" field { name: \"x\" shape: [4] idx { path: \"x\" } }"
+      " field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
       "train { dataset: \"data\" batch: ", batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
   auto plan = PlanOf(spec, {{"data", batch}});
   if (!plan.ok()) return absl::StrCat(plan.status().ToString(), "\n", spec);
@@ -163,7 +170,8 @@ std::string CompareLoss(uint64_t seed, const std::string& reduction) {
 TEST(LossTest, CrossEntropyOfAnyLayoutEqualsSerial) {
   const uint64_t seed = TestSeed(400);
   for (uint64_t i = 0; i < 400; ++i) {
-    ASSERT_EQ(CompareLoss(seed + i, i % 3 == 0 ? "sum" : "mean"), "") << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(CompareLoss(seed + i, i % 3 == 0 ? "sum" : "mean"), "")
+        << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 

@@ -28,7 +28,8 @@ using Tensors = std::map<std::string, torch::Tensor>;
 // Parses and plans a job, with the builtin layers' rules.
 absl::StatusOr<Plan> PlanOf(const std::string& spec, const std::map<std::string, int64_t>& dataset_sizes);
 
-// Lets gradients reach the program's floating-point fields, which a job never asks for: all movements become differentiable.
+// Lets gradients reach the program's floating-point fields, which a job never asks for: all movements become
+// differentiable.
 void MakeFieldsDifferentiable(Plan& plan, const std::string& program);
 
 // The part of `whole` that a rank holds in a layout.
@@ -67,8 +68,8 @@ struct Expected {
   Tensors parameters;
 };
 
-// "" where every part on every rank is within `tolerance` of its serial counterpart, relative to that one's largest element
-// (at least 1); else the first few differences by name and rank.
+// "" where every part on every rank is within `tolerance` of its serial counterpart, relative to that one's largest
+// element (at least 1); else the first few differences by name and rank.
 std::string Differences(const Plan& plan, const std::string& program, const std::vector<RankResult>& ranks,
                         const Expected& expected, double tolerance);
 

@@ -2,8 +2,8 @@
 //
 //   RandomJobs random(seed);
 //   std::string layouts = LayoutText("x", {1, 1, 3}, random.Ranks(3, 4), {{2, random.Sizes(9, 3)}});
-//   std::string spec = JobText({.ranks = 4, .batch = 2, .x_shape = {3, 9}, .layouts = layouts, .layers = "layer { ... }",
-//                               .last_dims = 3});
+//   std::string spec = JobText({.ranks = 4, .batch = 2, .x_shape = {3, 9}, .layouts = layouts,
+//                               .layers = "layer { ... }", .last_dims = 3});
 #ifndef ADJOIN_TESTS_VS_SERIAL_RANDOM_JOBS_H_
 #define ADJOIN_TESTS_VS_SERIAL_RANDOM_JOBS_H_
 
@@ -57,8 +57,9 @@ struct JobParts {
   std::string layers;            // the first reads "x"
   int last_dims = 2;             // dims of the last layer's result
 };
-// A float64 training job: the layers, then everything is brought to rank 0 ("gathered"), flattened ("flat"), reduced to three
-// classes by a linear layer ("head") and compared with "label" by cross-entropy. The data set is called "data".
+// A float64 training job: the layers, then everything is brought to rank 0 ("gathered"), flattened ("flat"), reduced
+// to three classes by a linear layer ("head") and compared with "label" by cross-entropy. The data set is called
+// "data".
 std::string JobText(const JobParts& parts);
 
 }  // namespace adjoin

@@ -84,8 +84,8 @@ Case RandomCase(RandomJobs& random, int spatial, bool pooling) {
   return result;
 }
 
-// Layer "y" with `op`, which reads the field in layout "x" or, moved there, in another one; its result is cut as its rule
-// says, at other places, or in another way altogether.
+// Layer "y" with `op`, which reads the field in layout "x" or, moved there, in another one; its result is cut as its
+// rule says, at other places, or in another way altogether.
 void AddLayers(RandomJobs& random, const std::vector<int64_t>& y_shape, const std::string& home, const std::string& op,
                Case& c) {
   const int dims = static_cast<int>(c.x_shape.size());
@@ -94,7 +94,8 @@ void AddLayers(RandomJobs& random, const std::vector<int64_t>& y_shape, const st
     const int64_t parts = random.Between(1, c.job.ranks);
     std::vector<int64_t> partition(dims, 1);
     partition[random.Between(0, dims - 1)] = parts;
-    c.job.layouts += LayoutText("other", partition, random.Ranks(parts, c.job.ranks), random.Cuts(c.x_shape, partition));
+    c.job.layouts +=
+        LayoutText("other", partition, random.Ranks(parts, c.job.ranks), random.Cuts(c.x_shape, partition));
     c.job.layers = "layer { name: \"before\" input: \"x\" x: \"other\" y: \"other\" repartition {} }\n";
     head = "name: \"y\"";
   }
@@ -149,8 +150,8 @@ std::string CompareConv(uint64_t seed, int spatial, TransportKind transport) {
   const torch::Tensor y = SerialConv(x, parameters["y.weight"], bias, c.window, groups);
   const std::string home = random.Of<std::string>({"", "home: OWNER", "home: REPLICATED", "home: SHARDED"});
   AddLayers(random, y.sizes().vec(), home,
-            absl::StrCat("conv { out_channels: ", out_channels, " groups: ", groups, " bias: ", has_bias ? "true " : "false ",
-                         c.window.Text(), " }"),
+            absl::StrCat("conv { out_channels: ", out_channels, " groups: ", groups, " bias: ",
+                         has_bias ? "true " : "false ", c.window.Text(), " }"),
             c);
   return CompareLayer(c.job, random, x, parameters, y, transport);
 }
@@ -163,7 +164,8 @@ std::string ComparePool(uint64_t seed, int spatial, TransportKind transport) {
   // A dilated window may hit padding only; its minus infinity has no loss to compare.
   if (torch::isinf(y).any().item<bool>()) return "";
   AddLayers(random, y.sizes().vec(), "",
-            absl::StrCat("pool { mode: \"max\" ceil_mode: ", c.window.ceil_mode ? "true " : "false ", c.window.Text(), " }"),
+            absl::StrCat("pool { mode: \"max\" ceil_mode: ", c.window.ceil_mode ? "true " : "false ",
+                         c.window.Text(), " }"),
             c);
   return CompareLayer(c.job, random, x, {}, y, transport);
 }
@@ -173,22 +175,26 @@ class WindowedLayersTest : public testing::TestWithParam<int> {};
 TEST_P(WindowedLayersTest, ConvolutionEqualsSerial) {
   const uint64_t seed = TestSeed(1000);
   for (uint64_t i = 0; i < 500; ++i) {
-    ASSERT_EQ(CompareConv(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(CompareConv(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "")
+        << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
 TEST_P(WindowedLayersTest, MaxPoolingEqualsSerial) {
   const uint64_t seed = TestSeed(5000);
   for (uint64_t i = 0; i < 300; ++i) {
-    ASSERT_EQ(ComparePool(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(ComparePool(seed + i, GetParam(), TransportKind::kInMemoryDelayed), "")
+        << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
 TEST_P(WindowedLayersTest, OverSharedMemory) {
   const uint64_t seed = TestSeed(9000);
   for (uint64_t i = 0; i < 8; ++i) {
-    ASSERT_EQ(CompareConv(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
-    ASSERT_EQ(ComparePool(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(CompareConv(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "")
+        << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(ComparePool(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "")
+        << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
