@@ -1,0 +1,108 @@
+#include "tests/e2e/serial_lenet.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+
+#include "primitives/random/philox.h"
+
+namespace adjoin {
+namespace {
+
+struct LeNet : torch::nn::Module {
+  LeNet() {
+    conv1 = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 6, 5).padding(2)));
+    conv2 = register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(6, 16, 5)));
+    fc1 = register_module("fc1", torch::nn::Linear(16 * 5 * 5, 120));
+    fc2 = register_module("fc2", torch::nn::Linear(120, 84));
+    fc3 = register_module("fc3", torch::nn::Linear(84, 10));
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    x = torch::max_pool2d(torch::relu(conv1(x)), 2);
+    x = torch::max_pool2d(torch::relu(conv2(x)), 2);
+    x = torch::relu(fc1(torch::flatten(x, 1)));
+    return fc3(torch::relu(fc2(x)));
+  }
+  torch::nn::Conv2d conv1{nullptr}, conv2{nullptr};
+  torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr};
+};
+
+NamedTensors WeightsOf(LeNet& model) {
+  NamedTensors weights;
+  for (const auto& entry : model.named_parameters()) weights[entry.key()] = entry.value().detach().clone();
+  return weights;
+}
+
+// The cells of an IDX.gz file of bytes after its header, of known sizes.
+torch::Tensor ReadBytes(const std::string& path, std::vector<int64_t> shape, int64_t header) {
+  gzFile file = gzopen(path.c_str(), "rb");
+  TORCH_CHECK(file != nullptr, "cannot open ", path);
+  torch::Tensor bytes = torch::empty(shape, torch::kUInt8);
+  gzseek(file, header, SEEK_SET);
+  const int got = gzread(file, bytes.data_ptr(), static_cast<unsigned>(bytes.numel()));
+  gzclose(file);
+  TORCH_CHECK(got == bytes.numel(), path, " is too short");
+  return bytes;
+}
+
+struct Samples {
+  torch::Tensor images;
+  torch::Tensor labels;
+};
+
+Samples ReadSamples(const std::string& folder, const std::string& name, int64_t count, torch::ScalarType dtype) {
+  const torch::Tensor bytes = ReadBytes(folder + "/" + name + "-images.idx.gz", {count, 1, 28, 28}, 16);
+  // In double, then cast, as the jobs do it.
+  const torch::Tensor images = (bytes.to(torch::kFloat64) * 0.00392156862745098 - 0.1307) / 0.3081;
+  const torch::Tensor labels = ReadBytes(folder + "/" + name + "-labels.idx.gz", {count}, 8);
+  return {images.to(dtype), labels.to(torch::kInt64)};
+}
+
+}  // namespace
+
+NamedTensors InitialWeights(uint64_t seed, torch::ScalarType dtype) {
+  torch::manual_seed(seed);
+  LeNet model;
+  model.to(dtype);
+  return WeightsOf(model);
+}
+
+SerialRun TrainSerially(const SerialOptions& options, const NamedTensors& initial) {
+  const torch::ScalarType dtype = initial.begin()->second.scalar_type();
+  const int64_t train_count = options.train_limit > 0 ? options.train_limit : 10000;
+  const int64_t test_count = options.test_limit > 0 ? options.test_limit : 2000;
+  const Samples train = ReadSamples(options.folder, "train", train_count, dtype);
+  const Samples test = ReadSamples(options.folder, "test", test_count, dtype);
+  LeNet model;
+  model.to(dtype);
+  {
+    torch::NoGradGuard no_grad;
+    for (auto& entry : model.named_parameters()) entry.value().copy_(initial.at(entry.key()));
+  }
+  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(options.lr)
+                                                      .momentum(options.momentum)
+                                                      .weight_decay(options.weight_decay)
+                                                      .nesterov(options.nesterov));
+  SerialRun run;
+  for (uint64_t epoch = 0; static_cast<int64_t>(run.losses.size()) < options.steps; ++epoch) {
+    const torch::Tensor order =
+        torch::tensor(Permutation(options.job_seed, kPurposeShuffle, epoch, train_count), torch::kInt64);
+    for (const torch::Tensor& picked : order.split(options.batch)) {
+      if (static_cast<int64_t>(run.losses.size()) == options.steps) break;
+      optimizer.zero_grad();
+      torch::Tensor loss = torch::nn::functional::cross_entropy(model.forward(train.images.index_select(0, picked)),
+                                                                train.labels.index_select(0, picked));
+      loss.backward();
+      run.losses.push_back(loss.item<double>());
+      optimizer.step();
+    }
+  }
+  run.weights = WeightsOf(model);
+  torch::NoGradGuard no_grad;
+  const torch::Tensor prediction = model.forward(test.images);
+  run.correct = prediction.argmax(1).eq(test.labels).sum().item<int64_t>();
+  run.test_loss = torch::nn::functional::cross_entropy(prediction, test.labels).item<double>();
+  return run;
+}
+
+}  // namespace adjoin

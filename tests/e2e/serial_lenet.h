@@ -1,0 +1,47 @@
+// LeNet-5 on the MNIST subset in plain torch::nn and torch::optim: the truth that the jobs of examples/mnist are compared
+// with. Shares nothing with the product but the order of samples (Permutation): its own network, its own reading of IDX.
+//
+//   SerialRun truth = TrainSerially({.steps = 50}, InitialWeights(/*seed=*/1, torch::kFloat64));
+#ifndef ADJOIN_TESTS_E2E_SERIAL_LENET_H_
+#define ADJOIN_TESTS_E2E_SERIAL_LENET_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace adjoin {
+
+using NamedTensors = std::map<std::string, torch::Tensor>;  // by state_dict name
+
+// PyTorch's own initialisation.
+NamedTensors InitialWeights(uint64_t seed, torch::ScalarType dtype);
+
+struct SerialOptions {
+  std::string folder = "examples/mnist";
+  uint64_t job_seed = 1;     // JobSpec.seed: of the order of samples
+  int64_t train_limit = 0;   // Dataset.limit; 0: all
+  int64_t test_limit = 0;
+  int64_t batch = 64;
+  int64_t steps = 0;
+  double lr = 0.01;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+struct SerialRun {
+  std::vector<double> losses;  // of each step, before it
+  NamedTensors weights;        // after the last step
+  int64_t correct = 0;         // of the test images
+  double test_loss = 0;
+};
+
+// In the weights' dtype. Throws c10::Error.
+SerialRun TrainSerially(const SerialOptions& options, const NamedTensors& initial);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_TESTS_E2E_SERIAL_LENET_H_
