@@ -3,9 +3,9 @@
 //   double u = UniformAt(seed, kPurposeInit, /*step=*/0, /*index=*/17);           // in [0, 1)
 //   std::vector<int64_t> order = Permutation(seed, kPurposeShuffle, epoch, 10000);
 //
-// A number is a function of (seed, purpose, step, index) only. The generator is Philox4x32-10 of Salmon, Moraes, Dror and
-// Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), checked against the vectors of its authors' library.
-// Pure functions and values; any thread.
+// A number is a function of (seed, purpose, step, index) only. The generator is Philox4x32-10 of Salmon, Moraes, Dror
+// and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), checked against the vectors of its authors'
+// library. Pure functions and values; any thread.
 #ifndef ADJOIN_PRIMITIVES_RANDOM_PHILOX_H_
 #define ADJOIN_PRIMITIVES_RANDOM_PHILOX_H_
 

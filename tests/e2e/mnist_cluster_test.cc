@@ -1,5 +1,5 @@
-// The jobs of examples/mnist through a real coordinator on 1, 2 and 4 real daemons: loss by loss, and to the same weights, as
-// a plain serial program from the same initial file.
+// The jobs of examples/mnist through a real coordinator on 1, 2 and 4 real daemons: loss by loss, and to the same
+// weights, as a plain serial program from the same initial file.
 #include <gtest/gtest.h>
 
 #include <memory>

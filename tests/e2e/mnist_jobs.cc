@@ -43,7 +43,8 @@ absl::StatusOr<NamedTensors> ReadWeights(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const auto reader, SafetensorsReader::Open(path));
   NamedTensors weights;
   for (const SafetensorsEntry& entry : reader->entries()) {
-    torch::Tensor tensor = torch::empty(entry.shape, entry.dtype == DType::kFloat64 ? torch::kFloat64 : torch::kFloat32);
+    const auto dtype = entry.dtype == DType::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+    torch::Tensor tensor = torch::empty(entry.shape, dtype);
     ADJOIN_RETURN_IF_ERROR(reader->ReadBox(entry, Box::Whole(entry.shape), tensor.data_ptr()));
     weights[entry.name] = tensor;
   }

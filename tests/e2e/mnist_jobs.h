@@ -57,8 +57,8 @@ absl::StatusOr<Plan> PlanOf(const JobSpec& spec);
 absl::StatusOr<JobOutput> RunOnThreads(const JobSpec& spec, const Folders& folders, TransportKind transport,
                                        uint64_t seed, std::vector<SessionResult>* results = nullptr);
 
-// "" where every loss, and every weight relative to its tensor's largest one, is within `tolerance` of the truth, and the
-// evaluation agrees; else the first difference.
+// "" where every loss, and every weight relative to its tensor's largest one, is within `tolerance` of the truth, and
+// the evaluation agrees; else the first difference.
 std::string Differences(const JobOutput& job, const SerialRun& truth, double tolerance);
 
 }  // namespace adjoin

@@ -1,5 +1,5 @@
-// From one initial file, every job of examples/mnist trains as a plain serial program does: loss by loss, and to the same
-// weights. Ranks are threads here; mnist_cluster_test does it with daemons.
+// From one initial file, every job of examples/mnist trains as a plain serial program does: loss by loss, and to the
+// same weights. Ranks are threads here; mnist_cluster_test does it with daemons.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kSteps = 50;
 
 // Initial weights. In float32 an activation within rounding of a ReLU's kink, or of another maximum, sends a gradient
-// another way; plain PyTorch that adds each batch's gradient up in four chunks then differs from itself by 7e-4 after 50
-// steps from some of the initial weights. Those of kSeedFloat32 are not of that kind, which MnistTruth checks.
+// another way; plain PyTorch that adds each batch's gradient up in four chunks then differs from itself by 7e-4 after
+// 50 steps from some of the initial weights. Those of kSeedFloat32 are not of that kind, which MnistTruth checks.
 constexpr uint64_t kSeedFloat64 = 1;
 constexpr uint64_t kSeedFloat32 = 3;
 

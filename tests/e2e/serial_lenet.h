@@ -1,5 +1,6 @@
-// LeNet-5 on the MNIST subset in plain torch::nn and torch::optim: the truth that the jobs of examples/mnist are compared
-// with. Shares nothing with the product but the order of samples (Permutation): its own network, its own reading of IDX.
+// LeNet-5 on the MNIST subset in plain torch::nn and torch::optim: the truth that the jobs of examples/mnist are
+// compared with. Shares nothing with the product but the order of samples (Permutation): its own network, its own
+// reading of IDX.
 //
 //   SerialRun truth = TrainSerially({.steps = 50}, InitialWeights(/*seed=*/1, torch::kFloat64));
 #ifndef ADJOIN_TESTS_E2E_SERIAL_LENET_H_

@@ -1,4 +1,5 @@
-// Where a file of a job lies: the paths of a spec are relative to a root that the worker's owner chose, and stay below it.
+// Where a file of a job lies: the paths of a spec are relative to a root that the worker's owner chose, and stay
+// below it.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::string path, PathBelow("/srv/data", "mnist/train-images.idx.gz"));
 #ifndef ADJOIN_WORKER_RUNTIME_DATA_PATH_H_

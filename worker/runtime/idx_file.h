@@ -8,8 +8,8 @@
 // Source: the format's description on the MNIST page by Y. LeCun, C. Cortes and C. Burges.
 //
 // Errors name the file, what is wrong and what would be right: kNotFound, kPermissionDenied, kUnavailable (cannot be
-// read), kInvalidArgument (not a regular file, not IDX, an unknown type, no dims), kDataLoss (truncated, trailing bytes,
-// a corrupt gzip stream). Any thread.
+// read), kInvalidArgument (not a regular file, not IDX, an unknown type, no dims), kDataLoss (truncated, trailing
+// bytes, a corrupt gzip stream). Any thread.
 #ifndef ADJOIN_WORKER_RUNTIME_IDX_FILE_H_
 #define ADJOIN_WORKER_RUNTIME_IDX_FILE_H_
 
@@ -44,8 +44,8 @@ absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path);
 // The same from a source at its beginning, which is then at the first cell.
 absl::StatusOr<IdxHeader> ReadIdxHeader(ByteSource& source);
 
-// Reads the header and checks the rest: that there are exactly as many bytes as it says, and that a gzip stream is whole
-// and its checksum right. Memory: a fixed buffer.
+// Reads the header and checks the rest: that there are exactly as many bytes as it says, and that a gzip stream is
+// whole and its checksum right. Memory: a fixed buffer.
 absl::StatusOr<IdxHeader> ProbeIdx(const std::string& path);
 
 // The error of a file with `found` data bytes where `header` says otherwise.

@@ -55,7 +55,8 @@ TEST(IdxFileTest, NamesWhatIsWrong) {
   EXPECT_THAT(std::string(missing.message()), HasSubstr("nothing.idx: No such file"));
   EXPECT_THAT(std::string(ProbeIdx(testing::TempDir()).status().message()), HasSubstr("not a regular file"));
   EXPECT_THAT(std::string(ProbeBytes("").message()), HasSubstr("empty"));
-  EXPECT_THAT(std::string(ProbeBytes("PK\x03\x04 a zip").message()), HasSubstr("not an IDX file: it starts with 50 4b"));
+  EXPECT_THAT(std::string(ProbeBytes("PK\x03\x04 a zip").message()),
+              HasSubstr("not an IDX file: it starts with 50 4b"));
   EXPECT_THAT(std::string(ProbeBytes(IdxHeaderBytes(0x0a, {1})).message()), HasSubstr("type 0x0a is unknown"));
   EXPECT_THAT(std::string(ProbeBytes(IdxHeaderBytes(0x08, {})).message()), HasSubstr("no dims"));
   EXPECT_THAT(std::string(ProbeBytes(Images() + "x").message()),

@@ -6,8 +6,8 @@
 //   std::vector<double> cells(samples->elements());
 //   ADJOIN_RETURN_IF_ERROR(samples->Read(17, cells.data()));
 //
-// A plain file is read when asked, only the box. A gzip file has no middle to seek to: it is inflated once, in `Open`, and
-// only the box is kept, in the file's own type. Of an empty box only the header is read. One thread.
+// A plain file is read when asked, only the box. A gzip file has no middle to seek to: it is inflated once, in
+// `Open`, and only the box is kept, in the file's own type. Of an empty box only the header is read. One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_IDX_SAMPLES_H_
 #define ADJOIN_WORKER_RUNTIME_IDX_SAMPLES_H_
 
@@ -27,8 +27,8 @@ namespace adjoin {
 
 class IdxSamples {
  public:
-  // `paths` continue each other. `sample_shape` is how a sample is seen (any shape with as many elements as the file's);
-  // `box` lies within it, and may be empty.
+  // `paths` continue each other. `sample_shape` is how a sample is seen (any shape with as many elements as the
+  // file's); `box` lies within it, and may be empty.
   // Errors: as ReadIdxHeader; kInvalidArgument (no paths, another number of elements, files of different samples);
   // kDataLoss (truncated, trailing bytes, corrupt).
   static absl::StatusOr<std::unique_ptr<IdxSamples>> Open(const std::vector<std::string>& paths,

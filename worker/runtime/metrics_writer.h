@@ -3,8 +3,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Create("out/metrics.jsonl"));
 //   ADJOIN_RETURN_IF_ERROR(metrics->Write({{"step", int64_t{1}}, {"loss", 2.25}}));     // {"step": 1, "loss": 2.25}
 //
-// Numbers have 17 significant digits, so that a double is read back as it was. A process that is killed leaves the lines
-// written so far. Replaces an older file. One thread.
+// Numbers have 17 significant digits, so that a double is read back as it was. A process that is killed leaves the
+// lines written so far. Replaces an older file. One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_METRICS_WRITER_H_
 #define ADJOIN_WORKER_RUNTIME_METRICS_WRITER_H_
 

@@ -23,8 +23,10 @@ ModelDifferences Compare(const SafetensorsReader& file, const Parameters& parame
     if (entry == nullptr) {
       differences.missing.push_back(parameters.name(i));
     } else if (entry->shape != parameters.home(i).shape()) {
-      differences.misshaped.push_back(absl::StrCat(entry->name, ": ", absl::StrJoin(parameters.home(i).shape(), "x"),
-                                                   " in the model, ", absl::StrJoin(entry->shape, "x"), " in the file"));
+      const std::string expected = absl::StrJoin(parameters.home(i).shape(), "x");
+      const std::string found = absl::StrJoin(entry->shape, "x");
+      differences.misshaped.push_back(
+          absl::StrCat(entry->name, ": ", expected, " in the model, ", found, " in the file"));
     }
   }
   for (const SafetensorsEntry& entry : file.entries()) {
@@ -47,8 +49,9 @@ absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict,
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsReader> file, SafetensorsReader::Open(path));
   ModelDifferences differences = Compare(*file, *parameters);
   if (strict && !differences.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " does not fit the model (weights { strict: false } would allow it): ",
-                                                   differences.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " does not fit the model (right would be every parameter in its shape and nothing else): ",
+                     differences.ToString()));
   }
   torch::NoGradGuard no_grad;
   for (int i = 0; i < parameters->size(); ++i) {

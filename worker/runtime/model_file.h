@@ -24,10 +24,10 @@ struct ModelDifferences {
   std::string ToString() const;
 };
 
-// Reads this rank's box of every parameter, converting the type. Not collective: each rank reads the file. Parameters that
-// differ keep their values and are returned.
-// Errors: as SafetensorsReader; kInvalidArgument that lists the differences where there are any and `strict` is set; then
-// no parameter has changed.
+// Reads this rank's box of every parameter, converting the type. Not collective: each rank reads the file. Parameters
+// that differ keep their values and are returned.
+// Errors: as SafetensorsReader; kInvalidArgument that lists the differences where there are any and `strict` is set;
+// then no parameter has changed.
 absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict, Parameters* parameters);
 
 // Brings one parameter at a time to rank 0, which writes it; other ranks write nothing. Collective.

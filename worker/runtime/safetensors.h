@@ -8,8 +8,8 @@
 //   ADJOIN_RETURN_IF_ERROR(reader->ReadBox(*reader->Find("fc.weight"), Box({{0, 5}, {0, 84}}), out));
 //
 // The format: header length (8 bytes, little endian), JSON {name: {dtype, shape, data_offsets}}, data, row-major and
-// little endian. Source: the README of huggingface/safetensors, with its limits: 100 MB of header, the data tiled by the
-// tensors without overlap or hole. One thread.
+// little endian. Source: the README of huggingface/safetensors, with its limits: 100 MB of header, the data tiled by
+// the tensors without overlap or hole. One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_SAFETENSORS_H_
 #define ADJOIN_WORKER_RUNTIME_SAFETENSORS_H_
 
@@ -64,8 +64,9 @@ class SafetensorsWriter {
 class SafetensorsReader {
  public:
   // Reads and checks the header; nothing larger than the file is ever allocated.
-  // Errors: kNotFound, kPermissionDenied, kUnavailable; kDataLoss (too short, a header that is longer than the file, not
-  // JSON, with an unknown dtype, a bad shape, offsets that overlap, leave holes or do not fit the shape or the file).
+  // Errors: kNotFound, kPermissionDenied, kUnavailable; kDataLoss (too short, a header that is longer than the file,
+  // not JSON, with an unknown dtype, a bad shape, offsets that overlap, leave holes or do not fit the shape or the
+  // file).
   static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const std::string& path);
   ~SafetensorsReader();
   SafetensorsReader(const SafetensorsReader&) = delete;

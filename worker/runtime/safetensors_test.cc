@@ -18,7 +18,8 @@ namespace {
 using testing::HasSubstr;
 
 std::string TestPath(const std::string& name) {
-  return absl::StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), "_", name);
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  return absl::StrCat(testing::TempDir(), "/", test->name(), "_", name);
 }
 
 std::string ReadFile(const std::string& path) {
@@ -54,7 +55,8 @@ TEST(SafetensorsTest, WritesTheFormat) {
   ASSERT_TRUE((*writer)->Append("z", 1).ok());
   ASSERT_TRUE((*writer)->Finish().ok());
   std::string header =
-      R"({"b":{"dtype":"I32","shape":[2],"data_offsets":[0,8]},"a.weight":{"dtype":"U8","shape":[1,3],"data_offsets":[8,11]}})";
+      R"({"b":{"dtype":"I32","shape":[2],"data_offsets":[0,8]},)"
+      R"("a.weight":{"dtype":"U8","shape":[1,3],"data_offsets":[8,11]}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
   EXPECT_EQ(ReadFile(path), FileOf(header, std::string("\1\0\0\0\xff\xff\xff\xffxyz", 11)));
   EXPECT_NE(access((path + ".tmp").c_str(), F_OK), 0);
@@ -113,7 +115,10 @@ TEST(SafetensorsTest, RoundTripAndBoxes) {
       for (size_t at = 0; at < values[i].size(); ++at) {
         int64_t rest = at;
         bool inside = true;
-        for (int d = box.dims() - 1; d >= 0; rest /= entry->shape[d--]) inside &= box[d].Contains(rest % entry->shape[d]);
+        for (int d = box.dims() - 1; d >= 0; --d) {
+          inside &= box[d].Contains(rest % entry->shape[d]);
+          rest /= entry->shape[d];
+        }
         if (inside) expected.push_back(values[i][at]);
       }
       std::vector<double> found(box.Volume());
@@ -170,7 +175,8 @@ TEST(SafetensorsTest, BadHeadersAreRefused) {
 
 TEST(SafetensorsTest, AnythingIsReadWithoutCrashing) {
   const std::string good = FileOf(
-      R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})",
+      R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+      R"("b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})",
       "12345678abc");
   ASSERT_TRUE(OpenBytes(good).ok());
   const unsigned seed = 23;

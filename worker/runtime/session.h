@@ -46,16 +46,17 @@ struct SessionOptions {
 struct SessionResult {
   std::vector<std::string> artifacts;  // below output_dir: "metrics.jsonl", "model.safetensors"; empty but on rank 0
   JobProgress final;
-  // Of this rank, while training: the largest local tensor of each layer, in elements, and the steps done and bytes sent
-  // in each program (to compare with the plan's bytes_per_step).
+  // Of this rank, while training: the largest local tensor of each layer, in elements, and the steps done and bytes
+  // sent in each program (to compare with the plan's bytes_per_step).
   std::map<std::string, int64_t> peak_elements;
   std::map<std::string, int64_t> steps;
   std::map<std::string, int64_t> bytes_sent;
 };
 
-// Errors: kInvalidArgument (the plan or a file does not fit); kNotFound, kDataLoss, ... of a data file; kOutOfRange (the
-// loss is not finite; names the step); what a movement fails with (kDeadlineExceeded, kUnavailable, the status given to
-// Transport::Abort). Collective: an error on one rank leaves the others waiting until they are aborted or time out.
+// Errors: kInvalidArgument (the plan or a file does not fit); kNotFound, kDataLoss, ... of a data file; kOutOfRange
+// (the loss is not finite; names the step); what a movement fails with (kDeadlineExceeded, kUnavailable, the status
+// given to Transport::Abort). Collective: an error on one rank leaves the others waiting until they are aborted or
+// time out.
 absl::StatusOr<SessionResult> RunSession(const SessionOptions& options);
 
 }  // namespace adjoin

@@ -163,7 +163,8 @@ TEST_F(SessionTest, BadFilesAreNamed) {
   spec_.mutable_layer(0)->set_name("other");
   spec_.mutable_weights()->set_init_from("out/small/model.safetensors");
   EXPECT_THAT(std::string(Run().message()),
-              AllOf(HasSubstr("missing: other.weight, other.bias"), HasSubstr("not in the model: conv.weight, conv.bias")));
+              AllOf(HasSubstr("missing: other.weight, other.bias"),
+                    HasSubstr("not in the model: conv.weight, conv.bias")));
 }
 
 TEST_F(SessionTest, AnAbortEndsTheSession) {

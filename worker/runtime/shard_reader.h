@@ -4,10 +4,10 @@
 //   ADJOIN_ASSIGN_OR_RETURN(auto fields, reader->Read(program, /*epoch=*/0, /*first=*/128));
 //   network->Forward(fields, tape);
 //
-// A batch is `program.batch()` samples from place `first` of the epoch's order: a permutation from the job's seed, the same
-// on every rank, where the data set is shuffled and the program trains; else the file's order. Of each field only the
-// box of the value's layout is read and held: the samples of this rank's part of the batch, and of them its features.
-// Values are read, scaled, (x * scale - mean) / std, in double, then cast to the layout's type. One thread.
+// A batch is `program.batch()` samples from place `first` of the epoch's order: a permutation from the job's seed,
+// the same on every rank, where the data set is shuffled and the program trains; else the file's order. Of each field
+// only the box of the value's layout is read and held: the samples of this rank's part of the batch, and of them its
+// features. Values are read, scaled, (x * scale - mean) / std, in double, then cast to the layout's type. One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_SHARD_READER_H_
 #define ADJOIN_WORKER_RUNTIME_SHARD_READER_H_
 
@@ -32,9 +32,9 @@ namespace adjoin {
 class ShardReader {
  public:
   // Opens what `rank` needs for every program of the plan that reads `dataset`.
-  // Errors: kInvalidArgument (no such data set or field, a source that is not IDX, a number of means that is neither 1 nor
-  // that of the channels); as IdxSamples::Open; kFailedPrecondition where a field does not have the number of samples that
-  // the plan was made for.
+  // Errors: kInvalidArgument (no such data set or field, a source that is not IDX, a number of means that is neither
+  // 1 nor that of the channels); as IdxSamples::Open; kFailedPrecondition where a field does not have the number of
+  // samples that the plan was made for.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Create(const Plan& plan, const std::string& dataset,
                                                              const std::string& data_root, int rank);
 

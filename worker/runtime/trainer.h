@@ -58,8 +58,8 @@ class Trainer {
   int64_t steps_done() const { return step_; }
   bool done() const { return step_ >= total_steps_; }
 
-  // Collective. Errors: what the data, a layer or a movement fails with; kOutOfRange where the loss is not finite (on every
-  // rank alike, names the step; the parameters are those before it).
+  // Collective. Errors: what the data, a layer or a movement fails with; kOutOfRange where the loss is not finite (on
+  // every rank alike, names the step; the parameters are those before it).
   absl::StatusOr<StepReport> RunStep();
 
   // T_comp and T_sync of one step: the mean over ranks and steps so far. Collective.
