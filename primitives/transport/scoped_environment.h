@@ -10,6 +10,7 @@
 #ifndef ADJOIN_PRIMITIVES_TRANSPORT_SCOPED_ENVIRONMENT_H_
 #define ADJOIN_PRIMITIVES_TRANSPORT_SCOPED_ENVIRONMENT_H_
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -25,6 +26,10 @@ class ScopedEnvironment {
   ~ScopedEnvironment();
   ScopedEnvironment(const ScopedEnvironment&) = delete;
   ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
+
+  // Whether this object has set `name`; false where it was set before. To be asked instead of the environment, which
+  // another thread's object may be changing.
+  bool Set(const std::string& name) const { return std::find(set_.begin(), set_.end(), name) != set_.end(); }
 
  private:
   std::lock_guard<std::mutex> lock_;

@@ -94,9 +94,9 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Create(const Options
 absl::Status UcxTransport::Open() {
   abort_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (abort_fd_ < 0) return absl::InternalError("UcxTransport: eventfd failed");
-  user_chose_lanes_ = std::getenv("UCX_TLS") != nullptr;
   // UCX reads the transports' own variables as late as in ucp_worker_create.
   ScopedEnvironment environment(Settings(options_));
+  user_chose_lanes_ = !environment.Set("UCX_TLS");
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return Failed("ucp_config_read", status);
