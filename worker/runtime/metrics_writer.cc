@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -29,9 +30,16 @@ std::string ValueText(const MetricsWriter::Value& value) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
-  return std::unique_ptr<MetricsWriter>(new MetricsWriter(path, fd));
+  std::unique_ptr<MetricsWriter> writer(new MetricsWriter(path, fd));
+  // The lock goes with the process, however it ends. Where the file system has no locks, there is none to respect.
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": another job is writing it; right would be an output_dir of its own for each job"));
+  }
+  if (ftruncate(fd, 0) != 0) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return writer;
 }
 
 MetricsWriter::~MetricsWriter() { close(fd_); }

@@ -4,7 +4,8 @@
 //   ADJOIN_RETURN_IF_ERROR(metrics->Write({{"step", int64_t{1}}, {"loss", 2.25}}));     // {"step": 1, "loss": 2.25}
 //
 // Numbers have 17 significant digits, so that a double is read back as it was. A process that is killed leaves the
-// lines written so far. Replaces an older file. One thread.
+// lines written so far. Replaces an older file, unless another writer has it: two jobs with one output folder would
+// otherwise mix up their results. One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_METRICS_WRITER_H_
 #define ADJOIN_WORKER_RUNTIME_METRICS_WRITER_H_
 
@@ -25,7 +26,8 @@ class MetricsWriter {
   using Value = std::variant<int64_t, double, std::string>;
   using Line = std::vector<std::pair<std::string, Value>>;
 
-  // Errors: kUnavailable with the path and the system's reason; also of the methods.
+  // Errors: kFailedPrecondition where another writer, of this process or another, has the file; kUnavailable with the
+  // path and the system's reason, also of the methods.
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(const std::string& path);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;

@@ -34,5 +34,18 @@ TEST(MetricsWriterTest, LinesAreThereAtOnceAndExact) {
   EXPECT_FALSE(MetricsWriter::Create(testing::TempDir() + "/no/such/folder/m").ok());
 }
 
+TEST(MetricsWriterTest, TwoWritersDoNotShareAFile) {
+  const std::string path = testing::TempDir() + "/shared.jsonl";
+  auto first = MetricsWriter::Create(path);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE((*first)->Write({{"step", int64_t{1}}}).ok());
+  const absl::Status refused = MetricsWriter::Create(path).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_EQ(Lines(path).size(), 1u) << "what the first has written stays";
+  first->reset();
+  EXPECT_TRUE(MetricsWriter::Create(path).ok());
+  EXPECT_EQ(Lines(path).size(), 0u);
+}
+
 }  // namespace
 }  // namespace adjoin

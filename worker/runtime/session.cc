@@ -74,6 +74,7 @@ class SessionRun {
   Clock::time_point phase_begin_ = begin_;
   Clock::time_point last_report_;
   int64_t phase_steps_ = 0;
+  Trainer::MeanTimes times_over_ranks_;
 };
 
 absl::Status SessionRun::OpenOutput() {
@@ -128,7 +129,7 @@ void SessionRun::Progress(int64_t step, bool last) {
 absl::Status SessionRun::RecordStep(const StepReport& report) {
   result_.final.set_loss(report.loss);
   result_.final.set_epoch(static_cast<uint32_t>(report.epoch));
-  // The running means; training's end replaces them with those over all ranks.
+  // This rank's running means.
   const double weight = 1.0 / static_cast<double>(report.step);
   JobProgress& p = result_.final;
   p.set_compute_seconds(p.compute_seconds() + (report.compute_seconds - p.compute_seconds()) * weight);
@@ -160,9 +161,7 @@ absl::Status SessionRun::RunTraining(Parameters* parameters) {
 }
 
 absl::Status SessionRun::RecordTraining(Trainer& trainer) {
-  ADJOIN_ASSIGN_OR_RETURN(const Trainer::MeanTimes times, trainer.MeanTimesOverRanks());
-  result_.final.set_compute_seconds(times.compute_seconds);
-  result_.final.set_sync_seconds(times.sync_seconds);
+  ADJOIN_ASSIGN_OR_RETURN(times_over_ranks_, trainer.MeanTimesOverRanks());
   result_.peak_elements = trainer.PeakElements();
   std::vector<std::string> sent;
   for (const auto& [program, traffic] : trainer.traffic()) {
@@ -222,8 +221,8 @@ absl::StatusOr<SessionResult> SessionRun::Run() {
     ADJOIN_RETURN_IF_ERROR(metrics_->Write({{"type", "summary"},
                                             {"ranks", int64_t{communicator_.size()}},
                                             {"seconds", SecondsSince(begin_)},
-                                            {"t_comp", result_.final.compute_seconds()},
-                                            {"t_sync", result_.final.sync_seconds()},
+                                            {"t_comp", times_over_ranks_.compute_seconds},
+                                            {"t_sync", times_over_ranks_.sync_seconds},
                                             {"bytes_sent", communicator_.BytesSent()}}));
     ADJOIN_RETURN_IF_ERROR(metrics_->Sync());
   }

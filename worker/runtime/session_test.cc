@@ -125,7 +125,16 @@ TEST_F(SessionTest, TrainsEvaluatesAndWrites) {
     EXPECT_EQ(last.total_epochs(), 3u);
     EXPECT_EQ(result.steps.at("train"), 15);
     EXPECT_EQ(result.steps.at("train_tail"), 3);
-    EXPECT_EQ(result.final.compute_seconds(), results_[0].final.compute_seconds()) << "the mean over ranks";
+  }
+  for (const char* time : {"t_comp", "t_sync"}) {
+    const auto of_rank = [&](int rank) {
+      const JobProgress& last = results_[rank].final;
+      return std::string(time) == "t_comp" ? last.compute_seconds() : last.sync_seconds();
+    };
+    double own = 0;
+    for (int i = 0; i < 18; ++i) own += lines[i][time].get<double>() / 18;
+    EXPECT_NEAR(of_rank(0), own, 1e-9) << "each rank reports its own mean";
+    EXPECT_NEAR(lines[19][time].get<double>(), (of_rank(0) + of_rank(1)) / 2, 1e-9) << "the summary has that over ranks";
   }
   for (const auto& reports : progress_) {
     std::set<std::string> phases;
