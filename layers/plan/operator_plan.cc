@@ -41,10 +41,11 @@ absl::StatusOr<OperatorPlan> MakeOperator(const std::string& name, const Layout&
   std::string collective;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     ADJOIN_ASSIGN_OR_RETURN(const MovementPlan plan, MovementPlan::Build(ends.from, ends.to, static_cast<int>(rank)));
-    op.add_bytes_forward(plan.BytesSent());
+    const int64_t bytes = plan.BytesSent();
+    op.add_bytes_forward(bytes);
     if (differentiable) op.add_bytes_adjoint(plan.Reversed().BytesSent());
     if (collective.empty() && !plan.groups().empty()) collective = plan.Describe();
-    total += plan.BytesSent();
+    total += bytes;
   }
   if (!collective.empty()) {
     op.set_algorithm(collective);

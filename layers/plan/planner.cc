@@ -64,8 +64,8 @@ absl::StatusOr<std::vector<ProgramRequest>> Programs(const JobSpec& spec, const 
 // The operators that a parameter has for itself, whichever program runs.
 absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, ParameterPlan& parameter) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
-  if (!parameter.frozen()) {
-    ADJOIN_ASSIGN_OR_RETURN(const Layout dual, home.Dual());
+  ADJOIN_ASSIGN_OR_RETURN(const Layout dual, home.Dual());
+  if (!parameter.frozen() && dual != home) {
     ADJOIN_ASSIGN_OR_RETURN(OperatorPlan sync, MakeOperator(absl::StrCat("sync.", parameter.name()), dual, home, {}, 0,
                                                             /*differentiable=*/false, spec.ranks()));
     ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(sync));

@@ -107,6 +107,8 @@ uint32_t ProgramBuilder::AddValue(const std::string& name, const Layout& layout,
 }
 
 absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const Movement& movement, bool even_if_idle) {
+  // Most are such; IsIdentity finds the others, from every rank's part.
+  if (!even_if_idle && movement.windows.empty() && movement.from == movement.to) return std::optional<uint32_t>();
   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(movement.name, movement.from, movement.to, movement.windows,
                                                         movement.fill, movement.differentiable, context_.spec.ranks()));
   ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(op));

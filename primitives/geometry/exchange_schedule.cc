@@ -84,6 +84,24 @@ class Selection {
   int64_t replicas_;
 };
 
+// Calls visit(rank, position in the mesh, coordinates) for every rank of `mesh`, in row-major order, without looking
+// each one up: planning for P ranks comes here P x P times.
+template <typename Visit>
+void ForEachRank(const Mesh& mesh, const Visit& visit) {
+  Coords coords(mesh.axes(), 0);
+  for (int64_t position = 0; position < mesh.size(); ++position) {
+    visit(mesh.ranks()[position], position, coords);
+    for (int axis = mesh.axes() - 1; axis >= 0 && ++coords[axis] == mesh.shape()[axis]; --axis) coords[axis] = 0;
+  }
+}
+
+bool Overlap(const Box& a, const Box& b) {
+  for (int d = 0; d < a.dims(); ++d) {
+    if (a[d].Intersect(b[d]).empty()) return false;
+  }
+  return true;
+}
+
 Region RegionOf(const Piece& piece, const Box& part) {
   Region region{piece.at, part.Shape()};
   for (int d = 0; d < part.dims(); ++d) region.at[d] += part[d].lo - piece.box[d].lo;
@@ -97,8 +115,8 @@ Transfer TransferBetween(const LocalView& source, const LocalView& dest, int pee
   transfer.peer = peer;
   for (const Piece& dest_piece : dest.pieces) {
     for (const Piece& source_piece : source.pieces) {
+      if (!Overlap(dest_piece.box, source_piece.box)) continue;
       const Box part = dest_piece.box.Intersect(source_piece.box);
-      if (part.empty()) continue;
       transfer.regions.push_back(RegionOf(in_source ? source_piece : dest_piece, part));
       transfer.elements += part.Volume();
     }
@@ -175,16 +193,16 @@ absl::StatusOr<ExchangeSchedule> ExchangeSchedule::Build(const Distribution& fro
   schedule.from_shape_ = source.shape;
   schedule.to_shape_ = dest.shape;
   if (const std::optional<Coords> a = from.mesh().CoordsOf(rank); a.has_value() && !source.pieces.empty()) {
-    for (int peer : to.mesh().ranks()) {
-      if (!selection.Joins(*a, peer, *to.mesh().CoordsOf(peer))) continue;
-      AddTransfer(TransferBetween(source, to.View(peer), peer, /*in_source=*/true), schedule.sends_);
-    }
+    ForEachRank(to.mesh(), [&](int peer, int64_t position, const Coords& b) {
+      if (!selection.Joins(*a, peer, b)) return;
+      AddTransfer(TransferBetween(source, to.ViewAt(position), peer, /*in_source=*/true), schedule.sends_);
+    });
   }
   if (const std::optional<Coords> b = to.mesh().CoordsOf(rank); b.has_value() && !dest.pieces.empty()) {
-    for (int peer : from.mesh().ranks()) {
-      if (!selection.Joins(*from.mesh().CoordsOf(peer), rank, *b)) continue;
-      AddTransfer(TransferBetween(from.View(peer), dest, peer, /*in_source=*/false), schedule.recvs_);
-    }
+    ForEachRank(from.mesh(), [&](int peer, int64_t position, const Coords& a) {
+      if (!selection.Joins(a, rank, *b)) return;
+      AddTransfer(TransferBetween(from.ViewAt(position), dest, peer, /*in_source=*/false), schedule.recvs_);
+    });
   }
   SortByPeer(schedule.sends_);
   SortByPeer(schedule.recvs_);
@@ -193,15 +211,21 @@ absl::StatusOr<ExchangeSchedule> ExchangeSchedule::Build(const Distribution& fro
 }
 
 ExchangeSchedule ExchangeSchedule::WithoutSends() const {
-  ExchangeSchedule schedule = *this;
-  schedule.sends_.clear();
+  ExchangeSchedule schedule;
+  schedule.rank_ = rank_;
+  schedule.from_shape_ = from_shape_;
+  schedule.to_shape_ = to_shape_;
+  schedule.recvs_ = recvs_;
+  schedule.accumulates_ = accumulates_;
   return schedule;
 }
 
 ExchangeSchedule ExchangeSchedule::WithoutRecvs() const {
-  ExchangeSchedule schedule = *this;
-  schedule.recvs_.clear();
-  schedule.accumulates_ = false;
+  ExchangeSchedule schedule;
+  schedule.rank_ = rank_;
+  schedule.from_shape_ = from_shape_;
+  schedule.to_shape_ = to_shape_;
+  schedule.sends_ = sends_;
   return schedule;
 }
 

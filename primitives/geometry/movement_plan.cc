@@ -38,7 +38,9 @@ std::vector<int> Dests(const ExchangeSchedule& schedule) { return WholePeers(sch
 class GroupFinder {
  public:
   GroupFinder(const Distribution& from, const Distribution& to, const ExchangeSchedule& own)
-      : from_(from), to_(to), own_(own) {}
+      : from_(from), to_(to), own_(own) {
+    if (from.mesh() == to.mesh()) coords_ = from.mesh().CoordsOf(own.rank());
+  }
 
   // The group that takes this rank's source tensor.
   absl::StatusOr<std::optional<CollectiveGroup>> OfSource() const {
@@ -81,13 +83,12 @@ class GroupFinder {
   // whom the selection joins it with depends on those, so its lists need not be built: with a thousand ranks that would
   // take seconds.
   bool HasOwnLists(int rank) const {
-    if (from_.mesh() != to_.mesh()) return false;
-    const std::vector<int64_t> own = *from_.mesh().CoordsOf(own_.rank());
+    if (!coords_.has_value()) return false;
     const std::vector<int64_t> other = *from_.mesh().CoordsOf(rank);
-    for (size_t axis = 0; axis < own.size(); ++axis) {
+    for (size_t axis = 0; axis < other.size(); ++axis) {
       const bool summed = from_.placements()[axis].kind == Placement::Kind::kPartial &&
                           to_.placements()[axis].kind == Placement::Kind::kBroadcast;
-      if (!summed && own[axis] != other[axis]) return false;
+      if (!summed && (*coords_)[axis] != other[axis]) return false;
     }
     return true;
   }
@@ -117,6 +118,7 @@ class GroupFinder {
   const Distribution& from_;
   const Distribution& to_;
   const ExchangeSchedule& own_;
+  std::optional<std::vector<int64_t>> coords_;  // this rank's, where both sides have one mesh
 };
 
 std::string DescribeGroup(const CollectiveGroup& group, DType dtype) {
