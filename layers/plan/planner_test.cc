@@ -280,6 +280,14 @@ layer { name: "b" custom { type: "double" arg { key: "k" value: "v" } } })",
   EXPECT_TRUE(plan.ok()) << plan.status();
 }
 
+// A built-in rule would take no notice of the arguments.
+TEST(PlannerTest, ABuiltInLayerIsNoCustomOne) {
+  const std::string text = JobText(1, R"(layer { name: "a" input: "image" linear { out_features: 3 } }
+layer { name: "b" custom { type: "flatten" arg { key: "k" value: "v" } } })",
+                                   "[4]", "b");
+  EXPECT_THAT(ErrorOf(text), HasSubstr("job.textproto:3:28: layer 1 \"b\": \"flatten\" is a field of Layer"));
+}
+
 struct Refusal {
   const char* from;
   const char* to;

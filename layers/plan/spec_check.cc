@@ -86,6 +86,12 @@ absl::Status CheckLayers(const JobSpec& spec, const LayerRules& rules) {
       return AtField(at, InvalidSpec("says nothing of what it does; write one of these: ",
                                      absl::StrJoin(rules.Kinds(), " {}, "), " {}"));
     }
+    if (layer.has_custom() && Layer::descriptor()->FindFieldByName(layer.custom().type()) != nullptr) {
+      // Its rule would look into another field and take no notice of `arg`.
+      return AtField(absl::StrCat(at, ".custom.type"),
+                     InvalidSpec("\"", layer.custom().type(), "\" is a field of Layer, not the type of a layer of"
+                                 " one's own; write ", layer.custom().type(), " { ... } instead of custom { ... }"));
+    }
     if (layer.has_custom() && rules.Find(layer.custom().type()) == nullptr) {
       return AtField(absl::StrCat(at, ".custom.type"),
                      InvalidSpec("layer type \"", layer.custom().type(),
