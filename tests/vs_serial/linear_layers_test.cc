@@ -17,10 +17,15 @@ namespace {
 
 constexpr const char* kHomes[] = {"", "home: OWNER", "home: REPLICATED", "home: SHARDED"};
 
-// A layout called `name` of a tensor of two dims with at most `most` parts.
+// A layout called `name` of a tensor of two dims with at most `most` parts; with `copies` also some that hold several
+// copies of each part. Not for fields: these have partial gradients there, and the comparison is with whole ones.
 std::string RandomMatrixLayout(RandomJobs& random, const std::string& name, const std::vector<int64_t>& shape,
-                               int64_t most, bool whole_features = false) {
+                               int64_t most, bool whole_features = false, bool copies = false) {
   const std::vector<int64_t> partition = random.Partition(2, whole_features ? 1 : -1, most);
+  if (copies && random.OneIn(2)) {
+    const int64_t parts = partition[0] * partition[1];
+    return random.MeshLayout(name, shape, partition, random.Between(1, most / parts), most);
+  }
   return LayoutText(name, partition, random.Ranks(partition[0] * partition[1], most), random.Cuts(shape, partition));
 }
 
@@ -34,21 +39,21 @@ std::string CompareLinear(uint64_t seed, std::pair<int64_t, int64_t> w, Transpor
   job.batch = batch;
   job.ranks = std::min<int64_t>(6, std::max<int64_t>(parts, 1) + random.Between(0, 2));
   job.x_shape = {in};
-  job.layouts = RandomMatrixLayout(random, "x", {batch, in}, job.ranks, /*whole_features=*/parts == 0);
+  const bool before = random.OneIn(3);
+  job.layouts = RandomMatrixLayout(random, "x", {batch, in}, job.ranks, /*whole_features=*/parts == 0, before);
   std::string head = "name: \"y\" input: \"x\" x: \"x\"";
-  if (random.OneIn(3)) {
+  if (before) {
     job.layouts += RandomMatrixLayout(random, "other", {batch, in}, job.ranks);
     job.layers = "layer { name: \"before\" input: \"x\" x: \"other\" activation { fn: \"relu\" } }\n";
     head = "name: \"y\" x: \"x\"";
   }
-  const bool relu = !job.layers.empty();
   if (parts > 0) {
     std::map<int, std::vector<int64_t>> cuts = random.Cuts({out, in}, {w.first, w.second});
     job.layouts += LayoutText("w", {w.first, w.second}, random.Ranks(parts, job.ranks), cuts);
     head += " w: \"w\"";
   }
   if (random.OneIn(2)) {
-    job.layouts += RandomMatrixLayout(random, "y", {batch, out}, job.ranks);
+    job.layouts += RandomMatrixLayout(random, "y", {batch, out}, job.ranks, false, /*copies=*/true);
     head += " y: \"y\"";
   }
   job.layers += absl::StrCat("layer { ", head, " ", kHomes[random.Between(0, 3)], " linear { out_features: ", out,
@@ -58,7 +63,7 @@ std::string CompareLinear(uint64_t seed, std::pair<int64_t, int64_t> w, Transpor
   Tensors parameters = {{"y.weight", random.Normal({out, in}).requires_grad_()}};
   torch::Tensor bias;
   if (has_bias) bias = parameters["y.bias"] = random.Normal({out}).requires_grad_();
-  const torch::Tensor y = torch::linear(relu ? torch::relu(x) : x, parameters["y.weight"], bias);
+  const torch::Tensor y = torch::linear(before ? torch::relu(x) : x, parameters["y.weight"], bias);
   return CompareLayer(job, random, x, parameters, y, transport);
 }
 
@@ -97,15 +102,19 @@ std::string CompareChain(uint64_t seed, TransportKind transport) {
   job.batch = shape[0];
   job.ranks = random.Between(1, 6);
   job.x_shape.assign(shape.begin() + 1, shape.end());
-  const auto add_layout = [&](const std::string& name, const std::vector<int64_t>& partition) {
+  const auto add_layout = [&](const std::string& name, const std::vector<int64_t>& partition, bool copies) {
     int64_t parts = 1;
     for (int64_t p : partition) parts *= p;
+    if (copies && random.OneIn(2)) {
+      job.layouts += random.MeshLayout(name, shape, partition, random.Between(1, job.ranks / parts), job.ranks);
+      return;
+    }
     job.layouts += LayoutText(name, partition, random.Ranks(parts, job.ranks), random.Cuts(shape, partition));
   };
-  add_layout("p0", random.Partition(4, -1, job.ranks));
-  add_layout("p1", random.Partition(4, -1, job.ranks));
+  add_layout("p0", random.Partition(4, -1, job.ranks), /*copies=*/false);
+  add_layout("p1", random.Partition(4, -1, job.ranks), /*copies=*/true);
   const int64_t batch_parts = random.Between(1, job.ranks);
-  add_layout("p2", {batch_parts, random.Between(1, job.ranks / batch_parts), 1, 1});
+  add_layout("p2", {batch_parts, random.Between(1, job.ranks / batch_parts), 1, 1}, /*copies=*/true);
   job.layers =
       "layer { name: \"r0\" input: \"x\" x: \"p0\" y: \"p1\" repartition {} }\n"
       "layer { name: \"a0\" activation { fn: \"relu\" } }\n"
@@ -130,7 +139,7 @@ std::string CompareLoss(uint64_t seed, const std::string& reduction) {
   std::string spec = absl::StrCat(
       "name: \"case\" kind: TRAIN ranks: ", ranks, " seed: 1 precision { compute: \"float64\" }\n",
       RandomMatrixLayout(random, "a", {batch, 4}, ranks, /*whole_features=*/true),
-      RandomMatrixLayout(random, "b", {batch, classes}, ranks),
+      RandomMatrixLayout(random, "b", {batch, classes}, ranks, false, /*copies=*/true),
       "layer { name: \"y\" input: \"x\" x: \"a\" y: \"b\" linear { out_features: ", classes, " } }\n",
       "loss { kind: \"cross_entropy\" input: \"y\" target: \"label\" weight: 0.75 reduction: \"", reduction, "\" }\n",
       "dataset { name: \"data\" field { name: \"x\" shape: [4] idx { path: \"x\" } }"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -43,6 +44,28 @@ std::map<int, std::vector<int64_t>> RandomJobs::Cuts(const std::vector<int64_t>&
     if (partition[dim] > 1 && OneIn(2)) cuts[dim] = Sizes(shape[dim], partition[dim]);
   }
   return cuts;
+}
+
+std::string RandomJobs::MeshLayout(const std::string& name, const std::vector<int64_t>& shape,
+                                   const std::vector<int64_t>& partition, int64_t copies, int64_t world) {
+  std::vector<std::pair<int64_t, std::string>> axes = {{copies, "B"}};
+  int64_t count = copies;
+  for (int dim = 0; dim < static_cast<int>(partition.size()); ++dim) {
+    const int64_t outer = partition[dim] % 2 == 0 && OneIn(2) ? 2 : 1;
+    if (outer > 1) axes.push_back({outer, absl::StrCat("S(", dim, ")")});
+    if (partition[dim] > outer) axes.push_back({partition[dim] / outer, absl::StrCat("S(", dim, ")")});
+    count *= partition[dim];
+  }
+  std::shuffle(axes.begin(), axes.end(), engine_);
+  std::string text = absl::StrCat("layout { name: \"", name, "\"");
+  for (const auto& [size, placement] : axes) {
+    absl::StrAppend(&text, " mesh { size: ", size, " } sbp: \"", placement, "\"");
+  }
+  absl::StrAppend(&text, " rank: [", absl::StrJoin(Ranks(count, world), ", "), "]");
+  for (const auto& [dim, sizes] : Cuts(shape, partition)) {
+    absl::StrAppend(&text, " cut { dim: ", dim, " size: ", ListText(sizes), " }");
+  }
+  return text + " }\n";
 }
 
 torch::Tensor RandomJobs::Normal(const std::vector<int64_t>& shape) {

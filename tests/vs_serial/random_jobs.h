@@ -35,6 +35,10 @@ class RandomJobs {
   std::vector<int64_t> Partition(int dims, int whole, int64_t most);
   // Explicit cuts for some of the dims that have several parts.
   std::map<int, std::vector<int64_t>> Cuts(const std::vector<int64_t>& shape, const std::vector<int64_t>& partition);
+  // A layout of a tensor of `shape` on a mesh: the parts of each dim along one axis or two, and `copies` of everything
+  // along an axis of its own, in any order; on ranks below `world`, at least as many as parts times copies.
+  std::string MeshLayout(const std::string& name, const std::vector<int64_t>& shape,
+                         const std::vector<int64_t>& partition, int64_t copies, int64_t world);
   // Of the standard normal distribution, float64; the same for the same state.
   torch::Tensor Normal(const std::vector<int64_t>& shape);
   torch::Tensor Labels(int64_t n, int64_t classes);

@@ -59,7 +59,8 @@ struct Case {
   WindowCase window;
   std::vector<int64_t> x_shape;
   std::vector<int64_t> partition;
-  std::vector<int> ranks;
+  int64_t copies = 0;      // of each part; 0: a partition
+  std::vector<int> ranks;  // of a partition
   JobParts job;
 };
 
@@ -74,12 +75,15 @@ Case RandomCase(RandomJobs& random, int spatial, bool pooling) {
   result.partition = random.Partition(spatial + 2, /*whole=*/1, 6);
   int64_t parts = 1;
   for (int64_t p : result.partition) parts *= p;
+  if (random.OneIn(4)) result.copies = random.Between(1, 6 / parts);
   JobParts& job = result.job;
-  job.ranks = std::min<int64_t>(6, parts + random.Between(0, 1));
+  job.ranks = std::min<int64_t>(6, parts * std::max<int64_t>(1, result.copies) + random.Between(0, 1));
   job.batch = result.x_shape[0];
   job.x_shape.assign(result.x_shape.begin() + 1, result.x_shape.end());
   result.ranks = random.Ranks(parts, job.ranks);
-  job.layouts = LayoutText("x", result.partition, result.ranks, random.Cuts(result.x_shape, result.partition));
+  job.layouts = result.copies > 0
+                    ? random.MeshLayout("x", result.x_shape, result.partition, result.copies, job.ranks)
+                    : LayoutText("x", result.partition, result.ranks, random.Cuts(result.x_shape, result.partition));
   job.last_dims = spatial + 2;
   return result;
 }
@@ -90,7 +94,8 @@ void AddLayers(RandomJobs& random, const std::vector<int64_t>& y_shape, const st
                Case& c) {
   const int dims = static_cast<int>(c.x_shape.size());
   std::string head = "name: \"y\" input: \"x\"", y;
-  if (random.OneIn(3)) {
+  // A field with copies would have partial gradients, and the comparison is with whole ones.
+  if (c.copies > 0 || random.OneIn(3)) {
     const int64_t parts = random.Between(1, c.job.ranks);
     std::vector<int64_t> partition(dims, 1);
     partition[random.Between(0, dims - 1)] = parts;
@@ -100,12 +105,14 @@ void AddLayers(RandomJobs& random, const std::vector<int64_t>& y_shape, const st
     head = "name: \"y\"";
   }
   if (random.OneIn(3)) {
-    const bool same_mesh = random.OneIn(2);
+    const bool same_mesh = c.copies == 0 && random.OneIn(2);
     const std::vector<int64_t> partition = same_mesh ? c.partition : random.Partition(dims, 1, c.job.ranks);
     int64_t parts = 1;
     for (int64_t p : partition) parts *= p;
-    c.job.layouts += LayoutText("y", partition, same_mesh ? c.ranks : random.Ranks(parts, c.job.ranks),
-                                random.Cuts(y_shape, partition));
+    c.job.layouts += !same_mesh && random.OneIn(3)
+                         ? random.MeshLayout("y", y_shape, partition, random.Between(1, c.job.ranks / parts), c.job.ranks)
+                         : LayoutText("y", partition, same_mesh ? c.ranks : random.Ranks(parts, c.job.ranks),
+                                      random.Cuts(y_shape, partition));
     y = "y: \"y\"";
   }
   absl::StrAppend(&c.job.layers, "layer { ", head, " x: \"x\" ", y, " ", home, " ", op, " }\n");
