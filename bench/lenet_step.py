@@ -65,6 +65,14 @@ class Cluster:
         self.processes.append(subprocess.Popen([self.bin / name.split("-")[1] / name, *arguments], stdout=log, stderr=log))
 
     def __enter__(self):
+        try:
+            self.start_all()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start_all(self):
         port_file = self.folder / "port"
         self.start("adjoin-coordinator", "--listen", "127.0.0.1:0", "--port-file", port_file, "--state-dir",
                    self.folder / "coordinator")
@@ -76,7 +84,6 @@ class Cluster:
         self.address = port_file.read_text().strip()
         self.start("adjoin-worker", "--coordinator", self.address, "--slots", "4", "--data-root", ROOT / "examples",
                    "--output-root", self.folder, "--listen", "127.0.0.1:0", "--state-dir", self.folder / "worker")
-        return self
 
     def __exit__(self, *unused):
         for process in reversed(self.processes):
@@ -94,7 +101,7 @@ class Cluster:
         spec = self.folder / f"{job}.textproto"
         spec.write_text(text)
         done = subprocess.run([self.bin / "cli/adjoin", "submit", "--follow", spec], text=True, capture_output=True,
-                              env={**os.environ, "ADJOIN_COORDINATOR": self.address})
+                              timeout=600, env={**os.environ, "ADJOIN_COORDINATOR": self.address})
         if done.returncode != 0:
             raise SystemExit(f"{job} failed:\n{done.stdout}{done.stderr}")
         lines = [json.loads(line) for line in (self.folder / job / "metrics.jsonl").read_text().splitlines()]
