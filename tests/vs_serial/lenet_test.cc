@@ -1,5 +1,5 @@
-// Whole LeNet-5 in the five arrangements of examples/mnist against a plain torch::nn one: one step of training, what
-// each rank sends, and how large its largest activations are.
+// Whole LeNet-5 in the five arrangements of examples/mnist against a plain torch::nn one: one step of training, several
+// with frozen layers and evaluations between, what each rank sends, and how large its largest activations are.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,8 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/status_macros.h"
+#include "layers/gradient_sync.h"
+#include "layers/network.h"
+#include "layers/parameters.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/reducer.h"
+#include "primitives/status_exception.h"
+#include "primitives/tape.h"
+#include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"
@@ -137,6 +149,128 @@ TEST_P(LeNetTest, EachRankSendsWhatThePlanSays) {
   for (size_t rank = 0; rank < ranks->size(); ++rank) {
     EXPECT_EQ((*ranks)[rank].bytes_sent, train.bytes_per_step(rank)) << "rank " << rank;
     EXPECT_EQ((*ranks)[rank].bytes_sent > 0, ranks->size() > 1) << "rank " << rank;
+  }
+}
+
+// Several steps with layers that are not trained, and after each an evaluation: another program, without gradients.
+constexpr int kSteps = 4;
+constexpr double kSequenceRate = 0.1;
+
+bool IsFrozen(const std::string& parameter) {
+  return parameter.rfind("conv1.", 0) == 0 || parameter.rfind("fc2.", 0) == 0;
+}
+
+struct Sequence {
+  Tensors parameters;
+  std::vector<Tensors> batches;  // whole fields of each step
+  Tensors test;
+  std::vector<double> losses;    // of step, evaluation, step, ...
+};
+
+Sequence RunSerialSequence(int64_t batch, uint64_t seed) {
+  RandomJobs random(seed);
+  Sequence sequence;
+  const auto fields = [&] {
+    return Tensors{{"image", random.Normal({batch, 1, 28, 28})}, {"label", random.Labels(batch, 10)}};
+  };
+  LeNet model;
+  std::vector<torch::Tensor> trained;
+  for (auto& parameter : model.named_parameters()) {
+    parameter.value().set_requires_grad(false);
+    parameter.value().copy_(random.Normal(parameter.value().sizes().vec()) * 0.1);
+    sequence.parameters[parameter.key()] = parameter.value().clone();
+    if (!IsFrozen(parameter.key())) trained.push_back(parameter.value().set_requires_grad(true));
+  }
+  torch::optim::SGD optimizer(trained, torch::optim::SGDOptions(kSequenceRate));
+  sequence.test = fields();
+  const auto loss_of = [&](Tensors& input) {
+    Tensors values;
+    torch::Tensor loss = torch::nn::functional::cross_entropy(model.forward(input["image"], values), input["label"]);
+    sequence.losses.push_back(loss.item<double>());
+    return loss;
+  };
+  for (int step = 0; step < kSteps; ++step) {
+    sequence.batches.push_back(fields());
+    optimizer.zero_grad();
+    loss_of(sequence.batches.back()).backward();
+    optimizer.step();
+    torch::NoGradGuard no_grad;
+    loss_of(sequence.test);
+  }
+  return sequence;
+}
+
+// The same on one rank of a plan; returns the losses.
+absl::StatusOr<std::vector<double>> RunSequence(const Plan& plan, const Sequence& sequence, Transport& transport) {
+  HostReducer reducer;
+  Communicator communicator(&transport, &reducer, {});
+  const int rank = transport.rank();
+  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, rank));
+  for (const auto& [name, whole] : sequence.parameters) {
+    ADJOIN_ASSIGN_OR_RETURN(const int index, parameters.IndexOf(name));
+    ADJOIN_RETURN_IF_ERROR(parameters.SetFromGlobal(index, whole));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(auto train, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
+  ADJOIN_ASSIGN_OR_RETURN(auto evaluate,
+                          Network::Create(plan, "evaluate", &communicator, &parameters, BuiltinLayers()));
+  ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan, &communicator, &parameters));
+  std::vector<double> losses;
+  const auto forward = [&](Network& network, const Tensors& whole, Tape& tape) -> absl::StatusOr<torch::Tensor> {
+    ADJOIN_ASSIGN_OR_RETURN(const Tensors fields, LocalFields(network.program(), whole, rank));
+    ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape));
+    ADJOIN_ASSIGN_OR_RETURN(const auto sums, network.SumOverRanks({result.loss.detach().item<double>()}));
+    losses.push_back(sums[0]);
+    return result.loss;
+  };
+  for (const Tensors& batch : sequence.batches) {
+    Tape tape;
+    ADJOIN_ASSIGN_OR_RETURN(const torch::Tensor loss, forward(*train, batch, tape));
+    tape.Backward(loss);
+    ADJOIN_RETURN_IF_ERROR(sync->Sync());
+    {
+      torch::NoGradGuard no_grad;
+      for (int i = 0; i < parameters.size(); ++i) {
+        torch::Tensor parameter = parameters.tensor(i);
+        const bool frozen = IsFrozen(parameters.name(i));
+        if (frozen != parameters.frozen(i) || frozen == parameter.grad().defined()) {
+          return absl::InternalError(absl::StrCat(parameters.name(i), " is frozen, or not, against the job"));
+        }
+        if (frozen) continue;
+        parameter.sub_(parameter.grad(), kSequenceRate);
+        parameter.mutable_grad().reset();
+      }
+    }
+    Tape unused;
+    ADJOIN_RETURN_IF_ERROR(forward(*evaluate, sequence.test, unused).status());
+  }
+  return losses;
+}
+
+TEST_P(LeNetTest, FrozenLayersAndEvaluationBetweenSteps) {
+  const uint64_t seed = TestSeed(80);
+  const std::string job =
+      absl::StrReplaceAll(JobOf(GetParam(), 5), {{"name: \"conv1\"", "name: \"conv1\" frozen: true"},
+                                                 {"name: \"fc2\"", "name: \"fc2\" frozen: true"}});
+  auto plan = PlanOf(job, {{"train", 10000}, {"test", 2000}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const Sequence sequence = RunSerialSequence(5, seed);
+  const int ranks = static_cast<int>(plan->spec().ranks());
+  std::vector<std::vector<double>> losses(ranks);
+  const absl::Status status =
+      RunRanks(ranks, TransportKind::kInMemoryDelayed, seed, [&](Transport& transport) -> absl::Status {
+        try {
+          ADJOIN_ASSIGN_OR_RETURN(losses[transport.rank()], RunSequence(*plan, sequence, transport));
+          return absl::OkStatus();
+        } catch (...) {
+          return StatusFromCurrentException();
+        }
+      });
+  ASSERT_TRUE(status.ok()) << status << " (ADJOIN_TEST_SEED=" << seed << ")";
+  for (const std::vector<double>& of_rank : losses) {
+    ASSERT_EQ(of_rank.size(), sequence.losses.size());
+    for (size_t i = 0; i < of_rank.size(); ++i) {
+      EXPECT_NEAR(of_rank[i], sequence.losses[i], 1e-10) << (i % 2 == 0 ? "step " : "evaluation after step ") << i / 2;
+    }
   }
 }
 

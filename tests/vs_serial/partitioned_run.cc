@@ -66,7 +66,7 @@ class RankStep {
                             Network::Create(plan_, input_.program, &communicator_, &parameters, BuiltinLayers()));
     ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan_, &communicator_, &parameters));
     ADJOIN_ASSIGN_OR_RETURN(auto collect, ParameterCollect::Create(plan_, &communicator_));
-    ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields());
+    ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields(program_, input_.fields, rank_));
 
     const int64_t sent_before = transport_.BytesSent();
     Tape tape;
@@ -93,21 +93,6 @@ class RankStep {
   }
 
  private:
-  absl::StatusOr<Tensors> LocalFields() const {
-    Tensors fields;
-    for (const ValuePlan& value : program_.value()) {
-      if (value.field().empty()) continue;
-      ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
-      auto whole = input_.fields.find(value.field());
-      if (whole == input_.fields.end()) {
-        return absl::InvalidArgumentError(absl::StrCat("the test gives no field \"", value.field(), "\""));
-      }
-      torch::Tensor part = PartOf(whole->second, layout, rank_).clone();
-      fields[value.name()] = part.set_requires_grad(value.needs_grad());
-    }
-    return fields;
-  }
-
   absl::StatusOr<torch::Tensor> AddCotangents(const Network::Result& forward) const {
     torch::Tensor root = forward.loss;
     for (const ValuePlan& value : program_.value()) {
@@ -208,6 +193,21 @@ torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank)
   torch::Tensor part = whole;
   for (int dim = 0; dim < box.dims(); ++dim) part = part.narrow(dim, box[dim].lo, box[dim].size());
   return part;
+}
+
+absl::StatusOr<Tensors> LocalFields(const ProgramPlan& program, const Tensors& fields, int rank) {
+  Tensors local;
+  for (const ValuePlan& value : program.value()) {
+    if (value.field().empty()) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
+    auto whole = fields.find(value.field());
+    if (whole == fields.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("the test gives no field \"", value.field(), "\""));
+    }
+    torch::Tensor part = PartOf(whole->second, layout, rank).clone();
+    local[value.name()] = part.set_requires_grad(value.needs_grad());
+  }
+  return local;
 }
 
 absl::StatusOr<std::vector<RankResult>> RunStep(const Plan& plan, const StepInput& input) {

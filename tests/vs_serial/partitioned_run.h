@@ -35,6 +35,10 @@ void MakeFieldsDifferentiable(Plan& plan, const std::string& program);
 // The part of `whole` that a rank holds in a layout.
 torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank);
 
+// A rank's part of every field that a program reads, by ValuePlan::name; `fields`: whole, by Dataset field. Those whose
+// gradients the plan asks for require them. Errors: kInvalidArgument for a field that `fields` lacks.
+absl::StatusOr<Tensors> LocalFields(const ProgramPlan& program, const Tensors& fields, int rank);
+
 struct StepInput {
   Tensors fields;      // whole, by Dataset field
   Tensors parameters;  // whole, by name; those that are absent are drawn from the seed

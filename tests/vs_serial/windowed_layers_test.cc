@@ -109,10 +109,10 @@ void AddLayers(RandomJobs& random, const std::vector<int64_t>& y_shape, const st
     const std::vector<int64_t> partition = same_mesh ? c.partition : random.Partition(dims, 1, c.job.ranks);
     int64_t parts = 1;
     for (int64_t p : partition) parts *= p;
-    c.job.layouts += !same_mesh && random.OneIn(3)
-                         ? random.MeshLayout("y", y_shape, partition, random.Between(1, c.job.ranks / parts), c.job.ranks)
-                         : LayoutText("y", partition, same_mesh ? c.ranks : random.Ranks(parts, c.job.ranks),
-                                      random.Cuts(y_shape, partition));
+    const int64_t copies = !same_mesh && random.OneIn(3) ? random.Between(1, c.job.ranks / parts) : 0;
+    c.job.layouts += copies > 0 ? random.MeshLayout("y", y_shape, partition, copies, c.job.ranks)
+                                : LayoutText("y", partition, same_mesh ? c.ranks : random.Ranks(parts, c.job.ranks),
+                                             random.Cuts(y_shape, partition));
     y = "y: \"y\"";
   }
   absl::StrAppend(&c.job.layers, "layer { ", head, " x: \"x\" ", y, " ", home, " ", op, " }\n");
