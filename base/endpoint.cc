@@ -2,9 +2,12 @@
 
 #include <arpa/inet.h>
 
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace adjoin {
 
@@ -32,6 +35,17 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
     endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
   }
   return endpoint;
+}
+
+absl::Status CheckPortRange(const std::string& text) {
+  if (text.empty()) return absl::OkStatus();
+  const std::vector<std::string> ends = absl::StrSplit(text, '-');
+  int first = 0, last = 0;
+  if (ends.size() == 2 && absl::SimpleAtoi(ends[0], &first) && absl::SimpleAtoi(ends[1], &last) && first >= 1 &&
+      first <= last && last <= 65535) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a range of ports, such as 20000-20100"));
 }
 
 }  // namespace adjoin

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace adjoin {
@@ -22,6 +23,9 @@ struct Endpoint {
 
 // Errors: kInvalidArgument.
 absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
+
+// "FIRST-LAST", ports on which a program may listen; "" is any. Errors: kInvalidArgument.
+absl::Status CheckPortRange(const std::string& text);
 
 }  // namespace adjoin
 

@@ -14,6 +14,13 @@ TEST(EndpointTest, Parses) {
   }
 }
 
+TEST(EndpointTest, PortRanges) {
+  for (const char* right : {"", "1-65535", "20000-20100", "7-7"}) EXPECT_TRUE(CheckPortRange(right).ok()) << right;
+  for (const char* wrong : {"7", "7-", "-7", "0-7", "8-7", "7-65536", "7-8-9", "a-b"}) {
+    EXPECT_FALSE(CheckPortRange(wrong).ok()) << wrong;
+  }
+}
+
 TEST(EndpointTest, KnowsLoopback) {
   for (const char* local : {"127.0.0.1:1", "127.3.2.1:1", "localhost:1", "[::1]:1"}) {
     EXPECT_TRUE(ParseEndpoint(local)->IsLoopback()) << local;

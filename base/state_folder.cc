@@ -25,11 +25,12 @@ absl::Status MakeFolders(const std::string& path) {
 }
 
 absl::StatusOr<StateFolder> StateFolder::Lock(const std::string& path) {
-  ADJOIN_RETURN_IF_ERROR(MakeFolders(path));
   std::error_code error;
+  const bool made = !std::filesystem::exists(path, error);
+  ADJOIN_RETURN_IF_ERROR(MakeFolders(path));
   std::string absolute = std::filesystem::canonical(path, error).string();
   if (error) return absl::UnavailableError(absl::StrCat("folder ", path, ": ", error.message()));
-  chmod(absolute.c_str(), 0700);
+  if (made) chmod(absolute.c_str(), 0700);  // a folder that was there before is its owner's business
   std::string file = absolute + "/lock";
   int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return absl::UnavailableError(absl::StrCat(file, " cannot be written: ", strerror(errno)));
