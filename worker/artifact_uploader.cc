@@ -15,7 +15,7 @@
 #include "base/status_macros.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/protocol.h"
-#include "worker/path_rules.h"
+#include "worker/runtime/path_rules.h"
 #include "worker/unique_fd.h"
 
 namespace adjoin {

@@ -1,7 +1,7 @@
 // Sends results of jobs to the coordinator, each in a thread of its own.
 //
 //   ArtifactUploader uploader("/srv/output", [] { return channel; });
-//   uploader.Start(epoch, send_artifact);
+//   uploader.Start(send_artifact);
 //
 // Any thread. The destructor breaks off what is under way.
 #ifndef ADJOIN_WORKER_ARTIFACT_UPLOADER_H_

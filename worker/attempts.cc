@@ -7,7 +7,7 @@
 #include "proto/plan.pb.h"
 #include "proto/protocol.h"
 #include "worker/line_splitter.h"
-#include "worker/path_rules.h"
+#include "worker/runtime/path_rules.h"
 
 namespace adjoin {
 namespace {

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/logging.h"
 #include "base/status_macros.h"
+#include "base/watchdog.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 
@@ -16,6 +17,7 @@ namespace adjoin {
 namespace {
 
 constexpr int kMaxLinesPerMessage = 1000;
+constexpr absl::Duration kWelcomeTimeout = absl::Seconds(30);
 
 // Whether connecting again can mend it.
 bool IsPermanent(grpc::StatusCode code) {
@@ -34,6 +36,7 @@ std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new try is not held up by the last one's backoff
   return grpc::CreateCustomChannel(settings_.coordinator, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -105,7 +108,10 @@ grpc::Status CoordinatorLink::RunStream(bool* welcomed) {
   *hello.mutable_header() = MakeHeader();
   *hello.mutable_hello() = settings_.hello;
   CoordinatorMessage message;
-  if (!stream->Write(hello) || !stream->Read(&message)) return stream->Finish();
+  {
+    Watchdog late(kWelcomeTimeout, [&] { context.TryCancel(); });
+    if (!stream->Write(hello) || !stream->Read(&message)) return stream->Finish();
+  }
   absl::Status protocol = CheckProtocol(message.header(), "the coordinator", "this worker");
   if (!protocol.ok() || !message.has_welcome()) {
     context.TryCancel();
@@ -151,7 +157,7 @@ absl::Status CoordinatorLink::Run() {
     if (IsPermanent(status.error_code())) return FromGrpc(status);
     if (!welcomed && status.error_message() != last_error) {
       last_error = status.error_message();
-      LogWarning(absl::StrCat("no coordinator at ", settings_.coordinator, " yet: ", last_error));
+      LogWarning(absl::StrCat("not connected to the coordinator at ", settings_.coordinator, " yet: ", last_error));
     }
     if (!WaitBeforeRetry(backoff)) return absl::OkStatus();
     backoff = std::min(2 * backoff, settings_.longest_backoff);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -16,12 +17,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/endpoint.h"
 #include "base/flags.h"
 #include "base/logging.h"
 #include "base/state_folder.h"
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
+#include "base/watchdog.h"
 #include "worker/daemon.h"
 
 namespace adjoin {
@@ -97,6 +100,9 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   settings.slots = flags.slots;
   settings.net_device = flags.net_device.empty() ? "lo" : flags.net_device;
   settings.data_port_range = flags.data_port_range;
+  if (absl::Status status = CheckPortRange(flags.data_port_range); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--data-port-range ", std::string(status.message())));
+  }
   ADJOIN_ASSIGN_OR_RETURN(settings.data_root, ExistingFolder("--data-root", flags.data_root));
   ADJOIN_RETURN_IF_ERROR(MakeFolders(flags.output_root));
   ADJOIN_ASSIGN_OR_RETURN(settings.output_root, ExistingFolder("--output-root", flags.output_root));
@@ -123,6 +129,12 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> ServeHealth(const std::string& lis
   return server;
 }
 
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::cerr << "adjoin-worker: error: " << status.message() << std::endl;
+  return 1;
+}
+
 absl::Status Run(const Flags& flags, StopSignal& stop) {
   ADJOIN_ASSIGN_OR_RETURN(DaemonSettings settings, MakeSettings(flags));
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(flags.state_dir));
@@ -142,6 +154,11 @@ absl::Status Run(const Flags& flags, StopSignal& stop) {
   LogInfo("stopping");
   daemon->Stop();
   runner.join();
+  // No rank is left. What may still be under way, a check of large files, is nobody's any more.
+  static constexpr absl::Duration kEndTimeout = absl::Seconds(5);
+  Watchdog late(kEndTimeout, [&] { _exit(ExitCode(status)); });
+  if (health != nullptr) health->Shutdown(std::chrono::system_clock::now());
+  daemon.reset();
   return status;
 }
 
@@ -156,8 +173,5 @@ int main(int argc, char** argv) {
   adjoin::AddConfigSources(app, "ADJOIN_WORKER_");
   if (std::optional<int> code = adjoin::ParseFlags(app, argc, argv)) return *code;
   adjoin::InitLogging("adjoin-worker");
-  absl::Status status = adjoin::Run(flags, stop);
-  if (status.ok()) return 0;
-  std::cerr << "adjoin-worker: error: " << status.message() << "\n";
-  return 1;
+  return adjoin::ExitCode(adjoin::Run(flags, stop));
 }

@@ -3,7 +3,7 @@
 //   DataChecker checker("/srv/data", [&](WorkerMessage message) { link.Send(std::move(message)); });
 //   checker.Check(probe_data);
 //
-// Any thread. The destructor waits for the request in progress and forgets the others.
+// Any thread. The destructor waits for the request in progress (reading large files takes long) and forgets the others.
 #ifndef ADJOIN_WORKER_DATA_CHECKER_H_
 #define ADJOIN_WORKER_DATA_CHECKER_H_
 

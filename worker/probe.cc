@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "worker/path_rules.h"
 #include "worker/runtime/idx_file.h"
+#include "worker/runtime/path_rules.h"
 
 namespace adjoin {
 namespace {

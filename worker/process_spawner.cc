@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +37,8 @@ absl::StatusOr<Pipe> MakePipe() {
 void BecomeProgram(const char* binary, char* const* arguments, char* const* environment, pid_t parent, int out, int err) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core = {0, 0};  // writing one takes long where much memory is used, and the process dies only after it
+  setrlimit(RLIMIT_CORE, &no_core);
   if (getppid() != parent) _exit(127);  // the parent died before the line above
   sigset_t none;
   sigemptyset(&none);

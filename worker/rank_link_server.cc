@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/watchdog.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 #include "proto/worker.grpc.pb.h"
 
 namespace adjoin {
 namespace {
+
+constexpr absl::Duration kHelloTimeout = absl::Seconds(30);
 
 using Stream = grpc::ServerReaderWriter<DaemonMessage, RankMessage>;
 
@@ -40,9 +43,12 @@ class Service final : public RankLink::Service {
  public:
   explicit Service(Attempts& attempts) : attempts_(attempts) {}
 
-  grpc::Status Connect(grpc::ServerContext*, Stream* stream) override {
+  grpc::Status Connect(grpc::ServerContext* context, Stream* stream) override {
     RankMessage message;
-    if (!stream->Read(&message)) return grpc::Status(grpc::StatusCode::CANCELLED, "no hello came");
+    {
+      Watchdog late(kHelloTimeout, [context] { context->TryCancel(); });
+      if (!stream->Read(&message)) return grpc::Status(grpc::StatusCode::CANCELLED, "no hello came");
+    }
     absl::Status protocol = CheckProtocol(message.header(), "the rank process", "its daemon");
     if (!protocol.ok()) return ToGrpc(protocol);
     if (!message.has_hello()) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the first message is not a hello");

@@ -7,7 +7,7 @@
 //   link->SendTransportAddress(transport->Address());
 //   ADJOIN_ASSIGN_OR_RETURN(RankConnect connect, link->WaitForConnect(deadline));
 //   ... link->SendProgress(progress) ...
-//   link->SendResult(result);
+//   link->SendResult(result, deadline);
 //
 // The end of the stream on the daemon's side means that the daemon died: the process then ends itself at once, with exit
 // code 70. Any thread.

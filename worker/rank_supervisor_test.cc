@@ -72,12 +72,13 @@ TEST_F(RankSupervisorTest, ReportsWhatCannotBeStarted) {
 }
 
 TEST_F(RankSupervisorTest, PassesOnLinesBeforeTheEnd) {
-  Start(0, "echo out; echo err >&2; printf unfinished; read nothing || echo; env");
+  Start(0, "echo out; echo err >&2; printf unfinished; read nothing || echo; ulimit -c; env");
   EXPECT_EQ(ExitOf(0), "exited with code 0");
   absl::MutexLock lock(&mutex_);
   EXPECT_THAT(lines_, Contains("out"));
   EXPECT_THAT(lines_, Contains("err"));
   EXPECT_THAT(lines_, Contains("unfinished"));
+  EXPECT_THAT(lines_, Contains("0")) << "the size of a core dump";
   EXPECT_THAT(lines_, Contains("OMP_NUM_THREADS=1"));
   EXPECT_THAT(lines_, ::testing::Not(Contains(HasSubstr("secret"))));
 }

@@ -18,10 +18,10 @@
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/reducer.h"
 #include "primitives/status_exception.h"
-#include "worker/runtime/data_path.h"
 #include "worker/runtime/evaluator.h"
 #include "worker/runtime/metrics_writer.h"
 #include "worker/runtime/model_file.h"
+#include "worker/runtime/path_rules.h"
 #include "worker/runtime/trainer.h"
 
 namespace adjoin {
@@ -79,11 +79,10 @@ class SessionRun {
 
 absl::Status SessionRun::OpenOutput() {
   if (!writes()) return absl::OkStatus();
-  folder_ = options_.output_root;
-  if (!plan_.spec().output_dir().empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(folder_, PathBelow(options_.output_root, plan_.spec().output_dir()));
-  }
+  folder_ = std::filesystem::path(options_.output_root) / plan_.spec().output_dir();
   std::error_code error;
+  std::filesystem::create_directories(options_.output_root, error);
+  ADJOIN_RETURN_IF_ERROR(CheckOutputPath(options_.output_root, plan_.spec().output_dir()));
   std::filesystem::create_directories(folder_, error);
   if (error) return absl::UnavailableError(absl::StrCat(folder_.string(), ": ", error.message()));
   ADJOIN_ASSIGN_OR_RETURN(metrics_, MetricsWriter::Create((folder_ / kMetricsFile).string()));
@@ -96,7 +95,7 @@ absl::StatusOr<Parameters> SessionRun::StartParameters() const {
   parameters.Initialise(plan_.spec().seed());
   const Weights& weights = plan_.spec().weights();
   if (!weights.init_from().empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(const std::string path, PathBelow(options_.data_root, weights.init_from()));
+    ADJOIN_ASSIGN_OR_RETURN(const std::string path, ResolveBelow(options_.data_root, weights.init_from()));
     const bool strict = !weights.has_strict() || weights.strict();
     ADJOIN_ASSIGN_OR_RETURN(const ModelDifferences differences, LoadModel(path, strict, &parameters));
     Log(absl::StrCat("weights from ", path, differences.empty() ? "" : "; ", differences.ToString()));

@@ -9,7 +9,7 @@
 #include "layers/plan/layout_proto.h"
 #include "primitives/random/philox.h"
 #include "primitives/torch_dtype.h"
-#include "worker/runtime/data_path.h"
+#include "worker/runtime/path_rules.h"
 
 namespace adjoin {
 namespace {
@@ -99,7 +99,7 @@ absl::Status ShardReader::AddShard(const ProgramPlan& program, const ValuePlan& 
     if (source == nullptr) {
       std::vector<std::string> paths;
       for (const std::string& relative : field->idx().path()) {
-        ADJOIN_ASSIGN_OR_RETURN(std::string path, PathBelow(data_root, relative));
+        ADJOIN_ASSIGN_OR_RETURN(std::string path, ResolveBelow(data_root, relative));
         paths.push_back(std::move(path));
       }
       ADJOIN_ASSIGN_OR_RETURN(source, IdxSamples::Open(paths, sample_shape, features));

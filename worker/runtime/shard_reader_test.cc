@@ -172,10 +172,10 @@ TEST(ShardReaderTest, NamesWhatDoesNotFit) {
   EXPECT_THAT(message(means), HasSubstr("one for each of the 2 channels"));
   Plan outside = plan;
   outside.mutable_spec()->mutable_dataset(0)->mutable_field(0)->mutable_idx()->set_path(0, "../images");
-  EXPECT_THAT(message(outside), HasSubstr("without \"..\""));
+  EXPECT_THAT(message(outside), HasSubstr("'..'"));
   Plan missing = plan;
   missing.mutable_spec()->mutable_dataset(0)->mutable_field(0)->mutable_idx()->set_path(0, "nothing");
-  EXPECT_THAT(message(missing), HasSubstr("nothing: No such file"));
+  EXPECT_THAT(message(missing), HasSubstr("'nothing': no such file"));
 }
 
 }  // namespace

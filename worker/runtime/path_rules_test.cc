@@ -1,4 +1,4 @@
-#include "worker/path_rules.h"
+#include "worker/runtime/path_rules.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -30,9 +30,14 @@ class PathRulesTest : public ::testing::Test {
 TEST_F(PathRulesTest, ReadsOnlyBelowTheRoot) {
   EXPECT_EQ(*ResolveBelow(root_, "sub/file"), fs::canonical(root_ / "sub/file").string());
   EXPECT_EQ(*ResolveBelow(root_, "link_in"), fs::canonical(root_ / "sub/file").string());
-  for (const char* wrong : {"", "/etc/passwd", "../secret", "sub/../../secret", "link_out", "folder_out/secret"}) {
+  std::ofstream(root_ / "a..b") << "x";
+  EXPECT_TRUE(ResolveBelow(root_, "./a..b").ok());
+  const std::string wrong_paths[] = {"",         "/etc/passwd",       "../secret",               "sub/../../secret",
+                                     "link_out", "folder_out/secret", std::string("sub/f\0e", 7), "sub/.."};
+  for (const std::string& wrong : wrong_paths) {
     EXPECT_EQ(ResolveBelow(root_, wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
+  EXPECT_EQ(ResolveBelow("", "sub").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ResolveBelow(root_, "sub/other").status().code(), absl::StatusCode::kNotFound);
 }
 

@@ -1,4 +1,4 @@
-#include "worker/path_rules.h"
+#include "worker/runtime/path_rules.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -42,6 +42,12 @@ absl::StatusOr<std::string> RealPath(const std::string& path, const std::string&
   return absl::UnavailableError(message);
 }
 
+absl::StatusOr<std::string> RealRoot(const std::string& root, const std::string& relative) {
+  absl::StatusOr<std::string> real = RealPath(root, relative);
+  if (real.ok()) return real;
+  return absl::Status(real.status().code(), absl::StrCat(std::string(real.status().message()), " (its root folder)"));
+}
+
 absl::Status LeadsOut(const std::string& relative) {
   return absl::InvalidArgumentError(absl::StrCat("'", relative, "' leads out of the root by a symbolic link"));
 }
@@ -50,7 +56,7 @@ absl::Status LeadsOut(const std::string& relative) {
 
 absl::StatusOr<std::string> ResolveBelow(const std::string& root, const std::string& relative) {
   ADJOIN_RETURN_IF_ERROR(CheckText(relative));
-  ADJOIN_ASSIGN_OR_RETURN(std::string real_root, RealPath(root, "the root"));
+  ADJOIN_ASSIGN_OR_RETURN(std::string real_root, RealRoot(root, relative));
   ADJOIN_ASSIGN_OR_RETURN(std::string real, RealPath(real_root + "/" + relative, relative));
   if (!IsBelow(real_root, real)) return LeadsOut(relative);
   return real;
@@ -59,7 +65,7 @@ absl::StatusOr<std::string> ResolveBelow(const std::string& root, const std::str
 absl::Status CheckOutputPath(const std::string& root, const std::string& relative) {
   if (relative.empty()) return absl::OkStatus();
   ADJOIN_RETURN_IF_ERROR(CheckText(relative));
-  ADJOIN_ASSIGN_OR_RETURN(std::string real_root, RealPath(root, "the root"));
+  ADJOIN_ASSIGN_OR_RETURN(std::string real_root, RealRoot(root, relative));
   std::string path = real_root;
   for (absl::string_view part : absl::StrSplit(relative, '/', absl::SkipEmpty())) {
     absl::StrAppend(&path, "/", part);

@@ -1,11 +1,11 @@
-// Where a job may read and write: below the daemon's --data-root and --output-root and nowhere else.
+// Where a job may read and write: below the worker's --data-root and --output-root and nowhere else.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::string path, ResolveBelow("/srv/data", "mnist/train-images.idx.gz"));
 //   ADJOIN_RETURN_IF_ERROR(CheckOutputPath("/srv/output", "lenet5"));
 //
 // Any thread.
-#ifndef ADJOIN_WORKER_PATH_RULES_H_
-#define ADJOIN_WORKER_PATH_RULES_H_
+#ifndef ADJOIN_WORKER_RUNTIME_PATH_RULES_H_
+#define ADJOIN_WORKER_RUNTIME_PATH_RULES_H_
 
 #include <string>
 
@@ -25,4 +25,4 @@ absl::Status CheckOutputPath(const std::string& root, const std::string& relativ
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_WORKER_PATH_RULES_H_
+#endif  // ADJOIN_WORKER_RUNTIME_PATH_RULES_H_
