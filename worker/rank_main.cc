@@ -56,7 +56,8 @@ void EndSoon() {
   }).detach();
 }
 
-absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start, uint32_t rank) {
+// `*disturbed`: as UcxTransport::Disturbed, in the end.
+absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start, uint32_t rank, bool* disturbed) {
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, ReadPlan(start));
   UcxTransport::Options options;
   options.rank = static_cast<int>(rank);
@@ -71,8 +72,13 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start,
   });
   struct ForgetTransport {
     RankProcessLink& link;
-    ~ForgetTransport() { link.OnAbort(nullptr); }
-  } forget{link};
+    const UcxTransport& transport;
+    bool* disturbed;
+    ~ForgetTransport() {
+      link.OnAbort(nullptr);
+      *disturbed = transport.Disturbed();
+    }
+  } forget{link, *transport, disturbed};
 
   link.SendTransportAddress(transport->Address());
   ADJOIN_ASSIGN_OR_RETURN(RankConnect connect, link.WaitForConnect(Deadline::After(kPeersTimeout)));
@@ -95,8 +101,11 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start,
   return result;
 }
 
-// It failed only because a peer did, or because it was told to stop.
-bool IsPeerFailure(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsAborted(status); }
+// It failed only because a peer did, or because it was told to stop. Files, too, are kUnavailable (a full disk), but then
+// all peers are well.
+bool IsPeerFailure(const absl::Status& status, bool disturbed) {
+  return absl::IsAborted(status) || (absl::IsUnavailable(status) && disturbed);
+}
 
 int Run(const RankProcessLink::Settings& settings) {
   auto link = RankProcessLink::Connect(settings, Deadline::After(kDaemonTimeout));
@@ -105,14 +114,15 @@ int Run(const RankProcessLink::Settings& settings) {
     return 1;
   }
   absl::StatusOr<RankStart> start = (*link)->WaitForStart(Deadline::After(kDaemonTimeout));
-  absl::StatusOr<RankResult> result = start.ok() ? RunJob(**link, *start, settings.rank) : start.status();
+  bool disturbed = false;
+  absl::StatusOr<RankResult> result = start.ok() ? RunJob(**link, *start, settings.rank, &disturbed) : start.status();
   if (result.ok()) {
     (*link)->SendResult(*result, Deadline::After(kResultTimeout));
     return 0;
   }
   RankResult failure;
   failure.set_error(std::string(result.status().message()));
-  failure.set_peer_failure(IsPeerFailure(result.status()));
+  failure.set_peer_failure(IsPeerFailure(result.status(), disturbed));
   std::cerr << "failed: " << result.status().message() << "\n";
   (*link)->SendResult(failure, Deadline::After(kResultTimeout));
   return 1;

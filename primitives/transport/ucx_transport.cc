@@ -30,6 +30,10 @@ inline void Pause() {
 
 }  // namespace
 
+bool UcxTransport::Disturbed() const {
+  return aborted_ || std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.failure.ok(); });
+}
+
 absl::Status UcxTransport::AbortReason() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return abort_reason_;

@@ -78,6 +78,9 @@ class UcxTransport final : public Transport {
   // destroyed, which never waits.
   absl::Status Close(Deadline deadline);
 
+  // Whether a peer was found dead or Abort was called: a failure of this rank may then be no more than the echo of that.
+  bool Disturbed() const;
+
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
   absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;

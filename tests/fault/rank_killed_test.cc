@@ -78,6 +78,24 @@ TEST_P(RankKilledTest, FailsTheJobByNameAndLeavesNothing) {
   EXPECT_EQ(cluster.Stop(), absl::OkStatus());
 }
 
+// Its peers see the failed rank die, and may say so first; its own reason counts.
+TEST(RankFailedTest, ARanksOwnFailureIsTheJobsReason) {
+  auto started = LocalCluster::Start(1, 4);
+  ASSERT_TRUE(started.ok()) << started.status();
+  LocalCluster& cluster = **started;
+  // A file that can be opened but not written, as on a full disk.
+  const std::filesystem::path folder = std::filesystem::path(cluster.output_root()) / "lenet5-spatial";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink("/dev/full", folder / "metrics.jsonl");
+  absl::StatusOr<std::string> job = cluster.Submit(ReadFile(Runfile("examples/mnist/lenet5-spatial.textproto")));
+  ASSERT_TRUE(job.ok()) << job.status();
+  absl::StatusOr<JobSummary> end = cluster.WaitFor(*job, Within(60));
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->state(), FAILED);
+  EXPECT_THAT(end->reason(), ::testing::AllOf(::testing::StartsWith("rank 0 on worker-0 failed: "),
+                                              ::testing::HasSubstr("metrics.jsonl")));
+}
+
 INSTANTIATE_TEST_SUITE_P(Nodes, RankKilledTest, ::testing::Values(1, 2, 4));
 
 }  // namespace
