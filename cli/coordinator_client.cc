@@ -26,6 +26,7 @@ CoordinatorClient::CoordinatorClient(std::string address) : address_(std::move(a
   arguments.SetMaxReceiveMessageSize(64 << 20);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
   channel_ = grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
   stub_ = Adjoin::NewStub(channel_);
 }

@@ -73,11 +73,8 @@ absl::StatusOr<int> RunDescribe(const std::string& coordinator, const std::strin
       {"output", described.spec().output_dir()},
       {"artifacts", described.artifact().empty() ? "-" : absl::StrJoin(described.artifact(), ", ")}};
   if (!job.reason().empty()) rows.insert(rows.begin() + 3, {job.state() == PENDING ? "waits" : "reason", job.reason()});
-  if (job.progress().total_steps() > 0) {
-    rows.push_back({"progress", absl::StrFormat("step %d/%d, loss %.6g, %.1f steps/s", job.progress().step(),
-                                                job.progress().total_steps(), job.progress().loss(),
-                                                job.progress().steps_per_second())});
-  }
+  const std::string progress = ProgressText(job.progress());
+  if (!progress.empty()) rows.push_back({job.state() == RUNNING ? "progress" : "last report", progress});
   if (job.state() == SUCCEEDED) rows.push_back({"result", EndLine(job)});
   AddTimes(described, rows);
   std::cout << Table(rows);

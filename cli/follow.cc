@@ -1,6 +1,5 @@
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
 #include "cli/coordinator_client.h"
@@ -18,36 +18,34 @@ namespace {
 
 constexpr absl::Duration kPlainInterval = absl::Seconds(3);  // between lines where the output is no terminal
 
-// While it lives, Ctrl-C cancels an RPC instead of ending the process.
+std::atomic<bool> interrupted{false};
+
+// While it lives, the first Ctrl-C cancels an RPC instead of ending the process; a second one ends it. A handler, because
+// gRPC's threads, of which some may run already, would take a blocked signal.
 class InterruptCancels {
  public:
   explicit InterruptCancels(grpc::ClientContext& context) {
-    sigemptyset(&interrupt_);
-    sigaddset(&interrupt_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &interrupt_, &before_);
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = true; };
+    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_);
     thread_ = std::thread([this, &context] {
-      timespec interval = {0, 100'000'000};
-      while (!over_) {
-        if (sigtimedwait(&interrupt_, nullptr, &interval) != SIGINT) continue;
-        interrupted_ = true;
-        context.TryCancel();
-        return;
+      while (!over_.WaitForNotificationWithTimeout(absl::Milliseconds(100))) {
+        if (interrupted) context.TryCancel();
       }
     });
   }
   ~InterruptCancels() {
-    over_ = true;
+    over_.Notify();
     thread_.join();
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    sigaction(SIGINT, &before_, nullptr);
   }
   InterruptCancels(const InterruptCancels&) = delete;
   InterruptCancels& operator=(const InterruptCancels&) = delete;
 
-  bool interrupted() const { return interrupted_; }
-
  private:
-  sigset_t interrupt_, before_;
-  std::atomic<bool> over_{false}, interrupted_{false};
+  struct sigaction before_;
+  absl::Notification over_;
   std::thread thread_;
 };
 
@@ -84,7 +82,7 @@ class Display {
 
 absl::StatusOr<int> RunFollow(const std::string& coordinator, const std::string& job) {
   grpc::ClientContext context;
-  InterruptCancels interrupt(context);  // before gRPC's threads start, which inherit the blocked signal
+  InterruptCancels interrupt(context);
   CoordinatorClient client(coordinator);
   Display display;
   JobSummary last;
@@ -93,7 +91,7 @@ absl::StatusOr<int> RunFollow(const std::string& coordinator, const std::string&
     display.Show(summary);
   });
   display.End();
-  if (interrupt.interrupted()) {
+  if (interrupted && absl::IsCancelled(status)) {
     std::cout << job << " goes on; follow it again with `adjoin follow " << job << "`" << std::endl;
     return 0;
   }

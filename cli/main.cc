@@ -7,7 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/endpoint.h"
 #include "base/flags.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 
 namespace adjoin {
@@ -23,13 +28,22 @@ struct Arguments {
 
 using Command = std::function<absl::StatusOr<int>()>;
 
+// Errors: kInvalidArgument.
+absl::Status CheckCoordinator(const std::string& address) {
+  ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(address));
+  if (endpoint.IsLoopback()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--coordinator ", address, " is on another machine, which needs mutual "
+                                                 "TLS, and that is not supported yet: only loopback is"));
+}
+
 void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* submit = app.add_subcommand("submit", "Submit a job; prints its id");
   submit->add_option("SPEC", a.spec, "The job's file, text format or JSON; - reads standard input")->required();
   submit->add_flag("-f,--follow", a.follow, "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
   submit->callback([&] { chosen = [&] { return RunSubmit(a.coordinator, a.spec, a.follow); }; });
 
-  CLI::App* follow = app.add_subcommand("follow", "Show a job's progress until it ends");
+  CLI::App* follow =
+      app.add_subcommand("follow", "Show a job's progress until it ends; exit code 100 if it fails, 103 if cancelled");
   follow->add_option("JOB", a.job, "Its id, or its name")->required();
   follow->callback([&] { chosen = [&] { return RunFollow(a.coordinator, a.job); }; });
 
@@ -71,6 +85,9 @@ int main(int argc, char** argv) {
   adjoin::Arguments arguments;
   adjoin::Command chosen;
   CLI::App app("Trains networks whose tensors do not fit one machine", "adjoin");
+  app.footer("`adjoin COMMAND --help` shows the options of one command.\n"
+             "Exit codes: 0 done, 1 an error (a line on stderr says which), 2 wrong usage; of a followed job 100 if it failed, "
+             "103 if it was cancelled.");
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--coordinator", arguments.coordinator, "HOST:PORT of the coordinator")
@@ -80,7 +97,9 @@ int main(int argc, char** argv) {
   adjoin::AddConfigSources(app, "ADJOIN_");
   if (std::optional<int> code = adjoin::ParseFlags(app, argc, argv)) return *code;
   signal(SIGPIPE, SIG_DFL);  // `adjoin logs JOB | head` ends quietly
-  absl::StatusOr<int> code = chosen();
+  absl::Status status = app.got_subcommand("plan") ? absl::OkStatus() : adjoin::CheckCoordinator(arguments.coordinator);
+  absl::StatusOr<int> code = status.ok() ? chosen() : status;
+  if (code.ok() && !std::cout.flush()) code = absl::DataLossError("standard output cannot be written");
   if (code.ok()) return *code;
   std::cerr << "adjoin: error: " << code.status().message() << std::endl;
   return 1;

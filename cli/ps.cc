@@ -1,7 +1,6 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
@@ -11,12 +10,6 @@
 
 namespace adjoin {
 namespace {
-
-std::string ProgressText(const JobSummary& job) {
-  const JobProgress& progress = job.progress();
-  if (progress.total_steps() == 0) return "";
-  return absl::StrFormat("%d/%d loss %.4g", progress.step(), progress.total_steps(), progress.loss());
-}
 
 std::string AgeText(int64_t unix_ms) {
   return DurationText(absl::ToDoubleSeconds(absl::Now() - absl::FromUnixMillis(unix_ms)));
@@ -32,7 +25,7 @@ absl::StatusOr<int> RunPs(const std::string& coordinator) {
     std::string state = StateName(job.state());
     if (job.queue_position() > 0) absl::StrAppend(&state, " (", job.queue_position(), ")");
     jobs.push_back({job.job_id(), job.name(), state, absl::StrCat(job.ranks()), AgeText(job.submitted_unix_ms()) + " ago",
-                    ProgressText(job), job.reason()});
+                    ProgressText(job.progress()), job.reason()});
   }
   std::cout << (list.job().empty() ? "no jobs\n" : Table(jobs)) << "\n";
   std::vector<std::vector<std::string>> workers = {{"WORKER", "ADDRESS", "SLOTS", "FREE"}};

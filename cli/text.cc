@@ -12,6 +12,7 @@ namespace adjoin {
 namespace {
 
 constexpr int kBarWidth = 24;
+constexpr int kSmallestBar = 6;
 
 std::string Number(double value) { return absl::StrFormat("%.4g", value); }
 
@@ -27,6 +28,14 @@ std::string Metrics(const JobProgress& progress) {
                                                                 : absl::StrFormat("%.4f", value)));
   }
   return absl::StrJoin(parts, ", ");
+}
+
+// The loss is training's: other phases leave what training's last step reported.
+bool IsTraining(const JobProgress& progress) { return progress.phase().empty() || progress.phase() == "training"; }
+
+std::string Bar(double part, int width) {
+  int filled = static_cast<int>(part * width);
+  return absl::StrCat(" [", std::string(filled, '#'), std::string(width - filled, '-'), "]");
 }
 
 }  // namespace
@@ -63,6 +72,17 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string ProgressText(const JobProgress& progress) {
+  std::vector<std::string> parts;
+  if (!IsTraining(progress)) parts.push_back(progress.phase());
+  if (progress.total_steps() > 0) {
+    parts.push_back(absl::StrCat("step ", progress.step(), "/", progress.total_steps()));
+    if (IsTraining(progress)) parts.push_back(absl::StrFormat("loss %.6g", progress.loss()));
+    parts.push_back(absl::StrFormat("%.1f steps/s", progress.steps_per_second()));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 std::string ProgressLine(const JobSummary& job, int width) {
   std::string line = absl::StrCat(job.job_id(), " ", StateName(job.state()));
   const JobProgress& progress = job.progress();
@@ -70,14 +90,17 @@ std::string ProgressLine(const JobSummary& job, int width) {
     absl::StrAppend(&line, ": ", job.reason());
   } else if (job.state() == RUNNING && progress.total_steps() > 0) {
     double part = std::min(1.0, static_cast<double>(progress.step()) / static_cast<double>(progress.total_steps()));
-    int filled = static_cast<int>(part * kBarWidth);
-    absl::StrAppend(&line, " [", std::string(filled, '#'), std::string(kBarWidth - filled, '-'), "]");
-    absl::StrAppendFormat(&line, " %3.0f%%", 100 * part);
-    if (!progress.phase().empty() && progress.phase() != "training") absl::StrAppend(&line, "  ", progress.phase());
-    absl::StrAppend(&line, "  step ", progress.step(), "/", progress.total_steps());
-    absl::StrAppend(&line, "  loss ", Number(progress.loss()));
-    absl::StrAppendFormat(&line, "  %.1f steps/s", progress.steps_per_second());
-    absl::StrAppend(&line, "  ", DurationText(progress.seconds_left()), " left");
+    std::string rest = absl::StrFormat(" %3.0f%%", 100 * part);
+    if (!IsTraining(progress)) absl::StrAppend(&rest, "  ", progress.phase());
+    absl::StrAppend(&rest, "  step ", progress.step(), "/", progress.total_steps());
+    if (IsTraining(progress)) absl::StrAppend(&rest, "  loss ", Number(progress.loss()));
+    absl::StrAppendFormat(&rest, "  %.1f steps/s", progress.steps_per_second());
+    absl::StrAppend(&rest, "  ", DurationText(progress.seconds_left()), " left");
+    int room = width - static_cast<int>(line.size() + rest.size()) - 3;  // " [" and "]"
+    if (room >= kSmallestBar) absl::StrAppend(&line, Bar(part, std::min(room, kBarWidth)));
+    absl::StrAppend(&line, rest);
+  } else if (job.state() == RUNNING && !progress.phase().empty()) {
+    absl::StrAppend(&line, "  ", progress.phase());
   }
   if (static_cast<int>(line.size()) > width) line.resize(std::max(width, 0));
   return line;

@@ -19,7 +19,11 @@ std::string DurationText(double seconds);  // "0.4 s", "12 s", "3 min 20 s", "2 
 // Columns padded to their longest cell, a line per row.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
-// One line of at most `width` columns, without a line end.
+// What a job does now: "step 5/10, loss 0.25, 3.1 steps/s", "evaluating, step 3/32, 90.1 steps/s", "writing weights"; ""
+// before its first report.
+std::string ProgressText(const JobProgress& progress);
+
+// One line of at most `width` columns, without a line end. The bar shrinks, and goes, before the numbers are cut.
 std::string ProgressLine(const JobSummary& job, int width);
 
 // How a job ended: "job-1 succeeded in 12 s: accuracy 0.964, correct 1928, samples 2000".

@@ -33,6 +33,28 @@ TEST(TextTest, Progress) {
   job.mutable_progress()->set_seconds_left(2);
   EXPECT_EQ(ProgressLine(job, 200),
             "job-1 running [############------------]  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
+  EXPECT_EQ(ProgressLine(job, 79), "job-1 running [#####------]  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
+  EXPECT_EQ(ProgressLine(job, 66), "job-1 running  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
+  EXPECT_EQ(ProgressLine(job, 20), "job-1 running  50%  ");
+  EXPECT_EQ(ProgressText(job.progress()), "step 5/10, loss 0.25, 2.5 steps/s");
+}
+
+TEST(TextTest, APhaseThatIsNotTrainingIsNamedAndHasNoLoss) {
+  JobSummary job;
+  job.set_job_id("job-1");
+  job.set_state(RUNNING);
+  EXPECT_EQ(ProgressText(job.progress()), "");
+  job.mutable_progress()->set_loss(0.25);
+  job.mutable_progress()->set_phase("writing weights");
+  EXPECT_EQ(ProgressText(job.progress()), "writing weights");
+  EXPECT_EQ(ProgressLine(job, 79), "job-1 running  writing weights");
+  job.mutable_progress()->set_phase("evaluating");
+  job.mutable_progress()->set_step(32);
+  job.mutable_progress()->set_total_steps(32);
+  job.mutable_progress()->set_steps_per_second(90);
+  EXPECT_EQ(ProgressText(job.progress()), "evaluating, step 32/32, 90.0 steps/s");
+  EXPECT_EQ(ProgressLine(job, 200),
+            "job-1 running [########################] 100%  evaluating  step 32/32  90.0 steps/s  0.0 s left");
 }
 
 TEST(TextTest, Ends) {
