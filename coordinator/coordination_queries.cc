@@ -1,4 +1,6 @@
 // What CoordinationService tells users.
+#include <filesystem>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -9,6 +11,9 @@ namespace adjoin {
 namespace {
 
 int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
+
+// Two ways to write one folder are one folder.
+std::string Folder(const JobSpec& spec) { return (std::filesystem::path(spec.output_dir()) / "").lexically_normal(); }
 
 std::string Count(int64_t n, const std::string& noun) { return absl::StrCat(n, " ", noun, n == 1 ? "" : "s"); }
 
@@ -122,6 +127,12 @@ absl::StatusOr<CoordinationService::ArtifactSource> CoordinationService::FindArt
         job.id, " has no artifact '", name, "'",
         job.artifacts.empty() ? (IsFinal(job.state) ? "; it left none" : "; they are there when it has succeeded")
                               : absl::StrCat("; it has ", absl::StrJoin(job.artifacts, ", "))));
+  }
+  for (const JobRecord* other : jobs_.All()) {
+    if (other->attempt.epoch <= job.attempt.epoch || Folder(other->spec) != Folder(job.spec)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the files of ", job.id, " are no more: ", other->id, " has the same output_dir '", job.spec.output_dir(),
+        "' and started later; give each job an output_dir of its own, or get ", name, " of ", other->id));
   }
   const std::string& name_of_worker = job.attempt.ranks.at(0).worker;
   for (const auto& [connection, worker] : workers_) {

@@ -47,6 +47,7 @@ std::string CoordinationService::Submit(const JobSpec& spec, PlanFunction plan_f
   JobRecord& job = jobs_.Add(spec, std::move(plan_function));
   std::string id = job.id;
   job.submitted = options_.wall_clock();
+  ForgetOldJobs();
   CheckData(job);
   Schedule();
   return id;
@@ -348,6 +349,8 @@ void CoordinationService::End(JobRecord& job, JobState state, const std::string&
   job.reason = reason;
   job.ended = options_.wall_clock();
   job.attempt.peer_failure.reset();
+  job.plan_function = nullptr;  // it and the plan are large, and of no more use
+  job.planned.plan = std::string();
   notes_.push_back(absl::StrCat(job.id, " ", absl::AsciiStrToLower(JobState_Name(state)), reason.empty() ? "" : ": ", reason));
   if (state == SUCCEEDED) return;
   for (RankRecord& rank : job.attempt.ranks) {
@@ -358,6 +361,17 @@ void CoordinationService::End(JobRecord& job, JobState state, const std::string&
     message.mutable_stop_attempt()->set_job_id(job.id);
     message.mutable_stop_attempt()->set_reason(reason);
     Send(holder, job.attempt.epoch, std::move(message));
+  }
+}
+
+void CoordinationService::ForgetOldJobs() {
+  std::vector<const JobRecord*> ended;
+  for (const JobRecord* job : jobs_.All()) {
+    if (IsFinal(job->state) && job->attempt.holders.empty()) ended.push_back(job);
+  }
+  for (size_t i = 0; i + options_.keep_jobs < ended.size(); ++i) {
+    forgotten_.push_back(ended[i]->id);
+    jobs_.Erase(ended[i]->number);
   }
 }
 

@@ -38,6 +38,7 @@ struct CoordinationOptions {
   absl::Duration probe_timeout = absl::Seconds(30);
   absl::Duration peer_failure_grace = absl::Seconds(1);
   uint64_t first_job_number = 1;
+  size_t keep_jobs = 1000;  // that have ended; beyond that the oldest are forgotten
 };
 
 // A message for a daemon, or (close) the end of its connection.
@@ -58,6 +59,8 @@ class CoordinationService {
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
   // What has happened since the last call, a line each, for the coordinator's own log.
   std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
+  // Ids of the jobs forgotten since the last call.
+  std::vector<std::string> TakeForgotten() { return std::exchange(forgotten_, {}); }
 
   // Returns the new job's id. With a worker at hand the job is admitted only after that worker has checked the data files
   // (see AdmissionOf); without one it is accepted, and checked as soon as a worker connects.
@@ -94,7 +97,8 @@ class CoordinationService {
     uint64_t epoch = 0;
   };
   // Where the named result of a job lies now. Errors: kInvalidArgument (a name that is no plain file name), kNotFound (the
-  // job has no such artifact; lists those it has), kUnavailable (the worker that holds it is not connected).
+  // job has no such artifact; lists those it has), kFailedPrecondition (a later job has the same output folder),
+  // kUnavailable (the worker that holds it is not connected).
   absl::StatusOr<ArtifactSource> FindArtifact(const std::string& reference, const std::string& name);
 
  private:
@@ -125,6 +129,7 @@ class CoordinationService {
   void OnCleared(JobRecord& job, ConnectionId connection);
   std::string LateRanks(const JobRecord& job) const;
   void End(JobRecord& job, JobState state, const std::string& reason);
+  void ForgetOldJobs();
 
   JobSummary Summarize(const JobRecord& job, uint32_t queue_position);
   uint32_t QueuePosition(const JobRecord& job);
@@ -137,6 +142,7 @@ class CoordinationService {
   uint64_t last_epoch_ = 0;
   std::vector<Action> actions_;
   std::vector<std::string> notes_;
+  std::vector<std::string> forgotten_;
 };
 
 }  // namespace adjoin

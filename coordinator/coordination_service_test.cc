@@ -8,15 +8,16 @@
 namespace adjoin {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class CoordinationServiceTest : public ::testing::Test {
  protected:
   CoordinationServiceTest() {
-    CoordinationOptions options;
-    options.wall_clock = [this] { return absl::FromUnixSeconds(1000) + now_; };
-    options.monotonic_clock = [this] { return now_; };
-    service_ = std::make_unique<CoordinationService>(options);
+    options_.wall_clock = [this] { return absl::FromUnixSeconds(1000) + now_; };
+    options_.monotonic_clock = [this] { return now_; };
+    service_ = std::make_unique<CoordinationService>(options_);
   }
 
   void Connect(ConnectionId connection, const std::string& name, uint32_t slots, uint64_t incarnation = 1) {
@@ -109,6 +110,7 @@ class CoordinationServiceTest : public ::testing::Test {
     return job;
   }
 
+  CoordinationOptions options_;
   absl::Duration now_ = absl::Seconds(5);
   absl::Status plan_error_;
   std::vector<DatasetSize> planned_sizes_;
@@ -349,6 +351,45 @@ TEST_F(CoordinationServiceTest, ANameBelongsToOneDaemon) {
   EXPECT_EQ(service_->WorkerConnected(2, hello).code(), absl::StatusCode::kAlreadyExists);
   Connect(3, "worker-0", 1, /*incarnation=*/5);
   EXPECT_EQ(service_->List().worker_size(), 1);
+}
+
+TEST_F(CoordinationServiceTest, OnlyTheNewestEndedJobsAreRemembered) {
+  options_.keep_jobs = 2;
+  service_ = std::make_unique<CoordinationService>(options_);
+  std::string running = RunningOnTwoWorkers();
+  std::vector<std::string> ended;
+  for (int i = 0; i < 4; ++i) {
+    ended.push_back(Submit(Spec("ended", 1)));
+    EXPECT_EQ(*service_->Cancel(ended.back()), CANCELLED);
+  }
+  std::string pending = Submit(Spec("pending", 1));
+  EXPECT_THAT(service_->TakeForgotten(), ElementsAre(ended[0], ended[1]));
+  EXPECT_THAT(service_->TakeForgotten(), IsEmpty());
+  EXPECT_EQ(service_->Summary(ended[1]).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Job(ended[2]).state(), CANCELLED);
+  EXPECT_EQ(Job(running).state(), RUNNING);
+  EXPECT_EQ(Job(pending).state(), PENDING);
+}
+
+TEST_F(CoordinationServiceTest, FilesThatALaterJobReplacedAreNotTakenForTheEarlierOnes) {
+  Connect(1, "worker-0", 1);
+  auto run = [this](const std::string& folder) {
+    JobSpec spec = Spec("net", 1);
+    spec.set_output_dir(folder);
+    std::string job = Submit(spec);
+    Ready(1, job, 0);
+    Ended(1, job, 0, "");
+    Cleared(1, job);
+    EXPECT_EQ(Job(job).state(), SUCCEEDED);
+    return job;
+  };
+  std::string first = run("out");
+  std::string second = run("other");
+  EXPECT_TRUE(service_->FindArtifact(first, "model.safetensors").ok());
+  std::string third = run("./out/");
+  EXPECT_EQ(service_->FindArtifact(first, "model.safetensors").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(service_->FindArtifact(second, "model.safetensors").ok());
+  EXPECT_TRUE(service_->FindArtifact(third, "model.safetensors").ok());
 }
 
 TEST_F(CoordinationServiceTest, JobsAreNamedByIdPrefixOrName) {

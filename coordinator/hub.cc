@@ -31,7 +31,10 @@ void Outbox::Close() {
   closed_ = true;
 }
 
-Hub::Hub(CoordinationOptions options) : service_(std::move(options)), clock_([this] { TickUntilStopped(); }) {}
+Hub::Hub(CoordinationOptions options, std::function<void(const std::string& job_id)> on_forgotten)
+    : on_forgotten_(std::move(on_forgotten)),
+      service_(std::move(options)),
+      clock_([this] { TickUntilStopped(); }) {}
 
 Hub::~Hub() {
   {
@@ -50,6 +53,7 @@ void Hub::TickUntilStopped() {
 
 void Hub::Dispatch() {
   for (const std::string& note : service_.TakeNotes()) LogInfo(note);
+  for (const std::string& job_id : service_.TakeForgotten()) on_forgotten_(job_id);
   for (Action& action : service_.TakeActions()) {
     auto link = links_.find(action.to);
     if (link == links_.end()) continue;

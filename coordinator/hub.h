@@ -1,6 +1,6 @@
 // CoordinationService under a lock, with a thread for the clock, the daemons' outboxes and a way to wait for changes.
 //
-//   Hub hub(options);
+//   Hub hub(options, [&](const std::string& job_id) { logs.Remove(job_id).IgnoreError(); });
 //   std::string id = hub.Do([&](CoordinationService& service) { return service.Submit(spec, plan); });
 //   uint64_t seen = hub.changes();
 //   ... look ...;  hub.WaitForChange(seen, Deadline::After(absl::Milliseconds(200)));
@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -40,7 +41,8 @@ class Outbox {
 
 class Hub {
  public:
-  explicit Hub(CoordinationOptions options);
+  // `on_forgotten` is called with each job that the service has forgotten.
+  Hub(CoordinationOptions options, std::function<void(const std::string& job_id)> on_forgotten);
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
@@ -88,6 +90,7 @@ class Hub {
   void Dispatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TickUntilStopped();
 
+  const std::function<void(const std::string&)> on_forgotten_;
   absl::Mutex mutex_;
   CoordinationService service_ ABSL_GUARDED_BY(mutex_);
   std::map<ConnectionId, Link> links_ ABSL_GUARDED_BY(mutex_);

@@ -5,11 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/status_macros.h"
 
 namespace adjoin {
 namespace {
@@ -37,8 +40,25 @@ LogLine ParseLine(absl::string_view text) {
 
 }  // namespace
 
+std::string LogStore::FolderOf(const std::string& job_id) const { return absl::StrCat(folder_, "/", job_id); }
+
 std::string LogStore::PathOf(const std::string& job_id, const Segment& segment) const {
-  return absl::StrCat(folder_, "/", job_id, "/log-", segment.begin);
+  return absl::StrCat(FolderOf(job_id), "/log-", segment.begin);
+}
+
+absl::Status LogStore::Add(const std::string& job_id) {
+  std::string folder = FolderOf(job_id);
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError(folder, "cannot be made");
+  return absl::OkStatus();
+}
+
+absl::Status LogStore::Remove(const std::string& job_id) {
+  absl::MutexLock lock(&mutex_);
+  jobs_.erase(job_id);
+  std::error_code error;
+  std::filesystem::remove_all(FolderOf(job_id), error);
+  if (error) return absl::UnavailableError(absl::StrCat(FolderOf(job_id), " cannot be removed: ", error.message()));
+  return absl::OkStatus();
 }
 
 absl::Status LogStore::Append(const std::string& job_id, const std::vector<LogLine>& lines) {
@@ -49,8 +69,7 @@ absl::Status LogStore::Append(const std::string& job_id, const std::vector<LogLi
   absl::MutexLock lock(&mutex_);
   std::deque<Segment>& segments = jobs_[job_id];
   if (segments.empty()) {
-    std::string folder = absl::StrCat(folder_, "/", job_id);
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError(folder, "cannot be made");
+    ADJOIN_RETURN_IF_ERROR(Add(job_id));
     segments.push_back({});
   }
   if (segments.back().end - segments.back().begin >= segment_bytes_) {
@@ -64,7 +83,13 @@ absl::Status LogStore::Append(const std::string& job_id, const std::vector<LogLi
   std::ofstream file(path, std::ios::binary | std::ios::app);
   file << text;
   file.flush();
-  if (!file) return FileError(path, "cannot be written");
+  if (!file) {
+    absl::Status error = FileError(path, "cannot be written");
+    file.close();
+    // A part of the text would shift the positions of all that follows.
+    [[maybe_unused]] int cut = truncate(path.c_str(), segments.back().end - segments.back().begin);
+    return error;
+  }
   segments.back().end += static_cast<int64_t>(text.size());
   return absl::OkStatus();
 }

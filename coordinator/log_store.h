@@ -29,6 +29,8 @@ class LogStore {
   LogStore(std::string folder, int64_t max_bytes_per_job)
       : folder_(std::move(folder)), segment_bytes_(max_bytes_per_job / 2) {}
 
+  // Makes the job's folder: its number is then taken also for a coordinator that starts later. Errors: kUnavailable.
+  absl::Status Add(const std::string& job_id);
   // Errors: kUnavailable (the file cannot be written; says why).
   absl::Status Append(const std::string& job_id, const std::vector<LogLine>& lines);
 
@@ -39,12 +41,15 @@ class LogStore {
   // At most about 256 KiB from `position` on (0: the oldest line kept). A job without lines has an empty chunk.
   // Errors: kUnavailable.
   absl::StatusOr<Chunk> Read(const std::string& job_id, int64_t position);
+  // Forgets the job and its lines. Errors: kUnavailable.
+  absl::Status Remove(const std::string& job_id);
 
  private:
   struct Segment {
     int64_t begin = 0;
     int64_t end = 0;
   };
+  std::string FolderOf(const std::string& job_id) const;
   std::string PathOf(const std::string& job_id, const Segment& segment) const;
 
   const std::string folder_;

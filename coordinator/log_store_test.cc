@@ -38,6 +38,18 @@ TEST(LogStoreTest, ReadsWhatWasAppendedAndGoesOnWhereItStopped) {
   ASSERT_EQ(store.Read("job-1", position)->lines.size(), 1);
 }
 
+TEST(LogStoreTest, AJobsFolderIsThereFromItsAddingToItsRemoval) {
+  std::string folder = Folder("removal");
+  LogStore store(folder, 1 << 20);
+  ASSERT_TRUE(store.Add("job-1").ok());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/job-1")) << "or a job without lines gives its number away";
+  ASSERT_TRUE(store.Append("job-1", {Line(0, 5, "line")}).ok());
+  ASSERT_TRUE(store.Remove("job-1").ok());
+  EXPECT_FALSE(std::filesystem::exists(folder + "/job-1"));
+  EXPECT_TRUE(store.Read("job-1", 0)->lines.empty());
+  EXPECT_TRUE(store.Remove("job-2").ok());
+}
+
 TEST(LogStoreTest, KeepsTheNewestLinesWithinItsSize) {
   std::string folder = Folder("bounded");
   LogStore store(folder, 20000);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,7 @@ struct Settings {
   double worker_timeout_seconds = 10;
   double start_timeout_seconds = 120;
   int64_t log_bytes = 16 << 20;
+  size_t keep_jobs = 1000;
 };
 
 void AddOptions(CLI::App& app, Settings& settings) {
@@ -52,18 +54,21 @@ void AddOptions(CLI::App& app, Settings& settings) {
       ->capture_default_str()->check(CLI::Range(0.1, 3600.0));
   app.add_option("--log-bytes", settings.log_bytes, "Bytes of log kept per job; the oldest lines go first")
       ->capture_default_str()->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
+  app.add_option("--keep-jobs", settings.keep_jobs, "Ended jobs that it remembers, with their logs; the oldest go first")
+      ->capture_default_str()->check(CLI::Range(1, 1000000));
 }
 
-// One more than the highest job of earlier runs, whose logs are still there.
-uint64_t FirstJobNumber(const std::string& jobs_folder) {
-  uint64_t last = 0;
+// One more than the highest job of earlier runs. Their logs stay, for whoever looks into the folder, except the oldest.
+uint64_t FirstJobNumber(const std::string& jobs_folder, size_t keep) {
+  std::map<uint64_t, std::filesystem::path> jobs;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(jobs_folder, ignored)) {
     std::string name = entry.path().filename().string();
     uint64_t number = 0;
-    if (absl::StartsWith(name, "job-") && absl::SimpleAtoi(name.substr(4), &number)) last = std::max(last, number);
+    if (absl::StartsWith(name, "job-") && absl::SimpleAtoi(name.substr(4), &number)) jobs[number] = entry.path();
   }
-  return last + 1;
+  for (; jobs.size() > keep; jobs.erase(jobs.begin())) std::filesystem::remove_all(jobs.begin()->second, ignored);
+  return jobs.empty() ? 1 : jobs.rbegin()->first + 1;
 }
 
 CoordinationOptions MakeOptions(const Settings& settings, const std::string& jobs_folder) {
@@ -73,7 +78,8 @@ CoordinationOptions MakeOptions(const Settings& settings, const std::string& job
   options.heartbeat = absl::Seconds(settings.heartbeat_seconds);
   options.worker_timeout = absl::Seconds(settings.worker_timeout_seconds);
   options.start_timeout = absl::Seconds(settings.start_timeout_seconds);
-  options.first_job_number = FirstJobNumber(jobs_folder);
+  options.first_job_number = FirstJobNumber(jobs_folder, settings.keep_jobs);
+  options.keep_jobs = settings.keep_jobs;
   return options;
 }
 
@@ -105,15 +111,22 @@ absl::Status Run(const Settings& settings, StopSignal& stop) {
         absl::StrCat("--listen ", settings.listen, " can be reached from other machines, which needs mutual TLS, and that "
                      "is not supported yet: listen on loopback, such as 127.0.0.1:7411"));
   }
+  if (settings.worker_timeout_seconds < 2 * settings.heartbeat_seconds) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--worker-timeout-seconds ", settings.worker_timeout_seconds, " would lose workers that are well: it has to be at "
+        "least twice --heartbeat-seconds, which is ", settings.heartbeat_seconds));
+  }
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(settings.state_dir));
   std::string jobs_folder = state.path() + "/jobs";
   ADJOIN_RETURN_IF_ERROR(MakeFolders(jobs_folder));
 
-  Hub hub(MakeOptions(settings, jobs_folder));
   LogStore logs(jobs_folder, settings.log_bytes);
+  Hub hub(MakeOptions(settings, jobs_folder), [&logs](const std::string& job_id) {
+    if (absl::Status status = logs.Remove(job_id); !status.ok()) LogError(std::string(status.message()));
+  });
   ArtifactRelay relay;
   UserService users(hub, logs, relay);
-  WorkerService workers(hub, logs, relay);
+  WorkerService workers(hub, logs, relay, absl::Seconds(settings.worker_timeout_seconds));
   Endpoint bound;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server, StartServer(listen, users, workers, &bound));
   std::string address = settings.advertise.empty() ? bound.ToString() : settings.advertise;

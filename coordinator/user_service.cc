@@ -53,6 +53,7 @@ grpc::Status UserService::Submit(grpc::ServerContext*, const SubmitRequest* requ
   if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
   absl::StatusOr<std::string> id = SubmitAndAwait(hub_, *request);
   if (!id.ok()) return ToGrpc(id.status());
+  if (absl::Status status = logs_.Add(*id); !status.ok()) LogError(std::string(status.message()));
   LogInfo(absl::StrCat("accepted ", *id));
   *response->mutable_header() = MakeHeader();
   response->set_job_id(*id);

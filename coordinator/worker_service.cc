@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
+#include "base/watchdog.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 
@@ -20,7 +21,10 @@ absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "t
 
 grpc::Status WorkerService::Connect(grpc::ServerContext* context, Stream* stream) {
   WorkerMessage first;
-  if (!stream->Read(&first)) return grpc::Status(grpc::StatusCode::CANCELLED, "no hello came");
+  {
+    Watchdog late(first_message_, [context] { context->TryCancel(); });
+    if (!stream->Read(&first)) return grpc::Status(grpc::StatusCode::CANCELLED, "no hello came");
+  }
   if (absl::Status status = CheckHeader(first.header()); !status.ok()) return ToGrpc(status);
   if (!first.has_hello()) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the first message of a worker has to be its hello");
@@ -78,11 +82,14 @@ void WorkerService::KeepLog(ConnectionId connection, const WorkerMessage& messag
   hub_.NoteChange();
 }
 
-grpc::Status WorkerService::UploadArtifact(grpc::ServerContext*, grpc::ServerReader<ArtifactChunk>* reader,
+grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
                                            UploadArtifactResponse* response) {
   *response->mutable_header() = MakeHeader();
   ArtifactChunk chunk;
-  if (!reader->Read(&chunk)) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "an upload without a chunk");
+  {
+    Watchdog late(first_message_, [context] { context->TryCancel(); });
+    if (!reader->Read(&chunk)) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "an upload without a chunk");
+  }
   if (absl::Status status = CheckHeader(chunk.header()); !status.ok()) return ToGrpc(status);
   std::shared_ptr<ArtifactPipe> pipe = relay_.Take(chunk.request_id());
   if (pipe == nullptr) return grpc::Status(grpc::StatusCode::NOT_FOUND, "nobody waits for this upload");

@@ -1,12 +1,13 @@
 // The RPCs of service WorkerLink: the daemons' streams and their uploads.
 //
-//   WorkerService workers(hub, logs, relay);
+//   WorkerService workers(hub, logs, relay, absl::Seconds(10));
 //   builder.RegisterService(&workers);
 #ifndef ADJOIN_COORDINATOR_WORKER_SERVICE_H_
 #define ADJOIN_COORDINATOR_WORKER_SERVICE_H_
 
 #include <grpcpp/grpcpp.h>
 
+#include "absl/time/time.h"
 #include "coordinator/artifact_relay.h"
 #include "coordinator/hub.h"
 #include "coordinator/log_store.h"
@@ -19,7 +20,9 @@ class WorkerService final : public WorkerLink::Service {
  public:
   using Stream = grpc::ServerReaderWriter<CoordinatorMessage, WorkerMessage>;
 
-  WorkerService(Hub& hub, LogStore& logs, ArtifactRelay& relay) : hub_(hub), logs_(logs), relay_(relay) {}
+  // `first_message`: how long a stream may be open without one.
+  WorkerService(Hub& hub, LogStore& logs, ArtifactRelay& relay, absl::Duration first_message)
+      : hub_(hub), logs_(logs), relay_(relay), first_message_(first_message) {}
 
   grpc::Status Connect(grpc::ServerContext* context, Stream* stream) override;
   grpc::Status UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
@@ -32,6 +35,7 @@ class WorkerService final : public WorkerLink::Service {
   Hub& hub_;
   LogStore& logs_;
   ArtifactRelay& relay_;
+  const absl::Duration first_message_;
 };
 
 }  // namespace adjoin

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -38,8 +39,10 @@ bool Alive(pid_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
 
 class ControlPlaneTest : public ::testing::Test {
  protected:
-  void StartCluster(int nodes, int slots, std::vector<std::string> coordinator_flags = {}) {
+  void StartCluster(int nodes, int slots, std::vector<std::string> coordinator_flags = {},
+                    std::vector<std::string> environment = {}) {
     LocalClusterOptions options;
+    options.environment = std::move(environment);
     options.rank_binary = "worker/testing/fake-rank";
     options.coordinator_flags = std::move(coordinator_flags);
     auto cluster = LocalCluster::Start(nodes, slots, options);
@@ -209,19 +212,109 @@ TEST_F(ControlPlaneTest, FollowingSaysHowAJobEnded) {
 
 TEST_F(ControlPlaneTest, AnInterruptOnlyStopsFollowing) {
   StartCluster(1, 1);
-  std::string job = Submit("hang", 1);
-  auto follow = ChildProgram::Start({Runfile("cli/adjoin"), "--coordinator", cluster_->address(), "follow", job}, {},
-                                    cluster_->output_root() + "/follow");
-  ASSERT_TRUE(follow.ok()) << follow.status();
-  for (Deadline deadline = Within(30); (*follow)->Output().find("running") == std::string::npos && !deadline.Expired();) {
-    absl::SleepFor(absl::Milliseconds(10));
+  std::string file = cluster_->output_root() + "/job.textproto";
+  std::ofstream(file) << Spec("hang", 1);
+  const std::vector<std::vector<std::string>> commands = {{"submit", "--follow", file}, {"follow", "job-1"}};
+  for (const std::vector<std::string>& command : commands) {
+    std::vector<std::string> arguments = {Runfile("cli/adjoin"), "--coordinator", cluster_->address()};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    auto follow = ChildProgram::Start(arguments, {}, cluster_->output_root() + "/" + command[0]);
+    ASSERT_TRUE(follow.ok()) << follow.status();
+    for (Deadline deadline = Within(30); (*follow)->Output().find("running") == std::string::npos && !deadline.Expired();) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    (*follow)->Signal(SIGINT);
+    absl::StatusOr<int> code = (*follow)->Wait(Within(10));
+    ASSERT_TRUE(code.ok()) << code.status();
+    EXPECT_EQ(*code, 0) << command[0];
+    EXPECT_THAT((*follow)->Output(), HasSubstr("job-1 goes on; follow it again with `adjoin follow job-1`"));
+    WaitForState("job-1", RUNNING);
   }
-  (*follow)->Signal(SIGINT);
-  absl::StatusOr<int> code = (*follow)->Wait(Within(10));
-  ASSERT_TRUE(code.ok()) << code.status();
-  EXPECT_EQ(*code, 0);
-  EXPECT_THAT((*follow)->Output(), HasSubstr(absl::StrCat("follow it again with `adjoin follow ", job, "`")));
-  WaitForState(job, RUNNING);
+}
+
+TEST_F(ControlPlaneTest, StoppedProgramsTakeTheirRanksWithThem) {
+  StartCluster(2, 2);
+  std::vector<pid_t> pids;
+  for (const char* name : {"hang", "stubborn"}) {
+    std::string job = Submit(name, 2);
+    WaitForState(job, RUNNING);
+    auto own = cluster_->RankPids(job);
+    ASSERT_TRUE(own.ok()) << own.status();
+    pids.insert(pids.end(), own->begin(), own->end());
+  }
+  ASSERT_EQ(pids.size(), 4);
+  const absl::Time begin = absl::Now();
+  EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
+  for (pid_t pid : pids) EXPECT_FALSE(Alive(pid)) << pid;
+}
+
+TEST_F(ControlPlaneTest, AStreamOnWhichNothingComesIsEnded) {
+  StartCluster(1, 1, {"--worker-timeout-seconds", "0.5", "--heartbeat-seconds", "0.1"});
+  auto workers = WorkerLink::NewStub(grpc::CreateChannel(cluster_->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context, upload_context;
+  for (grpc::ClientContext* each : {&context, &upload_context}) {
+    each->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  }
+  auto stream = workers->Connect(&context);
+  UploadArtifactResponse response;
+  auto upload = workers->UploadArtifact(&upload_context, &response);
+  CoordinatorMessage message;
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(ControlPlaneTest, AProxyForTheWebIsNotUsed) {
+  StartCluster(1, 1, {}, {"http_proxy=http://127.0.0.1:9", "no_proxy="});
+  EXPECT_EQ(cluster_->Cli({"ps"}).exit_code, 0);
+}
+
+TEST_F(ControlPlaneTest, OutputThatCannotBeWrittenIsAnError) {
+  StartCluster(1, 1);
+  auto child = ChildProgram::Start(
+      {"/bin/sh", "-c",
+       absl::StrCat("exec ", Runfile("cli/adjoin"), " --coordinator ", cluster_->address(), " ps > /dev/full")},
+      {}, cluster_->output_root() + "/full");
+  ASSERT_TRUE(child.ok()) << child.status();
+  EXPECT_EQ((*child)->Wait(Within(20)).value_or(-1), 1);
+  EXPECT_THAT((*child)->Errors(), HasSubstr("standard output cannot be written"));
+}
+
+TEST_F(ControlPlaneTest, FlagsComeFromTheEnvironmentAndFromFilesToo) {
+  StartCluster(1, 1);
+  std::string folder = cluster_->output_root();
+  std::ofstream(folder + "/adjoin.conf") << "coordinator = \"" << cluster_->address() << "\"\n";
+  std::ofstream(folder + "/worker.conf") << "name = \"from-file\"\nslots = 3\ndata-root = \"" << folder << "\"\n";
+  auto run = [&](const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+    static int count = 0;
+    auto child = ChildProgram::Start(command, environment, absl::StrCat(folder, "/flags-", ++count));
+    EXPECT_TRUE(child.ok()) << child.status();
+    return *std::move(child);
+  };
+  auto worker = run({Runfile("worker/adjoin-worker"), "--config", folder + "/worker.conf"},
+                    {"ADJOIN_COORDINATOR=" + cluster_->address(), "ADJOIN_WORKER_SLOTS=5",
+                     "ADJOIN_WORKER_STATE_DIR=" + folder + "/state"});
+  auto listed = [&] {
+    auto ps = run({Runfile("cli/adjoin"), "ps"}, {"ADJOIN_CONFIG=" + folder + "/adjoin.conf"});
+    EXPECT_EQ(ps->Wait(Within(20)).value_or(-1), 0) << ps->Errors();
+    return ps->Output();
+  };
+  std::string last = listed();
+  for (Deadline deadline = Within(30); last.find("from-file") == std::string::npos && !deadline.Expired();) last = listed();
+  EXPECT_THAT(last, ::testing::ContainsRegex("from-file +[^ ]+ +5 +5"));
+  EXPECT_EQ(worker->Stop(Within(20)).value_or(-1), 0) << worker->Errors();
+  // Wrong usage is named, with exit code 2; a value that makes no sense with 1.
+  auto refused = [&](const std::vector<std::string>& command, int code, const std::string& text) {
+    auto child = run(command, {});
+    EXPECT_EQ(child->Wait(Within(20)).value_or(-1), code) << text;
+    EXPECT_THAT(child->Errors(), HasSubstr(text));
+  };
+  refused({Runfile("worker/adjoin-worker"), "--slots", "0"}, 2, "--slots");
+  refused({Runfile("worker/adjoin-worker"), "--data-port-range", "7"}, 1, "--data-port-range '7' is not a range of ports");
+  refused({Runfile("coordinator/adjoin-coordinator"), "--heartbeat-seconds", "9"}, 1, "at least twice");
+  refused({Runfile("cli/adjoin"), "--coordinator", "node-1:7411", "ps"}, 1, "mutual TLS");
+  refused({Runfile("cli/adjoin"), "--coordinator", "7411", "ps"}, 1, "is not HOST:PORT");
 }
 
 TEST_F(ControlPlaneTest, APlanNeedsNoCoordinator) {

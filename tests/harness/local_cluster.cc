@@ -223,7 +223,9 @@ LocalCluster::CliResult LocalCluster::Cli(const std::vector<std::string>& argume
   std::vector<std::string> command = {Runfile("cli/adjoin")};
   command.insert(command.end(), arguments.begin(), arguments.end());
   CliResult result;
-  auto child = ChildProgram::Start(command, {"ADJOIN_COORDINATOR=" + address_}, absl::StrCat(folder_, "/cli-", ++commands_));
+  std::vector<std::string> environment = options_.environment;
+  environment.push_back("ADJOIN_COORDINATOR=" + address_);
+  auto child = ChildProgram::Start(command, environment, absl::StrCat(folder_, "/cli-", ++commands_));
   if (!child.ok()) {
     result.err = child.status().ToString();
     return result;
