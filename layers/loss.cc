@@ -1,5 +1,8 @@
 #include "layers/loss.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -9,8 +12,11 @@ namespace {
 torch::Tensor CrossEntropySum(const torch::Tensor& prediction, const torch::Tensor& target) {
   // LibTorch refuses a prediction without classes, which a rank outside the layout holds.
   if (prediction.numel() == 0) return prediction.sum();
-  return torch::nn::functional::cross_entropy(
-      prediction, target, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+  // LibTorch would leave out -100, which then would count in the mean; no class is left out unless the job says so.
+  return torch::nn::functional::cross_entropy(prediction, target,
+                                              torch::nn::functional::CrossEntropyFuncOptions()
+                                                  .reduction(torch::kSum)
+                                                  .ignore_index(std::numeric_limits<int64_t>::min()));
 }
 
 }  // namespace

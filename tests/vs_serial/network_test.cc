@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/parameters.h"
@@ -86,6 +87,14 @@ TEST(NetworkTest, MissingOrMisshapenDataIsNamed) {
               absl::StatusCode::kInvalidArgument, "data for \"x\" is Double [2, 3, 5], expected Double [2, 3, 4]");
   ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields["x"] = torch::zeros({2, 3, 4}); }),
               absl::StatusCode::kInvalidArgument, "is Float [2, 3, 4], expected Double");
+}
+
+TEST(NetworkTest, ALabelThatIsNoClassIsNamed) {
+  for (const int64_t label : {3, -100}) {
+    ExpectError(Forward("train", BuiltinLayers(), [&](Tensors& fields) { fields["label"].fill_(label); }),
+                absl::StatusCode::kInternal,
+                absl::StrCat("the losses on rank 0: Target ", label, " is out of bounds"));
+  }
 }
 
 // Returns one row too few.
