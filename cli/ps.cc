@@ -25,7 +25,7 @@ absl::StatusOr<int> RunPs(const std::string& coordinator) {
     std::string state = StateName(job.state());
     if (job.queue_position() > 0) absl::StrAppend(&state, " (", job.queue_position(), ")");
     jobs.push_back({job.job_id(), job.name(), state, absl::StrCat(job.ranks()), AgeText(job.submitted_unix_ms()) + " ago",
-                    ProgressText(job.progress()), job.reason()});
+                    job.state() == SUCCEEDED ? "" : ProgressText(job.progress()), job.reason()});
   }
   std::cout << (list.job().empty() ? "no jobs\n" : Table(jobs)) << "\n";
   std::vector<std::vector<std::string>> workers = {{"WORKER", "ADDRESS", "SLOTS", "FREE"}};

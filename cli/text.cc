@@ -96,7 +96,9 @@ std::string ProgressLine(const JobSummary& job, int width) {
     if (IsTraining(progress)) absl::StrAppend(&rest, "  loss ", Number(progress.loss()));
     absl::StrAppendFormat(&rest, "  %.1f steps/s", progress.steps_per_second());
     absl::StrAppend(&rest, "  ", DurationText(progress.seconds_left()), " left");
-    int room = width - static_cast<int>(line.size() + rest.size()) - 3;  // " [" and "]"
+    auto room_for_bar = [&] { return width - static_cast<int>(line.size() + rest.size()) - 3; };  // " [" and "]"
+    if (room_for_bar() < kBarWidth) line = job.job_id();  // the bar says that it runs
+    int room = room_for_bar();
     if (room >= kSmallestBar) absl::StrAppend(&line, Bar(part, std::min(room, kBarWidth)));
     absl::StrAppend(&line, rest);
   } else if (job.state() == RUNNING && !progress.phase().empty()) {

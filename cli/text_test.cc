@@ -33,9 +33,9 @@ TEST(TextTest, Progress) {
   job.mutable_progress()->set_seconds_left(2);
   EXPECT_EQ(ProgressLine(job, 200),
             "job-1 running [############------------]  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
-  EXPECT_EQ(ProgressLine(job, 79), "job-1 running [#####------]  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
-  EXPECT_EQ(ProgressLine(job, 66), "job-1 running  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
-  EXPECT_EQ(ProgressLine(job, 20), "job-1 running  50%  ");
+  EXPECT_EQ(ProgressLine(job, 79), "job-1 [#########----------]  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
+  EXPECT_EQ(ProgressLine(job, 60), "job-1  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
+  EXPECT_EQ(ProgressLine(job, 20), "job-1  50%  step 5/1");
   EXPECT_EQ(ProgressText(job.progress()), "step 5/10, loss 0.25, 2.5 steps/s");
 }
 
