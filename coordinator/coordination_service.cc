@@ -43,8 +43,9 @@ void CoordinationService::Send(ConnectionId to, uint64_t epoch, CoordinatorMessa
 // ---------------------------------------------------------------------------------------------------------------------
 // Submission, data check, cancel
 
-std::string CoordinationService::Submit(const JobSpec& spec, PlanFunction plan_function) {
+std::string CoordinationService::Submit(const JobSpec& spec, PlanFunction plan_function, PlaceFunction place_of) {
   JobRecord& job = jobs_.Add(spec, std::move(plan_function));
+  job.place_of = std::move(place_of);
   std::string id = job.id;
   job.submitted = options_.wall_clock();
   ForgetOldJobs();
@@ -90,8 +91,9 @@ void CoordinationService::OnProbeResult(ConnectionId connection, const ProbeResu
     return;
   }
   if (!result.error().empty()) {
-    EndCheck(*job, absl::InvalidArgumentError(absl::StrCat(result.error(), " (as ", workers_.at(connection).hello.name(),
-                                                           " sees it)")));
+    const std::string place = job->place_of == nullptr ? "" : job->place_of(result.field());
+    EndCheck(*job, absl::InvalidArgumentError(absl::StrCat(place, place.empty() ? "" : ": ", result.error(), " (as ",
+                                                           workers_.at(connection).hello.name(), " sees it)")));
     return;
   }
   absl::StatusOr<PlannedJob> planned = job->plan_function({result.dataset().begin(), result.dataset().end()});

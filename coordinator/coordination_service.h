@@ -64,7 +64,7 @@ class CoordinationService {
 
   // Returns the new job's id. With a worker at hand the job is admitted only after that worker has checked the data files
   // (see AdmissionOf); without one it is accepted, and checked as soon as a worker connects.
-  std::string Submit(const JobSpec& spec, PlanFunction plan_function);
+  std::string Submit(const JobSpec& spec, PlanFunction plan_function, PlaceFunction place_of = nullptr);
   // kRefused: `*reason` says why. Asking for a refused job forgets it.
   Admission AdmissionOf(const std::string& job_id, absl::Status* reason);
   // Errors: those of JobTable::Resolve.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
@@ -301,6 +302,22 @@ TEST_F(CoordinationServiceTest, BadDataRefusesTheSubmission) {
   EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kRefused);
   EXPECT_EQ(reason.message(), "mnist/train.gz: no such file (as worker-0 sees it)");
   EXPECT_EQ(service_->Summary(job).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinationServiceTest, BadDataIsShownInTheLineThatNamesIt) {
+  Connect(1, "worker-0", 1);
+  std::string job = service_->Submit(
+      Spec("net", 1, /*with_data=*/true), [](const std::vector<DatasetSize>&) { return PlannedJob(); },
+      [](const std::string& field) { return absl::StrCat("job.textproto:", field.size()); });
+  WorkerMessage message;
+  *message.mutable_header() = MakeHeader();
+  message.mutable_probe_result()->set_request_id(job);
+  message.mutable_probe_result()->set_error("mnist/train.gz: no such file");
+  message.mutable_probe_result()->set_field("dataset[0]");
+  service_->WorkerSaid(1, message);
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(job, &reason), Admission::kRefused);
+  EXPECT_EQ(reason.message(), "job.textproto:10: mnist/train.gz: no such file (as worker-0 sees it)");
 }
 
 TEST_F(CoordinationServiceTest, BadDataFailsAJobThatWasAcceptedWithoutAWorker) {

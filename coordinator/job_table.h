@@ -36,6 +36,9 @@ struct PlannedJob {
 // Makes the plan of one job once the sizes of its data sets are known.
 using PlanFunction = std::function<absl::StatusOr<PlannedJob>(const std::vector<DatasetSize>&)>;
 
+// Where a field of the spec stands in what the user wrote, "job.textproto:14:3"; "" where that is not known.
+using PlaceFunction = std::function<std::string(const std::string& field)>;
+
 enum class RankState { kStarting, kReady, kRunning, kSucceeded, kFailed, kKilled };
 std::string ToString(RankState state);
 
@@ -71,6 +74,7 @@ struct JobRecord {
   std::string id;  // "job-17"
   JobSpec spec;
   PlanFunction plan_function;
+  PlaceFunction place_of;  // may be empty
   PlannedJob planned;
   DataCheck data_check = DataCheck::kWaitsForWorker;
   ConnectionId checked_by = 0;

@@ -41,7 +41,8 @@ absl::StatusOr<Submission> ReadSubmission(const SubmitRequest& request) {
   ADJOIN_RETURN_IF_ERROR(MakePlan(parsed, {}).status());
   auto shared = std::make_shared<const ParsedSpec>(std::move(parsed));
   return Submission{shared->spec,
-                    [shared](const std::vector<DatasetSize>& sizes) { return MakePlan(*shared, sizes); }};
+                    [shared](const std::vector<DatasetSize>& sizes) { return MakePlan(*shared, sizes); },
+                    [shared](const std::string& field) { return shared->locations.At(field); }};
 }
 
 }  // namespace adjoin

@@ -1,7 +1,7 @@
 // From the text that a user submits to a PlanFunction.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request));
-//   service.Submit(submission.spec, submission.plan);
+//   service.Submit(submission.spec, submission.plan, submission.place_of);
 //
 // Any thread.
 #ifndef ADJOIN_COORDINATOR_SPEC_PLANNING_H_
@@ -16,6 +16,7 @@ namespace adjoin {
 struct Submission {
   JobSpec spec;
   PlanFunction plan;
+  PlaceFunction place_of;
 };
 
 // Everything that can be found wrong without the data files is found here.

@@ -33,8 +33,9 @@ std::string NewRequestId() {
 
 absl::StatusOr<std::string> SubmitAndAwait(Hub& hub, const SubmitRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request));
-  std::string id =
-      hub.Do([&](CoordinationService& service) { return service.Submit(submission.spec, std::move(submission.plan)); });
+  std::string id = hub.Do([&](CoordinationService& service) {
+    return service.Submit(submission.spec, std::move(submission.plan), std::move(submission.place_of));
+  });
   Deadline deadline = Deadline::After(kAdmissionTimeout);
   while (!deadline.Expired()) {
     uint64_t seen = hub.changes();

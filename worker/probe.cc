@@ -31,6 +31,12 @@ absl::Status AsWritten(const absl::Status& status, const std::string& real, cons
   return absl::Status(status.code(), message);
 }
 
+absl::StatusOr<std::string> Find(const std::string& root, const std::string& path) {
+  absl::StatusOr<std::string> real = ResolveBelow(root, path);
+  if (!absl::IsNotFound(real.status())) return real;
+  return absl::NotFoundError(absl::StrCat(std::string(real.status().message()), " below the worker's data root"));
+}
+
 // One sample as a file has it and as the spec wants it have equally many cells.
 absl::Status CheckShape(const Field& field, const IdxHeader& header) {
   if (field.shape().empty()) return absl::OkStatus();
@@ -41,12 +47,15 @@ absl::Status CheckShape(const Field& field, const IdxHeader& header) {
                                                  header.SampleElements()));
 }
 
-absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field) {
+// `place` gets the part of the field that an error speaks of.
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, std::string& place) {
   if (field.has_synthetic()) return field.synthetic().samples();
   if (!field.has_idx()) return absl::UnimplementedError("only idx files and synthetic data are supported yet");
   int64_t samples = 0;
-  for (const std::string& path : field.idx().path()) {
-    ADJOIN_ASSIGN_OR_RETURN(std::string real, ResolveBelow(root, path));
+  for (int i = 0; i < field.idx().path_size(); ++i) {
+    const std::string& path = field.idx().path(i);
+    place = absl::StrCat("idx.path[", i, "]");
+    ADJOIN_ASSIGN_OR_RETURN(std::string real, Find(root, path));
     absl::StatusOr<IdxHeader> header = ProbeIdx(real);
     if (!header.ok()) return AsWritten(header.status(), real, path);
     ADJOIN_RETURN_IF_ERROR(CheckShape(field, *header));
@@ -55,11 +64,13 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field) {
   return samples;
 }
 
-absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& dataset) {
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& dataset, std::string& place) {
   int64_t samples = 0;
   for (int i = 0; i < dataset.field_size(); ++i) {
     std::string where = absl::StrCat("data set '", dataset.name(), "', field '", dataset.field(i).name(), "'");
-    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i));
+    std::string within;
+    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i), within);
+    place = absl::StrCat("field[", i, "]", own.ok() || within.empty() ? "" : ".", own.ok() ? "" : within);
     if (!own.ok()) return Within(where, own.status());
     if (i > 0 && *own != samples) {
       return absl::InvalidArgumentError(absl::StrCat(where, " has ", *own, " samples, field '", dataset.field(0).name(),
@@ -72,7 +83,7 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& datase
 
 // A safetensors file starts with the length of its JSON header, 8 bytes little-endian.
 absl::Status CheckWeights(const std::string& root, const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(std::string real, ResolveBelow(root, path));
+  ADJOIN_ASSIGN_OR_RETURN(std::string real, Find(root, path));
   struct stat info;
   if (stat(real.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a regular file"));
@@ -87,14 +98,21 @@ absl::Status CheckWeights(const std::string& root, const std::string& path) {
 }
 
 absl::Status ProbeAll(const std::string& root, const ProbeData& request, ProbeResult& result) {
-  for (const Dataset& dataset : request.dataset()) {
-    ADJOIN_ASSIGN_OR_RETURN(int64_t samples, SamplesOf(root, dataset));
+  for (int i = 0; i < request.dataset_size(); ++i) {
+    const Dataset& dataset = request.dataset(i);
+    std::string within;
+    const absl::StatusOr<int64_t> samples = SamplesOf(root, dataset, within);
+    if (!samples.ok()) {
+      result.set_field(absl::StrCat("dataset[", i, "].", within));
+      return samples.status();
+    }
     DatasetSize& size = *result.add_dataset();
     size.set_name(dataset.name());
-    size.set_samples(samples);
+    size.set_samples(*samples);
   }
   if (request.init_from().empty()) return absl::OkStatus();
   absl::Status status = CheckWeights(root, request.init_from());
+  if (!status.ok()) result.set_field("weights.init_from");
   return status.ok() ? status : Within("weights.init_from", status);
 }
 

@@ -1,7 +1,8 @@
 // Checks the data files of a job before it is accepted, where they are.
 //
 //   ProbeResult result = Probe("/srv/data", request);
-//   result.error();   // "data set 'train', field 'image': 'mnist/train.gz': no such file"; empty when all is well
+//   result.error();   // "data set 'train', field 'image': 'a.gz': no such file below ..."; empty when all is well
+//   result.field();   // "dataset[0].field[0].idx.path[0]": where in the spec that stands
 //
 // Reads every file to its end. Any thread.
 #ifndef ADJOIN_WORKER_PROBE_H_

@@ -60,6 +60,7 @@ TEST_F(ProbeTest, CountsSamples) {
   request_.set_request_id("7");
   ProbeResult result = Probe(root_, request_);
   EXPECT_EQ(result.error(), "");
+  EXPECT_EQ(result.field(), "");
   EXPECT_EQ(result.request_id(), "7");
   ASSERT_EQ(result.dataset_size(), 1);
   EXPECT_EQ(result.dataset(0).name(), "train");
@@ -68,7 +69,8 @@ TEST_F(ProbeTest, CountsSamples) {
 
 TEST_F(ProbeTest, NamesTheFileThatIsMissing) {
   std::filesystem::remove(root_ + "/images");
-  EXPECT_EQ(Error(), "data set 'train', field 'image': 'images': no such file");
+  EXPECT_EQ(Error(), "data set 'train', field 'image': 'images': no such file below the worker's data root");
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[0].idx.path[0]");
 }
 
 TEST_F(ProbeTest, TruncatedAndCorruptFiles) {
@@ -77,11 +79,13 @@ TEST_F(ProbeTest, TruncatedAndCorruptFiles) {
   Write("images", Idx({10, 2, 3}));
   std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
   EXPECT_THAT(Error(), HasSubstr("field 'label'"));
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[1].idx.path[0]");
 }
 
 TEST_F(ProbeTest, FieldsHaveAsManySamples) {
   Write("images", Idx({9, 2, 3}));
   EXPECT_THAT(Error(), HasSubstr("field 'label' has 10 samples, field 'image' has 9"));
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[1]");
 }
 
 TEST_F(ProbeTest, ShapesFit) {
@@ -98,7 +102,8 @@ TEST_F(ProbeTest, PathsStayBelowTheRoot) {
 
 TEST_F(ProbeTest, WeightsToStartFrom) {
   request_.set_init_from("model.safetensors");
-  EXPECT_EQ(Error(), "weights.init_from: 'model.safetensors': no such file");
+  EXPECT_EQ(Error(), "weights.init_from: 'model.safetensors': no such file below the worker's data root");
+  EXPECT_EQ(Probe(root_, request_).field(), "weights.init_from");
   Write("model.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
   EXPECT_EQ(Error(), "");
   Write("model.safetensors", std::string("\x03\0\0\0\0\0\0\0{}", 10));
