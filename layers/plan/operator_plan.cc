@@ -1,11 +1,14 @@
 #include "layers/plan/operator_plan.h"
 
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "layers/plan/layout_proto.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/distribution.h"
+#include "primitives/geometry/dtype.h"
 #include "primitives/geometry/movement_plan.h"
 
 namespace adjoin {
@@ -24,6 +27,40 @@ bool KeepsEverything(const MovementPlan& plan, const Distribution& from, const D
          sends[0].elements == cells && sends[0].regions == recvs[0].regions;
 }
 
+// What each rank sends forward and in the adjoint, and how the movement goes.
+struct Traffic {
+  std::vector<int64_t> forward;
+  std::vector<int64_t> adjoint;
+  std::string collective;  // as MovementPlan::Describe; "" where all goes as plain lists
+};
+
+int64_t BytesSentAt(const CollectiveGroup& group, size_t position, DType dtype) {
+  int64_t elements = 0;
+  for (const CollectiveStep& step : StepsOf(group, static_cast<int>(position), dtype)) elements += step.send.size();
+  return elements * SizeOf(dtype);
+}
+
+absl::StatusOr<Traffic> TrafficOf(const OperatorEnds& ends, uint32_t ranks) {
+  Traffic traffic{std::vector<int64_t>(ranks), std::vector<int64_t>(ranks), ""};
+  std::vector<bool> done(ranks, false);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    if (done[rank]) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const MovementPlan plan, MovementPlan::Build(ends.from, ends.to, static_cast<int>(rank)));
+    traffic.forward[rank] = plan.BytesSent();
+    traffic.adjoint[rank] = plan.Reversed().BytesSent();
+    if (traffic.collective.empty() && !plan.groups().empty()) traffic.collective = plan.Describe();
+    if (plan.groups().empty() || plan.groups()[0].kind != CollectiveGroup::Kind::kAllSumReduce) continue;
+    // Its members do nothing else, and it is its own adjoint. Each would make lists of all members to find that out.
+    const CollectiveGroup& group = plan.groups()[0];
+    for (size_t position = 0; position < group.ranks.size(); ++position) {
+      const int member = group.ranks[position];
+      traffic.forward[member] = traffic.adjoint[member] = BytesSentAt(group, position, plan.dtype());
+      done[member] = true;
+    }
+  }
+  return traffic;
+}
+
 }  // namespace
 
 absl::StatusOr<OperatorPlan> MakeOperator(const std::string& name, const Layout& from, const Layout& to,
@@ -37,18 +74,12 @@ absl::StatusOr<OperatorPlan> MakeOperator(const std::string& name, const Layout&
   op.set_fill(fill);
   op.set_differentiable(differentiable);
   ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
-  int64_t total = 0;
-  std::string collective;
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    ADJOIN_ASSIGN_OR_RETURN(const MovementPlan plan, MovementPlan::Build(ends.from, ends.to, static_cast<int>(rank)));
-    const int64_t bytes = plan.BytesSent();
-    op.add_bytes_forward(bytes);
-    if (differentiable) op.add_bytes_adjoint(plan.Reversed().BytesSent());
-    if (collective.empty() && !plan.groups().empty()) collective = plan.Describe();
-    total += bytes;
-  }
-  if (!collective.empty()) {
-    op.set_algorithm(collective);
+  ADJOIN_ASSIGN_OR_RETURN(const Traffic traffic, TrafficOf(ends, ranks));
+  op.mutable_bytes_forward()->Add(traffic.forward.begin(), traffic.forward.end());
+  if (differentiable) op.mutable_bytes_adjoint()->Add(traffic.adjoint.begin(), traffic.adjoint.end());
+  const int64_t total = std::accumulate(traffic.forward.begin(), traffic.forward.end(), int64_t{0});
+  if (!traffic.collective.empty()) {
+    op.set_algorithm(traffic.collective);
   } else if (total == 0) {
     op.set_algorithm("local");
   } else {
