@@ -351,7 +351,8 @@ void CoordinationService::End(JobRecord& job, JobState state, const std::string&
   job.reason = reason;
   job.ended = options_.wall_clock();
   job.attempt.peer_failure.reset();
-  job.plan_function = nullptr;  // it and the plan are large, and of no more use
+  job.plan_function = nullptr;  // they and the plan are large, and of no more use
+  job.place_of = nullptr;
   job.planned.plan = std::string();
   notes_.push_back(absl::StrCat(job.id, " ", absl::AsciiStrToLower(JobState_Name(state)), reason.empty() ? "" : ": ", reason));
   if (state == SUCCEEDED) return;

@@ -54,9 +54,9 @@ class Link final : public RankProcessLink {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<RankStart> WaitForStart(Deadline deadline) override { return WaitFor(start_, "its orders", deadline); }
+  absl::StatusOr<RankStart> WaitForStart(Deadline deadline) override { return WaitFor(&Link::start_, "its orders", deadline); }
   absl::StatusOr<RankConnect> WaitForConnect(Deadline deadline) override {
-    return WaitFor(connect_, "the other ranks' addresses", deadline);
+    return WaitFor(&Link::connect_, "the other ranks' addresses", deadline);
   }
 
   void OnAbort(std::function<void(const absl::Status&)> callback) override {
@@ -97,14 +97,14 @@ class Link final : public RankProcessLink {
 
  private:
   template <typename T>
-  absl::StatusOr<T> WaitFor(const std::optional<T>& value, const std::string& what, Deadline deadline) {
+  absl::StatusOr<T> WaitFor(std::optional<T> Link::*value, const std::string& what, Deadline deadline) {
     absl::MutexLock lock(&mutex_);
-    auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return value.has_value() || !aborted_.ok(); };
+    auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return (this->*value).has_value() || !aborted_.ok(); };
     if (!mutex_.AwaitWithTimeout(absl::Condition(&ready), deadline.Remaining())) {
       return absl::DeadlineExceededError(absl::StrCat("waited too long for ", what));
     }
     if (!aborted_.ok()) return aborted_;
-    return *value;
+    return *(this->*value);
   }
 
   void Send(RankMessage message) {
