@@ -80,7 +80,13 @@ Folders MakeFolders(const std::string& name, const NamedTensors& initial) {
   Folders folders = {folder + "/data", folder + "/output"};
   fs::create_directories(folders.data);
   fs::create_directories(folders.output);
-  fs::create_directory_symlink(fs::absolute("examples/mnist"), folders.data + "/mnist");
+  // Copies: runfiles are links to elsewhere, and a session follows no link out of its data root.
+  fs::create_directories(folders.data + "/mnist");
+  for (const auto& entry : fs::directory_iterator("examples/mnist")) {
+    if (entry.path().extension() == ".gz") {
+      fs::copy_file(entry.path(), fs::path(folders.data) / "mnist" / entry.path().filename());
+    }
+  }
   if (!initial.empty()) WriteWeights(folders.data + "/init.safetensors", initial);
   return folders;
 }
