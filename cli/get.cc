@@ -36,6 +36,7 @@ absl::StatusOr<int> RunGet(const std::string& coordinator, const std::string& jo
     file.write(data.data(), static_cast<std::streamsize>(data.size()));
     return file ? absl::OkStatus() : write_error();
   }));
+  if (!file.is_open()) file.open(partial, std::ios::binary);  // it is empty
   file.close();
   if (!file) return write_error();
   if (rename(partial.c_str(), path.c_str()) != 0) {
