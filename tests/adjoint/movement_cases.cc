@@ -9,13 +9,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "primitives/all_gather.h"
 #include "primitives/all_sum_reduce.h"
+#include "primitives/all_to_all.h"
 #include "primitives/broadcast.h"
+#include "primitives/gather.h"
 #include "primitives/geometry/window.h"
 #include "primitives/halo_exchange.h"
 #include "primitives/redistribute.h"
+#include "primitives/reduce_scatter.h"
+#include "primitives/scatter.h"
+#include "primitives/send_receive.h"
 #include "primitives/sum_reduce.h"
 #include "primitives/torch_dtype.h"
+#include "tests/adjoint/named_layouts.h"
 
 namespace adjoin {
 namespace {
@@ -87,6 +94,16 @@ MovementCase LayoutCase(Draw& draw, const std::string& name, const Layout& from,
     c.y.push_back(RandomTensor(draw, c.expected[rank].sizes().vec(), to.dtype()));
   }
   c.index_map.resize(ranks);
+  return c;
+}
+
+// The case of an entry point `Named::Create(communicator, from, to, options)`.
+template <typename Named>
+MovementCase NamedCase(Draw& draw, const std::string& name, const Layout& from, const Layout& to, int ranks) {
+  MovementCase c = LayoutCase(draw, name, from, to, ranks);
+  c.create = [from, to, name](Communicator* communicator, int64_t id) {
+    return Named::Create(communicator, from, to, {id, name, 0, IsFloatingPoint(from.dtype())});
+  };
   return c;
 }
 
@@ -293,6 +310,12 @@ std::string ToString(CaseKind kind) {
     case CaseKind::kBroadcast: return "Broadcast";
     case CaseKind::kSumReduce: return "SumReduce";
     case CaseKind::kAllSumReduce: return "AllSumReduce";
+    case CaseKind::kScatter: return "Scatter";
+    case CaseKind::kGather: return "Gather";
+    case CaseKind::kAllGather: return "AllGather";
+    case CaseKind::kReduceScatter: return "ReduceScatter";
+    case CaseKind::kAllToAll: return "AllToAll";
+    case CaseKind::kSendReceive: return "SendReceive";
     case CaseKind::kHalo: return "Halo";
     case CaseKind::kRepartition: return "Repartition";
     case CaseKind::kRedistribute: return "Redistribute";
@@ -329,11 +352,7 @@ Mesh RandomMeshOf(Draw& draw, int ranks) {
 }
 
 MovementCase RedistributeCase(Draw& draw, const Layout& from, const Layout& to, int ranks) {
-  MovementCase c = LayoutCase(draw, "redistribute", from, to, ranks);
-  c.create = [from, to](Communicator* communicator, int64_t id) {
-    return Redistribute::Create(communicator, from, to, {id, "redistribute", 0, IsFloatingPoint(from.dtype())});
-  };
-  return c;
+  return NamedCase<Redistribute>(draw, "redistribute", from, to, ranks);
 }
 
 MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype) {
@@ -342,21 +361,35 @@ MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype) {
     case CaseKind::kHalo: return HaloCase(draw, ranks, dtype);
     case CaseKind::kBroadcast: {
       const auto [x, y] = RandomBroadcast(draw, ranks, dtype);
-      MovementCase c = LayoutCase(draw, "broadcast", x, y, ranks);
-      c.create = [x = x, y = y, differentiable](Communicator* communicator, int64_t id) {
-        return Broadcast::Create(communicator, x, y, {id, "broadcast", 0, differentiable});
-      };
-      return c;
+      return NamedCase<Broadcast>(draw, "broadcast", x, y, ranks);
     }
     case CaseKind::kSumReduce: {
       const auto [y, x] = RandomBroadcast(draw, ranks, dtype);
-      const Layout from = *x.Dual();
-      const Layout to = *y.Dual();
-      MovementCase c = LayoutCase(draw, "sum-reduce", from, to, ranks);
-      c.create = [from, to, differentiable](Communicator* communicator, int64_t id) {
-        return SumReduce::Create(communicator, from, to, {id, "sum-reduce", 0, differentiable});
-      };
-      return c;
+      return NamedCase<SumReduce>(draw, "sum-reduce", *x.Dual(), *y.Dual(), ranks);
+    }
+    case CaseKind::kScatter: {
+      const auto [x, y] = RandomScatter(draw, RandomShape(draw, 1, 4), RandomMeshOf(draw, ranks), ranks, dtype);
+      return NamedCase<Scatter>(draw, "scatter", x, y, ranks);
+    }
+    case CaseKind::kGather: {
+      const auto [y, x] = RandomScatter(draw, RandomShape(draw, 1, 4), RandomMeshOf(draw, ranks), ranks, dtype);
+      return NamedCase<Gather>(draw, "gather", x, y, ranks);
+    }
+    case CaseKind::kAllGather: {
+      const auto [x, y] = RandomAllGather(draw, RandomShape(draw, 1, 4), RandomMeshOf(draw, ranks), dtype);
+      return NamedCase<AllGather>(draw, "all-gather", x, y, ranks);
+    }
+    case CaseKind::kReduceScatter: {
+      const auto [y, x] = RandomAllGather(draw, RandomShape(draw, 1, 4), RandomMeshOf(draw, ranks), dtype);
+      return NamedCase<ReduceScatter>(draw, "reduce-scatter", *x.Dual(), *y.Dual(), ranks);
+    }
+    case CaseKind::kAllToAll: {
+      const auto [x, y] = RandomAllToAll(draw, RandomShape(draw, 2, 4), RandomMeshOf(draw, ranks), dtype);
+      return NamedCase<AllToAll>(draw, "all-to-all", x, y, ranks);
+    }
+    case CaseKind::kSendReceive: {
+      const auto [x, y] = RandomSendReceive(draw, RandomShape(draw, 0, 4), ranks, dtype);
+      return NamedCase<SendReceive>(draw, "send-receive", x, y, ranks);
     }
     case CaseKind::kAllSumReduce: {
       const Layout x = WithPlacements(

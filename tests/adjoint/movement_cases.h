@@ -25,11 +25,15 @@
 
 namespace adjoin {
 
-enum class CaseKind { kBroadcast, kSumReduce, kAllSumReduce, kHalo, kRepartition, kRedistribute };
+enum class CaseKind {
+  kBroadcast, kSumReduce, kAllSumReduce, kScatter, kGather, kAllGather, kReduceScatter, kAllToAll, kSendReceive, kHalo,
+  kRepartition, kRedistribute,
+};
 
-inline constexpr CaseKind kAllCaseKinds[] = {CaseKind::kBroadcast,    CaseKind::kSumReduce,
-                                             CaseKind::kAllSumReduce, CaseKind::kHalo,
-                                             CaseKind::kRepartition,  CaseKind::kRedistribute};
+inline constexpr CaseKind kAllCaseKinds[] = {
+    CaseKind::kBroadcast, CaseKind::kSumReduce,     CaseKind::kAllSumReduce, CaseKind::kScatter,
+    CaseKind::kGather,    CaseKind::kAllGather,     CaseKind::kReduceScatter, CaseKind::kAllToAll,
+    CaseKind::kSendReceive, CaseKind::kHalo,        CaseKind::kRepartition,  CaseKind::kRedistribute};
 
 std::string ToString(CaseKind kind);
 
