@@ -67,9 +67,7 @@ class StandaloneTest : public testing::Test {
 
   // The ranks of failing_ranks left their process ids: none of them lives, and the folder where they met is gone.
   void ExpectNothingLeft() const {
-    const Strings pids = Names("pids");
-    EXPECT_EQ(pids.size(), 4);
-    for (const std::string& pid : pids) {
+    for (const std::string& pid : Names("pids")) {
       EXPECT_TRUE(kill(atoi(pid.c_str()), 0) != 0 && errno == ESRCH) << "process " << pid << " lives";
     }
     EXPECT_TRUE(Names("tmp").empty());
@@ -164,11 +162,15 @@ TEST_F(StandaloneTest, ARankThatFailsEndsTheOthers) {
   };
   for (const Case& c : {Case{"status", "50", 1, "rank 2: DATA_LOSS: as asked\n"},
                         Case{"exception", "50", 1, "rank 2: INTERNAL: as asked\n"}, Case{"exit", "50", 7, ""},
-                        Case{"kill", "50", 128 + SIGKILL, ""}, Case{"stop", "6", 124, ""}}) {
+                        Case{"kill", "50", 128 + SIGKILL, ""}, Case{"stop", "5", 124, ""}}) {
     const Outcome outcome = Run({Program("failing_ranks"), "--timeout", c.timeout}, {"FAILURE=" + c.failure});
     EXPECT_EQ(outcome.code, c.code) << c.failure << ": " << outcome.errors;
     EXPECT_TRUE(absl::StrContains(outcome.errors, c.error)) << c.failure << ": " << outcome.errors;
     ExpectNothingLeft();
+    // A deadline may come, on a busy machine, before the ranks have come to writing theirs.
+    if (c.failure != "stop") {
+      EXPECT_EQ(Names("pids").size(), 4) << c.failure;
+    }
     for (const std::string& pid : Names("pids")) std::filesystem::remove(folder_ + "/pids/" + pid);
   }
 }
@@ -179,6 +181,7 @@ TEST_F(StandaloneTest, StoppingTheLauncherStopsTheRanks) {
   ASSERT_NE(child, nullptr);
   const Deadline deadline = Deadline::After(absl::Seconds(30));
   while (Names("pids").size() < 4 && !deadline.Expired()) std::this_thread::yield();
+  EXPECT_EQ(Names("pids").size(), 4);
   child->Signal(SIGTERM);
   const Outcome outcome = End(child.get(), child->Wait(deadline));
   EXPECT_EQ(outcome.code, 128 + SIGTERM) << outcome.errors;
