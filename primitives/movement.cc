@@ -1,10 +1,12 @@
 #include "primitives/movement.h"
 
+#include <memory>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "primitives/comm/pending_movement.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
 
@@ -171,23 +173,179 @@ torch::Tensor Movement::NewResult(Direction direction) const {
   return result;
 }
 
+void Movement::Fail(absl::Status status) {
+  communicator_->Abort(status);
+  throw StatusException(std::move(status));
+}
+
+torch::Tensor Movement::SourceOf(const torch::Tensor& x, Direction direction) {
+  if (absl::Status input = CheckInput(x, PlanOf(direction), NameOf(options_)); !input.ok()) Fail(std::move(input));
+  // A lazily conjugated or negated tensor has other bits than its memory.
+  return x.detach().resolve_conj().resolve_neg().contiguous();
+}
+
 torch::Tensor Movement::Run(const torch::Tensor& x, Direction direction) {
   const torch::NoGradGuard no_grad;
-  const MovementPlan& plan = direction == Direction::kForward ? forward_ : adjoint_;
-  if (absl::Status input = CheckInput(x, plan, NameOf(options_)); !input.ok()) {
-    communicator_->Abort(input);  // the others would wait for this rank
-    throw StatusException(std::move(input));
+  const torch::Tensor source = SourceOf(x, direction);
+  if (const Flights& flights = FlightsOf(direction); flights.started != flights.waited) {
+    Fail(absl::FailedPreconditionError(absl::StrCat(NameOf(options_), ", rank ", communicator_->rank(),
+                                                    ": applied while one that was started is not waited for")));
   }
-  // A lazily conjugated or negated tensor has other bits than its memory.
-  const torch::Tensor source = x.detach().resolve_conj().resolve_neg().contiguous();
   torch::Tensor result = NewResult(direction);
-  ThrowIfError(communicator_->Execute({options_.id, options_.name, direction}, plan, BufferOf(source),
+  ThrowIfError(communicator_->Execute({options_.id, options_.name, direction}, PlanOf(direction), BufferOf(source),
                                       BufferOf(result)));
   return result;
 }
 
 torch::Tensor Movement::Forward(const torch::Tensor& x) { return Run(x, Direction::kForward); }
 torch::Tensor Movement::Adjoint(const torch::Tensor& y) { return Run(y, Direction::kAdjoint); }
+
+// One execution, from its start to its wait.
+class MovementFlight {
+ public:
+  MovementFlight(std::shared_ptr<Movement> movement, Direction direction)
+      : movement_(std::move(movement)), direction_(direction) {}
+  ~MovementFlight() { Drop(); }
+  MovementFlight(const MovementFlight&) = delete;
+  MovementFlight& operator=(const MovementFlight&) = delete;
+
+  void Start(const torch::Tensor& x);
+  torch::Tensor Wait();
+  // Gives up an execution that nobody waits for any more.
+  void Drop();
+
+  // One of the same movement in the other direction, not started.
+  std::shared_ptr<MovementFlight> Opposite() const {
+    return std::make_shared<MovementFlight>(
+        movement_, direction_ == Direction::kForward ? Direction::kAdjoint : Direction::kForward);
+  }
+  // Between the backward of this one's wait and that of its start.
+  void KeepReverse(std::shared_ptr<MovementFlight> reverse) { reverse_ = std::move(reverse); }
+  std::shared_ptr<MovementFlight> TakeReverse() {
+    if (reverse_ == nullptr) Refuse("the backward of its start comes before that of its wait");
+    return std::move(reverse_);
+  }
+  [[noreturn]] void Refuse(const char* why) {
+    movement_->Fail(absl::FailedPreconditionError(absl::StrCat(Text(), why)));
+  }
+
+ private:
+  std::string Text() const {
+    return absl::StrCat(NameOf(movement_->options_), direction_ == Direction::kForward ? " forward" : " adjoint",
+                        ", rank ", movement_->communicator_->rank(), ": ");
+  }
+
+  std::shared_ptr<Movement> movement_;
+  Direction direction_;
+  int64_t number_ = 0;
+  std::unique_ptr<PendingMovement> pending_;
+  torch::Tensor result_;  // until Wait: the graph, which holds this, must not hold itself
+  std::shared_ptr<MovementFlight> reverse_;
+};
+
+void MovementFlight::Start(const torch::Tensor& x) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor source = movement_->SourceOf(x, direction_);
+  Movement::Flights& flights = movement_->FlightsOf(direction_);
+  if (flights.started - flights.waited >= 2) Refuse("two executions are started and not waited for; wait for one first");
+  result_ = movement_->NewResult(direction_);
+  absl::StatusOr<std::unique_ptr<PendingMovement>> pending = movement_->communicator_->Start(
+      {movement_->options_.id, movement_->options_.name, direction_}, movement_->PlanOf(direction_), BufferOf(source),
+      BufferOf(result_));
+  ThrowIfError(pending.status());
+  pending_ = *std::move(pending);
+  number_ = flights.started++;
+}
+
+torch::Tensor MovementFlight::Wait() {
+  if (pending_ == nullptr) Refuse("waited for twice");
+  Movement::Flights& flights = movement_->FlightsOf(direction_);
+  if (number_ != flights.waited) Refuse("an earlier execution was not waited for");
+  ThrowIfError(movement_->communicator_->Wait(std::move(pending_)));
+  ++flights.waited;
+  return std::move(result_);
+}
+
+void MovementFlight::Drop() {
+  if (pending_ == nullptr) return;
+  movement_->communicator_->Abort(
+      absl::FailedPreconditionError(absl::StrCat(Text(), "started, and dropped without Wait")));
+  pending_.reset();
+}
+
+namespace {
+
+// Lets a node of the graph own the flight.
+struct FlightHolder : torch::CustomClassHolder {
+  explicit FlightHolder(std::shared_ptr<MovementFlight> held) : flight(std::move(held)) {}
+  std::shared_ptr<MovementFlight> flight;
+};
+
+void SaveFlight(AutogradContext* context, std::shared_ptr<MovementFlight> flight) {
+  context->saved_data["flight"] = c10::IValue::make_capsule(c10::make_intrusive<FlightHolder>(std::move(flight)));
+}
+
+std::shared_ptr<MovementFlight> SavedFlight(AutogradContext* context) {
+  const c10::intrusive_ptr<torch::CustomClassHolder> capsule = context->saved_data["flight"].toCapsule();
+  return static_cast<FlightHolder*>(capsule.get())->flight;
+}
+
+// (x, token) -> (link, token') and (link, token) -> (y, token'). The link is empty: it makes Wait's node one that Start's
+// needs, and so in the backward, where the two change places, the other way round.
+struct StartFunction : torch::autograd::Function<StartFunction> {
+  static variable_list forward(AutogradContext* context, torch::Tensor x, torch::Tensor token,
+                               std::shared_ptr<MovementFlight> flight) {
+    flight->Start(x);
+    SaveFlight(context, std::move(flight));
+    return {torch::empty_like(token), torch::empty_like(token)};
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads);
+};
+
+struct WaitFunction : torch::autograd::Function<WaitFunction> {
+  static variable_list forward(AutogradContext* context, torch::Tensor, torch::Tensor token,
+                               std::shared_ptr<MovementFlight> flight) {
+    torch::Tensor y = flight->Wait();
+    SaveFlight(context, std::move(flight));
+    return {y, torch::empty_like(token)};
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const std::shared_ptr<MovementFlight> flight = SavedFlight(context);
+    std::shared_ptr<MovementFlight> reverse = flight->Opposite();
+    variable_list results = StartFunction::apply(grads[0], grads[1], reverse);
+    flight->KeepReverse(std::move(reverse));
+    return {results[0], results[1], torch::Tensor()};
+  }
+};
+
+variable_list StartFunction::backward(AutogradContext* context, variable_list grads) {
+  variable_list results = WaitFunction::apply(grads[0], grads[1], SavedFlight(context)->TakeReverse());
+  return {results[0], results[1], torch::Tensor()};
+}
+
+}  // namespace
+
+std::unique_ptr<Movement::Pending> Movement::Start(const torch::Tensor& x, Tape& tape) {
+  auto flight = std::make_shared<MovementFlight>(shared_from_this(), Direction::kForward);
+  // Autograd cannot take an undefined input; the flight says what is wrong with it.
+  if (!options_.differentiable || !torch::GradMode::is_enabled() || !x.defined()) {
+    flight->Start(x);
+    return std::unique_ptr<Pending>(new Pending(std::move(flight), torch::Tensor()));
+  }
+  variable_list results = StartFunction::apply(x, tape.token(), flight);
+  tape.Advance(results[1]);
+  return std::unique_ptr<Pending>(new Pending(std::move(flight), results[0]));
+}
+
+torch::Tensor Movement::Pending::Wait(Tape& tape) {
+  if (!link_.defined()) return flight_->Wait();
+  if (!torch::GradMode::is_enabled()) flight_->Refuse("started with gradients, waited for without");
+  variable_list results = WaitFunction::apply(std::exchange(link_, torch::Tensor()), tape.token(), flight_);
+  tape.Advance(results[1]);
+  return results[0];
+}
+
+Movement::Pending::~Pending() { flight_->Drop(); }
 
 torch::Tensor Movement::Apply(const torch::Tensor& x, Tape& tape) {
   if (!options_.differentiable || !torch::GradMode::is_enabled()) return Forward(x);

@@ -5,6 +5,10 @@
 //   Tape tape;
 //   torch::Tensor padded = halo->Apply(x, tape);
 //
+//   std::unique_ptr<Movement::Pending> pending = halo->Start(x, tape);
+//   ...                                              // work that does not need the result
+//   padded = pending->Wait(tape);
+//
 // `Redistribute` and `HaloExchange` (redistribute.h, halo_exchange.h), `Broadcast`, `SumReduce` and `AllSumReduce` name
 // the special cases. Shapes: Apply and Forward take this rank's local tensor of `from` and return that of `to` (a tensor of
 // shape (0, ..., 0) outside a mesh); Adjoint the other way. Inputs may be strided and are never modified. Results are
@@ -19,10 +23,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/torch.h>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/geometry/distribution.h"
@@ -30,6 +36,8 @@
 #include "primitives/tape.h"
 
 namespace adjoin {
+
+class MovementFlight;
 
 class Movement : public std::enable_shared_from_this<Movement> {
  public:
@@ -50,8 +58,35 @@ class Movement : public std::enable_shared_from_this<Movement> {
   // differentiable operator, so that gradients can be differentiated again.
   torch::Tensor Apply(const torch::Tensor& x, Tape& tape);
 
+  // An execution between Start and Wait. Dropped without a Wait it ends every wait of every rank with kFailedPrecondition:
+  // the others would wait for this rank.
+  class Pending {
+   public:
+    ~Pending();
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    // What Apply would have returned. Once. Throws StatusException: as Forward; kFailedPrecondition for a second Wait, an
+    // earlier execution of the operator that was not waited for, a Wait without gradients after a Start with them.
+    torch::Tensor Wait(Tape& tape);
+
+   private:
+    friend class Movement;
+    Pending(std::shared_ptr<MovementFlight> flight, torch::Tensor link)
+        : flight_(std::move(flight)), link_(std::move(link)) {}
+    std::shared_ptr<MovementFlight> flight_;
+    torch::Tensor link_;  // from Start's node to Wait's; undefined without autograd
+  };
+
+  // Apply in two halves, so that other work goes on while data moves. The backward of Wait starts the adjoint, that of
+  // Start waits for it. `x` must not change before Wait. All ranks start and wait in the same order; those of different
+  // operators in any order, those of one operator first started, first waited for, and at most two of them at a time
+  // (a sender needs the receiver's word that it has taken in the last but one). Meanwhile the same operator cannot be
+  // applied in one go. Throws StatusException: as Forward; kFailedPrecondition for a third execution.
+  std::unique_ptr<Pending> Start(const torch::Tensor& x, Tape& tape);
+
   // The bare operator and its adjoint, without autograd. Collective. Throw StatusException: kInvalidArgument for an
-  // undefined tensor or another shape, dtype or device than the plan's; else what the communicator returns.
+  // undefined tensor or another shape, dtype or device than the plan's; kFailedPrecondition while one that was started is
+  // not waited for; else what the communicator returns.
   torch::Tensor Forward(const torch::Tensor& x);
   torch::Tensor Adjoint(const torch::Tensor& y);
 
@@ -60,13 +95,29 @@ class Movement : public std::enable_shared_from_this<Movement> {
   const MovementPlan& adjoint_plan() const { return adjoint_; }
 
  private:
+  friend class MovementFlight;
+
   // What a fresh result holds before contributions reach it.
   enum class Initial { kAnything, kZeros, kFill, kFillAroundZeros };
+
+  // Executions by Start in one direction.
+  struct Flights {
+    int64_t started = 0;
+    int64_t waited = 0;
+  };
 
   Movement(Communicator* communicator, Options options, MovementPlan forward, MovementPlan adjoint);
   void ChooseInitial(const LocalView& to);
   torch::Tensor Run(const torch::Tensor& x, Direction direction);
   torch::Tensor NewResult(Direction direction) const;
+  const MovementPlan& PlanOf(Direction direction) const {
+    return direction == Direction::kForward ? forward_ : adjoint_;
+  }
+  // Checks `x` and returns its cells as they lie in contiguous memory.
+  torch::Tensor SourceOf(const torch::Tensor& x, Direction direction);
+  // Ends every wait of every rank, which would else wait for this one, and throws.
+  [[noreturn]] void Fail(absl::Status status);
+  Flights& FlightsOf(Direction direction) { return flights_[direction == Direction::kForward ? 0 : 1]; }
 
   Communicator* communicator_;
   Options options_;
@@ -74,6 +125,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   MovementPlan adjoint_;
   Initial forward_initial_ = Initial::kZeros;
   Initial adjoint_initial_ = Initial::kZeros;
+  Flights flights_[2];
   std::vector<Piece> covered_;  // of the destination, for kFillAroundZeros
 };
 

@@ -52,7 +52,9 @@ class Communicator {
 
   // Starts one execution: posts receives, packs and sends. `source` and `destination` are contiguous local tensors of
   // plan.direct().from_shape() and to_shape() in host memory, kept by their keepalive until Wait; the plan must live as
-  // long. `destination` is initialised by the caller: its cells that nothing reaches keep their value, those that
+  // long. At most two executions of an operator in one direction may be started and not waited for, and they are waited for
+  // in the order of their starts: a third would wait for a credit that comes only with the first one's Wait, to its
+  // deadline. `destination` is initialised by the caller: its cells that nothing reaches keep their value, those that
   // contributions are added up in must be 0. The source must not change, nor the destination be used, before Wait.
   // Errors: the first failure; kInvalidArgument (a buffer of another size or kind of memory, a plan of another rank);
   // the transport's.
