@@ -58,8 +58,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   // differentiable operator, so that gradients can be differentiated again.
   torch::Tensor Apply(const torch::Tensor& x, Tape& tape);
 
-  // An execution between Start and Wait. Dropped without a Wait it ends every wait of every rank with kFailedPrecondition:
-  // the others would wait for this rank.
+  // An execution between Start and Wait. Dropped without a Wait it fails this rank's communicator, for good, with
+  // kFailedPrecondition: the others would wait for this rank.
   class Pending {
    public:
     ~Pending();
@@ -115,7 +115,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   }
   // Checks `x` and returns its cells as they lie in contiguous memory.
   torch::Tensor SourceOf(const torch::Tensor& x, Direction direction);
-  // Ends every wait of every rank, which would else wait for this one, and throws.
+  // Fails this rank's communicator, since the others would wait for this rank, and throws.
   [[noreturn]] void Fail(absl::Status status);
   Flights& FlightsOf(Direction direction) { return flights_[direction == Direction::kForward ? 0 : 1]; }
 
