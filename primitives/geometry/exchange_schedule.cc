@@ -211,21 +211,15 @@ absl::StatusOr<ExchangeSchedule> ExchangeSchedule::Build(const Distribution& fro
 }
 
 ExchangeSchedule ExchangeSchedule::WithoutSends() const {
-  ExchangeSchedule schedule;
-  schedule.rank_ = rank_;
-  schedule.from_shape_ = from_shape_;
-  schedule.to_shape_ = to_shape_;
-  schedule.recvs_ = recvs_;
-  schedule.accumulates_ = accumulates_;
+  ExchangeSchedule schedule = *this;
+  schedule.sends_.clear();
   return schedule;
 }
 
 ExchangeSchedule ExchangeSchedule::WithoutRecvs() const {
-  ExchangeSchedule schedule;
-  schedule.rank_ = rank_;
-  schedule.from_shape_ = from_shape_;
-  schedule.to_shape_ = to_shape_;
-  schedule.sends_ = sends_;
+  ExchangeSchedule schedule = *this;
+  schedule.recvs_.clear();
+  schedule.accumulates_ = false;
   return schedule;
 }
 
