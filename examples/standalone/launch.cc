@@ -20,7 +20,7 @@
 #include "base/flags.h"
 #include "base/status_macros.h"
 #include "examples/standalone/rank_processes.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/status_exception.h"
 #include "primitives/transport/rendezvous.h"
 #include "primitives/transport/ucx_transport.h"
@@ -64,8 +64,8 @@ absl::Status RunRank(const Seat& seat, const Flags& flags, const std::function<a
   const absl::Duration timeout = absl::Seconds(flags.timeout);
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport,
                           ConnectThroughFolder({flags.folder, run_id}, options, Deadline::After(timeout)));
-  HostReducer reducer;
-  Communicator communicator(transport.get(), &reducer, {0, timeout});
+  HostMemory memory;
+  Communicator communicator(transport.get(), &memory, {0, timeout});
   try {
     ADJOIN_RETURN_IF_ERROR(body(communicator));
   } catch (...) {

@@ -1,7 +1,5 @@
 #include "primitives/comm/channel.h"
 
-#include <cstdlib>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,27 +7,11 @@
 #include "base/status_macros.h"
 
 namespace adjoin {
-namespace {
-
-constexpr std::size_t kAlignment = 64;  // a cache line, and enough for any vector instruction
-
-}  // namespace
-
 Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes) {
   Buffer part = buffer;
   part.data = static_cast<char*>(buffer.data) + offset_bytes;
   part.bytes = static_cast<std::size_t>(bytes);
   return part;
-}
-
-Buffer AllocateHost(int64_t bytes) {
-  Buffer buffer;
-  buffer.bytes = static_cast<std::size_t>(bytes);
-  if (bytes == 0) return buffer;
-  buffer.data = ::operator new(buffer.bytes, std::align_val_t(kAlignment));
-  buffer.keepalive =
-      std::shared_ptr<void>(buffer.data, [](void* data) { ::operator delete(data, std::align_val_t(kAlignment)); });
-  return buffer;
 }
 
 Channel::Channel(Transport* transport, int communicator, Execution execution, int64_t generation)

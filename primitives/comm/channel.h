@@ -33,8 +33,6 @@ struct Execution {
 
 // A part of `buffer`, kept by the same keepalive.
 Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes);
-// Host memory that lives as long as somebody keeps it, aligned for any element; no bytes give a null pointer.
-Buffer AllocateHost(int64_t bytes);
 
 class Channel {
  public:

@@ -8,11 +8,11 @@
 
 namespace adjoin {
 
-CollectiveRun::CollectiveRun(Channel* channel, Reducer* reducer, DType dtype, const CollectiveGroup* group,
+CollectiveRun::CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, const CollectiveGroup* group,
                              std::vector<CollectiveStep> steps, int position, const Buffer& source,
                              const Buffer& destination)
     : channel_(channel),
-      reducer_(reducer),
+      memory_(memory),
       dtype_(dtype),
       element_bytes_(SizeOf(dtype)),
       group_(group),
@@ -25,7 +25,7 @@ Buffer CollectiveRun::Elements(const Buffer& buffer, Interval elements) const {
   return PartOf(buffer, elements.lo * element_bytes_, elements.size() * element_bytes_);
 }
 
-void CollectiveRun::PrepareWork() {
+absl::Status CollectiveRun::PrepareWork() {
   const int64_t bytes = group_->elements * element_bytes_;
   const bool root = position_ == 0;
   const bool adds = std::any_of(steps_.begin(), steps_.end(), [](const CollectiveStep& s) { return s.add; });
@@ -43,7 +43,7 @@ void CollectiveRun::PrepareWork() {
         if (group_->root_takes_part) copy_source(work_);
         else if (bytes > 0) std::memset(work_.data, 0, static_cast<std::size_t>(bytes));
       } else if (adds) {
-        work_ = AllocateHost(bytes);
+        ADJOIN_ASSIGN_OR_RETURN(work_, memory_->Allocate(bytes));
         copy_source(work_);
       } else {
         work_ = source_;
@@ -58,7 +58,8 @@ void CollectiveRun::PrepareWork() {
   for (const CollectiveStep& step : steps_) {
     if (step.add) largest = std::max(largest, step.recv.size());
   }
-  staging_ = AllocateHost(largest * element_bytes_);
+  ADJOIN_ASSIGN_OR_RETURN(staging_, memory_->Allocate(largest * element_bytes_));
+  return absl::OkStatus();
 }
 
 absl::Status CollectiveRun::WaitForSendsOf(Interval elements, Deadline deadline) {
@@ -94,7 +95,7 @@ absl::Status CollectiveRun::Complete(const CollectiveStep& step, Deadline deadli
   receive_.reset();
   if (!step.add || step.recv.empty()) return absl::OkStatus();
   ADJOIN_RETURN_IF_ERROR(WaitForSendsOf(step.recv, deadline));
-  return reducer_->Add(dtype_, staging_.data, Elements(work_, step.recv).data, {1, step.recv.size(), 0, 0});
+  return memory_->Combine(ReduceOp::kSum, dtype_, staging_.data, Elements(work_, step.recv).data, {1, step.recv.size(), 0, 0});
 }
 
 absl::Status CollectiveRun::PostUntilReceive(Deadline deadline) {
@@ -106,7 +107,7 @@ absl::Status CollectiveRun::PostUntilReceive(Deadline deadline) {
 }
 
 absl::Status CollectiveRun::Begin(Deadline deadline) {
-  PrepareWork();
+  ADJOIN_RETURN_IF_ERROR(PrepareWork());
   return PostUntilReceive(deadline);
 }
 

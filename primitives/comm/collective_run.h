@@ -1,6 +1,6 @@
 // One rank's part of a broadcast, sum-reduce or all-sum-reduce, step by step.
 //
-//   CollectiveRun run(&channel, &reducer, plan.dtype(), group, steps, position, source, destination);
+//   CollectiveRun run(&channel, &memory, plan.dtype(), group, steps, position, source, destination);
 //   ADJOIN_RETURN_IF_ERROR(run.Begin(deadline));    // goes as far as it can without waiting for another rank's data
 //   ADJOIN_RETURN_IF_ERROR(run.Finish(deadline));
 //
@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/buffer.h"
@@ -27,7 +27,7 @@ class CollectiveRun {
  public:
   // `group` outlives the run. `source` and `destination` are the rank's whole local tensors; the one that the group
   // does not touch may be anything. `position` is this rank's in group.ranks.
-  CollectiveRun(Channel* channel, Reducer* reducer, DType dtype, const CollectiveGroup* group,
+  CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, const CollectiveGroup* group,
                 std::vector<CollectiveStep> steps, int position, const Buffer& source, const Buffer& destination);
 
   absl::Status Begin(Deadline deadline);
@@ -39,7 +39,7 @@ class CollectiveRun {
     Interval elements;
   };
 
-  void PrepareWork();
+  absl::Status PrepareWork();
   // Posts a step's receive and send.
   absl::Status Post(const CollectiveStep& step, Deadline deadline);
   // Waits for the posted receive and takes it in.
@@ -51,7 +51,7 @@ class CollectiveRun {
   Buffer Elements(const Buffer& buffer, Interval elements) const;
 
   Channel* channel_;
-  Reducer* reducer_;
+  LocalMemory* memory_;
   DType dtype_;
   int64_t element_bytes_;
   const CollectiveGroup* group_;

@@ -33,8 +33,8 @@ absl::Status CheckBuffer(const char* name, const Buffer& buffer, const std::vect
 
 }  // namespace
 
-Communicator::Communicator(Transport* transport, Reducer* reducer, Options options)
-    : transport_(transport), reducer_(reducer), options_(options) {}
+Communicator::Communicator(Transport* transport, LocalMemory* memory, Options options)
+    : transport_(transport), memory_(memory), options_(options) {}
 
 Communicator::~Communicator() {
   // Handles only: the messages are on their way or will never be read.
@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::StartBy(Deadline 
   if (absl::Status arguments = CheckArguments(checks, plan, source, destination); !arguments.ok()) {
     return Fail(std::move(arguments));
   }
-  auto pending = std::make_unique<PendingMovement>(transport_, reducer_, options_.id, execution, generation, &plan,
+  auto pending = std::make_unique<PendingMovement>(transport_, memory_, options_.id, execution, generation, &plan,
                                                    source, destination);
   if (absl::Status started = pending->Start(deadline); !started.ok()) return Fail(std::move(started));
   return pending;

@@ -1,7 +1,7 @@
 // Executes movements on buffers over a transport: packing, posting, collective steps, deadlines, one sticky failure.
 //
-//   HostReducer reducer;
-//   Communicator comm(&transport, &reducer, {});
+//   HostMemory memory;
+//   Communicator comm(&transport, &memory, {});
 //   ADJOIN_RETURN_IF_ERROR(comm.Execute({.op = 7, .name = "conv1.x", .direction = Direction::kForward}, plan, src, dst));
 //
 // Every rank that a plan concerns executes the same operators in the same order. At most two executions of an operator
@@ -26,7 +26,7 @@
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
 #include "primitives/comm/pending_movement.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/transport.h"
 
@@ -42,7 +42,7 @@ class Communicator {
   using Execution = ::adjoin::Execution;
 
   // Both outlive the communicator.
-  Communicator(Transport* transport, Reducer* reducer, Options options);
+  Communicator(Transport* transport, LocalMemory* memory, Options options);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -86,7 +86,7 @@ class Communicator {
   void ForgetCredits(std::vector<Handle> sends);
 
   Transport* transport_;
-  Reducer* reducer_;
+  LocalMemory* memory_;
   Options options_;
   absl::Duration time_moving_;
   absl::flat_hash_map<std::pair<int64_t, int>, int64_t> generation_;  // next one, by operator and direction

@@ -41,8 +41,8 @@ absl::StatusOr<std::vector<double>> Move(Communicator& communicator, const Execu
 
 TEST(CommunicatorTest, ManyGenerationsInBothDirections) {
   const absl::Status status = RunRanks(4, TransportKind::kInMemoryDelayed, 5, [](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
     const MovementPlan broadcast = Plan(Owner(1), All({0, 1, 2, 3}), transport.rank());
     const MovementPlan sum = broadcast.Reversed();
     for (int step = 0; step < 1100; ++step) {  // beyond where generations wrap
@@ -61,8 +61,8 @@ TEST(CommunicatorTest, ManyGenerationsInBothDirections) {
 // Nobody receives: two executions are sent, the third waits for the first one's credit.
 TEST(CommunicatorTest, ASenderGetsNoFurtherThanTwoAhead) {
   const auto all = RunRanksCollect(2, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, absl::Milliseconds(100)});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Milliseconds(100)});
     if (transport.rank() == 1) return absl::OkStatus();
     const MovementPlan plan = Plan(Owner(0), Owner(1), 0);
     for (int generation = 0; generation < 2; ++generation) {
@@ -83,8 +83,8 @@ TEST(CommunicatorTest, ASenderGetsNoFurtherThanTwoAhead) {
 TEST(CommunicatorTest, CreditsLetTheSenderOn) {
   for (TransportKind kind : kAllTransportKinds) {
     const absl::Status status = RunRanks(3, kind, 3, [](Transport& transport) -> absl::Status {
-      HostReducer reducer;
-      Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+      HostMemory memory;
+      Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
       const MovementPlan plan = Plan(Owner(0), All({1, 2}), transport.rank());
       for (int step = 0; step < 50; ++step) {
         ADJOIN_ASSIGN_OR_RETURN(const auto got, Move(communicator, {1, "x", Direction::kForward}, plan, step));
@@ -100,8 +100,8 @@ TEST(CommunicatorTest, CreditsLetTheSenderOn) {
 
 TEST(CommunicatorTest, TheFirstFailureStays) {
   const auto all = RunRanksCollect(2, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, absl::Milliseconds(50)});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Milliseconds(50)});
     if (transport.rank() == 0) return absl::OkStatus();
     const MovementPlan plan = Plan(Owner(0), Owner(1), 1);
     const absl::Status first = Move(communicator, {7, "", Direction::kForward}, plan, 1).status();
@@ -117,8 +117,8 @@ TEST(CommunicatorTest, TheFirstFailureStays) {
 TEST(CommunicatorTest, AbortFromAnotherThreadEndsTheWait) {
   for (TransportKind kind : kAllTransportKinds) {
     const auto all = RunRanksCollect(2, kind, 1, [](Transport& transport) -> absl::Status {
-      HostReducer reducer;
-      Communicator communicator(&transport, &reducer, {0, absl::Seconds(30)});
+      HostMemory memory;
+      Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
       if (transport.rank() == 0) return absl::OkStatus();
       std::thread watcher([&] { communicator.Abort(absl::CancelledError("the job was cancelled")); });
       const absl::Status status =
@@ -133,8 +133,8 @@ TEST(CommunicatorTest, AbortFromAnotherThreadEndsTheWait) {
 
 TEST(CommunicatorTest, RefusesBuffersThatDoNotFit) {
   const absl::Status status = RunRanks(1, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {});
     std::vector<double> five(5);
     std::vector<double> six(6);
     return communicator.Execute({7, "x", Direction::kForward}, Plan(Owner(0), Owner(0), 0), BufferOf(five),
@@ -150,8 +150,8 @@ TEST(CommunicatorTest, RefusesBuffersThatDoNotFit) {
 // Two executions at once, waited for in the other order.
 TEST(CommunicatorTest, SeveralInFlight) {
   const absl::Status status = RunRanks(2, TransportKind::kInMemoryDelayed, 9, [](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
     const MovementPlan plan = Plan(Owner(0), All({0, 1}), transport.rank());
     const std::size_t size = transport.rank() == 0 ? kElements : 0;
     std::vector<double> a(size, 1), b(size, 2), to_a(kElements), to_b(kElements);

@@ -1,7 +1,5 @@
 #include "primitives/comm/pack.h"
 
-#include <cstring>
-
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -84,39 +82,15 @@ Walk InMessage(const std::vector<int64_t>& shape, const Region& region) {
   return Walk(region.size, shape, region.at, region.size, std::vector<int64_t>(region.size.size(), 0));
 }
 
-template <int kBytes>
-void CopyElements(const char* from, char* to, const Rows& rows) {
-  for (int64_t row = 0; row < rows.rows; ++row) {
-    std::memcpy(to + row * rows.onto_stride * kBytes, from + row * rows.from_stride * kBytes, kBytes);
-  }
-}
-
-void CopyRows(int64_t element_bytes, const char* from, char* to, const Rows& rows) {
-  if (rows.row_elements == 1) {  // columns: a call of memcpy for each element would cost more than the copying
-    switch (element_bytes) {
-      case 1: return CopyElements<1>(from, to, rows);
-      case 2: return CopyElements<2>(from, to, rows);
-      case 4: return CopyElements<4>(from, to, rows);
-      case 8: return CopyElements<8>(from, to, rows);
-      case 16: return CopyElements<16>(from, to, rows);
-      default: break;
-    }
-  }
-  const int64_t from_stride = rows.from_stride * element_bytes;
-  const int64_t to_stride = rows.onto_stride * element_bytes;
-  const std::size_t bytes = static_cast<std::size_t>(rows.row_elements * element_bytes);
-  for (int64_t row = 0; row < rows.rows; ++row) std::memcpy(to + row * to_stride, from + row * from_stride, bytes);
-}
-
-// Walks from a to b, adding or copying.
-absl::Status CopyOrAdd(Reducer* reducer, DType dtype, int64_t element_bytes, const Walk& walk, const char* from,
-                       char* to) {
+// Walks from a to b, copying, or combining where `op` is one.
+absl::Status CopyOrCombine(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op, const Walk& walk,
+                           const void* from, void* to) {
+  const int64_t element_bytes = SizeOf(dtype);
   return walk.ForEach([&](int64_t a, int64_t b, const Rows& rows) -> absl::Status {
-    const char* source = from + a * element_bytes;
-    char* target = to + b * element_bytes;
-    if (reducer != nullptr) return reducer->Add(dtype, source, target, rows);
-    CopyRows(element_bytes, source, target, rows);
-    return absl::OkStatus();
+    const char* source = static_cast<const char*>(from) + a * element_bytes;
+    char* target = static_cast<char*>(to) + b * element_bytes;
+    if (op.has_value()) return memory.Combine(*op, dtype, source, target, rows);
+    return memory.Copy(element_bytes, source, target, rows);
   });
 }
 
@@ -135,51 +109,36 @@ std::optional<int64_t> RunOf(const std::vector<int64_t>& shape, const std::vecto
   return begin;
 }
 
-void Pack(int64_t element_bytes, const std::vector<int64_t>& shape, const std::vector<Region>& regions,
-          const void* tensor, void* message) {
+absl::Status Pack(LocalMemory& memory, DType dtype, const std::vector<int64_t>& shape,
+                  const std::vector<Region>& regions, const void* tensor, void* message) {
   char* out = static_cast<char*>(message);
   for (const Region& region : regions) {
     const int64_t elements = region.Volume();
     if (elements == 0) continue;
-    CopyOrAdd(nullptr, DType::kUInt8, element_bytes, InMessage(shape, region), static_cast<const char*>(tensor), out)
-        .IgnoreError();  // copying cannot fail
-    out += elements * element_bytes;
-  }
-}
-
-void Unpack(int64_t element_bytes, const std::vector<int64_t>& shape, const std::vector<Region>& regions,
-            const void* message, void* tensor) {
-  const char* in = static_cast<const char*>(message);
-  for (const Region& region : regions) {
-    const int64_t elements = region.Volume();
-    if (elements == 0) continue;
-    const std::vector<int64_t> origin(region.size.size(), 0);
-    CopyOrAdd(nullptr, DType::kUInt8, element_bytes, Walk(region.size, region.size, origin, shape, region.at), in,
-              static_cast<char*>(tensor))
-        .IgnoreError();  // copying cannot fail
-    in += elements * element_bytes;
-  }
-}
-
-absl::Status UnpackAdd(Reducer& reducer, DType dtype, const std::vector<int64_t>& shape,
-                       const std::vector<Region>& regions, const void* message, void* tensor) {
-  const int64_t element_bytes = SizeOf(dtype);
-  const char* in = static_cast<const char*>(message);
-  for (const Region& region : regions) {
-    const int64_t elements = region.Volume();
-    if (elements == 0) continue;
-    const std::vector<int64_t> origin(region.size.size(), 0);
-    ADJOIN_RETURN_IF_ERROR(CopyOrAdd(&reducer, dtype, element_bytes,
-                                     Walk(region.size, region.size, origin, shape, region.at), in,
-                                     static_cast<char*>(tensor)));
-    in += elements * element_bytes;
+    ADJOIN_RETURN_IF_ERROR(CopyOrCombine(memory, dtype, std::nullopt, InMessage(shape, region), tensor, out));
+    out += elements * SizeOf(dtype);
   }
   return absl::OkStatus();
 }
 
-absl::Status CopyRegions(Reducer& reducer, DType dtype, bool add, const std::vector<int64_t>& from_shape,
-                         const std::vector<Region>& from_regions, const void* from,
-                         const std::vector<int64_t>& to_shape, const std::vector<Region>& to_regions, void* to) {
+absl::Status Unpack(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op, const std::vector<int64_t>& shape,
+                    const std::vector<Region>& regions, const void* message, void* tensor) {
+  const char* in = static_cast<const char*>(message);
+  for (const Region& region : regions) {
+    const int64_t elements = region.Volume();
+    if (elements == 0) continue;
+    const std::vector<int64_t> origin(region.size.size(), 0);
+    ADJOIN_RETURN_IF_ERROR(CopyOrCombine(memory, dtype, op, Walk(region.size, region.size, origin, shape, region.at),
+                                         in, tensor));
+    in += elements * SizeOf(dtype);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CopyRegions(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op,
+                         const std::vector<int64_t>& from_shape, const std::vector<Region>& from_regions,
+                         const void* from, const std::vector<int64_t>& to_shape,
+                         const std::vector<Region>& to_regions, void* to) {
   if (from_regions.size() != to_regions.size()) {
     return absl::InternalError(absl::StrCat("what a rank keeps is ", from_regions.size(), " regions of the source but ",
                                             to_regions.size(), " of the destination"));
@@ -192,9 +151,7 @@ absl::Status CopyRegions(Reducer& reducer, DType dtype, bool add, const std::vec
                                               "destination: ", a.Volume(), " and ", b.Volume(), " elements"));
     }
     if (a.Volume() == 0) continue;
-    ADJOIN_RETURN_IF_ERROR(CopyOrAdd(add ? &reducer : nullptr, dtype, SizeOf(dtype),
-                                     Walk(a.size, from_shape, a.at, to_shape, b.at), static_cast<const char*>(from),
-                                     static_cast<char*>(to)));
+    ADJOIN_RETURN_IF_ERROR(CopyOrCombine(memory, dtype, op, Walk(a.size, from_shape, a.at, to_shape, b.at), from, to));
   }
   return absl::OkStatus();
 }

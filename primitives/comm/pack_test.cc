@@ -1,7 +1,9 @@
 #include "primitives/comm/pack.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -54,18 +56,19 @@ Case RandomCase(std::mt19937_64& random) {
 }
 
 template <typename T>
-void CheckCase(const Case& c) {
+void CheckCase(DType dtype, const Case& c) {
+  HostMemory memory;
   std::vector<T> tensor(VolumeOf(c.shape));
   std::iota(tensor.begin(), tensor.end(), T(1));
   std::vector<T> message(c.offsets.size() + 1, T(-1));
-  Pack(sizeof(T), c.shape, c.regions, tensor.data(), message.data());
+  ASSERT_TRUE(Pack(memory, dtype, c.shape, c.regions, tensor.data(), message.data()).ok());
   for (std::size_t i = 0; i < c.offsets.size(); ++i) ASSERT_EQ(message[i], tensor[c.offsets[i]]);
   ASSERT_EQ(message.back(), T(-1)) << "written beyond the message";
 
   std::vector<T> expected(tensor.size(), T(0));
   std::vector<T> got = expected;
   for (std::size_t i = 0; i < c.offsets.size(); ++i) expected[c.offsets[i]] = message[i];
-  Unpack(sizeof(T), c.shape, c.regions, message.data(), got.data());
+  ASSERT_TRUE(Unpack(memory, dtype, std::nullopt, c.shape, c.regions, message.data(), got.data()).ok());
   ASSERT_EQ(got, expected);
 
   bool run = true;
@@ -85,18 +88,18 @@ TEST(PackTest, AsCountedOut) {
   std::mt19937_64 random(seed);
   for (int i = 0; i < 3000; ++i) {
     const Case c = RandomCase(random);
-    CheckCase<int16_t>(c);
-    CheckCase<float>(c);
-    CheckCase<double>(c);
+    CheckCase<int16_t>(DType::kBFloat16, c);
+    CheckCase<float>(DType::kFloat32, c);
+    CheckCase<double>(DType::kFloat64, c);
     if (HasFatalFailure()) return;
   }
 }
 
-TEST(PackTest, AddsAndCopiesBetweenTensors) {
+TEST(PackTest, CombinesAndCopiesBetweenTensors) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  HostReducer reducer;
+  HostMemory memory;
   for (int i = 0; i < 3000; ++i) {
     const Case from = RandomCase(random);
     // The same sizes at the corner of a larger tensor.
@@ -111,30 +114,32 @@ TEST(PackTest, AddsAndCopiesBetweenTensors) {
     }
     std::vector<double> source(VolumeOf(from.shape));
     std::iota(source.begin(), source.end(), 1.0);
-    for (bool add : {false, true}) {
-      std::vector<double> got(VolumeOf(shape), 100);
+    for (const std::optional<ReduceOp> op : {std::optional<ReduceOp>(), std::make_optional(ReduceOp::kSum),
+                                             std::make_optional(ReduceOp::kMax)}) {
+      std::vector<double> got(VolumeOf(shape), 7);
       std::vector<double> expected = got;
       for (std::size_t e = 0; e < offsets.size(); ++e) {
-        expected[offsets[e]] = source[from.offsets[e]] + (add ? expected[offsets[e]] : 0);
+        const double old = expected[offsets[e]];
+        const double value = source[from.offsets[e]];
+        expected[offsets[e]] = op == ReduceOp::kSum ? old + value : op == ReduceOp::kMax ? std::max(old, value) : value;
       }
-      ASSERT_TRUE(CopyRegions(reducer, DType::kFloat64, add, from.shape, from.regions, source.data(), shape, regions,
+      ASSERT_TRUE(CopyRegions(memory, DType::kFloat64, op, from.shape, from.regions, source.data(), shape, regions,
                               got.data()).ok());
       ASSERT_EQ(got, expected);
       std::vector<double> message(from.offsets.size());
-      Pack(sizeof(double), from.shape, from.regions, source.data(), message.data());
-      std::vector<double> unpacked(VolumeOf(shape), 100);
-      if (!add) continue;
-      ASSERT_TRUE(UnpackAdd(reducer, DType::kFloat64, shape, regions, message.data(), unpacked.data()).ok());
+      ASSERT_TRUE(Pack(memory, DType::kFloat64, from.shape, from.regions, source.data(), message.data()).ok());
+      std::vector<double> unpacked(VolumeOf(shape), 7);
+      ASSERT_TRUE(Unpack(memory, DType::kFloat64, op, shape, regions, message.data(), unpacked.data()).ok());
       ASSERT_EQ(unpacked, expected);
     }
   }
 }
 
 TEST(PackTest, RefusesRegionsThatDiffer) {
-  HostReducer reducer;
+  HostMemory memory;
   double from[4] = {1, 2, 3, 4};
   double to[4] = {};
-  const absl::Status status = CopyRegions(reducer, DType::kFloat64, false, {4}, {{{0}, {2}}}, from, {4}, {{{0}, {3}}}, to);
+  const absl::Status status = CopyRegions(memory, DType::kFloat64, std::nullopt, {4}, {{{0}, {2}}}, from, {4}, {{{0}, {3}}}, to);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
 }
 

@@ -32,10 +32,10 @@ const Transfer* Own(const std::vector<Transfer>& transfers, int rank) {
 
 }  // namespace
 
-PendingMovement::PendingMovement(Transport* transport, Reducer* reducer, int communicator, Execution execution,
+PendingMovement::PendingMovement(Transport* transport, LocalMemory* memory, int communicator, Execution execution,
                                  int64_t generation, const MovementPlan* plan, Buffer source, Buffer destination)
     : channel_(transport, communicator, std::move(execution), generation),
-      reducer_(reducer),
+      memory_(memory),
       plan_(plan),
       element_bytes_(SizeOf(plan->dtype())),
       source_(std::move(source)),
@@ -58,7 +58,7 @@ void PendingMovement::FindOneWayPeers() {
         if (step.recv_from >= 0) from.insert(group.ranks[step.recv_from]);
       }
     }
-    CollectiveRun run(&channel_, reducer_, plan_->dtype(), &group, std::move(steps), position, source_, destination_);
+    CollectiveRun run(&channel_, memory_, plan_->dtype(), &group, std::move(steps), position, source_, destination_);
     // First what gives this rank's source, on every rank: then no two groups wait for each other in a circle.
     collectives_.insert(GivesSource(group, position) ? collectives_.begin() : collectives_.end(), std::move(run));
   }
@@ -99,7 +99,9 @@ absl::Status PendingMovement::PostReceives() {
     const int64_t bytes = transfer.elements * element_bytes_;
     const std::optional<int64_t> run =
         direct.accumulates() ? std::nullopt : RunOf(direct.to_shape(), transfer.regions);
-    if (!run.has_value()) incoming.staging = AllocateHost(bytes);
+    if (!run.has_value()) {
+      ADJOIN_ASSIGN_OR_RETURN(incoming.staging, memory_->Allocate(bytes));
+    }
     const Buffer into = run.has_value() ? PartOf(destination_, *run * element_bytes_, bytes) : incoming.staging;
     ADJOIN_ASSIGN_OR_RETURN(incoming.posted, channel_.Recv(transfer.peer, Channel::kDirectSlot, into));
     incoming_.push_back(std::move(incoming));
@@ -116,8 +118,9 @@ absl::Status PendingMovement::PostSends() {
     if (const std::optional<int64_t> run = RunOf(direct.from_shape(), transfer.regions); run.has_value()) {
       message = PartOf(source_, *run * element_bytes_, bytes);
     } else {
-      message = AllocateHost(bytes);
-      Pack(element_bytes_, direct.from_shape(), transfer.regions, source_.data, message.data);
+      ADJOIN_ASSIGN_OR_RETURN(message, memory_->Allocate(bytes));
+      ADJOIN_RETURN_IF_ERROR(
+          Pack(*memory_, plan_->dtype(), direct.from_shape(), transfer.regions, source_.data, message.data));
     }
     ADJOIN_ASSIGN_OR_RETURN(const Channel::Posted posted, channel_.Send(transfer.peer, Channel::kDirectSlot, message));
     sends_.push_back(posted);
@@ -125,12 +128,16 @@ absl::Status PendingMovement::PostSends() {
   return absl::OkStatus();
 }
 
+std::optional<ReduceOp> PendingMovement::Combining() const {
+  return plan_->direct().accumulates() ? std::make_optional(plan_->reduce()) : std::nullopt;
+}
+
 absl::Status PendingMovement::KeepOwn() {
   const ExchangeSchedule& direct = plan_->direct();
   const Transfer* from = Own(direct.sends(), direct.rank());
   const Transfer* to = Own(direct.recvs(), direct.rank());
   if (from == nullptr || to == nullptr) return absl::OkStatus();
-  return CopyRegions(*reducer_, plan_->dtype(), direct.accumulates(), direct.from_shape(), from->regions, source_.data,
+  return CopyRegions(*memory_, plan_->dtype(), Combining(), direct.from_shape(), from->regions, source_.data,
                      direct.to_shape(), to->regions, destination_.data);
 }
 
@@ -138,13 +145,9 @@ absl::Status PendingMovement::TakeIn(const Incoming& incoming, Deadline deadline
   ADJOIN_RETURN_IF_ERROR(channel_.Wait(incoming.posted, deadline));
   const ExchangeSchedule& direct = plan_->direct();
   const std::vector<Region>& regions = incoming.transfer->regions;
-  if (direct.accumulates()) {
-    return UnpackAdd(*reducer_, plan_->dtype(), direct.to_shape(), regions, incoming.staging.data, destination_.data);
-  }
-  if (incoming.staging.bytes > 0) {
-    Unpack(element_bytes_, direct.to_shape(), regions, incoming.staging.data, destination_.data);
-  }
-  return absl::OkStatus();
+  if (incoming.staging.bytes == 0) return absl::OkStatus();
+  return Unpack(*memory_, plan_->dtype(), Combining(), direct.to_shape(), regions, incoming.staging.data,
+                destination_.data);
 }
 
 absl::Status PendingMovement::Finish(Deadline deadline) {

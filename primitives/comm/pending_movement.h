@@ -1,6 +1,6 @@
 // One execution of a movement in flight, between Communicator::Start and Communicator::Wait.
 //
-//   PendingMovement pending(&transport, &reducer, /*communicator=*/0, {.op = 7}, /*generation=*/0, &plan, x, y);
+//   PendingMovement pending(&transport, &memory, /*communicator=*/0, {.op = 7}, /*generation=*/0, &plan, x, y);
 //   ADJOIN_RETURN_IF_ERROR(pending.Start(deadline));    // posts receives, then sends, then moves what the rank keeps
 //   ADJOIN_RETURN_IF_ERROR(pending.Finish(deadline));   // takes in what comes, in the order of ranks
 //
@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
 #include "primitives/comm/collective_run.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/buffer.h"
 #include "primitives/transport/transport.h"
@@ -36,12 +37,12 @@ namespace adjoin {
 class PendingMovement {
  public:
   // `plan` outlives this. Buffers as in Communicator::Start.
-  PendingMovement(Transport* transport, Reducer* reducer, int communicator, Execution execution, int64_t generation,
+  PendingMovement(Transport* transport, LocalMemory* memory, int communicator, Execution execution, int64_t generation,
                   const MovementPlan* plan, Buffer source, Buffer destination);
   PendingMovement(const PendingMovement&) = delete;
   PendingMovement& operator=(const PendingMovement&) = delete;
 
-  // Errors: the transport's and the reducer's; messages name operator, direction, generation and peer.
+  // Errors: the transport's and the memory's; messages name operator, direction, generation and peer.
   absl::Status Start(Deadline deadline);
   absl::Status Finish(Deadline deadline);
 
@@ -61,12 +62,14 @@ class PendingMovement {
   absl::Status WaitForCredits(Deadline deadline);
   absl::Status PostReceives();
   absl::Status PostSends();
+  // How contributions go into the destination; absent: each cell has at most one.
+  std::optional<ReduceOp> Combining() const;
   absl::Status KeepOwn();
   absl::Status TakeIn(const Incoming& incoming, Deadline deadline);
   void GiveCredits();
 
   Channel channel_;
-  Reducer* reducer_;
+  LocalMemory* memory_;
   const MovementPlan* plan_;
   int64_t element_bytes_;
   Buffer source_;

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "primitives/geometry/distribution.h"
 #include "primitives/geometry/exchange_schedule.h"
+#include "primitives/geometry/layout.h"
 
 namespace adjoin {
 
@@ -63,13 +64,15 @@ class MovementPlan {
 
   int rank() const { return direct_.rank(); }
   DType dtype() const { return dtype_; }
+  // How contributions to one cell are combined: kSum, or as the source's P(max) or P(min) says.
+  ReduceOp reduce() const { return reduce_; }
   // Transfers that go as a plain list, what this rank keeps included.
   const ExchangeSchedule& direct() const { return direct_; }
   // At most one takes this rank's source tensor, and at most one gives its destination tensor; these are then whole and
   // `direct` has nothing of them. In an order that all ranks share, so that they can be run one after the other.
   const std::vector<CollectiveGroup>& groups() const { return groups_; }
 
-  // The plan of the adjoint: the direct list read backwards, broadcast and sum-reduce exchanged.
+  // The plan of the adjoint: the direct list read backwards, broadcast and sum-reduce exchanged, summing.
   MovementPlan Reversed() const;
   // Bytes that leave this rank, exactly as the transport counts them.
   int64_t BytesSent() const;
@@ -79,6 +82,7 @@ class MovementPlan {
 
  private:
   DType dtype_ = DType::kFloat32;
+  ReduceOp reduce_ = ReduceOp::kSum;
   ExchangeSchedule direct_;
   std::vector<CollectiveGroup> groups_;
 };

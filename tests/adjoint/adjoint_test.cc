@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
@@ -88,8 +88,8 @@ absl::Status RunCase(Communicator& communicator, const MovementCase& c, int64_t 
 void RunCases(const std::vector<MovementCase>& cases, int ranks, TransportKind transport_kind, uint64_t seed) {
   std::vector<Results> results(cases.size(), Results(ranks));
   const absl::Status status = RunRanks(ranks, transport_kind, seed, [&](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
     for (std::size_t i = 0; i < cases.size(); ++i) {
       try {
         ADJOIN_RETURN_IF_ERROR(RunCase(communicator, cases[i], static_cast<int64_t>(i) + 1, results[i]));
@@ -204,8 +204,8 @@ TEST(AdjointReproducibleTest, SameBitsWhateverTheOrderOfArrival) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<torch::Tensor> outcome(cases.size() * 8);
     const absl::Status status = RunRanks(4, TransportKind::kInMemoryDelayed, seed, [&](Transport& transport) {
-      HostReducer reducer;
-      Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+      HostMemory memory;
+      Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
       for (std::size_t i = 0; i < cases.size(); ++i) {
         const auto f = cases[i].create(&communicator, static_cast<int64_t>(i) + 1);
         if (!f.ok()) return f.status();

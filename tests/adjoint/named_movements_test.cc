@@ -14,7 +14,7 @@
 #include "primitives/all_gather.h"
 #include "primitives/all_to_all.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/gather.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
@@ -74,8 +74,8 @@ TEST(NamedMovementsTest, AllToAllStaysAlongItsAxis) {
 
 TEST(NamedMovementsTest, CreateRefusesFromTheAdjointsSide) {
   const absl::Status status = RunRanks(1, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, absl::Seconds(5)});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(5)});
     const Layout split = On({2}, {"S(0)"});
     ExpectRefused(Gather::Create(&communicator, split, On({2}, {"B"}), {1, "y"}).status(), "gather, seen from its adjoint");
     ExpectRefused(ReduceScatter::Create(&communicator, split, split.WithDType(DType::kFloat32), {1, "y"}).status(),
@@ -90,8 +90,8 @@ TEST(NamedMovementsTest, CreateRefusesFromTheAdjointsSide) {
 absl::Status RunThree(const std::function<absl::Status(Communicator&, Movement&)>& fn) {
   torch::set_num_threads(1);
   return RunRanks(3, TransportKind::kInMemoryDelayed, 5, [&](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, absl::Seconds(5)});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(5)});
     ADJOIN_ASSIGN_OR_RETURN(const auto send, SendReceive::Create(&communicator, Layout::Owner({4}, kType, 2),
                                                                  Layout::Owner({4}, kType, 0), {1, "h"}));
     try {

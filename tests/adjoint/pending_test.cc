@@ -19,7 +19,7 @@
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/movement.h"
@@ -115,8 +115,8 @@ absl::Status OnRanks(int ranks, TransportKind kind, uint64_t seed,
                      const std::function<absl::Status(Communicator&)>& fn) {
   torch::set_num_threads(1);
   return RunRanks(ranks, kind, seed, [&](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, absl::Seconds(20)});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
     try {
       return fn(communicator);
     } catch (...) {
@@ -198,8 +198,8 @@ void ExpectEnds(const std::function<void(Movement&, const torch::Tensor& x, Tape
   const auto start = Deadline::Clock::now();
   const std::vector<absl::Status> all =
       RunRanksCollect(kRanks, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
-        HostReducer reducer;
-        Communicator communicator(&transport, &reducer, {0, absl::Seconds(60)});
+        HostMemory memory;
+        Communicator communicator(&transport, &memory, {0, absl::Seconds(60)});
         ADJOIN_ASSIGN_OR_RETURN(const auto gather, Gather(communicator));
         const torch::Tensor x = Part(communicator.rank(), 1).requires_grad_();
         Tape tape;

@@ -19,7 +19,7 @@
 #include "primitives/all_sum_reduce.h"
 #include "primitives/broadcast.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/window.h"
@@ -56,8 +56,8 @@ absl::Status Expect(const char* what, const torch::Tensor& got, const torch::Ten
 absl::Status RunThree(const std::function<absl::Status(Communicator&)>& fn) {
   torch::set_num_threads(1);
   return RunRanks(kRanks, TransportKind::kInMemoryDelayed, 11, [&](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {0, kShort});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, kShort});
     try {
       return fn(communicator);
     } catch (...) {
@@ -269,8 +269,8 @@ TEST(TapeTest, AFailureReachesEveryRank) {
   const auto start = Deadline::Clock::now();
   const std::vector<absl::Status> all =
       RunRanksCollect(kRanks, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
-        HostReducer reducer;
-        Communicator communicator(&transport, &reducer, {0, absl::Seconds(30)});
+        HostMemory memory;
+        Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
         ADJOIN_ASSIGN_OR_RETURN(const auto sum, AllSumReduce::Create(&communicator, *All().Dual(), {7, "fc1.y"}));
         try {
           torch::Tensor x = Ramp(10, 0).requires_grad_();
@@ -297,9 +297,9 @@ TEST(TapeTest, AFailureReachesEveryRank) {
 
 TEST(MovementTest, SaysWhatIsWrong) {
   const absl::Status status = RunRanks(1, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
-    HostReducer reducer;
+    HostMemory memory;
     auto message = [&](const std::function<absl::Status(Communicator&)>& fn) {
-      Communicator communicator(&transport, &reducer, {0, kShort});
+      Communicator communicator(&transport, &memory, {0, kShort});
       try {
         return std::string(fn(communicator).message());
       } catch (...) {

@@ -20,7 +20,7 @@
 #include "layers/parameters.h"
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 #include "primitives/transport/transport.h"
@@ -202,8 +202,8 @@ Sequence RunSerialSequence(int64_t batch, uint64_t seed) {
 
 // The same on one rank of a plan; returns the losses.
 absl::StatusOr<std::vector<double>> RunSequence(const Plan& plan, const Sequence& sequence, Transport& transport) {
-  HostReducer reducer;
-  Communicator communicator(&transport, &reducer, {});
+  HostMemory memory;
+  Communicator communicator(&transport, &memory, {});
   const int rank = transport.rank();
   ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, rank));
   for (const auto& [name, whole] : sequence.parameters) {

@@ -14,7 +14,7 @@
 #include "layers/parameters.h"
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/tape.h"
 #include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
@@ -41,8 +41,8 @@ absl::Status Forward(const std::string& program, const LayerRegistry& registry,
                      const std::function<void(Tensors&)>& change) {
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, ConvPlan());
   return RunRanks(2, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&transport, &reducer, {});
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {});
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
     ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, program, &communicator, &parameters, registry));
     Tensors fields = {{"x", torch::zeros({2, 3, 4}, torch::kFloat64)},

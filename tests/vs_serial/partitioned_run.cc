@@ -17,7 +17,7 @@
 #include "layers/plan/spec_parser.h"
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
@@ -52,7 +52,7 @@ class RankStep {
         program_(ProgramOf(plan, input.program)),
         input_(input),
         transport_(transport),
-        communicator_(&transport, &reducer_, {}),
+        communicator_(&transport, &memory_, {}),
         rank_(transport.rank()) {}
 
   absl::Status Run(RankResult& result) {
@@ -122,7 +122,7 @@ class RankStep {
   const ProgramPlan& program_;
   const StepInput& input_;
   Transport& transport_;
-  HostReducer reducer_;
+  HostMemory memory_;
   Communicator communicator_;
   const int rank_;
 };

@@ -7,7 +7,7 @@
 
 #include "base/status_macros.h"
 #include "layers/plan/layout_proto.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/transport/transport_ranks.h"
 #include "worker/runtime/safetensors.h"
 
@@ -52,8 +52,8 @@ TEST(ModelFileTest, WhatRanksWriteTogetherEachReadsItsPartOf) {
   const Plan plan = ModelPlan();
   const std::string path = Path("model.safetensors");
   const absl::Status status = RunRanks(3, TransportKind::kInMemoryDelayed, 9, [&](Transport& t) -> absl::Status {
-    HostReducer reducer;
-    Communicator communicator(&t, &reducer, {.timeout = absl::Seconds(20)});
+    HostMemory memory;
+    Communicator communicator(&t, &memory, {.timeout = absl::Seconds(20)});
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, t.rank()));
     parameters.Initialise(5);
     ADJOIN_RETURN_IF_ERROR(SaveModel(path, plan, &communicator, parameters));

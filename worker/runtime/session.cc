@@ -16,7 +16,7 @@
 #include "layers/parameters.h"
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/status_exception.h"
 #include "worker/runtime/evaluator.h"
 #include "worker/runtime/metrics_writer.h"
@@ -40,7 +40,7 @@ class SessionRun {
   explicit SessionRun(const SessionOptions& options)
       : options_(options),
         plan_(options.plan),
-        communicator_(options.transport, &reducer_, {.id = 0, .timeout = options.timeout}),
+        communicator_(options.transport, &memory_, {.id = 0, .timeout = options.timeout}),
         builtin_(BuiltinLayers()),
         layers_(options.layers != nullptr ? *options.layers : builtin_) {}
 
@@ -63,7 +63,7 @@ class SessionRun {
 
   const SessionOptions& options_;
   const Plan& plan_;
-  HostReducer reducer_;
+  HostMemory memory_;
   Communicator communicator_;
   const LayerRegistry builtin_;
   const LayerRegistry& layers_;

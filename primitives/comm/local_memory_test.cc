@@ -1,4 +1,4 @@
-#include "primitives/comm/reducer.h"
+#include "primitives/comm/local_memory.h"
 
 #include <complex>
 #include <cstdint>
@@ -15,13 +15,19 @@ namespace adjoin {
 namespace {
 
 template <typename T>
-std::vector<T> Add(DType dtype, std::vector<T> from, std::vector<T> onto) {
-  HostReducer reducer;
-  EXPECT_TRUE(reducer.Add(dtype, from.data(), onto.data(), {1, static_cast<int64_t>(onto.size()), 0, 0}).ok());
+std::vector<T> Combine(ReduceOp op, DType dtype, std::vector<T> from, std::vector<T> onto) {
+  HostMemory memory;
+  const Rows rows = {1, static_cast<int64_t>(onto.size()), 0, 0};
+  EXPECT_TRUE(memory.Combine(op, dtype, from.data(), onto.data(), rows).ok());
   return onto;
 }
 
-TEST(ReducerTest, EveryType) {
+template <typename T>
+std::vector<T> Add(DType dtype, std::vector<T> from, std::vector<T> onto) {
+  return Combine<T>(ReduceOp::kSum, dtype, std::move(from), std::move(onto));
+}
+
+TEST(LocalMemoryTest, SumOfEveryType) {
   EXPECT_EQ(Add<double>(DType::kFloat64, {1, 2.5, 3}, {10, 20, 30}), (std::vector<double>{11, 22.5, 33}));
   EXPECT_EQ(Add<float>(DType::kFloat32, {1, 2.5f}, {10, 20}), (std::vector<float>{11, 22.5f}));
   using C64 = std::complex<float>;
@@ -36,11 +42,37 @@ TEST(ReducerTest, EveryType) {
             (std::vector<int64_t>{std::numeric_limits<int64_t>::min(), 18}));
 }
 
-TEST(ReducerTest, RowsWithStrides) {
+TEST(LocalMemoryTest, MaximumAndMinimumOfEveryOrderedType) {
+  constexpr ReduceOp kMax = ReduceOp::kMax, kMin = ReduceOp::kMin;
+  EXPECT_EQ(Combine<double>(kMax, DType::kFloat64, {1, -2.5}, {-10, 20}), (std::vector<double>{1, 20}));
+  EXPECT_EQ(Combine<float>(kMin, DType::kFloat32, {1, -2.5f}, {-10, 20}), (std::vector<float>{-10, -2.5f}));
+  EXPECT_EQ(Combine<int64_t>(kMin, DType::kInt64, {-1, 2}, {1, 20}), (std::vector<int64_t>{-1, 2}));
+  EXPECT_EQ(Combine<int32_t>(kMax, DType::kInt32, {-1, 2}, {-5, 20}), (std::vector<int32_t>{-1, 20}));
+  EXPECT_EQ(Combine<uint8_t>(kMax, DType::kUInt8, {200, 1}, {100, 2}), (std::vector<uint8_t>{200, 2}));
+  EXPECT_EQ(Combine<uint8_t>(kMin, DType::kBool, {1, 0, 1}, {1, 1, 0}), (std::vector<uint8_t>{1, 0, 0}));
+  const uint16_t one = BFloat16FromFloat(1), minus = BFloat16FromFloat(-2);
+  EXPECT_EQ(Combine<uint16_t>(kMax, DType::kBFloat16, {one, minus}, {minus, one}), (std::vector<uint16_t>{one, one}));
+  const uint16_t half = Float16FromFloat(0.5f), third = Float16FromFloat(-3);
+  EXPECT_EQ(Combine<uint16_t>(kMin, DType::kFloat16, {half, third}, {third, half}), (std::vector<uint16_t>{third, third}));
+  std::complex<float> a, b;
+  EXPECT_EQ(HostMemory().Combine(kMax, DType::kComplex64, &a, &b, {1, 1, 0, 0}).code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+TEST(LocalMemoryTest, ANanStays) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kSum}) {
+    for (const double value : Combine<double>(op, DType::kFloat64, {nan, 1, nan}, {1, nan, nan})) {
+      EXPECT_TRUE(value != value);
+    }
+  }
+}
+
+TEST(LocalMemoryTest, RowsWithStrides) {
   std::vector<double> from = {1, 2, 3, 4, 5, 6};
   std::vector<double> onto(8, 100);
-  HostReducer reducer;
-  ASSERT_TRUE(reducer.Add(DType::kFloat64, from.data(), onto.data() + 1, {2, 2, 3, 4}).ok());
+  HostMemory memory;
+  ASSERT_TRUE(memory.Combine(ReduceOp::kSum, DType::kFloat64, from.data(), onto.data() + 1, {2, 2, 3, 4}).ok());
   EXPECT_EQ(onto, (std::vector<double>{100, 101, 102, 100, 100, 104, 105, 100}));
 }
 

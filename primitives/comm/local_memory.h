@@ -1,0 +1,63 @@
+// What a movement does with the memory that a rank's tensors lie in: allocate, copy rows, combine rows. Injected into the
+// Communicator, so that memory other than the host's brings its own.
+//
+//   HostMemory memory;
+//   ADJOIN_RETURN_IF_ERROR(memory.Combine(ReduceOp::kSum, DType::kFloat64, from, onto, {.rows = 1, .row_elements = n}));
+//
+// One operation per element, rounded to the element's type (bfloat16 and float16: computed in float32, rounded to
+// nearest, ties to even). Integers wrap; the sum of bools is "or", as in LibTorch. The maximum or minimum of a number and
+// NaN is NaN, as in LibTorch; complex numbers have neither. Any thread.
+#ifndef ADJOIN_PRIMITIVES_COMM_LOCAL_MEMORY_H_
+#define ADJOIN_PRIMITIVES_COMM_LOCAL_MEMORY_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/transport/buffer.h"
+
+namespace adjoin {
+
+// Rows of contiguous elements; strides between rows in elements.
+struct Rows {
+  int64_t rows = 1;
+  int64_t row_elements = 0;
+  int64_t from_stride = 0;
+  int64_t onto_stride = 0;
+};
+
+class LocalMemory {
+ public:
+  virtual ~LocalMemory() = default;
+
+  // The kind of every buffer that the functions below take.
+  virtual MemoryKind kind() const = 0;
+
+  // Memory that lives as long as somebody keeps it, aligned for any element; no bytes give a null pointer.
+  // Errors: kResourceExhausted.
+  virtual absl::StatusOr<Buffer> Allocate(int64_t bytes) = 0;
+
+  // onto[r * onto_stride + i] = from[r * from_stride + i] for every row r and element i of `element_bytes`. The two do
+  // not overlap.
+  virtual absl::Status Copy(int64_t element_bytes, const void* from, void* onto, const Rows& rows) = 0;
+
+  // The same with onto = onto + from, max(onto, from) or min(onto, from). Both are aligned to the element (to its real
+  // part if it is complex).
+  // Errors: kUnimplemented for a type that has no such operation.
+  virtual absl::Status Combine(ReduceOp op, DType dtype, const void* from, void* onto, const Rows& rows) = 0;
+};
+
+// Host memory, every DType.
+class HostMemory : public LocalMemory {
+ public:
+  MemoryKind kind() const override { return MemoryKind::kHost; }
+  absl::StatusOr<Buffer> Allocate(int64_t bytes) override;
+  absl::Status Copy(int64_t element_bytes, const void* from, void* onto, const Rows& rows) override;
+  absl::Status Combine(ReduceOp op, DType dtype, const void* from, void* onto, const Rows& rows) override;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_COMM_LOCAL_MEMORY_H_
