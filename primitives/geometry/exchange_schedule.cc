@@ -21,7 +21,11 @@ using Coords = std::vector<int64_t>;
 class Selection {
  public:
   Selection(const Distribution& from, const Distribution& to)
-      : from_(from), to_(to), same_mesh_(from.mesh() == to.mesh()), replicas_(1) {
+      : from_(from),
+        to_(to),
+        same_mesh_(from.mesh() == to.mesh()),
+        sums_(ReduceOf(from) == ReduceOp::kSum),
+        replicas_(1) {
     for (int axis = 0; axis < from.mesh().axes(); ++axis) {
       if (from.placements()[axis].kind == Kind::kBroadcast) replicas_ *= from.mesh().shape()[axis];
     }
@@ -39,7 +43,8 @@ class Selection {
       const Kind source = from_.placements()[axis].kind;
       const Kind dest = to_.placements()[axis].kind;
       if (source == Kind::kBroadcast && a[axis] != (dest == Kind::kPartial ? 0 : b[axis])) return false;
-      if (dest == Kind::kPartial && b[axis] != (source == Kind::kBroadcast ? 0 : a[axis])) return false;
+      const bool meets = source == Kind::kPartial && !sums_;
+      if (dest == Kind::kPartial && b[axis] != (source == Kind::kBroadcast || meets ? 0 : a[axis])) return false;
     }
     return true;
   }
@@ -81,6 +86,7 @@ class Selection {
   const Distribution& from_;
   const Distribution& to_;
   const bool same_mesh_;
+  const bool sums_;
   int64_t replicas_;
 };
 
@@ -156,6 +162,26 @@ bool AnyOverlap(const std::vector<Transfer>& transfers) {
   return false;
 }
 
+absl::Status CheckReductions(const Distribution& from) {
+  const bool ordered = from.dtype() != DType::kComplex64 && from.dtype() != DType::kComplex128;
+  const Placement combines = Placement::Partial(ReduceOf(from));
+  for (int axis = 0; axis < from.mesh().axes(); ++axis) {
+    const Placement& placement = from.placements()[axis];
+    if (placement.kind != Kind::kPartial) continue;
+    if (placement.reduce != ReduceOp::kSum && !ordered) {
+      return absl::InvalidArgumentError(absl::StrCat("no movement starts in ", placement.ToString(), " of ",
+                                                     ToString(from.dtype()),
+                                                     ", which has no order; P(sum) is possible"));
+    }
+    if (placement != combines && from.mesh().shape()[axis] > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a movement from ", combines.ToString(), " and ", placement.ToString(), " (axis ", axis,
+          ") at once: reduce one first; all partial axes of more than one rank must have the same reduction"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckEnds(const Distribution& from, const Distribution& to) {
   if (from.global_shape() != to.global_shape()) {
     return absl::InvalidArgumentError(absl::StrCat("a movement keeps the global shape, but it goes from [",
@@ -172,15 +198,18 @@ absl::Status CheckEnds(const Distribution& from, const Distribution& to) {
           absl::StrCat("no movement ends in ", placement.ToString(), ": it is only a source; P(sum) is possible"));
     }
   }
-  for (const Placement& placement : from.placements()) {
-    if (placement.kind == Kind::kPartial && placement.reduce != ReduceOp::kSum) {
-      return absl::UnimplementedError(absl::StrCat("a movement from ", placement.ToString(), " is not supported yet"));
-    }
-  }
-  return absl::OkStatus();
+  return CheckReductions(from);
 }
 
 }  // namespace
+
+ReduceOp ReduceOf(const Distribution& from) {
+  for (int axis = 0; axis < from.mesh().axes(); ++axis) {
+    const Placement& placement = from.placements()[axis];
+    if (placement.kind == Kind::kPartial && from.mesh().shape()[axis] > 1) return placement.reduce;
+  }
+  return ReduceOp::kSum;
+}
 
 absl::StatusOr<ExchangeSchedule> ExchangeSchedule::Build(const Distribution& from, const Distribution& to, int rank) {
   absl::Status status = CheckEnds(from, to);

@@ -3,14 +3,16 @@
 //   ExchangeSchedule s = *ExchangeSchedule::Build(from, to, /*rank=*/2);
 //   for (const Transfer& t : s.sends()) ...   // pack t.regions of the local source tensor for rank t.peer
 //
-// The movement F adds source cells into destination cells. For every (global index, destination replica, source
-// partial) the selection names one pair (source replica u, destination partial v):
+// The movement F adds source cells into destination cells; from P(max) or P(min) it takes the largest or the smallest.
+// For every (global index, destination replica, source partial) the selection names one pair (source replica u,
+// destination partial v):
 // - on an axis of the mesh that both sides share (the meshes are equal), u is the destination's coordinate where the
 //   destination is split or broadcast there, and v is the source's where the source is split or partial there; where
-//   neither is determined (B -> P) both are 0;
+//   neither is determined (B -> P) both are 0; from P(max) or P(min) v is 0, since the partials of one cell must meet;
 // - on different meshes v is 0 on every axis, and u is the destination rank's own copy where it holds that index
 //   itself, else the destination's ranks (in mesh order) are dealt out over the source's replicas in turn.
-// The adjoint F* adds back along the same pairs: the same list read backwards.
+// The adjoint F* adds back along the same pairs: the same list read backwards. (From P(max) or P(min): the adjoint of
+// the sum along these pairs, a part of the gradient.)
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_EXCHANGE_SCHEDULE_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_EXCHANGE_SCHEDULE_H_
 
@@ -21,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/distribution.h"
+#include "primitives/geometry/layout.h"
 
 namespace adjoin {
 
@@ -42,11 +45,15 @@ struct Transfer {
   }
 };
 
+// How a movement from `from` combines what comes to one cell: as its partial axes of more than one rank say, which
+// agree (Build refuses others); kSum where there is none, since then there is nothing to combine.
+ReduceOp ReduceOf(const Distribution& from);
+
 class ExchangeSchedule {
  public:
   // Builds `rank`'s part, in time linear in the number of ranks.
-  // Errors: kInvalidArgument (different global shapes or dtypes; `to` has a P(max) or P(min)); kUnimplemented (`from`
-  // has one).
+  // Errors: kInvalidArgument (different global shapes or dtypes; `to` has a P(max) or P(min); partial axes of `from` of
+  // more than one rank have different reductions; P(max) or P(min) of complex numbers, which have no order).
   static absl::StatusOr<ExchangeSchedule> Build(const Distribution& from, const Distribution& to, int rank);
 
   int rank() const { return rank_; }

@@ -151,7 +151,45 @@ TEST(ExchangeScheduleTest, RefusesWhatIsNoMovement) {
   EXPECT_EQ(code(x, Line("B", {6, 1})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(x, Line("B").WithDType(DType::kFloat64)), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code(x, Line("P(max)")), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(Distribution::Of(Line("P(max)")), Line("B")), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code(Distribution::Of(Line("P(min)").WithDType(DType::kComplex64)), Line("B").WithDType(DType::kComplex64)),
+            absl::StatusCode::kInvalidArgument);
+}
+
+Layout Grid(const char* first, const char* second, std::vector<int64_t> mesh = {2, 2}) {
+  return *Layout::Create({6}, DType::kFloat32, *Mesh::Create(std::move(mesh)),
+                         {*Placement::Parse(first), *Placement::Parse(second)});
+}
+
+TEST(ExchangeScheduleTest, PartialAxesReduceInOneWay) {
+  const auto status = [](const Layout& from) {
+    const Distribution to = Distribution::Of(Layout::Owner({6}, DType::kFloat32, 0));
+    return ExchangeSchedule::Build(Distribution::Of(from), to, 0).status();
+  };
+  EXPECT_EQ(status(Grid("P(max)", "P(min)")).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status(Grid("P(sum)", "P(max)")).message(),
+            "a movement from P(sum) and P(max) (axis 1) at once: reduce one first; all partial axes of more than one "
+            "rank must have the same reduction");
+  EXPECT_TRUE(status(Grid("P(max)", "P(max)")).ok());
+  EXPECT_TRUE(status(Grid("P(max)", "P(sum)", {4, 1})).ok());
+  EXPECT_EQ(ReduceOf(Distribution::Of(Grid("S(0)", "P(min)"))), ReduceOp::kMin);
+  EXPECT_EQ(ReduceOf(Distribution::Of(Grid("P(sum)", "P(min)", {1, 4}))), ReduceOp::kMin);
+  EXPECT_EQ(ReduceOf(Distribution::Of(Grid("B", "P(min)", {4, 1}))), ReduceOp::kSum);
+}
+
+// The selection of P(max) is that of P(sum), but that the partials of a cell meet where a sum keeps them apart.
+TEST(ExchangeScheduleTest, FromMaximum) {
+  for (const char* to : {"S(0)", "B"}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(ScheduleOf(Line("P(max)"), Line(to), rank), ScheduleOf(Line("P"), Line(to), rank));
+    }
+  }
+  EXPECT_EQ(PeersOf(ScheduleOf(Line("P(max)"), Line("P"), 0).recvs()), (Peers{{0, 6}, {1, 6}, {2, 6}}));
+  EXPECT_EQ(PeersOf(ScheduleOf(Line("P(max)"), Line("P"), 1).recvs()), Peers{});
+  EXPECT_EQ(PeersOf(ScheduleOf(Line("P(max)"), Line("P"), 1).sends()), (Peers{{0, 6}}));
+  // One rank alone keeps its partial, whatever its name.
+  const Layout alone = Grid("S(0)", "P(max)", {3, 1});
+  const Layout sum = Grid("S(0)", "P", {3, 1});
+  EXPECT_EQ(ScheduleOf(alone, sum, 1), ScheduleOf(sum, sum, 1));
 }
 
 }  // namespace

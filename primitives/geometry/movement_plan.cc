@@ -164,6 +164,7 @@ std::string RanksText(int ranks) { return absl::StrCat(ranks, ranks == 1 ? " ran
 absl::StatusOr<MovementPlan> MovementPlan::Build(const Distribution& from, const Distribution& to, int rank) {
   MovementPlan plan;
   plan.dtype_ = from.dtype();
+  plan.reduce_ = ReduceOf(from);
   ADJOIN_ASSIGN_OR_RETURN(plan.direct_, ExchangeSchedule::Build(from, to, rank));
   const GroupFinder finder(from, to, plan.direct_);
   ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> of_source, finder.OfSource());
@@ -192,6 +193,13 @@ MovementPlan MovementPlan::Reversed() const {
     if (group.kind == Kind::kSumReduce) reversed.kind = Kind::kBroadcast;
     plan.groups_.push_back(std::move(reversed));
   }
+  return plan;
+}
+
+MovementPlan MovementPlan::With(ReduceOp reduce, DType dtype) const {
+  MovementPlan plan = *this;
+  plan.reduce_ = reduce;
+  plan.dtype_ = dtype;
   return plan;
 }
 

@@ -74,6 +74,8 @@ class MovementPlan {
 
   // The plan of the adjoint: the direct list read backwards, broadcast and sum-reduce exchanged, summing.
   MovementPlan Reversed() const;
+  // The same transfers and groups, for tensors of another type and with contributions combined in another way.
+  MovementPlan With(ReduceOp reduce, DType dtype) const;
   // Bytes that leave this rank, exactly as the transport counts them.
   int64_t BytesSent() const;
   bool nothing_moves() const;  // nothing leaves or reaches this rank
