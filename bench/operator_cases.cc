@@ -1,0 +1,194 @@
+#include "bench/operator_cases.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "bench/protocol.h"
+#include "primitives/all_gather.h"
+#include "primitives/all_sum_reduce.h"
+#include "primitives/all_to_all.h"
+#include "primitives/broadcast.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/mesh.h"
+#include "primitives/geometry/window.h"
+#include "primitives/halo_exchange.h"
+#include "primitives/reduce_scatter.h"
+#include "primitives/send_receive.h"
+#include "primitives/sum_reduce.h"
+#include "primitives/tape.h"
+
+namespace adjoin {
+namespace {
+
+using Movements = std::vector<std::shared_ptr<Movement>>;
+
+// Every cell written, so that reading it reads memory: a fresh page of zeros may be one that all share.
+torch::Tensor Filled(const std::vector<int64_t>& shape, double value) {
+  return torch::empty(shape, torch::kFloat).fill_(value);
+}
+
+}  // namespace
+
+const std::vector<std::string>& OperatorCases::Names() {
+  static const auto* names = new std::vector<std::string>{"ping_pong",  "broadcast",      "sum_reduce", "all_sum_reduce",
+                                                          "all_gather", "reduce_scatter", "all_to_all", "halo"};
+  return *names;
+}
+
+std::vector<int> OperatorCases::AllRanks() const {
+  std::vector<int> all(ranks());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+torch::Tensor OperatorCases::Call(Movement& movement, const torch::Tensor& x) const {
+  if (!autograd_) return movement.Forward(x);
+  Tape tape;
+  return movement.Apply(x, tape);
+}
+
+absl::StatusOr<OperatorCase> OperatorCases::Make(const std::string& op, int64_t bytes) {
+  if (bytes <= 0 || bytes % (4 * ranks()) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes are not a number of floats for each of ", ranks(),
+                                                   " ranks"));
+  }
+  if (op == "ping_pong") return PingPong(bytes / 4);
+  if (op == "broadcast" || op == "sum_reduce") return Rooted(op, bytes / 4);
+  if (op == "halo") {
+    const auto [channels, side] = bench::PatchOf(bytes);
+    if (channels == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("halo: ", bytes, " bytes are no patch of 16, 8 or 4 channels whose "
+                                                     "side is a power of two from 8 up"));
+    }
+    return Halo(channels, side * bench::GridOf(ranks()).rows, side * bench::GridOf(ranks()).columns);
+  }
+  if (std::find(Names().begin(), Names().end(), op) == Names().end()) {
+    return absl::InvalidArgumentError(absl::StrCat("no operator '", op, "'; there are ", absl::StrJoin(Names(), ", ")));
+  }
+  return Collective(op, bytes / 4);
+}
+
+// Ranks 0 and 1, 2 and 3, ... at once.
+absl::StatusOr<OperatorCase> OperatorCases::PingPong(int64_t cells) {
+  if (ranks() % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("ping_pong: ", ranks(), " ranks do not pair up"));
+  }
+  const int rank = communicator_->rank(), first = rank / 2 * 2;
+  const Layout low = Layout::Owner({cells}, DType::kFloat32, first);
+  const Layout high = Layout::Owner({cells}, DType::kFloat32, first + 1);
+  ADJOIN_ASSIGN_OR_RETURN(auto ping, SendReceive::Create(communicator_, low, high, NextOptions("ping")));
+  ADJOIN_ASSIGN_OR_RETURN(auto pong, SendReceive::Create(communicator_, high, low, NextOptions("pong")));
+  const torch::Tensor own = Filled({cells}, rank + 1), none = torch::empty({0}, torch::kFloat);
+  OperatorCase result;
+  if (rank == first) {
+    result.run = [=](int64_t) {
+      Call(*ping, own);
+      return Call(*pong, none);
+    };
+  } else {
+    result.run = [=](int64_t) {
+      torch::Tensor received = Call(*ping, none);
+      Call(*pong, own);
+      return received;
+    };
+  }
+  result.expected = [=](int64_t) { return Filled({cells}, rank == first ? rank + 2 : rank); };
+  result.messages = 2;
+  return result;
+}
+
+absl::StatusOr<OperatorCase> OperatorCases::Rooted(const std::string& op, int64_t cells) {
+  const int rank = communicator_->rank(), size = ranks();
+  ADJOIN_ASSIGN_OR_RETURN(const Layout everywhere, Layout::Replicated({cells}, DType::kFloat32, AllRanks()));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout parts, everywhere.Dual());
+  const bool broadcast = op == "broadcast";
+  Movements by_root;
+  for (int root = 0; root < size; ++root) {
+    const Layout owner = Layout::Owner({cells}, DType::kFloat32, root);
+    ADJOIN_ASSIGN_OR_RETURN(auto movement,
+                            broadcast ? Broadcast::Create(communicator_, owner, everywhere, NextOptions(op))
+                                      : SumReduce::Create(communicator_, parts, owner, NextOptions(op)));
+    by_root.push_back(std::move(movement));
+  }
+  const torch::Tensor own = Filled({cells}, rank + 1), none = torch::empty({0}, torch::kFloat);
+  OperatorCase result;
+  result.run = [=](int64_t i) { return Call(*by_root[i % size], broadcast && rank != i % size ? none : own); };
+  result.expected = [=](int64_t i) {
+    if (broadcast) return Filled({cells}, i % size + 1);
+    return rank == i % size ? Filled({cells}, size * (size + 1) / 2) : none;
+  };
+  return result;
+}
+
+absl::StatusOr<OperatorCase> OperatorCases::Collective(const std::string& op, int64_t cells) {
+  const int rank = communicator_->rank(), size = ranks();
+  ADJOIN_ASSIGN_OR_RETURN(const Layout whole, Layout::Replicated({cells}, DType::kFloat32, AllRanks()));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout parts, whole.Dual());
+  ADJOIN_ASSIGN_OR_RETURN(const Layout split, Layout::Partition({cells}, DType::kFloat32, {size}, AllRanks()));
+  // One row per rank, so that what goes to one rank lies together, as it does in MPI.
+  ADJOIN_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({size}));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout rows,
+                          Layout::Create({size, cells}, DType::kFloat32, mesh, {Placement::Split(0)}));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout columns,
+                          Layout::Create({size, cells}, DType::kFloat32, mesh, {Placement::Split(1)}));
+  absl::StatusOr<std::shared_ptr<Movement>> made;
+  if (op == "all_sum_reduce") made = AllSumReduce::Create(communicator_, parts, NextOptions(op));
+  if (op == "reduce_scatter") made = ReduceScatter::Create(communicator_, parts, split, NextOptions(op));
+  if (op == "all_gather") made = AllGather::Create(communicator_, split, whole, NextOptions(op));
+  if (op == "all_to_all") made = AllToAll::Create(communicator_, rows, columns, NextOptions(op));
+  ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<Movement> movement, std::move(made));
+
+  const Layout& from = op == "all_gather" ? split : op == "all_to_all" ? rows : parts;
+  const torch::Tensor own = Filled(from.LocalShape(rank), rank + 1);
+  OperatorCase result;
+  result.run = [=](int64_t) { return Call(*movement, own); };
+  result.expected = [=](int64_t) {
+    const int sum = size * (size + 1) / 2;
+    if (op == "all_sum_reduce") return Filled({cells}, sum);
+    if (op == "reduce_scatter") return Filled({cells / size}, sum);
+    const torch::Tensor sources = torch::arange(1, size + 1, torch::kFloat).unsqueeze(1).expand({size, cells / size});
+    return op == "all_gather" ? sources.reshape({cells}) : sources.contiguous();
+  };
+  return result;
+}
+
+absl::StatusOr<OperatorCase> OperatorCases::MakeImageHalo() {
+  return Halo(bench::kImageChannels, bench::kImageSide, bench::kImageSide);
+}
+
+// An image cut along both sides, with a border of zeros, for a convolution of 3 x 3.
+absl::StatusOr<OperatorCase> OperatorCases::Halo(int64_t channels, int64_t rows, int64_t columns) {
+  const int rank = communicator_->rank();
+  const bench::Grid grid = bench::GridOf(ranks());
+  ADJOIN_ASSIGN_OR_RETURN(const Layout image,
+                          Layout::Partition({1, channels, rows, columns}, DType::kFloat32, {1, 1, grid.rows, grid.columns},
+                                            AllRanks()));
+  ADJOIN_ASSIGN_OR_RETURN(const Window window, Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1}));
+  ADJOIN_ASSIGN_OR_RETURN(auto movement, HaloExchange::Create(communicator_, image, {{2, window}, {3, window}}, image,
+                                                              NextOptions("halo")));
+  const torch::Tensor own = Filled(image.LocalShape(rank), rank + 1);
+  OperatorCase result;
+  result.run = [=](int64_t) { return Call(*movement, own); };
+  result.expected = [=](int64_t) {
+    const Box inner = image.BoxOf(rank);
+    torch::Tensor padded = Filled({1, channels, inner[2].hi - inner[2].lo + 2, inner[3].hi - inner[3].lo + 2}, 0);
+    for (const int r : AllRanks()) {
+      const Box box = image.BoxOf(r);
+      torch::Tensor part = padded;
+      for (const int d : {2, 3}) {
+        const int64_t first = inner[d].lo - 1;  // the global index of the padded tensor's first cell
+        const int64_t lo = std::clamp(box[d].lo - first, int64_t{0}, padded.size(d));
+        part = part.slice(d, lo, std::clamp(box[d].hi - first, lo, padded.size(d)));
+      }
+      part.fill_(r + 1);
+    }
+    return padded;
+  };
+  return result;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,189 @@
+// Times Adjoin's operators on tensors between processes of this machine, and prints one line for each:
+// implementation, operator, ranks, bytes, median and least us (protocol.h). Every operator's result is checked first.
+//
+//   bazel-bin/bench/primitives --ops broadcast,halo --ranks 4 --bytes 1024,1048576
+//
+// Further operators, by name only: image_halo (1x8x512x512, kernel 3, cut by rows) and work_halo (200 us of work, then the
+// halo of a patch of 8 KiB). primitives.py compares with other libraries.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "base/flags.h"
+#include "base/status_macros.h"
+#include "bench/operator_cases.h"
+#include "bench/protocol.h"
+#include "examples/standalone/rank_processes.h"
+#include "primitives/all_gather.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/local_memory.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/movement.h"
+#include "primitives/status_exception.h"
+#include "primitives/transport/rendezvous.h"
+#include "primitives/transport/ucx_transport.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kTimesId = 65000;  // above those of OperatorCases
+
+struct Flags {
+  std::vector<std::string> ops = OperatorCases::Names();
+  std::vector<int> ranks = {2, 4};
+  std::vector<int64_t> bytes = {1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
+  bool autograd = false;
+  int repeat = 1;
+  double timeout = 300;  // seconds
+};
+
+absl::Status MeasureOne(Communicator& communicator, Movement& gather, OperatorCases& cases, const Flags& flags,
+                        const std::string& op, int64_t bytes) {
+  const bool work = op == "work_halo";
+  ADJOIN_ASSIGN_OR_RETURN(const OperatorCase one,
+                          op == "image_halo" ? cases.MakeImageHalo() : cases.Make(work ? "halo" : op, bytes));
+  for (int i = 0; i < communicator.size(); ++i) {
+    if (!torch::equal(one.run(i), one.expected(i))) {
+      return absl::InternalError(absl::StrCat(op, " of ", bytes, " bytes: execution ", i, " has a wrong result"));
+    }
+  }
+  const auto slowest = [&](double time) {
+    return gather.Forward(torch::full({1}, time, torch::kDouble)).max().item<double>() / one.messages;
+  };
+  const auto run = [&](int64_t i) {
+    if (work) bench::Work();
+    one.run(i);
+  };
+  const std::vector<double> times = bench::Measure(bytes, run, slowest);
+  if (communicator.rank() == 0) {
+    bench::Report(flags.autograd ? "adjoin_autograd" : "adjoin", op, communicator.size(), bytes, times);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MeasureAll(Communicator& communicator, const Flags& flags) {
+  std::vector<int> all;
+  for (int r = 0; r < communicator.size(); ++r) all.push_back(r);
+  ADJOIN_ASSIGN_OR_RETURN(const Layout each,
+                          Layout::Partition({communicator.size()}, DType::kFloat64, {communicator.size()}, all));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout everywhere, Layout::Replicated({communicator.size()}, DType::kFloat64, all));
+  ADJOIN_ASSIGN_OR_RETURN(
+      const auto gather, AllGather::Create(&communicator, each, everywhere,
+                                           {.id = kTimesId, .name = "times", .differentiable = false}));
+  OperatorCases cases(&communicator, flags.autograd);
+  for (int round = 0; round < flags.repeat; ++round) {
+    for (const std::string& op : flags.ops) {
+      std::vector<int64_t> sizes = flags.bytes;
+      if (op == "image_halo") sizes = {bench::kImageRowBytes};
+      if (op == "work_halo") sizes = {bench::kWorkHaloBytes};
+      for (const int64_t bytes : sizes) {
+        ADJOIN_RETURN_IF_ERROR(MeasureOne(communicator, *gather, cases, flags, op, bytes));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunRank(int rank, int size, const Flags& flags) {
+  torch::set_num_threads(1);
+  UcxTransport::Options options;
+  options.rank = rank;
+  options.size = size;
+  options.other_nodes = false;
+  const absl::Duration timeout = absl::Seconds(flags.timeout);
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport,
+                          ConnectThroughFolder({getenv("BENCH_FOLDER"), "bench"}, options, Deadline::After(timeout)));
+  HostMemory memory;
+  Communicator communicator(transport.get(), &memory, {0, timeout});
+  try {
+    ADJOIN_RETURN_IF_ERROR(MeasureAll(communicator, flags));
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+  return transport->Close(Deadline::After(timeout));
+}
+
+// A folder for the ranks to meet in; removed with what is in it.
+class MeetingFolder {
+ public:
+  ~MeetingFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  absl::StatusOr<std::string> Make() {
+    std::string path = (std::filesystem::temp_directory_path() / "adjoin.XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) {
+      return absl::UnavailableError(absl::StrCat("folder ", path, " cannot be made: ", strerror(errno)));
+    }
+    return path_ = path;
+  }
+
+ private:
+  std::string path_;
+};
+
+absl::Status RunAllRanks(char** argv, int ranks, Deadline deadline) {
+  MeetingFolder folder;
+  ADJOIN_ASSIGN_OR_RETURN(const std::string path, folder.Make());
+  std::vector<std::vector<std::string>> environments;
+  for (int r = 0; r < ranks; ++r) {
+    environments.push_back(
+        {absl::StrCat("BENCH_RANK=", r), absl::StrCat("BENCH_SIZE=", ranks), absl::StrCat("BENCH_FOLDER=", path)});
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const int code, RunRankProcesses(argv, environments, deadline));
+  if (code == 124) return absl::DeadlineExceededError(absl::StrCat(ranks, " ranks took longer than --timeout"));
+  return code == 0 ? absl::OkStatus() : absl::AbortedError(absl::StrCat("a rank of ", ranks, " ended with ", code));
+}
+
+int Report(const std::string& who, const absl::Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "%s: %s\n", who.c_str(), status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Times Adjoin's operators on tensors", "primitives");
+  app.add_option("--ops", flags.ops, "Operators, with commas between")->delimiter(',')->capture_default_str();
+  app.add_option("--ranks", flags.ranks, "Numbers of ranks")->delimiter(',')->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--bytes", flags.bytes, "Sizes")->delimiter(',')->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_flag("--autograd", flags.autograd, "By Apply, on a tape, instead of Forward");
+  app.add_option("--repeat", flags.repeat, "Everything so often")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--timeout", flags.timeout, "Seconds that the ranks of one number of ranks may take in all")
+      ->check(CLI::PositiveNumber)->capture_default_str();
+  if (const std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+
+  const char* rank = getenv("BENCH_RANK");
+  const char* size = getenv("BENCH_SIZE");
+  int r = 0, n = 0;
+  if (rank != nullptr && size != nullptr && absl::SimpleAtoi(rank, &r) && absl::SimpleAtoi(size, &n)) {
+    return Report(absl::StrCat("rank ", r), RunRank(r, n, flags));
+  }
+  for (const int ranks : flags.ranks) {
+    const int code = Report("primitives", RunAllRanks(argv, ranks, Deadline::After(absl::Seconds(flags.timeout))));
+    if (code != 0) return code;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace adjoin
+
+int main(int argc, char** argv) { return adjoin::Main(argc, argv); }
