@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,36 +13,9 @@
 namespace adjoin {
 namespace {
 
-// One dim of a local tensor.
-struct DimView {
-  int64_t extent = 0;
-  std::vector<Segment> segments;
-};
-
 DimView WholeDim(Interval held) {
   DimView view{held.size(), {}};
   if (!held.empty()) view.segments.push_back({held, 0});
-  return view;
-}
-
-// Every combination of the dims' segments, in row-major order.
-LocalView Product(const std::vector<DimView>& dims) {
-  LocalView view;
-  view.pieces.emplace_back();
-  for (const DimView& dim : dims) {
-    view.shape.push_back(dim.extent);
-    std::vector<Piece> pieces;
-    for (const Piece& piece : view.pieces) {
-      for (const Segment& segment : dim.segments) {
-        std::vector<Interval> intervals;
-        for (int d = 0; d < piece.box.dims(); ++d) intervals.push_back(piece.box[d]);
-        intervals.push_back(segment.source);
-        pieces.push_back({Box(std::move(intervals)), piece.at});
-        pieces.back().at.push_back(segment.at);
-      }
-    }
-    view.pieces = std::move(pieces);
-  }
   return view;
 }
 
@@ -66,7 +40,66 @@ absl::Status CheckWindows(const Layout& x, const std::map<int, Window>& windows,
   return absl::OkStatus();
 }
 
+// Whether two pieces share a cell of the local tensor.
+bool Meet(const Piece& a, const Piece& b) {
+  for (int d = 0; d < a.box.dims(); ++d) {
+    if (a.at[d] >= b.at[d] + b.box[d].size() || b.at[d] >= a.at[d] + a.box[d].size()) return false;
+  }
+  return true;
+}
+
+absl::Status CheckView(const LocalView& view, const std::vector<int64_t>& shape, int rank) {
+  const auto refuse = [rank](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("the view of rank ", rank, " ", why));
+  };
+  if (view.shape.size() != shape.size()) {
+    return refuse(absl::StrCat("has ", view.shape.size(), " dims, the tensor ", shape.size()));
+  }
+  const Box whole = Box::Whole(shape);
+  const Box local = Box::Whole(view.shape);
+  for (size_t i = 0; i < view.pieces.size(); ++i) {
+    const Piece& piece = view.pieces[i];
+    if (piece.box.dims() != whole.dims() || piece.at.size() != shape.size()) {
+      return refuse(absl::StrCat("has a piece with another number of dims than ", shape.size()));
+    }
+    std::vector<Interval> lies;
+    for (int d = 0; d < piece.box.dims(); ++d) lies.push_back({piece.at[d], piece.at[d] + piece.box[d].size()});
+    const Box place(std::move(lies));
+    if (piece.box.empty()) return refuse(absl::StrCat("has the empty piece ", piece.box.ToString()));
+    if (!whole.Contains(piece.box) || !local.Contains(place)) {
+      return refuse(absl::StrCat("has piece ", piece.box.ToString(), " at ", place.ToString(), ", outside the tensor ",
+                                 whole.ToString(), " or the local one ", local.ToString()));
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (!Meet(piece, view.pieces[j])) continue;
+      return refuse(absl::StrCat("has pieces ", view.pieces[j].box.ToString(), " and ", piece.box.ToString(),
+                                 " on the same local cells"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+LocalView ProductView(const std::vector<DimView>& dims) {
+  LocalView view;
+  view.pieces.emplace_back();
+  for (const DimView& dim : dims) {
+    view.shape.push_back(dim.extent);
+    std::vector<Piece> pieces;
+    for (const Piece& piece : view.pieces) {
+      for (const Segment& segment : dim.segments) {
+        std::vector<Interval> intervals;
+        for (int d = 0; d < piece.box.dims(); ++d) intervals.push_back(piece.box[d]);
+        intervals.push_back(segment.source);
+        pieces.push_back({Box(std::move(intervals)), piece.at});
+        pieces.back().at.push_back(segment.at);
+      }
+    }
+    view.pieces = std::move(pieces);
+  }
+  return view;
+}
 
 Distribution::Distribution(const Layout& layout)
     : mesh_(layout.mesh()), placements_(layout.placements()), shape_(layout.shape()), dtype_(layout.dtype()) {
@@ -80,7 +113,7 @@ Distribution Distribution::Of(const Layout& layout) {
     const Box box = layout.BoxOf(rank);
     std::vector<DimView> dims;
     for (int d = 0; d < box.dims(); ++d) dims.push_back(WholeDim(box[d]));
-    distribution.views_.push_back(Product(dims));
+    distribution.views_.push_back(ProductView(dims));
   }
   return distribution;
 }
@@ -102,8 +135,35 @@ absl::StatusOr<Distribution> Distribution::Windows(const Layout& x, const std::m
         dims.push_back({need.fetched, std::move(need.segments)});
       }
     }
-    distribution.views_.push_back(Product(dims));
+    distribution.views_.push_back(ProductView(dims));
   }
+  return distribution;
+}
+
+absl::StatusOr<Distribution> Distribution::FromViews(std::vector<int64_t> shape, DType dtype, Mesh mesh,
+                                                     std::vector<Placement> placements, std::vector<LocalView> views) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout layout,
+                          Layout::Create(std::move(shape), dtype, std::move(mesh), std::move(placements)));
+  const Mesh& on = layout.mesh();
+  if (static_cast<int64_t>(views.size()) != on.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(views.size(), " views are given for the ", on.size(), " ranks of mesh ", on.ToString()));
+  }
+  for (int64_t position = 0; position < on.size(); ++position) {
+    const int rank = on.ranks()[position];
+    ADJOIN_RETURN_IF_ERROR(CheckView(views[position], layout.shape(), rank));
+    std::vector<int64_t> coords = *on.CoordsOf(rank);
+    for (int axis = 0; axis < on.axes(); ++axis) {
+      if (layout.placements()[axis].kind != Placement::Kind::kSplit) coords[axis] = 0;
+    }
+    const int copy_of = on.RankAt(coords);
+    if (views[position] == views[*on.IndexOf(copy_of)]) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the views of ranks ", copy_of, " and ", rank,
+                                                   " differ along an axis of mesh ", on.ToString(),
+                                                   " that does not split; they must be the same, or the axis S"));
+  }
+  Distribution distribution(layout);
+  distribution.views_ = std::move(views);
   return distribution;
 }
 

@@ -35,6 +35,15 @@ struct LocalView {
   friend bool operator==(const LocalView& a, const LocalView& b) { return a.shape == b.shape && a.pieces == b.pieces; }
 };
 
+// One dim of a local tensor: `extent` cells, some of them covered by segments.
+struct DimView {
+  int64_t extent = 0;
+  std::vector<Segment> segments;
+};
+
+// The local tensor whose pieces are every combination of the dims' segments, in row-major order.
+LocalView ProductView(const std::vector<DimView>& dims);
+
 class Distribution {
  public:
   static Distribution Of(const Layout& layout);
@@ -44,6 +53,13 @@ class Distribution {
   // `x` and `y` have the same mesh and the same placement on every axis.
   // Errors: kInvalidArgument where they do not, or where y's extent is not the window's output size.
   static absl::StatusOr<Distribution> Windows(const Layout& x, const std::map<int, Window>& windows, const Layout& y);
+
+  // Any views, one per rank in row-major order of the mesh, of a tensor of `shape`. Along an axis that is B or P the views
+  // are the same; along one that splits they may overlap, repeat cells, or leave some out (of a destination).
+  // Errors: kInvalidArgument (as Layout::Create; another number of views; a piece that is empty, lies outside the global
+  // or the local tensor, or meets another one in local memory; views that differ along an axis that does not split).
+  static absl::StatusOr<Distribution> FromViews(std::vector<int64_t> shape, DType dtype, Mesh mesh,
+                                                std::vector<Placement> placements, std::vector<LocalView> views);
 
   const Mesh& mesh() const { return mesh_; }
   const std::vector<Placement>& placements() const { return placements_; }

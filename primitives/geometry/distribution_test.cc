@@ -1,6 +1,7 @@
 #include "primitives/geometry/distribution.h"
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -71,6 +72,44 @@ TEST(DistributionTest, WindowsRefuseWhatDoesNotFit) {
       Distribution::Windows(x, {{1, window}}, other_ranks).status(),
       Distribution::Windows(x, {{1, window}}, other_placements).status(),
       Distribution::Windows(x, {{1, WindowOf(9, 0, Boundary::kZeros)}}, x).status(),
+  };
+  for (const absl::Status& status : bad) EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+TEST(DistributionTest, FromViewsHoldsAnyBoxes) {
+  const Mesh mesh = *Mesh::Create({2, 2});
+  const std::vector<Placement> placements = {Placement::Split(0), Placement::Broadcast()};
+  // Rows 4, 0 and 1 of five on the first two ranks, row 1 on the others.
+  const LocalView wrapped = ProductView({{3, {{{4, 5}, 0}, {{0, 2}, 1}}}, {2, {{{0, 2}, 0}}}});
+  const LocalView one = ProductView({{1, {{{1, 2}, 0}}}, {2, {{{0, 2}, 0}}}});
+  const auto d = Distribution::FromViews({5, 2}, DType::kFloat32, mesh, placements, {wrapped, wrapped, one, one});
+  ASSERT_TRUE(d.ok()) << d.status();
+  EXPECT_EQ(d->View(1), (LocalView{{3, 2}, {{Box({{4, 5}, {0, 2}}), {0, 0}}, {Box({{0, 2}, {0, 2}}), {1, 0}}}}));
+  EXPECT_EQ(d->CoveredElements(0), 6);
+  EXPECT_EQ(d->View(3), one);
+  EXPECT_EQ(d->View(7), (LocalView{{0, 0}, {}}));
+  const Layout x = *Layout::Partition({4, 6}, DType::kFloat32, {1, 2}, {0, 1});
+  const Distribution of = Distribution::Of(x);
+  EXPECT_EQ(*Distribution::FromViews(x.shape(), x.dtype(), x.mesh(), x.placements(), {of.View(0), of.View(1)}), of);
+}
+
+TEST(DistributionTest, FromViewsRefusesWhatCannotBe) {
+  const auto with = [](std::vector<LocalView> views, Placement placement = Placement::Split(0)) {
+    return Distribution::FromViews({5}, DType::kFloat32, *Mesh::Create({2}), {placement}, std::move(views)).status();
+  };
+  const LocalView good{{2}, {{Box({{3, 5}}), {0}}}};
+  EXPECT_TRUE(with({good, good}).ok());
+  EXPECT_TRUE(with({good, good}, Placement::Partial()).ok());
+  const absl::Status bad[] = {
+      with({good}),
+      with({good, good}, Placement::Split(1)),
+      with({good, {{2, 1}, {}}}),
+      with({good, {{2}, {{Box({{3, 5}, {0, 1}}), {0, 0}}}}}),
+      with({good, {{2}, {{Box({{4, 6}}), {0}}}}}),
+      with({good, {{2}, {{Box({{3, 5}}), {1}}}}}),
+      with({good, {{2}, {{Box({{3, 3}}), {0}}}}}),
+      with({good, {{2}, {{Box({{3, 5}}), {0}}, {Box({{0, 1}}), {1}}}}}),
+      with({good, {{2}, {{Box({{1, 3}}), {0}}}}}, Placement::Broadcast()),
   };
   for (const absl::Status& status : bad) EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
