@@ -54,10 +54,11 @@ class Distribution {
   // Errors: kInvalidArgument where they do not, or where y's extent is not the window's output size.
   static absl::StatusOr<Distribution> Windows(const Layout& x, const std::map<int, Window>& windows, const Layout& y);
 
-  // Any views, one per rank in row-major order of the mesh, of a tensor of `shape`. Along an axis that is B or P the views
-  // are the same; along one that splits they may overlap, repeat cells, or leave some out (of a destination).
-  // Errors: kInvalidArgument (as Layout::Create; another number of views; a piece that is empty, lies outside the global
-  // or the local tensor, or meets another one in local memory; views that differ along an axis that does not split).
+  // Any views, one per rank in row-major order of the mesh, of a tensor of `shape`. Along an axis that is B or P the
+  // views are the same; along one that splits they may overlap, repeat cells, or leave some out (of a destination).
+  // Errors: kInvalidArgument (as Layout::Create; another number of views; a piece that is empty, lies outside the
+  // global or the local tensor, or meets another one in local memory; views that differ along an axis that does not
+  // split).
   static absl::StatusOr<Distribution> FromViews(std::vector<int64_t> shape, DType dtype, Mesh mesh,
                                                 std::vector<Placement> placements, std::vector<LocalView> views);
 

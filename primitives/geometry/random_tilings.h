@@ -13,8 +13,8 @@
 
 namespace adjoin {
 
-// A layout and a legal output of tiling it: the default one, or any placements and cuts of what changes. With `only_ones`
-// only dims of extent 1 change.
+// A layout and a legal output of tiling it: the default one, or any placements and cuts of what changes. With
+// `only_ones` only dims of extent 1 change.
 std::pair<Layout, Layout> RandomTiling(Draw& draw, const Mesh& mesh, bool only_ones, DType dtype);
 
 }  // namespace adjoin

@@ -56,8 +56,8 @@ absl::Status CheckShapes(absl::string_view what, const Layout& x, const std::vec
   }
   for (const Placement& placement : x.placements()) {
     if (placement.kind != Kind::kPartial || placement.reduce == ReduceOp::kSum) continue;
-    return refuse(absl::StrCat("the input has ", placement.ToString(), ", which is not linear; legal are S, B and P(sum)",
-                               " (redistribute before)"));
+    return refuse(absl::StrCat("the input has ", placement.ToString(),
+                               ", which is not linear; legal are S, B and P(sum) (redistribute before)"));
   }
   return absl::OkStatus();
 }
@@ -95,7 +95,8 @@ class LegalCheck {
 
   bool IsLegal(Placement from, Placement to) const {
     if (from.kind == Kind::kPartial) return to == from;
-    if (from.kind == Kind::kSplit && !Changes(new_dims_ + from.dim)) return to == Placement::Split(new_dims_ + from.dim);
+    const int dim = new_dims_ + from.dim;
+    if (from.kind == Kind::kSplit && !Changes(dim)) return to == Placement::Split(dim);
     if (to.kind == Kind::kSplit) return Changes(to.dim);
     return to.kind == Kind::kBroadcast || (from.kind == Kind::kSplit && to == Placement::Partial());
   }
@@ -132,7 +133,8 @@ absl::StatusOr<std::vector<int64_t>> ExpandedShape(const std::vector<int64_t>& s
         absl::StrCat("expand: ", ShapeText(shape), " to sizes [", absl::StrJoin(sizes, ", "), "]: ", why));
   };
   if (sizes.size() < shape.size()) {
-    return refuse(absl::StrCat(sizes.size(), " sizes for ", shape.size(), " dims; one per dim is needed, new dims first"));
+    return refuse(absl::StrCat(sizes.size(), " sizes for ", shape.size(),
+                               " dims; one per dim is needed, new dims first"));
   }
   const size_t new_dims = sizes.size() - shape.size();
   std::vector<int64_t> expanded = sizes;

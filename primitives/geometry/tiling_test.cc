@@ -62,7 +62,8 @@ TEST(TilingTest, TheDefaultKeepsEveryPlacement) {
   EXPECT_FALSE(Tiling::Create("expand", x, y)->moves());
 
   const Layout mixed = On({6, 1}, {3, 2, 2}, {"S(0)", "P", "B"}, {{0, {0, 5, 1}}});
-  EXPECT_EQ(*Tiling::OutputLayout("expand", mixed, {6, 7}), On({6, 7}, {3, 2, 2}, {"S(0)", "P", "B"}, {{0, {0, 5, 1}}}));
+  EXPECT_EQ(*Tiling::OutputLayout("expand", mixed, {6, 7}),
+            On({6, 7}, {3, 2, 2}, {"S(0)", "P", "B"}, {{0, {0, 5, 1}}}));
   // Even cuts stay even, others grow by the factor.
   EXPECT_EQ(*Tiling::OutputLayout("repeat", On({3}, {2}, {"S(0)"}), {9}), On({9}, {2}, {"S(0)"}));
   EXPECT_EQ(*Tiling::OutputLayout("repeat", On({3}, {2}, {"S(0)"}, {{0, {0, 3}}}), {9}),
@@ -107,12 +108,15 @@ TEST(TilingTest, RefusesOtherLayoutsAndSaysWhatIsLegal) {
   EXPECT_TRUE(create(x, On({3, 4, 6}, {2, 2}, {"S(1)", "S(2)"})).ok());
   EXPECT_TRUE(create(x, On({3, 4, 6}, {2, 2}, {"S(1)", "S(0)"})).ok());
   ExpectRefused(create(x, On({3, 4, 6}, {2, 2}, {"B", "B"})), "axis 0 goes from S(0) to B, legal is S(1)");
-  ExpectRefused(create(x, On({3, 4, 6}, {2, 2}, {"S(1)", "S(1)"})), "axis 1 goes from B to S(1), legal is B, S(0), S(2)");
-  ExpectRefused(create(x, On({3, 4, 6}, {2, 2}, {"S(1)", "P"})), "axis 1 goes from B to P(sum), legal is B, S(0), S(2)");
+  ExpectRefused(create(x, On({3, 4, 6}, {2, 2}, {"S(1)", "S(1)"})),
+                "axis 1 goes from B to S(1), legal is B, S(0), S(2)");
+  ExpectRefused(create(x, On({3, 4, 6}, {2, 2}, {"S(1)", "P"})),
+                "axis 1 goes from B to P(sum), legal is B, S(0), S(2)");
   ExpectRefused(create(x, On({3, 4, 6}, {2, 2}, {"S(1)", "B"}, {{1, {3, 1}}})),
                 "dim 1 keeps its size and must keep its cuts 2,2, not 3,1");
   ExpectRefused(create(On({4, 1}, {2}, {"S(1)"}), On({4, 6}, {2}, {"S(0)"})), "legal is B, P(sum), S(1)");
-  ExpectRefused(create(On({4, 1}, {2}, {"P"}), On({4, 6}, {2}, {"B"})), "axis 0 goes from P(sum) to B, legal is P(sum)");
+  ExpectRefused(create(On({4, 1}, {2}, {"P"}), On({4, 6}, {2}, {"B"})),
+                "axis 0 goes from P(sum) to B, legal is P(sum)");
   ExpectRefused(create(On({4, 1}, {2}, {"P(max)"}), On({4, 6}, {2}, {"P(max)"})), "the input has P(max)");
   ExpectRefused(Tiling::OutputLayout("expand", On({4, 1}, {2}, {"P(min)"}), {4, 6}).status(), "the input has P(min)");
   ExpectRefused(create(On({4}, {2}, {"B"}), On({6}, {2}, {"B"})), "dim 0 of size 6 is no multiple of the input's 4");

@@ -1,0 +1,83 @@
+#include "primitives/tiling_operator.h"
+
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/distribution.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/status_exception.h"
+#include "primitives/torch_dtype.h"
+
+namespace adjoin {
+
+absl::StatusOr<TilingOperator::Parts> TilingOperator::Prepare(absl::string_view what, Communicator* communicator,
+                                                              const Layout& x, const Layout& y,
+                                                              Movement::Options options) {
+  const std::string who = absl::StrCat("operator ", options.id, options.name.empty() ? "" : " (", options.name,
+                                       options.name.empty() ? "" : ")", ": ", what);
+  if (options.fill != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(who, ": no cell is filled; leave fill at 0"));
+  }
+  options.differentiable = options.differentiable && IsFloatingPoint(x.dtype());
+  const bool differentiable = options.differentiable;
+  ADJOIN_ASSIGN_OR_RETURN(Tiling tiling, Tiling::Create(who, x, y));
+  // Also where nothing moves: so a bad id, or a rank that does not exist, is refused whatever the layouts.
+  ADJOIN_ASSIGN_OR_RETURN(
+      std::shared_ptr<Movement> movement,
+      Movement::Create(communicator, Distribution::Of(x), tiling.Needed(), std::move(options)));
+  return Parts{who, communicator, std::move(tiling), std::move(movement), differentiable};
+}
+
+TilingOperator::TilingOperator(Parts parts)
+    : parts_(std::move(parts)),
+      input_shape_(input_layout().LocalShape(rank())),
+      read_shape_(parts_.tiling.Needed().View(rank()).shape),
+      output_shape_(output_layout().LocalShape(rank())) {}
+
+void TilingOperator::Check(const torch::Tensor& tensor, const std::vector<int64_t>& shape) const {
+  const c10::ScalarType type = ScalarTypeOf(input_layout().dtype());
+  if (tensor.defined() && tensor.scalar_type() == type && tensor.sizes() == at::IntArrayRef(shape)) return;
+  std::ostringstream text;
+  text << parts_.what << ", rank " << rank() << ": expected " << type << " " << at::IntArrayRef(shape) << ", got ";
+  if (tensor.defined()) {
+    text << tensor.scalar_type() << " " << tensor.sizes();
+  } else {
+    text << "an undefined tensor";
+  }
+  absl::Status status = absl::InvalidArgumentError(text.str());
+  parts_.communicator->Abort(status);  // the others would wait for this rank, here or in what follows
+  throw StatusException(std::move(status));
+}
+
+torch::Tensor TilingOperator::TileAny(const torch::Tensor& x) const {
+  if (VolumeOf(output_shape_) > 0) return Tile(x);
+  // No cells, but a node of the graph that leads to x, whose extents need not fit.
+  return (x.dim() == 0 ? x.reshape({1}) : x).narrow(0, 0, 0).reshape(output_shape_);
+}
+
+torch::Tensor TilingOperator::Apply(const torch::Tensor& x, Tape& tape) const {
+  Check(x, input_shape_);
+  if (moves()) return TileAny(parts_.movement->Apply(x, tape));
+  return TileAny(parts_.differentiable ? x : x.detach());
+}
+
+torch::Tensor TilingOperator::Forward(const torch::Tensor& x) const {
+  const torch::NoGradGuard no_grad;
+  Check(x, input_shape_);
+  return TileAny(moves() ? parts_.movement->Forward(x) : x.detach());
+}
+
+torch::Tensor TilingOperator::Adjoint(const torch::Tensor& y) const {
+  const torch::NoGradGuard no_grad;
+  Check(y, output_shape_);
+  const torch::Tensor read = VolumeOf(output_shape_) > 0 ? TileAdjoint(y.detach(), read_shape_)
+                                                         : torch::zeros(read_shape_, y.options());
+  return moves() ? parts_.movement->Adjoint(read) : read;
+}
+
+}  // namespace adjoin
