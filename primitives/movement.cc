@@ -7,11 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "primitives/comm/pending_movement.h"
+#include "primitives/geometry/exchange_schedule.h"
+#include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
 
 namespace adjoin {
 namespace {
+
+constexpr int64_t kMaxId = 65535;
+constexpr int64_t kIdsOfGradientOfExtreme = 2;
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -75,37 +80,29 @@ absl::Status CheckInput(const torch::Tensor& x, const MovementPlan& plan, const 
   return absl::OkStatus();
 }
 
-// Whether contributions reach every cell of this rank's destination, each just once.
-bool WritesEverything(const MovementPlan& plan) {
-  const ExchangeSchedule& direct = plan.direct();
-  if (direct.accumulates()) return false;
-  int64_t written = 0;
-  for (const Transfer& transfer : direct.recvs()) written += transfer.elements;
-  for (const CollectiveGroup& group : plan.groups()) {
-    const bool root = group.ranks[0] == plan.rank();
-    const bool gets = group.kind == CollectiveGroup::Kind::kBroadcast
-                          ? !root || group.root_takes_part
-                          : root || group.kind == CollectiveGroup::Kind::kAllSumReduce;
-    if (gets) written += group.elements;
+// Whether the destination's cells lie on every rank as the source's do, and nothing but partials is reduced.
+bool KeepsCells(const Distribution& from, const Distribution& to) {
+  if (from.mesh() != to.mesh()) return false;
+  for (int axis = 0; axis < from.mesh().axes(); ++axis) {
+    const Placement& source = from.placements()[axis];
+    const Placement& dest = to.placements()[axis];
+    const bool reduced = source.kind == Placement::Kind::kPartial && dest.kind == Placement::Kind::kBroadcast;
+    if (!reduced && source != dest) return false;
   }
-  return written == VolumeOf(direct.to_shape());
+  for (int64_t position = 0; position < from.mesh().size(); ++position) {
+    if (!(from.ViewAt(position) == to.ViewAt(position))) return false;
+  }
+  return true;
 }
 
-absl::Status CheckCreate(const Distribution& from, const Distribution& to, const Movement::Options& options) {
-  if (options.id < 1 || options.id > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": the id is not in [1, 65535]"));
+absl::Status CheckCreate(const Distribution& from, const Movement::Options& options) {
+  const int64_t more = options.differentiable && ReduceOf(from) != ReduceOp::kSum ? kIdsOfGradientOfExtreme : 0;
+  if (options.id < 1 || options.id + more > kMaxId) {
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": the id is not in [1, ", kMaxId - more, "]"));
   }
   if (options.differentiable && !IsFloatingPoint(from.dtype())) {
     return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": ", ToString(from.dtype()),
                                                    " has no gradient; set differentiable = false"));
-  }
-  for (const Distribution* side : {&from, &to}) {
-    for (const Placement& placement : side->placements()) {
-      if (placement.kind == Placement::Kind::kPartial && placement.reduce != ReduceOp::kSum) {
-        return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": a movement of ", placement.ToString(),
-                                                       " is not a sum; only P(sum) is reduced here"));
-      }
-    }
   }
   return absl::OkStatus();
 }
@@ -116,15 +113,18 @@ absl::Status WithName(const absl::Status& status, const Movement::Options& optio
 
 }  // namespace
 
-Movement::Movement(Communicator* communicator, Options options, MovementPlan forward, MovementPlan adjoint)
+Movement::Movement(Communicator* communicator, Options options, MovementPlan forward, MovementPlan adjoint,
+                   const std::vector<Piece>& covered)
     : communicator_(communicator),
       options_(std::move(options)),
       forward_(std::move(forward)),
-      adjoint_(std::move(adjoint)) {}
+      adjoint_(std::move(adjoint)),
+      forward_initial_(forward_, options_.fill, covered),
+      adjoint_initial_(adjoint_, /*background=*/0, {}) {}
 
 absl::StatusOr<std::shared_ptr<Movement>> Movement::Create(Communicator* communicator, const Distribution& from,
                                                            const Distribution& to, Options options) {
-  ADJOIN_RETURN_IF_ERROR(CheckCreate(from, to, options));
+  ADJOIN_RETURN_IF_ERROR(CheckCreate(from, options));
   for (const Distribution* side : {&from, &to}) {
     for (int rank : side->mesh().ranks()) {
       if (rank < communicator->size()) continue;
@@ -135,42 +135,28 @@ absl::StatusOr<std::shared_ptr<Movement>> Movement::Create(Communicator* communi
   }
   absl::StatusOr<MovementPlan> plan = MovementPlan::Build(from, to, communicator->rank());
   if (!plan.ok()) return WithName(plan.status(), options);
-  MovementPlan adjoint = plan->Reversed();
-  std::shared_ptr<Movement> movement(
-      new Movement(communicator, std::move(options), *std::move(plan), std::move(adjoint)));
-  movement->ChooseInitial(to.View(communicator->rank()));
+  // With `plan`'s own reduction: every destination that a partial went to has the same value for it.
+  MovementPlan adjoint = plan->Reversed().With(plan->reduce(), plan->dtype());
+  std::shared_ptr<Movement> movement(new Movement(communicator, std::move(options), *std::move(plan),
+                                                  std::move(adjoint), to.View(communicator->rank()).pieces));
+  if (movement->IsExtreme() && movement->options_.differentiable) {
+    movement->PrepareGradientOfExtreme(KeepsCells(from, to));
+  }
   return movement;
 }
 
-void Movement::ChooseInitial(const LocalView& to) {
-  if (WritesEverything(adjoint_)) adjoint_initial_ = Initial::kAnything;
-  if (WritesEverything(forward_)) {
-    forward_initial_ = Initial::kAnything;
-  } else if (options_.fill != 0) {
-    // Also cells that an index covers but no contribution reaches (B -> P) are zeros, not fill.
-    forward_initial_ = to.pieces.empty() ? Initial::kFill : Initial::kFillAroundZeros;
-    covered_ = to.pieces;
-  }
-}
-
-torch::Tensor Movement::NewResult(Direction direction) const {
-  const bool forward = direction == Direction::kForward;
-  const MovementPlan& plan = forward ? forward_ : adjoint_;
-  const auto options = torch::TensorOptions().dtype(ScalarTypeOf(plan.dtype()));
-  const std::vector<int64_t>& shape = plan.direct().to_shape();
-  switch (forward ? forward_initial_ : adjoint_initial_) {
-    case Initial::kAnything: return torch::empty(shape, options);
-    case Initial::kZeros: return torch::zeros(shape, options);
-    case Initial::kFill: return torch::full(shape, options_.fill, options);
-    case Initial::kFillAroundZeros: break;
-  }
-  torch::Tensor result = torch::full(shape, options_.fill, options);
-  for (const Piece& piece : covered_) {
-    torch::Tensor cells = result;
-    for (int dim = 0; dim < piece.box.dims(); ++dim) cells = cells.narrow(dim, piece.at[dim], piece.box[dim].size());
-    cells.zero_();
-  }
-  return result;
+void Movement::PrepareGradientOfExtreme(bool in_place) {
+  const auto sum = [&](int64_t id, const char* what, DType dtype, double fill) {
+    Options options{id, absl::StrCat(options_.name, what), fill, IsFloatingPoint(dtype)};
+    MovementPlan forward = forward_.With(ReduceOp::kSum, dtype);
+    MovementPlan adjoint = forward.Reversed();
+    return std::shared_ptr<Movement>(
+        new Movement(communicator_, std::move(options), std::move(forward), std::move(adjoint), {}));
+  };
+  extreme_.sum = sum(options_.id + 1, " gradient", forward_.dtype(), 0);
+  // 1 where there is nothing to count: cells that take no part divide by it.
+  extreme_.ties = sum(options_.id + 2, " ties", DType::kInt32, 1);
+  extreme_.in_place = in_place;
 }
 
 void Movement::Fail(absl::Status status) {
@@ -184,13 +170,17 @@ torch::Tensor Movement::SourceOf(const torch::Tensor& x, Direction direction) {
   return x.detach().resolve_conj().resolve_neg().contiguous();
 }
 
+void Movement::RefuseIfInFlight(Direction direction) {
+  const Flights& flights = FlightsOf(direction);
+  if (flights.started == flights.waited) return;
+  Fail(absl::FailedPreconditionError(absl::StrCat(NameOf(options_), ", rank ", communicator_->rank(),
+                                                  ": applied while one that was started is not waited for")));
+}
+
 torch::Tensor Movement::Run(const torch::Tensor& x, Direction direction) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor source = SourceOf(x, direction);
-  if (const Flights& flights = FlightsOf(direction); flights.started != flights.waited) {
-    Fail(absl::FailedPreconditionError(absl::StrCat(NameOf(options_), ", rank ", communicator_->rank(),
-                                                    ": applied while one that was started is not waited for")));
-  }
+  RefuseIfInFlight(direction);
   torch::Tensor result = NewResult(direction);
   ThrowIfError(communicator_->Execute({options_.id, options_.name, direction}, PlanOf(direction), BufferOf(source),
                                       BufferOf(result)));
@@ -198,7 +188,16 @@ torch::Tensor Movement::Run(const torch::Tensor& x, Direction direction) {
 }
 
 torch::Tensor Movement::Forward(const torch::Tensor& x) { return Run(x, Direction::kForward); }
-torch::Tensor Movement::Adjoint(const torch::Tensor& y) { return Run(y, Direction::kAdjoint); }
+
+torch::Tensor Movement::Adjoint(const torch::Tensor& y) {
+  if (IsExtreme()) {
+    Fail(absl::FailedPreconditionError(absl::StrCat(NameOf(options_), ", rank ", communicator_->rank(),
+                                                    ": a movement from ",
+                                                    Placement::Partial(forward_.reduce()).ToString(),
+                                                    " has no adjoint: its gradient depends on its source")));
+  }
+  return Run(y, Direction::kAdjoint);
+}
 
 // One execution, from its start to its wait.
 class MovementFlight {
@@ -209,16 +208,21 @@ class MovementFlight {
   MovementFlight(const MovementFlight&) = delete;
   MovementFlight& operator=(const MovementFlight&) = delete;
 
-  void Start(const torch::Tensor& x);
+  // `recorded`: a backward pass may follow.
+  void Start(const torch::Tensor& x, bool recorded);
   torch::Tensor Wait();
   // Gives up an execution that nobody waits for any more.
   void Drop();
 
-  // One of the same movement in the other direction, not started.
+  // What the backward pass executes, not started: the adjoint, of a maximum or minimum that of the sum.
   std::shared_ptr<MovementFlight> Opposite() const {
     return std::make_shared<MovementFlight>(
-        movement_, direction_ == Direction::kForward ? Direction::kAdjoint : Direction::kForward);
+        mask_.defined() ? movement_->extreme_.sum : movement_,
+        direction_ == Direction::kForward ? Direction::kAdjoint : Direction::kForward);
   }
+  // The factors of the gradient before and after that: of a maximum or minimum, each tied partial gets its share.
+  torch::Tensor ShareOf(const torch::Tensor& grad) const { return mask_.defined() ? grad / ties_ : grad; }
+  torch::Tensor Masked(const torch::Tensor& grad) const { return mask_.defined() ? grad * mask_ : grad; }
   // Between the backward of this one's wait and that of its start.
   void KeepReverse(std::shared_ptr<MovementFlight> reverse) { reverse_ = std::move(reverse); }
   std::shared_ptr<MovementFlight> TakeReverse() {
@@ -235,15 +239,21 @@ class MovementFlight {
                         ", rank ", movement_->communicator_->rank(), ": ");
   }
 
+  void FindTies(const torch::Tensor& y);
+
   std::shared_ptr<Movement> movement_;
   Direction direction_;
   int64_t number_ = 0;
   std::unique_ptr<PendingMovement> pending_;
   torch::Tensor result_;  // until Wait: the graph, which holds this, must not hold itself
   std::shared_ptr<MovementFlight> reverse_;
+  // Of a maximum or minimum whose gradient may be wanted:
+  torch::Tensor source_;  // until Wait
+  torch::Tensor mask_;    // of the source: whether it is what was chosen
+  torch::Tensor ties_;    // of the destination: how many partials are
 };
 
-void MovementFlight::Start(const torch::Tensor& x) {
+void MovementFlight::Start(const torch::Tensor& x, bool recorded) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor source = movement_->SourceOf(x, direction_);
   Movement::Flights& flights = movement_->FlightsOf(direction_);
@@ -254,6 +264,7 @@ void MovementFlight::Start(const torch::Tensor& x) {
       BufferOf(result_));
   ThrowIfError(pending.status());
   pending_ = *std::move(pending);
+  if (recorded && movement_->extreme_.sum != nullptr) source_ = source;
   number_ = flights.started++;
 }
 
@@ -263,7 +274,16 @@ torch::Tensor MovementFlight::Wait() {
   if (number_ != flights.waited) Refuse("an earlier execution was not waited for");
   ThrowIfError(movement_->communicator_->Wait(std::move(pending_)));
   ++flights.waited;
+  if (source_.defined()) FindTies(result_);
   return std::move(result_);
+}
+
+void MovementFlight::FindTies(const torch::Tensor& y) {
+  const torch::NoGradGuard no_grad;
+  const Movement::Extreme& extreme = movement_->extreme_;
+  mask_ = source_ == (extreme.in_place ? y : movement_->Run(y, Direction::kAdjoint));
+  source_ = torch::Tensor();
+  ties_ = extreme.ties->Forward(mask_.to(torch::kInt)).to(y.scalar_type());
 }
 
 void MovementFlight::Drop() {
@@ -295,7 +315,7 @@ std::shared_ptr<MovementFlight> SavedFlight(AutogradContext* context) {
 struct StartFunction : torch::autograd::Function<StartFunction> {
   static variable_list forward(AutogradContext* context, torch::Tensor x, torch::Tensor token,
                                std::shared_ptr<MovementFlight> flight) {
-    flight->Start(x);
+    flight->Start(x, /*recorded=*/true);
     SaveFlight(context, std::move(flight));
     return {torch::empty_like(token), torch::empty_like(token)};
   }
@@ -312,15 +332,16 @@ struct WaitFunction : torch::autograd::Function<WaitFunction> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const std::shared_ptr<MovementFlight> flight = SavedFlight(context);
     std::shared_ptr<MovementFlight> reverse = flight->Opposite();
-    variable_list results = StartFunction::apply(grads[0], grads[1], reverse);
+    variable_list results = StartFunction::apply(flight->ShareOf(grads[0]), grads[1], reverse);
     flight->KeepReverse(std::move(reverse));
     return {results[0], results[1], torch::Tensor()};
   }
 };
 
 variable_list StartFunction::backward(AutogradContext* context, variable_list grads) {
-  variable_list results = WaitFunction::apply(grads[0], grads[1], SavedFlight(context)->TakeReverse());
-  return {results[0], results[1], torch::Tensor()};
+  const std::shared_ptr<MovementFlight> flight = SavedFlight(context);
+  variable_list results = WaitFunction::apply(grads[0], grads[1], flight->TakeReverse());
+  return {flight->Masked(results[0]), results[1], torch::Tensor()};
 }
 
 }  // namespace
@@ -329,7 +350,7 @@ std::unique_ptr<Movement::Pending> Movement::Start(const torch::Tensor& x, Tape&
   auto flight = std::make_shared<MovementFlight>(shared_from_this(), Direction::kForward);
   // Autograd cannot take an undefined input; the flight says what is wrong with it.
   if (!options_.differentiable || !torch::GradMode::is_enabled() || !x.defined()) {
-    flight->Start(x);
+    flight->Start(x, /*recorded=*/false);
     return std::unique_ptr<Pending>(new Pending(std::move(flight), torch::Tensor()));
   }
   variable_list results = StartFunction::apply(x, tape.token(), flight);
@@ -351,6 +372,10 @@ torch::Tensor Movement::Apply(const torch::Tensor& x, Tape& tape) {
   if (!options_.differentiable || !torch::GradMode::is_enabled()) return Forward(x);
   // Autograd cannot take an undefined input; Forward says what is wrong with it.
   if (!x.defined()) return Forward(x);
+  if (IsExtreme()) {
+    RefuseIfInFlight(Direction::kForward);
+    return Start(x, tape)->Wait(tape);
+  }
   variable_list results = MovementFunction::apply(x, tape.token(), shared_from_this(), false);
   tape.Advance(results[1]);
   return results[0];

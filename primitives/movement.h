@@ -1,4 +1,5 @@
-// A linear operator that moves a tensor between two distributions, with its adjoint, in LibTorch's autograd.
+// An operator that moves a tensor between two distributions, with its adjoint, in LibTorch's autograd. It is linear, but
+// where it starts in P(max) or P(min).
 //
 //   auto halo = *Movement::Create(&communicator, Distribution::Of(x_layout),
 //                                 *Distribution::Windows(x_layout, windows, y_layout), {.id = 1, .name = "conv1.x"});
@@ -10,10 +11,19 @@
 //   padded = pending->Wait(tape);
 //
 // `Redistribute` and `HaloExchange` (redistribute.h, halo_exchange.h), `Broadcast`, `SumReduce` and `AllSumReduce` name
-// the special cases. Shapes: Apply and Forward take this rank's local tensor of `from` and return that of `to` (a tensor of
-// shape (0, ..., 0) outside a mesh); Adjoint the other way. Inputs may be strided and are never modified. Results are
-// freshly owned and contiguous. Complex tensors are moved by the same real operator. Every rank of the communicator that
-// takes part in either side must call the same operators in the same order.
+// the special cases.
+//
+// From P(max) or P(min) the result is the largest or smallest of the partials, NaN if one of them is: torch.amax over
+// them. So is the gradient: the cotangent goes to the partials that have this value, in equal shares (along a B axis to
+// the replica that the selection names). Whether they have it is constant: the gradient is linear in the cotangent, and
+// differentiated again in it alone. In a forward pass with gradients this takes two more executions: the result goes
+// back to its partials, unless it lies there already, and those that have it are counted. Axes of one rank hold the only
+// partial, which is copied like any other tensor.
+//
+// Shapes: Apply and Forward take this rank's local tensor of `from` and return that of `to` (a tensor of shape
+// (0, ..., 0) outside a mesh); Adjoint the other way. Inputs may be strided and are never modified. Results are freshly
+// owned and contiguous. Complex tensors are moved by the same real operator. Every rank of the communicator that takes
+// part in either side must call the same operators in the same order.
 //
 // Errors inside autograd travel as StatusException (status_exception.h); at creation as absl::Status.
 // One thread; each execution, forward or adjoint, takes the next generation of its (operator, direction).
@@ -33,6 +43,7 @@
 #include "primitives/comm/communicator.h"
 #include "primitives/geometry/distribution.h"
 #include "primitives/geometry/movement_plan.h"
+#include "primitives/initial_cells.h"
 #include "primitives/tape.h"
 
 namespace adjoin {
@@ -42,7 +53,9 @@ class MovementFlight;
 class Movement : public std::enable_shared_from_this<Movement> {
  public:
   struct Options {
-    int64_t id = 0;            // fixed by the plan; unique within the communicator, 1 .. 65535
+    // Fixed by the plan; unique within the communicator, 1 .. 65535. A differentiable movement from P(max) or P(min)
+    // takes id + 1 and id + 2 as well: for the sum along its pairs, and for the count of ties.
+    int64_t id = 0;
     std::string name;          // for messages: "conv1.x"
     double fill = 0;           // cells of the destination that no global index covers (forward only)
     bool differentiable = true;  // false: runs off the tape on all ranks, and has no adjoint in a backward pass
@@ -50,7 +63,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
 
   // `communicator` must outlive the movement and every graph that holds it; the graph keeps the movement itself alive.
   // Errors: as MovementPlan::Build; kInvalidArgument for an id out of range, a differentiable movement of integers or
-  // bools, a P(max) or P(min).
+  // bools.
   static absl::StatusOr<std::shared_ptr<Movement>> Create(Communicator* communicator, const Distribution& from,
                                                           const Distribution& to, Options options);
 
@@ -86,19 +99,25 @@ class Movement : public std::enable_shared_from_this<Movement> {
 
   // The bare operator and its adjoint, without autograd. Collective. Throw StatusException: kInvalidArgument for an
   // undefined tensor or another shape, dtype or device than the plan's; kFailedPrecondition while one that was started is
-  // not waited for; else what the communicator returns.
+  // not waited for, and for the adjoint of a maximum or minimum, which has none without its source; else what the
+  // communicator returns.
   torch::Tensor Forward(const torch::Tensor& x);
   torch::Tensor Adjoint(const torch::Tensor& y);
 
   const Options& options() const { return options_; }
   const MovementPlan& forward_plan() const { return forward_; }
-  const MovementPlan& adjoint_plan() const { return adjoint_; }
+  // What a backward pass executes, if there is one.
+  const MovementPlan& adjoint_plan() const { return extreme_.sum != nullptr ? extreme_.sum->adjoint_ : adjoint_; }
 
  private:
   friend class MovementFlight;
 
-  // What a fresh result holds before contributions reach it.
-  enum class Initial { kAnything, kZeros, kFill, kFillAroundZeros };
+  // For the gradient of a maximum or minimum; else null.
+  struct Extreme {
+    std::shared_ptr<Movement> sum;   // along the same pairs, with its adjoint
+    std::shared_ptr<Movement> ties;  // that sum of int32: exact however many there are
+    bool in_place = false;           // the result lies where its partials do
+  };
 
   // Executions by Start in one direction.
   struct Flights {
@@ -106,10 +125,16 @@ class Movement : public std::enable_shared_from_this<Movement> {
     int64_t waited = 0;
   };
 
-  Movement(Communicator* communicator, Options options, MovementPlan forward, MovementPlan adjoint);
-  void ChooseInitial(const LocalView& to);
+  // `covered`: the cells of the destination that an index covers, which are never fill.
+  Movement(Communicator* communicator, Options options, MovementPlan forward, MovementPlan adjoint,
+           const std::vector<Piece>& covered);
+  bool IsExtreme() const { return forward_.reduce() != ReduceOp::kSum; }
+  void PrepareGradientOfExtreme(bool in_place);
   torch::Tensor Run(const torch::Tensor& x, Direction direction);
-  torch::Tensor NewResult(Direction direction) const;
+  torch::Tensor NewResult(Direction direction) const {
+    return direction == Direction::kForward ? forward_initial_.New() : adjoint_initial_.New();
+  }
+  void RefuseIfInFlight(Direction direction);
   const MovementPlan& PlanOf(Direction direction) const {
     return direction == Direction::kForward ? forward_ : adjoint_;
   }
@@ -122,11 +147,11 @@ class Movement : public std::enable_shared_from_this<Movement> {
   Communicator* communicator_;
   Options options_;
   MovementPlan forward_;
-  MovementPlan adjoint_;
-  Initial forward_initial_ = Initial::kZeros;
-  Initial adjoint_initial_ = Initial::kZeros;
+  MovementPlan adjoint_;  // of a maximum or minimum: brings a result back to its partials
+  InitialCells forward_initial_;
+  InitialCells adjoint_initial_;
   Flights flights_[2];
-  std::vector<Piece> covered_;  // of the destination, for kFillAroundZeros
+  Extreme extreme_;
 };
 
 }  // namespace adjoin

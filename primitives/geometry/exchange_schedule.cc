@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
 

@@ -1,0 +1,43 @@
+// What a fresh result of a movement holds before contributions reach it.
+//
+//   const InitialCells initial(plan, /*background=*/0, /*covered=*/{});
+//   torch::Tensor result = initial.New();      // then Communicator::Execute(..., plan, source, result)
+//
+// Cells that contributions are combined in start as what changes nothing: 0 for a sum, for a maximum minus infinity (of
+// a type without it the lowest number, of bools false), for a minimum the opposite.
+// A value. Any thread.
+#ifndef ADJOIN_PRIMITIVES_INITIAL_CELLS_H_
+#define ADJOIN_PRIMITIVES_INITIAL_CELLS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "primitives/geometry/distribution.h"
+#include "primitives/geometry/exchange_schedule.h"
+#include "primitives/geometry/movement_plan.h"
+
+namespace adjoin {
+
+class InitialCells {
+ public:
+  // Of `plan`'s destination. Cells that no contribution reaches get `background`; 0 where they lie in `covered`.
+  InitialCells(const MovementPlan& plan, double background, const std::vector<Piece>& covered);
+
+  // A contiguous tensor of the plan's shape and type on the CPU; not initialised where every cell is overwritten.
+  torch::Tensor New() const;
+
+ private:
+  std::vector<int64_t> shape_;
+  c10::ScalarType type_;
+  bool overwritten_ = false;
+  c10::Scalar background_;
+  std::vector<Region> zeros_;
+  c10::Scalar neutral_;
+  std::vector<Region> combined_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_INITIAL_CELLS_H_
