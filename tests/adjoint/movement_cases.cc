@@ -1,87 +1,34 @@
 #include "tests/adjoint/movement_cases.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
+#include <functional>
 #include <numeric>
-#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "primitives/all_gather.h"
 #include "primitives/all_sum_reduce.h"
 #include "primitives/all_to_all.h"
 #include "primitives/broadcast.h"
 #include "primitives/gather.h"
-#include "primitives/geometry/window.h"
-#include "primitives/halo_exchange.h"
 #include "primitives/redistribute.h"
 #include "primitives/reduce_scatter.h"
 #include "primitives/scatter.h"
 #include "primitives/send_receive.h"
 #include "primitives/sum_reduce.h"
-#include "primitives/torch_dtype.h"
+#include "tests/adjoint/gathered.h"
+#include "tests/adjoint/halo_case.h"
 #include "tests/adjoint/named_layouts.h"
+#include "tests/adjoint/random_tensors.h"
 
 namespace adjoin {
 namespace {
 
 using Kind = Placement::Kind;
 
-torch::Tensor Slice(torch::Tensor global, const Box& box) {
-  for (int dim = 0; dim < box.dims(); ++dim) global = global.narrow(dim, box[dim].lo, box[dim].size());
-  return global.clone(torch::MemoryFormat::Contiguous);
-}
-
-torch::Tensor Outside(int dims, DType dtype) {
-  return torch::zeros(std::vector<int64_t>(dims, 0), ScalarTypeOf(dtype));
-}
-
-// The coordinates of `rank` on the axes of one kind.
-std::vector<int64_t> CoordsOn(const Layout& layout, int rank, Kind kind, bool others) {
-  std::vector<int64_t> picked;
-  const std::vector<int64_t> coords = *layout.mesh().CoordsOf(rank);
-  for (int axis = 0; axis < layout.mesh().axes(); ++axis) {
-    if ((layout.placements()[axis].kind == kind) != others) picked.push_back(coords[axis]);
-  }
-  return picked;
-}
-
-// Fills in the source's side, and returns the global tensor.
-torch::Tensor FillSource(Draw& draw, const Layout& from, int ranks, MovementCase& c) {
-  std::map<std::vector<int64_t>, torch::Tensor> partials;
-  for (int rank : from.mesh().ranks()) {
-    torch::Tensor& partial = partials[CoordsOn(from, rank, Kind::kPartial, false)];
-    if (!partial.defined()) partial = RandomTensor(draw, from.shape(), from.dtype());
-  }
-  torch::Tensor global = torch::zeros(from.shape(), ScalarTypeOf(from.dtype()));
-  for (const auto& entry : partials) global = global + entry.second;
-  const bool rounds = from.dtype() == DType::kFloat64 || from.dtype() == DType::kFloat32 ||
-                      from.dtype() == DType::kComplex64 || from.dtype() == DType::kComplex128;
-  c.exact = partials.size() < 2 || !rounds;
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (!from.mesh().Has(rank)) {
-      c.valid.push_back(Outside(from.dims(), from.dtype()));
-    } else {
-      c.valid.push_back(Slice(partials[CoordsOn(from, rank, Kind::kPartial, false)], from.BoxOf(rank)));
-    }
-    c.x.push_back(RandomTensor(draw, c.valid[rank].sizes().vec(), from.dtype()));
-  }
-  return global;
-}
-
-// Which ranks' cells add up to one part of `to`.
-void FillSums(const Layout& to, int ranks, MovementCase& c) {
-  c.sums_with.resize(ranks);
-  for (int rank : to.mesh().ranks()) {
-    for (int other : to.mesh().ranks()) {
-      if (CoordsOn(to, rank, Kind::kPartial, true) == CoordsOn(to, other, Kind::kPartial, true)) {
-        c.sums_with[rank].push_back(other);
-      }
-    }
-  }
-}
+constexpr int64_t kMostDims = 5;
 
 MovementCase LayoutCase(Draw& draw, const std::string& name, const Layout& from, const Layout& to, int ranks) {
   MovementCase c;
@@ -91,7 +38,7 @@ MovementCase LayoutCase(Draw& draw, const std::string& name, const Layout& from,
   FillSums(to, ranks, c);
   for (int rank = 0; rank < ranks; ++rank) {
     c.expected.push_back(to.mesh().Has(rank) ? Slice(global, to.BoxOf(rank)) : Outside(to.dims(), to.dtype()));
-    c.y.push_back(RandomTensor(draw, c.expected[rank].sizes().vec(), to.dtype()));
+    c.y.push_back(RandomCells(draw, c.expected[rank].sizes().vec(), to.dtype()));
   }
   c.index_map.resize(ranks);
   return c;
@@ -107,10 +54,20 @@ MovementCase NamedCase(Draw& draw, const std::string& name, const Layout& from, 
   return c;
 }
 
-std::vector<int64_t> RandomShape(Draw& draw, int64_t lo, int64_t hi) {
-  std::vector<int64_t> shape = draw.Integers(draw.Between(lo, hi), 1, 7);
-  if (!shape.empty() && draw.OneIn(20)) shape[draw.Between(0, static_cast<int64_t>(shape.size()) - 1)] = 0;
-  if (!shape.empty() && draw.OneIn(8)) shape[0] = draw.Between(2000, 3000);  // beyond recursive doubling's 8 KiB
+std::vector<int64_t> RandomShape(Draw& draw, int64_t least_dims, int64_t most_dims) {
+  const int64_t most[] = {0, 24, 8, 6, 5, 4};
+  const int64_t dims = draw.Between(least_dims, most_dims);
+  if (dims == 0) return {};
+  const auto any_dim = [&] { return draw.Between(0, dims - 1); };
+  // Beyond what recursive doubling does, at times.
+  if (draw.OneIn(24)) {
+    std::vector<int64_t> shape(dims, 1);
+    shape[any_dim()] = 2;
+    shape[any_dim()] = draw.Between(1500, 3000);
+    return shape;
+  }
+  std::vector<int64_t> shape = draw.Integers(dims, 1, most[dims]);
+  if (draw.OneIn(16)) shape[any_dim()] = 0;
   return shape;
 }
 
@@ -134,7 +91,7 @@ Layout WithPlacements(const Layout& layout, const std::function<Placement(Placem
 // A layout without partials, and the one that it repeats: some B axes shrunk to one of their coordinates.
 std::pair<Layout, Layout> RandomBroadcast(Draw& draw, int ranks, DType dtype) {
   const Layout cut = WithPlacements(
-      RandomLayout(draw, RandomShape(draw, 0, 4), RandomMeshOf(draw, ranks)).WithDType(dtype),
+      RandomLayout(draw, RandomShape(draw, 0, kMostDims), RandomMeshOf(draw, ranks)).WithDType(dtype),
       [&](Placement p) { return p.kind == Kind::kPartial ? Placement::Broadcast() : p; });
   std::vector<int64_t> x_shape = cut.mesh().shape();
   std::vector<int64_t> at(x_shape.size(), -1);
@@ -154,155 +111,6 @@ std::pair<Layout, Layout> RandomBroadcast(Draw& draw, int ranks, DType dtype) {
   return {x, cut};
 }
 
-// Where a padded index lies in [0, n), or -1 for the zero boundary.
-int64_t Image(int64_t i, int64_t n, Boundary boundary) {
-  if (i >= 0 && i < n) return i;
-  switch (boundary) {
-    case Boundary::kZeros: return -1;
-    case Boundary::kCircular: return ((i % n) + n) % n;
-    case Boundary::kReflect: return i < 0 ? -i : 2 * (n - 1) - i;
-    case Boundary::kReplicate: return i < 0 ? 0 : n - 1;
-  }
-  return -1;
-}
-
-// What `outputs` of a window read of `dim`, done cell by cell.
-torch::Tensor ReadDim(const torch::Tensor& global, int dim, const Window::Options& w, Interval outputs, double fill) {
-  const int64_t n = global.size(dim);
-  std::vector<torch::Tensor> cells;
-  if (!outputs.empty()) {
-    const int64_t lo = outputs.lo * w.stride - w.pad_lo;
-    const int64_t hi = (outputs.hi - 1) * w.stride - w.pad_lo + w.dilation * (w.kernel - 1) + 1;
-    for (int64_t i = lo; i < hi; ++i) {
-      const int64_t image = Image(i, n, w.boundary);
-      std::vector<int64_t> one = global.sizes().vec();
-      one[dim] = 1;
-      cells.push_back(image < 0 ? torch::full(one, fill, global.options()) : global.narrow(dim, image, 1));
-    }
-  }
-  return cells.empty() ? global.narrow(dim, 0, 0) : torch::cat(cells, dim);
-}
-
-std::optional<Window> RandomWindow(Draw& draw, int64_t n) {
-  Window::Options w;
-  w.kernel = draw.Between(1, 4);
-  w.stride = draw.Between(1, 3);
-  w.dilation = draw.Between(1, 2);
-  w.pad_lo = draw.Between(0, 3);
-  w.pad_hi = draw.Between(0, 3);
-  w.boundary = static_cast<Boundary>(draw.OneIn(2) ? 0 : draw.Between(0, 3));
-  w.ceil_mode = w.boundary == Boundary::kZeros && draw.OneIn(3);
-  const auto window = Window::Create(w);
-  if (!window.ok() || !window->OutputSize(n).ok()) return std::nullopt;
-  return *window;
-}
-
-struct HaloSetting {
-  Layout x;
-  Layout y;
-  std::map<int, Window> windows;
-};
-
-HaloSetting RandomHalo(Draw& draw, int ranks, DType dtype) {
-  std::vector<int64_t> x_shape = {draw.Between(1, 3)};
-  std::vector<int64_t> y_shape = x_shape;
-  std::map<int, Window> windows;
-  const int spatial = static_cast<int>(draw.Between(1, 3));
-  for (int dim = 1; dim <= spatial; ++dim) {
-    const int64_t n = draw.Between(1, spatial == 1 ? 24 : 9);
-    std::optional<Window> window;
-    while (!window.has_value()) window = RandomWindow(draw, n);
-    x_shape.push_back(n);
-    y_shape.push_back(*window->OutputSize(n));
-    windows.emplace(dim, *window);
-  }
-  const Mesh mesh = RandomMeshOf(draw, ranks);
-  std::vector<Placement> placements;
-  for (int axis = 0; axis < mesh.axes(); ++axis) {
-    // Mostly splits of the windowed dims: they are what a halo is about.
-    if (draw.OneIn(6)) {
-      placements.push_back(draw.OneIn(2) ? Placement::Broadcast() : Placement::Partial());
-    } else {
-      placements.push_back(Placement::Split(static_cast<int>(draw.OneIn(6) ? 0 : draw.Between(1, spatial))));
-    }
-  }
-  auto random_cuts = [&](const std::vector<int64_t>& shape) {
-    const Layout balanced = *Layout::Create(shape, dtype, mesh, placements);
-    if (!draw.OneIn(2)) return balanced;
-    Layout::Cuts cuts;
-    for (int dim = 1; dim <= spatial; ++dim) {
-      if (!balanced.AxesOf(dim).empty()) cuts[dim] = draw.Sizes(shape[dim], balanced.Parts(dim));
-    }
-    return *Layout::Create(shape, dtype, mesh, placements, cuts);
-  };
-  return {random_cuts(x_shape), random_cuts(y_shape), windows};
-}
-
-MovementCase HaloCase(Draw& draw, int ranks, DType dtype) {
-  const HaloSetting s = RandomHalo(draw, ranks, dtype);
-  // The boundary of a partial tensor would be filled on every partial: that sum means nothing.
-  const double fill = draw.OneIn(4) && !s.x.HasKind(Kind::kPartial) ? -3 : 0;
-  MovementCase c;
-  c.what = absl::StrCat("halo on ", ranks, " ranks from ", s.x.ToString(), " to the windows of ", s.y.ToString(),
-                        ", fill ", fill);
-  c.dtype = dtype;
-  c.linear = fill == 0;
-  const torch::Tensor global = FillSource(draw, s.x, ranks, c);
-  FillSums(s.x, ranks, c);
-  c.index_map.resize(ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (!s.x.mesh().Has(rank)) {
-      c.expected.push_back(Outside(s.x.dims(), dtype));
-      c.y.push_back(Outside(s.x.dims(), dtype));
-      continue;
-    }
-    torch::Tensor expected = global.narrow(0, s.x.BoxOf(rank)[0].lo, s.x.BoxOf(rank)[0].size());
-    std::vector<int64_t> fetched = {expected.size(0)};
-    c.index_map[rank].resize(s.x.dims());
-    for (const auto& [dim, window] : s.windows) {
-      const Interval outputs = s.y.BoxOf(rank)[dim];
-      expected = ReadDim(expected, dim, window.options(), outputs, fill);
-      const Need need = window.Needed(outputs, s.x.shape()[dim]);
-      c.index_map[rank][dim] = need.index_map;
-      fetched.push_back(need.fetched);
-    }
-    c.expected.push_back(expected.contiguous());
-    c.y.push_back(RandomTensor(draw, fetched, dtype));
-  }
-  for (const auto& [dim, window] : s.windows) absl::StrAppend(&c.what, "; dim ", dim, " ", window.ToString());
-  c.create = [s, fill, dtype](Communicator* communicator, int64_t id) {
-    return HaloExchange::Create(communicator, s.x, s.windows, s.y,
-                                {id, "halo", fill, IsFloatingPoint(dtype)});
-  };
-  return c;
-}
-
-double Epsilon(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kComplex128: return 2.220446049250313e-16;
-    case DType::kFloat32:
-    case DType::kComplex64: return 1.1920928955078125e-07;
-    default: return 0;  // drawn so that nothing is rounded
-  }
-}
-
-torch::Tensor Wide(const torch::Tensor& t) { return t.is_complex() ? t.to(torch::kComplexDouble) : t.to(torch::kDouble); }
-
-double Norm(const std::vector<torch::Tensor>& tensors) {
-  double sum = 0;
-  for (const torch::Tensor& t : tensors) sum += Wide(t).abs().pow(2).sum().item<double>();
-  return std::sqrt(sum);
-}
-
-c10::complex<double> Inner(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
-  c10::complex<double> sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    sum += (Wide(a[i]).conj() * Wide(b[i])).sum().to(torch::kComplexDouble).item<c10::complex<double>>();
-  }
-  return sum;
-}
-
 }  // namespace
 
 std::string ToString(CaseKind kind) {
@@ -316,23 +124,12 @@ std::string ToString(CaseKind kind) {
     case CaseKind::kReduceScatter: return "ReduceScatter";
     case CaseKind::kAllToAll: return "AllToAll";
     case CaseKind::kSendReceive: return "SendReceive";
+    case CaseKind::kSendReceiveMove: return "SendReceiveMove";
     case CaseKind::kHalo: return "Halo";
     case CaseKind::kRepartition: return "Repartition";
     case CaseKind::kRedistribute: return "Redistribute";
   }
   return "?";
-}
-
-torch::Tensor RandomTensor(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
-  const c10::ScalarType type = ScalarTypeOf(dtype);
-  std::normal_distribution<double> normal;
-  // Small integers are positive, so that no sum of them is 0 by chance.
-  auto number = [&] { return Epsilon(dtype) > 0 ? normal(draw.engine()) : static_cast<double>(draw.Between(1, 8)); };
-  const int64_t n = VolumeOf(shape);
-  std::vector<c10::complex<double>> values(n);
-  for (auto& value : values) value = {number(), number()};
-  torch::Tensor t = torch::from_blob(values.data(), {n}, torch::kComplexDouble).clone().reshape(shape);
-  return c10::isComplexType(type) ? t.to(type) : torch::real(t).to(type).contiguous();
 }
 
 Mesh RandomMeshOf(Draw& draw, int ranks) {
@@ -368,32 +165,38 @@ MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype) {
       return NamedCase<SumReduce>(draw, "sum-reduce", *x.Dual(), *y.Dual(), ranks);
     }
     case CaseKind::kScatter: {
-      const auto [x, y] = RandomScatter(draw, RandomShape(draw, 1, 4), RandomMeshOf(draw, ranks), ranks, dtype);
+      const auto [x, y] = RandomScatter(draw, RandomShape(draw, 1, kMostDims), RandomMeshOf(draw, ranks), ranks, dtype);
       return NamedCase<Scatter>(draw, "scatter", x, y, ranks);
     }
     case CaseKind::kGather: {
-      const auto [y, x] = RandomScatter(draw, RandomShape(draw, 1, 4), RandomMeshOf(draw, ranks), ranks, dtype);
+      const auto [y, x] = RandomScatter(draw, RandomShape(draw, 1, kMostDims), RandomMeshOf(draw, ranks), ranks, dtype);
       return NamedCase<Gather>(draw, "gather", x, y, ranks);
     }
     case CaseKind::kAllGather: {
-      const auto [x, y] = RandomAllGather(draw, RandomShape(draw, 1, 4), RandomMeshOf(draw, ranks), dtype);
+      const auto [x, y] = RandomAllGather(draw, RandomShape(draw, 1, kMostDims), RandomMeshOf(draw, ranks), dtype);
       return NamedCase<AllGather>(draw, "all-gather", x, y, ranks);
     }
     case CaseKind::kReduceScatter: {
-      const auto [y, x] = RandomAllGather(draw, RandomShape(draw, 1, 4), RandomMeshOf(draw, ranks), dtype);
+      const auto [y, x] = RandomAllGather(draw, RandomShape(draw, 1, kMostDims), RandomMeshOf(draw, ranks), dtype);
       return NamedCase<ReduceScatter>(draw, "reduce-scatter", *x.Dual(), *y.Dual(), ranks);
     }
     case CaseKind::kAllToAll: {
-      const auto [x, y] = RandomAllToAll(draw, RandomShape(draw, 2, 4), RandomMeshOf(draw, ranks), dtype);
+      const auto [x, y] = RandomAllToAll(draw, RandomShape(draw, 2, kMostDims), RandomMeshOf(draw, ranks), dtype);
       return NamedCase<AllToAll>(draw, "all-to-all", x, y, ranks);
     }
     case CaseKind::kSendReceive: {
-      const auto [x, y] = RandomSendReceive(draw, RandomShape(draw, 0, 4), ranks, dtype);
+      const auto [x, y] = RandomSendReceive(draw, RandomShape(draw, 0, kMostDims), ranks, dtype);
       return NamedCase<SendReceive>(draw, "send-receive", x, y, ranks);
+    }
+    case CaseKind::kSendReceiveMove: {
+      const auto [x, y] = RandomSendReceive(draw, RandomShape(draw, 0, kMostDims), ranks, dtype);
+      MovementCase c = NamedCase<SendReceive>(draw, "move", x, y, ranks);
+      c.cleared = x.mesh().ranks()[0];
+      return c;
     }
     case CaseKind::kAllSumReduce: {
       const Layout x = WithPlacements(
-          RandomLayout(draw, RandomShape(draw, 0, 4), RandomMeshOf(draw, ranks)).WithDType(dtype),
+          RandomLayout(draw, RandomShape(draw, 0, kMostDims), RandomMeshOf(draw, ranks)).WithDType(dtype),
           [](Placement p) { return p.kind == Kind::kBroadcast ? Placement::Partial() : p; });
       MovementCase c = LayoutCase(draw, "all-sum-reduce", x, *AllSumReduce::OutputLayout(x), ranks);
       c.create = [x, differentiable](Communicator* communicator, int64_t id) {
@@ -404,7 +207,7 @@ MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype) {
     case CaseKind::kRepartition:
     case CaseKind::kRedistribute: {
       const int64_t least = kind == CaseKind::kRepartition ? 1 : 0;
-      const std::vector<int64_t> shape = RandomShape(draw, least, 4);
+      const std::vector<int64_t> shape = RandomShape(draw, least, kMostDims);
       const Mesh mesh = RandomMeshOf(draw, ranks);
       auto layout = [&](const Mesh& on) {
         const Layout any = RandomLayout(draw, shape, on).WithDType(dtype);
@@ -426,51 +229,6 @@ MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype) {
     }
   }
   return {};
-}
-
-absl::Status ValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>& results) {
-  for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    if (c.sums_with[rank].empty()) {
-      if (results[rank].sizes() == c.expected[rank].sizes()) continue;
-      return absl::InternalError(absl::StrCat(c.what, ": rank ", rank, " outside the mesh got something"));
-    }
-    torch::Tensor sum;
-    for (int other : c.sums_with[rank]) sum = sum.defined() ? sum + results[other] : results[other];
-    for (std::size_t dim = 0; dim < c.index_map[rank].size(); ++dim) {
-      if (c.index_map[rank][dim].empty()) continue;
-      sum = sum.index_select(static_cast<int64_t>(dim), torch::tensor(c.index_map[rank][dim]));
-    }
-    const torch::Tensor& expected = c.expected[rank];
-    const double tolerance = c.exact ? 0 : 64 * Epsilon(c.dtype);
-    const bool same = sum.sizes() == expected.sizes() && sum.scalar_type() == expected.scalar_type() &&
-                      torch::allclose(Wide(sum), Wide(expected), tolerance, tolerance);
-    if (same) continue;
-    std::ostringstream text;
-    text << c.what << ": rank " << rank << " expected " << expected << " got " << sum;
-    return absl::InternalError(text.str());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status AdjointHolds(const MovementCase& c, const std::vector<torch::Tensor>& x,
-                          const std::vector<torch::Tensor>& fx, const std::vector<torch::Tensor>& y,
-                          const std::vector<torch::Tensor>& fy) {
-  for (std::size_t rank = 0; rank < x.size(); ++rank) {
-    if (fx[rank].sizes() != y[rank].sizes() || fy[rank].sizes() != x[rank].sizes()) {
-      return absl::InternalError(absl::StrCat(c.what, ": rank ", rank, " got results of a wrong shape"));
-    }
-  }
-  const double error = std::abs(Inner(fx, y) - Inner(x, fy));
-  const double scale = std::max(Norm(fx) * Norm(y), Norm(x) * Norm(fy));
-  const double relative = 1e-12 * std::max(1.0, Epsilon(c.dtype) / Epsilon(DType::kFloat64));
-  if (!(error <= relative * scale)) {
-    return absl::InternalError(absl::StrCat(c.what, ": <Fx, y> - <x, F*y> is ", error, ", where ", relative * scale,
-                                            " is allowed"));
-  }
-  if (Norm(c.expected) > 0 && (Norm(x) == 0 || Norm(fx) == 0)) {
-    return absl::InternalError(absl::StrCat(c.what, ": F is zero"));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace adjoin

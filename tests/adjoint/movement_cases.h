@@ -2,7 +2,10 @@
 //
 //   MovementCase c = RandomCase(draw, CaseKind::kHalo, /*ranks=*/4, DType::kFloat64);
 //   auto movement = *c.create(&communicator, /*id=*/1);
-//   ValuesMatch(c, results);         // results: movement->Forward(c.valid[rank]) of every rank
+//   ValuesMatch(c, results);         // case_checks.h; results: movement->Forward(c.valid[rank]) of every rank
+//
+// Tensors have up to five dims, or as few as the movement allows; extents of 0 occur, cuts are uneven and may be empty, and
+// meshes are any of the ranks in any order.
 //
 // Nothing here knows of schedules: only of which box of the global tensor a layout gives a rank, and of what a sliding
 // window reads.
@@ -11,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -21,21 +25,24 @@
 #include "primitives/comm/communicator.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/random_cases.h"
+#include "primitives/geometry/mesh.h"
 #include "primitives/movement.h"
 
 namespace adjoin {
 
 enum class CaseKind {
-  kBroadcast, kSumReduce, kAllSumReduce, kScatter, kGather, kAllGather, kReduceScatter, kAllToAll, kSendReceive, kHalo,
-  kRepartition, kRedistribute,
+  kBroadcast, kSumReduce, kAllSumReduce, kScatter, kGather, kAllGather, kReduceScatter, kAllToAll, kSendReceive,
+  kSendReceiveMove, kHalo, kRepartition, kRedistribute,
 };
 
 inline constexpr CaseKind kAllCaseKinds[] = {
-    CaseKind::kBroadcast, CaseKind::kSumReduce,     CaseKind::kAllSumReduce, CaseKind::kScatter,
-    CaseKind::kGather,    CaseKind::kAllGather,     CaseKind::kReduceScatter, CaseKind::kAllToAll,
-    CaseKind::kSendReceive, CaseKind::kHalo,        CaseKind::kRepartition,  CaseKind::kRedistribute};
+    CaseKind::kBroadcast,   CaseKind::kSumReduce,       CaseKind::kAllSumReduce,  CaseKind::kScatter,
+    CaseKind::kGather,      CaseKind::kAllGather,       CaseKind::kReduceScatter, CaseKind::kAllToAll,
+    CaseKind::kSendReceive, CaseKind::kSendReceiveMove, CaseKind::kHalo,          CaseKind::kRepartition,
+    CaseKind::kRedistribute};
 
 std::string ToString(CaseKind kind);
+inline std::ostream& operator<<(std::ostream& out, CaseKind kind) { return out << ToString(kind); }
 
 struct MovementCase {
   std::string what;  // for messages
@@ -51,25 +58,18 @@ struct MovementCase {
   // Per rank: cells drawn independently, copies differing, of the source and of the destination.
   std::vector<torch::Tensor> x;
   std::vector<torch::Tensor> y;
-  bool exact = false;   // pure copies, or sums without rounding: bit for bit
-  bool linear = true;   // false where the boundary is filled with another number than 0
+  bool exact = false;   // pure copies, or sums without rounding: no difference at all
+  bool copies = false;  // every cell is a copy of one, or 0: whatever its bits mean
+  bool linear = true;   // false where the boundary is filled with another number than 0: then linear and a constant
+  int cleared = -1;     // the rank whose source a move clears; -1: a copy
 };
 
-// Random numbers of any dtype: normal, or small positive integers where sums of others would be rounded.
-torch::Tensor RandomTensor(Draw& draw, const std::vector<int64_t>& shape, DType dtype);
 // Some of the ranks 0 .. ranks-1, in any order, as an array of zero to three axes.
 Mesh RandomMeshOf(Draw& draw, int ranks);
 
 MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype);
 // The case of a redistribution between two given layouts.
 MovementCase RedistributeCase(Draw& draw, const Layout& from, const Layout& to, int ranks);
-
-// OK if every rank holds what it must; `results` per rank.
-absl::Status ValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>& results);
-// The adjoint identity over all ranks, and that the operator is not zero where it must not be.
-absl::Status AdjointHolds(const MovementCase& c, const std::vector<torch::Tensor>& x,
-                          const std::vector<torch::Tensor>& fx, const std::vector<torch::Tensor>& y,
-                          const std::vector<torch::Tensor>& fy);
 
 }  // namespace adjoin
 
