@@ -34,8 +34,8 @@ torch::Tensor Filled(const std::vector<int64_t>& shape, double value) {
 }  // namespace
 
 const std::vector<std::string>& OperatorCases::Names() {
-  static const auto* names = new std::vector<std::string>{"ping_pong",  "broadcast",      "sum_reduce", "all_sum_reduce",
-                                                          "all_gather", "reduce_scatter", "all_to_all", "halo"};
+  static const auto* names = new std::vector<std::string>{
+      "ping_pong", "broadcast", "sum_reduce", "all_sum_reduce", "all_gather", "reduce_scatter", "all_to_all", "halo"};
   return *names;
 }
 
@@ -61,8 +61,8 @@ absl::StatusOr<OperatorCase> OperatorCases::Make(const std::string& op, int64_t 
   if (op == "halo") {
     const auto [channels, side] = bench::PatchOf(bytes);
     if (channels == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("halo: ", bytes, " bytes are no patch of 16, 8 or 4 channels whose "
-                                                     "side is a power of two from 8 up"));
+      return absl::InvalidArgumentError(absl::StrCat("halo: ", bytes, " bytes are no patch of 16, 8 or 4 channels "
+                                                     "whose side is a power of two from 8 up"));
     }
     return Halo(channels, side * bench::GridOf(ranks()).rows, side * bench::GridOf(ranks()).columns);
   }
@@ -165,8 +165,8 @@ absl::StatusOr<OperatorCase> OperatorCases::Halo(int64_t channels, int64_t rows,
   const int rank = communicator_->rank();
   const bench::Grid grid = bench::GridOf(ranks());
   ADJOIN_ASSIGN_OR_RETURN(const Layout image,
-                          Layout::Partition({1, channels, rows, columns}, DType::kFloat32, {1, 1, grid.rows, grid.columns},
-                                            AllRanks()));
+                          Layout::Partition({1, channels, rows, columns}, DType::kFloat32,
+                                            {1, 1, grid.rows, grid.columns}, AllRanks()));
   ADJOIN_ASSIGN_OR_RETURN(const Window window, Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1}));
   ADJOIN_ASSIGN_OR_RETURN(auto movement, HaloExchange::Create(communicator_, image, {{2, window}, {3, window}}, image,
                                                               NextOptions("halo")));

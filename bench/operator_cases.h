@@ -4,7 +4,7 @@
 //   ADJOIN_ASSIGN_OR_RETURN(const OperatorCase broadcast, cases.Make("broadcast", 1 << 20));
 //   torch::Tensor y = broadcast.run(0);    // collective; equals broadcast.expected(0)
 //
-// All ranks make and run the same cases in the same order. One thread.
+// All ranks make and run the same cases in the same order; a case lives no longer than what made it. One thread.
 #ifndef ADJOIN_BENCH_OPERATOR_CASES_H_
 #define ADJOIN_BENCH_OPERATOR_CASES_H_
 
@@ -36,8 +36,8 @@ class OperatorCases {
 
   // `op` is one of Names(). `bytes` is the size of the tensor that goes in on each rank; of the one that comes out for
   // "all_gather", of each message for "ping_pong".
-  // Errors: kInvalidArgument (no such operator, bytes that do not divide among the ranks, that no image patch has, ranks
-  // that do not pair up); as Movement::Create.
+  // Errors: kInvalidArgument (no such operator, bytes that do not divide among the ranks, that no image patch has,
+  // ranks that do not pair up); as Movement::Create.
   absl::StatusOr<OperatorCase> Make(const std::string& op, int64_t bytes);
   static const std::vector<std::string>& Names();
 

@@ -3,8 +3,8 @@
 //
 //   bazel-bin/bench/primitives --ops broadcast,halo --ranks 4 --bytes 1024,1048576
 //
-// Further operators, by name only: image_halo (1x8x512x512, kernel 3, cut by rows) and work_halo (200 us of work, then the
-// halo of a patch of 8 KiB). primitives.py compares with other libraries.
+// Further operators, by name only: image_halo (1x8x512x512, kernel 3, cut by rows) and work_halo (200 us of work, then
+// the halo of a patch of 8 KiB). primitives.py compares with other libraries.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,7 @@ struct Flags {
   std::vector<int64_t> bytes = {1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
   bool autograd = false;
   int repeat = 1;
+  bool quick = false;
   double timeout = 300;  // seconds
 };
 
@@ -71,7 +72,8 @@ absl::Status MeasureOne(Communicator& communicator, Movement& gather, OperatorCa
     if (work) bench::Work();
     one.run(i);
   };
-  const std::vector<double> times = bench::Measure(bytes, run, slowest);
+  const bench::Counts counts = flags.quick ? bench::Counts{2, 1} : bench::CountsFor(bytes);
+  const std::vector<double> times = bench::Measure(counts, run, slowest);
   if (communicator.rank() == 0) {
     bench::Report(flags.autograd ? "adjoin_autograd" : "adjoin", op, communicator.size(), bytes, times);
   }
@@ -166,6 +168,7 @@ int Main(int argc, char** argv) {
   app.add_option("--bytes", flags.bytes, "Sizes")->delimiter(',')->check(CLI::PositiveNumber)->capture_default_str();
   app.add_flag("--autograd", flags.autograd, "By Apply, on a tape, instead of Forward");
   app.add_option("--repeat", flags.repeat, "Everything so often")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_flag("--quick", flags.quick, "One batch of two executions: whether it works, not how fast");
   app.add_option("--timeout", flags.timeout, "Seconds that the ranks of one number of ranks may take in all")
       ->check(CLI::PositiveNumber)->capture_default_str();
   if (const std::optional<int> code = ParseFlags(app, argc, argv)) return *code;

@@ -1,9 +1,9 @@
-// How every program of this folder measures: a batch of executions of one operator takes as long as it takes its slowest
-// rank; what is reported is the median, and the least, over batches. Standard library only, so that the program that
-// measures MPI can be compiled without the rest.
+// How the programs of this folder measure primitives: a batch of executions of one operator takes as long as it takes
+// its slowest rank; what is reported is the median, and the least, over batches. Standard library only, so that the
+// program that measures MPI can be compiled without the rest.
 //
-//   const std::vector<double> times = bench::Measure(bytes, run, slowest);     // us per execution, one per batch
-//   bench::Report("adjoin", "broadcast", ranks, bytes, times);                 // on rank 0
+//   const std::vector<double> times = bench::Measure(bench::CountsFor(bytes), run, slowest);
+//   bench::Report("adjoin", "broadcast", ranks, bytes, times);  // on rank 0
 //
 // prints "adjoin,broadcast,4,1024,12.34,11.98": implementation, operator, ranks, bytes, median, least.
 #ifndef ADJOIN_BENCH_PROTOCOL_H_
@@ -23,32 +23,35 @@ inline double NowMicroseconds() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Executions per batch, and batches, of what moves `bytes`. gloo_primitives.py has the same numbers.
-inline int64_t ExecutionsFor(int64_t bytes) {
-  if (bytes <= 8 << 10) return 100;
-  if (bytes <= 64 << 10) return 50;
-  if (bytes <= 1 << 20) return 8;
-  return bytes <= 16 << 20 ? 2 : 1;
+struct Counts {
+  int64_t executions = 1;  // per batch
+  int64_t batches = 1;
+};
+// Of what moves `bytes`. gloo_primitives.py has the same numbers.
+inline Counts CountsFor(int64_t bytes) {
+  if (bytes <= 8 << 10) return {100, 31};
+  if (bytes <= 64 << 10) return {50, 31};
+  if (bytes <= 1 << 20) return {8, 31};
+  return {bytes <= 16 << 20 ? 2 : 1, 9};
 }
-inline int64_t BatchesFor(int64_t bytes) { return bytes <= 1 << 20 ? 31 : 9; }
 // No batch is longer, unless one execution is.
 inline constexpr double kLongestBatch = 100e3;  // us
 
-// `run(i)` is the i-th execution on this rank; roots rotate with i. `slowest(t)` is collective: the largest of all ranks'
-// t, and a barrier. The first batch warms up and is not counted.
+// Microseconds per execution, one for each batch. `run(i)` is the i-th execution on this rank; roots rotate with i.
+// `slowest(t)` is collective: the largest of all ranks' t, and a barrier. One batch before the others warms up.
 template <class Run, class Slowest>
-std::vector<double> Measure(int64_t bytes, const Run& run, const Slowest& slowest) {
+std::vector<double> Measure(Counts counts, const Run& run, const Slowest& slowest) {
   std::vector<double> times;
-  int64_t executions = ExecutionsFor(bytes), next = 0;
-  for (int64_t batch = -1; batch < BatchesFor(bytes); ++batch) {
+  int64_t next = 0;
+  for (int64_t batch = -1; batch < counts.batches; ++batch) {
     slowest(0);
     const double start = NowMicroseconds();
-    for (int64_t i = 0; i < executions; ++i) run(next++);
-    const double time = slowest((NowMicroseconds() - start) / executions);
+    for (int64_t i = 0; i < counts.executions; ++i) run(next++);
+    const double time = slowest((NowMicroseconds() - start) / counts.executions);
     if (batch >= 0) {
       times.push_back(time);
     } else {
-      executions = std::clamp(static_cast<int64_t>(kLongestBatch / time), int64_t{1}, executions);
+      counts.executions = std::clamp(static_cast<int64_t>(kLongestBatch / time), int64_t{1}, counts.executions);
     }
   }
   return times;

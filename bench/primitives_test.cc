@@ -1,0 +1,77 @@
+// The benchmark's programs as a user starts them, on little data: what they measure is checked by them.
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "gtest/gtest.h"
+#include "tests/harness/child_process.h"
+
+namespace adjoin {
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::vector<std::string> lines;
+  std::string errors;
+};
+
+Outcome RunProgram(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {Runfile("bench/" + arguments[0])};
+  command.insert(command.end(), arguments.begin() + 1, arguments.end());
+  static int started = 0;
+  const auto child = ChildProgram::Start(command, {"TMPDIR=" + testing::TempDir()},
+                                         absl::StrCat(testing::TempDir(), "/bench", ++started));
+  if (!child.ok()) return {-1, {}, child.status().ToString()};
+  const absl::StatusOr<int> code = (*child)->Wait(Deadline::After(absl::Seconds(100)));
+  Outcome outcome = {code.value_or(-1), {}, absl::StrCat((*child)->Errors(), code.status().message())};
+  std::istringstream output((*child)->Output());
+  for (std::string line; std::getline(output, line);) outcome.lines.push_back(line);
+  return outcome;
+}
+
+TEST(Primitives, EveryOperatorIsCorrectAndTimed) {
+  const std::vector<std::string> ops = {"ping_pong",      "broadcast",  "sum_reduce", "all_sum_reduce", "all_gather",
+                                        "reduce_scatter", "all_to_all", "halo",       "image_halo",     "work_halo"};
+  std::string list;
+  for (const std::string& op : ops) absl::StrAppend(&list, list.empty() ? "" : ",", op);
+  const Outcome outcome = RunProgram({"primitives", "--ops", list, "--bytes", "1024", "--ranks", "2,4", "--quick"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  ASSERT_EQ(outcome.lines.size(), 2 * ops.size());
+  for (size_t i = 0; i < outcome.lines.size(); ++i) {
+    const std::string start = absl::StrCat("adjoin,", ops[i % ops.size()], i < ops.size() ? ",2," : ",4,");
+    EXPECT_TRUE(absl::StartsWith(outcome.lines[i], start)) << outcome.lines[i];
+  }
+}
+
+TEST(Primitives, TheSameWithAutograd) {
+  const Outcome outcome = RunProgram(
+      {"primitives", "--ops", "broadcast", "--bytes", "1024", "--ranks", "2", "--quick", "--autograd"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  ASSERT_EQ(outcome.lines.size(), 1);
+  EXPECT_TRUE(absl::StartsWith(outcome.lines[0], "adjoin_autograd,broadcast,2,1024,")) << outcome.lines[0];
+}
+
+TEST(Primitives, WrongArgumentsAreNamed) {
+  Outcome outcome = RunProgram({"primitives", "--ops", "brodcast", "--ranks", "2", "--bytes", "1024"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.errors, "no operator 'brodcast'; there are ping_pong, ")) << outcome.errors;
+  outcome = RunProgram({"primitives", "--ops", "halo", "--ranks", "2", "--bytes", "1000"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.errors, "halo: 1000 bytes are no patch")) << outcome.errors;
+}
+
+TEST(UcxEdges, BothFormsAreCorrectAndTimed) {
+  const Outcome outcome = RunProgram({"ucx_edges", "60"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  ASSERT_EQ(outcome.lines.size(), 2);
+  EXPECT_TRUE(absl::StartsWith(outcome.lines[0], "ucx,image_edges,2,16384,")) << outcome.lines[0];
+  EXPECT_TRUE(absl::StartsWith(outcome.lines[1], "ucx,image_halo,2,16384,")) << outcome.lines[1];
+}
+
+}  // namespace
+}  // namespace adjoin
