@@ -49,8 +49,11 @@ void TilingOperator::Check(const torch::Tensor& tensor, const std::vector<int64_
   } else {
     text << "an undefined tensor";
   }
-  absl::Status status = absl::InvalidArgumentError(text.str());
-  parts_.communicator->Abort(status);  // the others would wait for this rank, here or in what follows
+  Fail(absl::InvalidArgumentError(text.str()));
+}
+
+void TilingOperator::Fail(absl::Status status) const {
+  parts_.communicator->Abort(status);
   throw StatusException(std::move(status));
 }
 
@@ -64,6 +67,22 @@ torch::Tensor TilingOperator::Apply(const torch::Tensor& x, Tape& tape) const {
   Check(x, input_shape_);
   if (moves()) return TileAny(parts_.movement->Apply(x, tape));
   return TileAny(parts_.differentiable ? x : x.detach());
+}
+
+std::unique_ptr<TilingOperator::Pending> TilingOperator::Start(const torch::Tensor& x, Tape& tape) const {
+  Check(x, input_shape_);
+  if (moves()) {
+    return std::unique_ptr<Pending>(new Pending(this, torch::Tensor(), parts_.movement->Start(x, tape)));
+  }
+  return std::unique_ptr<Pending>(new Pending(this, parts_.differentiable ? x : x.detach(), nullptr));
+}
+
+torch::Tensor TilingOperator::Pending::Wait(Tape& tape) {
+  if (flight_ != nullptr) return f_->TileAny(flight_->Wait(tape));
+  if (!x_.defined()) {
+    f_->Fail(absl::FailedPreconditionError(absl::StrCat(f_->parts_.what, ", rank ", f_->rank(), ": waited for twice")));
+  }
+  return f_->TileAny(std::exchange(x_, torch::Tensor()));
 }
 
 torch::Tensor TilingOperator::Forward(const torch::Tensor& x) const {

@@ -43,8 +43,29 @@ class TilingOperator {
 
   // With autograd.
   torch::Tensor Apply(const torch::Tensor& x, Tape& tape) const;
+
+  // An execution between Start and Wait; as Movement::Pending. The operator outlives it.
+  class Pending {
+   public:
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    // What Apply would have returned. Once.
+    torch::Tensor Wait(Tape& tape);
+
+   private:
+    friend class TilingOperator;
+    Pending(const TilingOperator* f, torch::Tensor x, std::unique_ptr<Movement::Pending> flight)
+        : f_(f), x_(std::move(x)), flight_(std::move(flight)) {}
+    const TilingOperator* f_;
+    torch::Tensor x_;  // where nothing moves, until Wait
+    std::unique_ptr<Movement::Pending> flight_;
+  };
+
+  // Apply in two halves, so that other work goes on while data moves; the rules are those of Movement::Start.
+  std::unique_ptr<Pending> Start(const torch::Tensor& x, Tape& tape) const;
+
   // The bare operator and its adjoint, without autograd. The adjoint's result is freshly owned.
-  // All three throw StatusException: kInvalidArgument for an undefined tensor or another shape or dtype than the
+  // All of these throw StatusException: kInvalidArgument for an undefined tensor or another shape or dtype than the
   // layout's (and fail this rank's communicator); else as Movement.
   torch::Tensor Forward(const torch::Tensor& x) const;
   torch::Tensor Adjoint(const torch::Tensor& y) const;
@@ -81,6 +102,8 @@ class TilingOperator {
  private:
   torch::Tensor TileAny(const torch::Tensor& x) const;
   void Check(const torch::Tensor& tensor, const std::vector<int64_t>& shape) const;
+  // Fails this rank's communicator, since the others would wait for this rank, here or in what follows; and throws.
+  [[noreturn]] void Fail(absl::Status status) const;
 
   Parts parts_;
   std::vector<int64_t> input_shape_;  // this rank's

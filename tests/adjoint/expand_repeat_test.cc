@@ -84,7 +84,8 @@ absl::Status Differentiate(const TilingCase& c, const TilingOperator& f, int ran
     if (!SameNumbers(r.gradient[rank], adjoint)) return absl::InternalError("the gradient of <w, F x> is not F* w");
   }
   Tape tape;
-  const torch::Tensor loss = (w * f.Apply(x, tape).pow(3)).sum();
+  const std::unique_ptr<TilingOperator::Pending> pending = f.Start(x, tape);
+  const torch::Tensor loss = (w * pending->Wait(tape).pow(3)).sum();
   r.g[rank] = tape.Grad({loss}, {x}, {}, /*create_graph=*/true)[0];
   tape.Backward((r.g[rank] * v).sum());
   r.g[rank] = r.g[rank].detach();
@@ -379,6 +380,26 @@ TEST(ExpandRepeatErrorsTest, AnotherTensorThanTheLayouts) {
     }
     return communicator.status().ok() ? absl::InternalError("the others would wait") : absl::OkStatus();
   });
+}
+
+TEST(ExpandRepeatErrorsTest, WaitedForTwice) {
+  for (const char* placement : {"B", "S(0)"}) {
+    RunOn(2, [&](Communicator& communicator) -> absl::Status {
+      const Layout layout = On({4}, {2}, {placement});
+      ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, layout, {2}, {1, "x"}));
+      Tape tape;
+      const auto pending = f->Start(torch::ones(layout.LocalShape(communicator.rank()), torch::kDouble), tape);
+      EXPECT_ON_RANK(SameNumbers(pending->Wait(tape), torch::ones(f->output_layout().LocalShape(communicator.rank()),
+                                                                  torch::kDouble)));
+      try {
+        pending->Wait(tape);
+      } catch (const StatusException& error) {
+        EXPECT_ON_RANK(absl::StrContains(error.status().message(), "waited for twice"));
+        return absl::OkStatus();
+      }
+      return absl::InternalError("taken");
+    });
+  }
 }
 
 TEST(ExpandRepeatErrorsTest, IntegersHaveNoGradient) {
