@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -40,10 +41,10 @@ def run(command, seconds):
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
-            raise SystemExit(f"{command}: took longer than {seconds} s") from None
+            raise SystemExit(f"{shlex.join(map(str, command))}: took longer than {seconds} s") from None
         raise
     if process.returncode != 0:
-        raise SystemExit(f"{command} ended with {process.returncode}:\n{output}{errors}")
+        raise SystemExit(f"{shlex.join(map(str, command))} ended with {process.returncode}:\n{output}{errors}")
     return output
 
 
