@@ -88,18 +88,34 @@ class Programs:
         return float(run([self.bin / "core_latency"], 60))
 
     def lines(self, op, ranks, sizes):
-        """What all programs print for one operator on one number of ranks."""
-        sizes, seconds = ",".join(map(str, sizes)), str(self.timeout)
+        """What all programs print for one operator on one number of ranks, after how near the cores were meanwhile.
+
+        The cores of a virtual machine are nearer or farther by turns, which changes small messages' times several-fold:
+        what is compared is measured again, twice at most, where that changed in between. Gloo's sockets hide it.
+        """
+        sizes = ",".join(map(str, sizes))
+        for _ in range(3):
+            before = self.core_latency()
+            output = self.sensitive_lines(op, ranks, sizes)
+            after = self.core_latency()
+            if max(before, after) <= 2 * min(before, after):
+                break
+        else:
+            print(f"{op} on {ranks} ranks: the cores' distance changed in each of three attempts", file=sys.stderr)
+        if self.gloo:
+            output += run(["/usr/bin/python3", str(ROOT / "bench/gloo_primitives.py"), str(ranks), op, sizes,
+                           str(self.timeout)], self.timeout + 10)
+        return [f"core latency ns,{latency:.0f}" for latency in (before, after)] + output.splitlines()
+
+    def sensitive_lines(self, op, ranks, sizes):
+        seconds = str(self.timeout)
         output = run([self.bin / "primitives", "--ops", op, "--ranks", str(ranks), "--bytes", sizes,
                       "--timeout", seconds], self.timeout + 10)
         if self.mpi:
             output += run([*MPIRUN, "-n", str(ranks), self.mpi, "openmpi", op, sizes, seconds], self.timeout + 10)
-        if self.gloo:
-            output += run(["/usr/bin/python3", str(ROOT / "bench/gloo_primitives.py"), str(ranks), op, sizes, seconds],
-                          self.timeout + 10)
         if op == "image_halo":
             output += run([self.bin / "ucx_edges", seconds], self.timeout + 10)
-        return output.splitlines()
+        return output
 
 
 def measure(options):
@@ -111,7 +127,6 @@ def measure(options):
             pairs += [(op, {"image_halo": 2, "work_halo": 4}[op]) for op in options.ops if op in EXTRA]
             for op, ranks in pairs:
                 with on_cores(2) if op == "work_halo" else contextlib.nullcontext():
-                    yield f"core latency ns,{programs.core_latency():.0f}"
                     yield from programs.lines(op, ranks, options.bytes)
 
 
