@@ -31,7 +31,7 @@ bool KeepsEverything(const MovementPlan& plan, const Distribution& from, const D
 struct Traffic {
   std::vector<int64_t> forward;
   std::vector<int64_t> adjoint;
-  std::string collective;  // as MovementPlan::Describe; "" where all goes as plain lists
+  std::string collective;  // as MovementPlan::DescribeGroups
 };
 
 int64_t BytesSentAt(const CollectiveGroup& group, size_t position, DType dtype) {
@@ -48,7 +48,7 @@ absl::StatusOr<Traffic> TrafficOf(const OperatorEnds& ends, uint32_t ranks) {
     ADJOIN_ASSIGN_OR_RETURN(const MovementPlan plan, MovementPlan::Build(ends.from, ends.to, static_cast<int>(rank)));
     traffic.forward[rank] = plan.BytesSent();
     traffic.adjoint[rank] = plan.Reversed().BytesSent();
-    if (traffic.collective.empty() && !plan.groups().empty()) traffic.collective = plan.Describe();
+    if (traffic.collective.empty()) traffic.collective = plan.DescribeGroups();
     if (plan.groups().empty() || plan.groups()[0].kind != CollectiveGroup::Kind::kAllSumReduce) continue;
     // Its members do nothing else, and it is its own adjoint. Each would make lists of all members to find that out.
     const CollectiveGroup& group = plan.groups()[0];

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 
 namespace adjoin {
+
 Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes) {
   Buffer part = buffer;
   part.data = static_cast<char*>(buffer.data) + offset_bytes;
@@ -14,63 +15,58 @@ Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes) {
   return part;
 }
 
-Channel::Channel(Transport* transport, int communicator, Execution execution, int64_t generation)
-    : transport_(transport),
-      communicator_(communicator),
-      execution_(std::move(execution)),
-      generation_(generation) {}
+Channel::Channel(Transport* transport, int communicator, const Execution* execution, int64_t generation)
+    : transport_(transport), communicator_(communicator), execution_(execution), generation_(generation) {}
 
-Channel::~Channel() {
+void Channel::Abandon(const Posted& posted) {
   const Deadline now = Deadline::After(absl::ZeroDuration());
-  for (uint64_t id : in_flight_) transport_->Wait(Handle{id}, now).IgnoreError();  // the first failure is reported
+  transport_->Wait(posted.handle, now).IgnoreError();  // the first failure is what is reported
 }
 
 absl::StatusOr<Tag> Channel::MakeTag(int source, int slot) const {
-  return Tag::Make({communicator_, execution_.op, generation_, execution_.direction, source, slot});
+  return Tag::Make({communicator_, execution_->op, generation_, execution_->direction, source, slot});
 }
 
-absl::StatusOr<Channel::Posted> Channel::Keep(absl::StatusOr<Handle> handle, int peer, bool send) {
+absl::StatusOr<Channel::Posted> Channel::Checked(absl::StatusOr<Handle> handle, int peer, bool send) const {
   if (!handle.ok()) return Annotate(handle.status(), absl::StrCat(send ? "sending to rank " : "receiving from rank ", peer));
-  in_flight_.insert(handle->id);
   return Posted{*handle, peer, send};
 }
 
 absl::StatusOr<Channel::Posted> Channel::Send(int peer, int slot, const Buffer& buffer) {
   const absl::StatusOr<Tag> tag = MakeTag(transport_->rank(), slot);
   if (!tag.ok()) return Annotate(tag.status(), "sending");
-  return Keep(transport_->StartSend(peer, *tag, buffer), peer, true);
+  return Checked(transport_->StartSend(peer, *tag, buffer), peer, true);
 }
 
 absl::StatusOr<Channel::Posted> Channel::Recv(int peer, int slot, const Buffer& buffer) {
   const absl::StatusOr<Tag> tag = MakeTag(peer, slot);
   if (!tag.ok()) return Annotate(tag.status(), "receiving");
-  return Keep(transport_->StartRecv(peer, *tag, buffer), peer, false);
+  return Checked(transport_->StartRecv(peer, *tag, buffer), peer, false);
 }
 
 absl::Status Channel::Wait(const Posted& posted, Deadline deadline) {
   const absl::Status status = transport_->Wait(posted.handle, deadline);
-  in_flight_.erase(posted.handle.id);
   if (status.ok()) return status;
   return Annotate(status, absl::StrCat(posted.send ? "waiting to send to rank " : "waiting for rank ", posted.peer));
 }
 
 absl::StatusOr<Handle> Channel::SendCredit(int peer) {
-  ADJOIN_ASSIGN_OR_RETURN(const Tag tag, Tag::Make({communicator_, execution_.op, generation_, Direction::kControl,
-                                                    transport_->rank(), static_cast<int>(execution_.direction)}));
+  ADJOIN_ASSIGN_OR_RETURN(const Tag tag, Tag::Make({communicator_, execution_->op, generation_, Direction::kControl,
+                                                    transport_->rank(), static_cast<int>(execution_->direction)}));
   return transport_->StartSend(peer, tag, Buffer());
 }
 
 absl::StatusOr<Channel::Posted> Channel::RecvCredit(int peer, int64_t generation) {
-  ADJOIN_ASSIGN_OR_RETURN(const Tag tag, Tag::Make({communicator_, execution_.op, generation, Direction::kControl, peer,
-                                                    static_cast<int>(execution_.direction)}));
-  return Keep(transport_->StartRecv(peer, tag, Buffer()), peer, false);
+  ADJOIN_ASSIGN_OR_RETURN(const Tag tag, Tag::Make({communicator_, execution_->op, generation, Direction::kControl, peer,
+                                                    static_cast<int>(execution_->direction)}));
+  return Checked(transport_->StartRecv(peer, tag, Buffer()), peer, false);
 }
 
 absl::Status Channel::Annotate(const absl::Status& status, absl::string_view what) const {
-  const char* direction = execution_.direction == Direction::kForward ? "forward" : "adjoint";
+  const char* direction = execution_->direction == Direction::kForward ? "forward" : "adjoint";
   return absl::Status(status.code(),
-                      absl::StrCat("operator ", execution_.op, execution_.name.empty() ? "" : " (", execution_.name,
-                                   execution_.name.empty() ? "" : ")", " ", direction, ", generation ", generation_,
+                      absl::StrCat("operator ", execution_->op, execution_->name.empty() ? "" : " (", execution_->name,
+                                   execution_->name.empty() ? "" : ")", " ", direction, ", generation ", generation_,
                                    ": ", what, ": ", status.message()));
 }
 

@@ -1,6 +1,7 @@
 // The messages of one execution of one operator: their tags, and errors that say who waited for whom.
 //
-//   Channel channel(&transport, /*communicator=*/0, {.op = 7, .name = "conv1.x"}, /*generation=*/3);
+//   const Execution execution{.op = 7, .name = "conv1.x"};
+//   Channel channel(&transport, /*communicator=*/0, &execution, /*generation=*/3);
 //   ADJOIN_ASSIGN_OR_RETURN(Posted in, channel.Recv(peer, Channel::kDirectSlot, buffer));
 //   ADJOIN_RETURN_IF_ERROR(channel.Wait(in, deadline));
 //   // "operator 7 (conv1.x) forward, generation 3: waiting for rank 2: ..."
@@ -10,10 +11,8 @@
 #define ADJOIN_PRIMITIVES_COMM_CHANNEL_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -36,7 +35,7 @@ Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes);
 
 class Channel {
  public:
-  // A send or a receive in flight.
+  // A send or a receive in flight. Whoever posted it ends it: by Wait, or by Abandon.
   struct Posted {
     Handle handle;
     int peer = 0;
@@ -46,16 +45,17 @@ class Channel {
   static constexpr int kDirectSlot = 0;
   static int CollectiveSlot(int step_slot) { return 1 + step_slot; }
 
-  Channel(Transport* transport, int communicator, Execution execution, int64_t generation);
-  // Takes back what was never waited for, without blocking: cancelled, or kept by its keepalive.
-  ~Channel();
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
+  // `transport` and `execution` outlive the channel.
+  Channel(Transport* transport, int communicator, const Execution* execution, int64_t generation);
 
   // Errors: the transport's, with the execution and the peer before it.
   absl::StatusOr<Posted> Send(int peer, int slot, const Buffer& buffer);
   absl::StatusOr<Posted> Recv(int peer, int slot, const Buffer& buffer);
   absl::Status Wait(const Posted& posted, Deadline deadline);
+  // Whether Wait would return at once; makes progress without blocking.
+  bool Over(const Posted& posted) { return transport_->Test(posted.handle); }
+  // Takes back what was never waited for, without blocking: cancelled, or kept by its keepalive.
+  void Abandon(const Posted& posted);
 
   // The receiver's word, without payload, that it is done with this execution; see Communicator on the bound.
   absl::StatusOr<Handle> SendCredit(int peer);
@@ -68,13 +68,12 @@ class Channel {
 
  private:
   absl::StatusOr<Tag> MakeTag(int source, int slot) const;
-  absl::StatusOr<Posted> Keep(absl::StatusOr<Handle> handle, int peer, bool send);
+  absl::StatusOr<Posted> Checked(absl::StatusOr<Handle> handle, int peer, bool send) const;
 
   Transport* transport_;
   int communicator_;
-  Execution execution_;
+  const Execution* execution_;
   int64_t generation_;
-  absl::flat_hash_set<uint64_t> in_flight_;
 };
 
 }  // namespace adjoin

@@ -1,123 +1,189 @@
 #include "primitives/comm/collective_run.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "absl/time/time.h"
+#include "base/deadline.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
+namespace {
 
-CollectiveRun::CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, const CollectiveGroup* group,
-                             std::vector<CollectiveStep> steps, int position, const Buffer& source,
-                             const Buffer& destination)
+constexpr std::size_t kWindow = CollectiveProgram::kAhead + 1;
+constexpr std::size_t kMostSends = 16;  // in flight
+
+Deadline Now() { return Deadline::After(absl::ZeroDuration()); }
+
+}  // namespace
+
+CollectiveRun::CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce,
+                             const CollectiveProgram* program, const Buffer* source, const Buffer* destination)
     : channel_(channel),
       memory_(memory),
       dtype_(dtype),
+      reduce_(reduce),
       element_bytes_(SizeOf(dtype)),
-      group_(group),
-      steps_(std::move(steps)),
-      position_(position),
+      program_(program),
       source_(source),
-      destination_(destination) {}
+      destination_(destination),
+      copied_(!program->copies_source),
+      receiving_(kWindow) {}
+
+CollectiveRun::~CollectiveRun() {
+  for (const InFlight& send : sends_) channel_->Abandon(send.posted);
+  for (std::size_t i = next_; i < posted_receives_; ++i) {
+    const Receiving& receiving = receiving_[i % kWindow];
+    if (program_->steps[i].recv_from >= 0 && !receiving.over) channel_->Abandon(receiving.posted);
+  }
+}
 
 Buffer CollectiveRun::Elements(const Buffer& buffer, Interval elements) const {
   return PartOf(buffer, elements.lo * element_bytes_, elements.size() * element_bytes_);
 }
 
-absl::Status CollectiveRun::PrepareWork() {
-  const int64_t bytes = group_->elements * element_bytes_;
-  const bool root = position_ == 0;
-  const bool adds = std::any_of(steps_.begin(), steps_.end(), [](const CollectiveStep& s) { return s.add; });
-  auto copy_source = [&](const Buffer& to) {
-    if (bytes > 0) std::memcpy(to.data, source_.data, static_cast<std::size_t>(bytes));
-  };
-  switch (group_->kind) {
-    case CollectiveGroup::Kind::kBroadcast:
-      if (root && group_->root_takes_part) copy_source(destination_);
-      work_ = root ? source_ : destination_;
-      break;
-    case CollectiveGroup::Kind::kSumReduce:
-      if (root) {
-        work_ = destination_;
-        if (group_->root_takes_part) copy_source(work_);
-        else if (bytes > 0) std::memset(work_.data, 0, static_cast<std::size_t>(bytes));
-      } else if (adds) {
-        ADJOIN_ASSIGN_OR_RETURN(work_, memory_->Allocate(bytes));
-        copy_source(work_);
-      } else {
-        work_ = source_;
-      }
-      break;
-    case CollectiveGroup::Kind::kAllSumReduce:
-      work_ = destination_;
-      copy_source(work_);
-      break;
+Buffer CollectiveRun::StagingOf(std::size_t step, Interval elements) const {
+  const int64_t offset = static_cast<int64_t>(step % kWindow) * program_->longest_combined;
+  return Elements(staging_, {offset, offset + elements.size()});
+}
+
+absl::Status CollectiveRun::Begin() {
+  begun_ = true;
+  const auto combined = std::count_if(program_->steps.begin(), program_->steps.end(), [](const ProgramStep& step) {
+    return step.recv_from >= 0 && step.take != ProgramStep::Take::kReplace;
+  });
+  if (combined > 0) {
+    const int64_t places = std::min<int64_t>(static_cast<int64_t>(program_->steps.size()), kWindow);
+    ADJOIN_ASSIGN_OR_RETURN(staging_, memory_->Allocate(places * program_->longest_combined * element_bytes_));
   }
-  int64_t largest = 0;
-  for (const CollectiveStep& step : steps_) {
-    if (step.add) largest = std::max(largest, step.recv.size());
+  if (program_->works_in_destination) {
+    work_ = *destination_;
+  } else if (combined > 0) {
+    const int64_t elements = std::min(program_->elements, CollectiveProgram::kSegments * program_->segment);
+    ADJOIN_ASSIGN_OR_RETURN(work_, memory_->Allocate(elements * element_bytes_));
   }
-  ADJOIN_ASSIGN_OR_RETURN(staging_, memory_->Allocate(largest * element_bytes_));
   return absl::OkStatus();
 }
 
-absl::Status CollectiveRun::WaitForSendsOf(Interval elements, Deadline deadline) {
+absl::StatusOr<bool> CollectiveRun::EndSends() {
   std::size_t kept = 0;
+  absl::Status status;
   for (std::size_t i = 0; i < sends_.size(); ++i) {
-    if (sends_[i].elements.Intersect(elements).empty()) {
-      sends_[kept++] = sends_[i];
+    if (status.ok() && channel_->Over(sends_[i].posted)) {
+      status = channel_->Wait(sends_[i].posted, Now());
     } else {
-      ADJOIN_RETURN_IF_ERROR(channel_->Wait(sends_[i].posted, deadline));
+      sends_[kept++] = sends_[i];
     }
   }
+  const bool ended = kept != sends_.size();
   sends_.resize(kept);
-  return absl::OkStatus();
+  ADJOIN_RETURN_IF_ERROR(status);
+  return ended;
 }
 
-absl::Status CollectiveRun::Post(const CollectiveStep& step, Deadline deadline) {
-  const int slot = Channel::CollectiveSlot(step.slot);
-  if (step.recv_from >= 0) {
-    if (!step.add) ADJOIN_RETURN_IF_ERROR(WaitForSendsOf(step.recv, deadline));
-    const Buffer into = step.add ? PartOf(staging_, 0, step.recv.size() * element_bytes_) : Elements(work_, step.recv);
-    ADJOIN_ASSIGN_OR_RETURN(receive_, channel_->Recv(group_->ranks[step.recv_from], slot, into));
+absl::StatusOr<bool> CollectiveRun::MayWrite(Interval work) {
+  const auto reads = [&](const InFlight& send) { return !send.work.Intersect(work).empty(); };
+  if (std::none_of(sends_.begin(), sends_.end(), reads)) return true;
+  ADJOIN_RETURN_IF_ERROR(EndSends().status());
+  return std::none_of(sends_.begin(), sends_.end(), reads);
+}
+
+absl::StatusOr<bool> CollectiveRun::PostReceives() {
+  const std::size_t before = posted_receives_;
+  const std::size_t end = std::min(program_->steps.size(), next_ + kWindow);
+  for (; posted_receives_ < end; ++posted_receives_) {
+    const ProgramStep& step = program_->steps[posted_receives_];
+    if (step.recv_from < 0) continue;
+    Buffer into;
+    if (step.take == ProgramStep::Take::kReplace) {
+      if (step.recv_after > next_) break;
+      const Interval cells = program_->InWork(step.recv);
+      ADJOIN_ASSIGN_OR_RETURN(const bool may_write, MayWrite(cells));
+      if (!may_write) break;
+      into = Elements(work_, cells);
+    } else {
+      into = StagingOf(posted_receives_, step.recv);
+    }
+    Receiving& receiving = receiving_[posted_receives_ % kWindow];
+    receiving = {};
+    ADJOIN_ASSIGN_OR_RETURN(receiving.posted,
+                            channel_->Recv(step.recv_from, Channel::CollectiveSlot(step.slot), into));
   }
-  if (step.send_to >= 0) {
+  return posted_receives_ != before;
+}
+
+absl::StatusOr<bool> CollectiveRun::PostSends() {
+  const std::size_t before = posted_sends_;
+  const std::size_t end = std::min(program_->steps.size(), next_ + kWindow);
+  for (; posted_sends_ < end; ++posted_sends_) {
+    const ProgramStep& step = program_->steps[posted_sends_];
+    if (step.send_to < 0) continue;
+    if (step.send_after > next_) break;
+    if (sends_.size() >= kMostSends) {
+      ADJOIN_ASSIGN_OR_RETURN(const bool ended, EndSends());
+      if (!ended) break;
+    }
+    const Interval work = step.send_from_source ? Interval{} : program_->InWork(step.send);
+    const Buffer out = step.send_from_source ? Elements(*source_, step.send) : Elements(work_, work);
     ADJOIN_ASSIGN_OR_RETURN(const Channel::Posted posted,
-                            channel_->Send(group_->ranks[step.send_to], slot, Elements(work_, step.send)));
-    sends_.push_back({posted, step.send});
+                            channel_->Send(step.send_to, Channel::CollectiveSlot(step.slot), out));
+    sends_.push_back({posted, work});
   }
-  return absl::OkStatus();
+  return posted_sends_ != before;
 }
 
-absl::Status CollectiveRun::Complete(const CollectiveStep& step, Deadline deadline) {
-  ADJOIN_RETURN_IF_ERROR(channel_->Wait(*receive_, deadline));
-  receive_.reset();
-  if (!step.add || step.recv.empty()) return absl::OkStatus();
-  ADJOIN_RETURN_IF_ERROR(WaitForSendsOf(step.recv, deadline));
-  return memory_->Combine(ReduceOp::kSum, dtype_, staging_.data, Elements(work_, step.recv).data, {1, step.recv.size(), 0, 0});
+absl::Status CollectiveRun::Combine(const ProgramStep& step) {
+  const Interval cells = program_->InWork(step.recv);
+  const Buffer onto = Elements(work_, cells);
+  const Buffer with = step.take == ProgramStep::Take::kCombineSource ? Elements(*source_, step.recv) : onto;
+  return memory_->Combine(reduce_, dtype_, StagingOf(next_, step.recv).data, with.data, onto.data,
+                          {1, step.recv.size(), 0, 0});
 }
 
-absl::Status CollectiveRun::PostUntilReceive(Deadline deadline) {
-  for (; next_ < steps_.size(); ++next_) {
-    ADJOIN_RETURN_IF_ERROR(Post(steps_[next_], deadline));
-    if (receive_.has_value()) break;
+absl::StatusOr<bool> CollectiveRun::Complete(const ProgramStep& step) {
+  if (step.send_to >= 0 && posted_sends_ <= next_) return false;
+  if (step.recv_from < 0) return true;
+  if (posted_receives_ <= next_) return false;
+  Receiving& receiving = receiving_[next_ % kWindow];
+  if (!receiving.over) {
+    if (!channel_->Over(receiving.posted)) return false;
+    receiving.over = true;
+    ADJOIN_RETURN_IF_ERROR(channel_->Wait(receiving.posted, Now()));
   }
-  return absl::OkStatus();
+  if (step.take == ProgramStep::Take::kReplace) return true;
+  ADJOIN_ASSIGN_OR_RETURN(const bool may_write, MayWrite(program_->InWork(step.recv)));
+  if (!may_write) return false;
+  ADJOIN_RETURN_IF_ERROR(Combine(step));
+  return true;
 }
 
-absl::Status CollectiveRun::Begin(Deadline deadline) {
-  ADJOIN_RETURN_IF_ERROR(PrepareWork());
-  return PostUntilReceive(deadline);
-}
-
-absl::Status CollectiveRun::Finish(Deadline deadline) {
-  while (next_ < steps_.size()) {
-    ADJOIN_RETURN_IF_ERROR(Complete(steps_[next_], deadline));
+absl::StatusOr<bool> CollectiveRun::Advance() {
+  if (!begun_) ADJOIN_RETURN_IF_ERROR(Begin());
+  bool moved = false;
+  while (true) {
+    ADJOIN_ASSIGN_OR_RETURN(const bool receives, PostReceives());
+    ADJOIN_ASSIGN_OR_RETURN(const bool sends, PostSends());
+    moved = moved || receives || sends;
+    if (!copied_) {  // once the first messages are on their way
+      const Rows all = {1, program_->elements, 0, 0};
+      ADJOIN_RETURN_IF_ERROR(memory_->Copy(element_bytes_, source_->data, destination_->data, all));
+      copied_ = moved = true;
+    }
+    if (next_ == program_->steps.size()) break;
+    ADJOIN_ASSIGN_OR_RETURN(const bool complete, Complete(program_->steps[next_]));
+    if (!complete) break;
     ++next_;
-    ADJOIN_RETURN_IF_ERROR(PostUntilReceive(deadline));
+    moved = true;
   }
-  return WaitForSendsOf({0, group_->elements}, deadline);
+  ADJOIN_ASSIGN_OR_RETURN(const bool ended, EndSends());
+  return moved || ended;
+}
+
+void CollectiveRun::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
+  if (next_ < posted_receives_ && program_->steps[next_].recv_from >= 0 && !receiving_[next_ % kWindow].over) {
+    blockers.push_back(receiving_[next_ % kWindow].posted);
+  }
+  for (const InFlight& send : sends_) blockers.push_back(send.posted);
 }
 
 }  // namespace adjoin

@@ -1,69 +1,83 @@
-// One rank's part of a broadcast, sum-reduce or all-sum-reduce, step by step.
+// One rank's part of a broadcast, sum-reduce or all-sum-reduce, in flight, step by step, without ever blocking.
 //
-//   CollectiveRun run(&channel, &memory, plan.dtype(), group, steps, position, source, destination);
-//   ADJOIN_RETURN_IF_ERROR(run.Begin(deadline));    // goes as far as it can without waiting for another rank's data
-//   ADJOIN_RETURN_IF_ERROR(run.Finish(deadline));
+//   CollectiveRun run(&channel, &memory, dtype, reduce, &program, source, destination);
+//   ADJOIN_ASSIGN_OR_RETURN(bool moved, run.Advance());    // until done()
 //
-// The steps fix the order of additions. A root that takes no part leaves the side that it does not have untouched.
-// Threads: as Transport.
+// The steps fix the order in which contributions are combined. The source is only read, and the destination only
+// written where the rank has one: nothing else is allocated but a few segments. Threads: as Transport.
 #ifndef ADJOIN_PRIMITIVES_COMM_COLLECTIVE_RUN_H_
 #define ADJOIN_PRIMITIVES_COMM_COLLECTIVE_RUN_H_
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/deadline.h"
+#include "absl/status/statusor.h"
 #include "primitives/comm/channel.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/comm/movement_program.h"
 #include "primitives/geometry/dtype.h"
-#include "primitives/geometry/movement_plan.h"
+#include "primitives/geometry/layout.h"
 #include "primitives/transport/buffer.h"
 
 namespace adjoin {
 
 class CollectiveRun {
  public:
-  // `group` outlives the run. `source` and `destination` are the rank's whole local tensors; the one that the group
-  // does not touch may be anything. `position` is this rank's in group.ranks.
-  CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, const CollectiveGroup* group,
-                std::vector<CollectiveStep> steps, int position, const Buffer& source, const Buffer& destination);
+  // All outlive the run. `source` and `destination` are the rank's whole local tensors; one that the group does not touch
+  // may be anything.
+  CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce, const CollectiveProgram* program,
+                const Buffer* source, const Buffer* destination);
+  ~CollectiveRun();
+  CollectiveRun(const CollectiveRun&) = delete;
+  CollectiveRun& operator=(const CollectiveRun&) = delete;
 
-  absl::Status Begin(Deadline deadline);
-  absl::Status Finish(Deadline deadline);
+  // Does what can be done. Whether anything happened. Errors: the transport's and the memory's.
+  absl::StatusOr<bool> Advance();
+  bool done() const { return copied_ && next_ == program_->steps.size() && sends_.empty(); }
+  // Appends what it now waits for: at least one of them must be over for it to go on.
+  void AppendBlockers(std::vector<Channel::Posted>& blockers) const;
 
  private:
-  struct PendingSend {
+  struct InFlight {
     Channel::Posted posted;
-    Interval elements;
+    Interval work;  // of the work buffer that it reads; empty: it reads the source
+  };
+  struct Receiving {
+    Channel::Posted posted;
+    bool over = false;
   };
 
-  absl::Status PrepareWork();
-  // Posts a step's receive and send.
-  absl::Status Post(const CollectiveStep& step, Deadline deadline);
-  // Waits for the posted receive and takes it in.
-  absl::Status Complete(const CollectiveStep& step, Deadline deadline);
-  // Posts steps until one of them receives.
-  absl::Status PostUntilReceive(Deadline deadline);
-  // Memory that a send still reads must not change.
-  absl::Status WaitForSendsOf(Interval elements, Deadline deadline);
+  absl::Status Begin();
+  absl::StatusOr<bool> PostReceives();
+  absl::StatusOr<bool> PostSends();
+  // Whether no send reads these cells of the work buffer any more.
+  absl::StatusOr<bool> MayWrite(Interval work);
+  // Ends the sends that are over. Whether there were any.
+  absl::StatusOr<bool> EndSends();
+  // Whether the step is complete.
+  absl::StatusOr<bool> Complete(const ProgramStep& step);
+  absl::Status Combine(const ProgramStep& step);
   Buffer Elements(const Buffer& buffer, Interval elements) const;
+  Buffer StagingOf(std::size_t step, Interval elements) const;
 
   Channel* channel_;
   LocalMemory* memory_;
   DType dtype_;
+  ReduceOp reduce_;
   int64_t element_bytes_;
-  const CollectiveGroup* group_;
-  std::vector<CollectiveStep> steps_;
-  int position_;
-  Buffer source_;
-  Buffer destination_;
-  Buffer work_;     // what is sent and received into
-  Buffer staging_;  // for what is added
-  std::size_t next_ = 0;
-  std::optional<Channel::Posted> receive_;  // of step next_
-  std::vector<PendingSend> sends_;
+  const CollectiveProgram* program_;
+  const Buffer* source_;
+  const Buffer* destination_;
+  bool begun_ = false;
+  bool copied_ = false;
+  Buffer work_;
+  Buffer staging_;  // kAhead + 1 messages that will be combined
+  std::size_t next_ = 0;           // the first incomplete step
+  std::size_t posted_sends_ = 0;   // steps whose send is posted, or that have none
+  std::size_t posted_receives_ = 0;
+  std::vector<Receiving> receiving_;  // by step modulo kAhead + 1
+  std::vector<InFlight> sends_;
 };
 
 }  // namespace adjoin

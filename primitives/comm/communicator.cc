@@ -20,9 +20,12 @@ class Stopwatch {
   Deadline::Clock::time_point start_;
 };
 
-absl::Status CheckBuffer(const char* name, const Buffer& buffer, const std::vector<int64_t>& shape, DType dtype) {
-  if (buffer.kind != MemoryKind::kHost && buffer.kind != MemoryKind::kPinnedHost) {
-    return absl::InvalidArgumentError(absl::StrCat("the ", name, " is not in host memory"));
+absl::Status CheckBuffer(const char* name, const Buffer& buffer, MemoryKind kind, const std::vector<int64_t>& shape,
+                         DType dtype) {
+  const bool host = kind == MemoryKind::kHost;
+  if (buffer.kind != kind && !(host && buffer.kind == MemoryKind::kPinnedHost)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the ", name, " is not in ", host ? "host memory" : "the communicator's kind of memory"));
   }
   // The shape of a rank outside a mesh has only zeros; a scalar's has none, and such a rank passes one unused element.
   const int64_t expected = VolumeOf(shape) * SizeOf(dtype);
@@ -42,35 +45,93 @@ Communicator::~Communicator() {
   for (Handle send : credit_sends_) transport_->Wait(send, now).IgnoreError();
 }
 
-absl::Status Communicator::CheckArguments(const Channel& channel, const MovementPlan& plan, const Buffer& source,
+absl::Status Communicator::CheckArguments(const MovementPlan& plan, const Buffer& source,
                                           const Buffer& destination) const {
-  absl::Status status;
   if (plan.rank() != rank()) {
-    status = absl::InvalidArgumentError(absl::StrCat("the plan is that of rank ", plan.rank()));
+    return absl::InvalidArgumentError(absl::StrCat("the plan is that of rank ", plan.rank()));
   }
-  if (status.ok()) status = CheckBuffer("source", source, plan.direct().from_shape(), plan.dtype());
-  if (status.ok()) status = CheckBuffer("destination", destination, plan.direct().to_shape(), plan.dtype());
-  return status.ok() ? status : channel.Annotate(status, absl::StrCat("on rank ", rank()));
+  const MemoryKind kind = memory_->kind();
+  ADJOIN_RETURN_IF_ERROR(CheckBuffer("source", source, kind, plan.direct().from_shape(), plan.dtype()));
+  return CheckBuffer("destination", destination, kind, plan.direct().to_shape(), plan.dtype());
 }
 
-absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::StartBy(Deadline deadline, const Execution& execution,
-                                                                       const MovementPlan& plan, const Buffer& source,
-                                                                       const Buffer& destination) {
-  ADJOIN_RETURN_IF_ERROR(status());
-  const int64_t generation = generation_[{execution.op, static_cast<int>(execution.direction)}]++;
-  const Channel checks(transport_, options_.id, execution, generation);
-  if (absl::Status arguments = CheckArguments(checks, plan, source, destination); !arguments.ok()) {
-    return Fail(std::move(arguments));
+absl::StatusOr<Communicator::Operator*> Communicator::FindOperator(const Execution& execution,
+                                                                   const MovementPlan& plan) {
+  Operator& op = operators_[{execution.op, static_cast<int>(execution.direction)}];
+  if (op.program != nullptr && op.program->plan_serial == plan.serial()) return &op;
+  auto program = std::make_shared<const MovementProgram>(MovementProgram::Compile(plan));
+  // Credits count the executions of an operator between two ranks: other peers would wait for words never given.
+  if (op.program != nullptr && (op.program->sends_one_way_to != program->sends_one_way_to ||
+                                op.program->receives_one_way_from != program->receives_one_way_from)) {
+    return absl::FailedPreconditionError(absl::StrCat("this id was that of operator \"", op.execution.name,
+                                                      "\" before, which has other peers; ids are unique"));
   }
-  auto pending = std::make_unique<PendingMovement>(transport_, memory_, options_.id, execution, generation, &plan,
-                                                   source, destination);
-  if (absl::Status started = pending->Start(deadline); !started.ok()) return Fail(std::move(started));
+  op.execution = execution;
+  op.program = std::move(program);
+  return &op;
+}
+
+absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::StartNow(const Execution& execution,
+                                                                        const MovementPlan& plan,
+                                                                        const Buffer& source,
+                                                                        const Buffer& destination) {
+  ADJOIN_RETURN_IF_ERROR(status());
+  absl::Status arguments = CheckArguments(plan, source, destination);
+  absl::StatusOr<Operator*> op = nullptr;
+  if (arguments.ok()) op = FindOperator(execution, plan);
+  if (!op.ok()) arguments = op.status();
+  if (!arguments.ok()) {
+    const Channel channel(transport_, options_.id, &execution, 0);
+    return Fail(channel.Annotate(arguments, absl::StrCat("on rank ", rank())));
+  }
+  auto pending =
+      std::make_unique<PendingMovement>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
+                                        (*op)->program, source, destination);
+  pending->Join(&in_flight_);
+  if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
   return pending;
+}
+
+absl::StatusOr<bool> Communicator::AdvanceOthers(const PendingMovement& pending) {
+  bool moved = false;
+  for (std::size_t i = 0; i < in_flight_.size();) {
+    PendingMovement* other = in_flight_[i];
+    if (other != &pending) {
+      ADJOIN_ASSIGN_OR_RETURN(const bool advanced, other->Advance());
+      moved = moved || advanced;
+    }
+    if (i < in_flight_.size() && in_flight_[i] == other) ++i;  // else it is done and has left
+  }
+  return moved;
+}
+
+absl::Status Communicator::Finish(PendingMovement& pending, Deadline deadline) {
+  std::vector<Channel::Posted> blockers;
+  std::vector<Handle> handles;
+  while (true) {
+    ADJOIN_ASSIGN_OR_RETURN(bool moved, pending.Advance());
+    if (pending.done()) return absl::OkStatus();
+    if (in_flight_.size() > 1) {
+      ADJOIN_ASSIGN_OR_RETURN(const bool advanced, AdvanceOthers(pending));
+      moved = moved || advanced;
+    }
+    if (moved) continue;
+    blockers.clear();
+    handles.clear();
+    pending.AppendBlockers(blockers);
+    if (blockers.empty()) return absl::InternalError("an execution that is not done waits for nothing");
+    const Channel::Posted first = blockers.front();
+    for (PendingMovement* other : in_flight_) {
+      if (other != &pending) other->AppendBlockers(blockers);
+    }
+    for (const Channel::Posted& blocker : blockers) handles.push_back(blocker.handle);
+    if (!transport_->WaitAny(handles, deadline).ok()) return pending.GivenUp(first);
+  }
 }
 
 absl::Status Communicator::WaitBy(Deadline deadline, std::unique_ptr<PendingMovement> pending) {
   ADJOIN_RETURN_IF_ERROR(status());
-  const absl::Status finished = pending->Finish(deadline);
+  const absl::Status finished = Finish(*pending, deadline);
   ForgetCredits(pending->TakeCreditSends());
   return finished.ok() ? finished : Fail(finished);
 }
@@ -79,7 +140,7 @@ absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::Start(const Execu
                                                                      const MovementPlan& plan, const Buffer& source,
                                                                      const Buffer& destination) {
   Stopwatch stopwatch(&time_moving_);
-  return StartBy(Deadline::After(options_.timeout), execution, plan, source, destination);
+  return StartNow(execution, plan, source, destination);
 }
 
 absl::Status Communicator::Wait(std::unique_ptr<PendingMovement> pending) {
@@ -90,10 +151,9 @@ absl::Status Communicator::Wait(std::unique_ptr<PendingMovement> pending) {
 absl::Status Communicator::Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
                                    const Buffer& destination) {
   Stopwatch stopwatch(&time_moving_);
-  const Deadline deadline = Deadline::After(options_.timeout);
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<PendingMovement> pending,
-                          StartBy(deadline, execution, plan, source, destination));
-  return WaitBy(deadline, std::move(pending));
+                          StartNow(execution, plan, source, destination));
+  return WaitBy(Deadline::After(options_.timeout), std::move(pending));
 }
 
 void Communicator::ForgetCredits(std::vector<Handle> sends) {

@@ -1,4 +1,5 @@
-// Executes movements on buffers over a transport: packing, posting, collective steps, deadlines, one sticky failure.
+// Executes movements on buffers over a transport: packing, posting, collective steps, deadlines, one sticky failure. Every
+// wait advances whatever is in flight, so an execution goes on while others are waited for.
 //
 //   HostMemory memory;
 //   Communicator comm(&transport, &memory, {});
@@ -18,15 +19,16 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
-#include "primitives/comm/pending_movement.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/comm/movement_program.h"
+#include "primitives/comm/pending_movement.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/transport.h"
 
@@ -50,14 +52,14 @@ class Communicator {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
 
-  // Starts one execution: posts receives, packs and sends. `source` and `destination` are contiguous local tensors of
-  // plan.direct().from_shape() and to_shape() in host memory, kept by their keepalive until Wait; the plan must live as
-  // long. At most two executions of an operator in one direction may be started and not waited for, and they are waited for
+  // Starts one execution without blocking: posts receives, packs and sends. `source` and `destination` are contiguous local
+  // tensors of plan.direct().from_shape() and to_shape() in this communicator's memory, kept by their keepalive until
+  // Wait. At most two executions of an operator in one direction may be started and not waited for, and they are waited for
   // in the order of their starts: a third would wait for a credit that comes only with the first one's Wait, to its
   // deadline. `destination` is initialised by the caller: its cells that nothing reaches keep their value, those that
-  // contributions are added up in must be 0. The source must not change, nor the destination be used, before Wait.
+  // contributions are combined in must be 0 (the lowest or highest number for a maximum or minimum). The source must not change, nor the destination be used, before Wait.
   // Errors: the first failure; kInvalidArgument (a buffer of another size or kind of memory, a plan of another rank);
-  // the transport's.
+  // kFailedPrecondition (an operator that was executed before with a plan that has other peers); the transport's.
   absl::StatusOr<std::unique_ptr<PendingMovement>> Start(const Execution& execution, const MovementPlan& plan,
                                                          const Buffer& source, const Buffer& destination);
   absl::Status Wait(std::unique_ptr<PendingMovement> pending);
@@ -75,12 +77,22 @@ class Communicator {
   int64_t BytesSent() const { return transport_->BytesSent(); }
 
  private:
-  absl::StatusOr<std::unique_ptr<PendingMovement>> StartBy(Deadline deadline, const Execution& execution,
-                                                           const MovementPlan& plan, const Buffer& source,
-                                                           const Buffer& destination);
+  // An operator in one direction.
+  struct Operator {
+    Execution execution;
+    std::shared_ptr<const MovementProgram> program;
+    int64_t generation = 0;  // the next one
+  };
+
+  absl::StatusOr<std::unique_ptr<PendingMovement>> StartNow(const Execution& execution, const MovementPlan& plan,
+                                                            const Buffer& source, const Buffer& destination);
+  absl::StatusOr<Operator*> FindOperator(const Execution& execution, const MovementPlan& plan);
   absl::Status WaitBy(Deadline deadline, std::unique_ptr<PendingMovement> pending);
-  absl::Status CheckArguments(const Channel& channel, const MovementPlan& plan, const Buffer& source,
-                              const Buffer& destination) const;
+  // Until `pending` is done.
+  absl::Status Finish(PendingMovement& pending, Deadline deadline);
+  // Advances the other executions in flight. Whether anything happened.
+  absl::StatusOr<bool> AdvanceOthers(const PendingMovement& pending);
+  absl::Status CheckArguments(const MovementPlan& plan, const Buffer& source, const Buffer& destination) const;
   // Makes `status` the first failure if there is none, ends every wait, and returns `status`.
   absl::Status Fail(absl::Status status);
   void ForgetCredits(std::vector<Handle> sends);
@@ -89,7 +101,8 @@ class Communicator {
   LocalMemory* memory_;
   Options options_;
   absl::Duration time_moving_;
-  absl::flat_hash_map<std::pair<int64_t, int>, int64_t> generation_;  // next one, by operator and direction
+  absl::node_hash_map<std::pair<int64_t, int>, Operator> operators_;  // by id and direction
+  std::vector<PendingMovement*> in_flight_;
   std::vector<Handle> credit_sends_;
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);

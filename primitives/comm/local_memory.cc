@@ -62,38 +62,41 @@ struct Or {
 
 // `scalars` per element: 2 for complex numbers.
 template <typename T, typename Op>
-absl::Status Rowwise(const void* from, void* onto, const Rows& rows, int64_t scalars = 1) {
+absl::Status Rowwise(const void* from, const void* with, void* onto, const Rows& rows, int64_t scalars = 1) {
   const int64_t n = rows.row_elements * scalars;
   for (int64_t row = 0; row < rows.rows; ++row) {
-    const T* __restrict a = static_cast<const T*>(from) + row * rows.from_stride * scalars;
-    T* __restrict b = static_cast<T*>(onto) + row * rows.onto_stride * scalars;
-    for (int64_t i = 0; i < n; ++i) b[i] = Op::Of(b[i], a[i]);
+    const T* a = static_cast<const T*>(from) + row * rows.from_stride * scalars;
+    const T* b = static_cast<const T*>(with) + row * rows.onto_stride * scalars;
+    T* c = static_cast<T*>(onto) + row * rows.onto_stride * scalars;
+    // b and c are the same or apart: no element depends on another.
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) c[i] = Op::Of(b[i], a[i]);
   }
   return absl::OkStatus();
 }
 
 template <typename Op>
-absl::Status CombineRows(DType dtype, const void* from, void* onto, const Rows& rows) {
+absl::Status CombineRows(DType dtype, const void* from, const void* with, void* onto, const Rows& rows) {
   constexpr bool kSums = std::is_same_v<Op, Sum>;
   // Sums are unsigned, since signed overflow is undefined.
   using Int64 = std::conditional_t<kSums, uint64_t, int64_t>;
   using Int32 = std::conditional_t<kSums, uint32_t, int32_t>;
   using Bool = std::conditional_t<kSums, Or, Op>;
   switch (dtype) {
-    case DType::kFloat64: return Rowwise<double, Op>(from, onto, rows);
-    case DType::kFloat32: return Rowwise<float, Op>(from, onto, rows);
-    case DType::kBFloat16: return Rowwise<uint16_t, BFloat16<Op>>(from, onto, rows);
-    case DType::kFloat16: return Rowwise<uint16_t, Float16<Op>>(from, onto, rows);
+    case DType::kFloat64: return Rowwise<double, Op>(from, with, onto, rows);
+    case DType::kFloat32: return Rowwise<float, Op>(from, with, onto, rows);
+    case DType::kBFloat16: return Rowwise<uint16_t, BFloat16<Op>>(from, with, onto, rows);
+    case DType::kFloat16: return Rowwise<uint16_t, Float16<Op>>(from, with, onto, rows);
     case DType::kComplex64:
-      if constexpr (kSums) return Rowwise<float, Op>(from, onto, rows, 2);
+      if constexpr (kSums) return Rowwise<float, Op>(from, with, onto, rows, 2);
       break;
     case DType::kComplex128:
-      if constexpr (kSums) return Rowwise<double, Op>(from, onto, rows, 2);
+      if constexpr (kSums) return Rowwise<double, Op>(from, with, onto, rows, 2);
       break;
-    case DType::kInt64: return Rowwise<Int64, Op>(from, onto, rows);
-    case DType::kInt32: return Rowwise<Int32, Op>(from, onto, rows);
-    case DType::kUInt8: return Rowwise<uint8_t, Op>(from, onto, rows);
-    case DType::kBool: return Rowwise<uint8_t, Bool>(from, onto, rows);
+    case DType::kInt64: return Rowwise<Int64, Op>(from, with, onto, rows);
+    case DType::kInt32: return Rowwise<Int32, Op>(from, with, onto, rows);
+    case DType::kUInt8: return Rowwise<uint8_t, Op>(from, with, onto, rows);
+    case DType::kBool: return Rowwise<uint8_t, Bool>(from, with, onto, rows);
   }
   return absl::UnimplementedError(absl::StrCat(ToString(dtype), " has no order, and so no maximum or minimum"));
 }
@@ -139,11 +142,12 @@ absl::Status HostMemory::Copy(int64_t element_bytes, const void* from, void* ont
   return absl::OkStatus();
 }
 
-absl::Status HostMemory::Combine(ReduceOp op, DType dtype, const void* from, void* onto, const Rows& rows) {
+absl::Status HostMemory::Combine(ReduceOp op, DType dtype, const void* from, const void* with, void* onto,
+                                 const Rows& rows) {
   switch (op) {
-    case ReduceOp::kSum: return CombineRows<Sum>(dtype, from, onto, rows);
-    case ReduceOp::kMax: return CombineRows<Max>(dtype, from, onto, rows);
-    case ReduceOp::kMin: return CombineRows<Min>(dtype, from, onto, rows);
+    case ReduceOp::kSum: return CombineRows<Sum>(dtype, from, with, onto, rows);
+    case ReduceOp::kMax: return CombineRows<Max>(dtype, from, with, onto, rows);
+    case ReduceOp::kMin: return CombineRows<Min>(dtype, from, with, onto, rows);
   }
   return absl::InternalError("no such reduction");
 }

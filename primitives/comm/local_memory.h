@@ -2,7 +2,7 @@
 // Communicator, so that memory other than the host's brings its own.
 //
 //   HostMemory memory;
-//   ADJOIN_RETURN_IF_ERROR(memory.Combine(ReduceOp::kSum, DType::kFloat64, from, onto, {.rows = 1, .row_elements = n}));
+//   ADJOIN_RETURN_IF_ERROR(memory.Combine(ReduceOp::kSum, DType::kFloat64, x, y, y, {.rows = 1, .row_elements = n}));
 //
 // One operation per element, rounded to the element's type (bfloat16 and float16: computed in float32, rounded to
 // nearest, ties to even). Integers wrap; the sum of bools is "or", as in LibTorch. The maximum or minimum of a number and
@@ -43,10 +43,11 @@ class LocalMemory {
   // not overlap.
   virtual absl::Status Copy(int64_t element_bytes, const void* from, void* onto, const Rows& rows) = 0;
 
-  // The same with onto = onto + from, max(onto, from) or min(onto, from). Both are aligned to the element (to its real
-  // part if it is complex).
+  // The same with onto = with + from, max(with, from) or min(with, from); `with` has the strides of `onto` and may be the same
+  // memory. All are aligned to the element (to its real part if it is complex).
   // Errors: kUnimplemented for a type that has no such operation.
-  virtual absl::Status Combine(ReduceOp op, DType dtype, const void* from, void* onto, const Rows& rows) = 0;
+  virtual absl::Status Combine(ReduceOp op, DType dtype, const void* from, const void* with, void* onto,
+                               const Rows& rows) = 0;
 };
 
 // Host memory, every DType.
@@ -55,7 +56,8 @@ class HostMemory : public LocalMemory {
   MemoryKind kind() const override { return MemoryKind::kHost; }
   absl::StatusOr<Buffer> Allocate(int64_t bytes) override;
   absl::Status Copy(int64_t element_bytes, const void* from, void* onto, const Rows& rows) override;
-  absl::Status Combine(ReduceOp op, DType dtype, const void* from, void* onto, const Rows& rows) override;
+  absl::Status Combine(ReduceOp op, DType dtype, const void* from, const void* with, void* onto,
+                       const Rows& rows) override;
 };
 
 }  // namespace adjoin

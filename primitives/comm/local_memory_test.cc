@@ -18,7 +18,7 @@ template <typename T>
 std::vector<T> Combine(ReduceOp op, DType dtype, std::vector<T> from, std::vector<T> onto) {
   HostMemory memory;
   const Rows rows = {1, static_cast<int64_t>(onto.size()), 0, 0};
-  EXPECT_TRUE(memory.Combine(op, dtype, from.data(), onto.data(), rows).ok());
+  EXPECT_TRUE(memory.Combine(op, dtype, from.data(), onto.data(), onto.data(), rows).ok());
   return onto;
 }
 
@@ -55,7 +55,7 @@ TEST(LocalMemoryTest, MaximumAndMinimumOfEveryOrderedType) {
   const uint16_t half = Float16FromFloat(0.5f), third = Float16FromFloat(-3);
   EXPECT_EQ(Combine<uint16_t>(kMin, DType::kFloat16, {half, third}, {third, half}), (std::vector<uint16_t>{third, third}));
   std::complex<float> a, b;
-  EXPECT_EQ(HostMemory().Combine(kMax, DType::kComplex64, &a, &b, {1, 1, 0, 0}).code(),
+  EXPECT_EQ(HostMemory().Combine(kMax, DType::kComplex64, &a, &b, &b, {1, 1, 0, 0}).code(),
             absl::StatusCode::kUnimplemented);
 }
 
@@ -72,8 +72,16 @@ TEST(LocalMemoryTest, RowsWithStrides) {
   std::vector<double> from = {1, 2, 3, 4, 5, 6};
   std::vector<double> onto(8, 100);
   HostMemory memory;
-  ASSERT_TRUE(memory.Combine(ReduceOp::kSum, DType::kFloat64, from.data(), onto.data() + 1, {2, 2, 3, 4}).ok());
+  ASSERT_TRUE(memory.Combine(ReduceOp::kSum, DType::kFloat64, from.data(), onto.data() + 1, onto.data() + 1, {2, 2, 3, 4}).ok());
   EXPECT_EQ(onto, (std::vector<double>{100, 101, 102, 100, 100, 104, 105, 100}));
+}
+
+TEST(LocalMemoryTest, TheResultMayGoElsewhere) {
+  const std::vector<float> from = {1, 2, 3}, with = {10, 20, 30};
+  std::vector<float> onto(3, -1);
+  HostMemory memory;
+  ASSERT_TRUE(memory.Combine(ReduceOp::kSum, DType::kFloat32, from.data(), with.data(), onto.data(), {1, 3, 0, 0}).ok());
+  EXPECT_EQ(onto, (std::vector<float>{11, 22, 33}));
 }
 
 bool Same(float a, float b) { return (a != a && b != b) || BitsOfFloat(a) == BitsOfFloat(b); }

@@ -89,7 +89,7 @@ absl::Status CopyOrCombine(LocalMemory& memory, DType dtype, std::optional<Reduc
   return walk.ForEach([&](int64_t a, int64_t b, const Rows& rows) -> absl::Status {
     const char* source = static_cast<const char*>(from) + a * element_bytes;
     char* target = static_cast<char*>(to) + b * element_bytes;
-    if (op.has_value()) return memory.Combine(*op, dtype, source, target, rows);
+    if (op.has_value()) return memory.Combine(*op, dtype, source, target, target, rows);
     return memory.Copy(element_bytes, source, target, rows);
   });
 }

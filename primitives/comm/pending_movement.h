@@ -1,11 +1,13 @@
 // One execution of a movement in flight, between Communicator::Start and Communicator::Wait.
 //
-//   PendingMovement pending(&transport, &memory, /*communicator=*/0, {.op = 7}, /*generation=*/0, &plan, x, y);
-//   ADJOIN_RETURN_IF_ERROR(pending.Start(deadline));    // posts receives, then sends, then moves what the rank keeps
-//   ADJOIN_RETURN_IF_ERROR(pending.Finish(deadline));   // takes in what comes, in the order of ranks
+//   PendingMovement pending(&transport, &memory, /*communicator=*/0, &execution, /*generation=*/0, program, x, y);
+//   ADJOIN_RETURN_IF_ERROR(pending.Start());                 // posts receives, sends, copies what the rank keeps
+//   ADJOIN_ASSIGN_OR_RETURN(bool moved, pending.Advance());  // until done()
 //
-// Contributions to one cell are added in ascending order of the ranks they come from, this rank's own in its place, so
-// the result has the same bits in every run, however messages arrive. Dropping it unfinished cancels what it can.
+// Nothing here blocks: a Communicator advances every execution that is in flight while it waits for one.
+//
+// Contributions to one cell are combined in an order that the plan fixes (movement_program.h), so the result has the same
+// bits in every run, however messages arrive. Dropping it unfinished cancels what it can.
 //
 // Bound on what is in flight. A sender of an execution's generation g first waits for the receiver's credit for g - 2, a
 // message without payload, so at most two executions of an operator's messages lie unreceived at a rank. Where two
@@ -18,17 +20,17 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
 #include "primitives/comm/collective_run.h"
+#include "primitives/comm/direct_exchange.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/geometry/movement_plan.h"
+#include "primitives/comm/movement_program.h"
 #include "primitives/transport/buffer.h"
 #include "primitives/transport/transport.h"
 
@@ -36,50 +38,49 @@ namespace adjoin {
 
 class PendingMovement {
  public:
-  // `plan` outlives this. Buffers as in Communicator::Start.
-  PendingMovement(Transport* transport, LocalMemory* memory, int communicator, Execution execution, int64_t generation,
-                  const MovementPlan* plan, Buffer source, Buffer destination);
+  // `execution` outlives this. Buffers as in Communicator::Start.
+  PendingMovement(Transport* transport, LocalMemory* memory, int communicator, const Execution* execution,
+                  int64_t generation, std::shared_ptr<const MovementProgram> program, Buffer source,
+                  Buffer destination);
+  // Tells the list it is in, if any.
+  ~PendingMovement();
   PendingMovement(const PendingMovement&) = delete;
   PendingMovement& operator=(const PendingMovement&) = delete;
 
   // Errors: the transport's and the memory's; messages name operator, direction, generation and peer.
-  absl::Status Start(Deadline deadline);
-  absl::Status Finish(Deadline deadline);
+  absl::Status Start();
+  // Does what can be done. Whether anything happened.
+  absl::StatusOr<bool> Advance();
+  bool done() const { return done_; }
+  // Appends what it now waits for: at least one of them must be over for it to go on. Empty once done.
+  void AppendBlockers(std::vector<Channel::Posted>& blockers) const;
+  // The error of a wait that is given up, its time being up or for an abort: says for whom. `blocker` is one of this
+  // execution's.
+  absl::Status GivenUp(const Channel::Posted& blocker);
 
-  // The sends of the credits that Finish gave. A credit that cannot be delivered harms only a peer that is gone, so
-  // nobody waits for them; the Communicator forgets those that are over.
+  // Executions in flight, of which this is one from now on until it is done or dropped.
+  void Join(std::vector<PendingMovement*>* list);
+
+  // The sends of the credits that it gave when it was done. A credit that cannot be delivered harms only a peer that is
+  // gone, so nobody waits for them; the Communicator forgets those that are over.
   std::vector<Handle> TakeCreditSends() { return std::move(credit_sends_); }
 
  private:
-  struct Incoming {
-    const Transfer* transfer;
-    Channel::Posted posted;
-    Buffer staging;  // no bytes: received in place
-  };
-
-  // Ranks that get from this one, or give to it, without a mutual exchange.
-  void FindOneWayPeers();
-  absl::Status WaitForCredits(Deadline deadline);
-  absl::Status PostReceives();
-  absl::Status PostSends();
-  // How contributions go into the destination; absent: each cell has at most one.
-  std::optional<ReduceOp> Combining() const;
-  absl::Status KeepOwn();
-  absl::Status TakeIn(const Incoming& incoming, Deadline deadline);
+  // Whether every credit has come.
+  absl::StatusOr<bool> TakeCredits();
   void GiveCredits();
+  void Leave();
 
-  Channel channel_;
-  LocalMemory* memory_;
-  const MovementPlan* plan_;
-  int64_t element_bytes_;
+  std::shared_ptr<const MovementProgram> program_;
   Buffer source_;
   Buffer destination_;
-  std::vector<CollectiveRun> collectives_;
-  std::vector<Incoming> incoming_;
-  std::vector<Channel::Posted> sends_;
-  std::set<int> sends_one_way_to_;
-  std::set<int> receives_one_way_from_;
+  Channel channel_;
+  DirectExchange direct_;
+  std::vector<std::unique_ptr<CollectiveRun>> collectives_;
+  std::vector<Channel::Posted> credits_;  // that have not come
+  bool done_ = false;
   std::vector<Handle> credit_sends_;
+  std::vector<PendingMovement*>* list_ = nullptr;
 };
 
 }  // namespace adjoin

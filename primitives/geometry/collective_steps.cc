@@ -1,4 +1,4 @@
-// The algorithms behind StepsOf: binomial trees, recursive doubling, ring.
+// The algorithms behind StepsOf: binomial trees, recursive doubling, pairwise exchange; and which is the cheapest.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -12,8 +12,7 @@ namespace adjoin {
 namespace {
 
 constexpr int64_t kTreeSegmentBytes = 128 << 10;
-constexpr int64_t kRingSegmentBytes = 256 << 10;
-constexpr int64_t kDoublingMaxBytes = 8 << 10;
+constexpr int64_t kPairwiseSegmentBytes = 256 << 10;
 constexpr int kSlots = 4095;  // of a tag's 4096, less the one of the plain list
 // A rank can be in a broadcast and in a sum-reduce of one execution: each has its half of the slots.
 constexpr int kTreeSlots = kSlots / 2;
@@ -145,47 +144,96 @@ std::vector<CollectiveStep> DoublingSteps(int position, int size, int64_t elemen
   return steps;
 }
 
-// Reduce-scatter, then all-gather. A chunk is summed in the order of the ring and ends on one rank, whose bits the
-// others copy.
-std::vector<CollectiveStep> RingSteps(int position, int size, int64_t elements, DType dtype) {
+// Reduce-scatter, then all-gather, each between all pairs: in round k a position sends to the one k after it and receives
+// from the one k before it. Position p sums chunk p, whose bits the others copy.
+std::vector<CollectiveStep> PairwiseSteps(int position, int size, int64_t elements, DType dtype) {
   std::vector<Interval> chunks;
   int64_t begin = 0;
   for (int64_t chunk : BalancedSizes(elements, size)) {
     chunks.push_back({begin, begin + chunk});
     begin += chunk;
   }
-  const int64_t rounds = 2 * (size - 1);
   const int64_t longest = chunks[0].size();
-  const int64_t length = SegmentLength(longest, kRingSegmentBytes, std::max<int64_t>(1, kSlots / rounds), dtype);
+  const int64_t length = SegmentLength(longest, kPairwiseSegmentBytes, kSlots / 2, dtype);
   const int64_t segments = CeilDiv(longest, length);
   std::vector<CollectiveStep> steps;
-  for (int64_t round = 0; round < rounds; ++round) {
-    const bool scatter = round < size - 1;
-    // The second half starts with the chunk that this position has finished: the one after its own.
-    const int64_t sent = (position - round + 2 * size) % size;
-    const int64_t received = (position - round - 1 + 2 * size) % size;
-    for (int64_t segment = 0; segment < segments; ++segment) {
-      CollectiveStep step;
-      step.add = scatter;
-      // Beyond 2,048 ranks slots repeat; equal ones match in order.
-      step.slot = static_cast<int>((round * segments + segment) % kSlots);
-      Send((position + 1) % size, SegmentOf(chunks[sent], segment, length), step);
-      Receive((position + size - 1) % size, SegmentOf(chunks[received], segment, length), step);
-      Append(step, steps);
+  for (const bool scatter : {true, false}) {
+    for (int round = 1; round < size; ++round) {
+      const int to = (position + round) % size;
+      const int from = (position + size - round) % size;
+      for (int64_t segment = 0; segment < segments; ++segment) {
+        CollectiveStep step;
+        step.add = scatter;
+        step.slot = static_cast<int>((scatter ? 0 : segments) + segment);
+        Send(to, SegmentOf(chunks[scatter ? to : position], segment, length), step);
+        Receive(from, SegmentOf(chunks[scatter ? position : from], segment, length), step);
+        Append(step, steps);
+      }
     }
   }
   return steps;
 }
 
+// What an algorithm costs the rank that is busiest, in microseconds: orders of magnitude of shared memory and fast networks,
+// good enough to choose by. They are part of the plan, never measured: every rank must choose the same.
+constexpr double kRound = 5;            // until a message that depends on another can arrive
+constexpr double kMessage = 0.5;        // to handle a message
+constexpr double kByte = 1.0 / 5000.0;  // to send or receive a byte
+constexpr double kAdd = 0.5 * kByte;    // to add a byte
+
+double MessageCost(double bytes) { return kMessage + bytes * kByte; }
+
+int Log2Ceil(int size) {
+  int log = 0;
+  while ((int64_t{1} << log) < size) ++log;
+  return log;
+}
+
+// Every rank that gives anything sends it straight to every one that needs it; where they are added, the rank's own, too.
+double PlainListCost(int size, double bytes, bool adds) {
+  return kRound + (size - 1) * MessageCost(bytes) + (adds ? size * bytes * kAdd : 0);
+}
+
+double TreeCost(int size, double bytes, bool adds) {
+  const int depth = Log2Ceil(size);
+  const double filling = kRound + MessageCost(std::min<double>(bytes, kTreeSegmentBytes));
+  return depth * (filling + bytes * kByte + (adds ? bytes * kAdd : 0));
+}
+
+double DoublingCost(int size, double bytes) {
+  const bool power_of_two = (size & (size - 1)) == 0;
+  return (Log2Ceil(size) + (power_of_two ? 0 : 1)) * (kRound + MessageCost(bytes) + bytes * kAdd);
+}
+
+double PairwiseCost(int size, double bytes) {
+  return 2 * kRound + (size - 1) * (2 * MessageCost(bytes / size) + bytes / size * kAdd);
+}
+
 bool UsesDoubling(const CollectiveGroup& group, DType dtype) {
-  return group.elements <= kDoublingMaxBytes / SizeOf(dtype);
+  const int size = static_cast<int>(group.ranks.size());
+  const double bytes = static_cast<double>(group.elements) * static_cast<double>(SizeOf(dtype));
+  return DoublingCost(size, bytes) < PairwiseCost(size, bytes);
 }
 
 }  // namespace
 
+bool PlainListIsCheaper(const CollectiveGroup& group, DType dtype) {
+  const int size = static_cast<int>(group.ranks.size());
+  if (size < 2) return true;
+  const double bytes = static_cast<double>(group.elements) * static_cast<double>(SizeOf(dtype));
+  const bool adds = group.kind != CollectiveGroup::Kind::kBroadcast;
+  const double plain = PlainListCost(size, bytes, adds);
+  if (group.kind != CollectiveGroup::Kind::kAllSumReduce) return plain <= TreeCost(size, bytes, adds);
+  return plain <= std::min(DoublingCost(size, bytes), PairwiseCost(size, bytes));
+}
+
 std::string AlgorithmOf(const CollectiveGroup& group, DType dtype) {
   if (group.kind != CollectiveGroup::Kind::kAllSumReduce) return "binomial tree";
-  return UsesDoubling(group, dtype) ? "recursive doubling" : "ring";
+  return UsesDoubling(group, dtype) ? "recursive doubling" : "pairwise exchange";
+}
+
+int64_t SegmentElements(const CollectiveGroup& group, DType dtype) {
+  return SegmentLength(group.elements, kTreeSegmentBytes, kTreeSlots - 2 * kMaxDepth, dtype);
 }
 
 std::vector<CollectiveStep> StepsOf(const CollectiveGroup& group, int position, DType dtype) {
@@ -193,10 +241,10 @@ std::vector<CollectiveStep> StepsOf(const CollectiveGroup& group, int position, 
   if (group.elements == 0 || size < 2) return {};
   if (group.kind == CollectiveGroup::Kind::kAllSumReduce) {
     if (UsesDoubling(group, dtype)) return DoublingSteps(position, size, group.elements);
-    return RingSteps(position, size, group.elements, dtype);
+    return PairwiseSteps(position, size, group.elements, dtype);
   }
   const TreePlace place(position, size);
-  const int64_t length = SegmentLength(group.elements, kTreeSegmentBytes, kTreeSlots - 2 * kMaxDepth, dtype);
+  const int64_t length = SegmentElements(group, dtype);
   if (group.kind == CollectiveGroup::Kind::kBroadcast) return BroadcastSteps(place, group.elements, length);
   return SumReduceSteps(place, group.elements, length);
 }

@@ -23,7 +23,7 @@ CollectiveGroup GroupOf(Kind kind, int size, int64_t elements, bool root_takes_p
   return {kind, ranks, elements, root_takes_part};
 }
 
-// Below, at and above each algorithm's limits for complex128 (16 bytes): 8 KiB, segments of 128 KiB and 256 KiB.
+// Around each algorithm's limits for complex128 (16 bytes): from 1 KiB on, segments of 128 KiB and 256 KiB.
 const std::vector<int64_t>& ElementCounts() {
   static const auto* counts =
       new std::vector<int64_t>{0, 1, 2, 7, 511, 512, 513, 8191, 8192, 8193, 30000, 16384 * 3 + 5, 16384 * 9 + 1};
@@ -58,7 +58,7 @@ void CheckGroup(const CollectiveGroup& group, Draw& draw) {
   const int64_t others = static_cast<int64_t>(group.ranks.size()) - 1;
   const std::string algorithm = AlgorithmOf(group, DType::kComplex128);
   if (algorithm != "recursive doubling") {
-    EXPECT_EQ(sent, (algorithm == "ring" ? 2 : 1) * others * group.elements);
+    EXPECT_EQ(sent, (algorithm == "pairwise exchange" ? 2 : 1) * others * group.elements);
   }
 }
 
@@ -98,10 +98,19 @@ TEST(CollectiveStepsTest, AllSumReduceGivesEveryRankTheSameBits) {
 }
 
 TEST(CollectiveStepsTest, ChoosesByBytes) {
-  EXPECT_EQ(AlgorithmOf(GroupOf(Kind::kAllSumReduce, 4, 2048), DType::kFloat32), "recursive doubling");
-  EXPECT_EQ(AlgorithmOf(GroupOf(Kind::kAllSumReduce, 4, 2049), DType::kFloat32), "ring");
-  EXPECT_EQ(AlgorithmOf(GroupOf(Kind::kAllSumReduce, 4, 1025), DType::kFloat64), "ring");
+  const auto all = [](int ranks, int64_t bytes) { return GroupOf(Kind::kAllSumReduce, ranks, bytes); };
+  EXPECT_TRUE(PlainListIsCheaper(all(4, 8 << 10), DType::kUInt8));
+  EXPECT_FALSE(PlainListIsCheaper(all(4, 64 << 10), DType::kUInt8));
+  EXPECT_FALSE(PlainListIsCheaper(all(4, 8 << 10), DType::kFloat64));  // elements, not bytes
+  EXPECT_EQ(AlgorithmOf(all(4, 64 << 10), DType::kUInt8), "pairwise exchange");
+  EXPECT_EQ(AlgorithmOf(all(64, 1 << 10), DType::kUInt8), "recursive doubling");
+  EXPECT_EQ(AlgorithmOf(all(64, 1 << 20), DType::kUInt8), "pairwise exchange");
   EXPECT_EQ(AlgorithmOf(GroupOf(Kind::kSumReduce, 4, 1025), DType::kFloat64), "binomial tree");
+  for (Kind kind : {Kind::kBroadcast, Kind::kSumReduce}) {
+    EXPECT_TRUE(PlainListIsCheaper(GroupOf(kind, 4, 1 << 10), DType::kUInt8));
+    EXPECT_FALSE(PlainListIsCheaper(GroupOf(kind, 4, 1 << 20), DType::kUInt8));
+    EXPECT_FALSE(PlainListIsCheaper(GroupOf(kind, 100, 1 << 10), DType::kUInt8));
+  }
 }
 
 // The segments grow where a fixed length would need more slots than a tag has.

@@ -48,7 +48,7 @@ Case RandomCase(Draw& draw) {
   for (int rank = 0; rank < kRanks; ++rank) {
     c.schedules.push_back(ExchangeSchedule::Build(from, to, rank).value());
     c.reversed.push_back(c.schedules.back().Reversed());
-    c.plans.push_back(MovementPlan::Build(from, to, rank).value());
+    c.plans.push_back(MovementPlan::Build(from, to, rank, AlgorithmChoice::kGroups).value());
     c.reversed_plans.push_back(c.plans.back().Reversed());
   }
   return c;

@@ -1,6 +1,7 @@
 #include "primitives/geometry/movement_plan.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -37,9 +38,14 @@ std::vector<int> Dests(const ExchangeSchedule& schedule) { return WholePeers(sch
 // Finds groups from every member's plain list, so that every member finds the same.
 class GroupFinder {
  public:
-  GroupFinder(const Distribution& from, const Distribution& to, const ExchangeSchedule& own)
-      : from_(from), to_(to), own_(own) {
+  GroupFinder(const Distribution& from, const Distribution& to, const ExchangeSchedule& own, AlgorithmChoice choice)
+      : from_(from), to_(to), own_(own), choice_(choice) {
     if (from.mesh() == to.mesh()) coords_ = from.mesh().CoordsOf(own.rank());
+  }
+
+  // Whether the group's algorithm is taken; else its transfers stay in the plain list.
+  bool Pays(const CollectiveGroup& group) const {
+    return choice_ == AlgorithmChoice::kGroups || !PlainListIsCheaper(group, from_.dtype());
   }
 
   // The group that takes this rank's source tensor.
@@ -71,12 +77,14 @@ class GroupFinder {
   // Every member sends its whole tensor to all members and receives whole tensors from exactly them.
   absl::StatusOr<std::optional<CollectiveGroup>> AllSumReduce(const std::vector<int>& members) const {
     if (Sources(own_) != members || Dests(own_) != members) return std::optional<CollectiveGroup>();
+    const CollectiveGroup group = {Kind::kAllSumReduce, members, own_.sends()[0].elements, true};
+    if (!Pays(group)) return std::make_optional(group);  // the others need not be asked
     for (int rank : members) {
       if (HasOwnLists(rank)) continue;
       ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule schedule, ScheduleOf(rank));
       if (Sources(schedule) != members || Dests(schedule) != members) return std::optional<CollectiveGroup>();
     }
-    return std::make_optional(CollectiveGroup{Kind::kAllSumReduce, members, own_.sends()[0].elements, true});
+    return std::make_optional(group);
   }
 
   // Whether `rank` differs from this rank only along axes of one mesh that go from P to B. Neither what a rank holds nor
@@ -94,7 +102,7 @@ class GroupFinder {
   }
 
   // A broadcast's root sends its whole tensor to every destination, each of which has nothing else; a sum-reduce is the
-  // same read backwards. With fewer than two ranks beside the root the plain list does as well.
+  // same read backwards. Between two ranks it could be called either.
   absl::StatusOr<std::optional<CollectiveGroup>> Rooted(Kind kind, int root) const {
     const bool broadcast = kind == Kind::kBroadcast;
     ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule schedule, ScheduleOf(root));
@@ -110,20 +118,21 @@ class GroupFinder {
         group.ranks.push_back(leaf);
       }
     }
-    if (group.ranks.size() < 3) return std::optional<CollectiveGroup>();
     group.elements = VolumeOf(broadcast ? schedule.from_shape() : schedule.to_shape());
+    if (group.ranks.size() < 3) return std::optional<CollectiveGroup>();
     return std::make_optional(std::move(group));
   }
 
   const Distribution& from_;
   const Distribution& to_;
   const ExchangeSchedule& own_;
+  AlgorithmChoice choice_;
   std::optional<std::vector<int64_t>> coords_;  // this rank's, where both sides have one mesh
 };
 
-std::string DescribeGroup(const CollectiveGroup& group, DType dtype) {
+std::string DescribeGroup(const CollectiveGroup& group, const std::string& algorithm_name) {
   const size_t others = group.ranks.size() - 1;
-  const std::string algorithm = absl::StrCat(" (", AlgorithmOf(group, dtype), ")");
+  const std::string algorithm = absl::StrCat(" (", algorithm_name, ")");
   switch (group.kind) {
     case Kind::kBroadcast:
       return absl::StrCat("broadcast of ", group.elements, " elements from rank ", group.ranks[0], " to ",
@@ -161,22 +170,27 @@ std::string RanksText(int ranks) { return absl::StrCat(ranks, ranks == 1 ? " ran
 
 }  // namespace
 
-absl::StatusOr<MovementPlan> MovementPlan::Build(const Distribution& from, const Distribution& to, int rank) {
+uint64_t MovementPlan::NextSerial() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+absl::StatusOr<MovementPlan> MovementPlan::Build(const Distribution& from, const Distribution& to, int rank,
+                                                AlgorithmChoice choice) {
   MovementPlan plan;
+  plan.serial_ = NextSerial();
   plan.dtype_ = from.dtype();
   plan.reduce_ = ReduceOf(from);
   ADJOIN_ASSIGN_OR_RETURN(plan.direct_, ExchangeSchedule::Build(from, to, rank));
-  const GroupFinder finder(from, to, plan.direct_);
+  const GroupFinder finder(from, to, plan.direct_, choice);
   ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> of_source, finder.OfSource());
   ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> of_dest, finder.OfDest());
-  if (of_source.has_value()) {
-    plan.direct_ = plan.direct_.WithoutSends();
-    plan.groups_.push_back(*of_source);
+  for (const auto* found : {&of_source, &of_dest}) {
+    if (!found->has_value() || (found == &of_dest && of_source == of_dest)) continue;
+    (finder.Pays(**found) ? plan.groups_ : plan.listed_).push_back(**found);
   }
-  if (of_dest.has_value()) {
-    plan.direct_ = plan.direct_.WithoutRecvs();
-    if (!(of_source == of_dest)) plan.groups_.push_back(*of_dest);
-  }
+  if (of_source.has_value() && finder.Pays(*of_source)) plan.direct_ = plan.direct_.WithoutSends();
+  if (of_dest.has_value() && finder.Pays(*of_dest)) plan.direct_ = plan.direct_.WithoutRecvs();
   std::sort(plan.groups_.begin(), plan.groups_.end(), [](const CollectiveGroup& a, const CollectiveGroup& b) {
     return std::tie(a.ranks, a.kind) < std::tie(b.ranks, b.kind);
   });
@@ -185,19 +199,23 @@ absl::StatusOr<MovementPlan> MovementPlan::Build(const Distribution& from, const
 
 MovementPlan MovementPlan::Reversed() const {
   MovementPlan plan;
+  plan.serial_ = NextSerial();
   plan.dtype_ = dtype_;
   plan.direct_ = direct_.Reversed();
-  for (const CollectiveGroup& group : groups_) {
-    CollectiveGroup reversed = group;
-    if (group.kind == Kind::kBroadcast) reversed.kind = Kind::kSumReduce;
-    if (group.kind == Kind::kSumReduce) reversed.kind = Kind::kBroadcast;
-    plan.groups_.push_back(std::move(reversed));
+  plan.groups_ = groups_;
+  plan.listed_ = listed_;
+  for (std::vector<CollectiveGroup>* groups : {&plan.groups_, &plan.listed_}) {
+    for (CollectiveGroup& group : *groups) {
+      if (group.kind == Kind::kAllSumReduce) continue;
+      group.kind = group.kind == Kind::kBroadcast ? Kind::kSumReduce : Kind::kBroadcast;
+    }
   }
   return plan;
 }
 
 MovementPlan MovementPlan::With(ReduceOp reduce, DType dtype) const {
   MovementPlan plan = *this;
+  plan.serial_ = NextSerial();
   plan.reduce_ = reduce;
   plan.dtype_ = dtype;
   return plan;
@@ -217,9 +235,16 @@ bool MovementPlan::nothing_moves() const {
   return groups_.empty() && SideOf(direct_.sends(), rank()).ranks == 0 && SideOf(direct_.recvs(), rank()).ranks == 0;
 }
 
+std::string MovementPlan::DescribeGroups() const {
+  std::vector<std::string> parts;
+  for (const CollectiveGroup& group : groups_) parts.push_back(DescribeGroup(group, AlgorithmOf(group, dtype_)));
+  for (const CollectiveGroup& group : listed_) parts.push_back(DescribeGroup(group, "plain list"));
+  return absl::StrJoin(parts, "; ");
+}
+
 std::string MovementPlan::Describe() const {
   std::vector<std::string> parts;
-  for (const CollectiveGroup& group : groups_) parts.push_back(DescribeGroup(group, dtype_));
+  if (!groups_.empty() || !listed_.empty()) parts.push_back(DescribeGroups());
   const Side sends = SideOf(direct_.sends(), rank());
   const Side recvs = SideOf(direct_.recvs(), rank());
   if (sends.ranks > 0) parts.push_back(absl::StrCat("sends ", sends.elements, " elements to ", RanksText(sends.ranks)));
@@ -228,7 +253,8 @@ std::string MovementPlan::Describe() const {
                                  RanksText(recvs.ranks)));
   }
   if (recvs.kept > 0) parts.push_back(absl::StrCat("keeps ", recvs.kept, " elements"));
-  return parts.empty() ? "nothing" : absl::StrJoin(parts, "; ");
+  if (parts.empty()) return "nothing";
+  return absl::StrCat(absl::StrJoin(parts, "; "), "; ", BytesSent(), " bytes leave rank ", rank());
 }
 
 }  // namespace adjoin

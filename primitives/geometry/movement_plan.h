@@ -3,7 +3,7 @@
 // done faster.
 //
 //   MovementPlan plan = *MovementPlan::Build(from, to, rank);
-//   plan.Describe();                 // "broadcast of 150 elements from rank 0 to 4 ranks (binomial tree)"
+//   plan.Describe();   // "broadcast of 90000 elements from rank 0 to 4 ranks (binomial tree); 720000 bytes leave rank 0"
 //   plan.BytesSent();                // what the transport of this rank will count
 //
 // A pure function of (from, to): every rank finds the same groups.
@@ -50,19 +50,31 @@ struct CollectiveStep {
   int slot = 0;        // below 4096; distinguishes the messages that one rank sends another in one execution
 };
 
-// The algorithm: a binomial tree in segments for broadcast and sum-reduce, recursive doubling for an all-sum-reduce of
-// up to 8 KiB and a ring (reduce-scatter, all-gather) above. The order of additions is fixed by the group alone, and
-// every rank of an all-sum-reduce gets the same bits. `position` is in group.ranks. No step is without a message.
+// The algorithm: a binomial tree in segments for broadcast and sum-reduce; for an all-sum-reduce recursive doubling, or
+// a reduce-scatter and an all-gather between all pairs, whichever costs less by the model in collective_steps.cc. The order
+// of additions is fixed by the group alone, and every rank of an all-sum-reduce gets the same bits. `position` is in
+// group.ranks. No step is without a message.
 std::vector<CollectiveStep> StepsOf(const CollectiveGroup& group, int position, DType dtype);
-// "binomial tree", "recursive doubling" or "ring".
+// "binomial tree", "recursive doubling" or "pairwise exchange".
 std::string AlgorithmOf(const CollectiveGroup& group, DType dtype);
+// Whether by the same model nothing is gained over the plain list: the group is then none.
+bool PlainListIsCheaper(const CollectiveGroup& group, DType dtype);
+// Elements per segment of a binomial tree: the steps' intervals begin at its multiples.
+int64_t SegmentElements(const CollectiveGroup& group, DType dtype);
+
+// Which algorithm a plan takes for what could be a group: the cheapest, or the group's own wherever there is a group (so
+// that tests see groups on small tensors). All ranks choose alike.
+enum class AlgorithmChoice { kCheapest, kGroups };
 
 class MovementPlan {
  public:
   // Errors: as ExchangeSchedule::Build.
-  static absl::StatusOr<MovementPlan> Build(const Distribution& from, const Distribution& to, int rank);
+  static absl::StatusOr<MovementPlan> Build(const Distribution& from, const Distribution& to, int rank,
+                                            AlgorithmChoice choice = AlgorithmChoice::kCheapest);
 
   int rank() const { return direct_.rank(); }
+  // Tells this plan from every other one of this process; its copies have the same. 0 for a plan that was never built.
+  uint64_t serial() const { return serial_; }
   DType dtype() const { return dtype_; }
   // How contributions to one cell are combined: kSum, or as the source's P(max) or P(min) says.
   ReduceOp reduce() const { return reduce_; }
@@ -79,14 +91,20 @@ class MovementPlan {
   // Bytes that leave this rank, exactly as the transport counts them.
   int64_t BytesSent() const;
   bool nothing_moves() const;  // nothing leaves or reaches this rank
-  // One line; the kind of the movement as seen from this rank.
+  // The collectives that it is and their algorithms, as in the example above up to the bytes; "" for other movements.
+  std::string DescribeGroups() const;
+  // One line: which algorithms, and what this rank does.
   std::string Describe() const;
 
  private:
+  static uint64_t NextSerial();
+
+  uint64_t serial_ = 0;
   DType dtype_ = DType::kFloat32;
   ReduceOp reduce_ = ReduceOp::kSum;
   ExchangeSchedule direct_;
   std::vector<CollectiveGroup> groups_;
+  std::vector<CollectiveGroup> listed_;  // that would be groups, but are cheaper as a plain list: to describe it
 };
 
 }  // namespace adjoin

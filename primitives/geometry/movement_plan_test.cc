@@ -14,8 +14,9 @@ namespace {
 
 using Kind = CollectiveGroup::Kind;
 
-MovementPlan PlanOf(const Layout& from, const Layout& to, int rank) {
-  return *MovementPlan::Build(Distribution::Of(from), Distribution::Of(to), rank);
+// The tensors below are too small for groups to pay.
+MovementPlan PlanOf(const Layout& from, const Layout& to, int rank, AlgorithmChoice choice = AlgorithmChoice::kGroups) {
+  return *MovementPlan::Build(Distribution::Of(from), Distribution::Of(to), rank, choice);
 }
 
 TEST(MovementPlanTest, BroadcastFromAnOwner) {
@@ -24,7 +25,7 @@ TEST(MovementPlanTest, BroadcastFromAnOwner) {
   const MovementPlan root = PlanOf(owner, copies, 0);
   ASSERT_EQ(root.groups().size(), 1u);
   EXPECT_EQ(root.groups()[0], (CollectiveGroup{Kind::kBroadcast, {0, 1, 2, 3}, 150, true}));
-  EXPECT_EQ(root.Describe(), "broadcast of 150 elements from rank 0 to 4 ranks (binomial tree)");
+  EXPECT_EQ(root.Describe(), "broadcast of 150 elements from rank 0 to 4 ranks (binomial tree); 1200 bytes leave rank 0");
   EXPECT_EQ(root.BytesSent(), 2 * 600);
   EXPECT_EQ(PlanOf(owner, copies, 2).BytesSent(), 600);
   EXPECT_EQ(PlanOf(owner, copies, 3).BytesSent(), 0);
@@ -36,7 +37,7 @@ TEST(MovementPlanTest, BroadcastFromAnOwner) {
   const MovementPlan back = root.Reversed();
   ASSERT_EQ(back.groups().size(), 1u);
   EXPECT_EQ(back.groups(), PlanOf(*copies.Dual(), *owner.Dual(), 0).groups());
-  EXPECT_EQ(back.Describe(), "sum-reduce of 150 elements from 4 ranks to rank 0 (binomial tree)");
+  EXPECT_EQ(back.Describe(), "sum-reduce of 150 elements from 4 ranks to rank 0 (binomial tree); 0 bytes leave rank 0");
 }
 
 TEST(MovementPlanTest, ABroadcastWhoseRootKeepsNothing) {
@@ -57,7 +58,8 @@ TEST(MovementPlanTest, AllSumReduceIsItsOwnReverse) {
   ASSERT_EQ(plan.groups().size(), 1u);
   EXPECT_EQ(plan.groups()[0], (CollectiveGroup{Kind::kAllSumReduce, {3, 4, 5}, 3, true}));
   EXPECT_EQ(plan.Reversed().groups(), plan.groups());
-  EXPECT_EQ(plan.Describe(), "all-sum-reduce of 3 elements over 3 ranks (recursive doubling)");
+  EXPECT_EQ(plan.Describe(), "all-sum-reduce of 3 elements over 3 ranks (pairwise exchange); " +
+                                 std::to_string(plan.BytesSent()) + " bytes leave rank 4");
 }
 
 TEST(MovementPlanTest, OtherMovementsGoAsAPlainList) {
@@ -68,11 +70,28 @@ TEST(MovementPlanTest, OtherMovementsGoAsAPlainList) {
   const MovementPlan transpose = PlanOf(rows, columns, 1);
   EXPECT_TRUE(transpose.groups().empty());
   EXPECT_EQ(transpose.BytesSent(), 8 * 4);
-  EXPECT_EQ(transpose.Describe(), "sends 8 elements to 2 ranks; receives 8 elements from 2 ranks; keeps 4 elements");
+  EXPECT_EQ(transpose.Describe(), "sends 8 elements to 2 ranks; receives 8 elements from 2 ranks; keeps 4 elements; "
+                                  "32 bytes leave rank 1");
   EXPECT_EQ(PlanOf(sums, rows, 0).Describe(),
-            "sends 24 elements to 2 ranks; adds up 24 elements from 2 ranks; keeps 12 elements");
+            "sends 24 elements to 2 ranks; adds up 24 elements from 2 ranks; keeps 12 elements; 96 bytes leave rank 0");
   EXPECT_TRUE(PlanOf(rows, rows, 1).nothing_moves());
-  EXPECT_EQ(PlanOf(rows, rows, 1).Describe(), "keeps 12 elements");
+  EXPECT_EQ(PlanOf(rows, rows, 1).Describe(), "keeps 12 elements; 0 bytes leave rank 1");
+}
+
+// Small tensors go as a plain list, large ones by the group's algorithm: on every rank alike.
+TEST(MovementPlanTest, TakesTheCheapest) {
+  for (const int64_t elements : {100, 100000}) {
+    const Layout owner = Layout::Owner({elements}, DType::kFloat32, 0);
+    const Layout copies = *Layout::Replicated({elements}, DType::kFloat32, {0, 1, 2, 3});
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::size_t groups = elements == 100 ? 0 : 1;
+      EXPECT_EQ(PlanOf(owner, copies, rank, AlgorithmChoice::kCheapest).groups().size(), groups);
+      EXPECT_EQ(PlanOf(*copies.Dual(), copies, rank, AlgorithmChoice::kCheapest).groups().size(), groups);
+    }
+  }
+  const Layout two = *Layout::Replicated({1000000}, DType::kFloat32, {0, 1});
+  EXPECT_EQ(PlanOf(*two.Dual(), two, 1, AlgorithmChoice::kCheapest).Describe(),
+            "all-sum-reduce of 1000000 elements over 2 ranks (pairwise exchange); 4000000 bytes leave rank 1");
 }
 
 TEST(MovementPlanTest, EmptyTensorsHaveNoGroups) {

@@ -467,6 +467,32 @@ TEST_P(ConformanceTest, RefusesWhatItCannotDo) {
   });
 }
 
+TEST_P(ConformanceTest, WaitAnyReturnsWhenOneIsOver) {
+  Run(3, [](Transport& t) -> absl::Status {
+    if (t.rank() == 2) return absl::OkStatus();
+    const int other = 1 - t.rank();
+    int64_t out = 7, in = 0, never = 0;
+    ADJOIN_ASSIGN_OR_RETURN(Handle receive, t.StartRecv(other, MakeTag(other, 1), BufferOf(in)));
+    ADJOIN_ASSIGN_OR_RETURN(Handle silent, t.StartRecv(2, MakeTag(2, 1), BufferOf(never)));
+    const Handle handles[] = {silent, receive};
+    if (t.rank() == 0) {
+      const absl::Status none = t.WaitAny(handles, Deadline::After(absl::Milliseconds(20)));
+      ADJOIN_RETURN_IF_ERROR(ExpectError(none, absl::StatusCode::kDeadlineExceeded, {"2 operations"}));
+    } else {
+      ADJOIN_RETURN_IF_ERROR(t.WaitAny(handles, Soon()));
+      ADJOIN_RETURN_IF_ERROR(Expect(t.Test(receive) && !t.Test(silent), "the message that has come"));
+    }
+    ADJOIN_RETURN_IF_ERROR(SendNow(t, other, MakeTag(t.rank(), 1), BufferOf(out)));
+    ADJOIN_RETURN_IF_ERROR(t.WaitAny(handles, Soon()));
+    ADJOIN_RETURN_IF_ERROR(t.Wait(receive, Soon()));
+    ADJOIN_RETURN_IF_ERROR(Expect(in == 7, "the message"));
+    const absl::Status given_up = t.Wait(silent, Deadline::After(absl::ZeroDuration()));
+    if (!absl::IsDeadlineExceeded(given_up) && !absl::IsUnavailable(given_up)) return given_up;
+    t.Abort(absl::CancelledError("enough"));
+    return ExpectError(t.WaitAny(handles, Soon()), absl::StatusCode::kCancelled, {"enough"});
+  });
+}
+
 TEST_P(ConformanceTest, KeepsAndReleasesTheKeepalive) {
   Run(2, [](Transport& t) -> absl::Status {
     const int other = 1 - t.rank();
@@ -490,6 +516,7 @@ INSTANTIATE_TEST_SUITE_P(Delayed, ConformanceTest,
                                          Case{TransportKind::kInMemoryDelayed, 3},
                                          Case{TransportKind::kInMemoryDelayed, 4}),
                          Name);
+INSTANTIATE_TEST_SUITE_P(Device, ConformanceTest, testing::Values(Case{TransportKind::kOnDevice, 5}), Name);
 INSTANTIATE_TEST_SUITE_P(Ucx, ConformanceTest,
                          testing::Values(Case{TransportKind::kUcxSharedMemory, 0}, Case{TransportKind::kUcxTcp, 0}),
                          Name);

@@ -24,10 +24,12 @@ class InMemoryTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return fabric_->size(); }
+  FakeDevice& fake_device() { return fabric_->fake_device(); }
   absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;
   absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) override;
   absl::Status Wait(Handle handle, Deadline deadline) override;
   bool Test(Handle handle) override;
+  absl::Status WaitAny(absl::Span<const Handle> handles, Deadline deadline) override;
   void Abort(absl::Status reason) override;
   int64_t BytesSent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
   std::string Describe(int peer) const override { return peer == rank_ ? "memory/self" : "memory"; }
@@ -58,7 +60,8 @@ class InMemoryTransport final : public Transport {
   void Complete(Pending& receive, const Message& message);
   void Forget(uint64_t id);
   bool HeldBackFrom(int peer) const;
-  void Block(int peer, bool peer_was_dead, Deadline deadline);
+  bool Over(Handle handle) const;
+  void Block(absl::Span<const int> living, Deadline deadline);
 
   const std::shared_ptr<InMemoryFabric> fabric_;
   const int rank_;
@@ -266,8 +269,9 @@ void InMemoryTransport::Forget(uint64_t id) {
   pending_.erase(it);
 }
 
-// Until something changes for this rank; at once where only further calls of Progress let something move.
-void InMemoryTransport::Block(int peer, bool peer_was_dead, Deadline deadline) {
+// Until something changes for this rank; at once where only further calls of Progress let something move. The peers are
+// those that were alive before the last Progress.
+void InMemoryTransport::Block(absl::Span<const int> living, Deadline deadline) {
   if (!departing_.empty() || !arriving_.empty()) {
     std::this_thread::yield();
     return;
@@ -275,7 +279,7 @@ void InMemoryTransport::Block(int peer, bool peer_was_dead, Deadline deadline) {
   std::unique_lock<std::mutex> lock(mailbox_.mutex);
   mailbox_.changed.wait_until(lock, deadline.when(), [&] {
     return !mailbox_.inbox.empty() || aborted_.load() || mailbox_.dead.load() ||
-           fabric_->mailboxes_[peer].dead.load() != peer_was_dead;
+           std::any_of(living.begin(), living.end(), [&](int peer) { return fabric_->mailboxes_[peer].dead.load(); });
   });
 }
 
@@ -302,7 +306,7 @@ absl::Status InMemoryTransport::Wait(Handle handle, Deadline deadline) {
       status = WaitedTooLong(pending.operation);
       break;
     }
-    Block(peer, dead, deadline);
+    Block(absl::MakeConstSpan(&peer, dead ? 0 : 1), deadline);
   }
   Forget(handle.id);
   return status;
@@ -310,10 +314,35 @@ absl::Status InMemoryTransport::Wait(Handle handle, Deadline deadline) {
 
 bool InMemoryTransport::Test(Handle handle) {
   Progress();
+  return Over(handle) || !OwnFailure().ok();
+}
+
+bool InMemoryTransport::Over(Handle handle) const {
   auto it = pending_.find(handle.id);
-  if (it == pending_.end() || it->second.done || !OwnFailure().ok()) return true;
+  if (it == pending_.end() || it->second.done) return true;
   const int peer = it->second.operation.peer;
   return fabric_->mailboxes_[peer].dead.load() && !HeldBackFrom(peer);
+}
+
+absl::Status InMemoryTransport::WaitAny(absl::Span<const Handle> handles, Deadline deadline) {
+  while (true) {
+    ADJOIN_RETURN_IF_ERROR(OwnFailure());
+    std::vector<int> living;
+    for (Handle handle : handles) {
+      auto it = pending_.find(handle.id);
+      if (it == pending_.end()) return absl::OkStatus();
+      const int peer = it->second.operation.peer;
+      if (!fabric_->mailboxes_[peer].dead.load()) living.push_back(peer);
+    }
+    Progress();
+    if (std::any_of(handles.begin(), handles.end(), [&](Handle handle) { return Over(handle); })) {
+      return absl::OkStatus();
+    }
+    if (deadline.Expired()) {
+      return absl::DeadlineExceededError(absl::StrCat("none of ", handles.size(), " operations was over in time"));
+    }
+    Block(living, deadline);
+  }
 }
 
 void InMemoryTransport::Abort(absl::Status reason) {
@@ -323,6 +352,11 @@ void InMemoryTransport::Abort(absl::Status reason) {
     aborted_.store(true);
   }
   mailbox_.changed.notify_all();
+}
+
+FakeDevice* FakeDeviceOf(Transport& transport) {
+  auto* in_memory = dynamic_cast<InMemoryTransport*>(&transport);
+  return in_memory == nullptr ? nullptr : &in_memory->fake_device();
 }
 
 }  // namespace adjoin

@@ -77,6 +77,9 @@ class InMemoryFabric : public std::enable_shared_from_this<InMemoryFabric> {
   FakeDevice fake_device_;
 };
 
+// The device whose memory the transport can move, where that is an in-memory one; else null.
+FakeDevice* FakeDeviceOf(Transport& transport);
+
 }  // namespace adjoin
 
 #endif  // ADJOIN_PRIMITIVES_TRANSPORT_IN_MEMORY_TRANSPORT_H_

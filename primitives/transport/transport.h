@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/deadline.h"
 #include "primitives/transport/buffer.h"
 #include "primitives/transport/tag.h"
@@ -59,6 +60,11 @@ class Transport {
 
   // Payload bytes handed to StartSend for other ranks since the start; what a rank sends itself does not count.
   virtual int64_t BytesSent() const = 0;
+
+  // Waits until one of the operations is over (then Test is true for it, and its Wait returns at once). At least one
+  // handle; one that names no operation counts as over.
+  // Errors: kDeadlineExceeded, the status given to Abort. The handles stay valid.
+  virtual absl::Status WaitAny(absl::Span<const Handle> handles, Deadline deadline) = 0;
 
   // How messages to `peer` travel, in the library's own words, e.g. "posix" or "tcp/lo"; for logs and tests.
   virtual std::string Describe(int peer) const = 0;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "primitives/transport/in_memory_transport.h"
+#include "primitives/transport/on_device_transport.h"
 #include "primitives/transport/ucx_transport.h"
 
 namespace adjoin {
@@ -26,11 +27,12 @@ struct Ranks {
 
 absl::StatusOr<Ranks> CreateRanks(int n, TransportKind kind, uint64_t seed) {
   Ranks ranks;
-  if (kind == TransportKind::kInMemory || kind == TransportKind::kInMemoryDelayed) {
-    ADJOIN_ASSIGN_OR_RETURN(auto fabric,
-                            InMemoryFabric::Create(n, {seed, kind == TransportKind::kInMemoryDelayed}));
+  if (kind != TransportKind::kUcxSharedMemory && kind != TransportKind::kUcxTcp) {
+    ADJOIN_ASSIGN_OR_RETURN(auto fabric, InMemoryFabric::Create(n, {seed, kind != TransportKind::kInMemory}));
     for (int r = 0; r < n; ++r) {
       ADJOIN_ASSIGN_OR_RETURN(auto transport, fabric->CreateTransport(r));
+      // The transport keeps the fabric, and so the device, alive.
+      if (kind == TransportKind::kOnDevice) transport = OnDevice(std::move(transport), &fabric->fake_device());
       ranks.transports.push_back(std::move(transport));
     }
     return ranks;
@@ -132,6 +134,7 @@ std::string ToString(TransportKind kind) {
   switch (kind) {
     case TransportKind::kInMemory: return "InMemory";
     case TransportKind::kInMemoryDelayed: return "InMemoryDelayed";
+    case TransportKind::kOnDevice: return "OnDevice";
     case TransportKind::kUcxSharedMemory: return "UcxSharedMemory";
     case TransportKind::kUcxTcp: return "UcxTcp";
   }

@@ -24,8 +24,11 @@
 
 namespace adjoin {
 
-enum class TransportKind { kInMemory, kInMemoryDelayed, kUcxSharedMemory, kUcxTcp };
+// kOnDevice: in memory and delayed, and every message leaves from and arrives in the fake device's memory. It is for tests
+// of transports; those of movements bring a device's memory themselves.
+enum class TransportKind { kInMemory, kInMemoryDelayed, kOnDevice, kUcxSharedMemory, kUcxTcp };
 
+// All but kOnDevice.
 inline constexpr TransportKind kAllTransportKinds[] = {TransportKind::kInMemory, TransportKind::kInMemoryDelayed,
                                                        TransportKind::kUcxSharedMemory, TransportKind::kUcxTcp};
 

@@ -248,9 +248,31 @@ absl::Status UcxTransport::Wait(Handle handle, Deadline deadline) {
 
 bool UcxTransport::Test(Handle handle) {
   if (aborted_.load(std::memory_order_acquire)) return true;
+  if (Over(handle)) return true;
   ucp_worker_progress(worker_);
+  return Over(handle);
+}
+
+bool UcxTransport::Over(Handle handle) {
   const Request* request = Find(handle);
   return request == nullptr || request->done || !peers_[request->operation.peer].failure.ok();
+}
+
+absl::Status UcxTransport::WaitAny(absl::Span<const Handle> handles, Deadline deadline) {
+  Patience patience;
+  while (true) {
+    if (aborted_.load(std::memory_order_acquire)) return AbortReason();
+    if (std::any_of(handles.begin(), handles.end(), [&](Handle handle) { return Over(handle); })) {
+      return absl::OkStatus();
+    }
+    if (ucp_worker_progress(worker_) > 0) {
+      patience = Patience();
+    } else if (patience.pauses >= options_.pauses && deadline.Expired()) {
+      return absl::DeadlineExceededError(absl::StrCat("none of ", handles.size(), " operations was over in time"));
+    } else {
+      Idle(patience, deadline);
+    }
+  }
 }
 
 // One step of waiting. Pauses answer fastest when the peer runs; yields let it run when cores are fewer than ranks;

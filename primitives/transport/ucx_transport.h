@@ -32,6 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "primitives/transport/operation.h"
 #include "primitives/transport/transport.h"
 
@@ -87,6 +88,7 @@ class UcxTransport final : public Transport {
   absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) override;
   absl::Status Wait(Handle handle, Deadline deadline) override;
   bool Test(Handle handle) override;
+  absl::Status WaitAny(absl::Span<const Handle> handles, Deadline deadline) override;
   void Abort(absl::Status reason) override;
   int64_t BytesSent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
   // UCX's name of the lane, e.g. "posix/memory" or "tcp/lo"; "not connected" before Connect.
@@ -132,6 +134,7 @@ class UcxTransport final : public Transport {
   absl::Status Outcome(const Request& request);
   void Release(Request& request);
   bool DrainedDone(const Request& request);
+  bool Over(Handle handle);
 
   absl::Status AbortReason() const;
   void Idle(Patience& patience, Deadline deadline);

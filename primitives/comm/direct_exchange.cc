@@ -1,0 +1,141 @@
+#include "primitives/comm/direct_exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "base/status_macros.h"
+#include "primitives/comm/pack.h"
+
+namespace adjoin {
+
+DirectExchange::DirectExchange(Channel* channel, LocalMemory* memory, const MovementProgram* program,
+                               const Buffer* source, const Buffer* destination)
+    : channel_(channel),
+      memory_(memory),
+      program_(program),
+      source_(source),
+      destination_(destination),
+      element_bytes_(SizeOf(program->dtype)) {
+  sends_.reserve(program->sends.size());
+  receives_.reserve(program->receives.size());
+}
+
+DirectExchange::~DirectExchange() {
+  for (std::size_t i = ended_sends_; i < sends_.size(); ++i) channel_->Abandon(sends_[i].posted);
+  for (std::size_t i = taken_; i < receives_.size(); ++i) channel_->Abandon(receives_[i].posted);
+}
+
+absl::StatusOr<Buffer> DirectExchange::TakeStaging(int64_t bytes) {
+  if (!free_staging_.empty() && static_cast<int64_t>(free_staging_.back().bytes) >= bytes) {
+    Buffer staging = std::move(free_staging_.back());
+    free_staging_.pop_back();
+    return staging;
+  }
+  return memory_->Allocate(bytes);
+}
+
+absl::Status DirectExchange::PostReceives() {
+  while (receives_.size() < program_->receives.size()) {
+    const ListedMessage& message = program_->receives[receives_.size()];
+    const int64_t bytes = BytesOf(message);
+    InFlight receive;
+    Buffer into;
+    if (message.run.has_value() && !program_->combines) {
+      into = PartOf(*destination_, *message.run * element_bytes_, bytes);
+    } else {
+      if (staged_to_take_ > 0 && staged_to_take_ + bytes > kStagedBytes) return absl::OkStatus();
+      ADJOIN_ASSIGN_OR_RETURN(receive.staging, TakeStaging(bytes));
+      staged_to_take_ += bytes;
+      into = PartOf(receive.staging, 0, bytes);
+    }
+    ADJOIN_ASSIGN_OR_RETURN(receive.posted, channel_->Recv(message.peer, Channel::kDirectSlot, into));
+    receives_.push_back(std::move(receive));
+  }
+  return absl::OkStatus();
+}
+
+// In order: what travels in place needs nothing more, and what was packed gives its memory back.
+absl::Status DirectExchange::EndSends() {
+  for (; ended_sends_ < sends_.size() && channel_->Over(sends_[ended_sends_].posted); ++ended_sends_) {
+    InFlight& send = sends_[ended_sends_];
+    const absl::Status ended = channel_->Wait(send.posted, Deadline::After(absl::ZeroDuration()));
+    if (!ended.ok()) {
+      ++ended_sends_;  // no longer this one's to abandon
+      return ended;
+    }
+    if (send.staging.bytes == 0) continue;
+    staged_to_send_ -= BytesOf(program_->sends[ended_sends_]);
+    free_staging_.push_back(std::move(send.staging));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> DirectExchange::Send() {
+  const std::size_t before = posted_sends_ + ended_sends_;
+  ADJOIN_RETURN_IF_ERROR(EndSends());
+  while (posted_sends_ < program_->sends.size()) {
+    const ListedMessage& message = program_->sends[posted_sends_];
+    const int64_t bytes = BytesOf(message);
+    InFlight send;
+    Buffer out;
+    if (message.run.has_value()) {
+      out = PartOf(*source_, *message.run * element_bytes_, bytes);
+    } else {
+      if (staged_to_send_ > 0 && staged_to_send_ + bytes > kStagedBytes) break;
+      ADJOIN_ASSIGN_OR_RETURN(send.staging, TakeStaging(bytes));
+      staged_to_send_ += bytes;
+      ADJOIN_RETURN_IF_ERROR(Pack(*memory_, program_->dtype, program_->from_shape, message.regions, source_->data,
+                                  send.staging.data));
+      out = PartOf(send.staging, 0, bytes);
+    }
+    ADJOIN_ASSIGN_OR_RETURN(send.posted, channel_->Send(message.peer, Channel::kDirectSlot, out));
+    sends_.push_back(std::move(send));
+    ++posted_sends_;
+    ADJOIN_RETURN_IF_ERROR(EndSends());
+  }
+  return posted_sends_ + ended_sends_ != before;
+}
+
+absl::Status DirectExchange::Keep(const KeptCells& kept) {
+  return CopyRegions(*memory_, program_->dtype, op(), program_->from_shape, kept.from, source_->data,
+                     program_->to_shape, kept.to, destination_->data);
+}
+
+absl::Status DirectExchange::TakeIn(const ListedMessage& message, const InFlight& receive) {
+  if (receive.staging.bytes == 0) return absl::OkStatus();
+  return Unpack(*memory_, program_->dtype, op(), program_->to_shape, message.regions, receive.staging.data,
+                destination_->data);
+}
+
+absl::StatusOr<bool> DirectExchange::Receive() {
+  const std::size_t before = taken_ + kept_;
+  while (true) {
+    // Where nothing is combined, what is kept need not wait for its turn.
+    while (kept_ < program_->kept.size() &&
+           (!program_->combines || program_->kept[kept_].before_receive <= taken_)) {
+      ADJOIN_RETURN_IF_ERROR(Keep(program_->kept[kept_]));
+      ++kept_;
+    }
+    if (taken_ == receives_.size() || !channel_->Over(receives_[taken_].posted)) break;
+    InFlight& receive = receives_[taken_];
+    const ListedMessage& message = program_->receives[taken_];
+    ++taken_;  // whatever comes of it, it is no longer this one's to abandon
+    ADJOIN_RETURN_IF_ERROR(channel_->Wait(receive.posted, Deadline::After(absl::ZeroDuration())));
+    ADJOIN_RETURN_IF_ERROR(TakeIn(message, receive));
+    if (receive.staging.bytes > 0) {
+      staged_to_take_ -= BytesOf(message);
+      free_staging_.push_back(std::move(receive.staging));
+    }
+    ADJOIN_RETURN_IF_ERROR(PostReceives());
+  }
+  return taken_ + kept_ != before;
+}
+
+void DirectExchange::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
+  if (taken_ < receives_.size()) blockers.push_back(receives_[taken_].posted);
+  if (ended_sends_ < sends_.size()) blockers.push_back(sends_[ended_sends_].posted);
+}
+
+}  // namespace adjoin

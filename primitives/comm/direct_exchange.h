@@ -1,0 +1,84 @@
+// One rank's part of a plain list of messages, in flight: packs, sends, receives and takes in, segment after segment,
+// without ever blocking.
+//
+//   DirectExchange exchange(&channel, &memory, &program, source, destination);
+//   ADJOIN_RETURN_IF_ERROR(exchange.PostReceives());
+//   ADJOIN_ASSIGN_OR_RETURN(bool moved, exchange.Send());       // then, until done():
+//   ADJOIN_ASSIGN_OR_RETURN(moved, exchange.Receive());
+//
+// Beside the two tensors it uses at most about kStagedBytes for what was packed and is not sent, and as much for what is
+// received and not taken in (or one segment of each, if that is more). Threads: as Transport.
+#ifndef ADJOIN_PRIMITIVES_COMM_DIRECT_EXCHANGE_H_
+#define ADJOIN_PRIMITIVES_COMM_DIRECT_EXCHANGE_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "primitives/comm/channel.h"
+#include "primitives/comm/local_memory.h"
+#include "primitives/comm/movement_program.h"
+#include "primitives/transport/buffer.h"
+
+namespace adjoin {
+
+class DirectExchange {
+ public:
+  static constexpr int64_t kStagedBytes = 8 << 20;
+
+  // All outlive the exchange.
+  DirectExchange(Channel* channel, LocalMemory* memory, const MovementProgram* program, const Buffer* source,
+                 const Buffer* destination);
+  ~DirectExchange();
+  DirectExchange(const DirectExchange&) = delete;
+  DirectExchange& operator=(const DirectExchange&) = delete;
+
+  // Posts as many receives as may be staged. Errors: the transport's and the memory's, here and below.
+  absl::Status PostReceives();
+  // Sends what can be sent. Whether anything happened.
+  absl::StatusOr<bool> Send();
+  // Takes in what has come, and what the rank keeps. Whether anything happened.
+  absl::StatusOr<bool> Receive();
+
+  bool received() const { return taken_ == program_->receives.size() && kept_ == program_->kept.size(); }
+  bool sent() const { return posted_sends_ == program_->sends.size() && ended_sends_ == sends_.size(); }
+  // Appends what it now waits for: at least one of them must be over for it to go on.
+  void AppendBlockers(std::vector<Channel::Posted>& blockers) const;
+
+ private:
+  struct InFlight {
+    Channel::Posted posted;
+    Buffer staging;  // no bytes: in place
+  };
+
+  absl::StatusOr<Buffer> TakeStaging(int64_t bytes);
+  absl::Status EndSends();
+  absl::Status TakeIn(const ListedMessage& message, const InFlight& receive);
+  absl::Status Keep(const KeptCells& kept);
+  std::optional<ReduceOp> op() const {
+    return program_->combines ? std::make_optional(program_->reduce) : std::nullopt;
+  }
+  int64_t BytesOf(const ListedMessage& message) const { return message.elements * element_bytes_; }
+
+  Channel* channel_;
+  LocalMemory* memory_;
+  const MovementProgram* program_;
+  const Buffer* source_;
+  const Buffer* destination_;
+  int64_t element_bytes_;
+  std::vector<InFlight> sends_;     // one per message posted, in order
+  std::vector<InFlight> receives_;  // the same
+  std::size_t posted_sends_ = 0;
+  std::size_t ended_sends_ = 0;
+  std::size_t taken_ = 0;
+  std::size_t kept_ = 0;
+  int64_t staged_to_send_ = 0;
+  int64_t staged_to_take_ = 0;
+  std::vector<Buffer> free_staging_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_COMM_DIRECT_EXCHANGE_H_

@@ -1,0 +1,171 @@
+// Random movements through the whole engine, in host memory and on the fake device, by the cheapest algorithms and by
+// groups wherever there are any, against the same movements counted out cell by cell.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "gtest/gtest.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/fake_device_memory.h"
+#include "primitives/comm/local_memory.h"
+#include "primitives/geometry/distribution.h"
+#include "primitives/geometry/exchange_schedule.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/mesh.h"
+#include "primitives/geometry/movement_plan.h"
+#include "primitives/geometry/random_cases.h"
+#include "primitives/geometry/simulated_ranks.h"
+#include "primitives/transport/fake_device.h"
+#include "primitives/transport/in_memory_transport.h"
+#include "primitives/transport/transport_ranks.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kRanks = 9;  // as RandomMesh
+
+enum class Where { kHost, kFakeDevice };
+
+struct Case {
+  std::string what;
+  std::vector<MovementPlan> plans;  // by rank
+  Tensors<int64_t> x;
+  Tensors<int64_t> y;
+};
+
+Case MakeCase(Draw& draw, const std::string& what, std::vector<MovementPlan> plans,
+              const std::vector<ExchangeSchedule>& schedules) {
+  Case c{what, std::move(plans), {}, {}};
+  for (const ExchangeSchedule& schedule : schedules) {
+    c.x[schedule.rank()] = draw.Integers(VolumeOf(schedule.from_shape()), -1000, 1000);
+  }
+  c.y = Move(schedules, c.x);
+  return c;
+}
+
+// A movement and its adjoint, between random layouts of int64.
+std::vector<Case> RandomCases(Draw& draw, AlgorithmChoice choice) {
+  std::vector<int64_t> shape = draw.Integers(draw.Between(0, 4), 1, 6);
+  if (!shape.empty() && draw.OneIn(20)) shape[0] = 0;
+  // Beyond one segment of the plain list, and of every collective.
+  if (!shape.empty() && draw.OneIn(25)) shape[draw.Between(0, static_cast<int64_t>(shape.size()) - 1)] = 40000;
+  if (VolumeOf(shape) > 400000) shape = {7, 40000};
+  const Mesh mesh = RandomMesh(draw);
+  const Layout from = RandomLayout(draw, shape, mesh).WithDType(DType::kInt64);
+  const Layout to = RandomLayout(draw, shape, RelatedMesh(draw, mesh)).WithDType(DType::kInt64);
+  std::vector<MovementPlan> plans, reversed_plans;
+  std::vector<ExchangeSchedule> schedules, reversed;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    schedules.push_back(*ExchangeSchedule::Build(Distribution::Of(from), Distribution::Of(to), rank));
+    reversed.push_back(schedules.back().Reversed());
+    plans.push_back(*MovementPlan::Build(Distribution::Of(from), Distribution::Of(to), rank, choice));
+    reversed_plans.push_back(plans.back().Reversed());
+  }
+  const std::string what = absl::StrCat(from.ToString(), " -> ", to.ToString());
+  return {MakeCase(draw, what, std::move(plans), schedules),
+          MakeCase(draw, absl::StrCat("adjoint of ", what), std::move(reversed_plans), reversed)};
+}
+
+// Memory of either kind, filled from the host and read by it.
+class Memory {
+ public:
+  Memory(Where where, FakeDevice* device) : device_(device), on_device_(device), where_(where) {}
+  LocalMemory& local() { return where_ == Where::kHost ? static_cast<LocalMemory&>(host_) : on_device_; }
+
+  absl::StatusOr<Buffer> From(const std::vector<int64_t>& values) {
+    ADJOIN_ASSIGN_OR_RETURN(const Buffer buffer, local().Allocate(static_cast<int64_t>(values.size()) * 8));
+    ADJOIN_RETURN_IF_ERROR(values.empty() ? absl::OkStatus() : device_->CopyIn(buffer, values.data()));
+    return buffer;
+  }
+  absl::StatusOr<std::vector<int64_t>> ToHost(const Buffer& buffer) {
+    std::vector<int64_t> values(buffer.bytes / 8);
+    ADJOIN_RETURN_IF_ERROR(values.empty() ? absl::OkStatus() : device_->CopyOut(values.data(), buffer));
+    return values;
+  }
+
+ private:
+  FakeDevice* device_;  // copies from and to host memory as well
+  HostMemory host_;
+  FakeDeviceMemory on_device_;
+  Where where_;
+};
+
+absl::Status RunCase(Communicator& communicator, Memory& memory, const Case& c, int64_t op) {
+  const int rank = communicator.rank();
+  const MovementPlan& plan = c.plans[rank];
+  ADJOIN_ASSIGN_OR_RETURN(const Buffer source, memory.From(c.x.at(rank)));
+  for (int repeat = 0; repeat < 3; ++repeat) {  // the third waits for credits
+    ADJOIN_ASSIGN_OR_RETURN(const Buffer destination,
+                            memory.From(std::vector<int64_t>(VolumeOf(plan.direct().to_shape()), 0)));
+    const int64_t before = communicator.BytesSent();
+    ADJOIN_RETURN_IF_ERROR(communicator.Execute({op, "x", Direction::kForward}, plan, source, destination));
+    if (communicator.BytesSent() - before != plan.BytesSent()) {
+      return absl::InternalError(absl::StrCat(c.what, ": sent ", communicator.BytesSent() - before, " bytes, planned ",
+                                              plan.BytesSent()));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> y, memory.ToHost(destination));
+    if (y != c.y.at(rank)) return absl::InternalError(absl::StrCat(c.what, ": wrong cells; ", plan.Describe()));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> x, memory.ToHost(source));
+  if (x != c.x.at(rank)) return absl::InternalError(absl::StrCat(c.what, ": the source has changed"));
+  return absl::OkStatus();
+}
+
+void RunCases(TransportKind kind, Where where, const std::vector<Case>& cases, uint64_t seed) {
+  const absl::Status status = RunRanks(kRanks, kind, seed, [&](Transport& transport) -> absl::Status {
+    FakeDevice host_only;
+    FakeDevice* device = FakeDeviceOf(transport);
+    Memory memory(where, device != nullptr ? device : &host_only);
+    Communicator communicator(&transport, &memory.local(), {0, absl::Seconds(30)});
+    int64_t op = 0;
+    for (const Case& c : cases) ADJOIN_RETURN_IF_ERROR(RunCase(communicator, memory, c, ++op));
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+class MovementExecutionTest : public testing::TestWithParam<std::tuple<Where, AlgorithmChoice>> {};
+
+TEST_P(MovementExecutionTest, MovesWhatSchedulesMove) {
+  const auto [where, choice] = GetParam();
+  Draw draw = Draw::FromEnvironment();
+  for (int batch = 0; batch < 10 && !HasFailure(); ++batch) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 30; ++i) {
+      for (Case& c : RandomCases(draw, choice)) cases.push_back(std::move(c));
+    }
+    RunCases(TransportKind::kInMemoryDelayed, where, cases, static_cast<uint64_t>(draw.Between(0, 1 << 30)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MovementExecutionTest,
+                         testing::Combine(testing::Values(Where::kHost, Where::kFakeDevice),
+                                          testing::Values(AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups)),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param) == Where::kHost ? "Host" : "FakeDevice",
+                                               std::get<1>(info.param) == AlgorithmChoice::kCheapest ? "Cheapest"
+                                                                                                    : "Groups");
+                         });
+
+TEST(MovementExecutionTest, OverUcx) {
+  Draw draw = Draw::FromEnvironment();
+  for (const TransportKind kind : {TransportKind::kUcxSharedMemory, TransportKind::kUcxTcp}) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 40; ++i) {
+      for (Case& c : RandomCases(draw, i % 2 == 0 ? AlgorithmChoice::kCheapest : AlgorithmChoice::kGroups)) {
+        cases.push_back(std::move(c));
+      }
+    }
+    RunCases(kind, Where::kHost, cases, 1);
+  }
+}
+
+}  // namespace
+}  // namespace adjoin
