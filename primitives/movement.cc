@@ -27,22 +27,27 @@ struct MovementHolder : torch::CustomClassHolder {
   std::shared_ptr<Movement> movement;
 };
 
+// What a node of the graph executes. The backward of the first two is the adjoint, and that of the adjoint the second.
+enum class Executes : int64_t { kForward, kLinear, kAdjoint };
+
 // (x, token) -> (y, token'). Its backward is the same function with the dual operator, recorded again where a graph of
 // the gradient is wanted. Missing gradients arrive as zeros.
 struct MovementFunction : torch::autograd::Function<MovementFunction> {
   static variable_list forward(AutogradContext* context, torch::Tensor x, torch::Tensor token,
-                               std::shared_ptr<Movement> movement, bool adjoint) {
-    torch::Tensor y = adjoint ? movement->Adjoint(x) : movement->Forward(x);
+                               std::shared_ptr<Movement> movement, Executes executes) {
+    torch::Tensor y = executes == Executes::kForward  ? movement->Forward(x)
+                      : executes == Executes::kLinear ? movement->Linear(x)
+                                                      : movement->Adjoint(x);
     context->saved_data["movement"] = c10::IValue::make_capsule(c10::make_intrusive<MovementHolder>(std::move(movement)));
-    context->saved_data["adjoint"] = adjoint;
+    context->saved_data["executes"] = static_cast<int64_t>(executes);
     return {y, torch::empty_like(token)};
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const c10::intrusive_ptr<torch::CustomClassHolder> capsule = context->saved_data["movement"].toCapsule();
     const std::shared_ptr<Movement> movement = static_cast<MovementHolder*>(capsule.get())->movement;
-    const bool adjoint = context->saved_data["adjoint"].toBool();
-    variable_list results = apply(grads[0], grads[1], movement, !adjoint);
+    const bool adjoint = static_cast<Executes>(context->saved_data["executes"].toInt()) == Executes::kAdjoint;
+    variable_list results = apply(grads[0], grads[1], movement, adjoint ? Executes::kLinear : Executes::kAdjoint);
     return {results[0], results[1], torch::Tensor(), torch::Tensor()};
   }
 };
@@ -120,6 +125,7 @@ Movement::Movement(Communicator* communicator, Options options, MovementPlan for
       forward_(std::move(forward)),
       adjoint_(std::move(adjoint)),
       forward_initial_(forward_, options_.fill, covered),
+      linear_initial_(forward_, /*background=*/0, covered),
       adjoint_initial_(adjoint_, /*background=*/0, {}) {}
 
 absl::StatusOr<std::shared_ptr<Movement>> Movement::Create(Communicator* communicator, const Distribution& from,
@@ -133,7 +139,7 @@ absl::StatusOr<std::shared_ptr<Movement>> Movement::Create(Communicator* communi
                                                      communicator->size(), " ranks"));
     }
   }
-  absl::StatusOr<MovementPlan> plan = MovementPlan::Build(from, to, communicator->rank());
+  absl::StatusOr<MovementPlan> plan = MovementPlan::Build(from, to, communicator->rank(), options.algorithms);
   if (!plan.ok()) return WithName(plan.status(), options);
   // With `plan`'s own reduction: every destination that a partial went to has the same value for it.
   MovementPlan adjoint = plan->Reversed().With(plan->reduce(), plan->dtype());
@@ -177,17 +183,18 @@ void Movement::RefuseIfInFlight(Direction direction) {
                                                   ": applied while one that was started is not waited for")));
 }
 
-torch::Tensor Movement::Run(const torch::Tensor& x, Direction direction) {
+torch::Tensor Movement::Run(const torch::Tensor& x, Direction direction, bool linear) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor source = SourceOf(x, direction);
   RefuseIfInFlight(direction);
-  torch::Tensor result = NewResult(direction);
+  torch::Tensor result = NewResult(direction, linear);
   ThrowIfError(communicator_->Execute({options_.id, options_.name, direction}, PlanOf(direction), BufferOf(source),
                                       BufferOf(result)));
   return result;
 }
 
-torch::Tensor Movement::Forward(const torch::Tensor& x) { return Run(x, Direction::kForward); }
+torch::Tensor Movement::Forward(const torch::Tensor& x) { return Run(x, Direction::kForward, /*linear=*/false); }
+torch::Tensor Movement::Linear(const torch::Tensor& x) { return Run(x, Direction::kForward, /*linear=*/true); }
 
 torch::Tensor Movement::Adjoint(const torch::Tensor& y) {
   if (IsExtreme()) {
@@ -196,14 +203,15 @@ torch::Tensor Movement::Adjoint(const torch::Tensor& y) {
                                                     Placement::Partial(forward_.reduce()).ToString(),
                                                     " has no adjoint: its gradient depends on its source")));
   }
-  return Run(y, Direction::kAdjoint);
+  return Run(y, Direction::kAdjoint, /*linear=*/true);
 }
 
 // One execution, from its start to its wait.
 class MovementFlight {
  public:
-  MovementFlight(std::shared_ptr<Movement> movement, Direction direction)
-      : movement_(std::move(movement)), direction_(direction) {}
+  // `linear`: forward without fill.
+  MovementFlight(std::shared_ptr<Movement> movement, Direction direction, bool linear)
+      : movement_(std::move(movement)), direction_(direction), linear_(linear) {}
   ~MovementFlight() { Drop(); }
   MovementFlight(const MovementFlight&) = delete;
   MovementFlight& operator=(const MovementFlight&) = delete;
@@ -218,7 +226,7 @@ class MovementFlight {
   std::shared_ptr<MovementFlight> Opposite() const {
     return std::make_shared<MovementFlight>(
         mask_.defined() ? movement_->extreme_.sum : movement_,
-        direction_ == Direction::kForward ? Direction::kAdjoint : Direction::kForward);
+        direction_ == Direction::kForward ? Direction::kAdjoint : Direction::kForward, /*linear=*/true);
   }
   // The factors of the gradient before and after that: of a maximum or minimum, each tied partial gets its share.
   torch::Tensor ShareOf(const torch::Tensor& grad) const { return mask_.defined() ? grad / ties_ : grad; }
@@ -243,6 +251,7 @@ class MovementFlight {
 
   std::shared_ptr<Movement> movement_;
   Direction direction_;
+  bool linear_;
   int64_t number_ = 0;
   std::unique_ptr<PendingMovement> pending_;
   torch::Tensor result_;  // until Wait: the graph, which holds this, must not hold itself
@@ -258,7 +267,7 @@ void MovementFlight::Start(const torch::Tensor& x, bool recorded) {
   const torch::Tensor source = movement_->SourceOf(x, direction_);
   Movement::Flights& flights = movement_->FlightsOf(direction_);
   if (flights.started - flights.waited >= 2) Refuse("two executions are started and not waited for; wait for one first");
-  result_ = movement_->NewResult(direction_);
+  result_ = movement_->NewResult(direction_, linear_);
   absl::StatusOr<std::unique_ptr<PendingMovement>> pending = movement_->communicator_->Start(
       {movement_->options_.id, movement_->options_.name, direction_}, movement_->PlanOf(direction_), BufferOf(source),
       BufferOf(result_));
@@ -281,7 +290,7 @@ torch::Tensor MovementFlight::Wait() {
 void MovementFlight::FindTies(const torch::Tensor& y) {
   const torch::NoGradGuard no_grad;
   const Movement::Extreme& extreme = movement_->extreme_;
-  mask_ = source_ == (extreme.in_place ? y : movement_->Run(y, Direction::kAdjoint));
+  mask_ = source_ == (extreme.in_place ? y : movement_->Run(y, Direction::kAdjoint, /*linear=*/true));
   source_ = torch::Tensor();
   ties_ = extreme.ties->Forward(mask_.to(torch::kInt)).to(y.scalar_type());
 }
@@ -347,7 +356,7 @@ variable_list StartFunction::backward(AutogradContext* context, variable_list gr
 }  // namespace
 
 std::unique_ptr<Movement::Pending> Movement::Start(const torch::Tensor& x, Tape& tape) {
-  auto flight = std::make_shared<MovementFlight>(shared_from_this(), Direction::kForward);
+  auto flight = std::make_shared<MovementFlight>(shared_from_this(), Direction::kForward, /*linear=*/false);
   // Autograd cannot take an undefined input; the flight says what is wrong with it.
   if (!options_.differentiable || !torch::GradMode::is_enabled() || !x.defined()) {
     flight->Start(x, /*recorded=*/false);
@@ -376,7 +385,7 @@ torch::Tensor Movement::Apply(const torch::Tensor& x, Tape& tape) {
     RefuseIfInFlight(Direction::kForward);
     return Start(x, tape)->Wait(tape);
   }
-  variable_list results = MovementFunction::apply(x, tape.token(), shared_from_this(), false);
+  variable_list results = MovementFunction::apply(x, tape.token(), shared_from_this(), Executes::kForward);
   tape.Advance(results[1]);
   return results[0];
 }

@@ -59,6 +59,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
     std::string name;          // for messages: "conv1.x"
     double fill = 0;           // cells of the destination that no global index covers (forward only)
     bool differentiable = true;  // false: runs off the tape on all ranks, and has no adjoint in a backward pass
+    AlgorithmChoice algorithms = AlgorithmChoice::kCheapest;  // the same on all ranks
   };
 
   // `communicator` must outlive the movement and every graph that holds it; the graph keeps the movement itself alive.
@@ -102,6 +103,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   // not waited for, and for the adjoint of a maximum or minimum, which has none without its source; else what the
   // communicator returns.
   torch::Tensor Forward(const torch::Tensor& x);
+  // Forward without fill: the linear operator that Adjoint is the adjoint of.
+  torch::Tensor Linear(const torch::Tensor& x);
   torch::Tensor Adjoint(const torch::Tensor& y);
 
   const Options& options() const { return options_; }
@@ -130,9 +133,11 @@ class Movement : public std::enable_shared_from_this<Movement> {
            const std::vector<Piece>& covered);
   bool IsExtreme() const { return forward_.reduce() != ReduceOp::kSum; }
   void PrepareGradientOfExtreme(bool in_place);
-  torch::Tensor Run(const torch::Tensor& x, Direction direction);
-  torch::Tensor NewResult(Direction direction) const {
-    return direction == Direction::kForward ? forward_initial_.New() : adjoint_initial_.New();
+  // `linear`: forward without fill.
+  torch::Tensor Run(const torch::Tensor& x, Direction direction, bool linear);
+  torch::Tensor NewResult(Direction direction, bool linear) const {
+    if (direction == Direction::kAdjoint) return adjoint_initial_.New();
+    return linear ? linear_initial_.New() : forward_initial_.New();
   }
   void RefuseIfInFlight(Direction direction);
   const MovementPlan& PlanOf(Direction direction) const {
@@ -149,6 +154,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   MovementPlan forward_;
   MovementPlan adjoint_;  // of a maximum or minimum: brings a result back to its partials
   InitialCells forward_initial_;
+  InitialCells linear_initial_;
   InitialCells adjoint_initial_;
   Flights flights_[2];
   Extreme extreme_;
