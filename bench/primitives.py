@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from primitives_report import EXTRA, NOTES, OPERATORS, Report
 
@@ -87,25 +88,38 @@ class Programs:
     def core_latency(self):
         return float(run([self.bin / "core_latency"], 60))
 
+    @staticmethod
+    def busy():
+        """The percentage of this machine's processor time that others take now."""
+        def times():
+            fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+            return sum(fields), fields[3] + fields[4]  # all; idle and waiting for files
+
+        before = times()
+        time.sleep(0.3)
+        total, idle = (after - start for after, start in zip(times(), before))
+        return 100 * (1 - idle / total)
+
     def lines(self, op, ranks, sizes):
-        """What all programs print for one operator on one number of ranks, after how near the cores were meanwhile.
+        """What all programs print for one operator on one number of ranks, after two lines "machine,NS,PERCENT": how
+        long a cache line took between the cores, and what others took of them, before and after.
 
         The cores of a virtual machine are nearer or farther by turns, which changes small messages' times several-fold:
         what is compared is measured again, twice at most, where that changed in between. Gloo's sockets hide it.
         """
         sizes = ",".join(map(str, sizes))
         for _ in range(3):
-            before = self.core_latency()
+            before = self.core_latency(), self.busy()
             output = self.sensitive_lines(op, ranks, sizes)
-            after = self.core_latency()
-            if max(before, after) <= 2 * min(before, after):
+            after = self.core_latency(), self.busy()
+            if max(before[0], after[0]) <= 2 * min(before[0], after[0]):
                 break
         else:
             print(f"{op} on {ranks} ranks: the cores' distance changed in each of three attempts", file=sys.stderr)
         if self.gloo:
             output += run(["/usr/bin/python3", str(ROOT / "bench/gloo_primitives.py"), str(ranks), op, sizes,
                            str(self.timeout)], self.timeout + 10)
-        return [f"core latency ns,{latency:.0f}" for latency in (before, after)] + output.splitlines()
+        return [f"machine,{latency:.0f},{busy:.0f}" for latency, busy in (before, after)] + output.splitlines()
 
     def sensitive_lines(self, op, ranks, sizes):
         seconds = str(self.timeout)
@@ -142,6 +156,7 @@ def main():
                         metavar="N,...", help="default: 1 KiB to 64 MiB")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="the table then has the medians of N runs")
     parser.add_argument("--results", metavar="FILE", help="append the programs' lines to it; the table is of all in it")
+    parser.add_argument("--print", action="store_true", help="measure nothing: the table of what --results has")
     parser.add_argument("--bin", metavar="DIR", help="where Bazel put what it built; default: bazel info bazel-bin")
     parser.add_argument("--timeout", type=int, default=300, metavar="S", help="seconds for one program; default: 300")
     options = parser.parse_args()
@@ -151,22 +166,25 @@ def main():
 
     results = pathlib.Path(options.results) if options.results else None
     lines = results.read_text().splitlines() if results and results.exists() else []
-    for line in measure(options):
+    if options.print and not lines:
+        parser.error("--print needs --results with a FILE that has lines")
+    for line in [] if options.print else measure(options):
         lines.append(line)
         print(line, file=sys.stderr, flush=True)
         if results:
             with results.open("a") as file:
                 file.write(line + "\n")
 
-    report, latencies = Report(), []
+    report, machine = Report(), []
     for line in lines:
-        if line.startswith("core latency ns,"):
-            latencies.append(int(line.split(",")[1]))
+        if line.startswith("machine,"):
+            machine.append([int(field) for field in line.split(",")[1:]])
         else:
             report.add(line)
+    latencies, busy = zip(*machine)
     print(report.table(), NOTES, report.verdicts(), sep="\n\n")
-    print(f"\n{os.cpu_count()} cores; a cache line took {min(latencies)} to {max(latencies)} ns between the first two, "
-          f"measured {len(latencies)} times in between.")
+    print(f"\n{os.cpu_count()} cores; between measurements a cache line took {min(latencies)} to {max(latencies)} ns from "
+          f"one to the other, and other processes at most {max(busy)}% of the cores.")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ class ReportTest(unittest.TestCase):
     def test_above_eight_kib_equal_is_not_enough(self):
         report = report_of("adjoin,halo,2,65536,10,9", "openmpi,halo,2,65536,10,9")
         self.assertIn("| halo | 2 | 64 KiB | 10.0 | 10.0 | missing | 1.00 | **missed** |", report.table())
-        self.assertIn("above 8 KiB faster than the better of the two: **missed**, 0 of 1", report.verdicts())
+        self.assertIn("above 8 KiB faster than the better of the two: **missed**, met by 0 of 1", report.verdicts())
 
     def test_what_others_lack_is_missing_and_decides_nothing(self):
         report = report_of("adjoin,reduce_scatter,2,1048576,60.5,60", "gloo,reduce_scatter,2,1048576,missing,missing")
