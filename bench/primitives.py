@@ -183,8 +183,8 @@ def main():
             report.add(line)
     latencies, busy = zip(*machine)
     print(report.table(), NOTES, report.verdicts(), sep="\n\n")
-    print(f"\n{os.cpu_count()} cores; between measurements a cache line took {min(latencies)} to {max(latencies)} ns from "
-          f"one to the other, and other processes at most {max(busy)}% of the cores.")
+    print(f"\n{os.cpu_count()} cores; between measurements a cache line took {min(latencies)} to {max(latencies)} ns "
+          f"from one to the other, and other processes at most {max(busy)}% of the cores.")
 
 
 if __name__ == "__main__":

@@ -102,8 +102,8 @@ class Report:
             if part:
                 met = sum(self.meets(row, ratio) for row, ratio in part)
                 (operator, ranks, size), worst = max(part, key=lambda pair: pair[1])
-                lines.append(f"- {text}: {verdict_text(met == len(part))}, met by {met} of {len(part)}; worst {worst:.2f} "
-                             f"({operator}, {ranks} ranks, {size_text(size)})")
+                lines.append(f"- {text}: {verdict_text(met == len(part))}, met by {met} of {len(part)}; worst "
+                             f"{worst:.2f} ({operator}, {ranks} ranks, {size_text(size)})")
         for row, ratio in compared:
             if row in (("all_sum_reduce", 4, 64 << 20), ("broadcast", 4, 64 << 20)):
                 lines.append(f"- {row[0]} of 64 MiB on 4 ranks at least twice as fast: {verdict_text(ratio <= 0.5)}, "
