@@ -37,6 +37,7 @@
 #include "primitives/geometry/layout.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
+#include "primitives/tensor_memory.h"
 #include "primitives/transport/rendezvous.h"
 #include "primitives/transport/ucx_transport.h"
 
@@ -105,6 +106,7 @@ absl::Status MeasureAll(Communicator& communicator, const Flags& flags) {
 
 absl::Status RunRank(int rank, int size, const Flags& flags) {
   torch::set_num_threads(1);
+  ReuseTensorMemory();  // as the rank processes of a job do
   UcxTransport::Options options;
   options.rank = rank;
   options.size = size;

@@ -14,6 +14,7 @@
 #include "base/flags.h"
 #include "base/status_macros.h"
 #include "layers/plan/planner.h"
+#include "primitives/tensor_memory.h"
 #include "primitives/transport/ucx_transport.h"
 #include "proto/plan.pb.h"
 #include "worker/rank_process_link.h"
@@ -93,6 +94,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start,
   session.transport = transport.get();
   session.on_progress = [&link](const JobProgress& progress) { link.SendProgress(progress); };
   session.log = [](const std::string& line) { std::cout << line << std::endl; };
+  ReuseTensorMemory();
   ADJOIN_ASSIGN_OR_RETURN(SessionResult done, RunSession(session));
   ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(kCloseTimeout)));
   RankResult result;

@@ -22,6 +22,7 @@
 #include "examples/standalone/rank_processes.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/status_exception.h"
+#include "primitives/tensor_memory.h"
 #include "primitives/transport/rendezvous.h"
 #include "primitives/transport/ucx_transport.h"
 
@@ -64,6 +65,7 @@ absl::Status RunRank(const Seat& seat, const Flags& flags, const std::function<a
   const absl::Duration timeout = absl::Seconds(flags.timeout);
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport,
                           ConnectThroughFolder({flags.folder, run_id}, options, Deadline::After(timeout)));
+  ReuseTensorMemory();
   HostMemory memory;
   Communicator communicator(transport.get(), &memory, {0, timeout});
   try {

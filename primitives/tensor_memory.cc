@@ -1,0 +1,134 @@
+#include "primitives/tensor_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <unordered_map>
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace adjoin {
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{1} << 20;
+constexpr std::size_t kPage = std::size_t{4} << 10;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Fresh memory of `bytes`, a multiple of kPage, that begins with a huge page; null if there is none.
+void* Map(std::size_t bytes) {
+  void* const mapped = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(mapped);
+  char* const aligned = reinterpret_cast<char*>(RoundUp(reinterpret_cast<std::size_t>(begin), kHugePage));
+  const std::size_t before = static_cast<std::size_t>(aligned - begin);
+  if (before > 0) munmap(begin, before);
+  munmap(aligned + bytes, kHugePage - before);
+  madvise(aligned, bytes, MADV_HUGEPAGE);  // only makes the first touch cheaper
+  return aligned;
+}
+
+class ReusingAllocator final : public c10::Allocator {
+ public:
+  explicit ReusingAllocator(c10::Allocator* small) : small_(small) {}
+
+  c10::DataPtr allocate(std::size_t bytes) const override {
+    if (bytes < kLarge) return small_->allocate(bytes);
+    void* const data = Take(RoundUp(bytes, kPage));
+    return {data, data, &GiveBack, c10::Device(c10::DeviceType::CPU)};
+  }
+  // Small tensors have another one, so there is none that fits all.
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+
+  TensorMemoryUse use() const {
+    absl::MutexLock lock(&mutex_);
+    return use_;
+  }
+
+ private:
+  struct Idle {
+    void* data;
+    std::size_t bytes;
+  };
+
+  static void GiveBack(void* data);
+
+  void* Take(std::size_t bytes) const {
+    absl::MutexLock lock(&mutex_);
+    void* data = nullptr;
+    // The smallest that fits without wasting more than an eighth.
+    auto best = idle_.end();
+    for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+      if (it->bytes < bytes || it->bytes > bytes + bytes / 8) continue;
+      if (best == idle_.end() || it->bytes < best->bytes) best = it;
+    }
+    if (best != idle_.end()) {
+      data = best->data;
+      bytes = best->bytes;
+      use_.idle -= static_cast<int64_t>(bytes);
+      idle_.erase(best);
+    }
+    use_.live += static_cast<int64_t>(bytes);
+    use_.highest = std::max(use_.highest, use_.live);
+    Trim();
+    if (data == nullptr) {
+      data = Map(bytes);
+      ++use_.mapped;
+      if (data == nullptr) use_.live -= static_cast<int64_t>(bytes);
+      TORCH_CHECK(data != nullptr, "no memory for a tensor of ", bytes, " bytes; tensors of 1 MiB and more use ",
+                  use_.live, " bytes");
+    }
+    sizes_[data] = bytes;
+    return data;
+  }
+
+  void Keep(void* data) {
+    absl::MutexLock lock(&mutex_);
+    const auto it = sizes_.find(data);
+    const std::size_t bytes = it->second;
+    sizes_.erase(it);
+    use_.live -= static_cast<int64_t>(bytes);
+    use_.idle += static_cast<int64_t>(bytes);
+    idle_.push_back({data, bytes});
+    Trim();
+  }
+
+  void Trim() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (use_.live + use_.idle > use_.highest && !idle_.empty()) {
+      munmap(idle_.front().data, idle_.front().bytes);
+      use_.idle -= static_cast<int64_t>(idle_.front().bytes);
+      idle_.pop_front();
+    }
+  }
+
+  c10::Allocator* const small_;
+  mutable absl::Mutex mutex_;
+  mutable std::list<Idle> idle_ ABSL_GUARDED_BY(mutex_);  // the longest unused first
+  mutable std::unordered_map<void*, std::size_t> sizes_ ABSL_GUARDED_BY(mutex_);  // of what is live
+  mutable TensorMemoryUse use_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Never deleted: tensors may outlive everything else in the process.
+ReusingAllocator& Instance() {
+  static auto* const instance = new ReusingAllocator(c10::GetDefaultCPUAllocator());
+  return *instance;
+}
+
+void ReusingAllocator::GiveBack(void* data) { Instance().Keep(data); }
+
+}  // namespace
+
+void ReuseTensorMemory() {
+  if (c10::GetCPUAllocator() != &Instance()) c10::SetCPUAllocator(&Instance(), /*priority=*/1);
+}
+
+TensorMemoryUse TensorMemoryInUse() { return Instance().use(); }
+
+}  // namespace adjoin

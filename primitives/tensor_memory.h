@@ -1,0 +1,30 @@
+// Memory of large tensors that is used again: a tensor of 1 MiB and more gets the memory of one that is gone, where one
+// fits, rather than fresh pages, whose first touch costs more than moving a tensor over them does.
+//
+//   ReuseTensorMemory();      // once, before the first tensor
+//
+// It takes the place of LibTorch's allocator for the CPU, of smaller tensors excepted. Memory is given away only once
+// nothing refers to it any more, so results stay as fresh as ever. It never holds more memory than tensors of that size once
+// used at the same time: what does not fit below that goes back to the system, the longest unused first.
+#ifndef ADJOIN_PRIMITIVES_TENSOR_MEMORY_H_
+#define ADJOIN_PRIMITIVES_TENSOR_MEMORY_H_
+
+#include <cstdint>
+
+namespace adjoin {
+
+// For the rest of the process; a second call does nothing. Any thread.
+void ReuseTensorMemory();
+
+// Bytes of memory of large tensors, all since ReuseTensorMemory. Any thread.
+struct TensorMemoryUse {
+  int64_t live = 0;     // in use
+  int64_t idle = 0;     // kept for the next tensors
+  int64_t highest = 0;  // of live
+  int64_t mapped = 0;   // number of times that fresh memory was needed
+};
+TensorMemoryUse TensorMemoryInUse();
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_TENSOR_MEMORY_H_
