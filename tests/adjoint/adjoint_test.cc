@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "primitives/geometry/dtype.h"
+#include "primitives/geometry/movement_plan.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/adjoint/case_run.h"
@@ -44,11 +45,27 @@ MovementCase CaseOf(const CaseSeed& s) {
   return c;
 }
 
-void Prove(const std::vector<MovementCase>& cases, int ranks, uint64_t delays) {
-  std::vector<CaseResults> results;  // the same bits on every transport
-  for (TransportKind transport : kAllTransportKinds) {
-    const absl::Status status = ProveCases(cases, ranks, transport, delays, &results);
-    ASSERT_TRUE(status.ok()) << ToString(transport) << ", delays of seed " << delays << ": " << status;
+// With one choice of algorithms, or with every one.
+void Prove(std::vector<MovementCase> cases, int ranks, uint64_t delays, const std::vector<AlgorithmChoice>& choices) {
+  for (AlgorithmChoice choice : choices) {
+    for (MovementCase& c : cases) c.options.algorithms = choice;
+    std::vector<CaseResults> results;  // the same bits on every transport
+    for (TransportKind transport : kAllTransportKinds) {
+      const absl::Status status = ProveCases(cases, ranks, transport, delays, &results);
+      ASSERT_TRUE(status.ok()) << ToString(transport) << ", delays of seed " << delays
+                               << (choice == AlgorithmChoice::kGroups ? ", groups: " : ": ") << status;
+    }
+  }
+}
+
+// Where groups of ranks can do a collective, which on small tensors would be no cheaper: both ways.
+std::vector<AlgorithmChoice> ChoicesFor(CaseKind kind) {
+  switch (kind) {
+    case CaseKind::kBroadcast:
+    case CaseKind::kSumReduce:
+    case CaseKind::kAllSumReduce:
+    case CaseKind::kRedistribute: return {AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups};
+    default: return {AlgorithmChoice::kCheapest};
   }
 }
 
@@ -79,7 +96,7 @@ class AdjointTest : public testing::TestWithParam<CaseKind> {
 
 TEST_P(AdjointTest, TwoHundredOfEveryType) {
   if (const std::optional<CaseSeed> only = CaseFromEnvironment(); only.has_value()) {
-    if (only->kind == GetParam()) Prove({CaseOf(*only)}, only->ranks, only->seed);
+    if (only->kind == GetParam()) Prove({CaseOf(*only)}, only->ranks, only->seed, ChoicesFor(only->kind));
     return;
   }
   Draw draw = Draw::FromEnvironment();
@@ -90,7 +107,7 @@ TEST_P(AdjointTest, TwoHundredOfEveryType) {
         cases.push_back(CaseOf({GetParam(), dtype, ranks, draw.engine()()}));
       }
     }
-    Prove(cases, ranks, draw.engine()());
+    Prove(std::move(cases), ranks, draw.engine()(), ChoicesFor(GetParam()));
     if (HasFatalFailure()) return;
   }
 }

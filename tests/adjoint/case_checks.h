@@ -1,6 +1,6 @@
 // What must hold of a movement's results on all ranks together, by the truth that its case knows.
 //
-//   absl::Status values = ValuesMatch(c, fx_valid);           // per rank F c.valid
+//   absl::Status values = ValuesMatch(c, fx_valid);           // per rank Forward(c.valid[rank])
 //   absl::Status adjoint = AdjointHolds(c, c.x, fx, c.y, fy);
 #ifndef ADJOIN_TESTS_ADJOINT_CASE_CHECKS_H_
 #define ADJOIN_TESTS_ADJOINT_CASE_CHECKS_H_
@@ -16,9 +16,11 @@ namespace adjoin {
 
 // OK if every rank holds what it must; `results` per rank.
 absl::Status ValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>& results);
+// The same of the linear part of a case that is not linear.
+absl::Status LinearValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>& results);
 // The same bit for bit, where `results` are what OtherBits(c.valid) became; c.copies.
 absl::Status BitsMatch(const MovementCase& c, const std::vector<torch::Tensor>& results);
-// The adjoint identity <Fx, y> = <x, F*y> over all ranks, complex numbers of the left side conjugated, and that the
+// `fx` without fill: the adjoint identity <Fx, y> = <x, F*y> over all ranks, complex numbers of the left side conjugated, and that the
 // operator is not zero where it must not be. Of bools in their own algebra: "or" of "and".
 absl::Status AdjointHolds(const MovementCase& c, const std::vector<torch::Tensor>& x,
                           const std::vector<torch::Tensor>& fx, const std::vector<torch::Tensor>& y,

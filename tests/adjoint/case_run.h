@@ -26,7 +26,9 @@ struct CaseResults {
   std::vector<torch::Tensor> fx_valid;
   std::vector<torch::Tensor> fx_bits;  // of copies
   std::vector<torch::Tensor> fy;
-  std::vector<torch::Tensor> constant;  // F 0, where F fills the boundary with another number than 0
+  // Without fill: the linear operator.
+  std::vector<torch::Tensor> linear;
+  std::vector<torch::Tensor> linear_valid;
 };
 
 // `seed` drives the in-memory transport's delays. With `results` every case's results, which need not be empty before:

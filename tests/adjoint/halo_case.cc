@@ -2,7 +2,7 @@
 
 #include <map>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -131,6 +131,22 @@ HaloSetting RandomExactHalo(Draw& draw, int ranks, DType dtype) {
   }
 }
 
+// What the kernel of `rank` reads: its own box in the leading dims, in the windowed ones what its outputs need.
+torch::Tensor PaddedOf(const HaloSetting& s, const torch::Tensor& global, int rank, double fill) {
+  if (!s.x.mesh().Has(rank)) return Outside(s.x.dims(), s.x.dtype());
+  torch::Tensor padded = global;
+  for (int dim = 0; dim < s.x.dims(); ++dim) {
+    const auto window = s.windows.find(dim);
+    if (window == s.windows.end()) {
+      const Interval own = s.x.BoxOf(rank)[dim];
+      padded = padded.narrow(dim, own.lo, own.size());
+    } else {
+      padded = ReadDim(padded, dim, window->second.options(), s.y.BoxOf(rank)[dim], fill);
+    }
+  }
+  return padded.contiguous();
+}
+
 }  // namespace
 
 MovementCase HaloCase(Draw& draw, int ranks, DType dtype) {
@@ -141,41 +157,32 @@ MovementCase HaloCase(Draw& draw, int ranks, DType dtype) {
   c.what = absl::StrCat("halo on ", ranks, " ranks from ", s.x.ToString(), " to the windows of ", s.y.ToString(),
                         ", fill ", fill);
   c.dtype = dtype;
+  c.options.name = "halo";
+  c.options.fill = fill;
+  c.options.differentiable = IsFloatingPoint(dtype);
   c.linear = fill == 0;
   const torch::Tensor global = FillSource(draw, s.x, ranks, c);
   FillSums(s.x, ranks, c);
   c.copies = c.copies && fill == 0;
   c.index_map.resize(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    if (!s.x.mesh().Has(rank)) {
-      c.expected.push_back(Outside(s.x.dims(), dtype));
-      c.y.push_back(Outside(s.x.dims(), dtype));
-      continue;
-    }
-    torch::Tensor expected = global;
+    c.expected.push_back(PaddedOf(s, global, rank, fill));
+    if (!c.linear) c.expected_linear.push_back(PaddedOf(s, global, rank, 0));
     std::vector<int64_t> fetched(s.x.dims());
-    c.index_map[rank].resize(s.x.dims());
-    for (int dim = 0; dim < s.x.dims(); ++dim) {
-      const auto windowed = s.windows.find(dim);
-      if (windowed == s.windows.end()) {
-        const Interval own = s.x.BoxOf(rank)[dim];
-        expected = expected.narrow(dim, own.lo, own.size());
-        fetched[dim] = own.size();
-        continue;
+    if (s.x.mesh().Has(rank)) {
+      c.index_map[rank].resize(s.x.dims());
+      fetched = s.x.LocalShape(rank);
+      for (const auto& [dim, window] : s.windows) {
+        const Need need = window.Needed(s.y.BoxOf(rank)[dim], s.x.shape()[dim]);
+        c.index_map[rank][dim] = need.index_map;
+        fetched[dim] = need.fetched;
       }
-      const Interval outputs = s.y.BoxOf(rank)[dim];
-      expected = ReadDim(expected, dim, windowed->second.options(), outputs, fill);
-      const Need need = windowed->second.Needed(outputs, s.x.shape()[dim]);
-      c.index_map[rank][dim] = need.index_map;
-      fetched[dim] = need.fetched;
     }
-    c.expected.push_back(expected.contiguous());
     c.y.push_back(RandomCells(draw, fetched, dtype));
   }
   for (const auto& [dim, window] : s.windows) absl::StrAppend(&c.what, "; dim ", dim, " ", window.ToString());
-  c.create = [s, fill, dtype](Communicator* communicator, int64_t id) {
-    return HaloExchange::Create(communicator, s.x, s.windows, s.y,
-                                {id, "halo", fill, IsFloatingPoint(dtype)});
+  c.build = [s](Communicator* communicator, Movement::Options options) {
+    return HaloExchange::Create(communicator, s.x, s.windows, s.y, std::move(options));
   };
   return c;
 }

@@ -1,15 +1,17 @@
 // Redistributions between pairs of layouts, proved by ProveCases: every pair of placements of one axis, a thousand random
 // pairs on different meshes, and tensors that collectives cut into segments.
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <torch/torch.h>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
+#include "primitives/geometry/movement_plan.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/adjoint/case_run.h"
@@ -22,11 +24,15 @@ class LayoutPairsTest : public testing::Test {
  protected:
   void SetUp() override { torch::set_num_threads(1); }
 
-  void Prove(const std::vector<MovementCase>& cases, int ranks) {
-    std::vector<CaseResults> results;  // the same bits on every transport
-    for (TransportKind transport : kAllTransportKinds) {
-      const absl::Status status = ProveCases(cases, ranks, transport, 7, &results);
-      ASSERT_TRUE(status.ok()) << ToString(transport) << ": " << status;
+  void Prove(std::vector<MovementCase> cases, int ranks) {
+    for (AlgorithmChoice choice : {AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups}) {
+      for (MovementCase& c : cases) c.options.algorithms = choice;
+      std::vector<CaseResults> results;  // the same bits on every transport
+      for (TransportKind transport : kAllTransportKinds) {
+        const absl::Status status = ProveCases(cases, ranks, transport, 7, &results);
+        ASSERT_TRUE(status.ok()) << ToString(transport) << (choice == AlgorithmChoice::kGroups ? ", groups: " : ": ")
+                                 << status;
+      }
     }
   }
 };
@@ -45,7 +51,7 @@ TEST_F(LayoutPairsTest, EveryPairOfPlacementsOfOneAxis) {
         }
       }
     }
-    Prove(cases, ranks);
+    Prove(std::move(cases), ranks);
   }
 }
 
@@ -71,26 +77,36 @@ TEST_F(LayoutPairsTest, AThousandRandomPairsOnDifferentMeshes) {
       cases.push_back(RedistributeCase(own, x, y, ranks));
       ++pairs;
     }
-    Prove(cases, ranks);
+    Prove(std::move(cases), ranks);
     if (HasFatalFailure()) return;
   }
   EXPECT_GE(pairs, 1000);
 }
 
-// Large enough for several segments of every collective algorithm.
+// Large enough for several segments of every collective algorithm, and for the cheapest one to be such.
 TEST_F(LayoutPairsTest, SegmentedCollectives) {
   Draw draw = Draw::FromEnvironment();
   const std::vector<int64_t> shape = {300, 701};
-  std::vector<MovementCase> cases;
-  const Layout owner = Layout::Owner(shape, DType::kFloat32, 2);
-  const Layout all = *Layout::Replicated(shape, DType::kFloat32, {0, 1, 2, 3, 4});
-  const Layout others = *Layout::Replicated(shape, DType::kFloat32, {4, 1, 0, 3});
-  cases.push_back(RedistributeCase(draw, owner, all, 5));
-  cases.push_back(RedistributeCase(draw, owner, others, 5));
-  cases.push_back(RedistributeCase(draw, *all.Dual(), owner, 5));
-  cases.push_back(RedistributeCase(draw, *others.Dual(), owner, 5));
-  cases.push_back(RedistributeCase(draw, *all.Dual(), all, 5));
-  Prove(cases, 5);
+  for (int ranks : {2, 5, 8}) {
+    std::vector<int> all_ranks, but_the_second;
+    for (int rank = 0; rank < ranks; ++rank) {
+      all_ranks.push_back(rank);
+      if (rank != 1) but_the_second.insert(but_the_second.begin(), rank);
+    }
+    std::vector<MovementCase> cases;
+    for (DType dtype : {DType::kFloat32, DType::kFloat16}) {
+      const Layout owner = Layout::Owner(shape, dtype, 1);
+      const Layout all = *Layout::Replicated(shape, dtype, all_ranks);
+      const Layout others = *Layout::Replicated(shape, dtype, but_the_second);
+      cases.push_back(RedistributeCase(draw, owner, all, ranks));
+      cases.push_back(RedistributeCase(draw, owner, others, ranks));
+      cases.push_back(RedistributeCase(draw, *all.Dual(), owner, ranks));
+      cases.push_back(RedistributeCase(draw, *others.Dual(), owner, ranks));
+      cases.push_back(RedistributeCase(draw, *all.Dual(), all, ranks));
+    }
+    Prove(std::move(cases), ranks);
+    if (HasFatalFailure()) return;
+  }
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ MovementCase LayoutCase(Draw& draw, const std::string& name, const Layout& from,
   MovementCase c;
   c.what = absl::StrCat(name, " on ", ranks, " ranks from ", from.ToString(), " to ", to.ToString());
   c.dtype = from.dtype();
+  c.options.name = name;
+  c.options.differentiable = IsFloatingPoint(from.dtype());
   const torch::Tensor global = FillSource(draw, from, ranks, c);
   FillSums(to, ranks, c);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -48,8 +50,8 @@ MovementCase LayoutCase(Draw& draw, const std::string& name, const Layout& from,
 template <typename Named>
 MovementCase NamedCase(Draw& draw, const std::string& name, const Layout& from, const Layout& to, int ranks) {
   MovementCase c = LayoutCase(draw, name, from, to, ranks);
-  c.create = [from, to, name](Communicator* communicator, int64_t id) {
-    return Named::Create(communicator, from, to, {id, name, 0, IsFloatingPoint(from.dtype())});
+  c.build = [from, to](Communicator* communicator, Movement::Options options) {
+    return Named::Create(communicator, from, to, std::move(options));
   };
   return c;
 }
@@ -153,7 +155,6 @@ MovementCase RedistributeCase(Draw& draw, const Layout& from, const Layout& to, 
 }
 
 MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype) {
-  const bool differentiable = IsFloatingPoint(dtype);
   switch (kind) {
     case CaseKind::kHalo: return HaloCase(draw, ranks, dtype);
     case CaseKind::kBroadcast: {
@@ -199,8 +200,8 @@ MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype) {
           RandomLayout(draw, RandomShape(draw, 0, kMostDims), RandomMeshOf(draw, ranks)).WithDType(dtype),
           [](Placement p) { return p.kind == Kind::kBroadcast ? Placement::Partial() : p; });
       MovementCase c = LayoutCase(draw, "all-sum-reduce", x, *AllSumReduce::OutputLayout(x), ranks);
-      c.create = [x, differentiable](Communicator* communicator, int64_t id) {
-        return AllSumReduce::Create(communicator, x, {id, "all-sum-reduce", 0, differentiable});
+      c.build = [x](Communicator* communicator, Movement::Options options) {
+        return AllSumReduce::Create(communicator, x, std::move(options));
       };
       return c;
     }

@@ -45,8 +45,11 @@ std::string ToString(CaseKind kind);
 inline std::ostream& operator<<(std::ostream& out, CaseKind kind) { return out << ToString(kind); }
 
 struct MovementCase {
+  using Build = std::function<absl::StatusOr<std::shared_ptr<Movement>>(Communicator*, Movement::Options)>;
+
   std::string what;  // for messages
-  std::function<absl::StatusOr<std::shared_ptr<Movement>>(Communicator*, int64_t id)> create;
+  Build build;
+  Movement::Options options;  // without id
   DType dtype = DType::kFloat64;
   // Per rank: a valid state of the source layout (copies equal, partials adding up to the global tensor), and what
   // the ranks that `sums_with` names (the rank itself among them) must together hold of it afterwards.
@@ -60,8 +63,15 @@ struct MovementCase {
   std::vector<torch::Tensor> y;
   bool exact = false;   // pure copies, or sums without rounding: no difference at all
   bool copies = false;  // every cell is a copy of one, or 0: whatever its bits mean
-  bool linear = true;   // false where the boundary is filled with another number than 0: then linear and a constant
+  bool linear = true;   // false where the boundary is filled with another number than 0: then linear and a constant,
+  std::vector<torch::Tensor> expected_linear;  // and this is expected of the linear part
   int cleared = -1;     // the rank whose source a move clears; -1: a copy
+
+  absl::StatusOr<std::shared_ptr<Movement>> create(Communicator* communicator, int64_t id) const {
+    Movement::Options with_id = options;
+    with_id.id = id;
+    return build(communicator, with_id);
+  }
 };
 
 // Some of the ranks 0 .. ranks-1, in any order, as an array of zero to three axes.

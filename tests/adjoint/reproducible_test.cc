@@ -16,6 +16,7 @@
 #include "primitives/comm/local_memory.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/movement_plan.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
@@ -62,7 +63,8 @@ absl::Status Outcome(const std::vector<MovementCase>& cases, int ranks, Transpor
 
 void ExpectSameBits(const std::vector<MovementCase>& cases, int ranks) {
   std::vector<torch::Tensor> reference;
-  ASSERT_TRUE(Outcome(cases, ranks, TransportKind::kInMemory, 0, &reference).ok());
+  const absl::Status without_delays = Outcome(cases, ranks, TransportKind::kInMemory, 0, &reference);
+  ASSERT_TRUE(without_delays.ok()) << without_delays;
   for (uint64_t seed = 0; seed < kRuns; ++seed) {
     std::vector<torch::Tensor> outcome;
     const absl::Status status = Outcome(cases, ranks, TransportKind::kInMemoryDelayed, seed, &outcome);
@@ -84,10 +86,11 @@ TEST(ReproducibleTest, EveryMovement) {
         MovementCase c = RandomCase(draw, kind, ranks, dtype);
         for (torch::Tensor& t : c.x) t = Rounded(draw, t);
         for (torch::Tensor& t : c.y) t = Rounded(draw, t);
+        c.options.algorithms = draw.OneIn(2) ? AlgorithmChoice::kGroups : AlgorithmChoice::kCheapest;
         cases.push_back(std::move(c));
       }
     }
-    ExpectSameBits(cases, ranks);
+    ExpectSameBits(std::move(cases), ranks);
     if (testing::Test::HasFatalFailure()) return;
   }
 }
@@ -100,10 +103,13 @@ TEST(ReproducibleTest, SumsOfManySegments) {
   const Layout all = *Layout::Replicated(shape, DType::kFloat32, {0, 1, 2, 3, 4});
   const Layout split = *Layout::Partition(shape, DType::kFloat32, {1, 5}, {4, 2, 0, 1, 3});
   std::vector<MovementCase> cases;
-  cases.push_back(RedistributeCase(draw, *all.Dual(), owner, 5));
-  cases.push_back(RedistributeCase(draw, *all.Dual(), all, 5));
-  cases.push_back(RedistributeCase(draw, *all.Dual(), split, 5));
-  ExpectSameBits(cases, 5);
+  for (AlgorithmChoice choice : {AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups}) {
+    for (const Layout& to : {owner, all, split}) {
+      cases.push_back(RedistributeCase(draw, *all.Dual(), to, 5));
+      cases.back().options.algorithms = choice;
+    }
+  }
+  ExpectSameBits(std::move(cases), 5);
 }
 
 }  // namespace
