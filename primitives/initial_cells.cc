@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 #include "primitives/geometry/box.h"
@@ -30,8 +31,6 @@ bool OverwritesEverything(const MovementPlan& plan) {
   int64_t written = 0;
   for (const Transfer& transfer : direct.recvs()) written += transfer.elements;
   for (const CollectiveGroup& group : plan.groups()) {
-    // A root with nothing of its own combines with what is there; zeros, for a sum, the engine knows by itself.
-    if (plan.reduce() != ReduceOp::kSum && !group.root_takes_part) return false;
     if (GetsResult(group, plan.rank())) written += group.elements;
   }
   return written == VolumeOf(direct.to_shape());
@@ -51,6 +50,47 @@ std::vector<Region> Reached(const MovementPlan& plan) {
             [](const Region& a, const Region& b) { return std::tie(a.at, a.size) < std::tie(b.at, b.size); });
   regions.erase(std::unique(regions.begin(), regions.end()), regions.end());
   return regions;
+}
+
+// The box that the regions tile without meeting, if they do.
+std::optional<Region> TiledBox(const std::vector<Region>& regions) {
+  if (regions.empty()) return std::nullopt;
+  Region box = regions[0];
+  int64_t volume = 0;
+  for (const Region& region : regions) {
+    volume += region.Volume();
+    for (size_t dim = 0; dim < box.at.size(); ++dim) {
+      const int64_t lo = std::min(box.at[dim], region.at[dim]);
+      box.size[dim] = std::max(box.at[dim] + box.size[dim], region.at[dim] + region.size[dim]) - lo;
+      box.at[dim] = lo;
+    }
+  }
+  if (volume != box.Volume()) return std::nullopt;
+  return box;
+}
+
+// What lies around `box` in a tensor of `shape`: at most two regions per dim.
+std::vector<Region> Around(const Region& box, const std::vector<int64_t>& shape) {
+  std::vector<Region> regions;
+  Region rest{std::vector<int64_t>(shape.size(), 0), shape};
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const int64_t end = box.at[dim] + box.size[dim];
+    for (const Interval part : {Interval{0, box.at[dim]}, Interval{end, shape[dim]}}) {
+      Region region = rest;
+      region.at[dim] = part.lo;
+      region.size[dim] = part.size();
+      if (region.Volume() > 0) regions.push_back(region);
+    }
+    rest.at[dim] = box.at[dim];
+    rest.size[dim] = box.size[dim];
+  }
+  return regions;
+}
+
+int64_t VolumeOf(const std::vector<Piece>& pieces) {
+  int64_t volume = 0;
+  for (const Piece& piece : pieces) volume += piece.box.Volume();
+  return volume;
 }
 
 template <typename T>
@@ -89,6 +129,14 @@ InitialCells::InitialCells(const MovementPlan& plan, double background, const st
       background_(background),
       neutral_(Neutral(plan.reduce(), plan.dtype())) {
   if (overwritten_) return;
+  if (!plan.direct().accumulates()) {
+    const std::optional<Region> box = TiledBox(Reached(plan));
+    // With a background, cells that an index covers must all be reached, or they would not be 0.
+    if (box.has_value() && (background == 0 || VolumeOf(covered) == box->Volume())) {
+      around_ = Around(*box, shape_);
+      return;
+    }
+  }
   if (background != 0) {
     for (const Piece& piece : covered) zeros_.push_back({piece.at, piece.box.Shape()});
   }
@@ -98,6 +146,11 @@ InitialCells::InitialCells(const MovementPlan& plan, double background, const st
 
 torch::Tensor InitialCells::New() const {
   if (overwritten_) return torch::empty(shape_, type_);
+  if (!around_.empty()) {
+    torch::Tensor result = torch::empty(shape_, type_);
+    for (const Region& region : around_) Fill(result, region, background_);
+    return result;
+  }
   if (combined_.size() == 1 && combined_[0].size == shape_) return torch::full(shape_, neutral_, type_);
   torch::Tensor result = torch::full(shape_, background_, type_);
   for (const Region& region : zeros_) Fill(result, region, 0);

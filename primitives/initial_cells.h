@@ -33,6 +33,7 @@ class InitialCells {
   c10::ScalarType type_;
   bool overwritten_ = false;
   c10::Scalar background_;
+  std::vector<Region> around_;  // the cells that nothing overwrites, where everything else is one box of cells that are
   std::vector<Region> zeros_;
   c10::Scalar neutral_;
   std::vector<Region> combined_;

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "primitives/comm/pending_movement.h"
 #include "primitives/geometry/exchange_schedule.h"
+#include "primitives/geometry/fingerprint.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
@@ -70,19 +72,19 @@ std::string NameOf(const Movement::Options& options) {
   return absl::StrCat("operator ", options.id, options.name.empty() ? "" : absl::StrCat(" (", options.name, ")"));
 }
 
-absl::Status CheckInput(const torch::Tensor& x, const MovementPlan& plan, const std::string& who) {
+absl::Status CheckInput(const torch::Tensor& x, const MovementPlan& plan, const Movement::Options& options) {
   const std::vector<int64_t>& shape = plan.direct().from_shape();
   const c10::ScalarType type = ScalarTypeOf(plan.dtype());
+  const bool dense = x.defined() && x.device().is_cpu() && x.layout() == torch::kStrided;
+  if (dense && x.scalar_type() == type && x.sizes() == at::IntArrayRef(shape)) return absl::OkStatus();
+  const std::string who = NameOf(options);
   const std::string expected = absl::StrCat(who, ", rank ", plan.rank(), ": expected ", DescribeTensor(type, shape));
   if (!x.defined()) return absl::InvalidArgumentError(absl::StrCat(expected, ", got an undefined tensor"));
   if (x.scalar_type() != type || x.sizes() != at::IntArrayRef(shape)) {
     return absl::InvalidArgumentError(absl::StrCat(expected, ", got ", DescribeTensor(x.scalar_type(), x.sizes())));
   }
-  if (!x.device().is_cpu() || x.layout() != torch::kStrided) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(expected, " as a dense tensor on the CPU, got one on ", x.device().str()));
-  }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(expected, " as a dense tensor on the CPU, got one on ", x.device().str()));
 }
 
 // Whether the destination's cells lie on every rank as the source's do, and nothing but partials is reduced.
@@ -124,6 +126,7 @@ Movement::Movement(Communicator* communicator, Options options, MovementPlan for
       options_(std::move(options)),
       forward_(std::move(forward)),
       adjoint_(std::move(adjoint)),
+      executions_{{options_.id, options_.name, Direction::kForward}, {options_.id, options_.name, Direction::kAdjoint}},
       forward_initial_(forward_, options_.fill, covered),
       linear_initial_(forward_, /*background=*/0, covered),
       adjoint_initial_(adjoint_, /*background=*/0, {}) {}
@@ -145,10 +148,19 @@ absl::StatusOr<std::shared_ptr<Movement>> Movement::Create(Communicator* communi
   MovementPlan adjoint = plan->Reversed().With(plan->reduce(), plan->dtype());
   std::shared_ptr<Movement> movement(new Movement(communicator, std::move(options), *std::move(plan),
                                                   std::move(adjoint), to.View(communicator->rank()).pieces));
+  movement->Identify(FingerprintOf(from, to), absl::StrCat(ToString(from.dtype()), " [",
+                                                           absl::StrJoin(from.global_shape(), ", "), "]"));
   if (movement->IsExtreme() && movement->options_.differentiable) {
     movement->PrepareGradientOfExtreme(KeepsCells(from, to));
   }
   return movement;
+}
+
+void Movement::Identify(uint64_t fingerprint, const std::string& what) {
+  for (Execution& execution : executions_) {
+    execution.fingerprint = fingerprint;
+    execution.what = what;
+  }
 }
 
 void Movement::PrepareGradientOfExtreme(bool in_place) {
@@ -156,8 +168,10 @@ void Movement::PrepareGradientOfExtreme(bool in_place) {
     Options options{id, absl::StrCat(options_.name, what), fill, IsFloatingPoint(dtype)};
     MovementPlan forward = forward_.With(ReduceOp::kSum, dtype);
     MovementPlan adjoint = forward.Reversed();
-    return std::shared_ptr<Movement>(
+    std::shared_ptr<Movement> made(
         new Movement(communicator_, std::move(options), std::move(forward), std::move(adjoint), {}));
+    made->Identify(executions_[0].fingerprint, executions_[0].what);
+    return made;
   };
   extreme_.sum = sum(options_.id + 1, " gradient", forward_.dtype(), 0);
   // 1 where there is nothing to count: cells that take no part divide by it.
@@ -171,7 +185,8 @@ void Movement::Fail(absl::Status status) {
 }
 
 torch::Tensor Movement::SourceOf(const torch::Tensor& x, Direction direction) {
-  if (absl::Status input = CheckInput(x, PlanOf(direction), NameOf(options_)); !input.ok()) Fail(std::move(input));
+  if (absl::Status input = CheckInput(x, PlanOf(direction), options_); !input.ok()) Fail(std::move(input));
+  if (x.is_contiguous() && !x.is_conj() && !x.is_neg()) return x;
   // A lazily conjugated or negated tensor has other bits than its memory.
   return x.detach().resolve_conj().resolve_neg().contiguous();
 }
@@ -188,8 +203,7 @@ torch::Tensor Movement::Run(const torch::Tensor& x, Direction direction, bool li
   const torch::Tensor source = SourceOf(x, direction);
   RefuseIfInFlight(direction);
   torch::Tensor result = NewResult(direction, linear);
-  ThrowIfError(communicator_->Execute({options_.id, options_.name, direction}, PlanOf(direction), BufferOf(source),
-                                      BufferOf(result)));
+  ThrowIfError(communicator_->Execute(ExecutionOf(direction), PlanOf(direction), BufferOf(source), BufferOf(result)));
   return result;
 }
 
@@ -269,11 +283,10 @@ void MovementFlight::Start(const torch::Tensor& x, bool recorded) {
   if (flights.started - flights.waited >= 2) Refuse("two executions are started and not waited for; wait for one first");
   result_ = movement_->NewResult(direction_, linear_);
   absl::StatusOr<std::unique_ptr<PendingMovement>> pending = movement_->communicator_->Start(
-      {movement_->options_.id, movement_->options_.name, direction_}, movement_->PlanOf(direction_), BufferOf(source),
-      BufferOf(result_));
+      movement_->ExecutionOf(direction_), movement_->PlanOf(direction_), BufferOf(source), BufferOf(result_));
   ThrowIfError(pending.status());
   pending_ = *std::move(pending);
-  if (recorded && movement_->extreme_.sum != nullptr) source_ = source;
+  if (recorded && movement_->extreme_.sum != nullptr) source_ = source.detach();
   number_ = flights.started++;
 }
 

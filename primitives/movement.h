@@ -132,6 +132,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   Movement(Communicator* communicator, Options options, MovementPlan forward, MovementPlan adjoint,
            const std::vector<Piece>& covered);
   bool IsExtreme() const { return forward_.reduce() != ReduceOp::kSum; }
+  // For Communicator::Options::compare_executions.
+  void Identify(uint64_t fingerprint, const std::string& what);
   void PrepareGradientOfExtreme(bool in_place);
   // `linear`: forward without fill.
   torch::Tensor Run(const torch::Tensor& x, Direction direction, bool linear);
@@ -143,6 +145,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   const MovementPlan& PlanOf(Direction direction) const {
     return direction == Direction::kForward ? forward_ : adjoint_;
   }
+  const Execution& ExecutionOf(Direction direction) const { return executions_[direction == Direction::kForward ? 0 : 1]; }
   // Checks `x` and returns its cells as they lie in contiguous memory.
   torch::Tensor SourceOf(const torch::Tensor& x, Direction direction);
   // Fails this rank's communicator, since the others would wait for this rank, and throws.
@@ -153,6 +156,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   Options options_;
   MovementPlan forward_;
   MovementPlan adjoint_;  // of a maximum or minimum: brings a result back to its partials
+  Execution executions_[2];  // forward, adjoint
   InitialCells forward_initial_;
   InitialCells linear_initial_;
   InitialCells adjoint_initial_;

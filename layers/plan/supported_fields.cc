@@ -24,7 +24,7 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
   static const auto* fields = new std::map<std::string, std::set<std::string>>{
       {"JobSpec",
        {"name", "kind", "ranks", "seed", "layout", "layer", "loss", "dataset", "train", "evaluate", "weights",
-        "precision", "output_dir"}},
+        "precision", "output_dir", "compare_executions"}},
       {"LayoutSpec", {"name", "rank", "partition", "mesh", "sbp", "cut"}},
       {"Axis", {"name", "size"}},
       {"Cut", {"dim", "size"}},

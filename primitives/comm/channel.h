@@ -28,6 +28,9 @@ struct Execution {
   int64_t op = 0;
   std::string name;  // for messages
   Direction direction = Direction::kForward;
+  // By which ranks can find out whether they mean the same movement (FingerprintOf), and what it moves, for messages.
+  uint64_t fingerprint = 0;
+  std::string what = {};
 };
 
 // A part of `buffer`, kept by the same keepalive.

@@ -37,7 +37,7 @@ absl::Status CheckBuffer(const char* name, const Buffer& buffer, MemoryKind kind
 }  // namespace
 
 Communicator::Communicator(Transport* transport, LocalMemory* memory, Options options)
-    : transport_(transport), memory_(memory), options_(options) {}
+    : transport_(transport), memory_(memory), options_(options), check_(transport, options.id) {}
 
 Communicator::~Communicator() {
   // Handles only: the messages are on their way or will never be read.
@@ -84,6 +84,11 @@ absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::StartNow(const Ex
     const Channel channel(transport_, options_.id, &execution, 0);
     return Fail(channel.Annotate(arguments, absl::StrCat("on rank ", rank())));
   }
+  if (options_.compare_executions) {
+    const absl::Status same = check_.Compare(execution, (*op)->generation, (*op)->program->peers,
+                                             Deadline::After(options_.timeout));
+    if (!same.ok()) return Fail(same);
+  }
   auto pending =
       std::make_unique<PendingMovement>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
                                         (*op)->program, source, destination);
@@ -106,8 +111,6 @@ absl::StatusOr<bool> Communicator::AdvanceOthers(const PendingMovement& pending)
 }
 
 absl::Status Communicator::Finish(PendingMovement& pending, Deadline deadline) {
-  std::vector<Channel::Posted> blockers;
-  std::vector<Handle> handles;
   while (true) {
     ADJOIN_ASSIGN_OR_RETURN(bool moved, pending.Advance());
     if (pending.done()) return absl::OkStatus();
@@ -116,16 +119,16 @@ absl::Status Communicator::Finish(PendingMovement& pending, Deadline deadline) {
       moved = moved || advanced;
     }
     if (moved) continue;
-    blockers.clear();
-    handles.clear();
-    pending.AppendBlockers(blockers);
-    if (blockers.empty()) return absl::InternalError("an execution that is not done waits for nothing");
-    const Channel::Posted first = blockers.front();
+    blockers_.clear();
+    handles_.clear();
+    pending.AppendBlockers(blockers_);
+    if (blockers_.empty()) return absl::InternalError("an execution that is not done waits for nothing");
+    const Channel::Posted first = blockers_.front();
     for (PendingMovement* other : in_flight_) {
-      if (other != &pending) other->AppendBlockers(blockers);
+      if (other != &pending) other->AppendBlockers(blockers_);
     }
-    for (const Channel::Posted& blocker : blockers) handles.push_back(blocker.handle);
-    if (!transport_->WaitAny(handles, deadline).ok()) return pending.GivenUp(first);
+    for (const Channel::Posted& blocker : blockers_) handles_.push_back(blocker.handle);
+    if (!transport_->WaitAny(handles_, deadline).ok()) return pending.GivenUp(first);
   }
 }
 

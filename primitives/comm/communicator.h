@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
+#include "primitives/comm/execution_check.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/comm/movement_program.h"
 #include "primitives/comm/pending_movement.h"
@@ -39,6 +40,9 @@ class Communicator {
   struct Options {
     int id = 0;                                   // of the tags, [0, 63): the transport keeps the last
     absl::Duration timeout = absl::Seconds(300);  // of Start, Wait and Execute each
+    // For programs under development: before each execution the ranks that exchange data in it compare what it is
+    // (operator, direction, shape, type, layouts), and fail naming both where they differ. Start then waits for them.
+    bool compare_executions = false;
   };
 
   using Execution = ::adjoin::Execution;
@@ -103,6 +107,10 @@ class Communicator {
   absl::Duration time_moving_;
   absl::node_hash_map<std::pair<int64_t, int>, Operator> operators_;  // by id and direction
   std::vector<PendingMovement*> in_flight_;
+  ExecutionCheck check_;
+  // Of Finish, kept for their memory.
+  std::vector<Channel::Posted> blockers_;
+  std::vector<Handle> handles_;
   std::vector<Handle> credit_sends_;
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);

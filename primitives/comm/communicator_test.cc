@@ -1,5 +1,6 @@
 #include "primitives/comm/communicator.h"
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
@@ -165,6 +166,78 @@ TEST(CommunicatorTest, SeveralInFlight) {
     return absl::OkStatus();
   });
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// A large broadcast goes on while another operator is waited for, though nobody waits for it yet.
+TEST(CommunicatorTest, WhatWasStartedGoesOnWhileOthersAreWaitedFor) {
+  constexpr int64_t kMany = 1 << 20;
+  const Layout owner = Layout::Owner({kMany}, DType::kFloat64, 0);
+  const Layout all = *Layout::Replicated({kMany}, DType::kFloat64, {0, 1, 2, 3});
+  const absl::Status status = RunRanks(4, TransportKind::kInMemoryDelayed, 4, [&](Transport& transport) -> absl::Status {
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
+    const MovementPlan large = Plan(owner, all, transport.rank());
+    const MovementPlan small = Plan(*All({0, 1, 2, 3}).Dual(), All({0, 1, 2, 3}), transport.rank());
+    if (large.groups().size() != 1) return absl::InternalError("not a group: " + large.Describe());
+    std::vector<double> x(transport.rank() == 0 ? kMany : 0, 3), y(kMany), a(kElements, 1), b(kElements);
+    ADJOIN_ASSIGN_OR_RETURN(auto pending, communicator.Start({1, "w"}, large, BufferOf(x), BufferOf(y)));
+    for (int i = 0; i < 400; ++i) {
+      std::fill(b.begin(), b.end(), 0);
+      ADJOIN_RETURN_IF_ERROR(communicator.Execute({2, "loss"}, small, BufferOf(a), BufferOf(b)));
+      if (b != std::vector<double>(kElements, 4)) return absl::InternalError("the small sum is wrong");
+    }
+    if (!pending->done()) return absl::InternalError("the broadcast did not go on");
+    for (double value : y) {
+      if (value != 3) return absl::InternalError("the broadcast is wrong");
+    }
+    return communicator.Wait(std::move(pending));
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(CommunicatorTest, AnIdOfAnotherOperatorIsRefused) {
+  const auto all = RunRanksCollect(3, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(5)});
+    const int rank = transport.rank();
+    ADJOIN_RETURN_IF_ERROR(Move(communicator, {7, "conv1.x"}, Plan(Owner(0), Owner(1), rank), 1).status());
+    return Move(communicator, {7, "conv2.x"}, Plan(Owner(1), Owner(2), rank), 1).status();
+  });
+  EXPECT_EQ(all[0].code(), absl::StatusCode::kFailedPrecondition) << all[0];
+  EXPECT_NE(all[0].message().find("this id was that of operator \"conv1.x\" before"), std::string::npos) << all[0];
+}
+
+// Rank 1 executes another operator, another direction, or the same with another shape.
+TEST(CommunicatorTest, ComparesWhatRanksExecute) {
+  const auto run = [](const Execution& theirs, uint64_t fingerprint) {
+    return RunRanksCollect(2, TransportKind::kInMemoryDelayed, 6, [&](Transport& transport) -> absl::Status {
+      HostMemory memory;
+      Communicator communicator(&transport, &memory, {0, absl::Seconds(5), /*compare_executions=*/true});
+      Execution execution{7, "conv1.x", Direction::kForward, 99, "float64 [6]"};
+      const MovementPlan plan = Plan(Owner(0), All({0, 1}), transport.rank());
+      for (int step = 0; step < 3; ++step) ADJOIN_RETURN_IF_ERROR(Move(communicator, execution, plan, step).status());
+      if (transport.rank() == 1) {
+        execution = theirs;
+        execution.fingerprint = fingerprint;
+      }
+      return Move(communicator, execution, plan, 3).status();
+    });
+  };
+  for (const absl::Status& status : run({7, "conv1.x", Direction::kForward, 0, "float64 [6]"}, 99)) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  const auto other = run({8, "conv2.x", Direction::kForward, 0, "float64 [6]"}, 99);
+  const auto expect = [](const absl::Status& status, const std::string& text) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_NE(status.message().find(text), std::string::npos) << status;
+  };
+  // One of the two finds it first and aborts the other.
+  const absl::Status& first = absl::IsFailedPrecondition(other[0]) ? other[0] : other[1];
+  expect(first, "operator 8 (conv2.x) forward, generation 0, of float64 [6]");
+  expect(first, "operator 7 (conv1.x) forward, generation 3, of float64 [6]");
+  expect(first, "every rank must execute the same operators in the same order");
+  const auto shape = run({7, "conv1.x", Direction::kForward, 0, "float64 [9]"}, 98);
+  expect(absl::IsFailedPrecondition(shape[0]) ? shape[0] : shape[1], "the operator's shape, type or layouts differ");
 }
 
 }  // namespace

@@ -69,7 +69,11 @@ absl::Status Rowwise(const void* from, const void* with, void* onto, const Rows&
     const T* b = static_cast<const T*>(with) + row * rows.onto_stride * scalars;
     T* c = static_cast<T*>(onto) + row * rows.onto_stride * scalars;
     // b and c are the same or apart: no element depends on another.
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
     for (int64_t i = 0; i < n; ++i) c[i] = Op::Of(b[i], a[i]);
   }
   return absl::OkStatus();

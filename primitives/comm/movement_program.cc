@@ -142,22 +142,26 @@ CollectiveProgram CompileGroup(const CollectiveGroup& group, int rank, DType dty
     program.steps.push_back(step);
     FindDependencies(program, program.steps);
   }
-  if (group.kind == Kind::kAllSumReduce) {
-    program.sends_to.clear();
-    program.receives_from.clear();
-  }
+  program.mutual = group.kind == Kind::kAllSumReduce;
   return program;
 }
 
-void FindOneWayPeers(MovementProgram& program) {
+void FindPeers(MovementProgram& program) {
   std::set<int> to;
   std::set<int> from;
+  std::set<int> all;
   for (const ListedMessage& message : program.sends) to.insert(message.peer);
   for (const ListedMessage& message : program.receives) from.insert(message.peer);
   for (const CollectiveProgram& collective : program.collectives) {
+    all.insert(collective.sends_to.begin(), collective.sends_to.end());
+    all.insert(collective.receives_from.begin(), collective.receives_from.end());
+    if (collective.mutual) continue;
     to.insert(collective.sends_to.begin(), collective.sends_to.end());
     from.insert(collective.receives_from.begin(), collective.receives_from.end());
   }
+  all.insert(to.begin(), to.end());
+  all.insert(from.begin(), from.end());
+  program.peers.assign(all.begin(), all.end());
   std::set_difference(to.begin(), to.end(), from.begin(), from.end(), std::back_inserter(program.sends_one_way_to));
   std::set_difference(from.begin(), from.end(), to.begin(), to.end(),
                       std::back_inserter(program.receives_one_way_from));
@@ -178,7 +182,7 @@ MovementProgram MovementProgram::Compile(const MovementPlan& plan) {
   for (const CollectiveGroup& group : plan.groups()) {
     program.collectives.push_back(CompileGroup(group, plan.rank(), plan.dtype()));
   }
-  FindOneWayPeers(program);
+  FindPeers(program);
   return program;
 }
 

@@ -75,8 +75,9 @@ struct CollectiveProgram {
   int64_t segment = 0;
   static constexpr int64_t kSegments = 4;
   int64_t longest_combined = 0;  // elements of a message that is combined
-  std::vector<int> sends_to;     // peers; empty where data going both ways keeps the ranks together
+  std::vector<int> sends_to;  // peers
   std::vector<int> receives_from;
+  bool mutual = false;  // the data itself keeps the ranks together: every one of them waits for all
 
   // Where cells of the whole tensor lie in the work buffer.
   Interval InWork(Interval cells) const {
@@ -103,6 +104,8 @@ struct MovementProgram {
   std::vector<KeptCells> kept;
   bool combines = false;  // whether a destination cell gets more than one contribution
   std::vector<CollectiveProgram> collectives;
+  // All ranks that this one exchanges data with, ascending.
+  std::vector<int> peers;
   // Peers that get data in each execution and give none, and the other way round: credits go between these.
   std::vector<int> sends_one_way_to;
   std::vector<int> receives_one_way_from;

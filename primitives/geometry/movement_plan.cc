@@ -130,19 +130,28 @@ class GroupFinder {
   std::optional<std::vector<int64_t>> coords_;  // this rank's, where both sides have one mesh
 };
 
-std::string DescribeGroup(const CollectiveGroup& group, const std::string& algorithm_name) {
+const char* NameOf(ReduceOp reduce) {
+  switch (reduce) {
+    case ReduceOp::kSum: return "sum";
+    case ReduceOp::kMax: return "max";
+    case ReduceOp::kMin: return "min";
+  }
+  return "?";
+}
+
+std::string DescribeGroup(const CollectiveGroup& group, ReduceOp reduce, const std::string& algorithm_name) {
   const size_t others = group.ranks.size() - 1;
   const std::string algorithm = absl::StrCat(" (", algorithm_name, ")");
   switch (group.kind) {
-    case Kind::kBroadcast:
+    case CollectiveGroup::Kind::kBroadcast:
       return absl::StrCat("broadcast of ", group.elements, " elements from rank ", group.ranks[0], " to ",
                           others + (group.root_takes_part ? 1 : 0), " ranks", algorithm);
-    case Kind::kSumReduce:
-      return absl::StrCat("sum-reduce of ", group.elements, " elements from ",
+    case CollectiveGroup::Kind::kSumReduce:
+      return absl::StrCat(NameOf(reduce), "-reduce of ", group.elements, " elements from ",
                           others + (group.root_takes_part ? 1 : 0), " ranks to rank ", group.ranks[0], algorithm);
-    case Kind::kAllSumReduce:
-      return absl::StrCat("all-sum-reduce of ", group.elements, " elements over ", group.ranks.size(), " ranks",
-                          algorithm);
+    case CollectiveGroup::Kind::kAllSumReduce:
+      return absl::StrCat("all-", NameOf(reduce), "-reduce of ", group.elements, " elements over ", group.ranks.size(),
+                          " ranks", algorithm);
   }
   return "";
 }
@@ -237,8 +246,8 @@ bool MovementPlan::nothing_moves() const {
 
 std::string MovementPlan::DescribeGroups() const {
   std::vector<std::string> parts;
-  for (const CollectiveGroup& group : groups_) parts.push_back(DescribeGroup(group, AlgorithmOf(group, dtype_)));
-  for (const CollectiveGroup& group : listed_) parts.push_back(DescribeGroup(group, "plain list"));
+  for (const CollectiveGroup& group : groups_) parts.push_back(DescribeGroup(group, reduce_, AlgorithmOf(group, dtype_)));
+  for (const CollectiveGroup& group : listed_) parts.push_back(DescribeGroup(group, reduce_, "plain list"));
   return absl::StrJoin(parts, "; ");
 }
 
@@ -249,7 +258,11 @@ std::string MovementPlan::Describe() const {
   const Side recvs = SideOf(direct_.recvs(), rank());
   if (sends.ranks > 0) parts.push_back(absl::StrCat("sends ", sends.elements, " elements to ", RanksText(sends.ranks)));
   if (recvs.ranks > 0) {
-    parts.push_back(absl::StrCat(direct_.accumulates() ? "adds up " : "receives ", recvs.elements, " elements from ",
+    const char* what = !direct_.accumulates()         ? "receives "
+                       : reduce_ == ReduceOp::kSum ? "adds up "
+                       : reduce_ == ReduceOp::kMax ? "takes the maximum of "
+                                                   : "takes the minimum of ";
+    parts.push_back(absl::StrCat(what, recvs.elements, " elements from ",
                                  RanksText(recvs.ranks)));
   }
   if (recvs.kept > 0) parts.push_back(absl::StrCat("keeps ", recvs.kept, " elements"));

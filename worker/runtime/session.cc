@@ -40,7 +40,10 @@ class SessionRun {
   explicit SessionRun(const SessionOptions& options)
       : options_(options),
         plan_(options.plan),
-        communicator_(options.transport, &memory_, {.id = 0, .timeout = options.timeout}),
+        communicator_(options.transport, &memory_,
+                      {.id = 0,
+                      .timeout = options.timeout,
+                      .compare_executions = options.plan.spec().compare_executions()}),
         builtin_(BuiltinLayers()),
         layers_(options.layers != nullptr ? *options.layers : builtin_) {}
 
