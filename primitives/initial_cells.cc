@@ -1,6 +1,8 @@
 #include "primitives/initial_cells.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -112,12 +114,53 @@ c10::Scalar Neutral(ReduceOp reduce, DType dtype) {
   return lowest ? -infinity : infinity;
 }
 
-void Fill(const torch::Tensor& result, const Region& region, const c10::Scalar& value) {
-  torch::Tensor cells = result;
-  for (size_t dim = 0; dim < region.at.size(); ++dim) {
-    cells = cells.narrow(static_cast<int64_t>(dim), region.at[dim], region.size[dim]);
+// The bytes of one element.
+std::string ElementOf(const c10::Scalar& value, c10::ScalarType type) {
+  const torch::Tensor element = torch::full({1}, value, type);
+  return std::string(static_cast<const char*>(element.data_ptr()), element.nbytes());
+}
+
+template <typename T>
+void FillRow(char* row, int64_t elements, const std::string& element) {
+  T value;
+  std::memcpy(&value, element.data(), sizeof(T));
+  std::fill_n(reinterpret_cast<T*>(row), elements, value);
+}
+
+void FillRow(char* row, int64_t elements, const std::string& element) {
+  switch (element.size()) {
+    case 1: return FillRow<uint8_t>(row, elements, element);
+    case 2: return FillRow<uint16_t>(row, elements, element);
+    case 4: return FillRow<uint32_t>(row, elements, element);
+    case 8: return FillRow<uint64_t>(row, elements, element);
+    default: return FillRow<std::array<uint64_t, 2>>(row, elements, element);
   }
-  cells.fill_(value);
+}
+
+// By hand: a boundary is many short rows, for which a view and a LibTorch operator each cost more than the writing.
+void Fill(torch::Tensor& result, const Region& region, const std::string& element) {
+  const int64_t bytes = static_cast<int64_t>(element.size());
+  // Dims that are whole from here on make one row with the one before.
+  int row_dim = static_cast<int>(region.at.size()) - 1;
+  while (row_dim > 0 && region.size[row_dim] == result.size(row_dim)) --row_dim;
+  int64_t row = 1;
+  char* begin = static_cast<char*>(result.data_ptr());
+  for (int dim = 0; dim < static_cast<int>(region.at.size()); ++dim) {
+    if (dim >= row_dim) row *= region.size[dim];
+    begin += region.at[dim] * result.stride(dim) * bytes;
+  }
+  std::vector<int64_t> at(std::max(row_dim, 0), 0);
+  while (true) {
+    FillRow(begin, row, element);
+    int dim = row_dim - 1;
+    for (; dim >= 0; --dim) {
+      begin += result.stride(dim) * bytes;
+      if (++at[dim] < region.size[dim]) break;
+      begin -= region.size[dim] * result.stride(dim) * bytes;
+      at[dim] = 0;
+    }
+    if (dim < 0) return;
+  }
 }
 
 }  // namespace
@@ -126,9 +169,9 @@ InitialCells::InitialCells(const MovementPlan& plan, double background, const st
     : shape_(plan.direct().to_shape()),
       type_(ScalarTypeOf(plan.dtype())),
       overwritten_(OverwritesEverything(plan)),
-      background_(background),
-      neutral_(Neutral(plan.reduce(), plan.dtype())) {
+      background_(background) {
   if (overwritten_) return;
+  background_element_ = ElementOf(background, type_);
   if (!plan.direct().accumulates()) {
     const std::optional<Region> box = TiledBox(Reached(plan));
     // With a background, cells that an index covers must all be reached, or they would not be 0.
@@ -137,6 +180,9 @@ InitialCells::InitialCells(const MovementPlan& plan, double background, const st
       return;
     }
   }
+  zero_element_ = ElementOf(0, type_);
+  neutral_ = Neutral(plan.reduce(), plan.dtype());
+  neutral_element_ = ElementOf(neutral_, type_);
   if (background != 0) {
     for (const Piece& piece : covered) zeros_.push_back({piece.at, piece.box.Shape()});
   }
@@ -148,13 +194,13 @@ torch::Tensor InitialCells::New() const {
   if (overwritten_) return torch::empty(shape_, type_);
   if (!around_.empty()) {
     torch::Tensor result = torch::empty(shape_, type_);
-    for (const Region& region : around_) Fill(result, region, background_);
+    for (const Region& region : around_) Fill(result, region, background_element_);
     return result;
   }
   if (combined_.size() == 1 && combined_[0].size == shape_) return torch::full(shape_, neutral_, type_);
   torch::Tensor result = torch::full(shape_, background_, type_);
-  for (const Region& region : zeros_) Fill(result, region, 0);
-  for (const Region& region : combined_) Fill(result, region, neutral_);
+  for (const Region& region : zeros_) Fill(result, region, zero_element_);
+  for (const Region& region : combined_) Fill(result, region, neutral_element_);
   return result;
 }
 

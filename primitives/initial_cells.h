@@ -10,6 +10,7 @@
 #define ADJOIN_PRIMITIVES_INITIAL_CELLS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <torch/torch.h>
@@ -36,6 +37,10 @@ class InitialCells {
   std::vector<Region> around_;  // the cells that nothing overwrites, where everything else is one box of cells that are
   std::vector<Region> zeros_;
   c10::Scalar neutral_;
+  // The bytes of one element of each.
+  std::string background_element_;
+  std::string zero_element_;
+  std::string neutral_element_;
   std::vector<Region> combined_;
 };
 
