@@ -108,7 +108,10 @@ absl::Status AdjointHolds(const MovementCase& c, const std::vector<torch::Tensor
       return absl::InternalError(absl::StrCat(c.what, ": rank ", rank, " got results of a wrong shape"));
     }
   }
-  const std::vector<Number> x_cells = AllCells(x), fx_cells = AllCells(fx), y_cells = AllCells(y), fy_cells = AllCells(fy);
+  const std::vector<Number> x_cells = AllCells(x);
+  const std::vector<Number> fx_cells = AllCells(fx);
+  const std::vector<Number> y_cells = AllCells(y);
+  const std::vector<Number> fy_cells = AllCells(fy);
   const Number left = Inner(fx_cells, y_cells);
   const Number right = Inner(x_cells, fy_cells);
   if (c.dtype == DType::kBool) {

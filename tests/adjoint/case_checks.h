@@ -20,8 +20,8 @@ absl::Status ValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>
 absl::Status LinearValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>& results);
 // The same bit for bit, where `results` are what OtherBits(c.valid) became; c.copies.
 absl::Status BitsMatch(const MovementCase& c, const std::vector<torch::Tensor>& results);
-// `fx` without fill: the adjoint identity <Fx, y> = <x, F*y> over all ranks, complex numbers of the left side conjugated, and that the
-// operator is not zero where it must not be. Of bools in their own algebra: "or" of "and".
+// The adjoint identity <Fx, y> = <x, F*y> over all ranks, complex numbers of the left side conjugated, and that the
+// operator is not zero where it must not be; `fx` is without fill. Of bools in their own algebra: "or" of "and".
 absl::Status AdjointHolds(const MovementCase& c, const std::vector<torch::Tensor>& x,
                           const std::vector<torch::Tensor>& fx, const std::vector<torch::Tensor>& y,
                           const std::vector<torch::Tensor>& fy);

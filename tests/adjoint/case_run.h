@@ -4,8 +4,8 @@
 //
 // Of each case, on all ranks together: the values of the operator on the gathered tensor (of copies, every bit); the
 // adjoint identity, where one exists, on independent cells and on valid states; as many bytes sent as planned; results
-// that are fresh, inputs that are left alone, however they lie in memory; of types that have gradients, first and second
-// derivatives through the tape, bit for bit; of a move, a source that is cleared.
+// that are fresh, inputs that are left alone, however they lie in memory; of types that have gradients, first and
+// second derivatives through the tape, bit for bit; of a move, a source that is cleared.
 #ifndef ADJOIN_TESTS_ADJOINT_CASE_RUN_H_
 #define ADJOIN_TESTS_ADJOINT_CASE_RUN_H_
 

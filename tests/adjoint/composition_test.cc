@@ -101,7 +101,8 @@ class Composition {
     const Layout columns = *Layout::Partition(kShape, kType, {1, p}, turned, {{1, draw.Sizes(kShape[1], p)}});
     const Layout rows = *Layout::Partition(kShape, kType, {p, 1}, turned, {{0, draw.Sizes(kShape[0], p)}});
     const Mesh line = *Mesh::Create({p}, turned);
-    const Layout by_columns = *Layout::Create(kShape, kType, line, {Placement::Split(1)}, {{1, draw.Sizes(kShape[1], p)}});
+    const Layout by_columns =
+        *Layout::Create(kShape, kType, line, {Placement::Split(1)}, {{1, draw.Sizes(kShape[1], p)}});
     const Layout by_rows = *Layout::Create(kShape, kType, line, {Placement::Split(0)}, {{0, draw.Sizes(kShape[0], p)}});
     const Layout all = *Layout::Create(kShape, kType, line, {Placement::Broadcast()});
     const auto owner = [](int rank) { return Layout::Owner(kShape, kType, rank); };
@@ -216,7 +217,8 @@ TEST_P(CompositionTest, AgreesWithSerialAndWithCentralDifferences) {
   Draw draw = Draw::FromEnvironment();
   for (int i = 0; i < 3; ++i) {
     const uint64_t seed = draw.engine()();
-    const Layout x = *Layout::Partition(kShape, kType, {ranks, 1}, Rotated(ranks, i), {{0, draw.Sizes(kShape[0], ranks)}});
+    const Layout x =
+        *Layout::Partition(kShape, kType, {ranks, 1}, Rotated(ranks, i), {{0, draw.Sizes(kShape[0], ranks)}});
     const Tensor at = 0.5 * RandomTensor(draw, kShape, kType);
     const Tensor direction = RandomTensor(draw, kShape, kType);
     const absl::Status status =
@@ -225,7 +227,8 @@ TEST_P(CompositionTest, AgreesWithSerialAndWithCentralDifferences) {
           Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
           ADJOIN_ASSIGN_OR_RETURN(const Composition f, Composition::Create(&communicator, x, seed));
           const Layout everywhere = *Layout::Replicated({}, kType, Rotated(ranks, 0));
-          ADJOIN_ASSIGN_OR_RETURN(const auto total, AllSumReduce::Create(&communicator, *everywhere.Dual(), {13, "total"}));
+          ADJOIN_ASSIGN_OR_RETURN(const auto total,
+                                  AllSumReduce::Create(&communicator, *everywhere.Dual(), {13, "total"}));
           try {
             return Derivatives(communicator, f, x, *total).Check(at, direction);
           } catch (...) {

@@ -74,7 +74,8 @@ TEST(HugeSchedulesTest, PartsOfUnevenCuts) {
   EXPECT_EQ(even.BoxOf(0)[0], (Interval{0, n / 5 + 1}));
   EXPECT_EQ(even.BoxOf(4)[0], (Interval{n - n / 5, n}));
   EXPECT_EQ(even.BoxOf(4).Volume(), n / 5 * 3);
-  const Layout uneven = *Layout::Partition({n, 3}, DType::kFloat32, {5, 1}, {0, 1, 2, 3, 4}, {{0, {1, n - 3, 0, 1, 1}}});
+  const Layout uneven =
+      *Layout::Partition({n, 3}, DType::kFloat32, {5, 1}, {0, 1, 2, 3, 4}, {{0, {1, n - 3, 0, 1, 1}}});
   EXPECT_EQ(uneven.BoxOf(1).Volume(), (n - 3) * 3);
   EXPECT_EQ(uneven.BoxOf(3)[0], (Interval{n - 2, n - 1}));
 }
@@ -99,8 +100,8 @@ TEST(HugeSchedulesTest, Repartition) {
 TEST(HugeSchedulesTest, Halo) {
   const int64_t n = int64_t{1} << 34;
   const Layout x = *Layout::Partition({2, n}, DType::kFloat32, {1, 4}, {0, 1, 2, 3});
-  const Window window =
-      *Window::Create({.kernel = 5, .dilation = 1 << 20, .pad_lo = 2 << 20, .pad_hi = 2 << 20, .boundary = Boundary::kCircular});
+  const Window window = *Window::Create(
+      {.kernel = 5, .dilation = 1 << 20, .pad_lo = 2 << 20, .pad_hi = 2 << 20, .boundary = Boundary::kCircular});
   ASSERT_EQ(*window.OutputSize(n), n);
   const Distribution to = *Distribution::Windows(x, {{1, window}}, x);
   const int64_t padded = n / 4 + (4 << 20);
@@ -150,7 +151,9 @@ TEST(HugeSchedulesTest, StepsOfCollectives) {
             sent[{position, step.send_to, step.slot}].push_back({step.send.lo, step.send.hi});
             elements += step.send.size();
           }
-          if (step.recv_from >= 0) received[{step.recv_from, position, step.slot}].push_back({step.recv.lo, step.recv.hi});
+          if (step.recv_from >= 0) {
+            received[{step.recv_from, position, step.slot}].push_back({step.recv.lo, step.recv.hi});
+          }
         }
       }
       EXPECT_EQ(sent, received);

@@ -29,8 +29,8 @@ namespace {
 // A cell of the global tensor: an integer below 64 that depends on every bit of the flat index.
 int PatternAt(int64_t i) { return static_cast<int>((static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u) >> 58); }
 
-// Calls `fn` with the rows of the local tensor of `box`, a box of a tensor of one or two dims: where a row begins in the
-// local tensor, and in the global one.
+// Calls `fn` with the rows of the local tensor of `box`, a box of a tensor of one or two dims: where a row begins in
+// the local tensor, and in the global one.
 void ForEachRow(const std::vector<int64_t>& shape, const Box& box,
                 const std::function<void(int64_t local, int64_t global, int64_t length)>& fn) {
   const int64_t rows = shape.size() == 2 ? box[0].size() : 1;
@@ -149,7 +149,8 @@ TEST_P(LargeTensorTest, SendReceive) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LargeTensorTest,
-                         testing::Values(TransportKind::kInMemory, TransportKind::kUcxSharedMemory, TransportKind::kUcxTcp),
+                         testing::Values(TransportKind::kInMemory, TransportKind::kUcxSharedMemory,
+                                         TransportKind::kUcxTcp),
                          [](const auto& info) { return ToString(info.param); });
 
 }  // namespace

@@ -4,8 +4,8 @@
 //   auto movement = *c.create(&communicator, /*id=*/1);
 //   ValuesMatch(c, results);         // case_checks.h; results: movement->Forward(c.valid[rank]) of every rank
 //
-// Tensors have up to five dims, or as few as the movement allows; extents of 0 occur, cuts are uneven and may be empty, and
-// meshes are any of the ranks in any order.
+// Tensors have up to five dims, or as few as the movement allows; extents of 0 occur, cuts are uneven and may be empty,
+// and meshes are any of the ranks in any order.
 //
 // Nothing here knows of schedules: only of which box of the global tensor a layout gives a rank, and of what a sliding
 // window reads.

@@ -46,6 +46,34 @@ Layout SplitInside(Draw& draw, const Layout& coarse, int axis, int dim) {
 
 }  // namespace
 
+LayoutPair RandomBroadcast(Draw& draw, const std::vector<int64_t>& shape, const Mesh& mesh, DType dtype) {
+  // Mostly one axis at least repeats.
+  const int64_t repeats = mesh.axes() == 0 || draw.OneIn(8) ? -1 : draw.Between(0, mesh.axes() - 1);
+  std::vector<Placement> placements;
+  std::vector<int64_t> from_shape = mesh.shape();
+  std::vector<int64_t> at(mesh.axes(), -1);
+  for (int axis = 0; axis < mesh.axes(); ++axis) {
+    const bool split = !shape.empty() && axis != repeats && draw.OneIn(2);
+    placements.push_back(split ? Placement::Split(RandomDim(draw, shape)) : Placement::Broadcast());
+    if (split || (axis != repeats && draw.OneIn(4))) continue;
+    at[axis] = draw.Between(0, from_shape[axis] - 1);
+    from_shape[axis] = 1;
+  }
+  std::vector<int> from_ranks;
+  for (int rank : mesh.ranks()) {
+    const std::vector<int64_t> coords = *mesh.CoordsOf(rank);
+    bool in = true;
+    for (std::size_t axis = 0; axis < at.size(); ++axis) in = in && (at[axis] < 0 || coords[axis] == at[axis]);
+    if (in) from_ranks.push_back(rank);
+  }
+  const Layout to = RandomlyCut(draw, shape, dtype, mesh, placements);
+  Layout::Cuts cuts;
+  for (int dim = 0; dim < to.dims(); ++dim) {
+    if (!to.AxesOf(dim).empty()) cuts[dim] = SizesOf(to, dim);
+  }
+  return {*Layout::Create(shape, dtype, *Mesh::Create(from_shape, from_ranks), placements, cuts), to};
+}
+
 LayoutPair RandomScatter(Draw& draw, const std::vector<int64_t>& shape, const Mesh& mesh, int ranks, DType dtype) {
   std::vector<Placement> placements;
   for (int axis = 0; axis < mesh.axes(); ++axis) placements.push_back(Placement::Split(RandomDim(draw, shape)));
@@ -87,14 +115,18 @@ LayoutPair RandomAllGather(Draw& draw, const std::vector<int64_t>& shape, const 
 LayoutPair RandomAllToAll(Draw& draw, const std::vector<int64_t>& shape, const Mesh& mesh, DType dtype) {
   const Layout any = RandomLayout(draw, shape, mesh).WithDType(dtype);
   if (mesh.axes() == 0) return {any, any};
-  const int axis = static_cast<int>(draw.Between(0, mesh.axes() - 1));
+  // Mostly an axis along which something moves.
+  int axis = static_cast<int>(draw.Between(0, mesh.axes() - 1));
+  for (int other = 0; mesh.shape()[axis] == 1 && other < mesh.axes(); ++other) axis = draw.OneIn(4) ? axis : other;
   const int i = RandomDim(draw, shape);
-  const int j = RandomDim(draw, shape);
+  int j = RandomDim(draw, shape);
+  if (i == j && !draw.OneIn(4)) j = (i + 1) % static_cast<int>(shape.size());
   std::vector<Placement> placements = any.placements();
   placements[axis] = Placement::Broadcast();
   for (int inner = axis + 1; inner < mesh.axes(); ++inner) {
     const Placement& placement = placements[inner];
-    if (placement == Placement::Split(i) || placement == Placement::Split(j)) placements[inner] = Placement::Broadcast();
+    if (placement != Placement::Split(i) && placement != Placement::Split(j)) continue;
+    placements[inner] = Placement::Broadcast();
   }
   const Layout together = RandomlyCut(draw, shape, dtype, mesh, placements);
   const Layout from = SplitInside(draw, together, axis, i);

@@ -22,6 +22,8 @@ struct LayoutPair {
   Layout to;
 };
 
+// From a layout without partials to the one that repeats it: some B axes are one of their coordinates in the first.
+LayoutPair RandomBroadcast(Draw& draw, const std::vector<int64_t>& shape, const Mesh& mesh, DType dtype);
 // From one of the ranks 0 .. ranks-1 to every part of a split on `mesh`. At least one dim.
 LayoutPair RandomScatter(Draw& draw, const std::vector<int64_t>& shape, const Mesh& mesh, int ranks, DType dtype);
 // From any placements on `mesh` to the same with some splits gathered. At least one dim.

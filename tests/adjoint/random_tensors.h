@@ -17,8 +17,8 @@
 
 namespace adjoin {
 
-// Random numbers of any dtype: normal, or positive integers up to 8 where sums of others would be rounded (no sum of them
-// is 0 by chance); bools: as many true as false.
+// Random numbers of any dtype: normal, or positive integers up to 8 where sums of others would be rounded (no sum of
+// them is 0 by chance); bools: as many true as false.
 torch::Tensor RandomTensor(Draw& draw, const std::vector<int64_t>& shape, DType dtype);
 // The same, but few bools are true: of two such tensors about one cell in four is true in both.
 torch::Tensor RandomCells(Draw& draw, const std::vector<int64_t>& shape, DType dtype);
