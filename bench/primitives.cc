@@ -30,7 +30,6 @@
 #include "base/status_macros.h"
 #include "bench/operator_cases.h"
 #include "bench/protocol.h"
-#include "examples/standalone/rank_processes.h"
 #include "primitives/all_gather.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
@@ -38,6 +37,7 @@
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_memory.h"
+#include "primitives/transport/rank_processes.h"
 #include "primitives/transport/rendezvous.h"
 #include "primitives/transport/ucx_transport.h"
 

@@ -19,10 +19,10 @@
 #include "base/deadline.h"
 #include "base/flags.h"
 #include "base/status_macros.h"
-#include "examples/standalone/rank_processes.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_memory.h"
+#include "primitives/transport/rank_processes.h"
 #include "primitives/transport/rendezvous.h"
 #include "primitives/transport/ucx_transport.h"
 

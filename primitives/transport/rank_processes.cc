@@ -1,4 +1,4 @@
-#include "examples/standalone/rank_processes.h"
+#include "primitives/transport/rank_processes.h"
 
 #include <errno.h>
 #include <signal.h>

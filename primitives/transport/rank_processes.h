@@ -1,8 +1,8 @@
 // Starts this program once more for every rank, and waits for all of them.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(const int code, RunRankProcesses(argv, {{"RANK=0"}, {"RANK=1"}}, deadline));
-#ifndef ADJOIN_EXAMPLES_STANDALONE_RANK_PROCESSES_H_
-#define ADJOIN_EXAMPLES_STANDALONE_RANK_PROCESSES_H_
+#ifndef ADJOIN_PRIMITIVES_TRANSPORT_RANK_PROCESSES_H_
+#define ADJOIN_PRIMITIVES_TRANSPORT_RANK_PROCESSES_H_
 
 #include <string>
 #include <vector>
@@ -25,4 +25,4 @@ absl::StatusOr<int> RunRankProcesses(char** argv, const std::vector<std::vector<
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_EXAMPLES_STANDALONE_RANK_PROCESSES_H_
+#endif  // ADJOIN_PRIMITIVES_TRANSPORT_RANK_PROCESSES_H_
