@@ -135,9 +135,10 @@ absl::StatusOr<bool> CollectiveRun::PostSends() {
 absl::Status CollectiveRun::Combine(const ProgramStep& step) {
   const Interval cells = program_->InWork(step.recv);
   const Buffer onto = Elements(work_, cells);
-  const Buffer with = step.take == ProgramStep::Take::kCombineSource ? Elements(*source_, step.recv) : onto;
-  return memory_->Combine(reduce_, dtype_, StagingOf(next_, step.recv).data, with.data, onto.data,
-                          {1, step.recv.size(), 0, 0});
+  const void* left = step.take == ProgramStep::Take::kCombineSource ? Elements(*source_, step.recv).data : onto.data;
+  const void* right = StagingOf(next_, step.recv).data;
+  if (step.received_first) std::swap(left, right);
+  return memory_->Combine(reduce_, dtype_, right, left, onto.data, {1, step.recv.size(), 0, 0});
 }
 
 absl::StatusOr<bool> CollectiveRun::Complete(const ProgramStep& step) {
@@ -180,7 +181,9 @@ absl::StatusOr<bool> CollectiveRun::Advance() {
 }
 
 void CollectiveRun::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
-  if (next_ < posted_receives_ && program_->steps[next_].recv_from >= 0 && !receiving_[next_ % kWindow].over) {
+  // While a step's own send waits for others to be over, its receive does not let it go on.
+  const bool sent = next_ < posted_sends_;
+  if (sent && next_ < posted_receives_ && program_->steps[next_].recv_from >= 0 && !receiving_[next_ % kWindow].over) {
     blockers.push_back(receiving_[next_ % kWindow].posted);
   }
   for (const InFlight& send : sends_) blockers.push_back(send.posted);

@@ -68,7 +68,7 @@ absl::Status Rowwise(const void* from, const void* with, void* onto, const Rows&
     const T* a = static_cast<const T*>(from) + row * rows.from_stride * scalars;
     const T* b = static_cast<const T*>(with) + row * rows.onto_stride * scalars;
     T* c = static_cast<T*>(onto) + row * rows.onto_stride * scalars;
-    // b and c are the same or apart: no element depends on another.
+    // a and b are each c or apart from it: no element depends on another.
 #if defined(__clang__)
 #pragma clang loop vectorize(assume_safety)
 #else

@@ -44,7 +44,7 @@ class LocalMemory {
   virtual absl::Status Copy(int64_t element_bytes, const void* from, void* onto, const Rows& rows) = 0;
 
   // The same with onto = with + from, max(with, from) or min(with, from); `with` has the strides of `onto` and may be the same
-  // memory. All are aligned to the element (to its real part if it is complex).
+  // memory, and so may `from` of one row. All are aligned to the element (to its real part if it is complex).
   // Errors: kUnimplemented for a type that has no such operation.
   virtual absl::Status Combine(ReduceOp op, DType dtype, const void* from, const void* with, void* onto,
                                const Rows& rows) = 0;

@@ -134,6 +134,7 @@ CollectiveProgram CompileGroup(const CollectiveGroup& group, int rank, DType dty
       const bool first = written.insert(listed.recv.lo).second;
       if (listed.add && !first) step.take = ProgramStep::Take::kCombineWork;
       if (listed.add && first && role.has_source) step.take = ProgramStep::Take::kCombineSource;
+      step.received_first = group.kind == Kind::kAllSumReduce && step.recv_from < rank;
       if (step.take != ProgramStep::Take::kReplace) {
         program.longest_combined = std::max(program.longest_combined, step.recv.size());
       }

@@ -57,6 +57,9 @@ struct ProgramStep {
   int recv_from = -1;  // -1: nothing
   Interval recv;
   Take take = Take::kReplace;
+  // What is received is the left operand, so that two ranks that combine the same two contributions do so in one order:
+  // that of zeros of different signs and of NaNs shows in the result's bits.
+  bool received_first = false;
   std::size_t recv_after = 0;  // of one in place
   int slot = 0;
 };

@@ -1,0 +1,61 @@
+// A transport whose sends read their buffers as late as they may: only once their rank has nothing else to do, and in any
+// order but among those of equal peer and tag. For tests: what overwrites a buffer before its send is over is found out.
+//
+//   LateTransport late(&transport, /*seed=*/7);      // of an in-memory transport, which outlives it
+//   Communicator communicator(&late, &memory, {});
+#ifndef ADJOIN_PRIMITIVES_COMM_LATE_TRANSPORT_H_
+#define ADJOIN_PRIMITIVES_COMM_LATE_TRANSPORT_H_
+
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <string>
+#include <unordered_map>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/deadline.h"
+#include "primitives/transport/buffer.h"
+#include "primitives/transport/tag.h"
+#include "primitives/transport/transport.h"
+
+namespace adjoin {
+
+class LateTransport final : public Transport {
+ public:
+  LateTransport(Transport* inner, uint64_t seed) : inner_(inner), random_(seed) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;
+  absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) override;
+  absl::Status Wait(Handle handle, Deadline deadline) override;
+  bool Test(Handle handle) override;
+  absl::Status WaitAny(absl::Span<const Handle> handles, Deadline deadline) override;
+  void Abort(absl::Status reason) override { inner_->Abort(std::move(reason)); }
+  int64_t BytesSent() const override { return inner_->BytesSent(); }
+  std::string Describe(int peer) const override { return inner_->Describe(peer); }
+
+ private:
+  struct Late {
+    uint64_t id;
+    int peer;
+    Tag tag;
+    Buffer buffer;
+  };
+
+  bool IsLate(Handle handle) const;
+  // Lets one of the late sends go.
+  absl::Status SendOne();
+
+  Transport* const inner_;
+  std::mt19937_64 random_;
+  uint64_t last_id_ = 0;
+  std::deque<Late> late_;
+  std::unordered_map<uint64_t, Handle> begun_;  // by this transport's ids
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_COMM_LATE_TRANSPORT_H_
