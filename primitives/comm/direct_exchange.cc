@@ -28,10 +28,11 @@ DirectExchange::~DirectExchange() {
 }
 
 absl::StatusOr<Buffer> DirectExchange::TakeStaging(int64_t bytes) {
-  if (!free_staging_.empty() && static_cast<int64_t>(free_staging_.back().bytes) >= bytes) {
+  while (!free_staging_.empty()) {
     Buffer staging = std::move(free_staging_.back());
     free_staging_.pop_back();
-    return staging;
+    if (static_cast<int64_t>(staging.bytes) >= bytes) return staging;
+    // Too small: it goes, or messages of growing length would keep the memory of all that came before.
   }
   return memory_->Allocate(bytes);
 }
@@ -47,7 +48,7 @@ absl::Status DirectExchange::PostReceives() {
     } else {
       if (staged_to_take_ > 0 && staged_to_take_ + bytes > kStagedBytes) return absl::OkStatus();
       ADJOIN_ASSIGN_OR_RETURN(receive.staging, TakeStaging(bytes));
-      staged_to_take_ += bytes;
+      staged_to_take_ += static_cast<int64_t>(receive.staging.bytes);
       into = PartOf(receive.staging, 0, bytes);
     }
     ADJOIN_ASSIGN_OR_RETURN(receive.posted, channel_->Recv(message.peer, Channel::kDirectSlot, into));
@@ -66,7 +67,7 @@ absl::Status DirectExchange::EndSends() {
       return ended;
     }
     if (send.staging.bytes == 0) continue;
-    staged_to_send_ -= BytesOf(program_->sends[ended_sends_]);
+    staged_to_send_ -= static_cast<int64_t>(send.staging.bytes);
     free_staging_.push_back(std::move(send.staging));
   }
   return absl::OkStatus();
@@ -85,7 +86,7 @@ absl::StatusOr<bool> DirectExchange::Send() {
     } else {
       if (staged_to_send_ > 0 && staged_to_send_ + bytes > kStagedBytes) break;
       ADJOIN_ASSIGN_OR_RETURN(send.staging, TakeStaging(bytes));
-      staged_to_send_ += bytes;
+      staged_to_send_ += static_cast<int64_t>(send.staging.bytes);
       ADJOIN_RETURN_IF_ERROR(Pack(*memory_, program_->dtype, program_->from_shape, message.regions, source_->data,
                                   send.staging.data));
       out = PartOf(send.staging, 0, bytes);
@@ -125,7 +126,7 @@ absl::StatusOr<bool> DirectExchange::Receive() {
     ADJOIN_RETURN_IF_ERROR(channel_->Wait(receive.posted, Deadline::After(absl::ZeroDuration())));
     ADJOIN_RETURN_IF_ERROR(TakeIn(message, receive));
     if (receive.staging.bytes > 0) {
-      staged_to_take_ -= BytesOf(message);
+      staged_to_take_ -= static_cast<int64_t>(receive.staging.bytes);
       free_staging_.push_back(std::move(receive.staging));
     }
     ADJOIN_RETURN_IF_ERROR(PostReceives());

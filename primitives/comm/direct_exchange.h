@@ -74,7 +74,7 @@ class DirectExchange {
   std::size_t ended_sends_ = 0;
   std::size_t taken_ = 0;
   std::size_t kept_ = 0;
-  int64_t staged_to_send_ = 0;
+  int64_t staged_to_send_ = 0;  // bytes of the buffers, which may be longer than the messages
   int64_t staged_to_take_ = 0;
   std::vector<Buffer> free_staging_;
 };
