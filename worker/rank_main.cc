@@ -57,8 +57,14 @@ void EndSoon() {
   }).detach();
 }
 
-// `*disturbed`: as UcxTransport::Disturbed, in the end.
-absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start, uint32_t rank, bool* disturbed) {
+// Of the transport, in the end.
+struct Disturbance {
+  bool disturbed = false;
+  bool aborted_by_peer = false;
+};
+
+absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start, uint32_t rank,
+                                  Disturbance* disturbance) {
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, ReadPlan(start));
   UcxTransport::Options options;
   options.rank = static_cast<int>(rank);
@@ -74,12 +80,12 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start,
   struct ForgetTransport {
     RankProcessLink& link;
     const UcxTransport& transport;
-    bool* disturbed;
+    Disturbance* disturbance;
     ~ForgetTransport() {
       link.OnAbort(nullptr);
-      *disturbed = transport.Disturbed();
+      *disturbance = {transport.Disturbed(), transport.AbortedByPeer()};
     }
-  } forget{link, *transport, disturbed};
+  } forget{link, *transport, disturbance};
 
   link.SendTransportAddress(transport->Address());
   ADJOIN_ASSIGN_OR_RETURN(RankConnect connect, link.WaitForConnect(Deadline::After(kPeersTimeout)));
@@ -105,8 +111,9 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start,
 
 // It failed only because a peer did, or because it was told to stop. Files, too, are kUnavailable (a full disk), but then
 // all peers are well.
-bool IsPeerFailure(const absl::Status& status, bool disturbed) {
-  return absl::IsAborted(status) || (absl::IsUnavailable(status) && disturbed);
+bool IsPeerFailure(const absl::Status& status, const Disturbance& disturbance) {
+  return absl::IsAborted(status) || disturbance.aborted_by_peer ||
+         (absl::IsUnavailable(status) && disturbance.disturbed);
 }
 
 int Run(const RankProcessLink::Settings& settings) {
@@ -116,15 +123,15 @@ int Run(const RankProcessLink::Settings& settings) {
     return 1;
   }
   absl::StatusOr<RankStart> start = (*link)->WaitForStart(Deadline::After(kDaemonTimeout));
-  bool disturbed = false;
-  absl::StatusOr<RankResult> result = start.ok() ? RunJob(**link, *start, settings.rank, &disturbed) : start.status();
+  Disturbance disturbance;
+  absl::StatusOr<RankResult> result = start.ok() ? RunJob(**link, *start, settings.rank, &disturbance) : start.status();
   if (result.ok()) {
     (*link)->SendResult(*result, Deadline::After(kResultTimeout));
     return 0;
   }
   RankResult failure;
   failure.set_error(std::string(result.status().message()));
-  failure.set_peer_failure(IsPeerFailure(result.status(), disturbed));
+  failure.set_peer_failure(IsPeerFailure(result.status(), disturbance));
   std::cerr << "failed: " << result.status().message() << "\n";
   (*link)->SendResult(failure, Deadline::After(kResultTimeout));
   return 1;

@@ -389,8 +389,15 @@ TEST_P(ConformanceTest, TestSaysWhenAnOperationIsOver) {
 TEST_P(ConformanceTest, AbortFromAnotherThreadEndsWaitsNowAndLater) {
   Run(2, [](Transport& t) -> absl::Status {
     ADJOIN_RETURN_IF_ERROR(PingPong(t, 1));
-    const int other = 1 - t.rank();
+    const int other = 1;
     int64_t first = 0, second = 0;
+    if (t.rank() == 1) {
+      // That it is done with its own waits. The abort may come before the end of this send.
+      ADJOIN_ASSIGN_OR_RETURN(Handle done, t.StartSend(0, MakeTag(1, 2), BufferOf(first)));
+      t.Wait(done, Soon()).IgnoreError();
+      return absl::OkStatus();
+    }
+    ADJOIN_RETURN_IF_ERROR(ReceiveNow(t, 1, MakeTag(1, 2), BufferOf(first)));
     ADJOIN_ASSIGN_OR_RETURN(Handle one, t.StartRecv(other, MakeTag(other, 5), BufferOf(first)));
     ADJOIN_ASSIGN_OR_RETURN(Handle two, t.StartRecv(other, MakeTag(other, 6), BufferOf(second)));
     std::thread aborter([&t] {
@@ -467,6 +474,27 @@ TEST_P(ConformanceTest, RefusesWhatItCannotDo) {
   });
 }
 
+// Nobody but rank 1 knows of a failure, and nobody sends anything: the others learn of it all the same.
+TEST_P(ConformanceTest, AnAbortEndsEveryRanksWaits) {
+  Run(4, [](Transport& t) -> absl::Status {
+    const absl::StatusCode code = absl::StatusCode::kDataLoss;
+    int64_t in = 0, ready = 1;
+    if (t.rank() == 1) {
+      for (int other : {0, 2, 3}) ADJOIN_RETURN_IF_ERROR(ReceiveNow(t, other, MakeTag(other, 2), BufferOf(in)));
+      t.Abort(absl::DataLossError("conv1.x: this rank's disk is gone"));
+      return ExpectError(t.StartRecv(0, MakeTag(0, 1), BufferOf(in)).status(), code, {"conv1.x: this rank's disk"});
+    }
+    const int next = (t.rank() + 1) % 4;
+    ADJOIN_ASSIGN_OR_RETURN(Handle receive, t.StartRecv(next, MakeTag(next, 1), BufferOf(in)));
+    // The abort may come before this send's own end is taken in.
+    ADJOIN_ASSIGN_OR_RETURN(Handle send, t.StartSend(1, MakeTag(t.rank(), 2), BufferOf(ready)));
+    t.Wait(send, Soon()).IgnoreError();
+    const absl::Status status = t.rank() == 2 ? t.Wait(receive, Soon()) : t.WaitAny({&receive, 1}, Soon());
+    ADJOIN_RETURN_IF_ERROR(ExpectError(status, code, {"rank 1: conv1.x: this rank's disk is gone"}));
+    return ExpectError(t.StartRecv(next, MakeTag(next, 3), BufferOf(in)).status(), code, {"rank 1: conv1.x"});
+  });
+}
+
 TEST_P(ConformanceTest, WaitAnyReturnsWhenOneIsOver) {
   Run(3, [](Transport& t) -> absl::Status {
     if (t.rank() == 2) return absl::OkStatus();
@@ -488,6 +516,9 @@ TEST_P(ConformanceTest, WaitAnyReturnsWhenOneIsOver) {
     ADJOIN_RETURN_IF_ERROR(Expect(in == 7, "the message"));
     const absl::Status given_up = t.Wait(silent, Deadline::After(absl::ZeroDuration()));
     if (!absl::IsDeadlineExceeded(given_up) && !absl::IsUnavailable(given_up)) return given_up;
+    // The other one is done with its waits before this one aborts.
+    if (t.rank() == 1) return SendNow(t, 0, MakeTag(1, 2), BufferOf(out));
+    ADJOIN_RETURN_IF_ERROR(ReceiveNow(t, 1, MakeTag(1, 2), BufferOf(in)));
     t.Abort(absl::CancelledError("enough"));
     return ExpectError(t.WaitAny(handles, Soon()), absl::StatusCode::kCancelled, {"enough"});
   });

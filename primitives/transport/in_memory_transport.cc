@@ -67,8 +67,6 @@ class InMemoryTransport final : public Transport {
   const int rank_;
   InMemoryFabric::Mailbox& mailbox_;
   std::atomic<int64_t> bytes_sent_{0};
-  std::atomic<bool> aborted_{false};
-  absl::Status abort_reason_;  // guarded by mailbox_.mutex
 
   uint64_t last_id_ = 0;
   std::unordered_map<uint64_t, Pending> pending_;
@@ -117,9 +115,9 @@ int InMemoryFabric::HoldBack(int sender, int receiver, uint64_t sequence, bool a
 }
 
 absl::Status InMemoryTransport::OwnFailure() const {
-  if (aborted_.load()) {
+  if (mailbox_.aborted.load()) {
     std::lock_guard<std::mutex> lock(mailbox_.mutex);
-    return abort_reason_;
+    return mailbox_.abort_reason;
   }
   if (mailbox_.dead.load()) return absl::UnavailableError(absl::StrCat("rank ", rank_, " was killed"));
   return absl::OkStatus();
@@ -278,7 +276,7 @@ void InMemoryTransport::Block(absl::Span<const int> living, Deadline deadline) {
   }
   std::unique_lock<std::mutex> lock(mailbox_.mutex);
   mailbox_.changed.wait_until(lock, deadline.when(), [&] {
-    return !mailbox_.inbox.empty() || aborted_.load() || mailbox_.dead.load() ||
+    return !mailbox_.inbox.empty() || mailbox_.aborted.load() || mailbox_.dead.load() ||
            std::any_of(living.begin(), living.end(), [&](int peer) { return fabric_->mailboxes_[peer].dead.load(); });
   });
 }
@@ -346,12 +344,23 @@ absl::Status InMemoryTransport::WaitAny(absl::Span<const Handle> handles, Deadli
 }
 
 void InMemoryTransport::Abort(absl::Status reason) {
-  std::lock_guard<std::mutex> lock(mailbox_.mutex);
-  if (!aborted_.load()) {
-    abort_reason_ = reason.ok() ? absl::CancelledError("aborted without a reason") : std::move(reason);
-    aborted_.store(true);
+  if (reason.ok()) reason = absl::CancelledError("aborted without a reason");
+  {
+    std::lock_guard<std::mutex> lock(mailbox_.mutex);
+    if (mailbox_.aborted.load()) return;
+    mailbox_.abort_reason = reason;
+    mailbox_.aborted.store(true);
+    mailbox_.changed.notify_all();
   }
-  mailbox_.changed.notify_all();
+  if (mailbox_.dead.load()) return;  // the dead tell nobody
+  const absl::Status told(reason.code(), absl::StrCat("rank ", rank_, ": ", reason.message()));
+  for (InMemoryFabric::Mailbox& other : fabric_->mailboxes_) {
+    std::lock_guard<std::mutex> lock(other.mutex);
+    if (other.aborted.load()) continue;
+    other.abort_reason = told;
+    other.aborted.store(true);
+    other.changed.notify_all();
+  }
 }
 
 FakeDevice* FakeDeviceOf(Transport& transport) {

@@ -63,6 +63,8 @@ class InMemoryFabric : public std::enable_shared_from_this<InMemoryFabric> {
     std::condition_variable changed;
     std::vector<Message> inbox;  // guarded by mutex
     bool taken = false;          // guarded by mutex
+    absl::Status abort_reason;   // guarded by mutex
+    std::atomic<bool> aborted{false};
     std::atomic<bool> dead{false};
   };
 

@@ -56,6 +56,8 @@ class Transport {
 
   // Ends every wait of this rank, now and later, with `reason` (the first one given stays). Only sets a flag and wakes:
   // callable from any thread, also from within a signal-safe watcher thread. `reason` must not be OK.
+  // And every wait of the other ranks, with "rank R: " before its message: they are told when this rank's own thread next
+  // calls the transport, or destroys it.
   virtual void Abort(absl::Status reason) = 0;
 
   // Payload bytes handed to StartSend for other ranks since the start; what a rank sends itself does not count.

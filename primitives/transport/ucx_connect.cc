@@ -21,6 +21,9 @@ namespace {
 
 constexpr int kConnectGeneration = 0;
 constexpr int kCloseGeneration = 1;
+constexpr int kNoticeGeneration = 2;
+
+Tag NoticeTag(int source) { return *Tag::Make({63, 65535, kNoticeGeneration, Direction::kControl, source, 0}); }
 
 absl::Status Failed(const char* what, ucs_status_t status) {
   return absl::InternalError(absl::StrCat("UCX: ", what, ": ", ucs_status_string(status)));
@@ -146,6 +149,7 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses, De
   }
   peers_.resize(size());
   for (int r = 0; r < size(); ++r) ADJOIN_RETURN_IF_ERROR(OpenEndpoint(peers_[r], decoded[r].worker));
+  ListenForNotices();
   ADJOIN_RETURN_IF_ERROR(Barrier(kConnectGeneration, deadline));
   for (int r = 0; r < size(); ++r) {
     const bool shares_memory = r != rank() && options_.shared_memory && !user_chose_lanes_ &&
@@ -222,7 +226,10 @@ absl::Status UcxTransport::WaitForUcx(ucs_status_ptr_t request, const char* what
 }
 
 absl::Status UcxTransport::Flush(Deadline deadline) {
-  if (aborted_.load()) return AbortReason();
+  if (aborted_.load()) {
+    TellPeers();
+    return AbortReason();
+  }
   ucp_request_param_t param = {};
   return WaitForUcx(ucp_worker_flush_nbx(worker_, &param), "flush", deadline);
 }
@@ -237,7 +244,71 @@ absl::Status UcxTransport::Close(Deadline deadline) {
   return absl::OkStatus();
 }
 
+void UcxTransport::ListenForNotices() {
+  notices_.resize(size());
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    NoticeReceive& receive = notices_[r];
+    receive.transport = this;
+    receive.peer = r;
+    ucp_request_param_t param;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
+                         UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    param.cb.recv = &OnNotice;
+    param.user_data = &receive;
+    param.memory_type = UCS_MEMORY_TYPE_HOST;
+    const ucs_status_ptr_t ucx =
+        ucp_tag_recv_nbx(worker_, &receive.notice, sizeof(Notice), NoticeTag(r).bits(), ~ucp_tag_t{0}, &param);
+    if (!UCS_PTR_IS_PTR(ucx)) continue;  // the peer's silence will be noticed
+    if (receive.done) {
+      ucp_request_free(ucx);
+    } else {
+      receive.ucx = ucx;
+    }
+  }
+}
+
+void UcxTransport::OnNotice(void* ucx, ucs_status_t status, const ucp_tag_recv_info_t* info, void* receive) {
+  NoticeReceive& r = *static_cast<NoticeReceive*>(receive);
+  r.done = true;
+  if (r.ucx != nullptr) ucp_request_free(std::exchange(r.ucx, nullptr));
+  if (status != UCS_OK || info->length != sizeof(Notice)) return;  // cancelled
+  r.notice.message[sizeof(r.notice.message) - 1] = '\0';
+  if (!r.transport->aborted_.load()) r.transport->aborted_by_peer_.store(true);
+  r.transport->Abort(absl::Status(static_cast<absl::StatusCode>(r.notice.code),
+                                  absl::StrCat("rank ", r.peer, ": ", r.notice.message)));
+}
+
+void UcxTransport::TellPeers() {
+  if (told_ || peers_.empty() || closed_ || aborted_by_peer_.load()) return;
+  told_ = true;
+  const absl::Status reason = AbortReason();
+  own_notice_.code = static_cast<int32_t>(reason.code());
+  const std::string message(reason.message());
+  message.copy(own_notice_.message, sizeof(own_notice_.message) - 1);
+  std::vector<ucs_status_ptr_t> sends;
+  for (const Peer& peer : peers_) {
+    if (peer.rank == rank() || peer.endpoint == nullptr || !peer.failure.ok()) continue;
+    ucp_request_param_t param;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.memory_type = UCS_MEMORY_TYPE_HOST;
+    const ucs_status_ptr_t send =
+        ucp_tag_send_nbx(peer.endpoint, &own_notice_, sizeof(Notice), NoticeTag(rank()).bits(), &param);
+    if (UCS_PTR_IS_PTR(send)) sends.push_back(send);
+  }
+  // A peer that does not listen is not waited for: it finds out by itself.
+  const Deadline deadline = Deadline::After(absl::Milliseconds(100));
+  for (ucs_status_ptr_t send : sends) {
+    while (ucp_request_check_status(send) == UCS_INPROGRESS && !deadline.Expired()) ucp_worker_progress(worker_);
+    ucp_request_free(send);
+  }
+}
+
 UcxTransport::~UcxTransport() {
+  if (aborted_.load()) TellPeers();
+  for (NoticeReceive& receive : notices_) {
+    if (receive.ucx != nullptr) ucp_request_cancel(worker_, receive.ucx);
+  }
   for (Request& request : requests_) {
     if (request.ucx != nullptr && !request.operation.send) ucp_request_cancel(worker_, request.ucx);
   }

@@ -50,8 +50,11 @@ void UcxTransport::Abort(absl::Status reason) {
   [[maybe_unused]] const ssize_t written = write(abort_fd_, &one, sizeof(one));  // a sleep is short even if this fails
 }
 
-absl::Status UcxTransport::CheckStart(const Operation& operation, const Buffer& buffer) const {
-  if (aborted_.load(std::memory_order_acquire)) return AbortReason();
+absl::Status UcxTransport::CheckStart(const Operation& operation, const Buffer& buffer) {
+  if (aborted_.load(std::memory_order_acquire)) {
+    TellPeers();
+    return AbortReason();
+  }
   ADJOIN_RETURN_IF_ERROR(CheckOperation(operation, size(), buffer));
   if (peers_.empty() || closed_) {
     return absl::FailedPreconditionError(
@@ -222,6 +225,7 @@ absl::Status UcxTransport::Wait(Handle handle, Deadline deadline) {
   absl::Status status;
   while (true) {
     if (aborted_.load(std::memory_order_acquire)) {
+      TellPeers();
       status = AbortReason();
       break;
     }
@@ -261,7 +265,10 @@ bool UcxTransport::Over(Handle handle) {
 absl::Status UcxTransport::WaitAny(absl::Span<const Handle> handles, Deadline deadline) {
   Patience patience;
   while (true) {
-    if (aborted_.load(std::memory_order_acquire)) return AbortReason();
+    if (aborted_.load(std::memory_order_acquire)) {
+      TellPeers();
+      return AbortReason();
+    }
     if (std::any_of(handles.begin(), handles.end(), [&](Handle handle) { return Over(handle); })) {
       return absl::OkStatus();
     }

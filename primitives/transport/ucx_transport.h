@@ -81,6 +81,8 @@ class UcxTransport final : public Transport {
 
   // Whether a peer was found dead or Abort was called: a failure of this rank may then be no more than the echo of that.
   bool Disturbed() const;
+  // Whether another rank's abort ended this one: its status is then that rank's.
+  bool AbortedByPeer() const { return aborted_by_peer_.load(); }
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
@@ -112,6 +114,19 @@ class UcxTransport final : public Transport {
     ucp_ep_h endpoint = nullptr;
     absl::Status failure;  // sticky
   };
+  // A rank's word that it has aborted, and why.
+  struct Notice {
+    int32_t code = 0;
+    char message[508] = {};  // zero-terminated
+  };
+  // What waits for the word of one peer, as long as the worker lives.
+  struct NoticeReceive {
+    UcxTransport* transport = nullptr;
+    int peer = 0;
+    Notice notice;
+    void* ucx = nullptr;  // null before it is started and once done
+    bool done = false;
+  };
   // Where a wait is between spinning and sleeping.
   struct Patience {
     int pauses = 0;
@@ -125,7 +140,7 @@ class UcxTransport final : public Transport {
   absl::Status Barrier(int generation, Deadline deadline);
   absl::Status WaitForUcx(ucs_status_ptr_t request, const char* what, Deadline deadline);
 
-  absl::Status CheckStart(const Operation& operation, const Buffer& buffer) const;
+  absl::Status CheckStart(const Operation& operation, const Buffer& buffer);
   Request& NewRequest(const Operation& operation, const Buffer& buffer);
   absl::StatusOr<Handle> Started(Request& request, ucs_status_ptr_t ucx);
   absl::StatusOr<Handle> PostSend(const Operation& operation, const Buffer& buffer);
@@ -140,9 +155,13 @@ class UcxTransport final : public Transport {
   void Idle(Patience& patience, Deadline deadline);
   void Sleep(Deadline deadline);
   void MarkFailed(int peer, ucs_status_t status);
+  void ListenForNotices();
+  // Tells the others once that this rank has aborted, unless it was another that told it.
+  void TellPeers();
 
   static void OnSent(void* ucx, ucs_status_t status, void* request);
   static void OnReceived(void* ucx, ucs_status_t status, const ucp_tag_recv_info_t* info, void* request);
+  static void OnNotice(void* ucx, ucs_status_t status, const ucp_tag_recv_info_t* info, void* receive);
   static void OnPeerFailure(void* peer, ucp_ep_h endpoint, ucs_status_t status);
   void OnDone(Request& request, void* ucx, ucs_status_t status);
 
@@ -155,12 +174,16 @@ class UcxTransport final : public Transport {
   std::vector<uint32_t> free_requests_;
   uint64_t last_serial_ = 0;
   std::vector<Peer> peers_;
+  std::vector<NoticeReceive> notices_;  // by rank
+  Notice own_notice_;                   // while it is sent
+  bool told_ = false;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int worker_fd_ = -1;  // readable when the worker has something to do (owned by the worker)
   int abort_fd_ = -1;   // an eventfd, readable from the first Abort on
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> aborted_by_peer_{false};
   mutable std::mutex mutex_;
   absl::Status abort_reason_;  // guarded by mutex_
 };

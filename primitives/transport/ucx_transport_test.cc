@@ -188,6 +188,34 @@ TEST(UcxTransportTest, CloseGivesUpAtItsDeadlineAndDestructionNeverWaits) {
   }
 }
 
+// A rank that aborts and ends without another call tells the others by its end, and however long its story is.
+TEST(UcxTransportTest, AnAbortIsToldAtTheLatestByTheEndOfTheTransport) {
+  for (const bool shared_memory : {true, false}) {
+    UcxTransport::Options options;
+    options.shared_memory = shared_memory;
+    const absl::Status status = RunThreads(3, options, [](UcxTransport& t) -> absl::Status {
+      std::vector<char> ready(1);
+      if (t.rank() == 0) {
+        for (int peer : {1, 2}) {
+          ADJOIN_ASSIGN_OR_RETURN(Handle receive, t.StartRecv(peer, MakeTag(peer, 2), BufferOf(ready)));
+          ADJOIN_RETURN_IF_ERROR(t.Wait(receive, Soon()));
+        }
+        t.Abort(absl::InternalError(absl::StrCat("too long a story ", std::string(2000, 'x'))));
+        return absl::OkStatus();
+      }
+      ADJOIN_ASSIGN_OR_RETURN(Handle send, t.StartSend(0, MakeTag(t.rank(), 2), BufferOf(ready)));
+      t.Wait(send, Soon()).IgnoreError();  // the abort may come before its end
+      std::vector<char> in(8);
+      auto receive = t.StartRecv(3 - t.rank(), MakeTag(3 - t.rank(), 1), BufferOf(in));
+      const absl::Status told = receive.ok() ? t.Wait(*receive, Soon()) : receive.status();
+      if (told.code() != absl::StatusCode::kInternal) return absl::UnknownError(told.ToString());
+      if (!absl::StartsWith(told.message(), "rank 0: too long a story x")) return absl::UnknownError(told.ToString());
+      return t.AbortedByPeer() ? absl::OkStatus() : absl::UnknownError("an echo that looks like a failure of its own");
+    });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 TEST(UcxTransportTest, ASendGivenUpKeepsItsMemoryUntilUcxIsThrough) {
   // Rank 1 makes no progress, so a long send cannot end; its memory must stay although its owner and its wait are gone.
   std::atomic<bool> done{false};
