@@ -1,0 +1,163 @@
+#include "primitives/geometry/interpolation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+constexpr double kMostOutputs = static_cast<double>(int64_t{1} << 56);
+
+// In the type that LibTorch's kernels compute it in, and not in a wider one: it decides which cells are read.
+template <typename Real>
+double RatioIn(const Interpolation::Options& o) {
+  if (o.align_corners) return o.outputs > 1 ? static_cast<Real>(o.inputs - 1) / static_cast<Real>(o.outputs - 1) : 0;
+  if (o.scale > 0) return static_cast<Real>(1.0 / o.scale);
+  return static_cast<Real>(o.inputs) / static_cast<Real>(o.outputs);
+}
+
+// The weight of a cell at the distance `x`, at most 2: cubic convolution with a = -0.75.
+double CubicWeight(double x) {
+  constexpr double a = -0.75;
+  return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+}
+
+}  // namespace
+
+absl::StatusOr<Interpolation::Mode> ParseInterpolationMode(absl::string_view name) {
+  if (name == "nearest") return Interpolation::Mode::kNearest;
+  if (name == "linear") return Interpolation::Mode::kLinear;
+  if (name == "cubic") return Interpolation::Mode::kCubic;
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown interpolation \"", name, "\"; known are nearest, linear, cubic"));
+}
+
+std::string ToString(Interpolation::Mode mode) {
+  switch (mode) {
+    case Interpolation::Mode::kNearest: return "nearest";
+    case Interpolation::Mode::kLinear: return "linear";
+    case Interpolation::Mode::kCubic: return "cubic";
+  }
+  return "";
+}
+
+absl::StatusOr<int64_t> Interpolation::OutputSize(int64_t inputs, double scale) {
+  // Written so that NaN is refused.
+  if (!(scale > 0) || !std::isfinite(scale)) {
+    return absl::InvalidArgumentError(absl::StrCat("a scale of ", scale, "; it must be a positive number"));
+  }
+  const double outputs = std::floor(static_cast<double>(inputs) * scale);
+  if (!(outputs >= 1) || outputs > kMostOutputs) {
+    return absl::InvalidArgumentError(absl::StrCat("a scale of ", scale, " makes ", outputs, " outputs of ", inputs,
+                                                   " inputs; at least 1 and at most 2^56 are possible"));
+  }
+  return static_cast<int64_t>(outputs);
+}
+
+absl::StatusOr<Interpolation> Interpolation::Create(const Options& options) {
+  if (options.inputs < 1 || options.outputs < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("an interpolation from ", options.inputs, " to ", options.outputs,
+                                                   " elements; both must be at least 1"));
+  }
+  if (options.align_corners && options.mode == Mode::kNearest) {
+    return absl::InvalidArgumentError("align_corners says nothing for nearest; leave it out");
+  }
+  if (options.scale != 0) {
+    ADJOIN_ASSIGN_OR_RETURN(const int64_t outputs, OutputSize(options.inputs, options.scale));
+    if (outputs != options.outputs) {
+      return absl::InvalidArgumentError(absl::StrCat("a scale of ", options.scale, " makes ", outputs, " outputs of ",
+                                                     options.inputs, " inputs, not ", options.outputs));
+    }
+  }
+  return Interpolation(options, options.dtype == DType::kFloat64 ? RatioIn<double>(options) : RatioIn<float>(options));
+}
+
+bool Interpolation::copies() const {
+  return options_.inputs == options_.outputs && (options_.mode == Mode::kLinear || ratio_ == 1);
+}
+
+int Interpolation::taps() const {
+  if (copies()) return 1;
+  return options_.mode == Mode::kNearest ? 1 : options_.mode == Mode::kLinear ? 2 : 4;
+}
+
+double Interpolation::Coordinate(int64_t output) const {
+  const double o = static_cast<double>(output);
+  if (options_.align_corners || options_.mode == Mode::kNearest) return ratio_ * o;
+  const double at = ratio_ * (o + 0.5) - 0.5;
+  return options_.mode == Mode::kLinear ? std::max(at, 0.0) : at;
+}
+
+Interpolation::Tap Interpolation::TapOf(int64_t output, int tap) const {
+  if (copies()) return {output, 1};
+  const int64_t last = options_.inputs - 1;
+  const double at = Coordinate(output);
+  switch (options_.mode) {
+    case Mode::kNearest: {
+      const float below = std::floor(static_cast<float>(at));
+      return {std::min(static_cast<int64_t>(below), last), 1};
+    }
+    case Mode::kLinear: {
+      const int64_t below = std::min(static_cast<int64_t>(at), last);
+      const double part = std::min(at - static_cast<double>(below), 1.0);
+      return tap == 0 ? Tap{below, 1 - part} : Tap{std::min(below + 1, last), part};
+    }
+    case Mode::kCubic: {
+      const int64_t cell = static_cast<int64_t>(std::floor(at)) + tap - 1;
+      return {std::min(std::max(cell, int64_t{0}), last), CubicWeight(std::abs(at - static_cast<double>(cell)))};
+    }
+  }
+  return {};
+}
+
+Interval Interpolation::Reads(Interval outputs) const {
+  if (outputs.empty()) return {0, 0};
+  return {TapOf(outputs.lo, 0).index, TapOf(outputs.hi - 1, taps() - 1).index + 1};
+}
+
+std::string Interpolation::ToString() const {
+  return absl::StrCat(adjoin::ToString(options_.mode), " ", options_.inputs, " to ", options_.outputs,
+                      options_.align_corners ? " align_corners" : "",
+                      options_.scale > 0 ? absl::StrCat(" scale ", options_.scale) : "");
+}
+
+absl::StatusOr<Distribution> InterpolatedReads(const Layout& x, const std::map<int, Interpolation>& interpolations,
+                                               const Layout& y) {
+  if (x.mesh() != y.mesh() || x.placements() != y.placements() || x.dims() != y.dims()) {
+    return absl::InvalidArgumentError(absl::StrCat("an interpolation needs an input and an output with one mesh, one "
+                                                   "number of dims and the same placements; got ",
+                                                   x.ToString(), " and ", y.ToString()));
+  }
+  for (int d = 0; d < x.dims(); ++d) {
+    const auto it = interpolations.find(d);
+    if (it == interpolations.end() ? x.Boundaries(d) == y.Boundaries(d)
+                                   : it->second.options().inputs == x.shape()[d] &&
+                                         it->second.options().outputs == y.shape()[d]) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dim ", d, " of ", x.ToString(), " and ", y.ToString(), " must be ",
+        it == interpolations.end() ? "cut alike, for it is not interpolated" : it->second.ToString()));
+  }
+  std::vector<LocalView> views;
+  for (int rank : x.mesh().ranks()) {
+    const Box held = x.BoxOf(rank), outputs = y.BoxOf(rank);
+    std::vector<DimView> dims;
+    for (int d = 0; d < x.dims(); ++d) {
+      const auto it = interpolations.find(d);
+      const Interval reads = it == interpolations.end() ? held[d] : it->second.Reads(outputs[d]);
+      dims.push_back({reads.size(), {}});
+      if (!reads.empty()) dims.back().segments.push_back({reads, 0});
+    }
+    views.push_back(ProductView(dims));
+  }
+  return Distribution::FromViews(x.shape(), x.dtype(), x.mesh(), x.placements(), std::move(views));
+}
+
+}  // namespace adjoin

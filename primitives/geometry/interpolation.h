@@ -1,0 +1,92 @@
+// Interpolation in one spatial dim: from which input cells, with which weights, each output cell is made.
+//
+//   Interpolation twice = *Interpolation::Create({.mode = Interpolation::Mode::kLinear, .inputs = 4, .outputs = 8});
+//   twice.taps();           // 2
+//   twice.TapOf(3, 0);      // {1, 0.75}: output 3 lies at 0.5 * 3.5 - 0.5 = 1.25
+//   twice.TapOf(3, 1);      // {2, 0.25}
+//   twice.Reads({3, 5});    // [1, 3)
+//
+// Output o lies at the global input coordinate
+//   r (o + 1/2) - 1/2   (linear: at least 0)     or, with align_corners and for nearest,     r o;
+//   r = 1 / scale where the user gave one, else inputs / outputs; with align_corners (inputs - 1) / (outputs - 1), or 0.
+// Nearest reads the cell below, linear the two around it, cubic four (a = -0.75); what lies outside is the border's cell.
+// r is rounded to the tensor's type, and nearest rounds its coordinate to float32, as LibTorch's forward kernels do:
+// otherwise some outputs would read another cell. Equal extents copy, except that nearest and cubic follow a scale
+// other than 1. Source: ATen/native/UpSample.h of LibTorch 1.13.
+#ifndef ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
+#define ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/distribution.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/geometry/layout.h"
+
+namespace adjoin {
+
+class Interpolation {
+ public:
+  enum class Mode { kNearest, kLinear, kCubic };
+
+  struct Options {
+    Mode mode = Mode::kNearest;
+    int64_t inputs = 0;   // the global extents
+    int64_t outputs = 0;
+    bool align_corners = false;
+    double scale = 0;     // the user's factor; 0: from the extents
+    DType dtype = DType::kFloat32;
+  };
+
+  // One input cell and its weight.
+  struct Tap {
+    int64_t index = 0;
+    double weight = 0;
+    friend bool operator==(const Tap& a, const Tap& b) { return a.index == b.index && a.weight == b.weight; }
+  };
+
+  // Errors: kInvalidArgument (an extent below 1; align_corners with nearest; a scale that does not lead from `inputs`
+  // to `outputs`).
+  static absl::StatusOr<Interpolation> Create(const Options& options);
+
+  // floor(inputs * scale). Errors: kInvalidArgument where the scale is not a positive number, and where that leaves no
+  // output or more than 2^56.
+  static absl::StatusOr<int64_t> OutputSize(int64_t inputs, double scale);
+
+  const Options& options() const { return options_; }
+  // Whether output i is input i, for every i.
+  bool copies() const;
+  // How many input cells an output is made of: 1, 2 or 4. Some may be the same cell (at the borders), or weigh 0.
+  int taps() const;
+  // 0 <= output < outputs, 0 <= tap < taps(). Indices grow with the output and with the tap.
+  Tap TapOf(int64_t output, int tap) const;
+  // The input cells that `outputs`, within [0, outputs), read: their hull. Empty for no outputs.
+  Interval Reads(Interval outputs) const;
+
+  std::string ToString() const;  // "linear 4 to 8", "cubic 4 to 8 align_corners", "nearest 4 to 9 scale 2.3"
+
+ private:
+  Interpolation(const Options& options, double ratio) : options_(options), ratio_(ratio) {}
+  double Coordinate(int64_t output) const;
+  Options options_;
+  double ratio_;  // r
+};
+
+// "nearest", "linear", "cubic".
+absl::StatusOr<Interpolation::Mode> ParseInterpolationMode(absl::string_view name);
+std::string ToString(Interpolation::Mode mode);
+
+// What the ranks of `y` read of a tensor that lies in layout `x`: in the dims named in `interpolations`, the hull of
+// what the outputs that `y` gives the rank read; in every other dim, which is cut alike in x and y, what it holds of x.
+// `x` and `y` have the same mesh and the same placement on every axis.
+// Errors: kInvalidArgument where they do not, or where an extent is not the interpolation's.
+absl::StatusOr<Distribution> InterpolatedReads(const Layout& x, const std::map<int, Interpolation>& interpolations,
+                                               const Layout& y);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
