@@ -162,6 +162,26 @@ TEST(CollectiveRunTest, LateSendsBesideEachOther) {
   }
 }
 
+// Rank 2 of a tree has as many sends to rank 3 in flight as it may, and what it should pass on next has come: it does not
+// wait for that, but for a send, and no longer than to its deadline.
+TEST(CollectiveRunTest, WaitsForItsSendsNoLongerThanToTheDeadline) {
+  const Collective broadcast{{0, 1, 2, 3}, /*partial=*/false, /*replicated=*/true, /*owner=*/0, 20 * 16384};
+  const auto all = RunRanksCollect(
+      4, TransportKind::kInMemory, 1,
+      [&](Transport& transport) -> absl::Status {
+        HostMemory memory;
+        const bool stuck = transport.rank() == 2;
+        LateTransport late(&transport, 1, /*never=*/stuck);
+        Communicator communicator(&late, &memory, {0, stuck ? absl::Milliseconds(100) : absl::Seconds(50)});
+        ADJOIN_ASSIGN_OR_RETURN(Running running,
+                                StartOne(communicator, broadcast, broadcast.Plan(transport.rank()), 1, 0));
+        return WaitOne(communicator, broadcast, std::move(running));
+      },
+      absl::Seconds(30));
+  EXPECT_EQ(all[2].code(), absl::StatusCode::kDeadlineExceeded) << all[2];
+  EXPECT_NE(all[2].message().find("waiting to send to rank 3"), std::string::npos) << all[2];
+}
+
 // Zeros of both signs are equal, and NaNs differ in sign and payload: a maximum or sum of them depends on the order of its
 // operands, which must be the same everywhere.
 TEST(CollectiveRunTest, ReplicasHaveTheSameBitsOfZerosAndNaNs) {

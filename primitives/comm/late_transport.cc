@@ -36,6 +36,7 @@ absl::Status LateTransport::SendOne() {
 }
 
 absl::Status LateTransport::Wait(Handle handle, Deadline deadline) {
+  if (never_ && IsLate(handle)) return absl::DeadlineExceededError("never sent");
   while (IsLate(handle)) ADJOIN_RETURN_IF_ERROR(SendOne());
   const auto it = begun_.find(handle.id);
   if (it == begun_.end()) return absl::NotFoundError(absl::StrCat("no operation in flight has handle ", handle.id));
@@ -59,6 +60,8 @@ absl::Status LateTransport::WaitAny(absl::Span<const Handle> handles, Deadline d
       if (any_over()) return absl::OkStatus();
       std::this_thread::yield();
     }
+    if (never_ && deadline.Expired()) return absl::DeadlineExceededError("none was over in time");
+    if (never_) continue;
     if (late_.empty()) break;
     ADJOIN_RETURN_IF_ERROR(SendOne());
   }

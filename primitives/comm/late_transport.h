@@ -24,7 +24,8 @@ namespace adjoin {
 
 class LateTransport final : public Transport {
  public:
-  LateTransport(Transport* inner, uint64_t seed) : inner_(inner), random_(seed) {}
+  // `never`: not even then, as to a peer that is stopped.
+  LateTransport(Transport* inner, uint64_t seed, bool never = false) : inner_(inner), random_(seed), never_(never) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -51,6 +52,7 @@ class LateTransport final : public Transport {
 
   Transport* const inner_;
   std::mt19937_64 random_;
+  const bool never_;
   uint64_t last_id_ = 0;
   std::deque<Late> late_;
   std::unordered_map<uint64_t, Handle> begun_;  // by this transport's ids
