@@ -90,7 +90,7 @@ AllocationCase Between(std::string name, const Layout& x, const Layout& y) {
 
 std::vector<AllocationCase> Cases() {
   const std::vector<int64_t> large = {2048, 8192};   // 64 MiB: a rank's part is 16 MiB
-  const std::vector<int64_t> middle = {1024, 8192};  // 32 MiB
+  const std::vector<int64_t> middle = {512, 8192};   // 16 MiB
   const Layout owner = Layout::Owner(large, kType, 0);
   const Layout rows = Parts(large, {4, 1});
   const Layout columns = Parts(large, {1, 4});
