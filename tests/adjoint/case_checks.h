@@ -10,7 +10,7 @@
 #include <torch/torch.h>
 
 #include "absl/status/status.h"
-#include "tests/adjoint/movement_cases.h"
+#include "tests/adjoint/movement_case.h"
 
 namespace adjoin {
 

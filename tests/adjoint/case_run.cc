@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/geometry/dtype.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/movement.h"
 #include "primitives/send_receive.h"

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "primitives/transport/transport_ranks.h"
-#include "tests/adjoint/movement_cases.h"
+#include "tests/adjoint/movement_case.h"
 
 namespace adjoin {
 

@@ -10,7 +10,7 @@
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/mesh.h"
 #include "primitives/torch_dtype.h"
-#include "tests/adjoint/movement_cases.h"
+#include "tests/adjoint/random_meshes.h"
 
 namespace adjoin {
 namespace {

@@ -11,7 +11,7 @@
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/random_cases.h"
-#include "tests/adjoint/movement_cases.h"
+#include "tests/adjoint/movement_case.h"
 
 namespace adjoin {
 

@@ -9,6 +9,7 @@
 #include "primitives/geometry/window.h"
 #include "primitives/halo_exchange.h"
 #include "tests/adjoint/gathered.h"
+#include "tests/adjoint/random_meshes.h"
 #include "tests/adjoint/random_tensors.h"
 
 namespace adjoin {

@@ -4,7 +4,7 @@
 
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/random_cases.h"
-#include "tests/adjoint/movement_cases.h"
+#include "tests/adjoint/movement_case.h"
 
 namespace adjoin {
 

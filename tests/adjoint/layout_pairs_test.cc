@@ -16,6 +16,7 @@
 #include "primitives/transport/transport_ranks.h"
 #include "tests/adjoint/case_run.h"
 #include "tests/adjoint/movement_cases.h"
+#include "tests/adjoint/random_meshes.h"
 
 namespace adjoin {
 namespace {

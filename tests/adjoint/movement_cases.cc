@@ -1,8 +1,6 @@
 #include "tests/adjoint/movement_cases.h"
 
-#include <algorithm>
 #include <functional>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +19,7 @@
 #include "tests/adjoint/gathered.h"
 #include "tests/adjoint/halo_case.h"
 #include "tests/adjoint/named_layouts.h"
+#include "tests/adjoint/random_meshes.h"
 #include "tests/adjoint/random_tensors.h"
 
 namespace adjoin {
@@ -109,24 +108,6 @@ std::string ToString(CaseKind kind) {
     case CaseKind::kRedistribute: return "Redistribute";
   }
   return "?";
-}
-
-Mesh RandomMeshOf(Draw& draw, int ranks) {
-  std::vector<int64_t> shape;
-  int64_t size = 1;
-  // Mostly more than one rank: else nothing moves.
-  const int64_t axes = draw.OneIn(16) ? 0 : draw.Between(1, 3);
-  for (int64_t axis = 0; axis < axes; ++axis) {
-    const int64_t most = std::min<int64_t>(ranks / size, draw.OneIn(2) ? ranks : 3);
-    shape.push_back(draw.Between(std::min<int64_t>(draw.OneIn(6) ? 1 : 2, most), most));
-    size *= shape.back();
-  }
-  std::shuffle(shape.begin(), shape.end(), draw.engine());
-  std::vector<int> members(ranks);
-  std::iota(members.begin(), members.end(), 0);
-  std::shuffle(members.begin(), members.end(), draw.engine());
-  members.resize(size);
-  return *Mesh::Create(shape, members);
 }
 
 MovementCase RedistributeCase(Draw& draw, const Layout& from, const Layout& to, int ranks) {

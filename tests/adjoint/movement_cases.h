@@ -12,21 +12,13 @@
 #ifndef ADJOIN_TESTS_ADJOINT_MOVEMENT_CASES_H_
 #define ADJOIN_TESTS_ADJOINT_MOVEMENT_CASES_H_
 
-#include <functional>
-#include <memory>
 #include <ostream>
 #include <string>
-#include <vector>
 
-#include <torch/torch.h>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "primitives/comm/communicator.h"
+#include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/random_cases.h"
-#include "primitives/geometry/mesh.h"
-#include "primitives/movement.h"
+#include "tests/adjoint/movement_case.h"
 
 namespace adjoin {
 
@@ -43,39 +35,6 @@ inline constexpr CaseKind kAllCaseKinds[] = {
 
 std::string ToString(CaseKind kind);
 inline std::ostream& operator<<(std::ostream& out, CaseKind kind) { return out << ToString(kind); }
-
-struct MovementCase {
-  using Build = std::function<absl::StatusOr<std::shared_ptr<Movement>>(Communicator*, Movement::Options)>;
-
-  std::string what;  // for messages
-  Build build;
-  Movement::Options options;  // without id
-  DType dtype = DType::kFloat64;
-  // Per rank: a valid state of the source layout (copies equal, partials adding up to the global tensor), and what
-  // the ranks that `sums_with` names (the rank itself among them) must together hold of it afterwards.
-  std::vector<torch::Tensor> valid;
-  std::vector<torch::Tensor> expected;
-  std::vector<std::vector<int>> sums_with;
-  // Per rank and dim of a halo: which cell of the fetched tensor each cell of the padded one is. Empty: the same.
-  std::vector<std::vector<std::vector<int64_t>>> index_map;
-  // Per rank: cells drawn independently, copies differing, of the source and of the destination.
-  std::vector<torch::Tensor> x;
-  std::vector<torch::Tensor> y;
-  bool exact = false;   // pure copies, or sums without rounding: no difference at all
-  bool copies = false;  // every cell is a copy of one, or 0: whatever its bits mean
-  bool linear = true;   // false where the boundary is filled with another number than 0: then linear and a constant,
-  std::vector<torch::Tensor> expected_linear;  // and this is expected of the linear part
-  int cleared = -1;     // the rank whose source a move clears; -1: a copy
-
-  absl::StatusOr<std::shared_ptr<Movement>> create(Communicator* communicator, int64_t id) const {
-    Movement::Options with_id = options;
-    with_id.id = id;
-    return build(communicator, with_id);
-  }
-};
-
-// Some of the ranks 0 .. ranks-1, in any order, as an array of zero to three axes.
-Mesh RandomMeshOf(Draw& draw, int ranks);
 
 MovementCase RandomCase(Draw& draw, CaseKind kind, int ranks, DType dtype);
 // The case of a redistribution between two given layouts.
