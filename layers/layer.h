@@ -69,10 +69,10 @@ class LayerModule {
   torch::Tensor Input(const std::vector<torch::Tensor>& inputs, int index, Tape& tape);
   torch::Tensor Parameter(const std::string& role, Tape& tape) const;  // undefined where the layer has none
   torch::Tensor Output(const torch::Tensor& y, Tape& tape);
-
- private:
+  // What the kernel moves between its steps, by a role of its own; `x` itself where the plan moves nothing.
   torch::Tensor Move(const std::string& role, const torch::Tensor& x, Tape& tape);
 
+ private:
   LayerContext context_;
   int64_t peak_elements_ = 0;
 };

@@ -35,9 +35,18 @@ absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
     if (!parameters.index_of_.emplace(entry.name(), parameters.size()).second) {
       return absl::InvalidArgumentError(absl::StrCat("parameter \"", entry.name(), "\" stands twice in the plan"));
     }
+    std::optional<double> initial;
+    if (entry.has_init()) {
+      if (entry.init().kind() != "constant") {
+        return absl::InvalidArgumentError(absl::StrCat("parameter \"", entry.name(), "\" has init \"",
+                                                       entry.init().kind(), "\"; known: \"constant\""));
+      }
+      initial = entry.init().value();
+    }
     torch::Tensor tensor = torch::zeros(home.LocalShape(rank), ScalarTypeOf(home.dtype()));
     tensor.set_requires_grad(!entry.frozen());
-    parameters.entries_.push_back({entry.name(), std::move(home), entry.fan_in(), entry.frozen(), std::move(tensor)});
+    parameters.entries_.push_back(
+        {entry.name(), std::move(home), entry.fan_in(), entry.frozen(), initial, std::move(tensor)});
   }
   return parameters;
 }
@@ -54,6 +63,10 @@ void Parameters::Initialise(uint64_t seed) {
   torch::NoGradGuard no_grad;
   for (int i = 0; i < size(); ++i) {
     Entry& entry = entries_[i];
+    if (entry.initial.has_value()) {
+      entry.tensor.fill_(*entry.initial);
+      continue;
+    }
     const double bound = entry.fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(entry.fan_in)) : 0.0;
     const RandomStream stream(seed, kPurposeInit, i);
     const Box box = entry.home.BoxOf(rank_);

@@ -1,4 +1,4 @@
-// What one rank stores of a network's parameters: its box of every parameter's home layout.
+// What one rank stores of a network's parameters and buffers: its box of the home layout of each.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, rank));
 //   parameters.Initialise(plan.spec().seed());
@@ -10,6 +10,7 @@
 #define ADJOIN_LAYERS_PARAMETERS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ namespace adjoin {
 class Parameters {
  public:
   // Zeros everywhere. Trained parameters require grad.
-  // Errors: kInvalidArgument (a home layout that is none, a name twice).
+  // Errors: kInvalidArgument (a home layout that is none, a name twice, an init that is not known).
   static absl::StatusOr<Parameters> Create(const Plan& plan, int rank);
   Parameters(Parameters&&) = default;
   Parameters& operator=(Parameters&&) = default;
@@ -42,8 +43,8 @@ class Parameters {
   // Errors: kNotFound lists the known names.
   absl::StatusOr<int> IndexOf(const std::string& name) const;
 
-  // PyTorch's default for convolutions and linear layers: uniform in [-b, b) with b = 1 / sqrt(fan_in), for weight and
-  // bias alike.
+  // The constant that the plan names; else PyTorch's default for convolutions and linear layers: uniform in [-b, b) with
+  // b = 1 / sqrt(fan_in), for weight and bias alike.
   void Initialise(uint64_t seed);
 
   // Takes this rank's box out of the whole tensor, converting the type.
@@ -56,6 +57,7 @@ class Parameters {
     Layout home;
     int64_t fan_in;
     bool frozen;
+    std::optional<double> initial;
     torch::Tensor tensor;
   };
 

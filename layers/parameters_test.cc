@@ -63,6 +63,23 @@ TEST(ParametersTest, FrozenParametersNeedNoGradient) {
   EXPECT_EQ(parameters->tensor(1).scalar_type(), torch::kFloat32);
 }
 
+TEST(ParametersTest, AConstantIsTheSameEverywhere) {
+  Plan plan = PlanWithHome(*Layout::Replicated({}, DType::kInt64, {0, 1}));
+  plan.mutable_parameter(0)->set_frozen(true);
+  for (ParameterPlan& entry : *plan.mutable_parameter()) {
+    entry.mutable_init()->set_kind("constant");
+    entry.mutable_init()->set_value(3);
+  }
+  auto parameters = Parameters::Create(plan, 1);
+  ASSERT_TRUE(parameters.ok()) << parameters.status();
+  parameters->Initialise(3);
+  EXPECT_EQ(parameters->tensor(0).item<int64_t>(), 3);
+  EXPECT_TRUE(torch::equal(parameters->tensor(1), torch::full({5}, 3.0f)));
+  plan.mutable_parameter(1)->mutable_init()->set_kind("normal");
+  EXPECT_EQ(Parameters::Create(plan, 1).status().message(),
+            "parameter \"fc.bias\" has init \"normal\"; known: \"constant\"");
+}
+
 TEST(ParametersTest, SetFromGlobalTakesThisRanksBox) {
   const Layout home = *Layout::Partition({5, 7}, DType::kFloat64, {2, 1}, {1, 0});
   auto parameters = Parameters::Create(PlanWithHome(home), 0);

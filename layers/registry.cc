@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layers/activation.h"
+#include "layers/batch_norm.h"
 #include "layers/conv.h"
 #include "layers/flatten.h"
 #include "layers/linear.h"
@@ -37,6 +38,7 @@ LayerRegistry BuiltinLayers() {
   registry.Register("conv", BuildConv);
   registry.Register("flatten", BuildFlatten);
   registry.Register("linear", BuildLinear);
+  registry.Register("norm", BuildBatchNorm);
   registry.Register("pool", BuildPool);
   registry.Register("repartition", BuildRepartition);
   return registry;

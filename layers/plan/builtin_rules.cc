@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "layers/plan/activation_rule.h"
+#include "layers/plan/batch_norm_rule.h"
 #include "layers/plan/conv_rule.h"
 #include "layers/plan/flatten_rule.h"
 #include "layers/plan/linear_rule.h"
@@ -17,6 +18,7 @@ absl::Status AddBuiltinLayerRules(LayerRules& rules) {
   ADJOIN_RETURN_IF_ERROR(rules.Register("conv", std::make_unique<ConvRule>()));
   ADJOIN_RETURN_IF_ERROR(rules.Register("flatten", std::make_unique<FlattenRule>()));
   ADJOIN_RETURN_IF_ERROR(rules.Register("linear", std::make_unique<LinearRule>()));
+  ADJOIN_RETURN_IF_ERROR(rules.Register("norm", std::make_unique<BatchNormRule>()));
   ADJOIN_RETURN_IF_ERROR(rules.Register("pool", std::make_unique<PoolRule>()));
   return rules.Register("repartition", std::make_unique<RepartitionRule>());
 }

@@ -123,7 +123,9 @@ std::string ParametersText(const Plan& plan) {
     if (home.ok()) {
       for (int rank : home->mesh().ranks()) bytes += home->BoxOf(rank).Volume() * SizeOf(home->dtype());
     }
-    const std::string sync = parameter.frozen() ? "frozen" : absl::StrCat(Sum(parameter.sync().bytes_forward()));
+    const std::string sync = parameter.buffer()   ? "not trained"
+                             : parameter.frozen() ? "frozen"
+                                                  : absl::StrCat(Sum(parameter.sync().bytes_forward()));
     rows.push_back(
         {parameter.name(), ShapeText(parameter.home()), LayoutText(parameter.home()), absl::StrCat(bytes), sync});
   }

@@ -35,6 +35,7 @@ struct LayerRequest {
   const std::vector<Layout>& input;
   const NamedLayouts& layouts;  // resolves Layer.w and Layer.y
   DType parameter_dtype;
+  bool training = false;  // whether the program has a backward pass
 };
 
 // What the layer reads of one input.
@@ -52,6 +53,15 @@ struct ParameterNeed {
   Layout home;         // where it lives between steps
   Layout needed;       // where the local kernel reads it
   int64_t fan_in = 0;  // as torch.nn.init computes it for the layer's weight; the bias's bound uses the same
+  std::optional<double> initial = std::nullopt;  // what all of it starts as; absent: drawn, from fan_in
+  bool buffer = false;                           // state that the layer keeps itself: never trained
+};
+
+// What the local kernel moves between its steps. It runs in the backward pass where an input's gradient is needed.
+struct MovementNeed {
+  std::string role;
+  Layout from;
+  Layout to;
 };
 
 struct LayerOutcome {
@@ -61,6 +71,7 @@ struct LayerOutcome {
   Layout compute;    // of what the local kernel returns; P(sum) is allowed
   Layout output;     // S and B only; moved there from `compute`
   double flops = 0;  // forward, all ranks
+  std::vector<MovementNeed> movement = {};  // in the order of their use
 };
 
 class LayerRule {

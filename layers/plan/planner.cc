@@ -98,10 +98,12 @@ void CountSync(Plan& plan) {
 }
 
 absl::Status CheckSomethingTrains(const JobSpec& spec, const Plan& plan) {
+  bool frozen = false;
   for (const ParameterPlan& parameter : plan.parameter()) {
     if (!parameter.frozen()) return absl::OkStatus();
+    frozen = frozen || !parameter.buffer();
   }
-  if (plan.parameter().empty()) return InvalidSpec("no layer has parameters: there is nothing to train");
+  if (!frozen) return InvalidSpec("no layer has parameters: there is nothing to train");
   return AtField("layer[0].frozen", InvalidSpec("all layers with parameters are frozen: there is nothing to train"));
 }
 

@@ -245,12 +245,18 @@ absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name,
   parameter->set_name(name);
   *parameter->mutable_home() = home;
   parameter->set_fan_in(need.fan_in);
-  parameter->set_frozen(frozen);
+  parameter->set_frozen(frozen || need.buffer);
+  parameter->set_buffer(need.buffer);
+  if (need.initial.has_value()) {
+    parameter->mutable_init()->set_kind("constant");
+    parameter->mutable_init()->set_value(*need.initial);
+  }
   return plan_.parameter_size() - 1;
 }
 
 absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, LayerPlan& layer) {
-  const bool trained = !outcome.spec.frozen() && !outcome.parameter.empty();
+  bool trained = false;
+  for (const ParameterNeed& need : outcome.parameter) trained = trained || (!need.buffer && !outcome.spec.frozen());
   for (const ParameterNeed& need : outcome.parameter) {
     const std::string name = absl::StrCat(layer.name(), ".", need.role);
     ADJOIN_ASSIGN_OR_RETURN(const uint32_t index, ParameterIndex(name, need, outcome.spec.frozen()));
@@ -258,9 +264,20 @@ absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, 
     use->set_role(need.role);
     use->set_index(index);
     ADJOIN_RETURN_IF_ERROR(
-        AddRole(layer, need.role, {name, need.home, need.needed, {}, 0, trained && request_.training}));
+        AddRole(layer, need.role,
+                {name, need.home, need.needed, {}, 0, trained && !need.buffer && request_.training}));
   }
   return trained;
+}
+
+absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, LayerPlan& layer) {
+  bool grad = false;
+  for (uint32_t input : layer.input()) grad = grad || (request_.training && program_.value(input).needs_grad());
+  for (const MovementNeed& need : outcome.movement) {
+    ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
+                                   {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, {}, 0, grad}));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ProgramBuilder::AddLayer(int index) {
@@ -293,7 +310,8 @@ absl::Status ProgramBuilder::AddLayer(int index) {
     x.push_back(*std::move(layout));
   }
   const LayerRule* rule = context_.rules.Find(KindOf(spec));
-  ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome, rule->Apply({spec, x, context_.layouts, context_.dtype}));
+  ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome,
+                          rule->Apply({spec, x, context_.layouts, context_.dtype, request_.training}));
   if (outcome.input.size() != inputs.size()) {
     return absl::InternalError(absl::StrCat("the rule of ", KindOf(spec), " answered for another number of inputs"));
   }
@@ -305,6 +323,7 @@ absl::Status ProgramBuilder::AddLayer(int index) {
   *layer.mutable_compute() = ToProto(outcome.compute);
   layer.set_flops(outcome.flops);
   ADJOIN_RETURN_IF_ERROR(AddInputRoles(outcome, inputs, x, layer));
+  ADJOIN_RETURN_IF_ERROR(AddInnerMovements(outcome, layer));
   ADJOIN_ASSIGN_OR_RETURN(bool needs_grad, AddParameters(outcome, layer));
   for (uint32_t input : inputs) needs_grad = needs_grad || program_.value(input).needs_grad();
   needs_grad = needs_grad && request_.training && IsFloatingPoint(outcome.output.dtype());

@@ -88,6 +88,7 @@ class ProgramBuilder {
   // Whether any parameter of the layer is trained.
   absl::StatusOr<bool> AddParameters(const LayerOutcome& outcome, LayerPlan& layer);
   absl::StatusOr<uint32_t> ParameterIndex(const std::string& name, const ParameterNeed& need, bool frozen);
+  absl::Status AddInnerMovements(const LayerOutcome& outcome, LayerPlan& layer);
 
   const PlanContext& context_;
   const ProgramRequest request_;

@@ -109,10 +109,11 @@ class RankStep {
     torch::NoGradGuard no_grad;
     for (int i = 0; i < parameters.size(); ++i) {
       torch::Tensor parameter = parameters.tensor(i);
-      parameter.sub_(parameter.grad(), input_.sgd_lr);
+      const bool frozen = parameters.frozen(i);
+      if (!frozen) parameter.sub_(parameter.grad(), input_.sgd_lr);
       result.parameter.push_back(parameter.detach());
       result.parameter_grad.push_back(parameter.grad());
-      ADJOIN_ASSIGN_OR_RETURN(torch::Tensor whole, collect.Collect(i, parameter.grad()));
+      ADJOIN_ASSIGN_OR_RETURN(torch::Tensor whole, collect.Collect(i, frozen ? parameter : parameter.grad()));
       result.collected.push_back(std::move(whole));
     }
     return absl::OkStatus();
@@ -244,7 +245,12 @@ std::string Differences(const Plan& plan, const std::string& program, const std:
             [&](int rank) { return ranks[rank].parameter[i]; });
     compare(expected.parameter_grads, parameter.name(), gradient, parameter.home(),
             [&](int rank) { return ranks[rank].parameter_grad[i]; });
-    if (torch::Tensor whole = Find(expected.parameter_grads, parameter.name()); whole.defined()) {
+    if (parameter.frozen()) {
+      if (torch::Tensor whole = Find(expected.parameters, parameter.name()); whole.defined()) {
+        comparison.Part(absl::StrCat("collected ", parameter.name()), 0, ranks[0].collected[i], whole,
+                        std::max(1.0, whole.abs().max().item<double>()));
+      }
+    } else if (torch::Tensor whole = Find(expected.parameter_grads, parameter.name()); whole.defined()) {
       comparison.Part(absl::StrCat("collected ", gradient), 0, ranks[0].collected[i], whole,
                       std::max(1.0, whole.abs().max().item<double>()));
     } else {

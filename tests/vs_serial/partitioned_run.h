@@ -55,8 +55,8 @@ struct RankResult {
   Tensors values;                 // local, by ValuePlan::name
   Tensors field_grads;            // local, of the fields that need gradients
   std::vector<torch::Tensor> parameter;       // local, in the plan's order
-  std::vector<torch::Tensor> parameter_grad;  // local, after GradientSync
-  std::vector<torch::Tensor> collected;       // gradients brought together on rank 0
+  std::vector<torch::Tensor> parameter_grad;  // local, after GradientSync; undefined where frozen
+  std::vector<torch::Tensor> collected;       // gradients, or frozen values, brought together on rank 0
   std::map<std::string, int64_t> peak_elements;
   int64_t bytes_sent = 0;         // during forward, backward, GradientSync and the report of the loss
 };

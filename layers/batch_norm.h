@@ -1,0 +1,24 @@
+// Batch normalisation as torch.nn.BatchNorm{1,2,3}d: a builder for the registry.
+//
+//   registry.Register("norm", BuildBatchNorm);
+//
+// Statistics are of the whole batch, over all ranks. They take two passes, the mean before the squares of what is left
+// without it, and are added up in float64, so that nothing is lost where the mean is large. Local shapes: x and y
+// [n, c, ...], all else [c]. A program that trains also updates its block of the running statistics, in the forward
+// pass; others normalise with them.
+// Errors: kInvalidArgument for a normalisation of another kind than "batch".
+#ifndef ADJOIN_LAYERS_BATCH_NORM_H_
+#define ADJOIN_LAYERS_BATCH_NORM_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "layers/layer.h"
+
+namespace adjoin {
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildBatchNorm(LayerContext context);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_BATCH_NORM_H_

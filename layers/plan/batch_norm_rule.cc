@@ -1,0 +1,138 @@
+#include "layers/plan/batch_norm_rule.h"
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/plan/rule_checks.h"
+#include "layers/plan/spec_error.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/mesh.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kChannelDim = 1;
+
+absl::Status CheckKind(const std::string& kind) {
+  if (kind == "batch") return absl::OkStatus();
+  if (kind == "group" || kind == "instance" || kind == "layer") {
+    return NotSupportedYet(absl::StrCat("normalisation of kind \"", kind, "\""), "\"batch\" is");
+  }
+  return InvalidSpec("norm.kind \"", kind, "\" is not known; write \"batch\"");
+}
+
+absl::Status CheckFields(const Norm& norm) {
+  ADJOIN_RETURN_IF_ERROR(AtField("kind", CheckKind(norm.kind())));
+  if (norm.groups() != 0) {
+    return AtField("groups", InvalidSpec("norm.groups is for kind \"group\"; leave it out"));
+  }
+  if (norm.dim_size() > 0) return AtField("dim[0]", InvalidSpec("norm.dim is for kind \"layer\"; leave it out"));
+  if (norm.has_eps() && !(std::isfinite(norm.eps()) && norm.eps() >= 0)) {
+    return AtField("eps", InvalidSpec("norm.eps is ", norm.eps(), "; it must be a finite number, at least 0"));
+  }
+  if (norm.has_momentum() && !(norm.momentum() >= 0 && norm.momentum() <= 1)) {
+    return AtField("momentum", InvalidSpec("norm.momentum is ", norm.momentum(), "; it must be from 0 to 1"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInput(const LayerRequest& request, int64_t volume) {
+  const Layout& x = request.input[0];
+  if (x.dims() < 2 || x.dims() > 5) {
+    return AtField("input", InvalidSpec("batch normalisation reads [batch, channels] and up to 3 more dims; its input"
+                                        " is ", ShapeText(x.shape())));
+  }
+  const int64_t channels = x.shape()[kChannelDim];
+  if (channels < 1) return AtField("input", InvalidSpec("its input has no channels"));
+  if (request.training && volume / channels < 2) {
+    return AtField("input", InvalidSpec("batch normalisation needs more than one value per channel to train on; its"
+                                        " input, ", ShapeText(x.shape()), ", has ", volume / channels));
+  }
+  return absl::OkStatus();
+}
+
+// One number per channel, cut as the channels of `x`; `other` on the axes that cut another dim of x, `copies` on those
+// that hold copies of it.
+absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype, Placement other, Placement copies) {
+  std::vector<Placement> placements = x.placements();
+  Layout::Cuts cuts;
+  for (Placement& placement : placements) {
+    if (placement == Placement::Split(kChannelDim)) {
+      placement = Placement::Split(0);
+      cuts[0] = PartSizes(x, kChannelDim);
+    } else {
+      placement = placement.kind == Placement::Kind::kSplit ? other : copies;
+    }
+  }
+  return Layout::Create({x.shape()[kChannelDim]}, dtype, x.mesh(), std::move(placements), std::move(cuts));
+}
+
+// From each rank's sums to those of all ranks.
+absl::StatusOr<std::vector<MovementNeed>> Sums(const Layout& x) {
+  const Placement partial = Placement::Partial(), broadcast = Placement::Broadcast();
+  ADJOIN_ASSIGN_OR_RETURN(const Layout own, PerChannel(x, DType::kFloat64, partial, broadcast));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout sum, PerChannel(x, DType::kFloat64, broadcast, broadcast));
+  if (!own.HasKind(Placement::Kind::kBroadcast) || !own.HasKind(Placement::Kind::kPartial)) {
+    return std::vector<MovementNeed>{{"mean", own, sum}, {"variance", own, sum}};
+  }
+  // Copies that each summed over their own ranks, in the order of these, would not get the same bits.
+  ADJOIN_ASSIGN_OR_RETURN(const Layout once, PerChannel(x, DType::kFloat64, partial, partial));
+  return std::vector<MovementNeed>{
+      {"mean_once", own, once}, {"mean", once, sum}, {"variance_once", own, once}, {"variance", once, sum}};
+}
+
+// As in PyTorch's state_dict.
+absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& request, const Layer& spec) {
+  const Layout& x = request.input[0];
+  ADJOIN_ASSIGN_OR_RETURN(const Layout channels,
+                          PerChannel(x, request.parameter_dtype, Placement::Broadcast(), Placement::Broadcast()));
+  std::vector<ParameterNeed> parameters;
+  if (spec.norm().affine()) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout home, HomeOf(spec, channels, channels, x.mesh().ranks()));
+    parameters.push_back({"weight", home, channels, 0, 1.0});
+    parameters.push_back({"bias", home, channels, 0, 0.0});
+  }
+  parameters.push_back({"running_mean", channels, channels, 0, 0.0, /*buffer=*/true});
+  parameters.push_back({"running_var", channels, channels, 0, 1.0, /*buffer=*/true});
+  ADJOIN_ASSIGN_OR_RETURN(const Layout count, Layout::Replicated({}, DType::kInt64, x.mesh().ranks()));
+  parameters.push_back({"num_batches_tracked", count, count, 0, 0.0, /*buffer=*/true});
+  return parameters;
+}
+
+}  // namespace
+
+absl::StatusOr<LayerOutcome> BatchNormRule::Apply(const LayerRequest& request) const {
+  ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
+  Layer spec = request.spec;
+  Norm& norm = *spec.mutable_norm();
+  ADJOIN_RETURN_IF_ERROR(AtField("norm", CheckFields(norm)));
+  norm.set_eps(norm.has_eps() ? norm.eps() : 1e-5);
+  norm.set_momentum(norm.has_momentum() ? norm.momentum() : 0.1);
+  norm.set_affine(norm.has_affine() ? norm.affine() : true);
+  if (!norm.affine()) ADJOIN_RETURN_IF_ERROR(CheckNoParameters(spec));
+  if (!spec.w().empty()) {
+    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; batch normalisation's"
+                                    " lies as the channels do: leave it out"));
+  }
+  const Layout& x = request.input[0];
+  ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
+  ADJOIN_RETURN_IF_ERROR(CheckInput(request, volume));
+  ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, ParametersOf(request, spec));
+  std::vector<MovementNeed> sums;
+  if (request.training) {
+    ADJOIN_ASSIGN_OR_RETURN(sums, Sums(x));
+  }
+  // Subtract, scale, shift; in training also add up, square and add up.
+  const double flops = static_cast<double>(volume) * (request.training ? 6 : 3);
+  return LayerOutcome{std::move(spec), {InputNeed{}}, std::move(parameters), x, std::move(output), flops,
+                      std::move(sums)};
+}
+
+}  // namespace adjoin
