@@ -1,4 +1,4 @@
-// A model's weights in one safetensors file with PyTorch's state_dict names.
+// A model's weights and buffers (running statistics) in one safetensors file with PyTorch's state_dict names.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto differences, LoadModel("model.safetensors", /*strict=*/true, &parameters));
 //   ADJOIN_RETURN_IF_ERROR(SaveModel("model.safetensors", plan, &communicator, parameters));     // on every rank

@@ -12,8 +12,10 @@
 #include "layers/plan/builtin_rules.h"
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_parser.h"
+#include "primitives/geometry/box.h"
 #include "primitives/transport/transport_ranks.h"
 #include "worker/runtime/idx_test_files.h"
+#include "worker/runtime/safetensors.h"
 
 namespace adjoin {
 namespace {
@@ -154,6 +156,45 @@ TEST_F(SessionTest, GoesOnFromItsOwnWeights) {
   EXPECT_EQ(Metrics().size(), 3u) << "one step: the older file was replaced";
   EXPECT_LT(Metrics()[0]["loss"], 2 * trained + 0.1);
   EXPECT_THAT(log_, HasSubstr("weights from"));
+}
+
+// One tensor of the file that the last run wrote.
+template <typename T>
+std::vector<T> SavedTensor(const std::string& path, const std::string& name) {
+  auto reader = SafetensorsReader::Open(path);
+  if (!reader.ok() || (*reader)->Find(name) == nullptr) return {};
+  const SafetensorsEntry& entry = *(*reader)->Find(name);
+  std::vector<Interval> whole;
+  for (int64_t extent : entry.shape) whole.push_back({0, extent});
+  std::vector<T> values(entry.Bytes() / sizeof(T));
+  return (*reader)->ReadBox(entry, Box(whole), values.data()).ok() ? values : std::vector<T>();
+}
+
+TEST_F(SessionTest, RunningStatisticsAreSavedAndLoaded) {
+  std::string job = kJob;
+  job.insert(job.find("layer { name: \"relu\""), "layer { name: \"norm\" norm { kind: \"batch\" } }\n");
+  spec_ = ParseSpec(job, "job").value().spec;
+  const absl::Status status = Run();
+  ASSERT_TRUE(status.ok()) << status;
+  const std::string path = root_ + "out/small/model.safetensors";
+  const auto mean = SavedTensor<float>(path, "norm.running_mean");
+  const auto variance = SavedTensor<float>(path, "norm.running_var");
+  ASSERT_EQ(mean.size(), 2u);
+  EXPECT_NE(mean[0], 0.0f);
+  ASSERT_EQ(variance.size(), 2u);
+  EXPECT_NE(variance[0], 1.0f);
+  EXPECT_THAT(SavedTensor<int64_t>(path, "norm.num_batches_tracked"), ElementsAre(18)) << "full and short batches";
+  EXPECT_EQ(results_[0].final.metric().at("accuracy"), 1.0) << "with the running statistics";
+
+  // Where new batches count nothing, what was loaded is saved again.
+  spec_.mutable_layer(1)->mutable_norm()->set_momentum(0);
+  spec_.mutable_weights()->set_init_from("out/small/model.safetensors");
+  spec_.mutable_train()->set_steps(1);
+  const absl::Status second = Run();
+  ASSERT_TRUE(second.ok()) << second;
+  EXPECT_EQ(SavedTensor<float>(path, "norm.running_mean"), mean);
+  EXPECT_EQ(SavedTensor<float>(path, "norm.running_var"), variance);
+  EXPECT_THAT(SavedTensor<int64_t>(path, "norm.num_batches_tracked"), ElementsAre(19));
 }
 
 TEST_F(SessionTest, ALossThatIsNotFiniteEndsTheJob) {

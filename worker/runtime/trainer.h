@@ -59,7 +59,7 @@ class Trainer {
   bool done() const { return step_ >= total_steps_; }
 
   // Collective. Errors: what the data, a layer or a movement fails with; kOutOfRange where the loss is not finite (on
-  // every rank alike, names the step; the parameters are those before it).
+  // every rank alike, names the step; the parameters are those before it, running statistics those after it).
   absl::StatusOr<StepReport> RunStep();
 
   // T_comp and T_sync of one step: the mean over ranks and steps so far. Collective.
