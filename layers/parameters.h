@@ -43,8 +43,8 @@ class Parameters {
   // Errors: kNotFound lists the known names.
   absl::StatusOr<int> IndexOf(const std::string& name) const;
 
-  // The constant that the plan names; else PyTorch's default for convolutions and linear layers: uniform in [-b, b) with
-  // b = 1 / sqrt(fan_in), for weight and bias alike.
+  // The constant that the plan names; else PyTorch's default for convolutions and linear layers: uniform in [-b, b)
+  // with b = 1 / sqrt(fan_in), for weight and bias alike.
   void Initialise(uint64_t seed);
 
   // Takes this rank's box out of the whole tensor, converting the type.

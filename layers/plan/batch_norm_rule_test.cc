@@ -112,8 +112,9 @@ TEST(BatchNormRuleTest, Homes) {
 
 // A job of one layer "n" and the line that it must be refused with.
 void ExpectRefused(const std::string& norm, const std::string& shape, const std::string& message) {
-  const std::string network = "layout { name: \"b\" partition: [2, 1] }\nlayer { name: \"n\" input: \"image\" x: \"b\" " +
-                              norm + " }\nlayer { name: \"fc\" linear { out_features: 3 } }";
+  const std::string network = absl::StrCat("layout { name: \"b\" partition: [2, 1] }\n",
+                                           "layer { name: \"n\" input: \"image\" x: \"b\" ", norm, " }\n",
+                                           "layer { name: \"fc\" linear { out_features: 3 } }");
   const auto parsed = ParseSpec(JobText(2, network, shape, "fc"), "job.textproto");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const auto plan = Planner::Build(parsed->spec, {}, BuiltinLayerRules(), &parsed->locations);
