@@ -167,5 +167,41 @@ TEST(MovementExecutionTest, OverUcx) {
   }
 }
 
+// Every replica of a sum has the same bits, also where the mesh names its ranks out of order: each column of the mesh adds
+// up the same partials.
+TEST(MovementExecutionTest, ReplicasHaveTheSameBitsInAnyMesh) {
+  Draw draw = Draw::FromEnvironment();
+  const Mesh mesh = *Mesh::Create({3, 2}, {0, 5, 1, 4, 2, 3});
+  for (const AlgorithmChoice choice : {AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups}) {
+    for (const int64_t elements : {5, 3000, 300000}) {
+      const Layout from = *Layout::Create({elements}, DType::kFloat32, mesh, {Placement::Partial(), Placement::Broadcast()});
+      const Layout to =
+          *Layout::Create({elements}, DType::kFloat32, mesh, {Placement::Broadcast(), Placement::Broadcast()});
+      std::vector<std::vector<float>> partials(3), sums(6);
+      for (std::vector<float>& partial : partials) {
+        for (int64_t i = 0; i < elements; ++i) partial.push_back(1.0f / static_cast<float>(draw.Between(1, 1 << 20)));
+      }
+      const absl::Status status =
+          RunRanks(6, TransportKind::kInMemoryDelayed, 3, [&](Transport& transport) -> absl::Status {
+            HostMemory memory;
+            Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
+            const int rank = transport.rank();
+            const MovementPlan plan =
+                *MovementPlan::Build(Distribution::Of(from), Distribution::Of(to), rank, choice);
+            sums[rank].assign(elements, 0);
+            Buffer source, destination;
+            source.data = partials[(*mesh.CoordsOf(rank))[0]].data();
+            destination.data = sums[rank].data();
+            source.bytes = destination.bytes = static_cast<std::size_t>(elements) * sizeof(float);
+            return communicator.Execute({1, "sum", Direction::kForward}, plan, source, destination);
+          });
+      ASSERT_TRUE(status.ok()) << status;
+      for (const std::vector<float>& sum : sums) {
+        EXPECT_EQ(std::memcmp(sum.data(), sums[0].data(), sum.size() * sizeof(float)), 0) << elements << " elements";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -45,9 +45,9 @@ void CompileList(const ExchangeSchedule& direct, MovementProgram& program) {
     return std::make_tuple(n.number, n.transfer.peer < rank, n.transfer.peer);
   };
   std::stable_sort(sends.begin(), sends.end(), [&](const auto& a, const auto& b) { return turn(a) < turn(b); });
-  std::stable_sort(receives.begin(), receives.end(), [](const Numbered& a, const Numbered& b) {
-    return std::tie(a.number, a.transfer.peer) < std::tie(b.number, b.transfer.peer);
-  });
+  // Among those of one number they stay in the schedule's order, which is that of the mesh.
+  std::stable_sort(receives.begin(), receives.end(),
+                   [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
   std::vector<const Transfer*> kept;
   for (const Numbered& send : sends) {
     if (send.transfer.peer == rank) {
@@ -134,7 +134,7 @@ CollectiveProgram CompileGroup(const CollectiveGroup& group, int rank, DType dty
       const bool first = written.insert(listed.recv.lo).second;
       if (listed.add && !first) step.take = ProgramStep::Take::kCombineWork;
       if (listed.add && first && role.has_source) step.take = ProgramStep::Take::kCombineSource;
-      step.received_first = group.kind == Kind::kAllSumReduce && step.recv_from < rank;
+      step.received_first = group.kind == Kind::kAllSumReduce && listed.recv_from < position;
       if (step.take != ProgramStep::Take::kReplace) {
         program.longest_combined = std::max(program.longest_combined, step.recv.size());
       }

@@ -102,7 +102,7 @@ struct MovementProgram {
   // In the order in which they are posted.
   std::vector<ListedMessage> sends;
   // In the order in which they are taken in. Where contributions are combined it is that of their segments, and within
-  // those of the ranks: fixed, and the same on every rank that gets the same cells.
+  // those that of the source's mesh: the same on every rank that gets the same cells, whatever the ranks are called.
   std::vector<ListedMessage> receives;
   std::vector<KeptCells> kept;
   bool combines = false;  // whether a destination cell gets more than one contribution

@@ -135,10 +135,6 @@ void AddTransfer(Transfer transfer, std::vector<Transfer>& transfers) {
   if (transfer.elements > 0) transfers.push_back(std::move(transfer));
 }
 
-void SortByPeer(std::vector<Transfer>& transfers) {
-  std::sort(transfers.begin(), transfers.end(), [](const Transfer& a, const Transfer& b) { return a.peer < b.peer; });
-}
-
 bool Overlap(const Region& a, const Region& b) {
   for (size_t d = 0; d < a.at.size(); ++d) {
     if (a.at[d] >= b.at[d] + b.size[d] || b.at[d] >= a.at[d] + a.size[d]) return false;
@@ -234,8 +230,6 @@ absl::StatusOr<ExchangeSchedule> ExchangeSchedule::Build(const Distribution& fro
       AddTransfer(TransferBetween(from.ViewAt(position), dest, peer, /*in_source=*/false), schedule.recvs_);
     });
   }
-  SortByPeer(schedule.sends_);
-  SortByPeer(schedule.recvs_);
   schedule.accumulates_ = AnyOverlap(schedule.recvs_);
   return schedule;
 }

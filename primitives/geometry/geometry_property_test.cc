@@ -157,8 +157,9 @@ void CheckSelection(const Case& c) {
   size_t recvs = 0;
   for (const ExchangeSchedule& from : c.schedules) {
     recvs += from.recvs().size();
-    EXPECT_TRUE(std::is_sorted(from.recvs().begin(), from.recvs().end(),
-                               [](const Transfer& a, const Transfer& b) { return a.peer < b.peer; }));
+    EXPECT_TRUE(std::is_sorted(from.recvs().begin(), from.recvs().end(), [&](const Transfer& a, const Transfer& b) {
+      return *c.from.mesh().IndexOf(a.peer) < *c.from.mesh().IndexOf(b.peer);
+    }));
     for (const Transfer& send : from.sends()) {
       ++sends;
       const ExchangeSchedule& to = c.schedules[send.peer];

@@ -35,6 +35,13 @@ std::vector<int> WholePeers(const std::vector<Transfer>& transfers, const std::v
 std::vector<int> Sources(const ExchangeSchedule& schedule) { return WholePeers(schedule.recvs(), schedule.to_shape()); }
 std::vector<int> Dests(const ExchangeSchedule& schedule) { return WholePeers(schedule.sends(), schedule.from_shape()); }
 
+// Whether a rank sends its whole tensor to all `members` and receives whole tensors from exactly these, in this order.
+bool Exchanges(const ExchangeSchedule& schedule, const std::vector<int>& members) {
+  const std::vector<int> dests = Dests(schedule);
+  return !members.empty() && Sources(schedule) == members && dests.size() == members.size() &&
+         std::is_permutation(dests.begin(), dests.end(), members.begin());
+}
+
 // Finds groups from every member's plain list, so that every member finds the same.
 class GroupFinder {
  public:
@@ -53,7 +60,7 @@ class GroupFinder {
     const std::vector<int> dests = Dests(own_);
     if (dests.empty()) return std::optional<CollectiveGroup>();
     if (dests.size() == 1) return Rooted(Kind::kSumReduce, dests[0]);
-    ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> all, AllSumReduce(dests));
+    ADJOIN_ASSIGN_OR_RETURN(std::optional<CollectiveGroup> all, AllSumReduce(Sources(own_)));
     if (all.has_value()) return all;
     return Rooted(Kind::kBroadcast, own_.rank());
   }
@@ -76,13 +83,13 @@ class GroupFinder {
 
   // Every member sends its whole tensor to all members and receives whole tensors from exactly them.
   absl::StatusOr<std::optional<CollectiveGroup>> AllSumReduce(const std::vector<int>& members) const {
-    if (Sources(own_) != members || Dests(own_) != members) return std::optional<CollectiveGroup>();
+    if (!Exchanges(own_, members)) return std::optional<CollectiveGroup>();
     const CollectiveGroup group = {Kind::kAllSumReduce, members, own_.sends()[0].elements, true};
     if (!Pays(group)) return std::make_optional(group);  // the others need not be asked
     for (int rank : members) {
       if (HasOwnLists(rank)) continue;
       ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule schedule, ScheduleOf(rank));
-      if (Sources(schedule) != members || Dests(schedule) != members) return std::optional<CollectiveGroup>();
+      if (!Exchanges(schedule, members)) return std::optional<CollectiveGroup>();
     }
     return std::make_optional(group);
   }

@@ -25,8 +25,8 @@ namespace adjoin {
 struct CollectiveGroup {
   enum class Kind { kBroadcast, kSumReduce, kAllSumReduce };
   Kind kind = Kind::kBroadcast;
-  // The root first (the source of a broadcast, the destination of a sum-reduce), then the others in ascending order;
-  // for an all-sum-reduce all in ascending order.
+  // The root first (the source of a broadcast, the destination of a sum-reduce), then the others in the order of
+  // their mesh; for an all-sum-reduce all in the order of the source's mesh.
   std::vector<int> ranks;
   int64_t elements = 0;
   // Whether the root is itself a destination (broadcast) or a source (sum-reduce). Always so for an all-sum-reduce.

@@ -109,8 +109,8 @@ TEST(MovementPlanTest, ARankCanBeInTwoGroups) {
   const Layout to = *Layout::Create({8}, DType::kFloat32, mesh, {Placement::Broadcast(), Placement::Split(0)});
   const MovementPlan plan = PlanOf(from, to, 0);
   ASSERT_EQ(plan.groups().size(), 2u);
-  EXPECT_EQ(plan.groups()[0], (CollectiveGroup{Kind::kBroadcast, {0, 1, 2, 4}, 4, false}));
-  EXPECT_EQ(plan.groups()[1], (CollectiveGroup{Kind::kBroadcast, {1, 0, 3, 5}, 4, false}));
+  EXPECT_EQ(plan.groups()[0], (CollectiveGroup{Kind::kBroadcast, {0, 2, 4, 1}, 4, false}));
+  EXPECT_EQ(plan.groups()[1], (CollectiveGroup{Kind::kBroadcast, {1, 3, 0, 5}, 4, false}));
   EXPECT_EQ(PlanOf(from, to, 1).groups(), plan.groups());
 }
 
