@@ -21,9 +21,10 @@
 // partial, which is copied like any other tensor.
 //
 // Shapes: Apply and Forward take this rank's local tensor of `from` and return that of `to` (a tensor of shape
-// (0, ..., 0) outside a mesh); Adjoint the other way. Inputs may be strided and are never modified. Results are freshly
-// owned and contiguous. Complex tensors are moved by the same real operator. Every rank of the communicator that takes
-// part in either side must call the same operators in the same order.
+// (0, ..., 0) outside a mesh); Adjoint the other way. Inputs are never modified, and may be strided: these are copied
+// once to contiguous memory, which lives until the execution ends. Results are freshly owned and contiguous.
+// Complex tensors are moved by the same real operator. Every rank of the communicator that takes part in either side must
+// call the same operators in the same order.
 //
 // Errors inside autograd travel as StatusException (status_exception.h); at creation as absl::Status.
 // One thread; each execution, forward or adjoint, takes the next generation of its (operator, direction).

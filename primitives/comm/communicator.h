@@ -5,8 +5,8 @@
 //   Communicator comm(&transport, &memory, {});
 //   ADJOIN_RETURN_IF_ERROR(comm.Execute({.op = 7, .name = "conv1.x", .direction = Direction::kForward}, plan, src, dst));
 //
-// Every rank that a plan concerns executes the same operators in the same order. At most two executions of an operator
-// in one direction lie sent but unreceived between two ranks (pending_movement.h says how). After a failure, or an
+// Every rank that a plan concerns executes the same operators in the same order. How many executions of an operator lie
+// sent but unreceived between two ranks is bounded (pending_movement.h says how). After a failure, or an
 // abort, every call fails at once with the first failure.
 //
 // Threads: as Transport (one at a time; Abort and status from any).
@@ -59,9 +59,10 @@ class Communicator {
   // Starts one execution without blocking: posts receives, packs and sends. `source` and `destination` are contiguous local
   // tensors of plan.direct().from_shape() and to_shape() in this communicator's memory, kept by their keepalive until
   // Wait. At most two executions of an operator in one direction may be started and not waited for, and they are waited for
-  // in the order of their starts: a third would wait for a credit that comes only with the first one's Wait, to its
-  // deadline. `destination` is initialised by the caller: its cells that nothing reaches keep their value, those that
-  // contributions are combined in must be 0 (the lowest or highest number for a maximum or minimum). The source must not change, nor the destination be used, before Wait.
+  // in the order of their starts, so that no rank gets further ahead of the others. `destination` is initialised by the
+  // caller: its cells that nothing reaches keep their value, those that contributions are combined in must be 0 (for a
+  // maximum or minimum the lowest or highest number). The source must not change, nor the destination be used, before
+  // Wait.
   // Errors: the first failure; kInvalidArgument (a buffer of another size or kind of memory, a plan of another rank);
   // kFailedPrecondition (an operator that was executed before with a plan that has other peers); the transport's.
   absl::StatusOr<std::unique_ptr<PendingMovement>> Start(const Execution& execution, const MovementPlan& plan,

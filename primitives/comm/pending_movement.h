@@ -12,7 +12,8 @@
 // Bound on what is in flight. A sender of an execution's generation g first waits for the receiver's credit for g - 2, a
 // message without payload, so at most two executions of an operator's messages lie unreceived at a rank. Where two
 // ranks send each other data in every execution, and in an all-sum-reduce, the data itself is such a word, and no
-// credits are sent.
+// credits are sent: a rank starts at most two executions ahead of the last one that it has waited for, so a peer that has
+// fallen behind has at most four unreceived.
 //
 // Threads: as Transport.
 #ifndef ADJOIN_PRIMITIVES_COMM_PENDING_MOVEMENT_H_
