@@ -38,6 +38,8 @@ struct LayerContext {
   bool training = false;
   // Of what the local kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
   std::vector<int64_t> compute_shape;
+  // Global, of each input.
+  std::vector<std::vector<int64_t>> input_shapes;
   // By role; a role that is absent moves nothing.
   std::map<std::string, std::shared_ptr<Movement>> movements;
   // This rank's block of each parameter's home, by role.

@@ -68,6 +68,10 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
   context.training = program.training();
   ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
   context.compute_shape = compute.LocalShape(rank);
+  for (uint32_t input : layer.input()) {
+    const auto& shape = program.value(input).layout().shape();
+    context.input_shapes.emplace_back(shape.begin(), shape.end());
+  }
   for (const OperatorUse& use : layer.op()) {
     if (use.index() >= movements.size()) {
       return absl::InvalidArgumentError(absl::StrCat("layer \"", layer.name(), "\": role \"", use.role(),

@@ -13,6 +13,7 @@
 #include "layers/plan/layer_kind.h"
 #include "layers/pool.h"
 #include "layers/repartition.h"
+#include "layers/upsample.h"
 
 namespace adjoin {
 
@@ -41,6 +42,7 @@ LayerRegistry BuiltinLayers() {
   registry.Register("norm", BuildBatchNorm);
   registry.Register("pool", BuildPool);
   registry.Register("repartition", BuildRepartition);
+  registry.Register("upsample", BuildUpsample);
   return registry;
 }
 

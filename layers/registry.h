@@ -38,7 +38,7 @@ class LayerRegistry {
   std::map<std::string, Builder> builders_;
 };
 
-// conv, pool, linear, norm, activation, flatten, repartition.
+// conv, pool, linear, norm, activation, flatten, repartition, upsample.
 LayerRegistry BuiltinLayers();
 
 }  // namespace adjoin

@@ -10,6 +10,7 @@
 #include "layers/plan/linear_rule.h"
 #include "layers/plan/pool_rule.h"
 #include "layers/plan/repartition_rule.h"
+#include "layers/plan/upsample_rule.h"
 
 namespace adjoin {
 
@@ -20,7 +21,8 @@ absl::Status AddBuiltinLayerRules(LayerRules& rules) {
   ADJOIN_RETURN_IF_ERROR(rules.Register("linear", std::make_unique<LinearRule>()));
   ADJOIN_RETURN_IF_ERROR(rules.Register("norm", std::make_unique<BatchNormRule>()));
   ADJOIN_RETURN_IF_ERROR(rules.Register("pool", std::make_unique<PoolRule>()));
-  return rules.Register("repartition", std::make_unique<RepartitionRule>());
+  ADJOIN_RETURN_IF_ERROR(rules.Register("repartition", std::make_unique<RepartitionRule>()));
+  return rules.Register("upsample", std::make_unique<UpsampleRule>());
 }
 
 const LayerRules& BuiltinLayerRules() {

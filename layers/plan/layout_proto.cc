@@ -1,5 +1,6 @@
 #include "layers/plan/layout_proto.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -72,19 +73,60 @@ absl::StatusOr<Window> WindowFromProto(const WindowPlan& message) {
   return Window::Create(options);
 }
 
+InterpolationPlan ToProto(int dim, const Interpolation& interpolation) {
+  const Interpolation::Options& options = interpolation.options();
+  InterpolationPlan message;
+  message.set_dim(dim);
+  message.set_mode(ToString(options.mode));
+  message.set_align_corners(options.align_corners);
+  message.set_scale(options.scale);
+  message.set_channels_last(options.channels_last);
+  return message;
+}
+
+absl::StatusOr<Interpolation> InterpolationFromProto(const InterpolationPlan& message, const Layout& x,
+                                                     const Layout& y) {
+  if (message.dim() >= static_cast<uint32_t>(std::min(x.dims(), y.dims()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an interpolation in dim ", message.dim(), " from ", x.ToString(), " to ", y.ToString()));
+  }
+  Interpolation::Options options;
+  ADJOIN_ASSIGN_OR_RETURN(options.mode, ParseInterpolationMode(message.mode()));
+  options.inputs = x.shape()[message.dim()];
+  options.outputs = y.shape()[message.dim()];
+  options.align_corners = message.align_corners();
+  options.scale = message.scale();
+  options.dtype = x.dtype();
+  options.channels_last = message.channels_last();
+  return Interpolation::Create(options);
+}
+
 absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op) {
   ADJOIN_ASSIGN_OR_RETURN(Layout from, LayoutFromProto(op.from()));
   ADJOIN_ASSIGN_OR_RETURN(Layout to, LayoutFromProto(op.to()));
-  if (op.window().empty()) return OperatorEnds{Distribution::Of(from), Distribution::Of(to)};
+  if (op.window().empty() && op.interpolation().empty()) {
+    return OperatorEnds{Distribution::Of(from), Distribution::Of(to)};
+  }
+  if (!op.window().empty() && !op.interpolation().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("operator ", op.name(), " has windows and interpolations"));
+  }
+  const auto twice = [&op](const char* what, uint32_t dim) {
+    return absl::InvalidArgumentError(absl::StrCat("operator ", op.name(), " has two ", what, " in dim ", dim));
+  };
   std::map<int, Window> windows;
   for (const WindowPlan& message : op.window()) {
     ADJOIN_ASSIGN_OR_RETURN(Window window, WindowFromProto(message));
-    if (!windows.emplace(static_cast<int>(message.dim()), window).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("operator ", op.name(), " has two windows in dim ", message.dim()));
+    if (!windows.emplace(static_cast<int>(message.dim()), window).second) return twice("windows", message.dim());
+  }
+  std::map<int, Interpolation> interpolations;
+  for (const InterpolationPlan& message : op.interpolation()) {
+    ADJOIN_ASSIGN_OR_RETURN(const Interpolation made, InterpolationFromProto(message, from, to));
+    if (!interpolations.emplace(static_cast<int>(message.dim()), made).second) {
+      return twice("interpolations", message.dim());
     }
   }
-  ADJOIN_ASSIGN_OR_RETURN(Distribution reads, Distribution::Windows(from, windows, to));
+  ADJOIN_ASSIGN_OR_RETURN(Distribution reads, windows.empty() ? InterpolatedReads(from, interpolations, to)
+                                                              : Distribution::Windows(from, windows, to));
   return OperatorEnds{Distribution::Of(from), std::move(reads)};
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "primitives/geometry/distribution.h"
+#include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/window.h"
 #include "proto/plan.pb.h"
@@ -26,13 +27,20 @@ WindowPlan ToProto(int dim, const Window& window);
 // Errors: kInvalidArgument (unknown boundary; as Window::Create).
 absl::StatusOr<Window> WindowFromProto(const WindowPlan& message);
 
+InterpolationPlan ToProto(int dim, const Interpolation& interpolation);
+// From `x` to `y`, in the message's dim.
+// Errors: kInvalidArgument (unknown mode; a dim that they do not have; as Interpolation::Create).
+absl::StatusOr<Interpolation> InterpolationFromProto(const InterpolationPlan& message, const Layout& x,
+                                                     const Layout& y);
+
 // Where an operator takes its cells from and where it puts them.
 struct OperatorEnds {
   Distribution from;
   Distribution to;
 };
-// A halo exchange where the operator has windows, else a redistribution.
-// Errors: as LayoutFromProto, WindowFromProto and Distribution::Windows.
+// A halo exchange where the operator has windows or interpolations, else a redistribution.
+// Errors: kInvalidArgument for both at once, or two in one dim; as LayoutFromProto, WindowFromProto,
+// InterpolationFromProto, Distribution::Windows and InterpolatedReads.
 absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op);
 
 }  // namespace adjoin

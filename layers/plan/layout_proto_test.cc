@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "primitives/geometry/dtype.h"
+#include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/mesh.h"
 
 namespace adjoin {
@@ -84,6 +85,39 @@ TEST(LayoutProtoTest, OperatorBecomesHaloOrRedistribution) {
   EXPECT_EQ(ends->to, Distribution::Windows(x, windows, x).value());
   *op.add_window() = op.window(0);
   EXPECT_FALSE(DistributionsOf(op).ok());
+}
+
+TEST(LayoutProtoTest, InterpolationsSurviveAndMakeAHalo) {
+  const Layout x = Layout::Partition({2, 1, 10}, DType::kFloat64, {1, 1, 3}, {0, 1, 2}).value();
+  const Layout y = Layout::Partition({2, 1, 23}, DType::kFloat64, {1, 1, 3}, {0, 1, 2}).value();
+  const Interpolation made =
+      Interpolation::Create({Interpolation::Mode::kLinear, 10, 23, true, 2.3, DType::kFloat64, true}).value();
+  const auto back = InterpolationFromProto(ToProto(2, made), x, y);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->ToString(), made.ToString());
+  EXPECT_EQ(back->options().dtype, DType::kFloat64);
+  EXPECT_TRUE(back->options().channels_last);
+
+  OperatorPlan op;
+  *op.mutable_from() = ToProto(x);
+  *op.mutable_to() = ToProto(y);
+  *op.add_interpolation() = ToProto(2, made);
+  const auto ends = DistributionsOf(op);
+  ASSERT_TRUE(ends.ok()) << ends.status();
+  EXPECT_EQ(ends->from, Distribution::Of(x));
+  EXPECT_EQ(ends->to, InterpolatedReads(x, {{2, made}}, y).value());
+  OperatorPlan bad = op;
+  *bad.add_interpolation() = op.interpolation(0);
+  EXPECT_FALSE(DistributionsOf(bad).ok());
+  bad = op;
+  *bad.add_window() = ToProto(2, Window::Create({5, 1, 1, 2, 2}).value());
+  EXPECT_FALSE(DistributionsOf(bad).ok());
+  bad = op;
+  bad.mutable_interpolation(0)->set_dim(3);
+  EXPECT_FALSE(DistributionsOf(bad).ok());
+  bad.mutable_interpolation(0)->set_dim(2);
+  bad.mutable_interpolation(0)->set_mode("bilinear");
+  EXPECT_FALSE(DistributionsOf(bad).ok());
 }
 
 TEST(LayoutProtoTest, NonsenseIsRefused) {

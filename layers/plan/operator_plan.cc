@@ -65,12 +65,13 @@ absl::StatusOr<Traffic> TrafficOf(const OperatorEnds& ends, uint32_t ranks) {
 
 absl::StatusOr<OperatorPlan> MakeOperator(const std::string& name, const Layout& from, const Layout& to,
                                           const std::map<int, Window>& windows, double fill, bool differentiable,
-                                          uint32_t ranks) {
+                                          uint32_t ranks, const std::map<int, Interpolation>& interpolations) {
   OperatorPlan op;
   op.set_name(name);
   *op.mutable_from() = ToProto(from);
   *op.mutable_to() = ToProto(to);
   for (const auto& entry : windows) *op.add_window() = ToProto(entry.first, entry.second);
+  for (const auto& entry : interpolations) *op.add_interpolation() = ToProto(entry.first, entry.second);
   op.set_fill(fill);
   op.set_differentiable(differentiable);
   ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
@@ -83,7 +84,7 @@ absl::StatusOr<OperatorPlan> MakeOperator(const std::string& name, const Layout&
   } else if (total == 0) {
     op.set_algorithm("local");
   } else {
-    op.set_algorithm(windows.empty() ? "box exchange" : "halo exchange");
+    op.set_algorithm(windows.empty() && interpolations.empty() ? "box exchange" : "halo exchange");
   }
   return op;
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/window.h"
 #include "proto/plan.pb.h"
@@ -21,7 +22,7 @@ namespace adjoin {
 // Errors: as DistributionsOf and MovementPlan::Build.
 absl::StatusOr<OperatorPlan> MakeOperator(const std::string& name, const Layout& from, const Layout& to,
                                           const std::map<int, Window>& windows, double fill, bool differentiable,
-                                          uint32_t ranks);
+                                          uint32_t ranks, const std::map<int, Interpolation>& interpolations = {});
 
 // Whether every rank's tensor is the same before and after, so that neither the operator nor its adjoint is needed.
 // Broadcast to partial is no identity, though nothing is sent: all copies but one become zeros.

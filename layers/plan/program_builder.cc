@@ -20,14 +20,15 @@ constexpr uint32_t kMaxOperatorId = 65535;
 // Loss, count, right answers, and one to spare.
 constexpr int64_t kReportedNumbers = 4;
 
-// How far each part of `dim` reaches beyond its own cells for the windows of its outputs.
-OutputWindow HaloOf(const Layout& x, int dim, const Window& window, const Layout& y) {
+// How far each part of `dim` reaches beyond its own cells for what its outputs read, by `of`'s Reads.
+template <typename Reading>
+OutputWindow HaloOf(const Layout& x, int dim, const Reading& of, const Layout& y) {
   OutputWindow halo;
   halo.set_dim(dim);
   const std::vector<int64_t>& own = x.Boundaries(dim);
   const std::vector<int64_t>& outputs = y.Boundaries(dim);
   for (int64_t part = 0; part < x.Parts(dim); ++part) {
-    const Interval reads = window.Reads({outputs[part], outputs[part + 1]}).Intersect({0, x.shape()[dim]});
+    const Interval reads = of.Reads({outputs[part], outputs[part + 1]}).Intersect({0, x.shape()[dim]});
     halo.add_left(reads.empty() ? own[part] - own[part + 1] : own[part] - reads.lo);
     halo.add_right(reads.empty() ? 0 : reads.hi - own[part + 1]);
   }
@@ -108,9 +109,11 @@ uint32_t ProgramBuilder::AddValue(const std::string& name, const Layout& layout,
 
 absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const Movement& movement, bool even_if_idle) {
   // Most are such; IsIdentity finds the others, from every rank's part.
-  if (!even_if_idle && movement.windows.empty() && movement.from == movement.to) return std::optional<uint32_t>();
-  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(movement.name, movement.from, movement.to, movement.windows,
-                                                        movement.fill, movement.differentiable, context_.spec.ranks()));
+  const bool plain = movement.windows.empty() && movement.interpolations.empty();
+  if (!even_if_idle && plain && movement.from == movement.to) return std::optional<uint32_t>();
+  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op,
+                          MakeOperator(movement.name, movement.from, movement.to, movement.windows, movement.fill,
+                                       movement.differentiable, context_.spec.ranks(), movement.interpolations));
   ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(op));
   if (idle && !even_if_idle) return std::optional<uint32_t>();
   ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids_.Next());
@@ -212,16 +215,20 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
                                            const std::vector<Layout>& x, LayerPlan& layer) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputNeed& need = outcome.input[i];
-    const bool moves_twice = !need.windows.empty() || need.layout.has_value();
+    const bool reads_more = !need.windows.empty() || !need.interpolations.empty();
+    const bool moves_twice = reads_more || need.layout.has_value();
     const bool grad = request_.training && program_.value(inputs[i]).needs_grad();
     const std::string role = Role("x", i);
     const std::string first = moves_twice ? absl::StrCat(role, "_layout") : role;
     const std::string prefix = absl::StrCat(layer.name(), ".");
     ADJOIN_RETURN_IF_ERROR(AddRole(layer, first, {prefix + first, layouts_[inputs[i]], x[i], {}, 0, grad}));
-    if (!need.windows.empty()) {
-      ADJOIN_RETURN_IF_ERROR(
-          AddRole(layer, role, {prefix + role, x[i], outcome.compute, need.windows, need.fill, grad}));
+    if (reads_more) {
+      ADJOIN_RETURN_IF_ERROR(AddRole(
+          layer, role, {prefix + role, x[i], outcome.compute, need.windows, need.fill, grad, need.interpolations}));
       for (const auto& entry : need.windows) {
+        if (x[i].Parts(entry.first) > 1) *layer.add_halo() = HaloOf(x[i], entry.first, entry.second, outcome.compute);
+      }
+      for (const auto& entry : need.interpolations) {
         if (x[i].Parts(entry.first) > 1) *layer.add_halo() = HaloOf(x[i], entry.first, entry.second, outcome.compute);
       }
     } else if (need.layout.has_value()) {

@@ -20,6 +20,7 @@
 #include "layers/plan/layer_rule.h"
 #include "layers/plan/named_layouts.h"
 #include "primitives/geometry/dtype.h"
+#include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/window.h"
 #include "proto/job.pb.h"
@@ -67,6 +68,7 @@ class ProgramBuilder {
     std::map<int, Window> windows;
     double fill = 0;
     bool differentiable = false;
+    std::map<int, Interpolation> interpolations = {};
   };
 
   absl::Status AddLayer(int index);

@@ -268,8 +268,8 @@ TEST(RegistryTest, AUserAddsARuleOnce) {
   ASSERT_TRUE(AddBuiltinLayerRules(rules).ok());
   EXPECT_TRUE(rules.Register("same", std::make_unique<Same>()).ok());
   EXPECT_EQ(rules.Register("same", std::make_unique<Same>()).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_THAT(rules.Kinds(),
-              ElementsAre("activation", "conv", "flatten", "linear", "norm", "pool", "repartition", "same"));
+  EXPECT_THAT(rules.Kinds(), ElementsAre("activation", "conv", "flatten", "linear", "norm", "pool", "repartition",
+                                         "same", "upsample"));
   EXPECT_EQ(rules.Find("drop"), nullptr);
 }
 

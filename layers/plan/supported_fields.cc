@@ -33,6 +33,7 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
       {"Conv", {"window", "out_channels", "groups", "bias"}},
       {"Pool", {"window", "mode", "ceil_mode"}},
       {"Linear", {"out_features", "bias"}},
+      {"Upsample", {"mode", "size", "scale", "align_corners"}},
       {"Activation", {"fn", "arg"}},
       {"Loss", {"kind", "input", "target", "weight", "reduction"}},
       {"Dataset", {"name", "field", "limit", "shuffle"}},

@@ -75,6 +75,10 @@ absl::StatusOr<Interpolation> Interpolation::Create(const Options& options) {
                                                      options.inputs, " inputs, not ", options.outputs));
     }
   }
+  if (options.mode == Mode::kNearest && options.channels_last) {
+    const bool copies = options.outputs == options.inputs, doubles = options.outputs == 2 * options.inputs;
+    return Interpolation(options, copies ? 1 : doubles ? 0.5 : RatioIn<float>(options));
+  }
   return Interpolation(options, options.dtype == DType::kFloat64 ? RatioIn<double>(options) : RatioIn<float>(options));
 }
 

@@ -8,11 +8,12 @@
 //
 // Output o lies at the global input coordinate
 //   r (o + 1/2) - 1/2   (linear: at least 0)     or, with align_corners and for nearest,     r o;
-//   r = 1 / scale where the user gave one, else inputs / outputs; with align_corners (inputs - 1) / (outputs - 1), or 0.
-// Nearest reads the cell below, linear the two around it, cubic four (a = -0.75); what lies outside is the border's cell.
-// r is rounded to the tensor's type, and nearest rounds its coordinate to float32, as LibTorch's forward kernels do:
-// otherwise some outputs would read another cell. Equal extents copy, except that nearest and cubic follow a scale
-// other than 1. Source: ATen/native/UpSample.h of LibTorch 1.13.
+//   r = 1 / scale where the user gave one, else inputs / outputs;
+//   with align_corners (inputs - 1) / (outputs - 1), or 0 for a single output.
+// Nearest reads the cell below, linear the two around it, cubic four (a = -0.75); beyond the borders lie copies of the
+// border's cell. r is rounded to the tensor's type, and nearest rounds its coordinate to float32, as LibTorch's forward
+// kernels do: otherwise some outputs would read another cell. Equal extents copy, except that nearest and cubic follow
+// a scale other than 1. Source: ATen/native/UpSample.h of LibTorch 1.13.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
 
@@ -40,6 +41,9 @@ class Interpolation {
     bool align_corners = false;
     double scale = 0;     // the user's factor; 0: from the extents
     DType dtype = DType::kFloat32;
+    // For nearest, as LibTorch's kernel for tensors in that memory format, which one with a single channel and two or
+    // three spatial dims is, too: r is rounded to float32 always, and equal and doubled extents ignore the scale.
+    bool channels_last = false;
   };
 
   // One input cell and its weight.

@@ -112,11 +112,12 @@ TEST(InterpolationTest, ReadsIsTheHullOfTheTapsAndWeightsSumToOne) {
       ASSERT_NEAR(sum, 1, 1e-12);
       // Away from the borders, linear gives a straight line back; cubic with a = -0.75 does not.
       if (!inside || made.taps() != 2) continue;
-      const double r = made.options().align_corners ? static_cast<double>(n - 1) / std::max(1.0, static_cast<double>(m - 1))
-                       : made.options().scale > 0   ? 1 / made.options().scale
-                                                    : static_cast<double>(n) / static_cast<double>(m);
-      const double at = made.options().align_corners ? r * static_cast<double>(o)
-                                                     : r * (static_cast<double>(o) + 0.5) - 0.5;
+      const double r = made.options().align_corners
+                           ? static_cast<double>(n - 1) / std::max(1.0, static_cast<double>(m - 1))
+                       : made.options().scale > 0 ? 1 / made.options().scale
+                                                  : static_cast<double>(n) / static_cast<double>(m);
+      const double at =
+          made.options().align_corners ? r * static_cast<double>(o) : r * (static_cast<double>(o) + 0.5) - 0.5;
       ASSERT_NEAR(moment, std::max(at, 0.0), 1e-5) << "output " << o;
     }
     ASSERT_EQ(made.Reads({lo, hi}), hull) << "outputs " << lo << " to " << hi;
