@@ -62,8 +62,8 @@ class ReusingAllocator final : public c10::Allocator {
     void* const data = Take(RoundUp(bytes, kPage));
     return {data, data, &GiveBack, c10::Device(c10::DeviceType::CPU)};
   }
-  // Small tensors have another one, so there is none that fits all.
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  // For raw_deallocate, which oneDNN's wrapper uses: knows by the address which of the two gave it.
+  c10::DeleterFnPtr raw_deleter() const override { return &GiveBackEither; }
 
   TensorMemoryUse use() const {
     absl::MutexLock lock(&mutex_);
@@ -72,6 +72,12 @@ class ReusingAllocator final : public c10::Allocator {
 
  private:
   static void GiveBack(void* data);
+  static void GiveBackEither(void* data);
+
+  bool IsLarge(void* data) const {
+    absl::MutexLock lock(&mutex_);
+    return live_.count(data) > 0;
+  }
 
   void* Take(std::size_t bytes) const {
     absl::MutexLock lock(&mutex_);
@@ -133,6 +139,15 @@ ReusingAllocator& Instance() {
 }
 
 void ReusingAllocator::GiveBack(void* data) { Instance().Keep(data); }
+
+void ReusingAllocator::GiveBackEither(void* data) {
+  ReusingAllocator& instance = Instance();
+  if (instance.IsLarge(data)) {
+    instance.Keep(data);
+  } else {
+    instance.small_->raw_deallocate(data);
+  }
+}
 
 }  // namespace
 

@@ -1,10 +1,12 @@
 #include "primitives/tensor_memory.h"
 
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include <c10/core/CPUAllocator.h>
 #include <torch/torch.h>
 
 #include "gtest/gtest.h"
@@ -70,6 +72,19 @@ TEST_F(TensorMemoryTest, SmallTensorsAreLibTorchsOwn) {
   for (int i = 0; i < 100; ++i) tensors.push_back(MiB(0.01));
   EXPECT_EQ(TensorMemoryInUse().live, before.live);
   EXPECT_EQ(TensorMemoryInUse().mapped, before.mapped);
+}
+
+// As oneDNN's wrapper does.
+TEST_F(TensorMemoryTest, RawMemoryOfAnySize) {
+  const int64_t live = TensorMemoryInUse().live;
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20, std::size_t{5} << 20}) {
+    c10::Allocator* const allocator = c10::GetCPUAllocator();
+    void* const data = allocator->raw_allocate(bytes);
+    ASSERT_NE(data, nullptr);
+    std::memset(data, 7, bytes);
+    allocator->raw_deallocate(data);
+  }
+  EXPECT_EQ(TensorMemoryInUse().live, live);
 }
 
 TEST_F(TensorMemoryTest, AnyThread) {
