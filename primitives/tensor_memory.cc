@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <list>
 #include <unordered_map>
@@ -16,7 +17,6 @@
 namespace adjoin {
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{1} << 20;
 constexpr std::size_t kPage = std::size_t{4} << 10;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
@@ -58,12 +58,14 @@ class ReusingAllocator final : public c10::Allocator {
   explicit ReusingAllocator(c10::Allocator* small) : small_(small) {}
 
   c10::DataPtr allocate(std::size_t bytes) const override {
-    if (bytes < kLarge) return small_->allocate(bytes);
+    if (bytes < smallest_.load(std::memory_order_relaxed)) return small_->allocate(bytes);
     void* const data = Take(RoundUp(bytes, kPage));
     return {data, data, &GiveBack, c10::Device(c10::DeviceType::CPU)};
   }
   // For raw_deallocate, which oneDNN's wrapper uses: knows by the address which of the two gave it.
   c10::DeleterFnPtr raw_deleter() const override { return &GiveBackEither; }
+
+  void SetSmallest(int64_t bytes) { smallest_.store(static_cast<std::size_t>(bytes), std::memory_order_relaxed); }
 
   TensorMemoryUse use() const {
     absl::MutexLock lock(&mutex_);
@@ -100,8 +102,8 @@ class ReusingAllocator final : public c10::Allocator {
     if (block.data == nullptr) {
       block = Map(bytes, static_cast<std::size_t>(use_.mapped++));
       if (block.data == nullptr) use_.live -= static_cast<int64_t>(bytes);
-      TORCH_CHECK(block.data != nullptr, "no memory for a tensor of ", bytes, " bytes; tensors of 1 MiB and more use ",
-                  use_.live, " bytes");
+      TORCH_CHECK(block.data != nullptr, "no memory for a tensor of ", bytes, " bytes; large tensors use ", use_.live,
+                  " bytes");
     }
     live_[block.data] = block;
     return block.data;
@@ -126,6 +128,7 @@ class ReusingAllocator final : public c10::Allocator {
   }
 
   c10::Allocator* const small_;
+  std::atomic<std::size_t> smallest_{static_cast<std::size_t>(kLargeTensorBytes)};
   mutable absl::Mutex mutex_;
   mutable std::list<Block> idle_ ABSL_GUARDED_BY(mutex_);  // the longest unused first
   mutable std::unordered_map<void*, Block> live_ ABSL_GUARDED_BY(mutex_);
@@ -151,8 +154,10 @@ void ReusingAllocator::GiveBackEither(void* data) {
 
 }  // namespace
 
-void ReuseTensorMemory() {
-  if (c10::GetCPUAllocator() != &Instance()) c10::SetCPUAllocator(&Instance(), /*priority=*/1);
+void ReuseTensorMemory(int64_t smallest) {
+  if (c10::GetCPUAllocator() == &Instance()) return;
+  Instance().SetSmallest(smallest);
+  c10::SetCPUAllocator(&Instance(), /*priority=*/1);
 }
 
 TensorMemoryUse TensorMemoryInUse() { return Instance().use(); }

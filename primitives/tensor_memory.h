@@ -1,5 +1,6 @@
-// Memory of large tensors that is used again: a tensor of 1 MiB and more gets the memory of one that is gone, where one
-// fits, rather than fresh pages, whose first touch costs more than moving a tensor over them does.
+// Memory of large tensors that is used again: a tensor of 32 MiB and more gets the memory of one that is gone, where one
+// fits, rather than fresh pages, whose first touch costs more than moving a tensor over them does. (Below that size the C
+// library uses memory again by itself.)
 //
 //   ReuseTensorMemory();      // once, before the first tensor
 //
@@ -13,8 +14,10 @@
 
 namespace adjoin {
 
-// For the rest of the process; a second call does nothing. Any thread.
-void ReuseTensorMemory();
+inline constexpr int64_t kLargeTensorBytes = int64_t{32} << 20;
+
+// For tensors of `smallest` bytes and more, for the rest of the process; a second call does nothing. Any thread.
+void ReuseTensorMemory(int64_t smallest = kLargeTensorBytes);
 
 // Bytes of memory of large tensors, all since ReuseTensorMemory. Any thread.
 struct TensorMemoryUse {

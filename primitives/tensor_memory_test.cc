@@ -20,7 +20,7 @@ torch::Tensor MiB(double mib, int64_t value = 0) {
 
 class TensorMemoryTest : public testing::Test {
  protected:
-  void SetUp() override { ReuseTensorMemory(); }
+  void SetUp() override { ReuseTensorMemory(/*smallest=*/1 << 20); }
 };
 
 TEST_F(TensorMemoryTest, GivesALargeTensorTheMemoryOfOneThatIsGone) {
