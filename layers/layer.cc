@@ -8,7 +8,14 @@ namespace adjoin {
 
 torch::Tensor LayerModule::Input(const std::vector<torch::Tensor>& inputs, int index, Tape& tape) {
   const std::string role = index == 0 ? "x" : absl::StrCat("x", index);
-  return Move(role, Move(role + "_layout", inputs[index], tape), tape);
+  torch::Tensor x = Move(role, inputs[index], tape);
+  if (static_cast<size_t>(index) < context_.reads.size()) {
+    for (const auto& [dim, reads] : context_.reads[index]) {
+      if (reads.boundary.defined()) x = torch::index_select(x, dim, reads.boundary);
+    }
+  }
+  peak_elements_ = std::max(peak_elements_, x.numel());
+  return x;
 }
 
 torch::Tensor LayerModule::Output(const torch::Tensor& y, Tape& tape) { return Move("y", y, tape); }

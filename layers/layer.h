@@ -25,11 +25,21 @@
 
 #include <torch/torch.h>
 
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/reading.h"
 #include "primitives/movement.h"
 #include "primitives/tape.h"
 #include "proto/plan.pb.h"
 
 namespace adjoin {
+
+// What the local kernel's tensor holds of one dim of an input.
+struct LocalReads {
+  Reading reading;
+  Interval outputs;        // global: those that this rank computes
+  int64_t inputs = 0;      // global extent of the input
+  torch::Tensor boundary;  // int64: which fetched cell each cell is, at a mirrored boundary; Input has applied it
+};
 
 // What a builder gets: the layer's part of the plan and this rank's objects for it.
 struct LayerContext {
@@ -40,6 +50,8 @@ struct LayerContext {
   std::vector<int64_t> compute_shape;
   // Global, of each input.
   std::vector<std::vector<int64_t>> input_shapes;
+  // Per input: what this rank's outputs read of it, by dim; none where the layer reads no halo.
+  std::vector<std::map<int, LocalReads>> reads;
   // By role; a role that is absent moves nothing.
   std::map<std::string, std::shared_ptr<Movement>> movements;
   // This rank's block of each parameter's home, by role.

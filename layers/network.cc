@@ -11,6 +11,9 @@
 #include "layers/operators.h"
 #include "layers/plan/layout_proto.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/need.h"
+#include "primitives/geometry/reading.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
@@ -33,6 +36,26 @@ absl::StatusOr<const ProgramPlan*> FindProgram(const Plan& plan, const std::stri
   return absl::InvalidArgumentError(absl::StrCat(
       "no program \"", name, "\" in the plan; known: ",
       absl::StrJoin(plan.program(), ", ", [](std::string* out, const ProgramPlan& p) { out->append(p.name()); })));
+}
+
+absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const ProgramPlan& program, const LayerPlan& layer,
+                                                                    int rank) {
+  std::vector<std::map<int, LocalReads>> result(layer.input_size());
+  for (int i = 0; i < std::min(layer.input_size(), layer.reading_size()); ++i) {
+    if (layer.reading(i).dim().empty()) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(program.value(layer.input(i)).layout()));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout reader, LayoutFromProto(layer.reading(i).reader()));
+    const Box outputs = reader.BoxOf(rank);
+    for (const ReadingPlan& message : layer.reading(i).dim()) {
+      ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, reader));
+      const int dim = static_cast<int>(message.dim());
+      const Need need = reading.Needed(outputs[dim], x.shape()[dim]);
+      torch::Tensor boundary;
+      if (!need.index_map.empty()) boundary = torch::tensor(need.index_map, torch::kInt64);
+      result[i].emplace(dim, LocalReads{std::move(reading), outputs[dim], x.shape()[dim], std::move(boundary)});
+    }
+  }
+  return result;
 }
 
 std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
@@ -72,6 +95,7 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
     const auto& shape = program.value(input).layout().shape();
     context.input_shapes.emplace_back(shape.begin(), shape.end());
   }
+  ADJOIN_ASSIGN_OR_RETURN(context.reads, LocalReadsOf(program, layer, rank));
   for (const OperatorUse& use : layer.op()) {
     if (use.index() >= movements.size()) {
       return absl::InvalidArgumentError(absl::StrCat("layer \"", layer.name(), "\": role \"", use.role(),

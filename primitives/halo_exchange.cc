@@ -5,9 +5,9 @@
 namespace adjoin {
 
 absl::StatusOr<std::shared_ptr<Movement>> HaloExchange::Create(Communicator* communicator, const Layout& x,
-                                                               const std::map<int, Window>& windows, const Layout& y,
+                                                               const std::map<int, Reading>& readings, const Layout& y,
                                                                Movement::Options options) {
-  const absl::StatusOr<Distribution> to = Distribution::Windows(x, windows, y);
+  const absl::StatusOr<Distribution> to = Distribution::Reads(x, readings, y);
   if (!to.ok()) {
     return absl::Status(to.status().code(),
                         absl::StrCat("operator ", options.id, " (", options.name, "): ", to.status().message()));

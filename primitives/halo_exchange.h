@@ -1,4 +1,4 @@
-// HaloExchange: gives each rank what its outputs of a sliding window read, neighbours' cells and boundary included.
+// HaloExchange: gives each rank what its outputs read, neighbours' cells and boundary included.
 //
 //   Window w = *Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1});
 //   auto halo = *HaloExchange::Create(&communicator, x_layout, {{2, w}, {3, w}}, y_layout, {.id = 1, .name = "conv1.x"});
@@ -6,7 +6,7 @@
 //
 // Corners, several neighbours, unused own cells and any cuts of input and output are one exchange. The adjoint adds
 // what overlaps into the cells' owners. Boundaries reflect and replicate are fetched, not yet repeated: see
-// Need::index_map in window.h.
+// Need::index_map in need.h.
 #ifndef ADJOIN_PRIMITIVES_HALO_EXCHANGE_H_
 #define ADJOIN_PRIMITIVES_HALO_EXCHANGE_H_
 
@@ -18,16 +18,16 @@
 #include "primitives/comm/communicator.h"
 #include "primitives/geometry/distribution.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/geometry/window.h"
+#include "primitives/geometry/reading.h"
 #include "primitives/movement.h"
 
 namespace adjoin {
 
 struct HaloExchange {
-  // `windows` by tensor dim. `options.fill` is what lies on a zero boundary (minus infinity for max pooling).
-  // Errors: as Distribution::Windows and Movement::Create.
+  // `readings` by tensor dim. `options.fill` is what lies on a zero boundary (minus infinity for max pooling).
+  // Errors: as Distribution::Reads and Movement::Create.
   static absl::StatusOr<std::shared_ptr<Movement>> Create(Communicator* communicator, const Layout& x,
-                                                          const std::map<int, Window>& windows, const Layout& y,
+                                                          const std::map<int, Reading>& readings, const Layout& y,
                                                           Movement::Options options);
 };
 

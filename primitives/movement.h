@@ -2,7 +2,7 @@
 // where it starts in P(max) or P(min).
 //
 //   auto halo = *Movement::Create(&communicator, Distribution::Of(x_layout),
-//                                 *Distribution::Windows(x_layout, windows, y_layout), {.id = 1, .name = "conv1.x"});
+//                                 *Distribution::Reads(x_layout, windows, y_layout), {.id = 1, .name = "conv1.x"});
 //   Tape tape;
 //   torch::Tensor padded = halo->Apply(x, tape);
 //

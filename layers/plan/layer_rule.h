@@ -21,9 +21,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "layers/plan/named_layouts.h"
-#include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/geometry/window.h"
+#include "primitives/geometry/reading.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 
@@ -41,14 +40,13 @@ struct LayerRequest {
 
 // What the layer reads of one input.
 struct InputNeed {
-  // Moved to this layout from P_x; absent: read as P_x has it. Not with `windows` or `interpolations`.
-  std::optional<Layout> layout;
-  // Per tensor dim: read what the windows of LayerOutcome::compute read; `fill` lies outside. The compute layout has
-  // the mesh and the placements of P_x.
-  std::map<int, Window> windows;
+  // Moved to this layout; absent: read as P_x has it.
+  std::optional<Layout> layout = std::nullopt;
+  // Per tensor dim: of that layout read what the outputs of `reader` read; `fill` lies outside.
+  std::map<int, Reading> readings = {};
   double fill = 0;
-  // Likewise, instead of `windows`: read what the outputs of LayerOutcome::compute are interpolated from.
-  std::map<int, Interpolation> interpolations = {};
+  // On the mesh of that layout, with its placements; absent: LayerOutcome::compute.
+  std::optional<Layout> reader = std::nullopt;
 };
 
 struct ParameterNeed {

@@ -13,6 +13,68 @@
 
 namespace adjoin {
 
+namespace {
+
+WindowPlan WindowToProto(const Window::Options& options) {
+  WindowPlan message;
+  message.set_kernel(options.kernel);
+  message.set_stride(options.stride);
+  message.set_dilation(options.dilation);
+  message.set_pad_lo(options.pad_lo);
+  message.set_pad_hi(options.pad_hi);
+  message.set_boundary(ToString(options.boundary));
+  message.set_ceil_mode(options.ceil_mode);
+  return message;
+}
+
+absl::StatusOr<Reading> WindowFromProto(const WindowPlan& message) {
+  Window::Options options;
+  options.kernel = message.kernel();
+  options.stride = message.stride();
+  options.dilation = message.dilation();
+  options.pad_lo = message.pad_lo();
+  options.pad_hi = message.pad_hi();
+  ADJOIN_ASSIGN_OR_RETURN(options.boundary, ParseBoundary(message.boundary()));
+  options.ceil_mode = message.ceil_mode();
+  return Window::Create(options);
+}
+
+TransposedWindowPlan TransposedToProto(const TransposedWindow::Options& options) {
+  TransposedWindowPlan message;
+  message.set_kernel(options.kernel);
+  message.set_stride(options.stride);
+  message.set_dilation(options.dilation);
+  message.set_pad_lo(options.pad_lo);
+  message.set_pad_hi(options.pad_hi);
+  message.set_output_padding(options.output_padding);
+  return message;
+}
+
+absl::StatusOr<Reading> TransposedFromProto(const TransposedWindowPlan& message) {
+  return TransposedWindow::Create({message.kernel(), message.stride(), message.dilation(), message.pad_lo(),
+                                   message.pad_hi(), message.output_padding()});
+}
+
+InterpolationPlan InterpolationToProto(const Interpolation::Options& options) {
+  InterpolationPlan message;
+  message.set_mode(ToString(options.mode));
+  message.set_align_corners(options.align_corners);
+  message.set_scale(options.scale);
+  message.set_channels_last(options.channels_last);
+  return message;
+}
+
+// `options` has the extents and the type.
+absl::StatusOr<Reading> InterpolationFromProto(const InterpolationPlan& message, Interpolation::Options options) {
+  ADJOIN_ASSIGN_OR_RETURN(options.mode, ParseInterpolationMode(message.mode()));
+  options.align_corners = message.align_corners();
+  options.scale = message.scale();
+  options.channels_last = message.channels_last();
+  return Interpolation::Create(options);
+}
+
+}  // namespace
+
 LayoutPlan ToProto(const Layout& layout) {
   LayoutPlan message;
   for (int64_t extent : layout.shape()) message.add_shape(extent);
@@ -47,86 +109,59 @@ absl::StatusOr<Layout> LayoutFromProto(const LayoutPlan& message) {
                         std::move(cuts));
 }
 
-WindowPlan ToProto(int dim, const Window& window) {
-  const Window::Options& options = window.options();
-  WindowPlan message;
+ReadingPlan ToProto(int dim, const Reading& reading) {
+  ReadingPlan message;
   message.set_dim(dim);
-  message.set_kernel(options.kernel);
-  message.set_stride(options.stride);
-  message.set_dilation(options.dilation);
-  message.set_pad_lo(options.pad_lo);
-  message.set_pad_hi(options.pad_hi);
-  message.set_boundary(ToString(options.boundary));
-  message.set_ceil_mode(options.ceil_mode);
+  if (const auto* window = reading.As<Window>()) {
+    *message.mutable_window() = WindowToProto(window->options());
+  } else if (const auto* transposed = reading.As<TransposedWindow>()) {
+    *message.mutable_transposed() = TransposedToProto(transposed->options());
+  } else if (const auto* adaptive = reading.As<AdaptiveWindow>()) {
+    message.mutable_adaptive()->set_outputs(adaptive->outputs());
+  } else if (const auto* interpolation = reading.As<Interpolation>()) {
+    *message.mutable_interpolation() = InterpolationToProto(interpolation->options());
+  }
   return message;
 }
 
-absl::StatusOr<Window> WindowFromProto(const WindowPlan& message) {
-  Window::Options options;
-  options.kernel = message.kernel();
-  options.stride = message.stride();
-  options.dilation = message.dilation();
-  options.pad_lo = message.pad_lo();
-  options.pad_hi = message.pad_hi();
-  ADJOIN_ASSIGN_OR_RETURN(options.boundary, ParseBoundary(message.boundary()));
-  options.ceil_mode = message.ceil_mode();
-  return Window::Create(options);
-}
-
-InterpolationPlan ToProto(int dim, const Interpolation& interpolation) {
-  const Interpolation::Options& options = interpolation.options();
-  InterpolationPlan message;
-  message.set_dim(dim);
-  message.set_mode(ToString(options.mode));
-  message.set_align_corners(options.align_corners);
-  message.set_scale(options.scale);
-  message.set_channels_last(options.channels_last);
-  return message;
-}
-
-absl::StatusOr<Interpolation> InterpolationFromProto(const InterpolationPlan& message, const Layout& x,
-                                                     const Layout& y) {
+absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layout& x, const Layout& y) {
   if (message.dim() >= static_cast<uint32_t>(std::min(x.dims(), y.dims()))) {
     return absl::InvalidArgumentError(
-        absl::StrCat("an interpolation in dim ", message.dim(), " from ", x.ToString(), " to ", y.ToString()));
+        absl::StrCat("a reading in dim ", message.dim(), " of ", x.ToString(), " by ", y.ToString()));
   }
-  Interpolation::Options options;
-  ADJOIN_ASSIGN_OR_RETURN(options.mode, ParseInterpolationMode(message.mode()));
-  options.inputs = x.shape()[message.dim()];
-  options.outputs = y.shape()[message.dim()];
-  options.align_corners = message.align_corners();
-  options.scale = message.scale();
-  options.dtype = x.dtype();
-  options.channels_last = message.channels_last();
-  return Interpolation::Create(options);
+  switch (message.kind_case()) {
+    case ReadingPlan::kWindow: return WindowFromProto(message.window());
+    case ReadingPlan::kTransposed: return TransposedFromProto(message.transposed());
+    case ReadingPlan::kAdaptive: return AdaptiveWindow::Create(message.adaptive().outputs());
+    case ReadingPlan::kInterpolation: {
+      Interpolation::Options options;
+      options.inputs = x.shape()[message.dim()];
+      options.outputs = y.shape()[message.dim()];
+      options.dtype = x.dtype();
+      return InterpolationFromProto(message.interpolation(), options);
+    }
+    case ReadingPlan::KIND_NOT_SET: break;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("a reading in dim ", message.dim(), " of no known kind"));
 }
 
 absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op) {
   ADJOIN_ASSIGN_OR_RETURN(Layout from, LayoutFromProto(op.from()));
   ADJOIN_ASSIGN_OR_RETURN(Layout to, LayoutFromProto(op.to()));
-  if (op.window().empty() && op.interpolation().empty()) {
-    return OperatorEnds{Distribution::Of(from), Distribution::Of(to)};
+  if (op.reading().empty()) return OperatorEnds{Distribution::Of(from), Distribution::Of(to)};
+  Layout read = from;
+  if (op.has_read()) {
+    ADJOIN_ASSIGN_OR_RETURN(read, LayoutFromProto(op.read()));
   }
-  if (!op.window().empty() && !op.interpolation().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("operator ", op.name(), " has windows and interpolations"));
-  }
-  const auto twice = [&op](const char* what, uint32_t dim) {
-    return absl::InvalidArgumentError(absl::StrCat("operator ", op.name(), " has two ", what, " in dim ", dim));
-  };
-  std::map<int, Window> windows;
-  for (const WindowPlan& message : op.window()) {
-    ADJOIN_ASSIGN_OR_RETURN(Window window, WindowFromProto(message));
-    if (!windows.emplace(static_cast<int>(message.dim()), window).second) return twice("windows", message.dim());
-  }
-  std::map<int, Interpolation> interpolations;
-  for (const InterpolationPlan& message : op.interpolation()) {
-    ADJOIN_ASSIGN_OR_RETURN(const Interpolation made, InterpolationFromProto(message, from, to));
-    if (!interpolations.emplace(static_cast<int>(message.dim()), made).second) {
-      return twice("interpolations", message.dim());
+  std::map<int, Reading> readings;
+  for (const ReadingPlan& message : op.reading()) {
+    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, read, to));
+    if (!readings.emplace(static_cast<int>(message.dim()), std::move(reading)).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator ", op.name(), " has two readings in dim ", message.dim()));
     }
   }
-  ADJOIN_ASSIGN_OR_RETURN(Distribution reads, windows.empty() ? InterpolatedReads(from, interpolations, to)
-                                                              : Distribution::Windows(from, windows, to));
+  ADJOIN_ASSIGN_OR_RETURN(Distribution reads, Distribution::Reads(read, readings, to));
   return OperatorEnds{Distribution::Of(from), std::move(reads)};
 }
 

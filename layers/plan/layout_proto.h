@@ -10,9 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "primitives/geometry/distribution.h"
-#include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/geometry/window.h"
+#include "primitives/geometry/reading.h"
 #include "proto/plan.pb.h"
 
 namespace adjoin {
@@ -23,24 +22,18 @@ LayoutPlan ToProto(const Layout& layout);
 // Layout::Create).
 absl::StatusOr<Layout> LayoutFromProto(const LayoutPlan& message);
 
-WindowPlan ToProto(int dim, const Window& window);
-// Errors: kInvalidArgument (unknown boundary; as Window::Create).
-absl::StatusOr<Window> WindowFromProto(const WindowPlan& message);
-
-InterpolationPlan ToProto(int dim, const Interpolation& interpolation);
-// From `x` to `y`, in the message's dim.
-// Errors: kInvalidArgument (unknown mode; a dim that they do not have; as Interpolation::Create).
-absl::StatusOr<Interpolation> InterpolationFromProto(const InterpolationPlan& message, const Layout& x,
-                                                     const Layout& y);
+ReadingPlan ToProto(int dim, const Reading& reading);
+// What outputs `y` read of inputs `x`, both of global shape, in the message's dim.
+// Errors: kInvalidArgument (no kind; an unknown boundary or mode; a dim that they do not have; as Create of each kind).
+absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layout& x, const Layout& y);
 
 // Where an operator takes its cells from and where it puts them.
 struct OperatorEnds {
   Distribution from;
   Distribution to;
 };
-// A halo exchange where the operator has windows or interpolations, else a redistribution.
-// Errors: kInvalidArgument for both at once, or two in one dim; as LayoutFromProto, WindowFromProto,
-// InterpolationFromProto, Distribution::Windows and InterpolatedReads.
+// A halo exchange where the operator has readings, else a redistribution.
+// Errors: kInvalidArgument for two readings in one dim; as LayoutFromProto, ReadingFromProto and Distribution::Reads.
 absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op);
 
 }  // namespace adjoin

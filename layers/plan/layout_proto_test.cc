@@ -7,9 +7,13 @@
 
 #include "gtest/gtest.h"
 
+#include "primitives/geometry/adaptive_window.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/mesh.h"
+#include "primitives/geometry/reading.h"
+#include "primitives/geometry/transposed_window.h"
+#include "primitives/geometry/window.h"
 
 namespace adjoin {
 namespace {
@@ -61,17 +65,31 @@ TEST(LayoutProtoTest, BalancedCutsAreNotWritten) {
   EXPECT_EQ(ToProto(other).cut(0).size(1), 4);
 }
 
-TEST(LayoutProtoTest, WindowsSurvive) {
-  const Window window = Window::Create({5, 2, 3, 1, 2, Boundary::kZeros, true}).value();
-  const auto back = WindowFromProto(ToProto(3, window));
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->ToString(), window.ToString());
-  EXPECT_EQ(ToProto(3, window).dim(), 3u);
+TEST(LayoutProtoTest, ReadingsSurvive) {
+  const Layout x = Layout::Partition({2, 1, 1, 10}, DType::kFloat64, {1, 1, 1, 3}, {0, 1, 2}).value();
+  const Layout y = Layout::Partition({2, 1, 1, 23}, DType::kFloat64, {1, 1, 1, 3}, {0, 1, 2}).value();
+  const std::vector<Reading> readings = {
+      Window::Create({5, 2, 3, 1, 2, Boundary::kZeros, true}).value(),
+      Window::Create({5, 2, 3, 1, 2, Boundary::kReflect, false}).value(),
+      TransposedWindow::Create({5, 3, 2, 4, 1, 2}).value(),
+      AdaptiveWindow::Create(23).value(),
+      Interpolation::Create({Interpolation::Mode::kLinear, 10, 23, true, 2.3, DType::kFloat64, true}).value(),
+  };
+  for (const Reading& reading : readings) {
+    EXPECT_EQ(ToProto(3, reading).dim(), 3u);
+    const auto back = ReadingFromProto(ToProto(3, reading), x, y);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->ToString(), reading.ToString());
+  }
+  const Reading back = ReadingFromProto(ToProto(3, readings.back()), x, y).value();
+  EXPECT_EQ(back.As<Interpolation>()->options().dtype, DType::kFloat64);
+  EXPECT_TRUE(back.As<Interpolation>()->options().channels_last);
 }
 
 TEST(LayoutProtoTest, OperatorBecomesHaloOrRedistribution) {
   const Layout x = Layout::Partition({2, 1, 11}, DType::kFloat32, {1, 1, 3}, {0, 1, 2}).value();
-  const std::map<int, Window> windows = {{2, Window::Create({5, 1, 1, 2, 2}).value()}};
+  const Layout owner = Layout::Owner({2, 1, 11}, DType::kFloat32, 4);
+  const std::map<int, Reading> windows = {{2, Window::Create({5, 1, 1, 2, 2}).value()}};
   OperatorPlan op;
   *op.mutable_from() = ToProto(x);
   *op.mutable_to() = ToProto(x);
@@ -79,44 +97,31 @@ TEST(LayoutProtoTest, OperatorBecomesHaloOrRedistribution) {
   ASSERT_TRUE(ends.ok()) << ends.status();
   EXPECT_EQ(ends->from, Distribution::Of(x));
   EXPECT_EQ(ends->to, Distribution::Of(x));
-  *op.add_window() = ToProto(2, windows.at(2));
+  *op.add_reading() = ToProto(2, windows.at(2));
   ends = DistributionsOf(op);
   ASSERT_TRUE(ends.ok()) << ends.status();
-  EXPECT_EQ(ends->to, Distribution::Windows(x, windows, x).value());
-  *op.add_window() = op.window(0);
-  EXPECT_FALSE(DistributionsOf(op).ok());
-}
+  EXPECT_EQ(ends->to, Distribution::Reads(x, windows, x).value());
 
-TEST(LayoutProtoTest, InterpolationsSurviveAndMakeAHalo) {
-  const Layout x = Layout::Partition({2, 1, 10}, DType::kFloat64, {1, 1, 3}, {0, 1, 2}).value();
-  const Layout y = Layout::Partition({2, 1, 23}, DType::kFloat64, {1, 1, 3}, {0, 1, 2}).value();
-  const Interpolation made =
-      Interpolation::Create({Interpolation::Mode::kLinear, 10, 23, true, 2.3, DType::kFloat64, true}).value();
-  const auto back = InterpolationFromProto(ToProto(2, made), x, y);
-  ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->ToString(), made.ToString());
-  EXPECT_EQ(back->options().dtype, DType::kFloat64);
-  EXPECT_TRUE(back->options().channels_last);
-
-  OperatorPlan op;
-  *op.mutable_from() = ToProto(x);
-  *op.mutable_to() = ToProto(y);
-  *op.add_interpolation() = ToProto(2, made);
-  const auto ends = DistributionsOf(op);
+  *op.mutable_from() = ToProto(owner);
+  EXPECT_FALSE(DistributionsOf(op).ok()) << "another mesh than the outputs'";
+  *op.mutable_read() = ToProto(x);
+  ends = DistributionsOf(op);
   ASSERT_TRUE(ends.ok()) << ends.status();
-  EXPECT_EQ(ends->from, Distribution::Of(x));
-  EXPECT_EQ(ends->to, InterpolatedReads(x, {{2, made}}, y).value());
+  EXPECT_EQ(ends->from, Distribution::Of(owner));
+  EXPECT_EQ(ends->to, Distribution::Reads(x, windows, x).value());
+
   OperatorPlan bad = op;
-  *bad.add_interpolation() = op.interpolation(0);
+  *bad.add_reading() = op.reading(0);
   EXPECT_FALSE(DistributionsOf(bad).ok());
   bad = op;
-  *bad.add_window() = ToProto(2, Window::Create({5, 1, 1, 2, 2}).value());
+  bad.mutable_reading(0)->set_dim(3);
   EXPECT_FALSE(DistributionsOf(bad).ok());
-  bad = op;
-  bad.mutable_interpolation(0)->set_dim(3);
+  bad.mutable_reading(0)->set_dim(2);
+  bad.mutable_reading(0)->mutable_window()->set_boundary("mirror");
   EXPECT_FALSE(DistributionsOf(bad).ok());
-  bad.mutable_interpolation(0)->set_dim(2);
-  bad.mutable_interpolation(0)->set_mode("bilinear");
+  bad.mutable_reading(0)->mutable_interpolation()->set_mode("bilinear");
+  EXPECT_FALSE(DistributionsOf(bad).ok());
+  bad.mutable_reading(0)->clear_kind();
   EXPECT_FALSE(DistributionsOf(bad).ok());
 }
 

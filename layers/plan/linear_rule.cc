@@ -117,7 +117,7 @@ absl::StatusOr<LayerOutcome> LinearRule::Apply(const LayerRequest& request) cons
   }
   const double flops = 2.0 * static_cast<double>(x.shape()[0]) * static_cast<double>(*volume);
   return LayerOutcome{std::move(spec),
-                      {InputNeed{std::move(operands.x), {}, 0}},
+                      {InputNeed{std::move(operands.x)}},
                       std::move(parameters),
                       std::move(operands.compute),
                       std::move(operands.output),

@@ -63,28 +63,26 @@ absl::StatusOr<Traffic> TrafficOf(const OperatorEnds& ends, uint32_t ranks) {
 
 }  // namespace
 
-absl::StatusOr<OperatorPlan> MakeOperator(const std::string& name, const Layout& from, const Layout& to,
-                                          const std::map<int, Window>& windows, double fill, bool differentiable,
-                                          uint32_t ranks, const std::map<int, Interpolation>& interpolations) {
+absl::StatusOr<OperatorPlan> MakeOperator(const OperatorRequest& request, uint32_t ranks) {
   OperatorPlan op;
-  op.set_name(name);
-  *op.mutable_from() = ToProto(from);
-  *op.mutable_to() = ToProto(to);
-  for (const auto& entry : windows) *op.add_window() = ToProto(entry.first, entry.second);
-  for (const auto& entry : interpolations) *op.add_interpolation() = ToProto(entry.first, entry.second);
-  op.set_fill(fill);
-  op.set_differentiable(differentiable);
+  op.set_name(request.name);
+  *op.mutable_from() = ToProto(request.from);
+  *op.mutable_to() = ToProto(request.to);
+  for (const auto& entry : request.readings) *op.add_reading() = ToProto(entry.first, entry.second);
+  if (request.read.has_value() && *request.read != request.from) *op.mutable_read() = ToProto(*request.read);
+  op.set_fill(request.fill);
+  op.set_differentiable(request.differentiable);
   ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
   ADJOIN_ASSIGN_OR_RETURN(const Traffic traffic, TrafficOf(ends, ranks));
   op.mutable_bytes_forward()->Add(traffic.forward.begin(), traffic.forward.end());
-  if (differentiable) op.mutable_bytes_adjoint()->Add(traffic.adjoint.begin(), traffic.adjoint.end());
+  if (request.differentiable) op.mutable_bytes_adjoint()->Add(traffic.adjoint.begin(), traffic.adjoint.end());
   const int64_t total = std::accumulate(traffic.forward.begin(), traffic.forward.end(), int64_t{0});
   if (!traffic.collective.empty()) {
     op.set_algorithm(traffic.collective);
   } else if (total == 0) {
     op.set_algorithm("local");
   } else {
-    op.set_algorithm(windows.empty() && interpolations.empty() ? "box exchange" : "halo exchange");
+    op.set_algorithm(request.readings.empty() ? "box exchange" : "halo exchange");
   }
   return op;
 }

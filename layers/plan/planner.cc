@@ -66,8 +66,7 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout dual, home.Dual());
   if (!parameter.frozen() && dual != home) {
-    ADJOIN_ASSIGN_OR_RETURN(OperatorPlan sync, MakeOperator(absl::StrCat("sync.", parameter.name()), dual, home, {}, 0,
-                                                            /*differentiable=*/false, spec.ranks()));
+    ADJOIN_ASSIGN_OR_RETURN(OperatorPlan sync, MakeOperator({absl::StrCat("sync.", parameter.name()), dual, home}, spec.ranks()));
     ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(sync));
     if (!idle) {
       ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids.Next());
@@ -77,8 +76,7 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
   }
   const Layout whole = Layout::Owner(home.shape(), home.dtype(), 0);
   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan collect,
-                          MakeOperator(absl::StrCat("collect.", parameter.name()), home, whole, {}, 0,
-                                       /*differentiable=*/false, spec.ranks()));
+                          MakeOperator({absl::StrCat("collect.", parameter.name()), home, whole}, spec.ranks()));
   ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids.Next());
   collect.set_id(id);
   *parameter.mutable_collect() = std::move(collect);

@@ -89,7 +89,7 @@ TEST(PlannerTest, LeNetOverFourRanks) {
   EXPECT_THAT(RolesOf(train, "to_chan"), ElementsAre("y"));
   EXPECT_THAT(RolesOf(train, "flat"), ElementsAre());
   EXPECT_THAT(RolesOf(train, "fc1"), ElementsAre("x", "y"));  // blocks stay where they are
-  EXPECT_THAT(RolesOf(train, "fc2"), ElementsAre("x_layout", "x", "y"));
+  EXPECT_THAT(RolesOf(train, "fc2"), ElementsAre("x", "y"));
   EXPECT_THAT(LayerOf(train, "conv2").halo(0).left(), ElementsAre(0, 2));
   EXPECT_THAT(LayerOf(train, "pool2").halo(1).left(), ElementsAre(0, -1));
   EXPECT_EQ(LayerOf(train, "conv1").spec().input(0), "image");
@@ -322,8 +322,6 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
        "job.textproto:10:", "\"circular\" is not supported yet"},
       {"out_channels: 16 ", "out_channels: 16 groups: 4 ", "job.textproto:10:", "must divide"},
       {"out_channels: 16 ", "", "job.textproto:10:", "out_channels is missing"},
-      {"out_channels: 16 ", "out_channels: 16 transposed: true ", "job.textproto:10:59: layer 3 \"conv2\"",
-       "conv.transposed is not supported yet"},
       {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"drop\" dropout { p: 0.5 }",
        "job.textproto:11:22: layer 4 \"drop\"", "dropout is not supported yet"},
       {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"relu2\"", "job.textproto:11:1: layer 4 \"relu2\"",
@@ -347,8 +345,6 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"target: \"label\"", "target: \"labels\"", "job.textproto:20:", "fields are image, label"},
       {"target: \"label\"", "target: \"image\"", "job.textproto:20:", "int64"},
       {"\"cross_entropy\"", "\"mse\"", "job.textproto:20:", "loss \"mse\" is not supported yet"},
-      {"target: \"label\"", "target: \"label\" label_smoothing: 0.1",
-       "job.textproto:20:", "label_smoothing is not supported yet"},
       {"target: \"label\"", "target: \"label\" reduction: \"max\"", "job.textproto:20:", "\"mean\" or \"sum\""},
       {"shape: [1,28,28] ", "", "job.textproto:7:", "has no shape"},
       {"shape: [1,28,28] ", "shape: [1,28,0] ", "job.textproto:22:", "at least 1"},

@@ -20,15 +20,15 @@ constexpr uint32_t kMaxOperatorId = 65535;
 // Loss, count, right answers, and one to spare.
 constexpr int64_t kReportedNumbers = 4;
 
-// How far each part of `dim` reaches beyond its own cells for what its outputs read, by `of`'s Reads.
-template <typename Reading>
+// How far each part of `dim` reaches beyond its own cells for what its outputs read.
 OutputWindow HaloOf(const Layout& x, int dim, const Reading& of, const Layout& y) {
   OutputWindow halo;
   halo.set_dim(dim);
   const std::vector<int64_t>& own = x.Boundaries(dim);
   const std::vector<int64_t>& outputs = y.Boundaries(dim);
   for (int64_t part = 0; part < x.Parts(dim); ++part) {
-    const Interval reads = of.Reads({outputs[part], outputs[part + 1]}).Intersect({0, x.shape()[dim]});
+    const int64_t extent = x.shape()[dim];
+    const Interval reads = of.Reads({outputs[part], outputs[part + 1]}, extent).Intersect({0, extent});
     halo.add_left(reads.empty() ? own[part] - own[part + 1] : own[part] - reads.lo);
     halo.add_right(reads.empty() ? 0 : reads.hi - own[part + 1]);
   }
@@ -60,8 +60,6 @@ absl::StatusOr<Layout> BesideRows(const Layout& rows, DType dtype) {
   if (cut) cuts[0] = PartSizes(rows, 0);
   return Layout::Create({rows.shape()[0]}, dtype, rows.mesh(), std::move(placements), std::move(cuts));
 }
-
-std::string Role(const char* base, size_t input) { return input == 0 ? base : absl::StrCat(base, input); }
 
 }  // namespace
 
@@ -107,13 +105,10 @@ uint32_t ProgramBuilder::AddValue(const std::string& name, const Layout& layout,
   return program_.value_size() - 1;
 }
 
-absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const Movement& movement, bool even_if_idle) {
+absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const OperatorRequest& movement, bool even_if_idle) {
   // Most are such; IsIdentity finds the others, from every rank's part.
-  const bool plain = movement.windows.empty() && movement.interpolations.empty();
-  if (!even_if_idle && plain && movement.from == movement.to) return std::optional<uint32_t>();
-  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op,
-                          MakeOperator(movement.name, movement.from, movement.to, movement.windows, movement.fill,
-                                       movement.differentiable, context_.spec.ranks(), movement.interpolations));
+  if (!even_if_idle && movement.readings.empty() && movement.from == movement.to) return std::optional<uint32_t>();
+  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(movement, context_.spec.ranks()));
   ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(op));
   if (idle && !even_if_idle) return std::optional<uint32_t>();
   ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids_.Next());
@@ -122,7 +117,7 @@ absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const Moveme
   return std::optional<uint32_t>(program_.op_size() - 1);
 }
 
-absl::Status ProgramBuilder::AddRole(LayerPlan& layer, const std::string& role, const Movement& movement) {
+absl::Status ProgramBuilder::AddRole(LayerPlan& layer, const std::string& role, const OperatorRequest& movement) {
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> index, AddOperator(movement));
   if (!index.has_value()) return absl::OkStatus();
   OperatorUse* use = layer.add_op();
@@ -215,24 +210,22 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
                                            const std::vector<Layout>& x, LayerPlan& layer) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputNeed& need = outcome.input[i];
-    const bool reads_more = !need.windows.empty() || !need.interpolations.empty();
-    const bool moves_twice = reads_more || need.layout.has_value();
     const bool grad = request_.training && program_.value(inputs[i]).needs_grad();
-    const std::string role = Role("x", i);
-    const std::string first = moves_twice ? absl::StrCat(role, "_layout") : role;
-    const std::string prefix = absl::StrCat(layer.name(), ".");
-    ADJOIN_RETURN_IF_ERROR(AddRole(layer, first, {prefix + first, layouts_[inputs[i]], x[i], {}, 0, grad}));
-    if (reads_more) {
-      ADJOIN_RETURN_IF_ERROR(AddRole(
-          layer, role, {prefix + role, x[i], outcome.compute, need.windows, need.fill, grad, need.interpolations}));
-      for (const auto& entry : need.windows) {
-        if (x[i].Parts(entry.first) > 1) *layer.add_halo() = HaloOf(x[i], entry.first, entry.second, outcome.compute);
-      }
-      for (const auto& entry : need.interpolations) {
-        if (x[i].Parts(entry.first) > 1) *layer.add_halo() = HaloOf(x[i], entry.first, entry.second, outcome.compute);
-      }
-    } else if (need.layout.has_value()) {
-      ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {prefix + role, x[i], *need.layout, {}, 0, grad}));
+    const std::string role = i == 0 ? "x" : absl::StrCat("x", i);
+    const std::string name = absl::StrCat(layer.name(), ".", role);
+    const Layout& lies = layouts_[inputs[i]];
+    const Layout& read = need.layout.has_value() ? *need.layout : x[i];
+    InputReading* reading = layer.add_reading();
+    if (need.readings.empty()) {
+      ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {name, lies, read, {}, 0, grad}));
+      continue;
+    }
+    const Layout& reader = need.reader.has_value() ? *need.reader : outcome.compute;
+    ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {name, lies, reader, need.readings, need.fill, grad, read}));
+    *reading->mutable_reader() = ToProto(reader);
+    for (const auto& entry : need.readings) {
+      *reading->add_dim() = ToProto(entry.first, entry.second);
+      if (read.Parts(entry.first) > 1) *layer.add_halo() = HaloOf(read, entry.first, entry.second, reader);
     }
   }
   return absl::OkStatus();

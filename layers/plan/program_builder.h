@@ -19,10 +19,9 @@
 #include "absl/strings/string_view.h"
 #include "layers/plan/layer_rule.h"
 #include "layers/plan/named_layouts.h"
+#include "layers/plan/operator_plan.h"
 #include "primitives/geometry/dtype.h"
-#include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/geometry/window.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 
@@ -61,22 +60,12 @@ class ProgramBuilder {
   absl::Status Build();
 
  private:
-  struct Movement {
-    std::string name;
-    Layout from;
-    Layout to;
-    std::map<int, Window> windows;
-    double fill = 0;
-    bool differentiable = false;
-    std::map<int, Interpolation> interpolations = {};
-  };
-
   absl::Status AddLayer(int index);
   absl::Status AddLoss(int index);
   absl::Status AddReport();
   // In ProgramPlan.op; absent where nothing would change.
-  absl::StatusOr<std::optional<uint32_t>> AddOperator(const Movement& movement, bool even_if_idle = false);
-  absl::Status AddRole(LayerPlan& layer, const std::string& role, const Movement& movement);
+  absl::StatusOr<std::optional<uint32_t>> AddOperator(const OperatorRequest& movement, bool even_if_idle = false);
+  absl::Status AddRole(LayerPlan& layer, const std::string& role, const OperatorRequest& movement);
   uint32_t AddValue(const std::string& name, const Layout& layout, bool needs_grad, const std::string& field);
 
   // In ProgramPlan.value: an earlier layer's output, or a field read in the layout that x names.

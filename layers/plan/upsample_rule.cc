@@ -141,7 +141,7 @@ absl::StatusOr<LayerOutcome> UpsampleRule::Apply(const LayerRequest& request) co
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, even));
   Layout compute = Reachable(x, output) ? output : std::move(even);
   InputNeed need;
-  need.interpolations = *std::move(dims);
+  need.readings.insert(dims->begin(), dims->end());
   return LayerOutcome{std::move(spec), {std::move(need)}, {}, std::move(compute), std::move(output), flops};
 }
 

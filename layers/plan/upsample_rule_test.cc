@@ -74,7 +74,7 @@ TEST(UpsampleRuleTest, SpatialCutsAreEvenAndTheOthersAsTheInputs) {
   EXPECT_THAT(outcome->output.Boundaries(1), ElementsAre(0, 0, 4));
   EXPECT_THAT(outcome->output.Boundaries(2), ElementsAre(0, 4, 8, 11));
   EXPECT_EQ(outcome->compute, outcome->output);
-  EXPECT_EQ(outcome->input[0].interpolations.at(2).ToString(), "linear 6 to 11");
+  EXPECT_EQ(outcome->input[0].readings.at(2).ToString(), "linear 6 to 11");
 }
 
 TEST(UpsampleRuleTest, YOfTheSameMeshIsComputedInPlaceAndOthersAreMovedTo) {
@@ -131,7 +131,7 @@ TEST(UpsampleRuleTest, ThePlanCarriesTheInterpolationAndItsBytes) {
   ASSERT_EQ(layer.op_size(), 1);
   EXPECT_EQ(layer.op(0).role(), "x");
   const OperatorPlan& op = plan->program(0).op(layer.op(0).index());
-  ASSERT_EQ(op.interpolation_size(), 2);
+  ASSERT_EQ(op.reading_size(), 2);
   EXPECT_EQ(op.algorithm(), "halo exchange");
   // Rows 0 to 3 of the outputs read rows 0 to 2, one of them the other rank's: 8 samples of 3 float32.
   EXPECT_THAT(op.bytes_forward(), ElementsAre(8 * 3 * 4, 8 * 3 * 4));

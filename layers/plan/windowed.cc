@@ -33,7 +33,7 @@ absl::Status CheckChannels(const Layout& x) {
                            "cut the batch or the spatial dims instead, in the layout x"));
 }
 
-Layout::Cuts KeptCuts(const Layout& x, const std::map<int, Window>& windows) {
+Layout::Cuts KeptCuts(const Layout& x, const std::map<int, Reading>& windows) {
   Layout::Cuts cuts;
   for (int dim = 0; dim < x.dims(); ++dim) {
     if (windows.count(dim) > 0 || dim == 1 || x.AxesOf(dim).empty()) continue;
@@ -43,7 +43,7 @@ Layout::Cuts KeptCuts(const Layout& x, const std::map<int, Window>& windows) {
 }
 
 // Whether windows lead from x to y: spatial cuts of y are free, all else is as in x.
-bool Reachable(const Layout& x, const std::map<int, Window>& windows, const Layout& y) {
+bool Reachable(const Layout& x, const std::map<int, Reading>& windows, const Layout& y) {
   if (x.mesh() != y.mesh() || x.placements() != y.placements()) return false;
   for (int dim = 0; dim < x.dims(); ++dim) {
     if (windows.count(dim) == 0 && dim != 1 && x.Boundaries(dim) != y.Boundaries(dim)) return false;
@@ -71,6 +71,12 @@ absl::StatusOr<WindowedDims> WindowsOf(const WindowSpec& spec, const std::vector
   if (!boundary.ok()) return AtField("boundary", boundary.status());
   if (*boundary != Boundary::kZeros) {
     return AtField("boundary", NotSupportedYet(absl::StrCat("boundary \"", spec.boundary(), "\""), "\"zeros\" is"));
+  }
+  for (size_t i = 0; i < spatial; ++i) {
+    if (pad_lo[i] >= 0 && pad_hi[i] >= 0) continue;
+    return AtField(pad_lo[i] < 0 ? "pad_lo" : "pad_hi",
+                   InvalidSpec("padding ", std::min(pad_lo[i], pad_hi[i]),
+                               " is negative; to leave out elements, put a crop layer before this one"));
   }
   WindowedDims result;
   result.filled.set_boundary(ToString(*boundary));
@@ -103,7 +109,7 @@ absl::StatusOr<WindowedDims> WindowsOf(const WindowSpec& spec, const std::vector
   return result;
 }
 
-absl::StatusOr<WindowedLayouts> LayoutsOf(const LayerRequest& request, const std::map<int, Window>& windows,
+absl::StatusOr<WindowedLayouts> LayoutsOf(const LayerRequest& request, const std::map<int, Reading>& windows,
                                           const std::vector<int64_t>& shape) {
   const Layout& x = request.input[0];
   ADJOIN_RETURN_IF_ERROR(CheckChannels(x));

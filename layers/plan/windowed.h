@@ -14,13 +14,13 @@
 #include "absl/status/statusor.h"
 #include "layers/plan/layer_rule.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/geometry/window.h"
+#include "primitives/geometry/reading.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
 
 struct WindowedDims {
-  std::map<int, Window> windows;  // by tensor dim, from 2
+  std::map<int, Reading> windows;  // by tensor dim, from 2
   std::vector<int64_t> outputs;   // per spatial dim
   WindowSpec filled;              // one value per spatial dim in every list
 };
@@ -37,7 +37,7 @@ struct WindowedLayouts {
   Layout output;
 };
 // `shape`: of the output. Spatial dims are cut evenly unless y says otherwise.
-absl::StatusOr<WindowedLayouts> LayoutsOf(const LayerRequest& request, const std::map<int, Window>& windows,
+absl::StatusOr<WindowedLayouts> LayoutsOf(const LayerRequest& request, const std::map<int, Reading>& windows,
                                           const std::vector<int64_t>& shape);
 
 }  // namespace adjoin

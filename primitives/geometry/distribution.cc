@@ -19,20 +19,20 @@ DimView WholeDim(Interval held) {
   return view;
 }
 
-absl::Status CheckWindows(const Layout& x, const std::map<int, Window>& windows, const Layout& y) {
+absl::Status CheckReadings(const Layout& x, const std::map<int, Reading>& readings, const Layout& y) {
   if (x.mesh() != y.mesh() || x.placements() != y.placements() || x.dims() != y.dims()) {
-    return absl::InvalidArgumentError(absl::StrCat("windows need an input and an output with one mesh, one number of "
+    return absl::InvalidArgumentError(absl::StrCat("halo exchanges need an input and an output with one mesh, one number of "
                                                    "dims and the same placements; got ",
                                                    x.ToString(), " and ", y.ToString()));
   }
-  for (const auto& entry : windows) {
+  for (const auto& entry : readings) {
     const int dim = entry.first;
     if (dim < 0 || dim >= x.dims()) {
-      return absl::InvalidArgumentError(absl::StrCat("a window in dim ", dim, " of a tensor of ", x.dims(), " dims"));
+      return absl::InvalidArgumentError(absl::StrCat("a halo exchange in dim ", dim, " of a tensor of ", x.dims(), " dims"));
     }
     ADJOIN_ASSIGN_OR_RETURN(const int64_t outputs, entry.second.OutputSize(x.shape()[dim]));
     if (outputs != y.shape()[dim]) {
-      return absl::InvalidArgumentError(absl::StrCat("a window with ", entry.second.ToString(), " makes ", outputs,
+      return absl::InvalidArgumentError(absl::StrCat("reading with ", entry.second.ToString(), " makes ", outputs,
                                                      " outputs of dim ", dim, " with extent ", x.shape()[dim],
                                                      ", but the output layout has ", y.shape()[dim]));
     }
@@ -118,17 +118,17 @@ Distribution Distribution::Of(const Layout& layout) {
   return distribution;
 }
 
-absl::StatusOr<Distribution> Distribution::Windows(const Layout& x, const std::map<int, Window>& windows,
-                                                   const Layout& y) {
-  ADJOIN_RETURN_IF_ERROR(CheckWindows(x, windows, y));
+absl::StatusOr<Distribution> Distribution::Reads(const Layout& x, const std::map<int, Reading>& readings,
+                                                 const Layout& y) {
+  ADJOIN_RETURN_IF_ERROR(CheckReadings(x, readings, y));
   Distribution distribution(x);
   for (int rank : x.mesh().ranks()) {
     const Box held = x.BoxOf(rank);
     const Box outputs = y.BoxOf(rank);
     std::vector<DimView> dims;
     for (int d = 0; d < x.dims(); ++d) {
-      auto it = windows.find(d);
-      if (it == windows.end()) {
+      auto it = readings.find(d);
+      if (it == readings.end()) {
         dims.push_back(WholeDim(held[d]));
       } else {
         Need need = it->second.Needed(outputs[d], x.shape()[d]);

@@ -1,7 +1,7 @@
 // Who holds which cells of a global tensor, and where in the local memory: the two ends of every movement.
 //
 //   Distribution from = Distribution::Of(x_layout);
-//   Distribution to = *Distribution::Windows(x_layout, {{2, w_h}, {3, w_w}}, y_layout);   // what y's windows read of x
+//   Distribution to = *Distribution::Reads(x_layout, {{2, w_h}, {3, w_w}}, y_layout);   // what y's windows read of x
 //
 // A Layout gives every rank one box at offset 0. The windows of a convolution give every rank a tensor that may overlap
 // its neighbours', wrap around, and hold cells that no global index covers (the zero boundary).
@@ -17,7 +17,8 @@
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
-#include "primitives/geometry/window.h"
+#include "primitives/geometry/need.h"
+#include "primitives/geometry/reading.h"
 
 namespace adjoin {
 
@@ -48,11 +49,11 @@ class Distribution {
  public:
   static Distribution Of(const Layout& layout);
 
-  // What the ranks of `y` read of a tensor that lies in layout `x`: in the dims named in `windows`, what the outputs
+  // What the ranks of `y` read of a tensor that lies in layout `x`: in the dims named in `readings`, what the outputs
   // that `y` gives the rank read (fetched extents, boundary included); in every other dim, what the rank holds of x.
   // `x` and `y` have the same mesh and the same placement on every axis.
-  // Errors: kInvalidArgument where they do not, or where y's extent is not the window's output size.
-  static absl::StatusOr<Distribution> Windows(const Layout& x, const std::map<int, Window>& windows, const Layout& y);
+  // Errors: kInvalidArgument where they do not, or where y's extent is not the reading's output size.
+  static absl::StatusOr<Distribution> Reads(const Layout& x, const std::map<int, Reading>& readings, const Layout& y);
 
   // Any views, one per rank in row-major order of the mesh, of a tensor of `shape`. Along an axis that is B or P the
   // views are the same; along one that splits they may overlap, repeat cells, or leave some out (of a destination).

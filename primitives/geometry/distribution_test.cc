@@ -43,10 +43,10 @@ TEST(DistributionTest, AScalarHasAPieceInsideTheMeshOnly) {
 
 TEST(DistributionTest, CircularWindowsHaveSeveralPieces) {
   const Layout x = *Layout::Partition({2, 6}, DType::kFloat32, {1, 2}, {0, 1});
-  const Distribution d = *Distribution::Windows(x, {{1, WindowOf(3, 1, Boundary::kCircular)}}, x);
+  const Distribution d = *Distribution::Reads(x, {{1, WindowOf(3, 1, Boundary::kCircular)}}, x);
   EXPECT_EQ(d.View(0), (LocalView{{2, 5}, {{Box({{0, 2}, {5, 6}}), {0, 0}}, {Box({{0, 2}, {0, 4}}), {0, 1}}}}));
   EXPECT_EQ(d.View(1), (LocalView{{2, 5}, {{Box({{0, 2}, {2, 6}}), {0, 0}}, {Box({{0, 2}, {0, 1}}), {0, 4}}}}));
-  const Distribution zeros = *Distribution::Windows(x, {{1, WindowOf(3, 1, Boundary::kZeros)}}, x);
+  const Distribution zeros = *Distribution::Reads(x, {{1, WindowOf(3, 1, Boundary::kZeros)}}, x);
   EXPECT_EQ(zeros.View(0), (LocalView{{2, 5}, {{Box({{0, 2}, {0, 4}}), {0, 1}}}}));
 }
 
@@ -62,16 +62,16 @@ TEST(DistributionTest, DualExchangesBroadcastAndPartial) {
 TEST(DistributionTest, WindowsRefuseWhatDoesNotFit) {
   const Layout x = *Layout::Partition({2, 6}, DType::kFloat32, {1, 2}, {0, 1});
   const Window window = WindowOf(3, 0, Boundary::kZeros);
-  EXPECT_TRUE(Distribution::Windows(x, {{1, window}}, *x.WithShape({2, 4})).ok());
+  EXPECT_TRUE(Distribution::Reads(x, {{1, window}}, *x.WithShape({2, 4})).ok());
   const Layout other_ranks = *Layout::Partition({2, 4}, DType::kFloat32, {1, 2}, {1, 0});
   const Layout other_placements =
       *Layout::Create({2, 4}, DType::kFloat32, x.mesh(), {Placement::Split(1), Placement::Split(0)});
   const absl::Status bad[] = {
-      Distribution::Windows(x, {{1, window}}, x).status(),
-      Distribution::Windows(x, {{2, window}}, x).status(),
-      Distribution::Windows(x, {{1, window}}, other_ranks).status(),
-      Distribution::Windows(x, {{1, window}}, other_placements).status(),
-      Distribution::Windows(x, {{1, WindowOf(9, 0, Boundary::kZeros)}}, x).status(),
+      Distribution::Reads(x, {{1, window}}, x).status(),
+      Distribution::Reads(x, {{2, window}}, x).status(),
+      Distribution::Reads(x, {{1, window}}, other_ranks).status(),
+      Distribution::Reads(x, {{1, window}}, other_placements).status(),
+      Distribution::Reads(x, {{1, WindowOf(9, 0, Boundary::kZeros)}}, x).status(),
   };
   for (const absl::Status& status : bad) EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }

@@ -105,7 +105,7 @@ TEST(ExchangeScheduleTest, CircularHalo) {
   options.kernel = 3;
   options.pad_lo = options.pad_hi = 1;
   options.boundary = Boundary::kCircular;
-  const Distribution to = *Distribution::Windows(x, {{0, *Window::Create(options)}}, x);
+  const Distribution to = *Distribution::Reads(x, {{0, *Window::Create(options)}}, x);
   const ExchangeSchedule schedule = *ExchangeSchedule::Build(Distribution::Of(x), to, 1);
   ASSERT_EQ(schedule.recvs().size(), 2u);
   EXPECT_EQ(schedule.recvs()[0].regions, (std::vector<Region>{{{0}, {1}}, {{4}, {1}}}));

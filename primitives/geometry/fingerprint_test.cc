@@ -39,7 +39,7 @@ TEST(FingerprintTest, SeesWindowsAndTypes) {
     options.kernel = kernel;
     options.pad_lo = options.pad_hi = kernel / 2;
     options.boundary = boundary;
-    return FingerprintOf(Distribution::Of(x), *Distribution::Windows(x, {{0, *Window::Create(options)}}, x));
+    return FingerprintOf(Distribution::Of(x), *Distribution::Reads(x, {{0, *Window::Create(options)}}, x));
   };
   EXPECT_NE(fetched(3, Boundary::kZeros), fetched(5, Boundary::kZeros));
   EXPECT_NE(fetched(3, Boundary::kZeros), fetched(3, Boundary::kCircular));

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -129,39 +127,6 @@ std::string Interpolation::ToString() const {
   return absl::StrCat(adjoin::ToString(options_.mode), " ", options_.inputs, " to ", options_.outputs,
                       options_.align_corners ? " align_corners" : "",
                       options_.scale > 0 ? absl::StrCat(" scale ", options_.scale) : "");
-}
-
-absl::StatusOr<Distribution> InterpolatedReads(const Layout& x, const std::map<int, Interpolation>& interpolations,
-                                               const Layout& y) {
-  if (x.mesh() != y.mesh() || x.placements() != y.placements() || x.dims() != y.dims()) {
-    return absl::InvalidArgumentError(absl::StrCat("an interpolation needs an input and an output with one mesh, one "
-                                                   "number of dims and the same placements; got ",
-                                                   x.ToString(), " and ", y.ToString()));
-  }
-  for (int d = 0; d < x.dims(); ++d) {
-    const auto it = interpolations.find(d);
-    if (it == interpolations.end() ? x.Boundaries(d) == y.Boundaries(d)
-                                   : it->second.options().inputs == x.shape()[d] &&
-                                         it->second.options().outputs == y.shape()[d]) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dim ", d, " of ", x.ToString(), " and ", y.ToString(), " must be ",
-        it == interpolations.end() ? "cut alike, for it is not interpolated" : it->second.ToString()));
-  }
-  std::vector<LocalView> views;
-  for (int rank : x.mesh().ranks()) {
-    const Box held = x.BoxOf(rank), outputs = y.BoxOf(rank);
-    std::vector<DimView> dims;
-    for (int d = 0; d < x.dims(); ++d) {
-      const auto it = interpolations.find(d);
-      const Interval reads = it == interpolations.end() ? held[d] : it->second.Reads(outputs[d]);
-      dims.push_back({reads.size(), {}});
-      if (!reads.empty()) dims.back().segments.push_back({reads, 0});
-    }
-    views.push_back(ProductView(dims));
-  }
-  return Distribution::FromViews(x.shape(), x.dtype(), x.mesh(), x.placements(), std::move(views));
 }
 
 }  // namespace adjoin

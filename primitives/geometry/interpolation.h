@@ -18,15 +18,12 @@
 #define ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "primitives/geometry/box.h"
-#include "primitives/geometry/distribution.h"
 #include "primitives/geometry/dtype.h"
-#include "primitives/geometry/layout.h"
 
 namespace adjoin {
 
@@ -83,13 +80,6 @@ class Interpolation {
 // "nearest", "linear", "cubic".
 absl::StatusOr<Interpolation::Mode> ParseInterpolationMode(absl::string_view name);
 std::string ToString(Interpolation::Mode mode);
-
-// What the ranks of `y` read of a tensor that lies in layout `x`: in the dims named in `interpolations`, the hull of
-// what the outputs that `y` gives the rank read; in every other dim, which is cut alike in x and y, what it holds of x.
-// `x` and `y` have the same mesh and the same placement on every axis.
-// Errors: kInvalidArgument where they do not, or where an extent is not the interpolation's.
-absl::StatusOr<Distribution> InterpolatedReads(const Layout& x, const std::map<int, Interpolation>& interpolations,
-                                               const Layout& y);
 
 }  // namespace adjoin
 

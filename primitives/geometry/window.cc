@@ -89,6 +89,7 @@ std::string ToString(Boundary boundary) {
 }
 
 absl::StatusOr<Window> Window::Create(const Options& options) {
+  const int64_t least_padding = options.boundary == Boundary::kZeros ? -kMaxParameter : 0;
   const struct {
     const char* name;
     int64_t value;
@@ -96,8 +97,8 @@ absl::StatusOr<Window> Window::Create(const Options& options) {
   } checks[] = {{"kernel", options.kernel, 1},
                 {"stride", options.stride, 1},
                 {"dilation", options.dilation, 1},
-                {"pad_lo", options.pad_lo, 0},
-                {"pad_hi", options.pad_hi, 0}};
+                {"pad_lo", options.pad_lo, least_padding},
+                {"pad_hi", options.pad_hi, least_padding}};
   for (const auto& check : checks) {
     if (check.value < check.least || check.value > kMaxParameter) {
       return absl::InvalidArgumentError(absl::StrCat(check.name, " of a window is ", check.value, "; it must be from ",

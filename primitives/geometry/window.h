@@ -14,11 +14,11 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/need.h"
 
 namespace adjoin {
 
@@ -28,38 +28,20 @@ enum class Boundary { kZeros, kCircular, kReflect, kReplicate };
 absl::StatusOr<Boundary> ParseBoundary(absl::string_view name);
 std::string ToString(Boundary boundary);
 
-// A run of global indices and where it lies in the local tensor.
-struct Segment {
-  Interval source;
-  int64_t at = 0;
-  friend bool operator==(const Segment& a, const Segment& b) { return a.source == b.source && a.at == b.at; }
-};
-
-// What one rank needs in one dim. The local tensor that a layer's kernel reads has `extent` cells; each is covered by
-// a segment, or lies on the zero boundary and is filled. Reflect and replicate fetch each image once: then the fetched
-// tensor has `fetched` cells, and cell i of the kernel's tensor is cell index_map[i] of the fetched one (whose adjoint
-// is an index-add). `index_map` is empty where the two are the same tensor.
-struct Need {
-  int64_t extent = 0;
-  int64_t fetched = 0;
-  std::vector<Segment> segments;  // in order of `at`; offsets in the fetched tensor
-  std::vector<int64_t> index_map;
-};
-
 class Window {
  public:
   struct Options {
     int64_t kernel = 1;
     int64_t stride = 1;
     int64_t dilation = 1;
-    int64_t pad_lo = 0;
+    int64_t pad_lo = 0;  // negative: so many inputs are left out
     int64_t pad_hi = 0;
     Boundary boundary = Boundary::kZeros;
     bool ceil_mode = false;
   };
 
-  // Errors: kInvalidArgument (kernel, stride or dilation below 1; a padding below 0; one of them above 2^31; ceil_mode
-  // with another boundary than zeros).
+  // Errors: kInvalidArgument (kernel, stride or dilation below 1; one of them above 2^31; a padding below 0, or ceil_mode,
+  // with another boundary than zeros; a padding below -2^31).
   static absl::StatusOr<Window> Create(const Options& options);
 
   const Options& options() const { return options_; }

@@ -16,6 +16,7 @@
 #include "primitives/geometry/mesh.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/geometry/simulated_ranks.h"
+#include "primitives/geometry/reading.h"
 #include "primitives/geometry/window.h"
 
 namespace adjoin {
@@ -72,14 +73,14 @@ std::vector<int64_t> ReadsByLooping(const Window& window, Interval outputs, int6
 struct Case {
   Layout x;
   Layout y;
-  std::map<int, Window> windows;
+  std::map<int, Reading> windows;
   std::vector<ExchangeSchedule> schedules;
 };
 
 Case RandomCase(Draw& draw) {
   const std::vector<int64_t> shape = draw.Integers(draw.Between(1, 3), 1, 9);
   const Layout x = RandomLayout(draw, shape, RandomMesh(draw));
-  std::map<int, Window> windows;
+  std::map<int, Reading> windows;
   std::vector<int64_t> outputs = shape;
   Layout::Cuts cuts;
   for (int dim = 0; dim < x.dims(); ++dim) {
@@ -90,7 +91,7 @@ Case RandomCase(Draw& draw) {
   }
   const Layout y = Layout::Create(outputs, x.dtype(), x.mesh(), x.placements(), cuts).value();
   Case c{x, y, windows, {}};
-  const Distribution to = Distribution::Windows(x, windows, y).value();
+  const Distribution to = Distribution::Reads(x, windows, y).value();
   for (int rank = 0; rank < kRanks; ++rank) {
     c.schedules.push_back(ExchangeSchedule::Build(Distribution::Of(x), to, rank).value());
   }
@@ -106,7 +107,7 @@ std::vector<int64_t> ExpectedCells(const Case& c, int rank) {
   for (int dim = 0; dim < c.x.dims(); ++dim) {
     std::vector<int64_t> images;
     if (c.windows.count(dim) > 0) {
-      images = ReadsByLooping(c.windows.at(dim), outputs[dim], c.x.shape()[dim]);
+      images = ReadsByLooping(*c.windows.at(dim).As<Window>(), outputs[dim], c.x.shape()[dim]);
     } else {
       for (int64_t i = held[dim].lo; i < held[dim].hi; ++i) images.push_back(i);
     }

@@ -106,13 +106,27 @@ TEST(WindowTest, RefusesBadOptions) {
   bad[1].stride = 0;
   bad[2].dilation = 0;
   bad[3].pad_lo = -1;
-  bad[4].pad_hi = -1;
+  bad[3].boundary = Boundary::kReplicate;
+  bad[4].pad_hi = -(int64_t{1} << 32);
   bad[5].kernel = int64_t{1} << 32;
   bad[6].ceil_mode = true;
   bad[6].boundary = Boundary::kCircular;
   for (const auto& options : bad) {
     EXPECT_EQ(Window::Create(options).status().code(), absl::StatusCode::kInvalidArgument);
   }
+}
+
+TEST(WindowTest, NegativePaddingLeavesInputsOut) {
+  Window::Options options;
+  options.pad_lo = -2;
+  options.pad_hi = -1;
+  const Window crop = Window::Create(options).value();
+  EXPECT_EQ(*crop.OutputSize(8), 5);
+  const Need need = crop.Needed({1, 4}, 8);
+  EXPECT_EQ(need.fetched, 3);
+  ASSERT_EQ(need.segments.size(), 1u);
+  EXPECT_EQ(need.segments[0].source, (Interval{3, 6}));
+  EXPECT_FALSE(crop.OutputSize(3).ok());
 }
 
 TEST(WindowTest, RefusesInputsThatAreTooSmall) {

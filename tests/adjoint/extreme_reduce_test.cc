@@ -221,7 +221,7 @@ absl::Status MaximumWithHalo(Communicator& communicator, const Window& window, d
   const Layout from = layout(n, Placement::Partial(ReduceOp::kMax));
   const Layout y_layout = layout(*window.OutputSize(n), Placement::Broadcast());
   ADJOIN_ASSIGN_OR_RETURN(const Distribution to,
-                          Distribution::Windows(layout(n, Placement::Broadcast()), {{0, window}}, y_layout));
+                          Distribution::Reads(layout(n, Placement::Broadcast()), {{0, window}}, y_layout));
   ADJOIN_ASSIGN_OR_RETURN(const auto f,
                           Movement::Create(&communicator, Distribution::Of(from), to, {id, "halo", fill}));
 

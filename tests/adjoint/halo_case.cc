@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "primitives/geometry/reading.h"
 #include "primitives/geometry/window.h"
 #include "primitives/halo_exchange.h"
 #include "tests/adjoint/gathered.h"
@@ -63,7 +64,7 @@ std::optional<Window> RandomWindow(Draw& draw, int64_t n) {
 struct HaloSetting {
   Layout x;
   Layout y;
-  std::map<int, Window> windows;
+  std::map<int, Reading> windows;
 };
 
 Layout RandomlyCut(Draw& draw, const std::vector<int64_t>& shape, DType dtype, const Mesh& mesh,
@@ -82,7 +83,7 @@ HaloSetting RandomHalo(Draw& draw, int ranks, DType dtype) {
   std::vector<int64_t> x_shape;
   for (int dim = 0; dim < leading; ++dim) x_shape.push_back(draw.OneIn(30) ? 0 : draw.Between(1, spatial == 3 ? 2 : 3));
   std::vector<int64_t> y_shape = x_shape;
-  std::map<int, Window> windows;
+  std::map<int, Reading> windows;
   for (int dim = leading; dim < leading + spatial; ++dim) {
     const int64_t most[] = {24, 9, 6};
     std::optional<Window> window;
@@ -142,7 +143,7 @@ torch::Tensor PaddedOf(const HaloSetting& s, const torch::Tensor& global, int ra
       const Interval own = s.x.BoxOf(rank)[dim];
       padded = padded.narrow(dim, own.lo, own.size());
     } else {
-      padded = ReadDim(padded, dim, window->second.options(), s.y.BoxOf(rank)[dim], fill);
+      padded = ReadDim(padded, dim, window->second.As<Window>()->options(), s.y.BoxOf(rank)[dim], fill);
     }
   }
   return padded.contiguous();

@@ -103,7 +103,7 @@ TEST(HugeSchedulesTest, Halo) {
   const Window window = *Window::Create(
       {.kernel = 5, .dilation = 1 << 20, .pad_lo = 2 << 20, .pad_hi = 2 << 20, .boundary = Boundary::kCircular});
   ASSERT_EQ(*window.OutputSize(n), n);
-  const Distribution to = *Distribution::Windows(x, {{1, window}}, x);
+  const Distribution to = *Distribution::Reads(x, {{1, window}}, x);
   const int64_t padded = n / 4 + (4 << 20);
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(to.View(rank).shape, (std::vector<int64_t>{2, padded}));
   const auto plans = PlansOf(Distribution::Of(x), to, 4);

@@ -1,0 +1,30 @@
+#include "layers/plan/add_rule.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/plan/rule_checks.h"
+#include "layers/plan/spec_error.h"
+
+namespace adjoin {
+
+absl::StatusOr<LayerOutcome> AddRule::Apply(const LayerRequest& request) const {
+  ADJOIN_RETURN_IF_ERROR(CheckFloatInputs(request));
+  ADJOIN_RETURN_IF_ERROR(CheckNoParameters(request.spec));
+  const Layout& x = request.input[0];
+  for (size_t i = 1; i < request.input.size(); ++i) {
+    if (request.input[i].shape() == x.shape()) continue;
+    return AtField(absl::StrCat("input[", i, "]"),
+                   InvalidSpec("add reads inputs of one shape; input 0 is ", ShapeText(x.shape()), ", input ", i,
+                               " is ", ShapeText(request.input[i].shape())));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
+  ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
+  std::vector<InputNeed> needs(request.input.size(), InputNeed{x});
+  const double flops = static_cast<double>(volume) * static_cast<double>(needs.size() - 1);
+  return LayerOutcome{request.spec, std::move(needs), {}, x, std::move(output), flops};
+}
+
+}  // namespace adjoin
