@@ -7,7 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "layers/loss.h"
+#include "layers/losses/loss_builder.h"
+#include "layers/losses/loss_context.h"
 #include "layers/operators.h"
 #include "layers/plan/layout_proto.h"
 #include "primitives/geometry/box.h"
@@ -24,9 +25,8 @@ namespace {
 // One term of the loss on this rank.
 struct LossTerm {
   LossPlan plan;
-  LossFunction sum;
+  LossFunction share;
   std::shared_ptr<Movement> movement;  // of the prediction; null where nothing moves
-  double factor = 1;                   // on the local sum
 };
 
 absl::StatusOr<const ProgramPlan*> FindProgram(const Plan& plan, const std::string& name) {
@@ -76,7 +76,7 @@ struct Network::State {
   absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, const LayerPlan& layer,
                                                           const Parameters& parameters,
                                                           const LayerRegistry& registry) const;
-  absl::StatusOr<LossTerm> BuildLoss(const LossPlan& loss) const;
+  absl::StatusOr<LossTerm> BuildTerm(int index) const;
   absl::StatusOr<std::vector<torch::Tensor>> TakeFields(const std::map<std::string, torch::Tensor>& fields) const;
   absl::Status RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape);
   void AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
@@ -111,17 +111,31 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
   return registry.Build(std::move(context));
 }
 
-absl::StatusOr<LossTerm> Network::State::BuildLoss(const LossPlan& loss) const {
+absl::StatusOr<LossTerm> Network::State::BuildTerm(int index) const {
   LossTerm term;
-  term.plan = loss;
-  ADJOIN_ASSIGN_OR_RETURN(term.sum, LossFor(loss.spec()));
-  if (loss.prediction_op() > 0) term.movement = movements[loss.prediction_op() - 1];
-  term.factor = loss.spec().has_weight() ? loss.spec().weight() : 1.0;
-  if (loss.spec().reduction() != "sum") {
-    // The mean is over the targets of the whole batch, whatever this rank holds of them.
-    ADJOIN_ASSIGN_OR_RETURN(const Layout target, LayoutFromProto(program.value(loss.target()).layout()));
-    term.factor /= static_cast<double>(std::max<int64_t>(1, VolumeOf(target.shape())));
+  term.plan = program.loss(index);
+  const Loss& spec = term.plan.spec();
+  LossContext context;
+  context.spec = spec;
+  context.name = absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"");
+  for (const OperatorUse& use : term.plan.op()) {
+    if (use.index() >= movements.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(context.name, ": role \"", use.role(), "\" names operator ",
+                                                     use.index(), " of ", movements.size()));
+    }
+    context.movements[use.role()] = movements[use.index()];
   }
+  LayoutPlan compared = program.value(term.plan.input()).layout();
+  for (const OperatorUse& use : term.plan.op()) {
+    if (use.role() == "prediction") compared = program.op(use.index()).to();
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
+  context.shape = layout.shape();
+  context.box = layout.BoxOf(rank);
+  context.takes_part = layout.mesh().Has(rank);
+  auto movement = context.movements.find("prediction");
+  if (movement != context.movements.end()) term.movement = movement->second;
+  ADJOIN_ASSIGN_OR_RETURN(term.share, BuildLoss(std::move(context)));
   return term;
 }
 
@@ -171,8 +185,9 @@ void Network::State::AddLosses(const std::vector<torch::Tensor>& values, Tape& t
   for (const LossTerm& term : losses) {
     torch::Tensor prediction = values[term.plan.input()];
     if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
-    result.predictions[program.value(term.plan.input()).name()] = prediction;
-    torch::Tensor share = term.sum(prediction, values[term.plan.target()]) * term.factor;
+    result.predictions.push_back(prediction);
+    const torch::Tensor share =
+        term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
     result.loss = result.loss.defined() ? result.loss + share : share;
   }
 }
@@ -202,8 +217,8 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
     state.layers.push_back(std::move(module));
     state.peak_elements[layer.name()] = 0;
   }
-  for (const LossPlan& loss : state.program.loss()) {
-    ADJOIN_ASSIGN_OR_RETURN(LossTerm term, state.BuildLoss(loss));
+  for (int i = 0; i < state.program.loss_size(); ++i) {
+    ADJOIN_ASSIGN_OR_RETURN(LossTerm term, state.BuildTerm(i));
     state.losses.push_back(std::move(term));
   }
   state.report_extent = VolumeOf(state.movements.at(state.program.report_op())->forward_plan().direct().from_shape());

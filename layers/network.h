@@ -35,9 +35,9 @@ class Network {
     // This rank's share of the loss (a scalar in P): the sum over its elements / the global count. Undefined where the
     // program has no loss.
     torch::Tensor loss;
-    // Local outputs of the losses' inputs after their redistribution (each element on one rank), and of all values by
-    // name where asked for with `keep_values`.
-    std::map<std::string, torch::Tensor> predictions;
+    // Of each loss in order, what it compares with the target: local, each element on one rank.
+    std::vector<torch::Tensor> predictions;
+    // All values by name, where asked for with `keep_values`.
     std::map<std::string, torch::Tensor> values;
   };
 

@@ -195,7 +195,7 @@ layer { name: "c" input: "image" x: "cols" w: "w" linear { out_features: 3 } })"
   }
   EXPECT_THAT(fields, ElementsAre("image", "image#2", "label"));
   EXPECT_THAT(plan->program(0).value(plan->program(0).loss(0).target()).layout().shape(), ElementsAre(8));
-  EXPECT_EQ(plan->program(0).loss(0).prediction_op(), 0u) << "rows are whole already";
+  EXPECT_EQ(plan->program(0).loss(0).op_size(), 0) << "rows are whole already";
 }
 
 TEST(PlannerTest, SizesDecideThePrograms) {
@@ -340,11 +340,14 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"w: \"w2x2\"", "w: \"grid\"", "job.textproto:15:", "for tensors of 4 dims"},
       {"w: \"w2x2\" ", "", "job.textproto:15:1: layer 8 \"fc1\"", "partition: [2, 1]"},
       {"input: \"fc3\"", "input: \"fc4\"", "job.textproto:20:", "there is no layer \"fc4\"; the last one is \"fc3\""},
-      {"input: \"fc3\"", "input: \"conv2\"", "job.textproto:20:", "64x16x10x10 is not supported yet"},
+      {"input: \"fc3\"", "input: \"conv2\"", "job.textproto:20:", "the field needs shape: [10, 10]"},
       {"input: \"fc3\" ", "", "job.textproto:20:", "input is missing"},
       {"target: \"label\"", "target: \"labels\"", "job.textproto:20:", "fields are image, label"},
       {"target: \"label\"", "target: \"image\"", "job.textproto:20:", "int64"},
-      {"\"cross_entropy\"", "\"mse\"", "job.textproto:20:", "loss \"mse\" is not supported yet"},
+      {"\"cross_entropy\"", "\"hinge\"", "job.textproto:20:", "these are: bce_with_logits, cross_entropy, dice, "},
+      {"input: \"fc3\" target: \"label\"", "input: \"fc3\" target: \"label\" class_weight: [1, 2]", "job.textproto:20:",
+       "has 10 classes"},
+      {"target: \"label\"", "target: \"label\" delta: 0.1", "job.textproto:20:", "delta is for huber"},
       {"target: \"label\"", "target: \"label\" reduction: \"max\"", "job.textproto:20:", "\"mean\" or \"sum\""},
       {"shape: [1,28,28] ", "", "job.textproto:7:", "has no shape"},
       {"shape: [1,28,28] ", "shape: [1,28,0] ", "job.textproto:22:", "at least 1"},
@@ -370,6 +373,7 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"lr: 0.01", "lr: nan", "job.textproto:27:", "finite"},
       {"momentum: 0.9", "nesterov: true", "job.textproto:27:", "needs a momentum"},
       {"metric: \"accuracy\"", "metric: \"dice\"", "job.textproto:28:", "\"dice\" is not supported yet"},
+      {"\"cross_entropy\"", "\"dice\"", "job.textproto:28:", "needs a loss that says what is right"},
       {"evaluate { dataset: \"test\"", "evaluate { dataset: \"tests\"", "job.textproto:28:", "no data set"},
       {"output_dir: \"lenet5-spatial\"", "output_dir: \"../x\"", "job.textproto:29:", "below it"},
       {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" }",
@@ -423,7 +427,8 @@ layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })",
               "[4]", "a"));
   ASSERT_TRUE(plan.ok()) << plan.status();
   // Copies of the prediction count once: rows go to one rank each.
-  EXPECT_NE(plan->program(0).loss(0).prediction_op(), 0u);
+  ASSERT_EQ(plan->program(0).loss(0).op_size(), 1);
+  EXPECT_EQ(plan->program(0).loss(0).op(0).role(), "prediction");
   EXPECT_THAT(ErrorOf(JobText(2, R"(layout { name: "g" mesh { size: 2 } sbp: 'P(sum)' }
 layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })",
                               "[4]", "a")),

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "layers/plan/layer_kind.h"
 #include "layers/plan/layout_proto.h"
+#include "layers/plan/loss_rule.h"
 #include "layers/plan/operator_plan.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_check.h"
@@ -33,32 +34,6 @@ OutputWindow HaloOf(const Layout& x, int dim, const Reading& of, const Layout& y
     halo.add_right(reads.empty() ? 0 : reads.hi - own[part + 1]);
   }
   return halo;
-}
-
-// A layout in which each row of [rows, ...] lies on one rank, whole: the given one where it is so already.
-absl::StatusOr<Layout> WholeRows(const Layout& layout) {
-  bool whole = !layout.HasKind(Placement::Kind::kBroadcast) && !layout.HasKind(Placement::Kind::kPartial);
-  for (int dim = 1; dim < layout.dims(); ++dim) whole = whole && layout.Parts(dim) == 1;
-  if (whole) return layout;
-  std::vector<int64_t> partition(layout.dims(), 1);
-  partition[0] = layout.mesh().size();
-  return Layout::Partition(layout.shape(), layout.dtype(), partition, layout.mesh().ranks());
-}
-
-// One number per row of `rows`, beside the row.
-absl::StatusOr<Layout> BesideRows(const Layout& rows, DType dtype) {
-  std::vector<Placement> placements = rows.placements();
-  bool cut = false;
-  for (Placement& placement : placements) {
-    if (placement.kind == Placement::Kind::kSplit && placement.dim == 0) {
-      cut = true;
-    } else {
-      placement = Placement::Broadcast();
-    }
-  }
-  Layout::Cuts cuts;
-  if (cut) cuts[0] = PartSizes(rows, 0);
-  return Layout::Create({rows.shape()[0]}, dtype, rows.mesh(), std::move(placements), std::move(cuts));
 }
 
 }  // namespace
@@ -339,49 +314,27 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   const Loss& spec = context_.spec.loss(index);
   const uint32_t input = by_layer_.at(spec.input());
   const Layout prediction = layouts_[input];
-  if (prediction.dims() != 2) {
-    const std::string shape = ShapeText(prediction.shape());
-    if (prediction.dims() > 2) {
-      return AtField("input", NotSupportedYet(absl::StrCat("cross_entropy of a prediction of shape ", shape),
-                                              "[batch, classes] is"));
-    }
-    return AtField("input",
-                   InvalidSpec("cross_entropy needs a prediction [batch, classes]; \"", spec.input(), "\" is ", shape));
-  }
   DType dtype = context_.dtype;
   auto shape = FieldShape(spec.target(), absl::StrCat("loss ", index), &dtype);
   if (!shape.ok()) return AtField("target", shape.status());
-  if (dtype != DType::kInt64) {
-    return AtField("target",
-                   InvalidSpec("field \"", spec.target(), "\" holds ", ToString(dtype),
-                               ", but cross_entropy needs the classes' numbers; write dtype: \"int64\" in the field"));
+  ADJOIN_ASSIGN_OR_RETURN(LossOutcome outcome, ApplyLossRule({spec, prediction, *std::move(shape), dtype}));
+  LossPlan loss;
+  *loss.mutable_spec() = outcome.spec;
+  loss.set_input(input);
+  outcome.movement.insert(outcome.movement.begin(), {"prediction", prediction, outcome.prediction, true});
+  for (const LossMovement& movement : outcome.movement) {
+    const bool grad = movement.differentiable && request_.training && program_.value(input).needs_grad();
+    ADJOIN_ASSIGN_OR_RETURN(
+        const std::optional<uint32_t> op,
+        AddOperator({absl::StrCat("loss", index, ".", movement.role), movement.from, movement.to, {}, 0, grad}));
+    if (!op.has_value()) continue;
+    OperatorUse* use = loss.add_op();
+    use->set_role(movement.role);
+    use->set_index(*op);
   }
-  if (shape->size() != 1) {
-    return AtField("target", InvalidSpec("field \"", spec.target(), "\" has one sample's shape ",
-                                         ShapeText({shape->begin() + 1, shape->end()}),
-                                         ", but cross_entropy needs one class per sample; leave shape out"));
-  }
-  if (prediction.shape()[0] != request_.batch) {
-    return AtField("input", InvalidSpec("the prediction has ", prediction.shape()[0], " rows, but the batch ",
-                                        request_.batch, " samples; dim 0 must stay the batch"));
-  }
-  ADJOIN_ASSIGN_OR_RETURN(const Layout rows, WholeRows(prediction));
-  ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
-                          AddOperator({absl::StrCat("loss", index, ".prediction"),
-                                       prediction,
-                                       rows,
-                                       {},
-                                       0,
-                                       request_.training && program_.value(input).needs_grad()}));
-  ADJOIN_ASSIGN_OR_RETURN(const Layout beside, BesideRows(rows, dtype));
-  ADJOIN_ASSIGN_OR_RETURN(const uint32_t target, FieldValue(spec.target(), beside));
-  LossPlan* loss = program_.add_loss();
-  *loss->mutable_spec() = spec;
-  if (spec.reduction().empty()) loss->mutable_spec()->set_reduction("mean");
-  if (!spec.has_weight()) loss->mutable_spec()->set_weight(1);
-  loss->set_input(input);
-  loss->set_target(target);
-  loss->set_prediction_op(op.has_value() ? *op + 1 : 0);
+  ADJOIN_ASSIGN_OR_RETURN(const uint32_t target, FieldValue(spec.target(), outcome.target));
+  loss.set_target(target);
+  *program_.add_loss() = std::move(loss);
   return absl::OkStatus();
 }
 

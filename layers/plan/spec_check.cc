@@ -1,5 +1,6 @@
 #include "layers/plan/spec_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "layers/plan/layer_kind.h"
+#include "layers/plan/loss_rule.h"
 #include "layers/plan/spec_error.h"
 #include "layers/plan/supported_fields.h"
 
@@ -102,15 +104,7 @@ absl::Status CheckLayers(const JobSpec& spec, const LayerRules& rules) {
 }
 
 absl::Status CheckLoss(const Loss& loss, const JobSpec& spec) {
-  if (loss.kind().empty()) return InvalidSpec("kind is missing; write kind: \"cross_entropy\"");
-  if (loss.kind() != "cross_entropy") {
-    return AtField("kind", NotSupportedYet(absl::StrCat("loss \"", loss.kind(), "\""), "\"cross_entropy\" is"));
-  }
-  if (!loss.reduction().empty() && loss.reduction() != "mean" && loss.reduction() != "sum") {
-    return AtField("reduction",
-                   InvalidSpec("reduction \"", loss.reduction(), "\" is not known; write \"mean\" or \"sum\""));
-  }
-  ADJOIN_RETURN_IF_ERROR(CheckFinite("weight", loss.weight()));
+  ADJOIN_RETURN_IF_ERROR(CheckLossFields(loss));
   if (loss.input().empty()) return InvalidSpec("input is missing: the layer whose output is the prediction");
   if (loss.target().empty()) return InvalidSpec("target is missing: the field of the data set to compare with");
   for (const Layer& layer : spec.layer()) {
@@ -233,12 +227,14 @@ absl::Status CheckEvaluate(const JobSpec& spec) {
   }
   for (int i = 0; i < spec.evaluate().metric_size(); ++i) {
     const std::string at = absl::StrCat("evaluate.metric[", i, "]");
-    if (spec.evaluate().metric(i) != "accuracy") {
-      return AtField(at,
-                     NotSupportedYet(absl::StrCat("metric \"", spec.evaluate().metric(i), "\""), "\"accuracy\" is"));
+    const std::string& metric = spec.evaluate().metric(i);
+    if (metric == "loss") continue;
+    if (metric != "accuracy") {
+      return AtField(at, NotSupportedYet(absl::StrCat("metric \"", metric, "\""), "\"accuracy\" and \"loss\" are"));
     }
-    if (spec.loss_size() > 1) {
-      return AtField(at, NotSupportedYet("metric \"accuracy\" with several losses", "write one loss"));
+    if (std::none_of(spec.loss().begin(), spec.loss().end(), IsClassification)) {
+      return AtField(at, InvalidSpec("metric \"accuracy\" needs a loss that says what is right, of kind"
+                                     " \"cross_entropy\" or \"nll\"; the job has none: write metric: \"loss\""));
     }
   }
   return absl::OkStatus();

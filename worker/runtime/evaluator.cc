@@ -7,16 +7,37 @@
 #include <torch/torch.h>
 
 #include "base/status_macros.h"
+#include "layers/plan/loss_rule.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 
 namespace adjoin {
 namespace {
 
-// How many of this rank's predictions [n, classes, ...] have their largest class where the targets [n, ...] say.
-double CountCorrect(const torch::Tensor& prediction, const torch::Tensor& target) {
-  if (target.numel() == 0 || prediction.numel() == 0) return 0;
-  return static_cast<double>(prediction.argmax(1).eq(target).sum().item<int64_t>());
+struct Count {
+  double correct = 0;
+  double counted = 0;
+};
+
+// How many of this rank's predictions [n, classes, ...] have their largest class where the targets [n, ...] say; those
+// that the loss ignores do not count.
+Count CountCorrect(const torch::Tensor& prediction, const torch::Tensor& target, const Loss& loss) {
+  if (target.numel() == 0 || prediction.numel() == 0) return {};
+  const torch::Tensor right = prediction.argmax(1).eq(target);
+  if (!loss.has_ignore_index()) {
+    return {static_cast<double>(right.sum().item<int64_t>()), static_cast<double>(target.numel())};
+  }
+  const torch::Tensor counts = target != loss.ignore_index();
+  return {static_cast<double>(right.logical_and(counts).sum().item<int64_t>()),
+          static_cast<double>(counts.sum().item<int64_t>())};
+}
+
+// The first loss that says what is predicted and what would be right; -1 if none does.
+int ClassificationOf(const ProgramPlan& program) {
+  for (int i = 0; i < program.loss_size(); ++i) {
+    if (IsClassification(program.loss(i).spec())) return i;
+  }
+  return -1;
 }
 
 }  // namespace
@@ -49,17 +70,13 @@ absl::Status Evaluator::RunStep() {
     ADJOIN_ASSIGN_OR_RETURN(const auto fields, data_->Read(program, /*epoch=*/0, first));
     Tape tape;
     ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape));
-    // The first loss says what is predicted and what would be right.
-    double correct = 0;
-    double counted = 0;
-    if (program.loss_size() > 0) {
-      const torch::Tensor& prediction = result.predictions.at(program.value(program.loss(0).input()).name());
-      const torch::Tensor& target = fields.at(program.value(program.loss(0).target()).name());
-      correct = CountCorrect(prediction, target);
-      counted = prediction.numel() == 0 ? 0 : static_cast<double>(target.numel());
+    Count count;
+    if (const int index = ClassificationOf(program); index >= 0) {
+      const LossPlan& loss = program.loss(index);
+      count = CountCorrect(result.predictions[index], fields.at(program.value(loss.target()).name()), loss.spec());
     }
     const double share = result.loss.defined() ? result.loss.item<double>() : 0;
-    ADJOIN_ASSIGN_OR_RETURN(sums, network.SumOverRanks({share, correct, counted}));
+    ADJOIN_ASSIGN_OR_RETURN(sums, network.SumOverRanks({share, count.correct, count.counted}));
   } catch (...) {
     return StatusFromCurrentException();
   }

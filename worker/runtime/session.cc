@@ -1,5 +1,6 @@
 #include "worker/runtime/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -188,20 +189,26 @@ absl::Status SessionRun::RunEvaluation(Parameters* parameters) {
   }
   const EvaluationReport& report = evaluator->report();
   auto& metric = *result_.final.mutable_metric();
-  metric["accuracy"] = report.accuracy();
-  metric["correct"] = static_cast<double>(report.correct);
+  const auto& metrics = plan_.spec().evaluate().metric();
+  const bool accuracy = std::find(metrics.begin(), metrics.end(), "accuracy") != metrics.end();
+  if (accuracy) {
+    metric["accuracy"] = report.accuracy();
+    metric["correct"] = static_cast<double>(report.correct);
+  }
   metric["samples"] = static_cast<double>(report.samples);
   metric["loss"] = report.loss;
   Progress(evaluator->steps_done(), /*last=*/true);
   if (metrics_ == nullptr) return absl::OkStatus();
-  Log(absl::StrFormat("%s: %d of %d right, accuracy %.4f, loss %.6g", report.dataset, report.correct, report.counted,
-                      report.accuracy(), report.loss));
-  return metrics_->Write({{"type", "evaluation"},
-                          {"dataset", report.dataset},
-                          {"samples", report.samples},
-                          {"loss", report.loss},
-                          {"correct", report.correct},
-                          {"accuracy", report.accuracy()}});
+  MetricsWriter::Line line = {
+      {"type", "evaluation"}, {"dataset", report.dataset}, {"samples", report.samples}, {"loss", report.loss}};
+  if (accuracy) {
+    line.push_back({"correct", report.correct});
+    line.push_back({"accuracy", report.accuracy()});
+  }
+  const std::string right = absl::StrFormat("%d of %d right, accuracy %.4f, ", report.correct, report.counted,
+                                            report.accuracy());
+  Log(absl::StrFormat("%s: %sloss %.6g", report.dataset, accuracy ? right : "", report.loss));
+  return metrics_->Write(line);
 }
 
 absl::Status SessionRun::WriteModel(const Parameters& parameters) {

@@ -197,6 +197,52 @@ TEST_F(SessionTest, RunningStatisticsAreSavedAndLoaded) {
   EXPECT_THAT(SavedTensor<int64_t>(path, "norm.num_batches_tracked"), ElementsAre(19));
 }
 
+// Whether a pixel is bright, said of four in five pixels.
+TEST_F(SessionTest, AccuracyPerPixelIsOfTheTargetsThatCount) {
+  constexpr char kPixels[] = R"(
+name: "small" kind: TRAIN ranks: 2 seed: 3
+layout { name: "rows" partition: [1, 1, 2, 1] }
+layer { name: "conv" input: "image" x: "rows" conv { out_channels: 2 window { kernel: 1 } } }
+loss { kind: "mse" input: "conv" target: "two" weight: 1e-6 }
+loss { kind: "cross_entropy" input: "conv" target: "bright" ignore_index: 9 }
+dataset { name: "set"
+  field { name: "image" idx { path: "images" } shape: [1, 6, 6] scale: 0.0039 }
+  field { name: "two" idx { path: "two" } shape: [2, 6, 6] }
+  field { name: "bright" idx { path: "bright" } shape: [6, 6] dtype: "int64" } }
+train { dataset: "set" batch: 4 epochs: 10 optimizer { sgd { lr: 1 momentum: 0.9 } } }
+evaluate { dataset: "set" metric: "accuracy" }
+output_dir: "out/small"
+)";
+  spec_ = ParseSpec(kPixels, "job").value().spec;
+  std::vector<double> bright;
+  int64_t counted = 0;
+  for (int64_t i = 0; i < kSamples * 36; ++i) {
+    const bool counts = i % 5 != 0;
+    bright.push_back(!counts ? 9 : (i % 36 >= 18) == (i / 36 % 2 == 1) ? 1 : 0);
+    counted += counts ? 1 : 0;
+  }
+  WriteFile(root_ + "bright", IdxBytes(IdxType::kUInt8, {kSamples, 6, 6}, bright));
+  WriteFile(root_ + "two", IdxBytes(IdxType::kUInt8, {kSamples, 2, 6, 6}, std::vector<double>(kSamples * 72, 1)));
+  const absl::Status status = Run();
+  ASSERT_TRUE(status.ok()) << status;
+  for (const SessionResult& result : results_) {
+    EXPECT_EQ(result.final.metric().at("correct"), counted);
+    EXPECT_EQ(result.final.metric().at("accuracy"), 1.0);
+  }
+
+  spec_.mutable_evaluate()->set_metric(0, "loss");
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(results_[0].final.metric().count("accuracy"), 0u);
+  EXPECT_GT(results_[0].final.metric().at("loss"), 0);
+
+  // A label that is no class ends the job, and says which.
+  bright[40] = 2;
+  WriteFile(root_ + "bright", IdxBytes(IdxType::kUInt8, {kSamples, 6, 6}, bright));
+  EXPECT_THAT(std::string(Run().message()),
+              HasSubstr("loss 1, cross_entropy of \"conv\": the target \"bright\" holds 2, but the prediction has 2"
+                        " classes, 0 to 1, and ignore_index is 9"));
+}
+
 TEST_F(SessionTest, ALossThatIsNotFiniteEndsTheJob) {
   spec_.mutable_train()->mutable_optimizer()->mutable_sgd()->set_lr(1e30);
   const absl::Status status = Run();
