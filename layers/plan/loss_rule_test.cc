@@ -150,6 +150,7 @@ TEST(LossRuleTest, DiceSumsPerClassOverAllRanksAndCountsOnce) {
     EXPECT_EQ(sums.from.BoxOf(3).ToString(), Box({{0, 3}, {2, 3}}).ToString());
     EXPECT_EQ(sums.to.BoxOf(3).ToString(), Box({{0, 3}, {0, 3}}).ToString());
     EXPECT_EQ(outcome->movement[1].role, "share");
+    EXPECT_TRUE(outcome->movement[1].differentiable);
     EXPECT_EQ(outcome->movement[1].to, *outcome->movement[1].from.Dual());
     EXPECT_EQ(BytesOf(outcome->movement[1].from, outcome->movement[1].to), 0);
   }
