@@ -92,8 +92,9 @@ TEST(NetworkTest, MissingOrMisshapenDataIsNamed) {
 TEST(NetworkTest, ALabelThatIsNoClassIsNamed) {
   for (const int64_t label : {3, -100}) {
     ExpectError(Forward("train", BuiltinLayers(), [&](Tensors& fields) { fields["label"].fill_(label); }),
-                absl::StatusCode::kInternal,
-                absl::StrCat("the losses on rank 0: Target ", label, " is out of bounds"));
+                absl::StatusCode::kInvalidArgument,
+                absl::StrCat("loss 0, cross_entropy of \"head\": the target \"label\" holds ", label,
+                             ", but the prediction has 3 classes, 0 to 2"));
   }
 }
 
