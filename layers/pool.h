@@ -1,10 +1,9 @@
-// Max pooling in one to three spatial dims, as torch.nn.MaxPool{1,2,3}d: a builder for the registry.
+// Pooling in one to three spatial dims: a builder for the registry.
 //
 //   registry.Register("pool", BuildPool);
 //
-// The role "x" fetches exactly what this rank's outputs read; outside the input lies minus infinity. The local kernel
-// runs without padding, also with ceil_mode.
-// Errors: kInvalidArgument for another mode than "max", and for adaptive sizes.
+// By mode, the layer of max_pool.h or of average_pool.h.
+// Errors: kInvalidArgument for another mode than "max", "avg" and "lp".
 #ifndef ADJOIN_LAYERS_POOL_H_
 #define ADJOIN_LAYERS_POOL_H_
 

@@ -6,13 +6,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layers/activation.h"
+#include "layers/add.h"
 #include "layers/batch_norm.h"
+#include "layers/concat.h"
 #include "layers/conv.h"
+#include "layers/crop_pad.h"
 #include "layers/flatten.h"
 #include "layers/linear.h"
 #include "layers/plan/layer_kind.h"
 #include "layers/pool.h"
 #include "layers/repartition.h"
+#include "layers/softmax.h"
 #include "layers/upsample.h"
 
 namespace adjoin {
@@ -36,12 +40,17 @@ absl::StatusOr<std::unique_ptr<LayerModule>> LayerRegistry::Build(LayerContext c
 LayerRegistry BuiltinLayers() {
   LayerRegistry registry;
   registry.Register("activation", BuildActivation);
+  registry.Register("add", BuildAdd);
+  registry.Register("concat", BuildConcat);
   registry.Register("conv", BuildConv);
+  registry.Register("crop", BuildCropPad);
   registry.Register("flatten", BuildFlatten);
   registry.Register("linear", BuildLinear);
   registry.Register("norm", BuildBatchNorm);
+  registry.Register("pad", BuildCropPad);
   registry.Register("pool", BuildPool);
   registry.Register("repartition", BuildRepartition);
+  registry.Register("softmax", BuildSoftmax);
   registry.Register("upsample", BuildUpsample);
   return registry;
 }

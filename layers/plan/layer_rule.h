@@ -45,7 +45,7 @@ struct InputNeed {
   // Per tensor dim: of that layout read what the outputs of `reader` read; `fill` lies outside.
   std::map<int, Reading> readings = {};
   double fill = 0;
-  // On the mesh of that layout, with its placements; absent: LayerOutcome::compute.
+  // On the mesh of that layout, with its placements; absent: LayerOutcome::compute. The builder finds it in the plan.
   std::optional<Layout> reader = std::nullopt;
 };
 
@@ -63,6 +63,7 @@ struct MovementNeed {
   std::string role;
   Layout from;
   Layout to;
+  bool constant = false;  // no gradient passes through it: it does not run in the backward pass
 };
 
 struct LayerOutcome {

@@ -192,6 +192,7 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
     const Layout& read = need.layout.has_value() ? *need.layout : x[i];
     InputReading* reading = layer.add_reading();
     if (need.readings.empty()) {
+      if (need.reader.has_value()) *reading->mutable_reader() = ToProto(*need.reader);
       ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {name, lies, read, {}, 0, grad}));
       continue;
     }
@@ -250,7 +251,8 @@ absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, Laye
   for (uint32_t input : layer.input()) grad = grad || (request_.training && program_.value(input).needs_grad());
   for (const MovementNeed& need : outcome.movement) {
     ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
-                                   {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, {}, 0, grad}));
+                                   {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, {}, 0,
+                                    grad && !need.constant}));
   }
   return absl::OkStatus();
 }

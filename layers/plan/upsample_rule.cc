@@ -1,11 +1,13 @@
 #include "layers/plan/upsample_rule.h"
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/plan/layout_like.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 #include "primitives/geometry/layout.h"
@@ -71,12 +73,6 @@ absl::StatusOr<Interpolation> OneDim(const Upsample& spec, Interpolation::Option
   return Interpolation::Create(options);
 }
 
-// Whether interpolations over the spatial dims lead from x to y.
-bool Reachable(const Layout& x, const Layout& y) {
-  return x.mesh() == y.mesh() && x.placements() == y.placements() && x.Boundaries(0) == y.Boundaries(0) &&
-         x.Boundaries(1) == y.Boundaries(1);
-}
-
 }  // namespace
 
 absl::StatusOr<std::map<int, Interpolation>> InterpolationsOf(const Upsample& spec, const std::vector<int64_t>& input,
@@ -133,15 +129,13 @@ absl::StatusOr<LayerOutcome> UpsampleRule::Apply(const LayerRequest& request) co
     if (!volume.ok()) return AtField("upsample", volume.status());
     if (interpolation.taps() > 1) flops += 2.0 * interpolation.taps() * static_cast<double>(*volume);
   }
-  Layout::Cuts cuts;
-  for (int dim : {0, 1}) {
-    if (!x.AxesOf(dim).empty()) cuts[dim] = PartSizes(x, dim);
-  }
-  ADJOIN_ASSIGN_OR_RETURN(Layout even, Layout::Create(shape, x.dtype(), x.mesh(), x.placements(), std::move(cuts)));
-  ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, even));
-  Layout compute = Reachable(x, output) ? output : std::move(even);
   InputNeed need;
   need.readings.insert(dims->begin(), dims->end());
+  std::set<int> spatial;
+  for (const auto& entry : *dims) spatial.insert(entry.first);
+  ADJOIN_ASSIGN_OR_RETURN(Layout even, LayoutLike(x, shape, spatial));
+  ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, even));
+  Layout compute = SameButFor(spatial, even, output) ? output : std::move(even);
   return LayerOutcome{std::move(spec), {std::move(need)}, {}, std::move(compute), std::move(output), flops};
 }
 

@@ -184,7 +184,12 @@ void MakeFieldsDifferentiable(Plan& plan, const std::string& program) {
       if (value.layout().dtype() != "int64") value.set_needs_grad(true);
     }
     for (int i = 0; i < candidate.op_size(); ++i) {
-      if (i != static_cast<int>(candidate.report_op())) candidate.mutable_op(i)->set_differentiable(true);
+      const auto& placements = candidate.op(i).from().placement();
+      const bool maximum = std::find(placements.begin(), placements.end(), "P(max)") != placements.end();
+      const bool whole_numbers = candidate.op(i).from().dtype() == "int64";
+      if (i != static_cast<int>(candidate.report_op()) && !maximum && !whole_numbers) {
+        candidate.mutable_op(i)->set_differentiable(true);
+      }
     }
   }
 }

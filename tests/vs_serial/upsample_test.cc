@@ -25,6 +25,7 @@
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"
+#include "tests/vs_serial/random_layer_job.h"
 
 namespace adjoin {
 namespace {
@@ -102,47 +103,6 @@ UpsampleCase RandomUpsample(RandomJobs& random, int spatial) {
   return c;
 }
 
-// A job around layer "y", which reads the field in layout "x" or, moved there, in another one; its result is cut as its
-// rule says, at other places, or in another way altogether.
-JobParts RandomJob(RandomJobs& random, const UpsampleCase& c, int64_t ranks, const std::vector<int64_t>& x_shape,
-                   const std::vector<int64_t>& y_shape) {
-  const int dims = static_cast<int>(x_shape.size());
-  const auto volume = [](const std::vector<int64_t>& partition) { return VolumeOf(partition); };
-  const std::vector<int64_t> partition = random.Partition(dims, /*whole=*/-1, ranks);
-  const int64_t parts = volume(partition), copies = random.OneIn(4) ? random.Between(1, ranks / parts) : 0;
-  const std::vector<int> on = random.Ranks(parts, ranks);
-  JobParts job;
-  job.ranks = ranks;
-  job.batch = x_shape[0];
-  job.x_shape.assign(x_shape.begin() + 1, x_shape.end());
-  job.last_dims = dims;
-  const auto cuts = random.Cuts(x_shape, partition);
-  job.layouts =
-      copies > 0 ? random.MeshLayout("x", x_shape, partition, copies, ranks) : LayoutText("x", partition, on, cuts);
-  std::string head = "name: \"y\" input: \"x\"", y;
-  // A field with copies would have partial gradients, and the comparison is with whole ones.
-  if (copies > 0 || random.OneIn(3)) {
-    const std::vector<int64_t> other = random.Partition(dims, -1, ranks);
-    job.layouts += LayoutText("other", other, random.Ranks(volume(other), ranks), random.Cuts(x_shape, other));
-    job.layers = "layer { name: \"before\" input: \"x\" x: \"other\" y: \"other\" repartition {} }\n";
-    head = "name: \"y\"";
-  }
-  if (random.OneIn(3)) {
-    const bool same_mesh = copies == 0 && random.OneIn(2);
-    const std::vector<int64_t> of_y = same_mesh ? partition : random.Partition(dims, -1, ranks);
-    auto cuts_of_y = random.Cuts(y_shape, of_y);
-    // Cut alike in batch and channels, it is computed where it lies.
-    for (int dim : {0, 1}) {
-      if (same_mesh && cuts.count(dim) > 0) cuts_of_y[dim] = cuts.at(dim);
-      if (same_mesh && cuts.count(dim) == 0) cuts_of_y.erase(dim);
-    }
-    job.layouts += LayoutText("y", of_y, same_mesh ? on : random.Ranks(volume(of_y), ranks), cuts_of_y);
-    y = "y: \"y\"";
-  }
-  absl::StrAppend(&job.layers, "layer { ", head, " x: \"x\" ", y, " ", c.Text(), " }\n");
-  return job;
-}
-
 std::string Compare(uint64_t seed, int spatial, int64_t ranks, TransportKind transport, int* by_matrix) {
   RandomJobs random(seed);
   const UpsampleCase c = RandomUpsample(random, spatial);
@@ -152,7 +112,7 @@ std::string Compare(uint64_t seed, int spatial, int64_t ranks, TransportKind tra
   const torch::Tensor x = random.Normal(x_shape).requires_grad_();
   const torch::Tensor y = SerialUpsample(x, c, random, by_matrix);
   if (y.sizes() != torch::IntArrayRef(y_shape)) return absl::StrCat("the test's own sizes: ", c.Text());
-  const JobParts job = RandomJob(random, c, ranks, x_shape, y_shape);
+  const JobParts job = RandomLayerJob(random, c.Text(), ranks, x_shape, y_shape);
   return CompareLayer(job, random, x, {}, y, transport);
 }
 
