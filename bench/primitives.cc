@@ -5,40 +5,28 @@
 //
 // Further operators, by name only: image_halo (1x8x512x512, kernel 3, cut by rows) and work_halo (200 us of work, then
 // the halo of a patch of 8 KiB). primitives.py compares with other libraries.
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <torch/torch.h>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/flags.h"
 #include "base/status_macros.h"
+#include "bench/bench_ranks.h"
 #include "bench/operator_cases.h"
 #include "bench/protocol.h"
-#include "primitives/all_gather.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/geometry/layout.h"
-#include "primitives/movement.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_memory.h"
-#include "primitives/transport/rank_processes.h"
-#include "primitives/transport/rendezvous.h"
 #include "primitives/transport/ucx_transport.h"
 
 namespace adjoin {
@@ -56,8 +44,8 @@ struct Flags {
   double timeout = 300;  // seconds
 };
 
-absl::Status MeasureOne(Communicator& communicator, Movement& gather, OperatorCases& cases, const Flags& flags,
-                        const std::string& op, int64_t bytes) {
+absl::Status MeasureOne(Communicator& communicator, const SlowestTime& slowest_time, OperatorCases& cases,
+                        const Flags& flags, const std::string& op, int64_t bytes) {
   const bool work = op == "work_halo";
   ADJOIN_ASSIGN_OR_RETURN(const OperatorCase one,
                           op == "image_halo" ? cases.MakeImageHalo() : cases.Make(work ? "halo" : op, bytes));
@@ -66,9 +54,7 @@ absl::Status MeasureOne(Communicator& communicator, Movement& gather, OperatorCa
       return absl::InternalError(absl::StrCat(op, " of ", bytes, " bytes: execution ", i, " has a wrong result"));
     }
   }
-  const auto slowest = [&](double time) {
-    return gather.Forward(torch::full({1}, time, torch::kDouble)).max().item<double>() / one.messages;
-  };
+  const auto slowest = [&](double time) { return slowest_time(time) / one.messages; };
   const auto run = [&](int64_t i) {
     if (work) bench::Work();
     one.run(i);
@@ -82,14 +68,7 @@ absl::Status MeasureOne(Communicator& communicator, Movement& gather, OperatorCa
 }
 
 absl::Status MeasureAll(Communicator& communicator, const Flags& flags) {
-  std::vector<int> all;
-  for (int r = 0; r < communicator.size(); ++r) all.push_back(r);
-  ADJOIN_ASSIGN_OR_RETURN(const Layout each,
-                          Layout::Partition({communicator.size()}, DType::kFloat64, {communicator.size()}, all));
-  ADJOIN_ASSIGN_OR_RETURN(const Layout everywhere, Layout::Replicated({communicator.size()}, DType::kFloat64, all));
-  ADJOIN_ASSIGN_OR_RETURN(
-      const auto gather, AllGather::Create(&communicator, each, everywhere,
-                                           {.id = kTimesId, .name = "times", .differentiable = false}));
+  ADJOIN_ASSIGN_OR_RETURN(const SlowestTime slowest, SlowestTime::Create(&communicator, kTimesId));
   OperatorCases cases(&communicator, flags.autograd);
   for (int round = 0; round < flags.repeat; ++round) {
     for (const std::string& op : flags.ops) {
@@ -97,23 +76,18 @@ absl::Status MeasureAll(Communicator& communicator, const Flags& flags) {
       if (op == "image_halo") sizes = {bench::kImageRowBytes};
       if (op == "work_halo") sizes = {bench::kWorkHaloBytes};
       for (const int64_t bytes : sizes) {
-        ADJOIN_RETURN_IF_ERROR(MeasureOne(communicator, *gather, cases, flags, op, bytes));
+        ADJOIN_RETURN_IF_ERROR(MeasureOne(communicator, slowest, cases, flags, op, bytes));
       }
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status RunRank(int rank, int size, const Flags& flags) {
+absl::Status RunRank(BenchRank rank, const Flags& flags) {
   torch::set_num_threads(1);
   ReuseTensorMemory();  // as the rank processes of a job do
-  UcxTransport::Options options;
-  options.rank = rank;
-  options.size = size;
-  options.other_nodes = false;
   const absl::Duration timeout = absl::Seconds(flags.timeout);
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport,
-                          ConnectThroughFolder({getenv("BENCH_FOLDER"), "bench"}, options, Deadline::After(timeout)));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport, ConnectBenchRank(rank, timeout));
   HostMemory memory;
   Communicator communicator(transport.get(), &memory, {0, timeout});
   try {
@@ -122,38 +96,6 @@ absl::Status RunRank(int rank, int size, const Flags& flags) {
     return StatusFromCurrentException();
   }
   return transport->Close(Deadline::After(timeout));
-}
-
-// A folder for the ranks to meet in; removed with what is in it.
-class MeetingFolder {
- public:
-  ~MeetingFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  absl::StatusOr<std::string> Make() {
-    std::string path = (std::filesystem::temp_directory_path() / "adjoin.XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) {
-      return absl::UnavailableError(absl::StrCat("folder ", path, " cannot be made: ", strerror(errno)));
-    }
-    return path_ = path;
-  }
-
- private:
-  std::string path_;
-};
-
-absl::Status RunAllRanks(char** argv, int ranks, Deadline deadline) {
-  MeetingFolder folder;
-  ADJOIN_ASSIGN_OR_RETURN(const std::string path, folder.Make());
-  std::vector<std::vector<std::string>> environments;
-  for (int r = 0; r < ranks; ++r) {
-    environments.push_back(
-        {absl::StrCat("BENCH_RANK=", r), absl::StrCat("BENCH_SIZE=", ranks), absl::StrCat("BENCH_FOLDER=", path)});
-  }
-  ADJOIN_ASSIGN_OR_RETURN(const int code, RunRankProcesses(argv, environments, deadline));
-  if (code == 124) return absl::DeadlineExceededError(absl::StrCat(ranks, " ranks took longer than --timeout"));
-  return code == 0 ? absl::OkStatus() : absl::AbortedError(absl::StrCat("a rank of ", ranks, " ended with ", code));
 }
 
 int Report(const std::string& who, const absl::Status& status) {
@@ -175,14 +117,11 @@ int Main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)->capture_default_str();
   if (const std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
 
-  const char* rank = getenv("BENCH_RANK");
-  const char* size = getenv("BENCH_SIZE");
-  int r = 0, n = 0;
-  if (rank != nullptr && size != nullptr && absl::SimpleAtoi(rank, &r) && absl::SimpleAtoi(size, &n)) {
-    return Report(absl::StrCat("rank ", r), RunRank(r, n, flags));
+  if (const std::optional<BenchRank> rank = ThisBenchRank()) {
+    return Report(absl::StrCat("rank ", rank->rank), RunRank(*rank, flags));
   }
   for (const int ranks : flags.ranks) {
-    const int code = Report("primitives", RunAllRanks(argv, ranks, Deadline::After(absl::Seconds(flags.timeout))));
+    const int code = Report("primitives", RunBenchRanks(argv, ranks, Deadline::After(absl::Seconds(flags.timeout))));
     if (code != 0) return code;
   }
   return 0;

@@ -2,8 +2,8 @@
 //
 //   registry.Register("norm", BuildBatchNorm);
 //
-// Statistics are of the whole batch, over all ranks. They take two passes, the mean before the squares of what is left
-// without it, and are added up in float64, so that nothing is lost where the mean is large. Local shapes: x and y
+// Statistics are of the whole batch, over all ranks: each rank's own count, mean and squared deviations, in float64, are
+// gathered and merged (channel_statistics.h), one movement forward and its adjoint backward. Local shapes: x and y
 // [n, c, ...], all else [c]. A program that trains also updates its block of the running statistics, in the forward
 // pass; others normalise with them.
 // Errors: kInvalidArgument for a normalisation of another kind than "batch".

@@ -57,9 +57,8 @@ absl::Status CheckInput(const LayerRequest& request, int64_t volume) {
   return absl::OkStatus();
 }
 
-// One number per channel, cut as the channels of `x`; `other` on the axes that cut another dim of x, `copies` on those
-// that hold copies of it.
-absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype, Placement other, Placement copies) {
+// One number per channel, cut as the channels of `x`, the same wherever another dim of x is cut.
+absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype) {
   std::vector<Placement> placements = x.placements();
   Layout::Cuts cuts;
   for (Placement& placement : placements) {
@@ -67,31 +66,38 @@ absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype, Placement other,
       placement = Placement::Split(0);
       cuts[0] = PartSizes(x, kChannelDim);
     } else {
-      placement = placement.kind == Placement::Kind::kSplit ? other : copies;
+      placement = Placement::Broadcast();
     }
   }
   return Layout::Create({x.shape()[kChannelDim]}, dtype, x.mesh(), std::move(placements), std::move(cuts));
 }
 
-// From each rank's sums to those of all ranks.
-absl::StatusOr<std::vector<MovementNeed>> Sums(const Layout& x) {
-  const Placement partial = Placement::Partial(), broadcast = Placement::Broadcast();
-  ADJOIN_ASSIGN_OR_RETURN(const Layout own, PerChannel(x, DType::kFloat64, partial, broadcast));
-  ADJOIN_ASSIGN_OR_RETURN(const Layout sum, PerChannel(x, DType::kFloat64, broadcast, broadcast));
-  if (!own.HasKind(Placement::Kind::kBroadcast) || !own.HasKind(Placement::Kind::kPartial)) {
-    return std::vector<MovementNeed>{{"mean", own, sum}, {"variance", own, sum}};
+// Count, mean and squared deviations of every part of the other dims, [parts, 3, channels]: each lies with its part
+// first, and then with all.
+absl::StatusOr<MovementNeed> Gathered(const Layout& x) {
+  std::vector<Placement> own = x.placements(), all = x.placements();
+  std::vector<int64_t> shape = {1, 3, x.shape()[kChannelDim]};
+  Layout::Cuts cuts;
+  for (int axis = 0; axis < x.mesh().axes(); ++axis) {
+    if (own[axis] == Placement::Split(kChannelDim)) {
+      own[axis] = all[axis] = Placement::Split(2);
+      cuts[2] = PartSizes(x, kChannelDim);
+    } else if (own[axis].kind == Placement::Kind::kSplit) {
+      own[axis] = Placement::Split(0);
+      all[axis] = Placement::Broadcast();
+      shape[0] *= x.mesh().shape()[axis];
+    }
   }
-  // Copies that each summed over their own ranks, in the order of these, would not get the same bits.
-  ADJOIN_ASSIGN_OR_RETURN(const Layout once, PerChannel(x, DType::kFloat64, partial, partial));
-  return std::vector<MovementNeed>{
-      {"mean_once", own, once}, {"mean", once, sum}, {"variance_once", own, once}, {"variance", once, sum}};
+  ADJOIN_ASSIGN_OR_RETURN(Layout from, Layout::Create(shape, DType::kFloat64, x.mesh(), std::move(own), cuts));
+  ADJOIN_ASSIGN_OR_RETURN(Layout to, Layout::Create(shape, DType::kFloat64, x.mesh(), std::move(all), cuts));
+  return MovementNeed{"statistics", std::move(from), std::move(to)};
 }
 
 // As in PyTorch's state_dict.
 absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& request, const Layer& spec) {
   const Layout& x = request.input[0];
   ADJOIN_ASSIGN_OR_RETURN(const Layout channels,
-                          PerChannel(x, request.parameter_dtype, Placement::Broadcast(), Placement::Broadcast()));
+                          PerChannel(x, request.parameter_dtype));
   std::vector<ParameterNeed> parameters;
   if (spec.norm().affine()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout home, HomeOf(spec, channels, channels, x.mesh().ranks()));
@@ -125,14 +131,15 @@ absl::StatusOr<LayerOutcome> BatchNormRule::Apply(const LayerRequest& request) c
   ADJOIN_RETURN_IF_ERROR(CheckInput(request, volume));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, ParametersOf(request, spec));
-  std::vector<MovementNeed> sums;
+  std::vector<MovementNeed> movements;
   if (request.training) {
-    ADJOIN_ASSIGN_OR_RETURN(sums, Sums(x));
+    ADJOIN_ASSIGN_OR_RETURN(MovementNeed gathered, Gathered(x));
+    movements.push_back(std::move(gathered));
   }
   // Subtract, scale, shift; in training also add up, square and add up.
   const double flops = static_cast<double>(volume) * (request.training ? 6 : 3);
   return LayerOutcome{std::move(spec), {InputNeed{}}, std::move(parameters), x, std::move(output), flops,
-                      std::move(sums)};
+                      std::move(movements)};
 }
 
 }  // namespace adjoin

@@ -64,22 +64,21 @@ TEST(BatchNormRuleTest, WhatIsKeptPerChannelLiesAsTheChannelsDo) {
   EXPECT_THAT(outcome->parameter[4].home.shape(), IsEmpty());
 }
 
-TEST(BatchNormRuleTest, OneSumPerPassInFloat64) {
+TEST(BatchNormRuleTest, OneMovementPerPassInFloat64) {
   const Layout x = *Layout::Partition({4, 7, 6}, DType::kFloat32, {1, 2, 3}, {0, 1, 2, 3, 4, 5}, {{1, {5, 2}}});
   auto outcome = Apply("norm { kind: 'batch' affine: false }", x);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->parameter.size(), 3u);
-  ASSERT_EQ(outcome->movement.size(), 2u);
-  EXPECT_EQ(outcome->movement[0].role, "mean");
-  EXPECT_EQ(outcome->movement[1].role, "variance");
-  for (const MovementNeed& need : outcome->movement) {
-    EXPECT_EQ(need.from.dtype(), DType::kFloat64);
-    EXPECT_EQ(need.from.mesh(), x.mesh());
-    EXPECT_EQ(need.to.mesh(), x.mesh());
-    EXPECT_EQ(need.from.placements()[1], Placement::Split(0));
-    EXPECT_EQ(need.from.placements()[2], Placement::Partial());
-    EXPECT_EQ(need.to.placements()[2], Placement::Broadcast());
-    EXPECT_THAT(need.to.LocalShape(5), ElementsAre(2));
+  ASSERT_EQ(outcome->movement.size(), 1u);
+  const MovementNeed& need = outcome->movement[0];
+  EXPECT_EQ(need.role, "statistics");
+  EXPECT_EQ(need.from.dtype(), DType::kFloat64);
+  EXPECT_EQ(need.from.mesh(), x.mesh());
+  EXPECT_EQ(need.to.mesh(), x.mesh());
+  EXPECT_THAT(need.from.shape(), ElementsAre(3, 3, 7));
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_THAT(need.from.LocalShape(rank), ElementsAre(1, 3, rank < 3 ? 5 : 2));
+    EXPECT_THAT(need.to.LocalShape(rank), ElementsAre(3, 3, rank < 3 ? 5 : 2));
   }
   auto evaluation = Apply("norm { kind: 'batch' }", x, /*training=*/false);
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
@@ -89,17 +88,13 @@ TEST(BatchNormRuleTest, OneSumPerPassInFloat64) {
 
 TEST(BatchNormRuleTest, CopiesOfTheInputCountOnce) {
   const Layout x =
-      *Layout::Create({4, 6}, DType::kFloat32, *Mesh::Create({2, 2}), {Placement::Broadcast(), Placement::Split(0)});
+      *Layout::Create({4, 6}, DType::kFloat32, *Mesh::Create({2, 3}), {Placement::Broadcast(), Placement::Split(0)});
   auto outcome = Apply("norm { kind: 'batch' }", x);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
-  std::vector<std::string> roles;
-  for (const MovementNeed& need : outcome->movement) roles.push_back(need.role);
-  EXPECT_THAT(roles, ElementsAre("mean_once", "mean", "variance_once", "variance"));
-  const std::vector<Placement> own = {Placement::Broadcast(), Placement::Partial()};
-  EXPECT_EQ(outcome->movement[0].from.placements(), own);
-  EXPECT_FALSE(outcome->movement[0].to.HasKind(Placement::Kind::kBroadcast));
-  EXPECT_EQ(outcome->movement[1].from, outcome->movement[0].to);
-  EXPECT_FALSE(outcome->movement[1].to.HasKind(Placement::Kind::kPartial));
+  ASSERT_EQ(outcome->movement.size(), 1u);
+  EXPECT_THAT(outcome->movement[0].from.shape(), ElementsAre(3, 3, 6));
+  EXPECT_EQ(outcome->movement[0].from.placements()[0], Placement::Broadcast());
+  EXPECT_FALSE(outcome->movement[0].to.HasKind(Placement::Kind::kSplit));
 }
 
 TEST(BatchNormRuleTest, Homes) {
