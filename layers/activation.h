@@ -1,8 +1,9 @@
-// An element-wise function of any local tensor: a builder for the registry.
+// An element-wise function of any local tensor, as torch.nn has it: a builder for the registry.
 //
 //   registry.Register("activation", BuildActivation);
 //
-// Errors: kInvalidArgument for a function that is not known (lists those that are).
+// Local shapes: x and y alike; prelu's weight [1], or one number for each of the rank's channels.
+// Errors: kInvalidArgument (as ArgumentsOf of layers/plan/activation_functions.h, which has their list).
 #ifndef ADJOIN_LAYERS_ACTIVATION_H_
 #define ADJOIN_LAYERS_ACTIVATION_H_
 

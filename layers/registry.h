@@ -38,7 +38,7 @@ class LayerRegistry {
   std::map<std::string, Builder> builders_;
 };
 
-// conv, pool, linear, norm, activation, flatten, repartition, upsample.
+// Of every kind in layers/plan/builtin_rules.h.
 LayerRegistry BuiltinLayers();
 
 }  // namespace adjoin

@@ -1,30 +1,75 @@
 #include "layers/plan/activation_rule.h"
 
 #include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/plan/activation_functions.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
+#include "primitives/geometry/layout.h"
 
 namespace adjoin {
+namespace {
+
+constexpr int kChannelDim = 1;
+
+// One number per channel, cut as the channels of `x`, the same along all else.
+absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype) {
+  std::vector<Placement> placements = x.placements();
+  Layout::Cuts cuts;
+  for (Placement& placement : placements) {
+    if (placement == Placement::Split(kChannelDim)) {
+      placement = Placement::Split(0);
+      cuts[0] = PartSizes(x, kChannelDim);
+    } else {
+      placement = Placement::Broadcast();
+    }
+  }
+  return Layout::Create({x.shape()[kChannelDim]}, dtype, x.mesh(), std::move(placements), std::move(cuts));
+}
+
+absl::StatusOr<ParameterNeed> PreluWeight(const LayerRequest& request, double count, double initial) {
+  const Layout& x = request.input[0];
+  if (!request.spec.w().empty()) {
+    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; prelu's lies as the"
+                                    " channels do: leave it out"));
+  }
+  const int64_t channels = x.dims() > kChannelDim ? x.shape()[kChannelDim] : 1;
+  if (count != 1 && count != static_cast<double>(channels)) {
+    return AtField("activation.arg[0]", InvalidSpec("num_parameters of prelu is ", count, ", but its input, ",
+                                                    ShapeText(x.shape()), ", has ", channels,
+                                                    " channels; write that, or 1"));
+  }
+  absl::StatusOr<Layout> needed = count == 1
+                                      ? Layout::Replicated({1}, request.parameter_dtype, x.mesh().ranks())
+                                      : PerChannel(x, request.parameter_dtype);
+  ADJOIN_RETURN_IF_ERROR(needed.status());
+  ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(request.spec, *needed, *needed, x.mesh().ranks()));
+  return ParameterNeed{"weight", std::move(home), *std::move(needed), 0, initial};
+}
+
+}  // namespace
 
 absl::StatusOr<LayerOutcome> ActivationRule::Apply(const LayerRequest& request) const {
   ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
-  ADJOIN_RETURN_IF_ERROR(CheckNoParameters(request.spec));
-  const Activation& activation = request.spec.activation();
-  if (activation.fn().empty()) return AtField("activation.fn", InvalidSpec("activation.fn is missing; write \"relu\""));
-  if (activation.fn() != "relu") {
-    return AtField("activation.fn",
-                   NotSupportedYet(absl::StrCat("activation \"", activation.fn(), "\""), "\"relu\" is"));
-  }
-  if (activation.arg_size() > 0) {
-    return AtField("activation.arg", InvalidSpec("relu has no arguments, but ", activation.arg_size(), " are given"));
+  auto arguments = ArgumentsOf(request.spec.activation());
+  if (!arguments.ok()) return AtField("activation", arguments.status());
+  std::vector<ParameterNeed> parameters;
+  if (request.spec.activation().fn() == "prelu") {
+    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed weight, PreluWeight(request, (*arguments)[0], (*arguments)[1]));
+    parameters.push_back(std::move(weight));
+  } else {
+    ADJOIN_RETURN_IF_ERROR(CheckNoParameters(request.spec));
   }
   const Layout& x = request.input[0];
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
-  return LayerOutcome{request.spec, {InputNeed{}}, {}, x, std::move(output), static_cast<double>(volume)};
+  Layer spec = request.spec;
+  spec.mutable_activation()->clear_arg();
+  spec.mutable_activation()->mutable_arg()->Add(arguments->begin(), arguments->end());
+  return LayerOutcome{std::move(spec), {InputNeed{}}, std::move(parameters), x, std::move(output),
+                      static_cast<double>(volume)};
 }
 
 }  // namespace adjoin

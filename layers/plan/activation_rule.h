@@ -1,4 +1,6 @@
 // An element-wise function: local in every layout; the output lies as the input does.
+//
+// Of prelu, the weight (one number, or one per channel) lies as the input's channels do.
 #ifndef ADJOIN_LAYERS_PLAN_ACTIVATION_RULE_H_
 #define ADJOIN_LAYERS_PLAN_ACTIVATION_RULE_H_
 
@@ -6,7 +8,7 @@
 
 namespace adjoin {
 
-// "relu".
+// Those of activation_functions.h.
 class ActivationRule : public LayerRule {
  public:
   absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override;

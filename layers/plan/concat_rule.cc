@@ -80,7 +80,7 @@ absl::StatusOr<LayerOutcome> ConcatRule::Apply(const LayerRequest& request) cons
   for (const Layout& input : request.input) {
     ADJOIN_ASSIGN_OR_RETURN(Layout share, Share(output, dim, offset, input.shape()[dim]));
     offset += input.shape()[dim];
-    needs.push_back({std::move(share)});
+    needs.push_back(InputNeed{std::move(share)});
   }
   Layer spec = request.spec;
   spec.mutable_concat()->set_arg(0, dim);

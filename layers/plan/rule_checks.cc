@@ -48,6 +48,25 @@ absl::Status CheckOneFloatInput(const LayerRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFloatInputs(const LayerRequest& request) {
+  if (request.input.size() < 2) {
+    return AtField("input", InvalidSpec("it reads two inputs or more; name them: input: \"a\" input: \"b\""));
+  }
+  for (size_t i = 0; i < request.input.size(); ++i) {
+    const DType dtype = request.input[i].dtype();
+    if (IsFloatingPoint(dtype) && dtype == request.input[0].dtype()) continue;
+    return AtField(absl::StrCat("input[", i, "]"), InvalidSpec("input ", i, " has the type ", ToString(dtype),
+                                                               "; it reads floating-point numbers of one type"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> CheckedDim(absl::string_view field, int64_t dim, int dims) {
+  if (dim >= -dims && dim < dims) return static_cast<int>(dim < 0 ? dim + dims : dim);
+  return AtField(field, InvalidSpec("dim ", dim, " of an input of ", dims, " dims; ", -dims, " to ", dims - 1,
+                                    " are possible"));
+}
+
 absl::Status CheckNoParameters(const Layer& spec) {
   const char* field = !spec.w().empty()             ? "w"
                       : spec.home() != HOME_DEFAULT ? "home"

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "layers/plan/layer_rule.h"
 #include "primitives/geometry/layout.h"
 
@@ -26,6 +27,10 @@ absl::StatusOr<int64_t> CheckedVolume(const std::vector<int64_t>& shape);
 
 // Errors: kInvalidArgument unless there is one input, of floating-point numbers.
 absl::Status CheckOneFloatInput(const LayerRequest& request);
+// Errors: kInvalidArgument unless there are two inputs or more, all of one type of floating-point numbers.
+absl::Status CheckFloatInputs(const LayerRequest& request);
+// A dim of a tensor of `dims` dims, negative ones counted from the last. Errors: kInvalidArgument, at `field`.
+absl::StatusOr<int> CheckedDim(absl::string_view field, int64_t dim, int dims);
 // Errors: kInvalidArgument where the layer has no parameters but says something of them (w, home, owner, frozen).
 absl::Status CheckNoParameters(const Layer& spec);
 

@@ -1,6 +1,7 @@
 #include "tests/vs_serial/layer_comparison.h"
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,28 +12,43 @@ namespace adjoin {
 
 std::string CompareLayer(const JobParts& job, RandomJobs& random, const torch::Tensor& x, Tensors parameters,
                          const torch::Tensor& y, TransportKind transport) {
+  return CompareLayer(job, random, Tensors{{"x", x}}, std::move(parameters), Tensors{{"y", y}}, transport);
+}
+
+std::string CompareLayer(const JobParts& job, RandomJobs& random, const Tensors& fields, Tensors parameters,
+                         const Tensors& values, TransportKind transport) {
   const std::string spec = JobText(job);
   absl::StatusOr<Plan> plan = PlanOf(spec, {{"data", job.batch}});
   if (!plan.ok()) return absl::StrCat(plan.status().ToString(), "\n", spec);
-  MakeFieldsDifferentiable(*plan, "train");
+  bool field_grads = false;
+  for (const auto& [name, field] : fields) field_grads = field_grads || field.requires_grad();
+  if (field_grads) MakeFieldsDifferentiable(*plan, "train");
 
-  const torch::Tensor cotangent = random.Normal(y.sizes().vec());
-  const torch::Tensor flat = torch::flatten(y, 1);
+  StepInput input;
+  Expected expected;
+  torch::Tensor products = torch::zeros({}, torch::kFloat64);
+  for (const auto& [name, value] : values) {
+    input.cotangents[name] = random.Normal(value.sizes().vec());
+    products = products + (value * input.cotangents[name]).sum();
+    expected.values[name] = value.detach();
+  }
+  const torch::Tensor flat = torch::flatten(values.at("y"), 1);
   parameters["head.weight"] = (random.Normal({3, flat.size(1)}) * 0.3).requires_grad_();
   parameters["head.bias"] = random.Normal({3}).requires_grad_();
   const torch::Tensor head = torch::linear(flat, parameters["head.weight"], parameters["head.bias"]);
   const torch::Tensor label = random.Labels(job.batch, 3);
   const torch::Tensor loss = torch::nn::functional::cross_entropy(head, label);
-  (loss + (y * cotangent).sum()).backward();
+  (loss + products).backward();
 
-  StepInput input;
-  input.fields = {{"x", x.detach()}, {"label", label}};
-  input.cotangents = {{"y", cotangent}};
+  input.fields = {{"label", label}};
   input.transport = transport;
   input.seed = random.Between(0, 1 << 30);
-  Expected expected;
-  expected.values = {{"y", y.detach()}, {"head", head.detach()}};
-  expected.field_grads = {{"x", x.grad()}};
+  expected.values["head"] = head.detach();
+  for (const auto& [name, field] : fields) {
+    input.fields[name] = field.detach();
+    if (!field_grads) continue;
+    expected.field_grads[name] = field.grad().defined() ? field.grad() : torch::zeros_like(field);
+  }
   for (const auto& [name, parameter] : parameters) {
     input.parameters[name] = parameter.detach();
     expected.parameter_grads[name] = parameter.grad();

@@ -22,6 +22,10 @@ namespace adjoin {
 // (leaves), with its graph. "" where every rank's parts agree to 1e-10; else the differences and the job.
 std::string CompareLayer(const JobParts& job, RandomJobs& random, const torch::Tensor& x, Tensors parameters,
                          const torch::Tensor& y, TransportKind transport);
+// The same of a job that reads several `fields` (leaves, by name), each by one layer; `values`: of "y" and of other
+// layers, all with cotangents of their own. Where no field requires grad, the plan is run as a job would run it.
+std::string CompareLayer(const JobParts& job, RandomJobs& random, const Tensors& fields, Tensors parameters,
+                         const Tensors& values, TransportKind transport);
 
 }  // namespace adjoin
 

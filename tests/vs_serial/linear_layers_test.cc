@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "primitives/transport/transport_ranks.h"
+#include "proto/plan.pb.h"
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"
@@ -79,7 +80,7 @@ TEST_P(LinearLayerTest, EqualsSerial) {
 
 TEST_P(LinearLayerTest, OverSharedMemory) {
   const uint64_t seed = TestSeed(700);
-  for (uint64_t i = 0; i < 8; ++i) {
+  for (uint64_t i = 0; i < 4; ++i) {
     ASSERT_EQ(CompareLinear(seed + i, GetParam(), TransportKind::kUcxSharedMemory), "")
         << "ADJOIN_TEST_SEED=" << seed + i;
   }
@@ -92,6 +93,140 @@ INSTANTIATE_TEST_SUITE_P(WeightParts, LinearLayerTest,
                            const auto& w = info.param;
                            return w.first == 0 ? "batch" : absl::StrCat(w.first, "x", w.second);
                          });
+
+// The axes of a mesh, for layouts that share it.
+struct SharedMesh {
+  std::string axes;   // "mesh { size: 2 } mesh { size: 3 } rank: [...]"
+  int64_t parts[3] = {1, 1, 1};  // data, out, in
+  std::vector<int> order;        // which of these each axis is
+
+  // `sbp`: what data, out and in do.
+  std::string Text(const std::string& name, const std::vector<std::string>& sbp, const std::string& cuts) const {
+    std::string text = absl::StrCat("layout { name: \"", name, "\" ", axes);
+    for (int axis : order) absl::StrAppend(&text, " sbp: \"", sbp[axis], "\"");
+    return text + cuts + " }\n";
+  }
+};
+
+SharedMesh RandomMesh(RandomJobs& random, int64_t world) {
+  SharedMesh mesh;
+  mesh.order = random.Ranks(3, 3);
+  int64_t most = world;
+  for (int axis : mesh.order) {
+    mesh.parts[axis] = random.Between(1, most);
+    most /= mesh.parts[axis];
+    absl::StrAppend(&mesh.axes, " mesh { size: ", mesh.parts[axis], " }");
+  }
+  const auto ranks = random.Ranks(mesh.parts[0] * mesh.parts[1] * mesh.parts[2], world);
+  absl::StrAppend(&mesh.axes, " rank: ", ListText({ranks.begin(), ranks.end()}));
+  return mesh;
+}
+
+std::string CutText(int dim, const std::vector<int64_t>& sizes) {
+  return absl::StrCat(" cut { dim: ", dim, " size: ", ListText(sizes), " }");
+}
+
+// One to three leading dims, cut in any way; without w, with any layout of the weight, or with layouts of input, weight
+// and output on one mesh, where nothing but the sum moves.
+std::string CompareLeadingDims(uint64_t seed, TransportKind transport) {
+  RandomJobs random(seed);
+  std::vector<int64_t> x_shape(random.Between(2, 4));
+  for (int64_t& extent : x_shape) extent = random.Between(1, 4);
+  const int features = static_cast<int>(x_shape.size()) - 1;
+  const int64_t in = x_shape[features] = random.Between(1, 9), out = random.Between(1, 9);
+  std::vector<int64_t> y_shape = x_shape;
+  y_shape[features] = out;
+  const bool has_bias = !random.OneIn(4);
+  JobParts job;
+  job.ranks = random.Between(1, 6);
+  job.last_dims = features + 1;
+  AddRandomInput(random, "x", x_shape, job);
+  std::string head = absl::StrCat("name: \"y\" ", kHomes[random.Between(0, 3)]);
+  if (random.OneIn(2)) {
+    const SharedMesh mesh = RandomMesh(random, job.ranks);
+    const int leading = static_cast<int>(random.Between(0, features - 1));
+    const std::string data = absl::StrCat("S(", leading, ")"), last = absl::StrCat("S(", features, ")");
+    const auto data_sizes = random.Sizes(x_shape[leading], mesh.parts[0]);
+    const auto out_sizes = random.Sizes(out, mesh.parts[1]), in_sizes = random.Sizes(in, mesh.parts[2]);
+    const std::string data_cut = CutText(leading, data_sizes);
+    job.layouts += mesh.Text("shared_x", {data, "B", last}, data_cut + CutText(features, in_sizes));
+    job.layouts += mesh.Text("shared_w", {"B", "S(0)", "S(1)"}, CutText(0, out_sizes) + CutText(1, in_sizes));
+    job.layouts += mesh.Text("shared_y", {data, last, "B"}, data_cut + CutText(features, out_sizes));
+    for (const std::string name : {"x", "w", "y"}) {
+      if (!random.OneIn(3)) absl::StrAppend(&head, " ", name, ": \"shared_", name, "\"");
+    }
+  } else {
+    if (random.OneIn(2)) {
+      job.layouts += random.AnyLayout("w", {out, in}, job.ranks, /*copies=*/true);
+      head += " w: \"w\"";
+    }
+    if (random.OneIn(2)) {
+      job.layouts += random.AnyLayout("y", y_shape, job.ranks, /*copies=*/true);
+      head += " y: \"y\"";
+    }
+  }
+  absl::StrAppend(&job.layers, "layer { ", head, " linear { out_features: ", out, " bias: ",
+                  has_bias ? "true" : "false", " } }\n");
+  torch::Tensor x = random.Normal(x_shape).requires_grad_();
+  Tensors parameters = {{"y.weight", random.Normal({out, in}).requires_grad_()}};
+  torch::Tensor bias;
+  if (has_bias) bias = parameters["y.bias"] = random.Normal({out}).requires_grad_();
+  return CompareLayer(job, random, x, parameters, torch::linear(x, parameters["y.weight"], bias), transport);
+}
+
+TEST(LinearLeadingDimsTest, EqualsSerial) {
+  const uint64_t seed = TestSeed(20000);
+  for (uint64_t i = 0; i < 600; ++i) {
+    ASSERT_EQ(CompareLeadingDims(seed + i, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+TEST(LinearLeadingDimsTest, OverSharedMemory) {
+  const uint64_t seed = TestSeed(30000);
+  for (uint64_t i = 0; i < 8; ++i) {
+    ASSERT_EQ(CompareLeadingDims(seed + i, TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+// The operators of layer "y", of a job of 4 ranks in which the layers around it leave [8, 3, 6] in layout `x`.
+std::string LinearOperators(const std::string& layouts, const std::string& layer) {
+  JobParts job;
+  job.ranks = 4;
+  job.batch = 8;
+  job.x_shape = {3, 6};
+  job.last_dims = 3;
+  job.layouts = layouts;
+  job.layers = absl::StrCat("layer { name: \"before\" input: \"x\" x: \"x\" activation { fn: \"relu\" } }\n",
+                            "layer { name: \"y\" ", layer, " linear { out_features: 4 } }\n");
+  auto plan = PlanOf(JobText(job), {{"data", 8}});
+  if (!plan.ok()) return plan.status().ToString();
+  std::string names;
+  for (const OperatorPlan& op : plan->program(0).op()) {
+    if (op.name().rfind("y.", 0) == 0) absl::StrAppend(&names, op.name(), " ");
+  }
+  return names;
+}
+
+// Nothing moves to the input where it is cut as the weight's columns, nothing from the output where it is cut as its
+// rows, neither where the batch is cut by the weight's copies.
+TEST(LinearPlanTest, RowAndColumnParallelLayersMoveNothingMore) {
+  EXPECT_EQ(LinearOperators(LayoutText("x", {1, 1, 4}, {0, 1, 2, 3}) + LayoutText("w", {1, 4}, {0, 1, 2, 3}),
+                            "w: \"w\""),
+            "y.y ");
+  const std::string whole = "layout { name: \"x\" mesh { size: 4 } sbp: \"B\" }\n";
+  EXPECT_EQ(LinearOperators(whole + LayoutText("w", {4, 1}, {0, 1, 2, 3}) + LayoutText("y", {1, 1, 4}, {0, 1, 2, 3}),
+                            "w: \"w\" y: \"y\""),
+            "");
+  // The same without w: the weight follows from the input and the output.
+  EXPECT_EQ(LinearOperators(LayoutText("x", {1, 1, 4}, {0, 1, 2, 3}), ""), "y.y ");
+  EXPECT_EQ(LinearOperators(whole + "layout { name: \"y\" mesh { size: 4 } sbp: \"S(2)\" }\n", "y: \"y\""), "");
+  // Two samples' halves, each by two columns.
+  EXPECT_EQ(LinearOperators(LayoutText("x", {2, 1, 2}, {0, 1, 2, 3}) +
+                                "layout { name: \"w\" mesh { size: 2 } mesh { size: 2 } sbp: [\"B\", \"S(1)\"] }\n",
+                            "w: \"w\""),
+            "y.y ");
+  EXPECT_EQ(LinearOperators(LayoutText("x", {4, 1, 1}, {0, 1, 2, 3}), ""), "");
+}
 
 // A chain of repartitions and ReLUs over any layouts, then a flatten where the batch or the channels are cut.
 std::string CompareChain(uint64_t seed, TransportKind transport) {

@@ -29,7 +29,7 @@ using Tensors = std::map<std::string, torch::Tensor>;
 absl::StatusOr<Plan> PlanOf(const std::string& spec, const std::map<std::string, int64_t>& dataset_sizes);
 
 // Lets gradients reach the program's floating-point fields, which a job never asks for: all movements become
-// differentiable.
+// differentiable, but for those of a maximum, which layers take as constants.
 void MakeFieldsDifferentiable(Plan& plan, const std::string& program);
 
 // The part of `whole` that a rank holds in a layout.

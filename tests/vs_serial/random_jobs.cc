@@ -1,6 +1,7 @@
 #include "tests/vs_serial/random_jobs.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -68,6 +69,14 @@ std::string RandomJobs::MeshLayout(const std::string& name, const std::vector<in
   return text + " }\n";
 }
 
+std::string RandomJobs::AnyLayout(const std::string& name, const std::vector<int64_t>& shape, int64_t world,
+                                  bool copies) {
+  const std::vector<int64_t> partition = Partition(static_cast<int>(shape.size()), /*whole=*/-1, world);
+  const int64_t parts = std::accumulate(partition.begin(), partition.end(), int64_t{1}, std::multiplies<int64_t>());
+  if (copies && OneIn(2)) return MeshLayout(name, shape, partition, Between(1, world / parts), world);
+  return LayoutText(name, partition, Ranks(parts, world), Cuts(shape, partition));
+}
+
 torch::Tensor RandomJobs::Normal(const std::vector<int64_t>& shape) {
   torch::Tensor result = torch::empty(shape, torch::kFloat64);
   std::normal_distribution<double> normal;
@@ -91,7 +100,25 @@ std::string LayoutText(const std::string& name, const std::vector<int64_t>& part
   return text + " }\n";
 }
 
+void AddRandomInput(RandomJobs& random, const std::string& name, const std::vector<int64_t>& shape, JobParts& job) {
+  const std::vector<int64_t> sample(shape.begin() + 1, shape.end());
+  if (name == "x") {
+    job.batch = shape[0];
+    job.x_shape = sample;
+  } else {
+    job.more_fields.push_back({name, sample});
+  }
+  job.layouts += random.AnyLayout(absl::StrCat("field_", name), shape, job.ranks, /*copies=*/false) +
+                 random.AnyLayout(absl::StrCat("in_", name), shape, job.ranks, /*copies=*/true);
+  absl::StrAppend(&job.layers, "layer { name: \"in_", name, "\" input: \"", name, "\" x: \"field_", name,
+                  "\" y: \"in_", name, "\" repartition {} }\n");
+}
+
 std::string JobText(const JobParts& parts) {
+  std::string more_fields;
+  for (const auto& [name, shape] : parts.more_fields) {
+    absl::StrAppend(&more_fields, " field { name: \"", name, "\" shape: ", ListText(shape), " idx { path: \"x\" } }");
+  }
   return absl::StrCat(
       "name: \"case\" kind: TRAIN ranks: ", parts.ranks, " seed: 1 precision { compute: \"float64\" }\n", parts.layouts,
       LayoutText("rank0", std::vector<int64_t>(parts.last_dims, 1), {0}), parts.layers,
@@ -101,7 +128,8 @@ std::string JobText(const JobParts& parts) {
       "loss { kind: \"cross_entropy\" input: \"head\" target: \"label\" }\n"
       "dataset { name: \"data\" field { name: \"x\" shape: ",
       ListText(parts.x_shape),
-      " idx { path: \"x\" } } field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
+      " idx { path: \"x\" } }", more_fields,
+      " field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
       "train { dataset: \"data\" batch: ",
       parts.batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/torch.h>
@@ -39,6 +40,9 @@ class RandomJobs {
   // along an axis of its own, in any order; on ranks below `world`, at least as many as parts times copies.
   std::string MeshLayout(const std::string& name, const std::vector<int64_t>& shape,
                          const std::vector<int64_t>& partition, int64_t copies, int64_t world);
+  // A layout of a tensor of `shape` on some of the ranks below `world`: a partition or, with `copies`, also a mesh that
+  // may hold several copies of each part.
+  std::string AnyLayout(const std::string& name, const std::vector<int64_t>& shape, int64_t world, bool copies);
   // Of the standard normal distribution, float64; the same for the same state.
   torch::Tensor Normal(const std::vector<int64_t>& shape);
   torch::Tensor Labels(int64_t n, int64_t classes);
@@ -60,7 +64,13 @@ struct JobParts {
   std::string layouts;
   std::string layers;            // the first reads "x"
   int last_dims = 2;             // dims of the last layer's result
+  // Further fields, with their shapes without the batch dim.
+  std::vector<std::pair<std::string, std::vector<int64_t>>> more_fields = {};
 };
+// Adds the field `name` of `shape` (with the batch dim) and a layer "in_<name>" that reads it in one random layout and
+// leaves it in another one, which may hold copies. (A field with copies would have partial gradients, and comparisons
+// are with whole ones.)
+void AddRandomInput(RandomJobs& random, const std::string& name, const std::vector<int64_t>& shape, JobParts& job);
 // A float64 training job: the layers, then everything is brought to rank 0 ("gathered"), flattened ("flat"), reduced
 // to three classes by a linear layer ("head") and compared with "label" by cross-entropy. The data set is called
 // "data".
