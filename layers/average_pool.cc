@@ -10,7 +10,7 @@
 namespace adjoin {
 namespace {
 
-// How many cells count in each window of one dim, as LibTorch has it: padding counts, but not what ceil_mode adds to it.
+// How many cells count in each window of one dim, as in LibTorch: padding may, but not what ceil_mode adds to it.
 std::vector<int64_t> CountsOf(const PoolDim& dim, bool include_pad) {
   std::vector<int64_t> counts;
   for (const Interval& window : dim.windows) {

@@ -2,8 +2,8 @@
 // builder for the kind "pool".
 //
 // The role "x" fetches exactly what this rank's outputs read, zeros beyond the input. The local kernel adds up; what a
-// sum is divided by depends on where its window lies in the whole input. Of a dim that is pooled to one element and cut,
-// each rank adds up its own part, and the role "y" adds these.
+// sum is divided by depends on where its window lies in the whole input. Of a dim that is pooled to one element and
+// cut, each rank adds up its own part, and the role "y" adds these.
 #ifndef ADJOIN_LAYERS_AVERAGE_POOL_H_
 #define ADJOIN_LAYERS_AVERAGE_POOL_H_
 

@@ -66,9 +66,10 @@ class MaxPoolLayer : public LayerModule {
       own = x.flatten(2).gather(2, index.flatten(2));
       place = InWholeInput(index);
     }
-    const torch::Tensor values = Move("largest", own.reshape(own_shape), tape);
-    const torch::Tensor places = Move("places", place.reshape(own_shape), tape);
     const bool indices = spec().pool().return_indices();
+    // No gradient passes through indices, and the plan has its movement without one.
+    const torch::Tensor values = Move("largest", (indices ? own.detach() : own).reshape(own_shape), tape);
+    const torch::Tensor places = Move("places", place.reshape(own_shape), tape);
     if (!runs_here()) {
       return indices ? places.reshape({-1}).narrow(0, 0, 0).reshape(context().compute_shape)
                      : EmptyResult(context().compute_shape, {values});
@@ -90,10 +91,10 @@ class MaxPoolLayer : public LayerModule {
   static torch::Tensor Choice(const torch::Tensor& values, const torch::Tensor& places) {
     torch::Tensor value = values.select(-1, 0), place = places.select(-1, 0), choice = torch::zeros_like(place);
     for (int64_t i = 1; i < values.size(-1); ++i) {
-      const torch::Tensor v = values.select(-1, i), p = places.select(-1, i), nan = v.isnan();
-      const torch::Tensor better = v.gt(value)
-                                       .logical_or(v.eq(value).logical_and(p.lt(place)))
-                                       .logical_or(nan.logical_and(value.isnan().logical_not().logical_or(p.gt(place))));
+      const torch::Tensor v = values.select(-1, i), p = places.select(-1, i);
+      const torch::Tensor equal_but_first = v.eq(value).logical_and(p.lt(place));
+      const torch::Tensor last_nan = v.isnan().logical_and(value.isnan().logical_not().logical_or(p.gt(place)));
+      const torch::Tensor better = v.gt(value).logical_or(equal_but_first).logical_or(last_nan);
       value = torch::where(better, v, value);
       place = torch::where(better, p, place);
       choice = torch::where(better, torch::full_like(choice, i), choice);
@@ -148,7 +149,9 @@ class MaxPoolLayer : public LayerModule {
       for (int64_t step = 0; step < most; ++step) {
         // A shorter window comes to its last element again, which changes nothing.
         std::vector<int64_t> at;
-        for (const Interval& window : dim->windows) at.push_back(std::min(window.lo + step, window.hi - 1) - dim->box.lo);
+        for (const Interval& window : dim->windows) {
+          at.push_back(std::min(window.lo + step, window.hi - 1) - dim->box.lo);
+        }
         const torch::Tensor cells = torch::tensor(at, torch::kInt64);
         const torch::Tensor value = x.index_select(dim->dim, cells);
         torch::Tensor place = Along(dim->dim, x.dim(), at) * row;

@@ -39,8 +39,8 @@ absl::StatusOr<Window> OneDim(int dim, int64_t n, int64_t lo, int64_t hi) {
 // By tensor dim: those that change.
 absl::StatusOr<std::map<int, Window>> WindowsOf(const Shape& spec, int64_t sign, const std::vector<int64_t>& input) {
   if (spec.arg().empty() || spec.arg_size() % 2 != 0 || spec.arg_size() > 2 * static_cast<int>(input.size())) {
-    return AtField("arg", InvalidSpec("arg has ", spec.arg_size(), " values; write a pair for each dim, the last one's"
-                                      " first, of at most ", input.size(), " dims, as in arg: [1, 1] for the last dim"));
+    return AtField("arg", InvalidSpec("arg has ", spec.arg_size(), " values; write a pair for each dim, the last one's",
+                                      " first, of at most ", input.size(), " dims: arg: [1, 1] for the last one, say"));
   }
   std::map<int, Window> windows;
   for (int pair = 0; pair < spec.arg_size() / 2; ++pair) {

@@ -331,7 +331,7 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"name: \"relu2\"", "name: \"re lu\"", "job.textproto:11:", "letters, digits"},
       {"name: \"relu2\"", "name: \"relu2\" recompute: true", "job.textproto:11:", "recompute is not supported yet"},
       {"name: \"relu2\"", "name: \"relu2\" init { kind: \"zeros\" }", "job.textproto:11:", "init is not supported yet"},
-      {"mode: \"max\"", "mode: \"avg\"", "job.textproto:9:", "mode \"avg\" is not supported yet"},
+      {"mode: \"max\"", "mode: \"mean\"", "job.textproto:9:", "pool.mode \"mean\" is not known"},
       {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", "", "job.textproto:14:22: layer 6 \"flat\"",
        "partition: [1, 4, 1, 1]"},
       {"y: \"chan\" ", "", "job.textproto:13:", "a repartition needs y"},

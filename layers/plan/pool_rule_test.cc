@@ -65,6 +65,9 @@ TEST(PoolRuleTest, StrideIsTheKernelAndCeilModeCounts) {
   EXPECT_EQ(avg->input[0].fill, 0);
   EXPECT_TRUE(avg->spec.pool().count_include_pad());
   EXPECT_EQ(avg->flops, 2 * 3 * 6 * 2);
+  // One window larger than the input, rounded up.
+  EXPECT_THAT(Apply("pool { mode: 'max' ceil_mode: true window { kernel: 12 } }", x)->output.shape(),
+              ElementsAre(2, 3, 1));
 }
 
 TEST(PoolRuleTest, AnyDimMayBeCut) {

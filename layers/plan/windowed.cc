@@ -90,7 +90,8 @@ absl::StatusOr<WindowedDims> WindowsOf(const WindowSpec& spec, const std::vector
                       kernel[i], ", so that some outputs would see padding only"));
     }
     const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
-    if (reach > input[i + 2] + pad_lo[i] + pad_hi[i]) {
+    // In ceil_mode, LibTorch lets the last window, which may be the only one, reach past the padding.
+    if (reach > input[i + 2] + pad_lo[i] + pad_hi[i] && !(ceil_mode && window.OutputSize(input[i + 2]).ok())) {
       return AtField(
           "kernel",
           InvalidSpec("kernel ", kernel[i], dilation[i] > 1 ? absl::StrCat(" with dilation ", dilation[i]) : "", " (",

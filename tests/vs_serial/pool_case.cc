@@ -8,8 +8,8 @@
 namespace adjoin {
 namespace {
 
-// One spatial dim at a time, until the dilated kernel fits into the padded input; or, in three dims, into the input
-// itself, as LibTorch 1.13 wants it for averages.
+// One spatial dim at a time, until there is an output: the dilated kernel fits into the padded input, in ceil_mode but
+// for less than a step. In three dims LibTorch 1.13 averages only where it fits into the input itself.
 void AddDim(RandomJobs& random, int spatial, bool symmetric, PoolCase& c) {
   const int64_t most = spatial == 1 ? 24 : spatial == 2 ? 10 : 6;
   while (true) {
@@ -18,11 +18,11 @@ void AddDim(RandomJobs& random, int spatial, bool symmetric, PoolCase& c) {
     const int64_t dilation = c.kind == PoolKind::kMax ? random.Between(1, 3) : 1;
     const int64_t lo = padded ? random.Between(0, kernel / 2) : 0;
     const int64_t hi = !padded || symmetric || random.OneIn(2) ? lo : random.Between(0, kernel / 2);
-    const int64_t extent = random.Between(1, most);
-    if (dilation * (kernel - 1) + 1 > extent + lo + hi) continue;
-    if (spatial == 3 && c.kind == PoolKind::kAverage && kernel > extent) continue;
+    const int64_t extent = random.Between(1, most), stride = random.Between(1, 4);
+    if (dilation * (kernel - 1) + 1 > extent + lo + hi + (c.ceil_mode ? stride - 1 : 0)) continue;
+    if (spatial == 3 && c.kind != PoolKind::kMax && kernel > extent) continue;
     c.kernel.push_back(kernel);
-    c.stride.push_back(random.Between(1, 4));
+    c.stride.push_back(stride);
     c.dilation.push_back(dilation);
     c.pad_lo.push_back(lo);
     c.pad_hi.push_back(hi);

@@ -40,7 +40,7 @@ class PoolTest : public testing::TestWithParam<std::tuple<PoolKind, int>> {};
 TEST_P(PoolTest, EqualsSerial) {
   const auto [kind, spatial] = GetParam();
   const uint64_t seed = TestSeed(3000);
-  for (uint64_t i = 0; i < 200; ++i) {
+  for (uint64_t i = 0; i < 120; ++i) {
     ASSERT_EQ(Compare(seed + i, kind, spatial, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
