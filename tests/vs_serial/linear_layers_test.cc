@@ -127,7 +127,7 @@ std::string CutText(int dim, const std::vector<int64_t>& sizes) {
 }
 
 // One to three leading dims, cut in any way; without w, with any layout of the weight, or with layouts of input, weight
-// and output on one mesh, where nothing but the sum moves.
+// and output on one mesh, where mostly nothing but the sum moves.
 std::string CompareLeadingDims(uint64_t seed, TransportKind transport) {
   RandomJobs random(seed);
   std::vector<int64_t> x_shape(random.Between(2, 4));
@@ -149,9 +149,17 @@ std::string CompareLeadingDims(uint64_t seed, TransportKind transport) {
     const auto data_sizes = random.Sizes(x_shape[leading], mesh.parts[0]);
     const auto out_sizes = random.Sizes(out, mesh.parts[1]), in_sizes = random.Sizes(in, mesh.parts[2]);
     const std::string data_cut = CutText(leading, data_sizes);
-    job.layouts += mesh.Text("shared_x", {data, "B", last}, data_cut + CutText(features, in_sizes));
+    // On its mesh, but not as the others need it.
+    const auto otherwise = [&] {
+      std::vector<std::string> sbp;
+      for (int i : random.Ranks(3, 3)) sbp.push_back(std::vector<std::string>{data, last, "B"}[i]);
+      return sbp;
+    };
+    job.layouts += random.OneIn(4) ? mesh.Text("shared_x", otherwise(), "")
+                                   : mesh.Text("shared_x", {data, "B", last}, data_cut + CutText(features, in_sizes));
     job.layouts += mesh.Text("shared_w", {"B", "S(0)", "S(1)"}, CutText(0, out_sizes) + CutText(1, in_sizes));
-    job.layouts += mesh.Text("shared_y", {data, last, "B"}, data_cut + CutText(features, out_sizes));
+    job.layouts += random.OneIn(4) ? mesh.Text("shared_y", otherwise(), "")
+                                   : mesh.Text("shared_y", {data, last, "B"}, data_cut + CutText(features, out_sizes));
     for (const std::string name : {"x", "w", "y"}) {
       if (!random.OneIn(3)) absl::StrAppend(&head, " ", name, ": \"shared_", name, "\"");
     }
