@@ -1,5 +1,4 @@
-// The rules of the layers that come with Adjoin: conv, pool, linear, norm, activation, softmax, add, concat, flatten,
-// repartition, upsample.
+// The rules of the layers that come with Adjoin: those that builtin_rules.cc registers.
 #ifndef ADJOIN_LAYERS_PLAN_BUILTIN_RULES_H_
 #define ADJOIN_LAYERS_PLAN_BUILTIN_RULES_H_
 
