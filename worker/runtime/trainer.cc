@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
+#include "worker/runtime/optimizer.h"
 
 namespace adjoin {
 namespace {
@@ -40,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   }
   ADJOIN_ASSIGN_OR_RETURN(trainer->sync_, GradientSync::Create(plan, communicator, parameters));
   ADJOIN_RETURN_IF_ERROR(trainer->CountSteps(train));
-  ADJOIN_RETURN_IF_ERROR(trainer->CreateOptimizer(train.optimizer()));
+  ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, CreateOptimizer(train.optimizer(), *parameters));
   return trainer;
 }
 
@@ -52,27 +53,6 @@ absl::Status Trainer::CountSteps(const Train& train) {
                                                    "; right would be a smaller batch, or drop_last: false"));
   }
   total_steps_ = train.has_epochs() ? train.epochs() * steps_per_epoch_ : static_cast<int64_t>(train.steps());
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::CreateOptimizer(const Optimizer& spec) {
-  std::vector<torch::Tensor> trained;
-  for (int i = 0; i < parameters_->size(); ++i) {
-    if (!parameters_->frozen(i)) trained.push_back(parameters_->tensor(i));
-  }
-  if (trained.empty()) return absl::InvalidArgumentError("the network has no parameter to train");
-  if (!spec.has_sgd()) return absl::InvalidArgumentError("the optimizer is not supported; right would be sgd");
-  const Sgd& sgd = spec.sgd();
-  const auto options = torch::optim::SGDOptions(sgd.lr())
-                           .momentum(sgd.momentum())
-                           .dampening(sgd.dampening())
-                           .weight_decay(sgd.weight_decay())
-                           .nesterov(sgd.nesterov());
-  try {
-    optimizer_ = std::make_unique<torch::optim::SGD>(std::move(trained), options);
-  } catch (...) {
-    return StatusFromCurrentException();
-  }
   return absl::OkStatus();
 }
 

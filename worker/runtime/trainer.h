@@ -5,7 +5,7 @@
 //     ADJOIN_ASSIGN_OR_RETURN(StepReport report, trainer->RunStep());        // on every rank
 //   }
 //
-// The optimizer works on each rank's blocks of the parameters' homes; element-wise rules are thereby exact. One thread.
+// One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_TRAINER_H_
 #define ADJOIN_WORKER_RUNTIME_TRAINER_H_
 
@@ -76,7 +76,6 @@ class Trainer {
  private:
   Trainer() = default;
   absl::Status CountSteps(const Train& train);
-  absl::Status CreateOptimizer(const Optimizer& spec);
   absl::StatusOr<double> ForwardAndBackward(Network& network, int64_t epoch, int64_t first);
 
   Communicator* communicator_ = nullptr;
