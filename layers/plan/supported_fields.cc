@@ -24,7 +24,7 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
   static const auto* fields = new std::map<std::string, std::set<std::string>>{
       {"JobSpec",
        {"name", "kind", "ranks", "seed", "layout", "layer", "loss", "dataset", "train", "evaluate", "weights",
-        "precision", "output_dir", "compare_executions"}},
+        "precision", "output_dir", "compare_executions", "verify"}},
       {"LayoutSpec", {"name", "rank", "partition", "mesh", "sbp", "cut"}},
       {"Axis", {"name", "size"}},
       {"Cut", {"dim", "size"}},
@@ -47,6 +47,7 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
       {"Optimizer", {"sgd"}},
       {"Sgd", {"lr", "momentum", "dampening", "weight_decay", "nesterov"}},
       {"Evaluate", {"dataset", "metric"}},
+      {"Verify", {"ranks", "tolerance", "steps"}},
       {"Weights", {"init_from", "strict"}},
       {"Precision", {"compute", "params"}},
   };

@@ -1,0 +1,278 @@
+#include "verify/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "layers/plan/layer_kind.h"
+#include "layers/plan/layout_proto.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
+
+namespace adjoin {
+namespace {
+
+std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+double ScaleOf(const torch::Tensor& whole) {
+  if (whole.numel() == 0) return 1;
+  const torch::Tensor sizes = whole.to(torch::kFloat64).abs();
+  const torch::Tensor finite = sizes.masked_select(torch::isfinite(sizes));
+  return finite.numel() == 0 ? 1 : std::max(1.0, finite.max().item<double>());
+}
+
+// Of one tensor's parts in one step.
+class PartsOfTensor {
+ public:
+  PartsOfTensor(const torch::Tensor& whole, Layout layout, int64_t step, Difference* worst)
+      : whole_(whole), layout_(std::move(layout)), scale_(ScaleOf(whole)), step_(step), worst_(*worst) {
+    worst_.compared = true;
+    if (whole.sizes() != torch::IntArrayRef(layout_.shape())) {
+      Mismatch(-1, absl::StrCat("is ", ShapeText(layout_.shape()), " in the plan, ", ShapeText(whole.sizes()), " serially"));
+    }
+  }
+
+  bool fits() const { return whole_.sizes() == torch::IntArrayRef(layout_.shape()); }
+  const Layout& layout() const { return layout_; }
+
+  void Part(int rank, const torch::Tensor& found) { Part(rank, found, whole_); }
+
+  void Part(int rank, const torch::Tensor& found, const torch::Tensor& whole) {
+    const torch::Tensor expected = PartOf(whole, layout_, rank);
+    if (found.sizes() != expected.sizes()) {
+      return Mismatch(rank, absl::StrCat("is ", ShapeText(found.sizes()), ", should be ", ShapeText(expected.sizes())));
+    }
+    if (found.numel() == 0) return;
+    const torch::Tensor a = found.to(torch::kFloat64).contiguous(), b = expected.to(torch::kFloat64).contiguous();
+    torch::Tensor error = torch::where(a == b, torch::zeros_like(a), (a - b).abs());
+    const double infinite = std::numeric_limits<double>::infinity();
+    error = torch::nan_to_num(error, infinite, infinite, infinite);
+    const int64_t at = error.argmax().item<int64_t>();
+    const double relative = error.view({-1})[at].item<double>() / scale_;
+    if (worst_.rank >= 0 && !(relative > worst_.relative)) return;
+    worst_.relative = relative;
+    worst_.found = a.view({-1})[at].item<double>();
+    worst_.expected = b.view({-1})[at].item<double>();
+    worst_.rank = rank;
+    worst_.position = GlobalPosition(rank, at);
+    worst_.step = step_;
+  }
+
+ private:
+  void Mismatch(int rank, std::string shape) {
+    worst_.relative = std::numeric_limits<double>::infinity();
+    worst_.rank = rank;
+    worst_.step = step_;
+    worst_.shape = std::move(shape);
+  }
+
+  std::vector<int64_t> GlobalPosition(int rank, int64_t at) const {
+    const Box box = layout_.BoxOf(rank);
+    std::vector<int64_t> position(box.dims());
+    for (int dim = box.dims() - 1; dim >= 0; --dim) {
+      position[dim] = box[dim].lo + at % box[dim].size();
+      at /= box[dim].size();
+    }
+    return position;
+  }
+
+  const torch::Tensor whole_;
+  const Layout layout_;
+  const double scale_;
+  const int64_t step_;
+  Difference& worst_;
+};
+
+// The ranks that hold copies of what `rank` holds, itself first; none where it is not the first of them.
+std::vector<int> CopiesOf(const Layout& layout, int rank) {
+  const auto coords = layout.mesh().CoordsOf(rank);
+  if (!coords.has_value()) return {};
+  std::vector<int> copies;
+  for (int other : layout.mesh().ranks()) {
+    const std::vector<int64_t> at = *layout.mesh().CoordsOf(other);
+    bool same = true;
+    for (int axis = 0; axis < layout.mesh().axes(); ++axis) {
+      const bool copied = layout.placements()[axis].kind == Placement::Kind::kBroadcast;
+      if (copied && (*coords)[axis] != 0) return {};
+      if (!copied && at[axis] != (*coords)[axis]) same = false;
+    }
+    if (same) copies.push_back(other);
+  }
+  return copies;
+}
+
+torch::Tensor Find(const NamedTensors& tensors, const std::string& name) {
+  auto found = tensors.find(name);
+  return found == tensors.end() ? torch::Tensor() : found->second;
+}
+
+class Comparer {
+ public:
+  Comparer(const Plan& plan, const ProgramPlan& program, const std::vector<SerialStep>& serial,
+           const std::vector<RankSteps>& ranks)
+      : plan_(plan), program_(program), serial_(serial), ranks_(ranks) {}
+
+  absl::StatusOr<Comparison> Run() {
+    for (const LayerPlan& layer : program_.layer()) {
+      LayerComparison entry;
+      entry.name = layer.name();
+      entry.kind = KindOf(layer.spec());
+      NoteAlias(program_.value(layer.output()));
+      for (size_t step = 0; step < serial_.size(); ++step) ADJOIN_RETURN_IF_ERROR(CompareLayer(layer, step, entry));
+      result_.layers.push_back(std::move(entry));
+    }
+    for (size_t step = 0; step < serial_.size(); ++step) CompareLoss(step);
+    return std::move(result_);
+  }
+
+ private:
+  // Whether on every rank that holds any of it the value is another one's tensor.
+  void NoteAlias(const ValuePlan& value) {
+    std::string of;
+    for (const RankSteps& rank : ranks_) {
+      if (rank[0].values.at(value.name()).numel() == 0) continue;
+      auto same = rank[0].same_as.find(value.name());
+      if (same == rank[0].same_as.end()) return;
+      of = same->second;
+    }
+    if (!of.empty()) result_.same_as[value.name()] = of;
+  }
+
+  absl::Status CompareLayer(const LayerPlan& layer, size_t step, LayerComparison& entry) {
+    const ValuePlan& value = program_.value(layer.output());
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
+    PartsOfTensor output(serial_[step].values.at(layer.name()), layout, Number(step), &entry.output);
+    for (size_t rank = 0; output.fits() && rank < ranks_.size(); ++rank) {
+      output.Part(static_cast<int>(rank), ranks_[rank][step].values.at(value.name()));
+    }
+    CompareCotangent(value, layout, step, entry);
+    for (const ParameterUse& use : layer.parameter()) ADJOIN_RETURN_IF_ERROR(CompareParameter(use.index(), step, entry));
+    return absl::OkStatus();
+  }
+
+  void CompareCotangent(const ValuePlan& value, const Layout& layout, size_t step, LayerComparison& entry) {
+    const torch::Tensor expected = Find(serial_[step].cotangents, entry.name);
+    if (!expected.defined() || result_.same_as.count(value.name()) > 0) return;
+    PartsOfTensor parts(expected, layout, Number(step), &entry.cotangent);
+    for (size_t rank = 0; parts.fits() && rank < ranks_.size(); ++rank) {
+      // Of copies each has a share of the gradient.
+      torch::Tensor sum;
+      for (int copy : CopiesOf(layout, static_cast<int>(rank))) {
+        const torch::Tensor share = Find(ranks_[copy][step].cotangents, value.name());
+        if (share.defined()) sum = sum.defined() ? sum + share : share;
+      }
+      if (CopiesOf(layout, static_cast<int>(rank)).empty()) continue;
+      if (!sum.defined()) sum = torch::zeros(layout.LocalShape(static_cast<int>(rank)), torch::kFloat64);
+      parts.Part(static_cast<int>(rank), sum);
+    }
+  }
+
+  absl::Status CompareParameter(uint32_t index, size_t step, LayerComparison& entry) {
+    const ParameterPlan& parameter = plan_.parameter(static_cast<int>(index));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
+    PartsOfTensor after(serial_[step].parameters.at(parameter.name()), home, Number(step),
+                        &entry.parameters[parameter.name()]);
+    for (size_t rank = 0; after.fits() && rank < ranks_.size(); ++rank) {
+      after.Part(static_cast<int>(rank), ranks_[rank][step].parameters[index]);
+    }
+    const torch::Tensor expected = Find(serial_[step].parameter_grads, parameter.name());
+    if (!expected.defined()) return absl::OkStatus();
+    PartsOfTensor gradient(expected, home, Number(step), &entry.gradients[parameter.name()]);
+    for (size_t rank = 0; gradient.fits() && rank < ranks_.size(); ++rank) {
+      const torch::Tensor found = ranks_[rank][step].parameter_grads[index];
+      gradient.Part(static_cast<int>(rank), found.defined() ? found : torch::empty({0}));
+    }
+    return absl::OkStatus();
+  }
+
+  void CompareLoss(size_t step) {
+    Difference& worst = result_.loss;
+    const double expected = serial_[step].loss, found = ranks_[0][step].loss;
+    double relative = std::abs(found - expected) / std::max(1.0, std::abs(expected));
+    if (std::isnan(relative)) relative = std::numeric_limits<double>::infinity();
+    if (worst.compared && !(relative > worst.relative)) return;
+    worst.compared = true;
+    worst.relative = relative;
+    worst.found = found;
+    worst.expected = expected;
+    worst.step = Number(step);
+  }
+
+  static int64_t Number(size_t step) { return static_cast<int64_t>(step) + 1; }
+
+  const Plan& plan_;
+  const ProgramPlan& program_;
+  const std::vector<SerialStep>& serial_;
+  const std::vector<RankSteps>& ranks_;
+  Comparison result_;
+};
+
+// Who reads a value: layers, also through layers that pass it on as it is, and losses.
+class Readers {
+ public:
+  Readers(const ProgramPlan& program, const Comparison& comparison) : program_(program), comparison_(comparison) {}
+
+  std::vector<std::string> Of(uint32_t value) const {
+    std::vector<std::string> readers;
+    for (const LayerPlan& layer : program_.layer()) {
+      if (std::find(layer.input().begin(), layer.input().end(), value) == layer.input().end()) continue;
+      if (comparison_.same_as.count(layer.name()) > 0) {
+        for (std::string& reader : Of(layer.output())) readers.push_back(std::move(reader));
+      } else {
+        readers.push_back(layer.name());
+      }
+    }
+    for (const LossPlan& loss : program_.loss()) {
+      if (loss.input() == value) readers.push_back("the loss");
+    }
+    return readers;
+  }
+
+ private:
+  const ProgramPlan& program_;
+  const Comparison& comparison_;
+};
+
+std::optional<Finding> WrongParameter(const LayerComparison& layer, const std::map<std::string, Difference>& of,
+                                      const std::string& what, double tolerance) {
+  for (const auto& [name, difference] : of) {
+    if (difference.deviates(tolerance)) return Finding{layer.name, absl::StrCat(what, name), difference};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<Comparison> Compare(const Plan& plan, const std::vector<SerialStep>& serial,
+                                   const std::vector<RankSteps>& ranks) {
+  ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* program, VerifiedProgramOf(plan));
+  return Comparer(plan, *program, serial, ranks).Run();
+}
+
+std::optional<Finding> FirstDeviation(const Plan& plan, const Comparison& comparison, double tolerance) {
+  for (const LayerComparison& layer : comparison.layers) {
+    if (layer.output.deviates(tolerance)) return Finding{layer.name, "output", layer.output};
+  }
+  if (comparison.loss.deviates(tolerance)) return Finding{"the loss", "value", comparison.loss};
+  const auto program = VerifiedProgramOf(plan);
+  for (int i = static_cast<int>(comparison.layers.size()) - 1; program.ok() && i >= 0; --i) {
+    const LayerComparison& layer = comparison.layers[i];
+    if (layer.cotangent.deviates(tolerance)) {
+      const auto readers = Readers(**program, comparison).Of((*program)->layer(i).output());
+      return Finding{absl::StrJoin(readers, " or "),
+                     absl::StrCat("gradient of its input, the output of \"", layer.name, "\""), layer.cotangent};
+    }
+    if (auto finding = WrongParameter(layer, layer.gradients, "gradient of ", tolerance)) return finding;
+  }
+  for (const LayerComparison& layer : comparison.layers) {
+    if (auto finding = WrongParameter(layer, layer.parameters, "after the step, ", tolerance)) return finding;
+  }
+  return std::nullopt;
+}
+
+}  // namespace adjoin

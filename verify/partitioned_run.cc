@@ -1,0 +1,165 @@
+#include "verify/partitioned_run.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "layers/gradient_sync.h"
+#include "layers/network.h"
+#include "layers/parameters.h"
+#include "layers/plan/layout_proto.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/local_memory.h"
+#include "primitives/geometry/box.h"
+#include "primitives/status_exception.h"
+#include "primitives/tape.h"
+#include "primitives/transport/transport.h"
+#include "primitives/transport/rank_threads.h"
+#include "worker/runtime/optimizer.h"
+
+namespace adjoin {
+namespace {
+
+// Of all steps on all ranks; a user's model may be slow on the threads of one machine.
+constexpr absl::Duration kRunTimeout = absl::Hours(2);
+
+class Rank {
+ public:
+  Rank(const Plan& plan, const ProgramPlan& program, const PartitionedInput& input, Transport& transport)
+      : plan_(plan),
+        program_(program),
+        input_(input),
+        communicator_(&transport, &memory_, {.id = 0, .timeout = kRunTimeout}),
+        rank_(transport.rank()) {}
+
+  absl::Status Run(RankSteps& steps) {
+    ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, rank_));
+    ADJOIN_RETURN_IF_ERROR(SetParameters(parameters));
+    ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan_, kVerifiedProgram, &communicator_, &parameters,
+                                                          *input_.layers));
+    ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan_, &communicator_, &parameters));
+    ADJOIN_ASSIGN_OR_RETURN(auto optimizer, CreateOptimizer(plan_.spec().train().optimizer(), parameters));
+    for (const NamedTensors& fields : input_.fields) {
+      RankStep step;
+      ADJOIN_RETURN_IF_ERROR(RunStep(fields, *network, parameters, *sync, *optimizer, step));
+      steps.push_back(std::move(step));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status SetParameters(Parameters& parameters) const {
+    for (int i = 0; i < parameters.size(); ++i) {
+      auto found = input_.parameters.find(parameters.name(i));
+      if (found == input_.parameters.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the serial model has no parameter \"", parameters.name(i), "\", which the plan has"));
+      }
+      ADJOIN_RETURN_IF_ERROR(parameters.SetFromGlobal(i, found->second));
+    }
+    for (const auto& entry : input_.parameters) {
+      if (!parameters.IndexOf(entry.first).ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the plan has no parameter \"", entry.first, "\", which the serial model has"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<NamedTensors> LocalFields(const NamedTensors& whole) const {
+    NamedTensors local;
+    for (const ValuePlan& value : program_.value()) {
+      if (value.field().empty()) continue;
+      ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
+      auto found = whole.find(value.field());
+      if (found == whole.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the plan reads field \"", value.field(), "\", which the serial model does not"));
+      }
+      local[value.name()] = PartOf(found->second, layout, rank_).clone();
+    }
+    return local;
+  }
+
+  absl::Status RunStep(const NamedTensors& whole, Network& network, Parameters& parameters, GradientSync& sync,
+                       torch::optim::Optimizer& optimizer, RankStep& step) {
+    ADJOIN_ASSIGN_OR_RETURN(const NamedTensors fields, LocalFields(whole));
+    for (int i = 0; i < parameters.size(); ++i) torch::Tensor(parameters.tensor(i)).mutable_grad().reset();
+    Tape tape;
+    ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape, /*keep_values=*/true));
+    KeepCotangents(result, step);
+    try {
+      tape.Backward(result.loss);
+    } catch (...) {
+      return StatusFromCurrentException();
+    }
+    for (const auto& [name, value] : result.values) {
+      step.values[name] = value.detach().clone();
+      if (value.requires_grad() && value.grad().defined()) step.cotangents[name] = value.grad().clone();
+    }
+    ADJOIN_RETURN_IF_ERROR(sync.Sync());
+    const double share = result.loss.defined() ? result.loss.item<double>() : 0;
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({share}));
+    step.loss = sums[0];
+    for (int i = 0; i < parameters.size(); ++i) {
+      const torch::Tensor grad = parameters.tensor(i).grad();
+      step.parameter_grads.push_back(grad.defined() ? grad.clone() : torch::Tensor());
+    }
+    try {
+      optimizer.step();
+    } catch (...) {
+      return StatusFromCurrentException();
+    }
+    for (int i = 0; i < parameters.size(); ++i) step.parameters.push_back(parameters.tensor(i).detach().clone());
+    return absl::OkStatus();
+  }
+
+  // Asks for the gradients of all values, and notes which are one tensor under several names.
+  void KeepCotangents(const Network::Result& result, RankStep& step) const {
+    std::map<const c10::TensorImpl*, std::string> first;
+    for (const ValuePlan& value : program_.value()) {
+      const torch::Tensor tensor = result.values.at(value.name());
+      const auto [earlier, is_new] = first.emplace(tensor.unsafeGetTensorImpl(), value.name());
+      if (!is_new) step.same_as[value.name()] = earlier->second;
+      if (tensor.requires_grad()) tensor.retain_grad();
+    }
+  }
+
+  const Plan& plan_;
+  const ProgramPlan& program_;
+  const PartitionedInput& input_;
+  HostMemory memory_;
+  Communicator communicator_;
+  const int rank_;
+};
+
+}  // namespace
+
+torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank) {
+  const Box box = layout.BoxOf(rank);
+  torch::Tensor part = whole;
+  for (int dim = 0; dim < box.dims(); ++dim) part = part.narrow(dim, box[dim].lo, box[dim].size());
+  return part;
+}
+
+absl::StatusOr<const ProgramPlan*> VerifiedProgramOf(const Plan& plan) {
+  for (const ProgramPlan& program : plan.program()) {
+    if (program.name() == kVerifiedProgram) return &program;
+  }
+  return absl::InternalError(absl::StrCat("the plan has no program \"", kVerifiedProgram, "\""));
+}
+
+absl::StatusOr<std::vector<RankSteps>> RunPartitioned(const Plan& plan, const PartitionedInput& input) {
+  ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* program, VerifiedProgramOf(plan));
+  const int ranks = static_cast<int>(plan.spec().ranks());
+  std::vector<RankSteps> steps(ranks);
+  const auto run = [&](Transport& transport) {
+    return Rank(plan, *program, input, transport).Run(steps[transport.rank()]);
+  };
+  ADJOIN_RETURN_IF_ERROR(RunRanksInMemory(ranks, run, kRunTimeout));
+  return steps;
+}
+
+}  // namespace adjoin

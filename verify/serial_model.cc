@@ -1,0 +1,157 @@
+#include "verify/serial_model.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "layers/plan/layer_kind.h"
+#include "primitives/status_exception.h"
+#include "verify/one_rank_layer.h"
+#include "verify/serial_loss.h"
+#include "verify/trained_data.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kIndices = 10;  // whole numbers that a layer reads are below this
+
+}  // namespace
+
+SerialModel::SerialModel(const JobSpec& spec, const SerialModelOptions& options)
+    : spec_(spec),
+      options_(options),
+      dataset_(TrainedData(spec_)),
+      generator_(at::make_generator<at::CPUGeneratorImpl>(options.seed)),
+      parameters_(generator_),
+      functions_(*options.functions) {}
+
+absl::StatusOr<std::unique_ptr<SerialModel>> SerialModel::Create(const JobSpec& spec,
+                                                                 const SerialModelOptions& options) {
+  std::unique_ptr<SerialModel> model(new SerialModel(spec, options));
+  for (const Layer& layer : spec.layer()) {
+    const std::string kind = KindOf(layer);
+    if (model->functions_.Find(kind) != nullptr) continue;
+    if (!layer.has_custom()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("layer \"", layer.name(), "\": verify has no serial function for kind \"", kind, "\""));
+    }
+    model->own_layers_.insert(layer.name());
+    // Under the layer's own name: it keeps the layer's parameters. No kind is called like that.
+    model->functions_.Register(absl::StrCat("layer ", layer.name()),
+                               OneRankLayer(*options.rules, *options.layers));
+  }
+  if (!spec.train().optimizer().has_sgd()) {
+    return absl::InvalidArgumentError("verify compares a step of sgd only: no other optimizer is built");
+  }
+  return model;
+}
+
+torch::Tensor SerialModel::InputOf(const std::string& name, SerialStep& step) {
+  auto earlier = live_.find(name);
+  if (earlier != live_.end()) return earlier->second;
+  auto drawn = step.fields.find(name);
+  if (drawn != step.fields.end()) return drawn->second;
+  const Field* field = FieldOf(dataset_, name);
+  TORCH_CHECK(field != nullptr, "there is no layer or field \"", name, "\"");
+  std::vector<int64_t> shape = {options_.batch};
+  shape.insert(shape.end(), field->shape().begin(), field->shape().end());
+  const bool whole = field->dtype() == "int64";
+  return step.fields[name] = whole ? torch::randint(0, kIndices, shape, generator_, torch::kInt64)
+                                   : torch::randn(shape, generator_, torch::kFloat64);
+}
+
+void SerialModel::RunLayer(int index, SerialStep& step, Tape& tape) {
+  const Layer& layer = spec_.layer(index);
+  std::vector<torch::Tensor> inputs;
+  if (layer.input().empty()) inputs.push_back(live_.at(spec_.layer(index - 1).name()));
+  for (const std::string& name : layer.input()) inputs.push_back(InputOf(name, step));
+  const std::string kind = own_layers_.count(layer.name()) > 0 ? absl::StrCat("layer ", layer.name()) : KindOf(layer);
+  SerialCall call(layer, std::move(inputs), &parameters_, &tape);
+  torch::Tensor output = (*functions_.Find(kind))(call);
+  if (output.requires_grad()) output.retain_grad();
+  live_[layer.name()] = std::move(output);
+}
+
+torch::Tensor SerialModel::AddLosses(SerialStep& step) {
+  torch::Tensor sum;
+  for (const Loss& loss : spec_.loss()) {
+    const torch::Tensor& prediction = live_.at(loss.input());
+    if (step.fields.count(loss.target()) == 0) {
+      step.fields[loss.target()] = DrawTarget(loss, *FieldOf(dataset_, loss.target()), prediction, generator_);
+    }
+    const torch::Tensor term = SerialLoss(loss, prediction, step.fields.at(loss.target()));
+    sum = sum.defined() ? sum + term : term;
+  }
+  return sum;
+}
+
+void SerialModel::MakeOptimizer() {
+  std::vector<torch::Tensor> trained;
+  for (const SerialParameters::Entry& entry : parameters_.entries()) {
+    if (entry.trained) trained.push_back(entry.tensor);
+  }
+  const Sgd& sgd = spec_.train().optimizer().sgd();
+  torch::optim::SGDOptions options(sgd.lr());
+  options.momentum(sgd.momentum()).dampening(sgd.dampening()).weight_decay(sgd.weight_decay()).nesterov(sgd.nesterov());
+  optimizer_ = std::make_unique<torch::optim::SGD>(std::move(trained), options);
+}
+
+void SerialModel::TakeResults(SerialStep& step) const {
+  for (const auto& [name, value] : live_) {
+    step.values[name] = value.detach();
+    if (!value.requires_grad()) continue;
+    step.cotangents[name] = value.grad().defined() ? value.grad().clone() : torch::zeros_like(value);
+  }
+  for (const SerialParameters::Entry& entry : parameters_.entries()) {
+    if (entry.trained) step.parameter_grads[entry.name] = entry.tensor.grad().clone();
+  }
+}
+
+absl::StatusOr<SerialStep> SerialModel::RunStep() {
+  SerialStep step;
+  std::string running;
+  try {
+    torch::AutoGradMode with_grad(true);
+    live_.clear();
+    Tape tape;
+    for (int i = 0; i < spec_.layer_size(); ++i) {
+      running = absl::StrCat("layer \"", spec_.layer(i).name(), "\"");
+      RunLayer(i, step, tape);
+    }
+    running = "the loss";
+    const torch::Tensor loss = AddLosses(step);
+    step.loss = loss.item<double>();
+    if (!std::isfinite(step.loss)) {
+      return absl::OutOfRangeError(absl::StrCat("the serial model's loss is ", step.loss,
+                                                ", and nothing can be compared with that; another --seed may help"));
+    }
+    if (optimizer_ == nullptr) MakeOptimizer();
+    optimizer_->zero_grad();
+    running = "the backward pass";
+    tape.Backward(loss);
+    // A parameter that the loss does not depend on: weight decay acts on it, as it does on the ranks.
+    for (const SerialParameters::Entry& entry : parameters_.entries()) {
+      torch::Tensor tensor = entry.tensor;
+      if (entry.trained && !tensor.grad().defined()) tensor.mutable_grad() = torch::zeros_like(tensor);
+    }
+    TakeResults(step);
+    optimizer_->step();
+    for (const SerialParameters::Entry& entry : parameters_.entries()) {
+      step.parameters[entry.name] = entry.tensor.detach().clone();
+    }
+  } catch (...) {
+    const absl::Status status = StatusFromCurrentException();
+    return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));
+  }
+  return step;
+}
+
+NamedTensors SerialModel::InitialParameters() const {
+  NamedTensors initial;
+  for (const SerialParameters::Entry& entry : parameters_.entries()) initial[entry.name] = entry.initial;
+  return initial;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,88 @@
+// The user's model as plain torch::nn functions on whole tensors, trained step by step on random samples: what the partitioned
+// model has to equal.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto model, SerialModel::Create(spec, options));
+//   ADJOIN_ASSIGN_OR_RETURN(SerialStep step, model->RunStep());
+//   step.values.at("conv1");                 // [batch, ...], float64
+//
+// It knows the job's text only: shapes follow from what LibTorch returns. One thread.
+#ifndef ADJOIN_VERIFY_SERIAL_MODEL_H_
+#define ADJOIN_VERIFY_SERIAL_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layers/plan/layer_rule.h"
+#include "layers/registry.h"
+#include "primitives/tape.h"
+#include "proto/job.pb.h"
+#include "verify/serial_functions.h"
+
+namespace adjoin {
+
+using NamedTensors = std::map<std::string, torch::Tensor>;
+
+// Whole tensors, without graph.
+struct SerialStep {
+  NamedTensors fields;
+  NamedTensors values;           // by layer
+  NamedTensors cotangents;       // by layer: the gradient of its output; absent where it needs none
+  NamedTensors parameter_grads;  // of trained parameters
+  NamedTensors parameters;       // after the step, buffers too
+  double loss = 0;
+};
+
+struct SerialModelOptions {
+  int64_t batch = 2;
+  uint64_t seed = 1;  // of parameters and samples
+  const SerialFunctions* functions = nullptr;
+  // For a Custom.type without a serial function: the layer itself on one rank.
+  const LayerRules* rules = nullptr;
+  const LayerRegistry* layers = nullptr;
+};
+
+class SerialModel {
+ public:
+  // `spec` has passed the planner; all that `options` names outlives the model.
+  // Errors: kInvalidArgument (a field without shape that a layer reads, an optimizer or a kind of layer without serial function).
+  static absl::StatusOr<std::unique_ptr<SerialModel>> Create(const JobSpec& spec, const SerialModelOptions& options);
+
+  // Draws samples, goes forward and backward, and lets the optimizer step.
+  // Errors: kInternal for what LibTorch refuses (names the layer); kOutOfRange for a loss that is not finite.
+  absl::StatusOr<SerialStep> RunStep();
+
+  // From before the first step; complete after it.
+  NamedTensors InitialParameters() const;
+  // Layers that were compared with themselves on one rank, for want of a serial function.
+  const std::set<std::string>& own_layers() const { return own_layers_; }
+
+ private:
+  SerialModel(const JobSpec& spec, const SerialModelOptions& options);
+  torch::Tensor InputOf(const std::string& name, SerialStep& step);
+  void RunLayer(int index, SerialStep& step, Tape& tape);
+  torch::Tensor AddLosses(SerialStep& step);
+  void MakeOptimizer();
+  void TakeResults(SerialStep& step) const;
+
+  const JobSpec spec_;
+  const SerialModelOptions options_;
+  const Dataset& dataset_;
+  torch::Generator generator_;
+  SerialParameters parameters_;
+  SerialFunctions functions_;
+  std::set<std::string> own_layers_;
+  std::map<std::string, torch::Tensor> live_;  // this step's outputs by layer, with their graph
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_VERIFY_SERIAL_MODEL_H_
