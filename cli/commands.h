@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "layers/plan/layer_rule.h"
 
 namespace adjoin {
 
@@ -17,7 +18,9 @@ absl::StatusOr<int> RunSubmit(const std::string& coordinator, const std::string&
 // Until the job ends; Ctrl-C only stops looking (exit code 0).
 absl::StatusOr<int> RunFollow(const std::string& coordinator, const std::string& job);
 // Without a coordinator. `data_root`: where the data files are looked for.
-absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::string& data_root);
+absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::string& data_root, const LayerRules& rules);
+// Becomes the program `binary` (empty: adjoin-verify beside this one). Returns only where that fails.
+absl::StatusOr<int> RunVerify(const std::string& binary, const std::vector<std::string>& arguments);
 absl::StatusOr<int> RunPs(const std::string& coordinator);
 absl::StatusOr<int> RunDescribe(const std::string& coordinator, const std::string& job);
 absl::StatusOr<int> RunLogs(const std::string& coordinator, const std::string& job, const std::vector<uint32_t>& ranks,
@@ -26,9 +29,6 @@ absl::StatusOr<int> RunCancel(const std::string& coordinator, const std::string&
 // `output`: a file, "-" for standard output, empty for the artifact's own name.
 absl::StatusOr<int> RunGet(const std::string& coordinator, const std::string& job, const std::string& name,
                            const std::string& output);
-
-// The spec's text; "-" reads standard input. Errors: kNotFound, kInvalidArgument (too large).
-absl::StatusOr<std::string> ReadSpecFile(const std::string& path);
 
 }  // namespace adjoin
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "layers/plan/builtin_rules.h"
 #include "layers/plan/planner.h"
+#include "layers/plan/spec_file.h"
 #include "layers/plan/spec_parser.h"
 #include "worker/runtime/idx_file.h"
 
@@ -31,7 +31,7 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::
 
 }  // namespace
 
-absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::string& data_root) {
+absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::string& data_root, const LayerRules& rules) {
   ADJOIN_ASSIGN_OR_RETURN(std::string source, ReadSpecFile(spec_file));
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source, spec_file == "-" ? "standard input" : spec_file));
   DatasetSizes sizes;
@@ -48,7 +48,7 @@ absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::string& dat
       unknown.push_back(absl::StrCat("'", dataset.name(), "'"));
     }
   }
-  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, BuiltinLayerRules(), &parsed.locations));
+  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
   std::cout << Planner::Explain(plan);
   if (!unknown.empty()) {
     std::cout << "The size of data set " << absl::StrJoin(unknown, ", ") << " is not known here: its files are not below "

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "layers/plan/builtin_rules.h"
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_parser.h"
 
@@ -23,25 +22,26 @@ absl::StatusOr<ParsedSpec> Parse(const SubmitRequest& request) {
   return ParsedSpec{request.spec(), SpecLocations()};
 }
 
-absl::StatusOr<PlannedJob> MakePlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes) {
+absl::StatusOr<PlannedJob> MakePlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes,
+                                    const LayerRules& rules) {
   DatasetSizes by_name;
   for (const DatasetSize& size : sizes) by_name[size.name()] = size.samples();
-  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, by_name, BuiltinLayerRules(), &parsed.locations));
+  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, by_name, rules, &parsed.locations));
   return PlannedJob{plan.SerializeAsString(), Planner::Hash(plan)};
 }
 
 }  // namespace
 
-absl::StatusOr<Submission> ReadSubmission(const SubmitRequest& request) {
+absl::StatusOr<Submission> ReadSubmission(const SubmitRequest& request, const LayerRules& rules) {
   if (request.priority() != 0) return absl::UnimplementedError("priorities are not supported yet: leave it 0");
   if (!request.idempotency_key().empty()) {
     return absl::UnimplementedError("idempotency keys are not supported yet: leave it empty");
   }
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(request));
-  ADJOIN_RETURN_IF_ERROR(MakePlan(parsed, {}).status());
+  ADJOIN_RETURN_IF_ERROR(MakePlan(parsed, {}, rules).status());
   auto shared = std::make_shared<const ParsedSpec>(std::move(parsed));
   return Submission{shared->spec,
-                    [shared](const std::vector<DatasetSize>& sizes) { return MakePlan(*shared, sizes); },
+                    [shared, &rules](const std::vector<DatasetSize>& sizes) { return MakePlan(*shared, sizes, rules); },
                     [shared](const std::string& field) { return shared->locations.At(field); }};
 }
 

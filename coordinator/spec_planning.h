@@ -1,6 +1,6 @@
 // From the text that a user submits to a PlanFunction.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request));
+//   ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request, rules));
 //   service.Submit(submission.spec, submission.plan, submission.place_of);
 //
 // Any thread.
@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/job_table.h"
+#include "layers/plan/layer_rule.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
@@ -19,9 +20,9 @@ struct Submission {
   PlaceFunction place_of;
 };
 
-// Everything that can be found wrong without the data files is found here.
+// `rules` outlives what is returned. Everything that can be found wrong without the data files is found here.
 // Errors: kInvalidArgument (the spec: too large, or wrong; with its place), kUnimplemented (what is not supported yet).
-absl::StatusOr<Submission> ReadSubmission(const SubmitRequest& request);
+absl::StatusOr<Submission> ReadSubmission(const SubmitRequest& request, const LayerRules& rules);
 
 }  // namespace adjoin
 

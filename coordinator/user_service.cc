@@ -32,7 +32,7 @@ std::string NewRequestId() {
 }
 
 absl::StatusOr<std::string> SubmitAndAwait(Hub& hub, const SubmitRequest& request) {
-  ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request));
+  ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request, rules_));
   std::string id = hub.Do([&](CoordinationService& service) {
     return service.Submit(submission.spec, std::move(submission.plan), std::move(submission.place_of));
   });

@@ -1,6 +1,6 @@
 // The RPCs of service Adjoin: what users ask of the coordinator.
 //
-//   UserService users(hub, logs, relay);
+//   UserService users(hub, logs, relay, rules);
 //   builder.RegisterService(&users);
 #ifndef ADJOIN_COORDINATOR_USER_SERVICE_H_
 #define ADJOIN_COORDINATOR_USER_SERVICE_H_
@@ -12,6 +12,7 @@
 #include "coordinator/artifact_relay.h"
 #include "coordinator/hub.h"
 #include "coordinator/log_store.h"
+#include "layers/plan/layer_rule.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace adjoin {
@@ -19,7 +20,9 @@ namespace adjoin {
 // Every RPC refuses another protocol version (kFailedPrecondition). A stream ends when its client goes away.
 class UserService final : public Adjoin::Service {
  public:
-  UserService(Hub& hub, LogStore& logs, ArtifactRelay& relay) : hub_(hub), logs_(logs), relay_(relay) {}
+  // `rules`: of the layers that jobs may have. All of them outlive the service.
+  UserService(Hub& hub, LogStore& logs, ArtifactRelay& relay, const LayerRules& rules)
+      : hub_(hub), logs_(logs), relay_(relay), rules_(rules) {}
 
   grpc::Status Submit(grpc::ServerContext* context, const SubmitRequest* request, SubmitResponse* response) override;
   grpc::Status ListJobs(grpc::ServerContext* context, const ListJobsRequest* request,
@@ -39,6 +42,7 @@ class UserService final : public Adjoin::Service {
   Hub& hub_;
   LogStore& logs_;
   ArtifactRelay& relay_;
+  const LayerRules& rules_;
 };
 
 }  // namespace adjoin

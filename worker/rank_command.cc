@@ -1,0 +1,160 @@
+#include "worker/rank_command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/flags.h"
+#include "base/status_macros.h"
+#include "layers/plan/planner.h"
+#include "primitives/tensor_memory.h"
+#include "primitives/transport/ucx_transport.h"
+#include "proto/plan.pb.h"
+#include "worker/rank_process_link.h"
+#include "worker/runtime/session.h"
+
+namespace adjoin {
+namespace {
+
+constexpr absl::Duration kDaemonTimeout = absl::Seconds(60);
+// Longer than the coordinator's limit for starting an attempt, which gives the better message.
+constexpr absl::Duration kPeersTimeout = absl::Seconds(180);
+constexpr absl::Duration kCloseTimeout = absl::Seconds(60);
+constexpr absl::Duration kResultTimeout = absl::Seconds(5);
+constexpr absl::Duration kAbortGrace = absl::Milliseconds(1500);
+
+absl::StatusOr<Plan> ReadPlan(const RankStart& start) {
+  Plan plan;
+  if (!plan.ParseFromString(start.plan())) return absl::InternalError("the plan cannot be read");
+  std::string hash = Planner::Hash(plan);
+  if (hash != start.plan_hash()) {
+    return absl::FailedPreconditionError(absl::StrCat("this rank's plan has the hash ", hash, ", the coordinator's ",
+                                                      start.plan_hash(), ": use the same release everywhere"));
+  }
+  return plan;
+}
+
+std::string DescribeLanes(const Transport& transport) {
+  std::vector<std::string> lanes;
+  for (int peer = 0; peer < transport.size(); ++peer) {
+    if (peer != transport.rank()) lanes.push_back(absl::StrCat(peer, ": ", transport.Describe(peer)));
+  }
+  return absl::StrJoin(lanes, ", ");
+}
+
+// The abort of the transport ends every wait; a rank that is elsewhere (computing, reading) is ended by this.
+void EndSoon() {
+  std::thread([] {
+    absl::SleepFor(kAbortGrace);
+    _exit(1);
+  }).detach();
+}
+
+// Of the transport, in the end.
+struct Disturbance {
+  bool disturbed = false;
+  bool aborted_by_peer = false;
+};
+
+absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start, uint32_t rank,
+                                  const LayerRegistry& layers, Disturbance* disturbance) {
+  ADJOIN_ASSIGN_OR_RETURN(Plan plan, ReadPlan(start));
+  UcxTransport::Options options;
+  options.rank = static_cast<int>(rank);
+  options.size = static_cast<int>(start.world_size());
+  options.other_nodes = !start.single_node();
+  options.net_devices = start.net_device();
+  options.port_range = start.port_range();
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport, UcxTransport::Create(options));
+  link.OnAbort([&transport](const absl::Status& reason) {
+    transport->Abort(reason);
+    EndSoon();
+  });
+  struct ForgetTransport {
+    RankProcessLink& link;
+    const UcxTransport& transport;
+    Disturbance* disturbance;
+    ~ForgetTransport() {
+      link.OnAbort(nullptr);
+      *disturbance = {transport.Disturbed(), transport.AbortedByPeer()};
+    }
+  } forget{link, *transport, disturbance};
+
+  link.SendTransportAddress(transport->Address());
+  ADJOIN_ASSIGN_OR_RETURN(RankConnect connect, link.WaitForConnect(Deadline::After(kPeersTimeout)));
+  ADJOIN_RETURN_IF_ERROR(transport->Connect({connect.transport_address().begin(), connect.transport_address().end()},
+                                            Deadline::After(kPeersTimeout)));
+  link.SendTransport(DescribeLanes(*transport));
+
+  SessionOptions session;
+  session.plan = std::move(plan);
+  session.data_root = start.data_root();
+  session.output_root = start.output_root();
+  session.transport = transport.get();
+  session.layers = &layers;
+  session.on_progress = [&link](const JobProgress& progress) { link.SendProgress(progress); };
+  session.log = [](const std::string& line) { std::cout << line << std::endl; };
+  ReuseTensorMemory();
+  ADJOIN_ASSIGN_OR_RETURN(SessionResult done, RunSession(session));
+  ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(kCloseTimeout)));
+  RankResult result;
+  result.set_succeeded(true);
+  for (const std::string& artifact : done.artifacts) result.add_artifact(artifact);
+  return result;
+}
+
+// It failed only because a peer did, or because it was told to stop. Files, too, are kUnavailable (a full disk), but then
+// all peers are well.
+bool IsPeerFailure(const absl::Status& status, const Disturbance& disturbance) {
+  return absl::IsAborted(status) || disturbance.aborted_by_peer ||
+         (absl::IsUnavailable(status) && disturbance.disturbed);
+}
+
+int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers) {
+  auto link = RankProcessLink::Connect(settings, Deadline::After(kDaemonTimeout));
+  if (!link.ok()) {
+    std::cerr << link.status().message() << "\n";
+    return 1;
+  }
+  absl::StatusOr<RankStart> start = (*link)->WaitForStart(Deadline::After(kDaemonTimeout));
+  Disturbance disturbance;
+  absl::StatusOr<RankResult> result =
+      start.ok() ? RunJob(**link, *start, settings.rank, layers, &disturbance) : start.status();
+  if (result.ok()) {
+    (*link)->SendResult(*result, Deadline::After(kResultTimeout));
+    return 0;
+  }
+  RankResult failure;
+  failure.set_error(std::string(result.status().message()));
+  failure.set_peer_failure(IsPeerFailure(result.status(), disturbance));
+  std::cerr << "failed: " << result.status().message() << "\n";
+  (*link)->SendResult(failure, Deadline::After(kResultTimeout));
+  return 1;
+}
+
+}  // namespace
+
+int RunRankCommand(int argc, char** argv, const LayerRegistry& layers) {
+  RankProcessLink::Settings settings;
+  CLI::App app("One rank of one attempt of a job; started by adjoin-worker", "adjoin-rank");
+  app.add_option("--socket", settings.socket, "The daemon's socket")->required();
+  app.add_option("--job", settings.job_id, "The job's id")->required();
+  app.add_option("--rank", settings.rank, "This rank's number")->required();
+  app.add_option("--epoch", settings.epoch, "The attempt's epoch")->required();
+  if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+  int code = Run(settings, layers);
+  std::cout << std::flush;
+  // Without the destructors of libraries: with threads around, they are where processes hang or crash at their end.
+  _exit(code);
+}
+
+}  // namespace adjoin
