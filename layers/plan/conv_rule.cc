@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "layers/plan/conv_grid.h"
+#include "layers/plan/conv_layouts.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 #include "layers/plan/windowed.h"
+#include "primitives/geometry/box.h"
 
 namespace adjoin {
 namespace {
@@ -25,52 +28,72 @@ absl::Status CheckGroups(int64_t in_channels, int64_t out_channels, int64_t grou
   return absl::OkStatus();
 }
 
+// Fills in the defaults and works out the extents.
+absl::StatusOr<WindowedDims> CheckedDims(const Layout& x, Conv& conv, ConvExtents& extents) {
+  absl::StatusOr<WindowedDims> dims = absl::UnknownError("");
+  if (conv.transposed()) {
+    dims = TransposedWindowsOf(conv, x.shape());
+    if (!dims.ok()) return dims;
+  } else {
+    dims = WindowsOf(conv.window(), x.shape(), /*pooling=*/false, /*ceil_mode=*/false);
+    if (!dims.ok()) return AtField("window", dims.status());
+    if (!conv.output_padding().empty()) {
+      return AtField("output_padding[0]", InvalidSpec("conv.output_padding is for a transposed convolution; leave it"
+                                                      " out, or write transposed: true"));
+    }
+  }
+  extents.transposed = conv.transposed();
+  extents.in = x.shape()[1];
+  extents.out = conv.out_channels();
+  extents.groups = conv.has_groups() ? conv.groups() : 1;
+  ADJOIN_RETURN_IF_ERROR(CheckGroups(extents.in, extents.out, extents.groups));
+  extents.weight = conv.transposed() ? std::vector<int64_t>{extents.in, extents.out / extents.groups}
+                                     : std::vector<int64_t>{extents.out, extents.in / extents.groups};
+  for (uint32_t kernel : dims->filled.kernel()) extents.weight.push_back(kernel);
+  extents.output = {x.shape()[0], extents.out};
+  extents.output.insert(extents.output.end(), dims->outputs.begin(), dims->outputs.end());
+  ADJOIN_RETURN_IF_ERROR(CheckedVolume(extents.weight).status());
+  ADJOIN_RETURN_IF_ERROR(CheckedVolume(extents.output).status());
+  conv.set_groups(static_cast<uint32_t>(extents.groups));
+  conv.set_bias(conv.has_bias() ? conv.bias() : true);
+  *conv.mutable_window() = dims->filled;
+  return dims;
+}
+
+// Owners that are not named are the first rank of each block.
+absl::StatusOr<Layout> HomeIn(const Layer& spec, const Layout& needed, const std::optional<Layout>& owners,
+                              const std::vector<int>& ranks) {
+  if (spec.home() == OWNER && spec.owner() == 0 && owners.has_value()) return *owners;
+  return HomeOf(spec, needed, needed, ranks);
+}
+
 }  // namespace
 
 absl::StatusOr<LayerOutcome> ConvRule::Apply(const LayerRequest& request) const {
   ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
-  const Layout& x = request.input[0];
   Layer spec = request.spec;
-  Conv& conv = *spec.mutable_conv();
-  if (conv.transposed()) {
-    return AtField("conv.transposed", NotSupportedYet("a transposed convolution"));
-  }
-  if (!spec.w().empty()) {
-    return AtField("w", NotSupportedYet("w of a convolution", "leave it out: every rank uses the whole weight"));
-  }
-  auto dims = WindowsOf(conv.window(), x.shape(), /*pooling=*/false, /*ceil_mode=*/false);
-  if (!dims.ok()) return AtField("conv.window", dims.status());
-  const int64_t in_channels = x.shape()[1], out_channels = conv.out_channels();
-  const int64_t groups = conv.has_groups() ? conv.groups() : 1;
-  ADJOIN_RETURN_IF_ERROR(AtField("conv", CheckGroups(in_channels, out_channels, groups)));
-  conv.set_groups(static_cast<uint32_t>(groups));
-  conv.set_bias(conv.has_bias() ? conv.bias() : true);
-  *conv.mutable_window() = dims->filled;
+  ConvExtents extents;
+  auto dims = CheckedDims(request.input[0], *spec.mutable_conv(), extents);
+  if (!dims.ok()) return AtField("conv", dims.status());
+  ADJOIN_ASSIGN_OR_RETURN(const ConvGrid grid, ConvGrid::Create(request, extents));
+  ADJOIN_ASSIGN_OR_RETURN(ConvLayouts layouts, ConvLayoutsOf(request, extents, grid));
 
-  std::vector<int64_t> shape = {x.shape()[0], out_channels};
-  shape.insert(shape.end(), dims->outputs.begin(), dims->outputs.end());
-  std::vector<int64_t> weight = {out_channels, in_channels / groups};
-  for (uint32_t kernel : dims->filled.kernel()) weight.push_back(kernel);
-  ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(shape));
-  auto weight_volume = CheckedVolume(weight);
-  if (!weight_volume.ok()) return AtField("conv", weight_volume.status());
-  ADJOIN_ASSIGN_OR_RETURN(WindowedLayouts layouts, LayoutsOf(request, dims->windows, shape));
-
-  const int64_t fan_in = *weight_volume / out_channels;
+  // As torch.nn.init: the weight's dim 1 times the kernel, whatever that dim counts.
+  const int64_t fan_in = VolumeOf(extents.weight) / extents.weight[0];
+  const std::vector<int>& ranks = layouts.compute.mesh().ranks();
+  ADJOIN_ASSIGN_OR_RETURN(Layout weight_home, HomeIn(spec, layouts.weight, layouts.weight_owners, ranks));
   std::vector<ParameterNeed> parameters;
-  const auto add = [&](const std::string& role, std::vector<int64_t> of) -> absl::Status {
-    ADJOIN_ASSIGN_OR_RETURN(Layout needed,
-                            Layout::Replicated(std::move(of), request.parameter_dtype, x.mesh().ranks()));
-    ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(spec, needed, needed, x.mesh().ranks()));
-    parameters.push_back({role, std::move(home), std::move(needed), fan_in});
-    return absl::OkStatus();
-  };
-  ADJOIN_RETURN_IF_ERROR(add("weight", weight));
-  if (conv.bias()) ADJOIN_RETURN_IF_ERROR(add("bias", {out_channels}));
-  const double flops = 2.0 * static_cast<double>(volume) * static_cast<double>(fan_in);
-  return LayerOutcome{std::move(spec),           {InputNeed{std::nullopt, dims->windows, 0}},
-                      std::move(parameters),     std::move(layouts.compute),
-                      std::move(layouts.output), flops};
+  parameters.push_back({"weight", std::move(weight_home), std::move(layouts.weight), fan_in});
+  if (spec.conv().bias()) {
+    ADJOIN_ASSIGN_OR_RETURN(Layout bias_home, HomeIn(spec, layouts.bias, layouts.bias_owners, ranks));
+    parameters.push_back({"bias", std::move(bias_home), std::move(layouts.bias), fan_in});
+  }
+  // Each element of the product's input, or of its output, meets a kernel of one group.
+  const std::vector<int64_t>& each = extents.transposed ? request.input[0].shape() : extents.output;
+  const double flops = 2.0 * static_cast<double>(VolumeOf(each)) * static_cast<double>(fan_in);
+  InputNeed need{std::move(layouts.x), std::move(dims->windows), 0, std::move(layouts.reader)};
+  return LayerOutcome{std::move(spec),           {std::move(need)},         std::move(parameters),
+                      std::move(layouts.compute), std::move(layouts.output), flops};
 }
 
 }  // namespace adjoin
