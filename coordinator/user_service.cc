@@ -31,8 +31,8 @@ std::string NewRequestId() {
   return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
 }
 
-absl::StatusOr<std::string> SubmitAndAwait(Hub& hub, const SubmitRequest& request) {
-  ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request, rules_));
+absl::StatusOr<std::string> SubmitAndAwait(Hub& hub, const SubmitRequest& request, const LayerRules& rules) {
+  ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request, rules));
   std::string id = hub.Do([&](CoordinationService& service) {
     return service.Submit(submission.spec, std::move(submission.plan), std::move(submission.place_of));
   });
@@ -52,7 +52,7 @@ absl::StatusOr<std::string> SubmitAndAwait(Hub& hub, const SubmitRequest& reques
 
 grpc::Status UserService::Submit(grpc::ServerContext*, const SubmitRequest* request, SubmitResponse* response) {
   if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
-  absl::StatusOr<std::string> id = SubmitAndAwait(hub_, *request);
+  absl::StatusOr<std::string> id = SubmitAndAwait(hub_, *request, rules_);
   if (!id.ok()) return ToGrpc(id.status());
   if (absl::Status status = logs_.Add(*id); !status.ok()) LogError(std::string(status.message()));
   LogInfo(absl::StrCat("accepted ", *id));
