@@ -1,0 +1,171 @@
+// The command itself: it passes what is right, names what is wrong, and says what is wrong with its input.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/deadline.h"
+#include "tests/harness/child_process.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Ended {
+  int code = -1;
+  std::string out, err;
+};
+
+Ended Adjoin(std::vector<std::string> arguments) {
+  static int number = 0;
+  arguments.insert(arguments.begin(), Runfile("cli/adjoin"));
+  auto child = ChildProgram::Start(arguments, {}, absl::StrCat(std::getenv("TEST_TMPDIR"), "/adjoin-", ++number));
+  if (!child.ok()) return {-1, "", std::string(child.status().message())};
+  const auto code = (*child)->Wait(Deadline::After(absl::Seconds(120)));
+  return {code.value_or(-1), (*child)->Output(), (*child)->Errors()};
+}
+
+std::string Mnist(const std::string& job) { return Runfile(absl::StrCat("examples/mnist/", job, ".textproto")); }
+
+// `file`: of a job.
+Ended Faulty(const std::string& fault, const std::string& file, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"verify", file, "--verify-binary",
+                                        Runfile(absl::StrCat("tests/verify/adjoin-verify-", fault))};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return Adjoin(arguments);
+}
+
+TEST(VerifyCommandTest, TheExamplesEqualSerialOnAnyNumberOfRanks) {
+  for (const char* job :
+       {"lenet5-serial", "lenet5-spatial", "lenet5-sync-sgd", "lenet5-hybrid", "lenet5-two-stage"}) {
+    const Ended verify = Adjoin({"verify", Mnist(job), "--ranks", "1,2,4"});
+    EXPECT_EQ(verify.code, 0) << job << "\n" << verify.out << verify.err;
+    EXPECT_THAT(verify.out, AllOf(StartsWith(job), HasSubstr("\n1 rank"), HasSubstr("\n2 ranks"), HasSubstr("\n4 ranks"),
+                                  HasSubstr("conv2"), HasSubstr("adjoint test: holds"), Not(HasSubstr(" !"))));
+  }
+}
+
+TEST(VerifyCommandTest, OtherNumbersOfRanksStepsAndSeeds) {
+  const Ended verify =
+      Adjoin({"verify", "--ranks=3,8", "--steps", "3", "--seed", "5", "--batch", "3", Mnist("lenet5-spatial")});
+  EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+  EXPECT_THAT(verify.out, AllOf(HasSubstr("3 steps on 3 samples"), HasSubstr("seed 5"), HasSubstr("8 ranks")));
+}
+
+TEST(VerifyCommandTest, FindsAHaloThatIsOffByOne) {
+  const std::string file = absl::StrCat(std::getenv("TEST_TMPDIR"), "/strided.textproto");
+  std::ofstream(file) << R"job(kind: TRAIN ranks: 4
+layout { name: "grid" partition: [1, 1, 2, 2] }
+layer { name: "first" input: "image" x: "grid" conv { out_channels: 3 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "strided" conv { out_channels: 3 window { kernel: 3 stride: 2 pad_lo: 1 } } }
+layer { name: "last" conv { out_channels: 2 window { kernel: 1 } } }
+loss { kind: "mse" input: "last" target: "wanted" }
+dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 9, 8] }
+  field { name: "wanted" idx { path: "w" } shape: [2, 5, 4] } }
+train { dataset: "data" batch: 2 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)job";
+  const Ended verify = Faulty("halo", file);
+  EXPECT_EQ(verify.code, 1) << verify.out << verify.err;
+  EXPECT_THAT(verify.out, AllOf(HasSubstr("DEVIATES: layer strided is the first: output on rank"),
+                                HasSubstr("global position (")));
+}
+
+TEST(VerifyCommandTest, FindsAMissingSumOfProducts) {
+  const Ended verify = Faulty("sum", Mnist("lenet5-spatial"));
+  EXPECT_EQ(verify.code, 1) << verify.out << verify.err;
+  EXPECT_THAT(verify.out, HasSubstr("DEVIATES: layer fc2 is the first: output on rank"));
+}
+
+TEST(VerifyCommandTest, FindsAMissingSumOfGradients) {
+  const Ended verify = Faulty("sync", Mnist("lenet5-hybrid"));
+  EXPECT_EQ(verify.code, 1) << verify.out << verify.err;
+  EXPECT_THAT(verify.out, HasSubstr("DEVIATES: layer conv1 is the first: gradient of conv1."));
+}
+
+TEST(VerifyCommandTest, FindsAWrongBias) {
+  const Ended verify = Faulty("bias", Mnist("lenet5-sync-sgd"));
+  EXPECT_EQ(verify.code, 1) << verify.out << verify.err;
+  EXPECT_THAT(verify.out, HasSubstr("DEVIATES: layer conv2 is the first: output on rank"));
+}
+
+TEST(VerifyCommandTest, FindsAWrongGradientOfAnInput) {
+  const Ended verify = Faulty("x", Mnist("lenet5-hybrid"));
+  EXPECT_EQ(verify.code, 1) << verify.out << verify.err;
+  EXPECT_THAT(verify.out,
+              HasSubstr("DEVIATES: layer conv2 is the first: gradient of its input, the output of \"pool1\" on rank"));
+}
+
+TEST(VerifyCommandTest, OnOneRankNothingIsLeftOut) {
+  const Ended verify = Faulty("sync", Mnist("lenet5-hybrid"), {"--ranks", "1"});
+  EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+}
+
+TEST(VerifyCommandTest, TheSpecGivesDefaults) {
+  const std::string file = absl::StrCat(std::getenv("TEST_TMPDIR"), "/job.textproto");
+  std::ofstream(file) << ReadFile(Mnist("lenet5-hybrid")) << "verify { ranks: [2] steps: 2 tolerance: 1e-9 }\n";
+  const Ended verify = Adjoin({"verify", file});
+  EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+  EXPECT_THAT(verify.out, AllOf(HasSubstr("2 steps"), HasSubstr("above 1.0e-09"), HasSubstr("\n2 ranks"),
+                                Not(HasSubstr("\n4 ranks"))));
+  const Ended flags = Adjoin({"verify", file, "--ranks", "1", "--steps", "1"});
+  EXPECT_THAT(flags.out, AllOf(HasSubstr("1 step "), HasSubstr("\n1 rank"), Not(HasSubstr("\n2 ranks"))));
+}
+
+TEST(VerifyCommandTest, SaysWhatThePlannerRefusesForANumberOfRanks) {
+  const std::string file = absl::StrCat(std::getenv("TEST_TMPDIR"), "/flat.textproto");
+  std::ofstream(file) << R"job(kind: TRAIN ranks: 1
+layout { name: "rows" partition: [1, 1, 1, 1] }
+layout { name: "wide" mesh { size: 1 } mesh { size: 1 } sbp: ["S(1)", "B"] }
+layer { name: "flat" input: "image" x: "rows" flatten { arg: 1 } }
+layer { name: "fc" w: "wide" linear { out_features: 10 } }
+layer { name: "fc2" input: "other" linear { out_features: 10 } }
+layer { name: "sum" input: ["fc", "fc2"] x: ["", "wide"] add {} }
+loss { kind: "cross_entropy" input: "sum" target: "label" }
+dataset { name: "train" field { name: "image" idx { path: "i" } shape: [1, 4, 4] }
+  field { name: "other" idx { path: "o" } shape: [6] } field { name: "label" idx { path: "l" } dtype: "int64" } }
+train { dataset: "train" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)job";
+  const Ended fine = Adjoin({"verify", file});
+  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
+  const Ended refused = Adjoin({"verify", file, "--ranks", "5000"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("adjoin verify: error: cannot verify on 5000 ranks"));
+}
+
+TEST(VerifyCommandTest, BadInputIsOneError) {
+  const std::string folder = std::getenv("TEST_TMPDIR");
+  const std::string file = folder + "/bad.textproto", job = ReadFile(Mnist("lenet5-spatial"));
+  std::ofstream(file) << "sead: 1\n" << job;
+  Ended bad = Adjoin({"verify", file});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, StartsWith(absl::StrCat("adjoin verify: error: ", file, ":1:")));
+  bad = Adjoin({"verify", folder + "/none"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("none: No such file"));
+  bad = Adjoin({"verify", Mnist("lenet5-spatial"), "--ranks", "0"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("0 ranks"));
+  bad = Adjoin({"verify", Mnist("lenet5-spatial"), "--tolerance", "-1"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("tolerance is -1"));
+  bad = Adjoin({"verify", Mnist("lenet5-spatial"), "--steps", "0"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("steps is 0"));
+  EXPECT_EQ(Adjoin({"verify"}).code, 2);
+  EXPECT_EQ(Adjoin({"verify", Mnist("lenet5-spatial"), "--rank", "2", "--frob"}).code, 2);
+  bad = Adjoin({"verify", "--verify-binary", folder + "/none", "job"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("--verify-binary"));
+  EXPECT_THAT(Adjoin({"verify", "--help"}).out, HasSubstr("--tolerance"));
+}
+
+}  // namespace
+}  // namespace adjoin
