@@ -2,6 +2,8 @@
 
 #include "gtest/gtest.h"
 
+#include "primitives/geometry/box.h"
+
 namespace adjoin {
 namespace {
 

@@ -1,10 +1,14 @@
 #include "primitives/geometry/transposed_window.h"
 
+#include <algorithm>
 #include <random>
 #include <set>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "primitives/geometry/box.h"
 
 namespace adjoin {
 namespace {

@@ -1,8 +1,8 @@
 // Convolutions over any layouts of input, weight and output equal LibTorch's on one rank.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>

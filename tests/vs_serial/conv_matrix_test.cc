@@ -1,14 +1,17 @@
 // Kernels x strides x dilations x paddings x boundaries x groups x cuts, one by one, equal LibTorch's on one rank.
 //
-// "Sampled" takes cases at random; "Whole" takes all of them, in parts that can run side by side.
+// "Sampled" takes cases at random; "Whole" takes all of them, in parts that can run side by side
+// (conv_whole_matrix_test).
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "primitives/transport/transport_ranks.h"
+#include "proto/plan.pb.h"
 #include "tests/vs_serial/conv_cases.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"
