@@ -159,8 +159,12 @@ TEST(ConvRuleTest, PartsOfOneGroupAreSummedAndOthersMoved) {
   EXPECT_THAT(alike->compute.LocalShape(2), ElementsAre(2, 3, 8));
   EXPECT_THAT(alike->parameter[0].needed.LocalShape(2), ElementsAre(3, 2, 3));
   EXPECT_THAT(alike->parameter[1].home.mesh().ranks(), ElementsAre(0, 2));
-  EXPECT_EQ(alike->input[0].layout->BoxOf(3), Cut({2, 8, 10}, {1, 4, 1}).BoxOf(3));
   EXPECT_EQ(alike->output, Cut({2, 6, 8}, {1, 4, 1}));
+  // The mesh has other axes, but every rank keeps what it has, also where the spatial dim is cut.
+  const Layout both = Cut({2, 8, 10}, {1, 4, 2}, {7, 6, 5, 4, 3, 2, 1, 0});
+  const auto kept = Apply("out_channels: 6 groups: 2 window { kernel: 3 }", both);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  for (int rank = 0; rank < 8; ++rank) EXPECT_EQ(kept->input[0].layout->BoxOf(rank), both.BoxOf(rank)) << rank;
   // Three groups of two in parts of 2, 2, 1, 1: whole groups are brought together.
   const auto moved = Apply("out_channels: 3 groups: 3 window { kernel: 3 }", Cut({2, 6, 10}, {1, 4, 1}));
   EXPECT_THAT(moved->input[0].layout->Boundaries(1), ElementsAre(0, 2, 4, 6, 6));
