@@ -13,7 +13,8 @@ namespace adjoin {
 absl::StatusOr<int> RunVerify(const std::string& binary, const std::vector<std::string>& arguments) {
   std::error_code ignored;
   std::filesystem::path program = binary;
-  if (program.empty()) program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "adjoin-verify";
+  if (program.empty())
+    program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "adjoin-verify";
   std::string name = program.string();
   std::vector<char*> command = {name.data()};
   std::vector<std::string> copies = arguments;

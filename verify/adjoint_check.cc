@@ -1,13 +1,12 @@
 #include "verify/adjoint_check.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
-
-#include <torch/torch.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,8 +17,8 @@
 #include "primitives/comm/local_memory.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
-#include "primitives/transport/transport.h"
 #include "primitives/transport/rank_threads.h"
+#include "primitives/transport/transport.h"
 #include "verify/partitioned_run.h"
 
 namespace adjoin {
@@ -33,9 +32,8 @@ struct Sums {
 };
 
 bool IsExtreme(const OperatorPlan& op) {
-  return std::any_of(op.from().placement().begin(), op.from().placement().end(), [](const std::string& placement) {
-    return absl::StartsWith(placement, "P(m");
-  });
+  return std::any_of(op.from().placement().begin(), op.from().placement().end(),
+                     [](const std::string& placement) { return absl::StartsWith(placement, "P(m"); });
 }
 
 // As a differentiable operator of float64, whatever the plan uses it for: it moves the same cells.

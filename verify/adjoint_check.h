@@ -1,5 +1,5 @@
-// The adjoint test of every operator of a plan: <F x, y> = <x, F* y> over all ranks' cells, for independently drawn x and y (copies
-// that differ included: only they show a wrong choice of replica).
+// The adjoint test of every operator of a plan: <F x, y> = <x, F* y> over all ranks' cells, for independently drawn x
+// and y (copies that differ included: only they show a wrong choice of replica).
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::vector<AdjointResult> results, CheckAdjoints(plan, /*seed=*/1));
 //   results[0].name;        // "conv1.x"
@@ -19,7 +19,7 @@ namespace adjoin {
 inline constexpr double kAdjointTolerance = 1e-12;
 
 struct AdjointResult {
-  std::string name;    // OperatorPlan.name
+  std::string name;  // OperatorPlan.name
   double error = 0;
   bool linear = true;  // false for a maximum or minimum, which has no adjoint and is not tested
   bool holds() const { return error <= kAdjointTolerance; }  // false for NaN

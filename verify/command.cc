@@ -31,9 +31,11 @@ absl::StatusOr<VerifyResult> Run(const std::string& file, const VerifyOptions& o
 
 int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
   std::string file;
-  CLI::App app("Runs a job's model serially and partitioned, on a small random input, and compares them", "adjoin verify");
-  app.footer("Needs no coordinator and no data files. What is absent is as the job's verify { } says.\n"
-             "Exit codes: 0 no deviation, 1 a deviation or an error, 2 wrong usage.");
+  CLI::App app("Runs a job's model serially and partitioned, on a small random input, and compares them",
+               "adjoin verify");
+  app.footer(
+      "Needs no coordinator and no data files. What is absent is as the job's verify { } says.\n"
+      "Exit codes: 0 no deviation, 1 a deviation or an error, 2 wrong usage.");
   app.add_option("SPEC", file, "The job's file, text format or JSON; - reads standard input")->required();
   app.add_option("--ranks", options.ranks, "Numbers of ranks, such as 1,2,4: layouts are re-cut; absent: the job's own")
       ->delimiter(',');

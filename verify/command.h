@@ -11,8 +11,8 @@
 
 namespace adjoin {
 
-// The exit code: 0 where nothing deviates; 1 where something does, is not verified, or is wrong with the job (one line on
-// standard error); 2 for wrong usage. What the command line says replaces what `options` says.
+// The exit code: 0 where nothing deviates; 1 where something does, is not verified, or is wrong with the job (one line
+// on standard error); 2 for wrong usage. What the command line says replaces what `options` says.
 int RunVerifyCommand(int argc, char** argv, VerifyOptions options);
 
 }  // namespace adjoin

@@ -33,7 +33,8 @@ class PartsOfTensor {
       : whole_(whole), layout_(std::move(layout)), scale_(ScaleOf(whole)), step_(step), worst_(*worst) {
     worst_.compared = true;
     if (whole.sizes() != torch::IntArrayRef(layout_.shape())) {
-      Mismatch(-1, absl::StrCat("is ", ShapeText(layout_.shape()), " in the plan, ", ShapeText(whole.sizes()), " serially"));
+      Mismatch(
+          -1, absl::StrCat("is ", ShapeText(layout_.shape()), " in the plan, ", ShapeText(whole.sizes()), " serially"));
     }
   }
 
@@ -151,7 +152,8 @@ class Comparer {
       output.Part(static_cast<int>(rank), ranks_[rank][step].values.at(value.name()));
     }
     CompareCotangent(value, layout, step, entry);
-    for (const ParameterUse& use : layer.parameter()) ADJOIN_RETURN_IF_ERROR(CompareParameter(use.index(), step, entry));
+    for (const ParameterUse& use : layer.parameter())
+      ADJOIN_RETURN_IF_ERROR(CompareParameter(use.index(), step, entry));
     return absl::OkStatus();
   }
 

@@ -1,5 +1,5 @@
-// What the ranks have, part by part, against the serial model's whole tensors: the largest difference of everything, and the layer
-// in which the first one arises.
+// What the ranks have, part by part, against the serial model's whole tensors: the largest difference of everything,
+// and the layer in which the first one arises.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(Comparison comparison, Compare(plan, serial_steps, ranks));
 //   std::optional<Finding> first = FirstDeviation(plan, comparison, 1e-10);
@@ -23,7 +23,8 @@ namespace adjoin {
 // The largest difference of one tensor over all cells, ranks and steps.
 struct Difference {
   bool compared = false;
-  double relative = 0;  // |found - expected| / the largest |expected| of the tensor, or 1 if that is less; infinite for NaN
+  double relative =
+      0;  // |found - expected| / the largest |expected| of the tensor, or 1 if that is less; infinite for NaN
   double found = 0;
   double expected = 0;
   int rank = -1;                  // -1: not of one rank
@@ -57,12 +58,12 @@ absl::StatusOr<Comparison> Compare(const Plan& plan, const std::vector<SerialSte
 
 struct Finding {
   std::string layer;  // "conv2"; several by name where it may be any of them; "the loss"
-  std::string what;   // "output", "gradient of its input, which is the output of pool1", "gradient of conv2.weight", ...
+  std::string what;  // "output", "gradient of its input, which is the output of pool1", "gradient of conv2.weight", ...
   Difference difference;
 };
 
-// In the order of computing: the first layer whose output deviates. If none does, the first in the order of the backward pass that
-// makes a wrong gradient out of a right one. Then what the step made of parameters.
+// In the order of computing: the first layer whose output deviates. If none does, the first in the order of the
+// backward pass that makes a wrong gradient out of a right one. Then what the step made of parameters.
 std::optional<Finding> FirstDeviation(const Plan& plan, const Comparison& comparison, double tolerance);
 
 }  // namespace adjoin

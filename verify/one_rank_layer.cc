@@ -22,7 +22,7 @@
 namespace adjoin {
 namespace {
 
-constexpr char kOther[] = "verify.other";    // a layer and field that make the layer's job a whole one
+constexpr char kOther[] = "verify.other";  // a layer and field that make the layer's job a whole one
 constexpr char kLabel[] = "verify.label";
 constexpr char kProgram[] = "train";
 

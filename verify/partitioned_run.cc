@@ -15,8 +15,8 @@
 #include "primitives/geometry/box.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
-#include "primitives/transport/transport.h"
 #include "primitives/transport/rank_threads.h"
+#include "primitives/transport/transport.h"
 #include "worker/runtime/optimizer.h"
 
 namespace adjoin {
@@ -37,8 +37,8 @@ class Rank {
   absl::Status Run(RankSteps& steps) {
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, rank_));
     ADJOIN_RETURN_IF_ERROR(SetParameters(parameters));
-    ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan_, kVerifiedProgram, &communicator_, &parameters,
-                                                          *input_.layers));
+    ADJOIN_ASSIGN_OR_RETURN(auto network,
+                            Network::Create(plan_, kVerifiedProgram, &communicator_, &parameters, *input_.layers));
     ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan_, &communicator_, &parameters));
     ADJOIN_ASSIGN_OR_RETURN(auto optimizer, CreateOptimizer(plan_.spec().train().optimizer(), parameters));
     for (const NamedTensors& fields : input_.fields) {

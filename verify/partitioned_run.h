@@ -1,16 +1,16 @@
-// The user's model as the ranks run it, with threads of this process as ranks: planner's plan, network, sum of the gradients and
-// optimizer are those of a training job.
+// The user's model as the ranks run it, with threads of this process as ranks: planner's plan, network, sum of the
+// gradients and optimizer are those of a training job.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::vector<RankSteps> ranks, RunPartitioned(plan, input));
 //   ranks[3][0].values.at("conv1");          // rank 3's part of it in the first step
 #ifndef ADJOIN_VERIFY_PARTITIONED_RUN_H_
 #define ADJOIN_VERIFY_PARTITIONED_RUN_H_
 
+#include <torch/torch.h>
+
 #include <map>
 #include <string>
 #include <vector>
-
-#include <torch/torch.h>
 
 #include "absl/status/statusor.h"
 #include "layers/registry.h"
@@ -31,17 +31,17 @@ struct PartitionedInput {
 
 // What one rank has of one step.
 struct RankStep {
-  NamedTensors values;                           // local, by ValuePlan::name
-  NamedTensors cotangents;                       // local, in the dual of the value's layout; absent: none on this rank
-  std::map<std::string, std::string> same_as;    // values that are another one's very tensor, and so share its cotangent
-  std::vector<torch::Tensor> parameter_grads;    // local blocks of the homes, in the plan's order; undefined: not trained
-  std::vector<torch::Tensor> parameters;         // after the step
-  double loss = 0;                               // summed over ranks
+  NamedTensors values;                         // local, by ValuePlan::name
+  NamedTensors cotangents;                     // local, in the dual of the value's layout; absent: none on this rank
+  std::map<std::string, std::string> same_as;  // values that are another one's very tensor, and so share its cotangent
+  std::vector<torch::Tensor> parameter_grads;  // local blocks of the homes, in the plan's order; undefined: not trained
+  std::vector<torch::Tensor> parameters;       // after the step
+  double loss = 0;                             // summed over ranks
 };
 using RankSteps = std::vector<RankStep>;
 
-// By rank. Errors: of whichever rank failed first, which it names; kInvalidArgument for parameters of other names or shapes than
-// the plan's.
+// By rank. Errors: of whichever rank failed first, which it names; kInvalidArgument for parameters of other names or
+// shapes than the plan's.
 absl::StatusOr<std::vector<RankSteps>> RunPartitioned(const Plan& plan, const PartitionedInput& input);
 
 // The part of `whole` that a rank holds.

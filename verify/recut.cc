@@ -84,7 +84,8 @@ void RecutLayout(int64_t from, int64_t ranks, LayoutSpec& layout) {
       layout.mutable_mesh(static_cast<int>(i))->set_size(static_cast<uint32_t>(after[i]));
     }
   }
-  const bool some_gone = std::any_of(layout.rank().begin(), layout.rank().end(), [&](uint32_t r) { return r >= ranks; });
+  const bool some_gone =
+      std::any_of(layout.rank().begin(), layout.rank().end(), [&](uint32_t r) { return r >= ranks; });
   if (some_gone || ProductOf(after) != ProductOf(before)) layout.clear_rank();
 }
 

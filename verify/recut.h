@@ -1,15 +1,18 @@
-// The same job on another number of ranks: its layouts cut coarser or finer by a fixed rule, so that one model can be compared on
-// several numbers of ranks.
+// The same job on another number of ranks: its layouts cut coarser or finer by a fixed rule, so that one model can be
+// compared on several numbers of ranks.
 //
 //   JobSpec on_two = Recut(spec, 2);      // of a job on 4 ranks: partition [1, 1, 2, 2] becomes [1, 1, 2, 1]
 //
-// On fewer ranks, R, a layout of more than R parts gets as many parts as R allows, never more along an axis than it had. Of several such
-// ways, the one whose most shortened axis keeps most of its parts; of those, the one that keeps most of its first axes.
-// On more ranks than the job's own S, each axis that has several parts gets more of them: the prime factors of R / S, rounded
-// down, greatest first, each go to the axis that has the fewest parts then (the first of these).
-// Ranks that a layout names stay where its number of parts stays and they are all below R; else they become the first ones. Explicit
-// cuts stay where their dim keeps its number of parts; else it is cut evenly. Owners that are named become the layer's own choice.
-// Where a job on one rank says nothing of a field's layout, on several ranks it is cut by batch.
+//  - On fewer ranks, R, a layout of more than R parts gets as many parts as R allows, never more along an axis than it
+//    had. Of several such ways, the one whose most shortened axis keeps most of its parts; of those, the one that keeps
+//    most of its first axes.
+//  - On more ranks than the job's own S, the prime factors of R / S, rounded down, greatest first, each multiply the
+//    axis that has the fewest parts then, of those that have several (the first of these).
+//  - Ranks that a layout names stay where its number of parts stays and they are all below R; else they become the
+//    first ones. Explicit cuts stay where their dim keeps its number of parts; else it is cut evenly. Owners that are
+//    named become the layer's own choice.
+//  - Where a job on one rank says nothing of a field's layout, on several ranks it is cut by batch.
+//
 // Nothing else changes: whether the result fits is the planner's to say.
 #ifndef ADJOIN_VERIFY_RECUT_H_
 #define ADJOIN_VERIFY_RECUT_H_

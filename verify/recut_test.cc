@@ -1,9 +1,8 @@
 #include "verify/recut.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
 
 namespace adjoin {
 namespace {
@@ -81,7 +80,8 @@ TEST(RecutTest, OfOneRankFieldsAreCutByBatch) {
     layer { name: "a" input: "x" activation { fn: "relu" } }
     layer { name: "b" input: ["a", "x"] add {} }
     dataset { name: "data" field { name: "x" shape: [1, 8, 8] } }
-    train { dataset: "data" })"), 3);
+    train { dataset: "data" })"),
+                              3);
   ASSERT_EQ(three.layout_size(), 1);
   EXPECT_THAT(three.layout(0).partition(), ElementsAre(3, 1, 1, 1));
   EXPECT_THAT(three.layer(0).x(), ElementsAre(three.layout(0).name()));

@@ -39,7 +39,8 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (const auto& row : rows) {
     std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i) absl::StrAppend(&line, " ", row[i], std::string(width[i] - row[i].size() + 1, ' '));
+    for (size_t i = 0; i < row.size(); ++i)
+      absl::StrAppend(&line, " ", row[i], std::string(width[i] - row[i].size() + 1, ' '));
     line.erase(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&text, line, "\n");
   }
@@ -51,7 +52,8 @@ std::string Where(const Difference& difference, uint32_t steps) {
   if (difference.rank >= 0) absl::StrAppend(&text, " on rank ", difference.rank);
   if (steps > 1) absl::StrAppend(&text, " in step ", difference.step);
   if (!difference.shape.empty()) return absl::StrCat(text, " ", difference.shape);
-  if (!difference.position.empty()) absl::StrAppend(&text, ", global position (", absl::StrJoin(difference.position, ", "), ")");
+  if (!difference.position.empty())
+    absl::StrAppend(&text, ", global position (", absl::StrJoin(difference.position, ", "), ")");
   return absl::StrCat(text, absl::StrFormat(", is %.10g instead of %.10g (relative difference %s)", difference.found,
                                             difference.expected, NumberText(difference.relative)));
 }
@@ -84,8 +86,9 @@ std::string RunText(const VerifyResult& result, const RanksResult& run) {
   if (!run.failure.ok()) return absl::StrCat(text, "  NOT VERIFIED: ", std::string(run.failure.message()), "\n");
   std::vector<std::vector<std::string>> rows = {{"layer", "kind", "output", "cotangent", "gradients", "parameters"}};
   for (const LayerComparison& layer : run.comparison.layers) {
-    rows.push_back({layer.name, layer.kind, Cell(layer.output, result.tolerance), Cell(layer.cotangent, result.tolerance),
-                    Cell(Worst(layer.gradients), result.tolerance), Cell(Worst(layer.parameters), result.tolerance)});
+    rows.push_back({layer.name, layer.kind, Cell(layer.output, result.tolerance),
+                    Cell(layer.cotangent, result.tolerance), Cell(Worst(layer.gradients), result.tolerance),
+                    Cell(Worst(layer.parameters), result.tolerance)});
   }
   rows.push_back({"loss", "", Cell(run.comparison.loss, result.tolerance), "", "", ""});
   absl::StrAppend(&text, Table(rows));
@@ -95,7 +98,8 @@ std::string RunText(const VerifyResult& result, const RanksResult& run) {
     absl::StrAppend(&text, "  DEVIATES: ", loss ? "" : "layer ", run.first->layer, " is the first: ", run.first->what,
                     Where(run.first->difference, result.steps), "\n");
   } else {
-    absl::StrAppend(&text, "  ", run.deviates() ? "no other" : "no", " difference above ", NumberText(result.tolerance), "\n");
+    absl::StrAppend(&text, "  ", run.deviates() ? "no other" : "no", " difference above ", NumberText(result.tolerance),
+                    "\n");
   }
   return text;
 }
@@ -103,11 +107,11 @@ std::string RunText(const VerifyResult& result, const RanksResult& run) {
 }  // namespace
 
 std::string ReportText(const VerifyResult& result) {
-  std::string text = absl::StrCat(
-      result.job.empty() ? "the job" : result.job, ": ", Plural(result.steps, "step"), " on ", Plural(result.batch, "sample"),
-      ", in float64, against the serial model; seed ", result.seed, "\n",
-      "Largest differences, relative to the tensor's largest element (at least 1); ! marks what is above ",
-      NumberText(result.tolerance), ".\n");
+  std::string text =
+      absl::StrCat(result.job.empty() ? "the job" : result.job, ": ", Plural(result.steps, "step"), " on ",
+                   Plural(result.batch, "sample"), ", in float64, against the serial model; seed ", result.seed, "\n",
+                   "Largest differences, relative to the tensor's largest element (at least 1); ! marks what is above ",
+                   NumberText(result.tolerance), ".\n");
   if (!result.own_layers.empty()) {
     absl::StrAppend(&text, "Without a serial function, so compared with itself on one rank: ",
                     absl::StrJoin(result.own_layers, ", "), ".\n");

@@ -1,5 +1,6 @@
-// What each kind of layer computes, in plain torch::nn::functional on whole tensors: the serial side of a comparison. Made from the
-// job's text and PyTorch's definitions alone; nothing here knows of layouts, rules, or the kernels that ranks run.
+// What each kind of layer computes, in plain torch::nn::functional on whole tensors: the serial side of a comparison.
+// Made from the job's text and PyTorch's definitions alone; nothing here knows of layouts, rules, or the kernels that
+// ranks run.
 //
 //   SerialFunctions functions = BuiltinSerialFunctions();
 //   functions.Register("scale", [](SerialCall& call) {            // a user's own Custom.type
@@ -10,21 +11,21 @@
 #ifndef ADJOIN_VERIFY_SERIAL_FUNCTIONS_H_
 #define ADJOIN_VERIFY_SERIAL_FUNCTIONS_H_
 
+#include <torch/torch.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
-
 #include "primitives/tape.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
 
-// The parameters and buffers of a serial model, by their names in PyTorch's state_dict. They come to be when a layer first asks
-// for them, since only then their shapes are known.
+// The parameters and buffers of a serial model, by their names in PyTorch's state_dict. They come to be when a layer
+// first asks for them, since only then their shapes are known.
 class SerialParameters {
  public:
   explicit SerialParameters(torch::Generator generator) : generator_(std::move(generator)) {}
@@ -58,8 +59,8 @@ class SerialCall {
   const std::vector<torch::Tensor>& inputs() const { return inputs_; }
   const torch::Tensor& input() const { return inputs_[0]; }
 
-  // The parameter "<layer>.<role>"; drawn where this is its first use, around `centre`, within `spread` of it. Trained, unless
-  // the layer is frozen.
+  // The parameter "<layer>.<role>"; drawn where this is its first use, around `centre`, within `spread` of it. Trained,
+  // unless the layer is frozen.
   torch::Tensor Parameter(const std::string& role, const std::vector<int64_t>& shape, double spread, double centre = 0);
   // State that the layer keeps itself, as running statistics. A function may change it in place.
   torch::Tensor Buffer(const std::string& role, const std::vector<int64_t>& shape, double spread, double centre);

@@ -2,9 +2,8 @@
 #include "verify/serial_functions.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <gtest/gtest.h>
-
 #include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +42,8 @@ struct Pooling {
 };
 
 // One channel of one dim, by loops.
-std::vector<double> PooledByLoops(const std::vector<double>& x, const Pooling& p, const std::string& mode, bool include) {
+std::vector<double> PooledByLoops(const std::vector<double>& x, const Pooling& p, const std::string& mode,
+                                  bool include) {
   const int64_t n = static_cast<int64_t>(x.size());
   const int64_t reach = p.dilation * (p.kernel - 1) + 1;
   std::vector<double> y;
@@ -69,7 +69,11 @@ TEST(SerialPoolTest, PaddingsThatDiffer) {
   const torch::Tensor x = torch::randn({2, 3, 11}, torch::kFloat64);
   for (int64_t bits = 0; bits < 4 * 3 * 3 * 3 * 2; ++bits) {
     int64_t rest = bits;
-    const auto next = [&rest](int64_t n) { const int64_t v = rest % n; rest /= n; return v; };
+    const auto next = [&rest](int64_t n) {
+      const int64_t v = rest % n;
+      rest /= n;
+      return v;
+    };
     Pooling p;
     p.kernel = 1 + next(4);
     p.stride = 1 + next(3);
@@ -104,7 +108,8 @@ TEST(SerialConvTest, TransposedWithPaddingsThatDiffer) {
   const std::string head = "conv { transposed: true out_channels: 6 groups: 2 ";
   const torch::Tensor whole = Apply(head + "window { kernel: [3, 4] stride: 2 } }", x, &parameters);
   // The same weights: they are kept under the layer's name.
-  const torch::Tensor cut = Apply(head + "window { kernel: [3, 4] stride: 2 pad_lo: [1, 0] pad_hi: [0, 2] } }", x, &parameters);
+  const torch::Tensor cut =
+      Apply(head + "window { kernel: [3, 4] stride: 2 pad_lo: [1, 0] pad_hi: [0, 2] } }", x, &parameters);
   EXPECT_TRUE(torch::allclose(cut, whole.slice(2, 1).slice(3, 0, -2), 1e-12, 1e-12));
   // One way of paddings that are the same through LibTorch, and through the cut.
   const torch::Tensor even =
@@ -119,10 +124,12 @@ TEST(SerialUpsampleTest, GradientIsTheAdjoint) {
     for (int64_t channels : {1, 2}) {
       const torch::Tensor x = torch::randn({2, channels, 5, 7}, torch::kFloat64).requires_grad_();
       const torch::Tensor y = Apply(std::string("upsample { ") + text + " }", x);
-      EXPECT_TRUE(torch::allclose(y, Apply(std::string("upsample { ") + text + " }", x.detach()), 1e-12, 1e-12)) << text;
+      EXPECT_TRUE(torch::allclose(y, Apply(std::string("upsample { ") + text + " }", x.detach()), 1e-12, 1e-12))
+          << text;
       const torch::Tensor cotangent = torch::randn_like(y);
       const torch::Tensor back = torch::autograd::grad({y}, {x}, {cotangent})[0];
-      EXPECT_NEAR((y.detach() * cotangent).sum().item<double>(), (x.detach() * back).sum().item<double>(), 1e-10) << text;
+      EXPECT_NEAR((y.detach() * cotangent).sum().item<double>(), (x.detach() * back).sum().item<double>(), 1e-10)
+          << text;
     }
   }
 }

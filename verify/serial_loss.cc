@@ -25,7 +25,8 @@ int64_t Ignored(const Loss& spec) { return spec.has_ignore_index() ? spec.ignore
 template <typename Options>
 Options Reduced(const Loss& spec, Options options) {
   if (spec.reduction() == "sum") return options.reduction(torch::kSum);
-  TORCH_CHECK(spec.reduction().empty() || spec.reduction() == "mean", "reduction \"", spec.reduction(), "\" is not known");
+  TORCH_CHECK(spec.reduction().empty() || spec.reduction() == "mean", "reduction \"", spec.reduction(),
+              "\" is not known");
   return options.reduction(torch::kMean);
 }
 
@@ -84,17 +85,14 @@ const std::map<std::string, Function>& Functions() {
   static const auto* functions = new std::map<std::string, Function>{
       {"cross_entropy", CrossEntropy},
       {"nll", Nll},
-      {"mse",
-       [](const Loss& spec, const Tensor& p, const Tensor& t) {
-         return F::mse_loss(p, t, Reduced(spec, F::MSELossFuncOptions()));
-       }},
-      {"l1",
-       [](const Loss& spec, const Tensor& p, const Tensor& t) {
-         return F::l1_loss(p, t, Reduced(spec, F::L1LossFuncOptions()));
-       }},
+      {"mse", [](const Loss& spec, const Tensor& p,
+                 const Tensor& t) { return F::mse_loss(p, t, Reduced(spec, F::MSELossFuncOptions())); }},
+      {"l1", [](const Loss& spec, const Tensor& p,
+                const Tensor& t) { return F::l1_loss(p, t, Reduced(spec, F::L1LossFuncOptions())); }},
       {"huber",
        [](const Loss& spec, const Tensor& p, const Tensor& t) {
-         return F::huber_loss(p, t, Reduced(spec, F::HuberLossFuncOptions()).delta(spec.delta() == 0 ? 1 : spec.delta()));
+         return F::huber_loss(p, t,
+                              Reduced(spec, F::HuberLossFuncOptions()).delta(spec.delta() == 0 ? 1 : spec.delta()));
        }},
       {"bce_with_logits", BceWithLogits},
       {"poisson_nll", PoissonNll},

@@ -15,9 +15,10 @@ namespace adjoin {
 // Throws c10::Error as LibTorch does.
 torch::Tensor SerialLoss(const Loss& spec, const torch::Tensor& prediction, const torch::Tensor& target);
 
-// What the loss can be compared with, of the field's shape: classes below the prediction's (some of them Loss.ignore_index),
-// probabilities, counts, or normal numbers.
-torch::Tensor DrawTarget(const Loss& spec, const Field& field, const torch::Tensor& prediction, torch::Generator generator);
+// What the loss can be compared with, of the field's shape: classes below the prediction's (some of them
+// Loss.ignore_index), probabilities, counts, or normal numbers.
+torch::Tensor DrawTarget(const Loss& spec, const Field& field, const torch::Tensor& prediction,
+                         torch::Generator generator);
 
 }  // namespace adjoin
 

@@ -39,8 +39,7 @@ absl::StatusOr<std::unique_ptr<SerialModel>> SerialModel::Create(const JobSpec& 
     }
     model->own_layers_.insert(layer.name());
     // Under the layer's own name: it keeps the layer's parameters. No kind is called like that.
-    model->functions_.Register(absl::StrCat("layer ", layer.name()),
-                               OneRankLayer(*options.rules, *options.layers));
+    model->functions_.Register(absl::StrCat("layer ", layer.name()), OneRankLayer(*options.rules, *options.layers));
   }
   if (!spec.train().optimizer().has_sgd()) {
     return absl::InvalidArgumentError("verify compares a step of sgd only: no other optimizer is built");

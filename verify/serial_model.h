@@ -1,5 +1,5 @@
-// The user's model as plain torch::nn functions on whole tensors, trained step by step on random samples: what the partitioned
-// model has to equal.
+// The user's model as plain torch::nn functions on whole tensors, trained step by step on random samples: what the
+// partitioned model has to equal.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto model, SerialModel::Create(spec, options));
 //   ADJOIN_ASSIGN_OR_RETURN(SerialStep step, model->RunStep());
@@ -9,14 +9,14 @@
 #ifndef ADJOIN_VERIFY_SERIAL_MODEL_H_
 #define ADJOIN_VERIFY_SERIAL_MODEL_H_
 
+#include <torch/torch.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
-
-#include <torch/torch.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -52,7 +52,8 @@ struct SerialModelOptions {
 class SerialModel {
  public:
   // `spec` has passed the planner; all that `options` names outlives the model.
-  // Errors: kInvalidArgument (a field without shape that a layer reads, an optimizer or a kind of layer without serial function).
+  // Errors: kInvalidArgument (a field without shape that a layer reads, an optimizer or a kind of layer without serial
+  // function).
   static absl::StatusOr<std::unique_ptr<SerialModel>> Create(const JobSpec& spec, const SerialModelOptions& options);
 
   // Draws samples, goes forward and backward, and lets the optimizer step.

@@ -61,8 +61,8 @@ size_t SpatialDims(const Tensor& x) {
   return static_cast<size_t>(x.dim() - 2);
 }
 
-Tensor Transposed(const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w, const Sizes& output_padding,
-                  int64_t groups) {
+Tensor Transposed(const Tensor& x, const Tensor& weight, const Tensor& bias, const Windows& w,
+                  const Sizes& output_padding, int64_t groups) {
   const Sizes none(w.kernel.size(), 0);
   if (w.symmetric() && *std::min_element(w.lo.begin(), w.lo.end()) >= 0) {
     return torch::convolution(x, weight, bias, w.stride, w.lo, w.dilation, /*transposed=*/true, output_padding, groups);
@@ -85,7 +85,8 @@ Tensor Transposed(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 // Pooling
 
 // torch.nn.functional's output size, with paddings of the two ends.
-int64_t PooledSize(int64_t n, int64_t kernel, int64_t stride, int64_t dilation, int64_t lo, int64_t hi, bool ceil_mode) {
+int64_t PooledSize(int64_t n, int64_t kernel, int64_t stride, int64_t dilation, int64_t lo, int64_t hi,
+                   bool ceil_mode) {
   const int64_t room = n + lo + hi - dilation * (kernel - 1) - 1;
   if (!ceil_mode) return room / stride + 1;
   const int64_t size = (room + stride - 1) / stride + 1;
@@ -322,7 +323,8 @@ Tensor SerialUpsample(SerialCall& call) {
     shape.insert(shape.end(), cells.sizes().begin(), cells.sizes().end());
     return x.flatten(2).index_select(2, cells.flatten()).reshape(shape);
   }
-  TORCH_CHECK(spec.mode() == "bicubic", "LibTorch's gradient of ", spec.mode(), " is not the adjoint of its forward pass");
+  TORCH_CHECK(spec.mode() == "bicubic", "LibTorch's gradient of ", spec.mode(),
+              " is not the adjoint of its forward pass");
   const Tensor rows = torch::matmul(x, OneDimOfBicubic(x, spec, 1));
   return torch::matmul(rows.transpose(2, 3), OneDimOfBicubic(x, spec, 0)).transpose(2, 3).contiguous();
 }

@@ -1,4 +1,5 @@
-// Does the partitioned model compute what the serial one does? Runs both on a small random input, in float64, and compares.
+// Does the partitioned model compute what the serial one does? Runs both on a small random input, in float64, and
+// compares.
 //
 //   VerifyOptions options;
 //   options.ranks = {1, 2, 4};
@@ -33,11 +34,11 @@ inline constexpr double kDefaultTolerance = 1e-10;
 
 struct VerifyOptions {
   // What is absent is as JobSpec.verify says, and without that as the comment says.
-  std::vector<uint32_t> ranks;        // the job's own number
-  std::optional<double> tolerance;    // kDefaultTolerance
-  std::optional<uint32_t> steps;      // 1
-  std::optional<int64_t> batch;       // Train.batch, but at most two samples for each part of the batch, and at least 2
-  uint64_t seed = 1;                  // of parameters and samples
+  std::vector<uint32_t> ranks;      // the job's own number
+  std::optional<double> tolerance;  // kDefaultTolerance
+  std::optional<uint32_t> steps;    // 1
+  std::optional<int64_t> batch;     // Train.batch, but at most two samples for each part of the batch, and at least 2
+  uint64_t seed = 1;                // of parameters and samples
 
   // Null: those that come with Adjoin.
   const LayerRules* rules = nullptr;
@@ -52,7 +53,8 @@ struct VerifyOptions {
 struct RanksResult {
   uint32_t ranks = 0;
   bool recut = false;
-  absl::Status failure;  // the planner's refusal of the re-cut job, or what a rank failed with; then there is no comparison
+  absl::Status
+      failure;  // the planner's refusal of the re-cut job, or what a rank failed with; then there is no comparison
   Comparison comparison;
   std::vector<AdjointResult> operators;
   std::optional<Finding> first;  // of the comparison
@@ -70,8 +72,8 @@ struct VerifyResult {
   bool deviates() const;
 };
 
-// Errors: kInvalidArgument and kUnimplemented for a spec that the planner refuses (with its line) or options out of range; what the
-// serial model cannot compute.
+// Errors: kInvalidArgument and kUnimplemented for a spec that the planner refuses (with its line) or options out of
+// range; what the serial model cannot compute.
 absl::StatusOr<VerifyResult> Verify(const ParsedSpec& parsed, const VerifyOptions& options);
 
 }  // namespace adjoin

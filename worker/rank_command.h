@@ -1,4 +1,5 @@
-// The program adjoin-rank, one rank of one attempt of one job, for the layers that are linked into it. The daemon starts it, with
+// The program adjoin-rank, one rank of one attempt of one job, for the layers that are linked into it. The daemon
+// starts it, with
 // --rank-binary another one than the stock program.
 //
 //   int main(int argc, char** argv) {

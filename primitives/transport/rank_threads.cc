@@ -23,8 +23,12 @@ class Run {
  public:
   Run(std::vector<std::unique_ptr<Transport>> transports, std::function<absl::Status(Transport&)> fn,
       absl::Duration timeout)
-      : transports_(std::move(transports)), fn_(std::move(fn)), deadline_(Deadline::After(timeout)), timeout_(timeout),
-        statuses_(transports_.size()), returned_(transports_.size(), false) {}
+      : transports_(std::move(transports)),
+        fn_(std::move(fn)),
+        deadline_(Deadline::After(timeout)),
+        timeout_(timeout),
+        statuses_(transports_.size()),
+        returned_(transports_.size(), false) {}
 
   // Every rank's status; `first` becomes the rank whose error came first, or -1.
   std::vector<absl::Status> Go(int* first) {
@@ -64,8 +68,8 @@ class Run {
     std::unique_lock<std::mutex> lock(mutex_);
     auto all_returned = [this] { return finished_ == returned_.size(); };
     if (finished_changed_.wait_until(lock, deadline_.when(), all_returned)) return;
-    AbortOthers(-1, absl::DeadlineExceededError(
-                        absl::StrCat("the watchdog of the ranks' threads ended it after ", absl::FormatDuration(timeout_))));
+    AbortOthers(-1, absl::DeadlineExceededError(absl::StrCat("the watchdog of the ranks' threads ended it after ",
+                                                             absl::FormatDuration(timeout_))));
     if (finished_changed_.wait_until(lock, Deadline::After(kGrace).when(), all_returned)) return;
     for (size_t r = 0; r < returned_.size(); ++r) {
       if (!returned_[r]) std::fprintf(stderr, "rank %zu did not return, not even after Abort\n", r);

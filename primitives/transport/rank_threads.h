@@ -5,8 +5,9 @@
 //     return absl::OkStatus();
 //   }, absl::Minutes(5)));
 //
-// A rank that returns an error aborts the others with that error, and a watchdog aborts all of them when the time is up. A rank
-// that does not return even then (it waits outside its transport) ends the process with a message that names it.
+// A rank that returns an error aborts the others with that error, and a watchdog aborts all of them when the time is
+// up. A rank that does not return even then (it waits outside its transport) ends the process with a message that names
+// it.
 #ifndef ADJOIN_PRIMITIVES_TRANSPORT_RANK_THREADS_H_
 #define ADJOIN_PRIMITIVES_TRANSPORT_RANK_THREADS_H_
 
@@ -20,12 +21,14 @@
 
 namespace adjoin {
 
-// Every rank's own status, in the order of `transports`; `first` becomes the rank whose error came first in time, or -1.
+// Every rank's own status, in the order of `transports`; `first` becomes the rank whose error came first in time, or
+// -1.
 std::vector<absl::Status> RunRankThreads(std::vector<std::unique_ptr<Transport>> transports,
-                                         std::function<absl::Status(Transport&)> fn, absl::Duration timeout, int* first);
+                                         std::function<absl::Status(Transport&)> fn, absl::Duration timeout,
+                                         int* first);
 
-// On ranks 0 to n-1 that exchange data within the process. Errors: the one that came first in time, with "rank r: " before its
-// message; kDeadlineExceeded.
+// On ranks 0 to n-1 that exchange data within the process. Errors: the one that came first in time, with "rank r: "
+// before its message; kDeadlineExceeded.
 absl::Status RunRanksInMemory(int n, std::function<absl::Status(Transport&)> fn, absl::Duration timeout);
 
 }  // namespace adjoin

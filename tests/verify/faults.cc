@@ -84,12 +84,13 @@ void PlantFault(const std::string& fault, const std::string& layer, VerifyOption
   if (fault == "sum") options.plan_edit = OfLayer(layer, LeaveOutSum);
   if (fault == "sync") options.plan_edit = OfLayer(layer, LeaveOutSync);
   if (fault == "bias" || fault == "x") {
-    layers.Register("conv", [stock = BuiltinLayers(), layer, fault](LayerContext context)
-                                -> absl::StatusOr<std::unique_ptr<LayerModule>> {
-      auto inner = stock.Build(context);
-      if (!inner.ok() || context.plan.name() != layer) return inner;
-      return std::make_unique<FaultyLayer>(std::move(context), *std::move(inner), fault);
-    });
+    layers.Register(
+        "conv",
+        [stock = BuiltinLayers(), layer, fault](LayerContext context) -> absl::StatusOr<std::unique_ptr<LayerModule>> {
+          auto inner = stock.Build(context);
+          if (!inner.ok() || context.plan.name() != layer) return inner;
+          return std::make_unique<FaultyLayer>(std::move(context), *std::move(inner), fault);
+        });
   } else {
     TORCH_CHECK(options.plan_edit, "no fault \"", fault, "\"");
   }

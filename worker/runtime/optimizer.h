@@ -5,9 +5,9 @@
 #ifndef ADJOIN_WORKER_RUNTIME_OPTIMIZER_H_
 #define ADJOIN_WORKER_RUNTIME_OPTIMIZER_H_
 
-#include <memory>
-
 #include <torch/torch.h>
+
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "layers/parameters.h"
