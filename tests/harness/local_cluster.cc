@@ -70,7 +70,9 @@ absl::Status LocalCluster::StartCoordinator() {
   std::error_code ignored;
   fs::remove(port_file, ignored);
   std::string listen = address_.empty() ? "127.0.0.1:0" : std::exchange(address_, "");
-  std::vector<std::string> command = {Runfile("coordinator/adjoin-coordinator"), "--listen", listen, "--port-file",
+  const std::string binary =
+      options_.coordinator_binary.empty() ? "coordinator/adjoin-coordinator" : options_.coordinator_binary;
+  std::vector<std::string> command = {Runfile(binary), "--listen", listen, "--port-file",
                                       port_file, "--state-dir", folder_ + "/coordinator"};
   command.insert(command.end(), options_.coordinator_flags.begin(), options_.coordinator_flags.end());
   ADJOIN_ASSIGN_OR_RETURN(coordinator_,

@@ -30,6 +30,7 @@ namespace adjoin {
 
 struct LocalClusterOptions {
   std::string rank_binary;                    // among the runfiles; empty: //worker:adjoin-rank
+  std::string coordinator_binary;             // likewise; empty: //coordinator:adjoin-coordinator
   std::vector<std::string> coordinator_flags;
   std::vector<std::string> worker_flags;
   std::vector<std::string> environment;       // of all programs, "UCX_TLS=tcp,self"
