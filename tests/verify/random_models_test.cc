@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
@@ -195,18 +194,13 @@ TEST_P(RandomModels, EqualSerial) {
   const char* given = std::getenv("ADJOIN_TEST_SEED");
   const uint64_t first = given == nullptr ? 100 : std::strtoull(given, nullptr, 10);
   constexpr int kModels = 40;
-  int verified = 0;
-  for (uint64_t seed = first; verified < kModels; ++seed) {
-    ASSERT_LT(seed, first + 50 * kModels) << "the planner refuses nearly all models";
+  for (uint64_t seed = first; seed < first + kModels; ++seed) {
     const std::string text = RandomModel(seed, ranks).Text();
     const auto parsed = ParseSpec(text, "random.textproto");
     ASSERT_TRUE(parsed.ok()) << parsed.status() << text;
     VerifyOptions options;
     options.seed = seed;
     const auto result = Verify(*parsed, options);
-    // Of what is not built for these layouts there is nothing to compare.
-    if (absl::IsUnimplemented(result.status())) continue;
-    ++verified;
     ASSERT_TRUE(result.ok()) << result.status() << "\nADJOIN_TEST_SEED=" << seed << "\n" << text;
     ASSERT_FALSE(result->deviates()) << ReportText(*result) << "\nADJOIN_TEST_SEED=" << seed << "\n" << text;
   }
@@ -244,7 +238,6 @@ TEST_P(UNetTest, EqualsSerialOnAnyNumberOfRanks) {
   options.ranks = {1, 2, 3, 4, 8};
   options.steps = 2;
   const auto result = Verify(*parsed, options);
-  if (absl::IsUnimplemented(result.status())) GTEST_SKIP() << result.status();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_FALSE(result->deviates()) << ReportText(*result);
   EXPECT_EQ(result->runs.size(), 5);
