@@ -8,6 +8,7 @@
 //                                                 --mode serial --threads 2      plain LibTorch
 //
 // Float32. layers.py runs all of them in turns and compares.
+#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -230,6 +231,8 @@ int Main(int argc, char** argv) {
   if (const std::optional<BenchRank> rank = ThisBenchRank()) {
     return Report(absl::StrCat("rank ", rank->rank), RunRank(*rank, flags, cases.at(flags.layer_case)));
   }
+  // Of OpenBLAS, which reads it when it is loaded and does not ask LibTorch.
+  setenv("OMP_NUM_THREADS", absl::StrCat(flags.threads).c_str(), 1);
   const int processes = flags.mode == "ranks" || flags.mode == "halves" ? 2 : 1;
   return Report("layers", RunBenchRanks(argv, processes, Deadline::After(absl::Seconds(flags.timeout))));
 }

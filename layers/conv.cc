@@ -1,8 +1,16 @@
 #include "layers/conv.h"
 
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/edge_convolution.h"
+#include "layers/plan/layout_proto.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
 #include "primitives/geometry/transposed_window.h"
 
 namespace adjoin {
@@ -10,22 +18,55 @@ namespace {
 
 class ConvLayer : public LayerModule {
  public:
-  explicit ConvLayer(LayerContext context) : LayerModule(std::move(context)) {
+  ConvLayer(LayerContext context, const Layout& compute) : LayerModule(std::move(context)) {
     const WindowSpec& window = spec().conv().window();
     stride_.assign(window.stride().begin(), window.stride().end());
     dilation_.assign(window.dilation().begin(), window.dilation().end());
     transposed_ = spec().conv().transposed();
+    padding_.assign(window.pad_lo().begin(), window.pad_lo().end());
+    const Box part = compute.BoxOf(this->context().rank);
+    for (int dim = 2; dim < part.dims(); ++dim) {
+      if (Moves(EdgeRole(dim))) cut_.push_back({dim, part[dim].lo > 0, part[dim].hi < compute.shape()[dim]});
+    }
   }
 
   torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    torch::Tensor x = Input(inputs, 0, tape);
-    torch::Tensor weight = Parameter("weight", tape);
-    torch::Tensor bias = Parameter("bias", tape);
-    if (bias.defined() && bias.numel() == 0) bias = torch::Tensor();  // another rank's of this sum adds it
+    const torch::Tensor x = Input(inputs, 0, tape);
+    if (!cut_.empty()) return Output(BesideItsNeighbours(x, tape), tape);
+    const torch::Tensor weight = Parameter("weight", tape);
+    const torch::Tensor bias = Bias(tape);
     return Output(runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight}), tape);
   }
 
  private:
+  static std::string EdgeRole(int dim) { return absl::StrCat("edges", dim); }
+
+  torch::Tensor Bias(Tape& tape) const {
+    const torch::Tensor bias = Parameter("bias", tape);
+    return bias.defined() && bias.numel() == 0 ? torch::Tensor() : bias;  // else another rank's of this sum adds it
+  }
+
+  int64_t Groups(const torch::Tensor& x, const torch::Tensor& weight) const {
+    return (transposed_ ? context().compute_shape[1] : x.size(1)) / weight.size(1);
+  }
+
+  // The edges travel while the kernel runs on what lies here.
+  torch::Tensor BesideItsNeighbours(const torch::Tensor& x, Tape& tape) {
+    const torch::Tensor weight = Parameter("weight", tape);
+    const torch::Tensor bias = Bias(tape);
+    const bool computes = runs_here() && x.numel() > 0 && weight.numel() > 0;
+    EdgeConvolution pass({padding_, dilation_, computes ? Groups(x, weight) : 1, cut_});
+    const std::vector<torch::Tensor> inner = pass.TakeEdges(x);
+    std::vector<std::unique_ptr<Movement::Pending>> pending;
+    for (size_t i = 0; i < cut_.size(); ++i) pending.push_back(StartMove(EdgeRole(cut_[i].dim), inner[i], tape));
+    const torch::Tensor y = computes ? pass.Interior(x, weight, bias) : torch::Tensor();
+    std::vector<torch::Tensor> outer;
+    for (auto& edges : pending) outer.push_back(edges->Wait(tape));
+    if (computes) return pass.AddEdges(y, outer, weight);
+    outer.insert(outer.end(), {x, weight});
+    return runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, outer);
+  }
+
   torch::Tensor Kernel(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) const {
     if (x.numel() > 0 && weight.numel() > 0 && !transposed_) return Convolution(x, weight, bias);
     torch::Tensor y;
@@ -43,9 +84,8 @@ class ConvLayer : public LayerModule {
 
   // Its groups are those of this rank.
   torch::Tensor Convolution(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) const {
-    const int64_t groups = (transposed_ ? context().compute_shape[1] : x.size(1)) / weight.size(1);
     return torch::convolution(x, weight, bias, stride_, /*padding=*/{0}, dilation_, transposed_,
-                              /*output_padding=*/{0}, groups);
+                              /*output_padding=*/{0}, Groups(x, weight));
   }
 
   // From what this rank's inputs give to, to its outputs: cells to add, or, negative, to leave out. Last dim first.
@@ -65,12 +105,15 @@ class ConvLayer : public LayerModule {
   std::vector<int64_t> stride_;
   std::vector<int64_t> dilation_;
   bool transposed_;
+  std::vector<int64_t> padding_;
+  std::vector<EdgeConvolution::Cut> cut_;  // dims whose edges are exchanged alone: then the kernel pads
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LayerModule>> BuildConv(LayerContext context) {
-  return std::make_unique<ConvLayer>(std::move(context));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(context.plan.compute()));
+  return std::make_unique<ConvLayer>(std::move(context), compute);
 }
 
 }  // namespace adjoin

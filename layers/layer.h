@@ -85,6 +85,12 @@ class LayerModule {
   torch::Tensor Output(const torch::Tensor& y, Tape& tape);
   // What the kernel moves between its steps, by a role of its own; `x` itself where the plan moves nothing.
   torch::Tensor Move(const std::string& role, const torch::Tensor& x, Tape& tape);
+  // Whether the plan moves anything in a role, and Move in two halves, so that a kernel runs meanwhile (Movement::Start):
+  // for roles that move something.
+  bool Moves(const std::string& role) const { return context_.movements.count(role) > 0; }
+  std::unique_ptr<Movement::Pending> StartMove(const std::string& role, const torch::Tensor& x, Tape& tape) {
+    return context_.movements.at(role)->Start(x, tape);
+  }
 
  private:
   LayerContext context_;

@@ -1,10 +1,12 @@
 #include "primitives/tensor_memory.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <list>
 #include <unordered_map>
 
@@ -157,6 +159,10 @@ void ReusingAllocator::GiveBackEither(void* data) {
 void ReuseTensorMemory(int64_t smallest) {
   if (c10::GetCPUAllocator() == &Instance()) return;
   Instance().SetSmallest(smallest);
+  // Smaller tensors come from the heap, which keeps what they have used: by its own rule it would give the end of the heap
+  // back to the system after most steps, and get it anew, page by page, in the next.
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(std::min(smallest, kLargeTensorBytes)));
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   c10::SetCPUAllocator(&Instance(), /*priority=*/1);
 }
 

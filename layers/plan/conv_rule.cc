@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "layers/plan/conv_grid.h"
 #include "layers/plan/conv_layouts.h"
+#include "layers/plan/edge_halo.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 #include "layers/plan/windowed.h"
@@ -91,9 +92,20 @@ absl::StatusOr<LayerOutcome> ConvRule::Apply(const LayerRequest& request) const 
   // Each element of the product's input, or of its output, meets a kernel of one group.
   const std::vector<int64_t>& each = extents.transposed ? request.input[0].shape() : extents.output;
   const double flops = 2.0 * static_cast<double>(VolumeOf(each)) * static_cast<double>(fan_in);
-  InputNeed need{std::move(layouts.x), std::move(dims->windows), 0, std::move(layouts.reader)};
+  std::vector<MovementNeed> edges;
+  if (!extents.transposed) {
+    ADJOIN_ASSIGN_OR_RETURN(edges, EdgeMovements(layouts.x.has_value() ? *layouts.x : request.input[0], dims->windows,
+                                                 layouts.reader.has_value() ? *layouts.reader : layouts.compute,
+                                                 kSmallestInterior));
+  }
+  InputNeed need{std::move(layouts.x)};
+  if (edges.empty()) {
+    need.readings = std::move(dims->windows);
+    need.reader = std::move(layouts.reader);
+  }
   return LayerOutcome{std::move(spec),           {std::move(need)},         std::move(parameters),
-                      std::move(layouts.compute), std::move(layouts.output), flops};
+                      std::move(layouts.compute), std::move(layouts.output), flops,
+                      std::move(edges)};
 }
 
 }  // namespace adjoin

@@ -64,6 +64,9 @@ struct MovementNeed {
   Layout from;
   Layout to;
   bool constant = false;  // no gradient passes through it: it does not run in the backward pass
+  // As in OperatorRequest: what the parts of `to` read, and which cells of `from` it starts from.
+  std::map<int, Reading> readings = {};
+  std::map<int, Reading> source = {};
 };
 
 struct LayerOutcome {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,9 @@ ReadingPlan ToProto(int dim, const Reading& reading) {
     *message.mutable_transposed() = TransposedToProto(transposed->options());
   } else if (const auto* adaptive = reading.As<AdaptiveWindow>()) {
     message.mutable_adaptive()->set_outputs(adaptive->outputs());
+  } else if (const auto* edge = reading.As<EdgeWindow>()) {
+    message.mutable_edge()->set_reach(edge->options().reach);
+    message.mutable_edge()->set_inner(edge->options().inner);
   } else if (const auto* interpolation = reading.As<Interpolation>()) {
     *message.mutable_interpolation() = InterpolationToProto(interpolation->options());
   }
@@ -133,6 +137,7 @@ absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layou
     case ReadingPlan::kWindow: return WindowFromProto(message.window());
     case ReadingPlan::kTransposed: return TransposedFromProto(message.transposed());
     case ReadingPlan::kAdaptive: return AdaptiveWindow::Create(message.adaptive().outputs());
+    case ReadingPlan::kEdge: return EdgeWindow::Create({message.edge().reach(), message.edge().inner()});
     case ReadingPlan::kInterpolation: {
       Interpolation::Options options;
       options.inputs = x.shape()[message.dim()];
@@ -145,24 +150,38 @@ absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layou
   return absl::InvalidArgumentError(absl::StrCat("a reading in dim ", message.dim(), " of no known kind"));
 }
 
+namespace {
+
+absl::StatusOr<Distribution> ReadsFromProto(const std::string& name, const Layout& x,
+                                            const google::protobuf::RepeatedPtrField<ReadingPlan>& messages,
+                                            const Layout& y) {
+  std::map<int, Reading> readings;
+  for (const ReadingPlan& message : messages) {
+    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, y));
+    if (!readings.emplace(static_cast<int>(message.dim()), std::move(reading)).second) {
+      return absl::InvalidArgumentError(absl::StrCat("operator ", name, " has two readings in dim ", message.dim()));
+    }
+  }
+  return Distribution::Reads(x, readings, y);
+}
+
+}  // namespace
+
 absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op) {
   ADJOIN_ASSIGN_OR_RETURN(Layout from, LayoutFromProto(op.from()));
   ADJOIN_ASSIGN_OR_RETURN(Layout to, LayoutFromProto(op.to()));
-  if (op.reading().empty()) return OperatorEnds{Distribution::Of(from), Distribution::Of(to)};
   Layout read = from;
   if (op.has_read()) {
     ADJOIN_ASSIGN_OR_RETURN(read, LayoutFromProto(op.read()));
   }
-  std::map<int, Reading> readings;
-  for (const ReadingPlan& message : op.reading()) {
-    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, read, to));
-    if (!readings.emplace(static_cast<int>(message.dim()), std::move(reading)).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("operator ", op.name(), " has two readings in dim ", message.dim()));
-    }
+  OperatorEnds ends{Distribution::Of(from), Distribution::Of(to)};
+  if (!op.reading().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(ends.to, ReadsFromProto(op.name(), read, op.reading(), to));
   }
-  ADJOIN_ASSIGN_OR_RETURN(Distribution reads, Distribution::Reads(read, readings, to));
-  return OperatorEnds{Distribution::Of(from), std::move(reads)};
+  if (!op.source().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(ends.from, ReadsFromProto(op.name(), from, op.source(), from));
+  }
+  return ends;
 }
 
 }  // namespace adjoin

@@ -70,6 +70,7 @@ absl::StatusOr<OperatorPlan> MakeOperator(const OperatorRequest& request, uint32
   *op.mutable_to() = ToProto(request.to);
   for (const auto& entry : request.readings) *op.add_reading() = ToProto(entry.first, entry.second);
   if (request.read.has_value() && *request.read != request.from) *op.mutable_read() = ToProto(*request.read);
+  for (const auto& entry : request.source) *op.add_source() = ToProto(entry.first, entry.second);
   op.set_fill(request.fill);
   op.set_differentiable(request.differentiable);
   ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));

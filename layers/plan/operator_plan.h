@@ -28,6 +28,8 @@ struct OperatorRequest {
   bool differentiable = false;
   // With readings: on the mesh of `to`, the cut of the input in the dims that have none; absent: as `from`.
   std::optional<Layout> read = std::nullopt;
+  // The cells of `from` that it starts from, by what each rank's part reads of it; none: all of them.
+  std::map<int, Reading> source = {};
 };
 
 // Without an id. `ranks`: of the job; bytes are counted for each, as the transport will.

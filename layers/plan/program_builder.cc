@@ -251,8 +251,8 @@ absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, Laye
   for (uint32_t input : layer.input()) grad = grad || (request_.training && program_.value(input).needs_grad());
   for (const MovementNeed& need : outcome.movement) {
     ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
-                                   {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, {}, 0,
-                                    grad && !need.constant}));
+                                   {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, need.readings, 0,
+                                    grad && !need.constant, std::nullopt, need.source}));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// What the outputs of a layer read of its input in one dim: a sliding window, a transposed or an adaptive one, or an
-// interpolation. The one interface through which halo exchanges are made.
+// What the outputs of a layer read of its input in one dim: a sliding window, a transposed or an adaptive one, the
+// edges of a part, or an interpolation. The one interface through which halo exchanges are made.
 //
 //   Reading reading = *Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1});
 //   *reading.OutputSize(8);                  // 8
@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "primitives/geometry/adaptive_window.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/edge_window.h"
 #include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/need.h"
 #include "primitives/geometry/transposed_window.h"
@@ -29,6 +30,7 @@ class Reading {
   Reading(Window window) : kind_(std::move(window)) {}
   Reading(TransposedWindow window) : kind_(std::move(window)) {}
   Reading(AdaptiveWindow window) : kind_(std::move(window)) {}
+  Reading(EdgeWindow window) : kind_(std::move(window)) {}
   Reading(Interpolation interpolation) : kind_(std::move(interpolation)) {}
 
   // Outputs of an input of n cells.
@@ -47,7 +49,7 @@ class Reading {
   }
 
  private:
-  std::variant<Window, TransposedWindow, AdaptiveWindow, Interpolation> kind_;
+  std::variant<Window, TransposedWindow, AdaptiveWindow, EdgeWindow, Interpolation> kind_;
 };
 
 }  // namespace adjoin
