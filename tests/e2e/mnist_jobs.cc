@@ -18,6 +18,7 @@
 #include "layers/plan/spec_parser.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
+#include "primitives/torch_dtype.h"
 #include "worker/runtime/safetensors.h"
 
 namespace adjoin {
@@ -43,8 +44,7 @@ absl::StatusOr<NamedTensors> ReadWeights(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const auto reader, SafetensorsReader::Open(path));
   NamedTensors weights;
   for (const SafetensorsEntry& entry : reader->entries()) {
-    const auto dtype = entry.dtype == DType::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-    torch::Tensor tensor = torch::empty(entry.shape, dtype);
+    torch::Tensor tensor = torch::empty(entry.shape, ScalarTypeOf(entry.dtype));
     ADJOIN_RETURN_IF_ERROR(reader->ReadBox(entry, Box::Whole(entry.shape), tensor.data_ptr()));
     weights[entry.name] = tensor;
   }
