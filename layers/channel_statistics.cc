@@ -6,6 +6,8 @@
 
 #include <ATen/Parallel.h>
 
+#include "layers/kept_in_graph.h"
+
 namespace adjoin {
 
 struct ChannelStatistics::Handover {
@@ -170,24 +172,12 @@ torch::Tensor PerChannel(const torch::Tensor& values, const torch::Tensor& x) {
   return values.reshape(shape);
 }
 
-// Lets a Function's context hold the handover.
-struct Holder : torch::CustomClassHolder {
-  explicit Holder(std::shared_ptr<Handover> of) : handover(std::move(of)) {}
-  std::shared_ptr<Handover> handover;
-};
-void Keep(AutogradContext* ctx, const std::shared_ptr<Handover>& handover) {
-  ctx->saved_data["handover"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(handover));
-}
-Handover& Kept(AutogradContext* ctx) {
-  return *c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["handover"].toCapsule())->handover;
-}
-
 class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> {
  public:
   static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x, std::shared_ptr<Handover> handover) {
     const torch::Tensor statistics = ADJOIN_BY_TYPE(x, StatisticsOf, x.contiguous());
     ctx->save_for_backward({x, statistics});
-    Keep(ctx, handover);
+    KeepInGraph(ctx, handover);
     return statistics;
   }
 
@@ -203,7 +193,7 @@ class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> 
       return {(PerChannel(of_mean / count, x) + centered * PerChannel(2 * of_squares, x)).to(x.scalar_type()),
               torch::Tensor()};
     }
-    Handover& handover = Kept(ctx);
+    Handover& handover = KeptInGraph<Handover>(ctx);
     const torch::Tensor count = saved[1][0].clamp_min(1), mean = saved[1][1];
     const Centre centre(mean, x.scalar_type());
     const torch::Tensor slope = 2 * of_squares, shift = of_mean / count - slope * centre.rest;
@@ -220,7 +210,7 @@ class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
                                const torch::Tensor& scale, const torch::Tensor& bias,
                                std::shared_ptr<Handover> handover) {
     ctx->save_for_backward({x, mean, scale});
-    Keep(ctx, handover);
+    KeepInGraph(ctx, handover);
     const Centre centre(mean, x.scalar_type());
     const torch::Tensor shift = bias.to(torch::kFloat64) - centre.rest * scale;
     return ADJOIN_BY_TYPE(x, Affine, torch::Tensor(), torch::Tensor(), x.contiguous(), scale, centre.near, shift);
@@ -229,7 +219,7 @@ class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
     const auto saved = ctx->get_saved_variables();
     const torch::Tensor &x = saved[0], &mean = saved[1], &scale = saved[2];
-    Handover& handover = Kept(ctx);
+    Handover& handover = KeptInGraph<Handover>(ctx);
     handover.gradient = torch::Tensor();
     if (torch::GradMode::is_enabled()) {
       const auto dims = AllButChannels(x);
@@ -243,10 +233,12 @@ class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
     const Centre centre(mean, x.scalar_type());
     const torch::Tensor sums = ADJOIN_BY_TYPE(x, GradientSums, g, x.contiguous(), centre.near);
     torch::Tensor of_x;
-    if (handover.expected) {
+    if (!ctx->needs_input_grad(0)) {
+      // No pass through Of follows that would take it.
+    } else if (handover.expected) {
       handover.gradient = g;
       handover.scale = scale;
-    } else if (ctx->needs_input_grad(0)) {
+    } else {
       of_x = g * PerChannel(scale, x).to(x.scalar_type());
     }
     return {of_x, -scale * sums[0], sums[1] - centre.rest * sums[0], sums[0].to(x.scalar_type()), torch::Tensor()};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "layers/kept_in_graph.h"
+
 namespace adjoin {
 
 // LibTorch runs the nodes that are ready in reverse order of creation, so Interior's before TakeEdges'. Should it ever
@@ -18,19 +20,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Handover = EdgeConvolution::Handover;
-
-// Lets a Function's context hold the handover.
-struct Holder : torch::CustomClassHolder {
-  explicit Holder(std::shared_ptr<Handover> of) : handover(std::move(of)) {}
-  std::shared_ptr<Handover> handover;
-};
-void Keep(AutogradContext* ctx, const std::shared_ptr<Handover>& handover) {
-  ctx->saved_data["handover"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(handover));
-}
-Handover& Kept(AutogradContext* ctx) {
-  const c10::intrusive_ptr<torch::CustomClassHolder> capsule = ctx->saved_data["handover"].toCapsule();
-  return *static_cast<Holder*>(capsule.get())->handover;
-}
 
 // The first or last `size` cells of a dim.
 torch::Tensor First(const torch::Tensor& x, int64_t dim, int64_t size) { return x.narrow(dim, 0, size); }
@@ -60,7 +49,7 @@ class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
     ctx->saved_data["dims"] = dims;
     ctx->saved_data["reaches"] = reaches;
     ctx->saved_data["shape"] = x.sizes().vec();
-    Keep(ctx, handover);
+    KeepInGraph(ctx, handover);
     return edges;
   }
 
@@ -77,7 +66,7 @@ class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
       }
       return {sum, torch::Tensor(), torch::Tensor(), torch::Tensor()};
     }
-    Handover& handover = Kept(ctx);
+    Handover& handover = KeptInGraph<Handover>(ctx);
     torch::Tensor gradient = std::exchange(handover.gradient, torch::Tensor());
     for (size_t i = 0; i < dims.size(); ++i) {
       if (!edges[i].defined() || shape[dims[i]] == 0) continue;
@@ -102,7 +91,7 @@ class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
     ctx->saved_data["padding"] = padding;
     ctx->saved_data["dilation"] = dilation;
     ctx->saved_data["groups"] = groups;
-    Keep(ctx, handover);
+    KeepInGraph(ctx, handover);
     const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0);
     return torch::convolution(x, weight, bias.numel() > 0 ? bias : torch::Tensor(), ones, padding, dilation,
                               /*transposed=*/false, zeros, groups);
@@ -118,7 +107,7 @@ class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
         gradients[0], saved[0], saved[1], outputs > 0 ? c10::OptionalIntArrayRef(bias_shape) : c10::nullopt, ones,
         padding, dilation, /*transposed=*/false, zeros, groups,
         {needs_x, ctx->needs_input_grad(1), outputs > 0 && ctx->needs_input_grad(2)});
-    Handover& handover = Kept(ctx);
+    Handover& handover = KeptInGraph<Handover>(ctx);
     handover.gradient = torch::Tensor();
     const bool too_late = std::exchange(handover.too_late, false);
     if (needs_x && handover.expected && !too_late && !torch::GradMode::is_enabled()) {

@@ -13,8 +13,8 @@
 #include "layers/plan/layout_proto.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/geometry/need.h"
 #include "primitives/geometry/reading.h"
+#include "primitives/geometry/window.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
@@ -49,9 +49,11 @@ absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const Progra
     for (const ReadingPlan& message : layer.reading(i).dim()) {
       ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, reader));
       const int dim = static_cast<int>(message.dim());
-      const Need need = reading.Needed(outputs[dim], x.shape()[dim]);
+      const Window* window = reading.As<Window>();
+      const std::vector<int64_t> map =
+          window != nullptr ? window->IndexMap(outputs[dim], x.shape()[dim]) : std::vector<int64_t>();
       torch::Tensor boundary;
-      if (!need.index_map.empty()) boundary = torch::tensor(need.index_map, torch::kInt64);
+      if (!map.empty()) boundary = torch::tensor(map, torch::kInt64);
       result[i].emplace(dim, LocalReads{std::move(reading), outputs[dim], x.shape()[dim], std::move(boundary)});
     }
   }

@@ -6,7 +6,7 @@
 //
 // Corners, several neighbours, unused own cells and any cuts of input and output are one exchange. The adjoint adds
 // what overlaps into the cells' owners. Boundaries reflect and replicate are fetched, not yet repeated: see
-// Need::index_map in need.h.
+// Window::IndexMap in window.h.
 #ifndef ADJOIN_PRIMITIVES_HALO_EXCHANGE_H_
 #define ADJOIN_PRIMITIVES_HALO_EXCHANGE_H_
 

@@ -19,18 +19,33 @@ namespace {
 
 std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
-double ScaleOf(const torch::Tensor& whole) {
-  if (whole.numel() == 0) return 1;
+// Zero where there is none.
+double LargestOf(const torch::Tensor& whole) {
+  if (!whole.defined() || whole.numel() == 0) return 0;
   const torch::Tensor sizes = whole.to(torch::kFloat64).abs();
   const torch::Tensor finite = sizes.masked_select(torch::isfinite(sizes));
-  return finite.numel() == 0 ? 1 : std::max(1.0, finite.max().item<double>());
+  return finite.numel() == 0 ? 0 : finite.max().item<double>();
+}
+
+// Gradients are as small as the loss makes them; one that is zero but for rounding, as that of a bias before a batch
+// norm, is compared by the largest of its step.
+double LeastScaleOfGradients(const SerialStep& step) {
+  double largest = 0;
+  for (const auto* gradients : {&step.cotangents, &step.parameter_grads}) {
+    for (const auto& entry : *gradients) largest = std::max(largest, LargestOf(entry.second));
+  }
+  return largest > 0 ? std::min(1.0, largest) : 1.0;
 }
 
 // Of one tensor's parts in one step.
 class PartsOfTensor {
  public:
-  PartsOfTensor(const torch::Tensor& whole, Layout layout, int64_t step, Difference* worst)
-      : whole_(whole), layout_(std::move(layout)), scale_(ScaleOf(whole)), step_(step), worst_(*worst) {
+  PartsOfTensor(const torch::Tensor& whole, Layout layout, int64_t step, Difference* worst, double least_scale = 1)
+      : whole_(whole),
+        layout_(std::move(layout)),
+        scale_(std::max(least_scale, LargestOf(whole))),
+        step_(step),
+        worst_(*worst) {
     worst_.compared = true;
     if (whole.sizes() != torch::IntArrayRef(layout_.shape())) {
       Mismatch(
@@ -116,7 +131,9 @@ class Comparer {
  public:
   Comparer(const Plan& plan, const ProgramPlan& program, const std::vector<SerialStep>& serial,
            const std::vector<RankSteps>& ranks)
-      : plan_(plan), program_(program), serial_(serial), ranks_(ranks) {}
+      : plan_(plan), program_(program), serial_(serial), ranks_(ranks) {
+    for (const SerialStep& step : serial) least_scale_.push_back(LeastScaleOfGradients(step));
+  }
 
   absl::StatusOr<Comparison> Run() {
     for (const LayerPlan& layer : program_.layer()) {
@@ -160,7 +177,7 @@ class Comparer {
   void CompareCotangent(const ValuePlan& value, const Layout& layout, size_t step, LayerComparison& entry) {
     const torch::Tensor expected = Find(serial_[step].cotangents, entry.name);
     if (!expected.defined() || result_.same_as.count(value.name()) > 0) return;
-    PartsOfTensor parts(expected, layout, Number(step), &entry.cotangent);
+    PartsOfTensor parts(expected, layout, Number(step), &entry.cotangent, least_scale_[step]);
     for (size_t rank = 0; parts.fits() && rank < ranks_.size(); ++rank) {
       // Of copies each has a share of the gradient.
       torch::Tensor sum;
@@ -184,7 +201,8 @@ class Comparer {
     }
     const torch::Tensor expected = Find(serial_[step].parameter_grads, parameter.name());
     if (!expected.defined()) return absl::OkStatus();
-    PartsOfTensor gradient(expected, home, Number(step), &entry.gradients[parameter.name()]);
+    PartsOfTensor gradient(expected, home, Number(step), &entry.gradients[parameter.name()],
+                           least_scale_[step]);
     for (size_t rank = 0; gradient.fits() && rank < ranks_.size(); ++rank) {
       const torch::Tensor found = ranks_[rank][step].parameter_grads[index];
       gradient.Part(static_cast<int>(rank), found.defined() ? found : torch::empty({0}));
@@ -211,6 +229,7 @@ class Comparer {
   const ProgramPlan& program_;
   const std::vector<SerialStep>& serial_;
   const std::vector<RankSteps>& ranks_;
+  std::vector<double> least_scale_;  // of gradients, per step
   Comparison result_;
 };
 

@@ -20,11 +20,11 @@
 
 namespace adjoin {
 
-// The largest difference of one tensor over all cells, ranks and steps.
+// The largest difference of one tensor over all cells, ranks and steps. Its scale is the largest |expected| of the tensor, or
+// 1 if that is less; for gradients, or the largest of all gradients of the step, if that is less than 1.
 struct Difference {
   bool compared = false;
-  double relative =
-      0;  // |found - expected| / the largest |expected| of the tensor, or 1 if that is less; infinite for NaN
+  double relative = 0;            // |found - expected| / the scale; infinite for NaN
   double found = 0;
   double expected = 0;
   int rank = -1;                  // -1: not of one rank

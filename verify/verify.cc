@@ -26,6 +26,8 @@ struct Settings {
   const SerialFunctions* functions;
 };
 
+constexpr int64_t kMostSamples = int64_t{1} << 20;
+
 absl::StatusOr<Settings> SettingsOf(const JobSpec& spec, const VerifyOptions& options, const LayerRegistry* layers,
                                     const SerialFunctions* functions) {
   Settings settings;
@@ -45,8 +47,9 @@ absl::StatusOr<Settings> SettingsOf(const JobSpec& spec, const VerifyOptions& op
   }
   settings.steps = options.steps.value_or(std::max(1u, spec.verify().steps()));
   if (settings.steps < 1) return absl::InvalidArgumentError("the number of steps is 0; it must be at least 1");
-  if (options.batch.has_value() && *options.batch < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("the batch is ", *options.batch, "; it must be at least 1"));
+  if (options.batch.has_value() && (*options.batch < 1 || *options.batch > kMostSamples)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch is ", *options.batch, "; it must be from 1 to ", kMostSamples));
   }
   settings.rules = options.rules != nullptr ? options.rules : &BuiltinLayerRules();
   settings.layers = layers;

@@ -38,6 +38,11 @@ absl::StatusOr<LayerOutcome> SharpenRule::Apply(const LayerRequest& request) con
   ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
   const Layout& x = request.input[0];
   if (x.dims() < 3) return InvalidSpec("sharpen reads [batch, channel, ...]; its input is ", ShapeText(x.shape()));
+  if (!request.spec.w().empty()) return AtField("w", InvalidSpec("sharpen's weight lies as the channels do: leave w out"));
+  for (const auto& entry : request.spec.custom().arg()) {
+    if (entry.first == "radius") continue;
+    return AtField("custom", InvalidSpec("sharpen has no argument \"", entry.first, "\"; it has radius"));
+  }
   Layer spec = request.spec;
   std::string& text = (*spec.mutable_custom()->mutable_arg())["radius"];
   if (text.empty()) text = "1";

@@ -22,7 +22,7 @@ class ClassLoss {
   }
 
   torch::Tensor Share(const torch::Tensor& prediction, const torch::Tensor& target, Tape& tape) const {
-    CheckClasses(context_, target, ignored_);
+    CheckClasses(context_, target);
     const torch::Tensor sum = Sum(prediction, target);
     if (context_.spec.reduction() == "sum") return sum;
     const bool all_count = !weight_.defined() && !context_.spec.has_ignore_index();

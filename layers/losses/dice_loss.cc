@@ -1,6 +1,5 @@
 #include "layers/losses/dice_loss.h"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -10,7 +9,7 @@ namespace {
 // [n, local classes, ...] of the prediction's type.
 torch::Tensor TargetPerClass(const LossContext& context, const torch::Tensor& prediction, const torch::Tensor& target) {
   if (target.scalar_type() != torch::kInt64) return target;
-  CheckClasses(context, target, /*ignored=*/std::numeric_limits<int64_t>::min());
+  CheckClasses(context, target);
   std::vector<int64_t> shape(prediction.dim(), 1);
   shape[1] = prediction.size(1);
   const torch::Tensor classes =

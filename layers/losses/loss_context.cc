@@ -19,9 +19,10 @@ double MeanDivisor(const LossContext& context) {
   return count;
 }
 
-void CheckClasses(const LossContext& context, const torch::Tensor& target, int64_t ignored) {
+void CheckClasses(const LossContext& context, const torch::Tensor& target) {
   const int64_t classes = context.shape.at(1);
-  const torch::Tensor wrong = (target < 0).logical_or(target >= classes).logical_and(target != ignored);
+  torch::Tensor wrong = (target < 0).logical_or(target >= classes);
+  if (context.spec.has_ignore_index()) wrong = wrong.logical_and(target != context.spec.ignore_index());
   if (!wrong.any().item<bool>()) return;
   throw StatusException(absl::InvalidArgumentError(absl::StrCat(
       context.name, ": the target \"", context.spec.target(), "\" holds ",

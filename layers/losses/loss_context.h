@@ -50,8 +50,8 @@ torch::Tensor MoveForLoss(const LossContext& context, const std::string& role, c
 // for "sum".
 double MeanDivisor(const LossContext& context);
 
-// Throws StatusException, kInvalidArgument, for a target that is neither a class of the prediction nor `ignored`.
-void CheckClasses(const LossContext& context, const torch::Tensor& target, int64_t ignored);
+// Throws StatusException, kInvalidArgument, for a target that is neither a class of the prediction nor the loss's ignore_index.
+void CheckClasses(const LossContext& context, const torch::Tensor& target);
 
 }  // namespace adjoin
 

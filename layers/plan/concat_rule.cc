@@ -34,6 +34,7 @@ absl::StatusOr<std::vector<int64_t>> ShapeOf(const std::vector<Layout>& inputs, 
                                  ShapeText(inputs[0].shape()), ", input ", i, " is ", ShapeText(other)));
     }
     shape[dim] += other[dim];
+    ADJOIN_RETURN_IF_ERROR(CheckedVolume(shape).status());
   }
   return shape;
 }

@@ -30,10 +30,10 @@ absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const s
                                                         const Layout& y, int64_t smallest) {
   const std::vector<MovementNeed> none;
   std::map<int, Reading> halos;  // of the cut dims, as the general way would read them
-  int64_t least = 1;             // elements of the smallest part
+  int64_t least = 1;             // elements of one sample in the smallest part
   for (int dim = 0; dim < x.dims(); ++dim) {
     const int64_t shortest = ShortestPart(x, dim);
-    least *= shortest;
+    if (dim > 0) least *= shortest;
     const auto entry = windows.find(dim);
     if (entry == windows.end()) continue;
     const Window* window = entry->second.As<Window>();

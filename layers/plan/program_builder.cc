@@ -253,6 +253,11 @@ absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, Laye
     ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
                                    {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, need.readings, 0,
                                     grad && !need.constant, std::nullopt, need.source}));
+    for (const auto& entry : need.readings) {
+      if (need.source.count(entry.first) > 0) {
+        *layer.add_halo() = HaloOf(need.from, entry.first, entry.second, need.to);
+      }
+    }
   }
   return absl::OkStatus();
 }

@@ -196,6 +196,9 @@ absl::Status CheckSgd(const Sgd& sgd) {
   return absl::OkStatus();
 }
 
+// Counted exactly, also where they are written as JSON.
+constexpr uint64_t kMostSteps = uint64_t{1} << 53;
+
 absl::Status CheckTrain(const JobSpec& spec) {
   if (!spec.has_train())
     return InvalidSpec("train is missing: train { dataset: ... batch: ... epochs: ... optimizer {...} }");
@@ -208,6 +211,9 @@ absl::Status CheckTrain(const JobSpec& spec) {
   if (train.has_epochs() ? train.epochs() < 1 : train.steps() < 1) {
     const char* field = train.has_epochs() ? "train.epochs" : "train.steps";
     return AtField(field, InvalidSpec(field, " is 0; it must be at least 1"));
+  }
+  if (train.has_steps() && train.steps() > kMostSteps) {
+    return AtField("train.steps", InvalidSpec("train.steps is ", train.steps(), "; at most 2^53 are possible"));
   }
   if (train.microbatches() > 1) {
     return AtField("train.microbatches",

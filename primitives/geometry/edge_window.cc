@@ -24,7 +24,7 @@ Need EdgeWindow::Needed(Interval part, int64_t n) const {
   const int64_t reach = options_.reach;
   const Interval first = options_.inner ? Interval{part.lo, part.lo + reach} : Interval{part.lo - reach, part.lo};
   const Interval last = options_.inner ? Interval{part.hi - reach, part.hi} : Interval{part.hi, part.hi + reach};
-  Need need{2 * reach, 2 * reach, {}, {}};
+  Need need{2 * reach, 2 * reach, {}};
   int64_t at = 0;
   for (const Interval& edge : {first, last}) {
     const Interval inside = edge.Intersect({0, n});

@@ -18,17 +18,15 @@ struct Segment {
 
 // The local tensor that a layer's kernel reads has `extent` cells; each is covered by a segment, or lies on the zero
 // boundary and is filled. Reflect and replicate fetch each image once: then the fetched tensor has `fetched` cells, and
-// cell i of the kernel's tensor is cell index_map[i] of the fetched one (whose adjoint is an index-add). `index_map` is
-// empty where the two are the same tensor.
+// Window::IndexMap says which of them each cell of the kernel's tensor is.
 struct Need {
   int64_t extent = 0;
   int64_t fetched = 0;
   std::vector<Segment> segments;  // in order of `at`; offsets in the fetched tensor
-  std::vector<int64_t> index_map;
 
   // The cells of `reads`, all of them within the input.
   static Need Of(Interval reads) {
-    Need need{reads.size(), reads.size(), {}, {}};
+    Need need{reads.size(), reads.size(), {}};
     if (!reads.empty()) need.segments.push_back({reads, 0});
     return need;
   }

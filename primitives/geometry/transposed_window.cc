@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "primitives/geometry/integer_division.h"
 
 namespace adjoin {
 namespace {
@@ -13,10 +14,6 @@ namespace {
 constexpr int64_t kMaxParameter = int64_t{1} << 31;
 // Keeps extent times stride within 64 bits.
 constexpr int64_t kMaxExtent = int64_t{1} << 31;
-
-// `b` is positive. C++ division truncates, the formulas round down and up.
-int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-int64_t CeilDiv(int64_t a, int64_t b) { return -FloorDiv(-a, b); }
 
 }  // namespace
 

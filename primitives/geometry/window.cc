@@ -6,16 +6,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "primitives/geometry/integer_division.h"
 
 namespace adjoin {
 namespace {
 
 // Keeps dilation times kernel within 64 bits.
 constexpr int64_t kMaxParameter = int64_t{1} << 31;
-
-// `b` is positive. C++ division truncates, the formulas round down.
-int64_t FloorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-int64_t FloorMod(int64_t a, int64_t b) { return a - FloorDiv(a, b) * b; }
 
 // Where the index `i`, possibly outside [0, n), has its value. n is at least 1.
 int64_t ImageOf(int64_t i, int64_t n, Boundary boundary) {
@@ -26,14 +23,14 @@ int64_t ImageOf(int64_t i, int64_t n, Boundary boundary) {
 }
 
 Need ZerosNeed(Interval reads, int64_t n) {
-  Need need{reads.size(), reads.size(), {}, {}};
+  Need need{reads.size(), reads.size(), {}};
   const Interval inside = reads.Intersect({0, n});
   if (!inside.empty()) need.segments.push_back({inside, inside.lo - reads.lo});
   return need;
 }
 
 Need CircularNeed(Interval reads, int64_t n) {
-  Need need{reads.size(), reads.size(), {}, {}};
+  Need need{reads.size(), reads.size(), {}};
   for (int64_t i = reads.lo; i < reads.hi;) {
     const int64_t source = FloorMod(i, n);
     const int64_t length = std::min(reads.hi - i, n - source);
@@ -44,17 +41,24 @@ Need CircularNeed(Interval reads, int64_t n) {
 }
 
 // Reflect and replicate: the images of a run of indices are a run themselves, fetched once.
-Need ImageNeed(Interval reads, int64_t n, Boundary boundary) {
-  Interval images;
-  std::vector<int64_t> index_map;
-  index_map.reserve(reads.size());
-  for (int64_t i = reads.lo; i < reads.hi; ++i) {
-    const int64_t image = ImageOf(i, n, boundary);
-    images = images.Hull({image, image + 1});
-    index_map.push_back(image);
+Interval ImagesOf(Interval reads, int64_t n, Boundary boundary) {
+  if (boundary == Boundary::kReplicate) {
+    return {ImageOf(reads.lo, n, boundary), ImageOf(reads.hi - 1, n, boundary) + 1};
   }
-  for (int64_t& image : index_map) image -= images.lo;
-  return {reads.size(), images.size(), {{images, 0}}, std::move(index_map)};
+  // Beyond the first reflection on either side all cells are read.
+  if (reads.lo <= -n || reads.hi >= 2 * n) return {0, n};
+  Interval images = reads.Intersect({0, n});
+  for (const Interval& outside : {reads.Intersect({-n, 0}), reads.Intersect({n, 2 * n})}) {
+    if (outside.empty()) continue;
+    const int64_t a = ImageOf(outside.lo, n, boundary), b = ImageOf(outside.hi - 1, n, boundary);
+    images = images.Hull({std::min(a, b), std::max(a, b) + 1});
+  }
+  return images;
+}
+
+Need ImageNeed(Interval reads, int64_t n, Boundary boundary) {
+  const Interval images = ImagesOf(reads, n, boundary);
+  return {reads.size(), images.size(), {{images, 0}}};
 }
 
 int64_t LargestPadding(int64_t n, Boundary boundary) {
@@ -147,6 +151,17 @@ Need Window::Needed(Interval outputs, int64_t n) const {
   if (inside || n == 0 || options_.boundary == Boundary::kZeros) return ZerosNeed(reads, n);
   if (options_.boundary == Boundary::kCircular) return CircularNeed(reads, n);
   return ImageNeed(reads, n, options_.boundary);
+}
+
+std::vector<int64_t> Window::IndexMap(Interval outputs, int64_t n) const {
+  const Interval reads = Reads(outputs);
+  if ((reads.lo >= 0 && reads.hi <= n) || n == 0) return {};
+  if (options_.boundary != Boundary::kReflect && options_.boundary != Boundary::kReplicate) return {};
+  const Interval images = ImagesOf(reads, n, options_.boundary);
+  std::vector<int64_t> map;
+  map.reserve(reads.size());
+  for (int64_t i = reads.lo; i < reads.hi; ++i) map.push_back(ImageOf(i, n, options_.boundary) - images.lo);
+  return map;
 }
 
 std::string Window::ToString() const {

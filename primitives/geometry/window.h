@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -57,6 +58,9 @@ class Window {
   // What `outputs`, within [0, OutputSize(n)), need of an input of `n` cells. Every boundary is resolved to indices
   // within [0, n).
   Need Needed(Interval outputs, int64_t n) const;
+  // At a mirrored boundary: cell i of what the kernel reads is cell IndexMap[i] of what is fetched (its adjoint is an
+  // index-add). Empty where the two are the same tensor. As long as what is read: for a rank's own part.
+  std::vector<int64_t> IndexMap(Interval outputs, int64_t n) const;
 
   std::string ToString() const;  // "kernel 5 stride 1 dilation 1 padding 2,2 zeros"
 

@@ -135,7 +135,8 @@ std::vector<int64_t> MapIndices(const Case& c, int rank, const std::vector<int64
     const int dim = entry.first;
     const Need need = entry.second.Needed(outputs[dim], c.x.shape()[dim]);
     EXPECT_EQ(need.fetched, shape[dim]);
-    if (need.index_map.empty()) continue;
+    const std::vector<int64_t> map = entry.second.As<Window>()->IndexMap(outputs[dim], c.x.shape()[dim]);
+    if (map.empty()) continue;
     std::vector<int64_t> mapped_shape = shape;
     mapped_shape[dim] = need.extent;
     std::vector<int64_t> mapped;
@@ -143,7 +144,7 @@ std::vector<int64_t> MapIndices(const Case& c, int rank, const std::vector<int64
     ForEachCell(mapped_shape, Region{origin, mapped_shape}, [&](int64_t, const std::vector<int64_t>& at) {
       int64_t flat = 0;
       for (size_t d = 0; d < shape.size(); ++d) {
-        flat = flat * shape[d] + (static_cast<int>(d) == dim ? need.index_map[at[d]] : at[d]);
+        flat = flat * shape[d] + (static_cast<int>(d) == dim ? map[at[d]] : at[d]);
       }
       mapped.push_back(cells[flat]);
     });

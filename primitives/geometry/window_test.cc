@@ -66,7 +66,7 @@ TEST(WindowTest, TheHeadersExample) {
   const Need need = window.Needed({4, 8}, 11);
   EXPECT_EQ(need.extent, 8);
   EXPECT_EQ(need.segments, (std::vector<Segment>{{{2, 10}, 0}}));
-  EXPECT_TRUE(need.index_map.empty());
+  EXPECT_TRUE(window.IndexMap({4, 8}, 11).empty());
   EXPECT_EQ(window.ToString(), "kernel 5 stride 1 dilation 1 padding 2,2 zeros");
 }
 
@@ -75,16 +75,19 @@ TEST(WindowTest, Boundaries) {
   const Need zeros = Window::Create(OptionsOf(3, 1, 2))->Needed({0, 6}, 4);
   EXPECT_EQ(zeros.extent, 8);
   EXPECT_EQ(zeros.segments, (std::vector<Segment>{{{0, 4}, 2}}));
-  const Need circular = Window::Create(OptionsOf(3, 1, 2, Boundary::kCircular))->Needed({0, 6}, 4);
+  const Window wraps = Window::Create(OptionsOf(3, 1, 2, Boundary::kCircular)).value();
+  const Need circular = wraps.Needed({0, 6}, 4);
   EXPECT_EQ(circular.segments, (std::vector<Segment>{{{2, 4}, 0}, {{0, 4}, 2}, {{0, 2}, 6}}));
-  EXPECT_TRUE(circular.index_map.empty());
-  const Need reflect = Window::Create(OptionsOf(3, 1, 2, Boundary::kReflect))->Needed({0, 1}, 4);
+  EXPECT_TRUE(wraps.IndexMap({0, 6}, 4).empty());
+  const Window mirrors = Window::Create(OptionsOf(3, 1, 2, Boundary::kReflect)).value();
+  const Need reflect = mirrors.Needed({0, 1}, 4);
   EXPECT_EQ(reflect.segments, (std::vector<Segment>{{{0, 3}, 0}}));
-  EXPECT_EQ(reflect.index_map, (Numbers{2, 1, 0}));
-  const Need replicate = Window::Create(OptionsOf(3, 1, 2, Boundary::kReplicate))->Needed({5, 6}, 4);
+  EXPECT_EQ(mirrors.IndexMap({0, 1}, 4), (Numbers{2, 1, 0}));
+  const Window repeats = Window::Create(OptionsOf(3, 1, 2, Boundary::kReplicate)).value();
+  const Need replicate = repeats.Needed({5, 6}, 4);
   EXPECT_EQ(replicate.fetched, 1);
   EXPECT_EQ(replicate.segments, (std::vector<Segment>{{{3, 4}, 0}}));
-  EXPECT_EQ(replicate.index_map, (Numbers{0, 0, 0}));
+  EXPECT_EQ(repeats.IndexMap({5, 6}, 4), (Numbers{0, 0, 0}));
   // No outputs need nothing; an output may read only padding.
   EXPECT_EQ(Window::Create(OptionsOf(3, 1, 2))->Needed({3, 3}, 4).extent, 0);
   const Need padding = Window::Create(OptionsOf(2, 1, 2))->Needed({0, 1}, 4);
@@ -190,8 +193,8 @@ Numbers PaddedInput(const Window::Options& o, int64_t n, int64_t beyond) {
   return padded;
 }
 
-// The kernel's tensor as Needed describes it.
-Numbers KernelInput(const Need& need) {
+// The kernel's tensor as Needed and IndexMap describe it.
+Numbers KernelInput(const Need& need, const Numbers& index_map) {
   Numbers fetched(need.fetched, -1);
   int64_t end = 0;
   for (const Segment& segment : need.segments) {
@@ -200,9 +203,9 @@ Numbers KernelInput(const Need& need) {
     end = segment.at + segment.source.size();
     for (int64_t i = 0; i < segment.source.size(); ++i) fetched[segment.at + i] = segment.source.lo + i;
   }
-  if (need.index_map.empty()) return fetched;
+  if (index_map.empty()) return fetched;
   Numbers cells;
-  for (int64_t i : need.index_map) cells.push_back(fetched[i]);
+  for (int64_t i : index_map) cells.push_back(fetched[i]);
   return cells;
 }
 
@@ -230,7 +233,7 @@ void CheckWindow(Draw& draw, const Window& window, int64_t n) {
       expected.assign(padded.begin() + *range.first, padded.begin() + *range.second + 1);
     }
     ASSERT_EQ(need.extent, static_cast<int64_t>(expected.size()));
-    ASSERT_EQ(KernelInput(need), expected);
+    ASSERT_EQ(KernelInput(need, window.IndexMap({boundaries[p], boundaries[p + 1]}, n)), expected);
   }
 }
 

@@ -176,7 +176,7 @@ MovementCase HaloCase(Draw& draw, int ranks, DType dtype) {
       fetched = s.x.LocalShape(rank);
       for (const auto& [dim, window] : s.windows) {
         const Need need = window.Needed(s.y.BoxOf(rank)[dim], s.x.shape()[dim]);
-        c.index_map[rank][dim] = need.index_map;
+        c.index_map[rank][dim] = window.As<Window>()->IndexMap(s.y.BoxOf(rank)[dim], s.x.shape()[dim]);
         fetched[dim] = need.fetched;
       }
     }

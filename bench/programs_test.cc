@@ -65,6 +65,20 @@ TEST(Primitives, WrongArgumentsAreNamed) {
   EXPECT_TRUE(absl::StrContains(outcome.errors, "halo: 1000 bytes are no patch")) << outcome.errors;
 }
 
+TEST(Layers, EveryModeIsTimed) {
+  for (const std::string mode : {"ranks", "rank", "halves", "serial"}) {
+    for (const std::string layer : {"conv2d_8x512_k3", "batch_norm"}) {
+      const Outcome outcome = RunProgram({"layers", "--case", layer, "--mode", mode, "--passes", "1"});
+      EXPECT_EQ(outcome.code, 0) << outcome.errors;
+      ASSERT_EQ(outcome.lines.size(), 1) << mode << " " << layer;
+      EXPECT_TRUE(absl::StartsWith(outcome.lines[0], absl::StrCat(mode, ",", layer, ","))) << outcome.lines[0];
+    }
+  }
+  const Outcome outcome = RunProgram({"layers", "--case", "conv", "--mode", "ranks"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_TRUE(absl::StrContains(outcome.errors, "conv2d_8x512_k3")) << outcome.errors;
+}
+
 TEST(UcxEdges, BothFormsAreCorrectAndTimed) {
   const Outcome outcome = RunProgram({"ucx_edges", "60"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
