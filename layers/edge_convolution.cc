@@ -27,7 +27,7 @@ torch::Tensor Last(const torch::Tensor& x, int64_t dim, int64_t size) {
   return x.narrow(dim, x.size(dim) - size, size);
 }
 
-// `part` with zeros around it in `dim`, up to `extent` cells: at the front, or at the back.
+// `part` at the front of `extent` cells of `dim`, or at their back, and zeros.
 torch::Tensor Widened(const torch::Tensor& part, int64_t dim, int64_t extent, bool front) {
   std::vector<int64_t> padding(2 * part.dim(), 0);
   padding[2 * (part.dim() - 1 - dim) + (front ? 1 : 0)] = extent - part.size(dim);
@@ -180,15 +180,13 @@ torch::Tensor EdgeConvolution::AddEdges(const torch::Tensor& y, const std::vecto
   for (size_t i = 0; i < options_.cut.size(); ++i) {
     const Cut& cut = options_.cut[i];
     const int64_t reach = PaddingOf(cut);
-    // `reach` cells, and twice as many zeros on both sides: 3 x reach outputs, of which the last lie at the part's
-    // beginning for cells before it, the first at its end for cells after it.
-    padding[cut.dim - 2] = 2 * reach;
+    // `reach` cells, and twice as many zeros in the place of the part's own: as many outputs as cells.
+    padding[cut.dim - 2] = 0;
     for (const bool after : {false, true}) {
       if (!(after ? cut.after : cut.before)) continue;
       const torch::Tensor cells = after ? Last(outer[i], cut.dim, reach) : First(outer[i], cut.dim, reach);
-      const torch::Tensor gives = torch::convolution(cells, weight, {}, ones, padding, options_.dilation,
-                                                     /*transposed=*/false, zeros, options_.groups);
-      parts.push_back(after ? First(gives, cut.dim, reach) : Last(gives, cut.dim, reach));
+      parts.push_back(torch::convolution(Widened(cells, cut.dim, 3 * reach, /*front=*/!after), weight, {}, ones, padding,
+                                         options_.dilation, /*transposed=*/false, zeros, options_.groups));
       dims.push_back(cut.dim);
       last.push_back(after);
     }
