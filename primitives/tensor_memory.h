@@ -1,6 +1,7 @@
 // Memory of large tensors that is used again: a tensor of 32 MiB and more gets the memory of one that is gone, where one
 // fits, rather than fresh pages, whose first touch costs more than moving a tensor over them does. (Below that size the C
-// library uses memory again by itself.)
+// library uses memory again; from then on its heap keeps what the process has used, instead of giving its end back and
+// getting it anew in every step.)
 //
 //   ReuseTensorMemory();      // once, before the first tensor
 //
