@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "layers/plan/activation_functions.h"
+#include "layers/plan/layout_like.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 #include "primitives/geometry/layout.h"
@@ -13,21 +14,6 @@ namespace adjoin {
 namespace {
 
 constexpr int kChannelDim = 1;
-
-// One number per channel, cut as the channels of `x`, the same along all else.
-absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype) {
-  std::vector<Placement> placements = x.placements();
-  Layout::Cuts cuts;
-  for (Placement& placement : placements) {
-    if (placement == Placement::Split(kChannelDim)) {
-      placement = Placement::Split(0);
-      cuts[0] = PartSizes(x, kChannelDim);
-    } else {
-      placement = Placement::Broadcast();
-    }
-  }
-  return Layout::Create({x.shape()[kChannelDim]}, dtype, x.mesh(), std::move(placements), std::move(cuts));
-}
 
 absl::StatusOr<ParameterNeed> PreluWeight(const LayerRequest& request, double count, double initial) {
   const Layout& x = request.input[0];

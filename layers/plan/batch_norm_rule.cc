@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/plan/layout_like.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 #include "primitives/geometry/dtype.h"
@@ -55,21 +56,6 @@ absl::Status CheckInput(const LayerRequest& request, int64_t volume) {
                                         " input, ", ShapeText(x.shape()), ", has ", volume / channels));
   }
   return absl::OkStatus();
-}
-
-// One number per channel, cut as the channels of `x`, the same wherever another dim of x is cut.
-absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype) {
-  std::vector<Placement> placements = x.placements();
-  Layout::Cuts cuts;
-  for (Placement& placement : placements) {
-    if (placement == Placement::Split(kChannelDim)) {
-      placement = Placement::Split(0);
-      cuts[0] = PartSizes(x, kChannelDim);
-    } else {
-      placement = Placement::Broadcast();
-    }
-  }
-  return Layout::Create({x.shape()[kChannelDim]}, dtype, x.mesh(), std::move(placements), std::move(cuts));
 }
 
 // Count, mean and squared deviations of every part of the other dims, [parts, 3, channels]: each lies with its part

@@ -19,6 +19,20 @@ absl::StatusOr<Layout> LayoutLike(const Layout& x, std::vector<int64_t> shape, c
   return Layout::Create(std::move(shape), x.dtype(), x.mesh(), std::move(placements), std::move(cuts));
 }
 
+absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype) {
+  std::vector<Placement> placements = x.placements();
+  Layout::Cuts cuts;
+  for (Placement& placement : placements) {
+    if (placement == Placement::Split(1)) {
+      placement = Placement::Split(0);
+      cuts[0] = PartSizes(x, 1);
+    } else {
+      placement = Placement::Broadcast();
+    }
+  }
+  return Layout::Create({x.shape()[1]}, dtype, x.mesh(), std::move(placements), std::move(cuts));
+}
+
 bool SameButFor(const std::set<int>& dims, const Layout& a, const Layout& b) {
   if (a.mesh() != b.mesh() || a.placements() != b.placements() || a.shape() != b.shape()) return false;
   for (int dim = 0; dim < a.dims(); ++dim) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -20,6 +21,10 @@ namespace adjoin {
 // Errors: kInvalidArgument (as Layout::Create; another extent of a dim that is cut as in x).
 absl::StatusOr<Layout> LayoutLike(const Layout& x, std::vector<int64_t> shape, const std::set<int>& even,
                                   const std::set<int>& whole = {}, Placement instead = Placement::Broadcast());
+
+// One number per channel (dim 1) of `x`, [channels] of `dtype`: cut as the channels are, the same wherever another dim is
+// cut. Errors: as Layout::Create.
+absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype);
 
 // Whether two layouts differ at most in where they cut these dims.
 bool SameButFor(const std::set<int>& dims, const Layout& a, const Layout& b);

@@ -26,7 +26,9 @@ namespace adjoin {
 struct EvaluationReport {
   std::string dataset;
   int64_t samples = 0;
-  double loss = 0;      // of the batches, weighted by their samples: with a mean loss over equal counts, the mean over the samples
+  // Of the batches, weighted by their samples: the mean over the samples where each counts alike; where ignore_index or
+  // class_weight say otherwise, a mean of the batches' means, NaN if one has nothing that counts.
+  double loss = 0;
   int64_t correct = 0;  // predictions whose largest class is the target, of the first cross_entropy or nll
   int64_t counted = 0;  // its targets, one a sample or one a pixel, without those of ignore_index; 0 without such a loss
   double accuracy() const { return counted > 0 ? static_cast<double>(correct) / static_cast<double>(counted) : 0; }
