@@ -316,10 +316,11 @@ void CoordinationService::OnRankUpdate(JobRecord& job, uint32_t number, RankReco
 
 void CoordinationService::OnRankEnded(JobRecord& job, RankRecord& rank, const RankEnded& ended) {
   if (IsFinal(job.state)) return;
-  rank.state = ended.succeeded() ? RankState::kSucceeded : RankState::kFailed;
-  if (!ended.succeeded()) {
+  const bool succeeded = ended.end() == RANK_SUCCEEDED;
+  rank.state = succeeded ? RankState::kSucceeded : RankState::kFailed;
+  if (!succeeded) {
     std::string reason = absl::StrCat("rank ", ended.rank(), " on ", rank.worker, " ", ended.error());
-    if (!ended.peer_failure()) {
+    if (ended.end() != RANK_PEER_FAILED) {
       End(job, FAILED, reason);
     } else if (!job.attempt.peer_failure.has_value()) {
       job.attempt.peer_failure = PeerFailure{reason, Now() + options_.peer_failure_grace};

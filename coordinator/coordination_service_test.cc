@@ -79,9 +79,8 @@ class CoordinationServiceTest : public ::testing::Test {
     RankEnded& ended = *message.mutable_rank_ended();
     ended.set_job_id(job);
     ended.set_rank(rank);
-    ended.set_succeeded(error.empty());
+    ended.set_end(error.empty() ? RANK_SUCCEEDED : peer ? RANK_PEER_FAILED : RANK_ERROR);
     ended.set_error(error);
-    ended.set_peer_failure(peer);
     if (error.empty() && rank == 0) ended.add_artifact("model.safetensors");
     service_->WorkerSaid(from, message);
   }

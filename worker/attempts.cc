@@ -219,20 +219,20 @@ void Attempts::ReportIfOver(const RankKey& key) {
   RankEnded& ended = *message.mutable_rank_ended();
   ended.set_job_id(key.job_id);
   ended.set_rank(key.rank);
-  if (rank->result.has_value() && !rank->result->succeeded()) {
+  if (rank->result.has_value() && rank->result->end() != RANK_SUCCEEDED) {
     ended.set_error(FailureText(rank->result->error()));
-    ended.set_peer_failure(rank->result->peer_failure() || attempt.stopping);
+    ended.set_end(attempt.stopping ? RANK_PEER_FAILED : rank->result->end());
   } else if (rank->result.has_value() && normal && exit.code == 0) {
-    ended.set_succeeded(true);
+    ended.set_end(RANK_SUCCEEDED);
     *ended.mutable_artifact() = rank->result->artifact();
   } else {
     ended.set_error(absl::StrCat(exit.ToString(), rank->result.has_value() ? " after it had finished"
                                                   : normal                 ? " without a result"
                                                                            : ""));
-    ended.set_peer_failure(attempt.stopping);
+    ended.set_end(attempt.stopping ? RANK_PEER_FAILED : RANK_LOST);
   }
   rank->reported = true;
-  LogInfo(absl::StrCat(key.job_id, ": rank ", key.rank, " ", ended.succeeded() ? "succeeded" : ended.error()));
+  LogInfo(absl::StrCat(key.job_id, ": rank ", key.rank, " ", ended.end() == RANK_SUCCEEDED ? "succeeded" : ended.error()));
   SendToCoordinator(key.epoch, std::move(message));
 
   for (const auto& [number, other] : attempt.ranks) {

@@ -107,16 +107,17 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start,
   ADJOIN_ASSIGN_OR_RETURN(SessionResult done, RunSession(session));
   ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(kCloseTimeout)));
   RankResult result;
-  result.set_succeeded(true);
+  result.set_end(RANK_SUCCEEDED);
   for (const std::string& artifact : done.artifacts) result.add_artifact(artifact);
   return result;
 }
 
 // It failed only because a peer did, or because it was told to stop. Files, too, are kUnavailable (a full disk), but then
 // all peers are well.
-bool IsPeerFailure(const absl::Status& status, const Disturbance& disturbance) {
-  return absl::IsAborted(status) || disturbance.aborted_by_peer ||
-         (absl::IsUnavailable(status) && disturbance.disturbed);
+RankEnd HowItEnded(const absl::Status& status, const Disturbance& disturbance) {
+  if (absl::IsAborted(status) || disturbance.aborted_by_peer) return RANK_PEER_FAILED;
+  if (absl::IsUnavailable(status) && disturbance.disturbed) return RANK_PEER_FAILED;
+  return absl::IsOutOfRange(status) ? RANK_HOPELESS : RANK_ERROR;
 }
 
 int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers) {
@@ -135,7 +136,7 @@ int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers) 
   }
   RankResult failure;
   failure.set_error(std::string(result.status().message()));
-  failure.set_peer_failure(IsPeerFailure(result.status(), disturbance));
+  failure.set_end(HowItEnded(result.status(), disturbance));
   std::cerr << "failed: " << result.status().message() << "\n";
   (*link)->SendResult(failure, Deadline::After(kResultTimeout));
   return 1;

@@ -65,6 +65,12 @@ class Link final : public RankProcessLink {
     if (on_abort_ && !aborted_.ok()) on_abort_(aborted_);
   }
 
+  void OnDrain(std::function<void()> callback) override {
+    absl::MutexLock lock(&mutex_);
+    on_drain_ = std::move(callback);
+    if (on_drain_ && draining_) on_drain_();
+  }
+
   void SendTransportAddress(const std::string& address) override {
     RankMessage message;
     message.set_transport_address(address);
@@ -78,6 +84,11 @@ class Link final : public RankProcessLink {
   void SendProgress(const JobProgress& progress) override {
     RankMessage message;
     *message.mutable_progress() = progress;
+    Send(std::move(message));
+  }
+  void SendPulse(const RankPulse& pulse) override {
+    RankMessage message;
+    *message.mutable_pulse() = pulse;
     Send(std::move(message));
   }
   void SendResult(const RankResult& result, Deadline deadline) override {
@@ -122,6 +133,10 @@ class Link final : public RankProcessLink {
       if (message.header().epoch() != settings_.epoch) continue;
       if (message.has_start()) start_ = message.start();
       if (message.has_connect()) connect_ = message.connect();
+      if (message.has_drain() && !draining_) {
+        draining_ = true;
+        if (on_drain_) on_drain_();
+      }
       if (!message.has_abort() || !aborted_.ok()) continue;
       aborted_ = absl::AbortedError(message.abort().reason());
       if (on_abort_) on_abort_(aborted_);
@@ -144,6 +159,8 @@ class Link final : public RankProcessLink {
   std::optional<RankConnect> connect_ ABSL_GUARDED_BY(mutex_);
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
   std::function<void(const absl::Status&)> on_abort_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_drain_ ABSL_GUARDED_BY(mutex_);
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread reader_;

@@ -49,9 +49,14 @@ class RankProcessLink {
   // It is not called after OnAbort(nullptr) has returned.
   virtual void OnAbort(std::function<void(const absl::Status&)> callback) = 0;
 
+  // `callback` runs once, on the link's thread, when the daemon asks the rank to stop after a step that all ranks agree on; at
+  // once where it asked already. It is not called after OnDrain(nullptr) has returned.
+  virtual void OnDrain(std::function<void()> callback) = 0;
+
   virtual void SendTransportAddress(const std::string& address) = 0;
   virtual void SendTransport(const std::string& lanes) = 0;
   virtual void SendProgress(const JobProgress& progress) = 0;
+  virtual void SendPulse(const RankPulse& pulse) = 0;
   // The last word. Returns when the daemon has taken it, or at the deadline.
   virtual void SendResult(const RankResult& result, Deadline deadline) = 0;
 };

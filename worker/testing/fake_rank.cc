@@ -30,11 +30,10 @@ int RankIn(absl::string_view name, absl::string_view prefix) {
   return absl::ConsumePrefix(&name, prefix) && absl::SimpleAtoi(name, &rank) ? rank : -1;
 }
 
-int Report(RankProcessLink& link, const std::string& error, bool peer_failure) {
+int Report(RankProcessLink& link, const std::string& error, RankEnd end) {
   RankResult result;
-  result.set_succeeded(error.empty());
+  result.set_end(end);
   result.set_error(error);
-  result.set_peer_failure(peer_failure);
   if (error.empty()) result.add_artifact("result.bin");
   link.SendResult(result, Deadline::After(kTimeout));
   return error.empty() ? 0 : 1;
@@ -52,7 +51,7 @@ int Succeed(RankProcessLink& link, const RankStart& start, const Plan& plan, uin
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "result.bin", std::ios::binary) << std::string(3000000, 'r');
   }
-  return Report(link, "", false);
+  return Report(link, "", RANK_SUCCEEDED);
 }
 
 int Run(const RankProcessLink::Settings& settings) {
@@ -75,10 +74,10 @@ int Run(const RankProcessLink::Settings& settings) {
   if (!connect.ok()) return 1;
   (*link)->SendTransport("none");
   if (name == "succeed") return Succeed(**link, *start, plan, settings.rank);
-  if (RankIn(name, "fail-rank-") == rank) return Report(**link, "the disk is full", false);
+  if (RankIn(name, "fail-rank-") == rank) return Report(**link, "the disk is full", RANK_ERROR);
   if (RankIn(name, "exit-rank-") == rank) return 3;
   int dying = RankIn(name, "peer-rank-");
-  if (dying >= 0 && dying != rank) return Report(**link, "a peer died", true);
+  if (dying >= 0 && dying != rank) return Report(**link, "a peer died", RANK_PEER_FAILED);
   if (dying == rank) {
     absl::SleepFor(absl::Milliseconds(300));  // the peers' reports are to be first; part of what is simulated
     kill(getpid(), SIGSEGV);
