@@ -123,7 +123,7 @@ grpc::Status UserService::ReadLogs(grpc::ServerContext* context, const ReadLogsR
   auto summary = hub_.Look([&](CoordinationService& service) { return service.Summary(request->job_id()); });
   if (!summary.ok()) return ToGrpc(summary.status());
   const std::string id = summary->job_id();
-  int64_t position = 0;
+  int64_t position = request->from();
   while (!context->IsCancelled()) {
     uint64_t seen = hub_.changes();
     // Asked before the lines are read: once it is true, no line can come after those.
@@ -132,10 +132,11 @@ grpc::Status UserService::ReadLogs(grpc::ServerContext* context, const ReadLogsR
     if (!chunk.ok()) return ToGrpc(chunk.status());
     ReadLogsResponse response;
     *response.mutable_header() = MakeHeader();
+    response.set_next(chunk->next);
     for (LogLine& line : chunk->lines) {
       bool wanted = request->rank().empty() ||
                     std::find(request->rank().begin(), request->rank().end(), line.rank()) != request->rank().end();
-      if (wanted) *response.add_line() = std::move(line);
+      if (wanted && line.unix_ms() >= request->since_unix_ms()) *response.add_line() = std::move(line);
     }
     if (response.line_size() > 0 && !writer->Write(response)) break;
     if (chunk->next != position) {

@@ -77,7 +77,9 @@ void WorkerService::KeepLog(ConnectionId connection, const WorkerMessage& messag
     return service.Owns(connection, batch.job_id(), message.header().epoch());
   });
   if (!owns) return;
-  absl::Status status = logs_.Append(batch.job_id(), {batch.line().begin(), batch.line().end()});
+  std::vector<LogLine> lines(batch.line().begin(), batch.line().end());
+  for (LogLine& line : lines) line.set_epoch(message.header().epoch());
+  absl::Status status = logs_.Append(batch.job_id(), lines);
   if (!status.ok()) LogError(std::string(status.message()));
   hub_.NoteChange();
 }
