@@ -65,6 +65,7 @@ class Channel {
   absl::StatusOr<Posted> RecvCredit(int peer, int64_t generation);
 
   Transport& transport() const { return *transport_; }
+  const Execution& execution() const { return *execution_; }
   int64_t generation() const { return generation_; }
   // `status` with "operator 7 (conv1.x) forward, generation 3: `what`: " before its message.
   absl::Status Annotate(const absl::Status& status, absl::string_view what) const;

@@ -20,6 +20,14 @@ class Stopwatch {
   Deadline::Clock::time_point start_;
 };
 
+// The word that says what a rank waits in: that it waits, direction, operator, generation.
+constexpr uint64_t kWaits = uint64_t{1} << 63;
+constexpr int kDirectionShift = 61;
+constexpr int kOperatorShift = 45;
+constexpr uint64_t kDirectionMask = 0x3;
+constexpr uint64_t kOperatorMask = 0xffff;
+constexpr uint64_t kGenerationMask = (uint64_t{1} << kOperatorShift) - 1;
+
 absl::Status CheckBuffer(const char* name, const Buffer& buffer, MemoryKind kind, const std::vector<int64_t>& shape,
                          DType dtype) {
   const bool host = kind == MemoryKind::kHost;
@@ -68,6 +76,8 @@ absl::StatusOr<Communicator::Operator*> Communicator::FindOperator(const Executi
   }
   op.execution = execution;
   op.program = std::move(program);
+  absl::MutexLock lock(&mutex_);
+  names_[execution.op] = execution.name.empty() ? absl::StrCat("operator ", execution.op) : execution.name;
   return &op;
 }
 
@@ -85,8 +95,10 @@ absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::StartNow(const Ex
     return Fail(channel.Annotate(arguments, absl::StrCat("on rank ", rank())));
   }
   if (options_.compare_executions) {
+    BeginWaiting(execution, (*op)->generation);
     const absl::Status same = check_.Compare(execution, (*op)->generation, (*op)->program->peers,
                                              Deadline::After(options_.timeout));
+    StopWaiting();
     if (!same.ok()) return Fail(same);
   }
   auto pending =
@@ -128,6 +140,7 @@ absl::Status Communicator::Finish(PendingMovement& pending, Deadline deadline) {
       if (other != &pending) other->AppendBlockers(blockers_);
     }
     for (const Channel::Posted& blocker : blockers_) handles_.push_back(blocker.handle);
+    BeginWaiting(pending.execution(), pending.generation());
     if (!transport_->WaitAny(handles_, deadline).ok()) return pending.GivenUp(first);
   }
 }
@@ -135,6 +148,7 @@ absl::Status Communicator::Finish(PendingMovement& pending, Deadline deadline) {
 absl::Status Communicator::WaitBy(Deadline deadline, std::unique_ptr<PendingMovement> pending) {
   ADJOIN_RETURN_IF_ERROR(status());
   const absl::Status finished = Finish(*pending, deadline);
+  StopWaiting();
   ForgetCredits(pending->TakeCreditSends());
   return finished.ok() ? finished : Fail(finished);
 }
@@ -182,6 +196,25 @@ void Communicator::Abort(absl::Status reason) {
 absl::Status Communicator::status() const {
   absl::MutexLock lock(&mutex_);
   return failure_;
+}
+
+void Communicator::BeginWaiting(const Execution& execution, int64_t generation) {
+  const uint64_t word = kWaits | (static_cast<uint64_t>(execution.direction) & kDirectionMask) << kDirectionShift |
+                        (static_cast<uint64_t>(execution.op) & kOperatorMask) << kOperatorShift |
+                        (static_cast<uint64_t>(generation) & kGenerationMask);
+  waiting_.store(word, std::memory_order_release);
+}
+
+std::optional<Communicator::Waiting> Communicator::waiting() const {
+  const uint64_t word = waiting_.load(std::memory_order_acquire);
+  if ((word & kWaits) == 0) return std::nullopt;
+  Waiting waiting;
+  waiting.direction = static_cast<Direction>(word >> kDirectionShift & kDirectionMask);
+  waiting.execution = static_cast<int64_t>(word & kGenerationMask) + 1;
+  absl::MutexLock lock(&mutex_);
+  const auto name = names_.find(static_cast<int64_t>(word >> kOperatorShift & kOperatorMask));
+  if (name != names_.end()) waiting.name = name->second;
+  return waiting;
 }
 
 absl::Status Communicator::Fail(absl::Status status) {

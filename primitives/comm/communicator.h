@@ -9,16 +9,20 @@
 // sent but unreceived between two ranks is bounded (pending_movement.h says how). After a failure, or an
 // abort, every call fails at once with the first failure.
 //
-// Threads: as Transport (one at a time; Abort and status from any).
+// Threads: as Transport (one at a time; Abort, status and waiting from any).
 #ifndef ADJOIN_PRIMITIVES_COMM_COMMUNICATOR_H_
 #define ADJOIN_PRIMITIVES_COMM_COMMUNICATOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -77,6 +81,15 @@ class Communicator {
   // OK, or the first failure. From any thread.
   absl::Status status() const;
 
+  // What this rank waits for other ranks in.
+  struct Waiting {
+    std::string name;  // of the operator; "operator 7" where it has none
+    Direction direction = Direction::kForward;
+    int64_t execution = 0;  // which one of this operator in this direction, from 1
+  };
+  // Absent while it does not wait. From any thread; costs an execution one store to memory where it waits, else nothing.
+  std::optional<Waiting> waiting() const;
+
   // Time spent in Start, Wait and Execute since the start, and payload bytes sent by the transport.
   absl::Duration time_moving() const { return time_moving_; }
   int64_t BytesSent() const { return transport_->BytesSent(); }
@@ -95,6 +108,9 @@ class Communicator {
   absl::Status WaitBy(Deadline deadline, std::unique_ptr<PendingMovement> pending);
   // Until `pending` is done.
   absl::Status Finish(PendingMovement& pending, Deadline deadline);
+  // Says that this rank waits in an execution from now on, until StopWaiting.
+  void BeginWaiting(const Execution& execution, int64_t generation);
+  void StopWaiting() { waiting_.store(0, std::memory_order_release); }
   // Advances the other executions in flight. Whether anything happened.
   absl::StatusOr<bool> AdvanceOthers(const PendingMovement& pending);
   absl::Status CheckArguments(const MovementPlan& plan, const Buffer& source, const Buffer& destination) const;
@@ -115,6 +131,8 @@ class Communicator {
   std::vector<Handle> credit_sends_;
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int64_t, std::string> names_ ABSL_GUARDED_BY(mutex_);  // of operators, by id
+  std::atomic<uint64_t> waiting_{0};  // one word, so that it is consistent without a lock; 0: it does not wait
 };
 
 }  // namespace adjoin

@@ -1,6 +1,8 @@
 #include "primitives/comm/communicator.h"
 
 #include <algorithm>
+#include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -146,6 +148,47 @@ TEST(CommunicatorTest, RefusesBuffersThatDoNotFit) {
                       "float64 (6)"),
             std::string::npos)
       << status;
+}
+
+// Rank 0 gives its value only after it has seen, from another thread, what rank 1 waits in; in each of three executions.
+TEST(CommunicatorTest, SaysWhatItWaitsIn) {
+  std::atomic<const Communicator*> waiter{nullptr};
+  std::atomic<bool> over{false};
+  const absl::Status status = RunRanks(2, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
+    const Execution execution{7, "conv1.x", Direction::kAdjoint};
+    const MovementPlan plan = Plan(Owner(0), Owner(1), transport.rank());
+    if (transport.rank() == 1) {
+      waiter.store(&communicator);
+      absl::Status moved;
+      for (int step = 0; step < 3 && moved.ok(); ++step) moved = Move(communicator, execution, plan, 0).status();
+      const bool still = communicator.waiting().has_value();
+      const Deadline deadline = Deadline::After(absl::Seconds(20));
+      while (!over && !deadline.Expired()) std::this_thread::yield();  // it is still looked at
+      return still ? absl::InternalError("it waits for nothing") : moved;
+    }
+    absl::Status seen;
+    for (int step = 1; step <= 3 && seen.ok(); ++step) {
+      const Deadline deadline = Deadline::After(absl::Seconds(10));
+      std::optional<Communicator::Waiting> waiting;
+      while (!deadline.Expired()) {
+        const Communicator* other = waiter.load();
+        if (other != nullptr) waiting = other->waiting();
+        if (waiting.has_value() && waiting->execution == step) break;
+        std::this_thread::yield();
+      }
+      if (!waiting.has_value() || waiting->name != "conv1.x" || waiting->direction != Direction::kAdjoint ||
+          waiting->execution != step) {
+        seen = absl::InternalError(absl::StrCat("it does not say that it waits in execution ", step));
+      } else {
+        seen = Move(communicator, execution, plan, step).status();
+      }
+    }
+    over = true;
+    return seen;
+  });
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 // Two executions at once, waited for in the other order.

@@ -53,6 +53,8 @@ class PendingMovement {
   // Does what can be done. Whether anything happened.
   absl::StatusOr<bool> Advance();
   bool done() const { return done_; }
+  const Execution& execution() const { return channel_.execution(); }
+  int64_t generation() const { return channel_.generation(); }
   // Appends what it now waits for: at least one of them must be over for it to go on. Empty once done.
   void AppendBlockers(std::vector<Channel::Posted>& blockers) const;
   // The error of a wait that is given up, its time being up or for an abort: says for whom. `blocker` is one of this
