@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "layers/plan/utf8_check.h"
 
 namespace adjoin {
 namespace {
@@ -47,6 +48,9 @@ absl::StatusOr<ParsedSpec> ParseText(absl::string_view text, const std::string& 
                                                             : errors.text());
   }
   parsed.locations = SpecLocations(file_name, std::move(tree));
+  if (const std::string field = FieldThatIsNotUtf8(parsed.spec); !field.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(parsed.locations.At(field), ": ", field, " is not UTF-8"));
+  }
   return parsed;
 }
 

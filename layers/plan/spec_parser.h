@@ -27,7 +27,7 @@ struct ParsedSpec {
 
 // JSON where the first character that is not white space is '{', else text format. `file_name` is for messages.
 // Errors: kInvalidArgument, with file:line:column for text format and the path of the field for JSON: more than
-// kMaxSpecBytes, an unknown field, a value of the wrong type, messages nested too deeply.
+// kMaxSpecBytes, an unknown field, a value of the wrong type, messages nested too deeply, text that is not UTF-8.
 absl::StatusOr<ParsedSpec> ParseSpec(absl::string_view text, const std::string& file_name);
 
 }  // namespace adjoin

@@ -66,6 +66,15 @@ TEST(SpecParserTest, ErrorsSayWhere) {
   EXPECT_NE(ErrorOf("\x01\xff"), "");
 }
 
+// Ranks could not read the plan of such a job.
+TEST(SpecParserTest, StringsAreUtf8) {
+  EXPECT_EQ(ErrorOf("name: \"\xc3\xa9\""), "");
+  EXPECT_EQ(ErrorOf("name: \"a\"\ndataset { field { idx { path: \"ok\" path: \"\\377\" } } }"),
+            "job.textproto:2:36: dataset[0].field[0].idx.path[1] is not UTF-8");
+  EXPECT_THAT(ErrorOf("resources { node_label { key: \"\\377\" value: \"a\" } }"), HasSubstr("is not UTF-8"));
+  EXPECT_NE(ErrorOf("{\"name\": \"\xff\"}"), "");
+}
+
 TEST(SpecParserTest, SizeAndNestingAreLimited) {
   EXPECT_THAT(ErrorOf(std::string(kMaxSpecBytes + 1, ' ')), HasSubstr("at most 1048576"));
   EXPECT_EQ(ErrorOf(std::string(kMaxSpecBytes, ' ')), "");

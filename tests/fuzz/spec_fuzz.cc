@@ -38,6 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     adjoin::FuzzCheck(parsed.status().code() == absl::StatusCode::kInvalidArgument, parsed.status().ToString());
     return 0;
   }
+  adjoin::JobSpec copy;
+  adjoin::FuzzCheck(copy.ParseFromString(parsed->spec.SerializeAsString()), "what was parsed can be sent");
   adjoin::Plans(*parsed);
   return 0;
 }
