@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);
+constexpr absl::Duration kCallTimeout = absl::Seconds(30);
 constexpr absl::Duration kStopTimeout = absl::Seconds(20);
 constexpr absl::Duration kCliTimeout = absl::Seconds(300);
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
@@ -72,11 +73,10 @@ absl::Status LocalCluster::StartCoordinator() {
   std::string listen = address_.empty() ? "127.0.0.1:0" : std::exchange(address_, "");
   const std::string binary =
       options_.coordinator_binary.empty() ? "coordinator/adjoin-coordinator" : options_.coordinator_binary;
-  std::vector<std::string> command = {Runfile(binary), "--listen", listen, "--port-file",
-                                      port_file, "--state-dir", folder_ + "/coordinator"};
+  const std::string state = options_.coordinator_state.empty() ? folder_ + "/coordinator" : options_.coordinator_state;
+  std::vector<std::string> command = {Runfile(binary), "--listen", listen, "--port-file", port_file, "--state-dir", state};
   command.insert(command.end(), options_.coordinator_flags.begin(), options_.coordinator_flags.end());
-  ADJOIN_ASSIGN_OR_RETURN(coordinator_,
-                          ChildProgram::Start(command, options_.environment, folder_ + "/coordinator-log"));
+  ADJOIN_ASSIGN_OR_RETURN(coordinator_, StartProgram(command, options_.coordinator, folder_ + "/coordinator-log"));
   Deadline deadline = Deadline::After(kStartTimeout);
   while (address_.empty()) {
     address_ = ReadFile(port_file);
@@ -86,13 +86,28 @@ absl::Status LocalCluster::StartCoordinator() {
     if (deadline.Expired()) return absl::DeadlineExceededError("the coordinator does not say where it listens");
   }
   address_.erase(address_.find_last_not_of('\n') + 1);
-  stub_ = Adjoin::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // no other channel's wait before it connects again
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  stub_ = Adjoin::NewStub(grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ChildProgram>> LocalCluster::StartProgram(std::vector<std::string> command,
+                                                                         const ProgramOptions& options,
+                                                                         const std::string& output) {
+  command.insert(command.begin(), options.prefix.begin(), options.prefix.end());
+  command.insert(command.end(), options.flags.begin(), options.flags.end());
+  std::vector<std::string> environment = options.environment;  // the first of two entries counts
+  environment.insert(environment.end(), options_.environment.begin(), options_.environment.end());
+  return ChildProgram::Start(command, environment, output);
 }
 
 absl::Status LocalCluster::StartWorker(int node) {
   std::string name = absl::StrCat("worker-", node);
-  std::vector<std::string> command = {Runfile("worker/adjoin-worker"),
+  const std::string binary = options_.worker_binary.empty() ? "worker/adjoin-worker" : options_.worker_binary;
+  std::vector<std::string> command = {Runfile(binary),
                                       "--coordinator", address_,
                                       "--name", name,
                                       "--slots", absl::StrCat(slots_),
@@ -102,58 +117,77 @@ absl::Status LocalCluster::StartWorker(int node) {
                                       "--rank-binary", Runfile(options_.rank_binary.empty() ? "worker/adjoin-rank"
                                                                                             : options_.rank_binary)};
   command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
-  ADJOIN_ASSIGN_OR_RETURN(workers_[node],
-                          ChildProgram::Start(command, options_.environment, absl::StrCat(folder_, "/", name, "-log")));
+  const auto own = options_.worker.find(node);
+  ADJOIN_ASSIGN_OR_RETURN(workers_[node], StartProgram(command, own == options_.worker.end() ? ProgramOptions() : own->second,
+                                                       absl::StrCat(folder_, "/", name, "-log")));
   return absl::OkStatus();
+}
+
+absl::Status LocalCluster::Insist(const std::function<grpc::Status(grpc::ClientContext&)>& call, Deadline deadline) {
+  while (true) {
+    grpc::ClientContext context;
+    SetDeadline(context, deadline.Remaining());
+    absl::Status status = FromGrpc(call(context));
+    if (status.code() != absl::StatusCode::kUnavailable || deadline.Expired()) return status;
+    absl::SleepFor(kPoll);
+  }
 }
 
 absl::Status LocalCluster::WaitForWorkers(Deadline deadline) {
   while (true) {
-    grpc::ClientContext context;
-    SetDeadline(context, deadline.Remaining());
     ListJobsRequest request;
     *request.mutable_header() = MakeHeader();
     ListJobsResponse response;
-    ADJOIN_RETURN_IF_ERROR(FromGrpc(stub_->ListJobs(&context, request, &response)));
-    if (response.worker_size() == nodes_) return absl::OkStatus();
+    ADJOIN_RETURN_IF_ERROR(Insist(
+        [&](grpc::ClientContext& context) { return stub_->ListJobs(&context, request, &response); }, deadline));
+    int ready = 0;
+    for (const WorkerSummary& worker : response.worker()) ready += worker.state().empty() || worker.state() == "ready";
+    if (ready == nodes_) return absl::OkStatus();
     for (auto& worker : workers_) {
       if (worker->Wait(Deadline::After(kPoll)).ok()) {
         return absl::UnavailableError(absl::StrCat("a worker ended: ", worker->Errors()));
       }
     }
-    if (deadline.Expired()) return absl::DeadlineExceededError("the workers do not connect");
+    if (deadline.Expired()) {
+      return absl::DeadlineExceededError(absl::StrCat("the workers do not connect: ", response.ShortDebugString()));
+    }
   }
 }
 
-absl::StatusOr<std::string> LocalCluster::Submit(const std::string& spec_text) {
-  grpc::ClientContext context;
-  SetDeadline(context, absl::Seconds(60));
+absl::StatusOr<std::string> LocalCluster::Submit(const std::string& spec_text, const std::string& idempotency_key) {
   SubmitRequest request;
   *request.mutable_header() = MakeHeader();
   request.set_spec_source(spec_text);
   request.set_spec_file("test.textproto");
+  request.set_idempotency_key(idempotency_key);
   SubmitResponse response;
-  ADJOIN_RETURN_IF_ERROR(FromGrpc(stub_->Submit(&context, request, &response)));
+  // Without a key a submission that got no answer must not be made again.
+  const Deadline deadline = Deadline::After(idempotency_key.empty() ? absl::ZeroDuration() : kStartTimeout);
+  auto submit = [&](grpc::ClientContext& context) {
+    SetDeadline(context, kStartTimeout);
+    return stub_->Submit(&context, request, &response);
+  };
+  ADJOIN_RETURN_IF_ERROR(Insist(submit, deadline));
   return response.job_id();
 }
 
 absl::StatusOr<JobSummary> LocalCluster::WaitUntil(const std::string& job,
                                                    const std::function<bool(const JobSummary&)>& holds,
                                                    Deadline deadline) {
-  grpc::ClientContext context;
-  SetDeadline(context, deadline.Remaining());
   FollowJobRequest request;
   *request.mutable_header() = MakeHeader();
   request.set_job_id(job);
-  std::unique_ptr<grpc::ClientReader<FollowJobResponse>> reader = stub_->FollowJob(&context, request);
   FollowJobResponse response;
-  while (reader->Read(&response)) {
-    if (!holds(response.job())) continue;
-    context.TryCancel();
-    reader->Finish();
-    return response.job();
-  }
-  absl::Status status = FromGrpc(reader->Finish());
+  bool found = false;
+  auto follow = [&](grpc::ClientContext& context) {
+    std::unique_ptr<grpc::ClientReader<FollowJobResponse>> reader = stub_->FollowJob(&context, request);
+    while (!found && reader->Read(&response)) found = holds(response.job());
+    if (found) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    return found ? grpc::Status::OK : status;
+  };
+  absl::Status status = Insist(follow, deadline);
+  if (found) return response.job();
   std::string last = absl::StrCat(job, " is ", JobState_Name(response.job().state()), " ", response.job().reason());
   if (status.ok()) return absl::FailedPreconditionError(last);
   return absl::Status(status.code(), absl::StrCat(std::string(status.message()), "; ", last));
@@ -164,24 +198,24 @@ absl::StatusOr<JobSummary> LocalCluster::WaitFor(const std::string& job, Deadlin
 }
 
 absl::StatusOr<DescribeJobResponse> LocalCluster::Describe(const std::string& job) {
-  grpc::ClientContext context;
-  SetDeadline(context, absl::Seconds(30));
   DescribeJobRequest request;
   *request.mutable_header() = MakeHeader();
   request.set_job_id(job);
   DescribeJobResponse response;
-  ADJOIN_RETURN_IF_ERROR(FromGrpc(stub_->DescribeJob(&context, request, &response)));
+  ADJOIN_RETURN_IF_ERROR(
+      Insist([&](grpc::ClientContext& context) { return stub_->DescribeJob(&context, request, &response); },
+             Deadline::After(kCallTimeout)));
   return response;
 }
 
 absl::Status LocalCluster::WaitUntilIdle(Deadline deadline) {
   while (true) {
-    grpc::ClientContext context;
-    SetDeadline(context, absl::Seconds(30));
     ListJobsRequest request;
     *request.mutable_header() = MakeHeader();
     ListJobsResponse response;
-    ADJOIN_RETURN_IF_ERROR(FromGrpc(stub_->ListJobs(&context, request, &response)));
+    ADJOIN_RETURN_IF_ERROR(
+        Insist([&](grpc::ClientContext& context) { return stub_->ListJobs(&context, request, &response); },
+               Deadline::After(kCallTimeout)));
     bool idle = true;
     for (const WorkerSummary& worker : response.worker()) idle = idle && worker.free_slots() == worker.slots();
     if (idle) return absl::OkStatus();
@@ -209,6 +243,12 @@ absl::Status LocalCluster::KillRank(const std::string& job, int rank, int signal
 absl::Status LocalCluster::KillWorker(int node) {
   workers_[node]->Signal(SIGKILL);
   return workers_[node]->Wait(Deadline::After(kStopTimeout)).status();
+}
+
+absl::Status LocalCluster::WaitForWorkerEnd(int node, Deadline deadline) {
+  ADJOIN_ASSIGN_OR_RETURN(int code, workers_[node]->Wait(deadline));
+  if (code == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("worker-", node, " ended with exit code ", code, ": ", workers_[node]->Errors()));
 }
 
 absl::Status LocalCluster::KillCoordinator() {

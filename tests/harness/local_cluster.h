@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,12 +29,23 @@
 
 namespace adjoin {
 
+// What one program of a cluster has beside the others.
+struct ProgramOptions {
+  std::vector<std::string> flags;
+  std::vector<std::string> environment;
+  std::vector<std::string> prefix;            // of its command line: {"/usr/sbin/ip", "netns", "exec", "left"}
+};
+
 struct LocalClusterOptions {
   std::string rank_binary;                    // among the runfiles; empty: //worker:adjoin-rank
   std::string coordinator_binary;             // likewise; empty: //coordinator:adjoin-coordinator
   std::vector<std::string> coordinator_flags;
   std::vector<std::string> worker_flags;
   std::vector<std::string> environment;       // of all programs, "UCX_TLS=tcp,self"
+  ProgramOptions coordinator;                 // of the coordinator only
+  std::map<int, ProgramOptions> worker;       // of single daemons
+  std::string worker_binary;                  // among the runfiles; empty: //worker:adjoin-worker
+  std::string coordinator_state;              // an existing folder for its state; empty: in the cluster's own
 };
 
 class LocalCluster {
@@ -46,9 +58,10 @@ class LocalCluster {
   LocalCluster& operator=(const LocalCluster&) = delete;
 
   // Jobs. Errors: the coordinator's; kDeadlineExceeded.
-  absl::StatusOr<std::string> Submit(const std::string& spec_text);
+  absl::StatusOr<std::string> Submit(const std::string& spec_text, const std::string& idempotency_key = "");
   absl::StatusOr<JobSummary> WaitFor(const std::string& job, Deadline deadline);  // a final state
-  // The first summary of which `holds` is true. Errors also: kFailedPrecondition (the job ended before).
+  // The first summary of which `holds` is true. A coordinator that is down is waited for. Errors also: kFailedPrecondition
+  // (the job ended before).
   absl::StatusOr<JobSummary> WaitUntil(const std::string& job, const std::function<bool(const JobSummary&)>& holds,
                                        Deadline deadline);
   absl::StatusOr<DescribeJobResponse> Describe(const std::string& job);
@@ -59,10 +72,17 @@ class LocalCluster {
   absl::StatusOr<std::vector<pid_t>> RankPids(const std::string& job);
   absl::Status KillRank(const std::string& job, int rank, int signal);
   absl::Status KillWorker(int node);
-  // A coordinator that was killed is started again at the same address; it knows no jobs then.
-  absl::Status KillCoordinator();
-  absl::Status RestartCoordinator();
   absl::Status StartWorker(int node);
+  // To a daemon only, not to its ranks: SIGSTOP, SIGCONT, SIGTERM.
+  void SignalWorker(int node, int signal) { workers_[node]->Signal(signal); }
+  // For a daemon that was told to stop. Errors: kDeadlineExceeded; kInternal (an exit code other than 0).
+  absl::Status WaitForWorkerEnd(int node, Deadline deadline);
+  // A coordinator that was killed is started again at the same address and on the same state.
+  absl::Status KillCoordinator();
+  absl::Status StartCoordinator();
+  // Started, and all daemons are connected.
+  absl::Status RestartCoordinator();
+  absl::Status WaitForWorkers(Deadline deadline);
 
   // The adjoin command.
   struct CliResult {
@@ -77,6 +97,9 @@ class LocalCluster {
   const std::string& data_root() const { return data_root_; }
   // Of all daemons; a job's results are in its output_dir below it.
   const std::string& output_root() const { return output_root_; }
+  // All that the programs of this cluster write lies below it, and each of its processes has it on its command line or
+  // works in it (leftovers.h).
+  const std::string& folder() const { return folder_; }
 
   // The orderly end. Errors: a program that did not end by itself or not with exit code 0.
   absl::Status Stop();
@@ -84,8 +107,10 @@ class LocalCluster {
  private:
   LocalCluster(int nodes, int slots, LocalClusterOptions options);
   absl::Status StartAll();
-  absl::Status StartCoordinator();
-  absl::Status WaitForWorkers(Deadline deadline);
+  absl::StatusOr<std::unique_ptr<ChildProgram>> StartProgram(std::vector<std::string> command,
+                                                             const ProgramOptions& options, const std::string& output);
+  // Calls until it does not end in kUnavailable.
+  absl::Status Insist(const std::function<grpc::Status(grpc::ClientContext&)>& call, Deadline deadline);
   void ShowLogs();
 
   const int nodes_;
