@@ -132,6 +132,7 @@ grpc::Status UserService::ReadLogs(grpc::ServerContext* context, const ReadLogsR
     if (!chunk.ok()) return ToGrpc(chunk.status());
     ReadLogsResponse response;
     *response.mutable_header() = MakeHeader();
+    response.set_job_id(id);
     response.set_next(chunk->next);
     for (LogLine& line : chunk->lines) {
       bool wanted = request->rank().empty() ||
@@ -170,7 +171,7 @@ grpc::Status UserService::GetArtifact(grpc::ServerContext* context, const GetArt
   send.set_output_dir(source->output_dir);
   send.set_name(request->name());
   if (!hub_.SendTo(source->connection, std::move(message))) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, absl::StrCat("worker ", source->worker, " is not connected"));
+    return ToGrpc(absl::UnavailableError(absl::StrCat("worker ", source->worker, " is not connected")));
   }
   int64_t total = -1, sent = 0;
   while (!context->IsCancelled()) {

@@ -1,6 +1,8 @@
 // absl::Status to grpc::Status and back: the codes are the same numbers.
 //
 //   return ToGrpc(absl::NotFoundError("there is no job 'x'"));
+//
+// A client must know whether kUnavailable is an answer ("the disk is full") or the lack of one: answers have details.
 #ifndef ADJOIN_PROTO_GRPC_STATUS_H_
 #define ADJOIN_PROTO_GRPC_STATUS_H_
 
@@ -13,8 +15,14 @@
 namespace adjoin {
 
 inline grpc::Status ToGrpc(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  if (status.ok()) return grpc::Status::OK;
+  // A google.rpc.Status with its first field, the code, as gRPC's convention for details is.
+  const std::string details = {'\x08', static_cast<char>(status.code())};
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()), details);
 }
+
+// Whether ToGrpc made it, on whichever side; else it is gRPC's own: a connection that broke, a deadline, a cancelled call.
+inline bool IsAnswer(const grpc::Status& status) { return !status.error_details().empty(); }
 
 inline absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
