@@ -1,0 +1,290 @@
+#include "base/security/certificate.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "base/logging.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Seconds(1);
+constexpr size_t kMostChain = 16;
+
+template <typename T, void (*Free)(T*)>
+struct Freed {
+  void operator()(T* pointer) const { Free(pointer); }
+};
+using X509Ptr = std::unique_ptr<X509, Freed<X509, X509_free>>;
+using ContextPtr = std::unique_ptr<X509_STORE_CTX, Freed<X509_STORE_CTX, X509_STORE_CTX_free>>;
+using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;
+using NamesPtr = std::unique_ptr<GENERAL_NAMES, Freed<GENERAL_NAMES, GENERAL_NAMES_free>>;
+struct BioFree {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+using BioPtr = std::unique_ptr<BIO, BioFree>;
+struct StackFree {
+  void operator()(STACK_OF(X509)* stack) const { sk_X509_free(stack); }
+};
+
+// The certificates of a PEM text, in order.
+std::vector<X509Ptr> ParsePem(const std::string& pem, size_t most) {
+  std::vector<X509Ptr> certificates;
+  BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  while (certificates.size() < most) {
+    X509Ptr next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+    if (next == nullptr) break;
+    certificates.push_back(std::move(next));
+  }
+  ERR_clear_error();  // the end of the text counts as one
+  return certificates;
+}
+
+// A peer may have written anything into its name: control characters are escaped, and it is cut short.
+std::string NameText(const X509_NAME* name) {
+  BioPtr bio(BIO_new(BIO_s_mem()));
+  X509_NAME_print_ex(bio.get(), name, 0, XN_FLAG_RFC2253);
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &text);
+  constexpr long kMost = 120;
+  return size > kMost ? absl::StrCat(absl::string_view(text, kMost), "...") : std::string(text, size);
+}
+
+absl::Time TimeOf(const ASN1_TIME* time) {
+  tm parts = {};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? absl::FromTM(parts, absl::UTCTimeZone()) : absl::InfinitePast();
+}
+
+std::string Shown(absl::Time time) { return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone()); }
+
+absl::StatusOr<std::string> ReadText(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  if (stream) text << stream.rdbuf();
+  if (!stream) return absl::NotFoundError(absl::StrCat(file, " cannot be read: ", strerror(errno)));
+  return text.str();
+}
+
+std::vector<std::string> UrisOf(X509* certificate) {
+  std::vector<std::string> uris;
+  NamesPtr names(static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING* uri = name->d.uniformResourceIdentifier;
+    uris.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)), ASN1_STRING_length(uri));
+  }
+  return uris;
+}
+
+// What is wrong with the certificate at which the verification stopped, and what would be right.
+std::string Reason(X509_STORE_CTX* context, const std::string& authorities, CertificatePurpose purpose, absl::Time now) {
+  X509* at = X509_STORE_CTX_get_current_cert(context);
+  const int error = X509_STORE_CTX_get_error(context);
+  const std::string of = X509_STORE_CTX_get_error_depth(context) == 0
+                             ? ""
+                             : absl::StrCat(": its authority's certificate \"", NameText(X509_get_subject_name(at)), "\"");
+  switch (error) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return absl::StrCat(of, " expired on ", Shown(TimeOf(X509_get0_notAfter(at))), "; tools/make-certs makes a new one");
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return absl::StrCat(of, " is not valid before ", Shown(TimeOf(X509_get0_notBefore(at))), ", and here it is ", Shown(now),
+                          ": is one of the two clocks wrong?");
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return absl::StrCat(" was signed by another authority, \"", NameText(X509_get_issuer_name(at)),
+                          "\"; trusted here is the key of ", authorities, " in --tls-ca");
+    case X509_V_ERR_INVALID_PURPOSE:
+      return purpose == CertificatePurpose::kClient
+                 ? absl::StrCat(of, " is not for clients: it needs extendedKeyUsage clientAuth, as of tools/make-certs --client")
+                 : absl::StrCat(of, " is not for servers: it needs extendedKeyUsage serverAuth, as of tools/make-certs --server");
+    default:
+      return absl::StrCat(of, " is refused: ", X509_verify_cert_error_string(error));
+  }
+}
+
+}  // namespace
+
+FileStamp FileStamp::Of(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return {};
+  return {info.st_mtim.tv_sec * int64_t{1000000000} + info.st_mtim.tv_nsec, info.st_size, static_cast<int64_t>(info.st_ino)};
+}
+
+struct Authorities::Store {
+  X509_STORE* store = X509_STORE_new();
+  std::string names;  // for messages
+  ~Store() { X509_STORE_free(store); }
+};
+
+Authorities::~Authorities() = default;
+
+absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(const std::string& file) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::string pem, ReadText(file));
+  constexpr size_t kMostAuthorities = 1000;
+  const std::vector<X509Ptr> certificates = ParsePem(pem, kMostAuthorities);
+  if (certificates.empty()) return absl::InvalidArgumentError(absl::StrCat(file, " holds no certificate in PEM format"));
+  auto store = std::make_shared<Store>();
+  std::vector<std::string> names;
+  for (const X509Ptr& certificate : certificates) {
+    X509_STORE_add_cert(store->store, certificate.get());
+    names.push_back(absl::StrCat("\"", NameText(X509_get_subject_name(certificate.get())), "\""));
+  }
+  store->names = absl::StrJoin(names, ", ");
+  return store;
+}
+
+absl::StatusOr<std::unique_ptr<Authorities>> Authorities::Open(const std::string& file) {
+  std::unique_ptr<Authorities> authorities(new Authorities(file));
+  const FileStamp stamp = FileStamp::Of(file);
+  ADJOIN_ASSIGN_OR_RETURN(auto store, Read(file));
+  absl::MutexLock lock(&authorities->mutex_);
+  authorities->stamp_ = stamp;
+  authorities->store_ = std::move(store);
+  return authorities;
+}
+
+std::shared_ptr<const Authorities::Store> Authorities::Current() {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = absl::Now();
+  if (now < looked_ || now - looked_ >= kPoll) {
+    looked_ = now;
+    const FileStamp stamp = FileStamp::Of(file_);
+    if (!(stamp == stamp_)) {
+      stamp_ = stamp;
+      absl::StatusOr<std::shared_ptr<const Store>> read = Read(file_);
+      if (read.ok()) {
+        store_ = *std::move(read);
+        ++generation_;
+        LogInfo(absl::StrCat("trusted authorities read again from ", file_, ": ", store_->names));
+      } else {
+        LogError(absl::StrCat("trusted authorities stay as they were: ", std::string(read.status().message())));
+      }
+    }
+  }
+  return store_;
+}
+
+uint64_t Authorities::generation() {
+  Current();
+  absl::MutexLock lock(&mutex_);
+  return generation_;
+}
+
+absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std::string& chain,
+                                               CertificatePurpose purpose, absl::Time now) {
+  const std::shared_ptr<const Store> store = Current();
+  const std::vector<X509Ptr> leaf = ParsePem(pem, 1);
+  if (leaf.empty()) return absl::UnauthenticatedError("the certificate cannot be parsed");
+  const std::vector<X509Ptr> others = ParsePem(chain, kMostChain);
+  std::unique_ptr<STACK_OF(X509), StackFree> untrusted(sk_X509_new_null());
+  for (const X509Ptr& other : others) sk_X509_push(untrusted.get(), other.get());
+
+  Certificate certificate;
+  certificate.subject = NameText(X509_get_subject_name(leaf[0].get()));
+  certificate.not_after = TimeOf(X509_get0_notAfter(leaf[0].get()));
+  ContextPtr context(X509_STORE_CTX_new());
+  X509_STORE_CTX_init(context.get(), store->store, leaf[0].get(), untrusted.get());
+  X509_STORE_CTX_set_purpose(context.get(),
+                             purpose == CertificatePurpose::kClient ? X509_PURPOSE_SSL_CLIENT : X509_PURPOSE_SSL_SERVER);
+  X509_STORE_CTX_set_time(context.get(), 0, absl::ToTimeT(now));
+  // As TLS itself does by default: no keys or hashes below 112 bits of security.
+  X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context.get()), 2);
+  const bool good = X509_verify_cert(context.get()) == 1;
+  ERR_clear_error();
+  if (!good) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("certificate \"", certificate.subject, "\"", Reason(context.get(), store->names, purpose, now)));
+  }
+  certificate.uris = UrisOf(leaf[0].get());
+  return certificate;
+}
+
+absl::Status CheckHost(const std::string& pem, const std::string& host) {
+  const std::vector<X509Ptr> leaf = ParsePem(pem, 1);
+  if (leaf.empty()) return absl::UnauthenticatedError("the certificate cannot be parsed");
+  unsigned char address[sizeof(in6_addr)];
+  const bool is_address =
+      inet_pton(AF_INET, host.c_str(), address) == 1 || inet_pton(AF_INET6, host.c_str(), address) == 1;
+  const int match = is_address ? X509_check_ip_asc(leaf[0].get(), host.c_str(), 0)
+                               : X509_check_host(leaf[0].get(), host.data(), host.size(), 0, nullptr);
+  if (match == 1) return absl::OkStatus();
+  return absl::UnauthenticatedError(absl::StrCat("certificate \"", NameText(X509_get_subject_name(leaf[0].get())),
+                                                 "\" is not one of host ", host, ": make the coordinator's with tools/make-certs DIR "
+                                                 "--server ", host, ", or reach it under a name that the certificate has"));
+}
+
+absl::Status CheckKey(const std::string& certificate_file, const std::string& key_file) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::string pem, ReadText(certificate_file));
+  const std::vector<X509Ptr> certificates = ParsePem(pem, 1);
+  if (certificates.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(certificate_file, " holds no certificate in PEM format"));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::string text, ReadText(key_file));
+  struct stat info;
+  if (stat(key_file.c_str(), &info) == 0 && (info.st_mode & 007) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat("every user of this machine may read ", key_file, ": chmod 600 it"));
+  }
+  BioPtr bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+  // A key with a passphrase would ask for it on the terminal.
+  auto no_passphrase = [](char*, int, int, void*) { return -1; };
+  KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
+  const bool fits = key != nullptr && X509_check_private_key(certificates[0].get(), key.get()) == 1;
+  ERR_clear_error();
+  if (key == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(key_file, " holds no private key in PEM format without a passphrase"));
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(key_file, " is not the key of the certificate in ", certificate_file));
+}
+
+absl::StatusOr<PeerName> NameOf(const Certificate& certificate) {
+  constexpr absl::string_view kScheme = "adjoin://";
+  auto wrong = [&](const std::string& what) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "certificate \"", certificate.subject, "\" ", what,
+        "; right is one URI adjoin://ROLE/NAME in its subjectAltName, ROLE being admin, user, worker or viewer, as of "
+        "tools/make-certs --client ROLE NAME"));
+  };
+  PeerName found;
+  for (const std::string& uri : certificate.uris) {
+    if (!absl::StartsWith(uri, kScheme)) continue;
+    if (!found.role.empty()) return wrong("has several adjoin:// names");
+    const std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(uri, kScheme), '/');
+    constexpr size_t kMostName = 200;
+    bool right = parts.size() == 2 && !parts[1].empty() && parts[1].size() <= kMostName;
+    for (char c : right ? parts[1] : "") right = right && (absl::ascii_isalnum(c) || absl::StrContains("-_.@", c));
+    right = right && (parts[0] == "admin" || parts[0] == "user" || parts[0] == "worker" || parts[0] == "viewer");
+    if (!right) return wrong("has an adjoin:// name that is none");
+    found = {parts[0], parts[1]};
+  }
+  if (found.role.empty()) return wrong("has no adjoin:// name");
+  return found;
+}
+
+}  // namespace adjoin

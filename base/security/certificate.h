@@ -1,0 +1,84 @@
+// X.509 certificates of peers: whether an authority of ours signed them, whom they name, and if they are no good, why.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto authorities, Authorities::Open("/etc/adjoin/ca.pem"));
+//   ADJOIN_ASSIGN_OR_RETURN(Certificate peer,
+//                           authorities->Check(pem, /*chain=*/"", CertificatePurpose::kClient, absl::Now()));
+//   ADJOIN_ASSIGN_OR_RETURN(PeerName name, NameOf(peer));          // "adjoin://user/alice": {"user", "alice"}
+#ifndef ADJOIN_BASE_SECURITY_CERTIFICATE_H_
+#define ADJOIN_BASE_SECURITY_CERTIFICATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace adjoin {
+
+enum class CertificatePurpose { kClient, kServer };
+
+struct Certificate {
+  std::string subject;            // "CN=alice", fit for a message
+  std::vector<std::string> uris;  // of its subjectAltName
+  absl::Time not_after;
+};
+
+// What of a file tells that it is not the one that was read before.
+struct FileStamp {
+  int64_t mtime_ns = -1, size = -1, inode = -1;
+  static FileStamp Of(const std::string& path);  // all -1 where there is none
+  friend bool operator==(const FileStamp& a, const FileStamp& b) {
+    return a.mtime_ns == b.mtime_ns && a.size == b.size && a.inode == b.inode;
+  }
+};
+
+// The certificates of the authorities that are trusted, in a PEM file that is read again, at most once a second, when it
+// has changed; one that cannot be read then changes nothing. Any thread.
+class Authorities {
+ public:
+  // Errors: kNotFound, kInvalidArgument (no certificate in it).
+  static absl::StatusOr<std::unique_ptr<Authorities>> Open(const std::string& file);
+  ~Authorities();
+
+  // `pem`: the peer's certificate; `chain`: what else it showed, PEM, may be empty. Errors: kUnauthenticated, which names the
+  // certificate, what is wrong with it and what would be right.
+  absl::StatusOr<Certificate> Check(const std::string& pem, const std::string& chain, CertificatePurpose purpose,
+                                    absl::Time now);
+  // Grows whenever other authorities are trusted: what was found before may not hold then.
+  uint64_t generation();
+
+ private:
+  struct Store;
+  explicit Authorities(std::string file) : file_(std::move(file)) {}
+  static absl::StatusOr<std::shared_ptr<const Store>> Read(const std::string& file);
+  std::shared_ptr<const Store> Current();
+
+  const std::string file_;
+  absl::Mutex mutex_;
+  FileStamp stamp_ ABSL_GUARDED_BY(mutex_);
+  absl::Time looked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  std::shared_ptr<const Store> store_ ABSL_GUARDED_BY(mutex_);
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 1;
+};
+
+// Whether the certificate is one of `host`, a name or an IP address. Errors: kUnauthenticated.
+absl::Status CheckHost(const std::string& pem, const std::string& host);
+
+// Whether `key_file` is the private key of the first certificate of `certificate_file`, and nobody else may read it.
+// Errors: kNotFound, kInvalidArgument, kPermissionDenied.
+absl::Status CheckKey(const std::string& certificate_file, const std::string& key_file);
+
+struct PeerName {
+  std::string role, name;
+};
+// From the one URI adjoin://ROLE/NAME of the certificate. Errors: kUnauthenticated.
+absl::StatusOr<PeerName> NameOf(const Certificate& certificate);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_BASE_SECURITY_CERTIFICATE_H_

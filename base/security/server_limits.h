@@ -1,0 +1,39 @@
+// What one caller, or all of them together, may take of a gRPC server.
+//
+//   grpc::ServerBuilder builder;
+//   SetServerLimits(builder);
+#ifndef ADJOIN_BASE_SECURITY_SERVER_LIMITS_H_
+#define ADJOIN_BASE_SECURITY_SERVER_LIMITS_H_
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+
+namespace adjoin {
+
+// Of one message. A job spec may have 1 MiB (layers/plan), which is refused with a message of its own above that; a daemon's
+// batch of log lines or report of its attempts may be larger.
+inline constexpr int kMaxMessageBytes = 16 << 20;
+// Of a call's headers; a token has about 60 bytes.
+inline constexpr int kMaxMetadataBytes = 8 << 10;
+// Of one connection, at once: a daemon has one stream and at most 16 uploads, a command one or two.
+inline constexpr int kMaxCallsPerConnection = 100;
+// Of all connections. Every daemon's stream holds one thread for as long as it lasts, and every `adjoin follow`.
+inline constexpr int kMaxServerThreads = 8000;
+// For messages in flight, of all connections.
+inline constexpr size_t kMaxServerBytes = size_t{1} << 30;
+
+inline void SetServerLimits(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);  // who connects and says nothing is cut off
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 600000);      // no call for so long: a client connects again
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two coordinators on one port would share its clients
+  grpc::ResourceQuota quota("adjoin");
+  quota.SetMaxThreads(kMaxServerThreads).Resize(kMaxServerBytes);
+  builder.SetResourceQuota(quota);
+}
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_BASE_SECURITY_SERVER_LIMITS_H_
