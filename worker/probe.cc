@@ -22,19 +22,10 @@ absl::Status Within(const std::string& where, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(where, ": ", std::string(status.message())));
 }
 
-// The real path is the node's own business: messages name the file as the spec does.
-absl::Status AsWritten(const absl::Status& status, const std::string& real, const std::string& written) {
-  std::string message(status.message());
-  for (size_t at = message.find(real); at != std::string::npos; at = message.find(real, at + written.size())) {
-    message.replace(at, real.size(), written);
-  }
-  return absl::Status(status.code(), message);
-}
-
-absl::StatusOr<std::string> Find(const std::string& root, const std::string& path) {
-  absl::StatusOr<std::string> real = ResolveBelow(root, path);
-  if (!absl::IsNotFound(real.status())) return real;
-  return absl::NotFoundError(absl::StrCat(std::string(real.status().message()), " below the worker's data root"));
+absl::StatusOr<HeldPath> Find(const std::string& root, const std::string& path) {
+  absl::StatusOr<HeldPath> file = HoldBelow(root, path);
+  if (!absl::IsNotFound(file.status())) return file;
+  return absl::NotFoundError(absl::StrCat(std::string(file.status().message()), " below the worker's data root"));
 }
 
 // One sample as a file has it and as the spec wants it have equally many cells.
@@ -55,11 +46,10 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, s
   for (int i = 0; i < field.idx().path_size(); ++i) {
     const std::string& path = field.idx().path(i);
     place = absl::StrCat("idx.path[", i, "]");
-    ADJOIN_ASSIGN_OR_RETURN(std::string real, Find(root, path));
-    absl::StatusOr<IdxHeader> header = ProbeIdx(real);
-    if (!header.ok()) return AsWritten(header.status(), real, path);
-    ADJOIN_RETURN_IF_ERROR(CheckShape(field, *header));
-    samples += header->samples();
+    ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, Find(root, path));
+    ADJOIN_ASSIGN_OR_RETURN(const IdxHeader header, ProbeIdx(file.path(), path));
+    ADJOIN_RETURN_IF_ERROR(CheckShape(field, header));
+    samples += header.samples();
   }
   return samples;
 }
@@ -83,13 +73,13 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& datase
 
 // A safetensors file starts with the length of its JSON header, 8 bytes little-endian.
 absl::Status CheckWeights(const std::string& root, const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(std::string real, Find(root, path));
+  ADJOIN_ASSIGN_OR_RETURN(const HeldPath held, Find(root, path));
   struct stat info;
-  if (stat(real.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (stat(held.path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a regular file"));
   }
   uint64_t length = 0;
-  std::ifstream file(real, std::ios::binary);
+  std::ifstream file(held.path(), std::ios::binary);
   file.read(reinterpret_cast<char*>(&length), sizeof(length));
   if (!file || info.st_size < 10 || le64toh(length) > static_cast<uint64_t>(info.st_size) - 8 || file.peek() != '{') {
     return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a safetensors file, or it is truncated"));

@@ -23,17 +23,18 @@ absl::Status SystemError(const std::string& path, int error) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ByteSource>> ByteSource::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<ByteSource>> ByteSource::Open(const std::string& path, const std::string& given_name) {
+  const std::string& name = given_name.empty() ? path : given_name;
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) return SystemError(path, errno);
+  if (stat(path.c_str(), &info) != 0) return SystemError(name, errno);
   // Opening a pipe would wait for its writer.
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(name, ": not a regular file"));
   std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) return SystemError(path, errno);
-  std::unique_ptr<ByteSource> source(new ByteSource(path, std::move(file), info.st_size));
+  if (file == nullptr) return SystemError(name, errno);
+  std::unique_ptr<ByteSource> source(new ByteSource(name, std::move(file), info.st_size));
   unsigned char magic[2] = {0, 0};
   ADJOIN_ASSIGN_OR_RETURN(const int64_t count, source->ReadFile(magic, 2));
-  if (std::fseek(source->file_.get(), 0, SEEK_SET) != 0) return SystemError(path, errno);
+  if (std::fseek(source->file_.get(), 0, SEEK_SET) != 0) return SystemError(name, errno);
   if (count == 2 && magic[0] == 0x1f && magic[1] == 0x8b) ADJOIN_RETURN_IF_ERROR(source->StartInflating());
   return source;
 }
@@ -45,7 +46,7 @@ ByteSource::~ByteSource() {
 absl::Status ByteSource::StartInflating() {
   constexpr int kGzipOnly = 16 + MAX_WBITS;
   if (inflateInit2(&zlib_, kGzipOnly) != Z_OK) {
-    return absl::ResourceExhaustedError(absl::StrCat(path_, ": zlib cannot start: out of memory"));
+    return absl::ResourceExhaustedError(absl::StrCat(name_, ": zlib cannot start: out of memory"));
   }
   compressed_ = true;
   inside_member_ = true;
@@ -55,13 +56,13 @@ absl::Status ByteSource::StartInflating() {
 
 absl::Status ByteSource::Corrupt(const std::string& what) const {
   return absl::DataLossError(
-      absl::StrCat(path_, ": ", what, " (after ", zlib_.total_out, " inflated bytes); fetch the file again"));
+      absl::StrCat(name_, ": ", what, " (after ", zlib_.total_out, " inflated bytes); fetch the file again"));
 }
 
 absl::StatusOr<int64_t> ByteSource::ReadFile(void* out, int64_t count) {
   errno = 0;
   const size_t got = std::fread(out, 1, static_cast<size_t>(count), file_.get());
-  if (std::ferror(file_.get())) return SystemError(path_, errno == 0 ? EIO : errno);
+  if (std::ferror(file_.get())) return SystemError(name_, errno == 0 ? EIO : errno);
   return static_cast<int64_t>(got);
 }
 

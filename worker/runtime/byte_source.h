@@ -23,14 +23,14 @@ namespace adjoin {
 
 class ByteSource {
  public:
-  // Errors, all with the path: kNotFound, kPermissionDenied, kInvalidArgument (not a regular file), kUnavailable (any
+  // `name`: what messages call it, where that is not the path. Errors, all with the name: kNotFound, kPermissionDenied, kInvalidArgument (not a regular file), kUnavailable (any
   // other failure to open or read).
-  static absl::StatusOr<std::unique_ptr<ByteSource>> Open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<ByteSource>> Open(const std::string& path, const std::string& name = "");
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& name() const { return name_; }
   bool compressed() const { return compressed_; }
   int64_t file_bytes() const { return file_bytes_; }
   // Handed out or skipped so far, inflated.
@@ -48,15 +48,15 @@ class ByteSource {
   };
   static constexpr int64_t kChunk = 1 << 16;
 
-  ByteSource(std::string path, std::unique_ptr<std::FILE, CloseFile> file, int64_t file_bytes)
-      : path_(std::move(path)), file_(std::move(file)), file_bytes_(file_bytes) {}
+  ByteSource(std::string name, std::unique_ptr<std::FILE, CloseFile> file, int64_t file_bytes)
+      : name_(std::move(name)), file_(std::move(file)), file_bytes_(file_bytes) {}
 
   absl::Status StartInflating();
   absl::StatusOr<int64_t> ReadFile(void* out, int64_t count);
   absl::StatusOr<int64_t> Inflate(void* out, int64_t count);
   absl::Status Corrupt(const std::string& what) const;
 
-  const std::string path_;
+  const std::string name_;
   std::unique_ptr<std::FILE, CloseFile> file_;
   const int64_t file_bytes_;
   int64_t position_ = 0;

@@ -43,7 +43,7 @@ absl::Status CheckSize(const std::string& path, const IdxHeader& header) {
 }
 
 absl::StatusOr<IdxHeader> TruncatedHeader(const ByteSource& source) {
-  return absl::DataLossError(absl::StrCat(source.path(), ": truncated: ends within its IDX header, after ",
+  return absl::DataLossError(absl::StrCat(source.name(), ": truncated: ends within its IDX header, after ",
                                           source.position(), " bytes"));
 }
 
@@ -105,18 +105,18 @@ std::string IdxHeader::ToString() const { return absl::StrCat(absl::StrJoin(shap
 absl::StatusOr<IdxHeader> ReadIdxHeader(ByteSource& source) {
   unsigned char magic[4] = {};
   ADJOIN_ASSIGN_OR_RETURN(int64_t count, source.Read(magic, 4));
-  if (count == 0) return absl::DataLossError(absl::StrCat(source.path(), ": empty; an IDX file was expected"));
+  if (count == 0) return absl::DataLossError(absl::StrCat(source.name(), ": empty; an IDX file was expected"));
   if (magic[0] != 0 || magic[1] != 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s: not an IDX file: it starts with %02x %02x%s; right would be 00 00, the type and the number of dims",
-        source.path(), magic[0], magic[1], source.compressed() ? " (inflated)" : ""));
+        source.name(), magic[0], magic[1], source.compressed() ? " (inflated)" : ""));
   }
   if (count < 4) return TruncatedHeader(source);
   IdxHeader header;
-  ADJOIN_ASSIGN_OR_RETURN(header.type, ParseType(source.path(), magic[2]));
+  ADJOIN_ASSIGN_OR_RETURN(header.type, ParseType(source.name(), magic[2]));
   if (magic[3] == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(source.path(), ": its IDX header has no dims; right would be one or more, samples first"));
+        absl::StrCat(source.name(), ": its IDX header has no dims; right would be one or more, samples first"));
   }
   for (int dim = 0; dim < magic[3]; ++dim) {
     unsigned char extent[4];
@@ -124,7 +124,7 @@ absl::StatusOr<IdxHeader> ReadIdxHeader(ByteSource& source) {
     if (count < 4) return TruncatedHeader(source);
     header.shape.push_back(int64_t{extent[0]} << 24 | extent[1] << 16 | extent[2] << 8 | extent[3]);
   }
-  ADJOIN_RETURN_IF_ERROR(CheckSize(source.path(), header));
+  ADJOIN_RETURN_IF_ERROR(CheckSize(source.name(), header));
   return header;
 }
 
@@ -143,8 +143,8 @@ absl::Status IdxLengthError(const std::string& path, const IdxHeader& header, in
                                           expected, " bytes of data were expected, but more follow"));
 }
 
-absl::StatusOr<IdxHeader> ProbeIdx(const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::Open(path));
+absl::StatusOr<IdxHeader> ProbeIdx(const std::string& path, const std::string& name) {
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::Open(path, name));
   ADJOIN_ASSIGN_OR_RETURN(IdxHeader header, ReadIdxHeader(*source));
   int64_t found = source->file_bytes() - header.bytes();
   if (source->compressed()) {
@@ -154,7 +154,7 @@ absl::StatusOr<IdxHeader> ProbeIdx(const std::string& path) {
     ADJOIN_ASSIGN_OR_RETURN(const int64_t more, source->Read(&next, 1));
     found += more;
   }
-  if (found != header.DataBytes()) return IdxLengthError(path, header, found);
+  if (found != header.DataBytes()) return IdxLengthError(source->name(), header, found);
   return header;
 }
 

@@ -45,8 +45,8 @@ absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path);
 absl::StatusOr<IdxHeader> ReadIdxHeader(ByteSource& source);
 
 // Reads the header and checks the rest: that there are exactly as many bytes as it says, and that a gzip stream is
-// whole and its checksum right. Memory: a fixed buffer.
-absl::StatusOr<IdxHeader> ProbeIdx(const std::string& path);
+// whole and its checksum right. Memory: a fixed buffer. `name`: as of ByteSource::Open.
+absl::StatusOr<IdxHeader> ProbeIdx(const std::string& path, const std::string& name = "");
 
 // The error of a file with `found` data bytes where `header` says otherwise.
 absl::Status IdxLengthError(const std::string& path, const IdxHeader& header, int64_t found);

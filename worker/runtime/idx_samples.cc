@@ -49,7 +49,7 @@ void Decode(IdxType type, const unsigned char* in, int64_t count, double* out) {
 }  // namespace
 
 struct IdxSamples::File {
-  std::string path;
+  std::string name;
   IdxHeader header;
   std::vector<unsigned char> kept;  // of a gzip file: the box of every sample
   int fd = -1;                      // of a plain file
@@ -65,7 +65,7 @@ absl::Status IdxSamples::Keep(ByteSource& source, const std::vector<CellRun>& ru
   constexpr int64_t kPiece = 1 << 16;
   const int64_t cell = SizeOf(file.header.type);
   const int64_t begin = source.position();
-  const auto truncated = [&] { return IdxLengthError(file.path, file.header, source.position() - begin); };
+  const auto truncated = [&] { return IdxLengthError(file.name, file.header, source.position() - begin); };
   const auto skip_to = [&](int64_t position) -> absl::Status {
     ADJOIN_RETURN_IF_ERROR(source.Skip(position - source.position()).status());
     return source.position() == position ? absl::OkStatus() : truncated();
@@ -87,26 +87,27 @@ absl::Status IdxSamples::Keep(ByteSource& source, const std::vector<CellRun>& ru
   ADJOIN_RETURN_IF_ERROR(skip_to(begin + file.header.DataBytes()));
   char next;
   ADJOIN_ASSIGN_OR_RETURN(const int64_t more, source.Read(&next, 1));
-  if (more > 0) return IdxLengthError(file.path, file.header, file.header.DataBytes() + 1);
+  if (more > 0) return IdxLengthError(file.name, file.header, file.header.DataBytes() + 1);
   file.kept.shrink_to_fit();
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<IdxSamples>> IdxSamples::Open(const std::vector<std::string>& paths,
                                                              const std::vector<int64_t>& sample_shape,
-                                                             const Box& box) {
+                                                             const Box& box, const std::vector<std::string>& names) {
   if (paths.empty()) return absl::InvalidArgumentError("no IDX file is named; right would be one path or more");
   std::unique_ptr<IdxSamples> all(new IdxSamples);
   all->runs_ = RunsOf(sample_shape, box);
   all->elements_ = box.Volume();
-  for (const std::string& path : paths) {
-    ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::Open(path));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const std::string& name = names.empty() ? paths[i] : names[i];
+    ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::Open(paths[i], name));
     auto file = std::make_unique<File>();
-    file->path = path;
+    file->name = name;
     ADJOIN_ASSIGN_OR_RETURN(file->header, ReadIdxHeader(*source));
     if (file->header.SampleElements() != VolumeOf(sample_shape)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path, " holds ", file->header.ToString(), ", so ", file->header.SampleElements(),
+          name, " holds ", file->header.ToString(), ", so ", file->header.SampleElements(),
           " elements a sample; the job's shape ", absl::StrJoin(sample_shape, "x"), " has ", VolumeOf(sample_shape)));
     }
     if (box.empty()) {
@@ -115,9 +116,9 @@ absl::StatusOr<std::unique_ptr<IdxSamples>> IdxSamples::Open(const std::vector<s
       ADJOIN_RETURN_IF_ERROR(Keep(*source, all->runs_, *file));
     } else {
       const int64_t found = source->file_bytes() - file->header.bytes();
-      if (found != file->header.DataBytes()) return IdxLengthError(path, file->header, found);
-      file->fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-      if (file->fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+      if (found != file->header.DataBytes()) return IdxLengthError(name, file->header, found);
+      file->fd = open(paths[i].c_str(), O_RDONLY | O_CLOEXEC);
+      if (file->fd < 0) return absl::UnavailableError(absl::StrCat(name, ": ", std::strerror(errno)));
     }
     all->samples_ += file->header.samples();
     all->files_.push_back(std::move(file));
@@ -128,7 +129,7 @@ absl::StatusOr<std::unique_ptr<IdxSamples>> IdxSamples::Open(const std::vector<s
 absl::Status IdxSamples::Read(int64_t sample, double* out) {
   if (sample < 0 || sample >= samples_) {
     return absl::OutOfRangeError(
-        absl::StrCat(files_[0]->path, ": no sample ", sample, "; there are ", samples_, " from 0"));
+        absl::StrCat(files_[0]->name, ": no sample ", sample, "; there are ", samples_, " from 0"));
   }
   size_t index = 0;
   while (sample >= files_[index]->header.samples()) sample -= files_[index++]->header.samples();
@@ -145,8 +146,8 @@ absl::Status IdxSamples::Read(int64_t sample, double* out) {
     for (int64_t done = 0; done < run.count * cell;) {
       const ssize_t got = pread(file.fd, raw_.data() + done, run.count * cell - done, begin + run.first * cell + done);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return absl::UnavailableError(absl::StrCat(file.path, ": ", std::strerror(errno)));
-      if (got == 0) return absl::DataLossError(absl::StrCat(file.path, ": became shorter while it was read"));
+      if (got < 0) return absl::UnavailableError(absl::StrCat(file.name, ": ", std::strerror(errno)));
+      if (got == 0) return absl::DataLossError(absl::StrCat(file.name, ": became shorter while it was read"));
       done += got;
     }
     Decode(file.header.type, raw_.data(), run.count, out);

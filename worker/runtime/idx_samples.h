@@ -27,12 +27,13 @@ namespace adjoin {
 
 class IdxSamples {
  public:
-  // `paths` continue each other. `sample_shape` is how a sample is seen (any shape with as many elements as the
+  // `paths` continue each other; `names`, as many or none, are what messages call them. `sample_shape` is how a sample is seen (any shape with as many elements as the
   // file's); `box` lies within it, and may be empty.
   // Errors: as ReadIdxHeader; kInvalidArgument (no paths, another number of elements, files of different samples);
   // kDataLoss (truncated, trailing bytes, corrupt).
   static absl::StatusOr<std::unique_ptr<IdxSamples>> Open(const std::vector<std::string>& paths,
-                                                          const std::vector<int64_t>& sample_shape, const Box& box);
+                                                          const std::vector<int64_t>& sample_shape, const Box& box,
+                                                          const std::vector<std::string>& names = {});
   ~IdxSamples();
 
   int64_t samples() const { return samples_; }

@@ -97,17 +97,20 @@ absl::Status ShardReader::AddShard(const ProgramPlan& program, const ValuePlan& 
     const Box features = WithoutBatch(shard.box);
     std::unique_ptr<IdxSamples>& source = sources_[{field->name(), features.ToString()}];
     if (source == nullptr) {
+      const std::vector<std::string> names(field->idx().path().begin(), field->idx().path().end());
+      std::vector<HeldPath> files;
       std::vector<std::string> paths;
-      for (const std::string& relative : field->idx().path()) {
-        ADJOIN_ASSIGN_OR_RETURN(std::string path, ResolveBelow(data_root, relative));
-        paths.push_back(std::move(path));
+      for (const std::string& name : names) {
+        ADJOIN_ASSIGN_OR_RETURN(HeldPath file, HoldBelow(data_root, name));
+        paths.push_back(file.path());
+        files.push_back(std::move(file));
       }
-      ADJOIN_ASSIGN_OR_RETURN(source, IdxSamples::Open(paths, sample_shape, features));
+      ADJOIN_ASSIGN_OR_RETURN(source, IdxSamples::Open(paths, sample_shape, features, names));
       const int64_t used = dataset_.has_limit() ? std::min(dataset_.limit(), source->samples()) : source->samples();
       if (used != samples_) {
         return absl::FailedPreconditionError(
             absl::StrCat("data set \"", dataset_.name(), "\", field \"", field->name(), "\": ", used, " samples in ",
-                         absl::StrJoin(paths, ", "), "; the job was planned for ", samples_));
+                         absl::StrJoin(names, ", "), "; the job was planned for ", samples_));
       }
     }
     shard.source = source.get();
