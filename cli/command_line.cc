@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,11 +21,14 @@ namespace adjoin {
 namespace {
 
 struct Arguments {
-  std::string coordinator = "127.0.0.1:7411";
-  std::string spec, job, name, output;
+  CommandOptions options;
+  double retry_seconds = 30;
+  SubmitOptions submit;
+  LogOptions logs;
+  std::string job, name, output;
   std::string data_root = ".";
   std::string verify_binary;
-  std::vector<uint32_t> ranks;
+  std::string token_id, user, role = "user", valid_for = "30d";
   bool follow = false;
   const LayerRules* rules = nullptr;
 };
@@ -39,21 +43,47 @@ absl::Status CheckCoordinator(const std::string& address) {
                                                  "TLS, and that is not supported yet: only loopback is"));
 }
 
+void AddFormat(CLI::App* command, Arguments& a) {
+  const std::map<std::string, Format> formats = {{"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}};
+  command->add_option("-o,--format", a.options.format, "table, json or yaml")
+      ->transform(CLI::CheckedTransformer(formats).description(""))
+      ->type_name("FORMAT");
+}
+
+void AddJob(CLI::App* command, Arguments& a) {
+  command->add_option("JOB", a.job, "Its id, the beginning of its id, or its name (the latest of that name)")->required();
+}
+
+void AddSpec(CLI::App* command, Arguments& a) {
+  command->add_option("SPEC", a.submit.spec_file, "The job's file, text format or JSON; - reads standard input")->required();
+  command->add_option("--set", a.submit.settings,
+                      "PATH=VALUE: a field of the job to change first, such as train.batch=32 or "
+                      "layer[conv1].conv.out_channels=8; may be given again and again")
+      ->allow_extra_args(false)->type_name("PATH=VALUE");
+}
+
 void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* submit = app.add_subcommand("submit", "Submit a job; prints its id");
-  submit->add_option("SPEC", a.spec, "The job's file, text format or JSON; - reads standard input")->required();
-  submit->add_flag("-f,--follow", a.follow, "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
-  submit->callback([&] { chosen = [&] { return RunSubmit(a.coordinator, a.spec, a.follow); }; });
+  AddSpec(submit, a);
+  submit->add_option("--priority", a.submit.priority, "Higher ones start first")->capture_default_str();
+  submit->add_option("--idempotency-key", a.submit.idempotency_key,
+                     "Submitting again with the same key and job is the same job; with another job it is an error")
+      ->type_name("KEY");
+  submit->add_flag("-f,--follow", a.submit.follow,
+                   "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
+  AddFormat(submit, a);
+  submit->callback([&] { chosen = [&] { return RunSubmit(a.options, a.submit); }; });
 
   CLI::App* follow =
       app.add_subcommand("follow", "Show a job's progress until it ends; exit code 100 if it fails, 103 if cancelled");
-  follow->add_option("JOB", a.job, "Its id, or its name")->required();
-  follow->callback([&] { chosen = [&] { return RunFollow(a.coordinator, a.job); }; });
+  AddJob(follow, a);
+  AddFormat(follow, a);
+  follow->callback([&] { chosen = [&] { return RunFollow(a.options, a.job); }; });
 
   CLI::App* plan = app.add_subcommand("plan", "Check a job and show its layouts and movements; needs no coordinator");
-  plan->add_option("SPEC", a.spec, "The job's file, text format or JSON; - reads standard input")->required();
+  AddSpec(plan, a);
   plan->add_option("--data-root", a.data_root, "Where its data files are looked for, for their sizes")->capture_default_str();
-  plan->callback([&] { chosen = [&] { return RunPlan(a.spec, a.data_root, *a.rules); }; });
+  plan->callback([&] { chosen = [&] { return RunPlan(a.submit.spec_file, a.submit.settings, a.data_root, *a.rules); }; });
 
   CLI::App* verify = app.add_subcommand(
       "verify", "Compare a job's model, partitioned, with the serial one on a small random input; needs no coordinator");
@@ -65,30 +95,75 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
     chosen = [&a, arguments = verify->remaining()] { return RunVerify(a.verify_binary, arguments); };
   });
 
-  CLI::App* cancel = app.add_subcommand("cancel", "Stop a job");
-  cancel->add_option("JOB", a.job, "Its id, or its name")->required();
-  cancel->callback([&] { chosen = [&] { return RunCancel(a.coordinator, a.job); }; });
+  using Change = absl::StatusOr<int> (*)(const CommandOptions&, const std::string&);
+  auto add_change = [&](const char* name, const char* description, Change change) {
+    CLI::App* command = app.add_subcommand(name, description);
+    AddJob(command, a);
+    AddFormat(command, a);
+    command->callback([&a, &chosen, change] { chosen = [&a, change] { return change(a.options, a.job); }; });
+  };
+  add_change("cancel", "Stop a job", RunCancel);
+  add_change("retry", "Let a job that failed or was cancelled wait for its turn again", RunRetry);
+  add_change("hold", "Keep a waiting job from starting until it is released; it keeps its place in the queue", RunHold);
+  add_change("release", "Let a held job start", RunRelease);
+}
+
+void AddTokens(CLI::App& app, Arguments& a, Command& chosen) {
+  CLI::App* token = app.add_subcommand("token", "Bearer tokens, for users without a certificate; admins only");
+  token->require_subcommand(1);
+  token->fallthrough();
+  CLI::App* create = token->add_subcommand("create", "Make a token and show it, this once");
+  create->add_option("USER", a.user, "Whose jobs the token's holder submits and changes")->required();
+  create->add_option("--role", a.role, "admin, user or viewer")
+      ->capture_default_str()->check(CLI::IsMember({"admin", "user", "viewer"}).description(""));
+  create->add_option("--valid-for", a.valid_for, "Until it expires: 12h, 30d, ...")->capture_default_str();
+  AddFormat(create, a);
+  create->callback([&] { chosen = [&] { return RunTokenCreate(a.options, a.user, a.role, a.valid_for); }; });
+  CLI::App* list = token->add_subcommand("list", "Show whose tokens there are; never the tokens themselves");
+  AddFormat(list, a);
+  list->callback([&] { chosen = [&] { return RunTokenList(a.options); }; });
+  CLI::App* revoke = token->add_subcommand("revoke", "Let a token be refused from now on");
+  revoke->add_option("ID", a.token_id, "As `adjoin token list` shows it")->required();
+  AddFormat(revoke, a);
+  revoke->callback([&] { chosen = [&] { return RunTokenRevoke(a.options, a.token_id); }; });
 }
 
 void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* ps = app.add_subcommand("ps", "List the jobs and the workers");
-  ps->callback([&] { chosen = [&] { return RunPs(a.coordinator); }; });
+  AddFormat(ps, a);
+  ps->callback([&] { chosen = [&] { return RunPs(a.options); }; });
 
   CLI::App* describe = app.add_subcommand("describe", "Show all that is known of a job");
-  describe->add_option("JOB", a.job, "Its id, or its name")->required();
-  describe->callback([&] { chosen = [&] { return RunDescribe(a.coordinator, a.job); }; });
+  AddJob(describe, a);
+  AddFormat(describe, a);
+  describe->callback([&] { chosen = [&] { return RunDescribe(a.options, a.job); }; });
 
-  CLI::App* logs = app.add_subcommand("logs", "Show what a job's ranks wrote");
-  logs->add_option("JOB", a.job, "Its id, or its name")->required();
-  logs->add_option("--rank", a.ranks, "Only these ranks, such as 0,2")->delimiter(',');
-  logs->add_flag("-f,--follow", a.follow, "Go on until the job ends");
-  logs->callback([&] { chosen = [&] { return RunLogs(a.coordinator, a.job, a.ranks, a.follow); }; });
+  CLI::App* events = app.add_subcommand("events", "Show a job's history, oldest first");
+  AddJob(events, a);
+  events->add_flag("-f,--follow", a.follow, "Go on until the job ends");
+  AddFormat(events, a);
+  events->callback([&] { chosen = [&] { return RunEvents(a.options, a.job, a.follow); }; });
+
+  CLI::App* logs = app.add_subcommand("logs", "Show what a job's ranks wrote, in all of its attempts");
+  AddJob(logs, a);
+  logs->add_option("--rank", a.logs.ranks, "Only these ranks, such as 0-3,7")
+      ->delimiter(',')->allow_extra_args(false)->type_name("RANKS");
+  logs->add_option("--since", a.logs.since, "Only lines from then on: 10m, 2h, 7d ago, or 2026-11-20T14:00:00")
+      ->type_name("TIME");
+  logs->add_flag("-f,--follow", a.logs.follow, "Go on until the job ends");
+  AddFormat(logs, a);
+  logs->callback([&] {
+    chosen = [&] {
+      a.logs.job = a.job;
+      return RunLogs(a.options, a.logs);
+    };
+  });
 
   CLI::App* get = app.add_subcommand("get", "Fetch a result of a job");
-  get->add_option("JOB", a.job, "Its id, or its name")->required();
+  AddJob(get, a);
   get->add_option("NAME", a.name, "model.safetensors, metrics.jsonl, ...")->required();
   get->add_option("-O,--output", a.output, "Where to write it; - is standard output; absent: NAME");
-  get->callback([&] { chosen = [&] { return RunGet(a.coordinator, a.job, a.name, a.output); }; });
+  get->callback([&] { chosen = [&] { return RunGet(a.options, a.job, a.name, a.output); }; });
 }
 
 }  // namespace
@@ -103,15 +178,21 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
              "103 if it was cancelled.");
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_option("--coordinator", arguments.coordinator, "HOST:PORT of the coordinator")
+  app.add_option("--coordinator", arguments.options.client.address, "HOST:PORT of the coordinator")
       ->capture_default_str()->envname("ADJOIN_COORDINATOR");
+  app.add_option("--retry-seconds", arguments.retry_seconds,
+                 "How long to try again while the coordinator does not answer; 0: not at all")
+      ->capture_default_str()->check(CLI::Range(0.0, 1e6).description(""));
   AddJobCommands(app, arguments, chosen);
   AddQueries(app, arguments, chosen);
+  AddTokens(app, arguments, chosen);
   AddConfigSources(app, "ADJOIN_");
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
   signal(SIGPIPE, SIG_DFL);  // `adjoin logs JOB | head` ends quietly
+  arguments.options.client.retry = absl::Seconds(arguments.retry_seconds);
+  arguments.options.client.notice = [](const std::string& text) { std::cerr << "adjoin: " << text << std::endl; };
   const bool alone = app.got_subcommand("plan") || app.got_subcommand("verify");
-  absl::Status status = alone ? absl::OkStatus() : CheckCoordinator(arguments.coordinator);
+  absl::Status status = alone ? absl::OkStatus() : CheckCoordinator(arguments.options.client.address);
   absl::StatusOr<int> code = status.ok() ? chosen() : status;
   if (code.ok() && !std::cout.flush()) code = absl::DataLossError("standard output cannot be written");
   if (code.ok()) return *code;

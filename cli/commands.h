@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/coordinator_client.h"
+#include "cli/format.h"
 #include "layers/plan/layer_rule.h"
 
 namespace adjoin {
@@ -14,20 +16,50 @@ namespace adjoin {
 inline constexpr int kExitFailed = 100;     // the followed job failed
 inline constexpr int kExitCancelled = 103;  // the followed job was cancelled
 
-absl::StatusOr<int> RunSubmit(const std::string& coordinator, const std::string& spec_file, bool follow);
+// What commands that ask the coordinator have in common.
+struct CommandOptions {
+  ClientOptions client;
+  Format format = Format::kTable;
+};
+
+struct SubmitOptions {
+  std::string spec_file;              // "-" is standard input
+  std::vector<std::string> settings;  // PATH=VALUE
+  int32_t priority = 0;
+  std::string idempotency_key;
+  bool follow = false;
+};
+
+struct LogOptions {
+  std::string job;
+  std::vector<std::string> ranks;  // "3" or "0-3"; empty: all
+  std::string since;               // as ReadSince has it; empty: all
+  bool follow = false;
+};
+
+absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit);
 // Until the job ends; Ctrl-C only stops looking (exit code 0).
-absl::StatusOr<int> RunFollow(const std::string& coordinator, const std::string& job);
+absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job);
 // Without a coordinator. `data_root`: where the data files are looked for.
-absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::string& data_root, const LayerRules& rules);
+absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std::string>& settings,
+                            const std::string& data_root, const LayerRules& rules);
 // Becomes the program `binary` (empty: adjoin-verify beside this one). Returns only where that fails.
 absl::StatusOr<int> RunVerify(const std::string& binary, const std::vector<std::string>& arguments);
-absl::StatusOr<int> RunPs(const std::string& coordinator);
-absl::StatusOr<int> RunDescribe(const std::string& coordinator, const std::string& job);
-absl::StatusOr<int> RunLogs(const std::string& coordinator, const std::string& job, const std::vector<uint32_t>& ranks,
-                            bool follow);
-absl::StatusOr<int> RunCancel(const std::string& coordinator, const std::string& job);
+absl::StatusOr<int> RunPs(const CommandOptions& options);
+absl::StatusOr<int> RunDescribe(const CommandOptions& options, const std::string& job);
+absl::StatusOr<int> RunEvents(const CommandOptions& options, const std::string& job, bool follow);
+absl::StatusOr<int> RunLogs(const CommandOptions& options, const LogOptions& logs);
+absl::StatusOr<int> RunCancel(const CommandOptions& options, const std::string& job);
+absl::StatusOr<int> RunRetry(const CommandOptions& options, const std::string& job);
+absl::StatusOr<int> RunHold(const CommandOptions& options, const std::string& job);
+absl::StatusOr<int> RunRelease(const CommandOptions& options, const std::string& job);
+// `valid_for`: "12h", "30d".
+absl::StatusOr<int> RunTokenCreate(const CommandOptions& options, const std::string& user, const std::string& role,
+                                   const std::string& valid_for);
+absl::StatusOr<int> RunTokenList(const CommandOptions& options);
+absl::StatusOr<int> RunTokenRevoke(const CommandOptions& options, const std::string& id);
 // `output`: a file, "-" for standard output, empty for the artifact's own name.
-absl::StatusOr<int> RunGet(const std::string& coordinator, const std::string& job, const std::string& name,
+absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job, const std::string& name,
                            const std::string& output);
 
 }  // namespace adjoin

@@ -1,9 +1,12 @@
 #include "cli/coordinator_client.h"
 
-#include <chrono>
+#include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 
@@ -14,133 +17,291 @@ constexpr std::chrono::seconds kShort{15};
 constexpr std::chrono::seconds kSubmit{120};       // includes the check of the data files
 constexpr std::chrono::hours kTransfer{6};
 constexpr std::chrono::hours kFollow{24 * 365};    // a dead connection is found by keepalive, long before
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
+// A stream that lived so long was well: what breaks it is a new outage.
+constexpr absl::Duration kWell = absl::Seconds(2);
 
 void SetDeadline(grpc::ClientContext& context, std::chrono::seconds time) {
   context.set_deadline(std::chrono::system_clock::now() + time);
 }
 
+std::string NewIdempotencyKey() {
+  std::random_device device;
+  return absl::StrFormat("cli-%08x%08x%08x%08x", device(), device(), device(), device());
+}
+
+template <typename Request>
+Request About(const std::string& job) {
+  Request request;
+  request.set_job_id(job);
+  return request;
+}
+
 }  // namespace
 
-CoordinatorClient::CoordinatorClient(std::string address) : address_(std::move(address)) {
+CoordinatorClient::CoordinatorClient(ClientOptions options, InterceptorFactories interceptors)
+    : options_(std::move(options)) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(64 << 20);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
-  channel_ = grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  channel_ = grpc::experimental::CreateCustomChannelWithInterceptors(options_.address, grpc::InsecureChannelCredentials(),
+                                                                     arguments, std::move(interceptors));
   stub_ = Adjoin::NewStub(channel_);
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Failures
+
+bool CoordinatorClient::IsBreak(const grpc::Status& status) {
+  if (status.ok() || IsAnswer(status)) return false;
+  // A coordinator that stops cancels its streams. "Stream removed" is gRPC's word for some resets.
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE || status.error_code() == grpc::StatusCode::CANCELLED ||
+         (status.error_code() == grpc::StatusCode::UNKNOWN && status.error_message() == "Stream removed");
+}
+
 absl::Status CoordinatorClient::Check(const grpc::Status& status) {
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && channel_->GetState(false) != GRPC_CHANNEL_READY) {
-    return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", address_,
-                                               ": start one with `adjoin-coordinator --listen ", address_,
+  if (IsBreak(status)) {
+    return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", options_.address,
+                                               ": start one with `adjoin-coordinator --listen ", options_.address,
                                                "`, or name another with --coordinator or ADJOIN_COORDINATOR"));
   }
-  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && status.error_message() == "Deadline Exceeded") {
-    return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", address_, " does not answer"));
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !IsAnswer(status)) {
+    return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", options_.address, " does not answer"));
   }
   return FromGrpc(status);
 }
 
-absl::StatusOr<std::string> CoordinatorClient::Submit(const std::string& spec_source, const std::string& spec_file) {
-  grpc::ClientContext context;
-  SetDeadline(context, kSubmit);
-  SubmitRequest request;
+bool CoordinatorClient::TryAgain(Outage& outage) {
+  if (options_.retry <= absl::ZeroDuration()) return false;
+  if (outage.since == absl::InfiniteFuture()) {
+    outage.since = absl::Now();
+    if (options_.notice != nullptr) {
+      options_.notice(absl::StrCat("the coordinator at ", options_.address, " does not answer, trying again for ",
+                                   absl::FormatDuration(options_.retry)));
+    }
+  }
+  while (absl::Now() - outage.since < options_.retry) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&cancelled_), outage.pause)) return false;
+    }
+    outage.pause = std::min(2 * outage.pause, kLongestPause);
+    if (channel_->WaitForConnected(std::chrono::system_clock::now() + std::chrono::milliseconds(200))) return true;
+  }
+  return false;
+}
+
+bool CoordinatorClient::IsCancelled() {
+  absl::MutexLock lock(&mutex_);
+  return cancelled_;
+}
+
+void CoordinatorClient::Cancel() {
+  absl::MutexLock lock(&mutex_);
+  cancelled_ = true;
+  if (reading_ != nullptr) reading_->TryCancel();
+}
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> CoordinatorClient::Call(Method<Request, Response> method, Request request,
+                                                 std::chrono::seconds timeout, bool* repeated) {
   *request.mutable_header() = MakeHeader();
-  request.set_spec_source(spec_source);
-  request.set_spec_file(spec_file);
-  SubmitResponse response;
-  absl::Status status = Check(stub_->Submit(&context, request, &response));
-  if (!status.ok()) return status;
-  return response.job_id();
+  Outage outage;
+  if (repeated != nullptr) *repeated = false;
+  while (true) {
+    grpc::ClientContext context;
+    SetDeadline(context, timeout);
+    Response response;
+    grpc::Status status = ((*stub_).*method)(&context, request, &response);
+    if (status.ok()) return response;
+    if (!IsBreak(status) || !TryAgain(outage)) return Check(status);
+    if (repeated != nullptr) *repeated = true;
+  }
+}
+
+template <typename Response>
+absl::Status CoordinatorClient::Stream(const Open<Response>& open, std::chrono::seconds timeout,
+                                       const std::function<bool()>& again,
+                                       const std::function<absl::Status(Response&)>& on_message) {
+  Outage outage;
+  while (true) {
+    grpc::ClientContext context;
+    SetDeadline(context, timeout);
+    {
+      absl::MutexLock lock(&mutex_);
+      if (cancelled_) return absl::CancelledError("cancelled");
+      reading_ = &context;
+    }
+    const absl::Time opened = absl::Now();
+    std::unique_ptr<grpc::ClientReader<Response>> reader = open(&context);
+    Response response;
+    absl::Status refused;
+    while (refused.ok() && reader->Read(&response)) {
+      outage = Outage();
+      refused = on_message(response);
+    }
+    if (!refused.ok()) context.TryCancel();
+    grpc::Status status = reader->Finish();
+    {
+      absl::MutexLock lock(&mutex_);
+      reading_ = nullptr;
+    }
+    if (!refused.ok() || status.ok()) return refused;
+    if (IsCancelled()) return absl::CancelledError("cancelled");
+    if (absl::Now() - opened > kWell) outage = Outage();
+    if (!IsBreak(status) || !again() || !TryAgain(outage)) {
+      return IsCancelled() ? absl::CancelledError("cancelled") : Check(status);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Calls
+
+absl::StatusOr<SubmitResponse> CoordinatorClient::Submit(const Submission& submission) {
+  SubmitRequest request;
+  request.set_spec_source(submission.spec_source);
+  request.set_spec_file(submission.spec_file);
+  request.set_priority(submission.priority);
+  request.set_idempotency_key(submission.idempotency_key.empty() ? NewIdempotencyKey() : submission.idempotency_key);
+  return Call(&Adjoin::Stub::Submit, std::move(request), kSubmit);
 }
 
 absl::StatusOr<ListJobsResponse> CoordinatorClient::ListJobs() {
-  grpc::ClientContext context;
-  SetDeadline(context, kShort);
-  ListJobsRequest request;
-  *request.mutable_header() = MakeHeader();
-  ListJobsResponse response;
-  absl::Status status = Check(stub_->ListJobs(&context, request, &response));
-  if (!status.ok()) return status;
-  return response;
+  return Call(&Adjoin::Stub::ListJobs, ListJobsRequest(), kShort);
 }
 
 absl::StatusOr<DescribeJobResponse> CoordinatorClient::DescribeJob(const std::string& job) {
+  return Call(&Adjoin::Stub::DescribeJob, About<DescribeJobRequest>(job), kShort);
+}
+
+absl::StatusOr<JobState> CoordinatorClient::CancelJob(const std::string& job) {
+  auto response = Call(&Adjoin::Stub::CancelJob, About<CancelJobRequest>(job), kShort);
+  if (!response.ok()) return response.status();
+  return response->state();
+}
+
+absl::StatusOr<JobState> CoordinatorClient::RetryJob(const std::string& job) {
+  bool repeated = false;
+  auto response = Call(&Adjoin::Stub::RetryJob, About<RetryJobRequest>(job), kShort, &repeated);
+  if (response.ok()) return response->state();
+  if (repeated && absl::IsFailedPrecondition(response.status())) {
+    // Refused because it waits or runs: then the first call did it, and only its answer was lost.
+    auto described = DescribeJob(job);
+    if (!described.ok()) return described.status();
+    const JobState state = described->job().state();
+    if (state == PENDING || state == STARTING || state == RUNNING) return state;
+  }
+  return response.status();
+}
+
+absl::Status CoordinatorClient::HoldJob(const std::string& job) {
+  return Call(&Adjoin::Stub::HoldJob, About<HoldJobRequest>(job), kShort).status();
+}
+
+absl::Status CoordinatorClient::ReleaseJob(const std::string& job) {
+  return Call(&Adjoin::Stub::ReleaseJob, About<ReleaseJobRequest>(job), kShort).status();
+}
+
+absl::StatusOr<CreateTokenResponse> CoordinatorClient::CreateToken(const std::string& user, const std::string& role,
+                                                                   double valid_hours) {
+  CreateTokenRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_user(user);
+  request.set_role(role);
+  request.set_valid_hours(valid_hours);
+  Outage outage;
+  if (!channel_->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(1))) TryAgain(outage);
   grpc::ClientContext context;
   SetDeadline(context, kShort);
-  DescribeJobRequest request;
-  *request.mutable_header() = MakeHeader();
-  request.set_job_id(job);
-  DescribeJobResponse response;
-  absl::Status status = Check(stub_->DescribeJob(&context, request, &response));
+  CreateTokenResponse response;
+  absl::Status status = Check(stub_->CreateToken(&context, request, &response));
   if (!status.ok()) return status;
   return response;
 }
 
-absl::StatusOr<JobState> CoordinatorClient::CancelJob(const std::string& job) {
-  grpc::ClientContext context;
-  SetDeadline(context, kShort);
-  CancelJobRequest request;
-  *request.mutable_header() = MakeHeader();
-  request.set_job_id(job);
-  CancelJobResponse response;
-  absl::Status status = Check(stub_->CancelJob(&context, request, &response));
-  if (!status.ok()) return status;
-  return response.state();
+absl::StatusOr<ListTokensResponse> CoordinatorClient::ListTokens() {
+  return Call(&Adjoin::Stub::ListTokens, ListTokensRequest(), kShort);
 }
 
-absl::Status CoordinatorClient::FollowJob(const std::string& job, grpc::ClientContext& context,
+absl::Status CoordinatorClient::RevokeToken(const std::string& id) {
+  RevokeTokenRequest request;
+  request.set_id(id);
+  bool repeated = false;
+  absl::Status status = Call(&Adjoin::Stub::RevokeToken, std::move(request), kShort, &repeated).status();
+  return repeated && absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Streams
+
+absl::Status CoordinatorClient::FollowJob(const std::string& job,
                                           const std::function<void(const JobSummary&)>& on_update) {
-  SetDeadline(context, kFollow);
-  FollowJobRequest request;
+  auto request = About<FollowJobRequest>(job);
   *request.mutable_header() = MakeHeader();
-  request.set_job_id(job);
-  std::unique_ptr<grpc::ClientReader<FollowJobResponse>> reader = stub_->FollowJob(&context, request);
-  FollowJobResponse response;
-  while (reader->Read(&response)) on_update(response.job());
-  return Check(reader->Finish());
+  return Stream<FollowJobResponse>([&](grpc::ClientContext* context) { return stub_->FollowJob(context, request); }, kFollow,
+                                   [] { return true; },
+                                   [&](FollowJobResponse& response) {
+                                     request.set_job_id(response.job().job_id());  // a name may come to mean a later job
+                                     on_update(response.job());
+                                     return absl::OkStatus();
+                                   });
 }
 
-absl::Status CoordinatorClient::ReadLogs(const std::string& job, const std::vector<uint32_t>& ranks, bool follow,
-                                         const std::function<void(const LogLine&)>& on_line) {
-  grpc::ClientContext context;
-  SetDeadline(context, follow ? std::chrono::seconds(kFollow) : std::chrono::seconds(kTransfer));
-  ReadLogsRequest request;
+absl::Status CoordinatorClient::ReadLogs(const LogQuery& query, const std::function<void(const LogLine&)>& on_line) {
+  auto request = About<ReadLogsRequest>(query.job);
   *request.mutable_header() = MakeHeader();
-  request.set_job_id(job);
-  request.mutable_rank()->Add(ranks.begin(), ranks.end());
+  request.mutable_rank()->Add(query.ranks.begin(), query.ranks.end());
+  request.set_follow(query.follow);
+  request.set_since_unix_ms(query.since_unix_ms);
+  return Stream<ReadLogsResponse>([&](grpc::ClientContext* context) { return stub_->ReadLogs(context, request); },
+                                  query.follow ? std::chrono::seconds(kFollow) : std::chrono::seconds(kTransfer),
+                                  [] { return true; },
+                                  [&](ReadLogsResponse& response) {
+                                    for (const LogLine& line : response.line()) on_line(line);
+                                    if (!response.job_id().empty()) request.set_job_id(response.job_id());
+                                    request.set_from(response.next());
+                                    return absl::OkStatus();
+                                  });
+}
+
+absl::Status CoordinatorClient::ReadEvents(const std::string& job, bool follow,
+                                           const std::function<void(const JobEvent&)>& on_event) {
+  auto request = About<ReadEventsRequest>(job);
+  *request.mutable_header() = MakeHeader();
   request.set_follow(follow);
-  std::unique_ptr<grpc::ClientReader<ReadLogsResponse>> reader = stub_->ReadLogs(&context, request);
-  ReadLogsResponse response;
-  while (reader->Read(&response)) {
-    for (const LogLine& line : response.line()) on_line(line);
-  }
-  return Check(reader->Finish());
+  return Stream<ReadEventsResponse>([&](grpc::ClientContext* context) { return stub_->ReadEvents(context, request); },
+                                    follow ? std::chrono::seconds(kFollow) : std::chrono::seconds(kTransfer),
+                                    [] { return true; },
+                                    [&](ReadEventsResponse& response) {
+                                      for (const JobEvent& event : response.event()) {
+                                        if (event.sequence() <= request.after()) continue;
+                                        on_event(event);
+                                        if (!event.job_id().empty()) request.set_job_id(event.job_id());
+                                        request.set_after(event.sequence());
+                                      }
+                                      return absl::OkStatus();
+                                    });
 }
 
 absl::Status CoordinatorClient::GetArtifact(const std::string& job, const std::string& name,
                                             const std::function<absl::Status(const std::string&)>& on_data) {
-  grpc::ClientContext context;
-  SetDeadline(context, kTransfer);
-  GetArtifactRequest request;
+  auto request = About<GetArtifactRequest>(job);
   *request.mutable_header() = MakeHeader();
-  request.set_job_id(job);
   request.set_name(name);
-  std::unique_ptr<grpc::ClientReader<ArtifactChunk>> reader = stub_->GetArtifact(&context, request);
-  ArtifactChunk chunk;
   int64_t total = -1, got = 0;
-  while (reader->Read(&chunk)) {
-    if (total < 0) total = chunk.total_bytes();
-    got += static_cast<int64_t>(chunk.data().size());
-    if (absl::Status status = on_data(chunk.data()); !status.ok()) {
-      context.TryCancel();
-      reader->Finish();
-      return status;
-    }
-  }
-  absl::Status status = Check(reader->Finish());
+  absl::Status status = Stream<ArtifactChunk>(
+      [&](grpc::ClientContext* context) { return stub_->GetArtifact(context, request); }, kTransfer,
+      [&] { return total < 0; },  // a part of it cannot be asked for
+      [&](ArtifactChunk& chunk) {
+        if (total < 0) total = chunk.total_bytes();
+        got += static_cast<int64_t>(chunk.data().size());
+        return on_data(chunk.data());
+      });
   if (status.ok() && got != total) {
     return absl::DataLossError(absl::StrCat(name, " has ", total, " bytes, but ", got, " came"));
   }

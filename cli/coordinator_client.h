@@ -1,53 +1,120 @@
 // The command's connection to the coordinator: every RPC with header and deadline, every failure as one clear line.
 //
-//   CoordinatorClient client("127.0.0.1:7411");
+//   CoordinatorClient client(ClientOptions{.address = "127.0.0.1:7411"});
 //   ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse jobs, client.ListJobs());
 //
-// Errors of all methods: what the coordinator said; kUnavailable with how to start one where none answers. One thread.
+// While the coordinator does not answer (nothing listens, the connection broke), calls are made again for
+// ClientOptions::retry, and streams go on where they stopped: nothing that was handed out comes twice, nothing is left out.
+//
+// Errors of all methods: what the coordinator said; kUnavailable with how to start one where none answers; kCancelled after
+// Cancel. One thread, except Cancel.
 #ifndef ADJOIN_CLI_COORDINATOR_CLIENT_H_
 #define ADJOIN_CLI_COORDINATOR_CLIENT_H_
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/client_interceptor.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace adjoin {
 
+struct ClientOptions {
+  std::string address = "127.0.0.1:7411";
+  absl::Duration retry = absl::Seconds(30);  // zero: a call that fails has failed
+  // Is told, a line each, that the coordinator does not answer and is asked again. May be empty.
+  std::function<void(const std::string&)> notice;
+};
+
+// Tests put themselves between the client and the network with these.
+using InterceptorFactories = std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>;
+
+struct Submission {
+  std::string spec_source;
+  std::string spec_file;  // what messages call it
+  int32_t priority = 0;
+  std::string idempotency_key;  // empty: one that nobody else has, so that Submit itself may ask again
+};
+
+struct LogQuery {
+  std::string job;
+  std::vector<uint32_t> ranks;  // empty: all
+  bool follow = false;
+  int64_t since_unix_ms = 0;
+};
+
 class CoordinatorClient {
  public:
-  explicit CoordinatorClient(std::string address);
+  explicit CoordinatorClient(ClientOptions options, InterceptorFactories interceptors = {});
 
-  // `spec_file`: what messages call it. Returns the job's id.
-  absl::StatusOr<std::string> Submit(const std::string& spec_source, const std::string& spec_file);
+  absl::StatusOr<SubmitResponse> Submit(const Submission& submission);
   absl::StatusOr<ListJobsResponse> ListJobs();
   absl::StatusOr<DescribeJobResponse> DescribeJob(const std::string& job);
   absl::StatusOr<JobState> CancelJob(const std::string& job);
+  // The job's state now.
+  absl::StatusOr<JobState> RetryJob(const std::string& job);
+  absl::Status HoldJob(const std::string& job);
+  absl::Status ReleaseJob(const std::string& job);
+  // Is not made again once it may have reached the coordinator: that would be another token.
+  absl::StatusOr<CreateTokenResponse> CreateToken(const std::string& user, const std::string& role, double valid_hours);
+  absl::StatusOr<ListTokensResponse> ListTokens();
+  absl::Status RevokeToken(const std::string& id);
 
-  // Calls `on_update` with every change until it has seen a final state. `context` lets another thread break it off
-  // (kCancelled).
-  absl::Status FollowJob(const std::string& job, grpc::ClientContext& context,
-                         const std::function<void(const JobSummary&)>& on_update);
-  absl::Status ReadLogs(const std::string& job, const std::vector<uint32_t>& ranks, bool follow,
-                        const std::function<void(const LogLine&)>& on_line);
+  // Calls `on_update` with every change until it has seen a final state.
+  absl::Status FollowJob(const std::string& job, const std::function<void(const JobSummary&)>& on_update);
+  absl::Status ReadLogs(const LogQuery& query, const std::function<void(const LogLine&)>& on_line);
+  absl::Status ReadEvents(const std::string& job, bool follow, const std::function<void(const JobEvent&)>& on_event);
   // `on_data` is called with parts of the file in order; an error that it returns breaks the transfer off.
   // Errors also: kDataLoss (fewer bytes came than were announced).
   absl::Status GetArtifact(const std::string& job, const std::string& name,
                            const std::function<absl::Status(const std::string&)>& on_data);
 
- private:
-  absl::Status Check(const grpc::Status& status);
+  // Ends the stream that another thread reads, and all later ones, with kCancelled.
+  void Cancel();
 
-  const std::string address_;
+ private:
+  // How long the coordinator has not answered now.
+  struct Outage {
+    absl::Time since = absl::InfiniteFuture();
+    absl::Duration pause = absl::Milliseconds(100);
+  };
+
+  template <typename Request, typename Response>
+  using Method = grpc::Status (Adjoin::Stub::*)(grpc::ClientContext*, const Request&, Response*);
+  // `repeated`, where given, says whether it was made more than once.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(Method<Request, Response> method, Request request, std::chrono::seconds timeout,
+                                bool* repeated = nullptr);
+  template <typename Response>
+  using Open = std::function<std::unique_ptr<grpc::ClientReader<Response>>(grpc::ClientContext*)>;
+  // Reads all of a stream. After a break it is opened again while `again` says that it may be.
+  template <typename Response>
+  absl::Status Stream(const Open<Response>& open, std::chrono::seconds timeout, const std::function<bool()>& again,
+                      const std::function<absl::Status(Response&)>& on_message);
+
+  // Waits until the coordinator may answer again; false where that took too long or the client was cancelled.
+  bool TryAgain(Outage& outage);
+  bool IsBreak(const grpc::Status& status);
+  absl::Status Check(const grpc::Status& status);
+  bool IsCancelled();
+
+  const ClientOptions options_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<Adjoin::Stub> stub_;
+  absl::Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::ClientContext* reading_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the stream that is read now
 };
 
 }  // namespace adjoin

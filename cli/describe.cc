@@ -3,18 +3,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "cli/coordinator_client.h"
 #include "cli/text.h"
+#include "cli/time_text.h"
 
 namespace adjoin {
 namespace {
-
-std::string TimeText(int64_t unix_ms) {
-  return unix_ms == 0 ? "-" : absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMillis(unix_ms), absl::LocalTimeZone());
-}
 
 std::string Millis(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1000); }
 
@@ -52,32 +47,49 @@ void PrintRanks(const DescribeJobResponse& described) {
   std::cout << "\n" << Table(rows);
 }
 
-}  // namespace
+// "3", "7 (2 so far; restarts that count: 1)": the number grows over all jobs, so that no two attempts share one.
+std::string AttemptText(const JobSummary& job) {
+  if (job.attempts() <= 1) return job.epoch() == 0 ? "-" : absl::StrCat(job.epoch());
+  return absl::StrCat(job.epoch(), " (", job.attempts(), " so far; restarts that count: ", job.restarts_counted(), ")");
+}
 
-absl::StatusOr<int> RunDescribe(const std::string& coordinator, const std::string& reference) {
-  CoordinatorClient client(coordinator);
-  ADJOIN_ASSIGN_OR_RETURN(DescribeJobResponse described, client.DescribeJob(reference));
+void PrintJob(const DescribeJobResponse& described) {
   const JobSummary& job = described.job();
   std::string state = StateName(job.state());
+  if (job.held()) absl::StrAppend(&state, ", held");
   if (job.queue_position() > 0) absl::StrAppend(&state, ", number ", job.queue_position(), " in the queue");
   std::vector<std::vector<std::string>> rows = {
       {"job", job.job_id()},
       {"name", job.name()},
       {"state", state},
       {"ranks", absl::StrCat(job.ranks())},
+      {"priority", absl::StrCat(job.priority())},
       {"submitted", TimeText(job.submitted_unix_ms())},
       {"started", TimeText(job.started_unix_ms())},
       {"ended", TimeText(job.ended_unix_ms())},
-      {"epoch", absl::StrCat(job.epoch())},
+      {"attempt", AttemptText(job)},
       {"plan", described.plan_hash().empty() ? "-" : described.plan_hash()},
       {"output", described.spec().output_dir()},
       {"artifacts", described.artifact().empty() ? "-" : absl::StrJoin(described.artifact(), ", ")}};
   if (!job.reason().empty()) rows.insert(rows.begin() + 3, {job.state() == PENDING ? "waits" : "reason", job.reason()});
+  if (!job.owner().empty()) rows.insert(rows.begin() + 2, {"owner", job.owner()});
   const std::string progress = ProgressText(job.progress());
   if (!progress.empty()) rows.push_back({job.state() == RUNNING ? "progress" : "last report", progress});
   if (job.state() == SUCCEEDED) rows.push_back({"result", EndLine(job)});
   AddTimes(described, rows);
   std::cout << Table(rows);
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunDescribe(const CommandOptions& options, const std::string& reference) {
+  CoordinatorClient client(options.client);
+  ADJOIN_ASSIGN_OR_RETURN(DescribeJobResponse described, client.DescribeJob(reference));
+  if (options.format != Format::kTable) {
+    std::cout << Formatted(described, options.format) << std::flush;
+    return 0;
+  }
+  PrintJob(described);
   if (described.rank_size() > 0) PrintRanks(described);
   std::cout << std::flush;
   return 0;

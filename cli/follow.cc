@@ -5,12 +5,12 @@
 #include <atomic>
 #include <iostream>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
-#include "cli/coordinator_client.h"
 #include "cli/text.h"
 
 namespace adjoin {
@@ -20,18 +20,18 @@ constexpr absl::Duration kPlainInterval = absl::Seconds(3);  // between lines wh
 
 std::atomic<bool> interrupted{false};
 
-// While it lives, the first Ctrl-C cancels an RPC instead of ending the process; a second one ends it. A handler, because
-// gRPC's threads, of which some may run already, would take a blocked signal.
+// While it lives, the first Ctrl-C ends the client's stream instead of the process; a second one ends that. A handler,
+// because gRPC's threads, of which some may run already, would take a blocked signal.
 class InterruptCancels {
  public:
-  explicit InterruptCancels(grpc::ClientContext& context) {
+  explicit InterruptCancels(CoordinatorClient& client) {
     struct sigaction action = {};
     action.sa_handler = [](int) { interrupted = true; };
     action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
     sigaction(SIGINT, &action, &before_);
-    thread_ = std::thread([this, &context] {
+    thread_ = std::thread([this, &client] {
       while (!over_.WaitForNotificationWithTimeout(absl::Milliseconds(100))) {
-        if (interrupted) context.TryCancel();
+        if (interrupted) client.Cancel();
       }
     });
   }
@@ -80,26 +80,35 @@ class Display {
 
 }  // namespace
 
-absl::StatusOr<int> RunFollow(const std::string& coordinator, const std::string& job) {
-  grpc::ClientContext context;
-  InterruptCancels interrupt(context);
-  CoordinatorClient client(coordinator);
+absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job) {
+  const bool table = options.format == Format::kTable;
   Display display;
+  ClientOptions client_options = options.client;
+  client_options.notice = [&](const std::string& text) {
+    if (table) display.End();
+    if (options.client.notice != nullptr) options.client.notice(text);
+  };
+  CoordinatorClient client(std::move(client_options));
+  InterruptCancels interrupt(client);
   JobSummary last;
-  absl::Status status = client.FollowJob(job, context, [&](const JobSummary& summary) {
+  absl::Status status = client.FollowJob(job, [&](const JobSummary& summary) {
     last = summary;
-    display.Show(summary);
+    if (table) {
+      display.Show(summary);
+    } else {
+      std::cout << FormattedItem(summary, options.format) << std::flush;
+    }
   });
-  display.End();
+  if (table) display.End();
   if (interrupted && absl::IsCancelled(status)) {
-    std::cout << job << " goes on; follow it again with `adjoin follow " << job << "`" << std::endl;
+    (table ? std::cout : std::cerr) << job << " goes on; follow it again with `adjoin follow " << job << "`" << std::endl;
     return 0;
   }
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(std::string(status.message()), " (", job,
                                                     " may go on: `adjoin follow ", job, "`)"));
   }
-  std::cout << EndLine(last) << std::endl;
+  if (table) std::cout << EndLine(last) << std::endl;
   return last.state() == SUCCEEDED ? 0 : last.state() == CANCELLED ? kExitCancelled : kExitFailed;
 }
 

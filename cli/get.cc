@@ -10,13 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "cli/coordinator_client.h"
 
 namespace adjoin {
 
-absl::StatusOr<int> RunGet(const std::string& coordinator, const std::string& job, const std::string& name,
+absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job, const std::string& name,
                            const std::string& output) {
-  CoordinatorClient client(coordinator);
+  CoordinatorClient client(options.client);
   if (output == "-") {
     ADJOIN_RETURN_IF_ERROR(client.GetArtifact(job, name, [](const std::string& data) {
       std::cout.write(data.data(), static_cast<std::streamsize>(data.size()));

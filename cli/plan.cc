@@ -10,6 +10,7 @@
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_file.h"
 #include "layers/plan/spec_parser.h"
+#include "layers/plan/spec_setter.h"
 #include "worker/runtime/idx_file.h"
 
 namespace adjoin {
@@ -31,9 +32,13 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::
 
 }  // namespace
 
-absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::string& data_root, const LayerRules& rules) {
-  ADJOIN_ASSIGN_OR_RETURN(std::string source, ReadSpecFile(spec_file));
-  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source, spec_file == "-" ? "standard input" : spec_file));
+absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std::string>& settings,
+                            const std::string& data_root, const LayerRules& rules) {
+  SpecSource source;
+  source.name = spec_file == "-" ? "standard input" : spec_file;
+  ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(spec_file));
+  ADJOIN_ASSIGN_OR_RETURN(source, WithSettings(source, settings));
+  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source.text, source.name));
   DatasetSizes sizes;
   std::vector<std::string> unknown;
   for (const Dataset& dataset : parsed.spec.dataset()) {

@@ -2,17 +2,32 @@
 
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "cli/coordinator_client.h"
 #include "layers/plan/spec_file.h"
+#include "layers/plan/spec_setter.h"
 
 namespace adjoin {
 
-absl::StatusOr<int> RunSubmit(const std::string& coordinator, const std::string& spec_file, bool follow) {
-  ADJOIN_ASSIGN_OR_RETURN(std::string source, ReadSpecFile(spec_file));
-  CoordinatorClient client(coordinator);
-  ADJOIN_ASSIGN_OR_RETURN(std::string id, client.Submit(source, spec_file == "-" ? "standard input" : spec_file));
-  std::cout << id << std::endl;
-  return follow ? RunFollow(coordinator, id) : 0;
+absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit) {
+  SpecSource source;
+  source.name = submit.spec_file == "-" ? "standard input" : submit.spec_file;
+  ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(submit.spec_file));
+  ADJOIN_ASSIGN_OR_RETURN(source, WithSettings(source, submit.settings));
+  Submission submission;
+  submission.spec_source = source.text;
+  submission.spec_file = source.name;
+  submission.priority = submit.priority;
+  submission.idempotency_key = submit.idempotency_key;
+  CoordinatorClient client(options.client);
+  ADJOIN_ASSIGN_OR_RETURN(SubmitResponse answer, client.Submit(submission));
+  if (options.format == Format::kTable) {
+    std::cout << answer.job_id() << std::endl;
+    if (answer.existed() && !submit.idempotency_key.empty()) {
+      std::cerr << "adjoin: " << answer.job_id() << " was submitted with this idempotency key before" << std::endl;
+    }
+  } else {
+    std::cout << (submit.follow ? FormattedItem(answer, options.format) : Formatted(answer, options.format)) << std::flush;
+  }
+  return submit.follow ? RunFollow(options, answer.job_id()) : 0;
 }
 
 }  // namespace adjoin

@@ -1,0 +1,83 @@
+#include "cli/format.h"
+
+#include <memory>
+
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "yaml-cpp/yaml.h"
+
+namespace adjoin {
+namespace {
+
+std::string Json(const google::protobuf::Message& message, bool lines) {
+  std::unique_ptr<google::protobuf::Message> shown(message.New());
+  shown->CopyFrom(message);
+  const auto* header = shown->GetDescriptor()->FindFieldByName("header");
+  if (header != nullptr) shown->GetReflection()->ClearField(shown.get(), header);
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = lines;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status = google::protobuf::util::MessageToJsonString(*shown, &text, options);
+  if (!status.ok()) return absl::StrCat("{\"error\": \"", std::string(status.message()), "\"}\n");
+  if (text.empty() || text.back() != '\n') text += '\n';
+  return text;
+}
+
+// Whether a text is read as this text, and not as a number, a truth value or syntax, where it stands without quotes.
+bool IsPlainText(const std::string& text) {
+  static const char* const kWords[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"};
+  if (text.empty() || !absl::ascii_isalpha(static_cast<unsigned char>(text[0]))) return false;
+  for (const char c : text) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.' && c != '/') return false;
+  }
+  for (const char* word : kWords) {
+    if (absl::AsciiStrToLower(text) == word) return false;
+  }
+  return true;
+}
+
+void EmitYaml(const nlohmann::ordered_json& json, YAML::Emitter& out) {
+  if (json.is_object()) {
+    if (json.empty()) out << YAML::Flow;
+    out << YAML::BeginMap;
+    for (const auto& [key, value] : json.items()) {
+      out << YAML::Key << key << YAML::Value;
+      EmitYaml(value, out);
+    }
+    out << YAML::EndMap;
+  } else if (json.is_array()) {
+    if (json.empty()) out << YAML::Flow;
+    out << YAML::BeginSeq;
+    for (const auto& value : json) EmitYaml(value, out);
+    out << YAML::EndSeq;
+  } else if (json.is_string()) {
+    const std::string text = json.get<std::string>();
+    if (!IsPlainText(text)) out << YAML::DoubleQuoted;
+    out << text;
+  } else {
+    out << json.dump();  // a number, true or false: the same in YAML
+  }
+}
+
+std::string Yaml(const google::protobuf::Message& message) {
+  YAML::Emitter out;
+  EmitYaml(nlohmann::ordered_json::parse(Json(message, false)), out);
+  return std::string(out.c_str()) + "\n";
+}
+
+}  // namespace
+
+std::string Formatted(const google::protobuf::Message& message, Format format) {
+  return format == Format::kYaml ? Yaml(message) : Json(message, true);
+}
+
+std::string FormattedItem(const google::protobuf::Message& message, Format format) {
+  return format == Format::kYaml ? "---\n" + Yaml(message) : Json(message, false);
+}
+
+}  // namespace adjoin
