@@ -60,6 +60,10 @@ absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const Progra
   return result;
 }
 
+bool IsFinite(const torch::Tensor& tensor) {
+  return !tensor.defined() || !tensor.is_floating_point() || torch::isfinite(tensor).all().item<bool>();
+}
+
 std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
 }  // namespace
@@ -72,6 +76,7 @@ struct Network::State {
   std::vector<torch::ScalarType> value_dtype;
   std::vector<std::unique_ptr<LayerModule>> layers;
   std::vector<LossTerm> losses;
+  std::vector<std::map<std::string, torch::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
   int64_t report_extent = 0;
   std::map<std::string, int64_t> peak_elements;
 
@@ -82,6 +87,14 @@ struct Network::State {
   absl::StatusOr<std::vector<torch::Tensor>> TakeFields(const std::map<std::string, torch::Tensor>& fields) const;
   absl::Status RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape);
   void AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
+
+  // A place where a value that is not finite may be. All ranks list the same ones, in the program's order.
+  struct Place {
+    NotFinite if_not;
+    bool finite = true;  // on this rank
+  };
+  absl::Status CheckLayer(int index, std::vector<torch::Tensor>& values, Tape& tape, std::vector<Place>& places);
+  void CheckLoss(int index, const std::vector<torch::Tensor>& values, Tape& tape, std::vector<Place>& places) const;
 };
 
 absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Plan& plan, const LayerPlan& layer,
@@ -194,6 +207,37 @@ void Network::State::AddLosses(const std::vector<torch::Tensor>& values, Tape& t
   }
 }
 
+absl::Status Network::State::CheckLayer(int index, std::vector<torch::Tensor>& values, Tape& tape,
+                                        std::vector<Place>& places) {
+  const LayerPlan& layer = program.layer(index);
+  for (uint32_t input : layer.input()) {
+    const std::string& field = program.value(input).field();
+    if (field.empty()) continue;
+    const std::string what = absl::StrCat("field \"", field, "\" of the data, an input of layer \"", layer.name(), "\"");
+    places.push_back({{what, /*is_data=*/true}, IsFinite(values[input])});
+  }
+  for (const auto& [name, tensor] : layer_parameters[index]) {
+    places.push_back({{absl::StrCat("parameter \"", name, "\" of layer \"", layer.name(), "\"")}, IsFinite(tensor)});
+  }
+  ADJOIN_RETURN_IF_ERROR(RunLayer(index, values, tape));
+  places.push_back({{absl::StrCat("the output of layer \"", layer.name(), "\"")}, IsFinite(values[layer.output()])});
+  return absl::OkStatus();
+}
+
+void Network::State::CheckLoss(int index, const std::vector<torch::Tensor>& values, Tape& tape,
+                               std::vector<Place>& places) const {
+  const LossTerm& term = losses[index];
+  const Loss& spec = term.plan.spec();
+  const torch::Tensor& target = values[term.plan.target()];
+  places.push_back({{absl::StrCat("field \"", spec.target(), "\" of the data, the target of loss ", index),
+                     /*is_data=*/true},
+                    IsFinite(target)});
+  torch::Tensor prediction = values[term.plan.input()];
+  if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
+  places.push_back({{absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"")},
+                    IsFinite(term.share(prediction, target, tape) * spec.weight())});
+}
+
 Network::Network() : state_(std::make_unique<State>()) {}
 Network::~Network() = default;
 
@@ -217,6 +261,12 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
   for (const LayerPlan& layer : state.program.layer()) {
     ADJOIN_ASSIGN_OR_RETURN(auto module, state.BuildLayer(plan, layer, *parameters, registry));
     state.layers.push_back(std::move(module));
+    std::map<std::string, torch::Tensor>& blocks = state.layer_parameters.emplace_back();
+    for (const ParameterUse& use : layer.parameter()) {
+      const std::string& name = plan.parameter(use.index()).name();
+      ADJOIN_ASSIGN_OR_RETURN(const int index, parameters->IndexOf(name));
+      blocks[name] = parameters->tensor(index);
+    }
     state.peak_elements[layer.name()] = 0;
   }
   for (int i = 0; i < state.program.loss_size(); ++i) {
@@ -268,6 +318,39 @@ absl::StatusOr<std::vector<double>> Network::SumOverRanks(const std::vector<doub
   } catch (...) {
     return StatusFromCurrentException();
   }
+}
+
+absl::StatusOr<std::optional<Network::NotFinite>> Network::FirstNotFinite(
+    const std::map<std::string, torch::Tensor>& fields) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  torch::NoGradGuard no_grad;
+  Tape tape;
+  std::vector<State::Place> places;
+  try {
+    // Every rank goes through all of it, whatever it finds: the others wait for its part of the movements.
+    for (int i = 0; i < state_->program.layer_size(); ++i) {
+      ADJOIN_RETURN_IF_ERROR(state_->CheckLayer(i, values, tape, places));
+    }
+    for (int i = 0; i < state_->program.loss_size(); ++i) state_->CheckLoss(i, values, tape, places);
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+  // The first place over all ranks, by halves: whether any rank has found one in the first `middle` + 1.
+  const auto bad = [](const State::Place& place) { return !place.finite; };
+  const auto mine = std::find_if(places.begin(), places.end(), bad) - places.begin();
+  std::ptrdiff_t first = 0;
+  auto end = static_cast<std::ptrdiff_t>(places.size());
+  while (first < end) {
+    const std::ptrdiff_t middle = first + (end - first) / 2;
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> found, SumOverRanks({mine <= middle ? 1.0 : 0.0}));
+    if (found[0] > 0) {
+      end = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  if (first == static_cast<std::ptrdiff_t>(places.size())) return std::optional<NotFinite>();
+  return std::optional<NotFinite>(std::move(places[first].if_not));
 }
 
 const ProgramPlan& Network::program() const { return state_->program; }

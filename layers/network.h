@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,17 @@ class Network {
 
   // Sums `numbers` (float64, at most report_op's extent) over all ranks. Collective.
   absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
+
+  // Where a loss that is not finite comes from: the first tensor, in the program's order over all ranks, that holds a NaN
+  // or an infinity. Absent where there is none. Runs the program once more over `fields`, without gradients. Collective.
+  // Errors: as Forward.
+  struct NotFinite {
+    // `the output of layer "fc1"`, `parameter "fc1.weight" of layer "fc1"`, `field "image" of the data, an input of layer
+    // "conv1"`, `loss 0, mse of "fc1"`
+    std::string where;
+    bool is_data = false;
+  };
+  absl::StatusOr<std::optional<NotFinite>> FirstNotFinite(const std::map<std::string, torch::Tensor>& fields);
 
   const ProgramPlan& program() const;
 

@@ -18,7 +18,7 @@ namespace adjoin {
 namespace {
 
 constexpr uint32_t kMaxOperatorId = 65535;
-// Loss, count, right answers, and one to spare.
+// Loss, right answers, those that count, and how many ranks were asked to stop.
 constexpr int64_t kReportedNumbers = 4;
 
 // How far each part of `dim` reaches beyond its own cells for what its outputs read.
