@@ -44,11 +44,16 @@ int ClassificationOf(const ProgramPlan& program) {
 
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, Communicator* communicator,
                                                              Parameters* parameters, const std::string& data_root,
-                                                             const LayerRegistry& registry) {
+                                                             const LayerRegistry& registry,
+                                                             SessionActivity* activity) {
   std::unique_ptr<Evaluator> evaluator(new Evaluator);
+  evaluator->activity_ = activity;
   evaluator->report_.dataset = plan.spec().evaluate().dataset();
-  ADJOIN_ASSIGN_OR_RETURN(evaluator->data_, ShardReader::Create(plan, evaluator->report_.dataset, data_root,
-                                                                communicator->rank()));
+  {
+    const SessionActivity::Files files(activity);
+    ADJOIN_ASSIGN_OR_RETURN(evaluator->data_, ShardReader::Create(plan, evaluator->report_.dataset, data_root,
+                                                                  communicator->rank()));
+  }
   ADJOIN_ASSIGN_OR_RETURN(evaluator->full_, Network::Create(plan, "evaluate", communicator, parameters, registry));
   for (const ProgramPlan& program : plan.program()) {
     if (program.name() != "evaluate_tail") continue;
@@ -60,14 +65,18 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, C
   return evaluator;
 }
 
-absl::Status Evaluator::RunStep() {
+absl::Status Evaluator::RunStep(bool stop_asked) {
   const int64_t first = step_ * full_->program().batch();
   Network& network = first + full_->program().batch() <= data_->samples() ? *full_ : *tail_;
   const ProgramPlan& program = network.program();
   std::vector<double> sums;
   try {
     torch::NoGradGuard no_grad;
-    ADJOIN_ASSIGN_OR_RETURN(const auto fields, data_->Read(program, /*epoch=*/0, first));
+    std::map<std::string, torch::Tensor> fields;
+    {
+      const SessionActivity::Files files(activity_);
+      ADJOIN_ASSIGN_OR_RETURN(fields, data_->Read(program, /*epoch=*/0, first));
+    }
     Tape tape;
     ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape));
     Count count;
@@ -76,7 +85,8 @@ absl::Status Evaluator::RunStep() {
       count = CountCorrect(result.predictions[index], fields.at(program.value(loss.target()).name()), loss.spec());
     }
     const double share = result.loss.defined() ? result.loss.item<double>() : 0;
-    ADJOIN_ASSIGN_OR_RETURN(sums, network.SumOverRanks({share, count.correct, count.counted}));
+    ADJOIN_ASSIGN_OR_RETURN(
+        sums, network.SumOverRanks({share, count.correct, count.counted, stop_asked ? 1.0 : 0.0}));
   } catch (...) {
     return StatusFromCurrentException();
   }
@@ -85,6 +95,7 @@ absl::Status Evaluator::RunStep() {
   report_.loss += (sums[0] - report_.loss) * (static_cast<double>(program.batch()) / (before + program.batch()));
   report_.correct += static_cast<int64_t>(sums[1]);
   report_.counted += static_cast<int64_t>(sums[2]);
+  stop_asked_ = sums[3] > 0;
   ++step_;
   return absl::OkStatus();
 }

@@ -19,6 +19,7 @@
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
 #include "proto/plan.pb.h"
+#include "worker/runtime/session_activity.h"
 #include "worker/runtime/shard_reader.h"
 
 namespace adjoin {
@@ -36,17 +37,22 @@ struct EvaluationReport {
 
 class Evaluator {
  public:
-  // `communicator` and `parameters` must outlive it. Errors: as Network::Create and ShardReader::Create.
+  // `communicator` and `parameters` must outlive it, and so must `activity`, which hears when it reads files; null: nobody
+  // asks. Errors: as Network::Create and ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const Plan& plan, Communicator* communicator,
                                                            Parameters* parameters, const std::string& data_root,
-                                                           const LayerRegistry& registry);
+                                                           const LayerRegistry& registry,
+                                                           SessionActivity* activity = nullptr);
 
   int64_t total_steps() const { return total_steps_; }
   int64_t steps_done() const { return step_; }
   bool done() const { return step_ >= total_steps_; }
 
-  // The next batch, without gradients. Collective. Errors: what the data, a layer or a movement fails with.
-  absl::Status RunStep();
+  // The next batch, without gradients. Collective. `stop_asked`: this rank was asked to stop. Errors: what the data, a layer
+  // or a movement fails with.
+  absl::Status RunStep(bool stop_asked = false);
+  // Whether any rank was asked before the last step: all of them stop after it.
+  bool stop_asked() const { return stop_asked_; }
 
   // Of the batches done; the same on every rank.
   const EvaluationReport& report() const { return report_; }
@@ -59,6 +65,8 @@ class Evaluator {
   std::unique_ptr<Network> tail_;  // of the last batch; null where there is none
   int64_t total_steps_ = 0;
   int64_t step_ = 0;
+  bool stop_asked_ = false;
+  SessionActivity* activity_ = nullptr;
   EvaluationReport report_;
 };
 

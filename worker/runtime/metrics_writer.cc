@@ -42,6 +42,14 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(const std::
   return writer;
 }
 
+bool MetricsWriter::InUse(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool in_use = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return in_use;
+}
+
 MetricsWriter::~MetricsWriter() { close(fd_); }
 
 absl::Status MetricsWriter::Write(const Line& line) {

@@ -29,6 +29,8 @@ class MetricsWriter {
   // Errors: kFailedPrecondition where another writer, of this process or another, has the file; kUnavailable with the
   // path and the system's reason, also of the methods.
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(const std::string& path);
+  // Whether a writer has the file at this moment.
+  static bool InUse(const std::string& path);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;

@@ -42,7 +42,9 @@ TEST(MetricsWriterTest, TwoWritersDoNotShareAFile) {
   const absl::Status refused = MetricsWriter::Create(path).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
   EXPECT_EQ(Lines(path).size(), 1u) << "what the first has written stays";
+  EXPECT_TRUE(MetricsWriter::InUse(path));
   first->reset();
+  EXPECT_FALSE(MetricsWriter::InUse(path));
   EXPECT_TRUE(MetricsWriter::Create(path).ok());
   EXPECT_EQ(Lines(path).size(), 0u);
 }

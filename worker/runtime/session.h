@@ -8,13 +8,16 @@
 //   ADJOIN_ASSIGN_OR_RETURN(SessionResult result, RunSession(options));       // on every rank
 //
 // Trains, writes model.safetensors, evaluates; metrics.jsonl grows as the steps are done. Rank 0 writes the files, into
-// output_root / JobSpec.output_dir. Needs no coordinator: whatever gives the ranks a Transport can run a session.
+// output_root / JobSpec.output_dir; with an epoch first into the folder attempt-<epoch> there, from where they are published
+// in the end (attempt_output.h). Needs no coordinator: whatever gives the ranks a Transport can run a session.
 #ifndef ADJOIN_WORKER_RUNTIME_SESSION_H_
 #define ADJOIN_WORKER_RUNTIME_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,7 @@
 #include "primitives/transport/transport.h"
 #include "proto/coordinator.pb.h"
 #include "proto/plan.pb.h"
+#include "worker/runtime/session_activity.h"
 
 namespace adjoin {
 
@@ -35,7 +39,14 @@ struct SessionOptions {
   Transport* transport = nullptr;         // of this rank; Abort on it ends the session
   const LayerRegistry* layers = nullptr;  // null: the built-in layers
   int threads = 1;                        // of LibTorch, in the whole process
-  absl::Duration timeout = absl::Minutes(5);  // of each wait for another rank
+  absl::Duration timeout = absl::Minutes(5);  // of each wait for another rank; slow files of a rank are waits of the others
+  // Of the attempt, which grow over all jobs: output of an older one is never published over that of a later one. 0: none.
+  uint64_t epoch = 0;
+  std::string job_id;  // with an epoch
+
+  // Whether this rank is asked to stop after a step that all ranks agree on; any thread may set it. Null: never.
+  const std::atomic<bool>* drain = nullptr;
+  SessionActivity* activity = nullptr;  // what the session does, for other threads; null: nobody asks
 
   // On this rank's thread, on every rank: at most ten times a second and at the end of each phase. May be empty.
   std::function<void(const JobProgress&)> on_progress;
@@ -44,6 +55,9 @@ struct SessionOptions {
 };
 
 struct SessionResult {
+  // The job was not finished, because a rank was asked to stop: all ranks did after this step of training (of the
+  // evaluation, where the job only evaluates). Nothing was published.
+  std::optional<int64_t> drained_step;
   std::vector<std::string> artifacts;  // below output_dir: "metrics.jsonl", "model.safetensors"; empty but on rank 0
   JobProgress final;
   // Of this rank, while training: the largest local tensor of each layer, in elements, and the steps done and bytes
@@ -54,7 +68,8 @@ struct SessionResult {
 };
 
 // Errors: kInvalidArgument (the plan or a file does not fit); kNotFound, kDataLoss, ... of a data file; kOutOfRange
-// (the loss is not finite; names the step); what a movement fails with (kDeadlineExceeded, kUnavailable, the status
+// (the loss is not finite; names the step and the layer); kFailedPrecondition (a later attempt has begun, or another job
+// writes into output_dir); what a movement fails with (kDeadlineExceeded, kUnavailable, the status
 // given to Transport::Abort). Collective: an error on one rank leaves the others waiting until they are aborted or
 // time out.
 absl::StatusOr<SessionResult> RunSession(const SessionOptions& options);

@@ -1,21 +1,29 @@
 #include "worker/runtime/session.h"
 
+#include <atomic>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <limits>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/deadline.h"
 #include "base/status_macros.h"
 #include "layers/plan/builtin_rules.h"
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_parser.h"
 #include "primitives/geometry/box.h"
 #include "primitives/transport/transport_ranks.h"
+#include "worker/runtime/attempt_output.h"
 #include "worker/runtime/idx_test_files.h"
 #include "worker/runtime/safetensors.h"
+#include "worker/runtime/session_activity.h"
 
 namespace adjoin {
 namespace {
@@ -62,11 +70,26 @@ class SessionTest : public testing::Test {
     spec_ = ParseSpec(kJob, "job").value().spec;
   }
 
-  absl::Status Run() {
+  // `adapt` changes the options of each rank.
+  using Adapt = std::function<void(int rank, SessionOptions& options)>;
+
+  absl::Status Run(const Adapt& adapt = nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(const RankFunction run, Prepared(adapt));
+    return RunRanks(spec_.ranks(), TransportKind::kInMemoryDelayed, 4, run);
+  }
+
+  // Every rank's own status.
+  std::vector<absl::Status> RunCollect(const Adapt& adapt = nullptr) {
+    const absl::StatusOr<RankFunction> run = Prepared(adapt);
+    if (!run.ok()) return {run.status()};
+    return RunRanksCollect(spec_.ranks(), TransportKind::kInMemoryDelayed, 4, *run);
+  }
+
+  absl::StatusOr<RankFunction> Prepared(const Adapt& adapt) {
     ADJOIN_ASSIGN_OR_RETURN(plan_, Planner::Build(spec_, {{"set", kSamples}}, BuiltinLayerRules()));
     results_.assign(spec_.ranks(), {});
     progress_.assign(spec_.ranks(), {});
-    return RunRanks(spec_.ranks(), TransportKind::kInMemoryDelayed, 4, [&](Transport& t) -> absl::Status {
+    return RankFunction([this, adapt](Transport& t) -> absl::Status {
       SessionOptions options;
       options.plan = plan_;
       options.data_root = root_;
@@ -78,6 +101,7 @@ class SessionTest : public testing::Test {
         std::lock_guard<std::mutex> lock(mutex_);
         log_ += line + "\n";
       };
+      if (adapt) adapt(t.rank(), options);
       ADJOIN_ASSIGN_OR_RETURN(results_[t.rank()], RunSession(options));
       return absl::OkStatus();
     });
@@ -125,6 +149,10 @@ TEST_F(SessionTest, TrainsEvaluatesAndWrites) {
     EXPECT_EQ(last.metric().at("accuracy"), 1.0);
     EXPECT_EQ(last.metric().at("samples"), kSamples);
     EXPECT_EQ(last.total_epochs(), 3u);
+    EXPECT_EQ(last.phase(), "finished");
+    EXPECT_EQ(last.step(), 18u) << "of training, whatever came after it";
+    EXPECT_EQ(last.total_steps(), 18u);
+    EXPECT_GE(last.bytes_sent(), result.bytes_sent.at("train") + result.bytes_sent.at("train_tail"));
     EXPECT_EQ(result.steps.at("train"), 15);
     EXPECT_EQ(result.steps.at("train_tail"), 3);
   }
@@ -141,7 +169,7 @@ TEST_F(SessionTest, TrainsEvaluatesAndWrites) {
   for (const auto& reports : progress_) {
     std::set<std::string> phases;
     for (const JobProgress& p : reports) phases.insert(p.phase());
-    EXPECT_THAT(phases, ElementsAre("evaluating", "training", "writing weights"));
+    EXPECT_THAT(phases, ElementsAre("evaluating", "finished", "training", "writing weights"));
   }
   EXPECT_THAT(log_, HasSubstr("largest local tensor"));
 }
@@ -243,11 +271,182 @@ output_dir: "out/small"
                         " classes, 0 to 1, and ignore_index is 9"));
 }
 
+// All ranks say the same, wherever the value lies.
+void ExpectHopeless(const std::vector<absl::Status>& statuses, const std::string& text) {
+  ASSERT_EQ(statuses.size(), 2u);
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+    EXPECT_EQ(status, statuses[0]);
+  }
+}
+
 TEST_F(SessionTest, ALossThatIsNotFiniteEndsTheJob) {
   spec_.mutable_train()->mutable_optimizer()->mutable_sgd()->set_lr(1e30);
-  const absl::Status status = Run();
-  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("step "), HasSubstr("the loss is")));
+  const std::vector<absl::Status> statuses = RunCollect();
+  ExpectHopeless(statuses, "; the first value that is not finite is in ");
+  EXPECT_THAT(std::string(statuses[0].message()),
+              AllOf(HasSubstr("step "), HasSubstr("the loss is"), HasSubstr("of layer \""),
+                    HasSubstr("; training cannot go on (a smaller learning rate may help)")));
+}
+
+// fc lies on rank 1 only, the rows of conv on both, those of the planted pixel on rank 1.
+TEST_F(SessionTest, WhatIsNotFiniteFirstIsNamed) {
+  // Weights of 0.1, but for the last one of parameter `name`.
+  const auto plant = [&](const std::string& name, float value) {
+    const std::vector<SafetensorsEntry> entries = {{"conv.weight", DType::kFloat32, {2, 1, 3, 3}},
+                                                   {"conv.bias", DType::kFloat32, {2}},
+                                                   {"fc.weight", DType::kFloat32, {2, 72}},
+                                                   {"fc.bias", DType::kFloat32, {2}}};
+    auto writer = SafetensorsWriter::Create(root_ + "planted.safetensors", entries);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (const SafetensorsEntry& entry : entries) {
+      std::vector<float> values(entry.Bytes() / sizeof(float), 0.1f);
+      if (entry.name == name) values.back() = value;
+      ASSERT_TRUE((*writer)->Append(values.data(), entry.Bytes()).ok());
+    }
+    ASSERT_TRUE((*writer)->Finish().ok());
+  };
+  spec_.mutable_weights()->set_init_from("planted.safetensors");
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  plant("fc.bias", kNan);
+  ExpectHopeless(RunCollect(), "step 1: the loss is nan; the first value that is not finite is in parameter \"fc.bias\" of"
+                               " layer \"fc\"; training cannot go on (a smaller");
+  plant("fc.weight", 3e38f);
+  spec_.mutable_dataset(0)->mutable_field(0)->set_scale(10);
+  ExpectHopeless(RunCollect(), "the first value that is not finite is in the output of layer \"fc\"; training cannot");
+
+  spec_.clear_weights();
+  std::vector<double> images(kSamples * 36, 0.5);
+  for (int64_t sample = 0; sample < kSamples; ++sample) images[sample * 36 + 35] = kNan;
+  WriteFile(root_ + "images", IdxBytes(IdxType::kFloat32, {kSamples, 6, 6}, images));
+  const std::vector<absl::Status> data = RunCollect();
+  ExpectHopeless(data, "the first value that is not finite is in field \"image\" of the data, an input of layer \"conv\";"
+                       " training cannot go on");
+  EXPECT_EQ(std::string(data[0].message()).find("learning rate"), std::string::npos) << "it would not help";
+}
+
+// Rank 1 alone is asked, in mid-training.
+TEST_F(SessionTest, ADrainStopsAllRanksAfterTheSameStep) {
+  spec_.mutable_train()->set_epochs(100000);
+  std::atomic<bool> asked{false};
+  SessionActivity activity;
+  bool trained = false;
+  std::thread daemon([&] {
+    const Deadline deadline = Deadline::After(absl::Seconds(30));
+    while (!trained && !deadline.Expired()) {
+      const RankPulse pulse = activity.Now();
+      trained = pulse.phase() == "training" && pulse.step() >= 3;
+    }
+    asked = true;
+  });
+  const absl::Status status = Run([&](int rank, SessionOptions& options) {
+    options.epoch = 2;
+    if (rank != 1) return;
+    options.activity = &activity;
+    options.drain = &asked;
+  });
+  daemon.join();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(trained);
+  const int64_t step = results_[0].drained_step.value_or(0);
+  EXPECT_GE(step, 3);
+  for (const SessionResult& result : results_) {
+    EXPECT_EQ(result.drained_step, step);
+    EXPECT_EQ(result.final.step(), step);
+    int64_t steps = 0;
+    for (const auto& [program, count] : result.steps) steps += count;
+    EXPECT_EQ(steps, step);
+    const int rank = static_cast<int>(&result - results_.data());
+    EXPECT_EQ(result.bytes_sent.at("train"), result.steps.at("train") * plan_.program(0).bytes_per_step(rank));
+    EXPECT_TRUE(result.artifacts.empty());
+  }
+  EXPECT_GT(activity.Now().step_seconds(), 0);
+  EXPECT_TRUE(Metrics().empty()) << "nothing is published";
+}
+
+// The last step of training is not thrown away; the evaluation is left.
+TEST_F(SessionTest, ADrainIsHonouredInTheEvaluation) {
+  spec_.mutable_train()->set_steps(1);
+  const std::atomic<bool> asked{true};
+  const auto ask = [&](int rank, SessionOptions& options) {
+    options.epoch = 3;
+    if (rank == 0) options.drain = &asked;
+  };
+  absl::Status status = Run(ask);
+  ASSERT_TRUE(status.ok()) << status;
+  for (const SessionResult& result : results_) EXPECT_EQ(result.drained_step, 1);
+  EXPECT_EQ(results_[0].final.phase(), "evaluating");
+  EXPECT_TRUE(Metrics().empty()) << "nothing is published";
+
+  spec_.clear_evaluate();
+  status = Run(ask);
+  ASSERT_TRUE(status.ok()) << status;
+  for (const SessionResult& result : results_) EXPECT_FALSE(result.drained_step.has_value()) << "all was done";
+  EXPECT_EQ(Metrics().size(), 2u);
+}
+
+TEST_F(SessionTest, OutputIsThatOfTheLatestAttempt) {
+  spec_.mutable_train()->set_steps(1);
+  const auto run = [&](uint64_t epoch, const std::string& job, const Adapt& adapt = nullptr) {
+    return Run([=](int rank, SessionOptions& options) {
+      options.epoch = epoch;
+      options.job_id = job;
+      if (adapt) adapt(rank, options);
+    });
+  };
+  ASSERT_EQ(run(4, "job-1"), absl::OkStatus());
+  EXPECT_THAT(results_[0].artifacts, ElementsAre("metrics.jsonl", "model.safetensors"));
+  EXPECT_EQ(Metrics().size(), 3u);
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(root_ + "out/small")) names.insert(entry.path().filename());
+  EXPECT_THAT(names, ElementsAre(".epoch", ".epoch.lock", "metrics.jsonl", "model.safetensors"));
+  ASSERT_EQ(run(7, "job-2"), absl::OkStatus()) << "a second job with the same folder";
+
+  // Attempt 8 loses its job to attempt 9 while it trains.
+  const std::string model = ReadFile(root_ + "out/small/model.safetensors");
+  absl::StatusOr<std::unique_ptr<AttemptOutput>> ninth = absl::UnknownError("not begun");
+  absl::Status status = run(8, "job-3", [&](int rank, SessionOptions& options) {
+    if (rank != 0) return;
+    options.on_progress = [&](const JobProgress& progress) {
+      if (progress.phase() != "training" || ninth.ok()) return;
+      ninth = AttemptOutput::Begin({root_, "out/small", 9, "job-3"}, Deadline::After(absl::Seconds(10)));
+    };
+  });
+  ASSERT_TRUE(ninth.ok()) << ninth.status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("attempt 8 is no longer the job's: attempt 9 has begun"));
+  EXPECT_EQ(ReadFile(root_ + "out/small/model.safetensors"), model);
+  status = run(8, "job-3");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << "it began too late: " << status;
+}
+
+// Rank 1 begins to train only once it has seen what rank 0 waits in.
+TEST_F(SessionTest, SaysWhatItWaitsIn) {
+  SessionActivity waiter;
+  EXPECT_EQ(waiter.Now().activity(), STARTING_UP);
+  RankPulse seen;
+  const absl::Status status = Run([&](int rank, SessionOptions& options) {
+    if (rank == 0) {
+      options.activity = &waiter;
+      return;
+    }
+    options.on_progress = [&](const JobProgress& progress) {
+      if (progress.phase() != "training" || progress.step() != 0) return;
+      const Deadline deadline = Deadline::After(absl::Seconds(15));
+      while (seen.activity() != WAITING && !deadline.Expired()) seen = waiter.Now();
+    };
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(seen.activity(), WAITING);
+  EXPECT_EQ(seen.operator_(), "conv.x");
+  EXPECT_EQ(seen.generation(), 1u);
+  EXPECT_EQ(seen.phase(), "training");
+  EXPECT_EQ(seen.step(), 0u);
+  EXPECT_EQ(seen.step_seconds(), 0);
+  EXPECT_EQ(waiter.Now().phase(), "finished");
+  EXPECT_EQ(waiter.Now().activity(), COMPUTING) << "its communicator is gone";
+  EXPECT_GT(waiter.Now().step_seconds(), 0);
 }
 
 TEST_F(SessionTest, BadFilesAreNamed) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,14 +27,19 @@ bool HasProgram(const Plan& plan, const std::string& name) {
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Communicator* communicator,
                                                          Parameters* parameters, const std::string& data_root,
-                                                         const LayerRegistry& registry) {
+                                                         const LayerRegistry& registry,
+                                                         SessionActivity* activity) {
   std::unique_ptr<Trainer> trainer(new Trainer);
+  trainer->activity_ = activity;
   const Train& train = plan.spec().train();
   trainer->communicator_ = communicator;
   trainer->parameters_ = parameters;
   trainer->batch_ = train.batch();
-  ADJOIN_ASSIGN_OR_RETURN(trainer->data_,
-                          ShardReader::Create(plan, train.dataset(), data_root, communicator->rank()));
+  {
+    const SessionActivity::Files files(activity);
+    ADJOIN_ASSIGN_OR_RETURN(trainer->data_,
+                            ShardReader::Create(plan, train.dataset(), data_root, communicator->rank()));
+  }
   if (trainer->data_->samples() >= trainer->batch_) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->full_, Network::Create(plan, "train", communicator, parameters, registry));
   }
@@ -56,19 +63,40 @@ absl::Status Trainer::CountSteps(const Train& train) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Trainer::ForwardAndBackward(Network& network, int64_t epoch, int64_t first) {
-  ADJOIN_ASSIGN_OR_RETURN(const auto fields, data_->Read(network.program(), epoch, first));
+absl::StatusOr<std::map<std::string, torch::Tensor>> Trainer::ReadBatch(const Network& network, int64_t epoch,
+                                                                        int64_t first) {
+  const SessionActivity::Files files(activity_);
+  return data_->Read(network.program(), epoch, first);
+}
+
+absl::StatusOr<Trainer::Sums> Trainer::ForwardAndBackward(Network& network, int64_t epoch, int64_t first,
+                                                          bool stop_asked) {
+  ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(network, epoch, first));
   for (int i = 0; i < parameters_->size(); ++i) torch::Tensor(parameters_->tensor(i)).mutable_grad().reset();
   Tape tape;
   ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape));
   tape.Backward(result.loss);
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
   const double share = result.loss.defined() ? result.loss.detach().item<double>() : 0;
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({share}));
-  return sums[0];
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({share, stop_asked ? 1.0 : 0.0}));
+  return Sums{sums[0], sums[1]};
 }
 
-absl::StatusOr<StepReport> Trainer::RunStep() {
+// All ranks know the loss, so all of them look for where it comes from.
+absl::Status Trainer::NotFinite(Network& network, int64_t epoch, int64_t first, double loss) {
+  ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(network, epoch, first));
+  ADJOIN_ASSIGN_OR_RETURN(const std::optional<Network::NotFinite> found, network.FirstNotFinite(fields));
+  const std::string where = found.has_value() ? absl::StrCat("the first value that is not finite is in ", found->where)
+                                              : "a second run over the batch meets only finite values";
+  // A rank that ends takes with it what it has not sent yet: none does before all have found what it found.
+  network.SumOverRanks({}).status().IgnoreError();
+  const bool data = found.has_value() && found->is_data;
+  return absl::OutOfRangeError(absl::StrCat("step ", step_ + 1, ": the loss is ", loss, "; ", where,
+                                            "; training cannot go on",
+                                            data ? "" : " (a smaller learning rate may help)"));
+}
+
+absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked) {
   const auto begin = std::chrono::steady_clock::now();
   const absl::Duration moving_before = communicator_->time_moving();
   const int64_t bytes_before = communicator_->BytesSent();
@@ -80,11 +108,10 @@ absl::StatusOr<StepReport> Trainer::RunStep() {
   report.epoch = epoch + 1;
   report.samples = network.program().batch();
   try {
-    ADJOIN_ASSIGN_OR_RETURN(report.loss, ForwardAndBackward(network, epoch, first));
-    if (!std::isfinite(report.loss)) {
-      return absl::OutOfRangeError(absl::StrCat("step ", report.step, ": the loss is ", report.loss,
-                                                "; training cannot go on (a smaller learning rate may help)"));
-    }
+    ADJOIN_ASSIGN_OR_RETURN(const Sums sums, ForwardAndBackward(network, epoch, first, stop_asked));
+    report.loss = sums.loss;
+    report.stop_asked = sums.stop_asked > 0;
+    if (!std::isfinite(report.loss)) return NotFinite(network, epoch, first, report.loss);
     optimizer_->step();
   } catch (...) {
     return StatusFromCurrentException();

@@ -24,6 +24,7 @@
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
 #include "proto/plan.pb.h"
+#include "worker/runtime/session_activity.h"
 #include "worker/runtime/shard_reader.h"
 
 namespace adjoin {
@@ -36,6 +37,7 @@ struct StepReport {
   double compute_seconds = 0;  // this rank's: T_comp
   double sync_seconds = 0;     // this rank's, waiting for and moving data: T_sync
   int64_t bytes_sent = 0;      // by this rank
+  bool stop_asked = false;     // by any rank: all of them stop after this step
 };
 
 // What this rank sent in all the steps of one program.
@@ -46,21 +48,24 @@ struct ProgramTraffic {
 
 class Trainer {
  public:
-  // `plan`, `communicator` and `parameters` must outlive it.
+  // `plan`, `communicator` and `parameters` must outlive it, and so must `activity`, which hears when it reads files; null:
+  // nobody asks.
   // Errors: kInvalidArgument (nothing to train, a data set with no step in it, an optimizer that is not supported); as
   // Network::Create, GradientSync::Create, ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Plan& plan, Communicator* communicator,
                                                          Parameters* parameters, const std::string& data_root,
-                                                         const LayerRegistry& registry);
+                                                         const LayerRegistry& registry,
+                                                         SessionActivity* activity = nullptr);
 
   int64_t total_steps() const { return total_steps_; }
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   int64_t steps_done() const { return step_; }
   bool done() const { return step_ >= total_steps_; }
 
-  // Collective. Errors: what the data, a layer or a movement fails with; kOutOfRange where the loss is not finite (on
-  // every rank alike, names the step; the parameters are those before it, running statistics those after it).
-  absl::StatusOr<StepReport> RunStep();
+  // Collective. `stop_asked`: this rank was asked to stop. Errors: what the data, a layer or a movement fails with;
+  // kOutOfRange where the loss is not finite (on every rank alike, names the step and where the first such value is; the
+  // parameters are those before it, running statistics some after it).
+  absl::StatusOr<StepReport> RunStep(bool stop_asked = false);
 
   // T_comp and T_sync of one step: the mean over ranks and steps so far. Collective.
   struct MeanTimes {
@@ -76,8 +81,16 @@ class Trainer {
  private:
   Trainer() = default;
   absl::Status CountSteps(const Train& train);
-  absl::StatusOr<double> ForwardAndBackward(Network& network, int64_t epoch, int64_t first);
+  absl::StatusOr<std::map<std::string, torch::Tensor>> ReadBatch(const Network& network, int64_t epoch, int64_t first);
+  // The loss, and how many ranks were asked to stop.
+  struct Sums {
+    double loss = 0;
+    double stop_asked = 0;
+  };
+  absl::StatusOr<Sums> ForwardAndBackward(Network& network, int64_t epoch, int64_t first, bool stop_asked);
+  absl::Status NotFinite(Network& network, int64_t epoch, int64_t first, double loss);
 
+  SessionActivity* activity_ = nullptr;
   Communicator* communicator_ = nullptr;
   Parameters* parameters_ = nullptr;
   std::unique_ptr<ShardReader> data_;

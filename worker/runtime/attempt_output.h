@@ -1,0 +1,63 @@
+// The folder of a job's results, of which several attempts may believe at once that it is theirs: a rank that was cut off
+// or stopped may go on when the next attempt has begun elsewhere.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto output, AttemptOutput::Begin({.root = "/srv/results", .output_dir = "lenet5", .epoch = 5,
+//                                                              .job_id = "job-12"}, deadline));
+//   ... write files into output->folder(), "/srv/results/lenet5/attempt-5" ...
+//   ADJOIN_RETURN_IF_ERROR(output->Publish({"metrics.jsonl", "model.safetensors"}, deadline));   // to /srv/results/lenet5
+//
+// `output_dir/.epoch` holds the highest epoch that began there, and whose; nothing is published but by that attempt. Begin
+// and Publish lock `output_dir/.epoch.lock`, so that between the comparison and the renaming no other attempt begins
+// (where the file system has locks). What an attempt that failed has written stays in its folder until a later one begins.
+// With epoch 0 nobody is fenced off: folder() is output_dir, and Publish does nothing. One thread.
+#ifndef ADJOIN_WORKER_RUNTIME_ATTEMPT_OUTPUT_H_
+#define ADJOIN_WORKER_RUNTIME_ATTEMPT_OUTPUT_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/deadline.h"
+
+namespace adjoin {
+
+class AttemptOutput {
+ public:
+  struct Options {
+    std::string root;
+    std::string output_dir;  // below the root (path_rules.h); made where it does not exist
+    uint64_t epoch = 0;      // grows from attempt to attempt, over all jobs
+    std::string job_id;
+  };
+
+  // Errors: kFailedPrecondition (a later attempt has begun; another job's attempt writes there at this moment); as
+  // CheckOutputPath; kDataLoss (an .epoch that no attempt wrote); kDeadlineExceeded (another attempt keeps it locked);
+  // kUnavailable with the path and the system's reason.
+  static absl::StatusOr<std::unique_ptr<AttemptOutput>> Begin(Options options, Deadline deadline);
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+  // Whether it is still the latest attempt. Errors: kFailedPrecondition that says which one has begun; as Begin.
+  absl::Status CheckLatest() const;
+
+  // Moves `files` of folder(), which are durable, to output_dir, makes that durable and removes folder() with all that is
+  // left in it. Errors: as CheckLatest and Begin.
+  absl::Status Publish(const std::vector<std::string>& files, Deadline deadline);
+
+ private:
+  AttemptOutput(Options options, std::filesystem::path home) : options_(std::move(options)), home_(std::move(home)) {}
+  absl::Status TakeOver();
+  absl::Status WriteEpoch() const;
+
+  const Options options_;
+  const std::filesystem::path home_;  // output_dir
+  std::filesystem::path folder_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_RUNTIME_ATTEMPT_OUTPUT_H_
