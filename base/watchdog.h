@@ -9,8 +9,11 @@
 #include <thread>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/deadline.h"
+#include "base/monotonic_condition.h"
 
 namespace adjoin {
 
@@ -18,18 +21,29 @@ class Watchdog {
  public:
   // `late` runs on a thread of the watchdog's own, at most once, and never after the destructor has returned.
   Watchdog(absl::Duration limit, std::function<void()> late)
-      : thread_([this, limit, late = std::move(late)] {
-          if (!over_.WaitForNotificationWithTimeout(limit)) late();
+      : thread_([this, deadline = Deadline::After(limit), late = std::move(late)] {
+          bool in_time;
+          {
+            absl::MutexLock lock(&mutex_);
+            in_time = changed_.Wait(mutex_, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return over_; });
+          }
+          if (!in_time) late();
         }) {}
   ~Watchdog() {
-    over_.Notify();
+    {
+      absl::MutexLock lock(&mutex_);
+      over_ = true;
+    }
+    changed_.NotifyAll();
     thread_.join();
   }
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  absl::Notification over_;
+  absl::Mutex mutex_;
+  MonotonicCondition changed_;
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the rest
 };
 

@@ -1,5 +1,7 @@
 #include "worker/attempts.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/logging.h"
@@ -7,35 +9,46 @@
 #include "proto/plan.pb.h"
 #include "proto/protocol.h"
 #include "worker/line_splitter.h"
+#include "worker/proc_stat.h"
+#include "worker/rank_exit_codes.h"
+#include "worker/result_folder.h"
 #include "worker/runtime/path_rules.h"
 
 namespace adjoin {
 namespace {
 
 constexpr size_t kMaxErrorBytes = 4096;
+constexpr size_t kRememberedJobs = 4096;
+// What a rank needs beside its job's tensors, above StartRanks.memory_bytes: the program, its threads' stacks, buffers.
+constexpr uint64_t kMemoryAllowance = uint64_t{1} << 30;
+// Where memory runs out, the kernel is to kill a rank, not the daemon.
+constexpr int kOomScoreAbove = 500;
 
 // What a rank says of its own failure, fit for a message.
-std::string FailureText(const std::string& error) {
-  return absl::StrCat("failed: ", CleanText(absl::string_view(error).substr(0, kMaxErrorBytes)));
-}
+std::string CleanError(const std::string& error) { return CleanText(absl::string_view(error).substr(0, kMaxErrorBytes)); }
+
+bool IsFailure(RankEnd end) { return end != RANK_SUCCEEDED && end != RANK_DRAINED; }
 
 }  // namespace
 
-Attempts::Attempts(Settings settings, std::function<void(WorkerMessage)> send)
+Attempts::Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record)
     : settings_(std::move(settings)),
       send_(std::move(send)),
-      supervisor_({.on_log = [this](const RankKey& key, std::vector<std::string> lines) { OnLog(key, std::move(lines)); },
-                   .on_exit = [this](const RankKey& key, const RankExit& exit) { OnExit(key, exit); }}) {}
+      supervisor_({.on_start = [this](const RankKey& key, pid_t pid) { OnStart(key, pid); },
+                   .on_log = [this](const RankKey& key, std::vector<std::string> lines) { OnLog(key, std::move(lines)); },
+                   .on_exit = [this](const RankKey& key, const RankExit& exit) { OnExit(key, exit); }},
+                  record) {}
 
 void Attempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
   *message.mutable_header() = MakeHeader(epoch);
   send_(std::move(message));
 }
 
-absl::Status Attempts::CheckPaths(const StartRanks& start) const {
+absl::Status Attempts::Prepare(const StartRanks& start) const {
   Plan plan;
   if (!plan.ParseFromString(start.plan())) return absl::InvalidArgumentError("its plan cannot be read");
-  ADJOIN_RETURN_IF_ERROR(CheckOutputPath(settings_.output_root, plan.spec().output_dir()));
+  const std::string& output = plan.spec().output_dir();
+  ADJOIN_RETURN_IF_ERROR(CheckOutputPath(settings_.output_root, output));
   for (const Dataset& dataset : plan.spec().dataset()) {
     for (const Field& field : dataset.field()) {
       for (const std::string& path : field.idx().path()) {
@@ -44,36 +57,84 @@ absl::Status Attempts::CheckPaths(const StartRanks& start) const {
     }
   }
   const std::string& init_from = plan.spec().weights().init_from();
-  return init_from.empty() ? absl::OkStatus() : ResolveBelow(settings_.data_root, init_from).status();
+  if (!init_from.empty()) ADJOIN_RETURN_IF_ERROR(ResolveBelow(settings_.data_root, init_from).status());
+  if (!settings_.rank_user.has_value()) return absl::OkStatus();
+  return MakeResultFolder(settings_.output_root, output, settings_.rank_user->uid, settings_.rank_user->gid);
 }
 
-SpawnRequest Attempts::CommandOf(const RankKey& key) const {
+SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes) const {
   SpawnRequest request;
   request.binary = settings_.rank_binary;
   request.arguments = {"--socket", settings_.socket, "--job",   key.job_id,
                        "--rank",   absl::StrCat(key.rank), "--epoch", absl::StrCat(key.epoch)};
-  request.environment = RankEnvironment();
+  request.environment = RankEnvironment(settings_.rank_user.has_value() ? settings_.rank_user->home : "");
+  request.folder = settings_.rank_folder;
+  if (memory_bytes > 0) request.memory_bytes = memory_bytes + kMemoryAllowance;
+  request.oom_score_above = kOomScoreAbove;
+  request.user = settings_.rank_user;
   return request;
 }
 
+std::string Attempts::WhyNot(const AttemptKey& key) {
+  const auto& [job_id, epoch] = key;
+  if (attempts_.count(key) > 0) return "it is here already";
+  auto newest = newest_.find(job_id);
+  if (newest != newest_.end() && epoch <= newest->second) return absl::StrCat("epoch ", newest->second, " was here");
+  if (newest == newest_.end() && epoch <= forgotten_) return "it is too old";
+  for (const auto& [other, attempt] : attempts_) {
+    if (other.first == job_id && !attempt.cleared) return absl::StrCat("epoch ", other.second, " has processes here");
+  }
+  return "";
+}
+
+void Attempts::Remember(const AttemptKey& key) {
+  newest_[key.first] = key.second;
+  if (newest_.size() <= kRememberedJobs) return;
+  auto oldest = std::min_element(newest_.begin(), newest_.end(),
+                                 [](const auto& a, const auto& b) { return a.second < b.second; });
+  forgotten_ = std::max(forgotten_, oldest->second);
+  newest_.erase(oldest);
+}
+
 void Attempts::Start(uint64_t epoch, const StartRanks& start) {
-  AttemptKey key(start.job_id(), epoch);
-  absl::Status paths = CheckPaths(start);
+  const AttemptKey key(start.job_id(), epoch);
+  absl::Status prepared = Prepare(start);
   absl::MutexLock lock(&mutex_);
+  if (std::string reason = WhyNot(key); !reason.empty()) {
+    LogWarning(absl::StrCat(key.first, ", epoch ", epoch, ": not started: ", reason));
+    return;
+  }
+  Remember(key);
   Attempt& attempt = attempts_[key];
   attempt.start = start;
-  for (uint32_t number : start.rank()) attempt.ranks[number];
-  for (uint32_t number : start.rank()) {
-    RankKey rank{key.first, epoch, number};
-    if (paths.ok()) {
-      supervisor_.Start(rank, CommandOf(rank));
-    } else {
-      attempts_[key].ranks[number].exit = RankExit{.code = 0, .signal = 0, .spawn_error = std::string(paths.message())};
-    }
+  for (uint32_t number : start.rank()) attempt.ranks[number].report.set_rank(number);
+  if (draining_.has_value()) return EndUnstarted(key, RANK_DRAINED, absl::StrCat("was not started: ", *draining_));
+  if (!prepared.ok()) {
+    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", std::string(prepared.message())));
   }
-  LogInfo(absl::StrCat(start.job_id(), ": starting ", start.rank_size(), " of ", start.world_size(), " ranks"));
-  if (paths.ok()) return;
-  for (uint32_t number : start.rank()) ReportIfOver({key.first, epoch, number});
+  LogInfo(absl::StrCat(key.first, ": starting ", start.rank_size(), " of ", start.world_size(), " ranks"));
+  for (const auto& [number, rank] : attempt.ranks) {
+    RankKey started{key.first, epoch, number};
+    supervisor_.Start(started, CommandOf(started, start.memory_bytes()));
+  }
+}
+
+void Attempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error) {
+  std::vector<uint32_t> numbers;
+  for (const auto& [number, rank] : attempts_.at(key).ranks) numbers.push_back(number);
+  for (uint32_t number : numbers) {
+    RankEnded ended;
+    ended.set_end(end);
+    ended.set_error(error);
+    ReportEnd({key.first, key.second, number}, std::move(ended));
+  }
+}
+
+void Attempts::SendToRanks(Attempt& attempt, uint64_t epoch, DaemonMessage message) {
+  *message.mutable_header() = MakeHeader(epoch);
+  for (auto& [number, rank] : attempt.ranks) {
+    if (rank.peer != nullptr) rank.peer->Send(message);
+  }
 }
 
 void Attempts::ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect) {
@@ -84,7 +145,9 @@ void Attempts::ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect)
   *message.mutable_header() = MakeHeader(epoch);
   *message.mutable_connect()->mutable_transport_address() = connect.transport_address();
   for (auto& [number, rank] : attempt->second.ranks) {
-    if (rank.peer != nullptr) rank.peer->Send(message);
+    if (rank.peer == nullptr || rank.report.connected()) continue;
+    rank.report.set_connected(true);
+    rank.peer->Send(message);
   }
 }
 
@@ -95,27 +158,150 @@ void Attempts::Stop(const std::string& job_id, uint64_t epoch, const std::string
 
 void Attempts::StopLocked(const AttemptKey& key, const std::string& reason, absl::Duration grace) {
   auto found = attempts_.find(key);
-  if (found == attempts_.end()) return;
+  if (found == attempts_.end() || found->second.cleared) return;
   Attempt& attempt = found->second;
   if (!attempt.stopping) LogInfo(absl::StrCat(key.first, ": stopping: ", reason));
   attempt.stopping = true;
   DaemonMessage message;
-  *message.mutable_header() = MakeHeader(key.second);
   message.mutable_abort()->set_reason(reason);
-  for (auto& [number, rank] : attempt.ranks) {
-    if (rank.peer != nullptr) rank.peer->Send(message);
-  }
+  SendToRanks(attempt, key.second, std::move(message));
   supervisor_.Kill(key.first, key.second, grace);
 }
 
-absl::Status Attempts::StopAll(const std::string& reason, Deadline deadline) {
+void Attempts::Acknowledged(const std::string& job_id, uint64_t epoch) {
+  {
+    absl::MutexLock lock(&mutex_);
+    auto attempt = attempts_.find({job_id, epoch});
+    if (attempt == attempts_.end() || !attempt->second.cleared) return;
+    attempts_.erase(attempt);
+  }
+  changed_.NotifyAll();
+}
+
+void Attempts::MakeReports(WorkerHello& hello, const std::function<void()>& open) {
   absl::MutexLock lock(&mutex_);
-  std::vector<AttemptKey> keys;
-  for (auto& [key, attempt] : attempts_) keys.push_back(key);
-  for (const AttemptKey& key : keys) StopLocked(key, reason, absl::ZeroDuration());
-  auto none_left = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return attempts_.empty(); };
-  if (mutex_.AwaitWithTimeout(absl::Condition(&none_left), deadline.Remaining())) return absl::OkStatus();
-  return absl::DeadlineExceededError(absl::StrCat("processes of ", attempts_.begin()->first.first, " do not die"));
+  for (const auto& [key, attempt] : attempts_) {
+    AttemptReport& report = *hello.add_attempt();
+    report.set_job_id(key.first);
+    report.set_epoch(key.second);
+    report.set_cleared(attempt.cleared);
+    for (const auto& [number, rank] : attempt.ranks) *report.add_rank() = rank.report;
+  }
+  open();
+}
+
+void Attempts::Connected() {
+  absl::MutexLock lock(&mutex_);
+  connected_ = true;
+}
+
+void Attempts::Disconnected() {
+  absl::MutexLock lock(&mutex_);
+  connected_ = false;
+  // What the coordinator was told last may not have come there.
+  for (const auto& [key, attempt] : attempts_) StopPeersOfFailed(key);
+}
+
+void Attempts::StopPeersOfFailed(const AttemptKey& key) {
+  const Attempt& attempt = attempts_.at(key);
+  if (connected_ || attempt.stopping || attempt.cleared) return;
+  for (const auto& [number, rank] : attempt.ranks) {
+    if (!rank.report.has_ended() || !IsFailure(rank.report.ended().end())) continue;
+    return StopLocked(key, absl::StrCat("rank ", number, " ", rank.report.ended().error()), settings_.stop_grace);
+  }
+}
+
+void Attempts::FillHeartbeat(Heartbeat& heartbeat) {
+  absl::MutexLock lock(&mutex_);
+  const Deadline::Clock::time_point now = Deadline::Clock::now();
+  heartbeat.set_draining(draining_.has_value());
+  for (const auto& [key, attempt] : attempts_) {
+    if (attempt.cleared) continue;
+    AttemptPulse& pulses = *heartbeat.add_attempt();
+    pulses.set_job_id(key.first);
+    pulses.set_epoch(key.second);
+    for (const auto& [number, rank] : attempt.ranks) {
+      if (rank.report.has_ended()) continue;
+      RankPulse& pulse = *pulses.add_rank();
+      pulse = rank.pulse;
+      pulse.set_rank(number);
+      if (pulse.activity() == ACTIVITY_UNSPECIFIED) pulse.set_activity(STARTING_UP);
+      pulse.set_age_seconds(rank.pulse.age_seconds() + absl::ToDoubleSeconds(absl::FromChrono(now - rank.pulse_at)));
+      std::optional<ProcStat> stat = rank.process > 0 ? ReadProcStat(rank.process) : std::nullopt;
+      if (stat.has_value() && !stat->Dead()) pulse.set_process(stat->Stopped() ? "stopped" : "running");
+    }
+  }
+}
+
+DaemonMessage Attempts::LeaseMessage() const {
+  DaemonMessage message;
+  message.mutable_lease()->set_until_boottime_ns(lease_until_);
+  return message;
+}
+
+void Attempts::SetLease(int64_t until_boottime_ns, absl::Duration length) {
+  absl::MutexLock lock(&mutex_);
+  lease_until_ = until_boottime_ns;
+  lease_length_ = length;
+  for (auto& [key, attempt] : attempts_) SendToRanks(attempt, key.second, LeaseMessage());
+}
+
+std::string Attempts::LeaseText() const {
+  return absl::StrCat("nothing heard from the coordinator for ", absl::ToDoubleSeconds(lease_length_),
+                      " s (its lease ran out)");
+}
+
+void Attempts::LeaseOver() {
+  std::string text;
+  {
+    absl::MutexLock lock(&mutex_);
+    text = LeaseText();
+  }
+  KillAll(text);
+}
+
+DaemonMessage Attempts::DrainMessage() const {
+  DaemonMessage message;
+  message.mutable_drain()->set_reason(*draining_);
+  return message;
+}
+
+void Attempts::Drain(const std::string& reason) {
+  absl::MutexLock lock(&mutex_);
+  if (draining_.has_value()) return;
+  draining_ = reason;
+  for (auto& [key, attempt] : attempts_) SendToRanks(attempt, key.second, DrainMessage());
+}
+
+void Attempts::KillAll(const std::string& reason) {
+  absl::MutexLock lock(&mutex_);
+  for (auto& [key, attempt] : attempts_) {
+    if (attempt.cleared) continue;
+    if (attempt.killed.empty()) attempt.killed = reason;
+    StopLocked(key, reason, absl::ZeroDuration());
+  }
+}
+
+bool Attempts::WaitUntilCleared(Deadline deadline) {
+  absl::MutexLock lock(&mutex_);
+  return changed_.Wait(mutex_, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::all_of(attempts_.begin(), attempts_.end(), [](const auto& entry) { return entry.second.cleared; });
+  });
+}
+
+bool Attempts::WaitUntilAcknowledged(Deadline deadline) {
+  absl::MutexLock lock(&mutex_);
+  changed_.Wait(mutex_, deadline,
+                [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return attempts_.empty() || waits_ended_; });
+  return attempts_.empty();
+}
+
+void Attempts::EndWaits() {
+  {
+    absl::MutexLock lock(&mutex_);
+    waits_ended_ = true;
+  }
+  changed_.NotifyAll();
 }
 
 Attempts::Rank* Attempts::Find(const RankKey& key) {
@@ -125,20 +311,8 @@ Attempts::Rank* Attempts::Find(const RankKey& key) {
   return rank == attempt->second.ranks.end() ? nullptr : &rank->second;
 }
 
-absl::StatusOr<DaemonMessage> Attempts::RankConnected(uint64_t epoch, const RankHello& hello,
-                                                      std::shared_ptr<RankPeer> peer) {
-  absl::MutexLock lock(&mutex_);
-  Rank* rank = Find({hello.job_id(), epoch, hello.rank()});
-  if (rank == nullptr || rank->exit.has_value()) {
-    return absl::NotFoundError(absl::StrCat("rank ", hello.rank(), " of ", hello.job_id(), ", epoch ", epoch,
-                                            ", is not to run here"));
-  }
-  if (rank->pid != 0) return absl::AlreadyExistsError(absl::StrCat("rank ", hello.rank(), " is connected already"));
-  const Attempt& attempt = attempts_.at({hello.job_id(), epoch});
-  rank->pid = hello.pid();
-  rank->peer = std::move(peer);
+DaemonMessage Attempts::Orders(const Attempt& attempt) const {
   DaemonMessage message;
-  *message.mutable_header() = MakeHeader(epoch);
   RankStart& start = *message.mutable_start();
   start.set_world_size(attempt.start.world_size());
   start.set_plan(attempt.start.plan());
@@ -151,27 +325,57 @@ absl::StatusOr<DaemonMessage> Attempts::RankConnected(uint64_t epoch, const Rank
   return message;
 }
 
+absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer) {
+  absl::MutexLock lock(&mutex_);
+  Rank* rank = Find({hello.job_id(), epoch, hello.rank()});
+  const bool wanted = rank != nullptr && !rank->exit.has_value() && !attempts_.at({hello.job_id(), epoch}).stopping;
+  if (!wanted) {
+    return absl::NotFoundError(absl::StrCat("rank ", hello.rank(), " of ", hello.job_id(), ", epoch ", epoch,
+                                            ", is not to run here"));
+  }
+  if (rank->report.pid() != 0) return absl::AlreadyExistsError(absl::StrCat("rank ", hello.rank(), " is connected already"));
+  rank->report.set_pid(hello.pid());
+  rank->peer = std::move(peer);
+  std::vector<DaemonMessage> messages = {Orders(attempts_.at({hello.job_id(), epoch}))};
+  if (lease_until_ != 0) messages.push_back(LeaseMessage());
+  if (draining_.has_value()) messages.push_back(DrainMessage());
+  for (DaemonMessage& message : messages) {
+    *message.mutable_header() = MakeHeader(epoch);
+    rank->peer->Send(message);
+  }
+  return absl::OkStatus();
+}
+
 void Attempts::RankSaid(const RankKey& key, const RankMessage& message) {
   absl::MutexLock lock(&mutex_);
   Rank* rank = Find(key);
-  if (rank == nullptr || rank->reported) return;
+  if (rank == nullptr || rank->report.has_ended()) return;
   WorkerMessage out;
   if (message.has_result()) {
     rank->result = message.result();
     supervisor_.KillRank(key, settings_.exit_grace);
+  } else if (message.has_pulse()) {
+    rank->pulse = message.pulse();
+    rank->pulse_at = Deadline::Clock::now();
   } else if (message.kind_case() == RankMessage::kTransportAddress) {
+    rank->report.set_transport_address(message.transport_address());
     RankReady& ready = *out.mutable_rank_ready();
     ready.set_job_id(key.job_id);
     ready.set_rank(key.rank);
-    ready.set_pid(rank->pid);
+    ready.set_pid(rank->report.pid());
     ready.set_transport_address(message.transport_address());
     SendToCoordinator(key.epoch, std::move(out));
   } else if (message.has_progress() || message.kind_case() == RankMessage::kTransport) {
     RankUpdate& update = *out.mutable_rank_update();
     update.set_job_id(key.job_id);
     update.set_rank(key.rank);
-    if (message.has_progress()) *update.mutable_progress() = message.progress();
-    update.set_transport(message.transport());
+    if (message.has_progress()) {
+      *update.mutable_progress() = message.progress();
+      *rank->report.mutable_progress() = message.progress();
+    } else {
+      update.set_transport(message.transport());
+      rank->report.set_transport(message.transport());
+    }
     SendToCoordinator(key.epoch, std::move(out));
   }
 }
@@ -184,6 +388,11 @@ void Attempts::RankDisconnected(const RankKey& key) {
   ReportIfOver(key);
 }
 
+void Attempts::OnStart(const RankKey& key, pid_t pid) {
+  absl::MutexLock lock(&mutex_);
+  if (Rank* rank = Find(key); rank != nullptr) rank->process = pid;
+}
+
 void Attempts::OnLog(const RankKey& key, std::vector<std::string> lines) {
   WorkerMessage message;
   LogBatch& batch = *message.mutable_log();
@@ -193,6 +402,7 @@ void Attempts::OnLog(const RankKey& key, std::vector<std::string> lines) {
     LogLine& line = *batch.add_line();
     line.set_rank(key.rank);
     line.set_unix_ms(now);
+    line.set_epoch(key.epoch);
     line.set_text(std::move(text));
   }
   SendToCoordinator(key.epoch, std::move(message));
@@ -207,41 +417,67 @@ void Attempts::OnExit(const RankKey& key, const RankExit& exit) {
 }
 
 void Attempts::ReportIfOver(const RankKey& key) {
-  Rank* rank = Find(key);
-  if (rank->reported || !rank->exit.has_value()) return;
-  const RankExit& exit = *rank->exit;
-  bool normal = exit.signal == 0 && exit.spawn_error.empty();
+  const Rank& rank = *Find(key);
+  if (rank.report.has_ended() || !rank.exit.has_value()) return;
+  const bool normal = rank.exit->signal == 0 && rank.exit->spawn_error.empty();
   // What a rank said before it exited may still be on its way; the end of its stream comes after that.
-  if (normal && !rank->result.has_value() && rank->peer != nullptr) return;
+  if (normal && !rank.result.has_value() && rank.peer != nullptr) return;
+  ReportEnd(key, EndOf(key, rank, attempts_.at({key.job_id, key.epoch})));
+}
 
-  Attempt& attempt = attempts_.at({key.job_id, key.epoch});
-  WorkerMessage message;
-  RankEnded& ended = *message.mutable_rank_ended();
+RankEnded Attempts::EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const {
+  const RankExit& exit = *rank.exit;
+  const bool exited = exit.signal == 0 && exit.spawn_error.empty();
+  RankEnded ended;
+  if (rank.result.has_value() && rank.result->end() == RANK_SUCCEEDED && exited && exit.code == 0) {
+    ended.set_end(RANK_SUCCEEDED);
+    *ended.mutable_artifact() = rank.result->artifact();
+  } else if (rank.result.has_value() && rank.result->end() == RANK_DRAINED) {
+    ended.set_end(RANK_DRAINED);
+    ended.set_error(CleanError(rank.result->error()));
+    ended.set_drained_step(rank.result->drained_step());
+    *ended.mutable_artifact() = rank.result->artifact();
+  } else if (!attempt.killed.empty()) {
+    ended.set_end(RANK_LOST);
+    ended.set_error(absl::StrCat("was killed: ", attempt.killed));
+  } else if (exited && exit.code == kExitLeaseOver && !rank.result.has_value()) {
+    ended.set_end(RANK_LOST);
+    ended.set_error(absl::StrCat("ended itself: ", LeaseText()));
+  } else if (rank.result.has_value() && rank.result->end() != RANK_SUCCEEDED) {
+    // Hopeless it is whatever its peers do.
+    const bool own = !attempt.stopping || rank.result->end() == RANK_HOPELESS;
+    ended.set_end(own ? rank.result->end() : RANK_PEER_FAILED);
+    ended.set_error(absl::StrCat("failed: ", CleanError(rank.result->error())));
+  } else {
+    ended.set_end(attempt.stopping ? RANK_PEER_FAILED : RANK_LOST);
+    ended.set_error(absl::StrCat(exit.ToString(), rank.result.has_value() ? " after it had finished"
+                                                  : exited                ? " without a result"
+                                                                          : ""));
+  }
+  return ended;
+}
+
+void Attempts::ReportEnd(const RankKey& key, RankEnded ended) {
   ended.set_job_id(key.job_id);
   ended.set_rank(key.rank);
-  if (rank->result.has_value() && rank->result->end() != RANK_SUCCEEDED) {
-    ended.set_error(FailureText(rank->result->error()));
-    ended.set_end(attempt.stopping ? RANK_PEER_FAILED : rank->result->end());
-  } else if (rank->result.has_value() && normal && exit.code == 0) {
-    ended.set_end(RANK_SUCCEEDED);
-    *ended.mutable_artifact() = rank->result->artifact();
-  } else {
-    ended.set_error(absl::StrCat(exit.ToString(), rank->result.has_value() ? " after it had finished"
-                                                  : normal                 ? " without a result"
-                                                                           : ""));
-    ended.set_end(attempt.stopping ? RANK_PEER_FAILED : RANK_LOST);
-  }
-  rank->reported = true;
-  LogInfo(absl::StrCat(key.job_id, ": rank ", key.rank, " ", ended.end() == RANK_SUCCEEDED ? "succeeded" : ended.error()));
+  *Find(key)->report.mutable_ended() = ended;
+  const char* text = ended.end() == RANK_SUCCEEDED ? "succeeded" : ended.end() == RANK_DRAINED ? "is drained" : "";
+  LogInfo(absl::StrCat(key.job_id, ": rank ", key.rank, " ", *text != '\0' ? text : ended.error()));
+  WorkerMessage message;
+  *message.mutable_rank_ended() = std::move(ended);
   SendToCoordinator(key.epoch, std::move(message));
 
+  const AttemptKey attempt_key(key.job_id, key.epoch);
+  Attempt& attempt = attempts_.at(attempt_key);
   for (const auto& [number, other] : attempt.ranks) {
-    if (!other.reported) return;
+    if (!other.report.has_ended()) return StopPeersOfFailed(attempt_key);
   }
+  attempt.cleared = true;
+  attempt.start.clear_plan();
   WorkerMessage cleared;
   cleared.mutable_attempt_cleared()->set_job_id(key.job_id);
   SendToCoordinator(key.epoch, std::move(cleared));
-  attempts_.erase({key.job_id, key.epoch});
+  changed_.NotifyAll();
 }
 
 }  // namespace adjoin

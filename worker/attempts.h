@@ -5,11 +5,14 @@
 //   attempts.Start(epoch, start_ranks);
 //   attempts.Stop("job-1", epoch, "cancelled by a user");
 //
-// Every rank is reported to the coordinator once (RankEnded), after its process was reaped; when no process of an attempt
-// is left, AttemptCleared follows. Any thread; it calls `send` with its lock held, so `send` must not call back.
+// Facts about an attempt (ranks ready, ended, all processes gone) are sent when they happen, and told again in the hello of
+// each stream until the coordinator has acknowledged the attempt's end: MakeReports and what follows it miss none between
+// them. Every rank ends once, after its process was reaped; when no process of an attempt is left, AttemptCleared follows.
+// Any thread; it calls `send`, and MakeReports' `open`, with its lock held, so they must not call back.
 #ifndef ADJOIN_WORKER_ATTEMPTS_H_
 #define ADJOIN_WORKER_ATTEMPTS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,16 +24,19 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/deadline.h"
+#include "base/monotonic_condition.h"
 #include "proto/coordinator.pb.h"
 #include "proto/worker.pb.h"
+#include "worker/process_record.h"
+#include "worker/process_spawner.h"
 #include "worker/rank_supervisor.h"
 
 namespace adjoin {
 
-// The daemon's end of the stream to one rank. Any thread may send; Close makes sending a no-op.
+// The daemon's end of the stream to one rank. Send does not wait for the rank, and is a no-op once the stream has ended.
 class RankPeer {
  public:
   virtual ~RankPeer() = default;
@@ -41,58 +47,108 @@ class Attempts {
  public:
   struct Settings {
     std::string rank_binary;
-    std::string socket;  // where ranks connect, as their --socket
+    std::string socket;       // where ranks connect, as their --socket
+    std::string rank_folder;  // their working directory; empty: the daemon's
     std::string data_root, output_root;
     std::string net_device, data_port_range;
+    std::optional<User> rank_user;                    // absent: the daemon's own
     absl::Duration stop_grace = absl::Seconds(2);     // between the request to stop and SIGKILL
     absl::Duration exit_grace = absl::Seconds(10);    // between a rank's result and SIGKILL
   };
 
-  Attempts(Settings settings, std::function<void(WorkerMessage)> send);
+  // `record`, where there is one, names the processes while they live; it outlives the attempts.
+  Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record = nullptr);
 
-  // From the coordinator.
+  // From the coordinator. What repeats an attempt that is here or was, or comes while an earlier attempt of the job has
+  // processes here, is ignored.
   void Start(uint64_t epoch, const StartRanks& start);
   void ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect);
   void Stop(const std::string& job_id, uint64_t epoch, const std::string& reason);
+  void Acknowledged(const std::string& job_id, uint64_t epoch);
 
-  // The coordinator is lost: everything ends now. Errors: kDeadlineExceeded.
-  absl::Status StopAll(const std::string& reason, Deadline deadline);
+  // The stream to the coordinator. MakeReports fills a hello and calls `open`, from which on what is sent follows that
+  // hello. While there is no stream, a rank that fails takes the other ranks of its attempt here with it.
+  void MakeReports(WorkerHello& hello, const std::function<void()>& open);
+  void Connected();
+  void Disconnected();
+  // All but the sequence.
+  void FillHeartbeat(Heartbeat& heartbeat);
+
+  // All ranks are told until when they may run; `length` is for messages.
+  void SetLease(int64_t until_boottime_ns, absl::Duration length);
+  void LeaseOver();
+
+  // Asks all ranks to stop after a step; nothing starts any more.
+  void Drain(const std::string& reason);
+  // Kills everything, which the coordinator is told as "was killed: <reason>".
+  void KillAll(const std::string& reason);
+  // Until no process is left. False: not in time.
+  bool WaitUntilCleared(Deadline deadline);
+  // Until no attempt is left that the coordinator has not acknowledged. False: not in time, or EndWaits was called.
+  bool WaitUntilAcknowledged(Deadline deadline);
+  void EndWaits();
 
   // From a rank: its hello, answered by its orders; what it says after that; the end of its stream.
   // Errors: kNotFound (no such rank is to run here, now), kAlreadyExists (it is connected already).
-  absl::StatusOr<DaemonMessage> RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer);
+  absl::Status RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer);
   void RankSaid(const RankKey& key, const RankMessage& message);
   void RankDisconnected(const RankKey& key);
 
  private:
   struct Rank {
-    int64_t pid = 0;
+    RankReport report;               // its `ended` is set once, when it is reported
+    pid_t process = 0;
     std::shared_ptr<RankPeer> peer;  // while its stream lasts
     std::optional<RankResult> result;
     std::optional<RankExit> exit;
-    bool reported = false;
+    RankPulse pulse;
+    Deadline::Clock::time_point pulse_at = Deadline::Clock::now();
   };
   struct Attempt {
     StartRanks start;
     std::map<uint32_t, Rank> ranks;
     bool stopping = false;
+    std::string killed;  // why the daemon itself killed it
+    bool cleared = false;
   };
   using AttemptKey = std::pair<std::string, uint64_t>;
 
+  void OnStart(const RankKey& key, pid_t pid);
   void OnLog(const RankKey& key, std::vector<std::string> lines);
   void OnExit(const RankKey& key, const RankExit& exit);
   Rank* Find(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why a StartRanks is ignored; empty: it is not.
+  std::string WhyNot(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfOver(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  RankEnded EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportEnd(const RankKey& key, RankEnded ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StopPeersOfFailed(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StopLocked(const AttemptKey& key, const std::string& reason, absl::Duration grace)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckPaths(const StartRanks& start) const;
-  SpawnRequest CommandOf(const RankKey& key) const;
+  void SendToRanks(Attempt& attempt, uint64_t epoch, DaemonMessage message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DaemonMessage Orders(const Attempt& attempt) const;
+  DaemonMessage LeaseMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DaemonMessage DrainMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string LeaseText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Prepare(const StartRanks& start) const;
+  SpawnRequest CommandOf(const RankKey& key, uint64_t memory_bytes) const;
   void SendToCoordinator(uint64_t epoch, WorkerMessage message);
 
   const Settings settings_;
   const std::function<void(WorkerMessage)> send_;
   absl::Mutex mutex_;
+  MonotonicCondition changed_;  // an attempt is cleared or acknowledged
   std::map<AttemptKey, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // epoch of each job that was here
+  uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;                  // the highest epoch dropped from newest_
+  bool connected_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<std::string> draining_ ABSL_GUARDED_BY(mutex_);     // why
+  bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t lease_until_ ABSL_GUARDED_BY(mutex_) = 0;                 // of CLOCK_BOOTTIME; 0: none yet
+  absl::Duration lease_length_ ABSL_GUARDED_BY(mutex_);
   RankSupervisor supervisor_;  // last: its thread uses the rest
 };
 

@@ -6,9 +6,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/boot_clock.h"
 #include "base/logging.h"
-#include "base/status_macros.h"
 #include "base/watchdog.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
@@ -17,7 +16,7 @@ namespace adjoin {
 namespace {
 
 constexpr int kMaxLinesPerMessage = 1000;
-constexpr absl::Duration kWelcomeTimeout = absl::Seconds(30);
+constexpr double kDefaultLeaseSeconds = 120;
 
 // Whether connecting again can mend it.
 bool IsPermanent(grpc::StatusCode code) {
@@ -38,36 +37,53 @@ std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new try is not held up by the last one's backoff
-  return grpc::CreateCustomChannel(settings_.coordinator, grpc::InsecureChannelCredentials(), arguments);
+  ClientInterceptors interceptors;
+  if (settings_.interceptors) interceptors = settings_.interceptors();
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      settings_.coordinator, grpc::InsecureChannelCredentials(), arguments, std::move(interceptors));
 }
 
 void CoordinatorLink::Send(WorkerMessage message) {
-  absl::MutexLock lock(&mutex_);
-  if (!streaming_) return;
-  if (message.has_log()) {
-    WorkerMessage* last = outbox_.empty() ? nullptr : &outbox_.back();
-    if (last != nullptr && last->has_log() && last->header().epoch() == message.header().epoch() &&
-        last->log().line_size() + message.log().line_size() <= kMaxLinesPerMessage) {
-      last->mutable_log()->mutable_line()->MergeFrom(message.log().line());
-      return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!open_ && !message.has_log()) return;
+    if (message.has_log()) {
+      WorkerMessage* last = outbox_.empty() ? nullptr : &outbox_.back();
+      if (last != nullptr && last->has_log() && last->header().epoch() == message.header().epoch() &&
+          last->log().job_id() == message.log().job_id() &&
+          last->log().line_size() + message.log().line_size() <= kMaxLinesPerMessage) {
+        last->mutable_log()->mutable_line()->MergeFrom(message.log().line());
+        return;
+      }
+      if (logs_waiting_ >= settings_.max_log_messages) {
+        auto oldest = std::find_if(outbox_.begin(), outbox_.end(), [](const WorkerMessage& m) { return m.has_log(); });
+        outbox_.erase(oldest);
+        --logs_waiting_;
+      }
+      ++logs_waiting_;
     }
-    if (logs_waiting_ >= settings_.max_log_messages) {
-      auto oldest = std::find_if(outbox_.begin(), outbox_.end(), [](const WorkerMessage& m) { return m.has_log(); });
-      outbox_.erase(oldest);
-      --logs_waiting_;
-    }
-    ++logs_waiting_;
+    outbox_.push_back(std::move(message));
   }
-  outbox_.push_back(std::move(message));
+  changed_.NotifyAll();
 }
 
-std::optional<WorkerMessage> CoordinatorLink::NextMessage(absl::Time next_heartbeat) {
+void CoordinatorLink::BeatNow() {
+  {
+    absl::MutexLock lock(&mutex_);
+    beat_now_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+std::optional<WorkerMessage> CoordinatorLink::NextMessage(Deadline next_heartbeat) {
   absl::MutexLock lock(&mutex_);
-  auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !streaming_ || !outbox_.empty(); };
-  bool in_time = mutex_.AwaitWithDeadline(absl::Condition(&ready), next_heartbeat);
+  changed_.Wait(mutex_, next_heartbeat, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !streaming_ || !outbox_.empty() || beat_now_;
+  });
   if (!streaming_) return std::nullopt;
   WorkerMessage message;
-  if (!in_time || outbox_.empty()) {
+  if (beat_now_ || outbox_.empty() || next_heartbeat.Expired()) {  // a flood of messages does not hold heartbeats up
+    beat_now_ = false;
     *message.mutable_header() = MakeHeader();
     message.mutable_heartbeat();
     return message;
@@ -80,37 +96,93 @@ std::optional<WorkerMessage> CoordinatorLink::NextMessage(absl::Time next_heartb
 
 void CoordinatorLink::WriteMessages(Stream& stream) {
   int64_t beats = 0;
-  absl::Time next = absl::Now();
+  Deadline next = Deadline::After(absl::ZeroDuration());
   while (std::optional<WorkerMessage> message = NextMessage(next)) {
     if (message->has_heartbeat()) {
+      // Before the heartbeat is filled: whoever takes what it says for old enough errs on the safe side.
+      const int64_t now = BootTimeNanos();
+      callbacks_.on_heartbeat(*message->mutable_heartbeat());
       message->mutable_heartbeat()->set_sequence(++beats);
       absl::MutexLock lock(&mutex_);
-      next = absl::Now() + heartbeat_;
+      sent_.push_back({beats, now});
+      next = Deadline::After(heartbeat_);
     }
     if (!stream.Write(*message)) return;
   }
 }
 
-grpc::Status CoordinatorLink::RunStream(bool* welcomed) {
-  grpc::ClientContext context;
-  std::unique_ptr<WorkerLink::Stub> stub = WorkerLink::NewStub(NewChannel());
+void CoordinatorLink::OnAck(int64_t sequence) {
+  int64_t until = 0;
+  absl::Duration length;
   {
     absl::MutexLock lock(&mutex_);
-    if (stopping_) return grpc::Status::CANCELLED;
-    context_ = &context;
+    while (!sent_.empty() && sent_.front().sequence < sequence) sent_.pop_front();
+    if (sent_.empty() || sent_.front().sequence != sequence) return;
+    length = lease_;
+    until = sent_.front().boottime_ns + absl::ToInt64Nanoseconds(length);
+    sent_.pop_front();
+    silent_at_ = Deadline::After(std::max(settings_.answer_timeout, 3 * heartbeat_));
   }
-  absl::Cleanup forget = [&] {
-    absl::MutexLock lock(&mutex_);
-    context_ = nullptr;
-  };
-  std::unique_ptr<Stream> stream = stub->Connect(&context);
+  callbacks_.on_lease(until, length);
+}
+
+void CoordinatorLink::BreakWhenSilent(grpc::ClientContext& context) {
+  absl::MutexLock lock(&mutex_);
+  while (!silent_at_.Expired()) {
+    if (changed_.Wait(mutex_, silent_at_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !streaming_; })) return;
+  }
+  LogWarning("the coordinator acknowledges no heartbeats: connecting again");
+  context.TryCancel();
+}
+
+WorkerMessage CoordinatorLink::MakeHello() {
   WorkerMessage hello;
   *hello.mutable_header() = MakeHeader();
-  *hello.mutable_hello() = settings_.hello;
+  callbacks_.on_connecting(*hello.mutable_hello(), [this] {
+    absl::MutexLock lock(&mutex_);
+    open_ = true;
+  });
+  return hello;
+}
+
+void CoordinatorLink::KeepLogsOnly() {
+  absl::MutexLock lock(&mutex_);
+  open_ = false;
+  outbox_.erase(std::remove_if(outbox_.begin(), outbox_.end(), [](const WorkerMessage& m) { return !m.has_log(); }),
+                outbox_.end());
+}
+
+void CoordinatorLink::Serve(grpc::ClientContext& context, Stream& stream) {
+  std::thread writer([&] { WriteMessages(stream); });
+  std::thread guard([&] { BreakWhenSilent(context); });
   CoordinatorMessage message;
+  while (stream.Read(&message)) {
+    if (message.has_heartbeat_ack()) {
+      OnAck(message.heartbeat_ack().sequence());
+    } else {
+      callbacks_.on_message(message);
+    }
+  }
   {
-    Watchdog late(kWelcomeTimeout, [&] { context.TryCancel(); });
-    if (!stream->Write(hello) || !stream->Read(&message)) return stream->Finish();
+    absl::MutexLock lock(&mutex_);
+    streaming_ = false;
+  }
+  changed_.NotifyAll();
+  context.TryCancel();  // so that a write in progress ends
+  writer.join();
+  guard.join();
+}
+
+grpc::Status CoordinatorLink::Exchange(grpc::ClientContext& context, bool* welcomed) {
+  std::unique_ptr<WorkerLink::Stub> stub = WorkerLink::NewStub(NewChannel());
+  std::unique_ptr<Stream> stream;
+  CoordinatorMessage message;
+  int64_t hello_sent = 0;
+  {
+    Watchdog late(settings_.answer_timeout, [&] { context.TryCancel(); });
+    stream = stub->Connect(&context);
+    hello_sent = BootTimeNanos();
+    if (!stream->Write(MakeHello()) || !stream->Read(&message)) return stream->Finish();
   }
   absl::Status protocol = CheckProtocol(message.header(), "the coordinator", "this worker");
   if (!protocol.ok() || !message.has_welcome()) {
@@ -120,27 +192,44 @@ grpc::Status CoordinatorLink::RunStream(bool* welcomed) {
   }
   *welcomed = true;
   LogInfo(absl::StrCat("connected to the coordinator at ", settings_.coordinator));
+  const Welcome& welcome = message.welcome();
+  const absl::Duration lease =
+      absl::Seconds(welcome.lease_seconds() > 0 ? welcome.lease_seconds() : kDefaultLeaseSeconds);
+  callbacks_.on_lease(hello_sent + absl::ToInt64Nanoseconds(lease), lease);
+  callbacks_.on_connected();
   {
     absl::MutexLock lock(&mutex_);
-    heartbeat_ = absl::Seconds(std::max(0.01, message.welcome().heartbeat_seconds()));
+    heartbeat_ = absl::Seconds(std::max(0.01, welcome.heartbeat_seconds()));
+    lease_ = lease;
+    sent_.clear();
+    silent_at_ = Deadline::After(std::max(settings_.answer_timeout, 3 * heartbeat_));
     streaming_ = true;
   }
-  std::thread writer([&] { WriteMessages(*stream); });
-  while (stream->Read(&message)) callbacks_.on_message(message);
+  Serve(context, *stream);
+  return stream->Finish();
+}
+
+grpc::Status CoordinatorLink::RunStream(bool* welcomed) {
+  grpc::ClientContext context;
   {
     absl::MutexLock lock(&mutex_);
-    streaming_ = false;
-    outbox_.clear();
-    logs_waiting_ = 0;
+    if (stopping_) return grpc::Status::CANCELLED;
+    context_ = &context;
   }
-  context.TryCancel();  // so that a write in progress ends
-  writer.join();
-  return stream->Finish();
+  absl::Cleanup forget = [&] {
+    absl::MutexLock lock(&mutex_);
+    context_ = nullptr;
+  };
+  grpc::Status status = Exchange(context, welcomed);
+  KeepLogsOnly();
+  callbacks_.on_lost();
+  return status;
 }
 
 bool CoordinatorLink::WaitBeforeRetry(absl::Duration time) {
   absl::MutexLock lock(&mutex_);
-  return !mutex_.AwaitWithTimeout(absl::Condition(&stopping_), time);
+  return !changed_.Wait(mutex_, Deadline::After(time),
+                        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
 }
 
 absl::Status CoordinatorLink::Run() {
@@ -151,8 +240,8 @@ absl::Status CoordinatorLink::Run() {
     grpc::Status status = RunStream(&welcomed);
     if (welcomed) {
       if (WaitBeforeRetry(absl::ZeroDuration())) LogWarning("the connection to the coordinator ended");
-      ADJOIN_RETURN_IF_ERROR(callbacks_.on_lost());
       backoff = settings_.first_backoff;
+      last_error.clear();
     }
     if (IsPermanent(status.error_code())) return FromGrpc(status);
     if (!welcomed && status.error_message() != last_error) {
@@ -165,9 +254,12 @@ absl::Status CoordinatorLink::Run() {
 }
 
 void CoordinatorLink::Stop() {
-  absl::MutexLock lock(&mutex_);
-  stopping_ = true;
-  if (context_ != nullptr) context_->TryCancel();
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  changed_.NotifyAll();
 }
 
 }  // namespace adjoin

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -32,23 +37,56 @@ absl::StatusOr<Pipe> MakePipe() {
   return made;
 }
 
+// A child's way to its program, all of it made before the fork.
+struct Prepared {
+  const SpawnRequest& request;
+  char* const* arguments;
+  char* const* environment;
+  std::string oom_score;
+  pid_t parent;
+  int out, err;
+};
+
+// The rest of Prepared's way is the new user's. PR_SET_PDEATHSIG does not survive a change of user, so it comes after this.
+bool BecomeUser(const User& user) {
+  return setgroups(user.groups.size(), user.groups.data()) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
+         setresuid(user.uid, user.uid, user.uid) == 0;
+}
+
 // Runs in the child, between fork and exec: only calls that are safe after a fork of a process with many threads, and no
-// allocation. Returns only where exec fails.
-void BecomeProgram(const char* binary, char* const* arguments, char* const* environment, pid_t parent, int out, int err) {
+// allocation. Returns only where it fails, with errno.
+void BecomeProgram(const Prepared& prepared) {
+  const SpawnRequest& request = prepared.request;
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core = {0, 0};  // writing one takes long where much memory is used, and the process dies only after it
   setrlimit(RLIMIT_CORE, &no_core);
-  if (getppid() != parent) _exit(127);  // the parent died before the line above
+  const rlimit data = {request.memory_bytes, request.memory_bytes};
+  if (request.memory_bytes > 0 && setrlimit(RLIMIT_DATA, &data) != 0) return;
+  int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  // A rank without it is no worse than the daemon.
+  if (score >= 0 && write(score, prepared.oom_score.data(), prepared.oom_score.size()) < 0) close(score);
+  if (!request.folder.empty() && chdir(request.folder.c_str()) != 0) return;
+  int in = open("/dev/null", O_RDONLY);
+  if (in < 0 || dup2(in, 0) < 0 || dup2(prepared.out, 1) < 0 || dup2(prepared.err, 2) < 0) return;
+  if (request.user.has_value() && !BecomeUser(*request.user)) return;
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != prepared.parent) _exit(127);  // the parent died before the line above
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   struct sigaction initial = {};
   initial.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) sigaction(number, &initial, nullptr);
-  int in = open("/dev/null", O_RDONLY);
-  if (in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0) return;
-  execve(binary, arguments, environment);
+  execve(request.binary.c_str(), prepared.arguments, prepared.environment);
+}
+
+// What to write to a child's oom_score_adj.
+std::string OomScore(int above) {
+  std::ifstream file("/proc/self/oom_score_adj");
+  int own = 0;
+  if (!(file >> own)) own = 0;
+  return absl::StrCat(std::min(own + above, 1000));
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
@@ -76,12 +114,13 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
   std::vector<std::string> environment_strings = request.environment;
   std::vector<char*> arguments = Pointers(argument_strings);
   std::vector<char*> environment = Pointers(environment_strings);
-  pid_t parent = getpid();
+  const Prepared prepared{request,  arguments.data(), environment.data(), OomScore(request.oom_score_above),
+                          getpid(), out.write.get(),  err.write.get()};
 
   pid_t pid = _Fork();  // unlike fork, runs no handlers of libraries
   if (pid < 0) return absl::UnavailableError(absl::StrCat("no process: ", strerror(errno)));
   if (pid == 0) {
-    BecomeProgram(request.binary.c_str(), arguments.data(), environment.data(), parent, out.write.get(), err.write.get());
+    BecomeProgram(prepared);
     int cause = errno;
     if (write(failure.write.get(), &cause, sizeof(cause)) < 0) _exit(126);
     _exit(127);
@@ -112,7 +151,7 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
   return child;
 }
 
-std::vector<std::string> RankEnvironment() {
+std::vector<std::string> RankEnvironment(const std::string& home) {
   static constexpr absl::string_view kKept[] = {"PATH",         "HOME",          "LANG",        "OMP_NUM_THREADS",
                                                 "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"};
   std::vector<std::string> kept;
@@ -122,11 +161,36 @@ std::vector<std::string> RankEnvironment() {
     absl::string_view name = text.substr(0, text.find('='));
     bool keep = absl::StartsWith(name, "UCX_");
     for (absl::string_view wanted : kKept) keep = keep || name == wanted;
+    if (name == "HOME" && !home.empty()) keep = false;
     if (keep) kept.emplace_back(text);
     threads_set = threads_set || name == "OMP_NUM_THREADS";
   }
   if (!threads_set) kept.push_back("OMP_NUM_THREADS=1");
+  if (!home.empty()) kept.push_back("HOME=" + home);
   return kept;
+}
+
+absl::StatusOr<User> FindUser(const std::string& name) {
+  passwd entry = {};
+  passwd* found = nullptr;
+  std::vector<char> text(1 << 16);
+  int cause = getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found);
+  if (found == nullptr) {
+    return absl::NotFoundError(absl::StrCat("there is no user '", name, "'", cause == 0 ? "" : ": ",
+                                            cause == 0 ? "" : strerror(cause)));
+  }
+  User user;
+  user.name = name;
+  user.home = entry.pw_dir;
+  user.uid = entry.pw_uid;
+  user.gid = entry.pw_gid;
+  int count = 1024;
+  user.groups.resize(count);
+  if (getgrouplist(name.c_str(), entry.pw_gid, user.groups.data(), &count) < 0) {
+    return absl::NotFoundError(absl::StrCat("the groups of user '", name, "' cannot be read"));
+  }
+  user.groups.resize(count);
+  return user;
 }
 
 }  // namespace adjoin

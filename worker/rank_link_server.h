@@ -7,10 +7,12 @@
 #define ADJOIN_WORKER_RANK_LINK_SERVER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "worker/attempts.h"
+#include "worker/process_spawner.h"
 
 namespace adjoin {
 
@@ -19,9 +21,10 @@ class RankLinkServer {
   virtual ~RankLinkServer() = default;
 
   // `path`: of the socket, at most 100 bytes; a relative one is below the working directory of daemon and ranks. An old
-  // socket there is replaced. `attempts` outlives the server.
+  // socket there is replaced. `attempts` outlives the server. Only `user`, or where it is absent the daemon's own, can connect.
   // Errors: kUnavailable.
-  static absl::StatusOr<std::unique_ptr<RankLinkServer>> Start(const std::string& path, Attempts& attempts);
+  static absl::StatusOr<std::unique_ptr<RankLinkServer>> Start(const std::string& path, Attempts& attempts,
+                                                               const std::optional<User>& user = std::nullopt);
 };
 
 }  // namespace adjoin

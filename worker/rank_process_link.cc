@@ -12,18 +12,30 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "base/boot_clock.h"
+#include "base/monotonic_condition.h"
 #include "base/status_macros.h"
 #include "proto/protocol.h"
 #include "proto/worker.grpc.pb.h"
+#include "worker/lease_watch.h"
+#include "worker/rank_exit_codes.h"
 
 namespace adjoin {
 namespace {
 
-constexpr int kDaemonLost = 70;
+// Until the daemon says something else.
+constexpr absl::Duration kFirstLease = absl::Seconds(120);
+
+[[noreturn]] void EndForWantOfLease() {
+  std::fprintf(stderr, "the lease ran out: nothing heard from the daemon, or from the coordinator through it, in time\n");
+  _exit(kExitLeaseOver);
+}
 
 class Link final : public RankProcessLink {
  public:
-  explicit Link(const Settings& settings) : settings_(settings) {}
+  explicit Link(const Settings& settings) : settings_(settings), lease_(EndForWantOfLease) {
+    lease_.Renew(BootTimeNanos() + absl::ToInt64Nanoseconds(kFirstLease));
+  }
 
   ~Link() override {
     {
@@ -103,7 +115,7 @@ class Link final : public RankProcessLink {
     stream_->WritesDone();
     // The daemon ends the stream once it has read everything.
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&ended_), deadline.Remaining());
+    changed_.Wait(mutex_, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ended_; });
   }
 
  private:
@@ -111,7 +123,7 @@ class Link final : public RankProcessLink {
   absl::StatusOr<T> WaitFor(std::optional<T> Link::*value, const std::string& what, Deadline deadline) {
     absl::MutexLock lock(&mutex_);
     auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return (this->*value).has_value() || !aborted_.ok(); };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&ready), deadline.Remaining())) {
+    if (!changed_.Wait(mutex_, deadline, ready)) {
       return absl::DeadlineExceededError(absl::StrCat("waited too long for ", what));
     }
     if (!aborted_.ok()) return aborted_;
@@ -127,26 +139,33 @@ class Link final : public RankProcessLink {
   void ReadMessages() {
     DaemonMessage message;
     while (stream_->Read(&message)) {
-      absl::Status protocol = CheckProtocol(message.header(), "the daemon", "this rank process");
-      absl::MutexLock lock(&mutex_);
-      if (!protocol.ok()) aborted_ = protocol;
-      if (message.header().epoch() != settings_.epoch) continue;
-      if (message.has_start()) start_ = message.start();
-      if (message.has_connect()) connect_ = message.connect();
-      if (message.has_drain() && !draining_) {
-        draining_ = true;
-        if (on_drain_) on_drain_();
-      }
-      if (!message.has_abort() || !aborted_.ok()) continue;
-      aborted_ = absl::AbortedError(message.abort().reason());
-      if (on_abort_) on_abort_(aborted_);
+      TakeMessage(message);
+      changed_.NotifyAll();
     }
     grpc::Status status = stream_->Finish();
     absl::MutexLock lock(&mutex_);
     ended_ = true;
+    changed_.NotifyAll();
     if (closing_) return;
     std::fprintf(stderr, "the daemon is gone: %s\n", status.error_message().c_str());
-    _exit(kDaemonLost);  // at once: a rank never outlives its daemon
+    _exit(kExitDaemonLost);  // at once: a rank never outlives its daemon
+  }
+
+  void TakeMessage(const DaemonMessage& message) {
+    absl::Status protocol = CheckProtocol(message.header(), "the daemon", "this rank process");
+    absl::MutexLock lock(&mutex_);
+    if (!protocol.ok()) aborted_ = protocol;
+    if (message.header().epoch() != settings_.epoch) return;
+    if (message.has_start()) start_ = message.start();
+    if (message.has_connect()) connect_ = message.connect();
+    if (message.has_lease()) lease_.Renew(message.lease().until_boottime_ns());
+    if (message.has_drain() && !draining_) {
+      draining_ = true;
+      if (on_drain_) on_drain_();
+    }
+    if (!message.has_abort() || !aborted_.ok()) return;
+    aborted_ = absl::AbortedError(message.abort().reason());
+    if (on_abort_) on_abort_(aborted_);
   }
 
   const Settings settings_;
@@ -155,6 +174,7 @@ class Link final : public RankProcessLink {
   std::unique_ptr<grpc::ClientReaderWriter<RankMessage, DaemonMessage>> stream_;
   absl::Mutex write_mutex_;
   absl::Mutex mutex_;
+  MonotonicCondition changed_;
   std::optional<RankStart> start_ ABSL_GUARDED_BY(mutex_);
   std::optional<RankConnect> connect_ ABSL_GUARDED_BY(mutex_);
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
@@ -163,6 +183,7 @@ class Link final : public RankProcessLink {
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  LeaseWatch lease_;
   std::thread reader_;
 };
 

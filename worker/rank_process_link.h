@@ -10,7 +10,8 @@
 //   link->SendResult(result, deadline);
 //
 // The end of the stream on the daemon's side means that the daemon died: the process then ends itself at once, with exit
-// code 70. Any thread.
+// code 70. It ends itself with 71 when the lease that the daemon gave it last has run out: the daemon is stopped, or does not
+// hear of the coordinator, and another attempt of the job may start elsewhere. Any thread.
 #ifndef ADJOIN_WORKER_RANK_PROCESS_LINK_H_
 #define ADJOIN_WORKER_RANK_PROCESS_LINK_H_
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
+#include "base/status_macros.h"
 
 namespace adjoin {
 namespace {
@@ -30,8 +31,8 @@ std::string RankExit::ToString() const {
   return absl::StrCat("was killed by signal ", signal, name == nullptr ? "" : absl::StrCat(" (SIG", name, ")"));
 }
 
-RankSupervisor::RankSupervisor(Callbacks callbacks)
-    : callbacks_(std::move(callbacks)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+RankSupervisor::RankSupervisor(Callbacks callbacks, ProcessRecord* record)
+    : callbacks_(std::move(callbacks)), record_(record), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_.get() < 0) {
     LogError(absl::StrCat("no event descriptor: ", strerror(errno)));
     abort();
@@ -103,8 +104,19 @@ void RankSupervisor::RunCommands() {
   }
 }
 
+absl::StatusOr<ChildProcess> RankSupervisor::SpawnRecorded(const SpawnRequest& request) {
+  ADJOIN_ASSIGN_OR_RETURN(ChildProcess child, Spawn(request));
+  if (record_ == nullptr) return child;
+  if (absl::Status status = record_->Add(child.pid); !status.ok()) {
+    kill(-child.pid, SIGKILL);
+    waitpid(child.pid, nullptr, 0);
+    return status;
+  }
+  return child;
+}
+
 void RankSupervisor::StartNow(StartCommand& command) {
-  absl::StatusOr<ChildProcess> child = Spawn(command.request);
+  absl::StatusOr<ChildProcess> child = SpawnRecorded(command.request);
   if (!child.ok()) {
     RankExit exit;
     exit.spawn_error = std::string(child.status().message());
@@ -114,6 +126,7 @@ void RankSupervisor::StartNow(StartCommand& command) {
   processes_.emplace_back();
   processes_.back().key = std::move(command.key);
   processes_.back().child = *std::move(child);
+  if (callbacks_.on_start) callbacks_.on_start(processes_.back().key, processes_.back().child.pid);
 }
 
 void RankSupervisor::KillDue() {
@@ -155,6 +168,7 @@ void RankSupervisor::Reap(Process& process) {
   kill(-process.child.pid, SIGKILL);
   if (waitid(kPidFd, process.child.pidfd.get(), &info, WEXITED | WNOHANG) != 0) return;
   process.reaped = true;
+  if (record_ != nullptr) record_->Remove(process.child.pid);
   ReadLines(process, process.child.out, process.out);
   ReadLines(process, process.child.err, process.err);
   for (LineSplitter* splitter : {&process.out, &process.err}) {

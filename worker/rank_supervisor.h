@@ -1,12 +1,12 @@
 // Owns the rank processes of a daemon: starts them, reads what they write, reaps them, kills them.
 //
-//   RankSupervisor supervisor({.on_log = ..., .on_exit = ...});
+//   RankSupervisor supervisor({.on_start = ..., .on_log = ..., .on_exit = ...});
 //   supervisor.Start({{.job_id = "job-1", .epoch = 4, .rank = 0}, spawn_request});
 //   supervisor.Kill("job-1", 4, absl::Seconds(2));     // SIGKILL to whatever is left of the attempt then
 //
-// One thread does all of it and calls back from there; on_exit comes once for every process started (also where it could
-// not be started), after it was reaped and its last line was passed on. Any thread may call the methods. The destructor
-// kills and reaps what is left.
+// One thread does all of it and calls back from there. on_start comes once for every process that runs; on_exit once for
+// every process that was to be started (also where it could not be), after it was reaped and its last line was passed on.
+// Any thread may call the methods. The destructor kills and reaps what is left.
 #ifndef ADJOIN_WORKER_RANK_SUPERVISOR_H_
 #define ADJOIN_WORKER_RANK_SUPERVISOR_H_
 
@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/deadline.h"
 #include "worker/line_splitter.h"
+#include "worker/process_record.h"
 #include "worker/process_spawner.h"
 #include "worker/unique_fd.h"
 
@@ -45,12 +47,14 @@ struct RankExit {
 class RankSupervisor {
  public:
   struct Callbacks {
+    std::function<void(const RankKey&, pid_t)> on_start;
     std::function<void(const RankKey&, std::vector<std::string>)> on_log;
     std::function<void(const RankKey&, const RankExit&)> on_exit;
   };
 
-  // Errors are programming errors or a system without descriptors: it ends the process then.
-  explicit RankSupervisor(Callbacks callbacks);
+  // `record`, where there is one, outlives the supervisor and names its processes; what it cannot name is not run. Errors
+  // are programming errors or a system without descriptors: it ends the process then.
+  explicit RankSupervisor(Callbacks callbacks, ProcessRecord* record = nullptr);
   ~RankSupervisor();
   RankSupervisor(const RankSupervisor&) = delete;
   RankSupervisor& operator=(const RankSupervisor&) = delete;
@@ -85,6 +89,7 @@ class RankSupervisor {
   void Loop();
   void RunCommands();
   void StartNow(StartCommand& command);
+  absl::StatusOr<ChildProcess> SpawnRecorded(const SpawnRequest& request);
   void KillDue();
   int PollTimeoutMs() const;
   void ReadLines(Process& process, UniqueFd& fd, LineSplitter& splitter);
@@ -92,6 +97,7 @@ class RankSupervisor {
   void Wake();
 
   const Callbacks callbacks_;
+  ProcessRecord* const record_;
   UniqueFd wake_;
   absl::Mutex mutex_;
   std::vector<StartCommand> starts_ ABSL_GUARDED_BY(mutex_);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 
@@ -21,6 +22,7 @@ class RankSupervisorTest : public ::testing::Test {
  protected:
   RankSupervisorTest()
       : supervisor_(std::make_unique<RankSupervisor>(RankSupervisor::Callbacks{
+            nullptr,
             [this](const RankKey& key, std::vector<std::string> lines) {
               absl::MutexLock lock(&mutex_);
               for (std::string& line : lines) lines_.push_back(std::move(line));
@@ -32,7 +34,14 @@ class RankSupervisorTest : public ::testing::Test {
 
   void Start(uint32_t rank, const std::string& script) {
     setenv("ADJOIN_TEST_SECRET", "secret", 1);
-    supervisor_->Start({"job-1", 1, rank}, {"/bin/sh", {"-c", script}, RankEnvironment()});
+    SpawnRequest request;
+    request.binary = "/bin/sh";
+    request.arguments = {"-c", script};
+    request.environment = RankEnvironment();
+    Start(rank, request);
+  }
+  void Start(uint32_t rank, const SpawnRequest& request) {
+    supervisor_->Start({"job-1", 1, rank}, request);
   }
   std::string ExitOf(uint32_t rank) {
     absl::MutexLock lock(&mutex_);
@@ -67,7 +76,9 @@ TEST_F(RankSupervisorTest, ReportsHowAProcessEnded) {
 }
 
 TEST_F(RankSupervisorTest, ReportsWhatCannotBeStarted) {
-  supervisor_->Start({"job-1", 1, 0}, {"/nowhere/adjoin-rank", {}, {}});
+  SpawnRequest request;
+  request.binary = "/nowhere/adjoin-rank";
+  Start(0, request);
   EXPECT_THAT(ExitOf(0), HasSubstr("could not be started: /nowhere/adjoin-rank cannot be run: No such file"));
 }
 
@@ -81,6 +92,40 @@ TEST_F(RankSupervisorTest, PassesOnLinesBeforeTheEnd) {
   EXPECT_THAT(lines_, Contains("0")) << "the size of a core dump";
   EXPECT_THAT(lines_, Contains("OMP_NUM_THREADS=1"));
   EXPECT_THAT(lines_, ::testing::Not(Contains(HasSubstr("secret"))));
+}
+
+TEST_F(RankSupervisorTest, LimitsWhatAProcessMayHave) {
+  SpawnRequest request;
+  request.binary = "/bin/sh";
+  request.arguments = {"-c", "ulimit -d; pwd; cat /proc/self/oom_score_adj; grep NoNewPrivs /proc/self/status"};
+  request.folder = "/usr";
+  request.memory_bytes = uint64_t{300} << 20;
+  request.oom_score_above = 2000;
+  Start(0, request);
+  EXPECT_EQ(ExitOf(0), "exited with code 0");
+  absl::MutexLock lock(&mutex_);
+  EXPECT_THAT(lines_, ::testing::ElementsAre("307200", "/usr", "1000", "NoNewPrivs:\t1"));
+}
+
+TEST_F(RankSupervisorTest, RunsAsAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can";
+  absl::StatusOr<User> user = FindUser("nobody");
+  ASSERT_TRUE(user.ok()) << user.status();
+  SpawnRequest request;
+  request.binary = "/bin/sh";
+  request.arguments = {"-c", "id -un; id -G; echo $HOME; grep '^Cap[PE]' /proc/self/status; echo x > /proc/self/oom_score_adj"};
+  request.environment = RankEnvironment(user->home);
+  request.user = *user;
+  Start(0, request);
+  ExitOf(0);
+  absl::MutexLock lock(&mutex_);
+  ASSERT_GE(lines_.size(), 5);
+  EXPECT_EQ(lines_[0], "nobody");
+  EXPECT_EQ(lines_[1], absl::StrCat(user->gid));
+  EXPECT_EQ(lines_[2], user->home);
+  EXPECT_THAT(lines_[3], HasSubstr("0000000000000000"));
+  EXPECT_THAT(lines_[4], HasSubstr("0000000000000000"));
+  EXPECT_TRUE(absl::IsNotFound(FindUser("nobody-at-all").status()));
 }
 
 TEST_F(RankSupervisorTest, KillsAfterTheGrace) {
