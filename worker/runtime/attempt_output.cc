@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
-#include <optional>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -20,7 +19,6 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "worker/runtime/metrics_writer.h"
-#include "worker/runtime/path_rules.h"
 
 namespace adjoin {
 namespace {
@@ -31,11 +29,11 @@ constexpr char kAttemptPrefix[] = "attempt-";
 constexpr char kMetricsFile[] = "metrics.jsonl";  // which a MetricsWriter locks while its attempt runs
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(10);
 
-absl::Status Failed(const std::filesystem::path& path, int error) {
-  return absl::UnavailableError(absl::StrCat(path.string(), ": ", strerror(error)));
+absl::Status Failed(const std::string& path, int error) {
+  return absl::UnavailableError(absl::StrCat(path, ": ", strerror(error)));
 }
 
-absl::Status SyncFolder(const std::filesystem::path& folder) {
+absl::Status SyncFolder(const std::string& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return Failed(folder, errno);
   const int error = fsync(fd) == 0 ? 0 : errno;
@@ -46,14 +44,14 @@ absl::Status SyncFolder(const std::filesystem::path& folder) {
 // Of one folder; gone with its destruction or the process.
 class FolderLock {
  public:
-  static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::filesystem::path& folder, Deadline deadline) {
-    const std::filesystem::path path = folder / kLockFile;
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& folder, Deadline deadline) {
+    const std::string path = absl::StrCat(folder, "/", kLockFile);
     std::unique_ptr<FolderLock> lock(new FolderLock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)));
     if (lock->fd_ < 0) return Failed(path, errno);
     // Where the file system has no locks, there is none to respect.
     while (flock(lock->fd_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
       if (deadline.Expired()) {
-        return absl::DeadlineExceededError(absl::StrCat(path.string(), ": another attempt keeps it locked"));
+        return absl::DeadlineExceededError(absl::StrCat(path, ": another attempt keeps it locked"));
       }
       absl::SleepFor(kBetweenTries);
     }
@@ -77,113 +75,119 @@ struct Latest {
 };
 
 // Epoch 0 where no attempt has begun.
-absl::StatusOr<Latest> ReadEpoch(const std::filesystem::path& home) {
-  const std::filesystem::path path = home / kEpochFile;
+absl::StatusOr<Latest> ReadEpoch(const std::string& home) {
+  const std::string path = absl::StrCat(home, "/", kEpochFile);
   Latest latest;
-  std::ifstream in(path);
-  if (!in.is_open()) {
-    if (errno == ENOENT) return latest;
-    return Failed(path, errno);
-  }
-  std::string text;
-  std::getline(in, text);
-  const std::pair<std::string, std::string> words = absl::StrSplit(text, absl::MaxSplits(' ', 1));
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0 && errno == ENOENT) return latest;
+  if (fd < 0) return Failed(path, errno);
+  absl::Cleanup close_fd = [fd] { close(fd); };
+  char text[256];
+  const ssize_t size = read(fd, text, sizeof(text));
+  if (size < 0) return Failed(path, errno);
+  absl::string_view line(text, size);
+  absl::ConsumeSuffix(&line, "\n");
+  const std::pair<std::string, std::string> words = absl::StrSplit(line, absl::MaxSplits(' ', 1));
   if (!absl::SimpleAtoi(words.first, &latest.epoch)) {
-    return absl::DataLossError(absl::StrCat(path.string(), ": begins with '", words.first,
+    return absl::DataLossError(absl::StrCat(path, ": begins with '", words.first,
                                             "', which is not the number of an attempt; remove it if no job writes there"));
   }
   latest.job_id = words.second;
   return latest;
 }
 
+absl::Status WriteEpoch(const std::string& home, const Latest& latest) {
+  const std::string path = absl::StrCat(home, "/", kEpochFile);
+  const std::string temporary = absl::StrCat(path, ".new");
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0) return Failed(temporary, errno);
+  absl::Cleanup close_fd = [fd] { close(fd); };
+  const std::string text = absl::StrCat(latest.epoch, " ", latest.job_id, "\n");
+  errno = ENOSPC;  // of a write that is cut short
+  if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return Failed(temporary, errno);
+  if (fsync(fd) != 0) return Failed(temporary, errno);
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return Failed(path, errno);
+  return SyncFolder(home);
+}
+
 std::string FolderOf(uint64_t epoch) { return absl::StrCat(kAttemptPrefix, epoch); }
 
-absl::Status NoLonger(uint64_t epoch, const Latest& latest, const std::filesystem::path& home) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "attempt ", epoch, " is no longer the job's: attempt ", latest.epoch, " has begun", latest.job_id.empty() ? "" : " (",
-      latest.job_id, latest.job_id.empty() ? "" : ")", ", says ", (home / kEpochFile).string()));
+absl::Status NoLonger(uint64_t epoch, const Latest& latest, const std::string& home) {
+  const std::string job = latest.job_id.empty() ? "" : absl::StrCat(" (", latest.job_id, ")");
+  return absl::FailedPreconditionError(absl::StrCat("attempt ", epoch, " is no longer the job's: attempt ", latest.epoch,
+                                                    " has begun", job, ", says ", home, "/", kEpochFile));
+}
+
+// The folders of attempts that can publish nothing any more.
+void RemoveOlder(const std::string& home, uint64_t than) {
+  std::error_code ignored;  // what is left there harms nobody
+  for (const auto& entry : std::filesystem::directory_iterator(home, ignored)) {
+    const std::string name = entry.path().filename();
+    absl::string_view number = name;
+    uint64_t epoch = 0;
+    if (!absl::ConsumePrefix(&number, kAttemptPrefix) || !absl::SimpleAtoi(number, &epoch)) continue;
+    if (epoch < than) std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
+// With the folder locked.
+absl::Status TakeOver(const std::string& home, const Latest& mine) {
+  ADJOIN_ASSIGN_OR_RETURN(const Latest latest, ReadEpoch(home));
+  // A rank of this job may live on for a while, and is fenced off. Another job's result must not be thrown away like that.
+  const bool another = latest.epoch != 0 && latest.job_id != mine.job_id;
+  if (another && MetricsWriter::InUse(absl::StrCat(home, "/", FolderOf(latest.epoch), "/", kMetricsFile))) {
+    return absl::FailedPreconditionError(absl::StrCat(home, ": another job, ", latest.job_id,
+                                                      ", is writing there; right would be an output_dir of its own for"
+                                                      " each job"));
+  }
+  if (latest.epoch > mine.epoch) {
+    const absl::Status no_longer = NoLonger(mine.epoch, latest, home);
+    return absl::FailedPreconditionError(absl::StrCat(
+        std::string(no_longer.message()), "; remove this file if the coordinator began anew, with an empty store"));
+  }
+  ADJOIN_RETURN_IF_ERROR(WriteEpoch(home, mine));
+  RemoveOlder(home, mine.epoch);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AttemptOutput>> AttemptOutput::Begin(Options options, Deadline deadline) {
   std::error_code error;
-  std::filesystem::create_directories(options.root, error);
-  ADJOIN_RETURN_IF_ERROR(CheckOutputPath(options.root, options.output_dir));
-  const std::filesystem::path home = std::filesystem::path(options.root) / options.output_dir;
-  std::filesystem::create_directories(home, error);
-  if (error) return absl::UnavailableError(absl::StrCat(home.string(), ": ", error.message()));
-  std::unique_ptr<AttemptOutput> output(new AttemptOutput(std::move(options), home));
-  output->folder_ = home;
-  if (output->options_.epoch == 0) return output;
-  ADJOIN_ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(home, deadline));
-  ADJOIN_RETURN_IF_ERROR(output->TakeOver());
-  return output;
-}
-
-absl::Status AttemptOutput::TakeOver() {
-  ADJOIN_ASSIGN_OR_RETURN(const Latest latest, ReadEpoch(home_));
-  // A rank of this job may live on for a while, and is fenced off. Another job's result must not be thrown away like that.
-  const bool another = latest.epoch != 0 && latest.job_id != options_.job_id;
-  if (another && MetricsWriter::InUse((home_ / FolderOf(latest.epoch) / kMetricsFile).string())) {
-    return absl::FailedPreconditionError(absl::StrCat(home_.string(), ": another job, ", latest.job_id,
-                                                      ", is writing there; right would be an output_dir of its own for"
-                                                      " each job"));
+  std::filesystem::create_directories(options.root, error);  // where that fails, the next line says so
+  ADJOIN_ASSIGN_OR_RETURN(HeldPath home, HoldFolder(options.root, options.output_dir));
+  std::string relative = options.output_dir;
+  if (options.epoch != 0) {
+    const auto lock = FolderLock::Take(home.path(), deadline);
+    if (!lock.ok()) return home.AsShown(lock.status());
+    ADJOIN_RETURN_IF_ERROR(home.AsShown(TakeOver(home.path(), {options.epoch, options.job_id})));
+    absl::StrAppend(&relative, relative.empty() ? "" : "/", FolderOf(options.epoch));
   }
-  if (latest.epoch > options_.epoch) {
-    const absl::Status no_longer = NoLonger(options_.epoch, latest, home_);
-    return absl::FailedPreconditionError(absl::StrCat(
-        std::string(no_longer.message()), "; remove this file if the coordinator began anew, with an empty store"));
-  }
-  ADJOIN_RETURN_IF_ERROR(WriteEpoch());
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(home_, error)) {
-    const std::string name = entry.path().filename();
-    absl::string_view number = name;
-    uint64_t epoch = 0;
-    if (!absl::ConsumePrefix(&number, kAttemptPrefix) || !absl::SimpleAtoi(number, &epoch)) continue;
-    std::error_code ignored;  // what is left there harms nobody
-    if (epoch < options_.epoch) std::filesystem::remove_all(entry.path(), ignored);
-  }
-  const std::string folder = FolderOf(options_.epoch);
-  folder_ = home_ / folder;
-  ADJOIN_RETURN_IF_ERROR(CheckOutputPath(home_.string(), folder));
-  std::filesystem::create_directory(folder_, error);
-  if (error) return absl::UnavailableError(absl::StrCat(folder_.string(), ": ", error.message()));
-  return absl::OkStatus();
-}
-
-absl::Status AttemptOutput::WriteEpoch() const {
-  const std::filesystem::path path = home_ / kEpochFile;
-  const std::filesystem::path temporary = home_ / absl::StrCat(kEpochFile, ".new");
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return Failed(temporary, errno);
-  absl::Cleanup close_fd = [fd] { close(fd); };
-  const std::string text = absl::StrCat(options_.epoch, " ", options_.job_id, "\n");
-  errno = ENOSPC;  // of a write that is cut short
-  if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return Failed(temporary, errno);
-  if (fsync(fd) != 0) return Failed(temporary, errno);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return Failed(path, errno);
-  return SyncFolder(home_);
+  ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldFolder(options.root, relative));
+  return std::unique_ptr<AttemptOutput>(new AttemptOutput(std::move(options), std::move(home), std::move(folder)));
 }
 
 absl::Status AttemptOutput::CheckLatest() const {
   if (options_.epoch == 0) return absl::OkStatus();
-  ADJOIN_ASSIGN_OR_RETURN(const Latest latest, ReadEpoch(home_));
-  if (latest.epoch == options_.epoch && latest.job_id == options_.job_id) return absl::OkStatus();
-  return NoLonger(options_.epoch, latest, home_);
+  const absl::StatusOr<Latest> latest = ReadEpoch(home_.path());
+  if (!latest.ok()) return home_.AsShown(latest.status());
+  if (latest->epoch == options_.epoch && latest->job_id == options_.job_id) return absl::OkStatus();
+  return home_.AsShown(NoLonger(options_.epoch, *latest, home_.path()));
 }
 
 absl::Status AttemptOutput::Publish(const std::vector<std::string>& files, Deadline deadline) {
   if (options_.epoch == 0) return absl::OkStatus();
-  ADJOIN_ASSIGN_OR_RETURN(const auto lock, FolderLock::Take(home_, deadline));
+  const std::string home = home_.path();
+  const auto lock = FolderLock::Take(home, deadline);
+  if (!lock.ok()) return home_.AsShown(lock.status());
   ADJOIN_RETURN_IF_ERROR(CheckLatest());
   for (const std::string& file : files) {
-    if (std::rename((folder_ / file).c_str(), (home_ / file).c_str()) != 0) return Failed(folder_ / file, errno);
+    const std::string from = absl::StrCat(folder(), "/", file);
+    if (std::rename(from.c_str(), absl::StrCat(home, "/", file).c_str()) != 0) return AsShown(Failed(from, errno));
   }
-  ADJOIN_RETURN_IF_ERROR(SyncFolder(home_));
+  ADJOIN_RETURN_IF_ERROR(home_.AsShown(SyncFolder(home)));
   std::error_code ignored;  // the results are there
-  std::filesystem::remove_all(folder_, ignored);
+  std::filesystem::remove_all(absl::StrCat(home, "/", FolderOf(options_.epoch)), ignored);
   return absl::OkStatus();
 }
 

@@ -3,25 +3,27 @@
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto output, AttemptOutput::Begin({.root = "/srv/results", .output_dir = "lenet5", .epoch = 5,
 //                                                              .job_id = "job-12"}, deadline));
-//   ... write files into output->folder(), "/srv/results/lenet5/attempt-5" ...
-//   ADJOIN_RETURN_IF_ERROR(output->Publish({"metrics.jsonl", "model.safetensors"}, deadline));   // to /srv/results/lenet5
+//   ADJOIN_RETURN_IF_ERROR(output->AsShown(Write(output->folder() + "/metrics.jsonl")));  // lenet5/attempt-5/metrics.jsonl
+//   ADJOIN_RETURN_IF_ERROR(output->Publish({"metrics.jsonl"}, deadline));                 // lenet5/metrics.jsonl
 //
 // `output_dir/.epoch` holds the highest epoch that began there, and whose; nothing is published but by that attempt. Begin
 // and Publish lock `output_dir/.epoch.lock`, so that between the comparison and the renaming no other attempt begins
 // (where the file system has locks). What an attempt that failed has written stays in its folder until a later one begins.
-// With epoch 0 nobody is fenced off: folder() is output_dir, and Publish does nothing. One thread.
+// With epoch 0 nobody is fenced off: folder() is output_dir, and Publish does nothing. No link leads out of the root, also
+// one that comes there later (path_rules.h). One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_ATTEMPT_OUTPUT_H_
 #define ADJOIN_WORKER_RUNTIME_ATTEMPT_OUTPUT_H_
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/deadline.h"
+#include "worker/runtime/path_rules.h"
 
 namespace adjoin {
 
@@ -35,11 +37,13 @@ class AttemptOutput {
   };
 
   // Errors: kFailedPrecondition (a later attempt has begun; another job's attempt writes there at this moment); as
-  // CheckOutputPath; kDataLoss (an .epoch that no attempt wrote); kDeadlineExceeded (another attempt keeps it locked);
-  // kUnavailable with the path and the system's reason.
+  // HoldFolder; kDataLoss (an .epoch that no attempt wrote); kDeadlineExceeded (another attempt keeps it locked);
+  // kUnavailable with the path and the system's reason. Messages name paths as the job has them.
   static absl::StatusOr<std::unique_ptr<AttemptOutput>> Begin(Options options, Deadline deadline);
 
-  const std::filesystem::path& folder() const { return folder_; }
+  std::string folder() const { return folder_.path(); }  // good while this lives
+  // The same error with the job's words for folder().
+  absl::Status AsShown(const absl::Status& status) const { return folder_.AsShown(status); }
 
   // Whether it is still the latest attempt. Errors: kFailedPrecondition that says which one has begun; as Begin.
   absl::Status CheckLatest() const;
@@ -49,13 +53,12 @@ class AttemptOutput {
   absl::Status Publish(const std::vector<std::string>& files, Deadline deadline);
 
  private:
-  AttemptOutput(Options options, std::filesystem::path home) : options_(std::move(options)), home_(std::move(home)) {}
-  absl::Status TakeOver();
-  absl::Status WriteEpoch() const;
+  AttemptOutput(Options options, HeldPath home, HeldPath folder)
+      : options_(std::move(options)), home_(std::move(home)), folder_(std::move(folder)) {}
 
   const Options options_;
-  const std::filesystem::path home_;  // output_dir
-  std::filesystem::path folder_;
+  const HeldPath home_;  // output_dir
+  const HeldPath folder_;
 };
 
 }  // namespace adjoin

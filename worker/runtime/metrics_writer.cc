@@ -30,7 +30,7 @@ std::string ValueText(const MetricsWriter::Value& value) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
   std::unique_ptr<MetricsWriter> writer(new MetricsWriter(path, fd));
   // The lock goes with the process, however it ends. Where the file system has no locks, there is none to respect.
@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(const std::
 }
 
 bool MetricsWriter::InUse(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return false;
   const bool in_use = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   close(fd);

@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   int64_t data_bytes = 0;
   for (const SafetensorsEntry& entry : entries) data_bytes += entry.Bytes();
   const std::string temporary = path + ".tmp";
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return SystemError(temporary, errno);
   std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(path, fd, data_bytes));
   const uint64_t length = header.size();

@@ -104,7 +104,10 @@ absl::Status SessionRun::OpenOutput() {
   ADJOIN_ASSIGN_OR_RETURN(
       output_, AttemptOutput::Begin({options_.output_root, plan_.spec().output_dir(), options_.epoch, options_.job_id},
                                     Deadline::After(kOutputLockTimeout)));
-  ADJOIN_ASSIGN_OR_RETURN(metrics_, MetricsWriter::Create((output_->folder() / kMetricsFile).string()));
+  absl::StatusOr<std::unique_ptr<MetricsWriter>> metrics =
+      MetricsWriter::Create(absl::StrCat(output_->folder(), "/", kMetricsFile));
+  if (!metrics.ok()) return output_->AsShown(metrics.status());
+  metrics_ = *std::move(metrics);
   result_.artifacts.push_back(kMetricsFile);
   return absl::OkStatus();
 }
@@ -115,10 +118,11 @@ absl::StatusOr<Parameters> SessionRun::StartParameters() const {
   const Weights& weights = plan_.spec().weights();
   if (!weights.init_from().empty()) {
     const SessionActivity::Files files(&activity_);
-    ADJOIN_ASSIGN_OR_RETURN(const std::string path, ResolveBelow(options_.data_root, weights.init_from()));
+    ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, HoldBelow(options_.data_root, weights.init_from()));
     const bool strict = !weights.has_strict() || weights.strict();
-    ADJOIN_ASSIGN_OR_RETURN(const ModelDifferences differences, LoadModel(path, strict, &parameters));
-    Log(absl::StrCat("weights from ", path, differences.empty() ? "" : "; ", differences.ToString()));
+    const absl::StatusOr<ModelDifferences> differences = LoadModel(file.path(), strict, &parameters);
+    if (!differences.ok()) return file.AsShown(differences.status());
+    Log(absl::StrCat("weights from ", file.shown(), differences->empty() ? "" : "; ", differences->ToString()));
   }
   return parameters;
 }
@@ -158,14 +162,14 @@ absl::Status SessionRun::RecordStep(const StepReport& report) {
   p.set_sync_seconds(p.sync_seconds() + (report.sync_seconds - p.sync_seconds()) * weight);
   if (metrics_ == nullptr) return absl::OkStatus();
   const SessionActivity::Files files(&activity_);
-  return metrics_->Write({{"type", "step"},
-                          {"step", report.step},
-                          {"epoch", report.epoch},
-                          {"loss", report.loss},
-                          {"samples", report.samples},
-                          {"t_comp", report.compute_seconds},
-                          {"t_sync", report.sync_seconds},
-                          {"bytes_sent", report.bytes_sent}});
+  return output_->AsShown(metrics_->Write({{"type", "step"},
+                                           {"step", report.step},
+                                           {"epoch", report.epoch},
+                                           {"loss", report.loss},
+                                           {"samples", report.samples},
+                                           {"t_comp", report.compute_seconds},
+                                           {"t_sync", report.sync_seconds},
+                                           {"bytes_sent", report.bytes_sent}}));
 }
 
 absl::Status SessionRun::RunTraining(Parameters* parameters) {
@@ -243,7 +247,7 @@ absl::Status SessionRun::RecordEvaluation(const Evaluator& evaluator) {
                                             report.accuracy());
   Log(absl::StrFormat("%s: %sloss %.6g", report.dataset, accuracy ? right : "", report.loss));
   const SessionActivity::Files files(&activity_);
-  return metrics_->Write(line);
+  return output_->AsShown(metrics_->Write(line));
 }
 
 absl::Status SessionRun::WriteModel(const Parameters& parameters) {
@@ -251,7 +255,8 @@ absl::Status SessionRun::WriteModel(const Parameters& parameters) {
   if (!writes()) return SaveModel("", plan_, &communicator_, parameters);
   const SessionActivity::Files files(&activity_);
   ADJOIN_RETURN_IF_ERROR(output_->CheckLatest());
-  ADJOIN_RETURN_IF_ERROR(SaveModel((output_->folder() / kModelFile).string(), plan_, &communicator_, parameters));
+  ADJOIN_RETURN_IF_ERROR(output_->AsShown(
+      SaveModel(absl::StrCat(output_->folder(), "/", kModelFile), plan_, &communicator_, parameters)));
   result_.artifacts.push_back(kModelFile);
   return absl::OkStatus();
 }
@@ -278,8 +283,8 @@ absl::Status SessionRun::WriteSummary() {
 absl::Status SessionRun::PublishOutput() {
   if (!writes()) return absl::OkStatus();
   const SessionActivity::Files files(&activity_);
-  ADJOIN_RETURN_IF_ERROR(WriteSummary());
-  ADJOIN_RETURN_IF_ERROR(metrics_->Sync());
+  ADJOIN_RETURN_IF_ERROR(output_->AsShown(WriteSummary()));
+  ADJOIN_RETURN_IF_ERROR(output_->AsShown(metrics_->Sync()));
   return output_->Publish(result_.artifacts, Deadline::After(kOutputLockTimeout));
 }
 
