@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -13,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/deadline.h"
 #include "base/flags.h"
 #include "base/status_macros.h"
 #include "layers/plan/planner.h"
@@ -21,6 +24,7 @@
 #include "proto/plan.pb.h"
 #include "worker/rank_process_link.h"
 #include "worker/runtime/session.h"
+#include "worker/runtime/session_activity.h"
 
 namespace adjoin {
 namespace {
@@ -28,7 +32,10 @@ namespace {
 constexpr absl::Duration kDaemonTimeout = absl::Seconds(60);
 // Longer than the coordinator's limit for starting an attempt, which gives the better message.
 constexpr absl::Duration kPeersTimeout = absl::Seconds(180);
-constexpr absl::Duration kCloseTimeout = absl::Seconds(60);
+// Of each wait for another rank. A rank may read slow files for long; whether a job hangs is for the coordinator to find,
+// from what all its ranks say they do, and the lease ends this process where nobody is left to tell it.
+constexpr absl::Duration kRankTimeout = absl::Hours(6);
+constexpr absl::Duration kBetweenPulses = absl::Seconds(1);
 constexpr absl::Duration kResultTimeout = absl::Seconds(5);
 constexpr absl::Duration kAbortGrace = absl::Milliseconds(1500);
 
@@ -65,11 +72,53 @@ struct Disturbance {
   bool aborted_by_peer = false;
 };
 
-absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start, uint32_t rank,
+// Says once in a while, and at every change of phase, what the session does; on a thread of its own, without LibTorch, so
+// that it says so also where the session hangs.
+class PulseSender {
+ public:
+  PulseSender(RankProcessLink& link, SessionActivity& activity, uint32_t rank)
+      : activity_(activity), thread_([this, &link, rank] { Run(link, rank); }) {}
+  ~PulseSender() {
+    activity_.Close();
+    thread_.join();
+  }
+
+ private:
+  void Run(RankProcessLink& link, uint32_t rank) {
+    uint64_t phase = 0;
+    do {
+      RankPulse pulse = activity_.Now();
+      pulse.set_rank(rank);
+      link.SendPulse(pulse);
+    } while (activity_.AwaitPhase(&phase, Deadline::After(kBetweenPulses)));
+  }
+
+  SessionActivity& activity_;
+  std::thread thread_;
+};
+
+// Set when the daemon asks for a drain, from its construction on.
+class DrainFlag {
+ public:
+  explicit DrainFlag(RankProcessLink& link) : link_(link) {
+    link_.OnDrain([this] { asked_ = true; });
+  }
+  ~DrainFlag() { link_.OnDrain(nullptr); }
+  const std::atomic<bool>* asked() const { return &asked_; }
+
+ private:
+  RankProcessLink& link_;
+  std::atomic<bool> asked_{false};
+};
+
+absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::Settings& settings, const RankStart& start,
                                   const LayerRegistry& layers, Disturbance* disturbance) {
+  const DrainFlag drain(link);
+  SessionActivity activity;
+  const PulseSender pulses(link, activity, settings.rank);
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, ReadPlan(start));
   UcxTransport::Options options;
-  options.rank = static_cast<int>(rank);
+  options.rank = static_cast<int>(settings.rank);
   options.size = static_cast<int>(start.world_size());
   options.other_nodes = !start.single_node();
   options.net_devices = start.net_device();
@@ -101,13 +150,22 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start,
   session.output_root = start.output_root();
   session.transport = transport.get();
   session.layers = &layers;
+  session.timeout = kRankTimeout;
+  session.epoch = settings.epoch;
+  session.job_id = settings.job_id;
+  session.drain = drain.asked();
+  session.activity = &activity;
   session.on_progress = [&link](const JobProgress& progress) { link.SendProgress(progress); };
   session.log = [](const std::string& line) { std::cout << line << std::endl; };
   ReuseTensorMemory();
   ADJOIN_ASSIGN_OR_RETURN(SessionResult done, RunSession(session));
-  ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(kCloseTimeout)));
+  {
+    const SessionActivity::Waits waits(&activity, "the end of all ranks");
+    ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(kRankTimeout)));
+  }
   RankResult result;
-  result.set_end(RANK_SUCCEEDED);
+  result.set_end(done.drained_step.has_value() ? RANK_DRAINED : RANK_SUCCEEDED);
+  result.set_drained_step(done.drained_step.value_or(0));
   for (const std::string& artifact : done.artifacts) result.add_artifact(artifact);
   return result;
 }
@@ -115,9 +173,11 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankStart& start,
 // It failed only because a peer did, or because it was told to stop. Files, too, are kUnavailable (a full disk), but then
 // all peers are well.
 RankEnd HowItEnded(const absl::Status& status, const Disturbance& disturbance) {
+  // All ranks find alike that a loss is not finite, whatever the first of them to end does to the others.
+  if (absl::IsOutOfRange(status)) return RANK_HOPELESS;
   if (absl::IsAborted(status) || disturbance.aborted_by_peer) return RANK_PEER_FAILED;
   if (absl::IsUnavailable(status) && disturbance.disturbed) return RANK_PEER_FAILED;
-  return absl::IsOutOfRange(status) ? RANK_HOPELESS : RANK_ERROR;
+  return RANK_ERROR;
 }
 
 int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers) {
@@ -129,7 +189,7 @@ int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers) 
   absl::StatusOr<RankStart> start = (*link)->WaitForStart(Deadline::After(kDaemonTimeout));
   Disturbance disturbance;
   absl::StatusOr<RankResult> result =
-      start.ok() ? RunJob(**link, *start, settings.rank, layers, &disturbance) : start.status();
+      start.ok() ? RunJob(**link, settings, *start, layers, &disturbance) : start.status();
   if (result.ok()) {
     (*link)->SendResult(*result, Deadline::After(kResultTimeout));
     return 0;
