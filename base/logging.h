@@ -1,22 +1,40 @@
-// Log lines on stderr, with time and severity.
+// Log lines on stderr, with time and severity: for people, or a JSON object each for programs.
 //
-//   InitLogging("adjoin-worker");
+//   InitLogging("adjoin-worker", LogFormat::kJson);
 //   LogInfo(absl::StrCat("connected to ", address));
+//   LogWarning("rank 2 of job-7 was killed by signal 9 (SIGKILL)", {.job = "job-7", .attempt = 3, .rank = 2});
+//
+//   2026-11-20T14:00:00.123+0000 adjoin-worker warning: rank 2 of job-7 was killed by signal 9 (SIGKILL)
+//   {"ts":"2026-11-20T14:00:00.123Z","level":"warning","program":"adjoin-worker","message":"rank 2 ...","job":"job-7","attempt":3,
+//    "rank":2}
 //
 // Any thread may log at any time. An error is logged once, where it is decided what follows from it.
 #ifndef ADJOIN_BASE_LOGGING_H_
 #define ADJOIN_BASE_LOGGING_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace adjoin {
 
-// Names the program in every line. Call it once, at the start of main.
-void InitLogging(const std::string& program);
+enum class LogFormat { kText, kJson };
+// "text" or "json"; nothing for others.
+std::optional<LogFormat> ReadLogFormat(const std::string& name);
 
-void LogInfo(const std::string& message);
-void LogWarning(const std::string& message);
-void LogError(const std::string& message);
+// What a line is about, for programs that look for it: a line for people says the same in its words.
+struct LogFields {
+  std::string job = {};              // empty: of none
+  uint64_t attempt = 0;              // the epoch; 0: of none
+  std::optional<uint32_t> rank = {};
+};
+
+// Names the program in every line. Call it once, at the start of main.
+void InitLogging(const std::string& program, LogFormat format = LogFormat::kText);
+
+void LogInfo(const std::string& message, const LogFields& fields = {});
+void LogWarning(const std::string& message, const LogFields& fields = {});
+void LogError(const std::string& message, const LogFields& fields = {});
 
 }  // namespace adjoin
 

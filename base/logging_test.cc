@@ -1,0 +1,56 @@
+#include "base/logging.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "nlohmann/json.hpp"
+
+namespace adjoin {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+TEST(LoggingTest, LinesForPeopleHaveTimeProgramAndLevel) {
+  testing::internal::CaptureStderr();
+  InitLogging("adjoin-worker");
+  LogWarning("braces {} and %v stay", {.job = "job-7", .attempt = 3, .rank = 2});
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(line, ContainsRegex("^[0-9]+-[0-9]+-[0-9]+T[0-9:.]+[+-][0-9:]+ adjoin-worker warning: "));
+  EXPECT_THAT(line, HasSubstr("braces {} and %v stay\n"));
+}
+
+TEST(LoggingTest, LinesForProgramsAreObjectsWithWhatTheyAreAbout) {
+  testing::internal::CaptureStderr();
+  InitLogging("adjoin-worker", LogFormat::kJson);
+  LogInfo("connected");
+  LogError("rank 2 said \"no\"\nand {} \xff", {.job = "job-7", .attempt = 3, .rank = 0});
+  std::istringstream lines(testing::internal::GetCapturedStderr());
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  auto json = nlohmann::json::parse(line);
+  EXPECT_THAT(json["ts"].get<std::string>(), ContainsRegex("^[0-9]+-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+[.][0-9]+Z$"));
+  EXPECT_EQ(json["level"], "info");
+  EXPECT_EQ(json["program"], "adjoin-worker");
+  EXPECT_EQ(json["message"], "connected");
+  EXPECT_FALSE(json.contains("job") || json.contains("attempt") || json.contains("rank"));
+  ASSERT_TRUE(std::getline(lines, line));
+  json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["level"], "error");
+  EXPECT_EQ(json["message"], "rank 2 said \"no\"\nand {} \xEF\xBF\xBD");
+  EXPECT_EQ(json["job"], "job-7");
+  EXPECT_EQ(json["attempt"], 3);
+  EXPECT_EQ(json["rank"], 0);
+  EXPECT_FALSE(std::getline(lines, line)) << line;
+}
+
+TEST(LoggingTest, FormatsHaveNames) {
+  EXPECT_EQ(ReadLogFormat("text"), LogFormat::kText);
+  EXPECT_EQ(ReadLogFormat("json"), LogFormat::kJson);
+  EXPECT_EQ(ReadLogFormat("xml"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace adjoin
