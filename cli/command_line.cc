@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,10 +43,13 @@ absl::Status CheckCoordinator(const std::string& address) {
 }
 
 void AddFormat(CLI::App* command, Arguments& a) {
-  const std::map<std::string, Format> formats = {{"table", Format::kTable}, {"json", Format::kJson}, {"yaml", Format::kYaml}};
-  command->add_option("-o,--format", a.options.format, "table, json or yaml")
-      ->transform(CLI::CheckedTransformer(formats).description(""))
-      ->type_name("FORMAT");
+  const auto read = [&a](const std::string& name) {
+    if (name != "table" && name != "json" && name != "yaml") {
+      throw CLI::ValidationError("--format", "'" + name + "' is not table, json or yaml");
+    }
+    a.options.format = name == "json" ? Format::kJson : name == "yaml" ? Format::kYaml : Format::kTable;
+  };
+  command->add_option_function<std::string>("-o,--format", read, "table, json or yaml")->type_name("FORMAT");
 }
 
 void AddJob(CLI::App* command, Arguments& a) {
