@@ -398,7 +398,7 @@ TEST_F(ControlPlaneTest, OneCoordinatorPerStateFolderAndOnLoopbackOnly) {
 TEST_F(ControlPlaneTest, WithoutACoordinatorTheCommandSaysHowToStartOne) {
   StartCluster(1, 1);
   ASSERT_EQ(cluster_->Stop(), absl::OkStatus());
-  LocalCluster::CliResult result = cluster_->Cli({"ps"});
+  LocalCluster::CliResult result = cluster_->Cli({"ps", "--retry-seconds", "0"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr(absl::StrCat("adjoin: error: cannot reach the coordinator at ", cluster_->address())));
   EXPECT_EQ(cluster_->Cli({"nonsense"}).exit_code, 2);
