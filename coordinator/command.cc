@@ -1,30 +1,35 @@
 #include "coordinator/command.h"
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
 #include <chrono>
-#include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/endpoint.h"
 #include "base/flags.h"
 #include "base/logging.h"
+#include "base/security/server_limits.h"
+#include "base/security/tls.h"
 #include "base/state_folder.h"
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
+#include "coordinator/access.h"
 #include "coordinator/artifact_relay.h"
 #include "coordinator/hub.h"
 #include "coordinator/log_store.h"
+#include "coordinator/spec_planning.h"
+#include "coordinator/store.h"
+#include "coordinator/stored_tokens.h"
+#include "coordinator/token_book.h"
 #include "coordinator/user_service.h"
 #include "coordinator/worker_service.h"
 
@@ -37,68 +42,89 @@ struct Settings {
   std::string port_file;
   std::string state_dir = "adjoin-coordinator-state";
   double heartbeat_seconds = 1;
+  double suspect_seconds = 3;
   double worker_timeout_seconds = 10;
+  double reattach_seconds = 30;
+  double lease_seconds = 120;
+  double progress_seconds = 60;
+  double first_step_seconds = 600;
+  uint32_t restarts_without_progress = 3;
   double start_timeout_seconds = 120;
   int64_t log_bytes = 16 << 20;
   size_t keep_jobs = 1000;
+  TlsFiles tls;
 };
+
+void AddSeconds(CLI::App& app, const std::string& flag, double& value, const std::string& help) {
+  app.add_option(flag, value, help)->capture_default_str()->check(CLI::Range(0.1, 86400.0));
+}
 
 void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--listen", settings.listen, "HOST:PORT to listen on; port 0 takes a free one")->capture_default_str();
   app.add_option("--advertise", settings.advertise, "HOST:PORT under which others reach it; absent: where it listens");
   app.add_option("--port-file", settings.port_file, "Write the address to this file once it listens");
-  app.add_option("--state-dir", settings.state_dir, "Folder for the jobs' logs")->capture_default_str();
+  app.add_option("--state-dir", settings.state_dir, "Folder for the store and the jobs' logs")->capture_default_str();
   app.add_option("--heartbeat-seconds", settings.heartbeat_seconds, "How often workers report that they live")
       ->capture_default_str()->check(CLI::Range(0.01, 3600.0));
-  app.add_option("--worker-timeout-seconds", settings.worker_timeout_seconds, "Without a word for so long, a worker is lost")
-      ->capture_default_str()->check(CLI::Range(0.1, 3600.0));
-  app.add_option("--start-timeout-seconds", settings.start_timeout_seconds, "For all ranks of a job to start")
-      ->capture_default_str()->check(CLI::Range(0.1, 3600.0));
+  AddSeconds(app, "--suspect-seconds", settings.suspect_seconds, "Without a word for so long, a worker gets nothing new");
+  AddSeconds(app, "--worker-timeout-seconds", settings.worker_timeout_seconds,
+             "Without a word for so long, a worker is lost, and what ran there is restarted");
+  AddSeconds(app, "--reattach-seconds", settings.reattach_seconds,
+             "The same after a start of the coordinator, for workers that ran jobs before");
+  AddSeconds(app, "--lease-seconds", settings.lease_seconds,
+             "So long ranks run on without the coordinator; then they are killed");
+  AddSeconds(app, "--progress-seconds", settings.progress_seconds,
+             "A job that finishes no step in so long, or in ten times the median of its steps, is stuck");
+  AddSeconds(app, "--first-step-seconds", settings.first_step_seconds, "The same for its first step");
+  app.add_option("--restarts-without-progress", settings.restarts_without_progress,
+                 "So many restarts in a row that come no further than before end a job")
+      ->capture_default_str()->check(CLI::Range(1, 1000000));
+  AddSeconds(app, "--start-timeout-seconds", settings.start_timeout_seconds, "For all ranks of a job to start");
   app.add_option("--log-bytes", settings.log_bytes, "Bytes of log kept per job; the oldest lines go first")
       ->capture_default_str()->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
   app.add_option("--keep-jobs", settings.keep_jobs, "Ended jobs that it remembers, with their logs; the oldest go first")
       ->capture_default_str()->check(CLI::Range(1, 1000000));
+  AddTlsOptions(app, settings.tls);
 }
 
-// One more than the highest job of earlier runs. Their logs stay, for whoever looks into the folder, except the oldest.
-uint64_t FirstJobNumber(const std::string& jobs_folder, size_t keep) {
-  std::map<uint64_t, std::filesystem::path> jobs;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(jobs_folder, ignored)) {
-    std::string name = entry.path().filename().string();
-    uint64_t number = 0;
-    if (absl::StartsWith(name, "job-") && absl::SimpleAtoi(name.substr(4), &number)) jobs[number] = entry.path();
-  }
-  for (; jobs.size() > keep; jobs.erase(jobs.begin())) std::filesystem::remove_all(jobs.begin()->second, ignored);
-  return jobs.empty() ? 1 : jobs.rbegin()->first + 1;
-}
-
-CoordinationOptions MakeOptions(const Settings& settings, const std::string& jobs_folder) {
+CoordinationOptions MakeOptions(const Settings& settings) {
   CoordinationOptions options;
   options.wall_clock = [] { return absl::Now(); };
   options.monotonic_clock = [] { return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()); };
   options.heartbeat = absl::Seconds(settings.heartbeat_seconds);
-  options.worker_timeout = absl::Seconds(settings.worker_timeout_seconds);
+  options.suspect_after = absl::Seconds(settings.suspect_seconds);
+  options.dead_after = absl::Seconds(settings.worker_timeout_seconds);
+  options.reattach = absl::Seconds(settings.reattach_seconds);
+  options.lease = absl::Seconds(settings.lease_seconds);
   options.start_timeout = absl::Seconds(settings.start_timeout_seconds);
-  options.first_job_number = FirstJobNumber(jobs_folder, settings.keep_jobs);
+  options.progress.shortest = absl::Seconds(settings.progress_seconds);
+  options.progress.first_step = absl::Seconds(settings.first_step_seconds);
+  options.restarts_without_progress = settings.restarts_without_progress;
   options.keep_jobs = settings.keep_jobs;
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen, UserService& users,
-                                                          WorkerService& workers, Endpoint* bound) {
+struct Services {
+  UserService& users;
+  WorkerService& workers;
+};
+
+absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen, const TlsFiles& tls, Services services,
+                                                          CoordinatorInterceptors interceptors, Endpoint* bound) {
   grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(listen, tls));
   grpc::ServerBuilder builder;
   *bound = listen;
-  builder.AddListeningPort(listen.ToString(), grpc::InsecureServerCredentials(), &bound->port);
-  builder.RegisterService(&users);
-  builder.RegisterService(&workers);
-  builder.SetMaxReceiveMessageSize(16 << 20);  // specs have a smaller limit of their own, with a message that says so
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two coordinators on one port would share its clients
+  builder.AddListeningPort(listen.ToString(), credentials, &bound->port);
+  builder.RegisterService(&services.users);
+  builder.RegisterService(&services.workers);
+  SetServerLimits(builder);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  if (!interceptors.empty()) builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || bound->port == 0) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", listen.ToString(), ": is the port in use?"));
@@ -106,44 +132,66 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen
   return server;
 }
 
-absl::Status Run(const Settings& settings, const LayerRules& rules, StopSignal& stop) {
+absl::Status CheckSettings(const Settings& settings) {
+  auto too_short = [](const std::string& flag, double value, const std::string& why, const std::string& than, double least) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " ", value, " ", why, ": it has to be at least ", than,
+                                                   ", which is ", least));
+  };
+  if (settings.suspect_seconds < 2 * settings.heartbeat_seconds) {
+    return too_short("--suspect-seconds", settings.suspect_seconds, "would suspect workers that are well",
+                     "twice --heartbeat-seconds", 2 * settings.heartbeat_seconds);
+  }
+  if (settings.worker_timeout_seconds < settings.suspect_seconds) {
+    return too_short("--worker-timeout-seconds", settings.worker_timeout_seconds, "would lose workers that are well",
+                     "--suspect-seconds", settings.suspect_seconds);
+  }
+  if (settings.lease_seconds < settings.worker_timeout_seconds) {
+    return too_short("--lease-seconds", settings.lease_seconds, "would end ranks whose worker is not lost yet",
+                     "--worker-timeout-seconds", settings.worker_timeout_seconds);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorInterceptors interceptors, StopSignal& stop) {
   ADJOIN_ASSIGN_OR_RETURN(Endpoint listen, ParseEndpoint(settings.listen));
-  if (!listen.IsLoopback()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--listen ", settings.listen, " can be reached from other machines, which needs mutual TLS, and that "
-                     "is not supported yet: listen on loopback, such as 127.0.0.1:7411"));
-  }
-  if (settings.worker_timeout_seconds < 2 * settings.heartbeat_seconds) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--worker-timeout-seconds ", settings.worker_timeout_seconds, " would lose workers that are well: it has to be at "
-        "least twice --heartbeat-seconds, which is ", settings.heartbeat_seconds));
-  }
+  ADJOIN_RETURN_IF_ERROR(CheckSettings(settings));
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(settings.state_dir));
   std::string jobs_folder = state.path() + "/jobs";
   ADJOIN_RETURN_IF_ERROR(MakeFolders(jobs_folder));
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Store::Open(state.path() + "/adjoin.db"));
+  ADJOIN_ASSIGN_OR_RETURN(StoredState stored, store->Load());
+  StoredTokens stored_tokens(*store);
+  TokenBook tokens(stored_tokens);
+  ADJOIN_RETURN_IF_ERROR(tokens.Load());
+  Access::Options access_options;
+  access_options.tls_ca = settings.tls.ca;
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Access> access, Access::Create(access_options, &tokens));
 
   LogStore logs(jobs_folder, settings.log_bytes);
-  Hub hub(MakeOptions(settings, jobs_folder), [&logs](const std::string& job_id) {
-    if (absl::Status status = logs.Remove(job_id); !status.ok()) LogError(std::string(status.message()));
-  });
+  Hub hub(MakeOptions(settings), store.get(), std::move(stored),
+          [&rules](const StoredSubmission& submission) { return FunctionsOf(submission, rules); },
+          [&logs](const std::string& job_id) {
+            if (absl::Status status = logs.Remove(job_id); !status.ok()) LogError(std::string(status.message()));
+          });
   ArtifactRelay relay;
-  UserService users(hub, logs, relay, rules);
-  WorkerService workers(hub, logs, relay, absl::Seconds(settings.worker_timeout_seconds));
+  UserService users({hub, *store, logs, relay, *access, tokens, rules});
+  WorkerService workers(hub, logs, relay, *access, absl::Seconds(settings.worker_timeout_seconds));
   Endpoint bound;
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server, StartServer(listen, users, workers, &bound));
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server,
+                          StartServer(listen, settings.tls, {users, workers}, std::move(interceptors), &bound));
   std::string address = settings.advertise.empty() ? bound.ToString() : settings.advertise;
   if (!settings.port_file.empty()) ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(settings.port_file, address + "\n"));
   LogInfo(absl::StrCat("listening on ", bound.ToString(), ", state in ", state.path()));
 
   stop.Wait();
-  LogInfo("stopping");
+  LogInfo("stopping: jobs that run go on, and are found again at the next start");
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules) {
+int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, CoordinatorInterceptors interceptors) {
   StopSignal stop;
   Settings settings;
   CLI::App app("Admits jobs, places their ranks on worker daemons and answers `adjoin`", "adjoin-coordinator");
@@ -151,7 +199,7 @@ int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules) {
   AddConfigSources(app, "ADJOIN_COORDINATOR_");
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
   InitLogging("adjoin-coordinator");
-  absl::Status status = Run(settings, rules, stop);
+  absl::Status status = Run(settings, rules, std::move(interceptors), stop);
   if (status.ok()) return 0;
   std::cerr << "adjoin-coordinator: error: " << status.message() << "\n";
   return 1;

@@ -1,4 +1,5 @@
 // What CoordinationService tells users.
+#include <algorithm>
 #include <filesystem>
 
 #include "absl/strings/match.h"
@@ -20,20 +21,45 @@ std::string Count(int64_t n, const std::string& noun) { return absl::StrCat(n, "
 }  // namespace
 
 std::string CoordinationService::PendingReason(const JobRecord& job, uint32_t queue_position) {
-  if (workers_.empty()) return "no worker is connected";
-  if (job.data_check != DataCheck::kDone) {
-    return absl::StrCat("its data files are being checked by ", workers_.at(job.checked_by).hello.name());
+  const std::string after = job.reason.empty() ? "" : absl::StrCat(" after: ", job.reason);
+  if (job.held) return absl::StrCat("held: `adjoin release ", job.id, "` lets it start", after);
+  if (!job.attempt.holders.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [name, holder] : job.attempt.holders) names.push_back(name);
+    return absl::StrCat("starts again when no process of attempt ", job.attempt.epoch, " is left on ",
+                        absl::StrJoin(names, ", "), after);
   }
-  int64_t total = 0, free = 0;
-  for (const auto& [connection, worker] : workers_) {
+  if (job.not_before > Now()) {
+    return absl::StrCat("starts again in ", absl::FormatDuration(absl::Ceil(job.not_before - Now(), absl::Seconds(1))), after);
+  }
+  if (std::none_of(workers_.begin(), workers_.end(), [this](const auto& entry) { return Usable(entry.second); })) {
+    return "no worker is connected";
+  }
+  if (job.data_check != DataCheck::kDone) return absl::StrCat("its data files are being checked by ", job.checked_by);
+  int64_t total = 0, free = 0, usable = 0;
+  for (const auto& [name, worker] : workers_) {
+    if (!Usable(worker)) continue;
     total += worker.hello.slots();
     free += worker.FreeSlots();
+    ++usable;
   }
   std::string reason = absl::StrCat("needs ", Count(job.spec.ranks(), "slot"), ", ", free, " of ", total, " free on ",
-                                    Count(workers_.size(), "worker"));
+                                    Count(usable, "worker"));
+  const Resources& resources = job.spec.resources();
+  if (resources.max_ranks_per_node() > 0) {
+    absl::StrAppend(&reason, ", at most ", resources.max_ranks_per_node(), " a node");
+  }
+  for (const auto& [label, value] : resources.node_label()) absl::StrAppend(&reason, ", with ", label, "=", value);
   if (job.spec.ranks() > total) absl::StrAppend(&reason, "; it starts when more workers connect");
-  if (queue_position > 1) absl::StrAppend(&reason, "; behind ", Count(queue_position - 1, "older job"));
-  return reason;
+  if (queue_position > 1) absl::StrAppend(&reason, "; behind ", Count(queue_position - 1, "other job"));
+  if (!blocked_head_.empty() && blocked_head_ != job.id) absl::StrAppend(&reason, "; it could delay ", blocked_head_);
+  return absl::StrCat(reason, after);
+}
+
+std::string CoordinationService::StateOf(const Worker& worker) const {
+  if (worker.dead || worker.connection == 0) return worker.dead ? "lost" : "suspect";
+  if (Now() - worker.last_heard >= options_.suspect_after) return "suspect";
+  return worker.draining ? "draining" : "ready";
 }
 
 uint32_t CoordinationService::QueuePosition(const JobRecord& job) {
@@ -59,23 +85,31 @@ JobSummary CoordinationService::Summarize(const JobRecord& job, uint32_t queue_p
   summary.set_ended_unix_ms(UnixMillis(job.ended));
   *summary.mutable_progress() = job.progress;
   summary.set_queue_position(queue_position);
+  summary.set_priority(job.priority);
+  summary.set_owner(job.owner);
+  summary.set_held(job.held);
+  summary.set_attempts(job.history.attempts);
+  summary.set_restarts_counted(job.history.counted);
   return summary;
 }
 
 ListJobsResponse CoordinationService::List() {
   ListJobsResponse response;
   *response.mutable_header() = MakeHeader();
+  std::map<uint64_t, uint32_t> positions;
   uint32_t position = 0;
+  for (const JobRecord* job : jobs_.Pending()) positions[job->number] = ++position;
   for (const JobRecord* job : jobs_.All()) {
-    uint32_t own_position = job->state == PENDING ? ++position : 0;
-    if (job->accepted) *response.add_job() = Summarize(*job, own_position);
+    if (job->accepted) *response.add_job() = Summarize(*job, job->state == PENDING ? positions[job->number] : 0);
   }
-  for (const auto& [connection, worker] : workers_) {
+  for (const auto& [name, worker] : workers_) {
     WorkerSummary& summary = *response.add_worker();
-    summary.set_name(worker.hello.name());
+    summary.set_name(name);
     summary.set_address(worker.hello.address());
     summary.set_slots(worker.hello.slots());
-    summary.set_free_slots(worker.FreeSlots());
+    summary.set_free_slots(std::max(0, worker.FreeSlots()));
+    summary.set_state(StateOf(worker));
+    summary.set_heartbeat_age_seconds(absl::ToDoubleSeconds(Now() - worker.last_heard));
   }
   return response;
 }
@@ -99,7 +133,7 @@ absl::StatusOr<DescribeJobResponse> CoordinationService::Describe(const std::str
   *response.mutable_header() = MakeHeader(job.attempt.epoch);
   *response.mutable_job() = Summarize(job, QueuePosition(job));
   *response.mutable_spec() = job.spec;
-  response.set_plan_hash(job.planned.hash);
+  response.set_plan_hash(job.plan_hash);
   for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
     const RankRecord& record = job.attempt.ranks[r];
     RankStatus& rank = *response.add_rank();
@@ -135,9 +169,10 @@ absl::StatusOr<CoordinationService::ArtifactSource> CoordinationService::FindArt
         "' and started later; give each job an output_dir of its own, or get ", name, " of ", other->id));
   }
   const std::string& name_of_worker = job.attempt.ranks.at(0).worker;
-  for (const auto& [connection, worker] : workers_) {
-    if (worker.hello.name() != name_of_worker) continue;
-    return ArtifactSource{connection, name_of_worker, job.id, job.spec.output_dir(), job.attempt.epoch};
+  auto worker = workers_.find(name_of_worker);
+  if (worker != workers_.end() && worker->second.connection != 0) {
+    return ArtifactSource{worker->second.connection, name_of_worker, job.id, job.owner, job.spec.output_dir(),
+                          job.attempt.epoch};
   }
   return absl::UnavailableError(
       absl::StrCat("'", name, "' lies with worker ", name_of_worker, ", which is not connected"));

@@ -1,33 +1,107 @@
+// Submission, data check, admission; what goes to the store and comes from it.
 #include "coordinator/coordination_service.h"
+
+#include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "coordinator/placement.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
 namespace {
 
-std::string Ranks(const std::vector<uint32_t>& ranks) {
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
+constexpr absl::Duration kKeepRefusals = absl::Minutes(5);
+constexpr size_t kMaxReason = 4096;
+
+int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
+absl::Time FromMillis(int64_t millis) { return millis == 0 ? absl::Time() : absl::FromUnixMillis(millis); }
+
+StoredJob JobRow(const JobRecord& job) {
+  StoredJob row;
+  row.set_number(job.number);
+  row.set_name(job.spec.name());
+  row.set_owner(job.owner);
+  row.set_priority(job.priority);
+  row.set_idempotency_key(job.idempotency_key);
+  row.set_state(job.state);
+  row.set_reason(job.reason);
+  row.set_held(job.held);
+  row.set_submitted_unix_ms(UnixMillis(job.submitted));
+  row.set_started_unix_ms(UnixMillis(job.started));
+  row.set_ended_unix_ms(UnixMillis(job.ended));
+  row.set_plan_hash(job.plan_hash);
+  row.set_epoch(job.attempt.epoch);
+  row.set_attempts(job.history.attempts);
+  row.set_restarts_counted(job.history.counted);
+  row.set_restarts_without_progress(job.history.without_progress);
+  row.set_best_step(job.history.best_step);
+  row.set_backoff_seconds(absl::ToDoubleSeconds(job.backoff));
+  *row.mutable_progress() = job.progress;
+  for (const std::string& artifact : job.artifacts) row.add_artifact(artifact);
+  row.set_running_seconds(absl::ToDoubleSeconds(job.running));
+  return row;
 }
 
-// "worker-0 (2), worker-1 (2)"
-std::string Workers(const Attempt& attempt) {
-  std::map<std::string, int> ranks;
-  for (const RankRecord& rank : attempt.ranks) ++ranks[rank.worker];
-  return absl::StrJoin(ranks, ", ", [](std::string* out, const auto& entry) {
-    absl::StrAppend(out, entry.first, " (", entry.second, ")");
-  });
+StoredAttempt AttemptRow(const JobRecord& job) {
+  const Attempt& attempt = job.attempt;
+  StoredAttempt row;
+  row.set_epoch(attempt.epoch);
+  row.set_job(job.number);
+  for (const RankRecord& record : attempt.ranks) {
+    StoredRank& rank = *row.add_rank();
+    rank.set_worker(record.worker);
+    rank.set_state(ToString(record.state));
+    rank.set_pid(record.pid);
+    rank.set_transport_address(record.transport_address);
+    rank.set_transport(record.transport);
+  }
+  for (const auto& [worker, record] : attempt.holders) {
+    StoredHolder& holder = *row.add_holder();
+    holder.set_worker(worker);
+    holder.set_incarnation(record.incarnation);
+  }
+  row.set_lease_seconds(absl::ToDoubleSeconds(attempt.lease));
+  row.set_over(attempt.over);
+  row.set_reason(attempt.reason);
+  row.set_started_unix_ms(UnixMillis(attempt.started));
+  row.set_ended_unix_ms(UnixMillis(attempt.ended));
+  row.set_connected(attempt.connected);
+  return row;
+}
+
+Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now) {
+  Attempt attempt;
+  attempt.epoch = row.epoch();
+  for (const StoredRank& rank : row.rank()) {
+    RankRecord record;
+    record.worker = rank.worker();
+    record.state = RankStateFrom(rank.state());
+    record.pid = rank.pid();
+    record.transport_address = rank.transport_address();
+    record.transport = rank.transport();
+    attempt.ranks.push_back(std::move(record));
+  }
+  for (const StoredHolder& holder : row.holder()) {
+    int slots = 0;
+    for (const RankRecord& rank : attempt.ranks) slots += rank.worker == holder.worker() ? 1 : 0;
+    attempt.holders[holder.worker()] = {holder.incarnation(), slots};
+  }
+  attempt.lease = absl::Seconds(row.lease_seconds());
+  attempt.over = row.over();
+  attempt.reason = row.reason();
+  attempt.started = FromMillis(row.started_unix_ms());
+  attempt.ended = FromMillis(row.ended_unix_ms());
+  attempt.connected = row.connected();
+  attempt.running_since = now;
+  return attempt;
 }
 
 }  // namespace
 
 CoordinationService::CoordinationService(CoordinationOptions options)
-    : options_(std::move(options)), jobs_(options_.first_job_number) {}
+    : options_(std::move(options)), started_(options_.monotonic_clock()) {}
 
 int CoordinationService::Worker::FreeSlots() const {
   int used = 0;
@@ -35,48 +109,182 @@ int CoordinationService::Worker::FreeSlots() const {
   return static_cast<int>(hello.slots()) - used;
 }
 
-void CoordinationService::Send(ConnectionId to, uint64_t epoch, CoordinatorMessage message) {
+void CoordinationService::Send(const std::string& worker, uint64_t epoch, CoordinatorMessage message, bool urgent) {
+  auto found = workers_.find(worker);
+  if (found == workers_.end() || found->second.connection == 0) return;  // its next hello says what it needs
+  Action action;
+  action.to = found->second.connection;
+  action.urgent = urgent;
   *message.mutable_header() = MakeHeader(epoch);
-  actions_.push_back({.to = to, .close = false, .message = std::move(message)});
+  action.message = std::move(message);
+  actions_.push_back(std::move(action));
+}
+
+void CoordinationService::Event(const JobRecord& job, const std::string& kind, const std::string& text) {
+  JobEvent event;
+  event.set_sequence(++last_event_);
+  event.set_job_id(job.id);
+  event.set_epoch(job.attempt.epoch);
+  event.set_unix_ms(absl::ToUnixMillis(options_.wall_clock()));
+  event.set_kind(kind);
+  event.set_text(text.substr(0, kMaxReason));
+  if (job.accepted) changes_.events.push_back(event);
+  notes_.push_back(absl::StrCat(job.id, " ", kind, text.empty() ? "" : ": ", event.text()));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Submission, data check, cancel
+// The store
 
-std::string CoordinationService::Submit(const JobSpec& spec, PlanFunction plan_function, PlaceFunction place_of) {
-  JobRecord& job = jobs_.Add(spec, std::move(plan_function));
-  job.place_of = std::move(place_of);
-  std::string id = job.id;
-  job.submitted = options_.wall_clock();
+StoreChanges CoordinationService::TakeChanges() {
+  for (uint64_t number : changed_jobs_) {
+    const JobRecord* job = jobs_.Find(number);
+    if (job != nullptr && job->accepted) changes_.jobs.push_back(JobRow(*job));
+  }
+  for (uint64_t number : changed_attempts_) {
+    const JobRecord* job = jobs_.Find(number);
+    if (job != nullptr && job->accepted && job->attempt.epoch > 0) changes_.attempts.push_back(AttemptRow(*job));
+  }
+  changed_jobs_.clear();
+  changed_attempts_.clear();
+  return std::exchange(changes_, {});
+}
+
+void CoordinationService::Restore(StoredState state, const std::function<SpecFunctions(const StoredSubmission&)>& functions) {
+  last_epoch_ = state.last_epoch;
+  last_event_ = state.last_event;
+  jobs_.SkipTo(state.last_job + 1);
+  for (const StoredJob& row : state.jobs) {
+    StoredSubmission& submission = state.submissions[row.number()];
+    SpecFunctions made = row.plan_hash().empty() ? functions(submission) : SpecFunctions();
+    auto attempt = state.attempts.find(row.number());
+    RestoreJob(row, std::move(submission), attempt == state.attempts.end() ? nullptr : &attempt->second);
+    JobRecord& job = *jobs_.Find(row.number());
+    job.plan_function = std::move(made.plan_function);
+    job.place_of = std::move(made.place_of);
+  }
+  schedule_ = true;
+  const size_t active = jobs_.Active().size();
+  if (!state.jobs.empty()) {
+    notes_.push_back(absl::StrCat("the store has ", state.jobs.size(), " jobs: ", active, " run, ", jobs_.pending_count(),
+                                  " wait"));
+  }
+}
+
+void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission submission, const StoredAttempt* attempt) {
+  auto made = std::make_unique<JobRecord>();
+  JobRecord& job = *made;
+  job.number = row.number();
+  job.id = absl::StrCat("job-", row.number());
+  job.spec = std::move(*submission.mutable_spec());
+  job.source = std::move(*submission.mutable_source());
+  job.file = std::move(*submission.mutable_file());
+  job.owner = row.owner();
+  job.priority = row.priority();
+  job.idempotency_key = row.idempotency_key();
+  job.plan_hash = row.plan_hash();
+  job.data_check = row.plan_hash().empty() ? DataCheck::kWaitsForWorker : DataCheck::kDone;
+  job.accepted = job.durable = true;
+  job.state = row.state();
+  job.reason = row.reason();
+  job.held = row.held();
+  job.submitted = FromMillis(row.submitted_unix_ms());
+  job.started = FromMillis(row.started_unix_ms());
+  job.ended = FromMillis(row.ended_unix_ms());
+  job.backoff = absl::Seconds(row.backoff_seconds());
+  job.not_before = Now() + job.backoff;
+  job.running = absl::Seconds(row.running_seconds());
+  job.history = {row.attempts(), row.restarts_counted(), row.restarts_without_progress(), row.best_step()};
+  job.progress = row.progress();
+  job.artifacts.insert(row.artifact().begin(), row.artifact().end());
+  if (attempt != nullptr) {
+    job.attempt = AttemptFrom(*attempt, Now());
+    if (job.state == STARTING) job.attempt.start_deadline = Now() + options_.start_timeout + options_.reattach;
+    if (job.state == RUNNING) job.attempt.watch.emplace(options_.progress, job.attempt.ranks.size(), Now());
+    for (const auto& [name, holder] : job.attempt.holders) {
+      auto [worker, is_new] = workers_.try_emplace(name);
+      if (is_new) {
+        // It may have been acknowledged a moment before this coordinator started.
+        worker->second.last_heard = Now();
+        worker->second.hello.set_name(name);
+        worker->second.hello.set_incarnation(holder.incarnation);
+      }
+      worker->second.held[job.number] = holder.slots;
+    }
+  }
+  jobs_.Add(std::move(made));
+}
+
+void CoordinationService::SetStoreWritable(bool writable) {
+  if (writable == store_writable_) return;
+  store_writable_ = writable;
+  schedule_ = true;
+}
+
+void CoordinationService::Durable(const std::vector<StoredSubmission>& submissions) {
+  for (const StoredSubmission& submission : submissions) {
+    if (JobRecord* job = jobs_.Find(submission.job())) job->durable = true;
+  }
+  if (submissions.empty()) return;
+  schedule_ = true;
+  Schedule();
+}
+
+void CoordinationService::Withdraw(const std::vector<StoredSubmission>& submissions, const absl::Status& reason) {
+  for (const StoredSubmission& submission : submissions) {
+    if (JobRecord* job = jobs_.Find(submission.job())) Refuse(*job, reason);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Submission, data check
+
+absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
+  if (!submitted.idempotency_key.empty()) {
+    const JobRecord* same = jobs_.FindKey(submitted.owner, submitted.idempotency_key);
+    if (same != nullptr) {
+      if (google::protobuf::util::MessageDifferencer::Equals(same->spec, submitted.spec)) return Submitted{same->id, true};
+      return absl::AlreadyExistsError(absl::StrCat("the idempotency key '", submitted.idempotency_key, "' is that of ",
+                                                   same->id, ", which has another spec: choose another key"));
+    }
+  }
+  auto made = std::make_unique<JobRecord>();
+  made->spec = std::move(submitted.spec);
+  made->plan_function = std::move(submitted.plan_function);
+  made->place_of = std::move(submitted.place_of);
+  made->source = std::move(submitted.source);
+  made->file = std::move(submitted.file);
+  made->owner = std::move(submitted.owner);
+  made->priority = submitted.priority;
+  made->idempotency_key = std::move(submitted.idempotency_key);
+  made->submitted = options_.wall_clock();
+  JobRecord& job = jobs_.Add(std::move(made));
+  Submitted result{job.id, false};
   ForgetOldJobs();
   CheckData(job);
   Schedule();
-  return id;
+  return result;
 }
 
 void CoordinationService::CheckData(JobRecord& job) {
   if (job.spec.dataset().empty() && job.spec.weights().init_from().empty()) {
-    OnProbeResult(0, [&] {
-      ProbeResult nothing_to_check;
-      nothing_to_check.set_request_id(job.id);
-      return nothing_to_check;
-    }());
+    AskForPlan(job, {});
     return;
   }
-  if (workers_.empty()) {
+  auto worker = std::find_if(workers_.begin(), workers_.end(), [this](const auto& entry) { return Usable(entry.second); });
+  if (worker == workers_.end()) {
     job.data_check = DataCheck::kWaitsForWorker;
-    job.accepted = true;
+    Accept(job);
     return;
   }
   job.data_check = DataCheck::kAsked;
-  job.checked_by = workers_.begin()->first;
+  job.checked_by = worker->first;
   job.check_deadline = Now() + options_.probe_timeout;
   CoordinatorMessage message;
   ProbeData& probe = *message.mutable_probe_data();
   probe.set_request_id(job.id);
   *probe.mutable_dataset() = job.spec.dataset();
   probe.set_init_from(job.spec.weights().init_from());
-  Send(job.checked_by, 0, std::move(message));
+  Send(job.checked_by, 0, std::move(message), /*urgent=*/true);
 }
 
 void CoordinationService::CheckWaitingJobs() {
@@ -85,340 +293,158 @@ void CoordinationService::CheckWaitingJobs() {
   }
 }
 
-void CoordinationService::OnProbeResult(ConnectionId connection, const ProbeResult& result) {
+void CoordinationService::OnProbeResult(const std::string& worker, const ProbeResult& result) {
   JobRecord* job = jobs_.Find(result.request_id());
-  if (job == nullptr || job->state != PENDING || job->data_check == DataCheck::kDone || job->checked_by != connection) {
-    return;
-  }
+  if (job == nullptr || job->state != PENDING || job->data_check != DataCheck::kAsked || job->checked_by != worker) return;
   if (!result.error().empty()) {
     const std::string place = job->place_of == nullptr ? "" : job->place_of(result.field());
-    EndCheck(*job, absl::InvalidArgumentError(absl::StrCat(place, place.empty() ? "" : ": ", result.error(), " (as ",
-                                                           workers_.at(connection).hello.name(), " sees it)")));
+    EndCheck(*job, absl::InvalidArgumentError(
+                       absl::StrCat(place, place.empty() ? "" : ": ", result.error(), " (as ", worker, " sees it)")));
     return;
   }
-  absl::StatusOr<PlannedJob> planned = job->plan_function({result.dataset().begin(), result.dataset().end()});
+  AskForPlan(*job, {result.dataset().begin(), result.dataset().end()});
+}
+
+void CoordinationService::AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes) {
+  job.data_check = DataCheck::kPlanning;
+  plan_requests_.push_back({job.id, job.plan_function, std::move(sizes)});
+}
+
+void CoordinationService::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned) {
+  JobRecord* job = jobs_.Find(job_id);
+  if (job == nullptr || job->state != PENDING || job->data_check != DataCheck::kPlanning) return;
   if (!planned.ok()) {
     EndCheck(*job, planned.status());
     return;
   }
-  job->planned = *std::move(planned);
+  job->plan_hash = std::move(planned->hash);
   job->data_check = DataCheck::kDone;
-  job->accepted = true;
+  StoredPlan row;
+  row.set_job(job->number);
+  row.set_plan(std::move(planned->plan));
+  changes_.plans.push_back(std::move(row));
+  Accept(*job);
+  Changed(*job);
+  schedule_ = true;
+  Schedule();
+}
+
+void CoordinationService::Accept(JobRecord& job) {
+  if (job.accepted) return;
+  job.accepted = true;
+  ++counters_.submitted;
+  StoredSubmission row;
+  row.set_job(job.number);
+  *row.mutable_spec() = job.spec;
+  row.set_source(job.source);
+  row.set_file(job.file);
+  changes_.submissions.push_back(std::move(row));
+  job.source.clear();  // the store has it, and it can be large
+  Changed(job);
+  Event(job, "submitted", absl::StrCat(job.spec.name(), job.owner.empty() ? "" : absl::StrCat(" by ", job.owner)));
 }
 
 void CoordinationService::EndCheck(JobRecord& job, const absl::Status& failure) {
   if (job.accepted) {
     End(job, FAILED, std::string(failure.message()));
   } else {
-    refused_[job.id] = failure;
-    jobs_.Erase(job.number);
+    Refuse(job, failure);
   }
+}
+
+void CoordinationService::Refuse(const JobRecord& job, const absl::Status& reason) {
+  refused_[job.id] = {reason, Now() + kKeepRefusals};
+  changed_jobs_.erase(job.number);
+  changed_attempts_.erase(job.number);
+  changes_.Withdraw({job.number});
+  jobs_.Erase(job.number);
 }
 
 Admission CoordinationService::AdmissionOf(const std::string& job_id, absl::Status* reason) {
   if (auto it = refused_.find(job_id); it != refused_.end()) {
-    *reason = std::move(it->second);
-    refused_.erase(it);
+    *reason = it->second.reason;
     return Admission::kRefused;
   }
   JobRecord* job = jobs_.Find(job_id);
-  return job != nullptr && job->accepted ? Admission::kAccepted : Admission::kUndecided;
-}
-
-absl::StatusOr<JobState> CoordinationService::Cancel(const std::string& reference) {
-  absl::StatusOr<JobRecord*> job = jobs_.Resolve(reference);
-  if (!job.ok()) return job.status();
-  if (!IsFinal((*job)->state)) {
-    (*job)->accepted = true;
-    End(**job, CANCELLED, "cancelled by a user");
-    Schedule();
-  }
-  return (*job)->state;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Workers
-
-absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const WorkerHello& hello) {
-  if (hello.name().empty()) return absl::InvalidArgumentError("the worker gives no name");
-  if (hello.slots() == 0) return absl::InvalidArgumentError(absl::StrCat(hello.name(), " offers no slots"));
-  for (const auto& [other, worker] : workers_) {
-    if (worker.hello.name() != hello.name()) continue;
-    if (worker.hello.incarnation() != hello.incarnation()) {
-      return absl::AlreadyExistsError(absl::StrCat("a worker named ", hello.name(), " is connected already, from ",
-                                                   worker.hello.address(), ": give this one another --name"));
-    }
-    actions_.push_back({.to = other, .close = true, .message = {}});
-    WorkerLost(other, "it connected again");
-    break;
-  }
-  workers_[connection] = Worker{hello, Now(), {}};
-  notes_.push_back(absl::StrCat("worker ", hello.name(), " connected with ", hello.slots(), " slots"));
-  CoordinatorMessage message;
-  message.mutable_welcome()->set_heartbeat_seconds(absl::ToDoubleSeconds(options_.heartbeat));
-  Send(connection, 0, std::move(message));
-  CheckWaitingJobs();
-  Schedule();
-  return absl::OkStatus();
-}
-
-void CoordinationService::WorkerLost(ConnectionId connection, const std::string& why) {
-  auto it = workers_.find(connection);
-  if (it == workers_.end()) return;
-  Worker worker = std::move(it->second);
-  workers_.erase(it);
-  notes_.push_back(absl::StrCat("worker ", worker.hello.name(), " is lost: ", why));
-  for (JobRecord* job : jobs_.All()) {
-    if (job->attempt.holders.erase(connection) == 0 || IsFinal(job->state)) continue;
-    std::vector<uint32_t> lost;
-    for (size_t r = 0; r < job->attempt.ranks.size(); ++r) {
-      if (job->attempt.ranks[r].connection == connection) lost.push_back(r);
-    }
-    End(*job, FAILED, absl::StrCat(worker.hello.name(), " was lost (", why, ") with ", Ranks(lost)));
-  }
-  for (JobRecord* job : jobs_.Pending()) {
-    if (job->data_check == DataCheck::kAsked && job->checked_by == connection) CheckData(*job);
-  }
-  Schedule();
-}
-
-void CoordinationService::WorkerHeard(ConnectionId connection) {
-  auto worker = workers_.find(connection);
-  if (worker != workers_.end()) worker->second.last_heard = Now();
-}
-
-void CoordinationService::WorkerSaid(ConnectionId connection, const WorkerMessage& message) {
-  if (workers_.count(connection) == 0) return;
-  WorkerHeard(connection);
-  uint64_t epoch = message.header().epoch();
-  switch (message.kind_case()) {
-    case WorkerMessage::kProbeResult:
-      OnProbeResult(connection, message.probe_result());
-      break;
-    case WorkerMessage::kRankReady: {
-      JobRecord* job = AttemptOf(connection, message.rank_ready().job_id(), epoch);
-      RankRecord* rank = job == nullptr ? nullptr : RankOf(connection, *job, message.rank_ready().rank());
-      if (rank != nullptr) OnRankReady(*job, *rank, message.rank_ready());
-      break;
-    }
-    case WorkerMessage::kRankUpdate: {
-      JobRecord* job = AttemptOf(connection, message.rank_update().job_id(), epoch);
-      RankRecord* rank = job == nullptr ? nullptr : RankOf(connection, *job, message.rank_update().rank());
-      if (rank != nullptr) OnRankUpdate(*job, message.rank_update().rank(), *rank, message.rank_update());
-      break;
-    }
-    case WorkerMessage::kRankEnded: {
-      JobRecord* job = AttemptOf(connection, message.rank_ended().job_id(), epoch);
-      RankRecord* rank = job == nullptr ? nullptr : RankOf(connection, *job, message.rank_ended().rank());
-      if (rank != nullptr) OnRankEnded(*job, *rank, message.rank_ended());
-      break;
-    }
-    case WorkerMessage::kAttemptCleared:
-      if (JobRecord* job = AttemptOf(connection, message.attempt_cleared().job_id(), epoch)) OnCleared(*job, connection);
-      break;
-    default:
-      break;
-  }
-  Schedule();
-}
-
-bool CoordinationService::Owns(ConnectionId connection, const std::string& job_id, uint64_t epoch) {
-  JobRecord* job = jobs_.Find(job_id);
-  if (job == nullptr || job->attempt.epoch != epoch) return false;
-  const std::vector<RankRecord>& ranks = job->attempt.ranks;
-  return std::any_of(ranks.begin(), ranks.end(), [&](const RankRecord& r) { return r.connection == connection; });
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Attempts
-
-JobRecord* CoordinationService::AttemptOf(ConnectionId connection, const std::string& job_id, uint64_t epoch) {
-  JobRecord* job = jobs_.Find(job_id);
-  if (job == nullptr || job->attempt.epoch != epoch || job->attempt.holders.count(connection) == 0) return nullptr;
-  return job;
-}
-
-RankRecord* CoordinationService::RankOf(ConnectionId connection, JobRecord& job, uint32_t rank) {
-  if (rank >= job.attempt.ranks.size() || job.attempt.ranks[rank].connection != connection) return nullptr;
-  return &job.attempt.ranks[rank];
-}
-
-void CoordinationService::Schedule() {
-  for (JobRecord* job : jobs_.Pending()) {
-    if (job->data_check != DataCheck::kDone) continue;
-    std::vector<FreeSlots> free;
-    for (const auto& [connection, worker] : workers_) free.push_back({connection, worker.FreeSlots()});
-    auto of_rank = PlaceRanks(job->spec.ranks(), job->spec.resources().max_ranks_per_node(), std::move(free));
-    if (!of_rank.has_value()) return;  // first come, first served: nobody overtakes the job that waits longest
-    Start(*job, *of_rank);
-  }
-}
-
-void CoordinationService::Start(JobRecord& job, const std::vector<ConnectionId>& of_rank) {
-  Attempt attempt;
-  attempt.epoch = ++last_epoch_;
-  attempt.start_deadline = Now() + options_.start_timeout;
-  std::map<ConnectionId, StartRanks> starts;
-  for (size_t r = 0; r < of_rank.size(); ++r) {
-    RankRecord rank;
-    rank.connection = of_rank[r];
-    rank.worker = workers_.at(of_rank[r]).hello.name();
-    attempt.ranks.push_back(std::move(rank));
-    attempt.holders.insert(of_rank[r]);
-    starts[of_rank[r]].add_rank(r);
-  }
-  job.attempt = std::move(attempt);
-  job.started = options_.wall_clock();
-  jobs_.SetState(job, STARTING);
-  notes_.push_back(absl::StrCat(job.id, " starts on ", Workers(job.attempt), ", epoch ", job.attempt.epoch));
-  for (auto& [connection, start] : starts) {
-    workers_.at(connection).held[job.number] = start.rank_size();
-    start.set_job_id(job.id);
-    start.set_world_size(of_rank.size());
-    start.set_plan(job.planned.plan);
-    start.set_plan_hash(job.planned.hash);
-    start.set_single_node(starts.size() == 1);
-    CoordinatorMessage message;
-    *message.mutable_start_ranks() = std::move(start);
-    Send(connection, job.attempt.epoch, std::move(message));
-  }
-}
-
-void CoordinationService::OnRankReady(JobRecord& job, RankRecord& rank, const RankReady& ready) {
-  if (job.state != STARTING || rank.state != RankState::kStarting) return;
-  rank.state = RankState::kReady;
-  rank.pid = ready.pid();
-  rank.transport_address = ready.transport_address();
-  std::vector<RankRecord>& ranks = job.attempt.ranks;
-  if (std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& r) { return r.state != RankState::kReady; })) return;
-
-  ConnectRanks connect;
-  connect.set_job_id(job.id);
-  for (RankRecord& each : ranks) {
-    connect.add_transport_address(each.transport_address);
-    each.state = RankState::kRunning;
-  }
-  for (ConnectionId holder : job.attempt.holders) {
-    CoordinatorMessage message;
-    *message.mutable_connect_ranks() = connect;
-    Send(holder, job.attempt.epoch, std::move(message));
-  }
-  jobs_.SetState(job, RUNNING);
-  notes_.push_back(absl::StrCat(job.id, " runs"));
-}
-
-void CoordinationService::OnRankUpdate(JobRecord& job, uint32_t number, RankRecord& rank, const RankUpdate& update) {
-  if (!update.transport().empty()) rank.transport = update.transport();
-  if (!update.has_progress()) return;
-  rank.progress = update.progress();
-  if (number == 0) job.progress = update.progress();
-}
-
-void CoordinationService::OnRankEnded(JobRecord& job, RankRecord& rank, const RankEnded& ended) {
-  if (IsFinal(job.state)) return;
-  const bool succeeded = ended.end() == RANK_SUCCEEDED;
-  rank.state = succeeded ? RankState::kSucceeded : RankState::kFailed;
-  if (!succeeded) {
-    std::string reason = absl::StrCat("rank ", ended.rank(), " on ", rank.worker, " ", ended.error());
-    if (ended.end() != RANK_PEER_FAILED) {
-      End(job, FAILED, reason);
-    } else if (!job.attempt.peer_failure.has_value()) {
-      job.attempt.peer_failure = PeerFailure{reason, Now() + options_.peer_failure_grace};
-    }
-    return;
-  }
-  job.artifacts.insert(ended.artifact().begin(), ended.artifact().end());
-  const std::vector<RankRecord>& ranks = job.attempt.ranks;
-  if (std::all_of(ranks.begin(), ranks.end(), [](const RankRecord& r) { return r.state == RankState::kSucceeded; })) {
-    End(job, SUCCEEDED, "");
-  }
-}
-
-void CoordinationService::OnCleared(JobRecord& job, ConnectionId connection) {
-  job.attempt.holders.erase(connection);
-  workers_.at(connection).held.erase(job.number);
-  if (!IsFinal(job.state)) {
-    for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
-      const RankRecord& rank = job.attempt.ranks[r];
-      if (rank.connection != connection || rank.state == RankState::kSucceeded || rank.state == RankState::kFailed) continue;
-      End(job, FAILED, absl::StrCat("rank ", r, " on ", rank.worker, " is gone and its daemon did not say why"));
-      return;
-    }
-  }
-}
-
-void CoordinationService::End(JobRecord& job, JobState state, const std::string& reason) {
-  jobs_.SetState(job, state);
-  job.reason = reason;
-  job.ended = options_.wall_clock();
-  job.attempt.peer_failure.reset();
-  job.plan_function = nullptr;  // they and the plan are large, and of no more use
-  job.place_of = nullptr;
-  job.planned.plan = std::string();
-  notes_.push_back(absl::StrCat(job.id, " ", absl::AsciiStrToLower(JobState_Name(state)), reason.empty() ? "" : ": ", reason));
-  if (state == SUCCEEDED) return;
-  for (RankRecord& rank : job.attempt.ranks) {
-    if (rank.state != RankState::kSucceeded && rank.state != RankState::kFailed) rank.state = RankState::kKilled;
-  }
-  for (ConnectionId holder : job.attempt.holders) {
-    CoordinatorMessage message;
-    message.mutable_stop_attempt()->set_job_id(job.id);
-    message.mutable_stop_attempt()->set_reason(reason);
-    Send(holder, job.attempt.epoch, std::move(message));
-  }
+  return job != nullptr && job->durable ? Admission::kAccepted : Admission::kUndecided;
 }
 
 void CoordinationService::ForgetOldJobs() {
-  std::vector<const JobRecord*> ended;
-  for (const JobRecord* job : jobs_.All()) {
-    if (IsFinal(job->state) && job->attempt.holders.empty()) ended.push_back(job);
-  }
+  if (jobs_.Ended().size() <= options_.keep_jobs) return;
+  const std::vector<uint64_t> ended(jobs_.Ended().begin(), jobs_.Ended().end());
   for (size_t i = 0; i + options_.keep_jobs < ended.size(); ++i) {
-    forgotten_.push_back(ended[i]->id);
-    jobs_.Erase(ended[i]->number);
+    const JobRecord& job = *jobs_.Find(ended[i]);
+    if (!job.attempt.holders.empty()) continue;  // what it still has somewhere is not forgotten
+    forgotten_.push_back(job.id);
+    changes_.forgotten.push_back(job.number);
+    jobs_.Erase(job.number);
   }
 }
 
-bool CoordinationService::Tick() {
-  bool changed = false;
-  absl::Duration now = Now();
-  std::vector<ConnectionId> silent;
-  for (const auto& [connection, worker] : workers_) {
-    if (now - worker.last_heard >= options_.worker_timeout) silent.push_back(connection);
-  }
-  for (ConnectionId connection : silent) {
-    actions_.push_back({.to = connection, .close = true, .message = {}});
-    WorkerLost(connection, absl::StrCat("nothing heard for ", absl::FormatDuration(options_.worker_timeout)));
-    changed = true;
-  }
-  for (JobRecord* job : jobs_.Pending()) {
-    if (job->data_check != DataCheck::kAsked || now < job->check_deadline) continue;
-    EndCheck(*job, absl::DeadlineExceededError(absl::StrCat(
-                       workers_.at(job->checked_by).hello.name(), " did not check the data files within ",
-                       absl::FormatDuration(options_.probe_timeout))));
-    changed = true;
-  }
-  for (JobRecord* job : jobs_.Active()) {
-    if (job->attempt.peer_failure.has_value() && now >= job->attempt.peer_failure->until) {
-      End(*job, FAILED, job->attempt.peer_failure->reason);
-      changed = true;
-    } else if (job->state == STARTING && now >= job->attempt.start_deadline) {
-      End(*job, FAILED, LateRanks(*job));
-      changed = true;
-    }
-  }
-  if (changed) Schedule();
-  return changed;
+// ---------------------------------------------------------------------------------------------------------------------
+// What users change
+
+absl::StatusOr<JobRecord*> CoordinationService::Resolve(const std::string& reference, const JobCheck& may) {
+  absl::StatusOr<JobRecord*> job = jobs_.Resolve(reference);
+  if (!job.ok()) return job;
+  if (absl::Status allowed = may(**job); !allowed.ok()) return allowed;
+  return job;
 }
 
-std::string CoordinationService::LateRanks(const JobRecord& job) const {
-  std::vector<std::string> late;
-  for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
-    const RankRecord& rank = job.attempt.ranks[r];
-    if (rank.state == RankState::kStarting) late.push_back(absl::StrCat("rank ", r, " on ", rank.worker));
+absl::StatusOr<JobState> CoordinationService::Cancel(const std::string& reference, const JobCheck& may) {
+  absl::StatusOr<JobRecord*> found = Resolve(reference, may);
+  if (!found.ok()) return found.status();
+  JobRecord& job = **found;
+  if (!IsFinal(job.state)) {
+    Accept(job);
+    const bool runs = job.state != PENDING;
+    if (runs) CloseAttempt(job, "cancelled by a user");
+    if (runs) CountTime(job, /*useful=*/true);
+    End(job, CANCELLED, "cancelled by a user");
+    Schedule();
   }
-  return absl::StrCat(absl::StrJoin(late, ", "), " did not become ready within ",
-                      absl::FormatDuration(options_.start_timeout));
+  return job.state;
+}
+
+absl::StatusOr<JobState> CoordinationService::Retry(const std::string& reference, const JobCheck& may) {
+  absl::StatusOr<JobRecord*> found = Resolve(reference, may);
+  if (!found.ok()) return found.status();
+  JobRecord& job = **found;
+  if (job.state != FAILED && job.state != CANCELLED) {
+    return absl::FailedPreconditionError(absl::StrCat(job.id, " is ", absl::AsciiStrToLower(JobState_Name(job.state)),
+                                                      ": only a job that failed or was cancelled can be tried again"));
+  }
+  job.history.counted = 0;
+  job.history.without_progress = 0;
+  job.backoff = absl::ZeroDuration();
+  job.not_before = Now();
+  job.ended = absl::Time();
+  job.reason.clear();
+  job.running = absl::ZeroDuration();
+  jobs_.SetState(job, PENDING);
+  if (job.data_check != DataCheck::kDone) CheckData(job);
+  Changed(job);
+  Event(job, "retried", "by a user");
+  schedule_ = true;
+  Schedule();
+  return job.state;
+}
+
+absl::Status CoordinationService::Hold(const std::string& reference, bool held, const JobCheck& may) {
+  absl::StatusOr<JobRecord*> found = Resolve(reference, may);
+  if (!found.ok()) return found.status();
+  JobRecord& job = **found;
+  if (job.state != PENDING) {
+    return absl::FailedPreconditionError(absl::StrCat(job.id, " is ", absl::AsciiStrToLower(JobState_Name(job.state)),
+                                                      ": only a job that waits can be ", held ? "held" : "released"));
+  }
+  if (job.held == held) return absl::OkStatus();
+  job.held = held;
+  Changed(job);
+  Event(job, held ? "held" : "released", "by a user");
+  schedule_ = true;
+  Schedule();
+  return absl::OkStatus();
 }
 
 }  // namespace adjoin

@@ -1,40 +1,34 @@
 #include "coordinator/hub.h"
 
-#include <utility>
+#include <algorithm>
+#include <iterator>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/logging.h"
 
 namespace adjoin {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
+constexpr absl::Duration kCommitRetry = absl::Milliseconds(500);
+// How long the threads wait for work before they look again.
+constexpr absl::Duration kIdle = absl::Seconds(60);
+constexpr size_t kMaxCommitSeconds = 10000;
 
 }  // namespace
 
-void Outbox::Push(CoordinatorMessage message) {
+Hub::Hub(CoordinationOptions options, Store* store, StoredState state,
+         const std::function<CoordinationService::SpecFunctions(const StoredSubmission&)>& functions,
+         std::function<void(const std::string& job_id)> on_forgotten)
+    : store_(store), on_forgotten_(std::move(on_forgotten)), service_(std::move(options)) {
   absl::MutexLock lock(&mutex_);
-  if (!closed_) messages_.push_back(std::move(message));
+  service_.Restore(std::move(state), functions);
+  Collect();
+  clock_ = std::thread([this] { TickUntilStopped(); });
+  committer_ = std::thread([this] { CommitUntilStopped(); });
+  planner_ = std::thread([this] { PlanUntilStopped(); });
 }
-
-std::optional<CoordinatorMessage> Outbox::Pop() {
-  absl::MutexLock lock(&mutex_);
-  auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !messages_.empty(); };
-  mutex_.Await(absl::Condition(&ready));
-  if (closed_) return std::nullopt;
-  CoordinatorMessage message = std::move(messages_.front());
-  messages_.pop_front();
-  return message;
-}
-
-void Outbox::Close() {
-  absl::MutexLock lock(&mutex_);
-  closed_ = true;
-}
-
-Hub::Hub(CoordinationOptions options, std::function<void(const std::string& job_id)> on_forgotten)
-    : on_forgotten_(std::move(on_forgotten)),
-      service_(std::move(options)),
-      clock_([this] { TickUntilStopped(); }) {}
 
 Hub::~Hub() {
   {
@@ -42,68 +36,196 @@ Hub::~Hub() {
     stopping_ = true;
   }
   clock_.join();
+  planner_.join();
+  committer_.join();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// From decisions to the store, and from there to the daemons
+
+void Hub::Collect() {
+  for (const std::string& note : service_.TakeNotes()) LogInfo(note);
+  for (const std::string& job_id : service_.TakeForgotten()) on_forgotten_(job_id);
+  for (PlanRequest& request : service_.TakePlanRequests()) plan_requests_.push_back(std::move(request));
+  StoreChanges changes = service_.TakeChanges();
+  std::vector<Action> actions = service_.TakeActions();
+  auto first_held = std::stable_partition(actions.begin(), actions.end(), [](const Action& a) { return a.urgent; });
+  std::move(first_held, actions.end(), std::back_inserter(held_actions_));
+  actions.erase(first_held, actions.end());
+  Dispatch(actions);
+  if (!changes.empty()) {
+    uncommitted_.Append(std::move(changes));
+    ++collected_;
+  }
+  ++changes_count_;
+}
+
+void Hub::Dispatch(std::vector<Action>& actions) {
+  for (Action& action : actions) {
+    auto link = links_.find(action.to);
+    if (link == links_.end()) continue;
+    action.close ? link->second->Break() : link->second->Send(std::move(action.message));
+  }
+}
+
+void Hub::AttachPlans(std::vector<Action>& actions) {
+  for (Action& action : actions) {
+    if (action.plan_of == 0) continue;
+    absl::StatusOr<std::string> plan = store_->Plan(action.plan_of);
+    if (plan.ok()) {
+      action.message.mutable_start_ranks()->set_plan(*std::move(plan));
+    } else {
+      LogError(std::string(plan.status().message()));  // the daemon says that it cannot read the plan
+    }
+  }
+}
+
+void Hub::CommitOnce() {
+  StoreChanges changes = std::exchange(uncommitted_, {});
+  std::vector<Action> actions = std::exchange(held_actions_, {});
+  const uint64_t upto = collected_;
+  mutex_.Unlock();
+  const absl::Time begin = absl::Now();
+  absl::Status status = changes.empty() ? absl::OkStatus() : store_->Apply(changes);
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  if (status.ok()) AttachPlans(actions);
+  mutex_.Lock();
+  if (status.ok()) {
+    if (!store_health_.ok()) LogInfo("the store can be written again");
+    store_health_ = absl::OkStatus();
+    service_.SetStoreWritable(true);
+    committed_ = upto;
+    if (!changes.empty() && commit_seconds_.size() < kMaxCommitSeconds) commit_seconds_.push_back(seconds);
+    Dispatch(actions);
+    service_.Durable(changes.submissions);
+    Collect();
+    return;
+  }
+  // As it was, with what came meanwhile after it.
+  changes.Append(std::exchange(uncommitted_, {}));
+  uncommitted_ = std::move(changes);
+  std::move(held_actions_.begin(), held_actions_.end(), std::back_inserter(actions));
+  held_actions_ = std::move(actions);
+  AfterFailedCommit(status);
+}
+
+void Hub::AfterFailedCommit(const absl::Status& error) {
+  if (store_health_.ok()) LogError(std::string(error.message()));
+  store_health_ = error;
+  service_.SetStoreWritable(false);
+  // Nobody was told that these were accepted.
+  const std::vector<StoredSubmission> refused = std::exchange(uncommitted_.submissions, {});
+  std::vector<uint64_t> numbers;
+  for (const StoredSubmission& submission : refused) numbers.push_back(submission.job());
+  uncommitted_.Withdraw(numbers);
+  service_.Withdraw(refused, absl::UnavailableError(absl::StrCat("no job can be accepted now: ", std::string(error.message()))));
+  // To stop what has ended can wait for nothing.
+  auto first_held = std::stable_partition(held_actions_.begin(), held_actions_.end(),
+                                          [](const Action& a) { return a.message.has_stop_attempt(); });
+  std::vector<Action> stops(std::make_move_iterator(held_actions_.begin()), std::make_move_iterator(first_held));
+  held_actions_.erase(held_actions_.begin(), first_held);
+  Dispatch(stops);
+  ++changes_count_;
+}
+
+void Hub::CommitUntilStopped() {
+  absl::MutexLock lock(&mutex_);
+  auto work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !uncommitted_.empty() || !held_actions_.empty();
+  };
+  while (true) {
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&work), kIdle)) continue;
+    if (uncommitted_.empty() && held_actions_.empty()) return;  // stopping, and all is kept
+    CommitOnce();
+    if (!store_health_.ok() && mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kCommitRetry)) {
+      CommitOnce();  // the last try
+      return;
+    }
+  }
+}
+
+absl::Status Hub::WaitUntilCommitted(uint64_t upto, Deadline deadline) {
+  absl::MutexLock lock(&mutex_);
+  auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return committed_ >= upto || !store_health_.ok(); };
+  const bool in_time = mutex_.AwaitWithTimeout(absl::Condition(&done), deadline.Remaining());
+  if (committed_ >= upto) return absl::OkStatus();
+  if (!in_time) return absl::UnavailableError("the store does not answer: what was asked for may or may not be done");
+  return absl::UnavailableError(absl::StrCat(std::string(store_health_.message()),
+                                             "; what was asked for is done, but a crash could take it back"));
+}
+
+absl::Status Hub::StoreHealth() {
+  absl::MutexLock lock(&mutex_);
+  return store_health_;
+}
+
+std::vector<double> Hub::TakeCommitSeconds() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(commit_seconds_, {});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Plans and time
+
+void Hub::PlanUntilStopped() {
+  absl::MutexLock lock(&mutex_);
+  auto work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !plan_requests_.empty(); };
+  while (true) {
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&work), kIdle)) continue;
+    if (stopping_) return;
+    PlanRequest request = std::move(plan_requests_.front());
+    plan_requests_.pop_front();
+    mutex_.Unlock();
+    absl::StatusOr<PlannedJob> planned = request.plan_function(request.sizes);
+    mutex_.Lock();
+    service_.Planned(request.job_id, std::move(planned));
+    Collect();
+  }
 }
 
 void Hub::TickUntilStopped() {
   absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kTick)) {
-    if (service_.Tick()) Dispatch();
+    if (service_.Tick()) Collect();
   }
 }
 
-void Hub::Dispatch() {
-  for (const std::string& note : service_.TakeNotes()) LogInfo(note);
-  for (const std::string& job_id : service_.TakeForgotten()) on_forgotten_(job_id);
-  for (Action& action : service_.TakeActions()) {
-    auto link = links_.find(action.to);
-    if (link == links_.end()) continue;
-    if (action.close) {
-      link->second.outbox->Close();
-      link->second.cancel();
-    } else {
-      link->second.outbox->Push(std::move(action.message));
-    }
-  }
-  ++changes_;
-}
+// ---------------------------------------------------------------------------------------------------------------------
+// Daemons and changes
 
-Hub::Connection Hub::Attach(std::function<void()> cancel) {
+ConnectionId Hub::Attach(DaemonConnection* connection) {
   absl::MutexLock lock(&mutex_);
-  Connection connection{++last_connection_, std::make_shared<Outbox>()};
-  links_[connection.id] = Link{connection.outbox, std::move(cancel)};
-  return connection;
+  links_[++last_connection_] = connection;
+  return last_connection_;
 }
 
 void Hub::Detach(ConnectionId id) {
   absl::MutexLock lock(&mutex_);
-  auto link = links_.find(id);
-  if (link == links_.end()) return;
-  link->second.outbox->Close();
-  links_.erase(link);
+  links_.erase(id);
 }
 
 bool Hub::SendTo(ConnectionId id, CoordinatorMessage message) {
   absl::MutexLock lock(&mutex_);
   auto link = links_.find(id);
   if (link == links_.end()) return false;
-  link->second.outbox->Push(std::move(message));
+  link->second->Send(std::move(message));
   return true;
 }
 
 uint64_t Hub::changes() {
   absl::MutexLock lock(&mutex_);
-  return changes_;
+  return changes_count_;
 }
 
 void Hub::WaitForChange(uint64_t seen, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
-  auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return changes_ != seen; };
+  auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return changes_count_ != seen; };
   mutex_.AwaitWithTimeout(absl::Condition(&changed), deadline.Remaining());
 }
 
 void Hub::NoteChange() {
   absl::MutexLock lock(&mutex_);
-  ++changes_;
+  ++changes_count_;
 }
 
 }  // namespace adjoin

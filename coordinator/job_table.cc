@@ -1,5 +1,6 @@
 #include "coordinator/job_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,38 +16,66 @@ std::string ToString(RankState state) {
     case RankState::kReady: return "ready";
     case RankState::kRunning: return "running";
     case RankState::kSucceeded: return "succeeded";
+    case RankState::kDrained: return "drained";
     case RankState::kFailed: return "failed";
     case RankState::kKilled: return "killed";
   }
   return "";
 }
 
+RankState RankStateFrom(const std::string& text) {
+  for (RankState state : {RankState::kStarting, RankState::kReady, RankState::kRunning, RankState::kSucceeded,
+                          RankState::kDrained, RankState::kFailed}) {
+    if (ToString(state) == text) return state;
+  }
+  return RankState::kKilled;
+}
+
 bool IsFinal(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
 
-JobRecord& JobTable::Add(const JobSpec& spec, PlanFunction plan_function) {
-  auto job = std::make_unique<JobRecord>();
-  job->number = next_number_++;
-  job->id = absl::StrCat("job-", job->number);
-  job->spec = spec;
-  job->plan_function = std::move(plan_function);
+JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
+  if (job->number == 0) {
+    job->number = next_number_;
+    job->id = absl::StrCat("job-", job->number);
+  }
   JobRecord& added = *job;
-  pending_.insert(added.number);
+  next_number_ = std::max(next_number_, added.number + 1);
   jobs_.emplace(added.number, std::move(job));
+  SetState(added, added.state);
+  if (!added.idempotency_key.empty()) keys_[{added.owner, added.idempotency_key}] = added.number;
   return added;
 }
 
 void JobTable::Erase(uint64_t number) {
-  pending_.erase(number);
+  auto it = jobs_.find(number);
+  if (it == jobs_.end()) return;
+  const JobRecord& job = *it->second;
+  pending_.erase(KeyOf(job));
   active_.erase(number);
-  jobs_.erase(number);
+  ended_.erase(number);
+  auto key = keys_.find({job.owner, job.idempotency_key});
+  if (key != keys_.end() && key->second == number) keys_.erase(key);
+  jobs_.erase(it);
 }
 
 void JobTable::SetState(JobRecord& job, JobState state) {
   job.state = state;
-  pending_.erase(job.number);
+  pending_.erase(KeyOf(job));
   active_.erase(job.number);
-  if (state == PENDING) pending_.insert(job.number);
+  ended_.erase(job.number);
+  if (IsFinal(state)) ended_.insert(job.number);
+  if (state == PENDING) pending_.insert(KeyOf(job));
   if (state == STARTING || state == RUNNING) active_.insert(job.number);
+}
+
+JobRecord* JobTable::FindKey(const std::string& owner, const std::string& key) {
+  auto it = keys_.find({owner, key});
+  return it == keys_.end() ? nullptr : Find(it->second);
+}
+
+JobRecord* JobTable::Find(uint64_t number) {
+  auto it = jobs_.find(number);
+  return it == jobs_.end() ? nullptr : it->second.get();
 }
 
 JobRecord* JobTable::Find(const std::string& id) {
@@ -81,9 +110,15 @@ std::vector<JobRecord*> JobTable::All() {
   return all;
 }
 
-std::vector<JobRecord*> JobTable::Select(const std::set<uint64_t>& numbers) {
+std::vector<JobRecord*> JobTable::Pending() {
   std::vector<JobRecord*> selected;
-  for (uint64_t number : numbers) selected.push_back(jobs_.at(number).get());
+  for (const QueueKey& key : pending_) selected.push_back(jobs_.at(key.second).get());
+  return selected;
+}
+
+std::vector<JobRecord*> JobTable::Active() {
+  std::vector<JobRecord*> selected;
+  for (uint64_t number : active_) selected.push_back(jobs_.at(number).get());
   return selected;
 }
 

@@ -3,22 +3,46 @@
 #include <algorithm>
 
 namespace adjoin {
+namespace {
 
-std::optional<std::vector<ConnectionId>> PlaceRanks(int ranks, int max_per_worker, std::vector<FreeSlots> free) {
+// Places the ranks that have no worker yet.
+bool PlaceRest(std::vector<std::string>& of_rank, std::vector<FreeSlots> free) {
+  std::vector<size_t> rest;
+  for (size_t r = 0; r < of_rank.size(); ++r) {
+    if (of_rank[r].empty()) rest.push_back(r);
+  }
   const FreeSlots* smallest = nullptr;
-  for (FreeSlots& worker : free) {
-    if (max_per_worker > 0) worker.slots = std::min(worker.slots, max_per_worker);
-    if (worker.slots >= ranks && (smallest == nullptr || worker.slots < smallest->slots)) smallest = &worker;
-  }
-  if (smallest != nullptr) return std::vector<ConnectionId>(ranks, smallest->connection);
-
-  std::stable_sort(free.begin(), free.end(), [](const FreeSlots& a, const FreeSlots& b) { return a.slots > b.slots; });
-  std::vector<ConnectionId> of_rank;
   for (const FreeSlots& worker : free) {
-    int count = std::min<int>(worker.slots, ranks - static_cast<int>(of_rank.size()));
-    of_rank.insert(of_rank.end(), std::max(count, 0), worker.connection);
+    const bool fits = worker.slots >= static_cast<int>(rest.size());
+    if (fits && (smallest == nullptr || worker.slots < smallest->slots)) smallest = &worker;
   }
-  if (static_cast<int>(of_rank.size()) < ranks) return std::nullopt;
+  if (smallest != nullptr) {
+    for (size_t r : rest) of_rank[r] = smallest->worker;
+    return true;
+  }
+  std::stable_sort(free.begin(), free.end(), [](const FreeSlots& a, const FreeSlots& b) { return a.slots > b.slots; });
+  size_t placed = 0;
+  for (const FreeSlots& worker : free) {
+    for (int slot = 0; slot < worker.slots && placed < rest.size(); ++slot) of_rank[rest[placed++]] = worker.worker;
+  }
+  return placed == rest.size();
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> PlaceRanks(int ranks, int max_per_worker, std::vector<FreeSlots> free,
+                                                   const std::vector<std::string>& before) {
+  if (max_per_worker > 0) {
+    for (FreeSlots& worker : free) worker.slots = std::min(worker.slots, max_per_worker);
+  }
+  std::vector<std::string> of_rank(ranks);
+  for (size_t r = 0; r < std::min(before.size(), of_rank.size()); ++r) {
+    auto kept = std::find_if(free.begin(), free.end(), [&](const FreeSlots& worker) { return worker.worker == before[r]; });
+    if (kept == free.end() || kept->slots <= 0) continue;
+    of_rank[r] = kept->worker;
+    --kept->slots;
+  }
+  if (!PlaceRest(of_rank, std::move(free))) return std::nullopt;
   return of_rank;
 }
 

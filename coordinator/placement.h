@@ -1,26 +1,27 @@
 // Which daemon runs which rank: all ranks of a job at once, or none.
 //
-//   std::vector<FreeSlots> free = {{.connection = 7, .slots = 4}, {.connection = 9, .slots = 2}};
-//   std::optional<std::vector<ConnectionId>> of_rank = PlaceRanks(4, /*max_per_worker=*/0, free);
+//   std::vector<FreeSlots> free = {{.worker = "node-1", .slots = 4}, {.worker = "node-2", .slots = 2}};
+//   std::optional<std::vector<std::string>> of_rank = PlaceRanks(4, /*max_per_worker=*/0, free, /*before=*/{});
 #ifndef ADJOIN_COORDINATOR_PLACEMENT_H_
 #define ADJOIN_COORDINATOR_PLACEMENT_H_
 
 #include <optional>
+#include <string>
 #include <vector>
-
-#include "coordinator/job_table.h"
 
 namespace adjoin {
 
 struct FreeSlots {
-  ConnectionId connection = 0;
+  std::string worker;
   int slots = 0;
 };
 
-// The connection of each rank, or nothing where the slots do not suffice. One daemon takes all ranks where one can (the
-// one with the fewest free slots, so that large jobs find room later); else consecutive ranks stay together, on the
-// daemons with the most free slots. `max_per_worker`: 0 means no limit.
-std::optional<std::vector<ConnectionId>> PlaceRanks(int ranks, int max_per_worker, std::vector<FreeSlots> free);
+// The worker of each rank, or nothing where the slots do not suffice. `before`: where the ranks ran before (or empty): a rank
+// keeps its worker where that has room. Of the others, one worker takes all where one can (the one with the fewest
+// free slots, so that large jobs find room later); else consecutive ranks, which are neighbours in the mesh, stay
+// together, on the workers with the most free slots. `max_per_worker`: 0 means no limit.
+std::optional<std::vector<std::string>> PlaceRanks(int ranks, int max_per_worker, std::vector<FreeSlots> free,
+                                                   const std::vector<std::string>& before);
 
 }  // namespace adjoin
 

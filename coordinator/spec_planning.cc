@@ -11,15 +11,15 @@
 namespace adjoin {
 namespace {
 
-absl::StatusOr<ParsedSpec> Parse(const SubmitRequest& request) {
-  if (!request.spec_source().empty()) {
-    return ParseSpec(request.spec_source(), request.spec_file().empty() ? "spec" : request.spec_file());
-  }
-  if (request.spec().ByteSizeLong() > kMaxSpecBytes) {
+constexpr size_t kMaxKeyBytes = 256;
+
+absl::StatusOr<ParsedSpec> Parse(const std::string& source, const std::string& file, const JobSpec& spec) {
+  if (!source.empty()) return ParseSpec(source, file.empty() ? "spec" : file);
+  if (spec.ByteSizeLong() > kMaxSpecBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the spec has ", request.spec().ByteSizeLong(), " bytes; at most ", kMaxSpecBytes, " are allowed"));
+        absl::StrCat("the spec has ", spec.ByteSizeLong(), " bytes; at most ", kMaxSpecBytes, " are allowed"));
   }
-  return ParsedSpec{request.spec(), SpecLocations()};
+  return ParsedSpec{spec, SpecLocations()};
 }
 
 absl::StatusOr<PlannedJob> MakePlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes,
@@ -32,17 +32,36 @@ absl::StatusOr<PlannedJob> MakePlan(const ParsedSpec& parsed, const std::vector<
 
 }  // namespace
 
-absl::StatusOr<Submission> ReadSubmission(const SubmitRequest& request, const LayerRules& rules) {
-  if (request.priority() != 0) return absl::UnimplementedError("priorities are not supported yet: leave it 0");
-  if (!request.idempotency_key().empty()) {
-    return absl::UnimplementedError("idempotency keys are not supported yet: leave it empty");
+absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerRules& rules) {
+  if (request.idempotency_key().size() > kMaxKeyBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the idempotency key has ", request.idempotency_key().size(),
+                                                   " bytes; at most ", kMaxKeyBytes, " are allowed"));
   }
-  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(request));
+  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(request.spec_source(), request.spec_file(), request.spec()));
   ADJOIN_RETURN_IF_ERROR(MakePlan(parsed, {}, rules).status());
   auto shared = std::make_shared<const ParsedSpec>(std::move(parsed));
-  return Submission{shared->spec,
-                    [shared, &rules](const std::vector<DatasetSize>& sizes) { return MakePlan(*shared, sizes, rules); },
-                    [shared](const std::string& field) { return shared->locations.At(field); }};
+  NewJob job;
+  job.spec = shared->spec;
+  job.source = request.spec_source();
+  job.file = request.spec_file();
+  job.priority = request.priority();
+  job.idempotency_key = request.idempotency_key();
+  job.plan_function = [shared, &rules](const std::vector<DatasetSize>& sizes) { return MakePlan(*shared, sizes, rules); };
+  job.place_of = [shared](const std::string& field) { return shared->locations.At(field); };
+  return job;
+}
+
+CoordinationService::SpecFunctions FunctionsOf(const StoredSubmission& submission, const LayerRules& rules) {
+  auto shared = std::make_shared<const StoredSubmission>(submission);
+  const auto parse = [shared] { return Parse(shared->source(), shared->file(), shared->spec()); };
+  return {[parse, &rules](const std::vector<DatasetSize>& sizes) -> absl::StatusOr<PlannedJob> {
+            ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, parse());
+            return MakePlan(parsed, sizes, rules);
+          },
+          [parse](const std::string& field) {
+            const absl::StatusOr<ParsedSpec> parsed = parse();
+            return parsed.ok() ? parsed->locations.At(field) : std::string();
+          }};
 }
 
 }  // namespace adjoin

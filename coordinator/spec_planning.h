@@ -1,28 +1,28 @@
-// From the text that a user submits to a PlanFunction.
+// From the text that a user submits to a job whose plan can be made.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request, rules));
-//   service.Submit(submission.spec, submission.plan, submission.place_of);
+//   ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, rules));
+//   job.owner = caller.name;
+//   service.Submit(std::move(job));
 //
 // Any thread.
 #ifndef ADJOIN_COORDINATOR_SPEC_PLANNING_H_
 #define ADJOIN_COORDINATOR_SPEC_PLANNING_H_
 
 #include "absl/status/statusor.h"
-#include "coordinator/job_table.h"
+#include "coordinator/coordination_service.h"
+#include "coordinator/store.h"
 #include "layers/plan/layer_rule.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
 
-struct Submission {
-  JobSpec spec;
-  PlanFunction plan;
-  PlaceFunction place_of;
-};
-
 // `rules` outlives what is returned. Everything that can be found wrong without the data files is found here.
-// Errors: kInvalidArgument (the spec: too large, or wrong; with its place), kUnimplemented (what is not supported yet).
-absl::StatusOr<Submission> ReadSubmission(const SubmitRequest& request, const LayerRules& rules);
+// Errors: kInvalidArgument (the spec: too large, or wrong; with its place; an idempotency key that is too long), kUnimplemented
+// (what is not supported yet).
+absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerRules& rules);
+
+// The same functions for a job that was accepted earlier. Nothing is parsed before they are called.
+CoordinationService::SpecFunctions FunctionsOf(const StoredSubmission& submission, const LayerRules& rules);
 
 }  // namespace adjoin
 

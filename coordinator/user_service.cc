@@ -7,7 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/logging.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "coordinator/spec_planning.h"
 #include "proto/grpc_status.h"
@@ -22,8 +22,8 @@ constexpr absl::Duration kProgressInterval = absl::Milliseconds(100);
 constexpr absl::Duration kArtifactTimeout = absl::Seconds(30);
 // The service itself ends a data check; this only catches its failure to.
 constexpr absl::Duration kAdmissionTimeout = absl::Seconds(90);
-
-absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "the client", "this coordinator"); }
+constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
+constexpr int kMaxEvents = 1000;  // in one message
 
 // Not guessable: it is all that a daemon shows when it uploads.
 std::string NewRequestId() {
@@ -31,70 +31,173 @@ std::string NewRequestId() {
   return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
 }
 
-absl::StatusOr<std::string> SubmitAndAwait(Hub& hub, const SubmitRequest& request, const LayerRules& rules) {
-  ADJOIN_ASSIGN_OR_RETURN(Submission submission, ReadSubmission(request, rules));
-  std::string id = hub.Do([&](CoordinationService& service) {
-    return service.Submit(submission.spec, std::move(submission.plan), std::move(submission.place_of));
-  });
+// What a caller may change, as the service asks it.
+JobCheck IsOwn(const Caller& caller) {
+  return [&caller](const JobRecord& job) { return MayChange(caller, job.owner, job.id); };
+}
+
+Deadline Soon() { return Deadline::After(kCommitTimeout); }
+
+}  // namespace
+
+template <typename Request>
+absl::StatusOr<Admitted> UserService::Admit(const Context& context, const Request& request, absl::string_view method) {
+  ADJOIN_RETURN_IF_ERROR(CheckProtocol(request.header(), "the client", "this coordinator"));
+  return parts_.access.Admit(context, method);
+}
+
+absl::StatusOr<Submitted> UserService::SubmitAndAwait(const SubmitRequest& request, const Caller& caller) {
+  ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, parts_.rules));
+  job.owner = caller.name;
+  ADJOIN_ASSIGN_OR_RETURN(Submitted submitted,
+                          hub_.Do([&](CoordinationService& service) { return service.Submit(std::move(job)); }));
   Deadline deadline = Deadline::After(kAdmissionTimeout);
   while (!deadline.Expired()) {
-    uint64_t seen = hub.changes();
+    uint64_t seen = hub_.changes();
     absl::Status reason;
-    Admission admission = hub.Look([&](CoordinationService& service) { return service.AdmissionOf(id, &reason); });
-    if (admission == Admission::kAccepted) return id;
+    Admission admission =
+        hub_.Look([&](CoordinationService& service) { return service.AdmissionOf(submitted.job_id, &reason); });
+    if (admission == Admission::kAccepted) return submitted;
     if (admission == Admission::kRefused) return reason;
-    hub.WaitForChange(seen, deadline);
+    hub_.WaitForChange(seen, deadline);
   }
   return absl::DeadlineExceededError("the data files could not be checked in time");
 }
 
-}  // namespace
-
-grpc::Status UserService::Submit(grpc::ServerContext*, const SubmitRequest* request, SubmitResponse* response) {
-  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
-  absl::StatusOr<std::string> id = SubmitAndAwait(hub_, *request, rules_);
-  if (!id.ok()) return ToGrpc(id.status());
-  if (absl::Status status = logs_.Add(*id); !status.ok()) LogError(std::string(status.message()));
-  LogInfo(absl::StrCat("accepted ", *id));
+grpc::Status UserService::Submit(Context* context, const SubmitRequest* request, SubmitResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "Submit");
+  if (!call.ok()) return ToGrpc(call.status());
+  absl::StatusOr<Submitted> submitted = SubmitAndAwait(*request, call->caller());
+  if (!submitted.ok()) return ToGrpc(submitted.status());
   *response->mutable_header() = MakeHeader();
-  response->set_job_id(*id);
+  response->set_job_id(submitted->job_id);
+  response->set_existed(submitted->existed);
   return grpc::Status::OK;
 }
 
-grpc::Status UserService::ListJobs(grpc::ServerContext*, const ListJobsRequest* request, ListJobsResponse* response) {
-  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
-  *response = hub_.Look([](CoordinationService& service) { return service.List(); });
+grpc::Status UserService::ListJobs(Context* context, const ListJobsRequest* request, ListJobsResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ListJobs");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response = hub_.LookAtCommitted([](CoordinationService& service) { return service.List(); });
   return grpc::Status::OK;
 }
 
-grpc::Status UserService::DescribeJob(grpc::ServerContext*, const DescribeJobRequest* request,
-                                      DescribeJobResponse* response) {
-  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
-  auto described = hub_.Look([&](CoordinationService& service) { return service.Describe(request->job_id()); });
+grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest* request, DescribeJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "DescribeJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto described =
+      hub_.LookAtCommitted([&](CoordinationService& service) { return service.Describe(request->job_id()); });
   if (!described.ok()) return ToGrpc(described.status());
   *response = *std::move(described);
+  const JobSummary& job = response->job();
+  if (!MayRead(call->caller(), job.owner(), job.job_id(), "the spec").ok()) HideContent(*response);
   return grpc::Status::OK;
 }
 
-grpc::Status UserService::CancelJob(grpc::ServerContext*, const CancelJobRequest* request, CancelJobResponse* response) {
-  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
-  auto state = hub_.Do([&](CoordinationService& service) { return service.Cancel(request->job_id()); });
+grpc::Status UserService::CancelJob(Context* context, const CancelJobRequest* request, CancelJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "CancelJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto state = hub_.DoDurably(
+      [&](CoordinationService& service) { return service.Cancel(request->job_id(), IsOwn(call->caller())); }, Soon());
   if (!state.ok()) return ToGrpc(state.status());
   *response->mutable_header() = MakeHeader();
   response->set_state(*state);
   return grpc::Status::OK;
 }
 
-grpc::Status UserService::FollowJob(grpc::ServerContext* context, const FollowJobRequest* request,
+grpc::Status UserService::RetryJob(Context* context, const RetryJobRequest* request, RetryJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "RetryJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto state = hub_.DoDurably(
+      [&](CoordinationService& service) { return service.Retry(request->job_id(), IsOwn(call->caller())); }, Soon());
+  if (!state.ok()) return ToGrpc(state.status());
+  *response->mutable_header() = MakeHeader();
+  response->set_state(*state);
+  return grpc::Status::OK;
+}
+
+absl::Status UserService::SetHeld(const std::string& job, bool held, const Caller& caller) {
+  return hub_.DoDurably([&](CoordinationService& service) { return service.Hold(job, held, IsOwn(caller)); }, Soon());
+}
+
+grpc::Status UserService::HoldJob(Context* context, const HoldJobRequest* request, HoldJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "HoldJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  return ToGrpc(SetHeld(request->job_id(), true, call->caller()));
+}
+
+grpc::Status UserService::ReleaseJob(Context* context, const ReleaseJobRequest* request, ReleaseJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ReleaseJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  return ToGrpc(SetHeld(request->job_id(), false, call->caller()));
+}
+
+grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* request,
+                                     grpc::ServerWriter<ReadEventsResponse>* writer) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadEvents");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto found = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(request->job_id()); });
+  if (!found.ok()) return ToGrpc(found.status());
+  const std::string id = found->job_id();
+  uint64_t after = request->after();
+  while (!context->IsCancelled()) {
+    uint64_t seen = hub_.changes();
+    // Asked before the events are read: once it is true, no event can come after those.
+    bool settled = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Settled(id); });
+    auto events = parts_.store.Events(id, after, kMaxEvents);
+    if (!events.ok()) return ToGrpc(events.status());
+    if (!events->empty()) {
+      ReadEventsResponse response;
+      *response.mutable_header() = MakeHeader();
+      for (JobEvent& event : *events) *response.add_event() = std::move(event);
+      after = response.event(response.event_size() - 1).sequence();
+      if (!writer->Write(response)) break;
+      continue;
+    }
+    if (settled || !request->follow()) return grpc::Status::OK;
+    hub_.WaitForChange(seen, Deadline::After(kClientCheck));
+  }
+  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+}
+
+grpc::Status UserService::CreateToken(Context* context, const CreateTokenRequest* request, CreateTokenResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "CreateToken");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto made = parts_.tokens.Create(request->user(), request->role(), request->valid_hours(), absl::Now());
+  if (!made.ok()) return ToGrpc(made.status());
+  *response = *std::move(made);
+  *response->mutable_header() = MakeHeader();
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::ListTokens(Context* context, const ListTokensRequest* request, ListTokensResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ListTokens");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  for (TokenSummary& token : parts_.tokens.List()) *response->add_token() = std::move(token);
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::RevokeToken(Context* context, const RevokeTokenRequest* request, RevokeTokenResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "RevokeToken");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  return ToGrpc(parts_.tokens.Revoke(request->id()));
+}
+
+grpc::Status UserService::FollowJob(Context* context, const FollowJobRequest* request,
                                     grpc::ServerWriter<FollowJobResponse>* writer) {
-  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "FollowJob");
+  if (!call.ok()) return ToGrpc(call.status());
   std::string reference = request->job_id();
   std::string last_sent;
   JobState last_state = JOB_STATE_UNSPECIFIED;
   absl::Time last_time = absl::InfinitePast();
   while (!context->IsCancelled()) {
     uint64_t seen = hub_.changes();
-    auto summary = hub_.Look([&](CoordinationService& service) { return service.Summary(reference); });
+    auto summary = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(reference); });
     if (!summary.ok()) return ToGrpc(summary.status());
     reference = summary->job_id();  // a name may come to mean a later job
     std::string serialized = summary->SerializeAsString();
@@ -117,18 +220,20 @@ grpc::Status UserService::FollowJob(grpc::ServerContext* context, const FollowJo
   return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
 }
 
-grpc::Status UserService::ReadLogs(grpc::ServerContext* context, const ReadLogsRequest* request,
+grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* request,
                                    grpc::ServerWriter<ReadLogsResponse>* writer) {
-  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadLogs");
+  if (!call.ok()) return ToGrpc(call.status());
   auto summary = hub_.Look([&](CoordinationService& service) { return service.Summary(request->job_id()); });
   if (!summary.ok()) return ToGrpc(summary.status());
   const std::string id = summary->job_id();
+  if (absl::Status may = MayRead(call->caller(), summary->owner(), id, "the log"); !may.ok()) return ToGrpc(may);
   int64_t position = request->from();
   while (!context->IsCancelled()) {
     uint64_t seen = hub_.changes();
     // Asked before the lines are read: once it is true, no line can come after those.
     bool settled = hub_.Look([&](CoordinationService& service) { return service.Settled(id); });
-    auto chunk = logs_.Read(id, position);
+    auto chunk = parts_.logs.Read(id, position);
     if (!chunk.ok()) return ToGrpc(chunk.status());
     ReadLogsResponse response;
     *response.mutable_header() = MakeHeader();
@@ -150,18 +255,21 @@ grpc::Status UserService::ReadLogs(grpc::ServerContext* context, const ReadLogsR
   return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
 }
 
-grpc::Status UserService::GetArtifact(grpc::ServerContext* context, const GetArtifactRequest* request,
+grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest* request,
                                       grpc::ServerWriter<ArtifactChunk>* writer) {
-  if (absl::Status status = CheckHeader(request->header()); !status.ok()) return ToGrpc(status);
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "GetArtifact");
+  if (!call.ok()) return ToGrpc(call.status());
   auto source = hub_.Look(
       [&](CoordinationService& service) { return service.FindArtifact(request->job_id(), request->name()); });
   if (!source.ok()) return ToGrpc(source.status());
+  absl::Status may = MayRead(call->caller(), source->owner, source->job_id, "a result");
+  if (!may.ok()) return ToGrpc(may);
 
   std::string request_id = NewRequestId();
-  std::shared_ptr<ArtifactPipe> pipe = relay_.Open(request_id);
+  std::shared_ptr<ArtifactPipe> pipe = parts_.relay.Open(request_id);
   absl::Cleanup close = [&] {
     pipe->Cancel();
-    relay_.Take(request_id);
+    parts_.relay.Take(request_id);
   };
   CoordinatorMessage message;
   *message.mutable_header() = MakeHeader(source->epoch);

@@ -1,10 +1,18 @@
 #include "coordinator/worker_service.h"
 
-#include <thread>
+#include <grpcpp/alarm.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "base/logging.h"
 #include "base/watchdog.h"
 #include "proto/grpc_status.h"
@@ -14,78 +22,145 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kClientReads = absl::Seconds(60);
+// A daemon that reads nothing while so much waits for it is cut off; it connects again and says how far it came.
+constexpr size_t kMaxWaiting = 10000;
 
 absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "the worker", "this coordinator"); }
 
+// One daemon's stream. It deletes itself when gRPC has done with it.
+class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>, public DaemonConnection {
+ public:
+  DaemonStream(grpc::CallbackServerContext* context, Hub& hub, LogStore& logs, absl::StatusOr<Admitted> call,
+               absl::Duration first_message)
+      : context_(context), hub_(hub), logs_(logs), call_(std::move(call)), alive_(std::make_shared<Alive>()) {
+    alive_->context = context;
+    if (!call_.ok()) {
+      Finish(ToGrpc(call_.status()));
+      return;
+    }
+    late_.Set(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(first_message), [alive = alive_](bool expired) {
+      absl::MutexLock lock(&alive->mutex);
+      if (expired && alive->context != nullptr) alive->context->TryCancel();
+    });
+    StartRead(&in_);
+  }
+
+  void Send(CoordinatorMessage message) override {
+    absl::MutexLock lock(&mutex_);
+    if (finished_) return;
+    if (out_.size() >= kMaxWaiting) {
+      context_->TryCancel();
+      return;
+    }
+    out_.push_back(std::move(message));
+    if (out_.size() == 1) StartWrite(&out_.front());
+  }
+  void Break() override { context_->TryCancel(); }
+
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mutex_);
+    out_.pop_front();
+    if (ok && !finished_ && !out_.empty()) StartWrite(&out_.front());
+  }
+
+  void OnReadDone(bool ok) override {
+    const absl::Status status = !ok              ? absl::CancelledError(id_ == 0 ? "no hello came" : "")
+                                : id_ == 0       ? Greet()
+                                                 : Take();
+    if (ok && status.ok()) {
+      in_.Clear();
+      StartRead(&in_);
+      return;
+    }
+    if (id_ != 0) {
+      hub_.Do([&](CoordinationService& service) { service.WorkerDisconnected(id_, "its connection ended"); });
+      hub_.Detach(id_);
+    }
+    const bool orderly = !ok && id_ != 0;
+    absl::MutexLock lock(&mutex_);
+    finished_ = true;
+    Finish(orderly ? grpc::Status::OK : ToGrpc(status));
+  }
+
+  void OnDone() override {
+    late_.Cancel();
+    {
+      absl::MutexLock lock(&alive_->mutex);
+      alive_->context = nullptr;
+    }
+    delete this;
+  }
+
+ private:
+  ~DaemonStream() override = default;
+
+  // The first message. Errors: what the daemon is refused with.
+  absl::Status Greet() {
+    late_.Cancel();
+    if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
+    if (!in_.has_hello()) return absl::InvalidArgumentError("the first message of a worker has to be its hello");
+    absl::Status accepted = CheckWorkerName(call_->caller(), in_.hello().name());
+    if (accepted.ok()) {
+      id_ = hub_.Attach(this);
+      accepted = hub_.Do([&](CoordinationService& service) { return service.WorkerConnected(id_, in_.hello()); });
+    }
+    if (!accepted.ok()) {
+      LogWarning(absl::StrCat("refused worker ", in_.hello().name(), ": ", std::string(accepted.message())));
+    }
+    return accepted;
+  }
+
+  absl::Status Take() {
+    if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
+    if (in_.has_log()) {
+      KeepLog();
+    } else {
+      hub_.Do([&](CoordinationService& service) { service.WorkerSaid(id_, in_); });
+    }
+    return absl::OkStatus();
+  }
+
+  void KeepLog() {
+    const LogBatch& batch = in_.log();
+    const bool owns = hub_.Look([&](CoordinationService& service) {
+      return service.Owns(id_, batch.job_id(), in_.header().epoch());
+    });
+    if (!owns) return;
+    std::vector<LogLine> lines(batch.line().begin(), batch.line().end());
+    for (LogLine& line : lines) line.set_epoch(in_.header().epoch());
+    if (absl::Status status = logs_.Append(batch.job_id(), lines); !status.ok()) LogError(std::string(status.message()));
+    hub_.NoteChange();
+  }
+
+  // What the alarm may still look at when the stream is gone.
+  struct Alive {
+    absl::Mutex mutex;
+    grpc::CallbackServerContext* context ABSL_GUARDED_BY(mutex) = nullptr;
+  };
+
+  grpc::CallbackServerContext* const context_;
+  Hub& hub_;
+  LogStore& logs_;
+  absl::StatusOr<Admitted> call_;
+  const std::shared_ptr<Alive> alive_;
+  grpc::Alarm late_;  // no hello came
+  ConnectionId id_ = 0;  // once it has greeted; its reads' alone
+  WorkerMessage in_;
+  absl::Mutex mutex_;
+  std::deque<CoordinatorMessage> out_ ABSL_GUARDED_BY(mutex_);  // the first one is being written
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
 }  // namespace
 
-grpc::Status WorkerService::Connect(grpc::ServerContext* context, Stream* stream) {
-  WorkerMessage first;
-  {
-    Watchdog late(first_message_, [context] { context->TryCancel(); });
-    if (!stream->Read(&first)) return grpc::Status(grpc::StatusCode::CANCELLED, "no hello came");
-  }
-  if (absl::Status status = CheckHeader(first.header()); !status.ok()) return ToGrpc(status);
-  if (!first.has_hello()) {
-    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the first message of a worker has to be its hello");
-  }
-  Hub::Connection connection = hub_.Attach([context] { context->TryCancel(); });
-  std::thread writer([&] {
-    while (std::optional<CoordinatorMessage> message = connection.outbox->Pop()) {
-      if (!stream->Write(*message)) return;
-    }
-  });
-  absl::Cleanup detach = [&] {
-    hub_.Detach(connection.id);
-    context->TryCancel();  // a write to a daemon that does not read ends as well
-    writer.join();
-  };
-  absl::Status accepted = hub_.Do(
-      [&](CoordinationService& service) { return service.WorkerConnected(connection.id, first.hello()); });
-  if (!accepted.ok()) {
-    LogWarning(absl::StrCat("refused worker ", first.hello().name(), ": ", std::string(accepted.message())));
-    hub_.Detach(connection.id);
-    writer.join();
-    std::move(detach).Cancel();
-    return ToGrpc(accepted);
-  }
-  return Serve(connection.id, stream);
-}
-
-grpc::Status WorkerService::Serve(ConnectionId connection, Stream* stream) {
-  grpc::Status result = grpc::Status::OK;
-  WorkerMessage message;
-  while (stream->Read(&message)) {
-    if (absl::Status status = CheckHeader(message.header()); !status.ok()) {
-      result = ToGrpc(status);
-      break;
-    }
-    if (message.has_log()) KeepLog(connection, message);
-    if (message.has_heartbeat() || message.has_log()) {
-      hub_.Look([&](CoordinationService& service) { service.WorkerHeard(connection); });
-    } else {
-      hub_.Do([&](CoordinationService& service) { service.WorkerSaid(connection, message); });
-    }
-  }
-  hub_.Do([&](CoordinationService& service) { service.WorkerLost(connection, "its connection ended"); });
-  return result;
-}
-
-void WorkerService::KeepLog(ConnectionId connection, const WorkerMessage& message) {
-  const LogBatch& batch = message.log();
-  bool owns = hub_.Look([&](CoordinationService& service) {
-    return service.Owns(connection, batch.job_id(), message.header().epoch());
-  });
-  if (!owns) return;
-  std::vector<LogLine> lines(batch.line().begin(), batch.line().end());
-  for (LogLine& line : lines) line.set_epoch(message.header().epoch());
-  absl::Status status = logs_.Append(batch.job_id(), lines);
-  if (!status.ok()) LogError(std::string(status.message()));
-  hub_.NoteChange();
+grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* WorkerService::Connect(grpc::CallbackServerContext* context) {
+  return new DaemonStream(context, hub_, logs_, access_.Admit(*context, "Connect"), first_message_);
 }
 
 grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
                                            UploadArtifactResponse* response) {
+  absl::StatusOr<Admitted> call = access_.Admit(*context, "UploadArtifact");
+  if (!call.ok()) return ToGrpc(call.status());
   *response->mutable_header() = MakeHeader();
   ArtifactChunk chunk;
   {

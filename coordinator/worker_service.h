@@ -1,13 +1,16 @@
 // The RPCs of service WorkerLink: the daemons' streams and their uploads.
 //
-//   WorkerService workers(hub, logs, relay, absl::Seconds(10));
+//   WorkerService workers(hub, logs, relay, *access, absl::Seconds(10));
 //   builder.RegisterService(&workers);
+//
+// A daemon's stream holds no thread: thousands of daemons may be connected.
 #ifndef ADJOIN_COORDINATOR_WORKER_SERVICE_H_
 #define ADJOIN_COORDINATOR_WORKER_SERVICE_H_
 
 #include <grpcpp/grpcpp.h>
 
 #include "absl/time/time.h"
+#include "coordinator/access.h"
 #include "coordinator/artifact_relay.h"
 #include "coordinator/hub.h"
 #include "coordinator/log_store.h"
@@ -16,25 +19,21 @@
 namespace adjoin {
 
 // Every message of another protocol version ends its stream (kFailedPrecondition).
-class WorkerService final : public WorkerLink::Service {
+class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<WorkerLink::Service> {
  public:
-  using Stream = grpc::ServerReaderWriter<CoordinatorMessage, WorkerMessage>;
+  // `first_message`: how long a stream may be open without one. All outlive the service.
+  WorkerService(Hub& hub, LogStore& logs, ArtifactRelay& relay, Access& access, absl::Duration first_message)
+      : hub_(hub), logs_(logs), relay_(relay), access_(access), first_message_(first_message) {}
 
-  // `first_message`: how long a stream may be open without one.
-  WorkerService(Hub& hub, LogStore& logs, ArtifactRelay& relay, absl::Duration first_message)
-      : hub_(hub), logs_(logs), relay_(relay), first_message_(first_message) {}
-
-  grpc::Status Connect(grpc::ServerContext* context, Stream* stream) override;
+  grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* Connect(grpc::CallbackServerContext* context) override;
   grpc::Status UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
                               UploadArtifactResponse* response) override;
 
  private:
-  grpc::Status Serve(ConnectionId connection, Stream* stream);
-  void KeepLog(ConnectionId connection, const WorkerMessage& message);
-
   Hub& hub_;
   LogStore& logs_;
   ArtifactRelay& relay_;
+  Access& access_;
   const absl::Duration first_message_;
 };
 
