@@ -25,7 +25,9 @@
 #include "coordinator/access.h"
 #include "coordinator/artifact_relay.h"
 #include "coordinator/hub.h"
+#include "coordinator/latency_histogram.h"
 #include "coordinator/log_store.h"
+#include "coordinator/metrics.h"
 #include "coordinator/spec_planning.h"
 #include "coordinator/store.h"
 #include "coordinator/stored_tokens.h"
@@ -52,6 +54,9 @@ struct Settings {
   double start_timeout_seconds = 120;
   int64_t log_bytes = 16 << 20;
   size_t keep_jobs = 1000;
+  std::string metrics_listen;
+  bool metrics_public = false;
+  std::string log_format = "text";
   TlsFiles tls;
 };
 
@@ -84,6 +89,11 @@ void AddOptions(CLI::App& app, Settings& settings) {
       ->capture_default_str()->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
   app.add_option("--keep-jobs", settings.keep_jobs, "Ended jobs that it remembers, with their logs; the oldest go first")
       ->capture_default_str()->check(CLI::Range(1, 1000000));
+  app.add_option("--metrics-listen", settings.metrics_listen,
+                 "HOST:PORT of Prometheus' /metrics, in plain HTTP; port 0 takes a free one; absent: none");
+  app.add_flag("--metrics-public", settings.metrics_public, "Let --metrics-listen be reached from other machines");
+  app.add_option("--log-format", settings.log_format, "text, or json: an object on each line")
+      ->capture_default_str()->check(CLI::IsMember({"text", "json"}).description(""));
   AddTlsOptions(app, settings.tls);
 }
 
@@ -179,6 +189,17 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorI
   Endpoint bound;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server,
                           StartServer(listen, settings.tls, {users, workers}, std::move(interceptors), &bound));
+  LatencyHistogram commits;
+  Metrics metrics([&] {
+    for (double seconds : hub.TakeCommitSeconds()) commits.Observe(absl::Seconds(seconds));
+    ClusterSnapshot now = hub.Look([](CoordinationService& service) { return service.Snapshot(); });
+    now.store_commits = commits.Read();
+    return now;
+  });
+  if (!settings.metrics_listen.empty()) {
+    ADJOIN_RETURN_IF_ERROR(metrics.Listen(settings.metrics_listen, settings.metrics_public));
+    LogInfo(absl::StrCat("metrics on port ", metrics.port()));
+  }
   std::string address = settings.advertise.empty() ? bound.ToString() : settings.advertise;
   if (!settings.port_file.empty()) ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(settings.port_file, address + "\n"));
   LogInfo(absl::StrCat("listening on ", bound.ToString(), ", state in ", state.path()));
@@ -198,7 +219,7 @@ int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, Coordi
   AddOptions(app, settings);
   AddConfigSources(app, "ADJOIN_COORDINATOR_");
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
-  InitLogging("adjoin-coordinator");
+  InitLogging("adjoin-coordinator", ReadLogFormat(settings.log_format).value_or(LogFormat::kText));
   absl::Status status = Run(settings, rules, std::move(interceptors), stop);
   if (status.ok()) return 0;
   std::cerr << "adjoin-coordinator: error: " << status.message() << "\n";

@@ -29,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/cluster_snapshot.h"
 #include "coordinator/job_table.h"
 #include "coordinator/placement.h"
 #include "coordinator/progress_watch.h"
@@ -171,6 +172,7 @@ class CoordinationService {
     double lost_seconds = 0;                   // of the others
   };
   const Counters& counters() const { return counters_; }
+  ClusterSnapshot Snapshot();  // without store_commits
 
  private:
   struct Worker {

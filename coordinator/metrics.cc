@@ -2,7 +2,9 @@
 
 #include <exception>
 #include <limits>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -57,8 +59,10 @@ void AddJobs(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
   Family(all, MetricType::Counter, "adjoin_submits_total", "Jobs accepted.").Add(static_cast<double>(now.submits));
   Family restarts(all, MetricType::Counter, "adjoin_restarts_total", "Attempts after the first, by what ended the one before.");
   for (const auto& [reason, count] : now.restarts) restarts.Add(static_cast<double>(count), {{"reason", reason}});
-  Family(all, MetricType::Counter, "adjoin_goodput_seconds_total", "Time in which attempts ran that made progress.")
+  Family(all, MetricType::Counter, "adjoin_goodput_seconds_total",
+         "For which attempts ran that got further than any before, or succeeded.")
       .Add(now.goodput_seconds);
+  Family(all, MetricType::Counter, "adjoin_lost_seconds_total", "For which other attempts ran.").Add(now.lost_seconds);
 }
 
 void AddWorkers(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {

@@ -49,6 +49,7 @@ TEST(MetricsTest, AScrapeSeesTheClusterAsItIsNow) {
   now.submits = 10;
   now.restarts = {{"node_lost", 2}};
   now.goodput_seconds = 3600;
+  now.lost_seconds = 60;
   now.store_commits = commits.Read();
   Metrics metrics([&] { return now; });
   EXPECT_EQ(metrics.port(), 0);
@@ -65,6 +66,7 @@ TEST(MetricsTest, AScrapeSeesTheClusterAsItIsNow) {
            "adjoin_job_step_seconds{job=\"job-7\"} 0.25", "adjoin_job_sync_seconds{job=\"job-7\"} 0.05",
            "# TYPE adjoin_job_sent_bytes_total counter", "adjoin_job_sent_bytes_total{job=\"job-7\"} 1048576",
            "adjoin_submits_total 10", "adjoin_restarts_total{reason=\"node_lost\"} 2", "adjoin_goodput_seconds_total 3600",
+           "adjoin_lost_seconds_total 60",
            "adjoin_store_commit_seconds_bucket{le=\"0.002\"} 0", "adjoin_store_commit_seconds_bucket{le=\"0.005\"} 1",
            "adjoin_store_commit_seconds_bucket{le=\"5\"} 1", "adjoin_store_commit_seconds_bucket{le=\"+Inf\"} 2",
            "adjoin_store_commit_seconds_count 2"}) {

@@ -46,6 +46,7 @@ struct Flags {
   std::string rank_binary;
   std::string rank_user;
   double drain_seconds = 20;
+  std::string log_format = "text";
 };
 
 void AddOptions(CLI::App& app, Flags& flags) {
@@ -68,6 +69,8 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--drain-seconds", flags.drain_seconds,
                  "On SIGTERM, how long jobs may take to stop after a step; what is left then is killed")
       ->capture_default_str()->check(CLI::Range(0.0, 86400.0));
+  app.add_option("--log-format", flags.log_format, "text, or json: an object on each line")
+      ->capture_default_str()->check(CLI::IsMember({"text", "json"}).description(""));
 }
 
 std::string HostName() {
@@ -208,7 +211,7 @@ int RunWorkerCommand(int argc, char** argv, const WorkerCommandOptions& options)
   AddOptions(app, flags);
   AddConfigSources(app, "ADJOIN_WORKER_");
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
-  InitLogging("adjoin-worker");
+  InitLogging("adjoin-worker", ReadLogFormat(flags.log_format).value_or(LogFormat::kText));
   return ExitCode(Run(flags, options, stop));
 }
 
