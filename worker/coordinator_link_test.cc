@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,8 +14,8 @@
 #include "absl/synchronization/mutex.h"
 #include "base/boot_clock.h"
 #include "base/monotonic_condition.h"
-#include "proto/coordinator.grpc.pb.h"
 #include "proto/protocol.h"
+#include "worker/testing/fake_coordinator.h"
 
 namespace adjoin {
 namespace {
@@ -24,101 +23,6 @@ namespace {
 using ::testing::HasSubstr;
 
 Deadline Soon() { return Deadline::After(absl::Seconds(20)); }
-
-// A coordinator that says welcome, acknowledges heartbeats if it is to, and remembers what it heard.
-class FakeCoordinator final : public WorkerLink::Service {
- public:
-  struct Stream {
-    WorkerHello hello;
-    std::vector<WorkerMessage> messages;  // after the hello, but heartbeats
-    std::vector<Heartbeat> heartbeats;
-  };
-
-  FakeCoordinator() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-  }
-  ~FakeCoordinator() override { server_->Shutdown(std::chrono::system_clock::now()); }
-
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
-
-  // How it answers streams from now on.
-  struct Manner {
-    bool welcomes = true;
-    bool acknowledges = true;
-    double heartbeat_seconds = 0.02;
-    double lease_seconds = 50;
-    grpc::Status refusal;
-  };
-  void SetManner(const Manner& manner) {
-    absl::MutexLock lock(&mutex_);
-    manner_ = manner;
-  }
-  void DropStream() {
-    absl::MutexLock lock(&mutex_);
-    if (context_ != nullptr) context_->TryCancel();
-  }
-  // Until `holds`, of all streams so far.
-  bool Await(const std::function<bool(const std::vector<Stream>&)>& holds) {
-    absl::MutexLock lock(&mutex_);
-    return changed_.Wait(mutex_, Soon(), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return holds(streams_); });
-  }
-  std::vector<Stream> Streams() {
-    absl::MutexLock lock(&mutex_);
-    return streams_;
-  }
-
- private:
-  grpc::Status Connect(grpc::ServerContext* context,
-                       grpc::ServerReaderWriter<CoordinatorMessage, WorkerMessage>* stream) override {
-    WorkerMessage message;
-    if (!stream->Read(&message)) return grpc::Status::OK;
-    Manner manner;
-    size_t number = 0;
-    {
-      absl::MutexLock lock(&mutex_);
-      manner = manner_;
-      context_ = context;
-      number = streams_.size();
-      streams_.emplace_back();
-      streams_.back().hello = message.hello();
-    }
-    changed_.NotifyAll();
-    CoordinatorMessage answer;
-    *answer.mutable_header() = MakeHeader();
-    answer.mutable_welcome()->set_heartbeat_seconds(manner.heartbeat_seconds);
-    answer.mutable_welcome()->set_lease_seconds(manner.lease_seconds);
-    if (manner.refusal.ok() && manner.welcomes) stream->Write(answer);
-    while (manner.refusal.ok() && stream->Read(&message)) {
-      if (message.has_heartbeat() && manner.acknowledges) {
-        answer.mutable_heartbeat_ack()->set_sequence(message.heartbeat().sequence());
-        stream->Write(answer);
-      }
-      {
-        absl::MutexLock lock(&mutex_);
-        if (message.has_heartbeat()) {
-          streams_[number].heartbeats.push_back(message.heartbeat());
-        } else {
-          streams_[number].messages.push_back(message);
-        }
-      }
-      changed_.NotifyAll();
-    }
-    absl::MutexLock lock(&mutex_);
-    if (context_ == context) context_ = nullptr;
-    return manner.refusal;
-  }
-
-  int port_ = 0;
-  absl::Mutex mutex_;
-  MonotonicCondition changed_;
-  Manner manner_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
-  grpc::ServerContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  std::unique_ptr<grpc::Server> server_;
-};
 
 class CoordinatorLinkTest : public ::testing::Test {
  protected:
