@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +30,11 @@ absl::StatusOr<HeldPath> Find(const std::string& root, const std::string& path) 
 // One sample as a file has it and as the spec wants it have equally many cells.
 absl::Status CheckShape(const Field& field, const IdxHeader& header) {
   if (field.shape().empty()) return absl::OkStatus();
-  int64_t wanted = std::accumulate(field.shape().begin(), field.shape().end(), int64_t{1}, std::multiplies<int64_t>());
+  int64_t wanted = 1;
+  for (int64_t extent : field.shape()) {
+    // More cells than any file has, as an overflow would, fit no file.
+    if (__builtin_mul_overflow(wanted, extent, &wanted)) wanted = INT64_MAX;
+  }
   if (wanted == header.SampleElements()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("shape [", absl::StrJoin(field.shape(), ", "), "] has ", wanted,
                                                  " cells a sample, the file (", header.ToString(), ") has ",

@@ -69,16 +69,14 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
     ADJOIN_ASSIGN_OR_RETURN(OperatorPlan sync, MakeOperator({absl::StrCat("sync.", parameter.name()), dual, home}, spec.ranks()));
     ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(sync));
     if (!idle) {
-      ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids.Next());
-      sync.set_id(id);
+      ADJOIN_RETURN_IF_ERROR(ids.Take(sync));
       *parameter.mutable_sync() = std::move(sync);
     }
   }
   const Layout whole = Layout::Owner(home.shape(), home.dtype(), 0);
   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan collect,
                           MakeOperator({absl::StrCat("collect.", parameter.name()), home, whole}, spec.ranks()));
-  ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids.Next());
-  collect.set_id(id);
+  ADJOIN_RETURN_IF_ERROR(ids.Take(collect));
   *parameter.mutable_collect() = std::move(collect);
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "layers/plan/builtin_rules.h"
 #include "layers/plan/layer_rule.h"
 #include "layers/plan/layout_proto.h"
+#include "layers/plan/program_builder.h"
 #include "layers/plan/spec_fixtures.h"
 #include "layers/plan/spec_parser.h"
 
@@ -431,6 +432,46 @@ layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })",
 layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })",
                               "[4]", "a")),
               HasSubstr("can neither read nor return"));
+}
+
+TEST(PlannerTest, CountsAndTotalsAreCapped) {
+  const auto repeated = [](const std::string& text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += absl::StrReplaceAll(text, {{"#", absl::StrCat(i)}});
+    return all;
+  };
+  const std::string linear = "layer { name: \"a\" input: \"image\" linear { out_features: 3 } }";
+  const auto error = [&](const std::string& more) { return ErrorOf(JobText(1, linear + more, "[4]", "a")); };
+  EXPECT_THAT(error(repeated("\nlayer { name: \"n#\" activation { fn: \"relu\" } }", 10000)),
+              HasSubstr("10001 layers; at most 10000"));
+  EXPECT_THAT(error(repeated("\nlayout { name: \"n#\" partition: 1 }", 1001)), HasSubstr("1001 layouts; at most 1000"));
+  EXPECT_THAT(error(repeated("\ndataset { name: \"d#\" }", 1000)), HasSubstr("1001 data sets; at most 1000"));
+  const std::string many = "[4" + repeated(", 1", 16) + "]";
+  EXPECT_THAT(error("layout { name: \"b\" partition: " + many + " }"), HasSubstr("numbers in its partition; at most 16"));
+  EXPECT_THAT(ErrorOf(JobText(1, linear, many, "a")), HasSubstr("17 dims in its shape; at most 16"));
+
+  // Each movement is within bounds; all of them are not.
+  const std::string begin = "precision { compute: \"float64\" } layout { name: \"rows\" partition: [2, 1] }"
+                            " layout { name: \"one\" partition: [1, 1] }\n"
+                            "layer { name: \"a\" input: \"image\" x: \"rows\" activation { fn: \"relu\" } }";
+  const std::string end = "\nlayer { name: \"l\" linear { out_features: 2 } }";
+  const std::string to_and_fro = repeated("\nlayer { name: \"t#\" y: \"one\" repartition {} }"
+                                          "\nlayer { name: \"f#\" y: \"rows\" repartition {} }", 4000);
+  const std::string large = "[8796093022208]", too_large = "[8796093022209]";
+  EXPECT_EQ(ErrorOf(JobText(2, begin + end, large, "l")), "");
+  EXPECT_THAT(ErrorOf(JobText(2, begin + to_and_fro + end, large, "l")), HasSubstr("more than 2^60 bytes a step"));
+  EXPECT_THAT(ErrorOf(JobText(2, begin + end, too_large, "l")), HasSubstr("at most 2^46 elements"));
+}
+
+TEST(PlannerTest, ManyMovementsOnManyRanksAreRefused) {
+  OperatorIds ids;
+  OperatorPlan op;
+  for (int rank = 0; rank < 4096; ++rank) op.add_bytes_forward(1);
+  absl::Status status;
+  int taken = 0;
+  for (; status.ok() && taken < 100000; ++taken) status = ids.Take(op);
+  EXPECT_EQ(taken, 4097);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("more than 4096 movements on 4096 ranks; 4096 are possible"));
 }
 
 }  // namespace

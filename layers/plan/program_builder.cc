@@ -18,6 +18,10 @@ namespace adjoin {
 namespace {
 
 constexpr uint32_t kMaxOperatorId = 65535;
+// Of every movement a plan says what each rank sends: 2^24 such numbers are 128 MiB.
+constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
+// What a plan adds up from them stays within 64 bits.
+constexpr int64_t kMaxBytes = int64_t{1} << 60;
 // Loss, right answers, those that count, and how many ranks were asked to stop.
 constexpr int64_t kReportedNumbers = 4;
 
@@ -38,12 +42,22 @@ OutputWindow HaloOf(const Layout& x, int dim, const Reading& of, const Layout& y
 
 }  // namespace
 
-absl::StatusOr<uint32_t> OperatorIds::Next() {
+absl::Status OperatorIds::Take(OperatorPlan& op) {
   if (last_ >= kMaxOperatorId) {
     return InvalidSpec("the job needs more than ", kMaxOperatorId,
                        " movements, the most that a plan can number; use fewer layers");
   }
-  return ++last_;
+  op.set_id(++last_);
+  const int64_t ranks = op.bytes_forward_size();
+  if (last_ * ranks > kMaxRankNumbers) {
+    return InvalidSpec("the job needs more than ", last_ - 1, " movements on ", ranks, " ranks; ", kMaxRankNumbers / ranks,
+                       " are possible on so many: use fewer layers or fewer ranks");
+  }
+  for (const auto* list : {&op.bytes_forward(), &op.bytes_adjoint()}) {
+    for (int64_t bytes : *list) bytes_ = bytes > kMaxBytes - bytes_ ? kMaxBytes : bytes_ + bytes;
+  }
+  if (bytes_ < kMaxBytes) return absl::OkStatus();
+  return InvalidSpec("the job's movements take more than 2^60 bytes a step; its tensors are too large");
 }
 
 absl::Status ProgramBuilder::Build() {
@@ -86,8 +100,7 @@ absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const Operat
   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(movement, context_.spec.ranks()));
   ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(op));
   if (idle && !even_if_idle) return std::optional<uint32_t>();
-  ADJOIN_ASSIGN_OR_RETURN(const uint32_t id, ids_.Next());
-  op.set_id(id);
+  ADJOIN_RETURN_IF_ERROR(ids_.Take(op));
   *program_.add_op() = std::move(op);
   return std::optional<uint32_t>(program_.op_size() - 1);
 }

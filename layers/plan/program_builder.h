@@ -35,13 +35,16 @@ struct PlanContext {
   DType dtype;  // of activations and parameters
 };
 
-// Hands out operator ids, 1, 2, ... Errors: kInvalidArgument above 65535, the largest that a tag can carry.
+// Hands out operator ids, 1, 2, ... and keeps the whole plan within what can be numbered, counted and held.
 class OperatorIds {
  public:
-  absl::StatusOr<uint32_t> Next();
+  // Sets the id. Errors: kInvalidArgument above 65535, the largest that a tag can carry; where the plan's numbers for each
+  // rank would be too many; where the bytes of all movements would be more than a sum of them can hold.
+  absl::Status Take(OperatorPlan& op);
 
  private:
   uint32_t last_ = 0;
+  int64_t bytes_ = 0;  // forward and backward, of all movements on all ranks
 };
 
 struct ProgramRequest {

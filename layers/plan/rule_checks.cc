@@ -27,7 +27,7 @@ absl::StatusOr<int64_t> CheckedVolume(const std::vector<int64_t>& shape) {
   for (int64_t extent : shape) {
     const int64_t factor = extent > 0 ? extent : 1;
     if (factor > kMaxElements / volume) {
-      return InvalidSpec("a tensor of shape ", ShapeText(shape), " is too large: at most 2^56 elements are possible");
+      return InvalidSpec("a tensor of shape ", ShapeText(shape), " is too large: at most 2^46 elements are possible");
     }
     volume *= factor;
   }

@@ -20,8 +20,9 @@ std::string ShapeText(const std::vector<int64_t>& shape);
 // The sizes of the parts of a dim, in order.
 std::vector<int64_t> PartSizes(const Layout& layout, int dim);
 
-// The greatest number of elements of one tensor: bytes and sums of a few tensors stay far within 64 bits.
-inline constexpr int64_t kMaxElements = int64_t{1} << 56;
+// The greatest number of elements of one tensor, 64 GiB of float32 on each of 4096 ranks: bytes, also of a copy on every
+// rank, and sums of a few tensors stay within 64 bits.
+inline constexpr int64_t kMaxElements = int64_t{1} << 46;
 // The product of the extents, which are not negative. Errors: kInvalidArgument above kMaxElements.
 absl::StatusOr<int64_t> CheckedVolume(const std::vector<int64_t>& shape);
 

@@ -44,6 +44,37 @@ absl::Status CheckFinite(absl::string_view field, double value) {
   return AtField(field, InvalidSpec(field, " is ", value, "; it must be a finite number"));
 }
 
+absl::Status CheckCount(absl::string_view what, int64_t count, int64_t most) {
+  if (count <= most) return absl::OkStatus();
+  return InvalidSpec("it has ", count, " ", what, "; at most ", most, " are possible");
+}
+
+// Far beyond what jobs have, and little enough that planning ends soon, whatever the numbers in them.
+absl::Status CheckCounts(const JobSpec& spec) {
+  constexpr int64_t kMostLayers = 10000, kMostLayouts = 1000, kMostLosses = 100, kMostDatasets = 1000, kMostFields = 1000;
+  constexpr int64_t kMostDims = 16;
+  ADJOIN_RETURN_IF_ERROR(CheckCount("layers", spec.layer_size(), kMostLayers));
+  ADJOIN_RETURN_IF_ERROR(CheckCount("layouts", spec.layout_size(), kMostLayouts));
+  ADJOIN_RETURN_IF_ERROR(CheckCount("losses", spec.loss_size(), kMostLosses));
+  ADJOIN_RETURN_IF_ERROR(CheckCount("data sets", spec.dataset_size(), kMostDatasets));
+  for (int i = 0; i < spec.layout_size(); ++i) {
+    const LayoutSpec& layout = spec.layout(i);
+    const std::string at = absl::StrCat("layout[", i, "]");
+    ADJOIN_RETURN_IF_ERROR(AtField(at, CheckCount("numbers in its partition", layout.partition_size(), kMostDims)));
+    ADJOIN_RETURN_IF_ERROR(AtField(at, CheckCount("axes of its mesh", layout.mesh_size(), kMostDims)));
+  }
+  for (int i = 0; i < spec.dataset_size(); ++i) {
+    const Dataset& dataset = spec.dataset(i);
+    const std::string at = absl::StrCat("dataset[", i, "]");
+    ADJOIN_RETURN_IF_ERROR(AtField(at, CheckCount("fields", dataset.field_size(), kMostFields)));
+    for (int k = 0; k < dataset.field_size(); ++k) {
+      ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat(at, ".field[", k, "]"),
+                                     CheckCount("dims in its shape", dataset.field(k).shape_size(), kMostDims)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckJob(const JobSpec& spec, uint32_t max_ranks) {
   if (!spec.name().empty()) ADJOIN_RETURN_IF_ERROR(CheckName("a job", spec.name()));
   if (spec.kind() != TRAIN) {
@@ -249,6 +280,7 @@ absl::Status CheckEvaluate(const JobSpec& spec) {
 }  // namespace
 
 absl::Status CheckSpec(const JobSpec& spec, const LayerRules& rules, uint32_t max_ranks) {
+  ADJOIN_RETURN_IF_ERROR(CheckCounts(spec));
   ADJOIN_RETURN_IF_ERROR(CheckJob(spec, max_ranks));
   ADJOIN_RETURN_IF_ERROR(CheckSupportedFields(spec, rules));
   ADJOIN_RETURN_IF_ERROR(ComputeType(spec).status());
