@@ -200,6 +200,12 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
     job.attempt = AttemptFrom(*attempt, Now());
     if (job.state == STARTING) job.attempt.start_deadline = Now() + options_.start_timeout + options_.reattach;
     if (job.state == RUNNING) job.attempt.watch.emplace(options_.progress, job.attempt.ranks.size(), Now());
+    // That a rank suffered from a peer was waiting for the cause; the cause may still be reported.
+    for (size_t r = 0; r < job.attempt.ranks.size() && !job.attempt.over; ++r) {
+      if (job.attempt.ranks[r].state != RankState::kFailed) continue;
+      job.attempt.peer_failure = PeerFailure{absl::StrCat("rank ", r, " on ", job.attempt.ranks[r].worker, " failed"),
+                                             Now() + options_.peer_failure_grace};
+    }
     for (const auto& [name, holder] : job.attempt.holders) {
       auto [worker, is_new] = workers_.try_emplace(name);
       if (is_new) {

@@ -135,11 +135,7 @@ absl::Status LocalCluster::Insist(const std::function<grpc::Status(grpc::ClientC
 
 absl::Status LocalCluster::WaitForWorkers(Deadline deadline) {
   while (true) {
-    ListJobsRequest request;
-    *request.mutable_header() = MakeHeader();
-    ListJobsResponse response;
-    ADJOIN_RETURN_IF_ERROR(Insist(
-        [&](grpc::ClientContext& context) { return stub_->ListJobs(&context, request, &response); }, deadline));
+    ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse response, ListJobs());
     int ready = 0;
     for (const WorkerSummary& worker : response.worker()) ready += worker.state().empty() || worker.state() == "ready";
     if (ready == nodes_) return absl::OkStatus();
@@ -208,14 +204,19 @@ absl::StatusOr<DescribeJobResponse> LocalCluster::Describe(const std::string& jo
   return response;
 }
 
+absl::StatusOr<ListJobsResponse> LocalCluster::ListJobs() {
+  ListJobsRequest request;
+  *request.mutable_header() = MakeHeader();
+  ListJobsResponse response;
+  ADJOIN_RETURN_IF_ERROR(
+      Insist([&](grpc::ClientContext& context) { return stub_->ListJobs(&context, request, &response); },
+             Deadline::After(kCallTimeout)));
+  return response;
+}
+
 absl::Status LocalCluster::WaitUntilIdle(Deadline deadline) {
   while (true) {
-    ListJobsRequest request;
-    *request.mutable_header() = MakeHeader();
-    ListJobsResponse response;
-    ADJOIN_RETURN_IF_ERROR(
-        Insist([&](grpc::ClientContext& context) { return stub_->ListJobs(&context, request, &response); },
-               Deadline::After(kCallTimeout)));
+    ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse response, ListJobs());
     bool idle = true;
     for (const WorkerSummary& worker : response.worker()) idle = idle && worker.free_slots() == worker.slots();
     if (idle) return absl::OkStatus();

@@ -65,6 +65,7 @@ class LocalCluster {
   absl::StatusOr<JobSummary> WaitUntil(const std::string& job, const std::function<bool(const JobSummary&)>& holds,
                                        Deadline deadline);
   absl::StatusOr<DescribeJobResponse> Describe(const std::string& job);
+  absl::StatusOr<ListJobsResponse> ListJobs();
   // Until all slots are free: no process of any job is left.
   absl::Status WaitUntilIdle(Deadline deadline);
 

@@ -1,0 +1,480 @@
+#include "tests/fuzz/simulated_cluster.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/protocol.h"
+#include "tests/fuzz/check.h"
+
+namespace adjoin {
+namespace {
+
+constexpr absl::Duration kLease = absl::Seconds(120);
+
+absl::StatusOr<PlannedJob> MakePlan(const std::vector<DatasetSize>&) { return PlannedJob{"plan", "hash"}; }
+
+// As Store::Apply and Store::Load, in memory.
+void Apply(const StoreChanges& changes, StoredState& state) {
+  for (const StoredSubmission& row : changes.submissions) {
+    state.submissions[row.job()] = row;
+    state.last_job = std::max(state.last_job, row.job());
+  }
+  for (const StoredJob& row : changes.jobs) {
+    FuzzCheck(state.submissions.count(row.number()) > 0, "a job is stored with what was submitted");
+    auto same = std::find_if(state.jobs.begin(), state.jobs.end(),
+                             [&](const StoredJob& each) { return each.number() == row.number(); });
+    if (same == state.jobs.end()) {
+      state.jobs.push_back(row);
+    } else {
+      *same = row;
+    }
+  }
+  std::sort(state.jobs.begin(), state.jobs.end(),
+            [](const StoredJob& a, const StoredJob& b) { return a.number() < b.number(); });
+  for (const StoredAttempt& row : changes.attempts) {
+    StoredAttempt& stored = state.attempts[row.job()];
+    if (row.epoch() >= stored.epoch()) stored = row;
+  }
+  for (const JobEvent& event : changes.events) {
+    FuzzCheck(event.sequence() > state.last_event, "events are numbered in order");
+    state.last_event = event.sequence();
+  }
+  if (changes.last_epoch > 0) {
+    FuzzCheck(changes.last_epoch >= state.last_epoch, "epochs grow");
+    state.last_epoch = changes.last_epoch;
+  }
+  for (uint64_t number : changes.forgotten) {
+    state.jobs.erase(std::remove_if(state.jobs.begin(), state.jobs.end(),
+                                    [&](const StoredJob& job) { return job.number() == number; }), state.jobs.end());
+    state.submissions.erase(number);
+    state.attempts.erase(number);
+  }
+}
+
+}  // namespace
+
+SimulatedCluster::SimulatedCluster(int daemons, uint32_t slots) : slots_(slots), daemons_(daemons) {
+  for (size_t i = 0; i < daemons_.size(); ++i) daemons_[i].name = absl::StrCat("worker-", i);
+  StartCoordinator();
+}
+
+void SimulatedCluster::StartCoordinator() {
+  CoordinationOptions options;
+  options.monotonic_clock = [this] { return now_; };
+  options.wall_clock = [this] { return absl::UnixEpoch() + now_; };
+  options.lease = kLease;
+  service_ = std::make_unique<CoordinationService>(options);
+  service_->Restore(store_, [](const StoredSubmission&) {
+    return CoordinationService::SpecFunctions{&MakePlan, nullptr};
+  });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Time
+
+void SimulatedCluster::Advance(absl::Duration time) {
+  now_ += time;
+  // Daemons and ranks hold to the lease by their own clocks, whatever anybody else does.
+  for (Daemon& daemon : daemons_) {
+    if (now_ < daemon.lease_from + kLease) continue;
+    for (const Pick& pick : Alive(daemon)) EndRank(daemon, pick.key, pick.rank, RANK_LOST);
+  }
+}
+
+void SimulatedCluster::Tick() { service_->Tick(); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Users
+
+std::string SimulatedCluster::JobId(uint32_t job) const {
+  return absl::StrCat("job-", store_.last_job == 0 ? 1 : 1 + job % store_.last_job);
+}
+
+void SimulatedCluster::Submit(const JobSpec& spec, const std::string& key) {
+  NewJob job;
+  job.spec = spec;
+  job.plan_function = &MakePlan;
+  job.idempotency_key = key;
+  job.priority = static_cast<int32_t>(spec.seed() % 3);
+  service_->Submit(std::move(job)).IgnoreError();
+}
+
+void SimulatedCluster::Cancel(uint32_t job) { service_->Cancel(JobId(job)).IgnoreError(); }
+
+void SimulatedCluster::Retry(uint32_t job) {
+  if (service_->Retry(JobId(job)).ok()) retried_.insert(JobId(job));
+}
+
+void SimulatedCluster::Hold(uint32_t job, bool held) { service_->Hold(JobId(job), held).IgnoreError(); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The coordinator
+
+void SimulatedCluster::MakePlans(bool ok) {
+  for (PlanRequest& request : service_->TakePlanRequests()) plan_requests_.push_back(std::move(request));
+  std::vector<PlanRequest> requests = std::move(plan_requests_);
+  plan_requests_.clear();
+  for (const PlanRequest& request : requests) {
+    service_->Planned(request.job_id, ok ? request.plan_function(request.sizes)
+                                         : absl::StatusOr<PlannedJob>(absl::InvalidArgumentError("no such plan")));
+  }
+}
+
+void SimulatedCluster::Commit() {
+  const StoreChanges changes = service_->TakeChanges();
+  std::vector<Action> actions = service_->TakeActions();
+  std::map<uint64_t, JobState> before;
+  for (const StoredJob& job : store_.jobs) before[job.number()] = job.state();
+  Apply(changes, store_);
+  for (const StoredJob& job : store_.jobs) {
+    auto was = before.find(job.number());
+    if (was == before.end() || !IsFinal(was->second) || job.state() == was->second) continue;
+    const std::string id = absl::StrCat("job-", job.number());
+    FuzzCheck(retried_.count(id) > 0, absl::StrCat(id, " had ended and is ", JobState_Name(job.state())));
+  }
+  retried_.clear();
+  service_->Durable(changes.submissions);
+  Deliver(std::move(actions));
+}
+
+void SimulatedCluster::FailCommit() {
+  StoreChanges changes = service_->TakeChanges();
+  std::vector<Action> actions = service_->TakeActions();
+  std::vector<uint64_t> numbers;
+  for (const StoredSubmission& submission : changes.submissions) numbers.push_back(submission.job());
+  service_->Withdraw(changes.submissions, absl::UnavailableError("the disk is full"));
+  changes.Withdraw(numbers);
+  // The rest is written once there is room again; this store has it at once.
+  Apply(changes, store_);
+  retried_.clear();
+  Deliver(std::move(actions));
+}
+
+void SimulatedCluster::CrashCoordinator() {
+  // What was urgent may have been sent just before.
+  std::vector<Action> urgent;
+  for (Action& action : service_->TakeActions()) {
+    if (action.urgent) urgent.push_back(std::move(action));
+  }
+  Deliver(std::move(urgent));
+  for (Daemon& daemon : daemons_) {
+    // Some of what was on its way to a daemon arrives; nothing that was on its way to the coordinator does.
+    daemon.connection = 0;
+    daemon.outbox.clear();
+  }
+  plan_requests_.clear();
+  retried_.clear();
+  StartCoordinator();
+}
+
+void SimulatedCluster::Deliver(std::vector<Action> actions) {
+  for (Action& action : actions) {
+    if (action.message.has_start_ranks()) {
+      const uint64_t epoch = action.message.header().epoch();
+      if (started_epochs_.insert(epoch).second) {
+        FuzzCheck(epoch > last_started_epoch_ || epoch + 64 > last_started_epoch_, "epochs of new attempts grow");
+        FuzzCheck(epoch <= store_.last_epoch, "an attempt's epoch is stored before it starts");
+        last_started_epoch_ = std::max(last_started_epoch_, epoch);
+      }
+    }
+    for (size_t i = 0; i < daemons_.size(); ++i) {
+      Daemon& daemon = daemons_[i];
+      if (daemon.connection != action.to || action.to == 0) continue;
+      if (action.close) {
+        daemon.connection = 0;
+        daemon.inbox.clear();
+        daemon.outbox.clear();
+        service_->WorkerDisconnected(action.to, "closed");
+      } else {
+        daemon.inbox.push_back(std::move(action.message));
+      }
+      break;
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Daemons
+
+void SimulatedCluster::Connect(int index) {
+  Daemon& daemon = daemons_[index];
+  if (daemon.connection != 0) return;
+  WorkerHello hello;
+  hello.set_name(daemon.name);
+  hello.set_slots(slots_);
+  hello.set_incarnation(daemon.incarnation);
+  for (const auto& [key, attempt] : daemon.attempts) {
+    AttemptReport& report = *hello.add_attempt();
+    report.set_job_id(key.first);
+    report.set_epoch(key.second);
+    report.set_cleared(attempt.alive.empty());
+    for (const auto& [number, rank] : attempt.ranks) *report.add_rank() = rank;
+  }
+  daemon.inbox.clear();
+  daemon.outbox.clear();
+  daemon.sent.clear();
+  daemon.sequence = 0;
+  const ConnectionId connection = ++last_connection_;
+  daemon.sent[0] = now_;  // the hello is acknowledged with Welcome
+  daemon.connection = connection;
+  if (!service_->WorkerConnected(connection, hello).ok()) daemon.connection = 0;
+}
+
+void SimulatedCluster::BreakStream(int index) {
+  Daemon& daemon = daemons_[index];
+  if (daemon.connection == 0) return;
+  const ConnectionId connection = std::exchange(daemon.connection, 0);
+  daemon.inbox.clear();
+  daemon.outbox.clear();
+  service_->WorkerDisconnected(connection, "its stream ended");
+}
+
+void SimulatedCluster::CrashDaemon(int index) {
+  Daemon& daemon = daemons_[index];
+  BreakStream(index);
+  daemon.attempts.clear();
+  daemon.newest.clear();
+  ++daemon.incarnation;
+}
+
+void SimulatedCluster::DaemonReads(int index) {
+  Daemon& daemon = daemons_[index];
+  if (daemon.inbox.empty()) return;
+  const CoordinatorMessage message = std::move(daemon.inbox.front());
+  daemon.inbox.pop_front();
+  Obey(daemon, message);
+}
+
+void SimulatedCluster::Obey(Daemon& daemon, const CoordinatorMessage& message) {
+  const uint64_t epoch = message.header().epoch();
+  switch (message.kind_case()) {
+    case CoordinatorMessage::kWelcome: daemon.lease_from = std::max(daemon.lease_from, daemon.sent[0]); break;
+    case CoordinatorMessage::kHeartbeatAck: {
+      auto sent = daemon.sent.find(message.heartbeat_ack().sequence());
+      if (sent != daemon.sent.end()) daemon.lease_from = std::max(daemon.lease_from, sent->second);
+      break;
+    }
+    case CoordinatorMessage::kStartRanks: Start(daemon, epoch, message.start_ranks()); break;
+    case CoordinatorMessage::kConnectRanks: {
+      auto attempt = daemon.attempts.find({message.connect_ranks().job_id(), epoch});
+      if (attempt == daemon.attempts.end()) break;
+      for (auto& [number, rank] : attempt->second.ranks) rank.set_connected(true);
+      break;
+    }
+    case CoordinatorMessage::kStopAttempt: {
+      auto attempt = daemon.attempts.find({message.stop_attempt().job_id(), epoch});
+      if (attempt != daemon.attempts.end()) attempt->second.stopping = true;
+      break;
+    }
+    case CoordinatorMessage::kAttemptAck: {
+      auto attempt = daemon.attempts.find({message.attempt_ack().job_id(), epoch});
+      if (attempt != daemon.attempts.end() && attempt->second.alive.empty()) daemon.attempts.erase(attempt);
+      break;
+    }
+    case CoordinatorMessage::kProbeData: {
+      WorkerMessage answer;
+      answer.mutable_probe_result()->set_request_id(message.probe_data().request_id());
+      Say(daemon, 0, std::move(answer));
+      break;
+    }
+    default: break;
+  }
+}
+
+void SimulatedCluster::Start(Daemon& daemon, uint64_t epoch, const StartRanks& start) {
+  uint64_t& newest = daemon.newest[start.job_id()];
+  if (epoch <= newest || now_ >= daemon.lease_from + kLease) return;
+  for (const auto& [key, attempt] : daemon.attempts) {
+    if (key.first == start.job_id() && !attempt.alive.empty()) return;
+  }
+  newest = epoch;
+  DaemonAttempt& attempt = daemon.attempts[{start.job_id(), epoch}];
+  for (uint32_t number : start.rank()) {
+    attempt.ranks[number].set_rank(number);
+    attempt.ranks[number].set_pid(static_cast<int64_t>(++last_pid_));
+    attempt.alive.insert(number);
+  }
+}
+
+void SimulatedCluster::Say(Daemon& daemon, uint64_t epoch, WorkerMessage message) {
+  *message.mutable_header() = MakeHeader(epoch);
+  if (daemon.connection != 0) daemon.outbox.push_back(std::move(message));
+}
+
+void SimulatedCluster::CoordinatorReads(int index) {
+  Daemon& daemon = daemons_[index];
+  if (daemon.outbox.empty() || daemon.connection == 0) return;
+  const WorkerMessage message = std::move(daemon.outbox.front());
+  daemon.outbox.pop_front();
+  service_->WorkerSaid(daemon.connection, message);
+}
+
+void SimulatedCluster::Heartbeat(int index, bool draining) {
+  Daemon& daemon = daemons_[index];
+  if (daemon.connection == 0) return;
+  WorkerMessage message;
+  class Heartbeat& heartbeat = *message.mutable_heartbeat();
+  heartbeat.set_sequence(++daemon.sequence);
+  heartbeat.set_incarnation(daemon.incarnation);
+  heartbeat.set_draining(draining);
+  for (const auto& [key, attempt] : daemon.attempts) {
+    AttemptPulse& pulse = *heartbeat.add_attempt();
+    pulse.set_job_id(key.first);
+    pulse.set_epoch(key.second);
+    for (uint32_t number : attempt.alive) {
+      RankPulse& rank = *pulse.add_rank();
+      rank.set_rank(number);
+      rank.set_activity(COMPUTING);
+      rank.set_step(attempt.ranks.at(number).progress().step());
+    }
+  }
+  daemon.sent[daemon.sequence] = now_;
+  Say(daemon, 0, std::move(message));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Ranks
+
+std::vector<SimulatedCluster::Pick> SimulatedCluster::Alive(const Daemon& daemon) const {
+  std::vector<Pick> picks;
+  for (const auto& [key, attempt] : daemon.attempts) {
+    for (uint32_t rank : attempt.alive) picks.push_back({key, rank});
+  }
+  return picks;
+}
+
+void SimulatedCluster::RankReady(int index, uint32_t which) {
+  Daemon& daemon = daemons_[index];
+  const std::vector<Pick> picks = Alive(daemon);
+  if (picks.empty()) return;
+  const Pick& pick = picks[which % picks.size()];
+  RankReport& rank = daemon.attempts.at(pick.key).ranks.at(pick.rank);
+  if (!rank.transport_address().empty()) return;
+  rank.set_transport_address(absl::StrCat("address of ", rank.pid()));
+  WorkerMessage message;
+  class RankReady& ready = *message.mutable_rank_ready();
+  ready.set_job_id(pick.key.first);
+  ready.set_rank(pick.rank);
+  ready.set_pid(rank.pid());
+  ready.set_transport_address(rank.transport_address());
+  Say(daemon, pick.key.second, std::move(message));
+}
+
+void SimulatedCluster::RankStep(int index, uint32_t which, uint64_t step) {
+  Daemon& daemon = daemons_[index];
+  const std::vector<Pick> picks = Alive(daemon);
+  if (picks.empty()) return;
+  const Pick& pick = picks[which % picks.size()];
+  RankReport& rank = daemon.attempts.at(pick.key).ranks.at(pick.rank);
+  if (!rank.connected()) return;
+  rank.mutable_progress()->set_step(step);
+  WorkerMessage message;
+  RankUpdate& update = *message.mutable_rank_update();
+  update.set_job_id(pick.key.first);
+  update.set_rank(pick.rank);
+  *update.mutable_progress() = rank.progress();
+  Say(daemon, pick.key.second, std::move(message));
+}
+
+void SimulatedCluster::RankEnds(int index, uint32_t which, RankEnd end) {
+  Daemon& daemon = daemons_[index];
+  const std::vector<Pick> picks = Alive(daemon);
+  if (picks.empty()) return;
+  const Pick& pick = picks[which % picks.size()];
+  const DaemonAttempt& attempt = daemon.attempts.at(pick.key);
+  // Only ranks that have met the others can have finished.
+  const bool finished = end == RANK_SUCCEEDED || end == RANK_DRAINED;
+  if (attempt.stopping || (finished && !attempt.ranks.at(pick.rank).connected())) end = RANK_PEER_FAILED;
+  EndRank(daemon, pick.key, pick.rank, end);
+}
+
+void SimulatedCluster::EndRank(Daemon& daemon, const AttemptKey& key, uint32_t number, RankEnd end) {
+  DaemonAttempt& attempt = daemon.attempts.at(key);
+  attempt.alive.erase(number);
+  WorkerMessage message;
+  RankEnded& ended = *message.mutable_rank_ended();
+  ended.set_job_id(key.first);
+  ended.set_rank(number);
+  ended.set_end(end);
+  ended.set_error(end == RANK_SUCCEEDED ? "" : "ended");
+  *attempt.ranks.at(number).mutable_ended() = ended;
+  Say(daemon, key.second, std::move(message));
+  if (!attempt.alive.empty()) return;
+  WorkerMessage cleared;
+  cleared.mutable_attempt_cleared()->set_job_id(key.first);
+  Say(daemon, key.second, std::move(cleared));
+}
+
+void SimulatedCluster::Garbage(int index, const WorkerMessage& message) {
+  if (daemons_[index].connection != 0) service_->WorkerSaid(daemons_[index].connection, message);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Properties
+
+void SimulatedCluster::Check() {
+  std::map<std::string, std::set<uint64_t>> running;
+  for (const Daemon& daemon : daemons_) {
+    const std::vector<Pick> picks = Alive(daemon);
+    FuzzCheck(picks.size() <= slots_, absl::StrCat(daemon.name, " has ", picks.size(), " ranks in ", slots_, " slots"));
+    for (const Pick& pick : picks) running[pick.key.first].insert(pick.key.second);
+  }
+  for (const auto& [job, epochs] : running) {
+    FuzzCheck(epochs.size() <= 1, absl::StrCat(job, " runs ", epochs.size(), " times at once"));
+  }
+  const ListJobsResponse list = service_->List();
+  for (const WorkerSummary& worker : list.worker()) {
+    FuzzCheck(worker.free_slots() <= worker.slots(),
+              absl::StrCat(worker.name(), " has ", worker.free_slots(), " of ", worker.slots(), " slots free"));
+  }
+}
+
+void SimulatedCluster::Settle() {
+  MakePlans(true);
+  Commit();
+  for (size_t i = 0; i < daemons_.size(); ++i) {
+    const int index = static_cast<int>(i);
+    Connect(index);
+    while (!daemons_[i].inbox.empty()) DaemonReads(index);
+    Heartbeat(index, /*draining=*/false);
+    const std::vector<Pick> picks = Alive(daemons_[i]);
+    for (uint32_t which = 0; which < picks.size(); ++which) RankReady(index, which);
+    for (const Pick& pick : picks) {
+      const DaemonAttempt& attempt = daemons_[i].attempts.at(pick.key);
+      if (attempt.stopping) {
+        EndRank(daemons_[i], pick.key, pick.rank, RANK_PEER_FAILED);
+      } else if (attempt.ranks.at(pick.rank).connected()) {
+        EndRank(daemons_[i], pick.key, pick.rank, RANK_SUCCEEDED);
+      }
+    }
+    while (!daemons_[i].outbox.empty()) CoordinatorReads(index);
+  }
+  Check();
+  Advance(absl::Seconds(1));
+  Tick();
+}
+
+std::string SimulatedCluster::WhatWaits() {
+  const ListJobsResponse list = service_->List();
+  for (const JobSummary& job : list.job()) {
+    if (IsFinal(job.state()) || job.held()) continue;
+    return absl::StrCat(job.job_id(), " is ", JobState_Name(job.state()), " (", job.reason(), ")");
+  }
+  for (const WorkerSummary& worker : list.worker()) {
+    if (worker.free_slots() != worker.slots()) return absl::StrCat(worker.name(), " keeps slots that nothing uses");
+  }
+  return "";
+}
+
+void SimulatedCluster::ExpectEverythingEnds() {
+  // The longest waits one after the other: a lease, the backoff, the time to start.
+  constexpr int kRounds = 600;
+  std::string waits = "nothing was tried";
+  for (int round = 0; round < kRounds && !waits.empty(); ++round) {
+    Settle();
+    waits = WhatWaits();
+  }
+  FuzzCheck(waits.empty(), absl::StrCat(waits, " though all is well"));
+}
+
+}  // namespace adjoin
