@@ -175,7 +175,7 @@ void CoordinationService::WorkerSaid(ConnectionId connection, const WorkerMessag
   const std::string name = it->second;
   const uint64_t epoch = message.header().epoch();
   Worker& worker = workers_.at(name);
-  if (Now() - worker.last_heard >= options_.suspect_after) schedule_ = true;
+  const bool was_usable = Usable(worker);
   worker.last_heard = Now();
   switch (message.kind_case()) {
     case WorkerMessage::kHeartbeat:
@@ -211,20 +211,18 @@ void CoordinationService::WorkerSaid(ConnectionId connection, const WorkerMessag
     default:
       break;
   }
+  if (!was_usable && Usable(worker)) {
+    CheckWaitingJobs();
+    schedule_ = true;
+  }
   Schedule();
 }
 
 void CoordinationService::OnHeartbeat(const std::string& name, const Heartbeat& heartbeat) {
   Worker& worker = workers_.at(name);
   if (heartbeat.incarnation() != 0 && heartbeat.incarnation() != worker.hello.incarnation()) return;
-  const bool was_suspect = Now() - worker.last_heard >= options_.suspect_after;
-  worker.last_heard = Now();
   if (heartbeat.draining() && !worker.draining) notes_.push_back(absl::StrCat("worker ", name, " drains"));
   worker.draining = heartbeat.draining();
-  if (was_suspect && Usable(worker)) {
-    CheckWaitingJobs();
-    schedule_ = true;
-  }
   for (const AttemptPulse& pulse : heartbeat.attempt()) {
     JobRecord* job = AttemptOf(name, pulse.job_id(), pulse.epoch());
     if (job == nullptr || !job->attempt.watch.has_value()) continue;
