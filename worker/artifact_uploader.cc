@@ -15,7 +15,6 @@
 #include "base/status_macros.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/protocol.h"
-#include "worker/result_folder.h"
 #include "worker/runtime/path_rules.h"
 #include "worker/unique_fd.h"
 
@@ -37,11 +36,13 @@ absl::StatusOr<OpenFile> OpenArtifact(const std::string& root, const SendArtifac
     return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not the name of a file"));
   }
   std::string relative = request.output_dir().empty() ? name : absl::StrCat(request.output_dir(), "/", name);
-  ADJOIN_RETURN_IF_ERROR(ResolveBelow(root, relative).status());  // for its messages; ranks may put links there meanwhile
+  ADJOIN_ASSIGN_OR_RETURN(HeldPath held, HoldBelow(root, relative));
   OpenFile file;
-  ADJOIN_ASSIGN_OR_RETURN(file.fd, OpenBelow(root, relative, O_RDONLY | O_NONBLOCK));
+  file.fd = UniqueFd(open(held.path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
-  if (fstat(file.fd.get(), &info) != 0) return absl::UnavailableError(absl::StrCat("'", relative, "': ", strerror(errno)));
+  if (file.fd.get() < 0 || fstat(file.fd.get(), &info) != 0) {
+    return absl::UnavailableError(absl::StrCat("'", relative, "': ", strerror(errno)));
+  }
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat("'", relative, "' is not a regular file"));
   file.bytes = info.st_size;
   return file;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/boot_clock.h"
 #include "base/logging.h"
+#include "base/security/tls.h"
 #include "base/watchdog.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
@@ -39,8 +40,8 @@ std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new try is not held up by the last one's backoff
   ClientInterceptors interceptors;
   if (settings_.interceptors) interceptors = settings_.interceptors();
-  return grpc::experimental::CreateCustomChannelWithInterceptors(
-      settings_.coordinator, grpc::InsecureChannelCredentials(), arguments, std::move(interceptors));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(settings_.coordinator, settings_.credentials, arguments,
+                                                                 std::move(interceptors));
 }
 
 void CoordinatorLink::Send(WorkerMessage message) {
@@ -246,7 +247,9 @@ absl::Status CoordinatorLink::Run() {
     if (IsPermanent(status.error_code())) return FromGrpc(status);
     if (!welcomed && status.error_message() != last_error) {
       last_error = status.error_message();
-      LogWarning(absl::StrCat("not connected to the coordinator at ", settings_.coordinator, " yet: ", last_error));
+      const std::string refused = WhyRefused(last_error);
+      LogWarning(absl::StrCat("not connected to the coordinator at ", settings_.coordinator, " yet: ",
+                              refused.empty() ? last_error : refused));
     }
     if (!WaitBeforeRetry(backoff)) return absl::OkStatus();
     backoff = std::min(2 * backoff, settings_.longest_backoff);

@@ -38,6 +38,7 @@ class CoordinatorLink {
  public:
   struct Settings {
     std::string coordinator;  // HOST:PORT
+    std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
     absl::Duration first_backoff = absl::Milliseconds(200);  // doubles up to longest_backoff
     absl::Duration longest_backoff = absl::Seconds(5);
     absl::Duration answer_timeout = absl::Seconds(15);  // for the welcome, and without an acknowledged heartbeat

@@ -89,6 +89,7 @@ class DaemonImpl final : public Daemon {
   static CoordinatorLink::Settings LinkSettings(const DaemonSettings& settings) {
     CoordinatorLink::Settings link;
     link.coordinator = settings.coordinator;
+    link.credentials = settings.credentials;
     link.interceptors = settings.interceptors;
     return link;
   }

@@ -26,6 +26,7 @@ namespace adjoin {
 
 struct DaemonSettings {
   std::string coordinator;  // HOST:PORT
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
   std::string name, address;
   uint32_t slots = 1;
   uint64_t incarnation = 0;

@@ -23,11 +23,13 @@
 #include "base/endpoint.h"
 #include "base/flags.h"
 #include "base/logging.h"
+#include "base/security/tls.h"
 #include "base/state_folder.h"
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
 #include "base/watchdog.h"
 #include "worker/daemon.h"
+#include "worker/data_network.h"
 
 namespace adjoin {
 namespace {
@@ -42,9 +44,11 @@ struct Flags {
   std::string output_root = ".";
   std::string state_dir = "adjoin-worker-state";
   std::string net_device;
+  bool trusted_network = false;
   std::string data_port_range;
   std::string rank_binary;
   std::string rank_user;
+  TlsFiles tls;
   double drain_seconds = 20;
   std::string log_format = "text";
 };
@@ -62,6 +66,8 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--state-dir", flags.state_dir, "The daemon's own folder")->capture_default_str();
   app.add_option("--net-device", flags.net_device,
                  "Network interface between ranks, such as eth0; absent: lo where the coordinator is on loopback");
+  app.add_flag("--trusted-network", flags.trusted_network,
+               "Nobody else can reach that interface, though its address is a public one: data between ranks is not encrypted");
   app.add_option("--data-port-range", flags.data_port_range, "Ports between ranks, such as 20000-20100; absent: any");
   app.add_option("--rank-binary", flags.rank_binary, "The program of a rank; absent: adjoin-rank beside this program");
   app.add_option("--rank-user", flags.rank_user,
@@ -69,6 +75,7 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--drain-seconds", flags.drain_seconds,
                  "On SIGTERM, how long jobs may take to stop after a step; what is left then is killed")
       ->capture_default_str()->check(CLI::Range(0.0, 86400.0));
+  AddTlsOptions(app, flags.tls);
   app.add_option("--log-format", flags.log_format, "text, or json: an object on each line")
       ->capture_default_str()->check(CLI::IsMember({"text", "json"}).description(""));
 }
@@ -112,17 +119,18 @@ absl::StatusOr<std::optional<User>> RankUser(const std::string& name) {
 
 absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   ADJOIN_ASSIGN_OR_RETURN(Endpoint coordinator, ParseEndpoint(flags.coordinator));
-  if (!coordinator.IsLoopback()) {
-    return absl::InvalidArgumentError(absl::StrCat("--coordinator ", flags.coordinator,
-                                                   " is on another machine, which needs mutual TLS, and that is not "
-                                                   "supported yet: only loopback is"));
-  }
   DaemonSettings settings;
+  ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, flags.tls, /*token_file=*/""));
+  if (!coordinator.IsLoopback() && flags.net_device.empty()) {
+    return absl::InvalidArgumentError("--net-device is missing: the interface on which ranks of several nodes exchange data, "
+                                      "such as eth0");
+  }
   settings.coordinator = coordinator.ToString();
   settings.name = flags.name.empty() ? HostName() : flags.name;
   settings.address = flags.advertise.empty() ? HostName() : flags.advertise;
   settings.slots = flags.slots;
   settings.net_device = flags.net_device.empty() ? "lo" : flags.net_device;
+  ADJOIN_RETURN_IF_ERROR(CheckDataNetwork(settings.net_device, flags.trusted_network));
   settings.data_port_range = flags.data_port_range;
   if (absl::Status status = CheckPortRange(flags.data_port_range); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--data-port-range ", std::string(status.message())));
@@ -138,15 +146,12 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
 }
 
 // Answers grpc.health.v1.Health; the coordinator needs no connection to the daemon.
-absl::StatusOr<std::unique_ptr<grpc::Server>> ServeHealth(const std::string& listen) {
+absl::StatusOr<std::unique_ptr<grpc::Server>> ServeHealth(const std::string& listen, const TlsFiles& tls) {
   ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(listen));
-  if (!endpoint.IsLoopback()) {
-    return absl::InvalidArgumentError(absl::StrCat("--listen ", listen, " can be reached from other machines, which needs "
-                                                   "mutual TLS, and that is not supported yet: listen on loopback"));
-  }
+  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(endpoint, tls));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(endpoint.ToString(), grpc::InsecureServerCredentials(), &endpoint.port);
+  builder.AddListeningPort(endpoint.ToString(), credentials, &endpoint.port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || endpoint.port == 0) return absl::UnavailableError(absl::StrCat("cannot listen on ", listen));
@@ -191,7 +196,7 @@ absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSi
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(std::move(settings)));
   std::unique_ptr<grpc::Server> health;
   if (!flags.listen.empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(health, ServeHealth(flags.listen));
+    ADJOIN_ASSIGN_OR_RETURN(health, ServeHealth(flags.listen, flags.tls));
   }
   absl::Status status = RunUntilSignal(*daemon, absl::Seconds(flags.drain_seconds), stop);
   // No rank is left. What may still be under way, a check of large files, is nobody's any more.

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/status_macros.h"
+#include "worker/unique_fd.h"
 
 namespace adjoin {
 namespace {
@@ -36,23 +36,11 @@ absl::Status ErrorOf(const std::string& what, int cause) {
   return cause == EACCES || cause == EPERM ? absl::PermissionDeniedError(message) : absl::UnavailableError(message);
 }
 
-absl::StatusOr<UniqueFd> OpenRoot(const std::string& root) {
-  UniqueFd fd(open(root.c_str(), kFolder));
-  if (fd.get() < 0) return ErrorOf(root, errno);
-  return fd;
-}
-
 }  // namespace
 
-absl::StatusOr<UniqueFd> OpenBelow(const std::string& root, const std::string& relative, int flags) {
-  ADJOIN_ASSIGN_OR_RETURN(UniqueFd top, OpenRoot(root));
-  UniqueFd fd = OpenIn(top.get(), relative, flags | O_CLOEXEC | O_NOFOLLOW);
-  if (fd.get() < 0) return ErrorOf(relative, errno);
-  return fd;
-}
-
 absl::Status MakeResultFolder(const std::string& root, const std::string& relative, uid_t uid, gid_t gid) {
-  ADJOIN_ASSIGN_OR_RETURN(UniqueFd top, OpenRoot(root));
+  UniqueFd top(open(root.c_str(), kFolder));
+  if (top.get() < 0) return ErrorOf(root, errno);
   UniqueFd parent(dup(top.get()));
   std::string path;
   const std::vector<std::string> names = absl::StrSplit(relative, '/', absl::SkipEmpty());

@@ -11,17 +11,12 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "worker/unique_fd.h"
 
 namespace adjoin {
 
 // Makes what is missing of `relative` below `root`, and gives what it made to the user; what was there keeps its owner. No
 // link leads out of `root`, whoever changes the folders meanwhile. Errors: kUnavailable, kPermissionDenied.
 absl::Status MakeResultFolder(const std::string& root, const std::string& relative, uid_t uid, gid_t gid);
-
-// Opens a file or folder below `root` that is there; no link leads out of `root`, and the file itself is none. Errors as above.
-absl::StatusOr<UniqueFd> OpenBelow(const std::string& root, const std::string& relative, int flags);
 
 }  // namespace adjoin
 

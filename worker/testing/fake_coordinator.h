@@ -92,15 +92,17 @@ class FakeCoordinator final : public WorkerLink::Service {
       number = streams_.size();
       streams_.emplace_back();
       streams_.back().hello = message.hello();
-      if (!manner.refusal.ok()) return manner.refusal;
-      context_ = context;
-      stream_ = stream;
-      if (manner.welcomes) Welcome(manner);
-      for (const AttemptReport& report : message.hello().attempt()) {
-        if (report.cleared() && manner.acknowledges_ends) Acknowledge(report.job_id(), report.epoch());
+      if (manner.refusal.ok()) {
+        context_ = context;
+        stream_ = stream;
+        if (manner.welcomes) Welcome(manner);
+        for (const AttemptReport& report : message.hello().attempt()) {
+          if (report.cleared() && manner.acknowledges_ends) Acknowledge(report.job_id(), report.epoch());
+        }
       }
     }
     changed_.NotifyAll();
+    if (!manner.refusal.ok()) return manner.refusal;
     while (stream->Read(&message)) Take(number, message);
     absl::MutexLock lock(&mutex_);
     if (context_ == context) {
