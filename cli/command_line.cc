@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
 #include "base/flags.h"
+#include "base/security/tls.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
 
@@ -29,17 +30,17 @@ struct Arguments {
   std::string verify_binary;
   std::string token_id, user, role = "user", valid_for = "30d";
   bool follow = false;
+  TlsFiles tls;
+  std::string token_file;
   const LayerRules* rules = nullptr;
 };
 
 using Command = std::function<absl::StatusOr<int>()>;
 
-// Errors: kInvalidArgument.
-absl::Status CheckCoordinator(const std::string& address) {
-  ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(address));
-  if (endpoint.IsLoopback()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--coordinator ", address, " is on another machine, which needs mutual "
-                                                 "TLS, and that is not supported yet: only loopback is"));
+absl::Status SetCredentials(Arguments& a) {
+  ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(a.options.client.address));
+  ADJOIN_ASSIGN_OR_RETURN(a.options.client.credentials, MakeChannelCredentials(endpoint, a.tls, a.token_file));
+  return absl::OkStatus();
 }
 
 void AddFormat(CLI::App* command, Arguments& a) {
@@ -185,6 +186,8 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   app.add_option("--retry-seconds", arguments.retry_seconds,
                  "How long to try again while the coordinator does not answer; 0: not at all")
       ->capture_default_str()->check(CLI::Range(0.0, 1e6).description(""));
+  AddTlsOptions(app, arguments.tls);
+  AddTokenOption(app, arguments.token_file);
   AddJobCommands(app, arguments, chosen);
   AddQueries(app, arguments, chosen);
   AddTokens(app, arguments, chosen);
@@ -194,7 +197,7 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   arguments.options.client.retry = absl::Seconds(arguments.retry_seconds);
   arguments.options.client.notice = [](const std::string& text) { std::cerr << "adjoin: " << text << std::endl; };
   const bool alone = app.got_subcommand("plan") || app.got_subcommand("verify");
-  absl::Status status = alone ? absl::OkStatus() : CheckCoordinator(arguments.options.client.address);
+  absl::Status status = alone ? absl::OkStatus() : SetCredentials(arguments);
   absl::StatusOr<int> code = status.ok() ? chosen() : status;
   if (code.ok() && !std::cout.flush()) code = absl::DataLossError("standard output cannot be written");
   if (code.ok()) return *code;

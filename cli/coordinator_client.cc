@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/security/tls.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 
@@ -48,8 +49,8 @@ CoordinatorClient::CoordinatorClient(ClientOptions options, InterceptorFactories
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  channel_ = grpc::experimental::CreateCustomChannelWithInterceptors(options_.address, grpc::InsecureChannelCredentials(),
-                                                                     arguments, std::move(interceptors));
+  channel_ = grpc::experimental::CreateCustomChannelWithInterceptors(options_.address, options_.credentials, arguments,
+                                                                     std::move(interceptors));
   stub_ = Adjoin::NewStub(channel_);
 }
 
@@ -57,13 +58,16 @@ CoordinatorClient::CoordinatorClient(ClientOptions options, InterceptorFactories
 // Failures
 
 bool CoordinatorClient::IsBreak(const grpc::Status& status) {
-  if (status.ok() || IsAnswer(status)) return false;
+  if (status.ok() || IsAnswer(status) || !WhyRefused(status.error_message()).empty()) return false;
   // A coordinator that stops cancels its streams. "Stream removed" is gRPC's word for some resets.
   return status.error_code() == grpc::StatusCode::UNAVAILABLE || status.error_code() == grpc::StatusCode::CANCELLED ||
          (status.error_code() == grpc::StatusCode::UNKNOWN && status.error_message() == "Stream removed");
 }
 
 absl::Status CoordinatorClient::Check(const grpc::Status& status) {
+  if (const std::string refused = WhyRefused(status.error_message()); !refused.empty() && !IsAnswer(status)) {
+    return absl::UnauthenticatedError(absl::StrCat(options_.address, ": ", refused));
+  }
   if (IsBreak(status)) {
     return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", options_.address,
                                                ": start one with `adjoin-coordinator --listen ", options_.address,

@@ -32,6 +32,7 @@ namespace adjoin {
 
 struct ClientOptions {
   std::string address = "127.0.0.1:7411";
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
   absl::Duration retry = absl::Seconds(30);  // zero: a call that fails has failed
   // Is told, a line each, that the coordinator does not answer and is asked again. May be empty.
   std::function<void(const std::string&)> notice;
