@@ -229,7 +229,7 @@ void CoordinationService::OnRankEnded(JobRecord& job, RankRecord& rank, const Ra
         job.attempt.peer_failure = PeerFailure{reason, Now() + options_.peer_failure_grace};
       }
       return;
-    default: return EndAttempt(job, EndCause::kRankLost, reason);
+    default: return EndAttempt(job, ended.infrastructure() ? EndCause::kNodeLost : EndCause::kRankLost, reason);
   }
   const std::vector<RankRecord>& ranks = job.attempt.ranks;
   const auto all = [&](auto holds) { return std::all_of(ranks.begin(), ranks.end(), holds); };

@@ -108,9 +108,9 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   Attempt& attempt = attempts_[key];
   attempt.start = start;
   for (uint32_t number : start.rank()) attempt.ranks[number].report.set_rank(number);
-  if (draining_.has_value()) return EndUnstarted(key, RANK_DRAINED, absl::StrCat("was not started: ", *draining_));
+  if (draining_.has_value()) return EndUnstarted(key, absl::StrCat("was not started: ", *draining_), true);
   if (!prepared.ok()) {
-    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", std::string(prepared.message())));
+    return EndUnstarted(key, absl::StrCat("could not be started: ", std::string(prepared.message())), false);
   }
   LogInfo(absl::StrCat(key.first, ": starting ", start.rank_size(), " of ", start.world_size(), " ranks"));
   for (const auto& [number, rank] : attempt.ranks) {
@@ -119,13 +119,14 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   }
 }
 
-void Attempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error) {
+void Attempts::EndUnstarted(const AttemptKey& key, const std::string& error, bool infrastructure) {
   std::vector<uint32_t> numbers;
   for (const auto& [number, rank] : attempts_.at(key).ranks) numbers.push_back(number);
   for (uint32_t number : numbers) {
     RankEnded ended;
-    ended.set_end(end);
+    ended.set_end(RANK_LOST);
     ended.set_error(error);
+    ended.set_infrastructure(infrastructure);
     ReportEnd({key.first, key.second, number}, std::move(ended));
   }
 }
@@ -439,9 +440,11 @@ RankEnded Attempts::EndOf(const RankKey& key, const Rank& rank, const Attempt& a
     *ended.mutable_artifact() = rank.result->artifact();
   } else if (!attempt.killed.empty()) {
     ended.set_end(RANK_LOST);
+    ended.set_infrastructure(true);
     ended.set_error(absl::StrCat("was killed: ", attempt.killed));
   } else if (exited && exit.code == kExitLeaseOver && !rank.result.has_value()) {
     ended.set_end(RANK_LOST);
+    ended.set_infrastructure(true);
     ended.set_error(absl::StrCat("ended itself: ", LeaseText()));
   } else if (rank.result.has_value() && rank.result->end() != RANK_SUCCEEDED) {
     // Hopeless it is whatever its peers do.

@@ -120,7 +120,8 @@ class Attempts {
   // Why a StartRanks is ignored; empty: it is not.
   std::string WhyNot(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndUnstarted(const AttemptKey& key, const std::string& error, bool infrastructure)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfOver(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   RankEnded EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

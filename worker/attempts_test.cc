@@ -312,7 +312,7 @@ TEST_F(AttemptsTest, ADrainAsksEveryRankAndStartsNone) {
   EXPECT_EQ(first->Count(DaemonMessage::kDrain), 1);
   EXPECT_EQ(second->Count(DaemonMessage::kDrain), 1);
   Start(5, 1, "job-2");
-  EXPECT_THAT(Facts(2), ElementsAre("RANK_DRAINED was not started: the worker stops", "cleared"));
+  EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST was not started: the worker stops", "cleared"));
   for (uint32_t rank : {0, 1}) {
     SayResult(4, rank, RANK_DRAINED, "");
     Exit(4, rank, 0);

@@ -18,7 +18,7 @@
 // Any other words may follow: "steps-200x10ms-of-alice". Steps are reported as progress (with the loss 1 / (1 + step)) and in
 // pulses, at most ten times a second and at least once. A rank that is asked to drain names a step in the file
 // "drain-JOB-EPOCH" of the output root, where ranks of other daemons see it, and all ranks of the attempt end with RANK_DRAINED
-// after it (or at once, where they are further).
+// after it (or at once, where they are further); one that has done all its steps says so there: then nobody drains.
 //
 // Each rank of any kind appends lines to "runs.log" in the output root:
 //   JOB EPOCH RANK start PID BOOTTIME_NS     once it has its orders
@@ -218,16 +218,19 @@ class FakeRank {
     link_.SendProgress(progress);
   }
 
-  // The step after which all ranks of the attempt end; nothing while nobody asked for it.
-  std::optional<int> DrainStep(int step) {
+  // The step after which all ranks of the attempt drain: what the first of them has named.
+  int AgreeOnLast(int step) {
     const std::string path = absl::StrCat(root_, "/drain-", settings_.job_id, "-", settings_.epoch);
-    int last = 0;
-    if (absl::SimpleAtoi(ReadAll(path), &last)) return last;
-    if (!drain_) return std::nullopt;
     const std::string mine = absl::StrCat(path, ".", rank_);
-    std::ofstream(mine) << step + kStepsToDrain;
-    if (link(mine.c_str(), path.c_str()) == 0) return step + kStepsToDrain;
-    return absl::SimpleAtoi(ReadAll(path), &last) ? std::optional<int>(last) : std::nullopt;
+    std::ofstream(mine) << step;
+    const bool first = ::link(mine.c_str(), path.c_str()) == 0;  // whole or not at all
+    unlink(mine.c_str());
+    return first ? step : ReadLast().value_or(step);
+  }
+  std::optional<int> ReadLast() {
+    int last = 0;
+    const std::string text = ReadAll(absl::StrCat(root_, "/drain-", settings_.job_id, "-", settings_.epoch));
+    return absl::SimpleAtoi(text, &last) ? std::optional<int>(last) : std::nullopt;
   }
 
   int RunSteps(const Steps& steps) {
@@ -246,10 +249,12 @@ class FakeRank {
       }
       if (stop_.WaitForNotificationWithTimeout(steps.length)) return 1;
       since_report += steps.length;
-      if (std::optional<int> last = DrainStep(step); last.has_value() && step >= *last) {
-        return Report(RANK_DRAINED, "", step);
-      }
+      std::optional<int> last = ReadLast();
+      if (!last.has_value() && drain_) last = AgreeOnLast(step + kStepsToDrain);
+      if (last.has_value() && step >= *last) return Report(RANK_DRAINED, "", *last);
     }
+    const int last = AgreeOnLast(steps.steps);
+    if (last < steps.steps) return Report(RANK_DRAINED, "", last);
     Progress(steps, steps.steps);
     WriteResult();
     return Report(RANK_SUCCEEDED, "");
