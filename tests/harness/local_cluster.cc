@@ -90,7 +90,8 @@ absl::Status LocalCluster::StartCoordinator() {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // no other channel's wait before it connects again
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  stub_ = Adjoin::NewStub(grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments));
+  stub_ = Adjoin::NewStub(grpc::CreateCustomChannel(
+      address_, options_.credentials != nullptr ? options_.credentials : grpc::InsecureChannelCredentials(), arguments));
   return absl::OkStatus();
 }
 

@@ -45,6 +45,7 @@ struct LocalClusterOptions {
   ProgramOptions coordinator;                 // of the coordinator only
   std::map<int, ProgramOptions> worker;       // of single daemons
   std::string worker_binary;                  // among the runfiles; empty: //worker:adjoin-worker
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // of stub() and what uses it; null: plain text
   std::string coordinator_state;              // an existing folder for its state; empty: in the cluster's own
 };
 
