@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "primitives/transport/tag.h"
 
 namespace adjoin {
 
