@@ -47,10 +47,12 @@ struct Prepared {
   int out, err;
 };
 
-// The rest of Prepared's way is the new user's. PR_SET_PDEATHSIG does not survive a change of user, so it comes after this.
+// PR_SET_PDEATHSIG does not survive a change of user, so it comes after this. The C library's functions for it would wait for
+// threads that a forked child does not have.
 bool BecomeUser(const User& user) {
-  return setgroups(user.groups.size(), user.groups.data()) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
-         setresuid(user.uid, user.uid, user.uid) == 0;
+  return syscall(SYS_setgroups, user.groups.size(), user.groups.data()) == 0 &&
+         syscall(SYS_setresgid, user.gid, user.gid, user.gid) == 0 &&
+         syscall(SYS_setresuid, user.uid, user.uid, user.uid) == 0;
 }
 
 // Runs in the child, between fork and exec: only calls that are safe after a fork of a process with many threads, and no

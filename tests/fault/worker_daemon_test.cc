@@ -311,6 +311,7 @@ TEST_F(WorkerDaemonTest, RanksRunAsAnotherUser) {
   // The root of all results is not the ranks' (runs.log of the fake ranks apart), the job's folder is.
   chmod((folder_ + "/output").c_str(), 0777);
   std::vector<pid_t> pids = StartJob(4, "steps-20x5ms", 1);
+  ASSERT_EQ(pids.size(), 1);
   struct stat info = {};
   ASSERT_EQ(stat(absl::StrCat("/proc/", pids[0]).c_str(), &info), 0);
   EXPECT_EQ(info.st_uid, nobody->pw_uid);
