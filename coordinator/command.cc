@@ -17,6 +17,7 @@
 #include "base/endpoint.h"
 #include "base/flags.h"
 #include "base/logging.h"
+#include "base/security/malformed_requests.h"
 #include "base/security/server_limits.h"
 #include "base/security/tls.h"
 #include "base/state_folder.h"
@@ -134,7 +135,8 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-  if (!interceptors.empty()) builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  interceptors.push_back(std::make_unique<MalformedRequestFactory>());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || bound->port == 0) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", listen.ToString(), ": is the port in use?"));

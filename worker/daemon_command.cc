@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -131,6 +132,11 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   settings.slots = flags.slots;
   settings.net_device = flags.net_device.empty() ? "lo" : flags.net_device;
   ADJOIN_RETURN_IF_ERROR(CheckDataNetwork(settings.net_device, flags.trusted_network));
+  // UCX's own variables win, and ranks inherit them.
+  if (const char* own = std::getenv("UCX_NET_DEVICES"); own != nullptr && *own != '\0') {
+    const absl::Status status = CheckDataNetwork(own, flags.trusted_network);
+    if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat("UCX_NET_DEVICES in the place of ", std::string(status.message())));
+  }
   settings.data_port_range = flags.data_port_range;
   if (absl::Status status = CheckPortRange(flags.data_port_range); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--data-port-range ", std::string(status.message())));

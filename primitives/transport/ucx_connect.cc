@@ -78,7 +78,8 @@ ScopedEnvironment::Variables Settings(const UcxTransport::Options& options) {
     // Without it UCX would silently use TCP, because it could not tell that a peer died.
     variables.emplace_back("UCX_POSIX_ERROR_HANDLING", "y");
   }
-  if (tcp) {
+  // Whoever names transports may mean TCP, too.
+  if (tcp || std::getenv("UCX_TLS") != nullptr) {
     if (!options.net_devices.empty()) variables.emplace_back("UCX_NET_DEVICES", options.net_devices);
     if (!options.port_range.empty()) variables.emplace_back("UCX_TCP_PORT_RANGE", options.port_range);
   }

@@ -1,0 +1,477 @@
+// Who may do what, with real processes that speak TLS on loopback: certificates, roles, owners, tokens; and jobs that try to
+// get out of what they may do. Every refusal has its reason, and the daemons live on.
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "base/endpoint.h"
+#include "base/security/tls.h"
+#include "proto/protocol.h"
+#include "tests/fault/fake_jobs.h"
+#include "tests/harness/local_cluster.h"
+
+namespace adjoin {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
+
+int Shell(const std::string& command) { return system(absl::StrCat("{ ", command, " ; } > /dev/null 2>&1").c_str()); }
+
+class SecurityTest : public ::testing::Test {
+ protected:
+  // Certificates of one authority for all that a cluster has, in a folder of the test's own.
+  void SetUp() override {
+    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+    MakeCerts("certs", "--server localhost,127.0.0.1 --client admin root --client user alice --client user bob --client viewer eve "
+                       "--client worker worker-0 --client worker worker-1");
+  }
+  void MakeCerts(const std::string& name, const std::string& what) {
+    ASSERT_EQ(Shell(absl::StrCat(Runfile("tools/make-certs"), " ", folder_, "/", name, " ", what)), 0) << what;
+  }
+  TlsFiles Files(const std::string& who, const std::string& folder = "certs") const {
+    const std::string base = absl::StrCat(folder_, "/", folder, "/");
+    return {base + "ca.pem", base + who + ".pem", base + who + ".key"};
+  }
+  static std::vector<std::string> Flags(const TlsFiles& files) {
+    std::vector<std::string> flags = {"--tls-ca", files.ca};
+    if (!files.cert.empty()) flags.insert(flags.end(), {"--tls-cert", files.cert, "--tls-key", files.key});
+    return flags;
+  }
+  static std::shared_ptr<grpc::ChannelCredentials> Credentials(const TlsFiles& files, const std::string& token_file = "") {
+    auto credentials = MakeChannelCredentials({"127.0.0.1", 0}, files, token_file);
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    return credentials.ok() ? *credentials : nullptr;
+  }
+
+  void StartCluster(int nodes, bool real_ranks = false, std::vector<std::string> environment = {}) {
+    LocalClusterOptions options;
+    if (!real_ranks) options.rank_binary = "worker/testing/fake-rank";
+    options.environment = std::move(environment);
+    options.credentials = Credentials(Files("admin-root"));
+    options.coordinator.flags = Flags(Files("server"));
+    for (int node = 0; node < nodes; ++node) options.worker[node].flags = Flags(Files(absl::StrCat("worker-worker-", node)));
+    auto cluster = LocalCluster::Start(nodes, 2, options);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+  }
+  LocalCluster::CliResult Cli(const TlsFiles& files, std::vector<std::string> arguments) {
+    std::vector<std::string> all = Flags(files);
+    all.insert(all.end(), {"--retry-seconds", "0"});
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return cluster_->Cli(all);
+  }
+  LocalCluster::CliResult Cli(const std::string& who, std::vector<std::string> arguments) { return Cli(Files(who), arguments); }
+  std::string WriteFile(const std::string& name, const std::string& text) {
+    const std::string path = absl::StrCat(folder_, "/", name);
+    std::ofstream(path, std::ios::binary) << text;
+    fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+    return path;
+  }
+  // The id. The test fails where it is refused.
+  std::string SubmitAs(const std::string& who, const std::string& spec) {
+    LocalCluster::CliResult result = Cli(who, {"submit", WriteFile("job.textproto", spec)});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out.substr(0, result.out.find_first_of(" \n"));
+  }
+  std::shared_ptr<grpc::Channel> Channel(const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(cluster_->address(), credentials, arguments);
+  }
+  // Any bytes as a request of any method.
+  static grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method, const std::string& bytes) {
+    grpc::GenericStub stub(channel);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    grpc::Slice slice(bytes);
+    grpc::ByteBuffer request(&slice, 1), response;
+    grpc::CompletionQueue queue;
+    auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return status;
+  }
+  // A request that has the right protocol version and nothing else.
+  static std::string OnlyHeader() { return std::string("\x0a\x02\x08\x01", 4); }
+
+  // What a program says that is expected to end at once with exit code 1.
+  std::string Refusal(const std::vector<std::string>& command) {
+    auto child = ChildProgram::Start(command, {}, folder_ + "/refused");
+    EXPECT_TRUE(child.ok()) << child.status();
+    auto code = (*child)->Wait(Within(30));
+    EXPECT_TRUE(code.ok() && *code == 1) << "it did not end, or not so";
+    return (*child)->Errors();
+  }
+  void ExpectNextJobSucceeds() {
+    const std::string job = SubmitAs("user-alice", FakeJob("succeed", 2));
+    auto end = cluster_->WaitFor(job, Within(60));
+    ASSERT_TRUE(end.ok()) << end.status();
+    EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
+  }
+
+  std::string folder_;
+  std::unique_ptr<LocalCluster> cluster_;
+};
+
+TEST_F(SecurityTest, AJobRunsOverTlsAndItsOwnerFetchesItsResults) {
+  StartCluster(2);
+  LocalCluster::CliResult run =
+      Cli("user-alice", {"submit", "--follow", WriteFile("job", FakeJob("succeed", 4))});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(Cli("user-alice", {"get", "succeed", "result.bin", "-O", "-"}).out.size(), 3000000);
+  EXPECT_THAT(Cli("user-alice", {"logs", "succeed"}).out, HasSubstr("rank 3 does succeed"));
+  EXPECT_EQ(cluster_->Describe("succeed")->job().owner(), "alice");
+  EXPECT_THAT(Cli("user-bob", {"get", "succeed", "result.bin", "-O", "-"}).err, HasSubstr("user bob may not see a result of"));
+  EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
+}
+
+TEST_F(SecurityTest, CertificatesThatAreNoGoodAreRefusedWithTheReason) {
+  StartCluster(1);
+  MakeCerts("other", "--client user alice");
+  const std::string client = "subjectAltName=URI:adjoin://user/alice\\nextendedKeyUsage=clientAuth\\n";
+  ASSERT_EQ(Shell(absl::StrCat("cd ", folder_, "/certs && printf '", client, "' > x.ext && cp user-alice.key expired.key && ",
+                               "openssl req -new -key expired.key -subj /CN=expired -out x.csr && openssl x509 -req -in x.csr -CA ca.pem ",
+                               "-CAkey ca.key -set_serial 7 -days -1 -extfile x.ext -out expired.pem")), 0);
+  // The command looks at its own certificate first.
+  EXPECT_THAT(Cli("expired", {"ps"}).err, AllOf(HasSubstr("expired on 20"), HasSubstr("tools/make-certs")));
+
+  auto refusal = [&](const std::string& certificate, const std::string& key) {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = ReadFile(folder_ + "/certs/ca.pem");
+    options.pem_cert_chain = certificate.empty() ? "" : ReadFile(absl::StrCat(folder_, "/", certificate));
+    options.pem_private_key = key.empty() ? "" : ReadFile(absl::StrCat(folder_, "/", key));
+    grpc::Status status = RawCall(Channel(grpc::SslCredentials(options)), "/adjoin.Adjoin/ListJobs", OnlyHeader());
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    return status.error_message();
+  };
+  EXPECT_THAT(refusal("certs/expired.pem", "certs/expired.key"), HasSubstr("certificate \"CN=expired\" expired on 20"));
+  EXPECT_THAT(refusal("other/user-alice.pem", "other/user-alice.key"), HasSubstr("\"CN=alice\" was signed by another authority"));
+  EXPECT_THAT(refusal("", ""), HasSubstr("neither a certificate nor a token was shown"));
+  EXPECT_THAT(Cli("user-alice", {"ps"}).out, HasSubstr("worker-0"));
+
+  // The other way round: a coordinator of another authority, plain text to one that speaks TLS, TLS to nothing like it.
+  TlsFiles distrusting = Files("user-alice", "other");
+  EXPECT_THAT(Cli(distrusting, {"ps"}).err, AllOf(HasSubstr("the coordinator is not trusted"), HasSubstr("signed by another authority")));
+  LocalCluster::CliResult plain = cluster_->Cli({"--retry-seconds", "0", "ps"});
+  EXPECT_EQ(plain.exit_code, 1);
+  ExpectNextJobSucceeds();
+}
+
+TEST_F(SecurityTest, WorkersCallWorkerMethodsAndUsersTheirs) {
+  StartCluster(1);
+  const google::protobuf::FileDescriptor* file = SubmitRequest::descriptor()->file();
+  struct Kind {
+    const char* who;
+    bool worker;
+  };
+  for (const Kind& kind : {Kind{"worker-worker-0", true}, Kind{"user-alice", false}, Kind{"viewer-eve", false}, Kind{"admin-root", false}}) {
+    auto channel = Channel(Credentials(Files(kind.who)));
+    for (int s = 0; s < file->service_count(); ++s) {
+      if ((file->service(s)->name() == "WorkerLink") == kind.worker) continue;
+      for (int m = 0; m < file->service(s)->method_count(); ++m) {
+        const std::string method = absl::StrCat("/", file->service(s)->full_name(), "/", file->service(s)->method(m)->name());
+        grpc::Status status = RawCall(channel, method, OnlyHeader());
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << kind.who << " " << method << ": " << status.error_message();
+        EXPECT_THAT(status.error_message(), HasSubstr(absl::StrCat("may not call ", file->service(s)->method(m)->name())));
+      }
+    }
+  }
+  // Daemons with a user's certificate, and with another daemon's.
+  struct Wrong {
+    const char* who;
+    const char* why;
+  };
+  for (const Wrong& wrong : {Wrong{"user-alice", "user alice may not call Connect"},
+                             Wrong{"worker-worker-1", "the certificate of worker worker-1 calls itself another name"}}) {
+    std::vector<std::string> command = {Runfile("worker/adjoin-worker"), "--coordinator", cluster_->address(), "--name", "worker-2",
+                                        "--state-dir", absl::StrCat(folder_, "/", wrong.who), "--rank-binary",
+                                        Runfile("worker/testing/fake-rank"), "--output-root", folder_};
+    for (const std::string& flag : Flags(Files(wrong.who))) command.push_back(flag);
+    auto daemon = ChildProgram::Start(command, {}, absl::StrCat(folder_, "/daemon-", wrong.who));
+    ASSERT_TRUE(daemon.ok()) << daemon.status();
+    Deadline deadline = Within(30);
+    while (!absl::StrContains((*daemon)->Errors(), wrong.why) && !deadline.Expired()) absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_THAT((*daemon)->Errors(), HasSubstr(wrong.why));
+  }
+  EXPECT_EQ(cluster_->ListJobs()->worker_size(), 1);
+  ExpectNextJobSucceeds();
+}
+
+TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
+  StartCluster(1);
+  const std::string job = SubmitAs("user-alice", FakeJob("hang", 2));
+  auto running = cluster_->WaitUntil(job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60));
+  ASSERT_TRUE(running.ok()) << running.status();
+  EXPECT_EQ(running->owner(), "alice");
+
+  for (const char* verb : {"cancel", "retry", "hold", "release"}) {
+    LocalCluster::CliResult refused = Cli("user-bob", {verb, job});
+    EXPECT_EQ(refused.exit_code, 1) << verb;
+    EXPECT_THAT(refused.err, HasSubstr(absl::StrCat("user bob may not change ", job, ", which is alice's"))) << verb;
+    EXPECT_THAT(Cli("viewer-eve", {verb, job}).err, HasSubstr("viewer eve may not call")) << verb;
+  }
+  EXPECT_THAT(Cli("user-bob", {"logs", job}).err, HasSubstr("user bob may not see"));
+  EXPECT_THAT(Cli("viewer-eve", {"logs", job}).err, HasSubstr("viewer eve may not call ReadLogs"));
+  EXPECT_THAT(Cli("viewer-eve", {"get", job, "result.bin", "-O", "-"}).err, HasSubstr("viewer eve may not call GetArtifact"));
+  EXPECT_THAT(Cli("viewer-eve", {"submit", WriteFile("job", FakeJob("succeed", 1))}).err, HasSubstr("viewer eve may not call Submit"));
+
+  auto described = [&](const std::string& who) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    DescribeJobRequest request;
+    *request.mutable_header() = MakeHeader();
+    request.set_job_id(job);
+    DescribeJobResponse response;
+    grpc::Status status = Adjoin::NewStub(Channel(Credentials(Files(who))))->DescribeJob(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.job().state(), RUNNING);
+    return response;
+  };
+  EXPECT_TRUE(described("user-alice").has_spec());
+  EXPECT_TRUE(described("admin-root").has_spec());
+  EXPECT_FALSE(described("user-bob").has_spec());
+  EXPECT_FALSE(described("viewer-eve").has_spec());
+  EXPECT_THAT(Cli("viewer-eve", {"ps"}).out, HasSubstr(job));
+  EXPECT_EQ(Cli("viewer-eve", {"events", job}).exit_code, 0);
+  EXPECT_THAT(Cli("user-alice", {"logs", job}).out, HasSubstr("rank 0"));
+
+  EXPECT_EQ(Cli("user-alice", {"cancel", job}).exit_code, 0);
+  EXPECT_EQ(cluster_->WaitFor(job, Within(30))->state(), CANCELLED);
+  const std::string second = SubmitAs("user-bob", FakeJob("hang", 2));
+  EXPECT_EQ(Cli("admin-root", {"cancel", second}).exit_code, 0);
+  EXPECT_EQ(cluster_->WaitFor(second, Within(30))->state(), CANCELLED);
+}
+
+TEST_F(SecurityTest, TokensAreMadeByAdminsExpireAndAreRevoked) {
+  StartCluster(1);
+  EXPECT_THAT(Cli("user-alice", {"token", "create", "mallory", "--role", "admin"}).err, HasSubstr("user alice may not call CreateToken"));
+  auto create = [&](const std::string& valid_for, const std::string& role) {
+    grpc::ClientContext context;
+    CreateTokenRequest request;
+    *request.mutable_header() = MakeHeader();
+    request.set_user("carol");
+    request.set_role(role);
+    request.set_valid_hours(valid_for == "short" ? 1.0 / 3600 : 1);
+    CreateTokenResponse response;
+    grpc::Status status = cluster_->stub().CreateToken(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  };
+  const CreateTokenResponse token = create("long", "user");
+  const std::string file = WriteFile("token", token.token() + "\n");
+  TlsFiles authority = Files("");
+  authority.cert = authority.key = "";
+  auto with_token = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--token-file", file});
+    return Cli(authority, arguments);
+  };
+  LocalCluster::CliResult run = with_token({"submit", "--follow", WriteFile("job", FakeJob("succeed", 2))});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(cluster_->Describe("succeed")->job().owner(), "carol");
+  EXPECT_THAT(with_token({"token", "list"}).err, HasSubstr("user carol may not call ListTokens"));
+  EXPECT_THAT(cluster_->Cli({"--token-file", file, "ps"}).err, HasSubstr("over TLS only"));
+
+  // Only its hash is in the store.
+  const std::string secret = token.token().substr(token.token().rfind('_') + 1);
+  for (const auto& entry : fs::recursive_directory_iterator(cluster_->folder() + "/coordinator")) {
+    if (entry.is_regular_file()) {
+      EXPECT_THAT(ReadFile(entry.path()), Not(HasSubstr(secret))) << entry.path();
+    }
+  }
+  // It outlives the coordinator.
+  ASSERT_EQ(cluster_->KillCoordinator(), absl::OkStatus());
+  ASSERT_EQ(cluster_->RestartCoordinator(), absl::OkStatus());
+  EXPECT_EQ(with_token({"ps"}).exit_code, 0);
+  LocalCluster::CliResult listed = Cli("admin-root", {"token", "list"});
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("carol"), HasSubstr(token.summary().id()), Not(HasSubstr(secret))));
+  EXPECT_EQ(Cli("admin-root", {"token", "revoke", token.summary().id()}).exit_code, 0);
+  EXPECT_THAT(with_token({"ps"}).err, HasSubstr("the token is not known here: it was revoked"));
+
+  WriteFile("token", create("short", "viewer").token());
+  Deadline deadline = Within(30);
+  std::string said;
+  while (!absl::StrContains(said, "of carol expired on") && !deadline.Expired()) said = with_token({"ps"}).err;
+  EXPECT_THAT(said, HasSubstr("of carol expired on"));
+}
+
+TEST_F(SecurityTest, RenewedCertificatesNeedNoRestart) {
+  StartCluster(1);
+  MakeCerts("next", "--server localhost,127.0.0.1 --client admin root --client user alice --client worker worker-0");
+  ASSERT_EQ(Cli("user-alice", {"ps"}).exit_code, 0);
+  const TlsFiles stranger = Files("user-alice", "next");
+  EXPECT_EQ(Cli(stranger, {"ps"}).exit_code, 1);
+  // The authority and all certificates below it, file by file, in the place of those that the programs were started with.
+  for (const char* name : {"server.key", "server.pem", "worker-worker-0.key", "worker-worker-0.pem", "admin-root.key", "admin-root.pem", "ca.pem"}) {
+    fs::copy_file(absl::StrCat(folder_, "/next/", name), absl::StrCat(folder_, "/certs/", name, ".new"));
+    fs::rename(absl::StrCat(folder_, "/certs/", name, ".new"), absl::StrCat(folder_, "/certs/", name));
+  }
+  Deadline deadline = Within(30);
+  LocalCluster::CliResult result;
+  do {
+    result = Cli(stranger, {"ps"});
+  } while (result.exit_code != 0 && !deadline.Expired());
+  EXPECT_THAT(result.out, HasSubstr("worker-0")) << result.err;
+  // The daemon, too: it connects again with its new certificate, to a coordinator that trusts the new authority alone.
+  ASSERT_EQ(cluster_->KillCoordinator(), absl::OkStatus());
+  ASSERT_EQ(cluster_->RestartCoordinator(), absl::OkStatus());
+  LocalCluster::CliResult run = Cli(stranger, {"submit", "--follow", WriteFile("job", FakeJob("succeed", 2))});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
+TEST_F(SecurityTest, PlainTextStaysOnLoopback) {
+  const std::string coordinator = Runfile("coordinator/adjoin-coordinator"), worker = Runfile("worker/adjoin-worker");
+  const std::vector<std::string> data = {"--rank-binary", Runfile("worker/testing/fake-rank"), "--output-root", folder_};
+  auto worker_refusal = [&](std::vector<std::string> flags) {
+    std::vector<std::string> command = {worker, "--state-dir", folder_ + "/state"};
+    command.insert(command.end(), data.begin(), data.end());
+    command.insert(command.end(), flags.begin(), flags.end());
+    return Refusal(command);
+  };
+  EXPECT_THAT(Refusal({coordinator, "--listen", "0.0.0.0:0", "--state-dir", folder_ + "/state"}),
+              AllOf(HasSubstr("needs mutual TLS"), HasSubstr("tools/make-certs")));
+  EXPECT_THAT(worker_refusal({"--coordinator", "10.1.2.3:7411"}), AllOf(HasSubstr("needs mutual TLS"), HasSubstr("tools/make-certs")));
+  EXPECT_THAT(Refusal({Runfile("cli/adjoin"), "--coordinator", "10.1.2.3:7411", "ps"}),
+              AllOf(HasSubstr("needs mutual TLS"), HasSubstr("tools/make-certs")));
+  // Between ranks nothing is encrypted: the interface has to be named, and to exist.
+  std::vector<std::string> elsewhere = Flags(Files("worker-worker-0"));
+  elsewhere.insert(elsewhere.end(), {"--coordinator", "10.1.2.3:7411"});
+  EXPECT_THAT(worker_refusal(elsewhere), HasSubstr("--net-device is missing"));
+  elsewhere.insert(elsewhere.end(), {"--net-device", "nothing0"});
+  EXPECT_THAT(worker_refusal(elsewhere), AllOf(HasSubstr("there is no interface 'nothing0'"), HasSubstr("lo (127.0.0.1")));
+}
+
+TEST_F(SecurityTest, JobsThatReachForMoreAreRefusedAndTheDaemonsLive) {
+  StartCluster(1);
+  fs::create_symlink("/etc/passwd", cluster_->data_root() + "/outside.idx");
+  fs::create_directory_symlink("/etc", cluster_->data_root() + "/etc");
+  fs::create_directory_symlink("/tmp", cluster_->output_root() + "/elsewhere");
+  const std::string good = FakeJob("succeed", 2);
+  auto refusal = [&](const std::string& spec) {
+    LocalCluster::CliResult result = Cli("user-alice", {"submit", WriteFile("job.textproto", spec)});
+    EXPECT_EQ(result.exit_code, 1) << spec.substr(0, 1000);
+    return result.err;
+  };
+  auto with = [&](const std::string& from, const std::string& to) {
+    EXPECT_THAT(good, HasSubstr(from));
+    return absl::StrReplaceAll(good, {{from, to}});
+  };
+  const std::string path = "mnist/test-images.idx.gz";
+  EXPECT_THAT(refusal(with(path, "../../etc/passwd")), HasSubstr("no '..'"));
+  EXPECT_THAT(refusal(with(path, "mnist/../../secret")), HasSubstr("no '..'"));
+  EXPECT_THAT(refusal(with(path, "/etc/passwd")), HasSubstr("no leading '/'"));
+  EXPECT_THAT(refusal(with(path, "outside.idx")), HasSubstr("leads out of the root by a symbolic link"));
+  EXPECT_THAT(refusal(with(path, "etc/passwd")), HasSubstr("leads out of the root by a symbolic link"));
+  const std::string output = "output_dir: \"";
+  EXPECT_THAT(refusal(with(output, output + "../")), HasSubstr("no '..'"));
+  // What lies in the way on one node only is found when it starts there.
+  const std::string linked = SubmitAs("user-alice", with(output, output + "elsewhere/"));
+  auto end = cluster_->WaitFor(linked, Within(60));
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->state(), FAILED);
+  EXPECT_THAT(end->reason(), HasSubstr("symbolic link"));
+
+  std::string text = "layer {", json = "{\"layer\":";
+  for (int i = 0; i < 100000; ++i) text += " custom {";
+  json += std::string(100000, '[');
+  EXPECT_THAT(refusal(text), HasSubstr("job.textproto:1:"));
+  EXPECT_THAT(refusal(json), HasSubstr("nested too deeply"));
+  EXPECT_THAT(refusal(std::string(64 << 20, ' ')), HasSubstr("1048576"));
+
+  // Past the command, which would look at these itself.
+  auto channel = Channel(Credentials(Files("user-alice")));
+  SubmitRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_spec_source(std::string(2 << 20, ' '));
+  grpc::Status status = RawCall(channel, "/adjoin.Adjoin/Submit", request.SerializeAsString());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("at most 1048576"));
+  request.set_spec_source(std::string(64 << 20, ' '));
+  status = RawCall(channel, "/adjoin.Adjoin/Submit", request.SerializeAsString());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("larger than max"));
+  request.set_spec_source(text);
+  status = RawCall(channel, "/adjoin.Adjoin/Submit", request.SerializeAsString());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  // 100,000 groups in each other, as a field that nobody knows, in a binary spec.
+  std::string groups;
+  for (int i = 0; i < 100000; ++i) groups += "\xc3\x3e";
+  for (int i = 0; i < 100000; ++i) groups += "\xc4\x3e";
+  SubmitRequest binary;
+  *binary.mutable_header() = MakeHeader();
+  binary.set_spec_source(groups);  // the same length as a spec, of which it takes the place
+  std::string bytes = binary.SerializeAsString();
+  const size_t at = bytes.find('\x2a');
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = '\x12';
+  status = RawCall(channel, "/adjoin.Adjoin/Submit", bytes);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.error_message(), HasSubstr("nested"));
+  status = RawCall(channel, "/adjoin.Adjoin/Submit", std::string(1000, '\xff'));
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.error_message(), HasSubstr("no message of this protocol"));
+
+  ExpectNextJobSucceeds();
+  EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
+}
+
+// The local addresses on which a process listens for TCP, in hexadecimal as /proc has them.
+std::set<std::string> ListensOn(pid_t pid) {
+  std::set<std::string> sockets, addresses;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(absl::StrCat("/proc/", pid, "/fd"), ignored)) {
+    sockets.insert(fs::read_symlink(entry.path(), ignored).string());
+  }
+  for (const char* file : {"tcp", "tcp6"}) {
+    std::istringstream table(ReadFile(absl::StrCat("/proc/", pid, "/net/", file)));
+    std::string line;
+    std::getline(table, line);
+    while (std::getline(table, line)) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
+      words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >> inode;
+      if (state == "0A" && sockets.count(absl::StrCat("socket:[", inode, "]")) > 0) addresses.insert(local.substr(0, local.find(':')));
+    }
+  }
+  return addresses;
+}
+
+TEST_F(SecurityTest, RanksListenOnTheirInterfaceOnly) {
+  StartCluster(1, /*real_ranks=*/true, {"UCX_TLS=tcp,self"});
+  const std::string spec = absl::StrReplaceAll(FakeJob("listens", 2), {{"steps: 10 ", "steps: 1000000 "}});
+  const std::string job = SubmitAs("user-alice", spec);
+  auto running = cluster_->WaitUntil(job, [](const JobSummary& s) { return s.progress().step() > 0; }, Within(60));
+  ASSERT_TRUE(running.ok()) << running.status();
+  auto pids = cluster_->RankPids(job);
+  ASSERT_TRUE(pids.ok()) << pids.status();
+  for (pid_t pid : *pids) EXPECT_THAT(ListensOn(pid), ::testing::ElementsAre("0100007F")) << "127.0.0.1 would be right";
+  EXPECT_EQ(Cli("user-alice", {"cancel", job}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace adjoin
