@@ -154,6 +154,7 @@ void CoordinationService::SendStart(const JobRecord& job, const std::string& nam
   start.set_plan_hash(job.plan_hash);
   start.set_single_node(job.attempt.holders.size() == 1);
   start.set_memory_bytes(job.spec.resources().memory_bytes());
+  start.set_store_id(store_id_);
   Send(name, job.attempt.epoch, std::move(message));
   actions_.back().plan_of = job.number;
 }
@@ -237,7 +238,7 @@ void CoordinationService::OnRankEnded(JobRecord& job, RankRecord& rank, const Ra
     CloseAttempt(job, "");
     CountTime(job, /*useful=*/true);
     End(job, SUCCEEDED, "");
-  } else if (all([](const RankRecord& r) { return r.state == RankState::kDrained; })) {
+  } else if (all([](const RankRecord& r) { return HasEnded(r.state) && r.state != RankState::kFailed; })) {
     EndAttempt(job, EndCause::kDrained, absl::StrCat("stopped after step ", ended.drained_step(), ": a worker drains"));
   }
 }
@@ -306,6 +307,8 @@ void CoordinationService::EndAttempt(JobRecord& job, EndCause cause, const std::
 
 void CoordinationService::End(JobRecord& job, JobState state, const std::string& reason) {
   jobs_.SetState(job, state);
+  unchecked_.erase(job.number);
+  asked_.erase(job.number);
   job.reason = reason;
   job.ended = options_.wall_clock();
   job.held = false;

@@ -35,7 +35,8 @@ std::string CoordinationService::PendingReason(const JobRecord& job, uint32_t qu
   if (std::none_of(workers_.begin(), workers_.end(), [this](const auto& entry) { return Usable(entry.second); })) {
     return "no worker is connected";
   }
-  if (job.data_check != DataCheck::kDone) return absl::StrCat("its data files are being checked by ", job.checked_by);
+  if (job.data_check == DataCheck::kAsked) return absl::StrCat("its data files are being checked by ", job.checked_by);
+  if (job.data_check != DataCheck::kDone) return "its data files are to be checked";
   int64_t total = 0, free = 0, usable = 0;
   for (const auto& [name, worker] : workers_) {
     if (!Usable(worker)) continue;

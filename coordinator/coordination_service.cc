@@ -150,6 +150,7 @@ StoreChanges CoordinationService::TakeChanges() {
 }
 
 void CoordinationService::Restore(StoredState state, const std::function<SpecFunctions(const StoredSubmission&)>& functions) {
+  store_id_ = state.store_id;
   last_epoch_ = state.last_epoch;
   last_event_ = state.last_event;
   jobs_.SkipTo(state.last_job + 1);
@@ -182,7 +183,7 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
   job.priority = row.priority();
   job.idempotency_key = row.idempotency_key();
   job.plan_hash = row.plan_hash();
-  job.data_check = row.plan_hash().empty() ? DataCheck::kWaitsForWorker : DataCheck::kDone;
+  job.data_check = row.plan_hash().empty() ? DataCheck::kWaits : DataCheck::kDone;
   job.accepted = job.durable = true;
   job.state = row.state();
   job.reason = row.reason();
@@ -217,6 +218,7 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
       worker->second.held[job.number] = holder.slots;
     }
   }
+  if (job.state == PENDING && job.data_check == DataCheck::kWaits) unchecked_.insert(job.number);
   jobs_.Add(std::move(made));
 }
 
@@ -276,39 +278,61 @@ void CoordinationService::CheckData(JobRecord& job) {
     AskForPlan(job, {});
     return;
   }
+  job.data_check = DataCheck::kWaits;
+  unchecked_.insert(job.number);
+  CheckWaitingJobs();
+}
+
+void CoordinationService::CheckWaitingJobs() {
+  if (unchecked_.empty() || asked_.size() >= kMaxChecks) return;
   auto worker = std::find_if(workers_.begin(), workers_.end(), [this](const auto& entry) { return Usable(entry.second); });
   if (worker == workers_.end()) {
-    job.data_check = DataCheck::kWaitsForWorker;
-    Accept(job);
+    for (uint64_t number : unchecked_) Accept(*jobs_.Find(number));
     return;
   }
+  while (!unchecked_.empty() && asked_.size() < kMaxChecks) AskForCheck(*jobs_.Find(*unchecked_.begin()), worker->first);
+}
+
+void CoordinationService::AskForCheck(JobRecord& job, const std::string& worker) {
+  unchecked_.erase(job.number);
+  asked_.insert(job.number);
   job.data_check = DataCheck::kAsked;
-  job.checked_by = worker->first;
+  job.checked_by = worker;
   job.check_deadline = Now() + options_.probe_timeout;
   CoordinatorMessage message;
   ProbeData& probe = *message.mutable_probe_data();
   probe.set_request_id(job.id);
   *probe.mutable_dataset() = job.spec.dataset();
   probe.set_init_from(job.spec.weights().init_from());
-  Send(job.checked_by, 0, std::move(message), /*urgent=*/true);
+  Send(worker, 0, std::move(message), /*urgent=*/true);
 }
 
-void CoordinationService::CheckWaitingJobs() {
-  for (JobRecord* job : jobs_.Pending()) {
-    if (job->data_check == DataCheck::kWaitsForWorker) CheckData(*job);
+// What this worker was to check is checked by another one.
+void CoordinationService::CheckAgain(const std::string& lost_worker) {
+  const std::set<uint64_t> asked = asked_;
+  for (uint64_t number : asked) {
+    JobRecord& job = *jobs_.Find(number);
+    if (job.checked_by != lost_worker) continue;
+    asked_.erase(number);
+    unchecked_.insert(number);
+    job.data_check = DataCheck::kWaits;
   }
+  CheckWaitingJobs();
 }
 
 void CoordinationService::OnProbeResult(const std::string& worker, const ProbeResult& result) {
   JobRecord* job = jobs_.Find(result.request_id());
   if (job == nullptr || job->state != PENDING || job->data_check != DataCheck::kAsked || job->checked_by != worker) return;
+  asked_.erase(job->number);
   if (!result.error().empty()) {
     const std::string place = job->place_of == nullptr ? "" : job->place_of(result.field());
     EndCheck(*job, absl::InvalidArgumentError(
                        absl::StrCat(place, place.empty() ? "" : ": ", result.error(), " (as ", worker, " sees it)")));
+    CheckWaitingJobs();
     return;
   }
   AskForPlan(*job, {result.dataset().begin(), result.dataset().end()});
+  CheckWaitingJobs();
 }
 
 void CoordinationService::AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes) {
@@ -360,6 +384,8 @@ void CoordinationService::EndCheck(JobRecord& job, const absl::Status& failure) 
 
 void CoordinationService::Refuse(const JobRecord& job, const absl::Status& reason) {
   refused_[job.id] = {reason, Now() + kKeepRefusals};
+  unchecked_.erase(job.number);
+  asked_.erase(job.number);
   changed_jobs_.erase(job.number);
   changed_attempts_.erase(job.number);
   changes_.Withdraw({job.number});

@@ -119,8 +119,10 @@ class CoordinationService {
   // These could not be written, and are refused with `reason`.
   void Withdraw(const std::vector<StoredSubmission>& submissions, const absl::Status& reason);
 
-  // With a worker at hand the job is admitted only after that worker has checked the data files (see AdmissionOf); without
-  // one it is accepted, and checked as soon as a worker connects. Errors: kAlreadyExists (the key is another spec's).
+  // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), so many of them at
+  // once; without one it is accepted, and checked as soon as a worker connects.
+  // Errors: kAlreadyExists (the key is another spec's).
+  static constexpr size_t kMaxChecks = 64;
   absl::StatusOr<Submitted> Submit(NewJob job);
   void Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned);
   // kRefused: `*reason` says why.
@@ -195,6 +197,8 @@ class CoordinationService {
   // Submission: coordination_service.cc.
   void CheckData(JobRecord& job);
   void CheckWaitingJobs();
+  void AskForCheck(JobRecord& job, const std::string& worker);
+  void CheckAgain(const std::string& lost_worker);
   void AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes);
   void OnProbeResult(const std::string& worker, const ProbeResult& result);
   void EndCheck(JobRecord& job, const absl::Status& failure);
@@ -258,12 +262,14 @@ class CoordinationService {
     absl::Duration forget_at;
   };
   std::map<std::string, Refusal> refused_;  // by job id
+  uint64_t store_id_ = 0;
   uint64_t last_epoch_ = 0;
   uint64_t last_event_ = 0;
   bool store_writable_ = true;
   bool schedule_ = false;  // something changed that may let a job start
   absl::Duration wake_at_ = absl::InfiniteDuration();  // a job's backoff is over then
   std::string blocked_head_;  // the first job of the queue that could not start for want of slots; "" where there is none
+  std::set<uint64_t> unchecked_, asked_;  // jobs whose data check waits, and is under way
   std::set<uint64_t> changed_jobs_, changed_attempts_;
   StoreChanges changes_;
   std::vector<Action> actions_;

@@ -161,9 +161,7 @@ void CoordinationService::WorkerDisconnected(ConnectionId connection, const std:
   worker_of_.erase(it);
   workers_.at(name).connection = 0;
   notes_.push_back(absl::StrCat("worker ", name, " is not connected: ", why));
-  for (JobRecord* job : jobs_.Pending()) {
-    if (job->data_check == DataCheck::kAsked && job->checked_by == name) CheckData(*job);
-  }
+  CheckAgain(name);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -277,9 +275,7 @@ void CoordinationService::OnDead(const std::string& name, const std::string& why
     if (job->attempt.holders.count(name) == 0) continue;
     EndAttempt(*job, EndCause::kNodeLost, absl::StrCat(name, " was lost (", why, ") with ", RanksOn(*job, name)));
   }
-  for (JobRecord* job : jobs_.Pending()) {
-    if (job->data_check == DataCheck::kAsked && job->checked_by == name) CheckData(*job);
-  }
+  CheckAgain(name);
   schedule_ = true;
 }
 
@@ -322,10 +318,14 @@ bool CoordinationService::Tick() {
   bool changed = TickWorkers();
   changed = TickLeases() || changed;
   changed = TickAttempts() || changed;
-  for (JobRecord* job : jobs_.Pending()) {
-    if (job->data_check != DataCheck::kAsked || Now() < job->check_deadline) continue;
-    EndCheck(*job, absl::DeadlineExceededError(absl::StrCat(job->checked_by, " did not check the data files within ",
-                                                            absl::FormatDuration(options_.probe_timeout))));
+  const std::set<uint64_t> asked = asked_;
+  for (uint64_t number : asked) {
+    JobRecord& job = *jobs_.Find(number);
+    if (Now() < job.check_deadline) continue;
+    asked_.erase(number);
+    EndCheck(job, absl::DeadlineExceededError(absl::StrCat(job.checked_by, " did not check the data files within ",
+                                                           absl::FormatDuration(options_.probe_timeout))));
+    CheckWaitingJobs();
     changed = true;
   }
   for (auto it = refused_.begin(); it != refused_.end();) {

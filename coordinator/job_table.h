@@ -85,7 +85,7 @@ struct Attempt {
 };
 
 // How far the check of a job's data files is.
-enum class DataCheck { kWaitsForWorker, kAsked, kPlanning, kDone };
+enum class DataCheck { kWaits, kAsked, kPlanning, kDone };
 
 struct JobRecord {
   uint64_t number = 0;
@@ -98,7 +98,7 @@ struct JobRecord {
   PlanFunction plan_function;
   PlaceFunction place_of;  // may be empty
   std::string plan_hash;   // the plan itself is in the store
-  DataCheck data_check = DataCheck::kWaitsForWorker;
+  DataCheck data_check = DataCheck::kWaits;
   std::string checked_by;  // a worker
   absl::Duration check_deadline;
   bool accepted = false;  // all is well with it: it goes to the store

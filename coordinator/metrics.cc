@@ -57,7 +57,8 @@ void AddJobs(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
   Family(all, MetricType::Gauge, "adjoin_queue_oldest_seconds", "Since the submission of the oldest job that waits.")
       .Add(now.queue_oldest_seconds);
   Family(all, MetricType::Counter, "adjoin_submits_total", "Jobs accepted.").Add(static_cast<double>(now.submits));
-  Family restarts(all, MetricType::Counter, "adjoin_restarts_total", "Attempts after the first, by what ended the one before.");
+  Family restarts(all, MetricType::Counter, "adjoin_restarts_total",
+                  "Attempts after the first, by what ended the one before.");
   for (const auto& [reason, count] : now.restarts) restarts.Add(static_cast<double>(count), {{"reason", reason}});
   Family(all, MetricType::Counter, "adjoin_goodput_seconds_total",
          "For which attempts ran that got further than any before, or succeeded.")
@@ -79,7 +80,9 @@ void AddWorkers(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
   Family(all, MetricType::Gauge, "adjoin_slots", "Ranks that all workers together can run.").Add(slots);
   Family(all, MetricType::Gauge, "adjoin_slots_free", "Of these, those without a rank.").Add(free_slots);
   Family ages(all, MetricType::Gauge, "adjoin_worker_heartbeat_age_seconds", "Since the last heartbeat.");
-  for (const ClusterSnapshot::Worker& worker : now.workers) ages.Add(worker.heartbeat_age_seconds, {{"worker", worker.name}});
+  for (const ClusterSnapshot::Worker& worker : now.workers) {
+    ages.Add(worker.heartbeat_age_seconds, {{"worker", worker.name}});
+  }
 }
 
 void AddRunning(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
@@ -93,7 +96,8 @@ void AddRunning(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
   };
   auto known = [](double seconds) { return seconds > 0 ? seconds : -1; };
   add(MetricType::Gauge, "adjoin_job_step", "Steps done by a running job.", [](const Job& job) { return job.step; });
-  add(MetricType::Gauge, "adjoin_job_step_seconds", "Time of one step.", [&](const Job& job) { return known(job.step_seconds); });
+  add(MetricType::Gauge, "adjoin_job_step_seconds", "Time of one step.",
+      [&](const Job& job) { return known(job.step_seconds); });
   add(MetricType::Gauge, "adjoin_job_compute_seconds", "Of one step, computing (T_comp), mean over ranks.",
       [&](const Job& job) { return known(job.compute_seconds); });
   add(MetricType::Gauge, "adjoin_job_sync_seconds", "Of one step, waiting for and moving data (T_sync), mean over ranks.",
@@ -146,8 +150,9 @@ absl::Status Metrics::Listen(const std::string& address, bool public_allowed) {
   }
   if (!endpoint->IsLoopback() && !public_allowed) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--metrics-listen ", address, " can be reached from other machines, and whoever reaches it may read it, "
-                     "without encryption: listen on loopback, such as 127.0.0.1:9411, or allow it with --metrics-public"));
+        absl::StrCat("--metrics-listen ", address, " can be reached from other machines, and whoever reaches it may read "
+                     "it, without encryption: listen on loopback, such as 127.0.0.1:9411, or allow it with "
+                     "--metrics-public"));
   }
   if (endpoint->host == "localhost") endpoint->host = "127.0.0.1";  // only addresses are understood below
   const std::vector<std::string> options = {"listening_ports", endpoint->ToString(), "num_threads", "2",

@@ -32,8 +32,8 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
 
   // Serves from now on. `address` is HOST:PORT, port 0 takes a free one.
-  // Errors: kInvalidArgument (no address; one that other machines reach without `public_allowed`, since it is plain HTTP that
-  // anybody may read), kUnavailable (nothing can listen there).
+  // Errors: kInvalidArgument (no address; one that other machines reach without `public_allowed`, since it is plain HTTP
+  // that anybody may read), kUnavailable (nothing can listen there).
   absl::Status Listen(const std::string& address, bool public_allowed);
   int port() const;  // 0: it does not listen
 

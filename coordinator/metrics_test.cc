@@ -77,7 +77,8 @@ TEST(MetricsTest, AScrapeSeesTheClusterAsItIsNow) {
   now.running = {};
   now.workers.pop_back();
   text = Get(metrics.port(), "/metrics");
-  EXPECT_THAT(text, AllOf(Not(HasSubstr("job-7")), Not(HasSubstr("worker-1")), HasSubstr("adjoin_workers{state=\"ready\"} 1")));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("job-7")), Not(HasSubstr("worker-1")),
+                          HasSubstr("adjoin_workers{state=\"ready\"} 1")));
   EXPECT_THAT(Get(metrics.port(), "/etc/passwd"), HasSubstr("404"));
 }
 

@@ -34,7 +34,8 @@ CREATE TABLE events (sequence INTEGER PRIMARY KEY, job INTEGER NOT NULL, epoch I
 CREATE INDEX events_by_job ON events (job, sequence);
 CREATE TABLE workers (name TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE tokens (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
-)"};
+)",
+    "INSERT INTO meta VALUES ('store_id', random())"};
 constexpr int kVersion = std::size(kMigrations);
 
 absl::Status Execute(sqlite3* database, const std::string& text) {
@@ -208,6 +209,7 @@ absl::StatusOr<StoredState> Store::Load() {
     if (key == "last_epoch") state.last_epoch = value;
     if (key == "last_job") state.last_job = value;
     if (key == "last_event") state.last_event = value;
+    if (key == "store_id") state.store_id = value;
   }
   ADJOIN_RETURN_IF_ERROR(meta.status());
   SqlStatement jobs(database_.get(), "SELECT record FROM jobs ORDER BY number");

@@ -53,6 +53,7 @@ struct StoredState {
   uint64_t last_epoch = 0;
   uint64_t last_job = 0;    // the highest number ever given
   uint64_t last_event = 0;  // likewise
+  uint64_t store_id = 0;    // random, of this file for ever: epochs of another store say nothing about this one's
 };
 
 class Store {

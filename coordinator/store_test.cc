@@ -95,6 +95,25 @@ TEST_F(StoreTest, WhatWasAppliedIsThereAfterOpeningAgain) {
   EXPECT_THAT(*store->Events("job-3", 30, 10), IsEmpty());
 }
 
+TEST_F(StoreTest, EachHasAnIdOfItsOwn) {
+  const uint64_t id = Load(*Open()).store_id;
+  EXPECT_EQ(Load(*Open()).store_id, id);
+  std::filesystem::remove(path_);
+  EXPECT_NE(Load(*Open()).store_id, id);
+}
+
+TEST_F(StoreTest, AnOlderSchemaIsMigrated) {
+  ASSERT_EQ(Open()->Apply(Submission(3, "net")), absl::OkStatus());
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database, "DELETE FROM meta WHERE key = 'store_id'; PRAGMA user_version = 1", nullptr, nullptr,
+                         nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  const StoredState state = Load(*Open());
+  EXPECT_NE(state.store_id, 0);
+  EXPECT_THAT(state.jobs, SizeIs(1));
+}
+
 TEST_F(StoreTest, LaterRowsReplaceEarlierOnesAndNumbersAreNeverGivenAgain) {
   auto store = Open();
   ASSERT_EQ(store->Apply(Submission(1, "a")), absl::OkStatus());

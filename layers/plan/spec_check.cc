@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "layers/plan/layer_kind.h"
 #include "layers/plan/loss_rule.h"
+#include "layers/plan/run_check.h"
 #include "layers/plan/spec_error.h"
 #include "layers/plan/supported_fields.h"
 
@@ -296,6 +297,7 @@ absl::Status CheckSpec(const JobSpec& spec, const LayerRules& rules, uint32_t ma
       return AtField(absl::StrCat(at, ".name"), InvalidSpec("another data set has this name; names are unique"));
     }
   }
+  ADJOIN_RETURN_IF_ERROR(CheckRuns(spec));
   ADJOIN_RETURN_IF_ERROR(CheckTrain(spec));
   return CheckEvaluate(spec);
 }

@@ -258,8 +258,8 @@ absl::StatusOr<Message*> Enter(Message& message, const FieldDescriptor* field, c
   const OneofDescriptor* choice = field->real_containing_oneof();
   const FieldDescriptor* other = choice == nullptr ? nullptr : reflection.GetOneofFieldDescriptor(message, choice);
   if (other != nullptr && other != field && !last) {
-    return Wrong(step.path, ": the job has ", other->name(), " there, not ", field->name(), "; to have the other, set it as a "
-                 "whole, ", step.path, "={...}");
+    return Wrong(step.path, ": the job has ", other->name(), " there, not ", field->name(),
+                 "; to have the other, set it as a whole, ", step.path, "={...}");
   }
   return reflection.MutableMessage(&message, field);
 }
@@ -284,10 +284,13 @@ absl::Status Set(const std::vector<Step>& steps, absl::string_view value, Messag
     const bool last = &step == &steps.back();
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(step.name);
     if (field == nullptr) {
-      return Wrong(step.path, ": there is no field '", step.name, "' here; there are: ", FieldsOf(message->GetDescriptor()));
+      return Wrong(step.path, ": there is no field '", step.name, "' here; there are: ",
+                   FieldsOf(message->GetDescriptor()));
     }
     const bool leaf = field->is_map() || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE;
-    if (leaf && !last) return Wrong(step.path, ": is ", field->is_map() ? "a map" : TypeName(field), ", which has no fields");
+    if (leaf && !last) {
+      return Wrong(step.path, ": is ", field->is_map() ? "a map" : TypeName(field), ", which has no fields");
+    }
     if (field->is_map()) return SetMapValue(*message, field, step, value);
     if (leaf) return SetLeaf(*message, field, step, value);
     ADJOIN_ASSIGN_OR_RETURN(message, Enter(*message, field, step, last));
@@ -323,7 +326,9 @@ absl::StatusOr<SpecSource> WithSettings(const SpecSource& source, const std::vec
   }
   SpecSource changed;
   changed.name = absl::StrCat(source.name, " with --set");
-  if (!TextFormat::PrintToString(parsed.spec, &changed.text)) return absl::InternalError("the job cannot be written as text");
+  if (!TextFormat::PrintToString(parsed.spec, &changed.text)) {
+    return absl::InternalError("the job cannot be written as text");
+  }
   return changed;
 }
 
