@@ -5,8 +5,8 @@
 //   LogWarning("rank 2 of job-7 was killed by signal 9 (SIGKILL)", {.job = "job-7", .attempt = 3, .rank = 2});
 //
 //   2026-11-20T14:00:00.123+0000 adjoin-worker warning: rank 2 of job-7 was killed by signal 9 (SIGKILL)
-//   {"ts":"2026-11-20T14:00:00.123Z","level":"warning","program":"adjoin-worker","message":"rank 2 ...","job":"job-7","attempt":3,
-//    "rank":2}
+//   {"ts":"2026-11-20T14:00:00.123Z","level":"warning","program":"adjoin-worker","message":"rank 2 ...","job":"job-7",
+//    "attempt":3,"rank":2}
 //
 // Any thread may log at any time. An error is logged once, where it is decided what follows from it.
 #ifndef ADJOIN_BASE_LOGGING_H_

@@ -54,11 +54,13 @@ void AddFormat(CLI::App* command, Arguments& a) {
 }
 
 void AddJob(CLI::App* command, Arguments& a) {
-  command->add_option("JOB", a.job, "Its id, the beginning of its id, or its name (the latest of that name)")->required();
+  command->add_option("JOB", a.job, "Its id, the beginning of its id, or its name (the latest of that name)")
+      ->required();
 }
 
 void AddSpec(CLI::App* command, Arguments& a) {
-  command->add_option("SPEC", a.submit.spec_file, "The job's file, text format or JSON; - reads standard input")->required();
+  command->add_option("SPEC", a.submit.spec_file, "The job's file, text format or JSON; - reads standard input")
+      ->required();
   command->add_option("--set", a.submit.settings,
                       "PATH=VALUE: a field of the job to change first, such as train.batch=32 or "
                       "layer[conv1].conv.out_channels=8; may be given again and again")
@@ -86,7 +88,9 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* plan = app.add_subcommand("plan", "Check a job and show its layouts and movements; needs no coordinator");
   AddSpec(plan, a);
   plan->add_option("--data-root", a.data_root, "Where its data files are looked for, for their sizes")->capture_default_str();
-  plan->callback([&] { chosen = [&] { return RunPlan(a.submit.spec_file, a.submit.settings, a.data_root, *a.rules); }; });
+  plan->callback([&] {
+    chosen = [&] { return RunPlan(a.submit.spec_file, a.submit.settings, a.data_root, *a.rules); };
+  });
 
   CLI::App* verify = app.add_subcommand(
       "verify", "Compare a job's model, partitioned, with the serial one on a small random input; needs no coordinator");

@@ -247,8 +247,8 @@ absl::Status CoordinatorClient::FollowJob(const std::string& job,
                                           const std::function<void(const JobSummary&)>& on_update) {
   auto request = About<FollowJobRequest>(job);
   *request.mutable_header() = MakeHeader();
-  return Stream<FollowJobResponse>([&](grpc::ClientContext* context) { return stub_->FollowJob(context, request); }, kFollow,
-                                   [] { return true; },
+  return Stream<FollowJobResponse>([&](grpc::ClientContext* context) { return stub_->FollowJob(context, request); },
+                                   kFollow, [] { return true; },
                                    [&](FollowJobResponse& response) {
                                      request.set_job_id(response.job().job_id());  // a name may come to mean a later job
                                      on_update(response.job());

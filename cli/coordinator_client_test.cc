@@ -14,7 +14,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "proto/grpc_status.h"
-#include "proto/protocol.h"
 
 namespace adjoin {
 namespace {
@@ -150,8 +149,8 @@ TEST_F(CoordinatorClientTest, LinesAndEventsComeOnceEachOverBrokenStreams) {
   std::vector<int> lines;
   LogQuery query;
   query.job = "a-name";
-  ASSERT_EQ(client.ReadLogs(query, [&](const LogLine& line) { EXPECT_TRUE(absl::SimpleAtoi(line.text(), &lines.emplace_back())); }),
-            absl::OkStatus());
+  auto on_line = [&](const LogLine& line) { EXPECT_TRUE(absl::SimpleAtoi(line.text(), &lines.emplace_back())); };
+  ASSERT_EQ(client.ReadLogs(query, on_line), absl::OkStatus());
   std::vector<int> expected(40);
   std::iota(expected.begin(), expected.end(), 0);
   EXPECT_EQ(lines, expected);

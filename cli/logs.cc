@@ -21,7 +21,8 @@ absl::StatusOr<std::vector<uint32_t>> ReadRanks(const std::vector<std::string>& 
     std::pair<std::string, std::string> ends = absl::StrSplit(text, absl::MaxSplits('-', 1));
     if (text.find('-') == std::string::npos) ends.second = ends.first;
     uint32_t first = 0, last = 0;
-    if (!absl::SimpleAtoi(ends.first, &first) || !absl::SimpleAtoi(ends.second, &last) || last < first || last >= kMostRanks) {
+    if (!absl::SimpleAtoi(ends.first, &first) || !absl::SimpleAtoi(ends.second, &last) || last < first ||
+        last >= kMostRanks) {
       return absl::InvalidArgumentError(absl::StrCat("--rank ", text, ": is neither a rank nor a range such as 0-3"));
     }
     for (uint32_t rank = first; rank <= last; ++rank) ranks.insert(rank);

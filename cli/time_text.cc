@@ -25,7 +25,8 @@ absl::StatusOr<absl::Time> ReadSince(const std::string& text, absl::Time now) {
   absl::Time time;
   std::string ignored;
   if (absl::ParseTime(absl::RFC3339_full, text, &time, &ignored)) return time;
-  for (const char* format : {"%Y-%m-%dT%H:%M:%E*S", "%Y-%m-%d %H:%M:%E*S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"}) {
+  for (const char* format :
+       {"%Y-%m-%dT%H:%M:%E*S", "%Y-%m-%d %H:%M:%E*S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"}) {
     if (absl::ParseTime(format, text, absl::LocalTimeZone(), &time, &ignored)) return time;
   }
   return absl::InvalidArgumentError(
