@@ -38,10 +38,11 @@ void AddTimes(const DescribeJobResponse& described, std::vector<std::vector<std:
 }
 
 void PrintRanks(const DescribeJobResponse& described) {
-  std::vector<std::vector<std::string>> rows = {{"RANK", "WORKER", "PID", "STATE", "STEP", "T_COMP", "T_SYNC", "LANES"}};
+  std::vector<std::vector<std::string>> rows = {{"RANK", "WORKER", "PID", "STATE", "PHASE", "STEP", "T_COMP", "T_SYNC", "LANES"}};
   for (const RankStatus& rank : described.rank()) {
     rows.push_back({absl::StrCat(rank.rank()), rank.worker(), rank.pid() == 0 ? "-" : absl::StrCat(rank.pid()), rank.state(),
-                    absl::StrCat(rank.progress().step()), Millis(rank.progress().compute_seconds()),
+                    rank.progress().phase().empty() ? "-" : rank.progress().phase(), absl::StrCat(rank.progress().step()),
+                    Millis(rank.progress().compute_seconds()),
                     Millis(rank.progress().sync_seconds()), rank.transport()});
   }
   std::cout << "\n" << Table(rows);
