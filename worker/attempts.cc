@@ -100,6 +100,11 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   const AttemptKey key(start.job_id(), epoch);
   absl::Status prepared = Prepare(start);
   absl::MutexLock lock(&mutex_);
+  if (start.store_id() != store_id_) {  // its coordinator began anew: what was here has other numbers
+    store_id_ = start.store_id();
+    newest_.clear();
+    forgotten_ = 0;
+  }
   if (std::string reason = WhyNot(key); !reason.empty()) {
     LogWarning(absl::StrCat(key.first, ", epoch ", epoch, ": not started: ", reason));
     return;
@@ -323,6 +328,7 @@ DaemonMessage Attempts::Orders(const Attempt& attempt) const {
   start.set_single_node(attempt.start.single_node());
   start.set_net_device(settings_.net_device);
   start.set_port_range(settings_.data_port_range);
+  start.set_store_id(attempt.start.store_id());
   return message;
 }
 

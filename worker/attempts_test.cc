@@ -72,8 +72,9 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     attempts_->Connected();
   }
 
-  void Start(uint64_t epoch, int ranks, const std::string& job = "job-1") {
+  void Start(uint64_t epoch, int ranks, const std::string& job = "job-1", uint64_t store = 0) {
     StartRanks start;
+    start.set_store_id(store);
     start.set_job_id(job);
     start.set_world_size(ranks);
     for (int rank = 0; rank < ranks; ++rank) start.add_rank(rank);
@@ -213,6 +214,11 @@ TEST_F(AttemptsTest, IgnoresWhatWasHereAndWhatWouldRunTwice) {
   EXPECT_THAT(Hello().attempt(), IsEmpty());
   Start(7, 1);
   EXPECT_EQ(Hello().attempt_size(), 1);
+  attempts_->Stop("job-1", 7, "");
+  ASSERT_TRUE(AwaitCleared());
+  attempts_->Acknowledged("job-1", 7);
+  Start(1, 1, "job-1", /*store=*/77);
+  EXPECT_EQ(Hello().attempt_size(), 1) << "the coordinator began anew";
 }
 
 TEST_F(AttemptsTest, WithoutAStreamAFailedRankTakesItsPeersWithIt) {

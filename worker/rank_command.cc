@@ -151,6 +151,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   session.transport = transport.get();
   session.layers = &layers;
   session.timeout = kRankTimeout;
+  session.store_id = start.store_id();
   session.epoch = settings.epoch;
   session.job_id = settings.job_id;
   session.drain = drain.asked();

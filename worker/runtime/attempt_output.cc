@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -26,6 +28,7 @@ namespace {
 constexpr char kEpochFile[] = ".epoch";
 constexpr char kLockFile[] = ".epoch.lock";
 constexpr char kAttemptPrefix[] = "attempt-";
+constexpr char kStorePrefix[] = "store-";
 constexpr char kMetricsFile[] = "metrics.jsonl";  // which a MetricsWriter locks while its attempt runs
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(10);
 
@@ -68,10 +71,15 @@ class FolderLock {
   const int fd_;
 };
 
-// What .epoch says: "5 job-12".
+// What .epoch says: "5 job-12 store-00000000000000ff".
 struct Latest {
   uint64_t epoch = 0;
   std::string job_id;
+  uint64_t store_id = 0;  // 0 where the file names none
+
+  bool operator==(const Latest& other) const {
+    return epoch == other.epoch && job_id == other.job_id && store_id == other.store_id;
+  }
 };
 
 // Epoch 0 where no attempt has begun.
@@ -87,12 +95,17 @@ absl::StatusOr<Latest> ReadEpoch(const std::string& home) {
   if (size < 0) return Failed(path, errno);
   absl::string_view line(text, size);
   absl::ConsumeSuffix(&line, "\n");
-  const std::pair<std::string, std::string> words = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-  if (!absl::SimpleAtoi(words.first, &latest.epoch)) {
-    return absl::DataLossError(absl::StrCat(path, ": begins with '", words.first,
+  const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+  if (!absl::SimpleAtoi(words[0], &latest.epoch)) {
+    return absl::DataLossError(absl::StrCat(path, ": begins with '", words[0],
                                             "', which is not the number of an attempt; remove it if no job writes there"));
   }
-  latest.job_id = words.second;
+  if (words.size() > 1) latest.job_id = std::string(words[1]);
+  if (words.size() > 2 && (words.size() > 3 || !absl::StartsWith(words[2], kStorePrefix) ||
+                           !absl::SimpleHexAtoi(absl::StripPrefix(words[2], kStorePrefix), &latest.store_id))) {
+    return absl::DataLossError(absl::StrCat(path, ": '", line, "' does not end with a store, such as ", kStorePrefix,
+                                            "12ab; remove it if no job writes there"));
+  }
   return latest;
 }
 
@@ -102,7 +115,8 @@ absl::Status WriteEpoch(const std::string& home, const Latest& latest) {
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return Failed(temporary, errno);
   absl::Cleanup close_fd = [fd] { close(fd); };
-  const std::string text = absl::StrCat(latest.epoch, " ", latest.job_id, "\n");
+  const std::string text = absl::StrCat(latest.epoch, " ", latest.job_id, " ", kStorePrefix,
+                                        absl::Hex(latest.store_id, absl::kZeroPad16), "\n");
   errno = ENOSPC;  // of a write that is cut short
   if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return Failed(temporary, errno);
   if (fsync(fd) != 0) return Failed(temporary, errno);
@@ -118,15 +132,15 @@ absl::Status NoLonger(uint64_t epoch, const Latest& latest, const std::string& h
                                                     " has begun", job, ", says ", home, "/", kEpochFile));
 }
 
-// The folders of attempts that can publish nothing any more.
-void RemoveOlder(const std::string& home, uint64_t than) {
+// The folders of attempts that can publish nothing any more, which are all but that of `epoch`.
+void RemoveOthers(const std::string& home, uint64_t but) {
   std::error_code ignored;  // what is left there harms nobody
   for (const auto& entry : std::filesystem::directory_iterator(home, ignored)) {
     const std::string name = entry.path().filename();
     absl::string_view number = name;
     uint64_t epoch = 0;
     if (!absl::ConsumePrefix(&number, kAttemptPrefix) || !absl::SimpleAtoi(number, &epoch)) continue;
-    if (epoch < than) std::filesystem::remove_all(entry.path(), ignored);
+    if (epoch != but) std::filesystem::remove_all(entry.path(), ignored);
   }
 }
 
@@ -134,19 +148,16 @@ void RemoveOlder(const std::string& home, uint64_t than) {
 absl::Status TakeOver(const std::string& home, const Latest& mine) {
   ADJOIN_ASSIGN_OR_RETURN(const Latest latest, ReadEpoch(home));
   // A rank of this job may live on for a while, and is fenced off. Another job's result must not be thrown away like that.
-  const bool another = latest.epoch != 0 && latest.job_id != mine.job_id;
-  if (another && MetricsWriter::InUse(absl::StrCat(home, "/", FolderOf(latest.epoch), "/", kMetricsFile))) {
+  const bool same_store = latest.store_id == mine.store_id;
+  const bool another_job = latest.epoch != 0 && !(same_store && latest.job_id == mine.job_id);
+  if (another_job && MetricsWriter::InUse(absl::StrCat(home, "/", FolderOf(latest.epoch), "/", kMetricsFile))) {
     return absl::FailedPreconditionError(absl::StrCat(home, ": another job, ", latest.job_id,
                                                       ", is writing there; right would be an output_dir of its own for"
                                                       " each job"));
   }
-  if (latest.epoch > mine.epoch) {
-    const absl::Status no_longer = NoLonger(mine.epoch, latest, home);
-    return absl::FailedPreconditionError(absl::StrCat(
-        std::string(no_longer.message()), "; remove this file if the coordinator began anew, with an empty store"));
-  }
+  if (same_store && latest.epoch > mine.epoch) return NoLonger(mine.epoch, latest, home);
   ADJOIN_RETURN_IF_ERROR(WriteEpoch(home, mine));
-  RemoveOlder(home, mine.epoch);
+  RemoveOthers(home, same_store ? mine.epoch : 0);
   return absl::OkStatus();
 }
 
@@ -160,7 +171,7 @@ absl::StatusOr<std::unique_ptr<AttemptOutput>> AttemptOutput::Begin(Options opti
   if (options.epoch != 0) {
     const auto lock = FolderLock::Take(home.path(), deadline);
     if (!lock.ok()) return home.AsShown(lock.status());
-    ADJOIN_RETURN_IF_ERROR(home.AsShown(TakeOver(home.path(), {options.epoch, options.job_id})));
+    ADJOIN_RETURN_IF_ERROR(home.AsShown(TakeOver(home.path(), {options.epoch, options.job_id, options.store_id})));
     absl::StrAppend(&relative, relative.empty() ? "" : "/", FolderOf(options.epoch));
   }
   ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldFolder(options.root, relative));
@@ -171,7 +182,7 @@ absl::Status AttemptOutput::CheckLatest() const {
   if (options_.epoch == 0) return absl::OkStatus();
   const absl::StatusOr<Latest> latest = ReadEpoch(home_.path());
   if (!latest.ok()) return home_.AsShown(latest.status());
-  if (latest->epoch == options_.epoch && latest->job_id == options_.job_id) return absl::OkStatus();
+  if (*latest == Latest{options_.epoch, options_.job_id, options_.store_id}) return absl::OkStatus();
   return home_.AsShown(NoLonger(options_.epoch, *latest, home_.path()));
 }
 

@@ -2,11 +2,13 @@
 // or stopped may go on when the next attempt has begun elsewhere.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto output, AttemptOutput::Begin({.root = "/srv/results", .output_dir = "lenet5", .epoch = 5,
-//                                                              .job_id = "job-12"}, deadline));
+//                                                              .job_id = "job-12", .store_id = 77}, deadline));
 //   ADJOIN_RETURN_IF_ERROR(output->AsShown(Write(output->folder() + "/metrics.jsonl")));  // lenet5/attempt-5/metrics.jsonl
 //   ADJOIN_RETURN_IF_ERROR(output->Publish({"metrics.jsonl"}, deadline));                 // lenet5/metrics.jsonl
 //
-// `output_dir/.epoch` holds the highest epoch that began there, and whose; nothing is published but by that attempt. Begin
+// `output_dir/.epoch` holds the attempt that began there last: its epoch, its job, and the store of the coordinator that
+// counted the epoch. Nothing is published but by that attempt, and of one store none begins after one with a higher epoch.
+// Epochs of different stores cannot be compared: there the one that begins later counts. Begin
 // and Publish lock `output_dir/.epoch.lock`, so that between the comparison and the renaming no other attempt begins
 // (where the file system has locks). What an attempt that failed has written stays in its folder until a later one begins.
 // With epoch 0 nobody is fenced off: folder() is output_dir, and Publish does nothing. No link leads out of the root, also
@@ -34,6 +36,7 @@ class AttemptOutput {
     std::string output_dir;  // below the root (path_rules.h); made where it does not exist
     uint64_t epoch = 0;      // grows from attempt to attempt, over all jobs
     std::string job_id;
+    uint64_t store_id = 0;   // where the epoch was counted
   };
 
   // Errors: kFailedPrecondition (a later attempt has begun; another job's attempt writes there at this moment); as

@@ -24,8 +24,9 @@ class AttemptOutputTest : public testing::Test {
     std::filesystem::remove_all(root_);
   }
 
-  absl::StatusOr<std::unique_ptr<AttemptOutput>> Begin(uint64_t epoch, const std::string& job = "job-1") {
-    return AttemptOutput::Begin({root_, "out", epoch, job}, Deadline::After(absl::Seconds(10)));
+  absl::StatusOr<std::unique_ptr<AttemptOutput>> Begin(uint64_t epoch, const std::string& job = "job-1",
+                                                       uint64_t store = 255) {
+    return AttemptOutput::Begin({root_, "out", epoch, job, store}, Deadline::After(absl::Seconds(10)));
   }
   static absl::Status Publish(AttemptOutput& output) {
     return output.Publish({"result"}, Deadline::After(absl::Seconds(10)));
@@ -46,7 +47,7 @@ TEST_F(AttemptOutputTest, IsPublishedAsAWhole) {
   Write((*output)->folder() + "/result", "four");
   Write((*output)->folder() + "/left.tmp", "x");
   EXPECT_FALSE(Exists("result"));
-  EXPECT_EQ(Read(".epoch"), "4 job-1\n");
+  EXPECT_EQ(Read(".epoch"), "4 job-1 store-00000000000000ff\n");
   EXPECT_EQ(Publish(**output), absl::OkStatus());
   EXPECT_EQ(Read("result"), "four");
   EXPECT_FALSE(Exists("attempt-4"));
@@ -78,7 +79,7 @@ TEST_F(AttemptOutputTest, ALaterAttemptFencesOffTheOlderOne) {
   const absl::Status late = Begin(4).status();
   EXPECT_EQ(late.code(), absl::StatusCode::kFailedPrecondition) << late;
   EXPECT_THAT(std::string(late.message()), HasSubstr("attempt 5 has begun"));
-  EXPECT_EQ(Read(".epoch"), "5 job-1\n");
+  EXPECT_EQ(Read(".epoch"), "5 job-1 store-00000000000000ff\n");
 }
 
 TEST_F(AttemptOutputTest, AnotherJobThatIsWritingIsLeftAlone) {
@@ -95,13 +96,38 @@ TEST_F(AttemptOutputTest, AnotherJobThatIsWritingIsLeftAlone) {
   EXPECT_TRUE(Begin(5, "job-2").ok()) << "it is over";
 }
 
+TEST_F(AttemptOutputTest, EpochsOfAnotherStoreSayNothing) {
+  constexpr uint64_t kOld = 255, kNew = 0xfedcba9876543210;
+  std::filesystem::create_directories(root_ + "/out/attempt-1");
+  Write(root_ + "/out/attempt-1/left", "of an older release, or of a store before");
+  auto older = Begin(7, "job-1", kOld);
+  ASSERT_TRUE(older.ok()) << older.status();
+  {
+    auto metrics = MetricsWriter::Create((*older)->folder() + "/metrics.jsonl");
+    ASSERT_TRUE(metrics.ok()) << metrics.status();
+    EXPECT_THAT(std::string(Begin(1, "job-1", kNew).status().message()),
+                HasSubstr("another job, job-1, is writing there"));
+  }
+  auto newer = Begin(1, "job-1", kNew);
+  ASSERT_TRUE(newer.ok()) << newer.status();
+  EXPECT_EQ(Read(".epoch"), "1 job-1 store-fedcba9876543210\n");
+  EXPECT_FALSE(Exists("attempt-7"));
+  EXPECT_FALSE(Exists("attempt-1/left"));
+  EXPECT_EQ((*older)->CheckLatest().code(), absl::StatusCode::kFailedPrecondition);
+  Write((*newer)->folder() + "/result", "one");
+  EXPECT_EQ(Publish(**newer), absl::OkStatus());
+  EXPECT_EQ(Read("result"), "one");
+  EXPECT_TRUE(Begin(2, "job-1", kNew).ok());
+  EXPECT_EQ(Begin(1, "job-1", kNew).status().code(), absl::StatusCode::kFailedPrecondition) << "of the same store";
+}
+
 TEST_F(AttemptOutputTest, WaitsForTheLockNoLongerThanItMay) {
   ASSERT_TRUE(Begin(4).ok());
   const int fd = open((root_ + "/out/.epoch.lock").c_str(), O_RDWR);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
   const absl::Status late =
-      AttemptOutput::Begin({root_, "out", 5, "job-1"}, Deadline::After(absl::Milliseconds(50))).status();
+      AttemptOutput::Begin({root_, "out", 5, "job-1", 255}, Deadline::After(absl::Milliseconds(50))).status();
   EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
   close(fd);
   EXPECT_TRUE(Begin(5).ok());
@@ -119,7 +145,9 @@ TEST_F(AttemptOutputTest, RefusesWhatNoAttemptWrote) {
   std::filesystem::create_directories(root_ + "/out");
   Write(root_ + "/out/.epoch", "seven\n");
   EXPECT_EQ(Begin(8).status().code(), absl::StatusCode::kDataLoss);
-  Write(root_ + "/out/.epoch", "7 job-1\n");
+  Write(root_ + "/out/.epoch", "7 job-1 stare-ff\n");
+  EXPECT_EQ(Begin(8).status().code(), absl::StatusCode::kDataLoss);
+  Write(root_ + "/out/.epoch", "7 job-1 store-ff\n");
   std::filesystem::create_directory_symlink("/", root_ + "/out/attempt-8");
   EXPECT_EQ(Begin(8).status().code(), absl::StatusCode::kInvalidArgument) << "its folder leads elsewhere";
 }

@@ -102,7 +102,8 @@ absl::Status SessionRun::OpenOutput() {
   if (!writes()) return absl::OkStatus();
   const SessionActivity::Files files(&activity_);
   ADJOIN_ASSIGN_OR_RETURN(
-      output_, AttemptOutput::Begin({options_.output_root, plan_.spec().output_dir(), options_.epoch, options_.job_id},
+      output_, AttemptOutput::Begin({options_.output_root, plan_.spec().output_dir(), options_.epoch, options_.job_id,
+                                     options_.store_id},
                                     Deadline::After(kOutputLockTimeout)));
   absl::StatusOr<std::unique_ptr<MetricsWriter>> metrics =
       MetricsWriter::Create(absl::StrCat(output_->folder(), "/", kMetricsFile));

@@ -42,7 +42,8 @@ struct SessionOptions {
   absl::Duration timeout = absl::Minutes(5);  // of each wait for another rank; slow files of a rank are waits of the others
   // Of the attempt, which grow over all jobs: output of an older one is never published over that of a later one. 0: none.
   uint64_t epoch = 0;
-  std::string job_id;  // with an epoch
+  std::string job_id;     // with an epoch
+  uint64_t store_id = 0;  // of the store of the coordinator that counts the epochs
 
   // Whether this rank is asked to stop after a step that all ranks agree on; any thread may set it. Null: never.
   const std::atomic<bool>* drain = nullptr;
