@@ -310,6 +310,7 @@ TEST_F(WorkerDaemonTest, RanksRunAsAnotherUser) {
   std::filesystem::create_directories(folder_ + "/output/out");
   // The root of all results is not the ranks' (runs.log of the fake ranks apart), the job's folder is.
   chmod((folder_ + "/output").c_str(), 0777);
+  chmod((folder_ + "/output/out").c_str(), 0755);
   std::vector<pid_t> pids = StartJob(4, "steps-20x5ms", 1);
   ASSERT_EQ(pids.size(), 1);
   struct stat info = {};
@@ -320,6 +321,10 @@ TEST_F(WorkerDaemonTest, RanksRunAsAnotherUser) {
   EXPECT_EQ(info.st_uid, nobody->pw_uid);
   ASSERT_EQ(stat((folder_ + "/output/out").c_str(), &info), 0);
   EXPECT_EQ(info.st_uid, 0) << "it was there before";
+  pids = StartJob(5, "steps-100000x5ms", 2);
+  ASSERT_EQ(pids.size(), 2);
+  kill(daemon_->pid(), SIGKILL);
+  EXPECT_TRUE(AwaitDead(pids, Within(5))) << "they die with their daemon, whose user they are not";
 }
 
 TEST_F(WorkerDaemonTest, AWrongUserIsRefused) {
