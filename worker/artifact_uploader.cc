@@ -24,6 +24,8 @@ namespace {
 constexpr int64_t kChunkBytes = 512 << 10;
 constexpr size_t kMaxUploads = 16;
 constexpr std::chrono::hours kUploadTimeout{6};
+constexpr int kTries = 5;
+constexpr absl::Duration kBetweenTries = absl::Milliseconds(500);
 
 struct OpenFile {
   UniqueFd fd;
@@ -51,9 +53,16 @@ absl::StatusOr<OpenFile> OpenArtifact(const std::string& root, const SendArtifac
 }  // namespace
 
 ArtifactUploader::~ArtifactUploader() {
-  absl::MutexLock lock(&mutex_);
-  for (Upload& upload : uploads_) upload.context.TryCancel();
-  for (Upload& upload : uploads_) upload.thread.join();
+  std::list<Upload> uploads;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    for (Upload& upload : uploads_) {
+      if (upload.context.has_value()) upload.context->TryCancel();
+    }
+    uploads.swap(uploads_);
+  }
+  for (Upload& upload : uploads) upload.thread.join();
 }
 
 void ArtifactUploader::Start(const SendArtifact& request) {
@@ -71,10 +80,29 @@ void ArtifactUploader::Start(const SendArtifact& request) {
 }
 
 void ArtifactUploader::Run(Upload& upload, const SendArtifact& request, bool busy) {
-  upload.context.set_deadline(std::chrono::system_clock::now() + kUploadTimeout);
+  grpc::Status status;
+  for (int i = 0; i < kTries; ++i) {
+    status = TryOnce(upload, request, busy);
+    if (status.ok()) return;
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
+    absl::MutexLock lock(&mutex_);
+    if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kBetweenTries)) break;
+  }
+  // What the coordinator has taken already it does not take twice.
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND) return;
+  LogWarning(absl::StrCat("sending ", request.name(), " failed: ", status.error_message()));
+}
+
+grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& request, bool busy) {
   UploadArtifactResponse response;
   std::unique_ptr<WorkerLink::Stub> stub = WorkerLink::NewStub(channel_());
-  std::unique_ptr<grpc::ClientWriter<ArtifactChunk>> writer = stub->UploadArtifact(&upload.context, &response);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return grpc::Status(grpc::StatusCode::CANCELLED, "the daemon stops");
+    upload.context.emplace();
+    upload.context->set_deadline(std::chrono::system_clock::now() + kUploadTimeout);
+  }
+  std::unique_ptr<grpc::ClientWriter<ArtifactChunk>> writer = stub->UploadArtifact(&*upload.context, &response);
   absl::StatusOr<OpenFile> file = busy ? absl::ResourceExhaustedError("the worker sends many files already: try again later")
                                        : OpenArtifact(output_root_, request);
   ArtifactChunk chunk;
@@ -100,7 +128,10 @@ void ArtifactUploader::Run(Upload& upload, const SendArtifact& request, bool bus
   }
   writer->WritesDone();
   grpc::Status status = writer->Finish();
-  if (!status.ok()) LogWarning(absl::StrCat("sending ", request.name(), " failed: ", status.error_message()));
+  writer.reset();
+  absl::MutexLock lock(&mutex_);
+  upload.context.reset();
+  return status;
 }
 
 }  // namespace adjoin

@@ -14,6 +14,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -36,16 +37,19 @@ class ArtifactUploader {
 
  private:
   struct Upload {
-    grpc::ClientContext context;
+    std::optional<grpc::ClientContext> context;  // of the try under way; guarded by mutex_
     std::atomic<bool> over{false};
     std::thread thread;
   };
+  // Again where the request was lost: the coordinator's caller waits.
   void Run(Upload& upload, const SendArtifact& request, bool busy);
+  grpc::Status TryOnce(Upload& upload, const SendArtifact& request, bool busy);
 
   const std::string output_root_;
   const std::function<std::shared_ptr<grpc::Channel>()> channel_;
   absl::Mutex mutex_;
   std::list<Upload> uploads_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace adjoin

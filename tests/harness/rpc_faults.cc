@@ -16,8 +16,10 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::Interceptor;
 using grpc::experimental::InterceptorBatchMethods;
 
-// A stream whose response is lost breaks after so many messages at most.
-constexpr int kLongestStream = 8;
+// A stream whose response is lost breaks after fewer messages than this.
+constexpr int kBrokenStream = 8;
+// One in both directions would otherwise last for ever, and meet no other fault: it breaks after so many.
+constexpr int kLongestStream = 32;
 
 }  // namespace
 
@@ -48,13 +50,14 @@ class RpcFaults::CallInterceptor : public Interceptor {
       if (at(InterceptionHookPoints::PRE_RECV_STATUS)) *methods->GetRecvStatus() = Lost("request");
       return begins ? methods->Hijack() : methods->Proceed();
     }
-    if (fault_ == RpcFault::kLostResponse) {
-      const bool streams = info_->type() == ClientRpcInfo::Type::SERVER_STREAMING ||
-                           info_->type() == ClientRpcInfo::Type::BIDI_STREAMING;
-      if (streams && at(InterceptionHookPoints::POST_RECV_MESSAGE) && messages_left_-- == 0) {
-        info_->client_context()->TryCancel();
-      }
-      if (at(InterceptionHookPoints::POST_RECV_STATUS)) *methods->GetRecvStatus() = Lost("response");
+    const bool both_ways = info_->type() == ClientRpcInfo::Type::BIDI_STREAMING;
+    const bool streams = both_ways || info_->type() == ClientRpcInfo::Type::SERVER_STREAMING;
+    const bool lost = fault_ == RpcFault::kLostResponse;
+    if (at(InterceptionHookPoints::POST_RECV_MESSAGE) && streams && (lost || both_ways) && messages_left_-- == 0) {
+      info_->client_context()->TryCancel();
+    }
+    if (at(InterceptionHookPoints::POST_RECV_STATUS) && (lost || (both_ways && messages_left_ < 0))) {
+      *methods->GetRecvStatus() = Lost("response");
     }
     methods->Proceed();
   }
@@ -76,7 +79,9 @@ class RpcFaults::Factory : public grpc::experimental::ClientInterceptorFactoryIn
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
     uint64_t call = 0;
     const RpcFault fault = faults_->Next(info->method(), &call);
-    return new CallInterceptor(info, fault, static_cast<int>((faults_->seed_ + call) % kLongestStream), faults_->delay_);
+    const int messages = fault == RpcFault::kLostResponse ? static_cast<int>((faults_->seed_ + call) % kBrokenStream)
+                                                          : kLongestStream;
+    return new CallInterceptor(info, fault, messages, faults_->delay_);
   }
 
  private:

@@ -40,7 +40,7 @@ class RpcFaults {
   Factories MakeFactories();
 
   // What happens to call number `call`, from 0, of a method: of each four in a row, each kind to one. A lost response of a
-  // stream breaks it after some messages.
+  // stream breaks it after some messages, and a stream in both directions breaks in any case.
   RpcFault Of(const std::string& method, uint64_t call) const;
 
   // How often each was done, by method ("/adjoin.Adjoin/Submit").
