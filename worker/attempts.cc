@@ -343,8 +343,9 @@ absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std
   if (rank->report.pid() != 0) return absl::AlreadyExistsError(absl::StrCat("rank ", hello.rank(), " is connected already"));
   rank->report.set_pid(hello.pid());
   rank->peer = std::move(peer);
-  std::vector<DaemonMessage> messages = {Orders(attempts_.at({hello.job_id(), epoch}))};
-  if (lease_until_ != 0) messages.push_back(LeaseMessage());
+  std::vector<DaemonMessage> messages;
+  if (lease_until_ != 0) messages.push_back(LeaseMessage());  // first: a rank that has orders has a lease
+  messages.push_back(Orders(attempts_.at({hello.job_id(), epoch})));
   if (draining_.has_value()) messages.push_back(DrainMessage());
   for (DaemonMessage& message : messages) {
     *message.mutable_header() = MakeHeader(epoch);

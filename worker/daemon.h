@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ struct DaemonSettings {
   std::string name, address;
   uint32_t slots = 1;
   uint64_t incarnation = 0;
+  std::map<std::string, std::string> labels;  // what jobs may ask of a node
   std::string data_root, output_root;  // absolute, existing
   std::string net_device, data_port_range;
   std::string rank_binary;        // absolute

@@ -12,11 +12,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -39,6 +41,7 @@ struct Flags {
   std::string coordinator = "127.0.0.1:7411";
   std::string name;
   uint32_t slots = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::string> labels;
   std::string listen;
   std::string advertise;
   std::string data_root = ".";
@@ -60,6 +63,7 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--name", flags.name, "Unique among the workers; absent: this host's name");
   app.add_option("--slots", flags.slots, "How many ranks may run here at once; absent: the number of cores")
       ->check(CLI::Range(1, 100000));
+  app.add_option("--label", flags.labels, "KEY=VALUE, which jobs can ask for in resources.node_label; may be repeated");
   app.add_option("--listen", flags.listen, "HOST:PORT for gRPC health checks; absent: none");
   app.add_option("--advertise", flags.advertise, "Address of this node, for people; absent: this host's name");
   app.add_option("--data-root", flags.data_root, "Folder below which jobs may read")->capture_default_str();
@@ -118,6 +122,20 @@ absl::StatusOr<std::optional<User>> RankUser(const std::string& name) {
   return std::optional<User>(*std::move(user));
 }
 
+absl::StatusOr<std::map<std::string, std::string>> Labels(const std::vector<std::string>& flags) {
+  std::map<std::string, std::string> labels;
+  for (const std::string& label : flags) {
+    const size_t equals = label.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("--label '", label, "' is not KEY=VALUE, such as zone=a"));
+    }
+    if (!labels.emplace(label.substr(0, equals), label.substr(equals + 1)).second) {
+      return absl::InvalidArgumentError(absl::StrCat("--label '", label, "': its key has a value already"));
+    }
+  }
+  return labels;
+}
+
 absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   ADJOIN_ASSIGN_OR_RETURN(Endpoint coordinator, ParseEndpoint(flags.coordinator));
   DaemonSettings settings;
@@ -130,6 +148,7 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   settings.name = flags.name.empty() ? HostName() : flags.name;
   settings.address = flags.advertise.empty() ? HostName() : flags.advertise;
   settings.slots = flags.slots;
+  ADJOIN_ASSIGN_OR_RETURN(settings.labels, Labels(flags.labels));
   settings.net_device = flags.net_device.empty() ? "lo" : flags.net_device;
   ADJOIN_RETURN_IF_ERROR(CheckDataNetwork(settings.net_device, flags.trusted_network));
   // UCX's own variables win, and ranks inherit them.

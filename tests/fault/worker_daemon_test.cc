@@ -24,7 +24,6 @@ namespace adjoin {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using Streams = std::vector<FakeCoordinator::Stream>;
 
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
@@ -327,10 +326,23 @@ TEST_F(WorkerDaemonTest, RanksRunAsAnotherUser) {
   EXPECT_TRUE(AwaitDead(pids, Within(5))) << "they die with their daemon, whose user they are not";
 }
 
-TEST_F(WorkerDaemonTest, AWrongUserIsRefused) {
-  StartDaemon({"--rank-user", "no-such-user"});
-  EXPECT_EQ(daemon_->Wait(Within(10)).value_or(-1), 1);
-  EXPECT_THAT(daemon_->Errors(), HasSubstr("--rank-user"));
+TEST_F(WorkerDaemonTest, TellsItsLabels) {
+  StartDaemon({"--label", "zone=a", "--label", "disk=nvme=2"});
+  AwaitStream(1);
+  const WorkerHello hello = coordinator_.Streams()[0].hello;
+  EXPECT_EQ(hello.label_size(), 2);
+  EXPECT_EQ(hello.label().at("zone"), "a");
+  EXPECT_EQ(hello.label().at("disk"), "nvme=2");
+}
+
+TEST_F(WorkerDaemonTest, WrongFlagsAreNamed) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--rank-user", "no-such-user"}, {"--label", "zone"}, {"--label", "a=1", "--label", "a=2"}};
+  for (const std::vector<std::string>& flags : wrong) {
+    StartDaemon(flags);
+    EXPECT_EQ(daemon_->Wait(Within(10)).value_or(-1), 1) << flags[1];
+    EXPECT_THAT(daemon_->Errors(), HasSubstr(absl::StrCat("error: ", flags[0]))) << flags[1];
+  }
 }
 
 }  // namespace
