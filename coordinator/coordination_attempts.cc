@@ -134,7 +134,7 @@ void CoordinationService::Start(JobRecord& job, const std::vector<std::string>& 
   jobs_.SetState(job, STARTING);
   Changed(job);
   AttemptChanged(job);
-  Event(job, "started", absl::StrCat("attempt ", job.attempt.epoch, " on ", Workers(job.attempt)));
+  Event(job, "started", absl::StrCat("on ", Workers(job.attempt)));
   for (const auto& [name, holder] : job.attempt.holders) {
     workers_.at(name).held[job.number] = holder.slots;
     SendStart(job, name);
@@ -195,7 +195,7 @@ void CoordinationService::ConnectIfReady(JobRecord& job) {
   jobs_.SetState(job, RUNNING);
   Changed(job);
   AttemptChanged(job);
-  Event(job, "running", absl::StrCat("attempt ", job.attempt.epoch));
+  Event(job, "running", "");
   for (const auto& [name, holder] : job.attempt.holders) SendConnect(job, name);
 }
 

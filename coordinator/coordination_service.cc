@@ -129,7 +129,7 @@ void CoordinationService::Event(const JobRecord& job, const std::string& kind, c
   event.set_kind(kind);
   event.set_text(text.substr(0, kMaxReason));
   if (job.accepted) changes_.events.push_back(event);
-  notes_.push_back(absl::StrCat(job.id, " ", kind, text.empty() ? "" : ": ", event.text()));
+  notes_.push_back({absl::StrCat(job.id, " ", kind, text.empty() ? "" : ": ", event.text()), job.id, job.attempt.epoch});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ void CoordinationService::Restore(StoredState state, const std::function<SpecFun
   schedule_ = true;
   const size_t active = jobs_.Active().size();
   if (!state.jobs.empty()) {
-    notes_.push_back(absl::StrCat("the store has ", state.jobs.size(), " jobs: ", active, " run, ", jobs_.pending_count(),
-                                  " wait"));
+    notes_.push_back({absl::StrCat("the store has ", state.jobs.size(), " jobs: ", active, " run, ", jobs_.pending_count(),
+                                  " wait")});
   }
 }
 

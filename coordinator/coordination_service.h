@@ -64,6 +64,13 @@ struct Action {
   CoordinatorMessage message;
 };
 
+// A line for the log, and the job that it is about, if any.
+struct Note {
+  std::string text;
+  std::string job_id = {};
+  uint64_t epoch = 0;
+};
+
 // A plan to be made, without any lock; the result goes to Planned.
 struct PlanRequest {
   std::string job_id;
@@ -109,8 +116,8 @@ class CoordinationService {
   // What is to be sent since the last call, in order. Actions that are not urgent only once the changes are in the store.
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
   std::vector<PlanRequest> TakePlanRequests() { return std::exchange(plan_requests_, {}); }
-  // What has happened since the last call, a line each, for the coordinator's own log.
-  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
+  // What has happened since the last call, for the coordinator's own log.
+  std::vector<Note> TakeNotes() { return std::exchange(notes_, {}); }
   // Ids of the jobs forgotten since the last call.
   std::vector<std::string> TakeForgotten() { return std::exchange(forgotten_, {}); }
 
@@ -274,7 +281,7 @@ class CoordinationService {
   StoreChanges changes_;
   std::vector<Action> actions_;
   std::vector<PlanRequest> plan_requests_;
-  std::vector<std::string> notes_;
+  std::vector<Note> notes_;
   std::vector<std::string> forgotten_;
   Counters counters_;
 };

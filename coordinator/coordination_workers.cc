@@ -50,8 +50,8 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
   worker.dead = worker.draining = false;
   worker_of_[connection] = name;
   if (!is_new && !same) OnNewIncarnation(name, before);
-  notes_.push_back(absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
-                                hello.attempt().empty() ? "" : absl::StrCat(" and ", hello.attempt_size(), " attempts")));
+  notes_.push_back({absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
+                                hello.attempt().empty() ? "" : absl::StrCat(" and ", hello.attempt_size(), hello.attempt_size() == 1 ? " attempt" : " attempts"))});
   StoredWorker row;
   row.set_name(name);
   row.set_incarnation(hello.incarnation());
@@ -160,7 +160,7 @@ void CoordinationService::WorkerDisconnected(ConnectionId connection, const std:
   const std::string name = it->second;
   worker_of_.erase(it);
   workers_.at(name).connection = 0;
-  notes_.push_back(absl::StrCat("worker ", name, " is not connected: ", why));
+  notes_.push_back({absl::StrCat("worker ", name, " is not connected: ", why)});
   CheckAgain(name);
 }
 
@@ -219,7 +219,7 @@ void CoordinationService::WorkerSaid(ConnectionId connection, const WorkerMessag
 void CoordinationService::OnHeartbeat(const std::string& name, const Heartbeat& heartbeat) {
   Worker& worker = workers_.at(name);
   if (heartbeat.incarnation() != 0 && heartbeat.incarnation() != worker.hello.incarnation()) return;
-  if (heartbeat.draining() && !worker.draining) notes_.push_back(absl::StrCat("worker ", name, " drains"));
+  if (heartbeat.draining() && !worker.draining) notes_.push_back({absl::StrCat("worker ", name, " drains")});
   worker.draining = heartbeat.draining();
   for (const AttemptPulse& pulse : heartbeat.attempt()) {
     JobRecord* job = AttemptOf(name, pulse.job_id(), pulse.epoch());
@@ -270,7 +270,7 @@ void CoordinationService::OnDead(const std::string& name, const std::string& why
     worker_of_.erase(worker.connection);
     worker.connection = 0;
   }
-  notes_.push_back(absl::StrCat("worker ", name, " is lost: ", why));
+  notes_.push_back({absl::StrCat("worker ", name, " is lost: ", why)});
   for (JobRecord* job : jobs_.Active()) {
     if (job->attempt.holders.count(name) == 0) continue;
     EndAttempt(*job, EndCause::kNodeLost, absl::StrCat(name, " was lost (", why, ") with ", RanksOn(*job, name)));

@@ -44,7 +44,7 @@ Hub::~Hub() {
 // From decisions to the store, and from there to the daemons
 
 void Hub::Collect() {
-  for (const std::string& note : service_.TakeNotes()) LogInfo(note);
+  for (const Note& note : service_.TakeNotes()) LogInfo(note.text, {.job = note.job_id, .attempt = note.epoch});
   for (const std::string& job_id : service_.TakeForgotten()) on_forgotten_(job_id);
   for (PlanRequest& request : service_.TakePlanRequests()) plan_requests_.push_back(std::move(request));
   StoreChanges changes = service_.TakeChanges();
