@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <signal.h>
+#include <stdlib.h>
 
 #include <functional>
 #include <iostream>
@@ -176,6 +177,7 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
 }  // namespace
 
 int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // before gRPC starts: what goes wrong is said once, below
   Arguments arguments;
   arguments.rules = &rules;
   Command chosen;

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -71,7 +72,10 @@ absl::Status CoordinatorClient::Check(const grpc::Status& status) {
   if (IsBreak(status)) {
     return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", options_.address,
                                                ": start one with `adjoin-coordinator --listen ", options_.address,
-                                               "`, or name another with --coordinator or ADJOIN_COORDINATOR"));
+                                               "`, or name another with --coordinator or ADJOIN_COORDINATOR",
+                                               absl::StrContains(status.error_message(), "Socket closed")
+                                                   ? "; if it speaks TLS, give --tls-ca, --tls-cert and --tls-key"
+                                                   : ""));
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !IsAnswer(status)) {
     return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", options_.address, " does not answer"));

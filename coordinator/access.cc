@@ -101,11 +101,12 @@ absl::Status MayCall(const Caller& caller, absl::string_view method) {
 
 absl::Status MayChange(const Caller& caller, const std::string& owner, const std::string& job_id) {
   if (OwnsOrAdmin(caller, owner)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(ToString(caller), " may not change ", job_id, ", which ", OwnerText(owner),
-                                                  "; only its owner or an admin may"));
+  return absl::PermissionDeniedError(absl::StrCat(ToString(caller), " may not change ", job_id, ", which ",
+                                                  OwnerText(owner), "; only its owner or an admin may"));
 }
 
-absl::Status MayRead(const Caller& caller, const std::string& owner, const std::string& job_id, absl::string_view what) {
+absl::Status MayRead(const Caller& caller, const std::string& owner, const std::string& job_id,
+                     absl::string_view what) {
   if (OwnsOrAdmin(caller, owner)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(ToString(caller), " may not see ", what, " of ", job_id, ", which ",
                                                   OwnerText(owner), "; only its owner or an admin may"));
@@ -115,9 +116,9 @@ void HideContent(DescribeJobResponse& response) { response.clear_spec(); }
 
 absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name) {
   if (caller.local || (caller.role == Role::kWorker && caller.name == hello_name)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("a daemon that shows the certificate of ", ToString(caller),
-                                                  " calls itself another name: start it with --name ", caller.name,
-                                                  ", or give it a certificate of its own (tools/make-certs --client worker NAME)"));
+  return absl::PermissionDeniedError(absl::StrCat(
+      "a daemon that shows the certificate of ", ToString(caller), " calls itself another name: start it with --name ",
+      caller.name, ", or give it a certificate of its own (tools/make-certs --client worker NAME)"));
 }
 
 Admitted::~Admitted() {
@@ -151,7 +152,8 @@ absl::StatusOr<Caller> Access::Identify(const grpc::ServerContextBase& context) 
   const std::string pem = peer == nullptr ? "" : Property(*peer, GRPC_X509_PEM_CERT_PROPERTY_NAME);
   if (pem.empty()) {
     return absl::UnauthenticatedError(
-        "neither a certificate nor a token was shown: give --tls-cert and --tls-key (tools/make-certs --client ROLE NAME), or "
+        "neither a certificate nor a token was shown: give --tls-cert and --tls-key (tools/make-certs --client ROLE "
+        "NAME), or "
         "--token-file");
   }
   return FromCertificate(pem, Property(*peer, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));

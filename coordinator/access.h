@@ -1,4 +1,5 @@
-// Who calls, and what they may do: by client certificate or token over TLS; over plain text, which only loopback has, all.
+// Who calls, and what they may do: by client certificate or token over TLS; over plain text, which only loopback has,
+// all.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto access, Access::Create({.tls_ca = tls.ca}, &tokens));
 //   absl::StatusOr<Admitted> call = access->Admit(*context, "CancelJob");         // at the start of every handler
@@ -30,14 +31,14 @@ namespace adjoin {
 enum class Role { kAdmin, kUser, kWorker, kViewer };
 
 struct Caller {
-  std::string name;           // empty where `local`
+  std::string name;  // empty where `local`
   Role role = Role::kViewer;
-  bool local = false;         // over plain text on loopback, where nobody is asked: may do all, worker and admin in one
+  bool local = false;  // over plain text on loopback, where nobody is asked: may do all, worker and admin in one
 };
 std::string ToString(const Caller& caller);  // "user alice"
 
-// Whether a role may call a method of either service at all. Errors: kPermissionDenied, also for a method that the table
-// does not know.
+// Whether a role may call a method of either service at all. Errors: kPermissionDenied, also for a method that the
+// table does not know.
 absl::Status MayCall(const Caller& caller, absl::string_view method);
 
 // A job's owner is the name of the caller that submitted it, empty where that was a local one.
@@ -78,8 +79,8 @@ class Access {
   // `tokens`, which may be null, outlives it. Errors: the authorities' file cannot be read.
   static absl::StatusOr<std::unique_ptr<Access>> Create(Options options, TokenBook* tokens);
 
-  // A token is looked at before a certificate. Errors: kUnauthenticated: whose certificate or token, what is wrong with it,
-  // what would be right.
+  // A token is looked at before a certificate. Errors: kUnauthenticated: whose certificate or token, what is wrong with
+  // it, what would be right.
   absl::StatusOr<Caller> Identify(const grpc::ServerContextBase& context);
 
   // Identify and MayCall. `method`: "Submit". Errors: theirs; kResourceExhausted (too many calls at once).

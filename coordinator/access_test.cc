@@ -54,7 +54,9 @@ class AccessTest : public ::testing::Test {
   static void SetUpTestSuite() {
     folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/access");
     fs::create_directories(folder_);
-    Make("certs --server localhost,127.0.0.1 --client admin root --client user alice --client worker node-1 --client viewer eve");
+    Make(
+        "certs --server localhost,127.0.0.1 --client admin root --client user alice --client worker node-1 --client "
+        "viewer eve");
     Make("other --server localhost,127.0.0.1 --client user alice");
   }
   static void Make(const std::string& arguments) {
@@ -63,10 +65,11 @@ class AccessTest : public ::testing::Test {
   }
   // Signed by our authority, with what make-certs would not make.
   static void Sign(const std::string& name, const std::string& extensions, const std::string& options) {
-    const std::string command =
-        absl::StrCat("cd ", folder_, "/certs && printf '", extensions, "' > ", name, ".ext && openssl req -new -key user-alice.key -subj /CN=",
-                     name, " -out ", name, ".csr 2>/dev/null && openssl x509 -req -in ", name, ".csr -CA ca.pem -CAkey ca.key",
-                     " -set_serial 7 ", options, " -extfile ", name, ".ext -out ", name, ".pem 2>/dev/null && cp user-alice.key ", name, ".key");
+    const std::string command = absl::StrCat(
+        "cd ", folder_, "/certs && printf '", extensions, "' > ", name,
+        ".ext && openssl req -new -key user-alice.key -subj /CN=", name, " -out ", name,
+        ".csr 2>/dev/null && openssl x509 -req -in ", name, ".csr -CA ca.pem -CAkey ca.key", " -set_serial 7 ", options,
+        " -extfile ", name, ".ext -out ", name, ".pem 2>/dev/null && cp user-alice.key ", name, ".key");
     ASSERT_EQ(system(command.c_str()), 0) << command;
   }
   static TlsFiles Files(const std::string& folder, const std::string& name) {
@@ -111,7 +114,9 @@ class AccessTest : public ::testing::Test {
     grpc::Status status = stub->Submit(&context, request, &response);
     return status.ok() ? response.job_id() : absl::StrCat(status.error_code(), ": ", status.error_message());
   }
-  std::string CallAs(const std::string& folder, const std::string& name) { return Call(Connect(Files(folder, name)).get()); }
+  std::string CallAs(const std::string& folder, const std::string& name) {
+    return Call(Connect(Files(folder, name)).get());
+  }
   // As a client that does not look at its own files first.
   std::string CallUnchecked(const std::string& name) {
     const TlsFiles files = Files("certs", name);
@@ -119,7 +124,8 @@ class AccessTest : public ::testing::Test {
     options.pem_root_certs = Read(files.ca);
     options.pem_cert_chain = Read(files.cert);
     options.pem_private_key = Read(files.key);
-    return Call(Adjoin::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", port_), grpc::SslCredentials(options))).get());
+    return Call(
+        Adjoin::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", port_), grpc::SslCredentials(options))).get());
   }
   static std::string Read(const std::string& path) {
     std::ifstream stream(path);
@@ -146,34 +152,49 @@ TEST_F(AccessTest, TheCertificateSaysWhoCalls) {
   EXPECT_EQ(CallAs("certs", "user-alice"), "user alice");
   EXPECT_EQ(CallAs("certs", "admin-root"), "admin root");
   EXPECT_EQ(CallAs("certs", "viewer-eve"), "7: viewer eve may not call Submit; only these roles may: admin, user");
-  EXPECT_EQ(CallAs("certs", "worker-node-1"), "7: worker node-1 may not call Submit; only these roles may: admin, user");
+  EXPECT_EQ(CallAs("certs", "worker-node-1"),
+            "7: worker node-1 may not call Submit; only these roles may: admin, user");
 }
 
 TEST_F(AccessTest, ACertificateThatIsNoGoodIsRefusedWithTheReason) {
   Serve();
   const std::string client = "subjectAltName=URI:adjoin://user/alice\\nextendedKeyUsage=clientAuth\\n";
   Sign("expired", client, "-days -1");
-  EXPECT_THAT(CallUnchecked("expired"), AllOf(HasSubstr("16: certificate \"CN=expired\" expired on 20"), HasSubstr("tools/make-certs")));
+  EXPECT_THAT(CallUnchecked("expired"),
+              AllOf(HasSubstr("16: certificate \"CN=expired\" expired on 20"), HasSubstr("tools/make-certs")));
   Sign("unnamed", "extendedKeyUsage=clientAuth\\n", "-days 2");
-  EXPECT_THAT(CallUnchecked("unnamed"), HasSubstr("16: certificate \"CN=unnamed\" has no adjoin:// name; right is one URI"));
+  EXPECT_THAT(CallUnchecked("unnamed"),
+              HasSubstr("16: certificate \"CN=unnamed\" has no adjoin:// name; right is one URI"));
   Sign("boss", "subjectAltName=URI:adjoin://boss/alice\\nextendedKeyUsage=clientAuth\\n", "-days 2");
   EXPECT_THAT(CallUnchecked("boss"), HasSubstr("has an adjoin:// name that is none"));
-  Sign("two", "subjectAltName=URI:adjoin://user/alice,URI:adjoin://admin/alice\\nextendedKeyUsage=clientAuth\\n", "-days 2");
+  Sign("two", "subjectAltName=URI:adjoin://user/alice,URI:adjoin://admin/alice\\nextendedKeyUsage=clientAuth\\n",
+       "-days 2");
   EXPECT_THAT(CallUnchecked("two"), HasSubstr("has several adjoin:// names"));
   EXPECT_THAT(CallUnchecked("server"), HasSubstr("is not for clients: it needs extendedKeyUsage clientAuth"));
 
   // Another authority's; and one that calls itself an authority.
   fs::copy_file(folder_ + "/other/user-alice.pem", folder_ + "/certs/foreign.pem");
   fs::copy_file(folder_ + "/other/user-alice.key", folder_ + "/certs/foreign.key");
-  EXPECT_THAT(CallUnchecked("foreign"), AllOf(HasSubstr("16: certificate \"CN=alice\" was signed by another authority, \"CN=Adjoin authority "),
-                                              HasSubstr("trusted here is")));
-  ASSERT_EQ(system(absl::StrCat("cd ", folder_, "/certs && cp user-alice.key self.key && openssl req -x509 -new -key self.key -subj /CN=self ",
-                                "-addext subjectAltName=URI:adjoin://admin/self -days 2 -out self.pem 2>/dev/null").c_str()), 0);
+  EXPECT_THAT(CallUnchecked("foreign"),
+              AllOf(HasSubstr("16: certificate \"CN=alice\" was signed by another authority, \"CN=Adjoin authority "),
+                    HasSubstr("trusted here is")));
+  ASSERT_EQ(system(absl::StrCat(
+                       "cd ", folder_,
+                       "/certs && cp user-alice.key self.key && openssl req -x509 -new -key self.key -subj /CN=self ",
+                       "-addext subjectAltName=URI:adjoin://admin/self -days 2 -out self.pem 2>/dev/null")
+                       .c_str()),
+            0);
   EXPECT_THAT(CallUnchecked("self"), HasSubstr("16: certificate \"CN=self\" was signed by another authority"));
   // A client's certificate is no authority either.
-  ASSERT_EQ(system(absl::StrCat("cd ", folder_, "/certs && openssl req -new -key user-alice.key -subj /CN=child -out child.csr 2>/dev/null && ",
-                                "openssl x509 -req -in child.csr -CA user-alice.pem -CAkey user-alice.key -set_serial 9 -days 2 -extfile ",
-                                "two.ext -out leaf.pem 2>/dev/null && cat leaf.pem user-alice.pem > child.pem && cp user-alice.key child.key").c_str()), 0);
+  ASSERT_EQ(system(absl::StrCat(
+                       "cd ", folder_,
+                       "/certs && openssl req -new -key user-alice.key -subj /CN=child -out child.csr 2>/dev/null && ",
+                       "openssl x509 -req -in child.csr -CA user-alice.pem -CAkey user-alice.key -set_serial 9 -days 2 "
+                       "-extfile ",
+                       "two.ext -out leaf.pem 2>/dev/null && cat leaf.pem user-alice.pem > child.pem && cp "
+                       "user-alice.key child.key")
+                       .c_str()),
+            0);
   EXPECT_THAT(CallUnchecked("child"), HasSubstr("16: certificate \"CN=child\""));
 
   TlsFiles none = Files("certs", "user-alice");
@@ -206,12 +227,14 @@ TEST_F(AccessTest, ACertificateIsJudgedByTheTimeOfEachCall) {
 TEST_F(AccessTest, AClientRefusesACoordinatorThatIsNotTheOne) {
   Serve();
   TlsFiles mixed = Files("other", "user-alice");
-  EXPECT_THAT(WhyRefused(Call(Connect(mixed).get())),
-              AllOf(HasSubstr("the coordinator is not trusted: certificate \"CN=localhost\" was signed by another authority")));
+  EXPECT_THAT(
+      WhyRefused(Call(Connect(mixed).get())),
+      AllOf(HasSubstr("the coordinator is not trusted: certificate \"CN=localhost\" was signed by another authority")));
   auto named = MakeChannelCredentials({"coord.example", port_}, Files("certs", "user-alice"), "");
   ASSERT_TRUE(named.ok()) << named.status();
   auto stub = Adjoin::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", port_), *named));
-  EXPECT_THAT(WhyRefused(Call(stub.get())), AllOf(HasSubstr("is not one of host coord.example"), HasSubstr("--server coord.example")));
+  EXPECT_THAT(WhyRefused(Call(stub.get())),
+              AllOf(HasSubstr("is not one of host coord.example"), HasSubstr("--server coord.example")));
 }
 
 TEST_F(AccessTest, TokensGoOverTlsAndSayWhoCalls) {
@@ -221,8 +244,10 @@ TEST_F(AccessTest, TokensGoOverTlsAndSayWhoCalls) {
   authority.cert = authority.key = "";
   EXPECT_EQ(Call(Connect(authority, WriteToken(token)).get()), "user bob");
   const auto viewer = tokens_.Create("eve", "viewer", 1, absl::Now());
-  EXPECT_THAT(Call(Connect(authority, WriteToken(viewer->token())).get()), HasSubstr("7: viewer eve may not call Submit"));
-  auto stub = Connect(authority, WriteToken(tokens_.Create("carol", "user", 1e-9, absl::Now() - absl::Hours(1))->token()));
+  EXPECT_THAT(Call(Connect(authority, WriteToken(viewer->token())).get()),
+              HasSubstr("7: viewer eve may not call Submit"));
+  auto stub =
+      Connect(authority, WriteToken(tokens_.Create("carol", "user", 1e-9, absl::Now() - absl::Hours(1))->token()));
   EXPECT_THAT(Call(stub.get()), AllOf(HasSubstr("16: token "), HasSubstr("of carol expired on")));
   WriteToken(token);  // the same file, read again
   EXPECT_EQ(Call(stub.get()), "user bob");
@@ -261,14 +286,18 @@ TEST_F(AccessTest, FilesThatNobodyWouldAcceptAreRefusedAtTheStart) {
   const Endpoint anywhere{"0.0.0.0", 7411};
   TlsFiles files = Files("certs", "server");
   EXPECT_EQ(why(files, anywhere), "");
-  EXPECT_THAT(why({}, anywhere), AllOf(HasSubstr("--listen 0.0.0.0:7411 is not on loopback, so it needs mutual TLS"), HasSubstr("tools/make-certs")));
+  EXPECT_THAT(why({}, anywhere), AllOf(HasSubstr("--listen 0.0.0.0:7411 is not on loopback, so it needs mutual TLS"),
+                                       HasSubstr("tools/make-certs")));
   EXPECT_THAT(why({files.ca, files.cert, ""}, anywhere), HasSubstr("needs all of"));
   EXPECT_THAT(why({folder_ + "/none", files.cert, files.key}, anywhere), HasSubstr("--tls-ca: "));
-  EXPECT_THAT(why({files.ca, files.cert, Files("other", "server").key}, anywhere), HasSubstr("is not the key of the certificate"));
+  EXPECT_THAT(why({files.ca, files.cert, Files("other", "server").key}, anywhere),
+              HasSubstr("is not the key of the certificate"));
   EXPECT_THAT(why({files.key, files.cert, files.key}, anywhere), HasSubstr("holds no certificate"));
-  EXPECT_THAT(why({Files("other", "server").ca, files.cert, files.key}, anywhere), HasSubstr("signed by another authority"));
+  EXPECT_THAT(why({Files("other", "server").ca, files.cert, files.key}, anywhere),
+              HasSubstr("signed by another authority"));
   EXPECT_THAT(why(Files("certs", "user-alice"), anywhere), HasSubstr("is not for servers"));
-  EXPECT_THAT(std::string(MakeChannelCredentials({"10.0.0.1", 7411}, {}, "").status().message()), HasSubstr("--coordinator 10.0.0.1:7411 is not on loopback"));
+  EXPECT_THAT(std::string(MakeChannelCredentials({"10.0.0.1", 7411}, {}, "").status().message()),
+              HasSubstr("--coordinator 10.0.0.1:7411 is not on loopback"));
   const std::string open_key = folder_ + "/open.key";
   fs::copy_file(files.key, open_key);
   fs::permissions(open_key, fs::perms::others_read, fs::perm_options::add);
@@ -316,8 +345,8 @@ TEST(Rights, EveryMethodHasItsRolesAndWorkersHaveTheirsAlone) {
     }
   }
   const Caller viewer{"eve", Role::kViewer, false}, user{"alice", Role::kUser, false};
-  for (const char* method : {"Submit", "CancelJob", "RetryJob", "HoldJob", "ReleaseJob", "ReadLogs", "GetArtifact", "CreateToken",
-                             "ListTokens", "RevokeToken"}) {
+  for (const char* method : {"Submit", "CancelJob", "RetryJob", "HoldJob", "ReleaseJob", "ReadLogs", "GetArtifact",
+                             "CreateToken", "ListTokens", "RevokeToken"}) {
     EXPECT_EQ(MayCall(viewer, method).code(), absl::StatusCode::kPermissionDenied) << method;
   }
   for (const char* method : {"CreateToken", "ListTokens", "RevokeToken"}) {
@@ -341,7 +370,8 @@ TEST(Rights, OwnersAndAdminsOnly) {
   EXPECT_EQ(MayChange(alice, "bob", "job-1").message(),
             "user alice may not change job-1, which is bob's; only its owner or an admin may");
   EXPECT_TRUE(CheckWorkerName({"node-1", Role::kWorker, false}, "node-1").ok());
-  EXPECT_THAT(std::string(CheckWorkerName({"node-1", Role::kWorker, false}, "node-2").message()), HasSubstr("--name node-1"));
+  EXPECT_THAT(std::string(CheckWorkerName({"node-1", Role::kWorker, false}, "node-2").message()),
+              HasSubstr("--name node-1"));
 }
 
 }  // namespace

@@ -42,16 +42,16 @@ absl::Status CheckRequest(const std::string& user, const std::string& role, doub
   bool right = !user.empty() && user.size() <= 200;
   for (char c : user) right = right && (absl::ascii_isalnum(c) || absl::StrContains("-_.@", absl::string_view(&c, 1)));
   if (!right) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", absl::CHexEscape(user.substr(0, 200)), "' is no name of a user: letters, digits, '-', '_', '.' and '@'"));
+    return absl::InvalidArgumentError(absl::StrCat("'", absl::CHexEscape(user.substr(0, 200)),
+                                                   "' is no name of a user: letters, digits, '-', '_', '.' and '@'"));
   }
   if (role != "admin" && role != "user" && role != "viewer") {
     return absl::InvalidArgumentError(absl::StrCat("role '", absl::CHexEscape(role.substr(0, 200)),
                                                    "' is not one that a token can have: admin, user or viewer"));
   }
   if (valid_hours > 0 && valid_hours <= TokenBook::kLongestHours) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a token valid for ", valid_hours, " hours: it must be above 0 and at most ",
-                                                 TokenBook::kLongestHours));
+  return absl::InvalidArgumentError(absl::StrCat("a token valid for ", valid_hours,
+                                                 " hours: it must be above 0 and at most ", TokenBook::kLongestHours));
 }
 
 }  // namespace
@@ -105,7 +105,8 @@ absl::StatusOr<CreateTokenResponse> TokenBook::Create(const std::string& user, c
 absl::StatusOr<TokenSummary> TokenBook::Check(absl::string_view token, absl::Time now) {
   const std::string id = IdOf(token);
   if (id.empty()) {
-    return absl::UnauthenticatedError("what was shown is not a token: one begins with adj_, and `adjoin token create` makes it");
+    return absl::UnauthenticatedError(
+        "what was shown is not a token: one begins with adj_, and `adjoin token create` makes it");
   }
   absl::MutexLock lock(&mutex_);
   auto it = records_.find(id);
@@ -113,14 +114,15 @@ absl::StatusOr<TokenSummary> TokenBook::Check(absl::string_view token, absl::Tim
   if (it == records_.end() || it->second.hash.size() != hash.size() ||
       CRYPTO_memcmp(it->second.hash.data(), hash.data(), hash.size()) != 0) {
     return absl::UnauthenticatedError(
-        "the token is not known here: it was revoked, or another coordinator made it; an admin makes a new one with `adjoin token create`");
+        "the token is not known here: it was revoked, or another coordinator made it; an admin makes a new one with "
+        "`adjoin token create`");
   }
   const TokenSummary& summary = it->second.summary;
   if (now >= Expiry(summary)) {
-    return absl::UnauthenticatedError(absl::StrCat(
-        "token ", id, " of ", summary.user(), " expired on ",
-        absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", Expiry(summary), absl::UTCTimeZone()),
-        "; an admin makes a new one with `adjoin token create`"));
+    return absl::UnauthenticatedError(
+        absl::StrCat("token ", id, " of ", summary.user(), " expired on ",
+                     absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", Expiry(summary), absl::UTCTimeZone()),
+                     "; an admin makes a new one with `adjoin token create`"));
   }
   return summary;
 }
@@ -138,7 +140,8 @@ std::vector<TokenSummary> TokenBook::List() {
 absl::Status TokenBook::Revoke(const std::string& id) {
   absl::MutexLock lock(&mutex_);
   if (records_.count(id) == 0) {
-    return absl::NotFoundError(absl::StrCat("there is no token '", absl::CHexEscape(id.substr(0, 200)), "'; `adjoin token list` shows them"));
+    return absl::NotFoundError(
+        absl::StrCat("there is no token '", absl::CHexEscape(id.substr(0, 200)), "'; `adjoin token list` shows them"));
   }
   ADJOIN_RETURN_IF_ERROR(store_.Erase(id));
   records_.erase(id);

@@ -46,8 +46,8 @@ class TokenBook {
   // Takes the store's records. Errors: the store's.
   absl::Status Load();
 
-  // The response has the token itself, which nothing can show again. Tokens that expired more than a month ago are forgotten
-  // with it. Errors: kInvalidArgument (user, role, hours), kResourceExhausted, the store's.
+  // The response has the token itself, which nothing can show again. Tokens that expired more than a month ago are
+  // forgotten with it. Errors: kInvalidArgument (user, role, hours), kResourceExhausted, the store's.
   absl::StatusOr<CreateTokenResponse> Create(const std::string& user, const std::string& role, double valid_hours,
                                              absl::Time now);
   // Who shows the token. Errors: kUnauthenticated, which says of an expired one whose it was and when it expired.

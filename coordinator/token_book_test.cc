@@ -80,7 +80,8 @@ TEST(TokenBook, WhatIsNotExactlyTheTokenIsRefused) {
     wrong[at] = wrong[at] == 'x' ? 'y' : 'x';
     EXPECT_EQ(book.Check(wrong, kNow).status().code(), absl::StatusCode::kUnauthenticated) << wrong;
   }
-  for (const std::string& wrong : {std::string(), token + "x", token.substr(0, token.size() - 1), std::string(1 << 20, 'a')}) {
+  for (const std::string& wrong :
+       {std::string(), token + "x", token.substr(0, token.size() - 1), std::string(1 << 20, 'a')}) {
     EXPECT_EQ(book.Check(wrong, kNow).status().code(), absl::StatusCode::kUnauthenticated);
   }
 }
@@ -128,11 +129,12 @@ TEST(TokenBook, RefusesWhatNoTokenCanHave) {
     double hours;
   };
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  for (const Wrong& wrong : {Wrong{"", "user", 1}, Wrong{"a/b", "user", 1}, Wrong{std::string("a\0b", 3), "user", 1},
-                             Wrong{std::string(201, 'a'), "user", 1}, Wrong{"a", "worker", 1}, Wrong{"a", "", 1},
-                             Wrong{"a", "user", 0}, Wrong{"a", "user", -1}, Wrong{"a", "user", 1e6}, Wrong{"a", "user", nan},
-                             Wrong{"a", "user", inf}}) {
-    EXPECT_EQ(book.Create(wrong.user, wrong.role, wrong.hours, kNow).status().code(), absl::StatusCode::kInvalidArgument)
+  for (const Wrong& wrong :
+       {Wrong{"", "user", 1}, Wrong{"a/b", "user", 1}, Wrong{std::string("a\0b", 3), "user", 1},
+        Wrong{std::string(201, 'a'), "user", 1}, Wrong{"a", "worker", 1}, Wrong{"a", "", 1}, Wrong{"a", "user", 0},
+        Wrong{"a", "user", -1}, Wrong{"a", "user", 1e6}, Wrong{"a", "user", nan}, Wrong{"a", "user", inf}}) {
+    EXPECT_EQ(book.Create(wrong.user, wrong.role, wrong.hours, kNow).status().code(),
+              absl::StatusCode::kInvalidArgument)
         << wrong.user << " " << wrong.role << " " << wrong.hours;
   }
 }

@@ -67,8 +67,8 @@ bool IsPrivateAddress(const std::string& address) {
 
 std::string ToString(const Interfaces& interfaces) {
   return absl::StrJoin(interfaces, ", ", [](std::string* out, const auto& interface) {
-    absl::StrAppend(out, interface.first, " (", interface.second.empty() ? "no address" : absl::StrJoin(interface.second, ", "),
-                    ")");
+    absl::StrAppend(out, interface.first, " (",
+                    interface.second.empty() ? "no address" : absl::StrJoin(interface.second, ", "), ")");
   });
 }
 
@@ -79,13 +79,14 @@ absl::Status CheckDataNetwork(const std::string& devices, bool trusted, const In
     const auto found = interfaces.find(device);
     if (found == interfaces.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--net-device ", devices, ": there is no interface '", device, "'; there are ", ToString(interfaces),
-                       "; with --trusted-network a device that is no interface is taken, too"));
+          absl::StrCat("--net-device ", devices, ": there is no interface '", device, "'; there are ",
+                       ToString(interfaces), "; with --trusted-network a device that is no interface is taken, too"));
     }
     for (const std::string& address : found->second) {
       if (IsPrivateAddress(address)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          "--net-device ", devices, ": ", device, " has the public address ", address, ", and what ranks exchange is neither "
+          "--net-device ", devices, ": ", device, " has the public address ", address,
+          ", and what ranks exchange is neither "
           "encrypted nor authenticated: name an interface with private addresses only, or say --trusted-network where "
           "nobody else reaches it"));
     }

@@ -1,5 +1,5 @@
-// Which network the ranks' data may take: UCX neither encrypts nor asks who connects, so it is bound to a named interface,
-// whose addresses the public Internet must not reach.
+// Which network the ranks' data may take: UCX neither encrypts nor asks who connects, so it is bound to a named
+// interface, whose addresses the public Internet must not reach.
 //
 //   ADJOIN_RETURN_IF_ERROR(CheckDataNetwork(flags.net_device, flags.trusted_network));
 #ifndef ADJOIN_WORKER_DATA_NETWORK_H_
@@ -21,10 +21,11 @@ Interfaces ListInterfaces();
 // 100.64/10 (RFC 6598), link-local (169.254/16, fe80::/10) and fc00::/7 (RFC 4193).
 bool IsPrivateAddress(const std::string& address);
 
-// `devices`: --net-device, one or several with commas. `trusted`: --trusted-network, which takes public addresses, too, and
-// devices that are no interfaces (mlx5_0:1). Errors: kInvalidArgument: an unknown one, with those that there are; one with a
-// public address.
-absl::Status CheckDataNetwork(const std::string& devices, bool trusted, const Interfaces& interfaces = ListInterfaces());
+// `devices`: --net-device, one or several with commas. `trusted`: --trusted-network, which takes public addresses, too,
+// and devices that are no interfaces (mlx5_0:1). Errors: kInvalidArgument: an unknown one, with those that there are;
+// one with a public address.
+absl::Status CheckDataNetwork(const std::string& devices, bool trusted,
+                              const Interfaces& interfaces = ListInterfaces());
 
 // "eth0 (10.0.0.7), lo (127.0.0.1, ::1)"
 std::string ToString(const Interfaces& interfaces);

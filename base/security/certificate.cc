@@ -45,7 +45,7 @@ struct BioFree {
 };
 using BioPtr = std::unique_ptr<BIO, BioFree>;
 struct StackFree {
-  void operator()(STACK_OF(X509)* stack) const { sk_X509_free(stack); }
+  void operator()(STACK_OF(X509) * stack) const { sk_X509_free(stack); }
 };
 
 // The certificates of a PEM text, in order.
@@ -99,18 +99,21 @@ std::vector<std::string> UrisOf(X509* certificate) {
 }
 
 // What is wrong with the certificate at which the verification stopped, and what would be right.
-std::string Reason(X509_STORE_CTX* context, const std::string& authorities, CertificatePurpose purpose, absl::Time now) {
+std::string Reason(X509_STORE_CTX* context, const std::string& authorities, CertificatePurpose purpose,
+                   absl::Time now) {
   X509* at = X509_STORE_CTX_get_current_cert(context);
   const int error = X509_STORE_CTX_get_error(context);
-  const std::string of = X509_STORE_CTX_get_error_depth(context) == 0
-                             ? ""
-                             : absl::StrCat(": its authority's certificate \"", NameText(X509_get_subject_name(at)), "\"");
+  const std::string of =
+      X509_STORE_CTX_get_error_depth(context) == 0
+          ? ""
+          : absl::StrCat(": its authority's certificate \"", NameText(X509_get_subject_name(at)), "\"");
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return absl::StrCat(of, " expired on ", Shown(TimeOf(X509_get0_notAfter(at))), "; tools/make-certs makes a new one");
+      return absl::StrCat(of, " expired on ", Shown(TimeOf(X509_get0_notAfter(at))),
+                          "; tools/make-certs makes a new one");
     case X509_V_ERR_CERT_NOT_YET_VALID:
-      return absl::StrCat(of, " is not valid before ", Shown(TimeOf(X509_get0_notBefore(at))), ", and here it is ", Shown(now),
-                          ": is one of the two clocks wrong?");
+      return absl::StrCat(of, " is not valid before ", Shown(TimeOf(X509_get0_notBefore(at))), ", and here it is ",
+                          Shown(now), ": is one of the two clocks wrong?");
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
@@ -121,8 +124,11 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
                           "\"; trusted here is the key of ", authorities, " in --tls-ca");
     case X509_V_ERR_INVALID_PURPOSE:
       return purpose == CertificatePurpose::kClient
-                 ? absl::StrCat(of, " is not for clients: it needs extendedKeyUsage clientAuth, as of tools/make-certs --client")
-                 : absl::StrCat(of, " is not for servers: it needs extendedKeyUsage serverAuth, as of tools/make-certs --server");
+                 ? absl::StrCat(
+                       of, " is not for clients: it needs extendedKeyUsage clientAuth, as of tools/make-certs --client")
+                 : absl::StrCat(
+                       of,
+                       " is not for servers: it needs extendedKeyUsage serverAuth, as of tools/make-certs --server");
     default:
       return absl::StrCat(of, " is refused: ", X509_verify_cert_error_string(error));
   }
@@ -133,7 +139,8 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
 FileStamp FileStamp::Of(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return {};
-  return {info.st_mtim.tv_sec * int64_t{1000000000} + info.st_mtim.tv_nsec, info.st_size, static_cast<int64_t>(info.st_ino)};
+  return {info.st_mtim.tv_sec * int64_t{1000000000} + info.st_mtim.tv_nsec, info.st_size,
+          static_cast<int64_t>(info.st_ino)};
 }
 
 struct Authorities::Store {
@@ -148,7 +155,8 @@ absl::StatusOr<std::shared_ptr<const Authorities::Store>> Authorities::Read(cons
   ADJOIN_ASSIGN_OR_RETURN(const std::string pem, ReadText(file));
   constexpr size_t kMostAuthorities = 1000;
   const std::vector<X509Ptr> certificates = ParsePem(pem, kMostAuthorities);
-  if (certificates.empty()) return absl::InvalidArgumentError(absl::StrCat(file, " holds no certificate in PEM format"));
+  if (certificates.empty())
+    return absl::InvalidArgumentError(absl::StrCat(file, " holds no certificate in PEM format"));
   auto store = std::make_shared<Store>();
   std::vector<std::string> names;
   for (const X509Ptr& certificate : certificates) {
@@ -210,8 +218,8 @@ absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std
   certificate.not_after = TimeOf(X509_get0_notAfter(leaf[0].get()));
   ContextPtr context(X509_STORE_CTX_new());
   X509_STORE_CTX_init(context.get(), store->store, leaf[0].get(), untrusted.get());
-  X509_STORE_CTX_set_purpose(context.get(),
-                             purpose == CertificatePurpose::kClient ? X509_PURPOSE_SSL_CLIENT : X509_PURPOSE_SSL_SERVER);
+  X509_STORE_CTX_set_purpose(
+      context.get(), purpose == CertificatePurpose::kClient ? X509_PURPOSE_SSL_CLIENT : X509_PURPOSE_SSL_SERVER);
   X509_STORE_CTX_set_time(context.get(), 0, absl::ToTimeT(now));
   // As TLS itself does by default: no keys or hashes below 112 bits of security.
   X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context.get()), 2);
@@ -235,8 +243,10 @@ absl::Status CheckHost(const std::string& pem, const std::string& host) {
                                : X509_check_host(leaf[0].get(), host.data(), host.size(), 0, nullptr);
   if (match == 1) return absl::OkStatus();
   return absl::UnauthenticatedError(absl::StrCat("certificate \"", NameText(X509_get_subject_name(leaf[0].get())),
-                                                 "\" is not one of host ", host, ": make the coordinator's with tools/make-certs DIR "
-                                                 "--server ", host, ", or reach it under a name that the certificate has"));
+                                                 "\" is not one of host ", host,
+                                                 ": make the coordinator's with tools/make-certs DIR "
+                                                 "--server ",
+                                                 host, ", or reach it under a name that the certificate has"));
 }
 
 absl::Status CheckKey(const std::string& certificate_file, const std::string& key_file) {
@@ -248,7 +258,8 @@ absl::Status CheckKey(const std::string& certificate_file, const std::string& ke
   ADJOIN_ASSIGN_OR_RETURN(const std::string text, ReadText(key_file));
   struct stat info;
   if (stat(key_file.c_str(), &info) == 0 && (info.st_mode & 007) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat("every user of this machine may read ", key_file, ": chmod 600 it"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("every user of this machine may read ", key_file, ": chmod 600 it"));
   }
   BioPtr bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
   // A key with a passphrase would ask for it on the terminal.
@@ -257,7 +268,8 @@ absl::Status CheckKey(const std::string& certificate_file, const std::string& ke
   const bool fits = key != nullptr && X509_check_private_key(certificates[0].get(), key.get()) == 1;
   ERR_clear_error();
   if (key == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(key_file, " holds no private key in PEM format without a passphrase"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(key_file, " holds no private key in PEM format without a passphrase"));
   }
   if (fits) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(key_file, " is not the key of the certificate in ", certificate_file));

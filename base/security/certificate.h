@@ -37,16 +37,16 @@ struct FileStamp {
   }
 };
 
-// The certificates of the authorities that are trusted, in a PEM file that is read again, at most once a second, when it
-// has changed; one that cannot be read then changes nothing. Any thread.
+// The certificates of the authorities that are trusted, in a PEM file that is read again, at most once a second, when
+// it has changed; one that cannot be read then changes nothing. Any thread.
 class Authorities {
  public:
   // Errors: kNotFound, kInvalidArgument (no certificate in it).
   static absl::StatusOr<std::unique_ptr<Authorities>> Open(const std::string& file);
   ~Authorities();
 
-  // `pem`: the peer's certificate; `chain`: what else it showed, PEM, may be empty. Errors: kUnauthenticated, which names the
-  // certificate, what is wrong with it and what would be right.
+  // `pem`: the peer's certificate; `chain`: what else it showed, PEM, may be empty. Errors: kUnauthenticated, which
+  // names the certificate, what is wrong with it and what would be right.
   absl::StatusOr<Certificate> Check(const std::string& pem, const std::string& chain, CertificatePurpose purpose,
                                     absl::Time now);
   // Grows whenever other authorities are trusted: what was found before may not hold then.

@@ -1,4 +1,5 @@
-// What gRPC itself says of a request that it cannot parse is code INTERNAL and no word. This gives the refusal its reason.
+// What gRPC itself says of a request that it cannot parse is code INTERNAL and no word. This gives the refusal its
+// reason.
 //
 //   interceptors.push_back(std::make_unique<MalformedRequestFactory>());
 //   builder.experimental().SetInterceptorCreators(std::move(interceptors));
@@ -16,8 +17,9 @@ class MalformedRequestInterceptor final : public grpc::experimental::Interceptor
     if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
       const grpc::Status status = methods->GetSendStatus();
       if (status.error_code() == grpc::StatusCode::INTERNAL && status.error_message().empty()) {
-        methods->ModifySendStatus(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
-                                               "the request is no message of this protocol, or one nested in more than 100 others"));
+        methods->ModifySendStatus(
+            grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                         "the request is no message of this protocol, or one nested in more than 100 others"));
       }
     }
     methods->Proceed();

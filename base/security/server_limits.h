@@ -10,8 +10,8 @@
 
 namespace adjoin {
 
-// Of one message. A job spec may have 1 MiB (layers/plan), which is refused with a message of its own above that; a daemon's
-// batch of log lines or report of its attempts may be larger.
+// Of one message. A job spec may have 1 MiB (layers/plan), which is refused with a message of its own above that; a
+// daemon's batch of log lines or report of its attempts may be larger.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 // Of a call's headers; a token has about 60 bytes.
 inline constexpr int kMaxMetadataBytes = 8 << 10;
@@ -27,7 +27,7 @@ inline void SetServerLimits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);  // who connects and says nothing is cut off
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 600000);      // no call for so long: a client connects again
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 600000);  // no call for so long: a client connects again
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two coordinators on one port would share its clients
   grpc::ResourceQuota quota("adjoin");
   quota.SetMaxThreads(kMaxServerThreads).Resize(kMaxServerBytes);

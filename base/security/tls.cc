@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/security/certificate.h"
@@ -34,12 +35,11 @@ class ServerVerifier : public grpc::experimental::ExternalCertificateVerifier {
               grpc::Status* sync_status) override {
     const std::string pem(request->peer_cert().data(), request->peer_cert().size());
     const std::string chain(request->peer_cert_full_chain().data(), request->peer_cert_full_chain().size());
-    absl::Status status =
-        authorities_->Check(pem, chain, CertificatePurpose::kServer, absl::Now()).status();
+    absl::Status status = authorities_->Check(pem, chain, CertificatePurpose::kServer, absl::Now()).status();
     if (status.ok()) status = CheckHost(pem, host_);
     if (!status.ok()) {
-      *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
-                                  absl::StrCat(kRefused, std::string(status.message())));
+      *sync_status =
+          grpc::Status(grpc::StatusCode::UNAUTHENTICATED, absl::StrCat(kRefused, std::string(status.message())));
     }
     return true;
   }
@@ -89,9 +89,10 @@ absl::Status CheckTokenFile(const std::string& file) {
 }
 
 absl::Status NeedsTls(const std::string& flag, const Endpoint& endpoint, const std::string& kind) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      flag, " ", endpoint.ToString(), " is not on loopback, so it needs mutual TLS: give --tls-ca, --tls-cert and --tls-key; ",
-      "tools/make-certs DIR ", kind, " makes the files (docs/security.md)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " ", endpoint.ToString(),
+                   " is not on loopback, so it needs mutual TLS: give --tls-ca, --tls-cert and --tls-key; ",
+                   "tools/make-certs DIR ", kind, " makes the files (docs/security.md)"));
 }
 
 // All three, or for a client with a token the first alone; and each of them what it should be.
@@ -105,11 +106,13 @@ absl::StatusOr<std::unique_ptr<Authorities>> OpenFiles(const TlsFiles& files, Ce
   }
   absl::StatusOr<std::unique_ptr<Authorities>> authorities = Authorities::Open(files.ca);
   if (!authorities.ok()) {
-    return absl::Status(authorities.status().code(), absl::StrCat("--tls-ca: ", std::string(authorities.status().message())));
+    return absl::Status(authorities.status().code(),
+                        absl::StrCat("--tls-ca: ", std::string(authorities.status().message())));
   }
   if (!pair) return authorities;
   absl::Status key = CheckKey(files.cert, files.key);
-  if (!key.ok()) return absl::Status(key.code(), absl::StrCat("--tls-cert and --tls-key: ", std::string(key.message())));
+  if (!key.ok())
+    return absl::Status(key.code(), absl::StrCat("--tls-cert and --tls-key: ", std::string(key.message())));
   std::ifstream stream(files.cert, std::ios::binary);
   const std::string pem((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   absl::Status own = (*authorities)->Check(pem, pem, purpose, absl::Now()).status();
@@ -174,13 +177,18 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
   std::shared_ptr<grpc::ChannelCredentials> channel = grpc::experimental::TlsCredentials(options);
   if (token_file.empty()) return channel;
   ADJOIN_RETURN_IF_ERROR(CheckTokenFile(token_file));
-  return grpc::CompositeChannelCredentials(channel,
-                                           grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenFromFile>(token_file)));
+  return grpc::CompositeChannelCredentials(
+      channel, grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenFromFile>(token_file)));
 }
 
 std::string WhyRefused(const std::string& message) {
-  const size_t at = message.find(kRefused);
-  return at == std::string::npos ? "" : message.substr(at);
+  if (const size_t at = message.find(kRefused); at != std::string::npos) return message.substr(at);
+  // What OpenSSL makes of an answer in plain text.
+  if (absl::StrContains(message, "wrong version number")) {
+    return "the coordinator does not speak TLS: where it is on loopback and speaks plain text, leave out the --tls "
+           "flags";
+  }
+  return "";
 }
 
 }  // namespace adjoin

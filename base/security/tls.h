@@ -8,8 +8,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials(coordinator, tls, /*token_file=*/""));
 //   grpc::CreateCustomChannel(coordinator.ToString(), credentials, arguments);
 //
-// All files are read again, at most once a second, when they change: a renewed certificate needs no restart. Connections
-// that are open go on with what they began with.
+// All files are read again, at most once a second, when they change: a renewed certificate needs no restart.
+// Connections that are open go on with what they began with.
 #ifndef ADJOIN_BASE_SECURITY_TLS_H_
 #define ADJOIN_BASE_SECURITY_TLS_H_
 
@@ -39,22 +39,22 @@ void AddTlsOptions(CLI::App& app, TlsFiles& files);
 // --token-file, of a user's program.
 void AddTokenOption(CLI::App& app, std::string& token_file);
 
-// Encrypts and asks for the client's certificate, but leaves judging it to the service (coordinator/access.h), which can say
-// what is wrong with it. Without `files`: plain text, where `listen` is loopback. `flag` is how messages call it.
-// Errors: kInvalidArgument (plain text elsewhere; files missing among the flags), kNotFound, kPermissionDenied,
+// Encrypts and asks for the client's certificate, but leaves judging it to the service (coordinator/access.h), which
+// can say what is wrong with it. Without `files`: plain text, where `listen` is loopback. `flag` is how messages call
+// it. Errors: kInvalidArgument (plain text elsewhere; files missing among the flags), kNotFound, kPermissionDenied,
 // kUnauthenticated (a certificate that nobody would accept).
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(const Endpoint& listen,
                                                                                const TlsFiles& files,
                                                                                const std::string& flag = "--listen");
 
-// Checks that the other side is `coordinator`'s host, by our authorities. `files` may be without certificate and key where
-// there is a `token_file`: its first line goes with every RPC, over TLS only. Errors: as above; a coordinator whose
-// certificate is refused makes RPCs fail with kUnavailable, and WhyRefused finds the reason in the message.
+// Checks that the other side is `coordinator`'s host, by our authorities. `files` may be without certificate and key
+// where there is a `token_file`: its first line goes with every RPC, over TLS only. Errors: as above; a coordinator
+// whose certificate is refused makes RPCs fail with kUnavailable, and WhyRefused finds the reason in the message.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(const Endpoint& coordinator,
                                                                                  const TlsFiles& files,
                                                                                  const std::string& token_file);
 
-// Of a failed RPC's message: why the server's certificate was refused here, or "".
+// Of a failed RPC's message: why the server was refused here (its certificate, plain text), or "".
 std::string WhyRefused(const std::string& message);
 
 }  // namespace adjoin

@@ -26,10 +26,24 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr int64_t kExtremes[] = {0, 1, 7, 1 << 16, 1 << 20, int64_t{1} << 30, std::numeric_limits<int32_t>::max(),
-                                 std::numeric_limits<uint32_t>::max(), int64_t{1} << 40, int64_t{1} << 52, int64_t{1} << 55,
-                                 int64_t{1} << 56, (int64_t{1} << 62) - 1, std::numeric_limits<int64_t>::max(), -1, -(1 << 20),
-                                 std::numeric_limits<int32_t>::min(), std::numeric_limits<int64_t>::min()};
+constexpr int64_t kExtremes[] = {0,
+                                 1,
+                                 7,
+                                 1 << 16,
+                                 1 << 20,
+                                 int64_t{1} << 30,
+                                 std::numeric_limits<int32_t>::max(),
+                                 std::numeric_limits<uint32_t>::max(),
+                                 int64_t{1} << 40,
+                                 int64_t{1} << 52,
+                                 int64_t{1} << 55,
+                                 int64_t{1} << 56,
+                                 (int64_t{1} << 62) - 1,
+                                 std::numeric_limits<int64_t>::max(),
+                                 -1,
+                                 -(1 << 20),
+                                 std::numeric_limits<int32_t>::min(),
+                                 std::numeric_limits<int64_t>::min()};
 
 // One number of a message below the job: where it is and how to set it.
 struct Place {
@@ -43,8 +57,10 @@ bool IsInteger(const FieldDescriptor* field) {
     case FieldDescriptor::CPPTYPE_INT32:
     case FieldDescriptor::CPPTYPE_INT64:
     case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64: return true;
-    default: return false;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -52,7 +68,8 @@ void CollectPlaces(Message* message, std::vector<Place>& places) {
   const Reflection& reflection = *message->GetReflection();
   for (int i = 0; i < message->GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = message->GetDescriptor()->field(i);
-    if (field->containing_oneof() != nullptr && !field->has_optional_keyword() && !reflection.HasField(*message, field)) continue;
+    if (field->containing_oneof() != nullptr && !field->has_optional_keyword() && !reflection.HasField(*message, field))
+      continue;
     const int count = field->is_repeated() ? reflection.FieldSize(*message, field) : 1;
     for (int k = 0; k < count; ++k) {
       if (IsInteger(field)) {
@@ -71,17 +88,20 @@ void CollectPlaces(Message* message, std::vector<Place>& places) {
 void Set(const Place& place, int64_t value) {
   const Reflection& reflection = *place.message->GetReflection();
   switch (place.field->cpp_type()) {
-#define ADJOIN_SET(kind, Type, as)                                                                       \
-  case FieldDescriptor::kind:                                                                            \
-    if (place.index >= 0) reflection.SetRepeated##Type(place.message, place.field, place.index, static_cast<as>(value)); \
-    else reflection.Set##Type(place.message, place.field, static_cast<as>(value));                       \
+#define ADJOIN_SET(kind, Type, as)                                                                   \
+  case FieldDescriptor::kind:                                                                        \
+    if (place.index >= 0)                                                                            \
+      reflection.SetRepeated##Type(place.message, place.field, place.index, static_cast<as>(value)); \
+    else                                                                                             \
+      reflection.Set##Type(place.message, place.field, static_cast<as>(value));                      \
     break
     ADJOIN_SET(CPPTYPE_INT32, Int32, int32_t);
     ADJOIN_SET(CPPTYPE_INT64, Int64, int64_t);
     ADJOIN_SET(CPPTYPE_UINT32, UInt32, uint32_t);
     ADJOIN_SET(CPPTYPE_UINT64, UInt64, uint64_t);
 #undef ADJOIN_SET
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -157,8 +177,8 @@ TEST_P(HostileNumbers, SeveralAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, HostileNumbers,
-                         testing::Values("examples/mnist/lenet5-serial.textproto", "examples/mnist/lenet5-hybrid.textproto",
-                                         "examples/unet/unet3d.textproto"),
+                         testing::Values("examples/mnist/lenet5-serial.textproto",
+                                         "examples/mnist/lenet5-hybrid.textproto", "examples/unet/unet3d.textproto"),
                          [](const auto& info) { return std::to_string(info.index); });
 
 }  // namespace

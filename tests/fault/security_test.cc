@@ -1,5 +1,5 @@
-// Who may do what, with real processes that speak TLS on loopback: certificates, roles, owners, tokens; and jobs that try to
-// get out of what they may do. Every refusal has its reason, and the daemons live on.
+// Who may do what, with real processes that speak TLS on loopback: certificates, roles, owners, tokens; and jobs that
+// try to get out of what they may do. Every refusal has its reason, and the daemons live on.
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
@@ -33,6 +33,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
@@ -44,8 +45,10 @@ class SecurityTest : public ::testing::Test {
   void SetUp() override {
     folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::create_directories(folder_);
-    MakeCerts("certs", "--server localhost,127.0.0.1 --client admin root --client user alice --client user bob --client viewer eve "
-                       "--client worker worker-0 --client worker worker-1");
+    MakeCerts(
+        "certs",
+        "--server localhost,127.0.0.1 --client admin root --client user alice --client user bob --client viewer eve "
+        "--client worker worker-0 --client worker worker-1");
   }
   void MakeCerts(const std::string& name, const std::string& what) {
     ASSERT_EQ(Shell(absl::StrCat(Runfile("tools/make-certs"), " ", folder_, "/", name, " ", what)), 0) << what;
@@ -59,7 +62,8 @@ class SecurityTest : public ::testing::Test {
     if (!files.cert.empty()) flags.insert(flags.end(), {"--tls-cert", files.cert, "--tls-key", files.key});
     return flags;
   }
-  static std::shared_ptr<grpc::ChannelCredentials> Credentials(const TlsFiles& files, const std::string& token_file = "") {
+  static std::shared_ptr<grpc::ChannelCredentials> Credentials(const TlsFiles& files,
+                                                               const std::string& token_file = "") {
     auto credentials = MakeChannelCredentials({"127.0.0.1", 0}, files, token_file);
     EXPECT_TRUE(credentials.ok()) << credentials.status();
     return credentials.ok() ? *credentials : nullptr;
@@ -71,7 +75,8 @@ class SecurityTest : public ::testing::Test {
     options.environment = std::move(environment);
     options.credentials = Credentials(Files("admin-root"));
     options.coordinator.flags = Flags(Files("server"));
-    for (int node = 0; node < nodes; ++node) options.worker[node].flags = Flags(Files(absl::StrCat("worker-worker-", node)));
+    for (int node = 0; node < nodes; ++node)
+      options.worker[node].flags = Flags(Files(absl::StrCat("worker-worker-", node)));
     auto cluster = LocalCluster::Start(nodes, 2, options);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     cluster_ = *std::move(cluster);
@@ -82,7 +87,9 @@ class SecurityTest : public ::testing::Test {
     all.insert(all.end(), arguments.begin(), arguments.end());
     return cluster_->Cli(all);
   }
-  LocalCluster::CliResult Cli(const std::string& who, std::vector<std::string> arguments) { return Cli(Files(who), arguments); }
+  LocalCluster::CliResult Cli(const std::string& who, std::vector<std::string> arguments) {
+    return Cli(Files(who), arguments);
+  }
   std::string WriteFile(const std::string& name, const std::string& text) {
     const std::string path = absl::StrCat(folder_, "/", name);
     std::ofstream(path, std::ios::binary) << text;
@@ -101,7 +108,8 @@ class SecurityTest : public ::testing::Test {
     return grpc::CreateCustomChannel(cluster_->address(), credentials, arguments);
   }
   // Any bytes as a request of any method.
-  static grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method, const std::string& bytes) {
+  static grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                              const std::string& bytes) {
     grpc::GenericStub stub(channel);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
@@ -141,13 +149,13 @@ class SecurityTest : public ::testing::Test {
 
 TEST_F(SecurityTest, AJobRunsOverTlsAndItsOwnerFetchesItsResults) {
   StartCluster(2);
-  LocalCluster::CliResult run =
-      Cli("user-alice", {"submit", "--follow", WriteFile("job", FakeJob("succeed", 4))});
+  LocalCluster::CliResult run = Cli("user-alice", {"submit", "--follow", WriteFile("job", FakeJob("succeed", 4))});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(Cli("user-alice", {"get", "succeed", "result.bin", "-O", "-"}).out.size(), 3000000);
   EXPECT_THAT(Cli("user-alice", {"logs", "succeed"}).out, HasSubstr("rank 3 does succeed"));
   EXPECT_EQ(cluster_->Describe("succeed")->job().owner(), "alice");
-  EXPECT_THAT(Cli("user-bob", {"get", "succeed", "result.bin", "-O", "-"}).err, HasSubstr("user bob may not see a result of"));
+  EXPECT_THAT(Cli("user-bob", {"get", "succeed", "result.bin", "-O", "-"}).err,
+              HasSubstr("user bob may not see a result of"));
   EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
 }
 
@@ -155,9 +163,12 @@ TEST_F(SecurityTest, CertificatesThatAreNoGoodAreRefusedWithTheReason) {
   StartCluster(1);
   MakeCerts("other", "--client user alice");
   const std::string client = "subjectAltName=URI:adjoin://user/alice\\nextendedKeyUsage=clientAuth\\n";
-  ASSERT_EQ(Shell(absl::StrCat("cd ", folder_, "/certs && printf '", client, "' > x.ext && cp user-alice.key expired.key && ",
-                               "openssl req -new -key expired.key -subj /CN=expired -out x.csr && openssl x509 -req -in x.csr -CA ca.pem ",
-                               "-CAkey ca.key -set_serial 7 -days -1 -extfile x.ext -out expired.pem")), 0);
+  ASSERT_EQ(
+      Shell(absl::StrCat(
+          "cd ", folder_, "/certs && printf '", client, "' > x.ext && cp user-alice.key expired.key && ",
+          "openssl req -new -key expired.key -subj /CN=expired -out x.csr && openssl x509 -req -in x.csr -CA ca.pem ",
+          "-CAkey ca.key -set_serial 7 -days -1 -extfile x.ext -out expired.pem")),
+      0);
   // The command looks at its own certificate first.
   EXPECT_THAT(Cli("expired", {"ps"}).err, AllOf(HasSubstr("expired on 20"), HasSubstr("tools/make-certs")));
 
@@ -171,16 +182,31 @@ TEST_F(SecurityTest, CertificatesThatAreNoGoodAreRefusedWithTheReason) {
     return status.error_message();
   };
   EXPECT_THAT(refusal("certs/expired.pem", "certs/expired.key"), HasSubstr("certificate \"CN=expired\" expired on 20"));
-  EXPECT_THAT(refusal("other/user-alice.pem", "other/user-alice.key"), HasSubstr("\"CN=alice\" was signed by another authority"));
+  EXPECT_THAT(refusal("other/user-alice.pem", "other/user-alice.key"),
+              HasSubstr("\"CN=alice\" was signed by another authority"));
   EXPECT_THAT(refusal("", ""), HasSubstr("neither a certificate nor a token was shown"));
   EXPECT_THAT(Cli("user-alice", {"ps"}).out, HasSubstr("worker-0"));
 
   // The other way round: a coordinator of another authority, plain text to one that speaks TLS, TLS to nothing like it.
   TlsFiles distrusting = Files("user-alice", "other");
-  EXPECT_THAT(Cli(distrusting, {"ps"}).err, AllOf(HasSubstr("the coordinator is not trusted"), HasSubstr("signed by another authority")));
+  EXPECT_THAT(Cli(distrusting, {"ps"}).err,
+              AllOf(StartsWith("adjoin: error: "), HasSubstr("the coordinator is not trusted"),
+                    HasSubstr("signed by another authority")));
   LocalCluster::CliResult plain = cluster_->Cli({"--retry-seconds", "0", "ps"});
   EXPECT_EQ(plain.exit_code, 1);
+  EXPECT_THAT(plain.err, AllOf(StartsWith("adjoin: error: "), HasSubstr("if it speaks TLS, give --tls-ca")));
   ExpectNextJobSucceeds();
+}
+
+TEST_F(SecurityTest, TlsToACoordinatorInPlainTextIsSaidSo) {
+  LocalClusterOptions options;
+  options.rank_binary = "worker/testing/fake-rank";
+  auto cluster = LocalCluster::Start(1, 2, options);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  cluster_ = *std::move(cluster);
+  EXPECT_THAT(Cli("user-alice", {"ps"}).err,
+              AllOf(StartsWith("adjoin: error: "), HasSubstr("the coordinator does not speak TLS")));
+  EXPECT_EQ(cluster_->Cli({"ps"}).exit_code, 0);
 }
 
 TEST_F(SecurityTest, WorkersCallWorkerMethodsAndUsersTheirs) {
@@ -190,15 +216,19 @@ TEST_F(SecurityTest, WorkersCallWorkerMethodsAndUsersTheirs) {
     const char* who;
     bool worker;
   };
-  for (const Kind& kind : {Kind{"worker-worker-0", true}, Kind{"user-alice", false}, Kind{"viewer-eve", false}, Kind{"admin-root", false}}) {
+  for (const Kind& kind : {Kind{"worker-worker-0", true}, Kind{"user-alice", false}, Kind{"viewer-eve", false},
+                           Kind{"admin-root", false}}) {
     auto channel = Channel(Credentials(Files(kind.who)));
     for (int s = 0; s < file->service_count(); ++s) {
       if ((file->service(s)->name() == "WorkerLink") == kind.worker) continue;
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
-        const std::string method = absl::StrCat("/", file->service(s)->full_name(), "/", file->service(s)->method(m)->name());
+        const std::string method =
+            absl::StrCat("/", file->service(s)->full_name(), "/", file->service(s)->method(m)->name());
         grpc::Status status = RawCall(channel, method, OnlyHeader());
-        EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << kind.who << " " << method << ": " << status.error_message();
-        EXPECT_THAT(status.error_message(), HasSubstr(absl::StrCat("may not call ", file->service(s)->method(m)->name())));
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED)
+            << kind.who << " " << method << ": " << status.error_message();
+        EXPECT_THAT(status.error_message(),
+                    HasSubstr(absl::StrCat("may not call ", file->service(s)->method(m)->name())));
       }
     }
   }
@@ -207,16 +237,26 @@ TEST_F(SecurityTest, WorkersCallWorkerMethodsAndUsersTheirs) {
     const char* who;
     const char* why;
   };
-  for (const Wrong& wrong : {Wrong{"user-alice", "user alice may not call Connect"},
-                             Wrong{"worker-worker-1", "the certificate of worker worker-1 calls itself another name"}}) {
-    std::vector<std::string> command = {Runfile("worker/adjoin-worker"), "--coordinator", cluster_->address(), "--name", "worker-2",
-                                        "--state-dir", absl::StrCat(folder_, "/", wrong.who), "--rank-binary",
-                                        Runfile("worker/testing/fake-rank"), "--output-root", folder_};
+  for (const Wrong& wrong :
+       {Wrong{"user-alice", "user alice may not call Connect"},
+        Wrong{"worker-worker-1", "the certificate of worker worker-1 calls itself another name"}}) {
+    std::vector<std::string> command = {Runfile("worker/adjoin-worker"),
+                                        "--coordinator",
+                                        cluster_->address(),
+                                        "--name",
+                                        "worker-2",
+                                        "--state-dir",
+                                        absl::StrCat(folder_, "/", wrong.who),
+                                        "--rank-binary",
+                                        Runfile("worker/testing/fake-rank"),
+                                        "--output-root",
+                                        folder_};
     for (const std::string& flag : Flags(Files(wrong.who))) command.push_back(flag);
     auto daemon = ChildProgram::Start(command, {}, absl::StrCat(folder_, "/daemon-", wrong.who));
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     Deadline deadline = Within(30);
-    while (!absl::StrContains((*daemon)->Errors(), wrong.why) && !deadline.Expired()) absl::SleepFor(absl::Milliseconds(20));
+    while (!absl::StrContains((*daemon)->Errors(), wrong.why) && !deadline.Expired())
+      absl::SleepFor(absl::Milliseconds(20));
     EXPECT_THAT((*daemon)->Errors(), HasSubstr(wrong.why));
   }
   EXPECT_EQ(cluster_->ListJobs()->worker_size(), 1);
@@ -226,7 +266,8 @@ TEST_F(SecurityTest, WorkersCallWorkerMethodsAndUsersTheirs) {
 TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
   StartCluster(1);
   const std::string job = SubmitAs("user-alice", FakeJob("hang", 2));
-  auto running = cluster_->WaitUntil(job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60));
+  auto running = cluster_->WaitUntil(
+      job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60));
   ASSERT_TRUE(running.ok()) << running.status();
   EXPECT_EQ(running->owner(), "alice");
 
@@ -238,8 +279,10 @@ TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
   }
   EXPECT_THAT(Cli("user-bob", {"logs", job}).err, HasSubstr("user bob may not see"));
   EXPECT_THAT(Cli("viewer-eve", {"logs", job}).err, HasSubstr("viewer eve may not call ReadLogs"));
-  EXPECT_THAT(Cli("viewer-eve", {"get", job, "result.bin", "-O", "-"}).err, HasSubstr("viewer eve may not call GetArtifact"));
-  EXPECT_THAT(Cli("viewer-eve", {"submit", WriteFile("job", FakeJob("succeed", 1))}).err, HasSubstr("viewer eve may not call Submit"));
+  EXPECT_THAT(Cli("viewer-eve", {"get", job, "result.bin", "-O", "-"}).err,
+              HasSubstr("viewer eve may not call GetArtifact"));
+  EXPECT_THAT(Cli("viewer-eve", {"submit", WriteFile("job", FakeJob("succeed", 1))}).err,
+              HasSubstr("viewer eve may not call Submit"));
 
   auto described = [&](const std::string& who) {
     grpc::ClientContext context;
@@ -270,7 +313,8 @@ TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
 
 TEST_F(SecurityTest, TokensAreMadeByAdminsExpireAndAreRevoked) {
   StartCluster(1);
-  EXPECT_THAT(Cli("user-alice", {"token", "create", "mallory", "--role", "admin"}).err, HasSubstr("user alice may not call CreateToken"));
+  EXPECT_THAT(Cli("user-alice", {"token", "create", "mallory", "--role", "admin"}).err,
+              HasSubstr("user alice may not call CreateToken"));
   auto create = [&](const std::string& valid_for, const std::string& role) {
     grpc::ClientContext context;
     CreateTokenRequest request;
@@ -326,8 +370,10 @@ TEST_F(SecurityTest, RenewedCertificatesNeedNoRestart) {
   ASSERT_EQ(Cli("user-alice", {"ps"}).exit_code, 0);
   const TlsFiles stranger = Files("user-alice", "next");
   EXPECT_EQ(Cli(stranger, {"ps"}).exit_code, 1);
-  // The authority and all certificates below it, file by file, in the place of those that the programs were started with.
-  for (const char* name : {"server.key", "server.pem", "worker-worker-0.key", "worker-worker-0.pem", "admin-root.key", "admin-root.pem", "ca.pem"}) {
+  // The authority and all certificates below it, file by file, in the place of those that the programs were started
+  // with.
+  for (const char* name : {"server.key", "server.pem", "worker-worker-0.key", "worker-worker-0.pem", "admin-root.key",
+                           "admin-root.pem", "ca.pem"}) {
     fs::copy_file(absl::StrCat(folder_, "/next/", name), absl::StrCat(folder_, "/certs/", name, ".new"));
     fs::rename(absl::StrCat(folder_, "/certs/", name, ".new"), absl::StrCat(folder_, "/certs/", name));
   }
@@ -346,7 +392,8 @@ TEST_F(SecurityTest, RenewedCertificatesNeedNoRestart) {
 
 TEST_F(SecurityTest, PlainTextStaysOnLoopback) {
   const std::string coordinator = Runfile("coordinator/adjoin-coordinator"), worker = Runfile("worker/adjoin-worker");
-  const std::vector<std::string> data = {"--rank-binary", Runfile("worker/testing/fake-rank"), "--output-root", folder_};
+  const std::vector<std::string> data = {"--rank-binary", Runfile("worker/testing/fake-rank"), "--output-root",
+                                         folder_};
   auto worker_refusal = [&](std::vector<std::string> flags) {
     std::vector<std::string> command = {worker, "--state-dir", folder_ + "/state"};
     command.insert(command.end(), data.begin(), data.end());
@@ -355,7 +402,8 @@ TEST_F(SecurityTest, PlainTextStaysOnLoopback) {
   };
   EXPECT_THAT(Refusal({coordinator, "--listen", "0.0.0.0:0", "--state-dir", folder_ + "/state"}),
               AllOf(HasSubstr("needs mutual TLS"), HasSubstr("tools/make-certs")));
-  EXPECT_THAT(worker_refusal({"--coordinator", "10.1.2.3:7411"}), AllOf(HasSubstr("needs mutual TLS"), HasSubstr("tools/make-certs")));
+  EXPECT_THAT(worker_refusal({"--coordinator", "10.1.2.3:7411"}),
+              AllOf(HasSubstr("needs mutual TLS"), HasSubstr("tools/make-certs")));
   EXPECT_THAT(Refusal({Runfile("cli/adjoin"), "--coordinator", "10.1.2.3:7411", "ps"}),
               AllOf(HasSubstr("needs mutual TLS"), HasSubstr("tools/make-certs")));
   // Between ranks nothing is encrypted: the interface has to be named, and to exist.
@@ -363,7 +411,8 @@ TEST_F(SecurityTest, PlainTextStaysOnLoopback) {
   elsewhere.insert(elsewhere.end(), {"--coordinator", "10.1.2.3:7411"});
   EXPECT_THAT(worker_refusal(elsewhere), HasSubstr("--net-device is missing"));
   elsewhere.insert(elsewhere.end(), {"--net-device", "nothing0"});
-  EXPECT_THAT(worker_refusal(elsewhere), AllOf(HasSubstr("there is no interface 'nothing0'"), HasSubstr("lo (127.0.0.1")));
+  EXPECT_THAT(worker_refusal(elsewhere),
+              AllOf(HasSubstr("there is no interface 'nothing0'"), HasSubstr("lo (127.0.0.1")));
 }
 
 TEST_F(SecurityTest, JobsThatReachForMoreAreRefusedAndTheDaemonsLive) {
@@ -455,7 +504,8 @@ std::set<std::string> ListensOn(pid_t pid) {
       std::istringstream words(line);
       std::string number, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
       words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >> inode;
-      if (state == "0A" && sockets.count(absl::StrCat("socket:[", inode, "]")) > 0) addresses.insert(local.substr(0, local.find(':')));
+      if (state == "0A" && sockets.count(absl::StrCat("socket:[", inode, "]")) > 0)
+        addresses.insert(local.substr(0, local.find(':')));
     }
   }
   return addresses;
@@ -465,7 +515,8 @@ TEST_F(SecurityTest, RanksListenOnTheirInterfaceOnly) {
   StartCluster(1, /*real_ranks=*/true, {"UCX_TLS=tcp,self"});
   const std::string spec = absl::StrReplaceAll(FakeJob("listens", 2), {{"steps: 10 ", "steps: 1000000 "}});
   const std::string job = SubmitAs("user-alice", spec);
-  auto running = cluster_->WaitUntil(job, [](const JobSummary& s) { return s.progress().step() > 0; }, Within(60));
+  auto running = cluster_->WaitUntil(
+      job, [](const JobSummary& s) { return s.progress().step() > 0; }, Within(60));
   ASSERT_TRUE(running.ok()) << running.status();
   auto pids = cluster_->RankPids(job);
   ASSERT_TRUE(pids.ok()) << pids.status();

@@ -29,7 +29,8 @@ absl::Status CheckText(const std::string& relative) {
   }
   if (relative.find('\0') != std::string::npos) return absl::InvalidArgumentError("a path with a zero byte");
   for (absl::string_view part : absl::StrSplit(relative, '/')) {
-    if (part == "..") return absl::InvalidArgumentError(absl::StrCat("'", relative, "' holds '..'; paths stay below the root"));
+    if (part == "..")
+      return absl::InvalidArgumentError(absl::StrCat("'", relative, "' holds '..'; paths stay below the root"));
   }
   return absl::OkStatus();
 }
@@ -100,7 +101,8 @@ absl::StatusOr<HeldPath> OpenAndLook(const std::string& real_root, const std::st
 }
 
 // `root` is open as `top`; `shown` is what messages name.
-absl::StatusOr<HeldPath> OpenBelow(int top, const std::string& root, const std::string& relative, const std::string& shown) {
+absl::StatusOr<HeldPath> OpenBelow(int top, const std::string& root, const std::string& relative,
+                                   const std::string& shown) {
   if (HasOpenAt2()) {
     const int fd = OpenAt2(top, relative, kHold, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
     if (fd >= 0) return HeldPath(fd, shown);
@@ -157,7 +159,8 @@ absl::StatusOr<HeldPath> HoldFolder(const std::string& root, const std::string& 
     absl::StatusOr<HeldPath> next = OpenBelow(top.fd(), root, path, relative);
     if (absl::IsNotFound(next.status())) {
       // Somebody else may make it at the same time, or a link in its place: it is opened like any other.
-      if (mkdirat(folder.fd(), std::string(part).c_str(), 0755) != 0 && errno != EEXIST) return SystemError(relative, errno);
+      if (mkdirat(folder.fd(), std::string(part).c_str(), 0755) != 0 && errno != EEXIST)
+        return SystemError(relative, errno);
       next = OpenBelow(top.fd(), root, path, relative);
       // The name leads nowhere: whoever made the target would decide where the job writes.
       if (absl::IsNotFound(next.status())) return LeadsOut(relative);

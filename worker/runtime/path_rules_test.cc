@@ -38,8 +38,14 @@ TEST_F(PathRulesTest, ReadsOnlyBelowTheRoot) {
   EXPECT_EQ(*ResolveBelow(root_, "link_in"), fs::canonical(root_ / "sub/file").string());
   std::ofstream(root_ / "a..b") << "x";
   EXPECT_TRUE(ResolveBelow(root_, "./a..b").ok());
-  const std::string wrong_paths[] = {"",         "/etc/passwd",       "../secret",               "sub/../../secret",
-                                     "link_out", "folder_out/secret", std::string("sub/f\0e", 7), "sub/.."};
+  const std::string wrong_paths[] = {"",
+                                     "/etc/passwd",
+                                     "../secret",
+                                     "sub/../../secret",
+                                     "link_out",
+                                     "folder_out/secret",
+                                     std::string("sub/f\0e", 7),
+                                     "sub/.."};
   for (const std::string& wrong : wrong_paths) {
     EXPECT_EQ(ResolveBelow(root_, wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
@@ -79,8 +85,14 @@ TEST_F(PathRulesTest, HoldsOnlyWhatIsBelowTheRoot) {
     ASSERT_TRUE(held.ok()) << held.status();
     EXPECT_EQ(Content(held->path()), "x") << right;
   }
-  const std::string wrong_paths[] = {"",         "/etc/passwd",       "../secret",               "sub/../../secret",
-                                     "link_out", "folder_out/secret", std::string("sub/f\0e", 7), "sub/.."};
+  const std::string wrong_paths[] = {"",
+                                     "/etc/passwd",
+                                     "../secret",
+                                     "sub/../../secret",
+                                     "link_out",
+                                     "folder_out/secret",
+                                     std::string("sub/f\0e", 7),
+                                     "sub/.."};
   for (const std::string& wrong : wrong_paths) {
     EXPECT_EQ(HoldBelow(root_, wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
@@ -100,8 +112,8 @@ TEST_F(PathRulesTest, FoldersAreMadeBelowTheRootOnly) {
     std::ofstream(folder->path() + "/made") << "y";
     EXPECT_EQ(Content(root_ / right / "made"), "y");
   }
-  for (const char* wrong : {"/tmp/x", "..", "sub/../..", "folder_out", "folder_out/new", "dangling", "dangling/new", "sub/file",
-                            "sub/file/new"}) {
+  for (const char* wrong : {"/tmp/x", "..", "sub/../..", "folder_out", "folder_out/new", "dangling", "dangling/new",
+                            "sub/file", "sub/file/new"}) {
     EXPECT_FALSE(HoldFolder(root_, wrong).ok()) << wrong;
   }
   EXPECT_FALSE(fs::exists(base_ / "new"));
