@@ -43,7 +43,7 @@ Hub::~Hub() {
 // ---------------------------------------------------------------------------------------------------------------------
 // From decisions to the store, and from there to the daemons
 
-void Hub::Collect() {
+void Hub::Collect(bool always_wake) {
   for (const Note& note : service_.TakeNotes()) LogInfo(note.text, {.job = note.job_id, .attempt = note.epoch});
   for (const std::string& job_id : service_.TakeForgotten()) on_forgotten_(job_id);
   for (PlanRequest& request : service_.TakePlanRequests()) plan_requests_.push_back(std::move(request));
@@ -53,11 +53,10 @@ void Hub::Collect() {
   std::move(first_held, actions.end(), std::back_inserter(held_actions_));
   actions.erase(first_held, actions.end());
   Dispatch(actions);
-  if (!changes.empty()) {
-    uncommitted_.Append(std::move(changes));
-    ++collected_;
-  }
-  ++changes_count_;
+  if (always_wake || !changes.empty()) ++changes_count_;
+  if (changes.empty()) return;
+  uncommitted_.Append(std::move(changes));
+  ++collected_;
 }
 
 void Hub::Dispatch(std::vector<Action>& actions) {

@@ -55,13 +55,12 @@ class Hub {
   // Runs `f` on the service, alone; what follows from it is committed and sent soon.
   template <typename F>
   auto Do(F f) {
-    absl::MutexLock lock(&mutex_);
-    // The collection runs after the return value is made and before the lock is released.
-    struct AtExit {
-      Hub* hub;
-      ~AtExit() { hub->Collect(); }
-    } collect{this};
-    return f(service_);
+    return DoAnd(f, /*always_wake=*/true);
+  }
+  // The same for heartbeats, of which there are many: who waits for changes is woken only where there is something to keep.
+  template <typename F>
+  auto DoQuietly(F f) {
+    return DoAnd(f, /*always_wake=*/false);
   }
 
   // For an `f` that returns a Status or StatusOr: returns when its effects are in the store.
@@ -122,7 +121,19 @@ class Hub {
  private:
   static constexpr absl::Duration kLookTimeout = absl::Seconds(2);
 
-  void Collect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename F>
+  auto DoAnd(F f, bool always_wake) {
+    absl::MutexLock lock(&mutex_);
+    // The collection runs after the return value is made and before the lock is released.
+    struct AtExit {
+      Hub* hub;
+      bool always_wake;
+      ~AtExit() { hub->Collect(always_wake); }
+    } collect{this, always_wake};
+    return f(service_);
+  }
+
+  void Collect(bool always_wake = true) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Dispatch(std::vector<Action>& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitUntilCommitted(uint64_t upto, Deadline deadline);
   void CommitUntilStopped();

@@ -114,6 +114,8 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
     if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
     if (in_.has_log()) {
       KeepLog();
+    } else if (in_.has_heartbeat()) {
+      hub_.DoQuietly([&](CoordinationService& service) { service.WorkerSaid(id_, in_); });
     } else {
       hub_.Do([&](CoordinationService& service) { service.WorkerSaid(id_, in_); });
     }
