@@ -89,25 +89,26 @@ void CoordinationService::Schedule() {
   schedule_ = false;
   blocked_head_.clear();
   int budget = 0;  // slots that jobs behind a blocked head may take
-  for (JobRecord* job : jobs_.Pending()) {
-    if (job->not_before > Now()) wake_at_ = std::min(wake_at_, job->not_before);
-    if (!MayStart(*job)) continue;
-    const int ranks = static_cast<int>(job->spec.ranks());
+  jobs_.VisitPending([&](JobRecord& job) {
+    if (job.not_before > Now()) wake_at_ = std::min(wake_at_, job.not_before);
+    if (!MayStart(job)) return true;
+    const int ranks = static_cast<int>(job.spec.ranks());
     if (!blocked_head_.empty()) {
-      if (budget <= 0) break;
-      if (ranks > budget) continue;
+      if (budget <= 0) return false;
+      if (ranks > budget) return true;
     }
     std::vector<std::string> before;
-    for (const RankRecord& rank : job->attempt.ranks) before.push_back(rank.worker);
-    auto of_rank = PlaceRanks(ranks, static_cast<int>(job->spec.resources().max_ranks_per_node()), SlotsFor(*job), before);
+    for (const RankRecord& rank : job.attempt.ranks) before.push_back(rank.worker);
+    auto of_rank = PlaceRanks(ranks, static_cast<int>(job.spec.resources().max_ranks_per_node()), SlotsFor(job), before);
     if (of_rank.has_value()) {
       if (!blocked_head_.empty()) budget -= ranks;
-      Start(*job, *of_rank);
+      Start(job, *of_rank);
     } else if (blocked_head_.empty()) {
-      blocked_head_ = job->id;
-      budget = BackfillBudgetBehind(*job);
+      blocked_head_ = job.id;
+      budget = BackfillBudgetBehind(job);
     }
-  }
+    return true;
+  });
 }
 
 void CoordinationService::Start(JobRecord& job, const std::vector<std::string>& of_rank) {

@@ -64,7 +64,7 @@ void JobTable::SetState(JobRecord& job, JobState state) {
   active_.erase(job.number);
   ended_.erase(job.number);
   if (IsFinal(state)) ended_.insert(job.number);
-  if (state == PENDING) pending_.insert(KeyOf(job));
+  if (state == PENDING) pending_[KeyOf(job)] = &job;
   if (state == STARTING || state == RUNNING) active_.insert(job.number);
 }
 
@@ -112,7 +112,8 @@ std::vector<JobRecord*> JobTable::All() {
 
 std::vector<JobRecord*> JobTable::Pending() {
   std::vector<JobRecord*> selected;
-  for (const QueueKey& key : pending_) selected.push_back(jobs_.at(key.second).get());
+  selected.reserve(pending_.size());
+  for (const auto& [key, job] : pending_) selected.push_back(job);
   return selected;
 }
 

@@ -143,6 +143,16 @@ class JobTable {
   std::vector<JobRecord*> All();
   // In the order of the queue: by priority, then first come, first served.
   std::vector<JobRecord*> Pending();
+  // In the same order until `visit(job)` returns false, without looking at the rest of a long queue. `visit` may change the
+  // state of the job that it is given, and of no other.
+  template <typename Visit>
+  void VisitPending(const Visit& visit) {
+    for (auto it = pending_.begin(); it != pending_.end();) {
+      JobRecord* job = it->second;
+      ++it;
+      if (!visit(*job)) return;
+    }
+  }
   const std::set<uint64_t>& Ended() const { return ended_; }  // numbers
   size_t pending_count() const { return pending_.size(); }
   std::vector<JobRecord*> Active();  // STARTING and RUNNING
@@ -155,7 +165,7 @@ class JobTable {
 
   uint64_t next_number_;
   std::map<uint64_t, std::unique_ptr<JobRecord>> jobs_;
-  std::set<QueueKey> pending_;
+  std::map<QueueKey, JobRecord*> pending_;
   std::set<uint64_t> active_, ended_;
   std::map<std::pair<std::string, std::string>, uint64_t> keys_;
 };

@@ -61,7 +61,7 @@ class OutageTest : public ::testing::Test {
   }
   int Ranks() const {
     int ranks = 0;
-    for (const auto& [pid, command] : ProcessesIn(cluster_->folder())) ranks += absl::StrContains(command, "adjoin-rank ");
+    for (const auto& [pid, command] : ProcessesIn(cluster_->folder())) ranks += absl::StrContains(command, "adjoin-rank --socket ");
     return ranks;
   }
 

@@ -1,0 +1,319 @@
+// The control plane under load: simulated workers with the real protocol, and a long queue. Prints a table.
+//
+//   bazel build //bench:control_plane && bazel-bin/bench/control_plane --workers 1000 --jobs 10000
+//
+// A coordinator is started on a folder of its own. Every worker has one slot; the first jobs take all of them and never end,
+// the others wait. Then running jobs are cancelled one by one, and each makes room for the next.
+#include <grpcpp/grpcpp.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/flags.h"
+#include "base/status_macros.h"
+#include "base/stop_signal.h"
+#include "bench/decision_time.h"
+#include "bench/simulated_workers.h"
+#include "layers/plan/builtin_rules.h"
+#include "proto/coordinator.grpc.pb.h"
+#include "proto/grpc_status.h"
+#include "proto/protocol.h"
+#include "tests/harness/child_process.h"
+
+namespace adjoin {
+namespace {
+
+struct Flags {
+  int workers = 1000;
+  int jobs = 10000;
+  int processes = 4;
+  int users = 16;
+  int decisions = 200;
+  std::string coordinator_binary;
+  std::string folder = "/tmp";
+  bool only_decisions = false;
+  // Of the programs that this one starts.
+  std::string simulate;
+  int first = 0;
+};
+
+constexpr char kSpec[] = R"(name: "queued" kind: TRAIN ranks: 1 seed: 1
+  layer { name: "flat" input: "image" flatten { arg: 1 } }
+  layer { name: "fc" linear { out_features: 10 } }
+  loss { kind: "cross_entropy" input: "fc" target: "label" }
+  dataset { name: "train"
+    field { name: "image" idx { path: "images.idx.gz" } shape: [1, 28, 28] }
+    field { name: "label" idx { path: "labels.idx.gz" } dtype: "int64" } }
+  train { dataset: "train" batch: 64 epochs: 1 optimizer { sgd { lr: 0.01 } } }
+)";
+
+double Quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
+}
+
+void PrintTimes(const std::string& what, const std::vector<double>& seconds) {
+  std::cout << absl::StrFormat("| %-58s | %6d | %9.3f | %9.3f | %9.3f |\n", what, seconds.size(),
+                               1e3 * Quantile(seconds, 0.5), 1e3 * Quantile(seconds, 0.99), 1e3 * Quantile(seconds, 1));
+}
+
+// "VmRSS" or "VmHWM", in MiB.
+double Memory(pid_t pid, const std::string& field) {
+  std::istringstream status(ReadFile(absl::StrCat("/proc/", pid, "/status")));
+  for (std::string line; std::getline(status, line);) {
+    if (absl::StartsWith(line, field)) return std::stod(line.substr(field.size() + 1)) / 1024;
+  }
+  return 0;
+}
+
+std::unique_ptr<Adjoin::Stub> NewStub(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  return Adjoin::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+}
+
+// Connects `workers` daemons and, when this program is stopped, prints the times that they saw.
+int Simulate(const Flags& flags, StopSignal& stop) {
+  SimulatedWorkers workers({.coordinator = flags.simulate, .first = flags.first, .count = flags.workers, .slots = 1,
+                            .builders = BuiltinLayerRules().Kinds()});
+  if (!workers.WaitUntilConnected(Deadline::After(absl::Seconds(120)))) return 1;
+  std::cout << "connected" << std::endl;
+  stop.Wait();
+  const int lost = workers.lost();
+  const SimulatedWorkers::Times times = workers.TakeTimes();
+  for (double time : times.heartbeat) std::cout << "heartbeat " << time << "\n";
+  for (double time : times.restart) std::cout << "restart " << time << "\n";
+  std::cout << "lost " << lost << std::endl;
+  _exit(0);  // a thousand streams need not be taken down one by one
+}
+
+class ControlPlane {
+ public:
+  explicit ControlPlane(const Flags& flags) : flags_(flags) {}
+  ~ControlPlane() {
+    programs_.clear();
+    coordinator_.reset();
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+
+  absl::Status Start() {
+    folder_ = flags_.folder + "/control-plane-XXXXXX";
+    if (mkdtemp(folder_.data()) == nullptr) return absl::UnavailableError(absl::StrCat(folder_, " cannot be made"));
+    ADJOIN_ASSIGN_OR_RETURN(coordinator_, ChildProgram::Start({flags_.coordinator_binary, "--listen", "127.0.0.1:0",
+                                                               "--port-file", folder_ + "/address", "--state-dir",
+                                                               folder_ + "/state", "--keep-jobs", "1000000"},
+                                                              {}, folder_ + "/coordinator"));
+    for (Deadline deadline = Deadline::After(absl::Seconds(30)); address_.empty();) {
+      address_ = ReadFile(folder_ + "/address");
+      if (deadline.Expired() || coordinator_->Wait(Deadline::After(absl::Milliseconds(10))).ok()) {
+        return absl::UnavailableError(absl::StrCat("no coordinator: ", coordinator_->Errors()));
+      }
+    }
+    address_.pop_back();
+    return absl::OkStatus();
+  }
+
+  absl::Status StartWorkers() {
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    int first = 0;
+    for (int p = 0; p < flags_.processes; ++p) {
+      const int count = (flags_.workers - first) / (flags_.processes - p);
+      ADJOIN_ASSIGN_OR_RETURN(auto program,
+                              ChildProgram::Start({self, "--simulate", address_, "--workers", absl::StrCat(count), "--first",
+                                                   absl::StrCat(first)}, {}, absl::StrCat(folder_, "/workers-", p)));
+      programs_.push_back(std::move(program));
+      first += count;
+    }
+    for (auto& program : programs_) {
+      for (Deadline deadline = Deadline::After(absl::Seconds(120)); program->Output().empty();) {
+        if (deadline.Expired() || program->Wait(Deadline::After(absl::Milliseconds(20))).ok()) {
+          return absl::UnavailableError(absl::StrCat("the simulated workers do not connect: ", program->Errors()));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // `count` jobs by many users at once. The times of single submissions.
+  absl::StatusOr<std::vector<double>> Submit(int count, double* seconds) {
+    std::atomic<int> left{count};
+    std::vector<std::vector<double>> times(flags_.users);
+    std::vector<absl::Status> failed(flags_.users);
+    std::vector<std::thread> users;
+    const absl::Time begin = absl::Now();
+    for (int user = 0; user < flags_.users; ++user) {
+      users.emplace_back([&, user] {
+        std::unique_ptr<Adjoin::Stub> stub = NewStub(address_);
+        while (failed[user].ok() && left.fetch_sub(1) > 0) {
+          const absl::Time start = absl::Now();
+          grpc::ClientContext context;
+          context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+          SubmitRequest request;
+          *request.mutable_header() = MakeHeader();
+          request.set_spec_source(kSpec);
+          SubmitResponse response;
+          failed[user] = FromGrpc(stub->Submit(&context, request, &response));
+          times[user].push_back(absl::ToDoubleSeconds(absl::Now() - start));
+        }
+      });
+    }
+    for (std::thread& user : users) user.join();
+    *seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    std::vector<double> all;
+    for (int user = 0; user < flags_.users; ++user) {
+      ADJOIN_RETURN_IF_ERROR(failed[user]);
+      all.insert(all.end(), times[user].begin(), times[user].end());
+    }
+    return all;
+  }
+
+  absl::StatusOr<ListJobsResponse> List() {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    ListJobsRequest request;
+    *request.mutable_header() = MakeHeader();
+    ListJobsResponse response;
+    ADJOIN_RETURN_IF_ERROR(FromGrpc(NewStub(address_)->ListJobs(&context, request, &response)));
+    return response;
+  }
+
+  // Cancels jobs that run, one after the other; the workers measure how soon the next ones start.
+  absl::Status CancelRunning(int count) {
+    ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, List());
+    std::unique_ptr<Adjoin::Stub> stub = NewStub(address_);
+    for (const JobSummary& job : list.job()) {
+      if (job.state() != RUNNING) continue;
+      if (count-- == 0) break;
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+      CancelJobRequest request;
+      *request.mutable_header() = MakeHeader();
+      request.set_job_id(job.job_id());
+      CancelJobResponse response;
+      ADJOIN_RETURN_IF_ERROR(FromGrpc(stub->CancelJob(&context, request, &response)));
+    }
+    return absl::OkStatus();
+  }
+
+  // What the workers saw: "heartbeat 0.001" and so on. Stops them.
+  std::vector<double> StopWorkers(const std::string& what, double* lost) {
+    std::vector<double> values;
+    for (auto& program : programs_) program->Stop(Deadline::After(absl::Seconds(30))).IgnoreError();
+    for (auto& program : programs_) {
+      std::istringstream output(program->Output());
+      std::string word;
+      output >> word;
+      for (double value; output >> word >> value;) {
+        if (word == what) values.push_back(value);
+        if (word == "lost") *lost += value;
+      }
+    }
+    return values;
+  }
+
+  pid_t coordinator() const { return coordinator_->pid(); }
+
+ private:
+  const Flags flags_;
+  std::string folder_, address_;
+  std::unique_ptr<ChildProgram> coordinator_;
+  std::vector<std::unique_ptr<ChildProgram>> programs_;
+};
+
+void PrintDecisions(const Flags& flags) {
+  const DecisionTimes decisions = MeasureDecisions(flags.workers, flags.jobs, flags.decisions);
+  PrintTimes("deciding which job starts next (no network, no disk)", decisions.next_job);
+  PrintTimes("deciding on a submission (likewise)", decisions.submit);
+  PrintTimes("deciding on a heartbeat (likewise)", decisions.heartbeat);
+  PrintTimes("deciding whether deadlines have passed (likewise)", decisions.tick);
+}
+
+absl::Status Run(const Flags& flags) {
+  std::cout << flags.workers << " workers in " << flags.processes << " processes, " << flags.jobs << " jobs in the queue, "
+            << flags.users << " users\n\n";
+  ControlPlane plane(flags);
+  ADJOIN_RETURN_IF_ERROR(plane.Start());
+  const double empty = Memory(plane.coordinator(), "VmRSS:");
+  ADJOIN_RETURN_IF_ERROR(plane.StartWorkers());
+  const double connected = Memory(plane.coordinator(), "VmRSS:");
+  double seconds = 0;
+  ADJOIN_RETURN_IF_ERROR(plane.Submit(flags.workers, &seconds).status());
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits, plane.Submit(flags.jobs, &seconds));
+  const double queued = Memory(plane.coordinator(), "VmRSS:");
+  const absl::Time begin = absl::Now();
+  ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, plane.List());
+  const double listing = absl::ToDoubleSeconds(absl::Now() - begin);
+  int running = 0, waiting = 0;
+  for (const JobSummary& job : list.job()) {
+    running += job.state() == RUNNING ? 1 : 0;
+    waiting += job.state() == PENDING ? 1 : 0;
+  }
+  ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
+  absl::SleepFor(absl::Seconds(2));  // for the last of them to start
+  const double most = Memory(plane.coordinator(), "VmHWM:");
+  double lost = 0;
+  const std::vector<double> restarts = plane.StopWorkers("restart", &lost);
+  double counted_twice = 0;
+  const std::vector<double> heartbeats = plane.StopWorkers("heartbeat", &counted_twice);
+
+  std::cout << absl::StrFormat("jobs submitted: %.0f a second over %.1f s; %d run, %d wait; connections lost: %.0f\n",
+                               flags.jobs / seconds, seconds, running, waiting, lost);
+  std::cout << absl::StrFormat("memory of the coordinator, MiB: %.0f empty, %.0f with workers, %.0f with the queue, %.0f at most\n\n",
+                               empty, connected, queued, most);
+  std::cout << "| ms | count | median | 99% | most |\n|---|--:|--:|--:|--:|\n";
+  PrintTimes("submit, until it is acknowledged", submits);
+  PrintTimes("heartbeat, until it is acknowledged", heartbeats);
+  PrintTimes("a job's end on a worker to the next one's start there", restarts);
+  PrintTimes("adjoin ps", {listing});
+  PrintDecisions(flags);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace adjoin
+
+int main(int argc, char** argv) {
+  adjoin::StopSignal stop;
+  adjoin::Flags flags;
+  flags.coordinator_binary =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "coordinator/adjoin-coordinator";
+  CLI::App app("The control plane under load", "control_plane");
+  app.add_option("--workers", flags.workers, "Simulated daemons, with one slot each")->capture_default_str();
+  app.add_option("--jobs", flags.jobs, "Jobs that wait")->capture_default_str();
+  app.add_option("--processes", flags.processes, "Programs that the workers are in")->capture_default_str();
+  app.add_option("--users", flags.users, "Who submit at once")->capture_default_str();
+  app.add_option("--decisions", flags.decisions, "How many to measure")->capture_default_str();
+  app.add_option("--coordinator-binary", flags.coordinator_binary, "The program under load")->capture_default_str();
+  app.add_option("--folder", flags.folder, "Where its store lies")->capture_default_str();
+  app.add_flag("--only-decisions", flags.only_decisions, "Without a coordinator and workers of their own");
+  app.add_option("--simulate", flags.simulate, "Only simulate workers of this coordinator, until stopped");
+  app.add_option("--first", flags.first, "The number of the first of them")->capture_default_str();
+  if (std::optional<int> code = adjoin::ParseFlags(app, argc, argv)) return *code;
+  if (!flags.simulate.empty()) return adjoin::Simulate(flags, stop);
+  if (flags.only_decisions) {
+    adjoin::PrintDecisions(flags);
+    return 0;
+  }
+  const absl::Status status = adjoin::Run(flags);
+  if (status.ok()) return 0;
+  std::cerr << "control_plane: " << status << "\n";
+  return 1;
+}

@@ -1,0 +1,137 @@
+#include "bench/decision_time.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "coordinator/coordination_service.h"
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The service with daemons that do at once what they are told, and a store that is never late.
+class Cluster {
+ public:
+  Cluster() : service_(Options()) {}
+
+  void Connect(int workers) {
+    for (int i = 1; i <= workers; ++i) {
+      WorkerHello hello;
+      hello.set_name(absl::StrCat("worker-", i));
+      hello.set_slots(1);
+      hello.set_incarnation(1);
+      if (!service_.WorkerConnected(static_cast<ConnectionId>(i), hello).ok()) abort();
+    }
+    Settle();
+  }
+  double Submit() {
+    NewJob job;
+    job.spec.set_name("job");
+    job.spec.set_ranks(1);
+    job.plan_function = [](const std::vector<DatasetSize>&) { return PlannedJob{"plan", "hash"}; };
+    const double time = Time([&] { service_.Submit(std::move(job)).IgnoreError(); });
+    return time + Settle();
+  }
+  // Of the worker that got a job longest ago. The time until the next one is told to start.
+  double EndOneJob() {
+    const auto [worker, message] = running_.front();
+    running_.erase(running_.begin());
+    WorkerMessage ended;
+    *ended.mutable_header() = message.header();
+    ended.mutable_rank_ended()->set_job_id(message.start_ranks().job_id());
+    ended.mutable_rank_ended()->set_end(RANK_SUCCEEDED);
+    WorkerMessage cleared;
+    *cleared.mutable_header() = message.header();
+    cleared.mutable_attempt_cleared()->set_job_id(message.start_ranks().job_id());
+    service_.WorkerSaid(worker, ended);
+    Settle();
+    const double time = Time([&, id = worker] { service_.WorkerSaid(id, cleared); });
+    Settle();
+    return time;
+  }
+  double Heartbeat(ConnectionId worker) {
+    WorkerMessage message;
+    *message.mutable_header() = MakeHeader();
+    message.mutable_heartbeat()->set_sequence(1);
+    message.mutable_heartbeat()->set_incarnation(1);
+    const double time = Time([&] { service_.WorkerSaid(worker, message); });
+    service_.TakeActions();
+    return time;
+  }
+  double Tick() { return Time([&] { service_.Tick(); }); }
+  size_t running() const { return running_.size(); }
+
+ private:
+  static CoordinationOptions Options() {
+    CoordinationOptions options;
+    options.wall_clock = [] { return absl::Now(); };
+    // Time stands: it is not the deadlines that are measured.
+    options.monotonic_clock = [] { return absl::Seconds(1000); };
+    return options;
+  }
+  template <typename F>
+  static double Time(F f) {
+    const Clock::time_point begin = Clock::now();
+    f();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  // Plans, the store, and what daemons answer. Returns the service's own share.
+  double Settle() {
+    double time = 0;
+    while (true) {
+      for (const PlanRequest& request : service_.TakePlanRequests()) {
+        absl::StatusOr<PlannedJob> planned = request.plan_function(request.sizes);
+        time += Time([&] { service_.Planned(request.job_id, std::move(planned)); });
+      }
+      StoreChanges changes;
+      time += Time([&] { changes = service_.TakeChanges(); });
+      std::vector<Action> actions = service_.TakeActions();
+      time += Time([&] { service_.Durable(changes.submissions); });
+      if (actions.empty() && changes.empty()) return time;
+      for (Action& action : actions) {
+        if (!action.message.has_start_ranks()) continue;
+        WorkerMessage ready;
+        *ready.mutable_header() = action.message.header();
+        ready.mutable_rank_ready()->set_job_id(action.message.start_ranks().job_id());
+        ready.mutable_rank_ready()->set_transport_address("there");
+        service_.WorkerSaid(action.to, ready);
+        running_.emplace_back(action.to, std::move(action.message));
+      }
+    }
+  }
+
+  CoordinationService service_;
+  std::vector<std::pair<ConnectionId, CoordinatorMessage>> running_;
+};
+
+}  // namespace
+
+DecisionTimes MeasureDecisions(int workers, int queued, int decisions) {
+  Cluster cluster;
+  cluster.Connect(workers);
+  DecisionTimes times;
+  for (int i = 0; i < workers + queued; ++i) {
+    const double time = cluster.Submit();
+    if (i >= workers + queued - decisions) times.submit.push_back(time);
+  }
+  if (static_cast<int>(cluster.running()) != workers) {
+    std::cerr << cluster.running() << " jobs run on " << workers << " workers\n";
+    exit(1);
+  }
+  for (int i = 0; i < decisions; ++i) {
+    times.next_job.push_back(cluster.EndOneJob());
+    times.heartbeat.push_back(cluster.Heartbeat(static_cast<ConnectionId>(1 + i % workers)));
+    times.tick.push_back(cluster.Tick());
+  }
+  return times;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,24 @@
+// How long one decision of the coordinator takes, without network and disk.
+//
+//   DecisionTimes times = MeasureDecisions(/*workers=*/1000, /*queued=*/10000, /*decisions=*/200);
+#ifndef ADJOIN_BENCH_DECISION_TIME_H_
+#define ADJOIN_BENCH_DECISION_TIME_H_
+
+#include <vector>
+
+namespace adjoin {
+
+// In seconds, one for each decision.
+struct DecisionTimes {
+  std::vector<double> next_job;   // a job's last process is gone: which job starts in its place
+  std::vector<double> submit;     // a job is submitted and joins the queue
+  std::vector<double> heartbeat;  // a daemon is heard
+  std::vector<double> tick;       // deadlines pass
+};
+
+// `workers` daemons with one slot each, all taken, and `queued` jobs of one rank that wait.
+DecisionTimes MeasureDecisions(int workers, int queued, int decisions);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_BENCH_DECISION_TIME_H_

@@ -1,0 +1,64 @@
+// Worker daemons without processes, many in one program, for bench/control_plane: each has its own connection to the
+// coordinator and speaks the whole protocol of proto/coordinator.proto. A job's ranks become ready at once and run until
+// they are told to stop.
+//
+//   SimulatedWorkers workers({.coordinator = "127.0.0.1:7411", .first = 0, .count = 250});
+//   ... WaitUntilConnected ... wait ...
+//   SimulatedWorkers::Times times = workers.TakeTimes();
+//
+// Any thread.
+#ifndef ADJOIN_BENCH_SIMULATED_WORKERS_H_
+#define ADJOIN_BENCH_SIMULATED_WORKERS_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+class SimulatedWorkers {
+ public:
+  struct Settings {
+    std::string coordinator;
+    int first = 0;  // the number in the name of the first one
+    int count = 1;
+    uint32_t slots = 1;
+    std::vector<std::string> builders;  // layer kinds
+  };
+  // In seconds.
+  struct Times {
+    std::vector<double> heartbeat;  // from each heartbeat to its acknowledgement
+    std::vector<double> restart;    // from the end of a job on a worker to the start of the next one there
+  };
+
+  explicit SimulatedWorkers(Settings settings);
+  ~SimulatedWorkers();
+  SimulatedWorkers(const SimulatedWorkers&) = delete;
+  SimulatedWorkers& operator=(const SimulatedWorkers&) = delete;
+
+  // False: not all in time.
+  bool WaitUntilConnected(Deadline deadline);
+  Times TakeTimes();
+  // Streams that ended, for whatever reason; they are not made again.
+  int lost() const;
+
+ private:
+  class Worker;
+  void Beat();
+
+  std::vector<std::unique_ptr<Worker>> workers_;
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread heart_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_BENCH_SIMULATED_WORKERS_H_
