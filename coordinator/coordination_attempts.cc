@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/backfill.h"
 #include "coordinator/coordination_service.h"
+#include "coordinator/rank_order.h"
 
 namespace adjoin {
 namespace {
@@ -99,7 +100,8 @@ void CoordinationService::Schedule() {
     }
     std::vector<std::string> before;
     for (const RankRecord& rank : job.attempt.ranks) before.push_back(rank.worker);
-    auto of_rank = PlaceRanks(ranks, static_cast<int>(job.spec.resources().max_ranks_per_node()), SlotsFor(job), before);
+    auto of_rank = PlaceRanks(PlacementOrder(job.spec), static_cast<int>(job.spec.resources().max_ranks_per_node()),
+                              SlotsFor(job), before);
     if (of_rank.has_value()) {
       if (!blocked_head_.empty()) budget -= ranks;
       Start(job, *of_rank);
