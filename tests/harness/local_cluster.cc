@@ -70,7 +70,7 @@ absl::Status LocalCluster::StartCoordinator() {
   std::string port_file = folder_ + "/address";
   std::error_code ignored;
   fs::remove(port_file, ignored);
-  std::string listen = address_.empty() ? "127.0.0.1:0" : std::exchange(address_, "");
+  std::string listen = address_.empty() ? options_.listen : std::exchange(address_, "");
   const std::string binary =
       options_.coordinator_binary.empty() ? "coordinator/adjoin-coordinator" : options_.coordinator_binary;
   const std::string state = options_.coordinator_state.empty() ? folder_ + "/coordinator" : options_.coordinator_state;

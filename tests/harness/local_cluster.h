@@ -46,6 +46,7 @@ struct LocalClusterOptions {
   std::map<int, ProgramOptions> worker;       // of single daemons
   std::string worker_binary;                  // among the runfiles; empty: //worker:adjoin-worker
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // of stub() and what uses it; null: plain text
+  std::string listen = "127.0.0.1:0";         // the coordinator's
   std::string coordinator_state;              // an existing folder for its state; empty: in the cluster's own
 };
 
