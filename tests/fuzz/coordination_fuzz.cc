@@ -106,7 +106,8 @@ void OneThing(SimulatedCluster& cluster, ByteReader& bytes, int& jobs) {
     case 20: cluster.CrashCoordinator(); break;
     case 21: cluster.Garbage(daemon, Garbage(bytes)); break;
     case 22:
-      switch (bytes.Below(5)) {
+      switch (bytes.Below(6)) {
+        case 5: cluster.SetWallClock(absl::Hours(static_cast<int>(bytes.Byte()) - 128)); break;
         case 0: cluster.Cancel(bytes.Byte()); break;
         case 1: cluster.Retry(bytes.Byte()); break;
         case 2: cluster.Hold(bytes.Byte(), true); break;

@@ -61,7 +61,7 @@ SimulatedCluster::SimulatedCluster(int daemons, uint32_t slots) : slots_(slots),
 void SimulatedCluster::StartCoordinator() {
   CoordinationOptions options;
   options.monotonic_clock = [this] { return now_; };
-  options.wall_clock = [this] { return absl::UnixEpoch() + now_; };
+  options.wall_clock = [this] { return absl::FromUnixSeconds(1700000000) + now_ + wall_ahead_; };
   options.lease = kLease;
   service_ = std::make_unique<CoordinationService>(options);
   service_->Restore(store_, [](const StoredSubmission&) {

@@ -36,6 +36,8 @@ class SimulatedCluster {
   // Time.
   void Advance(absl::Duration time);
   void Tick();
+  // The wall clock is set, to either side: nothing but what people read may depend on it.
+  void SetWallClock(absl::Duration ahead) { wall_ahead_ = ahead; }
 
   // Users. `key`: an idempotency key, or "". Jobs are named by any number: modulo what there is.
   void Submit(const JobSpec& spec, const std::string& key);
@@ -104,6 +106,7 @@ class SimulatedCluster {
 
   const uint32_t slots_;
   absl::Duration now_ = absl::Seconds(1000);
+  absl::Duration wall_ahead_;
   std::unique_ptr<CoordinationService> service_;
   std::vector<Daemon> daemons_;
   ConnectionId last_connection_ = 0;
