@@ -136,6 +136,31 @@ TEST_F(CoordinationFailuresTest, ALostNodesJobWaitsForConfirmationOrLease) {
                                       "started"));
 }
 
+TEST_F(CoordinationFailuresTest, ALeaseThatBecameLongerHoldsForWhatRunsAlready) {
+  std::string job = RunningOnTwoWorkers();
+  options_.lease = absl::Seconds(300);
+  Restart();
+  for (uint32_t rank : {0, 1}) {
+    WorkerHello hello = Hello(absl::StrCat("worker-", rank), 1);
+    *hello.add_attempt() = Report(job, rank);
+    Connect(10 + rank, hello);
+  }
+  EXPECT_EQ(Taken(CoordinatorMessage::kWelcome).back().message.welcome().lease_seconds(), 300);
+  Connect(3, "worker-2", 2);
+  Pass(10, {10, 3});
+  Cleared(10, job);
+  Pass(290, {10, 3});
+  EXPECT_EQ(Job(job).state(), PENDING) << "worker-1 may still have its process";
+  options_.lease = absl::Seconds(20);
+  Restart();
+  Connect(20, "worker-0", 1);
+  Connect(21, "worker-2", 2);
+  Pass(300, {20, 21});
+  EXPECT_EQ(Job(job).state(), PENDING) << "this coordinator does not know when worker-1 was heard last";
+  Pass(6, {20, 21});
+  EXPECT_EQ(Job(job).state(), STARTING);
+}
+
 TEST_F(CoordinationFailuresTest, ALostNodeThatComesBackConfirmsTheKill) {
   std::string job = RunningOnTwoWorkers();
   Pass(10, {1});

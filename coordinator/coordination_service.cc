@@ -199,6 +199,11 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
   job.artifacts.insert(row.artifact().begin(), row.artifact().end());
   if (attempt != nullptr) {
     job.attempt = AttemptFrom(*attempt, Now());
+    // Its daemons will be told the lease of today.
+    if (!job.attempt.holders.empty() && job.attempt.lease < options_.lease) {
+      job.attempt.lease = options_.lease;
+      AttemptChanged(job);
+    }
     if (job.state == STARTING) job.attempt.start_deadline = Now() + options_.start_timeout + options_.reattach;
     if (job.state == RUNNING) job.attempt.watch.emplace(options_.progress, job.attempt.ranks.size(), Now());
     // That a rank suffered from a peer was waiting for the cause; the cause may still be reported.
