@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace adjoin {
 namespace {
@@ -37,7 +38,8 @@ void AppendLine(const LogLine& line, std::string* text) {
     absl::StrAppend(text, absl::StrReplaceAll(line.text(), {{"\n", " "}}), "\n");
   } else {
     const absl::string_view whole = line.text();
-    absl::StrAppend(text, absl::StrReplaceAll(whole.substr(0, LogStore::kMaxLineBytes), {{"\n", " "}}), kCut, "\n");
+    const absl::string_view kept = whole.substr(0, Utf8Prefix(whole, LogStore::kMaxLineBytes));
+    absl::StrAppend(text, absl::StrReplaceAll(kept, {{"\n", " "}}), kCut, "\n");
   }
 }
 

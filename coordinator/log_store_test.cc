@@ -167,5 +167,16 @@ TEST(LogStoreTest, AFileThatCannotBeWrittenIsAnErrorAndLosesNoEarlierLine) {
   ASSERT_EQ(All(store, "job-1").size(), 1);
 }
 
+TEST(LogStoreTest, ALongLineIsCutBetweenCharacters) {
+  LogStore store(Folder("characters"), 1 << 20);
+  std::string text = "x";
+  while (text.size() <= LogStore::kMaxLineBytes) text += "\xe2\x82\xac";  // of three bytes each
+  ASSERT_TRUE(store.Append("job-1", {Line(0, 5, text)}).ok());
+  std::vector<LogLine> lines = All(store, "job-1");
+  ASSERT_EQ(lines.size(), 1);
+  EXPECT_EQ(lines[0].text(), text.substr(0, LogStore::kMaxLineBytes - 1) + " [cut]");
+  EXPECT_TRUE(LogLine().ParseFromString(lines[0].SerializeAsString())) << "or no message could carry it";
+}
+
 }  // namespace
 }  // namespace adjoin
