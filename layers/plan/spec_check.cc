@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/output_dir.h"
 #include "base/status_macros.h"
 #include "layers/plan/layer_kind.h"
 #include "layers/plan/loss_rule.h"
@@ -38,6 +39,13 @@ absl::Status CheckPath(absl::string_view field, absl::string_view root, const st
   if (!leaves) return absl::OkStatus();
   return AtField(field, InvalidSpec("the path \"", path, "\" must be relative to the worker's ", root,
                                     " and stay below it: no leading '/', no '..'"));
+}
+
+absl::Status CheckOutputDir(const std::string& path) {
+  ADJOIN_RETURN_IF_ERROR(CheckPath("output_dir", "--output-root", path));
+  const absl::string_view reserved = ReservedName(path);
+  if (reserved.empty()) return absl::OkStatus();
+  return AtField("output_dir", InvalidSpec("the path \"", path, "\" holds \"", reserved, "\"; ", kReservedNames));
 }
 
 absl::Status CheckFinite(absl::string_view field, double value) {
@@ -90,7 +98,7 @@ absl::Status CheckJob(const JobSpec& spec, uint32_t max_ranks) {
   if (spec.loss().empty()) {
     return InvalidSpec("a job that trains needs a loss: loss { kind: \"cross_entropy\" input: ... target: ... }");
   }
-  ADJOIN_RETURN_IF_ERROR(CheckPath("output_dir", "--output-root", spec.output_dir()));
+  ADJOIN_RETURN_IF_ERROR(CheckOutputDir(spec.output_dir()));
   if (!spec.has_weights()) return absl::OkStatus();
   if (spec.weights().has_strict() && !spec.weights().strict()) {
     return AtField("weights.strict", NotSupportedYet("weights.strict: false", "every parameter must be in the file"));

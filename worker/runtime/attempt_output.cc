@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/output_dir.h"
 #include "base/status_macros.h"
 #include "worker/runtime/metrics_writer.h"
 
@@ -27,7 +28,7 @@ namespace {
 
 constexpr char kEpochFile[] = ".epoch";
 constexpr char kLockFile[] = ".epoch.lock";
-constexpr char kAttemptPrefix[] = "attempt-";
+constexpr char kAttemptFile[] = ".attempt";  // in the folder of an attempt: whose it is
 constexpr char kStorePrefix[] = "store-";
 constexpr char kMetricsFile[] = "metrics.jsonl";  // which a MetricsWriter locks while its attempt runs
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(10);
@@ -71,7 +72,7 @@ class FolderLock {
   const int fd_;
 };
 
-// What .epoch says: "5 job-12 store-00000000000000ff".
+// What .epoch and .attempt say: "5 job-12 store-00000000000000ff".
 struct Latest {
   uint64_t epoch = 0;
   std::string job_id;
@@ -82,9 +83,8 @@ struct Latest {
   }
 };
 
-// Epoch 0 where no attempt has begun.
-absl::StatusOr<Latest> ReadEpoch(const std::string& home) {
-  const std::string path = absl::StrCat(home, "/", kEpochFile);
+// Epoch 0 where there is no such file.
+absl::StatusOr<Latest> ReadNote(const std::string& path) {
   Latest latest;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return latest;
@@ -109,8 +109,10 @@ absl::StatusOr<Latest> ReadEpoch(const std::string& home) {
   return latest;
 }
 
-absl::Status WriteEpoch(const std::string& home, const Latest& latest) {
-  const std::string path = absl::StrCat(home, "/", kEpochFile);
+absl::StatusOr<Latest> ReadEpoch(const std::string& home) { return ReadNote(absl::StrCat(home, "/", kEpochFile)); }
+
+absl::Status WriteNote(const std::string& folder, const std::string& name, const Latest& latest) {
+  const std::string path = absl::StrCat(folder, "/", name);
   const std::string temporary = absl::StrCat(path, ".new");
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return Failed(temporary, errno);
@@ -121,10 +123,8 @@ absl::Status WriteEpoch(const std::string& home, const Latest& latest) {
   if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return Failed(temporary, errno);
   if (fsync(fd) != 0) return Failed(temporary, errno);
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return Failed(path, errno);
-  return SyncFolder(home);
+  return SyncFolder(folder);
 }
-
-std::string FolderOf(uint64_t epoch) { return absl::StrCat(kAttemptPrefix, epoch); }
 
 absl::Status NoLonger(uint64_t epoch, const Latest& latest, const std::string& home) {
   const std::string job = latest.job_id.empty() ? "" : absl::StrCat(" (", latest.job_id, ")");
@@ -132,7 +132,13 @@ absl::Status NoLonger(uint64_t epoch, const Latest& latest, const std::string& h
                                                     " has begun", job, ", says ", home, "/", kEpochFile));
 }
 
-// The folders of attempts that can publish nothing any more, which are all but that of `epoch`.
+// Whether an attempt made this folder, and not a user or another program.
+bool IsOfAttempt(const std::string& folder, uint64_t epoch) {
+  const absl::StatusOr<Latest> note = ReadNote(absl::StrCat(folder, "/", kAttemptFile));
+  return note.ok() && note->epoch != 0 && note->epoch == epoch;
+}
+
+// The folders of attempts that can publish nothing any more, which are all but that of `but`.
 void RemoveOthers(const std::string& home, uint64_t but) {
   std::error_code ignored;  // what is left there harms nobody
   for (const auto& entry : std::filesystem::directory_iterator(home, ignored)) {
@@ -140,7 +146,12 @@ void RemoveOthers(const std::string& home, uint64_t but) {
     absl::string_view number = name;
     uint64_t epoch = 0;
     if (!absl::ConsumePrefix(&number, kAttemptPrefix) || !absl::SimpleAtoi(number, &epoch)) continue;
-    if (epoch != but) std::filesystem::remove_all(entry.path(), ignored);
+    if (epoch == but) continue;
+    if (IsOfAttempt(entry.path(), epoch)) {
+      std::filesystem::remove_all(entry.path(), ignored);
+    } else {
+      rmdir(entry.path().c_str());  // where it is empty: of an attempt that died when it had just made it
+    }
   }
 }
 
@@ -150,15 +161,29 @@ absl::Status TakeOver(const std::string& home, const Latest& mine) {
   // A rank of this job may live on for a while, and is fenced off. Another job's result must not be thrown away like that.
   const bool same_store = latest.store_id == mine.store_id;
   const bool another_job = latest.epoch != 0 && !(same_store && latest.job_id == mine.job_id);
-  if (another_job && MetricsWriter::InUse(absl::StrCat(home, "/", FolderOf(latest.epoch), "/", kMetricsFile))) {
+  if (another_job && MetricsWriter::InUse(absl::StrCat(home, "/", AttemptFolder(latest.epoch), "/", kMetricsFile))) {
     return absl::FailedPreconditionError(absl::StrCat(home, ": another job, ", latest.job_id,
                                                       ", is writing there; right would be an output_dir of its own for"
                                                       " each job"));
   }
   if (same_store && latest.epoch > mine.epoch) return NoLonger(mine.epoch, latest, home);
-  ADJOIN_RETURN_IF_ERROR(WriteEpoch(home, mine));
+  ADJOIN_RETURN_IF_ERROR(WriteNote(home, kEpochFile, mine));
   RemoveOthers(home, same_store ? mine.epoch : 0);
   return absl::OkStatus();
+}
+
+// Marks the folder as an attempt's. With `home` locked.
+absl::Status Mark(const HeldPath& folder, const Latest& mine) {
+  if (IsOfAttempt(folder.path(), mine.epoch)) return absl::OkStatus();
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path(), error)) {
+    const std::string name = entry.path().filename();
+    if (absl::StartsWith(name, kAttemptFile)) continue;  // of an attempt that died right here
+    return absl::FailedPreconditionError(absl::StrCat(folder.shown(), ": no attempt made this folder, and '", name,
+                                                      "' is in it; move it elsewhere, or choose another output_dir"));
+  }
+  if (error) return folder.AsShown(Failed(folder.path(), error.value()));
+  return folder.AsShown(WriteNote(folder.path(), kAttemptFile, mine));
 }
 
 }  // namespace
@@ -168,13 +193,17 @@ absl::StatusOr<std::unique_ptr<AttemptOutput>> AttemptOutput::Begin(Options opti
   std::filesystem::create_directories(options.root, error);  // where that fails, the next line says so
   ADJOIN_ASSIGN_OR_RETURN(HeldPath home, HoldFolder(options.root, options.output_dir));
   std::string relative = options.output_dir;
+  std::unique_ptr<FolderLock> lock;
+  const Latest mine{options.epoch, options.job_id, options.store_id};
   if (options.epoch != 0) {
-    const auto lock = FolderLock::Take(home.path(), deadline);
-    if (!lock.ok()) return home.AsShown(lock.status());
-    ADJOIN_RETURN_IF_ERROR(home.AsShown(TakeOver(home.path(), {options.epoch, options.job_id, options.store_id})));
-    absl::StrAppend(&relative, relative.empty() ? "" : "/", FolderOf(options.epoch));
+    auto taken = FolderLock::Take(home.path(), deadline);
+    if (!taken.ok()) return home.AsShown(taken.status());
+    lock = *std::move(taken);
+    ADJOIN_RETURN_IF_ERROR(home.AsShown(TakeOver(home.path(), mine)));
+    absl::StrAppend(&relative, relative.empty() ? "" : "/", AttemptFolder(options.epoch));
   }
   ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldFolder(options.root, relative));
+  if (lock != nullptr) ADJOIN_RETURN_IF_ERROR(Mark(folder, mine));
   return std::unique_ptr<AttemptOutput>(new AttemptOutput(std::move(options), std::move(home), std::move(folder)));
 }
 
@@ -198,7 +227,7 @@ absl::Status AttemptOutput::Publish(const std::vector<std::string>& files, Deadl
   }
   ADJOIN_RETURN_IF_ERROR(home_.AsShown(SyncFolder(home)));
   std::error_code ignored;  // the results are there
-  std::filesystem::remove_all(absl::StrCat(home, "/", FolderOf(options_.epoch)), ignored);
+  std::filesystem::remove_all(absl::StrCat(home, "/", AttemptFolder(options_.epoch)), ignored);
   return absl::OkStatus();
 }
 

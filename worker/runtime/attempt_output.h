@@ -10,7 +10,8 @@
 // counted the epoch. Nothing is published but by that attempt, and of one store none begins after one with a higher epoch.
 // Epochs of different stores cannot be compared: there the one that begins later counts. Begin
 // and Publish lock `output_dir/.epoch.lock`, so that between the comparison and the renaming no other attempt begins
-// (where the file system has locks). What an attempt that failed has written stays in its folder until a later one begins.
+// (where the file system has locks). What an attempt that failed has written stays in its folder until a later one begins,
+// which removes only folders that attempts have made: each has a note, `.attempt`, that says whose it is.
 // With epoch 0 nobody is fenced off: folder() is output_dir, and Publish does nothing. No link leads out of the root, also
 // one that comes there later (path_rules.h). One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_ATTEMPT_OUTPUT_H_
@@ -39,8 +40,8 @@ class AttemptOutput {
     uint64_t store_id = 0;   // where the epoch was counted
   };
 
-  // Errors: kFailedPrecondition (a later attempt has begun; another job's attempt writes there at this moment); as
-  // HoldFolder; kDataLoss (an .epoch that no attempt wrote); kDeadlineExceeded (another attempt keeps it locked);
+  // Errors: kFailedPrecondition (a later attempt has begun; another job's attempt writes there at this moment;
+  // a folder called as the attempt's is there and is nobody's); as HoldFolder; kDataLoss (an .epoch that no attempt wrote); kDeadlineExceeded (another attempt keeps it locked);
   // kUnavailable with the path and the system's reason. Messages name paths as the job has them.
   static absl::StatusOr<std::unique_ptr<AttemptOutput>> Begin(Options options, Deadline deadline);
 

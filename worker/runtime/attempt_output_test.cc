@@ -98,8 +98,8 @@ TEST_F(AttemptOutputTest, AnotherJobThatIsWritingIsLeftAlone) {
 
 TEST_F(AttemptOutputTest, EpochsOfAnotherStoreSayNothing) {
   constexpr uint64_t kOld = 255, kNew = 0xfedcba9876543210;
-  std::filesystem::create_directories(root_ + "/out/attempt-1");
-  Write(root_ + "/out/attempt-1/left", "of an older release, or of a store before");
+  ASSERT_TRUE(Begin(1, "job-0", 1).ok());
+  Write(root_ + "/out/attempt-1/left", "of a store before");
   auto older = Begin(7, "job-1", kOld);
   ASSERT_TRUE(older.ok()) << older.status();
   {
@@ -119,6 +119,23 @@ TEST_F(AttemptOutputTest, EpochsOfAnotherStoreSayNothing) {
   EXPECT_EQ(Read("result"), "one");
   EXPECT_TRUE(Begin(2, "job-1", kNew).ok());
   EXPECT_EQ(Begin(1, "job-1", kNew).status().code(), absl::StatusCode::kFailedPrecondition) << "of the same store";
+}
+
+TEST_F(AttemptOutputTest, WhatNoAttemptMadeIsLeftAlone) {
+  std::filesystem::create_directories(root_ + "/out/attempt-3");
+  std::filesystem::create_directories(root_ + "/out/attempt-999/deep");
+  std::filesystem::create_directories(root_ + "/out/attempt-9");
+  Write(root_ + "/out/attempt-999/model", "a user's");
+  Write(root_ + "/out/attempt-9/.attempt", "8 job-1 store-00000000000000ff\n");
+  ASSERT_TRUE(Begin(4).ok());
+  EXPECT_EQ(Read("attempt-999/model"), "a user's");
+  EXPECT_TRUE(Exists("attempt-9")) << "its note names another attempt";
+  EXPECT_FALSE(Exists("attempt-3")) << "it was empty";
+  EXPECT_EQ(Read("attempt-4/.attempt"), "4 job-1 store-00000000000000ff\n");
+  const absl::Status refused = Begin(999).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("out/attempt-999: no attempt made this folder"));
+  EXPECT_EQ(Read("attempt-999/model"), "a user's");
 }
 
 TEST_F(AttemptOutputTest, WaitsForTheLockNoLongerThanItMay) {

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/output_dir.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -186,6 +187,9 @@ absl::StatusOr<std::string> ResolveBelow(const std::string& root, const std::str
 absl::Status CheckOutputPath(const std::string& root, const std::string& relative) {
   if (relative.empty()) return absl::OkStatus();
   ADJOIN_RETURN_IF_ERROR(CheckText(relative));
+  if (const absl::string_view reserved = ReservedName(relative); !reserved.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("'", relative, "' holds '", reserved, "'; ", kReservedNames));
+  }
   ADJOIN_ASSIGN_OR_RETURN(std::string real_root, RealRoot(root, relative));
   std::string path = real_root;
   for (absl::string_view part : absl::StrSplit(relative, '/', absl::SkipEmpty())) {

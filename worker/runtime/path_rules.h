@@ -53,8 +53,8 @@ absl::StatusOr<HeldPath> HoldFolder(const std::string& root, const std::string& 
 // Errors: as HoldBelow.
 absl::StatusOr<std::string> ResolveBelow(const std::string& root, const std::string& relative);
 
-// The same rules for a folder that need not exist yet: what exists of the path must not lead out of the root. "" is the
-// root itself.
+// The same rules for a folder that need not exist yet: what exists of the path must not lead out of the root, and no
+// part of it may be a name that attempts have (base/output_dir.h). "" is the root itself.
 absl::Status CheckOutputPath(const std::string& root, const std::string& relative);
 
 }  // namespace adjoin

@@ -57,7 +57,8 @@ TEST_F(PathRulesTest, WritesOnlyBelowTheRoot) {
   for (const char* right : {"", "sub", "new", "sub/new/deeper"}) {
     EXPECT_TRUE(CheckOutputPath(root_, right).ok()) << CheckOutputPath(root_, right);
   }
-  for (const char* wrong : {"/tmp/x", "..", "sub/../..", "folder_out", "folder_out/new", "dangling", "dangling/new"}) {
+  for (const char* wrong : {"/tmp/x", "..", "sub/../..", "folder_out", "folder_out/new", "dangling", "dangling/new",
+                            "attempt-7", "sub/attempt-7/new", ".epoch", "sub/.epoch.lock"}) {
     EXPECT_EQ(CheckOutputPath(root_, wrong).code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }
