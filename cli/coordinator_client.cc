@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/security/tls.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
@@ -85,17 +84,19 @@ absl::Status CoordinatorClient::Check(const grpc::Status& status) {
 
 bool CoordinatorClient::TryAgain(Outage& outage) {
   if (options_.retry <= absl::ZeroDuration()) return false;
-  if (outage.since == absl::InfiniteFuture()) {
-    outage.since = absl::Now();
+  if (!outage.over.has_value()) {
+    outage.over = Deadline::After(options_.retry);
     if (options_.notice != nullptr) {
       options_.notice(absl::StrCat("the coordinator at ", options_.address, " does not answer, trying again for ",
                                    absl::FormatDuration(options_.retry)));
     }
   }
-  while (absl::Now() - outage.since < options_.retry) {
+  while (!outage.over->Expired()) {
     {
       absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&cancelled_), outage.pause)) return false;
+      const bool cancelled = changed_.Wait(mutex_, Deadline::After(outage.pause),
+                                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_; });
+      if (cancelled) return false;
     }
     outage.pause = std::min(2 * outage.pause, kLongestPause);
     if (channel_->WaitForConnected(std::chrono::system_clock::now() + std::chrono::milliseconds(200))) return true;
@@ -111,6 +112,7 @@ bool CoordinatorClient::IsCancelled() {
 void CoordinatorClient::Cancel() {
   absl::MutexLock lock(&mutex_);
   cancelled_ = true;
+  changed_.NotifyAll();
   if (reading_ != nullptr) reading_->TryCancel();
 }
 
@@ -144,7 +146,7 @@ absl::Status CoordinatorClient::Stream(const Open<Response>& open, std::chrono::
       if (cancelled_) return absl::CancelledError("cancelled");
       reading_ = &context;
     }
-    const absl::Time opened = absl::Now();
+    const Deadline well = Deadline::After(kWell);
     std::unique_ptr<grpc::ClientReader<Response>> reader = open(&context);
     Response response;
     absl::Status refused;
@@ -160,7 +162,7 @@ absl::Status CoordinatorClient::Stream(const Open<Response>& open, std::chrono::
     }
     if (!refused.ok() || status.ok()) return refused;
     if (IsCancelled()) return absl::CancelledError("cancelled");
-    if (absl::Now() - opened > kWell) outage = Outage();
+    if (well.Expired()) outage = Outage();
     if (!IsBreak(status) || !again() || !TryAgain(outage)) {
       return IsCancelled() ? absl::CancelledError("cancelled") : Check(status);
     }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/deadline.h"
+#include "base/monotonic_condition.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace adjoin {
@@ -87,7 +90,7 @@ class CoordinatorClient {
  private:
   // How long the coordinator has not answered now.
   struct Outage {
-    absl::Time since = absl::InfiniteFuture();
+    std::optional<Deadline> over;  // then it is given up; absent: there is none
     absl::Duration pause = absl::Milliseconds(100);
   };
 
@@ -114,6 +117,7 @@ class CoordinatorClient {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<Adjoin::Stub> stub_;
   absl::Mutex mutex_;
+  MonotonicCondition changed_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* reading_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the stream that is read now
 };
