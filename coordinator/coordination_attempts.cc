@@ -11,6 +11,8 @@
 namespace adjoin {
 namespace {
 
+constexpr absl::Duration kKeepSteps = absl::Seconds(10);
+
 // "worker-0 (2), worker-1 (2)"
 std::string Workers(const Attempt& attempt) {
   return absl::StrJoin(attempt.holders, ", ", [](std::string* out, const auto& holder) {
@@ -70,6 +72,16 @@ std::vector<FreeSlots> CoordinationService::SlotsFor(const JobRecord& job) const
   return free;
 }
 
+// On the workers that there are, were all of their slots free.
+bool CoordinationService::CouldEverStart(const JobRecord& job) const {
+  std::vector<FreeSlots> all;
+  for (const auto& [name, worker] : workers_) {
+    const bool fits = Usable(worker) && HasLabels(worker.hello, job.spec.resources());
+    if (fits) all.push_back({name, static_cast<int>(worker.hello.slots())});
+  }
+  return PlaceRanks(PlacementOrder(job.spec), static_cast<int>(job.spec.resources().max_ranks_per_node()), all, {}).has_value();
+}
+
 int CoordinationService::BackfillBudgetBehind(const JobRecord& head) const {
   int free = 0;
   std::vector<int> running;
@@ -80,6 +92,7 @@ int CoordinationService::BackfillBudgetBehind(const JobRecord& head) const {
   }
   // What it waits for is not a number of slots: nobody can say which ones it could do without.
   const bool particular = head.spec.resources().max_ranks_per_node() > 0 || !head.spec.resources().node_label().empty();
+  if (particular && !CouldEverStart(head)) return free;  // it waits for more workers in any case
   if (particular || free >= static_cast<int>(head.spec.ranks())) return 0;
   for (const auto& [number, slots] : slots_of) running.push_back(slots);
   return BackfillBudget(static_cast<int>(head.spec.ranks()), free, running);
@@ -127,6 +140,7 @@ void CoordinationService::Start(JobRecord& job, const std::vector<std::string>& 
     attempt.ranks.push_back(std::move(rank));
     Holder& holder = attempt.holders[name];
     holder.incarnation = workers_.at(name).hello.incarnation();
+    holder.node_id = workers_.at(name).hello.node_id();
     ++holder.slots;
   }
   job.attempt = std::move(attempt);
@@ -208,7 +222,13 @@ void CoordinationService::OnRankUpdate(JobRecord& job, uint32_t number, RankReco
   rank.progress = update.progress();
   if (number == 0) job.progress = update.progress();
   const bool training = update.progress().phase().empty() || update.progress().phase() == "training";
-  if (training) job.attempt.steps = std::max(job.attempt.steps, update.progress().step());
+  if (!training || update.progress().step() <= job.attempt.steps) return;
+  job.attempt.steps = update.progress().step();
+  // Not every step: what a crash takes back is some seconds of what `ps` shows.
+  if (Now() - job.attempt.steps_kept < kKeepSteps) return;
+  job.attempt.steps_kept = Now();
+  AttemptChanged(job);
+  Changed(job);
 }
 
 void CoordinationService::OnRankEnded(JobRecord& job, RankRecord& rank, const RankEnded& ended) {
@@ -230,7 +250,7 @@ void CoordinationService::OnRankEnded(JobRecord& job, RankRecord& rank, const Ra
     case RANK_HOPELESS: return EndAttempt(job, EndCause::kHopeless, reason);
     case RANK_PEER_FAILED:
       if (!job.attempt.peer_failure.has_value()) {
-        job.attempt.peer_failure = PeerFailure{reason, Now() + options_.peer_failure_grace};
+        job.attempt.peer_failure = PeerFailure{reason, Now(), Now() + options_.peer_failure_grace};
       }
       return;
     default: return EndAttempt(job, ended.infrastructure() ? EndCause::kNodeLost : EndCause::kRankLost, reason);
@@ -328,7 +348,7 @@ void CoordinationService::End(JobRecord& job, JobState state, const std::string&
 void CoordinationService::EndAfterPeerFailure(JobRecord& job) {
   for (const auto& [name, holder] : job.attempt.holders) {
     const Worker& worker = workers_.at(name);
-    if (worker.connection != 0) continue;
+    if (worker.connection != 0 && Now() - worker.last_heard < options_.suspect_after) continue;
     const absl::Duration silent = absl::Floor(Now() - worker.last_heard, absl::Seconds(1));
     EndAttempt(job, EndCause::kNodeLost,
                absl::StrCat(name, " was lost (nothing heard for ", absl::FormatDuration(silent), ") with ",
@@ -347,20 +367,24 @@ bool CoordinationService::TickAttempts() {
   }
   for (JobRecord* job : jobs_.Active()) {
     Attempt& attempt = job->attempt;
-    bool heard = true, attaching = false;
+    bool heard = true, attaching = false, silent = false;
     for (const auto& [name, holder] : attempt.holders) {
       const Worker& worker = workers_.at(name);
       heard = heard && worker.connection != 0 && Now() - worker.last_heard < options_.suspect_after;
       attaching = attaching || (!worker.attached && !worker.dead);
+      // It may be the one that was lost, or about to say the cause.
+      silent = silent || (attempt.peer_failure.has_value() && worker.connection != 0 &&
+                          worker.last_heard < attempt.peer_failure->since &&
+                          Now() - worker.last_heard < options_.suspect_after);
     }
     if (!heard && attempt.watch.has_value()) attempt.watch->Excuse(Now());
     const double max_hours = job->spec.resources().max_hours();
     std::optional<std::string> stuck;
     if (attempt.watch.has_value()) stuck = attempt.watch->Stuck(Now(), RankNames(*job));
     if (attempt.peer_failure.has_value() && Now() >= attempt.peer_failure->until) {
-      if (attaching) continue;  // the daemon that knows the cause may be about to say it
+      if (attaching || silent) continue;
       EndAfterPeerFailure(*job);
-    } else if (job->state == STARTING && Now() >= attempt.start_deadline) {
+    } else if (job->state == STARTING && store_writable_ && Now() >= attempt.start_deadline) {
       EndAttempt(*job, EndCause::kRankLost, LateRanks(*job));
     } else if (stuck.has_value()) {
       EndAttempt(*job, EndCause::kRankLost, *stuck);

@@ -186,6 +186,93 @@ TEST_F(CoordinationFailuresTest, ADaemonThatWasStartedAnewHasNothingLeft) {
   EXPECT_EQ(Job(job).restarts_counted(), 0);
 }
 
+// As when a pod is moved while its old machine is only cut off.
+TEST_F(CoordinationFailuresTest, AnotherNodeOfTheNameProvesNothing) {
+  std::string job = RunningOnTwoWorkers();
+  Pass(2, {1, 2});
+  service_->WorkerDisconnected(2, "its connection ended");
+  WorkerHello other = Hello("worker-1", 1, /*incarnation=*/2);
+  other.set_node_id("another machine");
+  Connect(5, other);
+  EXPECT_THAT(Job(job).reason(), HasSubstr("worker-1 was lost (its daemon was started anew) with rank 1"));
+  Cleared(1, job);
+  Cleared(5, job);
+  Pass(124, {1, 5});
+  EXPECT_EQ(Job(job).state(), PENDING) << "the first worker-1 may still have its process";
+  Pass(2, {1, 5});
+  EXPECT_EQ(Job(job).state(), STARTING);
+}
+
+TEST_F(CoordinationFailuresTest, APauseOfTheCoordinatorItselfLosesNobody) {
+  std::string job = RunningOnTwoWorkers();
+  Pass(1, {1, 2});
+  now_ += absl::Seconds(40);
+  Tick();
+  EXPECT_EQ(Job(job).state(), RUNNING);
+  Pass(9, {1});
+  EXPECT_EQ(Job(job).state(), RUNNING);
+  Pass(1, {1});
+  EXPECT_THAT(Job(job).reason(), HasSubstr("worker-1 was lost (nothing heard for 10s)"));
+}
+
+TEST_F(CoordinationFailuresTest, ASilentNodeIsWaitedForBeforeAPeersReportCounts) {
+  std::string job = RunningOnTwoWorkers(kNoRestart);
+  Pass(1, {1, 2});
+  now_ += absl::Milliseconds(500);
+  Tick();
+  Ended(1, job, 0, "failed: rank 1 died", true);
+  Pass(2, {1});
+  EXPECT_EQ(Job(job).state(), RUNNING) << "worker-1 was not heard since";
+  Pass(1, {1});
+  EXPECT_THAT(Job(job).reason(), HasSubstr("worker-1 was lost (nothing heard for 3s) with rank 1"));
+}
+
+TEST_F(CoordinationFailuresTest, TimeAndStepsOutliveTheCoordinator) {
+  Connect(1, "worker-0", 1);
+  JobSpec spec = Spec("net", 1);
+  spec.mutable_resources()->set_max_hours(1);
+  spec.mutable_restart()->set_max_restarts(9);
+  std::string job = Submit(spec);
+  Ready(1, job, 0);
+  WorkerMessage update = Message(job);
+  update.mutable_rank_update()->set_job_id(job);
+  update.mutable_rank_update()->mutable_progress()->set_step(40);
+  now_ += absl::Seconds(20);
+  Say(1, update);
+  now_ += absl::Minutes(50);
+  Restart();
+  WorkerHello hello = Hello("worker-0", 1);
+  *hello.add_attempt() = Report(job, 0);
+  Connect(2, hello);
+  Pass(500, {2});
+  EXPECT_EQ(Job(job).state(), RUNNING);
+  Restart();
+  Ended(3, job, 0, "");
+  hello.mutable_attempt(0)->mutable_rank(0)->mutable_ended()->set_end(RANK_LOST);
+  Connect(3, hello);
+  EXPECT_EQ(Job(job).state(), PENDING);
+  EXPECT_EQ(stored_.jobs[0].best_step(), 40);
+  Cleared(3, job);
+  Ready(3, job, 0);
+  EXPECT_EQ(Job(job).state(), RUNNING);
+  now_ += absl::Minutes(2);
+  Pass(1, {3});
+  EXPECT_EQ(Job(job).reason(), "it ran for resources.max_hours, which is 1");
+}
+
+TEST_F(CoordinationFailuresTest, AFullDiskDelaysAStartAndFailsNothing) {
+  Connect(1, "worker-0", 1);
+  std::string job = Submit(Spec("net", 1));
+  service_->SetStoreWritable(false);
+  Pass(300, {1});
+  EXPECT_EQ(Job(job).state(), STARTING);
+  service_->SetStoreWritable(true);
+  Pass(100, {1});
+  EXPECT_EQ(Job(job).state(), STARTING);
+  Pass(21, {1});
+  EXPECT_THAT(Job(job).reason(), HasSubstr("did not become ready within 2m"));
+}
+
 TEST_F(CoordinationFailuresTest, ALostNodeIsNamedWhenAPeerNoticesFirst) {
   std::string job = RunningOnTwoWorkers(kNoRestart);
   service_->WorkerDisconnected(2, "its connection ended");

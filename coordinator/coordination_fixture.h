@@ -105,6 +105,7 @@ class CoordinationTest : public ::testing::Test {
     hello.set_name(name);
     hello.set_slots(slots);
     hello.set_incarnation(incarnation);
+    hello.set_node_id("the node of " + name);
     return hello;
   }
   void Connect(ConnectionId connection, const WorkerHello& hello) {

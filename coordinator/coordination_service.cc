@@ -4,9 +4,11 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
@@ -61,6 +63,7 @@ StoredAttempt AttemptRow(const JobRecord& job) {
     StoredHolder& holder = *row.add_holder();
     holder.set_worker(worker);
     holder.set_incarnation(record.incarnation);
+    holder.set_node_id(record.node_id);
   }
   row.set_lease_seconds(absl::ToDoubleSeconds(attempt.lease));
   row.set_over(attempt.over);
@@ -68,10 +71,12 @@ StoredAttempt AttemptRow(const JobRecord& job) {
   row.set_started_unix_ms(UnixMillis(attempt.started));
   row.set_ended_unix_ms(UnixMillis(attempt.ended));
   row.set_connected(attempt.connected);
+  row.set_steps(attempt.steps);
   return row;
 }
 
-Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now) {
+// `now` of both clocks.
+Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now, absl::Time wall_now) {
   Attempt attempt;
   attempt.epoch = row.epoch();
   for (const StoredRank& rank : row.rank()) {
@@ -86,7 +91,7 @@ Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now) {
   for (const StoredHolder& holder : row.holder()) {
     int slots = 0;
     for (const RankRecord& rank : attempt.ranks) slots += rank.worker == holder.worker() ? 1 : 0;
-    attempt.holders[holder.worker()] = {holder.incarnation(), slots};
+    attempt.holders[holder.worker()] = {holder.incarnation(), holder.node_id(), slots, std::nullopt};
   }
   attempt.lease = absl::Seconds(row.lease_seconds());
   attempt.over = row.over();
@@ -94,7 +99,8 @@ Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now) {
   attempt.started = FromMillis(row.started_unix_ms());
   attempt.ended = FromMillis(row.ended_unix_ms());
   attempt.connected = row.connected();
-  attempt.running_since = now;
+  attempt.steps = row.steps();
+  attempt.running_since = now - std::max(absl::ZeroDuration(), wall_now - attempt.started);
   return attempt;
 }
 
@@ -127,7 +133,7 @@ void CoordinationService::Event(const JobRecord& job, const std::string& kind, c
   event.set_epoch(job.attempt.epoch);
   event.set_unix_ms(absl::ToUnixMillis(options_.wall_clock()));
   event.set_kind(kind);
-  event.set_text(text.substr(0, kMaxReason));
+  event.set_text(text.substr(0, Utf8Prefix(text, kMaxReason)));
   if (job.accepted) changes_.events.push_back(event);
   notes_.push_back({absl::StrCat(job.id, " ", kind, text.empty() ? "" : ": ", event.text()), job.id, job.attempt.epoch});
 }
@@ -198,7 +204,7 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
   job.progress = row.progress();
   job.artifacts.insert(row.artifact().begin(), row.artifact().end());
   if (attempt != nullptr) {
-    job.attempt = AttemptFrom(*attempt, Now());
+    job.attempt = AttemptFrom(*attempt, Now(), options_.wall_clock());
     // Its daemons will be told the lease of today.
     if (!job.attempt.holders.empty() && job.attempt.lease < options_.lease) {
       job.attempt.lease = options_.lease;
@@ -210,7 +216,7 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
     for (size_t r = 0; r < job.attempt.ranks.size() && !job.attempt.over; ++r) {
       if (job.attempt.ranks[r].state != RankState::kFailed) continue;
       job.attempt.peer_failure = PeerFailure{absl::StrCat("rank ", r, " on ", job.attempt.ranks[r].worker, " failed"),
-                                             Now() + options_.peer_failure_grace};
+                                             Now(), Now() + options_.peer_failure_grace};
     }
     for (const auto& [name, holder] : job.attempt.holders) {
       auto [worker, is_new] = workers_.try_emplace(name);
@@ -219,6 +225,7 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
         worker->second.last_heard = Now();
         worker->second.hello.set_name(name);
         worker->second.hello.set_incarnation(holder.incarnation);
+        worker->second.hello.set_node_id(holder.node_id);
       }
       worker->second.held[job.number] = holder.slots;
     }
@@ -231,6 +238,11 @@ void CoordinationService::SetStoreWritable(bool writable) {
   if (writable == store_writable_) return;
   store_writable_ = writable;
   schedule_ = true;
+  if (!writable) store_failed_at_ = Now();
+  // What they are to start with was held back meanwhile.
+  for (JobRecord* job : jobs_.Active()) {
+    if (writable) job->attempt.start_deadline += Now() - store_failed_at_;
+  }
 }
 
 void CoordinationService::Durable(const std::vector<StoredSubmission>& submissions) {
@@ -260,6 +272,8 @@ absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
                                                    same->id, ", which has another spec: choose another key"));
     }
   }
+  const absl::Status folder = jobs_.folders().Check(submitted.spec.output_dir(), submitted.owner);
+  if (!folder.ok() && !submitted.any_folder) return folder;
   auto made = std::make_unique<JobRecord>();
   made->spec = std::move(submitted.spec);
   made->plan_function = std::move(submitted.plan_function);
@@ -289,13 +303,17 @@ void CoordinationService::CheckData(JobRecord& job) {
 }
 
 void CoordinationService::CheckWaitingJobs() {
-  if (unchecked_.empty() || asked_.size() >= kMaxChecks) return;
-  auto worker = std::find_if(workers_.begin(), workers_.end(), [this](const auto& entry) { return Usable(entry.second); });
-  if (worker == workers_.end()) {
-    for (uint64_t number : unchecked_) Accept(*jobs_.Find(number));
-    return;
+  bool somebody = false;
+  for (auto& [name, worker] : workers_) {
+    if (unchecked_.empty()) return;
+    if (!Usable(worker)) continue;
+    somebody = true;
+    if (worker.checks) continue;
+    worker.checks = true;
+    AskForCheck(*jobs_.Find(*unchecked_.begin()), name);
   }
-  while (!unchecked_.empty() && asked_.size() < kMaxChecks) AskForCheck(*jobs_.Find(*unchecked_.begin()), worker->first);
+  if (somebody) return;
+  for (uint64_t number : unchecked_) Accept(*jobs_.Find(number));
 }
 
 void CoordinationService::AskForCheck(JobRecord& job, const std::string& worker) {
@@ -314,6 +332,7 @@ void CoordinationService::AskForCheck(JobRecord& job, const std::string& worker)
 
 // What this worker was to check is checked by another one.
 void CoordinationService::CheckAgain(const std::string& lost_worker) {
+  workers_.at(lost_worker).checks = false;
   const std::set<uint64_t> asked = asked_;
   for (uint64_t number : asked) {
     JobRecord& job = *jobs_.Find(number);
@@ -327,7 +346,11 @@ void CoordinationService::CheckAgain(const std::string& lost_worker) {
 
 void CoordinationService::OnProbeResult(const std::string& worker, const ProbeResult& result) {
   JobRecord* job = jobs_.Find(result.request_id());
-  if (job == nullptr || job->state != PENDING || job->data_check != DataCheck::kAsked || job->checked_by != worker) return;
+  workers_.at(worker).checks = false;
+  if (job == nullptr || job->state != PENDING || job->data_check != DataCheck::kAsked || job->checked_by != worker) {
+    CheckWaitingJobs();
+    return;
+  }
   asked_.erase(job->number);
   if (!result.error().empty()) {
     const std::string place = job->place_of == nullptr ? "" : job->place_of(result.field());
@@ -352,6 +375,8 @@ void CoordinationService::Planned(const std::string& job_id, absl::StatusOr<Plan
     EndCheck(*job, planned.status());
     return;
   }
+  job->plan_function = nullptr;  // they hold the spec as it was written, and the plan goes to the store
+  job->place_of = nullptr;
   job->plan_hash = std::move(planned->hash);
   job->data_check = DataCheck::kDone;
   StoredPlan row;
@@ -395,6 +420,11 @@ void CoordinationService::Refuse(const JobRecord& job, const absl::Status& reaso
   changed_attempts_.erase(job.number);
   changes_.Withdraw({job.number});
   jobs_.Erase(job.number);
+}
+
+void CoordinationService::Abandon(const std::string& job_id) {
+  JobRecord* job = jobs_.Find(job_id);
+  if (job != nullptr && !job->accepted) Refuse(*job, absl::DeadlineExceededError("its data files were not checked in time"));
 }
 
 Admission CoordinationService::AdmissionOf(const std::string& job_id, absl::Status* reason) {

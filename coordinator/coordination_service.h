@@ -60,6 +60,7 @@ struct Action {
   ConnectionId to = 0;
   bool close = false;
   bool urgent = false;      // follows from nothing that must be in the store first
+  bool sent_early = false;  // the hub's own: it could not wait for the store
   uint64_t plan_of = 0;     // a job's number: message.start_ranks wants its plan
   CoordinatorMessage message;
 };
@@ -86,6 +87,7 @@ struct NewJob {
   std::string owner;
   int32_t priority = 0;
   std::string idempotency_key;  // empty: none
+  bool any_folder = false;      // an admin's: also one with results of somebody else
 };
 
 struct Submitted {
@@ -126,12 +128,13 @@ class CoordinationService {
   // These could not be written, and are refused with `reason`.
   void Withdraw(const std::vector<StoredSubmission>& submissions, const absl::Status& reason);
 
-  // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), so many of them at
-  // once; without one it is accepted, and checked as soon as a worker connects.
-  // Errors: kAlreadyExists (the key is another spec's).
-  static constexpr size_t kMaxChecks = 64;
+  // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), each one job at a
+  // time; without one it is accepted, and checked as soon as a worker connects.
+  // Errors: kAlreadyExists (the key is another spec's), kPermissionDenied (the output_dir is another owner's).
   absl::StatusOr<Submitted> Submit(NewJob job);
   void Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned);
+  // Whoever submitted it waits no longer: it is forgotten unless it was accepted.
+  void Abandon(const std::string& job_id);
   // kRefused: `*reason` says why.
   Admission AdmissionOf(const std::string& job_id, absl::Status* reason);
 
@@ -191,6 +194,7 @@ class CoordinationService {
     bool attached = false;         // since the coordinator's start
     bool draining = false;
     bool dead = false;
+    bool checks = false;           // it was asked to check a job's data
     std::map<uint64_t, int> held;  // slots, by job number
     int FreeSlots() const;
   };
@@ -220,12 +224,14 @@ class CoordinationService {
   void OnReport(const std::string& worker, const AttemptReport& report);
   void OnLostMessages(const std::string& worker, const WorkerHello& hello);
   void OnHeartbeat(const std::string& worker, const Heartbeat& heartbeat);
-  void OnNewIncarnation(const std::string& worker, uint64_t incarnation);
+  void OnNewIncarnation(const std::string& worker, const WorkerHello& hello, absl::Duration last_heard);
   void OnDead(const std::string& worker, const std::string& why);
   void AcknowledgeEnd(const std::string& worker, const std::string& job_id, uint64_t epoch);
   void Release(JobRecord& job, const std::string& worker, const std::string& event);
+  void ForgivePause();
   bool TickWorkers();
   bool TickLeases();
+  bool TickChecks();
   std::string RanksOn(const JobRecord& job, const std::string& worker) const;
 
   // Attempts: coordination_attempts.cc.
@@ -234,6 +240,7 @@ class CoordinationService {
   void Schedule();
   bool MayStart(const JobRecord& job) const;
   std::vector<FreeSlots> SlotsFor(const JobRecord& job) const;
+  bool CouldEverStart(const JobRecord& job) const;
   int BackfillBudgetBehind(const JobRecord& head) const;
   void Start(JobRecord& job, const std::vector<std::string>& of_rank);
   void SendStart(const JobRecord& job, const std::string& worker);
@@ -273,6 +280,9 @@ class CoordinationService {
   uint64_t last_epoch_ = 0;
   uint64_t last_event_ = 0;
   bool store_writable_ = true;
+  absl::Duration store_failed_at_;
+  absl::Duration last_tick_ = absl::InfiniteDuration();  // none yet
+  std::set<uint64_t> orphans_;  // jobs that have a holder with a lease_end
   bool schedule_ = false;  // something changed that may let a job start
   absl::Duration wake_at_ = absl::InfiniteDuration();  // a job's backoff is over then
   std::string blocked_head_;  // the first job of the queue that could not start for want of slots; "" where there is none

@@ -68,6 +68,45 @@ TEST_F(CoordinationServiceTest, SmallJobsFillHolesWhereTheyCannotDelayTheHead) {
   EXPECT_THAT(Job(delays).reason(), HasSubstr("it could delay job-2"));
 }
 
+TEST_F(CoordinationServiceTest, AJobThatNoNodeFitsHoldsNobodyUp) {
+  Connect(1, "worker-0", 4);
+  JobSpec impossible = Spec("impossible", 1);
+  (*impossible.mutable_resources()->mutable_node_label())["gpu"] = "h100";
+  std::string first = Submit(impossible);
+  std::string second = Submit(Spec("second", 1));
+  EXPECT_EQ(Job(first).state(), PENDING);
+  EXPECT_EQ(Job(second).state(), STARTING);
+  WorkerHello hello = Hello("worker-1", 1);
+  (*hello.mutable_label())["gpu"] = "h100";
+  Connect(2, hello);
+  EXPECT_EQ(Job(first).state(), STARTING);
+}
+
+TEST_F(CoordinationServiceTest, AWorkerChecksOneJobAtATimeAndAcceptedOnesAreCheckedAgain) {
+  std::string accepted = Submit(Spec("accepted", 1, /*with_data=*/true));
+  Connect(1, "worker-0", 1);
+  Connect(2, "worker-1", 1);
+  std::string other = Submit(Spec("other", 1, /*with_data=*/true));
+  std::string third = Submit(Spec("third", 1, /*with_data=*/true));
+  std::vector<Action> probes = Taken(CoordinatorMessage::kProbeData);
+  ASSERT_EQ(probes.size(), 2);
+  EXPECT_EQ(probes[0].to, 1);
+  EXPECT_EQ(probes[1].to, 2);
+  Probed(2, other, "");
+  probes = Taken(CoordinatorMessage::kProbeData);
+  ASSERT_EQ(probes.size(), 1);
+  EXPECT_EQ(probes[0].message.probe_data().request_id(), third);
+  Probed(2, third, "");
+  Pass(30, {1, 2});
+  EXPECT_EQ(Job(accepted).state(), PENDING);
+  probes = Taken(CoordinatorMessage::kProbeData);
+  ASSERT_EQ(probes.size(), 1);
+  EXPECT_EQ(probes[0].to, 2) << "worker-0 is still busy with it";
+  Probed(2, accepted, "");
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(accepted, &reason), Admission::kAccepted);
+}
+
 TEST_F(CoordinationServiceTest, PrioritiesComeFirstAndWithinThemTheOldest) {
   std::string low = Submit(Spec("low", 1), -1);
   std::string first = Submit(Spec("first", 1));
@@ -114,6 +153,8 @@ TEST_F(CoordinationServiceTest, AnIdempotencyKeyIsOneJobs) {
   other.spec.set_seed(2);
   EXPECT_EQ(service_->Submit(other).status().code(), absl::StatusCode::kAlreadyExists);
   other.owner = "bob";
+  other.spec.set_output_dir("bob");
+  other.spec.set_output_dir("bob");
   EXPECT_EQ(Submit(other), "job-2");
 }
 
@@ -338,6 +379,34 @@ TEST_F(CoordinationServiceTest, FilesThatALaterJobReplacedAreNotTakenForTheEarli
   EXPECT_EQ(service_->FindArtifact(first, "model.safetensors").status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(service_->FindArtifact(second, "model.safetensors").ok());
   EXPECT_TRUE(service_->FindArtifact(third, "model.safetensors").ok());
+}
+
+TEST_F(CoordinationServiceTest, NobodyWritesOverTheResultsOfAnother) {
+  auto submit = [this](const std::string& owner, const std::string& folder, bool admin = false) {
+    NewJob job;
+    job.spec = Spec("net", 1);
+    job.spec.set_output_dir(folder);
+    job.plan_function = PlanMaker();
+    job.owner = owner;
+    job.any_folder = admin;
+    job.idempotency_key = owner + folder;
+    absl::StatusOr<Submitted> submitted = service_->Submit(std::move(job));
+    Settle();
+    return submitted;
+  };
+  absl::StatusOr<Submitted> first = submit("alice", "out/net");
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status refused = submit("bob", "out").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("above it or below it, and that job is somebody else's"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(first->job_id));
+  EXPECT_EQ(submit("", "out/net/x").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(submit("alice", "out").ok());
+  EXPECT_TRUE(submit("bob", "bob").ok());
+  EXPECT_TRUE(submit("root", "out/net", /*admin=*/true).ok());
+  EXPECT_TRUE(submit("alice", "out/net")->existed) << "what is there already is asked for once more";
+  Restart();
+  EXPECT_EQ(submit("bob", "out/net").status().code(), absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(CoordinationServiceTest, JobsAreNamedByIdPrefixOrName) {

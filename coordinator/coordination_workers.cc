@@ -1,5 +1,7 @@
 // Worker daemons: their connections, what they report, their deaths and leases.
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -7,6 +9,12 @@
 #include "proto/protocol.h"
 
 namespace adjoin {
+namespace {
+
+// Ticks come ten times a second.
+constexpr absl::Duration kLongestTick = absl::Seconds(1);
+
+}  // namespace
 
 bool CoordinationService::Usable(const Worker& worker) const {
   return worker.connection != 0 && !worker.dead && !worker.draining && Now() - worker.last_heard < options_.suspect_after;
@@ -41,15 +49,18 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
     actions_.push_back(std::move(close));
     worker_of_.erase(worker.connection);
   }
-  const uint64_t before = worker.hello.incarnation();
+  if (!is_new) {
+    CheckAgain(name);  // what it was asked is lost with its old connection
+    if (!same) OnNewIncarnation(name, hello, worker.last_heard);
+  }
   worker.hello = hello;
   worker.hello.clear_attempt();
   worker.connection = connection;
   worker.last_heard = Now();
   worker.attached = true;
-  worker.dead = worker.draining = false;
+  worker.dead = false;
+  worker.draining = hello.draining();
   worker_of_[connection] = name;
-  if (!is_new && !same) OnNewIncarnation(name, before);
   notes_.push_back({absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
                                 hello.attempt().empty() ? "" : absl::StrCat(" and ", hello.attempt_size(), hello.attempt_size() == 1 ? " attempt" : " attempts"))});
   StoredWorker row;
@@ -72,12 +83,20 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
   return absl::OkStatus();
 }
 
-// The processes of the incarnation before are gone: a daemon makes sure of that before it connects.
-void CoordinationService::OnNewIncarnation(const std::string& name, uint64_t incarnation) {
+// On the same node, the processes of the incarnation before are gone: a daemon makes sure of that before it connects. Of
+// another node with its name, nothing is known: they live until their lease is over.
+void CoordinationService::OnNewIncarnation(const std::string& name, const WorkerHello& hello, absl::Duration last_heard) {
   for (JobRecord* job : jobs_.All()) {
-    auto holder = job->attempt.holders.find(name);
-    if (holder == job->attempt.holders.end() || holder->second.incarnation != incarnation) continue;
-    Release(*job, name, absl::StrCat(name, " was started anew: no process of the attempt is left there"));
+    auto found = job->attempt.holders.find(name);
+    if (found == job->attempt.holders.end() || found->second.incarnation == hello.incarnation()) continue;
+    Holder& holder = found->second;
+    if (!holder.node_id.empty() && holder.node_id == hello.node_id()) {
+      Release(*job, name, absl::StrCat(name, " was started anew: no process of the attempt is left there"));
+    } else if (!holder.lease_end.has_value()) {
+      holder.lease_end = last_heard + job->attempt.lease + options_.lease_margin;
+      orphans_.insert(job->number);
+      Event(*job, "waits_for_lease", absl::StrCat("another node has the name ", name, " now; ranks may live on the one before"));
+    }
     if (!job->attempt.over) {
       EndAttempt(*job, EndCause::kNodeLost,
                  absl::StrCat(name, " was lost (its daemon was started anew) with ", RanksOn(*job, name)));
@@ -291,7 +310,7 @@ bool CoordinationService::TickWorkers() {
     changed = true;
   }
   for (auto it = workers_.begin(); it != workers_.end();) {
-    const bool gone = it->second.dead && it->second.held.empty();
+    const bool gone = it->second.dead && it->second.held.empty() && !it->second.checks;
     changed = changed || gone;
     it = gone ? workers_.erase(it) : std::next(it);
   }
@@ -301,6 +320,23 @@ bool CoordinationService::TickWorkers() {
 // A daemon that is not heard of counts as having processes until its lease, which it got with the last heartbeat, is over.
 bool CoordinationService::TickLeases() {
   bool changed = false;
+  const std::set<uint64_t> orphans = orphans_;
+  for (uint64_t number : orphans) {
+    JobRecord* job = jobs_.Find(number);
+    std::vector<std::string> over;
+    bool waits = false;
+    if (job != nullptr) {
+      for (const auto& [name, holder] : job->attempt.holders) {
+        if (!holder.lease_end.has_value()) continue;
+        Now() >= *holder.lease_end ? over.push_back(name) : void(waits = true);
+      }
+    }
+    for (const std::string& name : over) {
+      Release(*job, name, absl::StrCat("the lease of the node that was ", name, " ran out: no process of the attempt is left there"));
+    }
+    if (!waits) orphans_.erase(number);
+    changed = changed || !over.empty();
+  }
   for (const auto& [name, worker] : workers_) {
     if (!worker.dead) continue;
     const std::map<uint64_t, int> held = worker.held;
@@ -314,20 +350,52 @@ bool CoordinationService::TickLeases() {
   return changed;
 }
 
-bool CoordinationService::Tick() {
-  bool changed = TickWorkers();
-  changed = TickLeases() || changed;
-  changed = TickAttempts() || changed;
+// The coordinator itself stood still, with its machine or for want of a core: what daemons said meanwhile waits to be read. To
+// have heard them later than one did is safe: their leases are only waited for longer.
+void CoordinationService::ForgivePause() {
+  const absl::Duration pause = Now() - last_tick_;
+  last_tick_ = Now();
+  if (pause <= kLongestTick) return;
+  for (auto& [name, worker] : workers_) {
+    if (!worker.dead) worker.last_heard = std::min(Now(), worker.last_heard + pause);
+  }
+  for (JobRecord* job : jobs_.Active()) {
+    job->attempt.start_deadline += pause;
+    if (job->attempt.peer_failure.has_value()) {
+      job->attempt.peer_failure->since += pause;
+      job->attempt.peer_failure->until += pause;
+    }
+    if (job->attempt.watch.has_value()) job->attempt.watch->Excuse(Now());
+  }
+  for (uint64_t number : asked_) jobs_.Find(number)->check_deadline += pause;
+}
+
+bool CoordinationService::TickChecks() {
+  bool changed = false;
   const std::set<uint64_t> asked = asked_;
   for (uint64_t number : asked) {
     JobRecord& job = *jobs_.Find(number);
     if (Now() < job.check_deadline) continue;
     asked_.erase(number);
+    changed = true;
+    if (job.accepted) {  // another time, or by another worker
+      job.data_check = DataCheck::kWaits;
+      unchecked_.insert(number);
+      continue;
+    }
     EndCheck(job, absl::DeadlineExceededError(absl::StrCat(job.checked_by, " did not check the data files within ",
                                                            absl::FormatDuration(options_.probe_timeout))));
-    CheckWaitingJobs();
-    changed = true;
   }
+  if (changed) CheckWaitingJobs();
+  return changed;
+}
+
+bool CoordinationService::Tick() {
+  ForgivePause();
+  bool changed = TickWorkers();
+  changed = TickLeases() || changed;
+  changed = TickAttempts() || changed;
+  changed = TickChecks() || changed;
   for (auto it = refused_.begin(); it != refused_.end();) {
     it = Now() >= it->second.forget_at ? refused_.erase(it) : std::next(it);
   }

@@ -35,6 +35,8 @@ Hub::~Hub() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
+  work_.NotifyAll();
+  tick_.NotifyAll();
   clock_.join();
   planner_.join();
   committer_.join();
@@ -53,10 +55,15 @@ void Hub::Collect(bool always_wake) {
   std::move(first_held, actions.end(), std::back_inserter(held_actions_));
   actions.erase(first_held, actions.end());
   Dispatch(actions);
-  if (always_wake || !changes.empty()) ++changes_count_;
-  if (changes.empty()) return;
-  uncommitted_.Append(std::move(changes));
-  ++collected_;
+  if (always_wake || !changes.empty()) {
+    ++changes_count_;
+    changed_.NotifyAll();
+  }
+  if (!changes.empty()) {
+    uncommitted_.Append(std::move(changes));
+    ++collected_;
+  }
+  if (!uncommitted_.empty() || !held_actions_.empty() || !plan_requests_.empty()) work_.NotifyAll();
 }
 
 void Hub::Dispatch(std::vector<Action>& actions) {
@@ -83,9 +90,10 @@ void Hub::CommitOnce() {
   StoreChanges changes = std::exchange(uncommitted_, {});
   std::vector<Action> actions = std::exchange(held_actions_, {});
   const uint64_t upto = collected_;
+  const bool healthy = store_health_.ok();
   mutex_.Unlock();
   const absl::Time begin = absl::Now();
-  absl::Status status = changes.empty() ? absl::OkStatus() : store_->Apply(changes);
+  absl::Status status = !changes.empty() ? store_->Apply(changes) : healthy ? absl::OkStatus() : store_->TryToWrite();
   const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
   if (status.ok()) AttachPlans(actions);
   mutex_.Lock();
@@ -97,7 +105,7 @@ void Hub::CommitOnce() {
     if (!changes.empty() && commit_seconds_.size() < kMaxCommitSeconds) commit_seconds_.push_back(seconds);
     Dispatch(actions);
     service_.Durable(changes.submissions);
-    Collect();
+    Collect();  // also wakes who waits for the commit
     return;
   }
   // As it was, with what came meanwhile after it.
@@ -105,10 +113,11 @@ void Hub::CommitOnce() {
   uncommitted_ = std::move(changes);
   std::move(held_actions_.begin(), held_actions_.end(), std::back_inserter(actions));
   held_actions_ = std::move(actions);
-  AfterFailedCommit(status);
+  AfterFailedCommit(status, upto);
 }
 
-void Hub::AfterFailedCommit(const absl::Status& error) {
+void Hub::AfterFailedCommit(const absl::Status& error, uint64_t upto) {
+  failed_ = upto;
   if (store_health_.ok()) LogError(std::string(error.message()));
   store_health_ = error;
   service_.SetStoreWritable(false);
@@ -118,35 +127,38 @@ void Hub::AfterFailedCommit(const absl::Status& error) {
   for (const StoredSubmission& submission : refused) numbers.push_back(submission.job());
   uncommitted_.Withdraw(numbers);
   service_.Withdraw(refused, absl::UnavailableError(absl::StrCat("no job can be accepted now: ", std::string(error.message()))));
-  // To stop what has ended can wait for nothing.
-  auto first_held = std::stable_partition(held_actions_.begin(), held_actions_.end(),
-                                          [](const Action& a) { return a.message.has_stop_attempt(); });
-  std::vector<Action> stops(std::make_move_iterator(held_actions_.begin()), std::make_move_iterator(first_held));
-  held_actions_.erase(held_actions_.begin(), first_held);
+  // To stop what has ended can wait for nothing. They are sent again in their turn, after the starts that they may undo.
+  std::vector<Action> stops;
+  for (Action& action : held_actions_) {
+    if (!action.message.has_stop_attempt() || std::exchange(action.sent_early, true)) continue;
+    stops.push_back(action);
+  }
   Dispatch(stops);
   ++changes_count_;
+  changed_.NotifyAll();
 }
 
 void Hub::CommitUntilStopped() {
   absl::MutexLock lock(&mutex_);
-  auto work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !uncommitted_.empty() || !held_actions_.empty();
-  };
   while (true) {
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&work), kIdle)) continue;
-    if (uncommitted_.empty() && held_actions_.empty()) return;  // stopping, and all is kept
-    CommitOnce();
-    if (!store_health_.ok() && mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kCommitRetry)) {
-      CommitOnce();  // the last try
-      return;
+    if (store_health_.ok()) {
+      auto work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || !uncommitted_.empty() || !held_actions_.empty();
+      };
+      if (!Wait(work_, kIdle, work)) continue;
+    } else {
+      Wait(work_, kCommitRetry, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
     }
+    if (stopping_ && uncommitted_.empty() && held_actions_.empty()) return;  // all is kept
+    CommitOnce();
+    if (stopping_ && !store_health_.ok()) return;  // that was the last try
   }
 }
 
 absl::Status Hub::WaitUntilCommitted(uint64_t upto, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
-  auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return committed_ >= upto || !store_health_.ok(); };
-  const bool in_time = mutex_.AwaitWithTimeout(absl::Condition(&done), deadline.Remaining());
+  auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return committed_ >= upto || failed_ >= upto; };
+  const bool in_time = Wait(changed_, deadline.Remaining(), done);
   if (committed_ >= upto) return absl::OkStatus();
   if (!in_time) return absl::UnavailableError("the store does not answer: what was asked for may or may not be done");
   return absl::UnavailableError(absl::StrCat(std::string(store_health_.message()),
@@ -170,7 +182,7 @@ void Hub::PlanUntilStopped() {
   absl::MutexLock lock(&mutex_);
   auto work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !plan_requests_.empty(); };
   while (true) {
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&work), kIdle)) continue;
+    if (!Wait(work_, kIdle, work)) continue;
     if (stopping_) return;
     PlanRequest request = std::move(plan_requests_.front());
     plan_requests_.pop_front();
@@ -184,7 +196,7 @@ void Hub::PlanUntilStopped() {
 
 void Hub::TickUntilStopped() {
   absl::MutexLock lock(&mutex_);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kTick)) {
+  while (!Wait(tick_, kTick, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; })) {
     if (service_.Tick()) Collect();
   }
 }
@@ -219,12 +231,13 @@ uint64_t Hub::changes() {
 void Hub::WaitForChange(uint64_t seen, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
   auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return changes_count_ != seen; };
-  mutex_.AwaitWithTimeout(absl::Condition(&changed), deadline.Remaining());
+  Wait(changed_, deadline.Remaining(), changed);
 }
 
 void Hub::NoteChange() {
   absl::MutexLock lock(&mutex_);
   ++changes_count_;
+  changed_.NotifyAll();
 }
 
 }  // namespace adjoin

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/deadline.h"
+#include "base/monotonic_condition.h"
 #include "coordinator/coordination_service.h"
 #include "coordinator/store.h"
 #include "proto/coordinator.pb.h"
@@ -138,14 +139,23 @@ class Hub {
   absl::Status WaitUntilCommitted(uint64_t upto, Deadline deadline);
   void CommitUntilStopped();
   void CommitOnce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AfterFailedCommit(const absl::Status& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AfterFailedCommit(const absl::Status& error, uint64_t upto) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AttachPlans(std::vector<Action>& actions);
   void PlanUntilStopped();
   void TickUntilStopped();
 
+  // With the lock held. By the monotonic clock, on which absl's own waits are not.
+  template <typename Condition>
+  bool Wait(MonotonicCondition& wake, absl::Duration limit, Condition holds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return wake.Wait(mutex_, Deadline::After(limit), holds);
+  }
+
   Store* const store_;
   const std::function<void(const std::string&)> on_forgotten_;
   absl::Mutex mutex_;
+  MonotonicCondition work_;     // something to commit or to plan, or the end
+  MonotonicCondition tick_;     // the end
+  MonotonicCondition changed_;  // changes_count_, committed_ or failed_
   CoordinationService service_ ABSL_GUARDED_BY(mutex_);
   std::map<ConnectionId, DaemonConnection*> links_ ABSL_GUARDED_BY(mutex_);
   ConnectionId last_connection_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -157,6 +167,7 @@ class Hub {
   std::vector<Action> held_actions_ ABSL_GUARDED_BY(mutex_);
   uint64_t collected_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t committed_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // so much of what was collected was part of a commit that failed
   absl::Status store_health_ ABSL_GUARDED_BY(mutex_);
   std::vector<double> commit_seconds_ ABSL_GUARDED_BY(mutex_);
 

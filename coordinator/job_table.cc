@@ -43,6 +43,7 @@ JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
   jobs_.emplace(added.number, std::move(job));
   SetState(added, added.state);
   if (!added.idempotency_key.empty()) keys_[{added.owner, added.idempotency_key}] = added.number;
+  folders_.Add(added.spec.output_dir(), added.owner, added.number);
   return added;
 }
 
@@ -55,6 +56,7 @@ void JobTable::Erase(uint64_t number) {
   ended_.erase(number);
   auto key = keys_.find({job.owner, job.idempotency_key});
   if (key != keys_.end() && key->second == number) keys_.erase(key);
+  folders_.Remove(job.spec.output_dir(), job.owner, number);
   jobs_.erase(it);
 }
 

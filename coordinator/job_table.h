@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/output_folders.h"
 #include "coordinator/progress_watch.h"
 #include "coordinator/restart_policy.h"
 #include "proto/coordinator.pb.h"
@@ -59,13 +60,17 @@ struct RankRecord {
 // A failure that a rank suffered because a peer failed: reported only if no cause shows up before `until`.
 struct PeerFailure {
   std::string reason;
+  absl::Duration since;
   absl::Duration until;
 };
 
 // A daemon that may have processes of an attempt.
 struct Holder {
   uint64_t incarnation = 0;
+  std::string node_id;
   int slots = 0;
+  // Another daemon has its name now, and nobody will say that its processes are gone: they are then, when its lease is over.
+  std::optional<absl::Duration> lease_end;
 };
 
 struct Attempt {
@@ -73,6 +78,7 @@ struct Attempt {
   std::vector<RankRecord> ranks;
   std::map<std::string, Holder> holders;  // by worker: those that have not reported AttemptCleared
   uint64_t steps = 0;                     // of training, done
+  absl::Duration steps_kept;              // when they last went to the store
   bool over = false;                      // decided; its processes may still be dying
   bool connected = false;                 // the ranks have each other's addresses
   std::string reason;                     // why it ended
@@ -156,6 +162,7 @@ class JobTable {
   const std::set<uint64_t>& Ended() const { return ended_; }  // numbers
   size_t pending_count() const { return pending_.size(); }
   std::vector<JobRecord*> Active();  // STARTING and RUNNING
+  const OutputFolders& folders() const { return folders_; }  // of all jobs
 
   uint64_t next_number() const { return next_number_; }
 
@@ -168,6 +175,7 @@ class JobTable {
   std::map<QueueKey, JobRecord*> pending_;
   std::set<uint64_t> active_, ended_;
   std::map<std::pair<std::string, std::string>, uint64_t> keys_;
+  OutputFolders folders_;
 };
 
 }  // namespace adjoin

@@ -199,6 +199,13 @@ absl::Status Store::Write(const StoreChanges& changes) {
   return absl::OkStatus();
 }
 
+absl::Status Store::TryToWrite() {
+  absl::MutexLock lock(&mutex_);
+  return Transaction([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return Execute(database_.get(), "INSERT INTO meta VALUES ('tried', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
+  });
+}
+
 absl::StatusOr<StoredState> Store::Load() {
   absl::MutexLock lock(&mutex_);
   StoredState state;

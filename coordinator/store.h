@@ -68,6 +68,9 @@ class Store {
   // All of it or nothing. Errors: kUnavailable (a full disk, an error of the device); another try may succeed.
   absl::Status Apply(const StoreChanges& changes);
 
+  // Writes something that nobody reads. Errors: as Apply's.
+  absl::Status TryToWrite();
+
   // Errors: kDataLoss, kUnavailable.
   absl::StatusOr<StoredState> Load();
   // Errors: kNotFound.

@@ -49,6 +49,7 @@ absl::StatusOr<Admitted> UserService::Admit(const Context& context, const Reques
 absl::StatusOr<Submitted> UserService::SubmitAndAwait(const SubmitRequest& request, const Caller& caller) {
   ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, parts_.rules));
   job.owner = caller.name;
+  job.any_folder = caller.local || caller.role == Role::kAdmin;
   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted,
                           hub_.Do([&](CoordinationService& service) { return service.Submit(std::move(job)); }));
   Deadline deadline = Deadline::After(kAdmissionTimeout);
@@ -61,6 +62,7 @@ absl::StatusOr<Submitted> UserService::SubmitAndAwait(const SubmitRequest& reque
     if (admission == Admission::kRefused) return reason;
     hub_.WaitForChange(seen, deadline);
   }
+  hub_.Do([&](CoordinationService& service) { service.Abandon(submitted.job_id); });
   return absl::DeadlineExceededError("the data files could not be checked in time");
 }
 
