@@ -1,7 +1,5 @@
 // What a coordinator, and processes that claim to be ranks, may say to a daemon in any order. The ranks' program does not
 // exist, so that each start fails: what is tested is the daemon's account of it.
-#include <stdlib.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -28,15 +26,6 @@ class DeafPeer : public RankPeer {
  public:
   void Send(const DaemonMessage&) override {}
 };
-
-std::string Folder() {
-  static const std::string* const folder = [] {
-    auto* made = new std::string("/tmp/daemon-fuzz-XXXXXX");
-    FuzzCheck(mkdtemp(made->data()) != nullptr, "there is a folder");
-    return made;
-  }();
-  return *folder;
-}
 
 // Each rank ends once, each attempt is cleared once, after its ranks.
 class Account {
@@ -150,7 +139,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   adjoin::Attempts::Settings settings;
   settings.rank_binary = "/nowhere/adjoin-rank";
   settings.socket = "link/rank.sock";
-  settings.data_root = settings.output_root = adjoin::Folder();
+  settings.data_root = settings.output_root = "/tmp";  // in which nothing is written: no rank runs
   adjoin::Attempts attempts(std::move(settings), [&account](adjoin::WorkerMessage message) { account.Hear(message); });
   int starts = 0;
   while (!bytes.empty()) adjoin::OneThing(attempts, bytes, starts);
