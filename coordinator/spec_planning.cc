@@ -12,6 +12,7 @@ namespace adjoin {
 namespace {
 
 constexpr size_t kMaxKeyBytes = 256;
+constexpr size_t kMaxPlanBytes = 256 << 20;
 
 absl::StatusOr<ParsedSpec> Parse(const std::string& source, const std::string& file, const JobSpec& spec) {
   if (!source.empty()) return ParseSpec(source, file.empty() ? "spec" : file);
@@ -27,10 +28,18 @@ absl::StatusOr<PlannedJob> MakePlan(const ParsedSpec& parsed, const std::vector<
   DatasetSizes by_name;
   for (const DatasetSize& size : sizes) by_name[size.name()] = size.samples();
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, by_name, rules, &parsed.locations));
+  ADJOIN_RETURN_IF_ERROR(CheckPlanSize(plan.ByteSizeLong(), parsed.spec));
   return PlannedJob{plan.SerializeAsString(), Planner::Hash(plan)};
 }
 
 }  // namespace
+
+absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec) {
+  if (bytes <= kMaxPlanBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the job's plan has ", bytes, " bytes, for ", spec.layer_size(), " layers on ",
+                                                 spec.ranks(), " ranks; at most ", kMaxPlanBytes,
+                                                 " are possible: take fewer ranks, or fewer layers"));
+}
 
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerRules& rules) {
   if (request.idempotency_key().size() > kMaxKeyBytes) {

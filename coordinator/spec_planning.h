@@ -8,6 +8,9 @@
 #ifndef ADJOIN_COORDINATOR_SPEC_PLANNING_H_
 #define ADJOIN_COORDINATOR_SPEC_PLANNING_H_
 
+#include <cstddef>
+
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/coordination_service.h"
 #include "coordinator/store.h"
@@ -17,9 +20,12 @@
 namespace adjoin {
 
 // `rules` outlives what is returned. Everything that can be found wrong without the data files is found here.
-// Errors: kInvalidArgument (the spec: too large, or wrong; with its place; an idempotency key that is too long), kUnimplemented
+// Errors: kInvalidArgument (the spec: too large, or wrong; with its place; a plan or an idempotency key that is too large), kUnimplemented
 // (what is not supported yet).
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerRules& rules);
+
+// Of a plan as it is stored and sent. Errors: kInvalidArgument (it is too large; says of what job and how far).
+absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec);
 
 // The same functions for a job that was accepted earlier. Nothing is parsed before they are called.
 CoordinationService::SpecFunctions FunctionsOf(const StoredSubmission& submission, const LayerRules& rules);

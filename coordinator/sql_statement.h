@@ -23,11 +23,25 @@
 
 namespace adjoin {
 
-// The last error of `database`: kDataLoss where the file is damaged, else kUnavailable.
+// The last error of `database`: kDataLoss (the file is damaged), kInvalidArgument (a value that is too large for a row) and kInternal
+// (rows that contradict each other, a wrong call) of what no other try will mend; kUnavailable of all that one may: a full
+// disk, an error of the device.
 inline absl::Status SqlError(sqlite3* database) {
-  const std::string text = absl::StrCat("the store cannot be used: ", sqlite3_errmsg(database));
-  const int code = sqlite3_errcode(database);
-  return code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? absl::DataLossError(text) : absl::UnavailableError(text);
+  const char* message = sqlite3_errmsg(database);
+  switch (sqlite3_errcode(database) & 0xff) {  // without SQLite's extension of the code
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return absl::DataLossError(absl::StrCat("the store cannot be used: ", message));
+    case SQLITE_TOOBIG:
+      return absl::InvalidArgumentError(absl::StrCat("too large for the store: ", message));
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+    case SQLITE_MISUSE:
+    case SQLITE_RANGE:
+      return absl::InternalError(absl::StrCat("the store refuses what was to be written: ", message));
+    default:
+      return absl::UnavailableError(absl::StrCat("the store cannot be used: ", message));
+  }
 }
 
 class SqlStatement {

@@ -65,7 +65,8 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // All of it or nothing. Errors: kUnavailable (a full disk, an error of the device); another try may succeed.
+  // All of it or nothing. Errors: kUnavailable (a full disk, an error of the device); another try may succeed. kInvalidArgument
+  // (a row is too large), kInternal (rows that contradict each other), kDataLoss: it will not.
   absl::Status Apply(const StoreChanges& changes);
 
   // Writes something that nobody reads. Errors: as Apply's.

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/sql_statement.h"
 
 namespace adjoin {
 namespace {
@@ -138,7 +139,7 @@ TEST_F(StoreTest, ATransactionIsAllOrNothing) {
   StoreChanges changes = Submission(2, "b");
   changes.Append(Submission(3, "c"));
   changes.events.back().set_sequence(10);  // taken: the history is only appended to
-  EXPECT_EQ(store->Apply(changes).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(store->Apply(changes).code(), absl::StatusCode::kInternal);
   EXPECT_THAT(Load(*store).jobs, SizeIs(1));
   changes.events.back().set_sequence(30);
   EXPECT_EQ(store->Apply(changes), absl::OkStatus());
@@ -219,6 +220,31 @@ TEST_F(StoreTest, Tokens) {
   EXPECT_EQ((*store->Tokens())[0].sha256(), "hash");
   ASSERT_EQ(store->EraseToken("t1"), absl::OkStatus());
   EXPECT_THAT(*store->Tokens(), IsEmpty());
+}
+
+TEST_F(StoreTest, WhatNoOtherTryMendsIsSaidToBeThat) {
+  std::unique_ptr<Store> store = Open();
+  ASSERT_EQ(store->Apply(Submission(1, "net")), absl::OkStatus());
+  const absl::Status twice = store->Apply(Submission(1, "net"));
+  EXPECT_EQ(twice.code(), absl::StatusCode::kInternal) << twice;
+  EXPECT_THAT(std::string(twice.message()), HasSubstr("UNIQUE constraint failed: events.sequence"));
+
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(":memory:", &database), SQLITE_OK);
+  sqlite3_limit(database, SQLITE_LIMIT_LENGTH, 1000);
+  {
+    SqlStatement select(database, "SELECT ?");
+    const std::string large(2000, 'x');
+    const absl::Status refused = select.Bind(SqlStatement::Blob{large}).Run();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("too large for the store"));
+    sqlite3_exec(database, "PRAGMA max_page_count = 2; CREATE TABLE t (x)", nullptr, nullptr, nullptr);
+    SqlStatement insert(database, "INSERT INTO t VALUES (zeroblob(900)), (zeroblob(900)), (zeroblob(900)), (zeroblob(900)),"
+                                  " (zeroblob(900)), (zeroblob(900))");
+    const absl::Status full = insert.Run();
+    EXPECT_EQ(full.code(), absl::StatusCode::kUnavailable) << full;
+  }
+  sqlite3_close(database);
 }
 
 }  // namespace
