@@ -17,7 +17,8 @@ inline constexpr int kMaxMessageBytes = 16 << 20;
 inline constexpr int kMaxMetadataBytes = 8 << 10;
 // Of one connection, at once: a daemon has one stream and at most 16 uploads, a command one or two.
 inline constexpr int kMaxCallsPerConnection = 100;
-// Of all connections. Every daemon's stream holds one thread for as long as it lasts, and every `adjoin follow`.
+// Of all connections. A daemon's stream holds none; every other call holds one for as long as it lasts: an `adjoin follow`, an
+// upload of results.
 inline constexpr int kMaxServerThreads = 8000;
 // For messages in flight, of all connections.
 inline constexpr size_t kMaxServerBytes = size_t{1} << 30;
