@@ -306,7 +306,11 @@ TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
 
   EXPECT_EQ(Cli("user-alice", {"cancel", job}).exit_code, 0);
   EXPECT_EQ(cluster_->WaitFor(job, Within(30))->state(), CANCELLED);
-  const std::string second = SubmitAs("user-bob", FakeJob("hang", 2));
+  LocalCluster::CliResult over = Cli("user-bob", {"submit", WriteFile("job", FakeJob("hang", 2))});
+  EXPECT_EQ(over.exit_code, 1);
+  EXPECT_THAT(over.err, HasSubstr(absl::StrCat("output_dir \"out/hang\" is the folder of ", job)));
+  const std::string second =
+      SubmitAs("user-bob", absl::StrReplaceAll(FakeJob("hang", 2), {{"output_dir: \"", "output_dir: \"bob/"}}));
   EXPECT_EQ(Cli("admin-root", {"cancel", second}).exit_code, 0);
   EXPECT_EQ(cluster_->WaitFor(second, Within(30))->state(), CANCELLED);
 }
