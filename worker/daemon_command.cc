@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/endpoint.h"
+#include "base/file_limit.h"
 #include "base/flags.h"
 #include "base/logging.h"
 #include "base/security/tls.h"
@@ -33,6 +34,7 @@
 #include "base/watchdog.h"
 #include "worker/daemon.h"
 #include "worker/data_network.h"
+#include "worker/node_id.h"
 
 namespace adjoin {
 namespace {
@@ -216,6 +218,7 @@ absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSi
   ADJOIN_ASSIGN_OR_RETURN(DaemonSettings settings, MakeSettings(flags));
   settings.interceptors = options.interceptors;
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(flags.state_dir));
+  ADJOIN_ASSIGN_OR_RETURN(settings.node_id, NodeId(state.path()));
   // The path of a Unix socket has at most 107 bytes, so daemon and ranks name it from within the folder.
   if (chdir(state.path().c_str()) != 0) return absl::UnavailableError(absl::StrCat("cannot enter ", state.path()));
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(std::move(settings)));
@@ -236,6 +239,7 @@ absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSi
 
 int RunWorkerCommand(int argc, char** argv, const WorkerCommandOptions& options) {
   StopSignal stop;
+  RaiseFileLimit();
   Flags flags;
   CLI::App app("Runs ranks of jobs on this node for a coordinator", "adjoin-worker");
   AddOptions(app, flags);
