@@ -29,6 +29,7 @@ struct DaemonSettings {
   std::string coordinator;  // HOST:PORT
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   std::string name, address;
+  std::string node_id;  // worker/node_id.h
   uint32_t slots = 1;
   uint64_t incarnation = 0;
   std::map<std::string, std::string> labels;  // what jobs may ask of a node

@@ -298,6 +298,8 @@ TEST_F(WorkerDaemonTest, ANewDaemonsHelloComesAfterTheOldOnesRanks) {
   const Streams streams = coordinator_.Streams();
   EXPECT_EQ(streams[1].hello.attempt_size(), 0);
   EXPECT_NE(streams[0].hello.incarnation(), streams[1].hello.incarnation());
+  EXPECT_EQ(streams[0].hello.node_id(), streams[1].hello.node_id());
+  EXPECT_FALSE(streams[0].hello.node_id().empty());
 }
 
 TEST_F(WorkerDaemonTest, RanksRunAsAnotherUser) {
