@@ -30,6 +30,7 @@
 #include "base/monotonic_condition.h"
 #include "proto/coordinator.pb.h"
 #include "proto/worker.pb.h"
+#include "worker/detached_calls.h"
 #include "worker/process_record.h"
 #include "worker/process_spawner.h"
 #include "worker/rank_supervisor.h"
@@ -52,6 +53,10 @@ class Attempts {
     std::string data_root, output_root;
     std::string net_device, data_port_range;
     std::optional<User> rank_user;                    // absent: the daemon's own
+    // What has to be looked at before ranks start, which may take as long as file systems do; it is called on threads of
+    // its own, which may outlive the attempts. kResourceExhausted: not the job's fault. Absent: PrepareJobPaths.
+    std::function<absl::Status(const StartRanks&)> prepare;
+    size_t most_preparing = 16;                       // at once; StartRanks beyond that are refused
     absl::Duration stop_grace = absl::Seconds(2);     // between the request to stop and SIGKILL
     absl::Duration exit_grace = absl::Seconds(10);    // between a rank's result and SIGKILL
   };
@@ -59,8 +64,8 @@ class Attempts {
   // `record`, where there is one, names the processes while they live; it outlives the attempts.
   Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record = nullptr);
 
-  // From the coordinator. What repeats an attempt that is here or was, or comes while an earlier attempt of the job has
-  // processes here, is ignored.
+  // From the coordinator. What repeats an attempt that is here or was is ignored. What comes while an earlier attempt of
+  // the job has processes here ends at once, by no fault of its own.
   void Start(uint64_t epoch, const StartRanks& start);
   void ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect);
   void Stop(const std::string& job_id, uint64_t epoch, const std::string& reason);
@@ -107,12 +112,14 @@ class Attempts {
   struct Attempt {
     StartRanks start;
     std::map<uint32_t, Rank> ranks;
+    uint64_t preparation = 0;  // the number of the one under way; 0: there is none
     bool stopping = false;
     std::string killed;  // why the daemon itself killed it
     bool cleared = false;
   };
   using AttemptKey = std::pair<std::string, uint64_t>;
 
+  void OnPrepared(const AttemptKey& key, uint64_t preparation, const absl::Status& prepared);
   void OnStart(const RankKey& key, pid_t pid);
   void OnLog(const RankKey& key, std::vector<std::string> lines);
   void OnExit(const RankKey& key, const RankExit& exit);
@@ -120,7 +127,10 @@ class Attempts {
   // Why a StartRanks is ignored; empty: it is not.
   std::string WhyNot(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndUnstarted(const AttemptKey& key, const std::string& error, bool infrastructure)
+  // The attempt of this job that is not cleared; 0: none.
+  uint64_t LivingAttempt(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends all ranks, as which no process was started.
+  void EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, bool infrastructure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfOver(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   RankEnded EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const
@@ -134,7 +144,6 @@ class Attempts {
   DaemonMessage LeaseMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   DaemonMessage DrainMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string LeaseText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Prepare(const StartRanks& start) const;
   SpawnRequest CommandOf(const RankKey& key, uint64_t memory_bytes) const;
   void SendToCoordinator(uint64_t epoch, WorkerMessage message);
 
@@ -151,7 +160,9 @@ class Attempts {
   bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t lease_until_ ABSL_GUARDED_BY(mutex_) = 0;                 // of CLOCK_BOOTTIME; 0: none yet
   absl::Duration lease_length_ ABSL_GUARDED_BY(mutex_);
-  RankSupervisor supervisor_;  // last: its thread uses the rest
+  uint64_t preparations_ ABSL_GUARDED_BY(mutex_) = 0;               // so many began
+  RankSupervisor supervisor_;  // its thread uses the rest
+  DetachedCalls calls_;        // last: its threads use the rest
 };
 
 }  // namespace adjoin

@@ -16,6 +16,7 @@
 #include "base/boot_clock.h"
 #include "base/monotonic_condition.h"
 #include "proto/plan.pb.h"
+#include "worker/job_paths.h"
 
 namespace adjoin {
 namespace {
@@ -64,6 +65,17 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     settings.socket = "nowhere";
     settings.data_root = settings.output_root = folder_;
     settings.stop_grace = absl::Milliseconds(20);
+    settings.most_preparing = 2;
+    const JobRoots roots{settings.data_root, settings.output_root, std::nullopt};
+    settings.prepare = [gate = gate_, roots](const StartRanks& start) {
+      absl::MutexLock lock(&gate->mutex);
+      ++gate->under_way;
+      gate->changed.NotifyAll();
+      const bool open = gate->changed.Wait(gate->mutex, Deadline::After(absl::Seconds(20)), [&] { return !gate->shut; });
+      --gate->under_way;
+      gate->changed.NotifyAll();
+      return open ? PrepareJobPaths(roots, start) : absl::DeadlineExceededError("the test does not open the gate");
+    };
     attempts_ = std::make_unique<Attempts>(settings, [this](WorkerMessage message) {
       absl::MutexLock lock(&mutex_);
       sent_.push_back(std::move(message));
@@ -72,7 +84,22 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     attempts_->Connected();
   }
 
+  // Returns when all processes run that are to run.
   void Start(uint64_t epoch, int ranks, const std::string& job = "job-1", uint64_t store = 0) {
+    StartOnly(epoch, ranks, job, store);
+    const Deadline deadline = Deadline::After(absl::Seconds(20));
+    bool starting = true;
+    while (starting && !deadline.Expired()) {
+      starting = false;
+      const Heartbeat heartbeat = Beat();
+      for (const AttemptPulse& attempt : heartbeat.attempt()) {
+        if (attempt.job_id() != job || attempt.epoch() != epoch) continue;
+        for (const RankPulse& rank : attempt.rank()) starting = starting || rank.process().empty();
+      }
+    }
+    EXPECT_FALSE(starting) << job << " does not start";
+  }
+  void StartOnly(uint64_t epoch, int ranks, const std::string& job = "job-1", uint64_t store = 0) {
     StartRanks start;
     start.set_store_id(store);
     start.set_job_id(job);
@@ -149,9 +176,27 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     }
     return facts;
   }
+  // What looks at a job's files hangs until the gate opens.
+  void SetGate(bool shut) {
+    absl::MutexLock lock(&gate_->mutex);
+    gate_->shut = shut;
+    gate_->changed.NotifyAll();
+  }
+  bool AwaitUnderWay(int count) {
+    absl::MutexLock lock(&gate_->mutex);
+    return gate_->changed.Wait(gate_->mutex, Deadline::After(absl::Seconds(20)), [&] { return gate_->under_way == count; });
+  }
   bool AwaitCleared() { return attempts_->WaitUntilCleared(Deadline::After(absl::Seconds(20))); }
 
+  struct Gate {
+    absl::Mutex mutex;
+    MonotonicCondition changed;
+    bool shut = false;
+    int under_way = 0;
+  };
+
   std::string folder_;
+  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();  // outlives the attempts where something still hangs
   absl::Mutex mutex_;
   MonotonicCondition changed_;
   std::vector<WorkerMessage> sent_;
@@ -201,8 +246,16 @@ TEST_F(AttemptsTest, IgnoresWhatWasHereAndWhatWouldRunTwice) {
   Start(4, 1);
   Start(4, 1);
   Start(3, 1);
-  Start(5, 1);  // while epoch 4 has a process
   EXPECT_EQ(Hello().attempt_size(), 1);
+  Start(5, 2);  // while epoch 4 has a process
+  const std::string dying = "RANK_LOST could not be started: processes of attempt 4 are still dying here";
+  EXPECT_THAT(Facts(3), ElementsAre(dying, dying, "cleared"));
+  const WorkerHello hello = Hello();
+  ASSERT_EQ(hello.attempt_size(), 2);
+  EXPECT_FALSE(hello.attempt(0).cleared());
+  EXPECT_TRUE(hello.attempt(1).cleared());
+  EXPECT_TRUE(hello.attempt(1).rank(1).ended().infrastructure());
+  attempts_->Acknowledged("job-1", 5);
   Start(6, 1, "job-2");
   EXPECT_EQ(Hello().attempt_size(), 2);
   attempts_->Stop("job-1", 4, "");
@@ -237,7 +290,6 @@ TEST_F(AttemptsTest, WithoutAStreamAFailedRankTakesItsPeersWithIt) {
 
   Start(5, 1);
   attempts_->Acknowledged("job-1", 4);
-  Start(6, 2);  // its predecessor has processes
   Exit(5, 0, 0);
   ASSERT_TRUE(AwaitCleared());
   Start(6, 2);
@@ -318,6 +370,7 @@ TEST_F(AttemptsTest, ADrainAsksEveryRankAndStartsNone) {
   auto second = Connect(4, 1);
   EXPECT_EQ(first->Count(DaemonMessage::kDrain), 1);
   EXPECT_EQ(second->Count(DaemonMessage::kDrain), 1);
+  EXPECT_TRUE(Hello().draining());
   Start(5, 1, "job-2");
   EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST was not started: the worker stops", "cleared"));
   for (uint32_t rank : {0, 1}) {
@@ -351,6 +404,50 @@ TEST_F(AttemptsTest, WhatCannotStartEndsAtOnce) {
   attempts_->Start(4, start);
   EXPECT_TRUE(AwaitCleared());
   EXPECT_THAT(Facts(2), ElementsAre(::testing::StartsWith("RANK_LOST could not be started: "), "cleared"));
+  EXPECT_FALSE(Hello().attempt(0).rank(0).ended().infrastructure()) << "the job is wrong";
+
+  unlink((folder_ + "/rank").c_str());
+  StartOnly(5, 1);
+  EXPECT_TRUE(AwaitCleared());
+  EXPECT_THAT(Facts(4)[2], ::testing::StartsWith("RANK_LOST could not be started: "));
+  EXPECT_TRUE(Hello().attempt(1).rank(0).ended().infrastructure()) << "the machine is";
+}
+
+TEST_F(AttemptsTest, WhatHangsBeforeAStartHoldsNothingUp) {
+  SetGate(/*shut=*/true);
+  StartOnly(4, 2);
+  StartOnly(5, 1, "job-2");
+  ASSERT_TRUE(AwaitUnderWay(2));
+  StartOnly(6, 1, "job-3");
+  EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST could not be started: the file systems of too many other attempts do not answer",
+                                    "cleared"));
+  attempts_->Acknowledged("job-3", 6);
+  WorkerHello hello = Hello();
+  ASSERT_EQ(hello.attempt_size(), 2);
+  EXPECT_FALSE(hello.attempt(0).cleared());
+  EXPECT_EQ(hello.attempt(0).rank_size(), 2);
+  RankHello rank;
+  rank.set_job_id("job-1");
+  EXPECT_TRUE(absl::IsNotFound(attempts_->RankConnected(4, rank, std::make_shared<FakePeer>())));
+
+  attempts_->Stop("job-1", 4, "cancelled");
+  const std::string stopped = "RANK_PEER_FAILED was not started: cancelled";
+  EXPECT_EQ(Facts(5), (std::vector<std::string>{Facts(2)[0], "cleared", stopped, stopped, "cleared"}));
+  EXPECT_TRUE(Hello().attempt(0).cleared());
+  SetGate(/*shut=*/false);
+  ASSERT_TRUE(AwaitUnderWay(0));
+  Start(5, 1, "job-2");  // it is here; awaits its process
+  EXPECT_FALSE(std::ifstream(folder_ + "/pid-job-1-4-0")) << "what was stopped does not start";
+
+  SetGate(/*shut=*/true);
+  StartOnly(7, 1, "job-4");
+  ASSERT_TRUE(AwaitUnderWay(1));
+  attempts_->Drain("the worker stops");
+  EXPECT_EQ(Facts(7)[5], "RANK_LOST was not started: the worker stops");
+  attempts_->KillAll("the worker stops");
+  ASSERT_TRUE(AwaitCleared());
+  attempts_.reset();  // does not wait for it
+  SetGate(/*shut=*/false);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ absl::Status ErrorOf(const std::string& what, int cause) {
     return absl::PermissionDeniedError(absl::StrCat("'", what, "': a symbolic link is in the way"));
   }
   std::string message = absl::StrCat("'", what, "': ", strerror(cause));
+  if (cause == ENOSPC || cause == EDQUOT) return absl::ResourceExhaustedError(message);
   return cause == EACCES || cause == EPERM ? absl::PermissionDeniedError(message) : absl::UnavailableError(message);
 }
 

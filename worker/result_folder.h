@@ -15,7 +15,8 @@
 namespace adjoin {
 
 // Makes what is missing of `relative` below `root`, and gives what it made to the user; what was there keeps its owner. No
-// link leads out of `root`, whoever changes the folders meanwhile. Errors: kUnavailable, kPermissionDenied.
+// link leads out of `root`, whoever changes the folders meanwhile. Errors: kUnavailable, kPermissionDenied,
+// kResourceExhausted (the disk is full).
 absl::Status MakeResultFolder(const std::string& root, const std::string& relative, uid_t uid, gid_t gid);
 
 }  // namespace adjoin
