@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/deadline.h"
 #include "base/logging.h"
 #include "base/status_macros.h"
 #include "proto/coordinator.grpc.pb.h"
@@ -57,6 +58,7 @@ ArtifactUploader::~ArtifactUploader() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    changed_.NotifyAll();
     for (Upload& upload : uploads_) {
       if (upload.context.has_value()) upload.context->TryCancel();
     }
@@ -86,7 +88,9 @@ void ArtifactUploader::Run(Upload& upload, const SendArtifact& request, bool bus
     if (status.ok()) return;
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
     absl::MutexLock lock(&mutex_);
-    if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kBetweenTries)) break;
+    const bool stopping = changed_.Wait(mutex_, Deadline::After(kBetweenTries),
+                                        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
+    if (stopping) break;
   }
   // What the coordinator has taken already it does not take twice.
   if (status.error_code() == grpc::StatusCode::NOT_FOUND) return;

@@ -20,6 +20,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/monotonic_condition.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
@@ -48,6 +49,7 @@ class ArtifactUploader {
   const std::string output_root_;
   const std::function<std::shared_ptr<grpc::Channel>()> channel_;
   absl::Mutex mutex_;
+  MonotonicCondition changed_;
   std::list<Upload> uploads_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
