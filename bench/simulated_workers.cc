@@ -30,6 +30,7 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
     hello.set_address("127.0.0.1");
     hello.set_slots(slots_);
     hello.set_incarnation(static_cast<uint64_t>(absl::GetCurrentTimeNanos()) + number);
+    hello.set_node_id(hello.name());
     for (const std::string& kind : settings.builders) hello.add_builder(kind);
     StartRead(&incoming_);
     StartCall();

@@ -330,8 +330,8 @@ void CoordinationService::AskForCheck(JobRecord& job, const std::string& worker)
   Send(worker, 0, std::move(message), /*urgent=*/true);
 }
 
-// What this worker was to check is checked by another one.
-void CoordinationService::CheckAgain(const std::string& lost_worker) {
+// What this worker was to check waits for another one.
+void CoordinationService::ForgetChecks(const std::string& lost_worker) {
   workers_.at(lost_worker).checks = false;
   const std::set<uint64_t> asked = asked_;
   for (uint64_t number : asked) {
@@ -341,7 +341,6 @@ void CoordinationService::CheckAgain(const std::string& lost_worker) {
     unchecked_.insert(number);
     job.data_check = DataCheck::kWaits;
   }
-  CheckWaitingJobs();
 }
 
 void CoordinationService::OnProbeResult(const std::string& worker, const ProbeResult& result) {

@@ -209,7 +209,7 @@ class CoordinationService {
   void CheckData(JobRecord& job);
   void CheckWaitingJobs();
   void AskForCheck(JobRecord& job, const std::string& worker);
-  void CheckAgain(const std::string& lost_worker);
+  void ForgetChecks(const std::string& lost_worker);
   void AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes);
   void OnProbeResult(const std::string& worker, const ProbeResult& result);
   void EndCheck(JobRecord& job, const absl::Status& failure);

@@ -50,7 +50,7 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
     worker_of_.erase(worker.connection);
   }
   if (!is_new) {
-    CheckAgain(name);  // what it was asked is lost with its old connection
+    ForgetChecks(name);  // what it was asked is lost with its old connection
     if (!same) OnNewIncarnation(name, hello, worker.last_heard);
   }
   worker.hello = hello;
@@ -179,8 +179,9 @@ void CoordinationService::WorkerDisconnected(ConnectionId connection, const std:
   const std::string name = it->second;
   worker_of_.erase(it);
   workers_.at(name).connection = 0;
+  ForgetChecks(name);
   notes_.push_back({absl::StrCat("worker ", name, " is not connected: ", why)});
-  CheckAgain(name);
+  CheckWaitingJobs();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -281,6 +282,7 @@ void CoordinationService::Release(JobRecord& job, const std::string& name, const
 void CoordinationService::OnDead(const std::string& name, const std::string& why) {
   Worker& worker = workers_.at(name);
   worker.dead = true;
+  ForgetChecks(name);
   if (worker.connection != 0) {
     Action close;
     close.to = worker.connection;
@@ -294,7 +296,7 @@ void CoordinationService::OnDead(const std::string& name, const std::string& why
     if (job->attempt.holders.count(name) == 0) continue;
     EndAttempt(*job, EndCause::kNodeLost, absl::StrCat(name, " was lost (", why, ") with ", RanksOn(*job, name)));
   }
-  CheckAgain(name);
+  CheckWaitingJobs();
   schedule_ = true;
 }
 

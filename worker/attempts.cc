@@ -164,8 +164,14 @@ void Attempts::ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect)
 }
 
 void Attempts::Stop(const std::string& job_id, uint64_t epoch, const std::string& reason) {
+  const AttemptKey key(job_id, epoch);
   absl::MutexLock lock(&mutex_);
-  StopLocked({job_id, epoch}, reason, settings_.stop_grace);
+  if (attempts_.count(key) > 0) return StopLocked(key, reason, settings_.stop_grace);
+  // Its start was lost, or is on its way: then it is too late for it.
+  if (epoch > newest_[job_id]) Remember(key);
+  WorkerMessage cleared;
+  cleared.mutable_attempt_cleared()->set_job_id(job_id);
+  SendToCoordinator(epoch, std::move(cleared));
 }
 
 void Attempts::StopLocked(const AttemptKey& key, const std::string& reason, absl::Duration grace) {

@@ -274,6 +274,18 @@ TEST_F(AttemptsTest, IgnoresWhatWasHereAndWhatWouldRunTwice) {
   EXPECT_EQ(Hello().attempt_size(), 1) << "the coordinator began anew";
 }
 
+TEST_F(AttemptsTest, AStopThatComesBeforeItsStartIsAnsweredAndTheStartIgnored) {
+  attempts_->Stop("job-1", 4, "it ended before it began");
+  EXPECT_THAT(Facts(1), ElementsAre("cleared"));
+  Start(4, 1);
+  EXPECT_THAT(Hello().attempt(), IsEmpty());
+  attempts_->Stop("job-1", 3, "long ago");
+  Start(4, 1);
+  EXPECT_THAT(Hello().attempt(), IsEmpty());
+  Start(5, 1);
+  EXPECT_EQ(Hello().attempt_size(), 1);
+}
+
 TEST_F(AttemptsTest, WithoutAStreamAFailedRankTakesItsPeersWithIt) {
   Start(4, 2);
   auto peer = Connect(4, 1);

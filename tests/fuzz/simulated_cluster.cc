@@ -203,6 +203,7 @@ void SimulatedCluster::Connect(int index) {
   hello.set_name(daemon.name);
   hello.set_slots(slots_);
   hello.set_incarnation(daemon.incarnation);
+  hello.set_node_id(daemon.name);
   for (const auto& [key, attempt] : daemon.attempts) {
     AttemptReport& report = *hello.add_attempt();
     report.set_job_id(key.first);
@@ -263,7 +264,15 @@ void SimulatedCluster::Obey(Daemon& daemon, const CoordinatorMessage& message) {
     }
     case CoordinatorMessage::kStopAttempt: {
       auto attempt = daemon.attempts.find({message.stop_attempt().job_id(), epoch});
-      if (attempt != daemon.attempts.end()) attempt->second.stopping = true;
+      if (attempt != daemon.attempts.end()) {
+        attempt->second.stopping = true;
+        break;
+      }
+      uint64_t& newest = daemon.newest[message.stop_attempt().job_id()];
+      newest = std::max(newest, epoch);
+      WorkerMessage cleared;
+      cleared.mutable_attempt_cleared()->set_job_id(message.stop_attempt().job_id());
+      Say(daemon, epoch, std::move(cleared));
       break;
     }
     case CoordinatorMessage::kAttemptAck: {
