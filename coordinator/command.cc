@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,7 @@
 #include "coordinator/hub.h"
 #include "coordinator/latency_histogram.h"
 #include "coordinator/log_store.h"
+#include "coordinator/log_writer.h"
 #include "coordinator/metrics.h"
 #include "coordinator/spec_planning.h"
 #include "coordinator/store.h"
@@ -180,14 +182,14 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorI
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Access> access, Access::Create(access_options, &tokens));
 
   LogStore logs(jobs_folder, settings.log_bytes);
+  LogWriter log_writer({[&logs](const std::string& job, const std::vector<LogLine>& lines) { return logs.Append(job, lines); },
+                        [&logs](const std::string& job) { return logs.Remove(job); }});
   Hub hub(MakeOptions(settings), store.get(), std::move(stored),
           [&rules](const StoredSubmission& submission) { return FunctionsOf(submission, rules); },
-          [&logs](const std::string& job_id) {
-            if (absl::Status status = logs.Remove(job_id); !status.ok()) LogError(std::string(status.message()));
-          });
+          [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
   ArtifactRelay relay;
-  UserService users({hub, *store, logs, relay, *access, tokens, rules});
-  WorkerService workers(hub, logs, relay, *access, absl::Seconds(settings.worker_timeout_seconds));
+  UserService users({hub, *store, logs, log_writer, relay, *access, tokens, rules});
+  WorkerService workers(hub, log_writer, relay, *access, absl::Seconds(settings.worker_timeout_seconds));
   Endpoint bound;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server,
                           StartServer(listen, settings.tls, {users, workers}, std::move(interceptors), &bound));

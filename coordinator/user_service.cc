@@ -23,6 +23,7 @@ constexpr absl::Duration kArtifactTimeout = absl::Seconds(30);
 // The service itself ends a data check; this only catches its failure to.
 constexpr absl::Duration kAdmissionTimeout = absl::Seconds(90);
 constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
+constexpr absl::Duration kLogTimeout = absl::Seconds(5);
 constexpr int kMaxEvents = 1000;  // in one message
 
 // Not guessable: it is all that a daemon shows when it uploads.
@@ -235,6 +236,11 @@ grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* requ
     uint64_t seen = hub_.changes();
     // Asked before the lines are read: once it is true, no line can come after those.
     bool settled = hub_.Look([&](CoordinationService& service) { return service.Settled(id); });
+    // Nor may one that waits for the disk.
+    if ((settled || !request->follow()) && !parts_.log_writer.Flush(Deadline::After(kLogTimeout))) {
+      return ToGrpc(absl::UnavailableError(absl::StrCat("the log of ", id, " cannot be read now: the coordinator's disk"
+                                                        " takes no lines")));
+    }
     auto chunk = parts_.logs.Read(id, position);
     if (!chunk.ok()) return ToGrpc(chunk.status());
     ReadLogsResponse response;

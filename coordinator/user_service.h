@@ -1,7 +1,7 @@
 // The RPCs of service Adjoin: what users ask of the coordinator.
 //
-//   UserService users({.hub = hub, .store = *store, .logs = logs, .relay = relay, .access = *access, .tokens = tokens,
-//                      .rules = rules});
+//   UserService users({.hub = hub, .store = *store, .logs = logs, .log_writer = log_writer, .relay = relay, .access = *access,
+//                      .tokens = tokens, .rules = rules});
 //   builder.RegisterService(&users);
 #ifndef ADJOIN_COORDINATOR_USER_SERVICE_H_
 #define ADJOIN_COORDINATOR_USER_SERVICE_H_
@@ -15,6 +15,7 @@
 #include "coordinator/artifact_relay.h"
 #include "coordinator/hub.h"
 #include "coordinator/log_store.h"
+#include "coordinator/log_writer.h"
 #include "coordinator/store.h"
 #include "coordinator/token_book.h"
 #include "layers/plan/layer_rule.h"
@@ -31,6 +32,7 @@ class UserService final : public Adjoin::Service {
     Hub& hub;
     Store& store;
     LogStore& logs;
+    LogWriter& log_writer;
     ArtifactRelay& relay;
     Access& access;
     TokenBook& tokens;

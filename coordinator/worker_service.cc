@@ -30,7 +30,7 @@ absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "t
 // One daemon's stream. It deletes itself when gRPC has done with it.
 class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>, public DaemonConnection {
  public:
-  DaemonStream(grpc::CallbackServerContext* context, Hub& hub, LogStore& logs, absl::StatusOr<Admitted> call,
+  DaemonStream(grpc::CallbackServerContext* context, Hub& hub, LogWriter& logs, absl::StatusOr<Admitted> call,
                absl::Duration first_message)
       : context_(context), hub_(hub), logs_(logs), call_(std::move(call)), alive_(std::make_shared<Alive>()) {
     alive_->context = context;
@@ -130,8 +130,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
     if (!owns) return;
     std::vector<LogLine> lines(batch.line().begin(), batch.line().end());
     for (LogLine& line : lines) line.set_epoch(in_.header().epoch());
-    if (absl::Status status = logs_.Append(batch.job_id(), lines); !status.ok()) LogError(std::string(status.message()));
-    hub_.NoteChange();
+    logs_.Add(batch.job_id(), std::move(lines));
   }
 
   // What the alarm may still look at when the stream is gone.
@@ -142,7 +141,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
 
   grpc::CallbackServerContext* const context_;
   Hub& hub_;
-  LogStore& logs_;
+  LogWriter& logs_;
   absl::StatusOr<Admitted> call_;
   const std::shared_ptr<Alive> alive_;
   grpc::Alarm late_;  // no hello came

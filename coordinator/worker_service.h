@@ -1,6 +1,6 @@
 // The RPCs of service WorkerLink: the daemons' streams and their uploads.
 //
-//   WorkerService workers(hub, logs, relay, *access, absl::Seconds(10));
+//   WorkerService workers(hub, log_writer, relay, *access, absl::Seconds(10));
 //   builder.RegisterService(&workers);
 //
 // A daemon's stream holds no thread: thousands of daemons may be connected.
@@ -13,7 +13,7 @@
 #include "coordinator/access.h"
 #include "coordinator/artifact_relay.h"
 #include "coordinator/hub.h"
-#include "coordinator/log_store.h"
+#include "coordinator/log_writer.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace adjoin {
@@ -22,8 +22,11 @@ namespace adjoin {
 class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<WorkerLink::Service> {
  public:
   // `first_message`: how long a stream may be open without one. All outlive the service.
-  WorkerService(Hub& hub, LogStore& logs, ArtifactRelay& relay, Access& access, absl::Duration first_message)
-      : hub_(hub), logs_(logs), relay_(relay), access_(access), first_message_(first_message) {}
+  WorkerService(Hub& hub, LogWriter& logs, ArtifactRelay& relay, Access& access, absl::Duration first_message)
+      : hub_(hub), logs_(logs), relay_(relay), access_(access), first_message_(first_message) {
+    logs_.Listen([&hub] { hub.NoteChange(); });
+  }
+  ~WorkerService() override { logs_.Listen(nullptr); }
 
   grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* Connect(grpc::CallbackServerContext* context) override;
   grpc::Status UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
@@ -31,7 +34,7 @@ class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<Worker
 
  private:
   Hub& hub_;
-  LogStore& logs_;
+  LogWriter& logs_;
   ArtifactRelay& relay_;
   Access& access_;
   const absl::Duration first_message_;
