@@ -83,17 +83,17 @@ TEST(RankFailedTest, ARanksOwnFailureIsTheJobsReason) {
   auto started = LocalCluster::Start(1, 4);
   ASSERT_TRUE(started.ok()) << started.status();
   LocalCluster& cluster = **started;
-  // A file that can be opened but not written, as on a full disk.
-  const std::filesystem::path folder = std::filesystem::path(cluster.output_root()) / "lenet5-spatial";
-  std::filesystem::create_directories(folder);
-  std::filesystem::create_symlink("/dev/full", folder / "metrics.jsonl");
-  absl::StatusOr<std::string> job = cluster.Submit(ReadFile(Runfile("examples/mnist/lenet5-spatial.textproto")));
+  // A folder that is not empty in the place of a result: rank 0 cannot publish the file, after its last step.
+  std::filesystem::create_directories(std::filesystem::path(cluster.output_root()) /
+                                      "lenet5-spatial/model.safetensors/in-the-way");
+  const std::string spec = ReadFile(Runfile("examples/mnist/lenet5-spatial.textproto"));
+  absl::StatusOr<std::string> job = cluster.Submit(absl::StrReplaceAll(spec, {{"epochs: 8", "steps: 5"}}));
   ASSERT_TRUE(job.ok()) << job.status();
   absl::StatusOr<JobSummary> end = cluster.WaitFor(*job, Within(60));
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_EQ(end->state(), FAILED);
   EXPECT_THAT(end->reason(), ::testing::AllOf(::testing::StartsWith("rank 0 on worker-0 failed: "),
-                                              ::testing::HasSubstr("metrics.jsonl")));
+                                              ::testing::HasSubstr("model.safetensors")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Nodes, RankKilledTest, ::testing::Values(1, 2, 4));
