@@ -7,23 +7,21 @@ namespace adjoin {
 absl::Status ArtifactPipe::Push(ArtifactChunk chunk, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
   auto room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_ || chunks_.size() < kMaxChunks; };
-  if (!mutex_.AwaitWithTimeout(absl::Condition(&room), deadline.Remaining())) {
-    return absl::DeadlineExceededError("the client does not read");
-  }
+  if (!changed_.Wait(mutex_, deadline, room)) return absl::DeadlineExceededError("the client does not read");
   if (cancelled_) return absl::CancelledError("the client has gone");
   chunks_.push_back(std::move(chunk));
+  changed_.NotifyAll();
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<ArtifactChunk>> ArtifactPipe::Pop(Deadline deadline) {
   absl::MutexLock lock(&mutex_);
   auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return finished_.has_value() || !chunks_.empty(); };
-  if (!mutex_.AwaitWithTimeout(absl::Condition(&ready), deadline.Remaining())) {
-    return absl::DeadlineExceededError("the worker does not send");
-  }
+  if (!changed_.Wait(mutex_, deadline, ready)) return absl::DeadlineExceededError("the worker does not send");
   if (!chunks_.empty()) {
     ArtifactChunk chunk = std::move(chunks_.front());
     chunks_.pop_front();
+    changed_.NotifyAll();
     return std::optional<ArtifactChunk>(std::move(chunk));
   }
   if (!finished_->ok()) return *finished_;
@@ -33,11 +31,13 @@ absl::StatusOr<std::optional<ArtifactChunk>> ArtifactPipe::Pop(Deadline deadline
 void ArtifactPipe::Finish(absl::Status status) {
   absl::MutexLock lock(&mutex_);
   if (!finished_.has_value()) finished_ = std::move(status);
+  changed_.NotifyAll();
 }
 
 void ArtifactPipe::Cancel() {
   absl::MutexLock lock(&mutex_);
   cancelled_ = true;
+  changed_.NotifyAll();
 }
 
 std::shared_ptr<ArtifactPipe> ArtifactRelay::Open(const std::string& request_id) {

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/deadline.h"
+#include "base/monotonic_condition.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
@@ -41,6 +42,7 @@ class ArtifactPipe {
   static constexpr size_t kMaxChunks = 4;
 
   absl::Mutex mutex_;
+  MonotonicCondition changed_;
   std::deque<ArtifactChunk> chunks_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> finished_ ABSL_GUARDED_BY(mutex_);
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
