@@ -3,6 +3,8 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <iostream>
@@ -16,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/endpoint.h"
+#include "base/file_limit.h"
 #include "base/flags.h"
 #include "base/logging.h"
 #include "base/security/malformed_requests.h"
@@ -24,6 +27,7 @@
 #include "base/state_folder.h"
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
+#include "base/watchdog.h"
 #include "coordinator/access.h"
 #include "coordinator/artifact_relay.h"
 #include "coordinator/hub.h"
@@ -31,6 +35,7 @@
 #include "coordinator/log_store.h"
 #include "coordinator/log_writer.h"
 #include "coordinator/metrics.h"
+#include "coordinator/self_check.h"
 #include "coordinator/spec_planning.h"
 #include "coordinator/store.h"
 #include "coordinator/stored_tokens.h"
@@ -55,6 +60,7 @@ struct Settings {
   double first_step_seconds = 600;
   uint32_t restarts_without_progress = 3;
   double start_timeout_seconds = 120;
+  double self_check_seconds = 5;
   int64_t log_bytes = 16 << 20;
   size_t keep_jobs = 1000;
   std::string metrics_listen;
@@ -88,6 +94,8 @@ void AddOptions(CLI::App& app, Settings& settings) {
                  "So many restarts in a row that come no further than before end a job")
       ->capture_default_str()->check(CLI::Range(1, 1000000));
   AddSeconds(app, "--start-timeout-seconds", settings.start_timeout_seconds, "For all ranks of a job to start");
+  AddSeconds(app, "--self-check-seconds", settings.self_check_seconds,
+             "How often it connects to itself; when it has not accepted that three times, it ends, to be started again");
   app.add_option("--log-bytes", settings.log_bytes, "Bytes of log kept per job; the oldest lines go first")
       ->capture_default_str()->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
   app.add_option("--keep-jobs", settings.keep_jobs, "Ended jobs that it remembers, with their logs; the oldest go first")
@@ -166,7 +174,11 @@ absl::Status CheckSettings(const Settings& settings) {
   return absl::OkStatus();
 }
 
+// A server that is deaf may not end, either.
+constexpr absl::Duration kEndTimeout = absl::Seconds(10);
+
 absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorInterceptors interceptors, StopSignal& stop) {
+  std::optional<Watchdog> late;  // first: it watches the end of the rest
   ADJOIN_ASSIGN_OR_RETURN(Endpoint listen, ParseEndpoint(settings.listen));
   ADJOIN_RETURN_IF_ERROR(CheckSettings(settings));
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(settings.state_dir));
@@ -208,16 +220,32 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorI
   if (!settings.port_file.empty()) ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(settings.port_file, address + "\n"));
   LogInfo(absl::StrCat("listening on ", bound.ToString(), ", state in ", state.path()));
 
+  absl::Status deaf;
+  std::unique_ptr<SelfCheck> self_check;
+  {
+    SelfCheck::Options options;
+    options.period = absl::Seconds(settings.self_check_seconds);
+    ADJOIN_ASSIGN_OR_RETURN(self_check, SelfCheck::Start(bound, options, [&deaf](const std::string& why) {
+      deaf = absl::InternalError(why);
+      kill(getpid(), SIGTERM);  // ends the wait below
+    }));
+  }
   stop.Wait();
+  self_check.reset();
+  if (!deaf.ok()) {
+    LogError(std::string(deaf.message()));
+    late.emplace(kEndTimeout, [] { _exit(1); });
+  }
   LogInfo("stopping: jobs that run go on, and are found again at the next start");
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
-  return absl::OkStatus();
+  return deaf;
 }
 
 }  // namespace
 
 int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, CoordinatorInterceptors interceptors) {
   StopSignal stop;
+  RaiseFileLimit();
   Settings settings;
   CLI::App app("Admits jobs, places their ranks on worker daemons and answers `adjoin`", "adjoin-coordinator");
   AddOptions(app, settings);

@@ -83,6 +83,8 @@ class LocalCluster {
   // A coordinator that was killed is started again at the same address and on the same state.
   absl::Status KillCoordinator();
   absl::Status StartCoordinator();
+  // For one that ends by itself: its exit code. Errors: kDeadlineExceeded.
+  absl::StatusOr<int> WaitForCoordinatorEnd(Deadline deadline) { return coordinator_->Wait(deadline); }
   // Started, and all daemons are connected.
   absl::Status RestartCoordinator();
   absl::Status WaitForWorkers(Deadline deadline);
