@@ -27,7 +27,8 @@ class DeafPeer : public RankPeer {
   void Send(const DaemonMessage&) override {}
 };
 
-// Each rank ends once, each attempt is cleared once, after its ranks.
+// Each rank ends once, and none after its attempt was said to be cleared: not even where that was the answer to a stop that
+// came before the start.
 class Account {
  public:
   void Hear(const WorkerMessage& message) {
@@ -40,9 +41,7 @@ class Account {
       FuzzCheck(ended_[attempt].insert(ended.rank()).second, absl::StrCat("rank ", ended.rank(), " ends once"));
       FuzzCheck(cleared_.count(attempt) == 0, "a rank ends before its attempt is cleared");
     } else if (message.has_attempt_cleared()) {
-      const std::string attempt = absl::StrCat(message.attempt_cleared().job_id(), " ", epoch);
-      FuzzCheck(cleared_.insert(attempt).second, "an attempt is cleared once");
-      FuzzCheck(!ended_[attempt].empty(), "an attempt is cleared after its ranks");
+      cleared_.insert(absl::StrCat(message.attempt_cleared().job_id(), " ", epoch));
     }
   }
 
