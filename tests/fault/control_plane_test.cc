@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "proto/protocol.h"
+#include "tests/fault/fake_jobs.h"
 #include "tests/harness/local_cluster.h"
 
 namespace adjoin {
@@ -19,19 +20,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::string Spec(const std::string& name, int ranks, const std::string& more = "") {
-  return absl::StrCat("name: \"", name, "\" kind: TRAIN ranks: ", ranks, R"( seed: 1
-    layout { name: "batch" partition: [)", ranks, R"(, 1, 1, 1] }
-    layer { name: "flat" input: "image" x: "batch" flatten { arg: 1 } }
-    layer { name: "fc" linear { out_features: 10 } }
-    loss { kind: "cross_entropy" input: "fc" target: "label" }
-    dataset { name: "train"
-      field { name: "image" idx { path: "mnist/test-images.idx.gz" } shape: [1, 28, 28] }
-      field { name: "label" idx { path: "mnist/test-labels.idx.gz" } dtype: "int64" } }
-    train { dataset: "train" batch: 64 steps: 10 optimizer { sgd { lr: 0.01 } } }
-    output_dir: "out/)", name, "\"\n", more);
-}
 
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
@@ -50,7 +38,7 @@ class ControlPlaneTest : public ::testing::Test {
     cluster_ = *std::move(cluster);
   }
   std::string Submit(const std::string& name, int ranks, const std::string& more = "") {
-    absl::StatusOr<std::string> id = cluster_->Submit(Spec(name, ranks, more));
+    absl::StatusOr<std::string> id = cluster_->Submit(FakeJob(name, ranks, more));
     EXPECT_TRUE(id.ok()) << id.status();
     return id.ok() ? *id : "";
   }
@@ -158,18 +146,15 @@ TEST_F(ControlPlaneTest, RanksThatDoNotBecomeReadyAreGivenUp) {
   EXPECT_EQ(End(Submit("silent", 1)).reason(), "rank 0 on worker-0 did not become ready within 1s");
 }
 
-const std::vector<std::string> kImpatient = {"--heartbeat-seconds", "0.2", "--suspect-seconds", "0.6",
-                                             "--worker-timeout-seconds", "1.5"};
-
 TEST_F(ControlPlaneTest, ALostDaemonEndsTheAttemptAndItsRanksDieWithIt) {
-  StartCluster(2, 1, kImpatient);
+  StartCluster(2, 1, ImpatientCoordinator());
   std::string job = Submit("hang", 2, "restart { on: 'error' }");
   WaitForState(job, RUNNING);
   auto pids = cluster_->RankPids(job);
   ASSERT_TRUE(pids.ok()) << pids.status();
   ASSERT_TRUE(cluster_->KillWorker(1).ok());
   JobSummary end = End(job, 10);
-  EXPECT_THAT(end.reason(), ::testing::ContainsRegex("worker-1 was lost \\(nothing heard for 1.5s\\) with rank [01]"));
+  EXPECT_THAT(end.reason(), ::testing::ContainsRegex("worker-1 was lost \\(nothing heard for 2s\\) with rank [01]"));
   absl::Time until = absl::Now() + absl::Seconds(10);
   for (pid_t pid : *pids) {
     while (Alive(pid) && absl::Now() < until) absl::SleepFor(absl::Milliseconds(10));
@@ -210,7 +195,7 @@ TEST_F(ControlPlaneTest, JobsAreHeldReleasedTriedAgainAndKnownByTheirKeys) {
   std::string blocking = Submit("hang", 1);
   WaitForState(blocking, RUNNING);
   std::string file = cluster_->output_root() + "/job.textproto";
-  std::ofstream(file) << Spec("succeed", 1);
+  std::ofstream(file) << FakeJob("succeed", 1);
   LocalCluster::CliResult first = cluster_->Cli({"submit", "--idempotency-key", "k1", file});
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(cluster_->Cli({"submit", "--idempotency-key", "k1", file}).out, first.out);
@@ -264,7 +249,7 @@ TEST_F(ControlPlaneTest, FollowingSaysHowAJobEnded) {
   StartCluster(1, 2);
   auto submit = [&](const std::string& name) {
     std::string file = absl::StrCat(cluster_->output_root(), "/", name, ".textproto");
-    std::ofstream(file) << Spec(name, 2);
+    std::ofstream(file) << FakeJob(name, 2);
     return cluster_->Cli({"submit", "--follow", file});
   };
   LocalCluster::CliResult result = submit("succeed");
@@ -282,7 +267,7 @@ TEST_F(ControlPlaneTest, FollowingSaysHowAJobEnded) {
 TEST_F(ControlPlaneTest, AnInterruptOnlyStopsFollowing) {
   StartCluster(1, 1);
   std::string file = cluster_->output_root() + "/job.textproto";
-  std::ofstream(file) << Spec("hang", 1);
+  std::ofstream(file) << FakeJob("hang", 1);
   const std::vector<std::vector<std::string>> commands = {{"submit", "--follow", file}, {"follow", "job-1"}};
   for (const std::vector<std::string>& command : commands) {
     std::vector<std::string> arguments = {Runfile("cli/adjoin"), "--coordinator", cluster_->address()};
@@ -363,6 +348,7 @@ TEST_F(ControlPlaneTest, FlagsComeFromTheEnvironmentAndFromFilesToo) {
   };
   auto worker = run({Runfile("worker/adjoin-worker"), "--config", folder + "/worker.conf"},
                     {"ADJOIN_COORDINATOR=" + cluster_->address(), "ADJOIN_WORKER_SLOTS=5",
+                     "ADJOIN_WORKER_RANK_BINARY=" + Runfile("worker/testing/fake-rank"),
                      "ADJOIN_WORKER_STATE_DIR=" + folder + "/state"});
   auto listed = [&] {
     auto ps = run({Runfile("cli/adjoin"), "ps"}, {"ADJOIN_CONFIG=" + folder + "/adjoin.conf"});
@@ -389,7 +375,7 @@ TEST_F(ControlPlaneTest, FlagsComeFromTheEnvironmentAndFromFilesToo) {
 TEST_F(ControlPlaneTest, APlanNeedsNoCoordinator) {
   StartCluster(1, 1);
   std::string file = cluster_->output_root() + "/job.textproto";
-  std::ofstream(file) << Spec("succeed", 2);
+  std::ofstream(file) << FakeJob("succeed", 2);
   ASSERT_EQ(cluster_->Stop(), absl::OkStatus());
   LocalCluster::CliResult here = cluster_->Cli({"plan", file, "--data-root", cluster_->data_root()});
   EXPECT_EQ(here.exit_code, 0) << here.err;
@@ -410,7 +396,7 @@ TEST_F(ControlPlaneTest, BadSubmissionsAreRefused) {
     EXPECT_EQ(result.exit_code, 1) << to;
     return result.err;
   };
-  std::string spec = Spec("succeed", 2);
+  std::string spec = FakeJob("succeed", 2);
   EXPECT_THAT(refusal(spec, "seed:", "sead:"), HasSubstr("job.textproto:1:"));
   EXPECT_THAT(refusal(spec, "batch: 64", "batch: 0"), HasSubstr("batch"));
   EXPECT_THAT(refusal(spec, "test-images", "no-images"), HasSubstr("mnist/no-images.idx.gz"));

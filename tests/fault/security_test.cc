@@ -389,7 +389,7 @@ TEST_F(SecurityTest, RenewedCertificatesNeedNoRestart) {
   EXPECT_THAT(result.out, HasSubstr("worker-0")) << result.err;
   // The daemon, too: it connects again with its new certificate, to a coordinator that trusts the new authority alone.
   ASSERT_EQ(cluster_->KillCoordinator(), absl::OkStatus());
-  ASSERT_EQ(cluster_->RestartCoordinator(), absl::OkStatus());
+  ASSERT_EQ(cluster_->StartCoordinator(), absl::OkStatus());
   LocalCluster::CliResult run = Cli(stranger, {"submit", "--follow", WriteFile("job", FakeJob("succeed", 2))});
   EXPECT_EQ(run.exit_code, 0) << run.err;
 }
