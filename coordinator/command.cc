@@ -62,6 +62,7 @@ struct Settings {
   double start_timeout_seconds = 120;
   double self_check_seconds = 5;
   int64_t log_bytes = 16 << 20;
+  size_t max_queued_jobs = 100000;
   size_t keep_jobs = 1000;
   std::string metrics_listen;
   bool metrics_public = false;
@@ -98,6 +99,8 @@ void AddOptions(CLI::App& app, Settings& settings) {
              "How often it connects to itself; when it has not accepted that three times, it ends, to be started again");
   app.add_option("--log-bytes", settings.log_bytes, "Bytes of log kept per job; the oldest lines go first")
       ->capture_default_str()->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
+  app.add_option("--max-queued-jobs", settings.max_queued_jobs, "So many jobs may wait; more are refused")
+      ->capture_default_str()->check(CLI::Range(1, 10000000));
   app.add_option("--keep-jobs", settings.keep_jobs, "Ended jobs that it remembers, with their logs; the oldest go first")
       ->capture_default_str()->check(CLI::Range(1, 1000000));
   app.add_option("--metrics-listen", settings.metrics_listen,
@@ -121,6 +124,7 @@ CoordinationOptions MakeOptions(const Settings& settings) {
   options.progress.shortest = absl::Seconds(settings.progress_seconds);
   options.progress.first_step = absl::Seconds(settings.first_step_seconds);
   options.restarts_without_progress = settings.restarts_without_progress;
+  options.max_queued_jobs = settings.max_queued_jobs;
   options.keep_jobs = settings.keep_jobs;
   return options;
 }

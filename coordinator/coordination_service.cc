@@ -274,6 +274,10 @@ absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
   }
   const absl::Status folder = jobs_.folders().Check(submitted.spec.output_dir(), submitted.owner);
   if (!folder.ok() && !submitted.any_folder) return folder;
+  if (jobs_.pending_count() >= options_.max_queued_jobs) {
+    return absl::ResourceExhaustedError(absl::StrCat("no more jobs can wait: ", jobs_.pending_count(),
+                                                     " do, which is the coordinator's --max-queued-jobs; try again later"));
+  }
   auto made = std::make_unique<JobRecord>();
   made->spec = std::move(submitted.spec);
   made->plan_function = std::move(submitted.plan_function);

@@ -52,6 +52,7 @@ struct CoordinationOptions {
   absl::Duration peer_failure_grace = absl::Seconds(1);
   ProgressLimits progress;
   uint32_t restarts_without_progress = 3;  // in a row end a job
+  size_t max_queued_jobs = 100000;         // that wait; more are refused
   size_t keep_jobs = 1000;  // that have ended; beyond that the oldest are forgotten
 };
 
@@ -130,7 +131,8 @@ class CoordinationService {
 
   // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), each one job at a
   // time; without one it is accepted, and checked as soon as a worker connects.
-  // Errors: kAlreadyExists (the key is another spec's), kPermissionDenied (the output_dir is another owner's).
+  // Errors: kAlreadyExists (the key is another spec's), kPermissionDenied (the output_dir is another owner's),
+  // kResourceExhausted (so many wait already).
   absl::StatusOr<Submitted> Submit(NewJob job);
   void Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned);
   // Whoever submitted it waits no longer: it is forgotten unless it was accepted.

@@ -122,6 +122,19 @@ TEST_F(CoordinationServiceTest, PrioritiesComeFirstAndWithinThemTheOldest) {
   EXPECT_EQ(Job(second).state(), PENDING);
 }
 
+TEST_F(CoordinationServiceTest, TheQueueHasAnEnd) {
+  options_.max_queued_jobs = 2;
+  Restart();
+  Submit(Spec("first", 1));
+  Submit(Spec("second", 1));
+  NewJob third;
+  third.spec = Spec("third", 1);
+  third.plan_function = PlanMaker();
+  EXPECT_EQ(service_->Submit(third).status().code(), absl::StatusCode::kResourceExhausted);
+  Connect(1, "worker-0", 1);
+  EXPECT_TRUE(service_->Submit(third).ok());
+}
+
 TEST_F(CoordinationServiceTest, AHeldJobWaitsForItsRelease) {
   std::string job = Submit(Spec("net", 1));
   EXPECT_EQ(service_->Hold(job, true), absl::OkStatus());
