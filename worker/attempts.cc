@@ -83,10 +83,12 @@ uint64_t Attempts::LivingAttempt(const std::string& job_id) {
 void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   const AttemptKey key(start.job_id(), epoch);
   absl::MutexLock lock(&mutex_);
-  if (start.store_id() != store_id_) {  // its coordinator began anew: what was here has other numbers
+  if (start.store_id() != store_id_) {
+    if (store_id_.has_value()) {  // its coordinator began anew: what was here has other numbers
+      newest_.clear();
+      forgotten_ = 0;
+    }
     store_id_ = start.store_id();
-    newest_.clear();
-    forgotten_ = 0;
   }
   if (std::string reason = WhyNot(key); !reason.empty()) {
     LogWarning(absl::StrCat(key.first, ", epoch ", epoch, ": not started: ", reason));

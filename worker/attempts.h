@@ -152,7 +152,7 @@ class Attempts {
   absl::Mutex mutex_;
   MonotonicCondition changed_;  // an attempt is cleared or acknowledged
   std::map<AttemptKey, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
-  uint64_t store_id_ ABSL_GUARDED_BY(mutex_) = 0;                   // in which newest_'s epochs were counted
+  std::optional<uint64_t> store_id_ ABSL_GUARDED_BY(mutex_);        // in which newest_'s epochs were counted; none known yet
   std::map<std::string, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // epoch of each job that was here
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;                  // the highest epoch dropped from newest_
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;

@@ -277,12 +277,12 @@ TEST_F(AttemptsTest, IgnoresWhatWasHereAndWhatWouldRunTwice) {
 TEST_F(AttemptsTest, AStopThatComesBeforeItsStartIsAnsweredAndTheStartIgnored) {
   attempts_->Stop("job-1", 4, "it ended before it began");
   EXPECT_THAT(Facts(1), ElementsAre("cleared"));
-  Start(4, 1);
+  Start(4, 1, "job-1", /*store=*/77);  // the first one that this daemon hears of
   EXPECT_THAT(Hello().attempt(), IsEmpty());
   attempts_->Stop("job-1", 3, "long ago");
-  Start(4, 1);
+  Start(4, 1, "job-1", /*store=*/77);
   EXPECT_THAT(Hello().attempt(), IsEmpty());
-  Start(5, 1);
+  Start(5, 1, "job-1", /*store=*/77);
   EXPECT_EQ(Hello().attempt_size(), 1);
 }
 
