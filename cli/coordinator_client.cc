@@ -200,11 +200,11 @@ absl::StatusOr<JobState> CoordinatorClient::RetryJob(const std::string& job) {
   auto response = Call(&Adjoin::Stub::RetryJob, About<RetryJobRequest>(job), kShort, &repeated);
   if (response.ok()) return response->state();
   if (repeated && absl::IsFailedPrecondition(response.status())) {
-    // Refused because it waits or runs: then the first call did it, and only its answer was lost.
+    // Refused because it waits or runs: then the first call did it, and only its answer was lost. It may have ended since.
     auto described = DescribeJob(job);
     if (!described.ok()) return described.status();
     const JobState state = described->job().state();
-    if (state == PENDING || state == STARTING || state == RUNNING) return state;
+    if (state != SUCCEEDED) return state;
   }
   return response.status();
 }

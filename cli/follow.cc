@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <iostream>
 #include <thread>
 #include <utility>
@@ -60,12 +61,13 @@ class Display {
       return;
     }
     bool changed = job.state() != last_state_ || (job.state() == PENDING && job.reason() != last_reason_);
-    if (!changed && absl::Now() - last_time_ < kPlainInterval) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (!changed && now - last_time_ < absl::ToChronoNanoseconds(kPlainInterval)) return;
     if (IsFinalState(job.state())) return;
     std::cout << ProgressLine(job, 200) << std::endl;
     last_state_ = job.state();
     last_reason_ = job.reason();
-    last_time_ = absl::Now();
+    last_time_ = now;
   }
   void End() const {
     if (terminal_) std::cout << "\r\x1b[K" << std::flush;
@@ -75,7 +77,7 @@ class Display {
   const bool terminal_ = isatty(STDOUT_FILENO) != 0;
   JobState last_state_ = JOB_STATE_UNSPECIFIED;
   std::string last_reason_;
-  absl::Time last_time_ = absl::InfinitePast();
+  std::chrono::steady_clock::time_point last_time_;
 };
 
 }  // namespace

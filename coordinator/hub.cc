@@ -1,10 +1,10 @@
 #include "coordinator/hub.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/logging.h"
 
 namespace adjoin {
@@ -92,9 +92,9 @@ void Hub::CommitOnce() {
   const uint64_t upto = collected_;
   const bool healthy = store_health_.ok();
   mutex_.Unlock();
-  const absl::Time begin = absl::Now();
+  const Deadline::Clock::time_point begin = Deadline::Clock::now();
   absl::Status status = !changes.empty() ? store_->Apply(changes) : healthy ? absl::OkStatus() : store_->TryToWrite();
-  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  const double seconds = std::chrono::duration<double>(Deadline::Clock::now() - begin).count();
   if (status.ok()) AttachPlans(actions);
   mutex_.Lock();
   if (status.ok()) {

@@ -197,24 +197,23 @@ grpc::Status UserService::FollowJob(Context* context, const FollowJobRequest* re
   std::string reference = request->job_id();
   std::string last_sent;
   JobState last_state = JOB_STATE_UNSPECIFIED;
-  absl::Time last_time = absl::InfinitePast();
+  Deadline next_progress = Deadline::After(absl::ZeroDuration());
   while (!context->IsCancelled()) {
     uint64_t seen = hub_.changes();
     auto summary = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(reference); });
     if (!summary.ok()) return ToGrpc(summary.status());
     reference = summary->job_id();  // a name may come to mean a later job
     std::string serialized = summary->SerializeAsString();
-    absl::Duration since_last = absl::Now() - last_time;
-    if (serialized != last_sent && (summary->state() != last_state || since_last >= kProgressInterval)) {
+    if (serialized != last_sent && (summary->state() != last_state || next_progress.Expired())) {
       FollowJobResponse response;
       *response.mutable_header() = MakeHeader(summary->epoch());
       *response.mutable_job() = *summary;
       if (!writer->Write(response)) break;
       last_sent = std::move(serialized);
       last_state = summary->state();
-      last_time = absl::Now();
+      next_progress = Deadline::After(kProgressInterval);
     } else if (serialized != last_sent) {
-      hub_.WaitForChange(hub_.changes(), Deadline::After(kProgressInterval - since_last));
+      hub_.WaitForChange(hub_.changes(), next_progress);
       continue;
     }
     if (IsFinal(summary->state())) return grpc::Status::OK;
