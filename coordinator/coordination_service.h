@@ -178,6 +178,9 @@ class CoordinationService {
   // kUnavailable (the worker that holds it is not connected).
   absl::StatusOr<ArtifactSource> FindArtifact(const std::string& reference, const std::string& name);
 
+  ClusterSnapshot Snapshot();  // without store_commits
+
+ private:
   // Since the coordinator's start.
   struct Counters {
     uint64_t submitted = 0;
@@ -185,10 +188,7 @@ class CoordinationService {
     double goodput_seconds = 0;                // of attempts that got further than any before, and of those that succeeded
     double lost_seconds = 0;                   // of the others
   };
-  const Counters& counters() const { return counters_; }
-  ClusterSnapshot Snapshot();  // without store_commits
 
- private:
   struct Worker {
     WorkerHello hello;             // without the attempts
     ConnectionId connection = 0;   // 0: none now
@@ -269,7 +269,6 @@ class CoordinationService {
   std::string StateOf(const Worker& worker) const;
 
   const CoordinationOptions options_;
-  const absl::Duration started_;
   JobTable jobs_{1};
   std::map<std::string, Worker> workers_;
   std::map<ConnectionId, std::string> worker_of_;

@@ -165,11 +165,6 @@ absl::Status Hub::WaitUntilCommitted(uint64_t upto, Deadline deadline) {
                                              "; what was asked for is done, but a crash could take it back"));
 }
 
-absl::Status Hub::StoreHealth() {
-  absl::MutexLock lock(&mutex_);
-  return store_health_;
-}
-
 std::vector<double> Hub::TakeCommitSeconds() {
   absl::MutexLock lock(&mutex_);
   return std::exchange(commit_seconds_, {});

@@ -114,8 +114,6 @@ class Hub {
   // For what changes outside of the service: log lines.
   void NoteChange();
 
-  // Whether the store takes what is written; else why not.
-  absl::Status StoreHealth();
   // Seconds that commits took since the last call.
   std::vector<double> TakeCommitSeconds();
 

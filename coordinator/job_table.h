@@ -164,7 +164,6 @@ class JobTable {
   std::vector<JobRecord*> Active();  // STARTING and RUNNING
   const OutputFolders& folders() const { return folders_; }  // of all jobs
 
-  uint64_t next_number() const { return next_number_; }
 
  private:
   using QueueKey = std::pair<int64_t, uint64_t>;  // minus the priority, number

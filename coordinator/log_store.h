@@ -35,7 +35,7 @@ class LogStore {
   LogStore(std::string folder, int64_t max_bytes_per_job)
       : folder_(std::move(folder)), segment_bytes_(max_bytes_per_job / 2) {}
 
-  // Makes the job's folder: its number is then taken also for a coordinator that starts later. Errors: kUnavailable.
+  // Makes the job's folder; Append does, where it is missing. Errors: kUnavailable.
   absl::Status Add(const std::string& job_id);
   // Each line with its epoch. A line end within a text becomes a space. Either all lines are kept or none.
   // Errors: kUnavailable (the file cannot be written; says why).
