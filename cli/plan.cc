@@ -11,7 +11,7 @@
 #include "layers/plan/spec_file.h"
 #include "layers/plan/spec_parser.h"
 #include "layers/plan/spec_setter.h"
-#include "worker/runtime/idx_file.h"
+#include "worker/data/idx_file.h"
 
 namespace adjoin {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "worker/runtime/idx_file.h"
+#include "worker/data/idx_file.h"
 #include "worker/runtime/path_rules.h"
 
 namespace adjoin {

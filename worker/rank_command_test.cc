@@ -23,7 +23,7 @@
 #include "layers/plan/spec_parser.h"
 #include "proto/protocol.h"
 #include "proto/worker.grpc.pb.h"
-#include "worker/runtime/idx_test_files.h"
+#include "worker/data/idx_test_files.h"
 
 namespace adjoin {
 namespace {

@@ -19,9 +19,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "primitives/geometry/box.h"
-#include "worker/runtime/box_runs.h"
-#include "worker/runtime/byte_source.h"
-#include "worker/runtime/idx_file.h"
+#include "worker/data/box_runs.h"
+#include "worker/data/byte_source.h"
+#include "worker/data/idx_file.h"
 
 namespace adjoin {
 

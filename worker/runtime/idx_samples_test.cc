@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "worker/runtime/idx_test_files.h"
+#include "worker/data/idx_test_files.h"
 
 namespace adjoin {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "worker/runtime/box_runs.h"
+#include "worker/data/box_runs.h"
 
 namespace adjoin {
 namespace {

@@ -21,7 +21,7 @@
 #include "primitives/geometry/box.h"
 #include "primitives/transport/transport_ranks.h"
 #include "worker/runtime/attempt_output.h"
-#include "worker/runtime/idx_test_files.h"
+#include "worker/data/idx_test_files.h"
 #include "worker/runtime/safetensors.h"
 #include "worker/runtime/session_activity.h"
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "layers/plan/layout_proto.h"
 #include "primitives/random/philox.h"
-#include "worker/runtime/idx_test_files.h"
+#include "worker/data/idx_test_files.h"
 
 namespace adjoin {
 namespace {

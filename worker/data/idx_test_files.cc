@@ -1,4 +1,4 @@
-#include "worker/runtime/idx_test_files.h"
+#include "worker/data/idx_test_files.h"
 
 #include <cstring>
 #include <fstream>

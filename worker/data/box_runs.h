@@ -1,8 +1,8 @@
 // A box within a row-major array, as runs of neighbouring cells: what to read of a file.
 //
 //   for (const CellRun& run : RunsOf({4, 6}, Box({{1, 3}, {2, 5}}))) ...      // {8, 3}, {14, 3}
-#ifndef ADJOIN_WORKER_RUNTIME_BOX_RUNS_H_
-#define ADJOIN_WORKER_RUNTIME_BOX_RUNS_H_
+#ifndef ADJOIN_WORKER_DATA_BOX_RUNS_H_
+#define ADJOIN_WORKER_DATA_BOX_RUNS_H_
 
 #include <cstdint>
 #include <vector>
@@ -22,4 +22,4 @@ std::vector<CellRun> RunsOf(const std::vector<int64_t>& shape, const Box& box);
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_WORKER_RUNTIME_BOX_RUNS_H_
+#endif  // ADJOIN_WORKER_DATA_BOX_RUNS_H_

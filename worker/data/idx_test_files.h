@@ -1,14 +1,14 @@
 // IDX files for tests.
 //
 //   WriteFile(path, Gzip(IdxBytes(IdxType::kUInt8, {2, 3}, {1, 2, 3, 4, 5, 6})));
-#ifndef ADJOIN_WORKER_RUNTIME_IDX_TEST_FILES_H_
-#define ADJOIN_WORKER_RUNTIME_IDX_TEST_FILES_H_
+#ifndef ADJOIN_WORKER_DATA_IDX_TEST_FILES_H_
+#define ADJOIN_WORKER_DATA_IDX_TEST_FILES_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "worker/runtime/idx_file.h"
+#include "worker/data/idx_file.h"
 
 namespace adjoin {
 
@@ -24,4 +24,4 @@ std::string TestPath(const std::string& name);
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_WORKER_RUNTIME_IDX_TEST_FILES_H_
+#endif  // ADJOIN_WORKER_DATA_IDX_TEST_FILES_H_

@@ -1,4 +1,4 @@
-#include "worker/runtime/box_runs.h"
+#include "worker/data/box_runs.h"
 
 namespace adjoin {
 

@@ -10,15 +10,15 @@
 // Errors name the file, what is wrong and what would be right: kNotFound, kPermissionDenied, kUnavailable (cannot be
 // read), kInvalidArgument (not a regular file, not IDX, an unknown type, no dims), kDataLoss (truncated, trailing
 // bytes, a corrupt gzip stream). Any thread.
-#ifndef ADJOIN_WORKER_RUNTIME_IDX_FILE_H_
-#define ADJOIN_WORKER_RUNTIME_IDX_FILE_H_
+#ifndef ADJOIN_WORKER_DATA_IDX_FILE_H_
+#define ADJOIN_WORKER_DATA_IDX_FILE_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/runtime/byte_source.h"
+#include "worker/data/byte_source.h"
 
 namespace adjoin {
 
@@ -53,4 +53,4 @@ absl::Status IdxLengthError(const std::string& path, const IdxHeader& header, in
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_WORKER_RUNTIME_IDX_FILE_H_
+#endif  // ADJOIN_WORKER_DATA_IDX_FILE_H_

@@ -1,4 +1,4 @@
-#include "worker/runtime/idx_file.h"
+#include "worker/data/idx_file.h"
 
 #include <algorithm>
 #include <random>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "worker/runtime/idx_test_files.h"
+#include "worker/data/idx_test_files.h"
 
 namespace adjoin {
 namespace {

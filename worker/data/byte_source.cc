@@ -1,4 +1,4 @@
-#include "worker/runtime/byte_source.h"
+#include "worker/data/byte_source.h"
 
 #include <cerrno>
 #include <cstring>

@@ -6,8 +6,8 @@
 //
 // Memory: a fixed buffer, whatever the file claims. Several gzip members in a row are one stream, as for gunzip.
 // One thread.
-#ifndef ADJOIN_WORKER_RUNTIME_BYTE_SOURCE_H_
-#define ADJOIN_WORKER_RUNTIME_BYTE_SOURCE_H_
+#ifndef ADJOIN_WORKER_DATA_BYTE_SOURCE_H_
+#define ADJOIN_WORKER_DATA_BYTE_SOURCE_H_
 
 #include <cstdint>
 #include <cstdio>
@@ -68,4 +68,4 @@ class ByteSource {
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_WORKER_RUNTIME_BYTE_SOURCE_H_
+#endif  // ADJOIN_WORKER_DATA_BYTE_SOURCE_H_

@@ -1,4 +1,4 @@
-#include "worker/runtime/idx_file.h"
+#include "worker/data/idx_file.h"
 
 #include <memory>
 
