@@ -1,0 +1,40 @@
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "worker/runtime/model_file.h"
+#include "worker/runtime/path_rules.h"
+#include "worker/runtime/session_run.h"
+
+namespace adjoin {
+namespace {
+
+constexpr char kModelFile[] = "model.safetensors";
+
+}  // namespace
+
+absl::StatusOr<Parameters> SessionRun::StartParameters() const {
+  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, communicator_.rank()));
+  parameters.Initialise(plan_.spec().seed());
+  const Weights& weights = plan_.spec().weights();
+  if (!weights.init_from().empty()) {
+    const SessionActivity::Files files(&activity_);
+    ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, HoldBelow(options_.data_root, weights.init_from()));
+    const bool strict = !weights.has_strict() || weights.strict();
+    const absl::StatusOr<ModelDifferences> differences = LoadModel(file.path(), strict, &parameters);
+    if (!differences.ok()) return file.AsShown(differences.status());
+    Log(absl::StrCat("weights from ", file.shown(), differences->empty() ? "" : "; ", differences->ToString()));
+  }
+  return parameters;
+}
+
+absl::Status SessionRun::WriteModel(const Parameters& parameters) {
+  StartPhase("writing weights", 0);
+  if (!writes()) return SaveModel("", plan_, &communicator_, parameters);
+  const SessionActivity::Files files(&activity_);
+  ADJOIN_RETURN_IF_ERROR(output_->CheckLatest());
+  ADJOIN_RETURN_IF_ERROR(output_->AsShown(
+      SaveModel(absl::StrCat(output_->folder(), "/", kModelFile), plan_, &communicator_, parameters)));
+  result_.artifacts.push_back(kModelFile);
+  return absl::OkStatus();
+}
+
+}  // namespace adjoin
