@@ -38,6 +38,10 @@ double RandomStream::UniformAt(uint64_t index) const {
   return static_cast<double>(BitsAt(index) >> 11) * 0x1p-53;
 }
 
+uint64_t RandomStream::BelowAt(uint64_t index, uint64_t n) const {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(BitsAt(index)) * n >> 64);
+}
+
 double UniformAt(uint64_t seed, uint64_t purpose, uint64_t step, uint64_t index) {
   return RandomStream(seed, purpose, step).UniformAt(index);
 }
@@ -47,9 +51,7 @@ std::vector<int64_t> Permutation(uint64_t seed, uint64_t purpose, uint64_t step,
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), int64_t{0});
   for (int64_t i = n - 1; i > 0; --i) {
-    // A number below i + 1 from 64 random bits; the bias is below (i + 1) / 2^64.
-    const auto wide = static_cast<unsigned __int128>(stream.BitsAt(i)) * static_cast<uint64_t>(i + 1);
-    std::swap(order[i], order[static_cast<int64_t>(wide >> 64)]);
+    std::swap(order[i], order[static_cast<int64_t>(stream.BelowAt(i, i + 1))]);
   }
   return order;
 }

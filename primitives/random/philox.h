@@ -18,6 +18,9 @@ namespace adjoin {
 // What a stream of numbers is for, so that two uses of one seed never share numbers.
 inline constexpr uint64_t kPurposeInit = 1;     // initial weights; step: the parameter's place in the plan
 inline constexpr uint64_t kPurposeShuffle = 2;  // the order of samples; step: the epoch
+inline constexpr uint64_t kPurposeBlocks = 3;   // which block of which sample; step: the epoch
+inline constexpr uint64_t kPurposeAugment = 4;  // flips and shifts; step: the epoch
+inline constexpr uint64_t kPurposeSynthetic = 5;  // values without a file; step: the field
 
 // The bijection itself: ten rounds.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
@@ -30,6 +33,8 @@ class RandomStream {
   uint64_t BitsAt(uint64_t index) const;
   // In [0, 1), a multiple of 2^-53.
   double UniformAt(uint64_t index) const;
+  // 0 .. n-1; n is at least 1. From 64 random bits, so that the bias is below n / 2^64.
+  uint64_t BelowAt(uint64_t index, uint64_t n) const;
 
  private:
   std::array<uint32_t, 2> key_;

@@ -67,6 +67,18 @@ TEST(PermutationTest, IsAPermutationThatDependsOnSeedAndEpoch) {
   }
 }
 
+TEST(PhiloxTest, BelowStaysBelowAndReachesEverything) {
+  const RandomStream stream(5, kPurposeBlocks, 2);
+  std::map<uint64_t, int> seen;
+  for (uint64_t i = 0; i < 3000; ++i) ++seen[stream.BelowAt(i, 3)];
+  EXPECT_EQ(seen.size(), 3u);
+  for (const auto& [value, count] : seen) {
+    EXPECT_LT(value, 3u);
+    EXPECT_NEAR(count, 1000, 130);  // five standard deviations
+  }
+  for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(stream.BelowAt(i, 1), 0u);
+}
+
 TEST(PermutationTest, AllOrdersAreEquallyLikely) {
   std::map<std::vector<int64_t>, int> seen;
   const int draws = 24000;
