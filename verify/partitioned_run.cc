@@ -40,10 +40,10 @@ class Rank {
     ADJOIN_ASSIGN_OR_RETURN(auto network,
                             Network::Create(plan_, kVerifiedProgram, &communicator_, &parameters, *input_.layers));
     ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan_, &communicator_, &parameters));
-    ADJOIN_ASSIGN_OR_RETURN(auto optimizer, CreateOptimizer(plan_.spec().train().optimizer(), parameters));
+    ADJOIN_ASSIGN_OR_RETURN(auto optimizer, TrainOptimizer::Create(plan_.spec().train(), parameters));
     for (const NamedTensors& fields : input_.fields) {
       RankStep step;
-      ADJOIN_RETURN_IF_ERROR(RunStep(fields, *network, parameters, *sync, *optimizer, step));
+      ADJOIN_RETURN_IF_ERROR(RunStep(fields, *network, parameters, *sync, *optimizer, static_cast<int64_t>(steps.size()), step));
       steps.push_back(std::move(step));
     }
     return absl::OkStatus();
@@ -84,7 +84,7 @@ class Rank {
   }
 
   absl::Status RunStep(const NamedTensors& whole, Network& network, Parameters& parameters, GradientSync& sync,
-                       torch::optim::Optimizer& optimizer, RankStep& step) {
+                       TrainOptimizer& optimizer, int64_t number, RankStep& step) {
     ADJOIN_ASSIGN_OR_RETURN(const NamedTensors fields, LocalFields(whole));
     for (int i = 0; i < parameters.size(); ++i) torch::Tensor(parameters.tensor(i)).mutable_grad().reset();
     Tape tape;
@@ -108,7 +108,7 @@ class Rank {
       step.parameter_grads.push_back(grad.defined() ? grad.clone() : torch::Tensor());
     }
     try {
-      optimizer.step();
+      optimizer.Step(number);
     } catch (...) {
       return StatusFromCurrentException();
     }

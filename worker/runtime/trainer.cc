@@ -13,7 +13,6 @@
 #include "base/status_macros.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
-#include "worker/runtime/optimizer.h"
 
 namespace adjoin {
 namespace {
@@ -48,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   }
   ADJOIN_ASSIGN_OR_RETURN(trainer->sync_, GradientSync::Create(plan, communicator, parameters));
   ADJOIN_RETURN_IF_ERROR(trainer->CountSteps(train));
-  ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, CreateOptimizer(train.optimizer(), *parameters));
+  ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, TrainOptimizer::Create(train, *parameters));
   return trainer;
 }
 
@@ -70,7 +69,7 @@ absl::StatusOr<std::map<std::string, torch::Tensor>> Trainer::ReadBatch(const Ne
 }
 
 absl::StatusOr<Trainer::Sums> Trainer::ForwardAndBackward(Network& network, int64_t epoch, int64_t first,
-                                                          bool stop_asked) {
+                                                          bool stop_asked, const StepWords& words) {
   ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(network, epoch, first));
   for (int i = 0; i < parameters_->size(); ++i) torch::Tensor(parameters_->tensor(i)).mutable_grad().reset();
   Tape tape;
@@ -78,8 +77,9 @@ absl::StatusOr<Trainer::Sums> Trainer::ForwardAndBackward(Network& network, int6
   tape.Backward(result.loss);
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
   const double share = result.loss.defined() ? result.loss.detach().item<double>() : 0;
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({share, stop_asked ? 1.0 : 0.0}));
-  return Sums{sums[0], sums[1]};
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({share, stop_asked ? 1.0 : 0.0,
+                                                                                    words[0], words[1]}));
+  return Sums{sums[0], sums[1], {sums[2], sums[3]}};
 }
 
 // All ranks know the loss, so all of them look for where it comes from.
@@ -96,7 +96,7 @@ absl::Status Trainer::NotFinite(Network& network, int64_t epoch, int64_t first, 
                                             data ? "" : " (a smaller learning rate may help)"));
 }
 
-absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked) {
+absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& words) {
   const auto begin = std::chrono::steady_clock::now();
   const absl::Duration moving_before = communicator_->time_moving();
   const int64_t bytes_before = communicator_->BytesSent();
@@ -108,11 +108,12 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked) {
   report.epoch = epoch + 1;
   report.samples = network.program().batch();
   try {
-    ADJOIN_ASSIGN_OR_RETURN(const Sums sums, ForwardAndBackward(network, epoch, first, stop_asked));
+    ADJOIN_ASSIGN_OR_RETURN(const Sums sums, ForwardAndBackward(network, epoch, first, stop_asked, words));
     report.loss = sums.loss;
     report.stop_asked = sums.stop_asked > 0;
+    report.words = sums.words;
     if (!std::isfinite(report.loss)) return NotFinite(network, epoch, first, report.loss);
-    optimizer_->step();
+    optimizer_->Step(step_);
   } catch (...) {
     return StatusFromCurrentException();
   }
@@ -129,9 +130,12 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked) {
   return report;
 }
 
+absl::StatusOr<std::vector<double>> Trainer::SumOverRanks(const std::vector<double>& numbers) {
+  return (full_ != nullptr ? *full_ : *tail_).SumOverRanks(numbers);
+}
+
 absl::StatusOr<Trainer::MeanTimes> Trainer::MeanTimesOverRanks() {
-  Network& network = full_ != nullptr ? *full_ : *tail_;
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({compute_seconds_, sync_seconds_}));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, SumOverRanks({compute_seconds_, sync_seconds_}));
   const double count = static_cast<double>(communicator_->size()) * static_cast<double>(std::max<int64_t>(1, step_));
   return MeanTimes{sums[0] / count, sums[1] / count};
 }

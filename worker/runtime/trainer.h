@@ -9,10 +9,12 @@
 #ifndef ADJOIN_WORKER_RUNTIME_TRAINER_H_
 #define ADJOIN_WORKER_RUNTIME_TRAINER_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <torch/torch.h>
 
@@ -24,10 +26,14 @@
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
 #include "proto/plan.pb.h"
+#include "worker/runtime/optimizer.h"
 #include "worker/runtime/session_activity.h"
 #include "worker/runtime/shard_reader.h"
 
 namespace adjoin {
+
+// Numbers that a rank tells the others with a step, for whoever runs the steps.
+using StepWords = std::array<double, 2>;
 
 struct StepReport {
   int64_t step = 0;            // from 1
@@ -38,6 +44,7 @@ struct StepReport {
   double sync_seconds = 0;     // this rank's, waiting for and moving data: T_sync
   int64_t bytes_sent = 0;      // by this rank
   bool stop_asked = false;     // by any rank: all of them stop after this step
+  StepWords words = {};        // of all ranks, added up
 };
 
 // What this rank sent in all the steps of one program.
@@ -62,10 +69,18 @@ class Trainer {
   int64_t steps_done() const { return step_; }
   bool done() const { return step_ >= total_steps_; }
 
+  // Goes on as if `steps_done` steps had been done, before the first RunStep: parameters (buffers too) and the optimizer's
+  // states must be as they were after them. The place in the data follows from the step, and so do all random numbers.
+  void Resume(int64_t steps_done) { step_ = steps_done; }
+  TrainOptimizer& optimizer() { return *optimizer_; }
+
   // Collective. `stop_asked`: this rank was asked to stop. Errors: what the data, a layer or a movement fails with;
   // kOutOfRange where the loss is not finite (on every rank alike, names the step and where the first such value is; the
-  // parameters are those before it, running statistics some after it).
-  absl::StatusOr<StepReport> RunStep(bool stop_asked = false);
+  // parameters are those before it, running statistics some after it). `words`: this rank's, for StepReport::words.
+  absl::StatusOr<StepReport> RunStep(bool stop_asked = false, const StepWords& words = {});
+
+  // Sums a few numbers (Network::SumOverRanks). Collective; beside the steps.
+  absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
 
   // T_comp and T_sync of one step: the mean over ranks and steps so far. Collective.
   struct MeanTimes {
@@ -86,8 +101,10 @@ class Trainer {
   struct Sums {
     double loss = 0;
     double stop_asked = 0;
+    StepWords words = {};
   };
-  absl::StatusOr<Sums> ForwardAndBackward(Network& network, int64_t epoch, int64_t first, bool stop_asked);
+  absl::StatusOr<Sums> ForwardAndBackward(Network& network, int64_t epoch, int64_t first, bool stop_asked,
+                                          const StepWords& words);
   absl::Status NotFinite(Network& network, int64_t epoch, int64_t first, double loss);
 
   SessionActivity* activity_ = nullptr;
@@ -97,7 +114,7 @@ class Trainer {
   std::unique_ptr<Network> full_;  // of the batch's size; null where the data set is smaller
   std::unique_ptr<Network> tail_;  // of an epoch's last batch; null where there is none
   std::unique_ptr<GradientSync> sync_;
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<TrainOptimizer> optimizer_;
   int64_t batch_ = 0;
   int64_t steps_per_epoch_ = 0;
   int64_t total_steps_ = 0;
