@@ -76,6 +76,8 @@ struct Network::State {
   std::vector<torch::ScalarType> value_dtype;
   std::vector<std::unique_ptr<LayerModule>> layers;
   std::vector<LossTerm> losses;
+  std::vector<std::vector<uint32_t>> read_last;  // by layer, the values that nothing reads after it
+  std::vector<std::vector<int>> written_by;      // by layer, the outputs that are its own
   std::vector<std::map<std::string, torch::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
   int64_t report_extent = 0;
   std::map<std::string, int64_t> peak_elements;
@@ -85,7 +87,9 @@ struct Network::State {
                                                           const LayerRegistry& registry) const;
   absl::StatusOr<LossTerm> BuildTerm(int index) const;
   absl::StatusOr<std::vector<torch::Tensor>> TakeFields(const std::map<std::string, torch::Tensor>& fields) const;
+  void FindLastReaders();
   absl::Status RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape);
+  void TakeOutputs(int layer, const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
   void AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
 
   // A place where a value that is not finite may be. All ranks list the same ones, in the program's order.
@@ -196,6 +200,33 @@ absl::Status Network::State::RunLayer(int index, std::vector<torch::Tensor>& val
   return absl::OkStatus();
 }
 
+void Network::State::FindLastReaders() {
+  constexpr int kNever = -1;
+  std::vector<int> last(program.value_size(), kNever);
+  written_by.resize(program.layer_size());
+  for (int i = 0; i < program.layer_size(); ++i) {
+    for (uint32_t input : program.layer(i).input()) last[input] = i;
+    last[program.layer(i).output()] = i;
+    for (int o = 0; o < program.output_size(); ++o) {
+      if (program.output(o).value() == program.layer(i).output()) written_by[i].push_back(o);
+    }
+  }
+  for (const LossPlan& loss : program.loss()) last[loss.input()] = last[loss.target()] = kNever;
+  read_last.resize(program.layer_size());
+  for (size_t value = 0; value < last.size(); ++value) {
+    if (last[value] != kNever) read_last[last[value]].push_back(static_cast<uint32_t>(value));
+  }
+}
+
+void Network::State::TakeOutputs(int layer, const std::vector<torch::Tensor>& values, Tape& tape,
+                                 Result& result) const {
+  for (int index : written_by[layer]) {
+    const OutputPlan& output = program.output(index);
+    const torch::Tensor& value = values[output.value()];
+    result.outputs[index] = output.has_op() ? movements.at(output.op().index())->Apply(value, tape) : value;
+  }
+}
+
 void Network::State::AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const {
   for (const LossTerm& term : losses) {
     torch::Tensor prediction = values[term.plan.input()];
@@ -203,6 +234,7 @@ void Network::State::AddLosses(const std::vector<torch::Tensor>& values, Tape& t
     result.predictions.push_back(prediction);
     const torch::Tensor share =
         term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
+    result.shares.push_back(share);
     result.loss = result.loss.defined() ? result.loss + share : share;
   }
 }
@@ -273,6 +305,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
     ADJOIN_ASSIGN_OR_RETURN(LossTerm term, state.BuildTerm(i));
     state.losses.push_back(std::move(term));
   }
+  state.FindLastReaders();
   state.report_extent = VolumeOf(state.movements.at(state.program.report_op())->forward_plan().direct().from_shape());
   return network;
 }
@@ -280,13 +313,29 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
 absl::StatusOr<Network::Result> Network::Forward(const std::map<std::string, torch::Tensor>& fields, Tape& tape,
                                                  bool keep_values) {
   ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  return Run(std::move(values), tape, keep_values);
+}
+
+absl::StatusOr<Network::Result> Network::Forward(std::map<std::string, torch::Tensor>&& fields, Tape& tape,
+                                                 bool keep_values) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  fields.clear();
+  return Run(std::move(values), tape, keep_values);
+}
+
+absl::StatusOr<Network::Result> Network::Run(std::vector<torch::Tensor> values, Tape& tape, bool keep_values) {
   torch::AutoGradMode with_grad(state_->program.training());
+  const bool release = !state_->program.training() && !keep_values;
   Result result;
+  result.outputs.resize(state_->program.output_size());
   std::string running;
   try {
     for (int i = 0; i < state_->program.layer_size(); ++i) {
       running = absl::StrCat("layer \"", state_->program.layer(i).name(), "\"");
       ADJOIN_RETURN_IF_ERROR(state_->RunLayer(i, values, tape));
+      state_->TakeOutputs(i, values, tape, result);
+      if (!release) continue;
+      for (uint32_t value : state_->read_last[i]) values[value].reset();
     }
     running = "the losses";
     state_->AddLosses(values, tape, result);

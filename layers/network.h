@@ -36,8 +36,12 @@ class Network {
     // This rank's share of the loss (a scalar in P): the sum over its elements / the global count. Undefined where the
     // program has no loss.
     torch::Tensor loss;
+    // Of each loss in order, its part of `loss`.
+    std::vector<torch::Tensor> shares;
     // Of each loss in order, what it compares with the target: local, each element on one rank.
     std::vector<torch::Tensor> predictions;
+    // What is written to files: local, in the layout of each ProgramPlan.output.
+    std::vector<torch::Tensor> outputs;
     // All values by name, where asked for with `keep_values`.
     std::map<std::string, torch::Tensor> values;
   };
@@ -49,10 +53,12 @@ class Network {
                                                          const LayerRegistry& registry);
   ~Network();
 
-  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name. Collective.
+  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name. In programs that do not train
+  // a layer's output lives until its last reader has run, and so does a field that only `fields` holds. Collective.
   // Errors: a missing or mis-shaped field; what a movement fails with.
   absl::StatusOr<Result> Forward(const std::map<std::string, torch::Tensor>& fields, Tape& tape,
                                  bool keep_values = false);
+  absl::StatusOr<Result> Forward(std::map<std::string, torch::Tensor>&& fields, Tape& tape, bool keep_values = false);
 
   // Sums `numbers` (float64, at most report_op's extent) over all ranks. Collective.
   absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
@@ -75,6 +81,7 @@ class Network {
 
  private:
   Network();
+  absl::StatusOr<Result> Run(std::vector<torch::Tensor> values, Tape& tape, bool keep_values);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,8 +1,9 @@
-// Loss and accuracy on a data set, computed over all ranks.
+// Loss and metrics on a data set, computed over all ranks: at the end of training, during it, or alone.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(auto evaluator, Evaluator::Create(plan, &communicator, &parameters, data_root, registry));
+//   ADJOIN_ASSIGN_OR_RETURN(auto evaluator,
+//                           Evaluator::Create(plan, "evaluate", &communicator, &parameters, data_root, registry));
 //   while (!evaluator->done()) ADJOIN_RETURN_IF_ERROR(evaluator->RunStep());    // on every rank
-//   evaluator->report().accuracy();
+//   evaluator->report().loss;
 //
 // One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_EVALUATOR_H_
@@ -11,37 +12,31 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "layers/network.h"
 #include "layers/parameters.h"
+#include "layers/plan/metric_rule.h"
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
 #include "proto/plan.pb.h"
+#include "worker/runtime/evaluation_report.h"
 #include "worker/runtime/session_activity.h"
 #include "worker/runtime/shard_reader.h"
 
 namespace adjoin {
 
-struct EvaluationReport {
-  std::string dataset;
-  int64_t samples = 0;
-  // Of the batches, weighted by their samples: the mean over the samples where each counts alike; where ignore_index or
-  // class_weight say otherwise, a mean of the batches' means, NaN if one has nothing that counts.
-  double loss = 0;
-  int64_t correct = 0;  // predictions whose largest class is the target, of the first cross_entropy or nll
-  int64_t counted = 0;  // its targets, one a sample or one a pixel, without those of ignore_index; 0 without such a loss
-  double accuracy() const { return counted > 0 ? static_cast<double>(correct) / static_cast<double>(counted) : 0; }
-};
-
 class Evaluator {
  public:
-  // `communicator` and `parameters` must outlive it, and so must `activity`, which hears when it reads files; null: nobody
-  // asks. Errors: as Network::Create and ShardReader::Create.
-  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const Plan& plan, Communicator* communicator,
-                                                           Parameters* parameters, const std::string& data_root,
-                                                           const LayerRegistry& registry,
+  // `program`: "evaluate" or "validate", which with its "_tail" says of which data set and in which batches; its metrics
+  // are layers/plan/metric_rule.h's. `communicator` and `parameters` must outlive it, and so must `activity`, which hears when
+  // it reads files; null: nobody asks. Errors: as Network::Create and ShardReader::Create.
+  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const Plan& plan, const std::string& program,
+                                                           Communicator* communicator, Parameters* parameters,
+                                                           const std::string& data_root, const LayerRegistry& registry,
                                                            SessionActivity* activity = nullptr);
 
   int64_t total_steps() const { return total_steps_; }
@@ -55,19 +50,27 @@ class Evaluator {
   bool stop_asked() const { return stop_asked_; }
 
   // Of the batches done; the same on every rank.
-  const EvaluationReport& report() const { return report_; }
+  EvaluationReport report() const;
+
+  // From the first batch again, with the parameters as they are now.
+  void Restart();
 
  private:
-  Evaluator() = default;
+  explicit Evaluator(EvaluationNumbers numbers) : numbers_(std::move(numbers)) {}
+  absl::StatusOr<std::vector<double>> RunBatch(Network& network, int64_t first, bool stop_asked);
+  void AddBatch(const ProgramPlan& program, const std::vector<double>& sums);
 
+  const EvaluationNumbers numbers_;
+  double range_ = 1;  // of the targets, for "psnr"
   std::unique_ptr<ShardReader> data_;
   std::unique_ptr<Network> full_;
   std::unique_ptr<Network> tail_;  // of the last batch; null where there is none
   int64_t total_steps_ = 0;
   int64_t step_ = 0;
+  int64_t samples_ = 0;
   bool stop_asked_ = false;
   SessionActivity* activity_ = nullptr;
-  EvaluationReport report_;
+  std::vector<double> totals_;  // at the places of numbers_; of a loss that is a mean its weighted sum and its weight
 };
 
 }  // namespace adjoin

@@ -23,7 +23,7 @@ namespace adjoin {
 
 class MetricsWriter {
  public:
-  using Value = std::variant<int64_t, double, std::string>;
+  using Value = std::variant<int64_t, double, std::string, std::vector<double>, std::vector<std::vector<int64_t>>>;
   using Line = std::vector<std::pair<std::string, Value>>;
 
   // Errors: kFailedPrecondition where another writer, of this process or another, has the file; kUnavailable with the
