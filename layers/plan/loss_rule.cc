@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "layers/plan/counted_layout.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 #include "primitives/geometry/mesh.h"
@@ -172,70 +173,6 @@ absl::Status CheckLists(const Loss& spec, const std::vector<int64_t>& shape) {
   return absl::OkStatus();
 }
 
-// The same cut on the ranks that hold the first copy.
-absl::StatusOr<Layout> FirstCopy(const Layout& layout) {
-  if (!layout.HasKind(Placement::Kind::kBroadcast)) return layout;
-  std::vector<int64_t> shape = layout.mesh().shape();
-  for (int axis = 0; axis < layout.mesh().axes(); ++axis) {
-    if (layout.placements()[axis].kind == Placement::Kind::kBroadcast) shape[axis] = 1;
-  }
-  std::vector<int> ranks;
-  for (int rank : layout.mesh().ranks()) {
-    const std::vector<int64_t> coords = *layout.mesh().CoordsOf(rank);
-    bool first = true;
-    for (size_t axis = 0; axis < shape.size(); ++axis) first = first && coords[axis] < shape[axis];
-    if (first) ranks.push_back(rank);
-  }
-  Layout::Cuts cuts;
-  for (int dim = 0; dim < layout.dims(); ++dim) {
-    if (!layout.AxesOf(dim).empty()) cuts[dim] = PartSizes(layout, dim);
-  }
-  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(shape), std::move(ranks)));
-  return Layout::Create(layout.shape(), layout.dtype(), std::move(mesh), layout.placements(), std::move(cuts));
-}
-
-// Where the classes are whole. The ranks that share them divide their part of another dim instead, the one that is
-// longest on a rank: each sends only to these others, and has as much as before.
-absl::StatusOr<Layout> WholeClasses(const Layout& layout) {
-  if (layout.Parts(kClassDim) == 1) return layout;
-  int divided = 0;
-  const auto local = [&](int dim) { return layout.shape()[dim] / layout.Parts(dim); };
-  for (int dim = 2; dim < layout.dims(); ++dim) {
-    if (local(dim) > local(divided)) divided = dim;
-  }
-  const std::vector<int> sharing = layout.AxesOf(kClassDim);
-  std::vector<int> order;  // the sharing axes go last, so that they divide each part
-  std::vector<Placement> placements;
-  for (int axis = 0; axis < layout.mesh().axes(); ++axis) {
-    if (layout.placements()[axis] == Placement::Split(kClassDim)) continue;
-    order.push_back(axis);
-    placements.push_back(layout.placements()[axis]);
-  }
-  order.insert(order.end(), sharing.begin(), sharing.end());
-  placements.resize(order.size(), Placement::Split(divided));
-
-  std::vector<int64_t> shape;
-  for (int axis : order) shape.push_back(layout.mesh().shape()[axis]);
-  std::vector<int> ranks = layout.mesh().ranks();
-  const auto coords_in_order = [&](int rank) {
-    const std::vector<int64_t> coords = *layout.mesh().CoordsOf(rank);
-    std::vector<int64_t> ordered;
-    for (int axis : order) ordered.push_back(coords[axis]);
-    return ordered;
-  };
-  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return coords_in_order(a) < coords_in_order(b); });
-  Layout::Cuts cuts;
-  for (int dim = 0; dim < layout.dims(); ++dim) {
-    if (dim != kClassDim && !layout.AxesOf(dim).empty()) cuts[dim] = PartSizes(layout, dim);
-  }
-  cuts[divided].clear();
-  for (int64_t size : PartSizes(layout, divided)) {
-    for (int64_t part : BalancedSizes(size, layout.Parts(kClassDim))) cuts[divided].push_back(part);
-  }
-  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(shape), std::move(ranks)));
-  return Layout::Create(layout.shape(), layout.dtype(), std::move(mesh), std::move(placements), std::move(cuts));
-}
-
 // One number in place of the classes, on every rank that holds some of them.
 absl::StatusOr<Layout> BesideClasses(const Layout& layout, DType dtype) {
   std::vector<Placement> placements = layout.placements();
@@ -317,7 +254,7 @@ absl::StatusOr<LossOutcome> ApplyLossRule(const LossRequest& request) {
   Loss spec = WithDefaults(request.spec);
   ADJOIN_ASSIGN_OR_RETURN(Layout at, FirstCopy(request.prediction));
   if (IsClassification(spec)) {
-    ADJOIN_ASSIGN_OR_RETURN(at, WholeClasses(at));
+    ADJOIN_ASSIGN_OR_RETURN(at, WholeDim(at, kClassDim));
   }
   Layout target = at.WithDType(request.target_dtype);
   if (*classes) {

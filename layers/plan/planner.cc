@@ -12,10 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "layers/plan/compute_type.h"
 #include "layers/plan/layout_proto.h"
+#include "layers/plan/name_check.h"
 #include "layers/plan/named_layouts.h"
 #include "layers/plan/operator_plan.h"
 #include "layers/plan/program_builder.h"
+#include "layers/plan/sample_shape.h"
 #include "layers/plan/spec_check.h"
 #include "layers/plan/spec_error.h"
 
@@ -32,31 +35,62 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const JobSpec& spec, const std:
   int index = 0;
   while (spec.dataset(index).name() != name) ++index;
   if (known->second < 1) return AtField(absl::StrCat("dataset[", index, "]"), InvalidSpec("its files hold no samples"));
-  const Dataset& dataset = spec.dataset(index);
-  return std::optional<int64_t>(dataset.has_limit() ? std::min(dataset.limit(), known->second) : known->second);
+  return std::optional<int64_t>(SampleCount(spec.dataset(index), known->second));
 }
 
-absl::StatusOr<std::vector<ProgramRequest>> Programs(const JobSpec& spec, const DatasetSizes& sizes) {
+// `name` and what is left over, over a data set that is only read.
+absl::Status AddForward(const JobSpec& spec, const DatasetSizes& sizes, const std::string& dataset, int64_t batch,
+                        ProgramRequest request, std::vector<ProgramRequest>& programs) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, dataset, sizes));
+  request.dataset = FindDataset(spec, dataset);
+  request.batch = samples.has_value() ? std::min(batch, *samples) : batch;
+  const int64_t left_over = samples.has_value() ? *samples % request.batch : 0;
+  programs.push_back(request);
+  if (left_over == 0) return absl::OkStatus();
+  request.name += "_tail";
+  request.batch = left_over;
+  programs.push_back(std::move(request));
+  return absl::OkStatus();
+}
+
+absl::Status AddTraining(const JobSpec& spec, const DatasetSizes& sizes, std::vector<ProgramRequest>& programs) {
   const Train& train = spec.train();
   const int64_t batch = train.batch();
+  const int64_t parts = std::max<int64_t>(1, train.microbatches());
+  if (batch % parts != 0) {
+    return AtField("train.microbatches", InvalidSpec("train.microbatches is ", parts, ", which does not divide train.batch, ",
+                                                     batch));
+  }
+  const int64_t part = batch / parts;
   const Dataset* dataset = FindDataset(spec, train.dataset());
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, train.dataset(), sizes));
-  std::vector<ProgramRequest> programs = {{"train", true, dataset, batch}};
+  programs.push_back({"train", true, dataset, part});
   if (samples.has_value() && train.drop_last() && *samples < batch) {
     return AtField("train.drop_last",
                    InvalidSpec("train.drop_last leaves nothing to train on: data set \"", train.dataset(), "\" has ",
                                *samples, " samples, less than a batch of ", batch));
   }
-  if (samples.has_value() && !train.drop_last() && *samples % batch != 0) {
-    programs.push_back({"train_tail", true, dataset, *samples % batch});
+  const int64_t left_over = samples.has_value() && !train.drop_last() ? *samples % batch % part : 0;
+  if (left_over > 0) programs.push_back({"train_tail", true, dataset, left_over});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ProgramRequest>> Programs(const JobSpec& spec, const DatasetSizes& sizes) {
+  std::vector<ProgramRequest> programs;
+  if (spec.kind() == TRAIN) ADJOIN_RETURN_IF_ERROR(AddTraining(spec, sizes, programs));
+  const int64_t judged = spec.evaluate().batch() > 0 ? spec.evaluate().batch() : std::max<int64_t>(1, spec.train().batch());
+  if (spec.kind() == TRAIN && !spec.train().validate_on().empty()) {
+    ADJOIN_RETURN_IF_ERROR(AddForward(spec, sizes, spec.train().validate_on(), judged, {"validate"}, programs));
   }
-  if (!spec.has_evaluate()) return programs;
-  const Dataset* test = FindDataset(spec, spec.evaluate().dataset());
-  ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> tests, SamplesOf(spec, spec.evaluate().dataset(), sizes));
-  const int64_t test_batch = tests.has_value() ? std::min(batch, *tests) : batch;
-  programs.push_back({"evaluate", false, test, test_batch});
-  if (tests.has_value() && *tests % test_batch != 0) {
-    programs.push_back({"evaluate_tail", false, test, *tests % test_batch});
+  if (spec.kind() != PREDICT && spec.has_evaluate()) {
+    ADJOIN_RETURN_IF_ERROR(AddForward(spec, sizes, spec.evaluate().dataset(), judged, {"evaluate"}, programs));
+  }
+  if (spec.kind() == PREDICT) {
+    ProgramRequest predict = {"predict"};
+    predict.with_losses = false;
+    predict.with_outputs = true;
+    ADJOIN_RETURN_IF_ERROR(AddForward(spec, sizes, spec.predict().dataset(),
+                                      std::max<int64_t>(1, spec.predict().batch()), std::move(predict), programs));
   }
   return programs;
 }
@@ -65,7 +99,7 @@ absl::StatusOr<std::vector<ProgramRequest>> Programs(const JobSpec& spec, const 
 absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, ParameterPlan& parameter) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout dual, home.Dual());
-  if (!parameter.frozen() && dual != home) {
+  if (spec.kind() == TRAIN && !parameter.frozen() && dual != home) {
     ADJOIN_ASSIGN_OR_RETURN(OperatorPlan sync, MakeOperator({absl::StrCat("sync.", parameter.name()), dual, home}, spec.ranks()));
     ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(sync));
     if (!idle) {
@@ -123,7 +157,7 @@ absl::StatusOr<Plan> BuildUnlocated(const JobSpec& spec, const DatasetSizes& siz
     }
     ADJOIN_RETURN_IF_ERROR(status);
   }
-  ADJOIN_RETURN_IF_ERROR(CheckSomethingTrains(spec, plan));
+  if (spec.kind() == TRAIN) ADJOIN_RETURN_IF_ERROR(CheckSomethingTrains(spec, plan));
   for (ParameterPlan& parameter : *plan.mutable_parameter()) {
     ADJOIN_RETURN_IF_ERROR(AddParameterOperators(spec, ids, parameter));
   }

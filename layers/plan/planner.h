@@ -5,10 +5,12 @@
 //   Planner::Hash(plan);   // 32 hexadecimal digits
 //
 // Programs, in this order, each where it is needed:
-//   "train"          the batch of Train.batch samples; forward and backward
-//   "train_tail"     an epoch's last batch: what is left over, unless drop_last; only where the size is known
-//   "evaluate"       min(Train.batch, samples of Evaluate.dataset); forward only
-//   "evaluate_tail"  what is left over
+//   "train"       Train.batch / Train.microbatches samples; forward and backward
+//   "train_tail"  what the micro-batches of an epoch's last batch leave over, unless drop_last
+//   "validate"    of Train.validate_on, in batches of at most Evaluate.batch, or Train.batch, samples; forward only
+//   "evaluate"    of Evaluate.dataset, likewise
+//   "predict"     of Predict.dataset, in batches of at most Predict.batch samples; forward only, without losses
+// and "validate_tail", "evaluate_tail", "predict_tail": what is left over. Tails only where the number of samples is known.
 // Validation lives here and only here. Nothing that a spec says is ignored: what is not built yet is refused by name.
 #ifndef ADJOIN_LAYERS_PLAN_PLANNER_H_
 #define ADJOIN_LAYERS_PLAN_PLANNER_H_

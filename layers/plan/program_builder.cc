@@ -5,12 +5,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "layers/plan/counted_layout.h"
 #include "layers/plan/layer_kind.h"
 #include "layers/plan/layout_proto.h"
 #include "layers/plan/loss_rule.h"
+#include "layers/plan/metric_rule.h"
+#include "layers/plan/name_check.h"
 #include "layers/plan/operator_plan.h"
 #include "layers/plan/rule_checks.h"
-#include "layers/plan/spec_check.h"
+#include "layers/plan/sample_shape.h"
 #include "layers/plan/spec_error.h"
 #include "primitives/geometry/box.h"
 
@@ -68,8 +71,11 @@ absl::Status ProgramBuilder::Build() {
   for (int i = 0; i < context_.spec.layer_size(); ++i) {
     ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("layer[", i, "]"), AddLayer(i)));
   }
-  for (int i = 0; i < context_.spec.loss_size(); ++i) {
+  for (int i = 0; request_.with_losses && i < context_.spec.loss_size(); ++i) {
     ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("loss[", i, "]"), AddLoss(i)));
+  }
+  for (int i = 0; request_.with_outputs && i < context_.spec.predict().input_size(); ++i) {
+    ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("predict.input[", i, "]"), AddOutput(context_.spec.predict().input(i))));
   }
   ADJOIN_RETURN_IF_ERROR(AddReport());
   for (uint32_t rank = 0; rank < context_.spec.ranks(); ++rank) {
@@ -131,19 +137,9 @@ absl::StatusOr<std::vector<int64_t>> ProgramBuilder::FieldShape(const std::strin
     return InvalidSpec("field \"", name, "\" has dtype \"", field->dtype(), "\", but the job computes in ",
                        ToString(context_.dtype), "; leave dtype out, or set precision.compute");
   }
-  // Programs share parameters, so a sample looks the same in every data set.
-  const Field* first = FindField(*FindDataset(context_.spec, context_.spec.train().dataset()), name);
-  if (first != nullptr &&
-      (!std::equal(first->shape().begin(), first->shape().end(), field->shape().begin(), field->shape().end()) ||
-       first->dtype() != field->dtype())) {
-    return InvalidSpec("field \"", name, "\" of data set \"", request_.dataset->name(), "\" has shape ",
-                       ShapeText({field->shape().begin(), field->shape().end()}), " and dtype \"", field->dtype(),
-                       "\", but in data set \"", context_.spec.train().dataset(), "\" ",
-                       ShapeText({first->shape().begin(), first->shape().end()}), " and \"", first->dtype(),
-                       "\"; they must be the same");
-  }
   std::vector<int64_t> shape = {request_.batch};
-  shape.insert(shape.end(), field->shape().begin(), field->shape().end());
+  const std::vector<int64_t> sample = SampleShape(*request_.dataset, *field);
+  shape.insert(shape.end(), sample.begin(), sample.end());
   return shape;
 }
 
@@ -358,11 +354,39 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   return absl::OkStatus();
 }
 
+absl::Status ProgramBuilder::AddOutput(const std::string& layer) {
+  const uint32_t value = by_layer_.at(layer);
+  const Layout& lies = layouts_[value];
+  ADJOIN_ASSIGN_OR_RETURN(Layout written, FirstCopy(lies));
+  if (context_.spec.predict().classes()) {
+    if (lies.dims() < 2) {
+      return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(lies.shape()),
+                         "; predict.classes needs [batch, classes, ...]");
+    }
+    ADJOIN_ASSIGN_OR_RETURN(written, WholeDim(written, 1));
+  }
+  OutputPlan output;
+  output.set_value(value);
+  *output.mutable_layout() = ToProto(written);
+  ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
+                          AddOperator({absl::StrCat(layer, ".written"), lies, written, {}, 0, false}));
+  if (op.has_value()) {
+    output.mutable_op()->set_role("written");
+    output.mutable_op()->set_index(*op);
+  }
+  *program_.add_output() = std::move(output);
+  return absl::OkStatus();
+}
+
 absl::Status ProgramBuilder::AddReport() {
   std::vector<int> ranks(context_.spec.ranks());
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
-  ADJOIN_ASSIGN_OR_RETURN(const Layout whole,
-                          Layout::Replicated({kReportedNumbers}, DType::kFloat64, std::move(ranks)));
+  int64_t numbers = kReportedNumbers;
+  if (!request_.training) {
+    ADJOIN_ASSIGN_OR_RETURN(const EvaluationNumbers evaluation, EvaluationNumbers::Create(context_.spec, program_));
+    numbers = std::max(numbers, evaluation.size());
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Layout whole, Layout::Replicated({numbers}, DType::kFloat64, std::move(ranks)));
   ADJOIN_ASSIGN_OR_RETURN(const Layout partial, whole.Dual());
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
                           AddOperator({"report", partial, whole, {}, 0, false}, /*even_if_idle=*/true));

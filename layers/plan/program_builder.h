@@ -52,6 +52,9 @@ struct ProgramRequest {
   bool training = false;
   const Dataset* dataset = nullptr;
   int64_t batch = 0;
+  bool with_losses = true;
+  // Of JobSpec.predict: what is written.
+  bool with_outputs = false;
 };
 
 class ProgramBuilder {
@@ -65,6 +68,7 @@ class ProgramBuilder {
  private:
   absl::Status AddLayer(int index);
   absl::Status AddLoss(int index);
+  absl::Status AddOutput(const std::string& layer);
   absl::Status AddReport();
   // In ProgramPlan.op; absent where nothing would change.
   absl::StatusOr<std::optional<uint32_t>> AddOperator(const OperatorRequest& movement, bool even_if_idle = false);

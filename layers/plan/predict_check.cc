@@ -1,0 +1,56 @@
+#include "layers/plan/predict_check.h"
+
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/plan/name_check.h"
+#include "layers/plan/spec_error.h"
+
+namespace adjoin {
+namespace {
+
+absl::Status CheckWritten(const JobSpec& spec) {
+  std::set<std::string> written;
+  for (int i = 0; i < spec.predict().input_size(); ++i) {
+    const std::string& name = spec.predict().input(i);
+    const std::string at = absl::StrCat("predict.input[", i, "]");
+    bool known = false;
+    for (const Layer& layer : spec.layer()) known = known || layer.name() == name;
+    if (!known) {
+      return AtField(at, InvalidSpec("there is no layer \"", name, "\"; the last one is \"",
+                                     spec.layer(spec.layer_size() - 1).name(), "\""));
+    }
+    if (!written.insert(name).second) return AtField(at, InvalidSpec("layer \"", name, "\" is named twice"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckPredict(const JobSpec& spec) {
+  if (spec.kind() != PREDICT) {
+    if (!spec.has_predict()) return absl::OkStatus();
+    return AtField("predict", InvalidSpec("predict is for jobs of kind PREDICT; this one is of kind ",
+                                          Kind_Name(spec.kind())));
+  }
+  if (!spec.has_predict()) {
+    return InvalidSpec("predict is missing: predict { dataset: ... input: ... format: \"npy\" }");
+  }
+  const Predict& predict = spec.predict();
+  ADJOIN_RETURN_IF_ERROR(CheckReference(spec, "predict.dataset", predict.dataset()));
+  if (predict.input().empty()) {
+    return AtField("predict", InvalidSpec("predict.input is missing: the layers whose outputs are written"));
+  }
+  ADJOIN_RETURN_IF_ERROR(CheckWritten(spec));
+  const std::string& format = predict.format();
+  if (format == "npy" || format == "hdf5" || format == "nifti") return absl::OkStatus();
+  if (format.empty()) {
+    return AtField("predict", InvalidSpec("predict.format is missing; it must be \"npy\", \"hdf5\" or \"nifti\""));
+  }
+  return AtField("predict.format",
+                 InvalidSpec("predict.format is \"", format, "\"; it must be \"npy\", \"hdf5\" or \"nifti\""));
+}
+
+}  // namespace adjoin
