@@ -11,6 +11,7 @@
 #include "layers/losses/loss_context.h"
 #include "layers/operators.h"
 #include "layers/plan/layout_proto.h"
+#include "layers/recompute.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
@@ -76,6 +77,7 @@ struct Network::State {
   std::vector<torch::ScalarType> value_dtype;
   std::vector<std::unique_ptr<LayerModule>> layers;
   std::vector<LossTerm> losses;
+  std::vector<RecomputedRun> recomputed;
   std::vector<std::vector<uint32_t>> read_last;  // by layer, the values that nothing reads after it
   std::vector<std::vector<int>> written_by;      // by layer, the outputs that are its own
   std::vector<std::map<std::string, torch::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
@@ -89,6 +91,7 @@ struct Network::State {
   absl::StatusOr<std::vector<torch::Tensor>> TakeFields(const std::map<std::string, torch::Tensor>& fields) const;
   void FindLastReaders();
   absl::Status RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape);
+  void RunAgainLater(const RecomputedRun& run, std::vector<torch::Tensor>& values, Tape& tape);
   void TakeOutputs(int layer, const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
   void AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
 
@@ -200,6 +203,27 @@ absl::Status Network::State::RunLayer(int index, std::vector<torch::Tensor>& val
   return absl::OkStatus();
 }
 
+// The layers of `run`, whose other values live no longer than this call.
+void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<torch::Tensor>& values, Tape& tape) {
+  const auto pass = [this, &run](const std::vector<torch::Tensor>& inputs, Tape& inner) {
+    std::vector<torch::Tensor> own(program.value_size());
+    for (size_t i = 0; i < inputs.size(); ++i) own[run.inputs[i]] = inputs[i];
+    for (int i = run.first; i < run.end; ++i) ThrowIfError(RunLayer(i, own, inner));
+    std::vector<torch::Tensor> outputs;
+    for (uint32_t output : run.outputs) outputs.push_back(own[output]);
+    return outputs;
+  };
+  std::vector<torch::Tensor> inputs, trained;
+  for (uint32_t input : run.inputs) inputs.push_back(values[input]);
+  for (int i = run.first; i < run.end; ++i) {
+    for (const auto& [name, tensor] : layer_parameters[i]) {
+      if (tensor.requires_grad()) trained.push_back(tensor);
+    }
+  }
+  std::vector<torch::Tensor> outputs = Recompute(pass, inputs, trained, tape);
+  for (size_t i = 0; i < outputs.size(); ++i) values[run.outputs[i]] = std::move(outputs[i]);
+}
+
 void Network::State::FindLastReaders() {
   constexpr int kNever = -1;
   std::vector<int> last(program.value_size(), kNever);
@@ -288,6 +312,10 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
   for (const ValuePlan& value : state.program.value()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
     state.value_shape.push_back(layout.LocalShape(state.rank));
+    if (value.has_read()) {
+      ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(value.read()));
+      state.value_shape.back() = ends.to.View(state.rank).shape;
+    }
     state.value_dtype.push_back(ScalarTypeOf(layout.dtype()));
   }
   for (const LayerPlan& layer : state.program.layer()) {
@@ -306,6 +334,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
     state.losses.push_back(std::move(term));
   }
   state.FindLastReaders();
+  state.recomputed = RecomputedRuns(state.program);
   state.report_extent = VolumeOf(state.movements.at(state.program.report_op())->forward_plan().direct().from_shape());
   return network;
 }
@@ -329,9 +358,15 @@ absl::StatusOr<Network::Result> Network::Run(std::vector<torch::Tensor> values, 
   Result result;
   result.outputs.resize(state_->program.output_size());
   std::string running;
+  auto again = keep_values ? state_->recomputed.end() : state_->recomputed.begin();
   try {
     for (int i = 0; i < state_->program.layer_size(); ++i) {
       running = absl::StrCat("layer \"", state_->program.layer(i).name(), "\"");
+      if (again != state_->recomputed.end() && again->first == i) {
+        state_->RunAgainLater(*again, values, tape);
+        i = again++->end - 1;
+        continue;
+      }
       ADJOIN_RETURN_IF_ERROR(state_->RunLayer(i, values, tape));
       state_->TakeOutputs(i, values, tape, result);
       if (!release) continue;

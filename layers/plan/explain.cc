@@ -114,6 +114,17 @@ std::string MovementsText(const ProgramPlan& program) {
   return Table(rows);
 }
 
+// Of the fields that are read with the halo of the layer that reads them; nothing where there are none.
+std::string FieldsText(const ProgramPlan& program) {
+  std::string text;
+  for (const ValuePlan& value : program.value()) {
+    if (!value.has_read()) continue;
+    absl::StrAppend(&text, "  field \"", value.field(), "\": each rank reads from the files what ", value.read().name(),
+                    " would fetch, halo included\n");
+  }
+  return text.empty() ? text : absl::StrCat("\n", text);
+}
+
 std::string ParametersText(const Plan& plan) {
   std::vector<std::vector<std::string>> rows = {
       {"parameter", "shape", "home", "bytes", "gradient's sum, bytes per step"}};
@@ -152,7 +163,7 @@ std::string Planner::Explain(const Plan& plan) {
                     " samples of data set \"", program.dataset(), "\"",
                     program.training() ? ", forward and backward" : ", forward only", "\n");
     // The others differ from the first in the batch only.
-    if (&program == &plan.program(0)) absl::StrAppend(&text, "\n", LayersText(program), "\n", MovementsText(program));
+    if (&program == &plan.program(0)) absl::StrAppend(&text, "\n", LayersText(program), FieldsText(program), "\n", MovementsText(program));
     absl::StrAppend(&text, "\n", StepText(program));
   }
   absl::StrAppend(&text, "\n", ParametersText(plan));
