@@ -28,25 +28,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "primitives/geometry/box.h"
-#include "worker/data/cell_type.h"
+#include "worker/data/array_header.h"
 
 namespace adjoin {
-
-struct ArrayHeader {
-  std::string format;          // "idx", "npy", "hdf5", "nifti"
-  CellType type = CellType::kUInt8;  // of the cells in the file; booleans are uint8
-  // Row-major as `Read` gives the cells: the last dim's neighbours are neighbours. An array in Fortran order has NumPy's
-  // shape. NIfTI's dims are in the order of the memory: [z, y, x], or [t, z, y, x]. May be empty (a scalar).
-  std::vector<int64_t> shape;
-  // What is read is slope * cell + intercept (NIfTI's scl_slope and scl_inter; else 1 and 0).
-  double slope = 1;
-  double intercept = 0;
-  // Of a NIfTI file: its first 348 bytes, little-endian whatever the file has; ArrayWriter keeps them.
-  std::string nifti;
-
-  int64_t Cells() const;         // of the whole array
-  std::string ToString() const;  // "181x217x181 uint8"
-};
 
 struct ArrayFileOptions {
   std::string format;     // "idx", "npy", "hdf5", "nifti"; empty: what the content shows

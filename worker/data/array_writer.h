@@ -20,11 +20,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "primitives/geometry/box.h"
+#include "worker/data/array_header.h"
 #include "worker/data/cell_type.h"
 
 namespace adjoin {
@@ -59,16 +61,13 @@ class ArrayWriter {
   absl::Status Publish();
 
  private:
-  ArrayWriter(std::string path, CellType type, std::vector<int64_t> shape)
-      : path_(std::move(path)), temporary_(path_ + ".tmp"), type_(type), shape_(std::move(shape)) {}
+  explicit ArrayWriter(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {}
 
   const std::string path_;
   const std::string temporary_;
-  const CellType type_;
-  const std::vector<int64_t> shape_;
-  int64_t offset_ = 0;  // of the first cell
+  StoredArray array_;
   int fd_ = -1;
-  bool creator_ = false;
+  bool creator_ = false;    // and so removes temporary_
   bool finished_ = false;
 };
 

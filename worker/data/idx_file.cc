@@ -42,6 +42,24 @@ absl::Status CheckSize(const std::string& path, const IdxHeader& header) {
   return absl::OkStatus();
 }
 
+CellType CellTypeOf(IdxType type) {
+  switch (type) {
+    case IdxType::kUInt8:
+      return CellType::kUInt8;
+    case IdxType::kInt8:
+      return CellType::kInt8;
+    case IdxType::kInt16:
+      return CellType::kInt16;
+    case IdxType::kInt32:
+      return CellType::kInt32;
+    case IdxType::kFloat32:
+      return CellType::kFloat32;
+    case IdxType::kFloat64:
+      return CellType::kFloat64;
+  }
+  return CellType::kUInt8;
+}
+
 absl::StatusOr<IdxHeader> TruncatedHeader(const ByteSource& source) {
   return absl::DataLossError(absl::StrCat(source.name(), ": truncated: ends within its IDX header, after ",
                                           source.position(), " bytes"));
@@ -131,6 +149,18 @@ absl::StatusOr<IdxHeader> ReadIdxHeader(ByteSource& source) {
 absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::Open(path));
   return ReadIdxHeader(*source);
+}
+
+absl::StatusOr<StoredArray> ReadIdxArray(ByteSource& source) {
+  ADJOIN_ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(source));
+  StoredArray array;
+  array.header.format = "idx";
+  array.header.type = CellTypeOf(header.type);
+  array.header.shape = header.shape;
+  array.offset = header.bytes();
+  array.big_endian = true;
+  ADJOIN_RETURN_IF_ERROR(CheckArraySize(source.name(), array.header, array.offset));
+  return array;
 }
 
 absl::Status IdxLengthError(const std::string& path, const IdxHeader& header, int64_t found) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/data/array_header.h"
 #include "worker/data/byte_source.h"
 
 namespace adjoin {
@@ -43,6 +44,9 @@ struct IdxHeader {
 absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path);
 // The same from a source at its beginning, which is then at the first cell.
 absl::StatusOr<IdxHeader> ReadIdxHeader(ByteSource& source);
+
+// As ReadIdxHeader from a source at its beginning, in the form that all array files share.
+absl::StatusOr<StoredArray> ReadIdxArray(ByteSource& source);
 
 // Reads the header and checks the rest: that there are exactly as many bytes as it says, and that a gzip stream is
 // whole and its checksum right. Memory: a fixed buffer. `name`: as of ByteSource::Open.

@@ -1,0 +1,50 @@
+// A regular file that is open for reading at any place.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open("/data/a.npy", "a.npy"));
+//   ADJOIN_RETURN_IF_ERROR(file.ReadAt(128, cells, 1024));
+//
+// Any thread, as long as none moves it.
+#ifndef ADJOIN_WORKER_DATA_OPEN_FILE_H_
+#define ADJOIN_WORKER_DATA_OPEN_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace adjoin {
+
+// What a system call's `error` means for the file `name`: kNotFound, kPermissionDenied, kResourceExhausted (the disk is
+// full, or the quota), else kUnavailable.
+absl::Status FileError(const std::string& name, int error);
+
+class OpenFile {
+ public:
+  // `name`: what messages call it; empty: its path. Errors: as FileError; kInvalidArgument (not a regular file).
+  static absl::StatusOr<OpenFile> Open(const std::string& path, const std::string& name = "");
+  // Takes `fd`.
+  OpenFile(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
+  OpenFile(OpenFile&& other) : fd_(std::exchange(other.fd_, -1)), name_(std::move(other.name_)) {}
+  OpenFile& operator=(OpenFile&& other) {
+    std::swap(fd_, other.fd_);
+    std::swap(name_, other.name_);
+    return *this;
+  }
+  ~OpenFile();
+
+  int fd() const { return fd_; }
+  const std::string& name() const { return name_; }
+  absl::StatusOr<int64_t> Size() const;
+  // All `bytes` of them. Errors: kDataLoss where the file is shorter; kUnavailable.
+  absl::Status ReadAt(int64_t offset, void* out, int64_t bytes) const;
+
+ private:
+  int fd_;
+  std::string name_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DATA_OPEN_FILE_H_
