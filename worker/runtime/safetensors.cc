@@ -98,20 +98,25 @@ std::string ParseEntry(const nlohmann::json& value, SafetensorsEntry& entry, int
 
 }  // namespace
 
+absl::StatusOr<std::string> SafetensorsHeader(const std::vector<SafetensorsEntry>& entries) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::string text, HeaderText(entries));
+  const uint64_t length = text.size();
+  std::string header(reinterpret_cast<const char*>(&length), sizeof(length));
+  return header + text;
+}
+
 SafetensorsWriter::SafetensorsWriter(std::string path, int fd, int64_t data_bytes)
     : path_(std::move(path)), temporary_(path_ + ".tmp"), fd_(fd), missing_(data_bytes) {}
 
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
     const std::string& path, const std::vector<SafetensorsEntry>& entries) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::string header, HeaderText(entries));
+  ADJOIN_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(entries));
   int64_t data_bytes = 0;
   for (const SafetensorsEntry& entry : entries) data_bytes += entry.Bytes();
   const std::string temporary = path + ".tmp";
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return SystemError(temporary, errno);
   std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(path, fd, data_bytes));
-  const uint64_t length = header.size();
-  ADJOIN_RETURN_IF_ERROR(writer->Write(&length, sizeof(length)));
   ADJOIN_RETURN_IF_ERROR(writer->Write(header.data(), static_cast<int64_t>(header.size())));
   return writer;
 }

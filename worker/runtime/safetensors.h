@@ -34,6 +34,10 @@ struct SafetensorsEntry {
   int64_t Bytes() const { return VolumeOf(shape) * SizeOf(dtype); }
 };
 
+// What stands before the data of a file with these entries, one after another: 8 bytes of length and the JSON.
+// Errors: kInvalidArgument (a name twice or reserved, a complex dtype).
+absl::StatusOr<std::string> SafetensorsHeader(const std::vector<SafetensorsEntry>& entries);
+
 // Writes to a temporary name beside `path`; a writer that dies or is destroyed before Finish leaves `path` as it was.
 class SafetensorsWriter {
  public:

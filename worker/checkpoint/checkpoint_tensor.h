@@ -1,0 +1,22 @@
+// A tensor that checkpoints hold: a parameter, a buffer, or a state of the optimizer.
+#ifndef ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_TENSOR_H_
+#define ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_TENSOR_H_
+
+#include <string>
+
+#include <torch/torch.h>
+
+#include "primitives/geometry/layout.h"
+
+namespace adjoin {
+
+// Every rank has all of a job's in one order, also those of which it holds nothing.
+struct CheckpointTensor {
+  std::string name;     // "conv1.weight", "exp_avg/conv1.weight"
+  Layout home;
+  torch::Tensor local;  // live: this rank's box of `home`
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_TENSOR_H_

@@ -1,0 +1,203 @@
+#include "worker/checkpoint/checkpoint_writer.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "primitives/torch_dtype.h"
+#include "worker/checkpoint/rank_file.h"
+
+namespace adjoin {
+namespace {
+
+// Both of a sum over at most 4096 ranks in one number.
+constexpr double kFailed = 65536;
+
+std::vector<int> RanksThatWrite(const std::vector<CheckpointTensor>& tensors, int ranks) {
+  std::vector<int> writers;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+      if (!WritesBox(tensors[i].home, rank, i)) continue;
+      writers.push_back(rank);
+      break;
+    }
+  }
+  return writers;
+}
+
+// A copy of what this rank writes.
+std::vector<CheckpointTensor> CopyOfMine(const std::vector<CheckpointTensor>& tensors, int rank) {
+  torch::NoGradGuard no_grad;
+  std::vector<CheckpointTensor> copies;
+  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+    const CheckpointTensor& tensor = tensors[i];
+    if (!WritesBox(tensor.home, rank, i)) continue;
+    const auto options = torch::TensorOptions().device(torch::kCPU).dtype(ScalarTypeOf(tensor.home.dtype()));
+    torch::Tensor copy = torch::empty(tensor.home.LocalShape(rank), options);
+    copy.copy_(tensor.local);
+    copies.push_back({tensor.name, tensor.home, std::move(copy)});
+  }
+  return copies;
+}
+
+}  // namespace
+
+// What the thread works on.
+struct CheckpointWriter::InFlight {
+  std::vector<CheckpointTensor> mine;  // copies; until they are written
+  std::vector<int> writers;            // on rank 0, as the manifest
+  Manifest manifest;
+  std::vector<std::string> left;       // of old checkpoints: why they could not be removed
+};
+
+CheckpointWriter::CheckpointWriter(Options options) : options_(std::move(options)), last_begun_(options_.now()) {}
+
+CheckpointWriter::~CheckpointWriter() { *stop_ = true; }
+
+std::array<double, 2> CheckpointWriter::Words() {
+  const double minutes = options_.spec.every_minutes();
+  const bool late = options_.rank == 0 && minutes > 0 && options_.now() - last_begun_ >= absl::Minutes(minutes);
+  if (phase_ == Phase::kIdle) return {late ? 1.0 : 0.0, 0};
+  if (!result_.has_value()) NoteResult();
+  return {0, !result_.has_value() ? 0 : result_->ok() ? 1 : kFailed};
+}
+
+// What became of this rank's part, where it is done.
+void CheckpointWriter::NoteResult() {
+  if (phase_ == Phase::kManifest && options_.rank != 0) return;
+  result_ = task_.TakeResult();
+  if (!result_.has_value() || *stop_) return;
+  if (result_->ok()) {
+    if (phase_ == Phase::kFiles || !fine_) return;
+    Log(absl::StrCat("checkpoint: ", PathOf(options_.spec.dir(), name_.ToString())));
+    if (in_flight_->left.empty()) return;
+    Log(absl::StrCat("WARNING: an old checkpoint could not be removed: ", absl::StrJoin(in_flight_->left, "; ")));
+    return;
+  }
+  Log(absl::StrCat("WARNING: the checkpoint of step ", name_.step, " could not be written: ",
+                   std::string(result_->message()), "; training goes on, and older checkpoints stay"));
+}
+
+bool CheckpointWriter::Due(const Moment& moment) const {
+  const auto every = static_cast<int64_t>(options_.spec.every_steps());
+  return (every > 0 && moment.step % every == 0) || (moment.best && !options_.spec.keep_best().empty());
+}
+
+void CheckpointWriter::AfterStep(const std::array<double, 2>& words, const Moment& moment, const Tensors& tensors) {
+  Advance(words[1]);
+  wanted_ = wanted_ || words[0] > 0 || Due(moment);
+  if (wanted_ && phase_ == Phase::kIdle) Begin(moment, tensors);
+}
+
+void CheckpointWriter::Begin(const Moment& moment, const Tensors& tensors) {
+  wanted_ = false;
+  last_begun_ = options_.now();
+  phase_ = Phase::kFiles;
+  result_.reset();
+  name_ = options_.job.name;
+  name_.step = moment.step;
+  in_flight_ = std::make_shared<InFlight>();
+  try {
+    WriteFiles(moment, tensors());
+  } catch (const std::exception& error) {  // no memory for the copies
+    const std::string what = error.what();
+    task_.Start([what] { return absl::ResourceExhaustedError(what.substr(0, what.find('\n'))); });
+  }
+}
+
+void CheckpointWriter::WriteFiles(const Moment& moment, const std::vector<CheckpointTensor>& tensors) {
+  in_flight_->mine = CopyOfMine(tensors, options_.rank);
+  const bool first = options_.rank == 0;
+  if (first) {
+    in_flight_->writers = RanksThatWrite(tensors, options_.ranks);
+    Manifest& manifest = in_flight_->manifest = options_.job;
+    manifest.name = name_;
+    manifest.ranks = options_.ranks;
+    manifest.data_epoch = moment.data_epoch;
+    manifest.step_in_epoch = moment.step_in_epoch;
+    manifest.numbers = moment.numbers;
+    manifest.validation = moment.validation;
+    manifest.written_unix_ms = absl::ToUnixMillis(absl::Now());
+    for (const CheckpointTensor& tensor : tensors) {
+      manifest.tensors[tensor.name] = {tensor.home.dtype(), tensor.home.shape(), {}};
+    }
+  }
+  const std::string folder = PathOf(options_.spec.dir(), name_.ToString());
+  const std::string metrics = first ? moment.metrics : "";
+  task_.Start([files = options_.files, stop = stop_, in_flight = in_flight_, folder, name = name_, rank = options_.rank,
+               metrics, metrics_bytes = moment.metrics_bytes]() -> absl::Status {
+    ADJOIN_RETURN_IF_ERROR(files->MakeFolder(folder));
+    std::vector<HeldBox> held;
+    for (const CheckpointTensor& tensor : in_flight->mine) {
+      held.push_back({tensor.name, tensor.home.dtype(), tensor.home.BoxOf(rank), tensor.local.data_ptr()});
+    }
+    ADJOIN_RETURN_IF_ERROR(WriteRankFile(*files, folder, name, rank, held, *stop));
+    in_flight->mine.clear();
+    if (metrics.empty()) return absl::OkStatus();
+    ADJOIN_ASSIGN_OR_RETURN(Manifest::File copy,
+                            CopyFile(*files, metrics, metrics_bytes, folder, kMetricsCopy, *stop));
+    in_flight->manifest.files.push_back(std::move(copy));
+    return absl::OkStatus();
+  });
+}
+
+// `told`: the sum over ranks of what became of the phase.
+void CheckpointWriter::Advance(double told) {
+  if (phase_ == Phase::kIdle) return;
+  const auto sum = static_cast<int64_t>(told);
+  const int64_t failed = sum / static_cast<int64_t>(kFailed);
+  const int64_t done = sum % static_cast<int64_t>(kFailed) + failed;
+  if (phase_ == Phase::kFiles) {
+    if (done == options_.ranks) BeginManifest(failed == 0);
+    return;
+  }
+  if (done == 0) return;
+  phase_ = Phase::kIdle;
+  in_flight_.reset();
+  if (failed == 0 && fine_) last_durable_ = name_.step;
+}
+
+void CheckpointWriter::BeginManifest(bool fine) {
+  phase_ = Phase::kManifest;
+  fine_ = fine;
+  result_.reset();
+  if (options_.rank != 0) return;
+  const std::string dir = options_.spec.dir();
+  if (!fine) {
+    // What other attempts finished may be removed in time, what nobody did is no use.
+    task_.Start([files = options_.files, dir, name = name_] {
+      RemoveCheckpoint(*files, dir, name).IgnoreError();
+      return absl::OkStatus();
+    });
+    return;
+  }
+  task_.Start([this, files = options_.files, in_flight = in_flight_, dir, name = name_]() -> absl::Status {
+    absl::Status status = options_.check_latest ? options_.check_latest() : absl::OkStatus();
+    if (status.ok()) status = FinishCheckpoint(*files, dir, in_flight->writers, std::move(in_flight->manifest));
+    if (!status.ok()) {
+      RemoveCheckpoint(*files, dir, name).IgnoreError();
+      return status;
+    }
+    in_flight->left = RemoveOld(*files, dir, name, options_.begun_at, options_.retention);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status CheckpointWriter::Finish(bool write, const Moment& moment, const Tensors& tensors, const RankSums& sums) {
+  for (;;) {
+    while (phase_ != Phase::kIdle) {
+      if (phase_ == Phase::kFiles || options_.rank == 0) task_.Wait();
+      ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> told, sums({Words()[1]}));
+      Advance(told[0]);
+    }
+    if (!write || (name_.step == moment.step && last_durable_ == moment.step)) return absl::OkStatus();
+    write = false;
+    Begin(moment, tensors);
+  }
+}
+
+}  // namespace adjoin

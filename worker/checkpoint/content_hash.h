@@ -1,0 +1,34 @@
+// The checksum of a checkpoint's files: XXH3 with 128 bits, fed in pieces.
+//
+//   ContentHash hash;
+//   hash.Add(data, bytes);
+//   hash.Hex();              // 32 hexadecimal digits
+#ifndef ADJOIN_WORKER_CHECKPOINT_CONTENT_HASH_H_
+#define ADJOIN_WORKER_CHECKPOINT_CONTENT_HASH_H_
+
+#include <cstdint>
+#include <string>
+
+struct XXH3_state_s;
+
+namespace adjoin {
+
+class ContentHash {
+ public:
+  ContentHash();
+  ~ContentHash();
+  ContentHash(const ContentHash&) = delete;
+  ContentHash& operator=(const ContentHash&) = delete;
+
+  void Add(const void* data, int64_t bytes);
+  std::string Hex() const;  // of what was added so far
+
+  static std::string Of(const std::string& text);
+
+ private:
+  XXH3_state_s* state_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_CHECKPOINT_CONTENT_HASH_H_

@@ -1,0 +1,188 @@
+#include "worker/checkpoint/file_system.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "worker/runtime/path_rules.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kMostAtOnce = 1 << 20;
+
+absl::Status SystemError(const std::string& path, int error) {
+  const std::string message = absl::StrCat(path, ": ", std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
+  if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  return absl::UnavailableError(message);
+}
+
+// The folder that a path is in, open, and its name there.
+struct Place {
+  HeldPath folder;
+  std::string name;
+};
+
+absl::StatusOr<Place> PlaceOf(const std::string& root, const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) {
+    ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldFolder(root, ""));
+    return Place{std::move(folder), path};
+  }
+  ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldBelow(root, path.substr(0, slash)));
+  return Place{std::move(folder), path.substr(slash + 1)};
+}
+
+class DiskFile : public FileSystem::File {
+ public:
+  DiskFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~DiskFile() override { close(fd_); }
+
+  absl::Status Write(int64_t offset, const void* data, int64_t bytes) override {
+    const char* from = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t done = pwrite(fd_, from, static_cast<size_t>(std::min(bytes, kMostAtOnce)), offset);
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) return SystemError(path_, errno);
+      from += done;
+      offset += done;
+      bytes -= done;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override { return fsync(fd_) == 0 ? absl::OkStatus() : SystemError(path_, errno); }
+
+ private:
+  const std::string path_;
+  const int fd_;
+};
+
+class DiskSource : public FileSystem::Source {
+ public:
+  DiskSource(std::string path, int fd, int64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
+  ~DiskSource() override { close(fd_); }
+
+  int64_t size() const override { return size_; }
+
+  absl::Status Read(int64_t offset, void* data, int64_t bytes) const override {
+    char* to = static_cast<char*>(data);
+    while (bytes > 0) {
+      const ssize_t done = pread(fd_, to, static_cast<size_t>(std::min(bytes, kMostAtOnce)), offset);
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) return SystemError(path_, errno);
+      if (done == 0) return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset, ", too early"));
+      to += done;
+      offset += done;
+      bytes -= done;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string path_;
+  const int fd_;
+  const int64_t size_;
+};
+
+}  // namespace
+
+absl::Status DiskFiles::MakeFolder(const std::string& path) { return HoldFolder(root_, path).status(); }
+
+absl::StatusOr<std::unique_ptr<FileSystem::File>> DiskFiles::Create(const std::string& path) {
+  ADJOIN_ASSIGN_OR_RETURN(const Place place, PlaceOf(root_, path));
+  const int fd = openat(place.folder.fd(), place.name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0) return SystemError(path, errno);
+  return std::unique_ptr<File>(new DiskFile(path, fd));
+}
+
+absl::Status DiskFiles::Rename(const std::string& from, const std::string& to) {
+  ADJOIN_ASSIGN_OR_RETURN(const Place old, PlaceOf(root_, from));
+  ADJOIN_ASSIGN_OR_RETURN(const Place place, PlaceOf(root_, to));
+  if (renameat(old.folder.fd(), old.name.c_str(), place.folder.fd(), place.name.c_str()) != 0) {
+    return SystemError(to, errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DiskFiles::SyncFolder(const std::string& path) {
+  ADJOIN_ASSIGN_OR_RETURN(const HeldPath folder, path.empty() ? HoldFolder(root_, "") : HoldBelow(root_, path));
+  const int fd = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError(path, errno);
+  const int error = fsync(fd) == 0 ? 0 : errno;
+  close(fd);
+  return error == 0 ? absl::OkStatus() : SystemError(path, error);
+}
+
+absl::Status DiskFiles::Remove(const std::string& path) {
+  ADJOIN_ASSIGN_OR_RETURN(const Place place, PlaceOf(root_, path));
+  if (unlinkat(place.folder.fd(), place.name.c_str(), 0) == 0) return absl::OkStatus();
+  if (errno != EISDIR) return SystemError(path, errno);
+  return unlinkat(place.folder.fd(), place.name.c_str(), AT_REMOVEDIR) == 0 ? absl::OkStatus() : SystemError(path, errno);
+}
+
+absl::StatusOr<std::vector<std::string>> DiskFiles::List(const std::string& path) {
+  ADJOIN_ASSIGN_OR_RETURN(const HeldPath folder, path.empty() ? HoldFolder(root_, "") : HoldBelow(root_, path));
+  DIR* stream = opendir(folder.path().c_str());
+  if (stream == nullptr) return SystemError(path, errno);
+  absl::Cleanup close_stream = [stream] { closedir(stream); };
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = readdir(stream)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
+  }
+  if (errno != 0) return SystemError(path, errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<FileSystem::Source>> DiskFiles::Open(const std::string& path) {
+  ADJOIN_ASSIGN_OR_RETURN(const Place place, PlaceOf(root_, path));
+  const int fd = openat(place.folder.fd(), place.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return SystemError(path, errno);
+  struct stat info;
+  const int error = fstat(fd, &info) == 0 ? 0 : errno;
+  if (error == 0 && S_ISREG(info.st_mode)) return std::unique_ptr<Source>(new DiskSource(path, fd, info.st_size));
+  close(fd);
+  return error == 0 ? absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file")) : SystemError(path, error);
+}
+
+std::string PathOf(const std::string& folder, const std::string& name) {
+  return folder.empty() ? name : absl::StrCat(folder, "/", name);
+}
+
+absl::Status WriteDurably(FileSystem& files, const std::string& folder, const std::string& name, const std::string& text) {
+  const std::string path = PathOf(folder, name);
+  const std::string temporary = absl::StrCat(path, ".new");
+  {
+    ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::File> file, files.Create(temporary));
+    ADJOIN_RETURN_IF_ERROR(file->Write(0, text.data(), static_cast<int64_t>(text.size())));
+    ADJOIN_RETURN_IF_ERROR(file->Sync());
+  }
+  ADJOIN_RETURN_IF_ERROR(files.Rename(temporary, path));
+  return files.SyncFolder(folder);
+}
+
+absl::StatusOr<std::string> ReadWhole(FileSystem& files, const std::string& path, int64_t most) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::Source> source, files.Open(path));
+  if (source->size() > most) {
+    return absl::DataLossError(absl::StrCat(path, ": ", source->size(), " bytes, more than ", most));
+  }
+  std::string text(static_cast<size_t>(source->size()), '\0');
+  ADJOIN_RETURN_IF_ERROR(source->Read(0, text.data(), source->size()));
+  return text;
+}
+
+}  // namespace adjoin
