@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "layers/channel_statistics.h"
+#include "layers/recompute.h"
 
 namespace adjoin {
 namespace {
@@ -49,6 +50,7 @@ class BatchNormLayer : public LayerModule {
   }
 
   void UpdateRunningStatistics(const torch::Tensor& mean, const torch::Tensor& unbiased_variance) const {
+    if (IsRecomputing()) return;
     torch::NoGradGuard no_grad;
     const double momentum = spec().norm().momentum();
     const auto update = [momentum](torch::Tensor running, const torch::Tensor& of_batch) {

@@ -1,32 +1,17 @@
 #include "layers/parameters.h"
 
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "layers/plan/init_rule.h"
 #include "layers/plan/layout_proto.h"
+#include "layers/weight_init.h"
 #include "primitives/random/philox.h"
 #include "primitives/torch_dtype.h"
 
 namespace adjoin {
-namespace {
-
-// Calls fn(position in the box, position in the whole tensor) for every cell of `box`, both row-major.
-template <typename Fn>
-void ForEachCell(const Box& box, const std::vector<int64_t>& shape, Fn fn) {
-  const int64_t volume = box.Volume();
-  std::vector<int64_t> at = box.Origin();
-  for (int64_t local = 0; local < volume; ++local) {
-    int64_t global = 0;
-    for (int dim = 0; dim < box.dims(); ++dim) global = global * shape[dim] + at[dim];
-    fn(local, global);
-    for (int dim = box.dims() - 1; dim >= 0 && ++at[dim] == box[dim].hi; --dim) at[dim] = box[dim].lo;
-  }
-}
-
-}  // namespace
 
 absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
   Parameters parameters(rank);
@@ -35,13 +20,10 @@ absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
     if (!parameters.index_of_.emplace(entry.name(), parameters.size()).second) {
       return absl::InvalidArgumentError(absl::StrCat("parameter \"", entry.name(), "\" stands twice in the plan"));
     }
-    std::optional<double> initial;
+    std::optional<Init> initial;
     if (entry.has_init()) {
-      if (entry.init().kind() != "constant") {
-        return absl::InvalidArgumentError(absl::StrCat("parameter \"", entry.name(), "\" has init \"",
-                                                       entry.init().kind(), "\"; known: \"constant\""));
-      }
-      initial = entry.init().value();
+      ADJOIN_RETURN_IF_ERROR(CheckInit(entry.init(), home.shape()));
+      initial = entry.init();
     }
     torch::Tensor tensor = torch::zeros(home.LocalShape(rank), ScalarTypeOf(home.dtype()));
     tensor.set_requires_grad(!entry.frozen());
@@ -63,19 +45,9 @@ void Parameters::Initialise(uint64_t seed) {
   torch::NoGradGuard no_grad;
   for (int i = 0; i < size(); ++i) {
     Entry& entry = entries_[i];
-    if (entry.initial.has_value()) {
-      entry.tensor.fill_(*entry.initial);
-      continue;
-    }
-    const double bound = entry.fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(entry.fan_in)) : 0.0;
     const RandomStream stream(seed, kPurposeInit, i);
-    const Box box = entry.home.BoxOf(rank_);
-    torch::Tensor drawn = torch::empty(box.Shape(), torch::kFloat64);
-    double* values = drawn.data_ptr<double>();
-    ForEachCell(box, entry.home.shape(), [&](int64_t local, int64_t global) {
-      values[local] = bound * (2.0 * stream.UniformAt(global) - 1.0);
-    });
-    entry.tensor.copy_(drawn);
+    entry.tensor.copy_(
+        InitialBlock(entry.initial, entry.fan_in, entry.home.shape(), entry.home.BoxOf(rank_), stream));
   }
 }
 

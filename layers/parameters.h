@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "primitives/geometry/layout.h"
+#include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 
 namespace adjoin {
@@ -27,7 +28,7 @@ namespace adjoin {
 class Parameters {
  public:
   // Zeros everywhere. Trained parameters require grad.
-  // Errors: kInvalidArgument (a home layout that is none, a name twice, an init that is not known).
+  // Errors: kInvalidArgument (a home layout that is none, a name twice, an init that is none).
   static absl::StatusOr<Parameters> Create(const Plan& plan, int rank);
   Parameters(Parameters&&) = default;
   Parameters& operator=(Parameters&&) = default;
@@ -43,8 +44,7 @@ class Parameters {
   // Errors: kNotFound lists the known names.
   absl::StatusOr<int> IndexOf(const std::string& name) const;
 
-  // The constant that the plan names; else PyTorch's default for convolutions and linear layers: uniform in [-b, b)
-  // with b = 1 / sqrt(fan_in), for weight and bias alike.
+  // As the plan's init says, or PyTorch's default (weight_init.h).
   void Initialise(uint64_t seed);
 
   // Takes this rank's box out of the whole tensor, converting the type.
@@ -57,7 +57,7 @@ class Parameters {
     Layout home;
     int64_t fan_in;
     bool frozen;
-    std::optional<double> initial;
+    std::optional<Init> initial;
     torch::Tensor tensor;
   };
 

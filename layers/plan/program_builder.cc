@@ -6,12 +6,14 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "layers/plan/counted_layout.h"
+#include "layers/plan/init_rule.h"
 #include "layers/plan/layer_kind.h"
 #include "layers/plan/layout_proto.h"
 #include "layers/plan/loss_rule.h"
 #include "layers/plan/metric_rule.h"
 #include "layers/plan/name_check.h"
 #include "layers/plan/operator_plan.h"
+#include "layers/plan/predict_check.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/sample_shape.h"
 #include "layers/plan/spec_error.h"
@@ -20,6 +22,8 @@
 namespace adjoin {
 namespace {
 
+// The role of the parameter that Layer.init draws.
+constexpr char kInitialised[] = "weight";
 constexpr uint32_t kMaxOperatorId = 65535;
 // Of every movement a plan says what each rank sends: 2^24 such numbers are 128 MiB.
 constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
@@ -217,7 +221,7 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
 }
 
 absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name, const ParameterNeed& need,
-                                                        bool frozen) {
+                                                        const Layer& spec) {
   const LayoutPlan home = ToProto(need.home);
   for (int i = 0; i < plan_.parameter_size(); ++i) {
     const ParameterPlan& known = plan_.parameter(i);
@@ -230,21 +234,29 @@ absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name,
   parameter->set_name(name);
   *parameter->mutable_home() = home;
   parameter->set_fan_in(need.fan_in);
-  parameter->set_frozen(frozen || need.buffer);
+  parameter->set_frozen(spec.frozen() || need.buffer);
   parameter->set_buffer(need.buffer);
   if (need.initial.has_value()) {
     parameter->mutable_init()->set_kind("constant");
     parameter->mutable_init()->set_value(*need.initial);
   }
+  if (spec.has_init() && need.role == kInitialised) {
+    ADJOIN_RETURN_IF_ERROR(AtField("init", CheckInit(spec.init(), need.home.shape())));
+    *parameter->mutable_init() = spec.init();
+  }
   return plan_.parameter_size() - 1;
 }
 
 absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, LayerPlan& layer) {
-  bool trained = false;
+  bool trained = false, initialised = false;
+  for (const ParameterNeed& need : outcome.parameter) initialised = initialised || need.role == kInitialised;
+  if (outcome.spec.has_init() && !initialised) {
+    return AtField("init", InvalidSpec("init is for a layer with a weight, which this one does not have; leave it out"));
+  }
   for (const ParameterNeed& need : outcome.parameter) trained = trained || (!need.buffer && !outcome.spec.frozen());
   for (const ParameterNeed& need : outcome.parameter) {
     const std::string name = absl::StrCat(layer.name(), ".", need.role);
-    ADJOIN_ASSIGN_OR_RETURN(const uint32_t index, ParameterIndex(name, need, outcome.spec.frozen()));
+    ADJOIN_ASSIGN_OR_RETURN(const uint32_t index, ParameterIndex(name, need, outcome.spec));
     ParameterUse* use = layer.add_parameter();
     use->set_role(need.role);
     use->set_index(index);
@@ -357,12 +369,9 @@ absl::Status ProgramBuilder::AddLoss(int index) {
 absl::Status ProgramBuilder::AddOutput(const std::string& layer) {
   const uint32_t value = by_layer_.at(layer);
   const Layout& lies = layouts_[value];
+  ADJOIN_RETURN_IF_ERROR(CheckWrittenShape(context_.spec.predict(), layer, lies.shape()));
   ADJOIN_ASSIGN_OR_RETURN(Layout written, FirstCopy(lies));
   if (context_.spec.predict().classes()) {
-    if (lies.dims() < 2) {
-      return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(lies.shape()),
-                         "; predict.classes needs [batch, classes, ...]");
-    }
     ADJOIN_ASSIGN_OR_RETURN(written, WholeDim(written, 1));
   }
   OutputPlan output;

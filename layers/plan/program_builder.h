@@ -85,7 +85,7 @@ class ProgramBuilder {
                              const std::vector<Layout>& x, LayerPlan& layer);
   // Whether any parameter of the layer is trained.
   absl::StatusOr<bool> AddParameters(const LayerOutcome& outcome, LayerPlan& layer);
-  absl::StatusOr<uint32_t> ParameterIndex(const std::string& name, const ParameterNeed& need, bool frozen);
+  absl::StatusOr<uint32_t> ParameterIndex(const std::string& name, const ParameterNeed& need, const Layer& spec);
   absl::Status AddInnerMovements(const LayerOutcome& outcome, LayerPlan& layer);
 
   const PlanContext& context_;
