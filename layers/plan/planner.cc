@@ -168,6 +168,7 @@ absl::StatusOr<Plan> BuildUnlocated(const JobSpec& spec, const DatasetSizes& siz
     DatasetSize* size = plan.add_dataset();
     size->set_name(dataset.name());
     size->set_samples(*samples);
+    size->set_in_files(sizes.at(dataset.name()));
   }
   return plan;
 }
