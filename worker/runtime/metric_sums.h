@@ -36,8 +36,8 @@ void AddErrorNumbers(const EvaluationNumbers& numbers, const torch::Tensor& pred
 struct MetricValue {
   std::string name;
   double value = 0;                            // of "dice" and "iou" the mean over the classes that occur
-  std::vector<double> per_class;               // of "dice" and "iou"; NaN for a class that nothing is of
-  std::vector<std::vector<int64_t>> matrix;    // of "confusion", which has no value: by target, then by prediction
+  std::vector<double> per_class = {};          // of "dice" and "iou"; NaN for a class that nothing is of
+  std::vector<std::vector<int64_t>> matrix = {};  // of "confusion", which has no value: by target, then by prediction
 };
 
 // Of the numbers summed over batches and ranks, in the order of numbers.metrics(), without "loss". NaN where nothing counts.
