@@ -187,6 +187,8 @@ absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
   }
   const absl::Status folder = jobs_.folders().Check(submitted.spec.output_dir(), submitted.owner);
   if (!folder.ok() && !submitted.any_folder) return folder;
+  const absl::Status weights = jobs_.folders().CheckReads(submitted.spec.weights().from_output(), submitted.owner);
+  if (!weights.ok() && !submitted.any_folder) return weights;
   if (jobs_.pending_count() >= options_.max_queued_jobs) {
     return absl::ResourceExhaustedError(absl::StrCat("no more jobs can wait: ", jobs_.pending_count(),
                                                      " do, which is the coordinator's --max-queued-jobs; try again later"));
@@ -195,6 +197,7 @@ absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
   made->spec = std::move(submitted.spec);
   made->plan_function = std::move(submitted.plan_function);
   made->place_of = std::move(submitted.place_of);
+  made->model = std::move(submitted.model);
   made->source = std::move(submitted.source);
   made->file = std::move(submitted.file);
   made->owner = std::move(submitted.owner);
@@ -210,7 +213,7 @@ absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
 }
 
 void CoordinationService::CheckData(JobRecord& job) {
-  if (job.spec.dataset().empty() && job.spec.weights().init_from().empty()) {
+  if (job.spec.dataset().empty() && !job.spec.has_weights()) {
     AskForPlan(job, {});
     return;
   }
@@ -243,7 +246,10 @@ void CoordinationService::AskForCheck(JobRecord& job, const std::string& worker)
   ProbeData& probe = *message.mutable_probe_data();
   probe.set_request_id(job.id);
   *probe.mutable_dataset() = job.spec.dataset();
-  probe.set_init_from(job.spec.weights().init_from());
+  if (job.spec.has_weights()) {
+    *probe.mutable_model()->mutable_weights() = job.spec.weights();
+    *probe.mutable_model()->mutable_tensor() = {job.model.begin(), job.model.end()};
+  }
   Send(worker, 0, std::move(message), /*urgent=*/true);
 }
 
@@ -293,6 +299,7 @@ void CoordinationService::Planned(const std::string& job_id, absl::StatusOr<Plan
   }
   job->plan_function = nullptr;  // they hold the spec as it was written, and the plan goes to the store
   job->place_of = nullptr;
+  job->model.clear();
   job->plan_hash = std::move(planned->hash);
   job->data_check = DataCheck::kDone;
   StoredPlan row;

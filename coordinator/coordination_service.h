@@ -84,6 +84,7 @@ struct NewJob {
   JobSpec spec;
   PlanFunction plan_function;
   PlaceFunction place_of;      // may be empty
+  std::vector<ModelTensor> model;  // the parameters, where the job's weights come from a file
   std::string source, file;    // what the user wrote, to be kept
   std::string owner;
   int32_t priority = 0;
@@ -131,7 +132,7 @@ class CoordinationService {
 
   // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), each one job at a
   // time; without one it is accepted, and checked as soon as a worker connects.
-  // Errors: kAlreadyExists (the key is another spec's), kPermissionDenied (the output_dir is another owner's),
+  // Errors: kAlreadyExists (the key is another spec's), kPermissionDenied (the output_dir, or what it reads of another job, is another owner's),
   // kResourceExhausted (so many wait already).
   absl::StatusOr<Submitted> Submit(NewJob job);
   void Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned);

@@ -103,6 +103,7 @@ struct JobRecord {
   std::string idempotency_key;
   PlanFunction plan_function;
   PlaceFunction place_of;  // may be empty
+  std::vector<ModelTensor> model;  // to be compared with the file of its weights; empty: not known any more
   std::string plan_hash;   // the plan itself is in the store
   DataCheck data_check = DataCheck::kWaits;
   std::string checked_by;  // a worker

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace adjoin {
 namespace {
@@ -49,6 +50,16 @@ absl::Status OutputFolders::Check(absl::string_view folder, const std::string& o
   return absl::PermissionDeniedError(absl::StrCat("output_dir \"", folder, "\" is the folder of job-", *job,
                                                   ", above it or below it, and that job is somebody else's; choose another,"
                                                   " such as \"", owner, "/", folder, "\""));
+}
+
+absl::Status OutputFolders::CheckReads(absl::string_view path, const std::string& owner) const {
+  if (Normal(path).empty()) return absl::OkStatus();
+  const bool in_root = !absl::StrContains(absl::StripSuffix(Normal(path), "/"), "/");
+  const std::optional<uint64_t> job = OfAnother(in_root ? "" : path, owner);
+  if (!job.has_value()) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("weights.from_output \"", path, "\" lies in the folder of job-", *job,
+                                                  ", which is somebody else's; copy the file below --data-root and write"
+                                                  " weights.init_from"));
 }
 
 std::optional<uint64_t> OutputFolders::OfAnother(absl::string_view folder, const std::string& owner) const {

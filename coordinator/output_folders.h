@@ -30,6 +30,9 @@ class OutputFolders {
 
   // Errors: kPermissionDenied that names the job of somebody else whose folder is in the way, and what would be right.
   absl::Status Check(absl::string_view folder, const std::string& owner) const;
+  // Whether `owner` may read the file `path`: not where it lies in the folder of somebody else's job. "" is no file.
+  // Errors: kPermissionDenied that names the job.
+  absl::Status CheckReads(absl::string_view path, const std::string& owner) const;
   // A job of anybody but `owner` that has this folder, one above it or one below it.
   std::optional<uint64_t> OfAnother(absl::string_view folder, const std::string& owner) const;
 

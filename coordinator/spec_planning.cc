@@ -23,13 +23,29 @@ absl::StatusOr<ParsedSpec> Parse(const std::string& source, const std::string& f
   return ParsedSpec{spec, SpecLocations()};
 }
 
-absl::StatusOr<PlannedJob> MakePlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes,
-                                    const LayerRules& rules) {
+absl::StatusOr<Plan> BuildPlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes, const LayerRules& rules) {
   DatasetSizes by_name;
   for (const DatasetSize& size : sizes) by_name[size.name()] = size.samples();
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, by_name, rules, &parsed.locations));
   ADJOIN_RETURN_IF_ERROR(CheckPlanSize(plan.ByteSizeLong(), parsed.spec));
+  return plan;
+}
+
+absl::StatusOr<PlannedJob> MakePlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes,
+                                    const LayerRules& rules) {
+  ADJOIN_ASSIGN_OR_RETURN(const Plan plan, BuildPlan(parsed, sizes, rules));
   return PlannedJob{plan.SerializeAsString(), Planner::Hash(plan)};
+}
+
+// What a file of weights has to hold.
+std::vector<ModelTensor> ModelOf(const Plan& plan) {
+  std::vector<ModelTensor> model;
+  for (const ParameterPlan& parameter : plan.parameter()) {
+    ModelTensor& tensor = model.emplace_back();
+    tensor.set_name(parameter.name());
+    *tensor.mutable_shape() = parameter.home().shape();
+  }
+  return model;
 }
 
 }  // namespace
@@ -47,10 +63,11 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerR
                                                    " bytes; at most ", kMaxKeyBytes, " are allowed"));
   }
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(request.spec_source(), request.spec_file(), request.spec()));
-  ADJOIN_RETURN_IF_ERROR(MakePlan(parsed, {}, rules).status());
+  ADJOIN_ASSIGN_OR_RETURN(const Plan plan, BuildPlan(parsed, {}, rules));
   auto shared = std::make_shared<const ParsedSpec>(std::move(parsed));
   NewJob job;
   job.spec = shared->spec;
+  if (job.spec.has_weights()) job.model = ModelOf(plan);
   job.source = request.spec_source();
   job.file = request.spec_file();
   job.priority = request.priority();

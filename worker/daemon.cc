@@ -52,7 +52,7 @@ class DaemonImpl final : public Daemon {
         record_(kRecord),
         attempts_(RankSettings(settings), [this](WorkerMessage message) { link_.Send(std::move(message)); }, &record_),
         lease_([this] { attempts_.LeaseOver(); }),
-        checker_(settings.data_root, [this](WorkerMessage message) { link_.Send(std::move(message)); }),
+        checker_(settings.data_root, settings.output_root, [this](WorkerMessage message) { link_.Send(std::move(message)); }),
         uploader_(settings.output_root, [this] { return link_.NewChannel(); }) {}
 
   absl::Status Listen() {

@@ -1,6 +1,6 @@
 // Checks data files in a thread of its own, one request after another, so that slow files hold nothing else up.
 //
-//   DataChecker checker("/srv/data", [&](WorkerMessage message) { link.Send(std::move(message)); });
+//   DataChecker checker("/srv/data", "/srv/output", [&](WorkerMessage message) { link.Send(std::move(message)); });
 //   checker.Check(probe_data);
 //
 // Any thread. The destructor waits for the request in progress (reading large files takes long) and forgets the others.
@@ -17,14 +17,15 @@
 #include "absl/synchronization/mutex.h"
 #include "proto/coordinator.pb.h"
 #include "proto/protocol.h"
+#include "worker/model_probe.h"
 #include "worker/probe.h"
 
 namespace adjoin {
 
 class DataChecker {
  public:
-  DataChecker(std::string data_root, std::function<void(WorkerMessage)> send)
-      : data_root_(std::move(data_root)), send_(std::move(send)), thread_([this] { Loop(); }) {}
+  DataChecker(std::string data_root, std::string output_root, std::function<void(WorkerMessage)> send)
+      : data_root_(std::move(data_root)), output_root_(std::move(output_root)), send_(std::move(send)), thread_([this] { Loop(); }) {}
   ~DataChecker() {
     {
       absl::MutexLock lock(&mutex_);
@@ -54,12 +55,17 @@ class DataChecker {
       }
       WorkerMessage message;
       *message.mutable_header() = MakeHeader();
-      *message.mutable_probe_result() = Probe(data_root_, request);
+      ProbeResult& result = *message.mutable_probe_result();
+      result = Probe(data_root_, request);
+      if (result.error().empty() && request.has_model()) {
+        ProbeModel(data_root_, output_root_, request.model(), result);
+      }
       send_(std::move(message));
     }
   }
 
   const std::string data_root_;
+  const std::string output_root_;
   const std::function<void(WorkerMessage)> send_;
   absl::Mutex mutex_;
   std::deque<ProbeData> requests_ ABSL_GUARDED_BY(mutex_);

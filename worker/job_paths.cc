@@ -21,6 +21,8 @@ absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
   }
   const std::string& init_from = plan.spec().weights().init_from();
   if (!init_from.empty()) ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.data_root, init_from).status());
+  const std::string& from_output = plan.spec().weights().from_output();
+  if (!from_output.empty()) ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.output_root, from_output).status());
   if (!roots.rank_user.has_value()) return absl::OkStatus();
   return MakeResultFolder(roots.output_root, output, roots.rank_user->uid, roots.rank_user->gid);
 }

@@ -1,11 +1,6 @@
 #include "worker/probe.h"
 
-#include <endian.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include <cstdint>
-#include <fstream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -74,22 +69,6 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& datase
   return samples;
 }
 
-// A safetensors file starts with the length of its JSON header, 8 bytes little-endian.
-absl::Status CheckWeights(const std::string& root, const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(const HeldPath held, Find(root, path));
-  struct stat info;
-  if (stat(held.path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a regular file"));
-  }
-  uint64_t length = 0;
-  std::ifstream file(held.path(), std::ios::binary);
-  file.read(reinterpret_cast<char*>(&length), sizeof(length));
-  if (!file || info.st_size < 10 || le64toh(length) > static_cast<uint64_t>(info.st_size) - 8 || file.peek() != '{') {
-    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a safetensors file, or it is truncated"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ProbeAll(const std::string& root, const ProbeData& request, ProbeResult& result) {
   for (int i = 0; i < request.dataset_size(); ++i) {
     const Dataset& dataset = request.dataset(i);
@@ -103,10 +82,7 @@ absl::Status ProbeAll(const std::string& root, const ProbeData& request, ProbeRe
     size.set_name(dataset.name());
     size.set_samples(*samples);
   }
-  if (request.init_from().empty()) return absl::OkStatus();
-  absl::Status status = CheckWeights(root, request.init_from());
-  if (!status.ok()) result.set_field("weights.init_from");
-  return status.ok() ? status : Within("weights.init_from", status);
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -100,15 +100,5 @@ TEST_F(ProbeTest, PathsStayBelowTheRoot) {
   EXPECT_THAT(Error(), HasSubstr("'..'"));
 }
 
-TEST_F(ProbeTest, WeightsToStartFrom) {
-  request_.set_init_from("model.safetensors");
-  EXPECT_EQ(Error(), "weights.init_from: 'model.safetensors': no such file below the worker's data root");
-  EXPECT_EQ(Probe(root_, request_).field(), "weights.init_from");
-  Write("model.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
-  EXPECT_EQ(Error(), "");
-  Write("model.safetensors", std::string("\x03\0\0\0\0\0\0\0{}", 10));
-  EXPECT_THAT(Error(), HasSubstr("truncated"));
-}
-
 }  // namespace
 }  // namespace adjoin

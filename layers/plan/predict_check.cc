@@ -6,10 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/plan/name_check.h"
+#include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 
 namespace adjoin {
 namespace {
+
+constexpr int64_t kMostClasses = 256;
+constexpr int64_t kMostNiftiCells = 32767;
+constexpr int kVolumeDims = 5;
 
 absl::Status CheckWritten(const JobSpec& spec) {
   std::set<std::string> written;
@@ -44,6 +49,10 @@ absl::Status CheckPredict(const JobSpec& spec) {
     return AtField("predict", InvalidSpec("predict.input is missing: the layers whose outputs are written"));
   }
   ADJOIN_RETURN_IF_ERROR(CheckWritten(spec));
+  if (FindDataset(spec, predict.dataset())->has_blocks()) {
+    return AtField("predict.dataset", InvalidSpec("data set \"", predict.dataset(), "\" has blocks, which are drawn at random;"
+                                                  " prediction is of whole samples: name a data set without"));
+  }
   const std::string& format = predict.format();
   if (format == "npy" || format == "hdf5" || format == "nifti") return absl::OkStatus();
   if (format.empty()) {
@@ -51,6 +60,31 @@ absl::Status CheckPredict(const JobSpec& spec) {
   }
   return AtField("predict.format",
                  InvalidSpec("predict.format is \"", format, "\"; it must be \"npy\", \"hdf5\" or \"nifti\""));
+}
+
+absl::Status CheckWrittenShape(const Predict& predict, const std::string& layer, const std::vector<int64_t>& shape) {
+  const int dims = static_cast<int>(shape.size());
+  if (predict.classes() && dims < 2) {
+    return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(shape),
+                       "; predict.classes needs [batch, classes, ...]");
+  }
+  if (predict.classes() && shape[1] > kMostClasses) {
+    return InvalidSpec("layer \"", layer, "\" returns ", shape[1],
+                       " classes; predict.classes writes uint8, which numbers ", kMostClasses);
+  }
+  if (predict.format() != "nifti") return absl::OkStatus();
+  if (dims != kVolumeDims) {
+    return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(shape),
+                       "; predict.format \"nifti\" holds volumes, [batch, channels, z, y, x]: write"
+                       " \"npy\" or \"hdf5\"");
+  }
+  for (int dim = 1; dim < dims; ++dim) {
+    if (shape[dim] <= kMostNiftiCells) continue;
+    return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(shape),
+                       "; a NIfTI file has at most ", kMostNiftiCells, " cells in each dim: write"
+                       " \"npy\" or \"hdf5\"");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace adjoin

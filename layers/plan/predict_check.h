@@ -2,6 +2,10 @@
 #ifndef ADJOIN_LAYERS_PLAN_PREDICT_CHECK_H_
 #define ADJOIN_LAYERS_PLAN_PREDICT_CHECK_H_
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "proto/job.pb.h"
 
@@ -9,6 +13,9 @@ namespace adjoin {
 
 // Errors: kInvalidArgument and kUnimplemented, at the field (spec_error.h).
 absl::Status CheckPredict(const JobSpec& spec);
+
+// Whether the format holds what a layer returns, of `shape`: [batch, ...]. Errors: kInvalidArgument.
+absl::Status CheckWrittenShape(const Predict& predict, const std::string& layer, const std::vector<int64_t>& shape);
 
 }  // namespace adjoin
 

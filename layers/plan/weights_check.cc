@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/status_macros.h"
 #include "layers/plan/name_check.h"
 #include "layers/plan/spec_error.h"
 
@@ -13,13 +14,17 @@ absl::Status CheckWeights(const JobSpec& spec) {
     return AtField("kind", InvalidSpec("weights is missing: a job of kind ", Kind_Name(spec.kind()),
                        " needs the trained ones; write weights { init_from: ... }"));
   }
-  if (spec.weights().has_strict() && !spec.weights().strict()) {
-    return AtField("weights.strict", NotSupportedYet("weights.strict: false", "every parameter must be in the file"));
+  const Weights& weights = spec.weights();
+  if (weights.init_from().empty() && weights.from_output().empty()) {
+    return AtField("weights", InvalidSpec("weights.init_from is missing: the file to start from; or from_output, what a job"
+                                          " has written"));
   }
-  if (spec.weights().init_from().empty()) {
-    return AtField("weights", InvalidSpec("weights.init_from is missing: the file to start from"));
+  if (!weights.init_from().empty() && !weights.from_output().empty()) {
+    return AtField("weights.from_output", InvalidSpec("weights.from_output stands in place of weights.init_from, which the"
+                                                      " job has, too; leave one out"));
   }
-  return CheckPath("weights.init_from", "--data-root", spec.weights().init_from());
+  ADJOIN_RETURN_IF_ERROR(CheckPath("weights.init_from", "--data-root", weights.init_from()));
+  return CheckPath("weights.from_output", "--output-root", weights.from_output());
 }
 
 }  // namespace adjoin

@@ -1,11 +1,10 @@
 #include "worker/runtime/model_file.h"
 
 #include <memory>
+#include <vector>
 
 #include <torch/torch.h>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "layers/parameter_collect.h"
 #include "primitives/geometry/box.h"
@@ -14,45 +13,12 @@
 #include "worker/runtime/safetensors.h"
 
 namespace adjoin {
-namespace {
-
-ModelDifferences Compare(const SafetensorsReader& file, const Parameters& parameters) {
-  ModelDifferences differences;
-  for (int i = 0; i < parameters.size(); ++i) {
-    const SafetensorsEntry* entry = file.Find(parameters.name(i));
-    if (entry == nullptr) {
-      differences.missing.push_back(parameters.name(i));
-    } else if (entry->shape != parameters.home(i).shape()) {
-      const std::string expected = absl::StrJoin(parameters.home(i).shape(), "x");
-      const std::string found = absl::StrJoin(entry->shape, "x");
-      differences.misshaped.push_back(
-          absl::StrCat(entry->name, ": ", expected, " in the model, ", found, " in the file"));
-    }
-  }
-  for (const SafetensorsEntry& entry : file.entries()) {
-    if (!parameters.IndexOf(entry.name).ok()) differences.extra.push_back(entry.name);
-  }
-  return differences;
-}
-
-}  // namespace
-
-std::string ModelDifferences::ToString() const {
-  std::vector<std::string> parts;
-  if (!missing.empty()) parts.push_back(absl::StrCat("missing: ", absl::StrJoin(missing, ", ")));
-  if (!extra.empty()) parts.push_back(absl::StrCat("not in the model: ", absl::StrJoin(extra, ", ")));
-  if (!misshaped.empty()) parts.push_back(absl::StrCat("other shapes: ", absl::StrJoin(misshaped, ", ")));
-  return absl::StrJoin(parts, "; ");
-}
-
 absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict, Parameters* parameters) {
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsReader> file, SafetensorsReader::Open(path));
-  ModelDifferences differences = Compare(*file, *parameters);
-  if (strict && !differences.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " does not fit the model (right would be every parameter in its shape and nothing else): ",
-                     differences.ToString()));
-  }
+  std::vector<NamedShape> model;
+  for (int i = 0; i < parameters->size(); ++i) model.push_back({parameters->name(i), parameters->home(i).shape()});
+  ModelDifferences differences = CompareModel(file->entries(), model);
+  ADJOIN_RETURN_IF_ERROR(CheckDifferences(path, differences, strict));
   torch::NoGradGuard no_grad;
   for (int i = 0; i < parameters->size(); ++i) {
     const Layout& home = parameters->home(i);

@@ -15,13 +15,17 @@ absl::StatusOr<Parameters> SessionRun::StartParameters() const {
   ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, communicator_.rank()));
   parameters.Initialise(plan_.spec().seed());
   const Weights& weights = plan_.spec().weights();
-  if (!weights.init_from().empty()) {
+  const bool of_job = !weights.from_output().empty();
+  if (of_job || !weights.init_from().empty()) {
     const SessionActivity::Files files(&activity_);
-    ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, HoldBelow(options_.data_root, weights.init_from()));
+    ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, of_job ? HoldBelow(options_.output_root, weights.from_output())
+                                                        : HoldBelow(options_.data_root, weights.init_from()));
     const bool strict = !weights.has_strict() || weights.strict();
     const absl::StatusOr<ModelDifferences> differences = LoadModel(file.path(), strict, &parameters);
     if (!differences.ok()) return file.AsShown(differences.status());
-    Log(absl::StrCat("weights from ", file.shown(), differences->empty() ? "" : "; ", differences->ToString()));
+    if (writes()) {
+      Log(absl::StrCat("weights from ", file.shown(), differences->empty() ? "" : "; ", differences->ToString()));
+    }
   }
   return parameters;
 }
