@@ -21,7 +21,7 @@
 namespace adjoin {
 namespace {
 
-// As the content's first bytes show.
+// As the content's first bytes show, but for IDX.
 std::string FormatOf(absl::string_view start) {
   const auto begins = [&](absl::string_view with) { return start.substr(0, with.size()) == with; };
   if (begins("\x93NUMPY")) return "npy";
@@ -30,7 +30,6 @@ std::string FormatOf(absl::string_view start) {
   for (const char* size : {"\x5c\x01\0\0", "\0\0\x01\x5c", "\x1c\x02\0\0", "\0\0\x02\x1c"}) {
     if (begins(absl::string_view(size, 4))) return "nifti";
   }
-  if (begins(absl::string_view("\0\0", 2))) return "idx";
   return "";
 }
 
@@ -47,8 +46,9 @@ absl::StatusOr<std::string> FormatOf(const std::string& path, const ArrayFileOpt
   char start[8];
   ADJOIN_ASSIGN_OR_RETURN(const int64_t count, source->Read(start, sizeof(start)));
   std::string format = FormatOf(absl::string_view(start, static_cast<size_t>(count)));
-  // HDF5's superblock may come after something else.
+  // HDF5's superblock may come after something else. Two zero bytes are little of a magic.
   if (format.empty() && !source->compressed() && IsHdf5(path)) format = "hdf5";
+  if (format.empty() && count >= 2 && start[0] == 0 && start[1] == 0) format = "idx";
   if (!format.empty()) return format;
   return absl::InvalidArgumentError(
       absl::StrCat(source->name(), count == 0 ? ": empty" : ": of no format that can be read",

@@ -19,7 +19,7 @@ namespace adjoin {
 
 struct ArrayHeader {
   std::string format;                // "idx", "npy", "hdf5", "nifti"
-  CellType type = CellType::kUInt8;  // of the cells in the file; booleans are uint8
+  CellType type = CellType::kUInt8;  // of the cells in the file; NumPy's booleans are uint8, h5py's int8
   // Row-major as they are read: the last dim's neighbours are neighbours. An array in Fortran order has NumPy's shape.
   // NIfTI's dims are in the order of the memory: [z, y, x], or [t, z, y, x]. May be empty (a scalar).
   std::vector<int64_t> shape;
