@@ -1,0 +1,130 @@
+#include "worker/data/array_summary.h"
+
+#include <cmath>
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kPieceCells = 1 << 18;
+constexpr int kBins = 16;
+
+std::vector<int64_t> IndexOf(const std::vector<int64_t>& shape, int64_t cell) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t dim = shape.size(); dim-- > 0; cell /= shape[dim]) index[dim] = cell % shape[dim];
+  return index;
+}
+
+// Neumaier's sum, which many small values do not wear down.
+class Sum {
+ public:
+  void Add(double value) {
+    const double sum = sum_ + value;
+    rest_ += std::fabs(sum_) >= std::fabs(value) ? (sum_ - sum) + value : (value - sum) + sum_;
+    sum_ = sum;
+  }
+  double value() const { return sum_ + rest_; }
+
+ private:
+  double sum_ = 0;
+  double rest_ = 0;
+};
+
+// Calls `f(cell, value)` for every cell, `cell` counting from 0.
+template <typename F>
+absl::Status ForEachCell(ArrayFile& file, F f) {
+  std::vector<double> values;
+  int64_t cell = 0;
+  return ForEachPiece(file.header().shape, kPieceCells, [&](const Box& box) -> absl::Status {
+    values.resize(static_cast<size_t>(box.Volume()));
+    ADJOIN_RETURN_IF_ERROR(file.Read(box, values.data()));
+    for (double value : values) f(cell++, value);
+    return absl::OkStatus();
+  });
+}
+
+void MakeBins(bool whole, ArraySummary& summary) {
+  const double range = summary.max - summary.min;
+  if (whole && range < kBins) {
+    for (int i = 0; i <= static_cast<int>(range); ++i) summary.bins.push_back({summary.min + i, summary.min + i, 0});
+    return;
+  }
+  if (range == 0) {
+    summary.bins.push_back({summary.min, summary.min, 0});
+    return;
+  }
+  // Not min + i * width: the widest range has no width that is a number.
+  const auto edge = [&](double i) { return summary.min * (1 - i / kBins) + summary.max * (i / kBins); };
+  for (int i = 0; i < kBins; ++i) summary.bins.push_back({edge(i), edge(i + 1), 0});
+  summary.bins.back().hi = summary.max;
+}
+
+size_t BinOf(const ArraySummary& summary, double value) {
+  const auto& bins = summary.bins;
+  if (bins.back().lo == bins.back().hi) return static_cast<size_t>(value - summary.min);
+  const auto next = std::upper_bound(bins.begin(), bins.end(), value,
+                                     [](double v, const ArraySummary::Bin& bin) { return v < bin.lo; });
+  return static_cast<size_t>(std::max<int64_t>(next - bins.begin(), 1) - 1);
+}
+
+}  // namespace
+
+absl::Status ForEachPiece(const std::vector<int64_t>& shape, int64_t cells,
+                          const std::function<absl::Status(const Box&)>& f) {
+  Box box = Box::Whole(shape);
+  if (box.empty()) return absl::OkStatus();
+  // The dims after `cut` are whole in every piece; one cell of each before it.
+  int cut = box.dims();
+  int64_t inner = 1;
+  while (cut > 0 && inner * shape[cut - 1] <= cells) inner *= shape[--cut];
+  if (cut == 0) return f(box);
+  --cut;
+  const int64_t step = std::max<int64_t>(1, cells / inner);
+  for (int dim = 0; dim < cut; ++dim) box[dim] = {0, 1};
+  for (;;) {
+    for (int64_t at = 0; at < shape[cut]; at += step) {
+      box[cut] = {at, std::min(at + step, shape[cut])};
+      ADJOIN_RETURN_IF_ERROR(f(box));
+    }
+    int dim = cut - 1;
+    for (; dim >= 0; --dim) {
+      box[dim] = {box[dim].hi, box[dim].hi + 1};
+      if (box[dim].lo < shape[dim]) break;
+      box[dim] = {0, 1};
+    }
+    if (dim < 0) return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<ArraySummary> Summarise(ArrayFile& file) {
+  ArraySummary summary;
+  const std::vector<int64_t>& shape = file.header().shape;
+  Sum sum;
+  bool whole = true;
+  ADJOIN_RETURN_IF_ERROR(ForEachCell(file, [&](int64_t cell, double value) {
+    ++summary.cells;
+    if (std::isnan(value)) {
+      if (summary.nan_count++ == 0) summary.first_nan = IndexOf(shape, cell);
+    } else if (std::isinf(value)) {
+      if (summary.infinite_count++ == 0) summary.first_infinite = IndexOf(shape, cell);
+    } else {
+      if (summary.finite == 0 || value < summary.min) summary.min = value;
+      if (summary.finite == 0 || value > summary.max) summary.max = value;
+      ++summary.finite;
+      sum.Add(value);
+      whole = whole && value == std::floor(value);
+    }
+  }));
+  if (summary.finite == 0) return summary;
+  summary.mean = sum.value() / static_cast<double>(summary.finite);
+  MakeBins(whole, summary);
+  ADJOIN_RETURN_IF_ERROR(ForEachCell(file, [&](int64_t, double value) {
+    if (std::isfinite(value)) ++summary.bins[BinOf(summary, value)].count;
+  }));
+  return summary;
+}
+
+}  // namespace adjoin
