@@ -29,8 +29,8 @@ constexpr uint32_t kMaxOperatorId = 65535;
 constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
 // What a plan adds up from them stays within 64 bits.
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
-// Loss, right answers, those that count, and how many ranks were asked to stop.
-constexpr int64_t kReportedNumbers = 4;
+// Of a step: the loss, how many ranks were asked to stop, the squares of the gradients, and two words of whoever watches.
+constexpr int64_t kReportedNumbers = 5;
 
 // How far each part of `dim` reaches beyond its own cells for what its outputs read.
 OutputWindow HaloOf(const Layout& x, int dim, const Reading& of, const Layout& y) {

@@ -52,13 +52,17 @@ struct JobOutput {
   std::vector<int64_t> bytes_sent;  // by rank 0, of each step
   int64_t correct = 0;
   double test_loss = 0;
+  std::vector<double> rates;  // learning rates, of each step
+  std::vector<double> norms;  // of the gradients, likewise, where they are clipped
+  std::vector<double> validation_losses;
+  std::vector<int64_t> validation_steps;
   NamedTensors weights;
 };
 absl::StatusOr<JobOutput> ReadOutput(const std::string& folder);
 
 absl::StatusOr<Plan> PlanOf(const JobSpec& spec);
 
-// Runs sessions on threads as ranks. Every rank's bytes sent are compared with the plan's; `results` (may be null) gets
+// Runs sessions on threads as ranks. Every rank's bytes sent are compared with the plan's, but for micro-batches; `results` (may be null) gets
 // what each rank's session returned.
 absl::StatusOr<JobOutput> RunOnThreads(const JobSpec& spec, const Folders& folders, TransportKind transport,
                                        uint64_t seed, std::vector<SessionResult>* results = nullptr);

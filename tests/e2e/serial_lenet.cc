@@ -79,29 +79,49 @@ SerialRun TrainSerially(const SerialOptions& options, const NamedTensors& initia
     torch::NoGradGuard no_grad;
     for (auto& entry : model.named_parameters()) entry.value().copy_(initial.at(entry.key()));
   }
-  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(options.lr)
-                                                      .momentum(options.momentum)
-                                                      .weight_decay(options.weight_decay)
-                                                      .nesterov(options.nesterov));
+  std::vector<torch::Tensor> trained;
+  for (auto& entry : model.named_parameters()) {
+    if (options.frozen.count(entry.key()) == 0) trained.push_back(entry.value());
+  }
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  if (options.optimizer) {
+    optimizer = options.optimizer(trained);
+  } else {
+    optimizer = std::make_unique<torch::optim::SGD>(trained, torch::optim::SGDOptions(options.lr)
+                                                                 .momentum(options.momentum)
+                                                                 .weight_decay(options.weight_decay)
+                                                                 .nesterov(options.nesterov));
+  }
+  const auto test_loss = [&] {
+    torch::NoGradGuard no_grad;
+    return torch::nn::functional::cross_entropy(model.forward(test.images), test.labels).item<double>();
+  };
   SerialRun run;
   for (uint64_t epoch = 0; static_cast<int64_t>(run.losses.size()) < options.steps; ++epoch) {
     const torch::Tensor order =
         torch::tensor(Permutation(options.job_seed, kPurposeShuffle, epoch, train_count), torch::kInt64);
     for (const torch::Tensor& picked : order.split(options.batch)) {
       if (static_cast<int64_t>(run.losses.size()) == options.steps) break;
-      optimizer.zero_grad();
+      const auto step = static_cast<int64_t>(run.losses.size());
+      if (options.lr_of_step) optimizer->param_groups()[0].options().set_lr(options.lr_of_step(step));
+      optimizer->zero_grad();
       torch::Tensor loss = torch::nn::functional::cross_entropy(model.forward(train.images.index_select(0, picked)),
                                                                 train.labels.index_select(0, picked));
       loss.backward();
       run.losses.push_back(loss.item<double>());
-      optimizer.step();
+      if (options.clip_norm > 0) run.norms.push_back(torch::nn::utils::clip_grad_norm_(trained, options.clip_norm));
+      optimizer->step();
+      const bool last = step + 1 == options.steps;
+      if (options.validate_every > 0 && ((step + 1) % options.validate_every == 0 || last)) {
+        run.validation_losses.push_back(test_loss());
+      }
     }
   }
   run.weights = WeightsOf(model);
   torch::NoGradGuard no_grad;
   const torch::Tensor prediction = model.forward(test.images);
   run.correct = prediction.argmax(1).eq(test.labels).sum().item<int64_t>();
-  run.test_loss = torch::nn::functional::cross_entropy(prediction, test.labels).item<double>();
+  run.test_loss = test_loss();
   return run;
 }
 

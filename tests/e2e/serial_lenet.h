@@ -7,7 +7,10 @@
 #define ADJOIN_TESTS_E2E_SERIAL_LENET_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +34,13 @@ struct SerialOptions {
   double momentum = 0.9;
   double weight_decay = 0;
   bool nesterov = false;
+
+  // Instead of SGD with the numbers above.
+  std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> optimizer;
+  std::function<double(int64_t)> lr_of_step;  // from 0
+  double clip_norm = 0;                       // 0: not clipped
+  std::set<std::string> frozen;               // parameters
+  int64_t validate_every = 0;                 // on the test images; 0: never
 };
 
 struct SerialRun {
@@ -38,6 +48,8 @@ struct SerialRun {
   NamedTensors weights;        // after the last step
   int64_t correct = 0;         // of the test images
   double test_loss = 0;
+  std::vector<double> norms;              // of all gradients, before clipping, of each step; where they are clipped
+  std::vector<double> validation_losses;  // at each validation
 };
 
 // In the weights' dtype. Throws c10::Error.

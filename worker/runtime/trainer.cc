@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
     ADJOIN_ASSIGN_OR_RETURN(trainer->data_,
                             ShardReader::Create(plan, train.dataset(), data_root, communicator->rank()));
   }
-  if (trainer->data_->samples() >= trainer->batch_) {
+  if (trainer->data_->samples() >= trainer->batch_ / std::max<int64_t>(1, train.microbatches())) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->full_, Network::Create(plan, "train", communicator, parameters, registry));
   }
   if (HasProgram(plan, "train_tail")) {
@@ -48,11 +48,22 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   ADJOIN_ASSIGN_OR_RETURN(trainer->sync_, GradientSync::Create(plan, communicator, parameters));
   ADJOIN_RETURN_IF_ERROR(trainer->CountSteps(train));
   ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, TrainOptimizer::Create(train, *parameters));
+  trainer->clip_norm_ = train.clip_norm();
+  if (train.clip_norm() > 0) {
+    ADJOIN_ASSIGN_OR_RETURN(GradientNorm gradients, GradientNorm::Create(*parameters));
+    trainer->gradients_.emplace(std::move(gradients));
+  }
+  if (!train.validate_on().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(trainer->validation_,
+                            Validation::Create(plan, communicator, parameters, data_root, registry, activity));
+  }
   return trainer;
 }
 
 absl::Status Trainer::CountSteps(const Train& train) {
-  steps_per_epoch_ = data_->samples() / batch_ + (tail_ != nullptr ? 1 : 0);
+  const int64_t left_over = data_->samples() % batch_;
+  epoch_samples_ = data_->samples() - (train.drop_last() ? left_over : 0);
+  steps_per_epoch_ = (epoch_samples_ + batch_ - 1) / batch_;
   if (steps_per_epoch_ == 0) {
     return absl::InvalidArgumentError(absl::StrCat("data set \"", train.dataset(), "\" has ", data_->samples(),
                                                    " samples, not one batch of ", batch_,
@@ -68,28 +79,76 @@ absl::StatusOr<std::map<std::string, torch::Tensor>> Trainer::ReadBatch(const Ne
   return data_->Read(network.program(), epoch, first);
 }
 
-absl::StatusOr<Trainer::Sums> Trainer::ForwardAndBackward(Network& network, int64_t epoch, int64_t first,
-                                                          bool stop_asked, const StepWords& words) {
-  ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(network, epoch, first));
-  for (int i = 0; i < parameters_->size(); ++i) torch::Tensor(parameters_->tensor(i)).mutable_grad().reset();
+std::vector<Trainer::Part> Trainer::PartsOf(int64_t first) const {
+  std::vector<Part> parts;
+  const int64_t end = std::min(first + batch_, epoch_samples_);
+  while (first < end) {
+    Network* network = full_ != nullptr && first + full_->program().batch() <= end ? full_.get() : tail_.get();
+    parts.push_back({network, first});
+    first += network->program().batch();
+  }
+  return parts;
+}
+
+absl::StatusOr<double> Trainer::ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples) {
+  ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(*part.network, epoch, part.first));
   Tape tape;
-  ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape));
-  tape.Backward(result.loss);
+  ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, part.network->Forward(fields, tape));
+  const ProgramPlan& program = part.network->program();
+  torch::Tensor loss;
+  for (int i = 0; i < program.loss_size(); ++i) {
+    // Of a mean over the whole batch, a part has as much as it has samples.
+    const bool sum = program.loss(i).spec().reduction() == "sum";
+    const double weight = sum ? 1.0 : static_cast<double>(program.batch()) / static_cast<double>(samples);
+    const torch::Tensor share = weight == 1 ? result.shares[i] : result.shares[i] * weight;
+    loss = loss.defined() ? loss + share : share;
+  }
+  tape.Backward(loss);
+  return loss.defined() ? loss.detach().item<double>() : 0;
+}
+
+absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
+                            StepReport& report) {
+  for (int i = 0; i < parameters_->size(); ++i) torch::Tensor(parameters_->tensor(i)).mutable_grad().reset();
+  double share = 0;
+  for (const Part& part : parts) {
+    const int64_t bytes_before = communicator_->BytesSent();
+    ADJOIN_ASSIGN_OR_RETURN(const double of_part, ForwardAndBackward(part, epoch, report.samples));
+    share += of_part;
+    Account(part, bytes_before);
+  }
+  const int64_t bytes_before = communicator_->BytesSent();
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
-  const double share = result.loss.defined() ? result.loss.detach().item<double>() : 0;
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({share, stop_asked ? 1.0 : 0.0,
-                                                                                    words[0], words[1]}));
-  return Sums{sums[0], sums[1], {sums[2], sums[3]}};
+  const double squares = gradients_.has_value() ? gradients_->SquaresHere() : 0;
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums,
+                          parts[0].network->SumOverRanks(
+                                                          {share, stop_asked ? 1.0 : 0.0, squares, words[0], words[1]}));
+  traffic_[parts[0].network->program().name()].bytes += communicator_->BytesSent() - bytes_before;
+  report.loss = sums[0];
+  report.stop_asked = sums[1] > 0;
+  if (gradients_.has_value()) report.gradient_norm = std::sqrt(sums[2]);
+  report.words = {sums[3], sums[4]};
+  return absl::OkStatus();
+}
+
+void Trainer::Account(const Part& part, int64_t bytes_before) {
+  ProgramTraffic& traffic = traffic_[part.network->program().name()];
+  ++traffic.steps;
+  traffic.bytes += communicator_->BytesSent() - bytes_before;
 }
 
 // All ranks know the loss, so all of them look for where it comes from.
-absl::Status Trainer::NotFinite(Network& network, int64_t epoch, int64_t first, double loss) {
-  ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(network, epoch, first));
-  ADJOIN_ASSIGN_OR_RETURN(const std::optional<Network::NotFinite> found, network.FirstNotFinite(fields));
+absl::Status Trainer::NotFinite(const std::vector<Part>& parts, int64_t epoch, double loss) {
+  std::optional<Network::NotFinite> found;
+  for (const Part& part : parts) {
+    ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(*part.network, epoch, part.first));
+    ADJOIN_ASSIGN_OR_RETURN(found, part.network->FirstNotFinite(fields));
+    if (found.has_value()) break;
+  }
   const std::string where = found.has_value() ? absl::StrCat("the first value that is not finite is in ", found->where)
                                               : "a second run over the batch meets only finite values";
   // A rank that ends takes with it what it has not sent yet: none does before all have found what it found.
-  network.SumOverRanks({}).status().IgnoreError();
+  parts[0].network->SumOverRanks({}).status().IgnoreError();
   const bool data = found.has_value() && found->is_data;
   return absl::OutOfRangeError(absl::StrCat("step ", step_ + 1, ": the loss is ", loss, "; ", where,
                                             "; training cannot go on",
@@ -102,17 +161,23 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   const int64_t bytes_before = communicator_->BytesSent();
   const int64_t epoch = step_ / steps_per_epoch_;
   const int64_t first = step_ % steps_per_epoch_ * batch_;
-  Network& network = first + batch_ <= data_->samples() ? *full_ : *tail_;
+  const std::vector<Part> parts = PartsOf(first);
   StepReport report;
   report.step = step_ + 1;
   report.epoch = epoch + 1;
-  report.samples = network.program().batch();
+  report.samples = std::min(batch_, epoch_samples_ - first);
+  report.learning_rate = optimizer_->LearningRate(step_);
   try {
-    ADJOIN_ASSIGN_OR_RETURN(const Sums sums, ForwardAndBackward(network, epoch, first, stop_asked, words));
-    report.loss = sums.loss;
-    report.stop_asked = sums.stop_asked > 0;
-    report.words = sums.words;
-    if (!std::isfinite(report.loss)) return NotFinite(network, epoch, first, report.loss);
+    ADJOIN_RETURN_IF_ERROR(AddUp(parts, epoch, stop_asked, words, report));
+    if (!std::isfinite(report.loss)) return NotFinite(parts, epoch, report.loss);
+    if (report.gradient_norm.has_value()) {
+      if (!std::isfinite(*report.gradient_norm)) {
+        return absl::OutOfRangeError(absl::StrCat("step ", report.step, ": the norm of the gradients is ",
+                                                  *report.gradient_norm, ", though the loss is ", report.loss,
+                                                  "; training cannot go on (a smaller learning rate may help)"));
+      }
+      gradients_->Clip(*report.gradient_norm, clip_norm_);
+    }
     optimizer_->Step(step_);
   } catch (...) {
     return StatusFromCurrentException();
@@ -124,9 +189,6 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   ++step_;
   compute_seconds_ += report.compute_seconds;
   sync_seconds_ += report.sync_seconds;
-  ProgramTraffic& traffic = traffic_[network.program().name()];
-  ++traffic.steps;
-  traffic.bytes += report.bytes_sent;
   return report;
 }
 
@@ -136,7 +198,7 @@ absl::StatusOr<std::vector<double>> Trainer::SumOverRanks(const std::vector<doub
 
 absl::StatusOr<Trainer::MeanTimes> Trainer::MeanTimesOverRanks() {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, SumOverRanks({compute_seconds_, sync_seconds_}));
-  const double count = static_cast<double>(communicator_->size()) * static_cast<double>(std::max<int64_t>(1, step_));
+  const double count = static_cast<double>(communicator_->size()) * static_cast<double>(std::max<int64_t>(1, step_ - resumed_at_));
   return MeanTimes{sums[0] / count, sums[1] / count};
 }
 

@@ -1,0 +1,173 @@
+// Training as users know it, cut in all the ways of examples/mnist, equals a plain serial program: Adam and SGD, schedules,
+// clipping, micro-batches, frozen layers, validation. Ranks are threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "primitives/transport/transport_ranks.h"
+#include "proto/job.pb.h"
+
+#include "tests/e2e/mnist_jobs.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kSteps = 18;  // two epochs of 7 batches of 64 and one of 53, and two steps more
+constexpr int64_t kWarmUp = 4;
+
+void AddPhase(const std::string& shape, uint64_t steps, double from, double to, Train& train) {
+  Phase& phase = *train.add_schedule();
+  phase.set_shape(shape);
+  phase.set_steps(steps);
+  phase.set_from(from);
+  phase.set_to(to);
+}
+
+// Linear to 1 over kWarmUp steps, a cosine to 0.1 over ten, then 0.1.
+double WarmUpAndCosine(int64_t step) {
+  if (step < kWarmUp) return 0.25 + 0.75 * static_cast<double>(step) / kWarmUp;
+  if (step >= kWarmUp + 10) return 0.1;
+  return 0.1 + 0.9 * (1 + std::cos(M_PI * static_cast<double>(step - kWarmUp) / 10)) / 2;
+}
+
+Layer& LayerOf(JobSpec& spec, const std::string& name) {
+  for (Layer& layer : *spec.mutable_layer()) {
+    if (layer.name() == name) return layer;
+  }
+  throw std::runtime_error("no layer " + name);
+}
+
+void Validate(uint64_t every, JobSpec& spec) {
+  spec.mutable_train()->set_validate_on("test");
+  spec.mutable_train()->set_validate_every(every);
+}
+
+class TrainingTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainingTest, AdamWithScheduleClippingMicroBatchesAFrozenLayerAndValidation) {
+  JobSpec spec = ExampleJob(GetParam()).value();
+  ShortenTo(kSteps, "float64", spec);
+  Train& train = *spec.mutable_train();
+  Adam& adam = *train.mutable_optimizer()->mutable_adam();
+  adam.set_lr(0.002);
+  adam.set_beta2(0.99);
+  adam.set_weight_decay(0.01);
+  adam.set_decoupled(true);
+  AddPhase("linear", kWarmUp, 0.25, 1, train);
+  AddPhase("cosine", 10, 1, 0.1, train);
+  train.set_clip_norm(0.7);
+  train.set_microbatches(4);  // of 16; the last batch of an epoch is three of them and one of 5
+  LayerOf(spec, "conv2").set_frozen(true);
+  LayerOf(spec, "relu1").set_recompute(true);
+  LayerOf(spec, "pool1").set_recompute(true);
+  Validate(8, spec);
+
+  SerialOptions options = {.train_limit = kTrainLimit, .test_limit = kTestLimit, .steps = kSteps};
+  options.optimizer = [](std::vector<torch::Tensor> trained) {
+    return std::make_unique<torch::optim::AdamW>(
+        std::move(trained),
+        torch::optim::AdamWOptions(0.002).betas(std::make_tuple(0.9, 0.99)).weight_decay(0.01));
+  };
+  options.lr_of_step = [](int64_t step) { return 0.002 * WarmUpAndCosine(step); };
+  options.clip_norm = 0.7;
+  options.frozen = {"conv2.weight", "conv2.bias"};
+  options.validate_every = 8;
+  static const NamedTensors initial = InitialWeights(kSeedFloat64, torch::kFloat64);
+  static const SerialRun truth = TrainSerially(options, initial);
+  const auto job = RunOnThreads(spec, MakeFolders("adam", initial), TransportKind::kInMemoryDelayed, 1);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(Differences(*job, truth, 1e-10), "");
+  EXPECT_EQ(job->validation_steps, (std::vector<int64_t>{8, 16, 18}));
+  ASSERT_EQ(job->rates.size(), static_cast<size_t>(kSteps));
+  for (int64_t step = 0; step < kSteps; ++step) {
+    EXPECT_NEAR(job->rates[step], 0.002 * WarmUpAndCosine(step), 1e-15) << "step " << step;
+  }
+  EXPECT_TRUE(torch::equal(job->weights.at("conv2.weight"), initial.at("conv2.weight")));
+  // Both sides of the limit are met.
+  const auto [least, most] = std::minmax_element(truth.norms.begin(), truth.norms.end());
+  EXPECT_LT(*least, 0.7);
+  EXPECT_GT(*most, 0.7);
+}
+
+TEST_P(TrainingTest, SgdWithDampeningAndSteps) {
+  JobSpec spec = ExampleJob(GetParam()).value();
+  ShortenTo(10, "float64", spec);
+  Train& train = *spec.mutable_train();
+  train.mutable_optimizer()->mutable_sgd()->set_dampening(0.3);
+  train.mutable_optimizer()->mutable_sgd()->set_weight_decay(0.05);
+  AddPhase("step", 3, 1, 0.5, train);
+  AddPhase("step", 3, 0.5, 0.25, train);
+  train.set_microbatches(2);
+  SerialOptions options = {.train_limit = kTrainLimit, .test_limit = kTestLimit, .steps = 10};
+  options.optimizer = [](std::vector<torch::Tensor> trained) {
+    return std::make_unique<torch::optim::SGD>(
+        std::move(trained), torch::optim::SGDOptions(0.01).momentum(0.9).dampening(0.3).weight_decay(0.05));
+  };
+  options.lr_of_step = [](int64_t step) { return 0.01 * std::pow(0.5, std::min<int64_t>(2, step / 3)); };
+  static const NamedTensors initial = InitialWeights(2, torch::kFloat64);
+  static const SerialRun truth = TrainSerially(options, initial);
+  const auto job = RunOnThreads(spec, MakeFolders("sgd", initial), TransportKind::kInMemoryDelayed, 2);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(Differences(*job, truth, 1e-10), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, TrainingTest, testing::Values("lenet5-serial", "lenet5-two-stage", "lenet5-spatial"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+// Bit for bit the same training, with and without.
+TEST(ValidationTest, DoesNotDisturbTraining) {
+  const NamedTensors initial = InitialWeights(3, torch::kFloat64);
+  JobSpec spec = ExampleJob("lenet5-spatial").value();
+  ShortenTo(9, "float64", spec);
+  const auto without = RunOnThreads(spec, MakeFolders("without", initial), TransportKind::kInMemoryDelayed, 3);
+  ASSERT_TRUE(without.ok()) << without.status();
+  Validate(2, spec);
+  const auto with = RunOnThreads(spec, MakeFolders("with", initial), TransportKind::kInMemoryDelayed, 4);
+  ASSERT_TRUE(with.ok()) << with.status();
+  EXPECT_EQ(with->losses, without->losses);
+  EXPECT_EQ(with->validation_steps, (std::vector<int64_t>{2, 4, 6, 8, 9}));
+  for (const auto& [name, weight] : without->weights) EXPECT_TRUE(torch::equal(with->weights.at(name), weight)) << name;
+}
+
+TEST(ValidationTest, AtTheEndOfEachEpochWhereNothingIsSaid) {
+  JobSpec spec = ExampleJob("lenet5-serial").value();
+  ShortenTo(18, "float64", spec);
+  Validate(0, spec);
+  const auto job = RunOnThreads(spec, MakeFolders("epochs", InitialWeights(3, torch::kFloat64)),
+                                TransportKind::kInMemory, 1);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->validation_steps, (std::vector<int64_t>{8, 16, 18}));
+}
+
+// A learning rate that leaves the weights as they are: the first validation is the best, and after two more training ends.
+TEST(ValidationTest, TrainingEndsWhereItGetsNoBetter) {
+  JobSpec spec = ExampleJob("lenet5-spatial").value();
+  ShortenTo(40, "float64", spec);
+  spec.mutable_train()->mutable_optimizer()->mutable_sgd()->set_lr(1e-300);
+  Validate(3, spec);
+  spec.mutable_train()->mutable_early_stop()->set_patience(2);
+  spec.mutable_train()->mutable_early_stop()->set_metric("accuracy");
+  const auto job = RunOnThreads(spec, MakeFolders("stop", InitialWeights(3, torch::kFloat64)),
+                                TransportKind::kInMemoryDelayed, 5);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->losses.size(), 9u);
+  EXPECT_EQ(job->validation_steps, (std::vector<int64_t>{3, 6, 9}));
+  EXPECT_GT(job->test_loss, 0);  // the weights are written and evaluated as after any end
+}
+
+}  // namespace
+}  // namespace adjoin

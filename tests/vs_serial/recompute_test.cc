@@ -1,0 +1,236 @@
+// Layers that are computed again in the backward pass: bit for bit the gradients, losses and running statistics of a pass
+// that keeps everything, on 1, 2 and 4 ranks, in less memory.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/torch.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/status_macros.h"
+#include "layers/gradient_sync.h"
+#include "layers/network.h"
+#include "layers/parameters.h"
+#include "layers/recompute.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/local_memory.h"
+#include "primitives/status_exception.h"
+#include "primitives/tape.h"
+#include "primitives/transport/transport.h"
+#include "primitives/transport/transport_ranks.h"
+#include "proto/plan.pb.h"
+#include "tests/vs_serial/partitioned_run.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kSteps = 2;
+
+// LAYOUT, RANKS and the marks MARK, MARK2 are replaced.
+constexpr char kUNet[] = R"(name: "unet" kind: TRAIN ranks: RANKS seed: 1
+layout { name: "cut" LAYOUT }
+layer { name: "a1" input: "image" x: "cut" MARK conv { out_channels: 8 bias: false window { kernel: 3 pad_lo: 1 } } }
+layer { name: "n1" MARK norm { kind: "batch" } }
+layer { name: "r1" MARK activation { fn: "relu" } }
+layer { name: "a2" MARK conv { out_channels: 8 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "r2" MARK activation { fn: "gelu" } }
+layer { name: "p1" MARK2 pool { mode: "max" window { kernel: 2 } } }
+layer { name: "a3" MARK conv { out_channels: 16 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "n3" MARK norm { kind: "batch" } }
+layer { name: "r3" MARK activation { fn: "relu" } }
+layer { name: "up" MARK2 conv { out_channels: 8 transposed: true window { kernel: 2 stride: 2 } } }
+layer { name: "skip" input: ["r2", "up"] MARK concat { arg: 1 } }
+layer { name: "a4" MARK conv { out_channels: 8 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "n4" MARK norm { kind: "batch" } }
+layer { name: "r4" MARK activation { fn: "relu" } }
+layer { name: "head" MARK2 conv { out_channels: 3 window { kernel: 1 } } }
+loss { kind: "cross_entropy" input: "head" target: "label" }
+dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 24, 20] }
+  field { name: "label" idx { path: "l" } dtype: "int64" shape: [24, 20] } }
+train { dataset: "data" batch: 4 steps: 2 optimizer { sgd { lr: 0.1 } } }
+precision { compute: "float64" }
+)";
+
+// Layers that move nothing and hand on views; a frozen layer; a value that several layers read.
+constexpr char kMixed[] = R"(name: "mixed" kind: TRAIN ranks: RANKS seed: 2
+layout { name: "cut" partition: [RANKS, 1, 1, 1] }
+layer { name: "a1" input: "image" x: "cut" MARK frozen: true conv { out_channels: 4 window { kernel: 3 } } }
+layer { name: "t1" MARK activation { fn: "tanh" } }
+layer { name: "s1" MARK repartition {} y: "cut" }
+layer { name: "a2" MARK home: SHARDED conv { out_channels: 4 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "sum" input: ["a2", "s1", "t1"] MARK add {} }
+layer { name: "soft" input: "sum" MARK softmax { dim: 1 } }
+layer { name: "flat" MARK flatten {} }
+layer { name: "fc" MARK home: OWNER linear { out_features: 5 } }
+loss { kind: "cross_entropy" input: "fc" target: "label" }
+dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 24, 20] }
+  field { name: "label" idx { path: "l" } dtype: "int64" } }
+train { dataset: "data" batch: 4 steps: 2 optimizer { sgd { lr: 0.1 } } }
+precision { compute: "float64" }
+)";
+
+struct Outcome {
+  std::vector<double> losses;         // this rank's shares
+  std::vector<torch::Tensor> tensors;  // gradients and buffers, of each step
+  int64_t peak_bytes = 0;              // of this thread's tensors that were made since the first step began
+};
+
+// Adds up what the thread's allocations take.
+class Peak : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, int64_t size, int64_t, int64_t, c10::Device) override {
+    now_ += size;
+    peak_ = std::max(peak_, now_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t peak() const { return peak_; }
+
+ private:
+  int64_t now_ = 0;
+  int64_t peak_ = 0;
+};
+
+absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transport, Outcome& outcome) {
+  HostMemory memory;
+  Communicator communicator(&transport, &memory, {});
+  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
+  parameters.Initialise(plan.spec().seed());
+  ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
+  ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan, &communicator, &parameters));
+  ADJOIN_ASSIGN_OR_RETURN(const Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
+  const auto peak = std::make_shared<Peak>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
+  for (int step = 0; step < kSteps; ++step) {
+    Tape tape;
+    {
+      ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network->Forward(fields, tape));
+      outcome.losses.push_back(result.loss.item<double>());
+      try {
+        tape.Backward(result.loss);
+      } catch (...) {
+        return StatusFromCurrentException();
+      }
+    }
+    ADJOIN_RETURN_IF_ERROR(sync->Sync());
+    torch::NoGradGuard no_grad;
+    for (int i = 0; i < parameters.size(); ++i) {
+      torch::Tensor parameter = parameters.tensor(i);
+      outcome.tensors.push_back((parameters.frozen(i) ? parameter.detach() : parameter.grad()).clone());
+      if (parameters.frozen(i)) continue;
+      parameter.sub_(parameter.grad(), 0.1);
+      parameter.mutable_grad().reset();
+    }
+  }
+  outcome.peak_bytes = peak->peak();
+  return absl::OkStatus();
+}
+
+struct Marks {
+  const char* mark;
+  const char* mark2;
+};
+
+absl::StatusOr<std::vector<Outcome>> Run(const char* text, int ranks, const std::string& layout, const Marks& marks) {
+  const std::string spec = absl::StrReplaceAll(
+      text, {{"LAYOUT", layout}, {"RANKS", absl::StrCat(ranks)}, {"MARK2", marks.mark2}, {"MARK", marks.mark}});
+  ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOf(spec, {{"data", 4}}));
+  torch::manual_seed(7);
+  const bool pixels = plan.spec().dataset(0).field(1).shape_size() > 0;
+  const Tensors fields = {{"image", torch::randn({4, 2, 24, 20}, torch::kFloat64)},
+                          {"label", torch::randint(3, pixels ? std::vector<int64_t>{4, 24, 20} : std::vector<int64_t>{4},
+                                                   torch::kInt64)}};
+  std::vector<Outcome> outcomes(ranks);
+  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemoryDelayed, 1, [&](Transport& transport) {
+    return RunRank(plan, fields, transport, outcomes[transport.rank()]);
+  }));
+  return outcomes;
+}
+
+void ExpectSame(const std::vector<Outcome>& actual, const std::vector<Outcome>& expected, const std::string& what) {
+  for (size_t rank = 0; rank < expected.size(); ++rank) {
+    EXPECT_EQ(actual[rank].losses, expected[rank].losses) << what << ", rank " << rank;
+    ASSERT_EQ(actual[rank].tensors.size(), expected[rank].tensors.size());
+    for (size_t i = 0; i < expected[rank].tensors.size(); ++i) {
+      EXPECT_TRUE(torch::equal(actual[rank].tensors[i], expected[rank].tensors[i]))
+          << what << ", rank " << rank << ", tensor " << i;
+    }
+  }
+}
+
+constexpr char kMark[] = "recompute: true";
+constexpr Marks kNone = {"", ""};
+constexpr Marks kSome = {kMark, ""};
+constexpr Marks kOthers = {"", kMark};
+constexpr Marks kAll = {kMark, kMark};
+
+TEST(RecomputeTest, GradientsAreThoseOfAPassThatKeepsEverything) {
+  const std::map<int, std::string> layouts = {
+      {1, "partition: [1, 1, 1, 1]"}, {2, "partition: [1, 1, 1, 2]"}, {4, "partition: [1, 1, 2, 2]"}};
+  for (const auto& [ranks, layout] : layouts) {
+    const auto kept = Run(kUNet, ranks, layout, kNone);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    for (const Marks& marks : {kSome, kOthers, kAll}) {
+      const std::string what = absl::StrCat(ranks, " ranks, MARK \"", marks.mark, "\" MARK2 \"", marks.mark2, "\"");
+      const auto again = Run(kUNet, ranks, layout, marks);
+      ASSERT_TRUE(again.ok()) << what << ": " << again.status();
+      ExpectSame(*again, *kept, what);
+    }
+  }
+}
+
+TEST(RecomputeTest, ViewsFrozenLayersAndSharedValues) {
+  for (const int ranks : {1, 2, 4}) {
+    const auto kept = Run(kMixed, ranks, "", kNone);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    const auto again = Run(kMixed, ranks, "", kAll);
+    ASSERT_TRUE(again.ok()) << again.status();
+    ExpectSame(*again, *kept, absl::StrCat(ranks, " ranks"));
+  }
+}
+
+TEST(RecomputeTest, TakesLessMemory) {
+  const auto kept = Run(kUNet, 1, "partition: [1, 1, 1, 1]", kNone);
+  const auto some = Run(kUNet, 1, "partition: [1, 1, 1, 1]", kSome);
+  ASSERT_TRUE(kept.ok() && some.ok());
+  RecordProperty("kept_bytes", static_cast<int>((*kept)[0].peak_bytes));
+  RecordProperty("recomputed_bytes", static_cast<int>((*some)[0].peak_bytes));
+  EXPECT_LT((*some)[0].peak_bytes, 0.8 * (*kept)[0].peak_bytes);
+  EXPECT_GT((*kept)[0].peak_bytes, 0);
+}
+
+TEST(RecomputeTest, LongStretchesAreCutIntoPieces) {
+  ProgramPlan program;
+  program.set_training(true);
+  for (int i = 0; i <= 9; ++i) {
+    ValuePlan* value = program.add_value();
+    value->set_needs_grad(i > 0);
+    if (i == 0) continue;
+    LayerPlan* layer = program.add_layer();
+    layer->mutable_spec()->set_recompute(i != 2);
+    layer->add_input(i - 1);
+    if (i == 9) layer->add_input(4);
+    layer->set_output(i);
+  }
+  const std::vector<RecomputedRun> runs = RecomputedRuns(program);  // layers 0 | 2 3 4 | 5 6 7 8
+  std::vector<std::vector<int>> cuts;
+  for (const RecomputedRun& run : runs) cuts.push_back({run.first, run.end});
+  EXPECT_EQ(cuts, (std::vector<std::vector<int>>{{0, 1}, {2, 5}, {5, 9}}));
+  EXPECT_EQ(runs[1].inputs, (std::vector<uint32_t>{2}));
+  EXPECT_EQ(runs[1].outputs, (std::vector<uint32_t>{4, 5}));
+  EXPECT_EQ(runs[2].inputs, (std::vector<uint32_t>{5, 4}));
+  EXPECT_TRUE(runs[2].outputs.empty());
+  program.set_training(false);
+  EXPECT_TRUE(RecomputedRuns(program).empty());
+}
+
+}  // namespace
+}  // namespace adjoin
