@@ -1,62 +1,39 @@
 #include "worker/runtime/shard_reader.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "layers/plan/layout_proto.h"
-#include "primitives/random/philox.h"
-#include "primitives/torch_dtype.h"
-#include "worker/runtime/path_rules.h"
+#include "layers/plan/field_files.h"
+#include "layers/plan/sample_shape.h"
+#include "primitives/status_exception.h"
 
 namespace adjoin {
 namespace {
 
-Box WithoutBatch(const Box& box) {
-  std::vector<Interval> dims;
-  for (int dim = 1; dim < box.dims(); ++dim) dims.push_back(box[dim]);
-  return Box(std::move(dims));
-}
+constexpr char kTail[] = "_tail";
 
-double EntryOf(const google::protobuf::RepeatedField<double>& list, int64_t channel, double absent) {
-  if (list.empty()) return absent;
-  return list.size() == 1 ? list[0] : list[static_cast<int>(channel)];
-}
-
-// (x * scale - mean) / std, on one sample's box in place. The channel is the first dim after the batch.
-void Normalise(const Field& field, const Box& features, double* cells) {
-  const double scale = field.scale() == 0 ? 1 : field.scale();
-  if (scale == 1 && field.mean().empty() && field.std().empty()) return;
-  const Interval channels = features.dims() > 0 ? features[0] : Interval{0, 1};
-  const int64_t per_channel = channels.empty() ? 0 : features.Volume() / channels.size();
-  for (int64_t channel = channels.lo; channel < channels.hi; ++channel) {
-    const double mean = EntryOf(field.mean(), channel, 0);
-    const double std = EntryOf(field.std(), channel, 1);
-    for (int64_t i = 0; i < per_channel; ++i, ++cells) *cells = (*cells * scale - mean) / std;
+// What the losses make of the labels that `value` holds.
+std::vector<ClassBound> BoundsOf(const ProgramPlan& program, int value) {
+  std::vector<ClassBound> bounds;
+  if (program.value(value).layout().dtype() != "int64") return bounds;
+  for (const LossPlan& loss : program.loss()) {
+    const LayoutPlan& prediction = program.value(loss.input()).layout();
+    if (static_cast<int>(loss.target()) != value || prediction.shape_size() < 2) continue;
+    ClassBound bound{prediction.shape(1), std::nullopt};
+    if (loss.spec().has_ignore_index()) bound.ignored = loss.spec().ignore_index();
+    bounds.push_back(bound);
   }
-}
-
-absl::Status CheckField(const Field& field, const std::vector<int64_t>& sample_shape) {
-  if (!field.has_idx()) {
-    return absl::InvalidArgumentError(absl::StrCat("field \"", field.name(), "\": only idx files can be read"));
-  }
-  const int64_t channels = sample_shape.empty() ? 1 : sample_shape[0];
-  for (int size : {field.mean_size(), field.std_size()}) {
-    if (size > 1 && size != channels) {
-      return absl::InvalidArgumentError(absl::StrCat("field \"", field.name(), "\": ", size,
-                                                     " means or stds; right would be one, or one for each of the ",
-                                                     channels, " channels"));
-    }
-  }
-  return absl::OkStatus();
+  return bounds;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& plan, const std::string& dataset,
-                                                                 const std::string& data_root, int rank) {
+                                                                 const DataFolder& data, int rank) {
   std::unique_ptr<ShardReader> reader(new ShardReader);
   const auto& sets = plan.spec().dataset();
   const auto spec = std::find_if(sets.begin(), sets.end(), [&](const Dataset& d) { return d.name() == dataset; });
@@ -68,97 +45,141 @@ absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& pla
   }
   reader->dataset_ = *spec;
   reader->seed_ = plan.spec().seed();
-  reader->samples_ = size->samples();
+  reader->warn_ = data.warn;
   for (const ProgramPlan& program : plan.program()) {
-    if (program.dataset() != dataset) continue;
-    reader->shards_[program.name()];
-    for (const ValuePlan& value : program.value()) {
-      if (value.field().empty()) continue;
-      ADJOIN_RETURN_IF_ERROR(reader->AddShard(program, value, data_root, rank));
-    }
+    if (program.dataset() == dataset) ADJOIN_RETURN_IF_ERROR(reader->AddProgram(program, data, rank));
   }
+  ADJOIN_RETURN_IF_ERROR(reader->CountSamples(*size));
+  reader->epoch_samples_ = reader->samples();
+  const Train& train = plan.spec().train();
+  if (train.drop_last() && train.batch() > 0) reader->epoch_samples_ -= reader->epoch_samples_ % train.batch();
+  reader->ahead_ = std::make_unique<ReadAhead<Key, Batch>>(
+      [raw = reader.get()](const Key& key, const std::atomic<bool>& stop) { return raw->ReadBatch(key, stop); });
   return reader;
 }
 
-absl::Status ShardReader::AddShard(const ProgramPlan& program, const ValuePlan& value, const std::string& data_root,
-                                   int rank) {
-  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
-  Shard shard{layout, layout.BoxOf(rank)};
-  const auto field = std::find_if(dataset_.field().begin(), dataset_.field().end(),
-                                  [&](const Field& f) { return f.name() == value.field(); });
-  if (field == dataset_.field().end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data set \"", dataset_.name(), "\" has no field \"", value.field(), "\""));
-  }
-  shard.field = &*field;
-  const std::vector<int64_t> sample_shape(layout.shape().begin() + 1, layout.shape().end());
-  ADJOIN_RETURN_IF_ERROR(CheckField(*field, sample_shape));
-  if (layout.mesh().Has(rank)) {
-    const Box features = WithoutBatch(shard.box);
-    std::unique_ptr<IdxSamples>& source = sources_[{field->name(), features.ToString()}];
-    if (source == nullptr) {
-      const std::vector<std::string> names(field->idx().path().begin(), field->idx().path().end());
-      std::vector<HeldPath> files;
-      std::vector<std::string> paths;
-      for (const std::string& name : names) {
-        ADJOIN_ASSIGN_OR_RETURN(HeldPath file, HoldBelow(data_root, name));
-        paths.push_back(file.path());
-        files.push_back(std::move(file));
-      }
-      ADJOIN_ASSIGN_OR_RETURN(source, IdxSamples::Open(paths, sample_shape, features, names));
-      const int64_t used = dataset_.has_limit() ? std::min(dataset_.limit(), source->samples()) : source->samples();
-      if (used != samples_) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("data set \"", dataset_.name(), "\", field \"", field->name(), "\": ", used, " samples in ",
-                         absl::StrJoin(names, ", "), "; the job was planned for ", samples_));
-      }
+absl::Status ShardReader::At(const std::string& field, const absl::Status& status) const {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("data set \"", dataset_.name(), "\", field \"", field,
+                                                  "\": ", std::string(status.message())));
+}
+
+absl::Status ShardReader::AddProgram(const ProgramPlan& program, const DataFolder& data, int rank) {
+  Program& added = programs_[program.name()];
+  added.training = program.training();
+  added.batch = program.batch();
+  std::set<std::string> seen;
+  for (int i = 0; i < program.value_size(); ++i) {
+    const ValuePlan& value = program.value(i);
+    if (value.field().empty()) continue;
+    const auto field = std::find_if(dataset_.field().begin(), dataset_.field().end(),
+                                    [&](const Field& f) { return f.name() == value.field(); });
+    if (field == dataset_.field().end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data set \"", dataset_.name(), "\" has no field \"", value.field(), "\""));
     }
-    shard.source = source.get();
+    absl::StatusOr<ValueShard> shard = ValueShard::Create(dataset_, *field, value, rank);
+    if (!shard.ok()) return At(field->name(), shard.status());
+    for (const ClassBound& bound : BoundsOf(program, i)) shard->Bound(bound);
+    if (shard->reads()) ADJOIN_RETURN_IF_ERROR(At(field->name(), OpenSource(*field, *shard, data)));
+    added.shards.push_back({value.name(), field->name(), seen.insert(field->name()).second, *std::move(shard)});
   }
-  shards_[program.name()].emplace(value.name(), std::move(shard));
   return absl::OkStatus();
 }
 
-const std::vector<int64_t>* ShardReader::OrderOf(int64_t epoch) {
-  if (epoch != order_epoch_) {
-    order_ = Permutation(seed_, kPurposeShuffle, static_cast<uint64_t>(epoch), samples_);
-    order_epoch_ = epoch;
+absl::Status ShardReader::OpenSource(const Field& field, ValueShard& shard, const DataFolder& data) {
+  std::unique_ptr<FieldSource>& source = sources_[field.name()];
+  if (source == nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(source, OpenFieldSource(dataset_, field, shard.sample_shape(), seed_, data));
   }
-  return &order_;
+  shard.SetSource(source.get());
+  return absl::OkStatus();
 }
 
-absl::StatusOr<torch::Tensor> ShardReader::ReadShard(const Shard& shard, const std::vector<int64_t>* order,
-                                                     int64_t first) {
-  torch::Tensor cells = torch::empty(shard.box.Shape(), torch::kFloat64);
-  if (shard.source != nullptr && cells.numel() > 0) {
-    const Box features = WithoutBatch(shard.box);
-    double* at = cells.data_ptr<double>();
-    for (int64_t place = shard.box[0].lo; place < shard.box[0].hi; ++place, at += shard.source->elements()) {
-      const int64_t sample = order != nullptr ? (*order)[first + place] : first + place;
-      ADJOIN_RETURN_IF_ERROR(shard.source->Read(sample, at));
-      Normalise(*shard.field, features, at);
+// Every rank has to draw from the same samples, so it must find as many as the planner knew of.
+absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
+  int64_t in_files = planned.in_files() > 0 ? planned.in_files() : std::max<int64_t>(1, planned.samples());
+  for (const Field& field : dataset_.field()) {
+    const auto source = sources_.find(field.name());
+    if (source == sources_.end()) continue;
+    const int64_t found = source->second->samples();
+    const bool as_planned = planned.in_files() > 0 ? found == planned.in_files()
+                                                   : SampleCount(dataset_, found) == planned.samples();
+    if (!as_planned) {
+      const File* files = FilesOf(field);
+      return At(field.name(),
+                absl::FailedPreconditionError(absl::StrCat(
+                    found, " samples in ", files != nullptr ? absl::StrJoin(files->path(), ", ") : "synthetic",
+                    "; the job was planned for ", planned.in_files() > 0 ? planned.in_files() : planned.samples())));
     }
+    in_files = found;
   }
-  return cells.to(ScalarTypeOf(shard.layout.dtype()));
+  ADJOIN_ASSIGN_OR_RETURN(places_, SamplePlaces::Create(dataset_, seed_, in_files));
+  return absl::OkStatus();
+}
+
+// Training goes through the epochs; everything else through the samples once. A wrong guess costs what it reads.
+std::optional<ShardReader::Key> ShardReader::After(const Key& key) const {
+  const std::string base(absl::StripSuffix(key.program, kTail));
+  const auto fits = [&](const std::string& name, int64_t first) {
+    const auto program = programs_.find(name);
+    if (program == programs_.end()) return false;
+    return first + program->second.batch <= (program->second.training ? epoch_samples_ : samples());
+  };
+  const Program& program = programs_.at(key.program);
+  const int64_t first = key.first + program.batch;
+  for (const std::string& name : {base, base + kTail}) {
+    if (fits(name, first)) return Key{name, key.epoch, first};
+  }
+  if (!program.training) return std::nullopt;
+  for (const std::string& name : {base, base + kTail}) {
+    if (fits(name, 0)) return Key{name, key.epoch + 1, 0};
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const Key& key, const std::atomic<bool>& stop) {
+  Program& program = programs_.at(key.program);
+  Batch batch;
+  for (const auto& [name, source] : sources_) batch.bytes -= source->bytes_read();
+  std::vector<SamplePlace> places;
+  for (int64_t i = 0; i < program.batch; ++i) places.push_back(places_->At(program.training, key.epoch, key.first + i));
+  try {
+    for (NamedShard& named : program.shards) {
+      std::optional<std::string> not_finite;
+      absl::StatusOr<torch::Tensor> tensor =
+          named.shard.Read(places, stop, named.first_of_field ? &not_finite : nullptr);
+      if (!tensor.ok()) return At(named.field, tensor.status());
+      batch.values[named.name] = *std::move(tensor);
+      if (not_finite.has_value()) batch.not_finite[named.field] = *not_finite;
+    }
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+  for (const auto& [name, source] : sources_) batch.bytes += source->bytes_read();
+  return batch;
 }
 
 absl::StatusOr<std::map<std::string, torch::Tensor>> ShardReader::Read(const ProgramPlan& program, int64_t epoch,
                                                                        int64_t first) {
-  const auto shards = shards_.find(program.name());
-  if (shards == shards_.end()) {
+  const auto known = programs_.find(program.name());
+  if (known == programs_.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("program \"", program.name(), "\" does not read data set \"", dataset_.name(), "\""));
   }
-  if (first < 0 || first + program.batch() > samples_) {
-    return absl::OutOfRangeError(absl::StrCat("data set \"", dataset_.name(), "\": a batch of ", program.batch(),
-                                              " from sample ", first, "; there are ", samples_));
+  if (first < 0 || first + known->second.batch > samples()) {
+    return absl::OutOfRangeError(absl::StrCat("data set \"", dataset_.name(), "\": a batch of ", known->second.batch,
+                                              " from sample ", first, "; there are ", samples()));
   }
-  const std::vector<int64_t>* order = dataset_.shuffle() && program.training() ? OrderOf(epoch) : nullptr;
-  std::map<std::string, torch::Tensor> fields;
-  for (const auto& [name, shard] : shards->second) {
-    ADJOIN_ASSIGN_OR_RETURN(fields[name], ReadShard(shard, order, first));
+  const Key key{program.name(), epoch, first};
+  ADJOIN_ASSIGN_OR_RETURN(Batch batch, ahead_->Get(key, After(key)));
+  bytes_read_ += batch.bytes;
+  for (const auto& [field, where] : batch.not_finite) {
+    if (!warned_.insert(field).second || !warn_) continue;
+    warn_(absl::StrCat("data set \"", dataset_.name(), "\", field \"", field, "\": ", where,
+                       "; values that are not finite are used as they are, and said once"));
   }
-  return fields;
+  return std::move(batch.values);
 }
 
 }  // namespace adjoin

@@ -1,0 +1,15 @@
+#include "worker/runtime/field_source.h"
+
+#include "worker/runtime/file_samples.h"
+#include "worker/runtime/synthetic_samples.h"
+
+namespace adjoin {
+
+absl::StatusOr<std::unique_ptr<FieldSource>> OpenFieldSource(const Dataset& dataset, const Field& field,
+                                                             const std::vector<int64_t>& sample_shape, uint64_t seed,
+                                                             const DataFolder& data) {
+  if (field.has_synthetic()) return SyntheticSamples::Create(dataset.name(), field, sample_shape, seed);
+  return FileSamples::Open(field, sample_shape, data);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,61 @@
+// Where the values of one field come from: its files, or the seed. Boxes of samples, before anything is done to them.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto source, OpenFieldSource(dataset, field, {1, 28, 28}, seed, data));
+//   std::vector<double> cells(2 * 14 * 28);
+//   // the upper halves of samples 17 and 18
+//   ADJOIN_RETURN_IF_ERROR(source->Read(17, 2, Box({{0, 1}, {0, 14}, {0, 28}}), cells.data()));
+//
+// One thread.
+#ifndef ADJOIN_WORKER_RUNTIME_FIELD_SOURCE_H_
+#define ADJOIN_WORKER_RUNTIME_FIELD_SOURCE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "primitives/geometry/box.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+// Where a rank finds data, and whom it tells of them.
+struct DataFolder {
+  DataFolder(std::string root) : root(std::move(root)) {}  // also implicitly: a folder and nothing else
+  DataFolder(const char* root) : root(root) {}
+
+  std::string root;       // the spec's paths are below it
+  std::string cache_dir;  // of inflated copies, one for all ranks of a node; empty: each rank has its own, unseen
+  int64_t cache_bytes = 0;  // which it may have; 0: 80 % of its disk
+  // What is worth saying and no error, one line without its end. On the thread that reads a batch. May be empty.
+  std::function<void(const std::string&)> warn;
+};
+
+class FieldSource {
+ public:
+  virtual ~FieldSource() = default;
+
+  virtual int64_t samples() const = 0;
+  // `count` samples from `sample`; of each, `box`, which lies within a sample. `out` has room for count * box.Volume()
+  // values, row-major.
+  // Errors: kOutOfRange (no such samples); as ArrayFile::Open and ArrayFile::Read.
+  virtual absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) = 0;
+  // As ArrayFile::bytes_read, of all files so far.
+  virtual int64_t bytes_read() const = 0;
+  // Whether reading half of a box twice may take more of the file than reading it once.
+  virtual bool chunked() const = 0;
+};
+
+// `sample_shape`: of a whole sample, also where the data set has blocks.
+// Errors: kInvalidArgument (no path; other cells than a sample has); as HoldBelow, ReadArrayHeader.
+absl::StatusOr<std::unique_ptr<FieldSource>> OpenFieldSource(const Dataset& dataset, const Field& field,
+                                                             const std::vector<int64_t>& sample_shape, uint64_t seed,
+                                                             const DataFolder& data);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_RUNTIME_FIELD_SOURCE_H_

@@ -1,0 +1,49 @@
+#include "worker/runtime/sample_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+using Shape = std::vector<int64_t>;
+
+ArrayHeader HeaderOf(const std::string& format, const Shape& shape) {
+  ArrayHeader header;
+  header.format = format;
+  header.shape = shape;
+  return header;
+}
+
+TEST(SampleRuleTest, TheFirstDimCountsUnlessTheFileIsOneSample) {
+  const auto samples = [](const Shape& shape, const Shape& sample) { return *SamplesIn(HeaderOf("npy", shape), sample); };
+  EXPECT_EQ(samples({60000, 28, 28}, {1, 28, 28}), 60000);
+  EXPECT_EQ(samples({28, 28}, {1, 28, 28}), 1);
+  EXPECT_EQ(samples({1, 28, 1, 28}, {28, 28}), 1);
+  EXPECT_EQ(samples({10, 784}, {1, 28, 28}), 10);
+  EXPECT_EQ(samples({10}, {}), 10);
+  EXPECT_EQ(samples({}, {}), 1);
+  EXPECT_EQ(samples({}, {1, 1}), 1);
+  EXPECT_EQ(samples({1}, {}), 1);
+  EXPECT_EQ(samples({28, 28}, {28}), 28);
+  EXPECT_EQ(samples({0, 28}, {28}), 0);
+}
+
+TEST(SampleRuleTest, NiftiFilesAreOneSample) {
+  EXPECT_EQ(*SamplesIn(HeaderOf("nifti", {8, 6, 4}), Shape{1, 8, 6, 4}), 1);
+  EXPECT_EQ(*SamplesIn(HeaderOf("nifti", {8, 6, 4}), Shape{8, 24}), 1);
+  EXPECT_EQ(*SamplesIn(HeaderOf("nifti", {8, 6, 4}), std::nullopt), 1);
+  EXPECT_THAT(std::string(SamplesIn(HeaderOf("nifti", {8, 6, 4}), Shape{6, 4}).status().message()),
+              HasSubstr("shape [6, 4] has 24 cells a sample, the file (8x6x4 uint8), which is one sample, has 192"));
+}
+
+TEST(SampleRuleTest, OtherCellsAreAnError) {
+  EXPECT_THAT(std::string(SamplesIn(HeaderOf("idx", {10, 2, 3}), Shape{1, 2, 4}).status().message()),
+              HasSubstr("shape [1, 2, 4] has 8 cells a sample, the file (10x2x3 uint8) has 6"));
+  EXPECT_EQ(*SamplesIn(HeaderOf("idx", {10, 2, 3}), std::nullopt), 10);
+  EXPECT_FALSE(SamplesIn(HeaderOf("npy", {10, 2}), Shape{int64_t{1} << 40, int64_t{1} << 40}).ok());
+}
+
+}  // namespace
+}  // namespace adjoin
