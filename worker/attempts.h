@@ -51,6 +51,8 @@ class Attempts {
     std::string socket;       // where ranks connect, as their --socket
     std::string rank_folder;  // their working directory; empty: the daemon's
     std::string data_root, output_root;
+    std::string cache_dir;    // as ranks see it from rank_folder
+    int64_t cache_bytes = 0;
     std::string net_device, data_port_range;
     std::optional<User> rank_user;                    // absent: the daemon's own
     // What has to be looked at before ranks start, which may take as long as file systems do; it is called on threads of

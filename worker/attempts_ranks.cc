@@ -37,6 +37,8 @@ DaemonMessage Attempts::Orders(const Attempt& attempt) const {
   start.set_net_device(settings_.net_device);
   start.set_port_range(settings_.data_port_range);
   start.set_store_id(attempt.start.store_id());
+  start.set_cache_dir(settings_.cache_dir);
+  start.set_cache_bytes(settings_.cache_bytes);
   return message;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/deadline.h"
 #include "base/logging.h"
+#include "base/state_folder.h"
 #include "base/status_macros.h"
 #include "layers/plan/builtin_rules.h"
 #include "worker/artifact_uploader.h"
@@ -26,6 +27,7 @@ namespace {
 constexpr char kFolder[] = "link";
 constexpr char kSocket[] = "rank.sock";
 constexpr char kRecord[] = "ranks";
+constexpr char kCache[] = "cache";  // in kFolder
 constexpr absl::Duration kLeftoversTimeout = absl::Seconds(30);
 // A killed process that waits for a disk dies only when the disk answers.
 constexpr absl::Duration kKillTimeout = absl::Seconds(60);
@@ -44,6 +46,18 @@ absl::Status MakeLinkFolder(const std::optional<User>& user) {
   return absl::OkStatus();
 }
 
+// Where ranks keep inflated copies of data files: theirs alone. One that was there before is its owner's business.
+absl::Status MakeCacheFolder(const std::string& named, const std::optional<User>& user) {
+  const std::string path = named.empty() ? absl::StrCat(kFolder, "/", kCache) : named;
+  struct stat info;
+  if (!named.empty() && stat(path.c_str(), &info) == 0) return absl::OkStatus();
+  ADJOIN_RETURN_IF_ERROR(MakeFolders(path));
+  if (chmod(path.c_str(), 0700) == 0 && (!user.has_value() || chown(path.c_str(), user->uid, user->gid) == 0)) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(absl::StrCat("folder ", path, " cannot be given to the ranks: ", strerror(errno)));
+}
+
 class DaemonImpl final : public Daemon {
  public:
   explicit DaemonImpl(const DaemonSettings& settings)
@@ -58,6 +72,7 @@ class DaemonImpl final : public Daemon {
   absl::Status Listen() {
     ADJOIN_RETURN_IF_ERROR(record_.KillLeftovers(Deadline::After(kLeftoversTimeout)));
     ADJOIN_RETURN_IF_ERROR(MakeLinkFolder(settings_.rank_user));
+    ADJOIN_RETURN_IF_ERROR(MakeCacheFolder(settings_.cache_dir, settings_.rank_user));
     ADJOIN_ASSIGN_OR_RETURN(
         server_, RankLinkServer::Start(absl::StrCat(kFolder, "/", kSocket), attempts_, settings_.rank_user));
     return absl::OkStatus();
@@ -120,6 +135,8 @@ class DaemonImpl final : public Daemon {
     ranks.rank_folder = kFolder;
     ranks.data_root = settings.data_root;
     ranks.output_root = settings.output_root;
+    ranks.cache_dir = settings.cache_dir.empty() ? kCache : settings.cache_dir;
+    ranks.cache_bytes = settings.cache_bytes;
     ranks.net_device = settings.net_device;
     ranks.data_port_range = settings.data_port_range;
     ranks.rank_user = settings.rank_user;

@@ -34,6 +34,8 @@ struct DaemonSettings {
   uint64_t incarnation = 0;
   std::map<std::string, std::string> labels;  // what jobs may ask of a node
   std::string data_root, output_root;  // absolute, existing
+  std::string cache_dir;               // absolute, made where it is missing; empty: a folder of the daemon's own
+  int64_t cache_bytes = 0;             // which it may have; 0: 80 % of its disk
   std::string net_device, data_port_range;
   std::string rank_binary;        // absolute
   std::optional<User> rank_user;  // absent: the daemon's own

@@ -48,6 +48,8 @@ struct Flags {
   std::string advertise;
   std::string data_root = ".";
   std::string output_root = ".";
+  std::string cache_dir;
+  int64_t cache_bytes = 0;
   std::string state_dir = "adjoin-worker-state";
   std::string net_device;
   bool trusted_network = false;
@@ -70,6 +72,10 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--advertise", flags.advertise, "Address of this node, for people; absent: this host's name");
   app.add_option("--data-root", flags.data_root, "Folder below which jobs may read")->capture_default_str();
   app.add_option("--output-root", flags.output_root, "Folder below which jobs may write")->capture_default_str();
+  app.add_option("--cache-dir", flags.cache_dir,
+                 "Folder for inflated copies of .gz data files, which only ranks use; absent: one below --state-dir");
+  app.add_option("--cache-bytes", flags.cache_bytes, "What that folder may have; 0: 80 % of its disk")
+      ->capture_default_str()->check(CLI::Range(int64_t{0}, int64_t{1} << 62).description(""));
   app.add_option("--state-dir", flags.state_dir, "The daemon's own folder")->capture_default_str();
   app.add_option("--net-device", flags.net_device,
                  "Network interface between ranks, such as eth0; absent: lo where the coordinator is on loopback");
@@ -165,6 +171,8 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   ADJOIN_ASSIGN_OR_RETURN(settings.data_root, ExistingFolder("--data-root", flags.data_root));
   ADJOIN_RETURN_IF_ERROR(MakeFolders(flags.output_root));
   ADJOIN_ASSIGN_OR_RETURN(settings.output_root, ExistingFolder("--output-root", flags.output_root));
+  if (!flags.cache_dir.empty()) settings.cache_dir = std::filesystem::absolute(flags.cache_dir).lexically_normal().string();
+  settings.cache_bytes = flags.cache_bytes;
   ADJOIN_ASSIGN_OR_RETURN(settings.rank_binary, RankBinary(flags));
   ADJOIN_ASSIGN_OR_RETURN(settings.rank_user, RankUser(flags.rank_user));
   std::random_device device;

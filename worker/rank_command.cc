@@ -148,6 +148,8 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   session.plan = std::move(plan);
   session.data_root = start.data_root();
   session.output_root = start.output_root();
+  session.cache_dir = start.cache_dir();
+  session.cache_bytes = start.cache_bytes();
   session.transport = transport.get();
   session.layers = &layers;
   session.timeout = kRankTimeout;

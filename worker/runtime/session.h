@@ -36,6 +36,8 @@ struct SessionOptions {
   Plan plan;
   std::string data_root;    // the spec's paths of data and of init_from are below it
   std::string output_root;
+  std::string cache_dir;    // of inflated copies of data files, one for all ranks of a node; empty: each rank has its own
+  int64_t cache_bytes = 0;  // which it may have; 0: 80 % of its disk
   Transport* transport = nullptr;         // of this rank; Abort on it ends the session
   const LayerRegistry* layers = nullptr;  // null: the built-in layers
   int threads = 1;                        // of LibTorch, in the whole process
