@@ -134,7 +134,7 @@ TEST(MetricSums, ErrorsAreOfFloat64) {
 
 TEST(MetricSums, WeightsOfTargets) {
   Loss loss;
-  const torch::Tensor target = torch::tensor({0, 2, kIgnored, 2}, torch::kInt64);
+  const torch::Tensor target = torch::tensor({int64_t{0}, int64_t{2}, kIgnored, int64_t{2}}, torch::kInt64);
   loss.set_ignore_index(kIgnored);
   EXPECT_EQ(TargetWeight(loss, target), 3);
   for (double weight : {0.5, 1.0, 0.25}) loss.add_class_weight(weight);

@@ -1,0 +1,140 @@
+#include "tests/predict/job_run.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "base/status_macros.h"
+#include "layers/plan/builtin_rules.h"
+#include "layers/plan/planner.h"
+#include "layers/plan/spec_parser.h"
+#include "primitives/geometry/box.h"
+#include "primitives/torch_dtype.h"
+#include "primitives/transport/transport_ranks.h"
+#include "worker/data/array_file.h"
+#include "worker/data/array_writer.h"
+#include "worker/runtime/safetensors.h"
+
+namespace adjoin {
+namespace {
+
+CellType CellTypeOf(torch::ScalarType type) {
+  switch (type) {
+    case torch::kFloat64:
+      return CellType::kFloat64;
+    case torch::kUInt8:
+      return CellType::kUInt8;
+    case torch::kInt64:
+      return CellType::kInt64;
+    default:
+      return CellType::kFloat32;
+  }
+}
+
+Box Whole(const std::vector<int64_t>& shape) {
+  std::vector<Interval> dims;
+  for (int64_t extent : shape) dims.push_back({0, extent});
+  return Box(std::move(dims));
+}
+
+absl::Status Write(const std::string& path, const torch::Tensor& values, const std::string& nifti_header) {
+  const std::vector<int64_t> shape = values.sizes().vec();
+  ArrayWriterOptions options;
+  options.nifti = nifti_header;
+  ADJOIN_ASSIGN_OR_RETURN(auto writer, ArrayWriter::Create(path, absl::EndsWith(path, ".nii") ? "nifti" : "npy",
+                                                           CellTypeOf(values.scalar_type()), shape, options));
+  ADJOIN_RETURN_IF_ERROR(writer->Write(Whole(shape), values.contiguous().data_ptr()));
+  ADJOIN_RETURN_IF_ERROR(writer->Finish());
+  return writer->Publish();
+}
+
+}  // namespace
+
+JobFolder::JobFolder(const std::string& name)
+    : root_(testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name() + "-" + name) {
+  std::filesystem::remove_all(root_);
+  std::filesystem::create_directories(root_ + "/data");
+  std::filesystem::create_directories(root_ + "/output");
+}
+
+void JobFolder::WriteArray(const std::string& path, const torch::Tensor& values, const std::string& nifti_header) const {
+  const absl::Status status = Write(Path(path), values, nifti_header);
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+absl::StatusOr<torch::Tensor> JobFolder::ReadArray(const std::string& path) const {
+  ArrayFileOptions options;
+  options.object = "data";
+  ADJOIN_ASSIGN_OR_RETURN(auto file, ArrayFile::Open(Path(path), options));
+  torch::Tensor values = torch::empty(file->header().shape, torch::kFloat64);
+  ADJOIN_RETURN_IF_ERROR(file->Read(Whole(file->header().shape), values.data_ptr<double>()));
+  return values;
+}
+
+absl::Status JobFolder::WriteModel(const std::string& path, const Tensors& tensors) const {
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : tensors) {
+    entries.push_back({name, *DTypeOf(tensor.scalar_type()), tensor.sizes().vec()});
+  }
+  ADJOIN_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(Path(path), entries));
+  for (const auto& [name, tensor] : tensors) {
+    const torch::Tensor values = tensor.contiguous();
+    ADJOIN_RETURN_IF_ERROR(writer->Append(values.data_ptr(), static_cast<int64_t>(values.nbytes())));
+  }
+  return writer->Finish();
+}
+
+std::string JobFolder::Bytes(const std::string& path) const {
+  std::ifstream file(Path(path), std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+absl::StatusOr<Plan> PlanOfText(const std::string& spec, const std::map<std::string, int64_t>& sizes) {
+  ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(spec, "job"));
+  DatasetSizes known;
+  for (const auto& [name, samples] : sizes) known[name] = samples;
+  return Planner::Build(parsed.spec, known, BuiltinLayerRules(), &parsed.locations);
+}
+
+absl::StatusOr<std::vector<SessionResult>> RunJob(const std::string& spec, const std::map<std::string, int64_t>& sizes,
+                                                  const JobFolder& folder, uint64_t epoch) {
+  ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOfText(spec, sizes));
+  const int ranks = static_cast<int>(plan.spec().ranks());
+  std::vector<SessionResult> results(ranks);
+  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemoryDelayed, 7, [&](Transport& t) -> absl::Status {
+    SessionOptions options;
+    options.plan = plan;
+    options.data_root = folder.Path("data");
+    options.output_root = folder.Path("output");
+    options.transport = &t;
+    options.timeout = absl::Seconds(30);
+    options.epoch = epoch;
+    options.job_id = "job-1";
+    ADJOIN_ASSIGN_OR_RETURN(results[t.rank()], RunSession(options));
+    return absl::OkStatus();
+  }));
+  return results;
+}
+
+Tensors RandomModel(const Plan& plan) {
+  Tensors model;
+  for (const ParameterPlan& parameter : plan.parameter()) {
+    const std::vector<int64_t> shape(parameter.home().shape().begin(), parameter.home().shape().end());
+    if (parameter.home().dtype() == "int64") {
+      model[parameter.name()] = torch::full(shape, 3, torch::kInt64);
+      continue;
+    }
+    torch::Tensor values = torch::randn(shape, torch::kFloat64) * 0.3;
+    if (absl::EndsWith(parameter.name(), "running_var")) values = values.abs() + 0.5;
+    model[parameter.name()] = parameter.home().dtype() == "float32" ? values.to(torch::kFloat32) : values;
+  }
+  return model;
+}
+
+}  // namespace adjoin
