@@ -24,7 +24,7 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
   static const auto* fields = new std::map<std::string, std::set<std::string>>{
       {"JobSpec",
        {"name", "kind", "ranks", "seed", "layout", "layer", "loss", "dataset", "train", "predict", "evaluate", "weights",
-        "precision", "output_dir", "compare_executions", "verify", "restart", "resources"}},
+        "precision", "output_dir", "compare_executions", "verify", "checkpoint", "restart", "resources"}},
       {"LayoutSpec", {"name", "rank", "partition", "mesh", "sbp", "cut"}},
       {"Axis", {"name", "size"}},
       {"Cut", {"dim", "size"}},
@@ -59,6 +59,7 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
       {"Evaluate", {"dataset", "metric", "batch", "range"}},
       {"Verify", {"ranks", "tolerance", "steps"}},
       {"Weights", {"init_from", "strict", "from_output"}},
+      {"Checkpoint", {"dir", "every_steps", "every_minutes", "keep_last", "keep_best", "resume_from"}},
       {"Restart", {"max_restarts", "backoff_s", "on"}},
       {"Resources", {"memory_bytes", "max_ranks_per_node", "node_label", "max_hours"}},
       {"Precision", {"compute", "params"}},

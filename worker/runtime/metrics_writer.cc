@@ -17,6 +17,8 @@
 namespace adjoin {
 namespace {
 
+constexpr size_t kMostWaiting = size_t{64} << 20;
+
 std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -71,18 +73,33 @@ absl::Status MetricsWriter::Write(const Line& line) {
     absl::StrAppend(&text, text.size() > 1 ? ", " : "", Quoted(name), ": ", ValueText(value));
   }
   text += "}\n";
+  return Append(text);
+}
+
+absl::Status MetricsWriter::Append(const std::string& lines) {
+  size_ += static_cast<int64_t>(lines.size());
+  waiting_ += lines;
+  return Flush(/*all=*/waiting_.size() > kMostWaiting);
+}
+
+absl::Status MetricsWriter::Flush(bool all) {
   // One call a line: a kill between calls leaves no half line.
   size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = write(fd_, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return absl::UnavailableError(absl::StrCat(path_, ": ", std::strerror(errno)));
-    done += static_cast<size_t>(written);
+  int error = 0;
+  while (done < waiting_.size() && error == 0) {
+    const ssize_t written = write(fd_, waiting_.data() + done, waiting_.size() - done);
+    if (written >= 0) done += static_cast<size_t>(written);
+    if (written < 0 && errno != EINTR) error = errno;
   }
-  return absl::OkStatus();
+  waiting_.erase(0, done);
+  const bool full = error == ENOSPC || error == EDQUOT;
+  if (error == 0 || (full && !all)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(path_, ": ", std::strerror(error)));
 }
 
 absl::Status MetricsWriter::Sync() {
+  const absl::Status flushed = Flush(/*all=*/true);
+  if (!flushed.ok()) return flushed;
   if (fsync(fd_) != 0) return absl::UnavailableError(absl::StrCat(path_, ": ", std::strerror(errno)));
   return absl::OkStatus();
 }

@@ -35,15 +35,25 @@ class MetricsWriter {
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  // A number that JSON cannot hold (not finite) becomes null.
+  // A number that JSON cannot hold (not finite) becomes null. On a full disk lines wait in memory, to be written with a later
+  // one, until there are too many of them.
   absl::Status Write(const Line& line);
+  // The same for lines that a writer wrote before, as they are.
+  absl::Status Append(const std::string& lines);
   // Makes all lines durable.
   absl::Status Sync();
 
+  int64_t size() const { return size_; }  // in bytes, of all lines so far
+
  private:
   MetricsWriter(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  // Writes what waits; `all`: it is an error where that cannot be.
+  absl::Status Flush(bool all);
+
   const std::string path_;
   const int fd_;
+  int64_t size_ = 0;
+  std::string waiting_;
 };
 
 }  // namespace adjoin

@@ -19,14 +19,15 @@ constexpr auto kBetweenReports = std::chrono::milliseconds(100);
 
 }  // namespace
 
-void SessionRun::StartPhase(const std::string& phase, int64_t total_steps) {
+void SessionRun::StartPhase(const std::string& phase, int64_t total_steps, int64_t steps_done) {
   activity_.StartPhase(phase);
   phase_begin_ = Clock::now();
   last_report_ = Clock::time_point();
   phase_steps_ = total_steps;
+  phase_first_step_ = steps_done;
   result_.final.set_phase(phase);
   result_.final.set_total_steps(total_steps);
-  Progress(0, /*last=*/false);
+  Progress(steps_done, /*last=*/false);
 }
 
 void SessionRun::Progress(int64_t step, bool last) {
@@ -38,20 +39,21 @@ void SessionRun::Progress(int64_t step, bool last) {
   progress.set_step(step);
   progress.set_bytes_sent(communicator_.BytesSent());
   const double seconds = SecondsSince(phase_begin_);
-  const double rate = seconds > 0 ? static_cast<double>(step) / seconds : 0;
+  const double rate = seconds > 0 ? static_cast<double>(step - phase_first_step_) / seconds : 0;
   progress.set_steps_per_second(rate);
   progress.set_seconds_left(rate > 0 ? static_cast<double>(phase_steps_ - step) / rate : 0);
   if (options_.on_progress) options_.on_progress(progress);
 }
 
 absl::Status SessionRun::RunPhases() {
-  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, StartParameters());
+  ADJOIN_ASSIGN_OR_RETURN(parameters_, StartParameters());
+  if (plan_.spec().kind() == PREDICT) return RunPrediction(&*parameters_);
   if (plan_.spec().kind() == TRAIN) {
-    ADJOIN_RETURN_IF_ERROR(RunTraining(&parameters));
+    ADJOIN_RETURN_IF_ERROR(RunTraining());
     if (result_.drained_step.has_value()) return absl::OkStatus();
-    ADJOIN_RETURN_IF_ERROR(WriteModel(parameters));
+    ADJOIN_RETURN_IF_ERROR(WriteModel(*parameters_));
   }
-  return plan_.spec().has_evaluate() ? RunEvaluation(&parameters) : absl::OkStatus();
+  return plan_.spec().has_evaluate() ? RunEvaluation(&*parameters_) : absl::OkStatus();
 }
 
 // What is left to be seen of the job are its steps of training, not those of what came after it.

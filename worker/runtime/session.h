@@ -7,7 +7,7 @@
 //   options.transport = transport.get();
 //   ADJOIN_ASSIGN_OR_RETURN(SessionResult result, RunSession(options));       // on every rank
 //
-// Trains, writes model.safetensors, evaluates; metrics.jsonl grows as the steps are done. Rank 0 writes the files, into
+// Goes on from the job's newest valid checkpoint (JobSpec.checkpoint), trains, writes model.safetensors, evaluates; metrics.jsonl grows as the steps are done. Rank 0 writes the files, into
 // output_root / JobSpec.output_dir; with an epoch first into the folder attempt-<epoch> there, from where they are published
 // in the end (attempt_output.h). Needs no coordinator: whatever gives the ranks a Transport can run a session.
 #ifndef ADJOIN_WORKER_RUNTIME_SESSION_H_
@@ -61,6 +61,8 @@ struct SessionResult {
   // The job was not finished, because a rank was asked to stop: all ranks did after this step of training (of the
   // evaluation, where the job only evaluates). Nothing was published.
   std::optional<int64_t> drained_step;
+  // The checkpoint that training went on from; absent: it began at its beginning.
+  std::optional<int64_t> resumed_step;
   std::vector<std::string> artifacts;  // below output_dir: "metrics.jsonl", "model.safetensors"; empty but on rank 0
   JobProgress final;
   // Of this rank, while training: the largest local tensor of each layer, in elements, and the steps done and bytes

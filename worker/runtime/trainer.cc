@@ -25,7 +25,7 @@ bool HasProgram(const Plan& plan, const std::string& name) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Communicator* communicator,
-                                                         Parameters* parameters, const std::string& data_root,
+                                                         Parameters* parameters, const DataFolder& data,
                                                          const LayerRegistry& registry,
                                                          SessionActivity* activity) {
   std::unique_ptr<Trainer> trainer(new Trainer);
@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   {
     const SessionActivity::Files files(activity);
     ADJOIN_ASSIGN_OR_RETURN(trainer->data_,
-                            ShardReader::Create(plan, train.dataset(), data_root, communicator->rank()));
+                            ShardReader::Create(plan, train.dataset(), data, communicator->rank()));
   }
   if (trainer->data_->samples() >= trainer->batch_ / std::max<int64_t>(1, train.microbatches())) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->full_, Network::Create(plan, "train", communicator, parameters, registry));
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   }
   if (!train.validate_on().empty()) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->validation_,
-                            Validation::Create(plan, communicator, parameters, data_root, registry, activity));
+                            Validation::Create(plan, communicator, parameters, data, registry, activity));
   }
   return trainer;
 }

@@ -30,6 +30,7 @@
 #include "proto/plan.pb.h"
 #include "worker/runtime/gradient_norm.h"
 #include "worker/runtime/optimizer.h"
+#include "worker/runtime/field_source.h"
 #include "worker/runtime/session_activity.h"
 #include "worker/runtime/shard_reader.h"
 #include "worker/runtime/validation.h"
@@ -66,7 +67,7 @@ class Trainer {
   // Errors: kInvalidArgument (nothing to train, a data set with no step in it, an optimizer that is not supported); as
   // Network::Create, GradientSync::Create, ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Plan& plan, Communicator* communicator,
-                                                         Parameters* parameters, const std::string& data_root,
+                                                         Parameters* parameters, const DataFolder& data,
                                                          const LayerRegistry& registry,
                                                          SessionActivity* activity = nullptr);
 

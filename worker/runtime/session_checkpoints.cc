@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/output_dir.h"
+#include "base/status_macros.h"
+#include "layers/plan/metric_rule.h"
+#include "layers/plan/planner.h"
+#include "worker/runtime/session_run.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kCopiedAtOnce = 1 << 20;
+
+uint64_t RandomTag() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+absl::Duration MonotonicNow() { return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()); }
+
+}  // namespace
+
+std::vector<CheckpointTensor> SessionRun::CheckpointTensors() const {
+  std::vector<CheckpointTensor> tensors;
+  for (int i = 0; i < parameters_->size(); ++i) {
+    tensors.push_back({parameters_->name(i), parameters_->home(i), parameters_->tensor(i)});
+  }
+  for (const TrainOptimizer::State& state : trainer_->optimizer().States()) {
+    tensors.push_back({state.name, parameters_->home(state.parameter), state.tensor});
+  }
+  return tensors;
+}
+
+CheckpointWriter::Moment SessionRun::CheckpointMoment() const {
+  CheckpointWriter::Moment moment;
+  moment.step = trainer_->steps_done();
+  moment.data_epoch = moment.step / trainer_->steps_per_epoch();
+  moment.step_in_epoch = moment.step % trainer_->steps_per_epoch();
+  moment.numbers = training_numbers_;
+  moment.validation = validation_;
+  moment.best = best_validation_;
+  if (metrics_ == nullptr) return moment;
+  const std::string& home = plan_.spec().output_dir();
+  moment.metrics = PathOf(options_.epoch == 0 ? home : PathOf(home, AttemptFolder(options_.epoch)), kMetricsCopy);
+  moment.metrics_bytes = metrics_->size();
+  return moment;
+}
+
+absl::Status SessionRun::ResumeTraining() {
+  const Checkpoint& spec = plan_.spec().checkpoint();
+  if (spec.dir().empty() && spec.resume_from().empty()) return absl::OkStatus();
+  StartPhase("resuming", 0);
+  const SessionActivity::Files reading(&activity_);
+  files_ = std::make_shared<DiskFiles>(options_.output_root);
+  const RankSums sums = [this](const std::vector<double>& numbers) { return trainer_->SumOverRanks(numbers); };
+  const JobIdentity job{options_.job_id, options_.store_id};
+  const ResumeOptions options = {.files = files_.get(),
+                                 .dir = spec.dir(),
+                                 .resume_from = spec.resume_from(),
+                                 .job = job,
+                                 .rank = communicator_.rank(),
+                                 .ranks = communicator_.size(),
+                                 .log = options_.log};
+  ADJOIN_ASSIGN_OR_RETURN(const std::optional<Resumed> resumed, ResumeFromCheckpoint(options, CheckpointTensors(), sums));
+  if (resumed.has_value()) {
+    const int64_t step = resumed->manifest.name.step;
+    trainer_->Resume(step);
+    training_numbers_ = resumed->manifest.numbers;
+    result_.resumed_step = step;
+    result_.final.set_resumed_step(static_cast<uint64_t>(step));
+    ADJOIN_RETURN_IF_ERROR(TakeOverMetrics(*resumed));
+  }
+  if (spec.dir().empty()) return absl::OkStatus();
+  const uint64_t tag = TagOf(job) != 0 ? TagOf(job) : RandomTag();
+  ADJOIN_ASSIGN_OR_RETURN(const std::string told, TellAll(sums, writes() ? absl::StrCat(absl::Hex(tag)) : ""));
+  CheckpointWriter::Options writer;
+  writer.files = files_;
+  writer.spec = spec;
+  writer.retention = {spec.keep_last(), spec.keep_best(), false};
+  if (!spec.keep_best().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(const Metric metric, ParseMetric(spec.keep_best()));
+    writer.retention.larger_is_better = metric.LargerIsBetter();
+  }
+  writer.rank = communicator_.rank();
+  writer.ranks = communicator_.size();
+  writer.job.job = job;
+  writer.job.job_name = plan_.spec().name();
+  writer.job.plan_hash = Planner::Hash(plan_);
+  writer.job.seed = plan_.spec().seed();
+  writer.job.name.epoch = options_.epoch;
+  if (!absl::SimpleHexAtoi(told, &writer.job.name.tag)) return absl::InternalError("rank 0 tells no tag");
+  writer.begun_at = trainer_->steps_done();
+  if (output_ != nullptr) writer.check_latest = [this] { return output_->CheckLatest(); };
+  writer.log = options_.log;
+  writer.now = MonotonicNow;
+  checkpoints_ = std::make_unique<CheckpointWriter>(std::move(writer));
+  return absl::OkStatus();
+}
+
+// The lines up to the step, so that what follows continues them.
+absl::Status SessionRun::TakeOverMetrics(const Resumed& resumed) {
+  if (!writes()) return absl::OkStatus();
+  const Manifest& manifest = resumed.manifest;
+  const std::string folder = PathOf(resumed.dir, manifest.name.ToString());
+  Log(absl::StrCat("resumed from step ", manifest.name.step, ": checkpoint ", folder, " of ", manifest.ranks, " ranks"));
+  for (const Manifest::File& file : manifest.files) {
+    if (file.name != kMetricsCopy) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::Source> source, files_->Open(PathOf(folder, file.name)));
+    for (int64_t done = 0; done < file.bytes; done += kCopiedAtOnce) {
+      std::string lines(static_cast<size_t>(std::min(kCopiedAtOnce, file.bytes - done)), '\0');
+      ADJOIN_RETURN_IF_ERROR(source->Read(done, lines.data(), static_cast<int64_t>(lines.size())));
+      ADJOIN_RETURN_IF_ERROR(output_->AsShown(metrics_->Append(lines)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepReport> SessionRun::RunStep() {
+  validation_.clear();
+  best_validation_ = false;
+  return trainer_->RunStep(stop_asked(), checkpoints_ != nullptr ? checkpoints_->Words() : StepWords{});
+}
+
+void SessionRun::CheckpointAfter(const StepReport& report) {
+  if (checkpoints_ == nullptr) return;
+  checkpoints_->AfterStep(report.words, CheckpointMoment(), [this] { return CheckpointTensors(); });
+}
+
+// With one of the last step: what comes after training, or another attempt, needs no step again.
+absl::Status SessionRun::FinishCheckpoints() {
+  if (checkpoints_ == nullptr) return absl::OkStatus();
+  const SessionActivity::Files writing(&activity_);
+  const bool stepped = trainer_->steps_done() > phase_first_step_;
+  return checkpoints_->Finish(/*write=*/stepped, CheckpointMoment(),
+                              [this] { return CheckpointTensors(); },
+                              [this](const std::vector<double>& numbers) { return trainer_->SumOverRanks(numbers); });
+}
+
+}  // namespace adjoin
