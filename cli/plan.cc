@@ -2,16 +2,20 @@
 #include <iostream>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
+#include "layers/plan/field_files.h"
+#include "layers/plan/file_halos.h"
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_file.h"
 #include "layers/plan/spec_parser.h"
 #include "layers/plan/spec_setter.h"
-#include "worker/data/idx_file.h"
+#include "worker/data/array_file.h"
+#include "worker/runtime/sample_rule.h"
 
 namespace adjoin {
 namespace {
@@ -19,13 +23,21 @@ namespace {
 // The samples of a field, or nothing where its files are not here.
 absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::string& data_root) {
   if (field.has_synthetic()) return std::optional<int64_t>(field.synthetic().samples());
-  if (field.idx().path().empty()) return std::optional<int64_t>();
+  const File* files = FilesOf(field);
+  if (files == nullptr || files->path().empty()) return std::optional<int64_t>();
+  std::optional<std::vector<int64_t>> sample_shape;
+  if (!field.shape().empty()) sample_shape.emplace(field.shape().begin(), field.shape().end());
   int64_t samples = 0;
-  for (const std::string& path : field.idx().path()) {
-    std::string file = (std::filesystem::path(data_root) / path).string();
+  for (const std::string& path : files->path()) {
+    const std::string file = (std::filesystem::path(data_root) / path).string();
     if (!std::filesystem::exists(file)) return std::optional<int64_t>();
-    ADJOIN_ASSIGN_OR_RETURN(IdxHeader header, ReadIdxHeader(file));
-    samples += header.samples();
+    ArrayFileOptions options;
+    options.format = SourceName(field);
+    options.object = files->object();
+    ADJOIN_ASSIGN_OR_RETURN(const ArrayHeader header, ReadArrayHeader(file, options));
+    const absl::StatusOr<int64_t> own = SamplesIn(header, sample_shape);
+    if (!own.ok()) return absl::InvalidArgumentError(absl::StrCat(file, ": ", std::string(own.status().message())));
+    samples += *own;
   }
   return std::optional<int64_t>(samples);
 }
@@ -54,6 +66,7 @@ absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std:
     }
   }
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
+  ReadHalosFromFiles(&plan);
   std::cout << Planner::Explain(plan);
   if (!unknown.empty()) {
     std::cout << "The size of data set " << absl::StrJoin(unknown, ", ") << " is not known here: its files are not below "

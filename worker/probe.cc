@@ -1,13 +1,15 @@
 #include "worker/probe.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "worker/data/idx_file.h"
+#include "layers/plan/field_files.h"
+#include "worker/data/array_file.h"
 #include "worker/runtime/path_rules.h"
+#include "worker/runtime/sample_rule.h"
 
 namespace adjoin {
 namespace {
@@ -22,32 +24,25 @@ absl::StatusOr<HeldPath> Find(const std::string& root, const std::string& path) 
   return absl::NotFoundError(absl::StrCat(std::string(file.status().message()), " below the worker's data root"));
 }
 
-// One sample as a file has it and as the spec wants it have equally many cells.
-absl::Status CheckShape(const Field& field, const IdxHeader& header) {
-  if (field.shape().empty()) return absl::OkStatus();
-  int64_t wanted = 1;
-  for (int64_t extent : field.shape()) {
-    // More cells than any file has, as an overflow would, fit no file.
-    if (__builtin_mul_overflow(wanted, extent, &wanted)) wanted = INT64_MAX;
-  }
-  if (wanted == header.SampleElements()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("shape [", absl::StrJoin(field.shape(), ", "), "] has ", wanted,
-                                                 " cells a sample, the file (", header.ToString(), ") has ",
-                                                 header.SampleElements()));
-}
-
 // `place` gets the part of the field that an error speaks of.
 absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, std::string& place) {
   if (field.has_synthetic()) return field.synthetic().samples();
-  if (!field.has_idx()) return absl::UnimplementedError("only idx files and synthetic data are supported yet");
+  const File* files = FilesOf(field);
+  if (files == nullptr) return absl::InvalidArgumentError("it says nothing of where it comes from");
+  std::optional<std::vector<int64_t>> sample_shape;
+  if (!field.shape().empty()) sample_shape.emplace(field.shape().begin(), field.shape().end());
   int64_t samples = 0;
-  for (int i = 0; i < field.idx().path_size(); ++i) {
-    const std::string& path = field.idx().path(i);
-    place = absl::StrCat("idx.path[", i, "]");
+  for (int i = 0; i < files->path_size(); ++i) {
+    const std::string& path = files->path(i);
+    place = absl::StrCat(SourceName(field), ".path[", i, "]");
     ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, Find(root, path));
-    ADJOIN_ASSIGN_OR_RETURN(const IdxHeader header, ProbeIdx(file.path(), path));
-    ADJOIN_RETURN_IF_ERROR(CheckShape(field, header));
-    samples += header.samples();
+    ArrayFileOptions options;
+    options.format = SourceName(field);
+    options.object = files->object();
+    options.name = absl::StrCat("'", path, "'");
+    ADJOIN_ASSIGN_OR_RETURN(const ArrayHeader header, CheckArrayFile(file.path(), options));
+    ADJOIN_ASSIGN_OR_RETURN(const int64_t own, SamplesIn(header, sample_shape));
+    samples += own;
   }
   return samples;
 }

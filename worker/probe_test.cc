@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "worker/runtime/array_test_files.h"
+
 namespace adjoin {
 namespace {
 
@@ -98,6 +100,48 @@ TEST_F(ProbeTest, ShapesFit) {
 TEST_F(ProbeTest, PathsStayBelowTheRoot) {
   request_.mutable_dataset(0)->mutable_field(0)->mutable_idx()->set_path(0, "../images");
   EXPECT_THAT(Error(), HasSubstr("'..'"));
+}
+
+TEST_F(ProbeTest, EveryFormat) {
+  Dataset& dataset = *request_.add_dataset();
+  dataset.set_name("volumes");
+  for (const std::string& format : std::vector<std::string>{"npy", "hdf5", "nifti", "synthetic"}) {
+    Field& field = *dataset.add_field();
+    field.set_name(format);
+    for (int extent : {1, 2, 3, 4}) field.add_shape(extent);
+    if (format == "synthetic") {
+      field.mutable_synthetic()->set_samples(2);
+      continue;
+    }
+    const std::vector<int64_t> shape = format == "nifti" ? std::vector<int64_t>{2, 3, 4} : std::vector<int64_t>{2, 24};
+    WriteArray(root_ + "/a." + format, format, CellType::kInt16, shape, std::vector<double>(VolumeOf(shape)));
+    SetFile(field, format, "a." + format);
+    if (format == "nifti") SetFile(field, format, "a." + format);
+  }
+  ProbeResult result = Probe(root_, request_);
+  EXPECT_EQ(result.error(), "");
+  ASSERT_EQ(result.dataset_size(), 2);
+  EXPECT_EQ(result.dataset(1).samples(), 2);
+
+  Field& hdf5 = *request_.mutable_dataset(1)->mutable_field(1);
+  hdf5.mutable_hdf5()->set_object("other");
+  result = Probe(root_, request_);
+  EXPECT_THAT(result.error(), AllOf(HasSubstr("data set 'volumes', field 'hdf5': 'a.hdf5'"), HasSubstr("data"),
+                                    Not(HasSubstr(root_))));
+  EXPECT_EQ(result.field(), "dataset[1].field[1].hdf5.path[0]");
+  hdf5.mutable_hdf5()->set_object("data");
+
+  Field& nifti = *request_.mutable_dataset(1)->mutable_field(2);
+  nifti.set_shape(1, 3);
+  result = Probe(root_, request_);
+  EXPECT_THAT(result.error(), HasSubstr("shape [1, 3, 3, 4] has 36 cells a sample, the file (2x3x4 int16), which is one"));
+  EXPECT_EQ(result.field(), "dataset[1].field[2].nifti.path[0]");
+  nifti.set_shape(1, 2);
+
+  std::filesystem::resize_file(root_ + "/a.npy", std::filesystem::file_size(root_ + "/a.npy") - 1);
+  result = Probe(root_, request_);
+  EXPECT_THAT(result.error(), HasSubstr("field 'npy': 'a.npy'"));
+  EXPECT_EQ(result.field(), "dataset[1].field[0].npy.path[0]");
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "primitives/comm/communicator.h"
 #include "proto/plan.pb.h"
 #include "worker/runtime/evaluation_report.h"
+#include "worker/runtime/field_source.h"
 #include "worker/runtime/session_activity.h"
 #include "worker/runtime/shard_reader.h"
 
@@ -36,7 +37,7 @@ class Evaluator {
   // it reads files; null: nobody asks. Errors: as Network::Create and ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const Plan& plan, const std::string& program,
                                                            Communicator* communicator, Parameters* parameters,
-                                                           const std::string& data_root, const LayerRegistry& registry,
+                                                           const DataFolder& data, const LayerRegistry& registry,
                                                            SessionActivity* activity = nullptr);
 
   int64_t total_steps() const { return total_steps_; }

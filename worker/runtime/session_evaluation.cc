@@ -7,7 +7,7 @@ namespace adjoin {
 
 absl::Status SessionRun::RunEvaluation(Parameters* parameters) {
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Evaluator> evaluator,
-                          Evaluator::Create(plan_, "evaluate", &communicator_, parameters, options_.data_root, layers_,
+                          Evaluator::Create(plan_, "evaluate", &communicator_, parameters, Data(), layers_,
                                             &activity_));
   result_.final.set_program("evaluate");
   StartPhase("evaluating", evaluator->total_steps());

@@ -13,7 +13,7 @@ constexpr char kStop[] = "early_stop.";
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Validation>> Validation::Create(const Plan& plan, Communicator* communicator,
-                                                               Parameters* parameters, const std::string& data_root,
+                                                               Parameters* parameters, const DataFolder& data,
                                                                const LayerRegistry& registry,
                                                                SessionActivity* activity) {
   const Train& train = plan.spec().train();
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Validation>> Validation::Create(const Plan& plan,
       new Validation(train.validate_every(), patience, std::move(best), std::move(stop_by)));
   validation->activity_ = activity;
   ADJOIN_ASSIGN_OR_RETURN(validation->evaluator_, Evaluator::Create(plan, "validate", communicator, parameters,
-                                                                    data_root, registry, activity));
+                                                                    data, registry, activity));
   return validation;
 }
 

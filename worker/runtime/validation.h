@@ -27,6 +27,7 @@
 #include "worker/runtime/best_metric.h"
 #include "worker/runtime/evaluation_report.h"
 #include "worker/runtime/evaluator.h"
+#include "worker/runtime/field_source.h"
 #include "worker/runtime/session_activity.h"
 
 namespace adjoin {
@@ -35,7 +36,7 @@ class Validation {
  public:
   // Of a plan whose train.validate_on names a data set. The arguments as of Evaluator::Create, with the same errors.
   static absl::StatusOr<std::unique_ptr<Validation>> Create(const Plan& plan, Communicator* communicator,
-                                                            Parameters* parameters, const std::string& data_root,
+                                                            Parameters* parameters, const DataFolder& data,
                                                             const LayerRegistry& registry, SessionActivity* activity);
 
   // Whether it is due after `step` steps: every train.validate_every of them, or at the end of each epoch where that is
