@@ -75,6 +75,18 @@ std::vector<std::string> TextsOf(const std::vector<absl::Status>& statuses) {
   return texts;
 }
 
+// A folder that was just made is there only once the one above it is synced, and so on.
+absl::Status SyncUpwards(FileSystem& files, std::string folder) {
+  ADJOIN_RETURN_IF_ERROR(files.SyncFolder(folder));
+  for (;;) {
+    if (folder.empty()) return absl::OkStatus();
+    const size_t slash = folder.rfind('/');
+    folder.resize(slash == std::string::npos ? 0 : slash);
+    const absl::Status synced = files.SyncFolder(folder);
+    if (!synced.ok() && !absl::IsPermissionDenied(synced)) return synced;  // what one may not read one did not make
+  }
+}
+
 // The finished checkpoint with the best value; of equal ones the newest.
 std::optional<CheckpointName> Best(const std::vector<std::pair<CheckpointName, Manifest>>& finished,
                                    const Retention& retention) {
@@ -190,7 +202,7 @@ absl::Status FinishCheckpoint(FileSystem& files, const std::string& dir, const s
   // All that the manifest speaks of has its name before the manifest has.
   ADJOIN_RETURN_IF_ERROR(files.SyncFolder(folder));
   ADJOIN_RETURN_IF_ERROR(WriteDurably(files, folder, kManifestFile, text));
-  ADJOIN_RETURN_IF_ERROR(files.SyncFolder(dir));
+  ADJOIN_RETURN_IF_ERROR(SyncUpwards(files, dir));
   for (int rank : ranks) files.Remove(PathOf(folder, RankNote(rank))).IgnoreError();  // they harm nobody
   return absl::OkStatus();
 }

@@ -48,7 +48,7 @@ absl::Status RemoveCheckpoint(FileSystem& files, const std::string& dir, const C
 // Which of a job's checkpoints are kept.
 struct Retention {
   uint32_t keep_last = 0;        // 0: all
-  std::string keep_best;         // a metric of Manifest::validation; "": none
+  std::string keep_best = "";    // a metric of Manifest::validation; "": none
   bool larger_is_better = false;
 };
 
