@@ -29,6 +29,7 @@ struct Arguments {
   std::string job, name, output;
   std::string data_root = ".";
   std::string verify_binary;
+  std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
   bool follow = false;
   TlsFiles tls;
@@ -136,6 +137,17 @@ void AddTokens(CLI::App& app, Arguments& a, Command& chosen) {
   revoke->callback([&] { chosen = [&] { return RunTokenRevoke(a.options, a.token_id); }; });
 }
 
+void AddData(CLI::App& app, Arguments& a, Command& chosen) {
+  CLI::App* data = app.add_subcommand("data", "Data files; needs no coordinator");
+  data->require_subcommand(1);
+  CLI::App* info = data->add_subcommand("info", "Show an array file's shape, type, range and histogram");
+  info->add_option("FILE", a.name, "IDX or NIfTI-1 (plain or gzip), NPY or HDF5")->required();
+  info->add_option("--object", a.object, "The data set in an HDF5 file; absent: lists those it has")->type_name("NAME");
+  info->add_option("--format", a.data_format, "idx, npy, hdf5 or nifti; absent: what the content shows")
+      ->type_name("FORMAT");
+  info->callback([&] { chosen = [&] { return RunDataInfo(a.name, a.object, a.data_format); }; });
+}
+
 void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* ps = app.add_subcommand("ps", "List the jobs and the workers");
   AddFormat(ps, a);
@@ -196,13 +208,14 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   AddTokenOption(app, arguments.token_file);
   AddJobCommands(app, arguments, chosen);
   AddQueries(app, arguments, chosen);
+  AddData(app, arguments, chosen);
   AddTokens(app, arguments, chosen);
   AddConfigSources(app, "ADJOIN_");
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
   signal(SIGPIPE, SIG_DFL);  // `adjoin logs JOB | head` ends quietly
   arguments.options.client.retry = absl::Seconds(arguments.retry_seconds);
   arguments.options.client.notice = [](const std::string& text) { std::cerr << "adjoin: " << text << std::endl; };
-  const bool alone = app.got_subcommand("plan") || app.got_subcommand("verify");
+  const bool alone = app.got_subcommand("plan") || app.got_subcommand("verify") || app.got_subcommand("data");
   absl::Status status = alone ? absl::OkStatus() : SetCredentials(arguments);
   absl::StatusOr<int> code = status.ok() ? chosen() : status;
   if (code.ok() && !std::cout.flush()) code = absl::DataLossError("standard output cannot be written");
