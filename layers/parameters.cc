@@ -22,7 +22,9 @@ absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
     }
     std::optional<Init> initial;
     if (entry.has_init()) {
-      ADJOIN_RETURN_IF_ERROR(CheckInit(entry.init(), home.shape()));
+      if (const absl::Status right = CheckInit(entry.init(), home.shape()); !right.ok()) {
+        return absl::Status(right.code(), absl::StrCat("parameter \"", entry.name(), "\": ", right.message()));
+      }
       initial = entry.init();
     }
     torch::Tensor tensor = torch::zeros(home.LocalShape(rank), ScalarTypeOf(home.dtype()));

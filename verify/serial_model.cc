@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,8 +42,8 @@ absl::StatusOr<std::unique_ptr<SerialModel>> SerialModel::Create(const JobSpec& 
     // Under the layer's own name: it keeps the layer's parameters. No kind is called like that.
     model->functions_.Register(absl::StrCat("layer ", layer.name()), OneRankLayer(*options.rules, *options.layers));
   }
-  if (!spec.train().optimizer().has_sgd()) {
-    return absl::InvalidArgumentError("verify compares a step of sgd only: no other optimizer is built");
+  if (!spec.train().optimizer().has_sgd() && !spec.train().optimizer().has_adam()) {
+    return absl::InvalidArgumentError("verify compares a step of sgd or adam: no other optimizer is built");
   }
   return model;
 }
@@ -90,6 +91,19 @@ void SerialModel::MakeOptimizer() {
   std::vector<torch::Tensor> trained;
   for (const SerialParameters::Entry& entry : parameters_.entries()) {
     if (entry.trained) trained.push_back(entry.tensor);
+  }
+  if (spec_.train().optimizer().has_adam()) {
+    const Adam& adam = spec_.train().optimizer().adam();
+    const auto fill = [&adam](auto options) {
+      options.betas(std::make_tuple(adam.has_beta1() ? adam.beta1() : 0.9, adam.has_beta2() ? adam.beta2() : 0.999));
+      return options.eps(adam.has_eps() ? adam.eps() : 1e-8).weight_decay(adam.weight_decay());
+    };
+    if (adam.decoupled()) {
+      optimizer_ = std::make_unique<torch::optim::AdamW>(std::move(trained), fill(torch::optim::AdamWOptions(adam.lr())));
+    } else {
+      optimizer_ = std::make_unique<torch::optim::Adam>(std::move(trained), fill(torch::optim::AdamOptions(adam.lr())));
+    }
+    return;
   }
   const Sgd& sgd = spec_.train().optimizer().sgd();
   torch::optim::SGDOptions options(sgd.lr());

@@ -95,9 +95,17 @@ JobSpec SmallJob(const JobSpec& spec, int64_t batch) {
   job.clear_evaluate();
   job.clear_weights();
   job.clear_verify();
+  job.clear_checkpoint();
   job.mutable_precision()->set_compute("float64");
   job.mutable_precision()->clear_params();
   job.mutable_train()->set_batch(static_cast<uint32_t>(batch));
+  // Of training, the optimizer's bare steps are compared.
+  job.mutable_train()->clear_microbatches();
+  job.mutable_train()->clear_clip_norm();
+  job.mutable_train()->clear_schedule();
+  job.mutable_train()->clear_validate_on();
+  job.mutable_train()->clear_validate_every();
+  job.mutable_train()->clear_early_stop();
   for (Dataset& dataset : *job.mutable_dataset()) {
     for (Field& field : *dataset.mutable_field()) {
       if (field.dtype() != "int64") field.clear_dtype();

@@ -200,7 +200,9 @@ TEST(TrainOptimizerTest, GoesOnFromWhatItKept) {
         if (!resumed || step >= 20) optimizer->Step(step);
       }
       for (int i = 0; i < 2; ++i) {
-        if (resumed) EXPECT_TRUE(torch::equal(parameters.tensor(i), after[i])) << next.optimizer;
+        if (resumed) {
+          EXPECT_TRUE(torch::equal(parameters.tensor(i), after[i])) << next.optimizer;
+        }
         after.push_back(parameters.tensor(i).detach().clone());
       }
     }

@@ -1,0 +1,116 @@
+// What a job may say of training: everything that is right plans, everything else ends with one error at its field.
+#include "layers/plan/train_check.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "layers/plan/builtin_rules.h"
+#include "layers/plan/planner.h"
+#include "layers/plan/spec_fixtures.h"
+#include "layers/plan/spec_parser.h"
+
+namespace adjoin {
+namespace {
+
+absl::Status PlanText(const std::string& text) {
+  const absl::StatusOr<ParsedSpec> parsed = ParseSpec(text, "job");
+  if (!parsed.ok()) return parsed.status();
+  return Planner::Build(parsed->spec, {{"train", 640}, {"test", 100}}, BuiltinLayerRules(), &parsed->locations).status();
+}
+
+// LeNet-5's job with `more` in its train, `optimizer` there, and in its loss `loss`.
+std::string Job(const std::string& more, const std::string& optimizer = "sgd { lr: 0.01 momentum: 0.9 }",
+                const std::string& loss = "") {
+  return absl::StrReplaceAll(kLeNet, {{"optimizer { sgd { lr: 0.01 momentum: 0.9 } }",
+                                       absl::StrCat("optimizer { ", optimizer, " } ", more)},
+                                      {"target: \"label\" }", absl::StrCat("target: \"label\" ", loss, " }")}});
+}
+
+void ExpectRefused(const std::string& text, const std::string& says) {
+  const absl::Status status = PlanText(text);
+  EXPECT_FALSE(status.ok()) << says;
+  EXPECT_TRUE(absl::StrContains(status.message(), says)) << status << "\n  lacks: " << says;
+}
+
+TEST(TrainCheckTest, WhatIsRight) {
+  for (const char* more : {"", "microbatches: 4", "clip_norm: 0.5", "validate_on: \"test\"",
+                           "validate_on: \"test\" validate_every: 10 early_stop { patience: 2 min_delta: 0.1 }",
+                           "validate_on: \"test\" early_stop { patience: 1 metric: \"accuracy\" }",
+                           "schedule { shape: \"linear\" steps: 5 to: 1 } schedule { shape: \"cosine\" steps: 9 from: 1 }",
+                           "schedule { shape: \"step\" steps: 5 from: 1 to: 0.1 }"}) {
+    EXPECT_TRUE(PlanText(Job(more)).ok()) << more << ": " << PlanText(Job(more));
+  }
+  for (const char* optimizer : {"adam { lr: 0.1 }", "adam { lr: 0.1 beta1: 0 beta2: 0.9 eps: 0 weight_decay: 1 decoupled: true }",
+                                "sgd { lr: 0.1 momentum: 0.9 nesterov: true weight_decay: 0.1 }"}) {
+    EXPECT_TRUE(PlanText(Job("", optimizer)).ok()) << optimizer << ": " << PlanText(Job("", optimizer));
+  }
+  EXPECT_TRUE(PlanText(Job("microbatches: 2", "adam { lr: 0.1 }", "reduction: \"sum\" ignore_index: 3")).ok());
+  EXPECT_TRUE(PlanText(Job("microbatches: 2", "adam { lr: 0.1 }", "label_smoothing: 0.1")).ok());
+}
+
+TEST(TrainCheckTest, Optimizers) {
+  ExpectRefused(Job("", "adam { }"), "train.optimizer.adam.lr is 0; it must be above 0");
+  ExpectRefused(Job("", "adam { lr: 1 beta1: 1 }"), "train.optimizer.adam.beta1 is 1; it must be at least 0 and below 1");
+  ExpectRefused(Job("", "adam { lr: 1 beta2: -0.1 }"), "train.optimizer.adam.beta2 is -0.1");
+  ExpectRefused(Job("", "adam { lr: 1 eps: -1 }"), "train.optimizer.adam.eps is -1; it must be at least 0");
+  ExpectRefused(Job("", "adam { lr: nan }"), "train.optimizer.adam.lr is nan");
+  ExpectRefused(Job("", ""), "train.optimizer is missing");
+}
+
+TEST(TrainCheckTest, Schedules) {
+  ExpectRefused(Job("schedule { shape: \"exp\" steps: 1 }"), "shape \"exp\" is not one of \"linear\", \"cosine\", \"step\"");
+  ExpectRefused(Job("schedule { shape: \"step\" to: 1 }"), "steps is 0; it must be at least 1");
+  ExpectRefused(Job("schedule { shape: \"step\" steps: 1 from: -1 }"), "from is -1");
+  ExpectRefused(Job("schedule { shape: \"step\" steps: 1 to: inf }"), "to is inf");
+  ExpectRefused(Job("schedule { shape: \"step\" steps: 9007199254740993 }"), "more than 2^53 steps");
+  ExpectRefused(Job("clip_norm: -1"), "train.clip_norm is -1");
+}
+
+TEST(TrainCheckTest, MicroBatches) {
+  ExpectRefused(Job("microbatches: 3"), "train.microbatches is 3, which does not divide train.batch, 64");
+  ExpectRefused(Job("microbatches: 2", "adam { lr: 0.1 }", "ignore_index: 3"),
+                "whose mean is over as many targets as its ignore_index lets count");
+  ExpectRefused(Job("microbatches: 2", "adam { lr: 0.1 }", absl::StrCat("class_weight: [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]")),
+                "as its class_weight lets count; right would be microbatches: 1, or reduction: \"sum\", or no class_weight");
+  const std::string dice = absl::StrReplaceAll(Job("microbatches: 2"), {{"\"cross_entropy\"", "\"dice\""}});
+  ExpectRefused(dice, "of kind \"dice\", which is no sum over the samples; right would be microbatches: 1");
+}
+
+TEST(TrainCheckTest, Validation) {
+  ExpectRefused(Job("validate_every: 3"), "train.validate_every needs train.validate_on");
+  ExpectRefused(Job("early_stop { patience: 1 }"), "train.early_stop needs train.validate_on");
+  ExpectRefused(Job("validate_on: \"tset\""), "there is no data set \"tset\"");
+  ExpectRefused(Job("validate_on: \"test\" early_stop { }"), "train.early_stop.patience is missing");
+  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 min_delta: -1 }"), "train.early_stop.min_delta is -1");
+  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"confusion\" }"), "is no number to judge by");
+  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"acc\" }"), "metric \"acc\" is not known");
+  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"mse\" }"), "needs a loss that compares numbers");
+}
+
+// In place of conv1's or relu1's first field.
+TEST(TrainCheckTest, Inits) {
+  const auto conv = [](const std::string& init) {
+    return absl::StrReplaceAll(kLeNet, {{"home: OWNER conv { out_channels: 6", absl::StrCat(init, " conv { out_channels: 6")}});
+  };
+  for (const char* init : {"init { kind: \"kaiming_normal\" }", "init { kind: \"dirac\" }", "init { kind: \"ones\" }",
+                           "init { kind: \"normal\" gain: 0.02 value: 1 }", "init { kind: \"constant\" value: -1 }"}) {
+    EXPECT_TRUE(PlanText(conv(init)).ok()) << init << ": " << PlanText(conv(init));
+  }
+  ExpectRefused(conv("init { }"), "init.kind is missing; write one of constant, dirac");
+  ExpectRefused(conv("init { kind: \"xavier\" }"), "init.kind \"xavier\" is not known");
+  ExpectRefused(conv("init { kind: \"orthogonal\" }"), "init.kind \"orthogonal\"");
+  ExpectRefused(conv("init { kind: \"eye\" }"), "is for a weight of 2 dims; this layer's is 6x1x5x5");
+  ExpectRefused(conv("init { kind: \"ones\" gain: 2 }"), "init.gain is not for kind \"ones\"");
+  ExpectRefused(conv("init { kind: \"normal\" gain: -2 }"), "init.gain is -2");
+  ExpectRefused(conv("init { kind: \"values\" values: [1, 2] }"),
+                "init.values has 2 numbers; the weight, 6x1x5x5, has 150: one for each, row-major");
+  ExpectRefused(absl::StrReplaceAll(kLeNet, {{"layer { name: \"relu1\"", "layer { name: \"relu1\" init { kind: \"ones\" }"}}),
+                "init is for a layer with a weight, which this one does not have");
+}
+
+}  // namespace
+}  // namespace adjoin
