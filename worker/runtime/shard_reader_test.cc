@@ -1,5 +1,6 @@
 #include "worker/runtime/shard_reader.h"
 
+#include <cmath>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -7,7 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "layers/plan/layout_proto.h"
+#include "primitives/geometry/window.h"
 #include "primitives/random/philox.h"
+#include "worker/runtime/array_test_files.h"
 #include "worker/data/idx_test_files.h"
 
 namespace adjoin {
@@ -176,6 +179,163 @@ TEST(ShardReaderTest, NamesWhatDoesNotFit) {
   Plan missing = plan;
   missing.mutable_spec()->mutable_dataset(0)->mutable_field(0)->mutable_idx()->set_path(0, "nothing");
   EXPECT_THAT(message(missing), HasSubstr("'nothing': no such file"));
+}
+
+// Volumes [1, 4, 6] with labels [4, 6] in NPY files, cut in both dims, the image read with the halo of a 3x3 convolution.
+class LabelledVolumes : public ::testing::Test {
+ protected:
+  static constexpr int64_t kVolumes = 3;
+
+  LabelledVolumes() : image_(kVolumes * 24), label_(kVolumes * 24) {
+    for (size_t i = 0; i < image_.size(); ++i) image_[i] = static_cast<double>(i);
+    for (size_t i = 0; i < label_.size(); ++i) label_[i] = static_cast<double>(i % 3);
+    plan_.mutable_spec()->set_seed(3);
+    Dataset& set = *plan_.mutable_spec()->add_dataset();
+    set.set_name("set");
+    for (const std::string name : {"image", "label"}) {
+      Field& field = *set.add_field();
+      field.set_name(name);
+      SetFile(field, "npy", "volumes_" + name);
+      if (name == "image") field.add_shape(1);
+      field.add_shape(4);
+      field.add_shape(6);
+    }
+    set.mutable_field(1)->set_dtype("int64");
+    DatasetSize& size = *plan_.add_dataset();
+    size.set_name("set");
+    size.set_samples(kVolumes);
+    ProgramPlan& program = *plan_.add_program();
+    program.set_name("train");
+    program.set_training(true);
+    program.set_dataset("set");
+    program.set_batch(1);
+    const Layout image = LayoutOf({1, 1, 4, 6}, DType::kFloat32, {1, 1, 2, 2});
+    AddValue("image", image);
+    AddValue("label", LayoutOf({1, 4, 6}, DType::kInt64, {1, 2, 2}));
+    program.add_value()->set_name("logits");
+    *program.mutable_value(2)->mutable_layout() = ToProto(LayoutOf({1, 3, 4, 6}, DType::kFloat32, {1, 1, 2, 2}));
+    LossPlan& loss = *program.add_loss();
+    loss.set_input(2);
+    loss.set_target(1);
+    OperatorPlan& read = *program.mutable_value(0)->mutable_read();
+    *read.mutable_from() = *read.mutable_to() = ToProto(image);
+    for (int dim : {2, 3}) *read.add_reading() = ToProto(dim, *Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1}));
+  }
+  void AddValue(const std::string& name, const Layout& layout) {
+    ValuePlan& value = *plan_.mutable_program(0)->add_value();
+    value.set_name(name);
+    value.set_field(name);
+    *value.mutable_layout() = ToProto(layout);
+  }
+  Field& field(int index) { return *plan_.mutable_spec()->mutable_dataset(0)->mutable_field(index); }
+
+  // What the four ranks say, and the first error, reading every sample of `epochs` epochs.
+  struct Said {
+    std::vector<std::string> lines;
+    std::string error;
+    int64_t bytes = 0;
+  };
+  Said Read(int64_t epochs = 1) {
+    WriteArray(testing::TempDir() + "/volumes_image", "npy", CellType::kFloat32, {kVolumes, 4, 6}, image_);
+    WriteArray(testing::TempDir() + "/volumes_label", "npy", CellType::kFloat64, {kVolumes, 4, 6}, label_);
+    Said said;
+    for (int rank = 0; rank < 4; ++rank) {
+      DataFolder data(testing::TempDir());
+      data.warn = [&](const std::string& line) { said.lines.push_back(line); };
+      auto reader = ShardReader::Create(plan_, "set", data, rank);
+      if (!reader.ok()) return {{}, std::string(reader.status().message()), 0};
+      for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+        for (int64_t first = 0; first < kVolumes; ++first) {
+          auto read = (*reader)->Read(plan_.program(0), epoch, first);
+          if (!read.ok() && said.error.empty()) said.error = std::string(read.status().message());
+        }
+      }
+      said.bytes += (*reader)->bytes_read();
+    }
+    return said;
+  }
+
+  Plan plan_;
+  std::vector<double> image_, label_;
+};
+
+TEST_F(LabelledVolumes, ReadsItsSlabAndItsHaloAndNothingElse) {
+  const Said said = Read(/*epochs=*/2);
+  EXPECT_EQ(said.error, "");
+  EXPECT_TRUE(said.lines.empty());
+  // Of each image (2 + 1) x (3 + 1) float32 cells on each rank, of each label 2 x 3 float64 ones.
+  EXPECT_EQ(said.bytes, 2 * kVolumes * 4 * (3 * 4 * 4 + 2 * 3 * 8));
+}
+
+TEST_F(LabelledVolumes, WhatIsNotFiniteIsSaidOnceWithItsPlace) {
+  image_[24 + 2 * 6 + 3] = std::nan("");  // in the halo of the three other ranks
+  const Said said = Read(/*epochs=*/2);
+  EXPECT_EQ(said.error, "");
+  ASSERT_EQ(said.lines.size(), 1u);
+  EXPECT_THAT(said.lines[0], HasSubstr("data set \"set\", field \"image\": sample 1, position [0, 2, 3]: nan"));
+}
+
+TEST_F(LabelledVolumes, LabelsAreClassesOfTheLoss) {
+  label_[2 * 24 + 3 * 6 + 5] = 3;
+  EXPECT_EQ(Read().error,
+            "data set \"set\", field \"label\": sample 2, position [3, 5]: the label is 3; the loss compares it with 3"
+            " classes, so that 0 to 2 are allowed");
+  label_[2 * 24 + 3 * 6 + 5] = -100;
+  EXPECT_THAT(Read().error, HasSubstr("the label is -100"));
+  plan_.mutable_program(0)->mutable_loss(0)->mutable_spec()->set_ignore_index(-100);
+  EXPECT_EQ(Read().error, "");
+  label_[7] = -1;
+  EXPECT_THAT(Read().error, HasSubstr("0 to 2 are allowed, and -100, which it ignores"));
+}
+
+TEST_F(LabelledVolumes, LabelsAreRemapped) {
+  for (int64_t becomes : {0, 2}) field(1).add_remap(becomes);
+  EXPECT_EQ(Read().error, "data set \"set\", field \"label\": sample 0, position [0, 2]: the label is 2; remap says what"
+                          " becomes of 0 to 1");
+  field(1).add_remap(3);
+  EXPECT_THAT(Read().error, HasSubstr("sample 0, position [0, 2]: the label is 3; the loss compares"));
+  field(1).set_remap(2, 1);
+  EXPECT_EQ(Read().error, "");
+  label_[5] = -1;
+  EXPECT_THAT(Read().error, HasSubstr("the label is -1; remap"));
+}
+
+TEST_F(LabelledVolumes, Int64TakesWholeNumbers) {
+  label_[24 + 6] = 0.5;
+  EXPECT_EQ(Read().error, "data set \"set\", field \"label\": sample 1, position [1, 0]: the value is 0.5; dtype \"int64\""
+                          " takes whole numbers up to 2^53");
+  label_[24 + 6] = std::nan("");
+  EXPECT_THAT(Read().error, HasSubstr("the value is nan"));
+}
+
+// An error of a batch that was read ahead comes when the batch is asked for, and as often as it is.
+TEST_F(LabelledVolumes, ErrorsBelongToTheirBatch) {
+  label_[24] = 7;
+  Read();
+  auto reader = ShardReader::Create(plan_, "set", testing::TempDir(), 0);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_TRUE((*reader)->Read(plan_.program(0), round, 0).ok());
+    EXPECT_THAT(std::string((*reader)->Read(plan_.program(0), round, 1).status().message()), HasSubstr("sample 1"));
+    EXPECT_TRUE((*reader)->Read(plan_.program(0), round, 2).ok());
+  }
+}
+
+TEST_F(LabelledVolumes, BlocksAreRefusedWhereTheFilesChanged) {
+  Dataset& set = *plan_.mutable_spec()->mutable_dataset(0);
+  for (int i = 0; i < 2; ++i) set.mutable_blocks()->add_size(2);
+  set.mutable_blocks()->set_per_epoch(kVolumes);
+  EXPECT_THAT(Read().error, HasSubstr("a sample is 1x2x2; the plan's batch is 1x1x4x6"));
+  for (ValuePlan& value : *plan_.mutable_program(0)->mutable_value()) {
+    Layout layout = *LayoutFromProto(value.layout());
+    std::vector<int64_t> shape = layout.shape();
+    shape[shape.size() - 1] = shape[shape.size() - 2] = 2;
+    *value.mutable_layout() = ToProto(*layout.WithShape(shape));
+    value.clear_read();
+  }
+  EXPECT_EQ(Read().error, "");
+  plan_.mutable_dataset(0)->set_in_files(kVolumes + 1);
+  EXPECT_THAT(Read().error, HasSubstr("3 samples in volumes_image; the job was planned for 4"));
 }
 
 }  // namespace
