@@ -131,6 +131,12 @@ def write_hdf5():
         partly = file.create_dataset("partly", (4, 5), "i2", chunks=(2, 2), fillvalue=-3)
         partly[0, 0] = 9
         expect("many.h5", "hdf5", partly[()], "partly")
+        compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        compact.set_layout(h5py.h5d.COMPACT)
+        values = cells("int16", (3, 4))
+        h5py.h5d.create(file.id, b"compact", h5py.h5t.STD_I16BE, h5py.h5s.create_simple((3, 4)), compact)
+        file["compact"][...] = values
+        expect("many.h5", "hdf5", values, "compact")
         file["text"] = "abc"
         file["complex"] = numpy.zeros(3, complex)
         file["lzf"] = h5py.Empty("f4")
