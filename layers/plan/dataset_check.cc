@@ -33,10 +33,7 @@ absl::Status CheckFiles(const Field& field) {
     if (files.path(i).empty()) return AtField(at, InvalidSpec("an empty path"));
     ADJOIN_RETURN_IF_ERROR(CheckPath(at, "--data-root", files.path(i)));
   }
-  if (field.has_hdf5() == !files.object().empty()) return absl::OkStatus();
-  if (field.has_hdf5()) {
-    return AtField(source, InvalidSpec("hdf5.object is missing: the data set in the file, as in object: \"images\""));
-  }
+  if (field.has_hdf5() || files.object().empty()) return absl::OkStatus();
   return AtField(absl::StrCat(source, ".object"),
                  InvalidSpec("only HDF5 files hold several data sets; leave object out, or write hdf5"));
 }

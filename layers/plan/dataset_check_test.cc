@@ -45,7 +45,7 @@ TEST(DatasetCheckTest, SourcesOfAllKinds) {
   EXPECT_THAT(Wrong("npy {}"), HasSubstr("field[0].npy: npy.path is missing"));
   EXPECT_THAT(Wrong("nifti { path: [\"a\", \"\"] }"), HasSubstr("field[0].nifti.path[1]: an empty path"));
   EXPECT_THAT(Wrong("hdf5 { path: \"../a\" object: \"x\" }"), HasSubstr("field[0].hdf5.path[0]: "));
-  EXPECT_THAT(Wrong("hdf5 { path: \"a\" }"), HasSubstr("field[0].hdf5: hdf5.object is missing"));
+  EXPECT_EQ(Wrong("hdf5 { path: \"a\" }"), "");
   EXPECT_THAT(Wrong("npy { path: \"a\" object: \"x\" }"), HasSubstr("field[0].npy.object: only HDF5"));
 }
 
