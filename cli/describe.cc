@@ -1,4 +1,6 @@
 #include <iostream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -76,7 +78,11 @@ void PrintJob(const DescribeJobResponse& described) {
   if (!job.owner().empty()) rows.insert(rows.begin() + 2, {"owner", job.owner()});
   const std::string progress = ProgressText(job.progress());
   if (!progress.empty()) rows.push_back({job.state() == RUNNING ? "progress" : "last report", progress});
+  if (job.progress().resumed_step() > 0) {
+    rows.push_back({"resumed", absl::StrCat("from the checkpoint of step ", job.progress().resumed_step())});
+  }
   if (job.state() == SUCCEEDED) rows.push_back({"result", EndLine(job)});
+  for (std::vector<std::string>& row : ClassRows(job.progress())) rows.push_back(std::move(row));
   AddTimes(described, rows);
   std::cout << Table(rows);
 }

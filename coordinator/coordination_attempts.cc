@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/backfill.h"
 #include "coordinator/coordination_service.h"
-#include "coordinator/rank_order.h"
+#include "coordinator/shared_output.h"
 
 namespace adjoin {
 namespace {
@@ -67,19 +67,35 @@ std::vector<FreeSlots> CoordinationService::SlotsFor(const JobRecord& job) const
   std::vector<FreeSlots> free;
   for (const auto& [name, worker] : workers_) {
     if (!Usable(worker) || !HasLabels(worker.hello, job.spec.resources())) continue;
-    if (const int slots = worker.FreeSlots(); slots > 0) free.push_back({name, slots});
+    if (const int slots = worker.FreeSlots(); slots > 0) free.push_back({name, slots, worker.hello.output_id()});
   }
   return free;
 }
 
-// On the workers that there are, were all of their slots free.
-bool CoordinationService::CouldEverStart(const JobRecord& job) const {
+// Of the workers that there are and that fit, as if all were free.
+std::vector<FreeSlots> CoordinationService::AllSlots(const JobSpec& spec) const {
   std::vector<FreeSlots> all;
   for (const auto& [name, worker] : workers_) {
-    const bool fits = Usable(worker) && HasLabels(worker.hello, job.spec.resources());
-    if (fits) all.push_back({name, static_cast<int>(worker.hello.slots())});
+    const bool fits = Usable(worker) && HasLabels(worker.hello, spec.resources());
+    if (fits) all.push_back({name, static_cast<int>(worker.hello.slots()), worker.hello.output_id()});
   }
-  return PlaceRanks(PlacementOrder(job.spec), static_cast<int>(job.spec.resources().max_ranks_per_node()), all, {}).has_value();
+  return all;
+}
+
+bool CoordinationService::CouldEverStart(const JobRecord& job) const {
+  return PlaceJob(job.spec, AllSlots(job.spec), {}, "").has_value();
+}
+
+// The output root in which a job's checkpoints lie; "" where it has none, or where no worker that is there could have them.
+std::string CoordinationService::HomeOf(const JobRecord& job) const {
+  if (!job.spec.has_checkpoint()) return "";
+  for (const RankRecord& rank : job.attempt.ranks) {
+    const auto worker = workers_.find(rank.worker);
+    if (worker == workers_.end() || worker->second.hello.output_id().empty()) continue;
+    const std::string& home = worker->second.hello.output_id();
+    return PlaceJob(job.spec, AllSlots(job.spec), {}, home).has_value() ? home : "";
+  }
+  return "";
 }
 
 int CoordinationService::BackfillBudgetBehind(const JobRecord& head) const {
@@ -91,7 +107,8 @@ int CoordinationService::BackfillBudgetBehind(const JobRecord& head) const {
     for (const auto& [number, slots] : worker.held) slots_of[number] += slots;
   }
   // What it waits for is not a number of slots: nobody can say which ones it could do without.
-  const bool particular = head.spec.resources().max_ranks_per_node() > 0 || !head.spec.resources().node_label().empty();
+  const bool particular = head.spec.resources().max_ranks_per_node() > 0 || !head.spec.resources().node_label().empty() ||
+                          (NeedsSharedOutput(head.spec) && !ShareAll(AllSlots(head.spec)));
   if (particular && !CouldEverStart(head)) return free;  // it waits for more workers in any case
   if (particular || free >= static_cast<int>(head.spec.ranks())) return 0;
   for (const auto& [number, slots] : slots_of) running.push_back(slots);
@@ -113,8 +130,7 @@ void CoordinationService::Schedule() {
     }
     std::vector<std::string> before;
     for (const RankRecord& rank : job.attempt.ranks) before.push_back(rank.worker);
-    auto of_rank = PlaceRanks(PlacementOrder(job.spec), static_cast<int>(job.spec.resources().max_ranks_per_node()),
-                              SlotsFor(job), before);
+    auto of_rank = PlaceJob(job.spec, SlotsFor(job), before, HomeOf(job));
     if (of_rank.has_value()) {
       if (!blocked_head_.empty()) budget -= ranks;
       Start(job, *of_rank);
@@ -219,7 +235,11 @@ void CoordinationService::ConnectIfReady(JobRecord& job) {
 void CoordinationService::OnRankUpdate(JobRecord& job, uint32_t number, RankRecord& rank, const RankUpdate& update) {
   if (!update.transport().empty()) rank.transport = update.transport();
   if (!update.has_progress()) return;
+  const bool resumed = rank.progress.resumed_step() == 0 && update.progress().resumed_step() > 0;
   rank.progress = update.progress();
+  if (number == 0 && resumed) {
+    Event(job, "resumed", absl::StrCat("from the checkpoint of step ", update.progress().resumed_step()));
+  }
   if (number == 0) job.progress = update.progress();
   const bool training = update.progress().phase().empty() || update.progress().phase() == "training";
   if (!training || update.progress().step() <= job.attempt.steps) return;

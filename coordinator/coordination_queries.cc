@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/coordination_service.h"
+#include "coordinator/shared_output.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
@@ -51,6 +52,9 @@ std::string CoordinationService::PendingReason(const JobRecord& job, uint32_t qu
     absl::StrAppend(&reason, ", at most ", resources.max_ranks_per_node(), " a node");
   }
   for (const auto& [label, value] : resources.node_label()) absl::StrAppend(&reason, ", with ", label, "=", value);
+  if (const absl::Status shared = CheckSharedOutput(job.spec, AllSlots(job.spec)); !shared.ok()) {
+    absl::StrAppend(&reason, "; ", std::string(shared.message()));
+  }
   if (job.spec.ranks() > total) absl::StrAppend(&reason, "; it starts when more workers connect");
   if (queue_position > 1) absl::StrAppend(&reason, "; behind ", Count(queue_position - 1, "other job"));
   if (!blocked_head_.empty() && blocked_head_ != job.id) absl::StrAppend(&reason, "; it could delay ", blocked_head_);

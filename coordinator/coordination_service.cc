@@ -8,7 +8,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "base/utf8.h"
+#include "coordinator/shared_output.h"
 #include "coordinator/stored_rows.h"
 #include "proto/protocol.h"
 
@@ -187,6 +189,7 @@ absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
   }
   const absl::Status folder = jobs_.folders().Check(submitted.spec.output_dir(), submitted.owner);
   if (!folder.ok() && !submitted.any_folder) return folder;
+  ADJOIN_RETURN_IF_ERROR(CheckCheckpoints(submitted));
   const absl::Status weights = jobs_.folders().CheckReads(submitted.spec.weights().from_output(), submitted.owner);
   if (!weights.ok() && !submitted.any_folder) return weights;
   if (jobs_.pending_count() >= options_.max_queued_jobs) {
@@ -210,6 +213,17 @@ absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
   CheckData(job);
   Schedule();
   return result;
+}
+
+// Whose its folders of checkpoints are, and whether the workers that there are could share them.
+absl::Status CoordinationService::CheckCheckpoints(const NewJob& submitted) const {
+  const Checkpoint& checkpoint = submitted.spec.checkpoint();
+  for (const auto& [field, path] : {std::pair("checkpoint.dir", checkpoint.dir()),
+                                    std::pair("checkpoint.resume_from", checkpoint.resume_from())}) {
+    if (path.empty() || submitted.any_folder) continue;
+    ADJOIN_RETURN_IF_ERROR(jobs_.folders().Check(path, submitted.owner, field));
+  }
+  return CheckSharedOutput(submitted.spec, AllSlots(submitted.spec));
 }
 
 void CoordinationService::CheckData(JobRecord& job) {

@@ -209,6 +209,7 @@ class CoordinationService {
   void AttemptChanged(const JobRecord& job) { changed_attempts_.insert(job.number); }
 
   // Submission: coordination_service.cc.
+  absl::Status CheckCheckpoints(const NewJob& submitted) const;
   void CheckData(JobRecord& job);
   void CheckWaitingJobs();
   void AskForCheck(JobRecord& job, const std::string& worker);
@@ -243,7 +244,9 @@ class CoordinationService {
   void Schedule();
   bool MayStart(const JobRecord& job) const;
   std::vector<FreeSlots> SlotsFor(const JobRecord& job) const;
+  std::vector<FreeSlots> AllSlots(const JobSpec& spec) const;
   bool CouldEverStart(const JobRecord& job) const;
+  std::string HomeOf(const JobRecord& job) const;
   int BackfillBudgetBehind(const JobRecord& head) const;
   void Start(JobRecord& job, const std::vector<std::string>& of_rank);
   void SendStart(const JobRecord& job, const std::string& worker);

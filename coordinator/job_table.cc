@@ -9,6 +9,16 @@
 #include "absl/strings/strip.h"
 
 namespace adjoin {
+namespace {
+
+// In which a job writes.
+std::vector<std::string> FoldersOf(const JobSpec& spec) {
+  std::vector<std::string> folders = {spec.output_dir()};
+  if (!spec.checkpoint().dir().empty()) folders.push_back(spec.checkpoint().dir());
+  return folders;
+}
+
+}  // namespace
 
 std::string ToString(RankState state) {
   switch (state) {
@@ -43,7 +53,7 @@ JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
   jobs_.emplace(added.number, std::move(job));
   SetState(added, added.state);
   if (!added.idempotency_key.empty()) keys_[{added.owner, added.idempotency_key}] = added.number;
-  folders_.Add(added.spec.output_dir(), added.owner, added.number);
+  for (const std::string& folder : FoldersOf(added.spec)) folders_.Add(folder, added.owner, added.number);
   return added;
 }
 
@@ -56,7 +66,7 @@ void JobTable::Erase(uint64_t number) {
   ended_.erase(number);
   auto key = keys_.find({job.owner, job.idempotency_key});
   if (key != keys_.end() && key->second == number) keys_.erase(key);
-  folders_.Remove(job.spec.output_dir(), job.owner, number);
+  for (const std::string& folder : FoldersOf(job.spec)) folders_.Remove(folder, job.owner, number);
   jobs_.erase(it);
 }
 

@@ -40,14 +40,14 @@ std::optional<uint64_t> OutputFolders::NotOf(const Jobs& jobs, const std::string
   return std::nullopt;
 }
 
-absl::Status OutputFolders::Check(absl::string_view folder, const std::string& owner) const {
+absl::Status OutputFolders::Check(absl::string_view folder, const std::string& owner, absl::string_view field) const {
   const std::optional<uint64_t> job = OfAnother(folder, owner);
   if (!job.has_value()) return absl::OkStatus();
   if (Normal(folder).empty()) {
     return absl::PermissionDeniedError(absl::StrCat("output_dir is missing, and the folder of jobs without one has results of job-",
                                                     *job, ", which is somebody else's; write output_dir: \"", owner, "/...\""));
   }
-  return absl::PermissionDeniedError(absl::StrCat("output_dir \"", folder, "\" is the folder of job-", *job,
+  return absl::PermissionDeniedError(absl::StrCat(field, " \"", folder, "\" is the folder of job-", *job,
                                                   ", above it or below it, and that job is somebody else's; choose another,"
                                                   " such as \"", owner, "/", folder, "\""));
 }

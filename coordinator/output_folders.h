@@ -29,7 +29,8 @@ class OutputFolders {
   void Remove(absl::string_view folder, const std::string& owner, uint64_t job);
 
   // Errors: kPermissionDenied that names the job of somebody else whose folder is in the way, and what would be right.
-  absl::Status Check(absl::string_view folder, const std::string& owner) const;
+  // `field`: of the spec, which says the folder.
+  absl::Status Check(absl::string_view folder, const std::string& owner, absl::string_view field = "output_dir") const;
   // Whether `owner` may read the file `path`: not where it lies in the folder of somebody else's job. "" is no file.
   // Errors: kPermissionDenied that names the job.
   absl::Status CheckReads(absl::string_view path, const std::string& owner) const;

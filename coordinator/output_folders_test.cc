@@ -41,6 +41,20 @@ TEST(OutputFoldersTest, SaysWhichJobIsInTheWayAndWhatWouldBeRight) {
             " output_dir: \"bob/...\"");
 }
 
+TEST(OutputFoldersTest, FilesOfOthersAreNotRead) {
+  OutputFolders folders;
+  folders.Add("alice/x", "alice", 3);
+  EXPECT_EQ(folders.CheckReads("", "bob"), absl::OkStatus());
+  EXPECT_EQ(folders.CheckReads("alice/x/model.safetensors", "alice"), absl::OkStatus());
+  EXPECT_EQ(folders.CheckReads("alice/model.safetensors", "bob"), absl::OkStatus()) << "beside it";
+  EXPECT_EQ(folders.CheckReads("model.safetensors", "bob"), absl::OkStatus());
+  for (const char* path : {"alice/x/model.safetensors", "./alice//x/best/model.safetensors", "alice/x"}) {
+    EXPECT_EQ(folders.CheckReads(path, "bob").code(), absl::StatusCode::kPermissionDenied) << path;
+  }
+  folders.Add("", "alice", 4);
+  EXPECT_EQ(folders.CheckReads("model.safetensors", "bob").code(), absl::StatusCode::kPermissionDenied) << "of the root";
+}
+
 TEST(OutputFoldersTest, ForgetsWhatIsRemoved) {
   OutputFolders folders;
   folders.Add("out", "alice", 1);

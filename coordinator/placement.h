@@ -14,6 +14,7 @@ namespace adjoin {
 struct FreeSlots {
   std::string worker;
   int slots = 0;
+  std::string output_id = "";  // of its --output-root (WorkerHello.output_id); "" where it is not known
 };
 
 // The worker of each rank, or nothing where the slots do not suffice. `before`: where the ranks ran before (or empty): a rank

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/plan/file_halos.h"
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_parser.h"
 
@@ -27,6 +28,7 @@ absl::StatusOr<Plan> BuildPlan(const ParsedSpec& parsed, const std::vector<Datas
   DatasetSizes by_name;
   for (const DatasetSize& size : sizes) by_name[size.name()] = size.samples();
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, by_name, rules, &parsed.locations));
+  ReadHalosFromFiles(&plan);
   ADJOIN_RETURN_IF_ERROR(CheckPlanSize(plan.ByteSizeLong(), parsed.spec));
   return plan;
 }

@@ -5,6 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +20,9 @@
 #include "worker/artifact_uploader.h"
 #include "worker/attempts.h"
 #include "worker/data_checker.h"
+#include "worker/detached_calls.h"
 #include "worker/lease_watch.h"
+#include "worker/output_id.h"
 #include "worker/process_record.h"
 #include "worker/rank_link_server.h"
 
@@ -28,6 +34,7 @@ constexpr char kFolder[] = "link";
 constexpr char kSocket[] = "rank.sock";
 constexpr char kRecord[] = "ranks";
 constexpr char kCache[] = "cache";  // in kFolder
+constexpr std::chrono::seconds kOutputIdTimeout(2);
 constexpr absl::Duration kLeftoversTimeout = absl::Seconds(30);
 // A killed process that waits for a disk dies only when the disk answers.
 constexpr absl::Duration kKillTimeout = absl::Seconds(60);
@@ -143,7 +150,22 @@ class DaemonImpl final : public Daemon {
     return ranks;
   }
 
-  void FillHello(WorkerHello& hello) const {
+  // "" where it cannot be read, or not soon: the file server may be gone.
+  std::string OutputIdSoon() {
+    const auto id = std::make_shared<std::promise<std::string>>();
+    std::future<std::string> read = id->get_future();
+    const auto look = [id, root = settings_.output_root] {
+      absl::StatusOr<std::string> found = OutputId(root);
+      if (!found.ok()) LogWarning(found.status().message());
+      id->set_value(found.value_or(""));
+      return absl::OkStatus();
+    };
+    if (!output_looks_.Call(look, [](const absl::Status&) {})) return "";
+    return read.wait_for(kOutputIdTimeout) == std::future_status::ready ? read.get() : "";
+  }
+
+  void FillHello(WorkerHello& hello) {
+    hello.set_output_id(OutputIdSoon());
     hello.set_name(settings_.name);
     hello.set_address(settings_.address);
     hello.set_slots(settings_.slots);
@@ -170,6 +192,7 @@ class DaemonImpl final : public Daemon {
   }
 
   const DaemonSettings settings_;
+  DetachedCalls output_looks_{1};
   CoordinatorLink link_;
   ProcessRecord record_;
   Attempts attempts_;

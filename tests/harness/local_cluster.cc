@@ -107,13 +107,15 @@ absl::StatusOr<std::unique_ptr<ChildProgram>> LocalCluster::StartProgram(std::ve
 
 absl::Status LocalCluster::StartWorker(int node) {
   std::string name = absl::StrCat("worker-", node);
+  const auto other_root = options_.output_root.find(node);
   const std::string binary = options_.worker_binary.empty() ? "worker/adjoin-worker" : options_.worker_binary;
   std::vector<std::string> command = {Runfile(binary),
                                       "--coordinator", address_,
                                       "--name", name,
                                       "--slots", absl::StrCat(slots_),
                                       "--data-root", data_root_,
-                                      "--output-root", output_root_,
+                                      "--output-root", other_root != options_.output_root.end() ? other_root->second
+                                                                                                : output_root_,
                                       "--state-dir", absl::StrCat(folder_, "/", name),
                                       "--rank-binary", Runfile(options_.rank_binary.empty() ? "worker/adjoin-rank"
                                                                                             : options_.rank_binary)};

@@ -44,6 +44,7 @@ struct LocalClusterOptions {
   std::vector<std::string> environment;       // of all programs, "UCX_TLS=tcp,self"
   ProgramOptions coordinator;                 // of the coordinator only
   std::map<int, ProgramOptions> worker;       // of single daemons
+  std::map<int, std::string> output_root;     // of single daemons: an existing folder instead of the cluster's
   std::string worker_binary;                  // among the runfiles; empty: //worker:adjoin-worker
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // of stub() and what uses it; null: plain text
   std::string listen = "127.0.0.1:0";         // the coordinator's

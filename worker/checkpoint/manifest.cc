@@ -102,20 +102,40 @@ Manifest::Piece PieceFromJson(const Json& json) {
           json.at("xxh3_128").get<std::string>()};
 }
 
+// Far beyond what a file system holds, and little enough that bytes are counted without overflow.
+constexpr int64_t kMostElements = int64_t{1} << 56;
+
+bool IsShape(const std::vector<int64_t>& shape) {
+  int64_t volume = 1;
+  for (const int64_t extent : shape) {
+    if (extent < 0 || extent > kMostElements / volume) return false;
+    volume *= std::max<int64_t>(1, extent);
+  }
+  return true;
+}
+
+bool IsWithin(const Box& box, const std::vector<int64_t>& shape) {
+  if (box.dims() != static_cast<int>(shape.size())) return false;
+  for (int d = 0; d < box.dims(); ++d) {
+    if (box[d].lo < 0 || box[d].lo > box[d].hi || box[d].hi > shape[d]) return false;
+  }
+  return true;
+}
+
 // What does not fit together, or nothing.
 std::string Wrong(const Manifest& manifest) {
   for (const auto& [name, tensor] : manifest.tensors) {
+    if (!IsShape(tensor.shape)) return absl::StrCat("tensor ", name, " has no shape that a tensor can have");
     int64_t volume = 0;
     for (const Manifest::Piece& piece : tensor.pieces) {
       if (piece.file < 0 || piece.file >= static_cast<int>(manifest.files.size())) {
         return absl::StrCat("tensor ", name, " is in a file that is not listed");
       }
-      const bool within = piece.box.dims() == static_cast<int>(tensor.shape.size()) &&
-                          Box::Whole(tensor.shape).Contains(piece.box);
-      if (!within) return absl::StrCat("tensor ", name, " has a piece outside of it");
+      if (!IsWithin(piece.box, tensor.shape)) return absl::StrCat("tensor ", name, " has a piece outside of it");
+      if (volume > VolumeOf(tensor.shape)) break;
       volume += piece.box.Volume();
-      const int64_t end = piece.offset + piece.box.Volume() * SizeOf(tensor.dtype);
-      if (piece.offset < 0 || end > manifest.files[piece.file].bytes) {
+      const int64_t bytes = manifest.files[piece.file].bytes;
+      if (piece.offset < 0 || piece.offset > bytes || piece.box.Volume() * SizeOf(tensor.dtype) > bytes - piece.offset) {
         return absl::StrCat("tensor ", name, " reaches beyond its file");
       }
     }

@@ -1,0 +1,225 @@
+#include "worker/checkpoint/checkpoint_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "worker/checkpoint/checkpoint_folder.h"
+#include "worker/checkpoint/recorded_files.h"
+
+namespace adjoin {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr int kRanks = 3;
+
+// Whose syncs wait while it is told to.
+class SlowFiles : public RecordedFiles {
+ public:
+  void Block() { released_ = std::make_shared<absl::Notification>(); }
+  void Release() { released_->Notify(); }
+
+  absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override {
+    if (!full_.empty() && path.find(full_) != std::string::npos) {
+      return absl::ResourceExhaustedError(absl::StrCat(path, ": No space left on device"));
+    }
+    absl::StatusOr<std::unique_ptr<File>> file = RecordedFiles::Create(path);
+    if (!file.ok() || released_ == nullptr) return file;
+    return std::unique_ptr<File>(new SlowFile(*std::move(file), released_));
+  }
+  void SetFull(const std::string& part) { full_ = part; }  // of the paths of files that cannot be made; "": none
+
+ private:
+  class SlowFile : public File {
+   public:
+    SlowFile(std::unique_ptr<File> file, std::shared_ptr<absl::Notification> released)
+        : file_(std::move(file)), released_(std::move(released)) {}
+    absl::Status Write(int64_t offset, const void* data, int64_t bytes) override {
+      return file_->Write(offset, data, bytes);
+    }
+    absl::Status Sync() override {
+      released_->WaitForNotification();
+      return file_->Sync();
+    }
+
+   private:
+    const std::unique_ptr<File> file_;
+    const std::shared_ptr<absl::Notification> released_;
+  };
+
+  std::shared_ptr<absl::Notification> released_;
+  std::string full_;
+};
+
+// Three ranks that take steps one after the other in one thread; a vector cut over them and one that all have.
+class CheckpointWriterTest : public testing::Test {
+ protected:
+  void Start(const Checkpoint& spec, const Retention& retention = {}) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      CheckpointWriter::Options options;
+      options.files = files_;
+      options.spec = spec;
+      options.spec.set_dir("ckpt");
+      options.retention = retention;
+      options.rank = rank;
+      options.ranks = kRanks;
+      options.job.name = {0, 1, 7};
+      options.log = [this, rank](const std::string& line) { absl::StrAppend(&log_, "rank ", rank, ": ", line, "\n"); };
+      options.now = [this, rank] { return now_ + absl::Hours(rank); };
+      writers_.push_back(std::make_unique<CheckpointWriter>(std::move(options)));
+    }
+  }
+
+  std::vector<CheckpointTensor> TensorsOf(int rank) const {
+    const Layout cut = *Layout::Partition({5}, DType::kFloat32, {3}, {0, 1, 2});
+    const Layout all = *Layout::Replicated({2}, DType::kFloat64, {0, 1, 2});
+    const auto step = static_cast<double>(step_);
+    return {{"cut", cut, torch::full(cut.LocalShape(rank), 10 * rank + step, torch::kFloat32)},
+            {"all", all, torch::full({2}, step, torch::kFloat64)}};
+  }
+
+  CheckpointWriter::Moment Now() const {
+    CheckpointWriter::Moment moment;
+    moment.step = step_;
+    moment.validation = validation_;
+    moment.best = best_;
+    return moment;
+  }
+
+  void Step() {
+    ++step_;
+    std::array<double, 2> sum = {};
+    for (const auto& writer : writers_) {
+      const std::array<double, 2> words = writer->Words();
+      sum[0] += words[0];
+      sum[1] += words[1];
+    }
+    for (int rank = 0; rank < kRanks; ++rank) writers_[rank]->AfterStep(sum, Now(), [&] { return TensorsOf(rank); });
+  }
+
+  // Steps until what was begun is durable, or thrown away.
+  void Settle(const std::function<bool()>& settled) {
+    const absl::Time end = absl::Now() + absl::Seconds(30);
+    while (!settled() && absl::Now() < end) Step();
+    EXPECT_TRUE(settled()) << log_;
+  }
+  std::optional<int64_t> Durable() const { return writers_[1]->last_durable(); }
+
+  std::vector<int64_t> Finished() {
+    std::vector<int64_t> steps;
+    const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(*files_, "ckpt");
+    if (!names.ok()) return {-1};
+    for (const CheckpointName& name : *names) {
+      if (ReadManifest(*files_, "ckpt", name).ok()) steps.push_back(name.step);
+    }
+    return steps;
+  }
+
+  std::shared_ptr<SlowFiles> files_ = std::make_shared<SlowFiles>();
+  absl::Duration now_;
+  int64_t step_ = 0;
+  std::map<std::string, double> validation_;
+  bool best_ = false;
+  std::string log_;
+  std::vector<std::unique_ptr<CheckpointWriter>> writers_;
+};
+
+TEST_F(CheckpointWriterTest, ASlowDiskHoldsNoStepUpAndTheNextOneWaits) {
+  Checkpoint spec;
+  spec.set_every_steps(2);
+  files_->Block();
+  Start(spec);
+  while (step_ < 9) Step();  // the disk answers none of it
+  EXPECT_THAT(Finished(), IsEmpty());
+  EXPECT_LE(ListCheckpoints(*files_, "ckpt")->size(), 1u) << "one in flight";
+  files_->Release();
+  Settle([&] { return Durable().value_or(0) == 2; });
+  // What it has is of the step when it was begun, whatever came after.
+  const absl::StatusOr<Manifest> manifest = ReadManifest(*files_, "ckpt", {2, 1, 7});
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  std::vector<float> cells(5);
+  ASSERT_TRUE(ReadBox(*files_, "ckpt", *manifest, "cut", Box::Whole({5}), cells.data(), nullptr).ok());
+  EXPECT_THAT(cells, ElementsAre(2, 2, 12, 12, 22));
+  const int64_t at = step_;
+  Settle([&] { return Durable().value_or(0) > 2; });
+  EXPECT_GE(*Durable(), at) << "the one that waited was taken at once, with what was there then";
+  EXPECT_LE(*Durable(), at + 1);
+}
+
+TEST_F(CheckpointWriterTest, MinutesAreThoseOfRankZero) {
+  Checkpoint spec;
+  spec.set_every_minutes(10);
+  Start(spec);
+  for (int i = 0; i < 5; ++i) Step();
+  EXPECT_TRUE(ListCheckpoints(*files_, "ckpt")->empty());
+  now_ += absl::Minutes(11);
+  const int64_t due = step_ + 1;
+  Settle([&] { return Durable().has_value(); });
+  EXPECT_EQ(Durable(), due);
+  for (int i = 0; i < 5; ++i) Step();
+  EXPECT_EQ(ListCheckpoints(*files_, "ckpt")->size(), 1u);
+}
+
+TEST_F(CheckpointWriterTest, AFullDiskOfOneRankCostsALineAndIsTriedAgain) {
+  Checkpoint spec;
+  spec.set_keep_best("loss");  // so that the test says when
+  Start(spec, {1});
+  const auto begin = [&] {
+    best_ = true;
+    Step();
+    best_ = false;
+    return step_;
+  };
+  const int64_t first = begin();
+  Settle([&] { return Durable() == first; });
+  files_->SetFull("rank-0002");
+  const int64_t second = begin();
+  const std::string warning = absl::StrCat("rank 2: WARNING: the checkpoint of step ", second,
+                                           " could not be written: ckpt/", CheckpointName{second, 1, 7}.ToString());
+  Settle([&] { return log_.find(warning) != std::string::npos && ListCheckpoints(*files_, "ckpt")->size() == 1; });
+  EXPECT_THAT(Finished(), ElementsAre(first)) << "the older one stays, and of the newer one nothing";
+  EXPECT_EQ(log_.find("WARNING"), log_.rfind("WARNING"));
+  files_->SetFull("");
+  const int64_t third = begin();
+  Settle([&] { return Durable().value_or(0) >= third; });
+  EXPECT_THAT(Finished(), ElementsAre(*Durable()));
+}
+
+TEST_F(CheckpointWriterTest, TheBestIsKept) {
+  Checkpoint spec;
+  spec.set_keep_best("loss");
+  Start(spec, {1, "loss", false});
+  for (const double loss : {3.0, 1.0, 2.0, 1.5}) {
+    validation_ = {{"loss", loss}};
+    best_ = loss == 3.0 || loss == 1.0;
+    Step();
+    validation_.clear();
+    best_ = false;
+    const int64_t step = step_;
+    if (loss == 3.0 || loss == 1.0) Settle([&] { return Durable() == step; });
+  }
+  const int64_t best = *Durable();
+  writers_.clear();
+  spec.set_every_steps(1);
+  Start(spec, {1, "loss", false});
+  Step();
+  const int64_t next = step_;
+  Settle([&] { return Durable().value_or(0) >= next; });
+  EXPECT_THAT(Finished(), testing::Contains(best));
+  EXPECT_LE(Finished().size(), 3u);
+}
+
+}  // namespace
+}  // namespace adjoin
