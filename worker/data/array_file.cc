@@ -56,7 +56,7 @@ absl::StatusOr<std::string> FormatOf(const std::string& path, const ArrayFileOpt
 }
 
 absl::StatusOr<StoredArray> ReadHeader(ByteSource& source, const std::string& format) {
-  if (format == "idx") return ReadIdxArray(source);
+  if (format == "idx") return ReadIdxHeader(source);
   if (format == "npy") return ReadNpyHeader(source);
   return ReadNiftiHeader(source);
 }

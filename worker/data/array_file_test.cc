@@ -56,7 +56,7 @@ std::vector<Line> Manifest() {
     }
     const std::string bytes = ReadFile(Folder() + "/" + truth);
     line.truth.resize(bytes.size() / sizeof(double));
-    std::memcpy(line.truth.data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(line.truth.data(), bytes.data(), bytes.size());
     lines.push_back(std::move(line));
   }
   return lines;
