@@ -70,7 +70,7 @@ class PreluLayer : public LayerModule {
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
-    const Tensor weight = Parameter("weight", tape);
+    const Tensor weight = Parameter("weight", tape).to(x.scalar_type());
     const Tensor y = runs_here() ? torch::prelu(x, weight) : EmptyResult(context().compute_shape, {x, weight});
     return Output(y, tape);
   }

@@ -16,7 +16,9 @@ class BatchNormLayer : public LayerModule {
   using LayerModule::LayerModule;
 
   torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+    const torch::Tensor own = Input(inputs, 0, tape);
+    // Sums of bfloat16 would be of no use.
+    const torch::Tensor x = own.scalar_type() == torch::kBFloat16 ? own.to(torch::kFloat32) : own;
     ChannelStatistics pass;
     torch::Tensor mean, variance;
     if (context().training) {
@@ -38,7 +40,7 @@ class BatchNormLayer : public LayerModule {
     const torch::Tensor bias = Parameter("bias", tape);
     torch::Tensor scale = torch::rsqrt(variance + spec().norm().eps());
     if (weight.defined()) scale = scale * weight;
-    return Output(pass.Normalised(x, mean, scale, bias), tape);
+    return Output(pass.Normalised(x, mean, scale, bias).to(own.scalar_type()), tape);
   }
 
  private:

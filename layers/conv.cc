@@ -33,17 +33,18 @@ class ConvLayer : public LayerModule {
   torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
     const torch::Tensor x = Input(inputs, 0, tape);
     if (!cut_.empty()) return Output(BesideItsNeighbours(x, tape), tape);
-    const torch::Tensor weight = Parameter("weight", tape);
-    const torch::Tensor bias = Bias(tape);
+    const torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const torch::Tensor bias = Bias(x, tape);
     return Output(runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight}), tape);
   }
 
  private:
   static std::string EdgeRole(int dim) { return absl::StrCat("edges", dim); }
 
-  torch::Tensor Bias(Tape& tape) const {
+  torch::Tensor Bias(const torch::Tensor& x, Tape& tape) const {
     const torch::Tensor bias = Parameter("bias", tape);
-    return bias.defined() && bias.numel() == 0 ? torch::Tensor() : bias;  // else another rank's of this sum adds it
+    if (!bias.defined() || bias.numel() == 0) return torch::Tensor();  // another rank's of this sum adds it
+    return bias.to(x.scalar_type());
   }
 
   int64_t Groups(const torch::Tensor& x, const torch::Tensor& weight) const {
@@ -52,8 +53,8 @@ class ConvLayer : public LayerModule {
 
   // The edges travel while the kernel runs on what lies here.
   torch::Tensor BesideItsNeighbours(const torch::Tensor& x, Tape& tape) {
-    const torch::Tensor weight = Parameter("weight", tape);
-    const torch::Tensor bias = Bias(tape);
+    const torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const torch::Tensor bias = Bias(x, tape);
     const bool computes = runs_here() && x.numel() > 0 && weight.numel() > 0;
     EdgeConvolution pass({padding_, dilation_, computes ? Groups(x, weight) : 1, cut_});
     const std::vector<torch::Tensor> inner = pass.TakeEdges(x);

@@ -11,8 +11,9 @@ class LinearLayer : public LayerModule {
 
   torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
     torch::Tensor x = Input(inputs, 0, tape);
-    torch::Tensor weight = Parameter("weight", tape);
+    torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
     torch::Tensor bias = Parameter("bias", tape);
+    if (bias.defined()) bias = bias.to(x.scalar_type());
     torch::Tensor y =
         runs_here() ? torch::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
     if (runs_here() && bias.defined() && bias.numel() > 0) y = y + bias;

@@ -61,6 +61,11 @@ absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const Progra
   return result;
 }
 
+// As LossType (layers/plan/loss_rule.h).
+torch::Tensor InLossType(const torch::Tensor& prediction) {
+  return prediction.scalar_type() == torch::kBFloat16 ? prediction.to(torch::kFloat32) : prediction;
+}
+
 bool IsFinite(const torch::Tensor& tensor) {
   return !tensor.defined() || !tensor.is_floating_point() || torch::isfinite(tensor).all().item<bool>();
 }
@@ -255,6 +260,7 @@ void Network::State::AddLosses(const std::vector<torch::Tensor>& values, Tape& t
   for (const LossTerm& term : losses) {
     torch::Tensor prediction = values[term.plan.input()];
     if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
+    prediction = InLossType(prediction);
     result.predictions.push_back(prediction);
     const torch::Tensor share =
         term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
@@ -290,6 +296,7 @@ void Network::State::CheckLoss(int index, const std::vector<torch::Tensor>& valu
                     IsFinite(target)});
   torch::Tensor prediction = values[term.plan.input()];
   if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
+  prediction = InLossType(prediction);
   places.push_back({{absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"")},
                     IsFinite(term.share(prediction, target, tape) * spec.weight())});
 }

@@ -3,24 +3,28 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "layers/plan/spec_error.h"
 
 namespace adjoin {
 
-absl::StatusOr<DType> ComputeType(const JobSpec& spec) {
+absl::StatusOr<NumberTypes> NumberTypesOf(const JobSpec& spec) {
   const Precision& precision = spec.precision();
   const std::string compute = precision.compute().empty() ? "float32" : precision.compute();
   const std::string params = precision.params().empty() ? compute : precision.params();
-  if (compute != "float32" && compute != "float64") {
+  if (compute != "float32" && compute != "float64" && compute != "bfloat16") {
     return AtField("precision.compute", NotSupportedYet(absl::StrCat("precision.compute \"", compute, "\""),
-                                                        "\"float32\" and \"float64\" are"));
+                                                        "\"float32\", \"float64\" and \"bfloat16\" are"));
   }
-  if (params != compute) {
-    return AtField("precision.params",
+  if (compute == "bfloat16" ? params != "float32" : params != compute) {
+    return AtField(precision.params().empty() ? "precision.compute" : "precision.params",
                    NotSupportedYet(absl::StrCat("precision.params \"", params, "\" with compute \"", compute, "\""),
-                                   "both must be the same"));
+                                   compute == "bfloat16" ? "params: \"float32\" is" : "both must be the same"));
   }
-  return ParseDType(compute);
+  NumberTypes types;
+  ADJOIN_ASSIGN_OR_RETURN(types.compute, ParseDType(compute));
+  ADJOIN_ASSIGN_OR_RETURN(types.parameters, ParseDType(params));
+  return types;
 }
 
 }  // namespace adjoin

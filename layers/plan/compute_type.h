@@ -8,9 +8,13 @@
 
 namespace adjoin {
 
-// Of activations and of parameters; the same for both.
+struct NumberTypes {
+  DType compute = DType::kFloat32;     // of activations, their gradients and their sums over ranks
+  DType parameters = DType::kFloat32;  // and of their gradients, of the optimizer's state and of running statistics
+};
+
 // Errors: kInvalidArgument and kUnimplemented, at the field (spec_error.h).
-absl::StatusOr<DType> ComputeType(const JobSpec& spec);
+absl::StatusOr<NumberTypes> NumberTypesOf(const JobSpec& spec);
 
 }  // namespace adjoin
 

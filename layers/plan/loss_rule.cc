@@ -125,7 +125,7 @@ absl::StatusOr<bool> CheckTarget(const LossRequest& request) {
     return InvalidSpec("field \"", spec.target(), "\" holds ", ToString(request.target_dtype), ", but ", spec.kind(),
                        " needs the classes' numbers; write dtype: \"int64\" in the field");
   }
-  if (!classes && request.target_dtype != request.prediction.dtype()) {
+  if (!classes && request.target_dtype != LossType(request.prediction.dtype())) {
     return InvalidSpec("field \"", spec.target(), "\" holds ", ToString(request.target_dtype), ", but ", spec.kind(),
                        " compares it with a prediction of ", ToString(request.prediction.dtype()),
                        "; leave dtype out of the field");
@@ -223,6 +223,8 @@ absl::StatusOr<std::vector<LossMovement>> MovementsOf(const Loss& spec, const La
 }
 
 }  // namespace
+
+DType LossType(DType prediction) { return prediction == DType::kBFloat16 ? DType::kFloat32 : prediction; }
 
 bool IsClassification(const Loss& spec) {
   const auto kind = Kinds().find(spec.kind());

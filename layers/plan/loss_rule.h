@@ -48,6 +48,9 @@ struct LossOutcome {
   std::vector<LossMovement> movement;  // in the order of their use
 };
 
+// The type in which a loss of predictions of a type is computed, and its targets are read: float32 for bfloat16.
+DType LossType(DType prediction);
+
 // Whether a loss of this kind has classes' numbers as targets, so that its prediction is right or wrong: its largest
 // class is the target or not.
 bool IsClassification(const Loss& spec);

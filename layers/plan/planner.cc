@@ -140,12 +140,12 @@ absl::Status CheckSomethingTrains(const JobSpec& spec, const Plan& plan) {
 absl::StatusOr<Plan> BuildUnlocated(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules) {
   ADJOIN_RETURN_IF_ERROR(CheckSpec(spec, rules, Planner::kMaxRanks));
   ADJOIN_ASSIGN_OR_RETURN(const NamedLayouts layouts, NamedLayouts::Create(spec));
-  ADJOIN_ASSIGN_OR_RETURN(const DType dtype, ComputeType(spec));
+  ADJOIN_ASSIGN_OR_RETURN(const NumberTypes types, NumberTypesOf(spec));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<ProgramRequest> programs, Programs(spec, sizes));
   Plan plan;
   plan.set_version(kPlanVersion);
   *plan.mutable_spec() = spec;
-  const PlanContext context{spec, layouts, rules, dtype};
+  const PlanContext context{spec, layouts, rules, types.compute, types.parameters};
   OperatorIds ids;
   for (const ProgramRequest& program : programs) {
     absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();

@@ -133,13 +133,13 @@ absl::StatusOr<std::vector<int64_t>> ProgramBuilder::FieldShape(const std::strin
     return InvalidSpec(reader, " reads the field \"", name, "\", which data set \"", request_.dataset->name(),
                        "\" does not have; its fields are ", absl::StrJoin(known, ", "));
   }
-  *dtype = context_.dtype;
+  const DType reads = *dtype;
   if (!field->dtype().empty()) {
     ADJOIN_ASSIGN_OR_RETURN(*dtype, ParseDType(field->dtype()));
   }
-  if (IsFloatingPoint(*dtype) && *dtype != context_.dtype) {
-    return InvalidSpec("field \"", name, "\" has dtype \"", field->dtype(), "\", but the job computes in ",
-                       ToString(context_.dtype), "; leave dtype out, or set precision.compute");
+  if (IsFloatingPoint(*dtype) && *dtype != reads) {
+    return InvalidSpec("field \"", name, "\" has dtype \"", field->dtype(), "\", but ", reader, " computes in ",
+                       ToString(reads), "; leave dtype out, or set precision.compute");
   }
   std::vector<int64_t> shape = {request_.batch};
   const std::vector<int64_t> sample = SampleShape(*request_.dataset, *field);
@@ -314,7 +314,7 @@ absl::Status ProgramBuilder::AddLayer(int index) {
   }
   const LayerRule* rule = context_.rules.Find(KindOf(spec));
   ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome,
-                          rule->Apply({spec, x, context_.layouts, context_.dtype, request_.training}));
+                          rule->Apply({spec, x, context_.layouts, context_.parameter_dtype, request_.training}));
   if (outcome.input.size() != inputs.size()) {
     return absl::InternalError(absl::StrCat("the rule of ", KindOf(spec), " answered for another number of inputs"));
   }
@@ -342,7 +342,7 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   const Loss& spec = context_.spec.loss(index);
   const uint32_t input = by_layer_.at(spec.input());
   const Layout prediction = layouts_[input];
-  DType dtype = context_.dtype;
+  DType dtype = LossType(context_.dtype);
   auto shape = FieldShape(spec.target(), absl::StrCat("loss ", index), &dtype);
   if (!shape.ok()) return AtField("target", shape.status());
   ADJOIN_ASSIGN_OR_RETURN(LossOutcome outcome, ApplyLossRule({spec, prediction, *std::move(shape), dtype}));

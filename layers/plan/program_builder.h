@@ -32,7 +32,8 @@ struct PlanContext {
   const JobSpec& spec;
   const NamedLayouts& layouts;
   const LayerRules& rules;
-  DType dtype;  // of activations and parameters
+  DType dtype;            // of activations
+  DType parameter_dtype;
 };
 
 // Hands out operator ids, 1, 2, ... and keeps the whole plan within what can be numbered, counted and held.
@@ -78,7 +79,8 @@ class ProgramBuilder {
   // In ProgramPlan.value: an earlier layer's output, or a field read in the layout that x names.
   absl::StatusOr<uint32_t> InputOf(const Layer& layer, const std::string& name, const std::string& x);
   absl::StatusOr<uint32_t> FieldValue(const std::string& name, const Layout& layout);
-  // Of a batch of the field `name`, which `reader` reads. Errors name the data set where it is missing.
+  // Of a batch of the field `name`, which `reader` reads. `*dtype`: the type in which it reads numbers; becomes the field's.
+  // Errors name the data set where it is missing.
   absl::StatusOr<std::vector<int64_t>> FieldShape(const std::string& name, absl::string_view reader, DType* dtype);
 
   absl::Status AddInputRoles(const LayerOutcome& outcome, const std::vector<uint32_t>& inputs,

@@ -131,7 +131,7 @@ absl::Status CheckSpec(const JobSpec& spec, const LayerRules& rules, uint32_t ma
   ADJOIN_RETURN_IF_ERROR(CheckCounts(spec));
   ADJOIN_RETURN_IF_ERROR(CheckJob(spec, max_ranks));
   ADJOIN_RETURN_IF_ERROR(CheckSupportedFields(spec, rules));
-  ADJOIN_RETURN_IF_ERROR(ComputeType(spec).status());
+  ADJOIN_RETURN_IF_ERROR(NumberTypesOf(spec).status());
   ADJOIN_RETURN_IF_ERROR(CheckLayers(spec, rules));
   for (int i = 0; i < spec.loss_size(); ++i) {
     ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("loss[", i, "]"), CheckLoss(spec.loss(i), spec)));

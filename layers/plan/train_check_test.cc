@@ -91,6 +91,19 @@ TEST(TrainCheckTest, Validation) {
   ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"mse\" }"), "needs a loss that compares numbers");
 }
 
+TEST(TrainCheckTest, NumberTypes) {
+  const auto precision = [](const std::string& text) { return absl::StrCat(kLeNet, "precision { ", text, " }"); };
+  for (const char* text : {"", "compute: \"float64\"", "params: \"float32\"", "compute: \"bfloat16\" params: \"float32\""}) {
+    EXPECT_TRUE(PlanText(precision(text)).ok()) << text << ": " << PlanText(precision(text));
+  }
+  ExpectRefused(precision("compute: \"bfloat16\""),
+                "precision.params \"bfloat16\" with compute \"bfloat16\" is not supported yet; params: \"float32\" is");
+  ExpectRefused(precision("compute: \"float64\" params: \"float32\""), "both must be the same");
+  ExpectRefused(precision("compute: \"float16\""), "precision.compute \"float16\"");
+  ExpectRefused(precision("loss_scale: 2"), "precision.loss_scale is not supported yet");
+  ExpectRefused(precision("reduce: \"float32\""), "precision.reduce is not supported yet");
+}
+
 // In place of conv1's or relu1's first field.
 TEST(TrainCheckTest, Inits) {
   const auto conv = [](const std::string& init) {

@@ -23,6 +23,16 @@ struct LeNet : torch::nn::Module {
     x = torch::relu(fc1(torch::flatten(x, 1)));
     return fc3(torch::relu(fc2(x)));
   }
+  torch::Tensor InBFloat16(torch::Tensor x) {
+    const auto b = [](const torch::Tensor& t) { return t.to(torch::kBFloat16); };
+    const auto linear = [&](torch::nn::Linear& layer, const torch::Tensor& in) {
+      return torch::matmul(in, b(layer->weight).t()) + b(layer->bias);
+    };
+    x = torch::max_pool2d(torch::relu(torch::conv2d(b(x), b(conv1->weight), b(conv1->bias), 1, 2)), 2);
+    x = torch::max_pool2d(torch::relu(torch::conv2d(x, b(conv2->weight), b(conv2->bias))), 2);
+    x = torch::relu(linear(fc1, torch::flatten(x, 1)));
+    return linear(fc3, torch::relu(linear(fc2, x))).to(torch::kFloat32);
+  }
   torch::nn::Conv2d conv1{nullptr}, conv2{nullptr};
   torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr};
 };
@@ -94,7 +104,8 @@ SerialRun TrainSerially(const SerialOptions& options, const NamedTensors& initia
   }
   const auto test_loss = [&] {
     torch::NoGradGuard no_grad;
-    return torch::nn::functional::cross_entropy(model.forward(test.images), test.labels).item<double>();
+    const torch::Tensor prediction = options.bfloat16 ? model.InBFloat16(test.images) : model.forward(test.images);
+    return torch::nn::functional::cross_entropy(prediction, test.labels).item<double>();
   };
   SerialRun run;
   for (uint64_t epoch = 0; static_cast<int64_t>(run.losses.size()) < options.steps; ++epoch) {
@@ -105,8 +116,9 @@ SerialRun TrainSerially(const SerialOptions& options, const NamedTensors& initia
       const auto step = static_cast<int64_t>(run.losses.size());
       if (options.lr_of_step) optimizer->param_groups()[0].options().set_lr(options.lr_of_step(step));
       optimizer->zero_grad();
-      torch::Tensor loss = torch::nn::functional::cross_entropy(model.forward(train.images.index_select(0, picked)),
-                                                                train.labels.index_select(0, picked));
+      const torch::Tensor images = train.images.index_select(0, picked);
+      const torch::Tensor prediction = options.bfloat16 ? model.InBFloat16(images) : model.forward(images);
+      torch::Tensor loss = torch::nn::functional::cross_entropy(prediction, train.labels.index_select(0, picked));
       loss.backward();
       run.losses.push_back(loss.item<double>());
       if (options.clip_norm > 0) run.norms.push_back(torch::nn::utils::clip_grad_norm_(trained, options.clip_norm));
@@ -119,7 +131,7 @@ SerialRun TrainSerially(const SerialOptions& options, const NamedTensors& initia
   }
   run.weights = WeightsOf(model);
   torch::NoGradGuard no_grad;
-  const torch::Tensor prediction = model.forward(test.images);
+  const torch::Tensor prediction = options.bfloat16 ? model.InBFloat16(test.images) : model.forward(test.images);
   run.correct = prediction.argmax(1).eq(test.labels).sum().item<int64_t>();
   run.test_loss = test_loss();
   return run;

@@ -36,11 +36,12 @@ struct SerialOptions {
   bool nesterov = false;
 
   // Instead of SGD with the numbers above.
-  std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> optimizer;
-  std::function<double(int64_t)> lr_of_step;  // from 0
-  double clip_norm = 0;                       // 0: not clipped
-  std::set<std::string> frozen;               // parameters
-  int64_t validate_every = 0;                 // on the test images; 0: never
+  std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> optimizer = {};
+  std::function<double(int64_t)> lr_of_step = {};  // from 0
+  double clip_norm = 0;              // 0: not clipped
+  std::set<std::string> frozen = {};  // parameters
+  bool bfloat16 = false;             // activations and the arithmetic, of weights that stay as they are
+  int64_t validate_every = 0;        // on the test images; 0: never
 };
 
 struct SerialRun {

@@ -16,6 +16,7 @@
 
 #include "primitives/transport/transport_ranks.h"
 #include "proto/job.pb.h"
+#include "proto/plan.pb.h"
 
 #include "tests/e2e/mnist_jobs.h"
 
@@ -127,6 +128,38 @@ INSTANTIATE_TEST_SUITE_P(Jobs, TrainingTest, testing::Values("lenet5-serial", "l
                            for (char& c : name) c = c == '-' ? '_' : c;
                            return name;
                          });
+
+// bfloat16 activations, float32 weights. On one rank the kernels are those of the serial program; on more, sums are rounded
+// elsewhere, each to 8 bits: 1e-2 is what 12 steps make of it, where float32 would be 1e-4 away.
+TEST(PrecisionTest, BFloat16WithFloat32Weights) {
+  const NamedTensors initial = InitialWeights(kSeedFloat32, torch::kFloat32);
+  SerialOptions options = {.train_limit = kTrainLimit, .test_limit = kTestLimit, .steps = 12, .lr = 0.002};
+  options.bfloat16 = true;
+  const SerialRun truth = TrainSerially(options, initial);
+  for (const char* name : {"lenet5-serial", "lenet5-spatial"}) {
+    JobSpec spec = ExampleJob(name).value();
+    ShortenTo(12, "bfloat16", spec);
+    spec.mutable_precision()->set_params("float32");
+    spec.mutable_train()->mutable_optimizer()->mutable_sgd()->set_lr(0.002);
+    const Plan plan = PlanOf(spec).value();
+    for (const ParameterPlan& parameter : plan.parameter()) EXPECT_EQ(parameter.home().dtype(), "float32");
+    for (const ValuePlan& value : plan.program(0).value()) {
+      EXPECT_EQ(value.layout().dtype(), value.field() == "label" ? "int64" : "bfloat16") << value.name();
+    }
+    const auto job = RunOnThreads(spec, MakeFolders(name, initial), TransportKind::kInMemoryDelayed, 6);
+    ASSERT_TRUE(job.ok()) << job.status();
+    ASSERT_EQ(job->losses.size(), truth.losses.size());
+    const double tolerance = spec.ranks() == 1 ? 1e-5 : 1e-2;
+    for (size_t i = 0; i < truth.losses.size(); ++i) {
+      EXPECT_NEAR(job->losses[i], truth.losses[i], tolerance * truth.losses[i]) << name << ", step " << i + 1;
+    }
+    for (const auto& [parameter, weight] : truth.weights) {
+      const torch::Tensor& actual = job->weights.at(parameter);
+      EXPECT_EQ(actual.scalar_type(), torch::kFloat32) << parameter;
+      EXPECT_LT((actual - weight).abs().max().item<double>(), tolerance * weight.abs().max().item<double>()) << parameter;
+    }
+  }
+}
 
 // Bit for bit the same training, with and without.
 TEST(ValidationTest, DoesNotDisturbTraining) {

@@ -213,7 +213,7 @@ TEST(RecomputeTest, TakesLessMemory) {
   ASSERT_TRUE(kept.ok()) << kept.status();
   ASSERT_TRUE(again.ok()) << again.status();
   ExpectSame(*again, *kept, "24 layers");
-  EXPECT_LT((*again)[0].peak_bytes, 0.6 * (*kept)[0].peak_bytes);
+  EXPECT_LT((*again)[0].peak_bytes, 0.7 * (*kept)[0].peak_bytes);
 }
 
 TEST(RecomputeTest, LongStretchesAreCutIntoPieces) {
