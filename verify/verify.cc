@@ -4,11 +4,13 @@
 #include <cmath>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/plan/builtin_rules.h"
 #include "layers/plan/planner.h"
+#include "layers/plan/sample_shape.h"
 #include "verify/partitioned_run.h"
 #include "verify/recut.h"
 #include "verify/serial_model.h"
@@ -109,7 +111,12 @@ JobSpec SmallJob(const JobSpec& spec, int64_t batch) {
   for (Dataset& dataset : *job.mutable_dataset()) {
     for (Field& field : *dataset.mutable_field()) {
       if (field.dtype() != "int64") field.clear_dtype();
+      // Samples are drawn as the layers see them.
+      const std::vector<int64_t> shape = SampleShape(dataset, field);
+      field.mutable_shape()->Assign(shape.begin(), shape.end());
     }
+    dataset.clear_blocks();
+    dataset.clear_augment();
   }
   for (LayoutSpec& layout : *job.mutable_layout()) {
     if (batch == spec.train().batch() || !HoldsSamples(spec, layout.name())) continue;

@@ -271,5 +271,24 @@ train { dataset: "data" batch: 3 steps: 1 optimizer { sgd { lr: 0.1 } } }
   }
 }
 
+// Of a data set with blocks, a model is compared on inputs of a block's shape.
+TEST(BlocksTest, EqualSerial) {
+  const auto parsed = ParseSpec(R"job(kind: TRAIN ranks: 4
+layout { name: "grid" partition: [1, 1, 2, 2] }
+layer { name: "conv" input: "image" x: "grid" conv { out_channels: 3 window { kernel: 3 pad_lo: 1 } } }
+loss { kind: "cross_entropy" input: "conv" target: "label" }
+dataset { name: "data" blocks { size: [4, 6] per_epoch: 9 } augment: ["flip(1)", "shift(2)"]
+  field { name: "image" npy { path: "i" } shape: [2, 40, 30] mean: [1, 2] }
+  field { name: "label" npy { path: "l" } shape: [40, 30] dtype: "int64" } }
+train { dataset: "data" batch: 3 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)job", "blocks.textproto");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  VerifyOptions options;
+  options.ranks = {1, 4};
+  const auto result = Verify(*parsed, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->deviates()) << ReportText(*result);
+}
+
 }  // namespace
 }  // namespace adjoin
