@@ -160,7 +160,7 @@ TEST_F(CheckpointedJobTest, AFullDiskStopsNoTraining) {
     std::filesystem::remove(root + "/filler");
     const absl::StatusOr<JobSummary> end = cluster_->WaitFor(*job, Within(240));
     EXPECT_TRUE(end.ok()) << end.status();
-    if (end.ok()) EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
+    EXPECT_EQ(end.ok() ? end->state() : FAILED, SUCCEEDED) << (end.ok() ? end->reason() : "");
     EXPECT_THAT(cluster_->Cli({"logs", *job}).out,
                 AllOf(HasSubstr("WARNING: the checkpoint of step"), HasSubstr("No space left on device"),
                       HasSubstr("checkpoint: full-ckpt/step-0000000200")));
