@@ -156,7 +156,7 @@ class DaemonImpl final : public Daemon {
     std::future<std::string> read = id->get_future();
     const auto look = [id, root = settings_.output_root] {
       absl::StatusOr<std::string> found = OutputId(root);
-      if (!found.ok()) LogWarning(found.status().message());
+      if (!found.ok()) LogWarning(std::string(found.status().message()));
       id->set_value(found.value_or(""));
       return absl::OkStatus();
     };
