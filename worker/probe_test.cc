@@ -84,6 +84,16 @@ TEST_F(ProbeTest, TruncatedAndCorruptFiles) {
   EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[1].idx.path[0]");
 }
 
+TEST_F(ProbeTest, OfMuchDataOnlyTheHeaders) {
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(root_ + "/images") +
+                                          std::filesystem::file_size(root_ + "/labels.gz"));
+  std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
+  EXPECT_THAT(Probe(root_, request_, bytes).error(), HasSubstr("field 'label'"));
+  EXPECT_EQ(Probe(root_, request_, 76).error(), "");
+  Write("images", Idx({10, 2, 3}).substr(0, 40));
+  EXPECT_THAT(Probe(root_, request_, 0).error(), HasSubstr("images"));
+}
+
 TEST_F(ProbeTest, FieldsHaveAsManySamples) {
   Write("images", Idx({9, 2, 3}));
   EXPECT_THAT(Error(), HasSubstr("field 'label' has 10 samples, field 'image' has 9"));

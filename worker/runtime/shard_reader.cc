@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "layers/plan/field_files.h"
 #include "layers/plan/sample_shape.h"
@@ -13,8 +12,6 @@
 
 namespace adjoin {
 namespace {
-
-constexpr char kTail[] = "_tail";
 
 // What the losses make of the labels that `value` holds.
 std::vector<ClassBound> BoundsOf(const ProgramPlan& program, int value) {
@@ -50,11 +47,12 @@ absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& pla
     if (program.dataset() == dataset) ADJOIN_RETURN_IF_ERROR(reader->AddProgram(program, data, rank));
   }
   ADJOIN_RETURN_IF_ERROR(reader->CountSamples(*size));
-  reader->epoch_samples_ = reader->samples();
   const Train& train = plan.spec().train();
-  if (train.drop_last() && train.batch() > 0) reader->epoch_samples_ -= reader->epoch_samples_ % train.batch();
-  reader->ahead_ = std::make_unique<ReadAhead<Key, Batch>>(
-      [raw = reader.get()](const Key& key, const std::atomic<bool>& stop) { return raw->ReadBatch(key, stop); });
+  const int64_t dropped = train.drop_last() && train.batch() > 0 ? reader->samples() % train.batch() : 0;
+  reader->order_ = BatchOrder(reader->samples(), reader->samples() - dropped);
+  for (const auto& [name, program] : reader->programs_) reader->order_.Add(name, program.training, program.batch);
+  reader->ahead_ = std::make_unique<ReadAhead<BatchKey, Batch>>(
+      [raw = reader.get()](const BatchKey& key, const std::atomic<bool>& stop) { return raw->ReadBatch(key, stop); });
   return reader;
 }
 
@@ -118,27 +116,7 @@ absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
   return absl::OkStatus();
 }
 
-// Training goes through the epochs; everything else through the samples once. A wrong guess costs what it reads.
-std::optional<ShardReader::Key> ShardReader::After(const Key& key) const {
-  const std::string base(absl::StripSuffix(key.program, kTail));
-  const auto fits = [&](const std::string& name, int64_t first) {
-    const auto program = programs_.find(name);
-    if (program == programs_.end()) return false;
-    return first + program->second.batch <= (program->second.training ? epoch_samples_ : samples());
-  };
-  const Program& program = programs_.at(key.program);
-  const int64_t first = key.first + program.batch;
-  for (const std::string& name : {base, base + kTail}) {
-    if (fits(name, first)) return Key{name, key.epoch, first};
-  }
-  if (!program.training) return std::nullopt;
-  for (const std::string& name : {base, base + kTail}) {
-    if (fits(name, 0)) return Key{name, key.epoch + 1, 0};
-  }
-  return std::nullopt;
-}
-
-absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const Key& key, const std::atomic<bool>& stop) {
+absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, const std::atomic<bool>& stop) {
   Program& program = programs_.at(key.program);
   Batch batch;
   for (const auto& [name, source] : sources_) batch.bytes -= source->bytes_read();
@@ -171,8 +149,8 @@ absl::StatusOr<std::map<std::string, torch::Tensor>> ShardReader::Read(const Pro
     return absl::OutOfRangeError(absl::StrCat("data set \"", dataset_.name(), "\": a batch of ", known->second.batch,
                                               " from sample ", first, "; there are ", samples()));
   }
-  const Key key{program.name(), epoch, first};
-  ADJOIN_ASSIGN_OR_RETURN(Batch batch, ahead_->Get(key, After(key)));
+  const BatchKey key{program.name(), epoch, first};
+  ADJOIN_ASSIGN_OR_RETURN(Batch batch, ahead_->Get(key, order_.After(key)));
   bytes_read_ += batch.bytes;
   for (const auto& [field, where] : batch.not_finite) {
     if (!warned_.insert(field).second || !warn_) continue;

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
+#include "worker/runtime/batch_order.h"
 #include "worker/runtime/field_source.h"
 #include "worker/runtime/read_ahead.h"
 #include "worker/runtime/sample_places.h"
@@ -55,14 +57,6 @@ class ShardReader {
   int64_t bytes_read() const { return bytes_read_; }
 
  private:
-  struct Key {
-    std::string program;
-    int64_t epoch = 0;
-    int64_t first = 0;
-    friend bool operator==(const Key& a, const Key& b) {
-      return a.program == b.program && a.epoch == b.epoch && a.first == b.first;
-    }
-  };
   struct Batch {
     std::map<std::string, torch::Tensor> values;
     std::map<std::string, std::string> not_finite;  // by field
@@ -85,8 +79,7 @@ class ShardReader {
   absl::Status OpenSource(const Field& field, ValueShard& shard, const DataFolder& data);
   absl::Status CountSamples(const DatasetSize& planned);
   absl::Status At(const std::string& field, const absl::Status& status) const;
-  std::optional<Key> After(const Key& key) const;
-  absl::StatusOr<Batch> ReadBatch(const Key& key, const std::atomic<bool>& stop);
+  absl::StatusOr<Batch> ReadBatch(const BatchKey& key, const std::atomic<bool>& stop);
 
   Dataset dataset_;
   uint64_t seed_ = 0;
@@ -94,10 +87,10 @@ class ShardReader {
   std::map<std::string, std::unique_ptr<FieldSource>> sources_;  // by field
   std::map<std::string, Program> programs_;
   std::unique_ptr<SamplePlaces> places_;
-  int64_t epoch_samples_ = 0;   // that an epoch of training goes through
+  BatchOrder order_;
   std::set<std::string> warned_;  // fields
   int64_t bytes_read_ = 0;
-  std::unique_ptr<ReadAhead<Key, Batch>> ahead_;  // last: it uses the others
+  std::unique_ptr<ReadAhead<BatchKey, Batch>> ahead_;  // last: it uses the others
 };
 
 }  // namespace adjoin

@@ -107,6 +107,11 @@ absl::StatusOr<torch::Tensor> ValueShard::Read(const std::vector<SamplePlace>& p
   for (const Piece& piece : view_.pieces) {
     ADJOIN_RETURN_IF_ERROR(ReadPiece(piece, places, stop, tensor, not_finite));
   }
+  // A box of a chunked data set is read as one: what it took is not kept.
+  if (cells_.size() > static_cast<size_t>(kMostCells)) {
+    std::vector<double>().swap(cells_);
+    std::vector<double>().swap(fetched_);
+  }
   return tensor;
 }
 
