@@ -31,7 +31,7 @@ struct Arguments {
   std::string verify_binary;
   std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
-  bool follow = false;
+  bool follow = false, force = false;
   TlsFiles tls;
   std::string token_file;
   const LayerRules* rules = nullptr;
@@ -184,6 +184,12 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   get->add_option("NAME", a.name, "model.safetensors, metrics.jsonl, ...")->required();
   get->add_option("-O,--output", a.output, "Where to write it; - is standard output; absent: NAME");
   get->callback([&] { chosen = [&] { return RunGet(a.options, a.job, a.name, a.output); }; });
+
+  CLI::App* model = app.add_subcommand("export", "Write a job's trained model to a file that PyTorch can read");
+  AddJob(model, a);
+  model->add_option("FILE", a.output, "A safetensors file, such as model.safetensors")->required();
+  model->add_flag("--force", a.force, "Write over a file that is there");
+  model->callback([&] { chosen = [&] { return RunExport(a.options, a.job, a.output, a.force); }; });
 }
 
 }  // namespace

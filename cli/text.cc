@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -13,18 +15,26 @@ namespace {
 
 constexpr int kBarWidth = 24;
 constexpr int kSmallestBar = 6;
+constexpr double kFourDigits = 0.01;  // of smaller values more digits are shown than four after the point
 
 std::string Number(double value) { return absl::StrFormat("%.4g", value); }
+
+// "dice[2]": one class of "dice".
+bool OfClass(const std::string& metric) { return metric.find('[') != std::string::npos; }
 
 std::string Metrics(const JobProgress& progress) {
   std::vector<std::string> parts;
   std::vector<std::string> names;
-  for (const auto& [name, value] : progress.metric()) names.push_back(name);
+  for (const auto& [name, value] : progress.metric()) {
+    if (!OfClass(name)) names.push_back(name);
+  }
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     double value = progress.metric().at(name);
     bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+    bool small = std::abs(value) < kFourDigits;
     parts.push_back(absl::StrCat(name, " ", whole && value != 1 ? absl::StrFormat("%.0f", value)
+                                            : small             ? Number(value)
                                                                 : absl::StrFormat("%.4f", value)));
   }
   return absl::StrJoin(parts, ", ");
@@ -39,6 +49,25 @@ std::string Bar(double part, int width) {
 }
 
 }  // namespace
+
+std::vector<std::vector<std::string>> ClassRows(const JobProgress& progress) {
+  std::map<std::string, std::map<int, double>> by_metric;
+  for (const auto& [name, value] : progress.metric()) {
+    if (!OfClass(name)) continue;
+    const size_t bracket = name.find('[');
+    int number = 0;
+    if (absl::SimpleAtoi(name.substr(bracket + 1, name.size() - bracket - 2), &number)) {
+      by_metric[name.substr(0, bracket)][number] = value;
+    }
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [metric, classes] : by_metric) {
+    rows.push_back({absl::StrCat(metric, " by class"), absl::StrJoin(classes, ", ", [](std::string* out, const auto& entry) {
+                      absl::StrAppend(out, entry.first, ": ", absl::StrFormat("%.4f", entry.second));
+                    })});
+  }
+  return rows;
+}
 
 std::string StateName(JobState state) { return absl::AsciiStrToLower(JobState_Name(state)); }
 

@@ -26,6 +26,9 @@ std::string ProgressText(const JobProgress& progress);
 // One line of at most `width` columns, without a line end. The bar shrinks, and goes, before the numbers are cut.
 std::string ProgressLine(const JobSummary& job, int width);
 
+// What its metrics are by class, a row each: {"dice by class", "0: 0.9812, 1: 0.9034"}.
+std::vector<std::vector<std::string>> ClassRows(const JobProgress& progress);
+
 // How a job ended: "job-1 succeeded in 12 s: accuracy 0.964, correct 1928, samples 2000".
 std::string EndLine(const JobSummary& job);
 

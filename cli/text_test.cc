@@ -6,6 +6,7 @@
 namespace adjoin {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(TextTest, Durations) {
@@ -66,6 +67,11 @@ TEST(TextTest, Ends) {
   (*job.mutable_progress()->mutable_metric())["accuracy"] = 0.964;
   (*job.mutable_progress()->mutable_metric())["correct"] = 1928;
   EXPECT_EQ(EndLine(job), "job-1 succeeded in 12 s: accuracy 0.9640, correct 1928");
+  (*job.mutable_progress()->mutable_metric())["dice[10]"] = 0.5;
+  (*job.mutable_progress()->mutable_metric())["dice[2]"] = 1;
+  (*job.mutable_progress()->mutable_metric())["mse"] = 0.000125;
+  EXPECT_EQ(EndLine(job), "job-1 succeeded in 12 s: accuracy 0.9640, correct 1928, mse 0.000125");
+  EXPECT_THAT(ClassRows(job.progress()), ElementsAre(ElementsAre("dice by class", "2: 1.0000, 10: 0.5000")));
   job.set_state(FAILED);
   job.set_reason("rank 2 on worker-1 was killed by signal 9 (SIGKILL)");
   EXPECT_THAT(EndLine(job), HasSubstr("failed after 12 s: rank 2 on worker-1 was killed"));

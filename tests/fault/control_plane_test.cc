@@ -92,6 +92,33 @@ TEST_F(ControlPlaneTest, AJobSucceedsAndItsResultsCanBeFetched) {
   EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
 }
 
+TEST_F(ControlPlaneTest, AModelIsExportedWholeAndOverNothing) {
+  StartCluster(1, 2);
+  const std::string model = Submit("model", 1), torn = Submit("model-torn", 1);
+  ASSERT_EQ(End(model).state(), SUCCEEDED);
+  ASSERT_EQ(End(torn).state(), SUCCEEDED);
+  const std::string file = cluster_->output_root() + "/exported.safetensors";
+  LocalCluster::CliResult done = cluster_->Cli({"export", model, file});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(done.out, file + ": 1 tensors, 8 bytes\n");
+  const std::string bytes = ReadFile(file);
+  EXPECT_EQ(bytes, ReadFile(cluster_->output_root() + "/out/model/model.safetensors"));
+
+  EXPECT_THAT(cluster_->Cli({"export", model, file}).err, HasSubstr("exists; --force writes over it"));
+  EXPECT_EQ(cluster_->Cli({"export", model, file, "--force"}).exit_code, 0);
+  done = cluster_->Cli({"export", torn, file, "--force"});
+  EXPECT_EQ(done.exit_code, 1);
+  EXPECT_THAT(done.err, AllOf(HasSubstr("is no whole model"), HasSubstr("the file has 7")));
+  EXPECT_EQ(ReadFile(file), bytes) << "what was there stays";
+  EXPECT_THAT(cluster_->Cli({"export", "model-torn", file + ".other"}).err, HasSubstr("is no whole model"));
+  EXPECT_FALSE(std::filesystem::exists(file + ".other"));
+  const std::string hangs = Submit("hang", 1);
+  EXPECT_THAT(cluster_->Cli({"export", hangs, file + ".other"}).err, HasSubstr("they are there when it has succeeded"));
+  for (const auto& entry : std::filesystem::directory_iterator(cluster_->output_root())) {
+    EXPECT_THAT(entry.path().string(), Not(HasSubstr(".part")));
+  }
+}
+
 TEST_F(ControlPlaneTest, WithTooFewSlotsAJobWaitsAndSaysWhy) {
   StartCluster(2, 2);
   std::string first = Submit("hang", 3);

@@ -12,6 +12,7 @@
 #include "layers/plan/builtin_rules.h"
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_file.h"
+#include "layers/plan/spec_parser.h"
 #include "primitives/transport/transport_ranks.h"
 #include "worker/runtime/session.h"
 

@@ -1,6 +1,8 @@
 // A rank process for tests of the control plane. It trains nothing; what it does is in the name of the job's spec:
 //
 //   succeed                 says progress once and succeeds, with the result "result.bin" of 3,000,000 bytes
+//   model                   the same, and with a "model.safetensors" of one tensor, "w" with two elements
+//   model-torn              the same, but the last byte of that file is missing
 //   hang                    runs until it is told to stop, to drain, or for 60 s
 //   stubborn                the same, but listens to nobody
 //   silent                  never becomes ready
@@ -112,7 +114,7 @@ class FakeRank {
     if (!connect.ok()) return 1;
     link_.SendTransport("none");
     if (std::optional<Steps> steps = ParseSteps(name_)) return RunSteps(*steps);
-    if (name_ == "succeed") return Succeed();
+    if (name_ == "succeed" || WritesModel()) return Succeed();
     if (RankIn(name_, "fail-rank-") == rank_) return Report(RANK_ERROR, "the disk is full");
     if (RankIn(name_, "exit-rank-") == rank_) return 3;
     int dying = RankIn(name_, "peer-rank-");
@@ -167,6 +169,7 @@ class FakeRank {
     result.set_error(error);
     result.set_drained_step(drained_step);
     if (end == RANK_SUCCEEDED) result.add_artifact("result.bin");
+    if (end == RANK_SUCCEEDED && WritesModel()) result.add_artifact("model.safetensors");
     link_.SendResult(result, Deadline::After(kTimeout));
     return end == RANK_SUCCEEDED || end == RANK_DRAINED ? 0 : 1;
   }
@@ -182,9 +185,18 @@ class FakeRank {
     return Report(RANK_SUCCEEDED, "");
   }
 
+  bool WritesModel() const { return name_ == "model" || name_ == "model-torn"; }
+
   void WriteResult() {
     if (rank_ != 0) return;
     std::filesystem::create_directories(folder_);
+    if (WritesModel()) {
+      const std::string header = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+      const uint64_t length = header.size();
+      std::string bytes(reinterpret_cast<const char*>(&length), sizeof(length));
+      absl::StrAppend(&bytes, header, std::string(name_ == "model" ? 8 : 7, 'w'));
+      std::ofstream(folder_ / "model.safetensors", std::ios::binary) << bytes;
+    }
     std::ofstream(folder_ / "result.bin", std::ios::binary) << std::string(3000000, 'r');
   }
 
