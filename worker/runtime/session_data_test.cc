@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/plan/builtin_rules.h"
+#include "layers/plan/file_halos.h"
 #include "layers/plan/planner.h"
 #include "layers/plan/spec_parser.h"
 #include "primitives/transport/transport_ranks.h"
@@ -67,11 +68,13 @@ class SessionDataTest : public testing::Test {
   }
 
   // The losses of all steps.
-  absl::StatusOr<std::vector<double>> Train(const std::string& layout, uint32_t ranks) {
+  absl::StatusOr<std::vector<double>> Train(const std::string& layout, uint32_t ranks, bool halos_from_files = false) {
     ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(absl::StrCat("layout { name: \"blocks\" ", layout, " } ranks: ",
                                                                       ranks, kJob), "job"));
-    ADJOIN_ASSIGN_OR_RETURN(const Plan plan, Planner::Build(parsed.spec, {{"set", kVolumes}}, BuiltinLayerRules()));
+    ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, {{"set", kVolumes}}, BuiltinLayerRules()));
+    if (halos_from_files) ReadHalosFromFiles(&plan);
     log_.clear();
+    bytes_sent_.assign(ranks, 0);
     const std::string out = absl::StrCat(root_, "on", ranks);
     std::filesystem::create_directories(out);
     ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemoryDelayed, 4, [&](Transport& t) -> absl::Status {
@@ -86,7 +89,9 @@ class SessionDataTest : public testing::Test {
         std::lock_guard<std::mutex> lock(mutex_);
         log_.push_back(line);
       };
-      return RunSession(options).status();
+      ADJOIN_ASSIGN_OR_RETURN(const SessionResult result, RunSession(options));
+      bytes_sent_[t.rank()] = result.bytes_sent.at("train");
+      return absl::OkStatus();
     }));
     std::vector<double> losses;
     std::ifstream in(out + "/out/metrics.jsonl");
@@ -101,6 +106,7 @@ class SessionDataTest : public testing::Test {
   std::vector<double> image_, label_;
   std::mutex mutex_;
   std::vector<std::string> log_;
+  std::vector<int64_t> bytes_sent_;  // by each rank, in training
 };
 
 TEST_F(SessionDataTest, OneCurveOnAnyRanks) {
@@ -114,14 +120,20 @@ TEST_F(SessionDataTest, OneCurveOnAnyRanks) {
     for (size_t i = 0; i < serial->size(); ++i) EXPECT_NEAR((*losses)[i], (*serial)[i], 1e-11) << ranks << ", step " << i;
   };
   compare("partition: [1, 1, 2, 2, 1]", 4);
+  // Read from the files, halos are the same bits, and the first exchange falls away.
+  const std::string layout = "partition: [1, 1, 2, 2, 1]";
+  const auto exchanged = Train(layout, 4);
+  const std::vector<int64_t> sent = bytes_sent_;
+  EXPECT_EQ(*exchanged, *Train(layout, 4, /*halos_from_files=*/true));
+  for (int rank = 0; rank < 4; ++rank) EXPECT_LT(bytes_sent_[rank], sent[rank]) << rank;
   compare("partition: [2, 1, 1, 1, 3] cut { dim: 4 size: [4, 0, 2] }", 6);
 }
 
-TEST_F(SessionDataTest, WhatIsNotFiniteIsInTheLogOnceAndEndsTraining) {
+TEST_F(SessionDataTest, WhatIsNotFiniteIsInTheLogAndEndsTraining) {
   // Where most blocks are.
   for (int64_t i = 0; i < kVolumes; ++i) image_[i * kCells + (4 * 6 + 3) * 10 + 5] = std::numeric_limits<double>::infinity();
   WriteFiles();
-  const absl::Status status = Train("partition: [1, 1, 2, 2, 1]", 4).status();
+  const absl::Status status = Train("partition: [1, 1, 2, 2, 1]", 4, /*halos_from_files=*/true).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("the first value that is not finite is in"));
   EXPECT_THAT(log_, testing::Contains(HasSubstr(", position [0, 4, 3, 5]: inf")));
 }

@@ -70,7 +70,11 @@ absl::StatusOr<ValueShard> ValueShard::Create(const Dataset& dataset, const Fiel
   }
   shard.whole_ = std::move(whole);
   shard.dtype_ = layout.dtype();
-  shard.own_ = IsFirstCopy(layout, rank) ? layout.BoxOf(rank) : Box::Nothing(layout.dims());
+  Layout holder = layout;
+  if (value.read().has_read()) {  // other ranks than those of the layout read it
+    ADJOIN_ASSIGN_OR_RETURN(holder, LayoutFromProto(value.read().read()));
+  }
+  shard.own_ = IsFirstCopy(holder, rank) ? holder.BoxOf(rank) : Box::Nothing(layout.dims());
   if (value.has_read()) {
     ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(value.read()));
     if (ends.to.global_shape() != layout.shape()) {
