@@ -122,7 +122,7 @@ class RankCommandTest : public ::testing::Test {
     std::vector<double> images, labels;
     for (int64_t i = 0; i < kSamples * 36; ++i) images.push_back(static_cast<double>(i * 7 % 250));
     for (int64_t i = 0; i < kSamples; ++i) labels.push_back(static_cast<double>(i % 2));
-    WriteFile(root_ + "/images", IdxBytes(IdxType::kUInt8, {kSamples, 6, 6}, images));
+    WriteFile(root_ + "/images", Gzip(IdxBytes(IdxType::kUInt8, {kSamples, 6, 6}, images)));
     WriteFile(root_ + "/labels", IdxBytes(IdxType::kUInt8, {kSamples}, labels));
     spec_ = ParseSpec(kJob, "job").value().spec;
   }
@@ -140,6 +140,7 @@ class RankCommandTest : public ::testing::Test {
     start.set_output_root(root_);
     start.set_single_node(true);
     start.set_net_device("lo");
+    start.set_cache_dir(root_ + "/cache");
     daemon_ = std::make_unique<FakeDaemon>(start);
     if (drain_at) daemon_->drain_at = std::move(drain_at);
     const std::string socket = root_ + "/rank.sock";
@@ -195,6 +196,9 @@ TEST_F(RankCommandTest, SucceedsAndPublishes) {
   }
   EXPECT_THAT(daemon_->OfRank(0).result.artifact(), ElementsAre("metrics.jsonl", "model.safetensors"));
   EXPECT_THAT(Output(), ElementsAre(".epoch", ".epoch.lock", "metrics.jsonl", "model.safetensors"));
+  int copies = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(root_ + "/cache")) copies += entry.file_size() > 0 ? 1 : 0;
+  EXPECT_EQ(copies, 1) << "both ranks read the same inflated copy";
 }
 
 // Rank 1's daemon asks, in mid-training, and rank 0 stops after the same step.
