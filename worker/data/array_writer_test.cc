@@ -1,5 +1,7 @@
 #include "worker/data/array_writer.h"
 
+#include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -259,6 +261,22 @@ TEST(ArrayWriterTest, AFullDiskIsFoundAtOnceAndLeavesNothing) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0) << format;
   }
+}
+
+TEST(ArrayWriterTest, ASmallDiskIsFoundFullBeforeAnythingIsWritten) {
+  const std::string folder = TestPath("disk");
+  mkdir(folder.c_str(), 0700);
+  if (geteuid() != 0 || mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "a tmpfs cannot be mounted here: " << strerror(errno);
+  }
+  for (const char* format : {"npy", "nifti", "hdf5"}) {
+    const std::string path = absl::StrCat(folder, "/full.", format);
+    const absl::Status status = ArrayWriter::Create(path, format, CellType::kFloat32, {1000, 1000}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("No space left on device"));
+    EXPECT_FALSE(Exists(path) || Exists(path + ".tmp"));
+  }
+  umount2(folder.c_str(), MNT_DETACH);
 }
 
 }  // namespace

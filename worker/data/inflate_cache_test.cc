@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -257,6 +259,33 @@ TEST_F(InflateCacheTest, AFullDiskIsOneErrorAndLeavesNothing) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(FilesIn(folder_).empty());
+}
+
+TEST_F(InflateCacheTest, ASmallDiskKeepsWhatItCanAndSaysWhatItCannot) {
+  ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
+  if (geteuid() != 0 || mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "a tmpfs cannot be mounted here: " << strerror(errno);
+  }
+  const InflateRequest large = Request("large.gz", 2'000'000);
+  InflateRequest unlimited = large;
+  unlimited.limit = int64_t{1} << 40;
+  const absl::Status full = InflatedCopy(unlimited).status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(full.message()),
+              testing::MatchesRegex("large.gz: inflated it has 2000000 bytes, and the disk of the cache of inflated files "
+                                    "has [0-9]+ free: make room there"));
+  EXPECT_TRUE(FilesIn(folder_).empty());
+  // Without a limit of its own it is that of the disk, of which some is left.
+  EXPECT_THAT(std::string(InflatedCopy(large).status().message()), HasSubstr("more than the cache of inflated files may have"));
+  for (int i = 0; i < 3; ++i) {
+    InflateRequest half = Request(absl::StrCat("half", i, ".gz"), 600'000, i);
+    half.limit = int64_t{1} << 40;
+    const auto copy = InflatedCopy(half);
+    ASSERT_TRUE(copy.ok()) << copy.status();
+    EXPECT_EQ(Content(*copy), Content(600'000, i));
+    EXPECT_EQ(FilesIn(folder_).size(), 1u) << "the one before made room";
+  }
+  umount2(folder_.c_str(), MNT_DETACH);
 }
 
 }  // namespace
