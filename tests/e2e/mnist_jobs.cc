@@ -118,14 +118,14 @@ absl::StatusOr<JobOutput> ReadOutput(const std::string& folder) {
     const nlohmann::json entry = nlohmann::json::parse(line);
     if (entry["type"] == "step") {
       output.losses.push_back(entry["loss"].get<double>());
-      output.bytes_sent.push_back(entry["bytes_sent"].get<int64_t>());
+      output.bytes_sent.push_back(entry.value("bytes_sent", int64_t{0}));
       output.rates.push_back(entry["lr"].get<double>());
       if (entry.contains("grad_norm")) output.norms.push_back(entry["grad_norm"].get<double>());
     } else if (entry["type"] == "validation") {
       output.validation_losses.push_back(entry["loss"].get<double>());
       output.validation_steps.push_back(entry["step"].get<int64_t>());
     } else if (entry["type"] == "evaluation") {
-      output.correct = entry["correct"].get<int64_t>();
+      output.correct = entry.value("correct", int64_t{0});
       output.test_loss = entry["loss"].get<double>();
     }
   }
