@@ -31,8 +31,8 @@ namespace {
 using ::testing::StartsWith;
 
 constexpr size_t kClasses = 4;
-// train_pytorch.py, the same training in serial PyTorch, reaches kSerialDice on the right half, the mean of three seeds, which are
-// up to kSerialSpread apart. Blocks and weights are drawn otherwise here, so that this is one more seed.
+// What train_pytorch.py, the same training in serial PyTorch, reaches on the right half: the mean of three seeds, and how
+// far they are apart. Blocks and weights are drawn otherwise here, so this is one more seed.
 constexpr double kSerialDice = 0.781;
 constexpr double kSerialSpread = 0.099;
 constexpr double kLeastDice = kSerialDice - kSerialSpread;
