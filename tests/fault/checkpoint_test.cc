@@ -26,13 +26,14 @@ using ::testing::HasSubstr;
 
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
-// LeNet-5 on 2 ranks that share the batch.
+// LeNet-5 on 4 ranks that share the batch.
 std::string Job(const std::string& name, int steps) {
   return absl::StrReplaceAll(
       ReadFile(Runfile("examples/mnist/lenet5-sync-sgd.textproto")),
       {{"output_dir: \"lenet5-sync-sgd\"",
         absl::StrCat("output_dir: \"", name, "\" checkpoint { dir: \"", name, "-ckpt\" every_steps: 7 keep_last: 2 }",
                      " restart { max_restarts: 20 backoff_s: 0.1 on: \"rank_lost\" on: \"node_lost\" }")},
+       {"sgd { lr: 0.01 momentum: 0.9 }", "adam { lr: 0.001 }"},
        {"epochs: 8", absl::StrCat("steps: ", steps)}});
 }
 
@@ -90,7 +91,7 @@ TEST_F(CheckpointedJobTest, KilledBetweenCheckpointsItGoesOnBitForBit) {
   ASSERT_TRUE(job.ok()) << job.status();
   for (uint64_t step : {10 + random() % 10, 30 + random() % 15, 55 + random() % 15}) {
     ASSERT_EQ(AwaitStep(*job, step), absl::OkStatus()) << "seed " << seed << Events(*job);
-    const absl::Status killed = cluster_->KillRank(*job, static_cast<int>(random() % 2), SIGKILL);
+    const absl::Status killed = cluster_->KillRank(*job, static_cast<int>(random() % 4), SIGKILL);
     ASSERT_TRUE(killed.ok()) << killed;
     // The next attempt has begun before the next kill is aimed.
     const uint64_t epoch = cluster_->Describe(*job).value().job().epoch();
@@ -109,7 +110,7 @@ TEST_F(CheckpointedJobTest, KilledBetweenCheckpointsItGoesOnBitForBit) {
 
 TEST_F(CheckpointedJobTest, ADrainedNodesJobGoesOnElsewhereAndLosesNoStep) {
   constexpr int kSteps = 60;
-  Start(2, 2);
+  Start(2, 4);
   RunWhole(Job("whole", kSteps));
   const absl::StatusOr<std::string> job = cluster_->Submit(Job("drained", kSteps));
   ASSERT_TRUE(job.ok()) << job.status();
@@ -131,19 +132,19 @@ TEST_F(CheckpointedJobTest, NodesThatDoNotShareTheirOutputAreNotMixed) {
   std::filesystem::create_directories(other);
   LocalClusterOptions options;
   options.output_root[1] = other;
-  Start(2, 1, options);
+  Start(2, 2, options);
   const absl::Status refused = cluster_->Submit(Job("apart", 5)).status();
   EXPECT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.message()),
-              AllOf(HasSubstr("the job needs 2 slots on nodes that have one --output-root"), HasSubstr("worker-0 (1 slot)"),
-                    HasSubstr("worker-1 (1 slot)"), HasSubstr("right would be")));
+              AllOf(HasSubstr("the job needs 4 slots on nodes that have one --output-root"), HasSubstr("worker-0 (2 slots)"),
+                    HasSubstr("worker-1 (2 slots)"), HasSubstr("right would be")));
   RunWhole(absl::StrReplaceAll(ReadFile(Runfile("examples/mnist/lenet5-sync-sgd.textproto")), {{"epochs: 8", "steps: 2"}}));
 }
 
 // The output root is a small tmpfs.
 TEST_F(CheckpointedJobTest, AFullDiskStopsNoTraining) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can mount a tmpfs";
-  Start(1, 2);
+  Start(1, 4);
   const std::string root = cluster_->output_root();
   if (mount("tmpfs", root.c_str(), "tmpfs", 0, "size=6m") != 0) {
     GTEST_SKIP() << "a tmpfs cannot be mounted here: " << strerror(errno);

@@ -232,7 +232,10 @@ uint64_t TagOf(const JobIdentity& job) {
 absl::StatusOr<std::optional<Resumed>> ResumeFromCheckpoint(const ResumeOptions& options,
                                                             const std::vector<CheckpointTensor>& tensors,
                                                             const RankSums& sums) {
-  return Resume(options, tensors, sums).Run();
+  absl::StatusOr<std::optional<Resumed>> resumed = Resume(options, tensors, sums).Run();
+  // All ranks fail alike. One that ends takes with it what it has not sent yet: none does before all have heard.
+  if (!resumed.ok()) sums({0}).status().IgnoreError();
+  return resumed;
 }
 
 }  // namespace adjoin
