@@ -267,8 +267,8 @@ output_dir: "out/small"
   bright[40] = 2;
   WriteFile(root_ + "bright", IdxBytes(IdxType::kUInt8, {kSamples, 6, 6}, bright));
   EXPECT_THAT(std::string(Run().message()),
-              HasSubstr("loss 1, cross_entropy of \"conv\": the target \"bright\" holds 2, but the prediction has 2"
-                        " classes, 0 to 1, and ignore_index is 9"));
+              HasSubstr("data set \"set\", field \"bright\": sample 1, position [0, 4]: the label is 2; the loss compares it with"
+                        " 2 classes, so that 0 to 1 are allowed, and 9, which it ignores"));
 }
 
 // All ranks say the same, wherever the value lies.
