@@ -96,8 +96,8 @@ def main():
                 300 * functional.mse_loss(functional.avg_pool3d(field, 2, 4), measured))
         loss.backward()
         optimizer.step()
+        lines.append(json.dumps({"type": "step", "step": step + 1, "loss": loss.item(), "lr": schedule.get_last_lr()[0]}))
         schedule.step()
-        lines.append(json.dumps({"type": "step", "step": step + 1, "loss": loss.item()}))
         if step % 50 == 0:
             print(f"step {step + 1}: loss {loss.item():.6f}", flush=True)
     model.eval()

@@ -123,8 +123,10 @@ TEST_F(DeepPrior, FourRanksTrainWhatSerialPyTorchTrains) {
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_EQ(job->losses.size(), static_cast<size_t>(kComparedSteps));
   ASSERT_EQ(serial->losses.size(), static_cast<size_t>(kComparedSteps));
+  ASSERT_EQ(job->rates.size(), serial->rates.size());
   for (int step = 0; step < kComparedSteps; ++step) {
     EXPECT_NEAR(job->losses[step], serial->losses[step], kTolerance * serial->losses[step]) << "step " << step + 1;
+    EXPECT_NEAR(job->rates[step], serial->rates[step], kTolerance * serial->rates[step]) << "step " << step + 1;
   }
   EXPECT_LT(serial->losses.back(), 0.05 * serial->losses.front()) << "it learns";
   ExpectSame(job->weights, serial->weights);
