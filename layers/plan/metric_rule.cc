@@ -65,6 +65,9 @@ absl::StatusOr<Metric> ParseMetric(absl::string_view name) {
 }
 
 absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric) {
+  if (metric.kind == MetricKind::kLoss && spec.loss().empty()) {
+    return InvalidSpec("metric \"loss\" needs a loss; the job has none: write loss { kind: ... input: ... target: ... }");
+  }
   if (metric.OfClasses() && std::none_of(spec.loss().begin(), spec.loss().end(), IsClassification)) {
     return InvalidSpec("metric \"", metric.name, "\" needs a loss that says what is right, of kind \"cross_entropy\" or"
                        " \"nll\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");

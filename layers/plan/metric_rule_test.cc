@@ -66,6 +66,7 @@ TEST(EvaluationNumbers, PlacesDoNotMeet) {
 
 TEST(EvaluationNumbers, RefusesWhatCannotBe) {
   JobSpec spec;
+  EXPECT_THAT(std::string(CheckMetricHasLoss(spec, *ParseMetric("loss")).message()), HasSubstr("needs a loss"));
   spec.mutable_evaluate()->add_metric("confusion");
   ProgramPlan program;
   program.set_name("evaluate");
