@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <filesystem>
 #include <string>
 #include <tuple>
 
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/deadline.h"
+#include "layers/plan/file_halos.h"
 #include "tests/e2e/mnist_jobs.h"
 #include "tests/harness/local_cluster.h"
 
@@ -40,8 +42,9 @@ const ProgramPlan& ProgramOf(const Plan& plan, bool tail) {
 
 // What each rank sends, by its own count: rank 0 of every step, the others of all.
 void ExpectPlannedBytes(LocalCluster& cluster, const JobSpec& spec, const std::string& job, const JobOutput& output) {
-  const auto plan = PlanOf(spec);
+  auto plan = PlanOf(spec);
   ASSERT_TRUE(plan.ok()) << plan.status();
+  ReadHalosFromFiles(&*plan);  // as the coordinator does
   int64_t tails = 0;
   for (int64_t step = 0; step < kSteps; ++step) {
     EXPECT_EQ(output.bytes_sent[step], ProgramOf(*plan, IsTail(step)).bytes_per_step(0)) << "step " << step + 1;
@@ -83,6 +86,19 @@ TEST_P(MnistCluster, EveryJobEqualsSerial) {
     ASSERT_TRUE(output.ok()) << output.status();
     EXPECT_EQ(Differences(*output, truth, precision.tolerance), "");
     ExpectPlannedBytes(**cluster, spec, *job, *output);
+  }
+  // Of the four gzip files each node has inflated those that its ranks read, once for all ranks and jobs.
+  for (int node = 0; node < nodes; ++node) {
+    int copies = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(absl::StrCat((*cluster)->folder(), "/worker-", node, "/link/cache"))) {
+      copies += entry.file_size() > 0 ? 1 : 0;
+    }
+    EXPECT_GE(copies, 1);
+    EXPECT_LE(copies, 4);
+    if (nodes == 1) {
+      EXPECT_EQ(copies, 4);
+    }
   }
   const absl::Status stopped = (*cluster)->Stop();
   EXPECT_TRUE(stopped.ok()) << stopped;
