@@ -27,11 +27,12 @@ using ::testing::HasSubstr;
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
 // LeNet-5 on 4 ranks that share the batch.
-std::string Job(const std::string& name, int steps) {
+std::string Job(const std::string& name, int steps, int every_steps = 7) {
   return absl::StrReplaceAll(
       ReadFile(Runfile("examples/mnist/lenet5-sync-sgd.textproto")),
       {{"output_dir: \"lenet5-sync-sgd\"",
-        absl::StrCat("output_dir: \"", name, "\" checkpoint { dir: \"", name, "-ckpt\" every_steps: 7 keep_last: 2 }",
+        absl::StrCat("output_dir: \"", name, "\" checkpoint { dir: \"", name, "-ckpt\" every_steps: ", every_steps,
+                     " keep_last: 2 }",
                      " restart { max_restarts: 20 backoff_s: 0.1 on: \"rank_lost\" on: \"node_lost\" }")},
        {"sgd { lr: 0.01 momentum: 0.9 }", "adam { lr: 0.001 }"},
        {"epochs: 8", absl::StrCat("steps: ", steps)}});
@@ -149,23 +150,27 @@ TEST_F(CheckpointedJobTest, AFullDiskStopsNoTraining) {
   if (mount("tmpfs", root.c_str(), "tmpfs", 0, "size=6m") != 0) {
     GTEST_SKIP() << "a tmpfs cannot be mounted here: " << strerror(errno);
   }
-  const absl::StatusOr<std::string> job = cluster_->Submit(Job("full", 200));
+  constexpr int kSteps = 1000;  // many more than pass meanwhile
+  const absl::StatusOr<std::string> job = cluster_->Submit(Job("full", kSteps, /*every_steps=*/20));
   EXPECT_TRUE(job.ok()) << job.status();
   if (job.ok()) {
-    EXPECT_EQ(AwaitStep(*job, 15), absl::OkStatus());
+    EXPECT_EQ(AwaitStep(*job, 30), absl::OkStatus());
     std::ofstream filler(root + "/filler", std::ios::binary);
     const std::string block(512, 'x');
     while (filler.write(block.data(), static_cast<std::streamsize>(block.size())) && filler.flush()) {
     }
-    EXPECT_EQ(AwaitStep(*job, cluster_->Describe(*job).value().job().progress().step() + 25), absl::OkStatus());
+    const Deadline deadline = Within(60);
+    while (cluster_->Cli({"logs", *job}).out.find("WARNING: the checkpoint") == std::string::npos && !deadline.Expired()) {
+    }
+    filler.close();
     std::filesystem::remove(root + "/filler");
     const absl::StatusOr<JobSummary> end = cluster_->WaitFor(*job, Within(240));
     EXPECT_TRUE(end.ok()) << end.status();
     EXPECT_EQ(end.ok() ? end->state() : FAILED, SUCCEEDED) << (end.ok() ? end->reason() : "");
     EXPECT_THAT(cluster_->Cli({"logs", *job}).out,
                 AllOf(HasSubstr("WARNING: the checkpoint of step"), HasSubstr("No space left on device"),
-                      HasSubstr("checkpoint: full-ckpt/step-0000000200")));
-    EXPECT_EQ(Losses(*cluster_, "full").size(), 200u) << "no line was lost";
+                      HasSubstr("checkpoint: full-ckpt/step-0000001000")));
+    EXPECT_EQ(Losses(*cluster_, "full").size(), static_cast<size_t>(kSteps)) << "no line was lost";
   }
   cluster_.reset();
   umount2(root.c_str(), MNT_DETACH);
