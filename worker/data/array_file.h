@@ -1,4 +1,4 @@
-// An array in a file, of which any box can be read: IDX and NIfTI-1 (plain or gzip), NPY, and data sets of HDF5.
+// An array in a file, of which any box can be read: IDX, NPY and NIfTI-1, plain or gzip, and data sets of HDF5.
 //
 //   ArrayFileOptions options;
 //   options.cache_dir = "/var/cache/adjoin";

@@ -44,8 +44,8 @@ absl::Status CheckBox(const std::string& name, const ArrayHeader& header, const 
 absl::Status ArrayLengthError(const std::string& name, const StoredArray& array, int64_t found) {
   const int64_t expected = array.DataBytes();
   if (found < expected) {
-    return absl::DataLossError(absl::StrCat(name, ": truncated: its header says ", array.header.ToString(), ", so ",
-                                            expected, " bytes of data were expected, found ", std::max<int64_t>(found, 0)));
+    return absl::DataLossError(absl::StrCat(name, ": truncated: its header says ", array.header.ToString(), ", so ", expected,
+                                            " bytes of data were expected, found ", std::max<int64_t>(found, 0)));
   }
   return absl::DataLossError(absl::StrCat(name, ": trailing bytes: its header says ", array.header.ToString(), ", so ",
                                           expected, " bytes of data were expected, but more follow"));

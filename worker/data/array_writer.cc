@@ -92,7 +92,8 @@ absl::StatusOr<std::unique_ptr<ArrayWriter>> ArrayWriter::Create(const std::stri
   writer->creator_ = true;
   absl::StatusOr<StoredArray> array = MakeFile(writer->temporary_, format, type, shape, options);
   if (!array.ok()) {
-    return absl::Status(array.status().code(), absl::StrCat(path, " cannot be made: ", std::string(array.status().message())));
+    return absl::Status(array.status().code(),
+                        absl::StrCat(path, " cannot be made: ", std::string(array.status().message())));
   }
   writer->array_ = *std::move(array);
   writer->fd_ = open(writer->temporary_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -145,7 +146,9 @@ absl::Status ArrayWriter::Finish() {
 }
 
 absl::Status ArrayWriter::Publish() {
-  if (!creator_) return absl::FailedPreconditionError(absl::StrCat(path_, ": only the rank that created it publishes it, once"));
+  if (!creator_) {
+    return absl::FailedPreconditionError(absl::StrCat(path_, ": only the rank that created it publishes it, once"));
+  }
   if (!finished_) return absl::FailedPreconditionError(absl::StrCat(path_, ": is published before it was finished"));
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return FileError(path_, errno);
   creator_ = false;

@@ -23,8 +23,8 @@ namespace adjoin {
 
 class ByteSource {
  public:
-  // `name`: what messages call it, where that is not the path. Errors, all with the name: kNotFound, kPermissionDenied, kInvalidArgument (not a regular file), kUnavailable (any
-  // other failure to open or read).
+  // `name`: what messages call it, where that is not the path. Errors, all with the name: kNotFound, kPermissionDenied,
+  // kInvalidArgument (not a regular file), kUnavailable (any other failure to open or read).
   static absl::StatusOr<std::unique_ptr<ByteSource>> Open(const std::string& path, const std::string& name = "");
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;

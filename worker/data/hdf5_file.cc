@@ -107,7 +107,7 @@ absl::Status Within(const std::string& name, const std::string& object, const ab
                       absl::StrCat(name, ": data set '", object, "' ", std::string(status.message())));
 }
 
-// Names of all data sets, of which `only` keeps none that another name has too.
+// Of all data sets, each by one of its names.
 absl::StatusOr<std::vector<std::string>> Names(const Hdf5Lock& lock, hid_t file, const std::string& name) {
   std::vector<std::string> names;
   const auto add = [](hid_t, const char* path, const H5O_info_t* info, void* out) -> herr_t {
