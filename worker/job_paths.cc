@@ -1,6 +1,7 @@
 #include "worker/job_paths.h"
 
 #include "base/status_macros.h"
+#include "layers/plan/field_files.h"
 #include "proto/plan.pb.h"
 #include "worker/result_folder.h"
 #include "worker/runtime/path_rules.h"
@@ -14,7 +15,9 @@ absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
   ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, output));
   for (const Dataset& dataset : plan.spec().dataset()) {
     for (const Field& field : dataset.field()) {
-      for (const std::string& path : field.idx().path()) {
+      const File* files = FilesOf(field);
+      if (files == nullptr) continue;
+      for (const std::string& path : files->path()) {
         ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.data_root, path).status());
       }
     }
@@ -23,8 +26,12 @@ absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
   if (!init_from.empty()) ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.data_root, init_from).status());
   const std::string& from_output = plan.spec().weights().from_output();
   if (!from_output.empty()) ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.output_root, from_output).status());
+  const std::string& checkpoints = plan.spec().checkpoint().dir();
+  if (!checkpoints.empty()) ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, checkpoints));
   if (!roots.rank_user.has_value()) return absl::OkStatus();
-  return MakeResultFolder(roots.output_root, output, roots.rank_user->uid, roots.rank_user->gid);
+  const User& user = *roots.rank_user;
+  ADJOIN_RETURN_IF_ERROR(MakeResultFolder(roots.output_root, output, user.uid, user.gid));
+  return checkpoints.empty() ? absl::OkStatus() : MakeResultFolder(roots.output_root, checkpoints, user.uid, user.gid);
 }
 
 }  // namespace adjoin

@@ -17,11 +17,12 @@ namespace adjoin {
 
 struct JobRoots {
   std::string data_root, output_root;
-  std::optional<User> rank_user;  // gets the folder of results; absent: ranks make it themselves
+  std::optional<User> rank_user;  // gets the folders of results and of checkpoints; absent: ranks make them themselves
 };
 
-// Whether what the job reads and writes is below the roots; makes its folder of results where the ranks cannot.
-// Errors: kResourceExhausted (no space is left for that folder), which is not the job's fault; all others are.
+// Whether what the job reads and writes is below the roots; makes its folders of results and of checkpoints where
+// the ranks cannot.
+// Errors: kResourceExhausted (no space is left for them), which is not the job's fault; all others are.
 absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start);
 
 }  // namespace adjoin
