@@ -84,33 +84,61 @@ void CheckpointWriter::NoteResult() {
 
 bool CheckpointWriter::Due(const Moment& moment) const {
   const auto every = static_cast<int64_t>(options_.spec.every_steps());
-  return (every > 0 && moment.step % every == 0) || (moment.best && !options_.spec.keep_best().empty());
+  return every > 0 && moment.step % every == 0;
 }
 
 void CheckpointWriter::AfterStep(const std::array<double, 2>& words, const Moment& moment, const Tensors& tensors) {
   Advance(words[1]);
+  BeginWaiting();
   wanted_ = wanted_ || words[0] > 0 || Due(moment);
-  if (wanted_ && phase_ == Phase::kIdle) Begin(moment, tensors);
+  const bool best = moment.best && !options_.spec.keep_best().empty();
+  if (phase_ == Phase::kIdle) {
+    if (wanted_ || best) Begin(Take(moment, tensors));
+  } else if (best) {
+    waiting_ = Take(moment, tensors);
+    wanted_ = false;
+  }
 }
 
-void CheckpointWriter::Begin(const Moment& moment, const Tensors& tensors) {
+CheckpointWriter::Snapshot CheckpointWriter::Take(const Moment& moment, const Tensors& tensors) const {
+  Snapshot snapshot;
+  snapshot.moment = moment;
+  try {
+    snapshot.tensors = tensors();
+    snapshot.mine = CopyOfMine(snapshot.tensors, options_.rank);
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    snapshot.taken = absl::ResourceExhaustedError(what.substr(0, what.find('\n')));
+  }
+  return snapshot;
+}
+
+void CheckpointWriter::BeginWaiting() {
+  if (phase_ != Phase::kIdle || !waiting_.has_value()) return;
+  const bool wanted = wanted_;  // of a later moment
+  Begin(*std::exchange(waiting_, std::nullopt));
+  wanted_ = wanted;
+}
+
+void CheckpointWriter::Begin(Snapshot snapshot) {
   wanted_ = false;
   last_begun_ = options_.now();
   phase_ = Phase::kFiles;
   result_.reset();
   name_ = options_.job.name;
-  name_.step = moment.step;
+  name_.step = snapshot.moment.step;
   in_flight_ = std::make_shared<InFlight>();
-  try {
-    WriteFiles(moment, tensors());
-  } catch (const std::exception& error) {  // no memory for the copies
-    const std::string what = error.what();
-    task_.Start([what] { return absl::ResourceExhaustedError(what.substr(0, what.find('\n'))); });
+  if (snapshot.taken.ok()) {
+    WriteFiles(std::move(snapshot));
+  } else {
+    task_.Start([status = snapshot.taken] { return status; });
   }
 }
 
-void CheckpointWriter::WriteFiles(const Moment& moment, const std::vector<CheckpointTensor>& tensors) {
-  in_flight_->mine = CopyOfMine(tensors, options_.rank);
+void CheckpointWriter::WriteFiles(Snapshot snapshot) {
+  const Moment& moment = snapshot.moment;
+  const std::vector<CheckpointTensor>& tensors = snapshot.tensors;
+  in_flight_->mine = std::move(snapshot.mine);
   const bool first = options_.rank == 0;
   if (first) {
     in_flight_->writers = RanksThatWrite(tensors, options_.ranks);
@@ -194,9 +222,13 @@ absl::Status CheckpointWriter::Finish(bool write, const Moment& moment, const Te
       ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> told, sums({Words()[1]}));
       Advance(told[0]);
     }
+    if (waiting_.has_value()) {
+      BeginWaiting();
+      continue;
+    }
     if (!write || (name_.step == moment.step && last_durable_ == moment.step)) return absl::OkStatus();
     write = false;
-    Begin(moment, tensors);
+    Begin(Take(moment, tensors));
   }
 }
 

@@ -10,7 +10,8 @@
 //
 // All ranks take the same turns, since all decide by the same numbers: those of the job, the step's, and sums over the ranks.
 // No rank's clock is asked but rank 0's, and what it says comes by such a sum. One checkpoint is in flight at most; where
-// another is due meanwhile, it is taken after the first step that finds none. A checkpoint that cannot be
+// another is due meanwhile, it is taken after the first step that finds none; only that of a best validation is copied at
+// once and waits, in memory, for its turn (a better one takes its place). A checkpoint that cannot be
 // written (a full disk) costs a line in the log, and no more. One thread.
 #ifndef ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_WRITER_H_
 #define ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_WRITER_H_
@@ -90,13 +91,22 @@ class CheckpointWriter {
     kManifest,  // rank 0 finishes it, or throws it away
   };
   struct InFlight;
+  // What a checkpoint is to hold.
+  struct Snapshot {
+    Moment moment;
+    std::vector<CheckpointTensor> tensors;  // their names and homes
+    std::vector<CheckpointTensor> mine;     // copies of what this rank writes
+    absl::Status taken;                     // an error where there was no memory for them
+  };
 
   bool Due(const Moment& moment) const;
-  void Begin(const Moment& moment, const Tensors& tensors);
+  Snapshot Take(const Moment& moment, const Tensors& tensors) const;
+  void Begin(Snapshot snapshot);
+  void BeginWaiting();
   void BeginManifest(bool fine);
   void Advance(double told);
   void NoteResult();
-  void WriteFiles(const Moment& moment, const std::vector<CheckpointTensor>& tensors);
+  void WriteFiles(Snapshot snapshot);
   void Log(const std::string& line) const {
     if (options_.log) options_.log(line);
   }
@@ -105,6 +115,7 @@ class CheckpointWriter {
   const std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
   Phase phase_ = Phase::kIdle;
   bool wanted_ = false;
+  std::optional<Snapshot> waiting_;    // of a best validation
   absl::Duration last_begun_;
   CheckpointName name_;                // of the one in flight
   bool fine_ = false;                  // its files

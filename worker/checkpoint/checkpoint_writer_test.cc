@@ -221,5 +221,28 @@ TEST_F(CheckpointWriterTest, TheBestIsKept) {
   EXPECT_LE(Finished().size(), 3u);
 }
 
+TEST_F(CheckpointWriterTest, TheBestOfABusyTimeWaitsAsItWas) {
+  Checkpoint spec;
+  spec.set_keep_best("loss");
+  files_->Block();
+  Start(spec, {1, "loss", false});
+  for (const double loss : {3.0, 2.0, 1.0, 1.5}) {
+    validation_ = {{"loss", loss}};
+    best_ = loss != 1.5;
+    Step();
+  }
+  best_ = false;
+  validation_.clear();
+  files_->Release();
+  Settle([&] { return Durable().value_or(0) == 3; });
+  EXPECT_THAT(Finished(), ElementsAre(3));
+  const absl::StatusOr<Manifest> manifest = ReadManifest(*files_, "ckpt", {3, 1, 7});
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->validation.at("loss"), 1.0);
+  std::vector<float> cells(5);
+  ASSERT_TRUE(ReadBox(*files_, "ckpt", *manifest, "cut", Box::Whole({5}), cells.data(), nullptr).ok());
+  EXPECT_THAT(cells, ElementsAre(3, 3, 13, 13, 23));
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -105,7 +105,7 @@ class CheckpointTest : public testing::Test {
   Ended Attempt(const JobSpec& spec, const std::string& place, uint64_t epoch, const std::string& job_id, int64_t stop_at = 0,
               bool drain = false) {
     Ended run;
-    const auto plan = Planner::Build(spec, {{"set", kSamples}}, BuiltinLayerRules());
+    const auto plan = Planner::Build(spec, {{"set", kSamples}, {"check", kSamples}}, BuiltinLayerRules());
     if (!plan.ok()) {
       run.statuses = {plan.status()};
       return run;
@@ -182,18 +182,21 @@ class CheckpointTest : public testing::Test {
     return steps;
   }
 
+  void KillAnywhere(size_t most_kept);
+
   std::string root_;
   JobSpec spec_;
 };
 
-TEST_F(CheckpointTest, AJobThatIsKilledAnywhereGoesOnBitForBit) {
+// Runs it whole, and killed three times, for each of three seeds.
+void CheckpointTest::KillAnywhere(size_t most_kept) {
   const Ended whole = Attempt(spec_, "whole", 1, "job-1");
   ASSERT_TRUE(whole.ok()) << whole.Text();
   EXPECT_FALSE(whole.results[0].resumed_step.has_value());
   ASSERT_EQ(Losses("whole").size(), static_cast<size_t>(kSteps));
   // Those between depend on how fast the disk is.
   EXPECT_EQ(Checkpoints("whole").front(), kSteps);
-  EXPECT_LE(Checkpoints("whole").size(), 2u) << "keep_last";
+  EXPECT_LE(Checkpoints("whole").size(), most_kept) << "keep_last";
   int resumed = 0;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     std::mt19937_64 random(seed);
@@ -212,9 +215,37 @@ TEST_F(CheckpointTest, AJobThatIsKilledAnywhereGoesOnBitForBit) {
     EXPECT_EQ(Losses(place), Losses("whole")) << "seed " << seed;
     EXPECT_EQ(Model(place), Model("whole")) << "seed " << seed;
     EXPECT_EQ(Checkpoints(place).front(), kSteps);
-    EXPECT_LE(Checkpoints(place).size(), 2u) << "what attempts before have left is gone";
+    EXPECT_LE(Checkpoints(place).size(), most_kept) << "what attempts before have left is gone";
   }
   EXPECT_GT(resumed, 0);
+}
+
+TEST_F(CheckpointTest, AJobThatIsKilledAnywhereGoesOnBitForBit) { KillAnywhere(/*most_kept=*/2); }
+
+// Random crops in micro-batches, a schedule, clipping, and validations that are judged.
+TEST_F(CheckpointTest, SoDoesOneThatValidates) {
+  Dataset* set = spec_.mutable_dataset(0);
+  *spec_.add_dataset() = *set;
+  spec_.mutable_dataset(1)->set_name("check");
+  spec_.mutable_dataset(1)->set_limit(6);
+  for (int dim = 0; dim < 2; ++dim) set->mutable_blocks()->add_size(4);
+  // The check's samples are blocks, too, the same ones each time.
+  *spec_.mutable_dataset(1)->mutable_blocks() = set->blocks();
+  set->mutable_blocks()->set_per_epoch(kSamples);
+  spec_.mutable_dataset(1)->mutable_blocks()->set_per_epoch(9);
+  Train* train = spec_.mutable_train();
+  train->set_microbatches(2);
+  train->set_clip_norm(0.5);
+  Phase* phase = train->add_schedule();
+  phase->set_shape("cosine");
+  phase->set_steps(50);
+  phase->set_from(1);
+  phase->set_to(0.1);
+  train->set_validate_on("check");
+  train->set_validate_every(5);
+  train->mutable_early_stop()->set_patience(1000);
+  spec_.mutable_checkpoint()->set_keep_best("loss");
+  KillAnywhere(/*most_kept=*/3);
 }
 
 TEST_F(CheckpointTest, ADrainLosesNoStep) {
