@@ -17,6 +17,10 @@ absl::Status CheckEvaluate(const JobSpec& spec) {
     if (spec.kind() != EVALUATE) return absl::OkStatus();
     return InvalidSpec("evaluate is missing: evaluate { dataset: ... metric: ... }");
   }
+  if (spec.kind() == PREDICT) {
+    return AtField("evaluate", InvalidSpec("evaluate is for jobs of kind TRAIN and EVALUATE; this one is of kind PREDICT,"
+                                           " which writes what the layers return and compares it with nothing"));
+  }
   ADJOIN_RETURN_IF_ERROR(CheckReference(spec, "evaluate.dataset", spec.evaluate().dataset()));
   if (spec.evaluate().metric().empty()) {
     return AtField("evaluate", InvalidSpec("evaluate.metric is missing; write metric: \"accuracy\""));

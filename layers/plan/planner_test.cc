@@ -407,6 +407,8 @@ TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
       {"ranks: 4", "ranks: 5000", "job.textproto:1:", "from 1 to 4096"},
       {"kind: TRAIN ", "kind: PREDICT ", "job.textproto:1:", "weights is missing: a job of kind PREDICT needs the trained ones"},
       {"kind: TRAIN ", "", "job.textproto", "kind is missing"},
+      {"kind: TRAIN ", "kind: PREDICT weights { init_from: \"w\" } ", "job.textproto:28:",
+       "evaluate is for jobs of kind TRAIN and EVALUATE"},
       {"home: OWNER conv { out_channels: 6", "home: OWNER owner: 4 conv { out_channels: 6",
        "job.textproto:7:", "its ranks are 0, 1, 2, 3"},
   };
