@@ -76,9 +76,7 @@ SamplePlace SamplePlaces::At(bool training, int64_t epoch, int64_t place) {
   const uint64_t numbers = static_cast<uint64_t>(place) * kNumbersPerPlace;
   for (int from_last : augment_.flip) {
     if (stream.UniformAt(numbers + from_last) >= 0.5) continue;
-    DimPlace& dim = found.dims[whole_.size() - 1 - from_last];
-    dim.first += extent_[whole_.size() - 1 - from_last] - 1;
-    dim.step = -1;
+    found.dims[whole_.size() - 1 - from_last].mirrored = true;
   }
   for (size_t dim = 0; augment_.shift > 0 && dim < whole_.size(); ++dim) {
     const auto cells = static_cast<int64_t>(stream.BelowAt(numbers + kShiftNumbers + dim, 2 * augment_.shift + 1));

@@ -3,7 +3,7 @@
 //   ADJOIN_ASSIGN_OR_RETURN(auto places, SamplePlaces::Create(dataset, seed, /*in_files=*/60000));
 //   SamplePlace place = places->At(/*training=*/true, /*epoch=*/2, /*place=*/128);
 //   place.sample;            // 7: of the files
-//   place.dims[0].first;     // the sample's cell 0 in its last dim but one is this cell of the file's sample
+//   place.dims[0].first;     // the sample begins at this cell of the file's sample in its last dim but one
 //
 // Everything is a function of the seed, the epoch and the place, so all ranks agree, however many there are. One thread.
 #ifndef ADJOIN_WORKER_RUNTIME_SAMPLE_PLACES_H_
@@ -20,16 +20,20 @@
 
 namespace adjoin {
 
-// Cell i of a sample in one spatial dim is cell first + step * i of the file's sample; 0 where that has no such cell.
+// Where a sample lies in the file's sample, in one spatial dim: from `first` on, and mirrored within its own extent, which is
+// each field's own. A cell that the file's sample does not have is 0.
 struct DimPlace {
   int64_t first = 0;
-  int64_t step = 1;  // or -1: mirrored
+  bool mirrored = false;
 
-  // The cells of the file's sample that `cells` of the sample are; may lie outside of it.
-  Interval In(Interval cells) const {
-    return step > 0 ? Interval{first + cells.lo, first + cells.hi} : Interval{first - cells.hi + 1, first - cells.lo + 1};
+  // The cell of the file's sample that cell `cell` is of a sample with `extent` cells; may lie outside of it.
+  int64_t CellOf(int64_t cell, int64_t extent) const { return first + (mirrored ? extent - 1 - cell : cell); }
+  // Likewise of neighbouring cells; mirrored, the first comes last.
+  Interval In(Interval cells, int64_t extent) const {
+    return mirrored ? Interval{first + extent - cells.hi, first + extent - cells.lo}
+                    : Interval{first + cells.lo, first + cells.hi};
   }
-  friend bool operator==(const DimPlace& a, const DimPlace& b) { return a.first == b.first && a.step == b.step; }
+  friend bool operator==(const DimPlace& a, const DimPlace& b) { return a.first == b.first && a.mirrored == b.mirrored; }
 };
 
 struct SamplePlace {

@@ -52,7 +52,7 @@ TEST(SamplePlacesTest, BlocksComeFromEverywhereAlike) {
   for (int64_t place = 0; place < 6000; ++place) {
     const SamplePlace at = places->At(true, 4, place);
     ASSERT_EQ(at.dims.size(), 2u);
-    EXPECT_EQ(at.dims[0].step, 1);
+    EXPECT_FALSE(at.dims[0].mirrored);
     ++seen[{at.sample, at.dims[0].first, at.dims[1].first}];
     if (at == places->At(true, 5, place)) ++same;
     EXPECT_EQ(places->At(false, 4, place), places->At(true, 0, place));
@@ -76,21 +76,25 @@ TEST(SamplePlacesTest, FlipsAndShiftsInTrainingOnly) {
     EXPECT_TRUE(places->At(false, 0, place).dims.empty());
     const SamplePlace at = places->At(true, 0, place);
     EXPECT_EQ(at.sample, place);
-    EXPECT_EQ(at.dims[0].step, 1);
-    ++seen[{at.dims[0].first, at.dims[1].step, at.dims[1].first}];
+    EXPECT_FALSE(at.dims[0].mirrored);
+    ++seen[{at.dims[0].first, at.dims[1].mirrored ? 1 : 0, at.dims[1].first}];
   }
   // 5 shifts in each dim, and mirrored or not.
   EXPECT_EQ(seen.size(), 50u);
   for (const auto& [at, count] : seen) EXPECT_NEAR(count, 80, 50);
-  EXPECT_EQ(seen.count({-2, 1, -2}), 1u);
-  EXPECT_EQ(seen.count({2, -1, 5}), 1u);
+  EXPECT_EQ(seen.count({-2, 0, -2}), 1u);
+  EXPECT_EQ(seen.count({2, 1, 2}), 1u);
 }
 
 TEST(SamplePlacesTest, MirroredCells) {
   // Cells 0 .. 3 are 5, 4, 3, 2.
-  EXPECT_EQ((DimPlace{5, -1}.In({0, 4})), (Interval{2, 6}));
-  EXPECT_EQ((DimPlace{5, -1}.In({1, 3})), (Interval{3, 5}));
-  EXPECT_EQ((DimPlace{-2, 1}.In({0, 4})), (Interval{-2, 2}));
+  const DimPlace mirrored{2, true};
+  EXPECT_EQ(mirrored.CellOf(0, 4), 5);
+  EXPECT_EQ(mirrored.In({0, 4}, 4), (Interval{2, 6}));
+  EXPECT_EQ(mirrored.In({1, 3}, 4), (Interval{3, 5}));
+  EXPECT_EQ(mirrored.CellOf(0, 2), 3) << "a field of half the extent";
+  EXPECT_EQ((DimPlace{-2, false}.In({0, 4}, 4)), (Interval{-2, 2}));
+  EXPECT_EQ((DimPlace{-2, false}.CellOf(3, 4)), 1);
 }
 
 TEST(SamplePlacesTest, SaysWhatDoesNotFit) {

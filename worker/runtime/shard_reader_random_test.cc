@@ -54,7 +54,9 @@ class Case {
     set_->set_name("set");
     plan_.mutable_spec()->set_seed(random_());
     AddField("image", Join({1 + Below(3)}, extents_), /*label=*/false);
-    AddField("label", Toss() ? extents_ : Join({1}, extents_), /*label=*/true);
+    Shape label = extents_;
+    for (int64_t& extent : label) extent = coarse_ ? (extent + 1) / 2 : extent;
+    AddField("label", Toss() ? label : Join({1}, label), /*label=*/true);
     AddField("age", {}, /*label=*/false);
   }
 
@@ -105,7 +107,7 @@ class Case {
     used_ = set_->has_limit() ? std::min(set_->limit(), samples_) : samples_;
     count_ = used_;
     block_ = extents_;
-    if (Toss()) {
+    if (!coarse_ && Toss()) {
       for (int64_t& extent : block_) {
         extent = 1 + Below(extent);
         set_->mutable_blocks()->add_size(extent);
@@ -116,7 +118,7 @@ class Case {
     for (int dim = 0; dim < spatial_; ++dim) {
       if (Below(3) == 0) set_->add_augment("flip(" + std::to_string(dim) + ")");
     }
-    shift_ = Below(3);
+    shift_ = coarse_ ? 0 : Below(3);
     if (shift_ > 0) set_->add_augment("shift(" + std::to_string(shift_) + ")");
     DatasetSize& size = *plan_.add_dataset();
     size.set_name("set");
@@ -159,7 +161,8 @@ class Case {
     for (int i = 0; i < set_->field_size(); ++i) {
       const Field& field = set_->field(i);
       Shape sample(field.shape().begin(), field.shape().end());
-      if (static_cast<int>(sample.size()) >= spatial_) std::copy(block_.begin(), block_.end(), sample.end() - spatial_);
+      const bool cut = set_->has_blocks() && static_cast<int>(sample.size()) >= spatial_;
+      if (cut) std::copy(block_.begin(), block_.end(), sample.end() - spatial_);
       const DType dtype = field.dtype() == "int64" ? DType::kInt64 : Toss() ? DType::kFloat32 : DType::kFloat64;
       const Layout layout = RandomLayout(Join({batch_}, sample), dtype);
       for (ProgramPlan& program : *plan_.mutable_program()) {
@@ -224,7 +227,7 @@ class Case {
         cells = torch::cat({torch::zeros(edge, torch::kFloat64), cells, torch::zeros(edge, torch::kFloat64)}, at);
         moved += static_cast<int64_t>(stream.BelowAt(place * 64 + 32 + dim, 2 * shift_ + 1));
       }
-      cells = cells.narrow(at, moved, block_[dim]);
+      if (!coarse_) cells = cells.narrow(at, moved, block_[dim]);
       const std::string flip = "flip(" + std::to_string(spatial_ - 1 - dim) + ")";
       const auto& listed = set_->augment();
       if (training && std::count(listed.begin(), listed.end(), flip) > 0 &&
@@ -319,6 +322,7 @@ class Case {
   int64_t shift_ = 0;
   int ranks_ = 1;
   const bool remaps_ = Toss();
+  const bool coarse_ = Below(3) == 0;  // labels of half the extents, which no block or shift allows
   std::vector<Window::Options> windows_;
   std::optional<Layout> read_;
 };

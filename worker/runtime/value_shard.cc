@@ -69,6 +69,7 @@ absl::StatusOr<ValueShard> ValueShard::Create(const Dataset& dataset, const Fiel
                                                    "; the plan's batch is ", absl::StrJoin(layout.shape(), "x")));
   }
   shard.whole_ = std::move(whole);
+  shard.sample_ = std::move(sample);
   shard.dtype_ = layout.dtype();
   Layout holder = layout;
   if (value.read().has_read()) {  // other ranks than those of the layout read it
@@ -180,12 +181,12 @@ absl::Status ValueShard::FetchRun(const Run& run) {
   bool as_it_is = true;
   for (int dim = 0; dim < run.box.dims(); ++dim) {
     const DimPlace& place = PlaceOf(*run.from, dim);
-    const Interval wanted = place.In(run.box[dim]);
+    const Interval wanted = place.In(run.box[dim], sample_[dim]);
     inside.push_back(wanted.Intersect({0, whole_[dim]}));
     extents.push_back(inside.back().size());
-    as_it_is = as_it_is && place.step > 0 && inside.back() == wanted;
-    at += (place.step > 0 ? inside.back().lo - wanted.lo : wanted.hi - 1 - inside.back().lo) * strides[dim + 1];
-    strides[dim + 1] *= place.step;
+    as_it_is = as_it_is && !place.mirrored && inside.back() == wanted;
+    at += (place.mirrored ? wanted.hi - 1 - inside.back().lo : inside.back().lo - wanted.lo) * strides[dim + 1];
+    if (place.mirrored) strides[dim + 1] = -strides[dim + 1];
   }
   const Box box(std::move(inside));
   if (as_it_is) return source_->Read(run.from->sample, run.count, box, cells_.data());
@@ -200,8 +201,7 @@ absl::Status ValueShard::FetchRun(const Run& run) {
 std::string ValueShard::WhereIs(const Run& run, int64_t cell) const {
   std::vector<int64_t> position(run.box.dims());
   for (int dim = run.box.dims(); dim-- > 0; cell /= run.box[dim].size()) {
-    const DimPlace& place = PlaceOf(*run.from, dim);
-    position[dim] = place.first + place.step * (run.box[dim].lo + cell % run.box[dim].size());
+    position[dim] = PlaceOf(*run.from, dim).CellOf(run.box[dim].lo + cell % run.box[dim].size(), sample_[dim]);
   }
   return absl::StrCat("sample ", run.from->sample + cell,
                       position.empty() ? "" : absl::StrCat(", position [", absl::StrJoin(position, ", "), "]"));

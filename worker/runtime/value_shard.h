@@ -70,6 +70,7 @@ class ValueShard {
   void LookForNotFinite(const Run& run, std::optional<std::string>* not_finite) const;
 
   std::vector<int64_t> whole_;
+  std::vector<int64_t> sample_;  // the extents of a block where the data set has them, else `whole_`
   int spatial_ = 0;     // as many last dims of a sample are placed by SamplePlace::dims
   LocalView view_;
   Box own_;             // of the global tensor, where this rank is the first that holds it; else empty
