@@ -21,6 +21,8 @@
 namespace adjoin {
 namespace {
 
+constexpr int64_t kCheckedPiece = 4 << 20;
+
 // As the content's first bytes show, but for IDX.
 std::string FormatOf(absl::string_view start) {
   const auto begins = [&](absl::string_view with) { return start.substr(0, with.size()) == with; };
@@ -102,20 +104,29 @@ absl::StatusOr<ArrayHeader> ReadArrayHeader(const std::string& path, const Array
   return std::move(array.header);
 }
 
-absl::StatusOr<ArrayHeader> CheckArrayFile(const std::string& path, const ArrayFileOptions& options) {
+absl::StatusOr<ArrayHeader> CheckArrayFile(const std::string& path, const ArrayFileOptions& options,
+                                           CheckLimits* limits) {
   ADJOIN_ASSIGN_OR_RETURN(const std::string format, FormatOf(path, options));
-  if (format == "hdf5") return CheckHdf5(path, options.name, options.object);
+  if (format == "hdf5") return CheckHdf5(path, options.name, options.object, limits);
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::Open(path, options.name));
   ADJOIN_ASSIGN_OR_RETURN(StoredArray array, ReadHeader(*source, format));
-  int64_t found = source->file_bytes();
-  if (source->compressed()) {
-    ADJOIN_RETURN_IF_ERROR(source->Skip(array.EndOfData() - source->position()).status());
-    // One more byte would be trailing; asking for it also reads the gzip stream's end and checksum.
-    char next;
-    ADJOIN_RETURN_IF_ERROR(source->Read(&next, 1).status());
-    found = source->position();
+  if (!source->compressed()) {
+    ADJOIN_RETURN_IF_ERROR(CheckLength(source->name(), array, source->file_bytes()));
+    return std::move(array.header);
   }
-  ADJOIN_RETURN_IF_ERROR(CheckLength(source->name(), array, found));
+  if (limits != nullptr && array.EndOfData() > limits->bytes) return std::move(array.header);
+  for (int64_t left = array.EndOfData() - source->position(); left > 0;) {
+    if (limits != nullptr && limits->enough && limits->enough()) return std::move(array.header);
+    const int64_t piece = std::min(left, kCheckedPiece);
+    ADJOIN_ASSIGN_OR_RETURN(const int64_t got, source->Skip(piece));
+    if (limits != nullptr) limits->bytes -= got;
+    left -= got;
+    if (got < piece) break;
+  }
+  // One more byte would be trailing; asking for it also reads the gzip stream's end and checksum.
+  char next;
+  ADJOIN_RETURN_IF_ERROR(source->Read(&next, 1).status());
+  ADJOIN_RETURN_IF_ERROR(CheckLength(source->name(), array, source->position()));
   return std::move(array.header);
 }
 

@@ -20,6 +20,7 @@
 #define ADJOIN_WORKER_DATA_ARRAY_FILE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,8 +66,17 @@ class ArrayFile {
 // beginning.
 absl::StatusOr<ArrayHeader> ReadArrayHeader(const std::string& path, const ArrayFileOptions& options);
 
-// Also that the whole file is sound: its length, and a gzip stream's end and checksum. Memory: a fixed buffer; no cache.
-absl::StatusOr<ArrayHeader> CheckArrayFile(const std::string& path, const ArrayFileOptions& options);
+// What may be spent on checks; several files may share it.
+struct CheckLimits {
+  int64_t bytes = INT64_MAX;      // inflated ones, which each check takes off: of the content of gzip files, of HDF5's chunks
+  std::function<bool()> enough;   // asked between pieces of a file; true: no more than headers from now on; may be empty
+};
+
+// Also that the whole file is sound: a gzip stream's end, length and checksum, every chunk of an HDF5 data set. A gzip file
+// that inflates to more than the limits have left, and what of a file would go beyond them, is not inflated, and is no error.
+// Memory: a fixed buffer and, of HDF5, a chunk; no cache.
+absl::StatusOr<ArrayHeader> CheckArrayFile(const std::string& path, const ArrayFileOptions& options,
+                                           CheckLimits* limits = nullptr);
 
 }  // namespace adjoin
 

@@ -1,5 +1,6 @@
 #include "worker/data/array_file.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -223,6 +224,62 @@ TEST(ArrayFileTest, AFlippedBitOfAChunkIsFoundByItsChecksum) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << at << " " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("cells: cells [")) << at;
   }
+}
+
+TEST(ArrayFileTest, WhatAnHdf5FileClaimsNeedsNoMemoryAndEndsWithTheLimits) {
+  // A few kilobytes that claim 8 GiB in one row, 2^40 chunks, and 2^60 cells in one row.
+  for (const char* object : {"one_row", "many", "wide"}) {
+    SCOPED_TRACE(object);
+    ArrayFileOptions options;
+    options.object = object;
+    CheckLimits limits;
+    limits.bytes = 32 << 20;
+    int asked = 0;
+    limits.enough = [&] { return ++asked, false; };
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    const auto header = CheckArrayFile(Folder() + "/claims.h5", options, &limits);
+    getrusage(RUSAGE_SELF, &after);
+    ASSERT_TRUE(header.ok()) << header.status();
+    EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 256 << 10) << "KiB";
+    EXPECT_LT(limits.bytes, 1 << 20);
+    EXPECT_GE(asked, 32);
+    // Asked to stop it does.
+    limits.bytes = INT64_MAX;
+    asked = 0;
+    limits.enough = [&] { return ++asked > 3; };
+    ASSERT_TRUE(CheckArrayFile(Folder() + "/claims.h5", options, &limits).ok());
+    EXPECT_EQ(asked, 4);
+  }
+}
+
+TEST(ArrayFileTest, CheckingTakesTheInflatedBytesOffItsLimits) {
+  const std::string path = TestPath("zeros.npy.gz");
+  const std::string text = "{'descr': '|u1', 'fortran_order': False, 'shape': (10000000,), }\n";
+  std::string bytes = std::string("\x93NUMPY\x01\x00", 8);
+  bytes += static_cast<char>(text.size());
+  bytes += '\0';
+  bytes += text + std::string(10'000'000, '\0');
+  const std::string packed = Gzip(bytes);
+  ASSERT_LT(packed.size(), 20'000u);
+  WriteFile(path, packed.substr(0, packed.size() - 4));
+  const auto size = static_cast<int64_t>(bytes.size());
+  CheckLimits limits;
+  limits.bytes = size - 1;
+  EXPECT_TRUE(CheckArrayFile(path, {}, &limits).ok()) << "only the header";
+  EXPECT_EQ(limits.bytes, size - 1);
+  limits.bytes = size;
+  EXPECT_EQ(CheckArrayFile(path, {}, &limits).status().code(), absl::StatusCode::kDataLoss);
+  WriteFile(path, packed);
+  limits.bytes = 2 * size;
+  ASSERT_TRUE(CheckArrayFile(path, {}, &limits).ok());
+  // What the header has was inflated before the limits were looked at.
+  EXPECT_NEAR(static_cast<double>(limits.bytes), static_cast<double>(size), 200);
+  int asked = 0;
+  limits.bytes = size;
+  limits.enough = [&] { return ++asked > 1; };
+  ASSERT_TRUE(CheckArrayFile(path, {}, &limits).ok());
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(ArrayFileTest, ALyingHeaderIsRefusedWithoutMemoryForIt) {

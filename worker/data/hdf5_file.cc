@@ -17,6 +17,9 @@ namespace {
 
 constexpr int64_t kPieceBytes = 16 << 20;
 constexpr int64_t kMaxChunkCache = 256 << 20;
+// What looking at a chunk costs at least, in bytes that could have been inflated in the time: a few hundred bytes of file can
+// claim any number of chunks.
+constexpr int64_t kLeastCost = 4096;
 
 herr_t RefuseLink(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
@@ -159,6 +162,7 @@ class LibraryFile : public ArrayFile {
 
   const ArrayHeader& header() const override { return cells_.array.header; }
   int64_t bytes_read() const override { return bytes_read_; }
+  const std::vector<hsize_t>& chunk() const { return cells_.chunk; }
 
   absl::Status Read(const Box& box, double* out) override {
     ADJOIN_RETURN_IF_ERROR(CheckBox(name_, header(), box));
@@ -244,6 +248,42 @@ int64_t ChunkCacheBytes(const Cells& cells) {
   return std::min(std::max<int64_t>(8 * chunk_bytes, 1 << 20), kMaxChunkCache);
 }
 
+// Whether `cost` bytes more may be inflated, which it takes off.
+bool Afford(CheckLimits* limits, int64_t cost) {
+  if (limits == nullptr) return true;
+  if (limits->bytes < cost || (limits->enough && limits->enough())) return false;
+  limits->bytes -= cost;
+  return true;
+}
+
+// Reads a cell of each chunk: for that the library inflates all of it and compares its checksum.
+absl::Status CheckChunks(LibraryFile& file, CheckLimits* limits) {
+  const ArrayHeader& header = file.header();
+  const std::vector<int64_t>& shape = header.shape;
+  // One that is not chunked is one piece, in the header of the data set or not in the file at all.
+  const std::vector<int64_t> chunk =
+      file.chunk().empty() ? shape : std::vector<int64_t>(file.chunk().begin(), file.chunk().end());
+  int64_t cost = SizeOf(header.type);
+  for (hsize_t extent : file.chunk()) cost *= static_cast<int64_t>(extent);  // below 4 GiB in any file
+  cost = std::max(cost, kLeastCost);
+  std::vector<Interval> cell(shape.size(), Interval{0, 1});
+  while (Afford(limits, cost)) {
+    double value;
+    ADJOIN_RETURN_IF_ERROR(file.Read(Box(cell), &value));
+    int dim = static_cast<int>(shape.size()) - 1;
+    for (; dim >= 0; --dim) {
+      Interval& at = cell[dim];
+      if (chunk[dim] < shape[dim] - at.lo) {
+        at = Interval{at.lo + chunk[dim], at.hi + chunk[dim]};
+        break;
+      }
+      at = Interval{0, 1};
+    }
+    if (dim < 0) break;
+  }
+  return absl::OkStatus();
+}
+
 struct Found {
   Hdf5Id file;
   Hdf5Id data_set;
@@ -289,23 +329,14 @@ absl::StatusOr<std::unique_ptr<ArrayFile>> OpenHdf5(const std::string& path, con
                                                                   std::move(found.cells), shown));
 }
 
-absl::StatusOr<ArrayHeader> CheckHdf5(const std::string& path, const std::string& name, const std::string& object) {
+absl::StatusOr<ArrayHeader> CheckHdf5(const std::string& path, const std::string& name, const std::string& object,
+                                      CheckLimits* limits) {
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, OpenHdf5(path, name, object));
   const ArrayHeader& header = file->header();
   // Of a contiguous one nothing more can be wrong than its length, which was compared.
-  if (dynamic_cast<LibraryFile*>(file.get()) == nullptr || header.Cells() == 0) return header;
-  Box box = Box::Whole(header.shape);
-  if (box.dims() == 0) {
-    double cell;
-    ADJOIN_RETURN_IF_ERROR(file->Read(box, &cell));
-    return header;
-  }
-  const int64_t rows = std::max<int64_t>(1, kPieceBytes / 8 / (box.Volume() / box[0].size()));
-  std::vector<double> cells(static_cast<size_t>(std::min(rows, box[0].hi) * (box.Volume() / box[0].size())));
-  for (int64_t at = 0; at < header.shape[0]; at += rows) {
-    box[0] = Interval{at, std::min(at + rows, header.shape[0])};
-    ADJOIN_RETURN_IF_ERROR(file->Read(box, cells.data()));
-  }
+  auto* const read_by_library = dynamic_cast<LibraryFile*>(file.get());
+  if (read_by_library == nullptr || header.Cells() == 0) return header;
+  ADJOIN_RETURN_IF_ERROR(CheckChunks(*read_by_library, limits));
   return header;
 }
 

@@ -27,8 +27,9 @@ bool IsHdf5(const std::string& path);
 absl::StatusOr<std::unique_ptr<ArrayFile>> OpenHdf5(const std::string& path, const std::string& name,
                                                     const std::string& object);
 
-// Also reads every chunk.
-absl::StatusOr<ArrayHeader> CheckHdf5(const std::string& path, const std::string& name, const std::string& object);
+// Also has the library read every chunk, as far as `limits` go (none where it is null).
+absl::StatusOr<ArrayHeader> CheckHdf5(const std::string& path, const std::string& name, const std::string& object,
+                                      CheckLimits* limits = nullptr);
 
 struct Hdf5Object {
   std::string name;      // "group/images"

@@ -156,6 +156,10 @@ def write_hdf5():
         values = random.integers(0, 1000, (64, 64, 64)).astype("i4")
         file.create_dataset("plain", data=values)
         file.create_dataset("chunked", data=values, chunks=(16, 16, 16))
+    with h5py.File(path("claims.h5"), "w") as file:
+        file.create_dataset("one_row", (1, 2048, 2048, 2048), "u1", chunks=(1, 64, 64, 64), compression="gzip")
+        file.create_dataset("many", (1 << 40,), "u1", chunks=(1,))
+        file.create_dataset("wide", (1, 1 << 60), "u1", chunks=(1, 1 << 20), compression="gzip")
     with h5py.File(path("checked.h5"), "w") as file:
         values = random.integers(0, 256, 1 << 16).astype("u1")
         file.create_dataset("cells", data=values, chunks=(1 << 13,), fletcher32=True)
