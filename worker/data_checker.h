@@ -3,17 +3,20 @@
 //   DataChecker checker("/srv/data", "/srv/output", [&](WorkerMessage message) { link.Send(std::move(message)); });
 //   checker.Check(probe_data);
 //
-// Any thread. The destructor waits for the request in progress (reading large files takes long) and forgets the others.
+// Any thread. The destructor tells the request in progress to stop, and forgets the others.
 #ifndef ADJOIN_WORKER_DATA_CHECKER_H_
 #define ADJOIN_WORKER_DATA_CHECKER_H_
 
+#include <atomic>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/coordinator.pb.h"
 #include "proto/protocol.h"
@@ -30,6 +33,7 @@ class DataChecker {
     {
       absl::MutexLock lock(&mutex_);
       stopping_ = true;
+      stop_.store(true);
     }
     thread_.join();
   }
@@ -38,13 +42,24 @@ class DataChecker {
 
   void Check(const ProbeData& request) {
     absl::MutexLock lock(&mutex_);
-    requests_.push_back(request);
+    requests_.push_back({request, Limits()});
   }
 
  private:
+  struct Request {
+    ProbeData data;
+    ProbeLimits limits;  // of which the time runs from when it came
+  };
+
+  ProbeLimits Limits() const {
+    ProbeLimits limits;
+    limits.stop = &stop_;
+    return limits;
+  }
+
   void Loop() {
     while (true) {
-      ProbeData request;
+      Request request;
       {
         absl::MutexLock lock(&mutex_);
         auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !requests_.empty(); };
@@ -56,9 +71,16 @@ class DataChecker {
       WorkerMessage message;
       *message.mutable_header() = MakeHeader();
       ProbeResult& result = *message.mutable_probe_result();
-      result = Probe(data_root_, request);
-      if (result.error().empty() && request.has_model()) {
-        ProbeModel(data_root_, output_root_, request.model(), result);
+      try {
+        result = Probe(data_root_, request.data, request.limits);
+        if (result.error().empty() && request.data.has_model()) {
+          ProbeModel(data_root_, output_root_, request.data.model(), result);
+        }
+      } catch (const std::exception& thrown) {
+        // Of libraries, and for want of memory: no job's files may end the daemon, which has the ranks of others.
+        result.Clear();
+        result.set_request_id(request.data.request_id());
+        result.set_error(absl::StrCat("the data files cannot be checked: ", thrown.what()));
       }
       send_(std::move(message));
     }
@@ -68,8 +90,9 @@ class DataChecker {
   const std::string output_root_;
   const std::function<void(WorkerMessage)> send_;
   absl::Mutex mutex_;
-  std::deque<ProbeData> requests_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Request> requests_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> stop_{false};
   std::thread thread_;
 };
 

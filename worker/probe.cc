@@ -1,9 +1,7 @@
 #include "worker/probe.h"
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -26,18 +24,11 @@ absl::StatusOr<HeldPath> Find(const std::string& root, const std::string& path) 
   return absl::NotFoundError(absl::StrCat(std::string(file.status().message()), " below the worker's data root"));
 }
 
-// The header of a file, which is read to its end as long as there are `bytes_left` to read.
-absl::StatusOr<ArrayHeader> HeaderOf(const HeldPath& file, const ArrayFileOptions& options, int64_t& bytes_left) {
-  std::error_code error;
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(file.path(), error));
-  if (!error && size > bytes_left) return ReadArrayHeader(file.path(), options);
-  if (!error) bytes_left -= size;
-  return CheckArrayFile(file.path(), options);
-}
+bool Stopped(const ProbeLimits& limits) { return limits.stop != nullptr && limits.stop->load(); }
 
 // `place` gets the part of the field that an error speaks of.
-absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, int64_t& bytes_left,
-                                  std::string& place) {
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, const ProbeLimits& limits,
+                                  CheckLimits& left, std::string& place) {
   if (field.has_synthetic()) return field.synthetic().samples();
   const File* files = FilesOf(field);
   if (files == nullptr) return absl::InvalidArgumentError("it says nothing of where it comes from");
@@ -47,25 +38,26 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, i
   for (int i = 0; i < files->path_size(); ++i) {
     const std::string& path = files->path(i);
     place = absl::StrCat(SourceName(field), ".path[", i, "]");
+    if (Stopped(limits)) return absl::CancelledError("the worker stops");
     ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, Find(root, path));
     ArrayFileOptions options;
     options.format = SourceName(field);
     options.object = files->object();
     options.name = absl::StrCat("'", path, "'");
-    ADJOIN_ASSIGN_OR_RETURN(const ArrayHeader header, HeaderOf(file, options, bytes_left));
+    ADJOIN_ASSIGN_OR_RETURN(const ArrayHeader header, CheckArrayFile(file.path(), options, &left));
     ADJOIN_ASSIGN_OR_RETURN(const int64_t own, SamplesIn(header, sample_shape));
     samples += own;
   }
   return samples;
 }
 
-absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& dataset, int64_t& bytes_left,
-                                  std::string& place) {
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& dataset, const ProbeLimits& limits,
+                                  CheckLimits& left, std::string& place) {
   int64_t samples = 0;
   for (int i = 0; i < dataset.field_size(); ++i) {
     std::string where = absl::StrCat("data set '", dataset.name(), "', field '", dataset.field(i).name(), "'");
     std::string within;
-    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i), bytes_left, within);
+    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i), limits, left, within);
     place = absl::StrCat("field[", i, "]", own.ok() || within.empty() ? "" : ".", own.ok() ? "" : within);
     if (!own.ok()) return Within(where, own.status());
     if (i > 0 && *own != samples) {
@@ -77,11 +69,14 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& datase
   return samples;
 }
 
-absl::Status ProbeAll(const std::string& root, const ProbeData& request, int64_t bytes_left, ProbeResult& result) {
+absl::Status ProbeAll(const std::string& root, const ProbeData& request, const ProbeLimits& limits, ProbeResult& result) {
+  CheckLimits left;
+  left.bytes = limits.bytes;
+  left.enough = [&limits] { return Stopped(limits) || limits.deadline.Expired(); };
   for (int i = 0; i < request.dataset_size(); ++i) {
     const Dataset& dataset = request.dataset(i);
     std::string within;
-    const absl::StatusOr<int64_t> samples = SamplesOf(root, dataset, bytes_left, within);
+    const absl::StatusOr<int64_t> samples = SamplesOf(root, dataset, limits, left, within);
     if (!samples.ok()) {
       result.set_field(absl::StrCat("dataset[", i, "].", within));
       return samples.status();
@@ -95,9 +90,9 @@ absl::Status ProbeAll(const std::string& root, const ProbeData& request, int64_t
 
 }  // namespace
 
-ProbeResult Probe(const std::string& data_root, const ProbeData& request, int64_t most_bytes) {
+ProbeResult Probe(const std::string& data_root, const ProbeData& request, const ProbeLimits& limits) {
   ProbeResult result;
-  absl::Status status = ProbeAll(data_root, request, most_bytes, result);
+  absl::Status status = ProbeAll(data_root, request, limits, result);
   if (!status.ok()) result.set_error(std::string(status.message()));
   result.set_request_id(request.request_id());
   return result;

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/time/time.h"
+#include "base/deadline.h"
 #include "worker/runtime/array_test_files.h"
 
 namespace adjoin {
@@ -85,13 +88,32 @@ TEST_F(ProbeTest, TruncatedAndCorruptFiles) {
 }
 
 TEST_F(ProbeTest, OfMuchDataOnlyTheHeaders) {
-  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(root_ + "/images") +
-                                          std::filesystem::file_size(root_ + "/labels.gz"));
+  // The labels are 18 bytes, however few of gzip they are; the images are not inflated.
   std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
-  EXPECT_THAT(Probe(root_, request_, bytes).error(), HasSubstr("field 'label'"));
-  EXPECT_EQ(Probe(root_, request_, 76).error(), "");
+  ProbeLimits limits;
+  limits.bytes = 18;
+  EXPECT_THAT(Probe(root_, request_, limits).error(), HasSubstr("field 'label'"));
+  limits.bytes = 17;
+  EXPECT_EQ(Probe(root_, request_, limits).error(), "");
   Write("images", Idx({10, 2, 3}).substr(0, 40));
-  EXPECT_THAT(Probe(root_, request_, 0).error(), HasSubstr("images"));
+  EXPECT_THAT(Probe(root_, request_, limits).error(), HasSubstr("images"));
+}
+
+TEST_F(ProbeTest, AfterTheDeadlineOnlyTheHeaders) {
+  std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
+  EXPECT_THAT(Probe(root_, request_, {}).error(), HasSubstr("field 'label'"));
+  ProbeLimits limits;
+  limits.deadline = Deadline::After(absl::ZeroDuration());
+  const ProbeResult result = Probe(root_, request_, limits);
+  EXPECT_EQ(result.error(), "");
+  EXPECT_EQ(result.dataset(0).samples(), 10);
+}
+
+TEST_F(ProbeTest, StopsWhenItIsTold) {
+  const std::atomic<bool> stop = true;
+  ProbeLimits limits;
+  limits.stop = &stop;
+  EXPECT_THAT(Probe(root_, request_, limits).error(), HasSubstr("the worker stops"));
 }
 
 TEST_F(ProbeTest, FieldsHaveAsManySamples) {
