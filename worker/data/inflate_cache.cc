@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/logging.h"
 #include "base/state_folder.h"
 #include "base/status_macros.h"
 #include "worker/data/byte_source.h"
@@ -50,8 +52,22 @@ absl::Status CacheError(const InflateRequest& request, int error) {
   return FileError(absl::StrCat(request.name, ": the cache of inflated files"), error);
 }
 
-// Locks on bytes of one file in the folder: byte 0 for who makes room, another one for each copy's key. They end with
-// their process, and are the description's, so that threads exclude each other as processes do.
+// Takes (F_RDLCK, F_WRLCK) or gives back a lock on a byte of a file, without waiting; 0 or an errno. It ends with the
+// process, and is the description's, so that threads exclude each other as processes do.
+int SetLock(int fd, short type, int64_t byte) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+}
+
+// Another has it. All else is a file system that has no locks, or no more of them.
+bool IsHeld(int error) { return error == EAGAIN || error == EACCES; }
+
+// Locks on bytes of one file in the folder: byte 0 for who makes room, another one for each copy's key. (On the copies
+// themselves, those who have them open share byte 0.)
 class Locks {
  public:
   explicit Locks(int fd) : fd_(fd) {}
@@ -59,18 +75,15 @@ class Locks {
   ~Locks() { close(fd_); }
 
   static int64_t ByteOf(absl::string_view key) { return 1 + static_cast<int64_t>(HashOf(key) >> 2); }
-  bool Try(int64_t byte) { return Set(byte, F_WRLCK); }
-  void Release(int64_t byte) { Set(byte, F_UNLCK); }
+  // False: another has it. Errors: kUnavailable, there are no locks.
+  absl::StatusOr<bool> Try(int64_t byte) {
+    const int error = SetLock(fd_, F_WRLCK, byte);
+    if (error == 0 || IsHeld(error)) return error == 0;
+    return absl::UnavailableError(absl::StrCat("its file system refuses locks (", std::strerror(error), ")"));
+  }
+  void Release(int64_t byte) { SetLock(fd_, F_UNLCK, byte); }
 
  private:
-  bool Set(int64_t byte, short type) {
-    struct flock lock = {};
-    lock.l_type = type;
-    lock.l_whence = SEEK_SET;
-    lock.l_start = byte;
-    lock.l_len = 1;
-    return fcntl(fd_, F_OFD_SETLK, &lock) == 0;
-  }
   const int fd_;
 };
 
@@ -113,7 +126,7 @@ std::vector<Copy> Copies(const std::string& folder, Locks& locks, absl::string_v
     const std::string path = absl::StrCat(folder, "/", entry->d_name);
     struct stat info;
     if (stat(path.c_str(), &info) != 0) continue;
-    if (temporary && key != own_key && locks.Try(Locks::ByteOf(key))) {
+    if (temporary && key != own_key && locks.Try(Locks::ByteOf(key)).value_or(false)) {
       unlink(path.c_str());
       locks.Release(Locks::ByteOf(key));
       continue;
@@ -125,6 +138,16 @@ std::vector<Copy> Copies(const std::string& folder, Locks& locks, absl::string_v
     return std::make_pair(a.used.tv_sec, a.used.tv_nsec) < std::make_pair(b.used.tv_sec, b.used.tv_nsec);
   });
   return copies;
+}
+
+// Removes a copy that no process has open; false where one does: it would keep its blocks, and others would inflate the
+// file again.
+bool RemoveUnused(const Copy& copy) {
+  const int fd = open(copy.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  const bool unused = fd >= 0 && SetLock(fd, F_WRLCK, 0) == 0;
+  if (unused) unlink(copy.path.c_str());
+  if (fd >= 0) close(fd);
+  return unused;
 }
 
 // The file's blocks are there afterwards; 0 or an errno.
@@ -158,8 +181,8 @@ absl::StatusOr<Temporary> MakeRoom(const InflateRequest& request, const std::str
   const std::vector<Copy> copies = Copies(request.cache_dir, locks, key, &used);
   size_t next = 0;
   const auto evict = [&] {
-    used -= copies[next].bytes;
-    unlink(copies[next++].path.c_str());
+    const Copy& copy = copies[next++];
+    if (RemoveUnused(copy)) used -= copy.bytes;
   };
   while (next < copies.size() && used + request.bytes > limit) evict();
   const std::string path = absl::StrCat(request.cache_dir, "/", key, kCopy, kTemporary);
@@ -225,9 +248,13 @@ absl::Status Inflate(const InflateRequest& request, const OpenFile& source, int 
   return absl::OkStatus();
 }
 
-absl::StatusOr<OpenFile> PrivateCopy(const InflateRequest& request, const OpenFile& source) {
+std::string TemporaryFolder() {
   const char* const named = std::getenv("TMPDIR");
-  const std::string folder = named != nullptr && named[0] != '\0' ? named : "/tmp";
+  return named != nullptr && named[0] != '\0' ? named : "/tmp";
+}
+
+// Of this process only: without a name, in `folder`.
+absl::StatusOr<OpenFile> PrivateCopy(const InflateRequest& request, const OpenFile& source, const std::string& folder) {
   std::string path = folder + "/adjoin-inflated-XXXXXX";
   OpenFile file(mkostemp(path.data(), O_CLOEXEC), request.name);
   if (file.fd() < 0) return FileError(absl::StrCat(request.name, ": an inflated copy in ", folder), errno);
@@ -235,18 +262,21 @@ absl::StatusOr<OpenFile> PrivateCopy(const InflateRequest& request, const OpenFi
   const int error = Allocate(file.fd(), request.bytes);
   if (error == ENOSPC || error == EDQUOT) {
     return NoRoom(request, absl::StrCat("and the disk of ", folder, " has ", FreeBytes(folder),
-                                        " free: make room there, or name another folder by TMPDIR"));
+                                        " free: make room there, or name another folder by ",
+                                        request.cache_dir.empty() ? "TMPDIR" : "adjoin-worker's --cache-dir"));
   }
   if (error != 0) return FileError(absl::StrCat(request.name, ": an inflated copy in ", folder), error);
   ADJOIN_RETURN_IF_ERROR(Inflate(request, source, file.fd()));
   return file;
 }
 
-// The copy, if it is there.
+// The copy, if it is there; nobody removes it while it is open.
 std::optional<OpenFile> Find(const InflateRequest& request, const std::string& path) {
   OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW), request.name);
   struct stat info;
-  if (file.fd() < 0 || fstat(file.fd(), &info) != 0 || info.st_size != request.bytes) return std::nullopt;
+  // One that is removed right now is locked, or has no name any more.
+  if (file.fd() < 0 || IsHeld(SetLock(file.fd(), F_RDLCK, 0))) return std::nullopt;
+  if (fstat(file.fd(), &info) != 0 || info.st_nlink == 0 || info.st_size != request.bytes) return std::nullopt;
   // It was used now. Where that cannot be noted it goes earlier, which costs time only.
   (void)futimens(file.fd(), nullptr);
   return file;
@@ -268,15 +298,29 @@ absl::Status Wait(const InflateRequest& request, const std::string& for_what) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<OpenFile> WithoutLocks(const InflateRequest& request, const OpenFile& source, const absl::Status& why) {
+  LogWarning(absl::StrCat(request.name, ": inflated for this process only: the cache of inflated files, ",
+                          request.cache_dir, ": ", std::string(why.message()),
+                          "; adjoin-worker's --cache-dir may name a folder elsewhere"));
+  return PrivateCopy(request, source, request.cache_dir);
+}
+
 // Under the lock on the key's byte.
 absl::StatusOr<OpenFile> MakeCopy(const InflateRequest& request, const OpenFile& source, const std::string& key,
                                   const std::string& path, Locks& locks) {
-  while (!locks.Try(0)) ADJOIN_RETURN_IF_ERROR(Wait(request, "makes room in the cache of inflated files"));
+  for (;;) {
+    const absl::StatusOr<bool> alone = locks.Try(0);
+    if (!alone.ok()) return WithoutLocks(request, source, alone.status());
+    if (*alone) break;
+    ADJOIN_RETURN_IF_ERROR(Wait(request, "makes room in the cache of inflated files"));
+  }
   absl::StatusOr<Temporary> room = MakeRoom(request, key, locks);
   locks.Release(0);
   if (!room.ok()) return room.status();
   ADJOIN_RETURN_IF_ERROR(Inflate(request, source, room->fd()));
   if (fsync(room->fd()) != 0) return CacheError(request, errno);
+  // Before others can see it, so nobody has a lock on it.
+  (void)SetLock(room->fd(), F_RDLCK, 0);
   if (std::rename(room->path().c_str(), path.c_str()) != 0) return CacheError(request, errno);
   OpenFile file(room->Release(), request.name);
   ADJOIN_RETURN_IF_ERROR(SyncFolder(request));
@@ -293,7 +337,7 @@ absl::StatusOr<OpenFile> InflatedCopy(const InflateRequest& request) {
     return absl::DataLossError(absl::StrCat(request.name, ": truncated: its header says ", request.bytes,
                                             " bytes, which no gzip file of ", info.st_size, " bytes holds"));
   }
-  if (request.cache_dir.empty()) return PrivateCopy(request, source);
+  if (request.cache_dir.empty()) return PrivateCopy(request, source, TemporaryFolder());
   struct stat folder;
   if (stat(request.cache_dir.c_str(), &folder) != 0) {
     ADJOIN_RETURN_IF_ERROR(MakeFolders(request.cache_dir));
@@ -306,7 +350,9 @@ absl::StatusOr<OpenFile> InflatedCopy(const InflateRequest& request) {
   const std::string path = absl::StrCat(request.cache_dir, "/", key, kCopy);
   for (;;) {
     if (std::optional<OpenFile> copy = Find(request, path)) return std::move(*copy);
-    if (locks.Try(Locks::ByteOf(key))) break;
+    const absl::StatusOr<bool> alone = locks.Try(Locks::ByteOf(key));
+    if (!alone.ok()) return WithoutLocks(request, source, alone.status());
+    if (*alone) break;
     ADJOIN_RETURN_IF_ERROR(Wait(request, "inflates it"));
   }
   // Who had the lock before may have made it just now.

@@ -7,8 +7,10 @@
 //
 // A copy is called by the file's device, inode, size, times and name, so a file that was changed gets a new one. Of
 // several processes that want a copy, one inflates it (under a temporary name, synced, then renamed) while the others
-// wait; if it dies, another begins anew. Copies over the folder's limit go, those first that were used longest ago; an
-// open one stays readable. The folder belongs to one user and holds nothing else.
+// wait; if it dies, another begins anew. Copies over the folder's limit go, those first that were used longest ago, but none
+// that a process has open: those may have more than the limit. The folder belongs to one user and holds nothing else.
+// Where its file system refuses locks, nobody could wait for another: each process then gets a copy without a name, in the
+// folder, and says so in its log.
 //
 // A stream that inflates to more than `bytes`, what its header says, is refused before more is written than that.
 //
@@ -31,7 +33,7 @@ struct InflateRequest {
   std::string name;       // what messages call it
   int64_t bytes = 0;      // inflated: exactly so many
   std::string cache_dir;  // made where it is missing; empty: a temporary file without a name, of this process only
-  int64_t limit = 0;      // bytes in the folder; 0: 80 % of its disk
+  int64_t limit = 0;      // bytes in the folder that are not in use; 0: 80 % of its disk
   Deadline deadline = Deadline::After(absl::Hours(1));  // of waiting for another process
 };
 

@@ -6,10 +6,14 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstdarg>
 #include <cstdlib>
 #include <memory>
 #include <set>
@@ -27,6 +31,9 @@ namespace adjoin {
 namespace {
 
 using testing::HasSubstr;
+
+// What the file system answers to everybody who wants a lock; 0: what it does.
+std::atomic<int> refused_locks{0};
 
 std::string Content(int64_t bytes, int seed = 0) {
   std::string content(static_cast<size_t>(bytes), '\0');
@@ -216,6 +223,54 @@ TEST_F(InflateCacheTest, ThoseUsedLongestAgoGo) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("30000"));
 }
 
+TEST_F(InflateCacheTest, ThoseThatAreOpenStay) {
+  std::vector<InflateRequest> requests;
+  for (int i = 0; i < 5; ++i) {
+    requests.push_back(Request(absl::StrCat("f", i, ".gz"), 10'000, i));
+    requests.back().limit = 20'000;
+  }
+  const auto inode = [](const absl::StatusOr<OpenFile>& copy) {
+    struct stat info = {};
+    EXPECT_TRUE(copy.ok() && fstat(copy->fd(), &info) == 0) << copy.status();
+    return info.st_ino;
+  };
+  std::vector<absl::StatusOr<OpenFile>> held;
+  held.push_back(InflatedCopy(requests[0]));
+  inode(InflatedCopy(requests[1]));
+  // The one used longest ago is open, so the other goes.
+  held.push_back(InflatedCopy(requests[2]));
+  EXPECT_EQ(FilesIn(folder_).size(), 2u);
+  EXPECT_EQ(inode(InflatedCopy(requests[0])), inode(held[0]));
+  // Found copies are held as made ones are. Where all are, there are more than the limit allows.
+  held.push_back(InflatedCopy(requests[0]));
+  held.push_back(InflatedCopy(requests[3]));
+  EXPECT_EQ(FilesIn(folder_).size(), 3u);
+  held[0] = absl::CancelledError();
+  inode(InflatedCopy(requests[4]));
+  EXPECT_EQ(inode(InflatedCopy(requests[0])), inode(held[2]));
+  EXPECT_EQ(inode(InflatedCopy(requests[2])), inode(held[1]));
+  EXPECT_EQ(inode(InflatedCopy(requests[3])), inode(held[3]));
+  held.clear();
+  inode(InflatedCopy(requests[1]));
+  EXPECT_EQ(FilesIn(folder_).size(), 2u);
+}
+
+TEST_F(InflateCacheTest, WithoutLocksEachProcessHasItsOwnCopyAtOnce) {
+  InflateRequest request = Request("a.gz", 100'000);
+  request.deadline = Deadline::After(absl::Seconds(1));
+  for (int error : {ENOLCK, EINVAL, EOPNOTSUPP}) {
+    refused_locks = error;
+    const auto copy = InflatedCopy(request);
+    refused_locks = 0;
+    ASSERT_TRUE(copy.ok()) << strerror(error) << ": " << copy.status();
+    EXPECT_EQ(Content(*copy), Content(100'000));
+    EXPECT_TRUE(FilesIn(folder_).empty());
+  }
+  refused_locks = EAGAIN;
+  EXPECT_EQ(InflatedCopy(request).status().code(), absl::StatusCode::kDeadlineExceeded);
+  refused_locks = 0;
+}
+
 TEST_F(InflateCacheTest, ABombStopsAtWhatTheHeaderSays) {
   InflateRequest request = Request("bomb.gz", 5'000'000);
   WriteFile(request.path, Gzip(std::string(5'000'000, '\0')));
@@ -290,3 +345,16 @@ TEST_F(InflateCacheTest, ASmallDiskKeepsWhatItCanAndSaysWhatItCannot) {
 
 }  // namespace
 }  // namespace adjoin
+
+// In place of the C library's.
+extern "C" int fcntl(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (command == F_OFD_SETLK && adjoin::refused_locks != 0) {
+    errno = adjoin::refused_locks;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_fcntl, fd, command, argument));
+}
