@@ -112,12 +112,17 @@ TEST(ParametersTest, SchemesSpreadAsPyTorchs) {
   compare(InitOf("kaiming_normal", 1), init::kaiming_normal_(empty(), 0, torch::kFanIn, torch::kLinear));
   compare(InitOf("kaiming_normal_fan_out"), init::kaiming_normal_(empty(), 0, fan_out, torch::kReLU));
   compare(InitOf("kaiming_uniform_fan_out"), init::kaiming_uniform_(empty(), 0, fan_out, torch::kReLU));
-  // PyTorch has it in Python only: a normal distribution between two standard deviations has 0.8796 of one.
-  const torch::Tensor truncated = Drawn(InitOf("trunc_normal", 0.5, 0.25), shape);
-  EXPECT_NEAR(truncated.mean().item<double>(), 0.25, 0.01);
-  EXPECT_NEAR(truncated.std().item<double>(), 0.5 * 0.8796, 0.01);
-  EXPECT_LE(truncated.max().item<double>(), 1.25);
-  EXPECT_GT(truncated.max().item<double>(), 1.2);
+  // PyTorch has it in Python only: a normal distribution between -2 and 2, which of one with standard deviation 1 leaves 0.8796
+  // of it; one with 0.02 is as good as whole, and one around 1 with 1 has the mean 1 + (phi(3) - phi(1)) / (Phi(1) - Phi(-3)).
+  const torch::Tensor truncated = Drawn(InitOf("trunc_normal", 1, 0), shape);
+  EXPECT_NEAR(truncated.mean().item<double>(), 0, 0.01);
+  EXPECT_NEAR(truncated.std().item<double>(), 0.8796, 0.01);
+  EXPECT_LE(truncated.abs().max().item<double>(), 2);
+  EXPECT_GT(truncated.abs().max().item<double>(), 1.99);
+  const torch::Tensor narrow = Drawn(InitOf("trunc_normal", 0.02, 0), shape);
+  EXPECT_NEAR(narrow.std().item<double>(), 0.02, 0.0003);
+  EXPECT_GT(narrow.abs().max().item<double>(), 0.06);
+  EXPECT_NEAR(Drawn(InitOf("trunc_normal", 1, 1), shape).mean().item<double>(), 0.7169, 0.01);
 }
 
 TEST(ParametersTest, SchemesThatDrawNothing) {

@@ -24,6 +24,8 @@ torch::Tensor FromPlaces(const std::vector<int64_t>& shape, const Box& box, Fn v
   return block;
 }
 
+constexpr double kTruncated = 2;  // torch.nn.init.trunc_normal_'s default of a and b
+
 // Of the standard normal distribution: Box and Muller's transform, of two numbers of the stream for each element.
 double NormalAt(const RandomStream& stream, int64_t index) {
   const double radius = std::sqrt(-2 * std::log1p(-stream.UniformAt(2 * index)));
@@ -42,12 +44,14 @@ torch::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape,
         return spread.center + spread.scale * NormalAt(stream, index);
       });
     default: {
-      // As torch.nn.init.trunc_normal_: the inverse of the distribution, of what lies within two standard deviations.
-      const double within = std::erf(2 / std::sqrt(2.0));
+      // As torch.nn.init.trunc_normal_: the inverse of the distribution, of what lies between -2 and 2.
+      const double spread_root = spread.scale * std::sqrt(2.0);
+      const double low = std::erf((-kTruncated - spread.center) / spread_root);
+      const double high = std::erf((kTruncated - spread.center) / spread_root);
       const torch::Tensor part = FromPlaces(shape, box, [&](int64_t index, const auto&) {
-        return within * (2.0 * stream.UniformAt(index) - 1.0);
+        return low + (high - low) * stream.UniformAt(index);
       });
-      return (torch::erfinv(part) * std::sqrt(2.0)).clamp(-2, 2) * spread.scale + spread.center;
+      return (torch::erfinv(part) * spread_root + spread.center).clamp(-kTruncated, kTruncated);
     }
   }
 }

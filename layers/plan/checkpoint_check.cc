@@ -45,6 +45,10 @@ absl::Status CheckCheckpoint(const JobSpec& spec) {
     return AtField("checkpoint", InvalidSpec("checkpoint is of jobs of kind TRAIN; weights.from_output starts from what"
                                              " another job wrote"));
   }
+  if (!checkpoint.resume_from().empty() && spec.has_weights()) {
+    return AtField("checkpoint.resume_from", InvalidSpec("checkpoint.resume_from and weights both say what to start from;"
+                                                         " write one of them"));
+  }
   const double minutes = checkpoint.every_minutes();
   if (!std::isfinite(minutes) || minutes < 0) {
     return AtField("checkpoint.every_minutes", InvalidSpec("checkpoint.every_minutes is ", minutes,

@@ -20,7 +20,7 @@ namespace adjoin {
 absl::Status CheckInit(const Init& init, const std::vector<int64_t>& shape);
 
 // How elements that are drawn lie: around `center`, uniformly within `scale` on both sides, or normally with the standard
-// deviation `scale`, cut off at twice that where `truncated`.
+// deviation `scale`, of kTruncatedNormal cut off at -2 and 2.
 struct InitSpread {
   enum class Kind { kNotDrawn, kUniform, kNormal, kTruncatedNormal };
   Kind kind = Kind::kNotDrawn;

@@ -154,6 +154,13 @@ absl::Status CheckTrain(const JobSpec& spec) {
     }
     steps += train.schedule(i).steps();
   }
+  const bool goes_on = train.has_epochs() || train.steps() > steps;
+  if (const int last = train.schedule_size() - 1; last >= 0 && goes_on && train.schedule(last).to() == 0 &&
+                                                  train.schedule(last).shape() == "step") {
+    return AtField(absl::StrCat("train.schedule[", last, "].to"),
+                   InvalidSpec("to is 0: after the schedule's ", steps, " steps nothing would be learned any more; write the"
+                               " factor that holds from there on"));
+  }
   ADJOIN_RETURN_IF_ERROR(CheckValidation(spec));
   switch (train.optimizer().kind_case()) {
     case Optimizer::kSgd:

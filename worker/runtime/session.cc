@@ -37,6 +37,7 @@ void SessionRun::Progress(int64_t step, bool last) {
   last_report_ = now;
   JobProgress& progress = result_.final;
   progress.set_step(step);
+  if (checkpoints_ != nullptr) progress.set_checkpoint_step(static_cast<uint64_t>(checkpoints_->last_durable().value_or(0)));
   progress.set_bytes_sent(communicator_.BytesSent());
   const double seconds = SecondsSince(phase_begin_);
   const double rate = seconds > 0 ? static_cast<double>(step - phase_first_step_) / seconds : 0;
@@ -46,7 +47,10 @@ void SessionRun::Progress(int64_t step, bool last) {
 }
 
 absl::Status SessionRun::RunPhases() {
-  ADJOIN_ASSIGN_OR_RETURN(parameters_, StartParameters());
+  ADJOIN_ASSIGN_OR_RETURN(parameters_, Parameters::Create(plan_, communicator_.rank()));
+  parameters_->Initialise(plan_.spec().seed());
+  // A job that trains may have a checkpoint instead (RunTraining).
+  if (plan_.spec().kind() != TRAIN) ADJOIN_RETURN_IF_ERROR(LoadWeights());
   if (plan_.spec().kind() == PREDICT) return RunPrediction(&*parameters_);
   if (plan_.spec().kind() == TRAIN) {
     ADJOIN_RETURN_IF_ERROR(RunTraining());

@@ -193,6 +193,7 @@ void CheckpointTest::KillAnywhere(size_t most_kept) {
   const Ended whole = Attempt(spec_, "whole", 1, "job-1");
   ASSERT_TRUE(whole.ok()) << whole.Text();
   EXPECT_FALSE(whole.results[0].resumed_step.has_value());
+  EXPECT_EQ(whole.results[0].final.checkpoint_step(), static_cast<uint64_t>(kSteps));
   ASSERT_EQ(Losses("whole").size(), static_cast<size_t>(kSteps));
   // Those between depend on how fast the disk is.
   EXPECT_EQ(Checkpoints("whole").front(), kSteps);
@@ -316,6 +317,28 @@ TEST_F(CheckpointTest, OtherRanksAndOtherCutsGoOn) {
     EXPECT_EQ(after.results[0].resumed_step, 33) << change.name;
     EXPECT_LE(Difference(Losses(change.name), Losses("serial")), 1e-10) << change.name;
   }
+}
+
+TEST_F(CheckpointTest, AnotherJobsPlaceInTheDataHasToBeThisJobsToo) {
+  JobSpec first = spec_;
+  first.mutable_train()->set_steps(14);
+  ASSERT_TRUE(Attempt(first, "other", 1, "job-1").ok());
+  JobSpec next = spec_;
+  next.mutable_checkpoint()->set_resume_from("ckpt");
+  next.mutable_checkpoint()->set_dir("ckpt2");
+  next.mutable_train()->set_batch(7);
+  const Ended refused = Attempt(next, "other", 2, "job-2");
+  EXPECT_THAT(refused.Text(), HasSubstr("came after 2 epochs and 2 steps; in this job, with 3 steps an epoch"));
+  // With another seed it goes on, and says that the samples are others; with fewer steps nothing is left.
+  next = spec_;
+  next.mutable_checkpoint()->set_resume_from("ckpt");
+  next.mutable_checkpoint()->set_dir("ckpt2");
+  next.set_seed(4);
+  next.mutable_train()->set_steps(10);
+  const Ended done = Attempt(next, "other", 3, "job-3");
+  ASSERT_TRUE(done.ok()) << done.Text();
+  EXPECT_THAT(done.log, AllOf(HasSubstr("written with seed 3"), HasSubstr("no step is left to do")));
+  EXPECT_GT(done.results[0].final.loss(), 0) << "of the last step that was done";
 }
 
 TEST_F(CheckpointTest, ADamagedOneIsSkippedAndNamed) {

@@ -14,6 +14,7 @@
 namespace adjoin {
 namespace {
 
+constexpr char kLossNumber[] = "loss";  // of the last step
 constexpr int64_t kCopiedAtOnce = 1 << 20;
 
 uint64_t RandomTag() {
@@ -42,6 +43,7 @@ CheckpointWriter::Moment SessionRun::CheckpointMoment() const {
   moment.data_epoch = moment.step / trainer_->steps_per_epoch();
   moment.step_in_epoch = moment.step % trainer_->steps_per_epoch();
   moment.numbers = training_numbers_;
+  moment.numbers[kLossNumber] = result_.final.loss();
   moment.validation = validation_;
   moment.best = best_validation_;
   if (metrics_ == nullptr) return moment;
@@ -68,12 +70,7 @@ absl::Status SessionRun::ResumeTraining() {
                                  .log = options_.log};
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<Resumed> resumed, ResumeFromCheckpoint(options, CheckpointTensors(), sums));
   if (resumed.has_value()) {
-    const int64_t step = resumed->manifest.name.step;
-    trainer_->Resume(step);
-    training_numbers_ = resumed->manifest.numbers;
-    result_.resumed_step = step;
-    result_.final.set_resumed_step(static_cast<uint64_t>(step));
-    ADJOIN_RETURN_IF_ERROR(TakeOverMetrics(*resumed));
+    ADJOIN_RETURN_IF_ERROR(ResumeAt(*resumed, /*own=*/TagOf(job) != 0 && resumed->manifest.name.tag == TagOf(job)));
   }
   if (spec.dir().empty()) return absl::OkStatus();
   const uint64_t tag = TagOf(job) != 0 ? TagOf(job) : RandomTag();
@@ -100,6 +97,38 @@ absl::Status SessionRun::ResumeTraining() {
   writer.now = MonotonicNow;
   checkpoints_ = std::make_unique<CheckpointWriter>(std::move(writer));
   return absl::OkStatus();
+}
+
+// Where training goes on. Of another job the checkpoint has weights, optimizer and place, but not how its validations were
+// judged: this job may ask for other metrics, and for more patience.
+absl::Status SessionRun::ResumeAt(const Resumed& resumed, bool own) {
+  const Manifest& manifest = resumed.manifest;
+  const int64_t step = manifest.name.step;
+  const int64_t per_epoch = trainer_->steps_per_epoch();
+  if (step / per_epoch != manifest.data_epoch || step % per_epoch != manifest.step_in_epoch) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint.resume_from: step ", step, " of ", PathOf(resumed.dir, manifest.name.ToString()), " came after ",
+        manifest.data_epoch, " epochs and ", manifest.step_in_epoch, " steps; in this job, with ", per_epoch,
+        " steps an epoch, it would be another place. Right would be the same data set, batch and drop_last; to begin anew from"
+        " its weights: weights { from_output: ... } with the model that its job wrote"));
+  }
+  if (manifest.seed != plan_.spec().seed() && writes()) {
+    Log(absl::StrCat("WARNING: the checkpoint was written with seed ", manifest.seed, "; with this job's, ",
+                     plan_.spec().seed(), ", the samples come in another order from here on"));
+  }
+  trainer_->Resume(step);
+  if (own) training_numbers_ = manifest.numbers;
+  if (const auto loss = manifest.numbers.find(kLossNumber); loss != manifest.numbers.end()) {
+    result_.final.set_loss(loss->second);
+    result_.final.set_epoch(static_cast<uint32_t>((step - 1) / per_epoch + 1));
+  }
+  result_.resumed_step = step;
+  result_.final.set_resumed_step(static_cast<uint64_t>(step));
+  if (step >= trainer_->total_steps() && writes()) {
+    Log(absl::StrCat("the checkpoint is of step ", step, ", and the job ends after ", trainer_->total_steps(),
+                     ": no step is left to do"));
+  }
+  return TakeOverMetrics(resumed);
 }
 
 // The lines up to the step, so that what follows continues them.

@@ -84,7 +84,7 @@ class SessionRun {
   absl::Status PublishOutput();
 
   // session_weights.cc
-  absl::StatusOr<Parameters> StartParameters() const;
+  absl::Status LoadWeights();
   absl::Status WriteModel(const Parameters& parameters);
 
   // session_training.cc
@@ -96,6 +96,7 @@ class SessionRun {
   std::vector<CheckpointTensor> CheckpointTensors() const;
   CheckpointWriter::Moment CheckpointMoment() const;
   absl::Status ResumeTraining();
+  absl::Status ResumeAt(const Resumed& resumed, bool own);
   absl::Status TakeOverMetrics(const Resumed& resumed);
   absl::StatusOr<StepReport> RunStep();
   void CheckpointAfter(const StepReport& report);

@@ -38,6 +38,7 @@ absl::Status SessionRun::RunTraining() {
   ADJOIN_ASSIGN_OR_RETURN(trainer_, Trainer::Create(plan_, &communicator_, &*parameters_, Data(), layers_,
                                                     &activity_));
   ADJOIN_RETURN_IF_ERROR(ResumeTraining());
+  if (!result_.resumed_step.has_value()) ADJOIN_RETURN_IF_ERROR(LoadWeights());
   if (Validation* validation = trainer_->validation(); validation != nullptr) validation->Restore(training_numbers_);
   const int64_t per_epoch = trainer_->steps_per_epoch();
   result_.final.set_program("train");

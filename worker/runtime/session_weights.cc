@@ -11,23 +11,20 @@ constexpr char kModelFile[] = "model.safetensors";
 
 }  // namespace
 
-absl::StatusOr<Parameters> SessionRun::StartParameters() const {
-  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, communicator_.rank()));
-  parameters.Initialise(plan_.spec().seed());
+absl::Status SessionRun::LoadWeights() {
   const Weights& weights = plan_.spec().weights();
   const bool of_job = !weights.from_output().empty();
-  if (of_job || !weights.init_from().empty()) {
-    const SessionActivity::Files files(&activity_);
-    ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, of_job ? HoldBelow(options_.output_root, weights.from_output())
-                                                        : HoldBelow(options_.data_root, weights.init_from()));
-    const bool strict = !weights.has_strict() || weights.strict();
-    const absl::StatusOr<ModelDifferences> differences = LoadModel(file.path(), strict, &parameters);
-    if (!differences.ok()) return file.AsShown(differences.status());
-    if (writes()) {
-      Log(absl::StrCat("weights from ", file.shown(), differences->empty() ? "" : "; ", differences->ToString()));
-    }
+  if (!of_job && weights.init_from().empty()) return absl::OkStatus();
+  const SessionActivity::Files files(&activity_);
+  ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, of_job ? HoldBelow(options_.output_root, weights.from_output())
+                                                      : HoldBelow(options_.data_root, weights.init_from()));
+  const bool strict = !weights.has_strict() || weights.strict();
+  const absl::StatusOr<ModelDifferences> differences = LoadModel(file.path(), strict, &*parameters_);
+  if (!differences.ok()) return file.AsShown(differences.status());
+  if (writes()) {
+    Log(absl::StrCat("weights from ", file.shown(), differences->empty() ? "" : "; ", differences->ToString()));
   }
-  return parameters;
+  return absl::OkStatus();
 }
 
 absl::Status SessionRun::WriteModel(const Parameters& parameters) {
