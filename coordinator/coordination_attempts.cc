@@ -82,20 +82,9 @@ std::vector<FreeSlots> CoordinationService::AllSlots(const JobSpec& spec) const 
   return all;
 }
 
+// If nothing else ran, with its checkpoints.
 bool CoordinationService::CouldEverStart(const JobRecord& job) const {
-  return PlaceJob(job.spec, AllSlots(job.spec), {}, "").has_value();
-}
-
-// The output root in which a job's checkpoints lie; "" where it has none, or where no worker that is there could have them.
-std::string CoordinationService::HomeOf(const JobRecord& job) const {
-  if (!job.spec.has_checkpoint()) return "";
-  for (const RankRecord& rank : job.attempt.ranks) {
-    const auto worker = workers_.find(rank.worker);
-    if (worker == workers_.end() || worker->second.hello.output_id().empty()) continue;
-    const std::string& home = worker->second.hello.output_id();
-    return PlaceJob(job.spec, AllSlots(job.spec), {}, home).has_value() ? home : "";
-  }
-  return "";
+  return PlaceJob(job.spec, AllSlots(job.spec), {}, HomeOf(job)).has_value();
 }
 
 int CoordinationService::BackfillBudgetBehind(const JobRecord& head) const {
@@ -108,7 +97,7 @@ int CoordinationService::BackfillBudgetBehind(const JobRecord& head) const {
   }
   // What it waits for is not a number of slots: nobody can say which ones it could do without.
   const bool particular = head.spec.resources().max_ranks_per_node() > 0 || !head.spec.resources().node_label().empty() ||
-                          (NeedsSharedOutput(head.spec) && !ShareAll(AllSlots(head.spec)));
+                          (NeedsSharedOutput(head.spec) && !ShareAll(AllSlots(head.spec))) || LacksHome(head);
   if (particular && !CouldEverStart(head)) return free;  // it waits for more workers in any case
   if (particular || free >= static_cast<int>(head.spec.ranks())) return 0;
   for (const auto& [number, slots] : slots_of) running.push_back(slots);
@@ -164,6 +153,7 @@ void CoordinationService::Start(JobRecord& job, const std::vector<std::string>& 
   if (job.started == absl::Time()) job.started = options_.wall_clock();
   job.reason.clear();
   job.progress.Clear();
+  SettleHome(job);
   jobs_.SetState(job, STARTING);
   Changed(job);
   AttemptChanged(job);
@@ -237,6 +227,7 @@ void CoordinationService::OnRankUpdate(JobRecord& job, uint32_t number, RankReco
   if (!update.has_progress()) return;
   const bool resumed = rank.progress.resumed_step() == 0 && update.progress().resumed_step() > 0;
   rank.progress = update.progress();
+  if (update.progress().resumed_step() > 0 || update.progress().checkpoint_step() > 0) KeepHome(job);
   if (number == 0 && resumed) {
     Event(job, "resumed", absl::StrCat("from the checkpoint of step ", update.progress().resumed_step()));
   }
@@ -265,7 +256,10 @@ void CoordinationService::OnRankEnded(JobRecord& job, RankRecord& rank, const Ra
       job.artifacts.insert(ended.artifact().begin(), ended.artifact().end());
       Changed(job);
       break;
-    case RANK_DRAINED: job.attempt.steps = std::max(job.attempt.steps, ended.drained_step()); break;
+    case RANK_DRAINED:
+      job.attempt.steps = std::max(job.attempt.steps, ended.drained_step());
+      if (ended.drained_step() > 0 && !job.spec.checkpoint().dir().empty()) KeepHome(job);
+      break;
     case RANK_ERROR: return EndAttempt(job, EndCause::kError, reason);
     case RANK_HOPELESS: return EndAttempt(job, EndCause::kHopeless, reason);
     case RANK_PEER_FAILED:

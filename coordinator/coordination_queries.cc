@@ -38,6 +38,8 @@ std::string CoordinationService::PendingReason(const JobRecord& job, uint32_t qu
   }
   if (job.data_check == DataCheck::kAsked) return absl::StrCat("its data files are being checked by ", job.checked_by);
   if (job.data_check != DataCheck::kDone) return "its data files are to be checked";
+  const bool homed = !HomeOf(job).empty();
+  if (homed && !CouldEverStart(job)) return absl::StrCat("waits for ", HomeReason(job), after);
   int64_t total = 0, free = 0, usable = 0;
   for (const auto& [name, worker] : workers_) {
     if (!Usable(worker)) continue;
@@ -52,6 +54,7 @@ std::string CoordinationService::PendingReason(const JobRecord& job, uint32_t qu
     absl::StrAppend(&reason, ", at most ", resources.max_ranks_per_node(), " a node");
   }
   for (const auto& [label, value] : resources.node_label()) absl::StrAppend(&reason, ", with ", label, "=", value);
+  if (homed) absl::StrAppend(&reason, ", on ", HomeReason(job));
   if (const absl::Status shared = CheckSharedOutput(job.spec, AllSlots(job.spec)); !shared.ok()) {
     absl::StrAppend(&reason, "; ", std::string(shared.message()));
   }

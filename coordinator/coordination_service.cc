@@ -118,6 +118,11 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
   job.history = {row.attempts(), row.restarts_counted(), row.restarts_without_progress(), row.best_step()};
   job.progress = row.progress();
   job.artifacts.insert(row.artifact().begin(), row.artifact().end());
+  job.home = row.home();
+  job.home_workers.assign(row.home_worker().begin(), row.home_worker().end());
+  job.has_checkpoint = row.has_checkpoint();
+  job.home_usable = Now();
+  if (job.has_checkpoint) homed_.insert(job.number);
   if (attempt != nullptr) {
     job.attempt = AttemptFrom(*attempt, Now(), options_.wall_clock());
     // Its daemons will be told the lease of today.
@@ -144,6 +149,7 @@ void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission subm
       }
       worker->second.held[job.number] = holder.slots;
     }
+    if (job.home.empty() && !job.attempt.holders.empty()) SettleHome(job);  // an older coordinator did not keep it
   }
   if (job.state == PENDING && job.data_check == DataCheck::kWaits) unchecked_.insert(job.number);
   jobs_.Add(std::move(made));
@@ -425,6 +431,8 @@ absl::StatusOr<JobState> CoordinationService::Retry(const std::string& reference
   job.ended = absl::Time();
   job.reason.clear();
   job.running = absl::ZeroDuration();
+  job.home_usable = Now();
+  if (job.has_checkpoint) homed_.insert(job.number);
   jobs_.SetState(job, PENDING);
   if (job.data_check != DataCheck::kDone) CheckData(job);
   Changed(job);

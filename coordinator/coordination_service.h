@@ -50,6 +50,7 @@ struct CoordinationOptions {
   absl::Duration start_timeout = absl::Seconds(120);  // for all ranks of an attempt to be ready
   absl::Duration probe_timeout = absl::Seconds(30);
   absl::Duration peer_failure_grace = absl::Seconds(1);
+  absl::Duration home_grace = absl::Minutes(10);    // for nodes that have a job's checkpoints, while others could take the job
   ProgressLimits progress;
   uint32_t restarts_without_progress = 3;  // in a row end a job
   size_t max_queued_jobs = 100000;         // that wait; more are refused
@@ -246,7 +247,6 @@ class CoordinationService {
   std::vector<FreeSlots> SlotsFor(const JobRecord& job) const;
   std::vector<FreeSlots> AllSlots(const JobSpec& spec) const;
   bool CouldEverStart(const JobRecord& job) const;
-  std::string HomeOf(const JobRecord& job) const;
   int BackfillBudgetBehind(const JobRecord& head) const;
   void Start(JobRecord& job, const std::vector<std::string>& of_rank);
   void SendStart(const JobRecord& job, const std::string& worker);
@@ -265,6 +265,16 @@ class CoordinationService {
   bool TickAttempts();
   std::string LateRanks(const JobRecord& job) const;
   std::vector<std::string> RankNames(const JobRecord& job) const;
+
+  // Where checkpoints lie: coordination_homes.cc.
+  std::string HomeOf(const JobRecord& job) const;
+  void SettleHome(JobRecord& job);
+  void KeepHome(JobRecord& job);
+  void LeaveHome(JobRecord& job);
+  void OutputKnown(const std::string& worker, const std::string& output_id);
+  bool LacksHome(const JobRecord& job) const;
+  bool TickHomes();
+  std::string HomeReason(const JobRecord& job) const;
 
   // Queries: coordination_queries.cc.
   JobSummary Summarize(const JobRecord& job, uint32_t queue_position);
@@ -288,6 +298,8 @@ class CoordinationService {
   absl::Duration store_failed_at_;
   absl::Duration last_tick_ = absl::InfiniteDuration();  // none yet
   std::set<uint64_t> orphans_;  // jobs that have a holder with a lease_end
+  std::set<uint64_t> homed_;    // jobs that have a checkpoint
+  absl::Duration homes_looked_at_ = -absl::InfiniteDuration();
   bool schedule_ = false;  // something changed that may let a job start
   absl::Duration wake_at_ = absl::InfiniteDuration();  // a job's backoff is over then
   std::string blocked_head_;  // the first job of the queue that could not start for want of slots; "" where there is none

@@ -53,8 +53,11 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
     ForgetChecks(name);  // what it was asked is lost with its old connection
     if (!same) OnNewIncarnation(name, hello, worker.last_heard);
   }
+  const std::string output_id = hello.output_id().empty() && same ? worker.hello.output_id() : hello.output_id();
   worker.hello = hello;
   worker.hello.clear_attempt();
+  worker.hello.clear_output_id();
+  if (!output_id.empty()) OutputKnown(name, output_id);
   worker.connection = connection;
   worker.last_heard = Now();
   worker.attached = true;
@@ -241,6 +244,10 @@ void CoordinationService::OnHeartbeat(const std::string& name, const Heartbeat& 
   if (heartbeat.incarnation() != 0 && heartbeat.incarnation() != worker.hello.incarnation()) return;
   if (heartbeat.draining() && !worker.draining) notes_.push_back({absl::StrCat("worker ", name, " drains")});
   worker.draining = heartbeat.draining();
+  if (!heartbeat.output_id().empty() && heartbeat.output_id() != worker.hello.output_id()) {
+    OutputKnown(name, heartbeat.output_id());
+    schedule_ = true;
+  }
   for (const AttemptPulse& pulse : heartbeat.attempt()) {
     JobRecord* job = AttemptOf(name, pulse.job_id(), pulse.epoch());
     if (job == nullptr || !job->attempt.watch.has_value()) continue;
@@ -370,6 +377,9 @@ void CoordinationService::ForgivePause() {
     if (job->attempt.watch.has_value()) job->attempt.watch->Excuse(Now());
   }
   for (uint64_t number : asked_) jobs_.Find(number)->check_deadline += pause;
+  for (uint64_t number : homed_) {
+    if (JobRecord* job = jobs_.Find(number)) job->home_usable += pause;
+  }
 }
 
 bool CoordinationService::TickChecks() {
@@ -398,6 +408,7 @@ bool CoordinationService::Tick() {
   changed = TickLeases() || changed;
   changed = TickAttempts() || changed;
   changed = TickChecks() || changed;
+  changed = TickHomes() || changed;
   for (auto it = refused_.begin(); it != refused_.end();) {
     it = Now() >= it->second.forget_at ? refused_.erase(it) : std::next(it);
   }

@@ -118,6 +118,11 @@ struct JobRecord {
   absl::Duration not_before;  // monotonic: the backoff before the next attempt
   absl::Duration backoff;
   absl::Duration running;     // of ended attempts
+  // Of a job with checkpoints: OutputGroup of the workers that its newest attempt was or is on, and their names.
+  std::string home;
+  std::vector<std::string> home_workers;
+  bool has_checkpoint = false;  // there: it was heard of one that was written or gone on from
+  absl::Duration home_usable;   // monotonic: when the job did not have to wait for its home, the last time
   RestartHistory history;
   Attempt attempt;            // the newest; epoch 0: none yet
   JobProgress progress;

@@ -14,8 +14,7 @@ namespace {
 std::vector<std::vector<FreeSlots>> Groups(const std::vector<FreeSlots>& workers) {
   std::map<std::string, std::vector<FreeSlots>> by_id;
   for (const FreeSlots& worker : workers) {
-    // No output_id has a blank.
-    by_id[worker.output_id.empty() ? absl::StrCat("only ", worker.worker) : worker.output_id].push_back(worker);
+    by_id[OutputGroup(worker)].push_back(worker);
   }
   std::vector<std::vector<FreeSlots>> groups;
   for (auto& [id, members] : by_id) groups.push_back(std::move(members));
@@ -43,7 +42,16 @@ std::optional<std::vector<std::string>> Place(const JobSpec& spec, const std::ve
 }  // namespace
 
 bool NeedsSharedOutput(const JobSpec& spec) {
-  return spec.kind() == PREDICT || !spec.checkpoint().dir().empty() || !spec.checkpoint().resume_from().empty();
+  return spec.kind() == PREDICT || KeepsCheckpoints(spec);
+}
+
+bool KeepsCheckpoints(const JobSpec& spec) {
+  return !spec.checkpoint().dir().empty() || !spec.checkpoint().resume_from().empty();
+}
+
+// No output_id has a blank.
+std::string OutputGroup(const FreeSlots& worker) {
+  return worker.output_id.empty() ? absl::StrCat("only ", worker.worker) : worker.output_id;
 }
 
 bool ShareAll(const std::vector<FreeSlots>& workers) {
@@ -67,7 +75,7 @@ std::optional<std::vector<std::string>> PlaceJob(const JobSpec& spec, const std:
     return a_before != b_before ? a_before : SlotsOf(a) < SlotsOf(b);
   });
   for (const std::vector<FreeSlots>& group : groups) {
-    if (!home.empty() && group.front().output_id != home) continue;
+    if (!home.empty() && OutputGroup(group.front()) != home) continue;
     if (auto of_rank = Place(spec, group, before)) return of_rank;
   }
   return std::nullopt;
@@ -77,13 +85,24 @@ absl::Status CheckSharedOutput(const JobSpec& spec, const std::vector<FreeSlots>
   if (!NeedsSharedOutput(spec) || !Place(spec, all, {}).has_value()) return absl::OkStatus();
   if (PlaceJob(spec, all, {}, "").has_value()) return absl::OkStatus();
   std::vector<std::string> sharing;
-  for (const std::vector<FreeSlots>& group : Groups(all)) sharing.push_back(Names(group));
+  std::vector<FreeSlots> unknown;
+  for (const std::vector<FreeSlots>& group : Groups(all)) {
+    if (group.front().output_id.empty()) {
+      unknown.push_back(group.front());
+    } else {
+      sharing.push_back(Names(group));
+    }
+  }
+  const std::string known =
+      sharing.empty() ? "" : absl::StrCat(": ", absl::StrJoin(sharing, "; "), " (each semicolon: another file system)");
+  const std::string not_known =
+      unknown.empty() ? "" : absl::StrCat("; unknown, since its --output-root has not answered yet: ", Names(unknown));
   const std::string what = spec.kind() == PREDICT ? "its ranks write one file together" : "its ranks share checkpoints";
   return absl::FailedPreconditionError(absl::StrCat(
       "the job needs ", spec.ranks(), " slots on nodes that have one --output-root, since ", what,
-      "; no nodes that do have as many: ", absl::StrJoin(sharing, "; "),
-      " (each semicolon: another file system); right would be a shared file system mounted as --output-root on all of them,"
-      " or a job of fewer ranks"));
+      "; no nodes that are known to do have as many", known, not_known,
+      "; right would be a shared file system mounted as --output-root on all of them, or a job of fewer ranks",
+      unknown.empty() ? "" : ", or to try again when every --output-root answers"));
 }
 
 }  // namespace adjoin

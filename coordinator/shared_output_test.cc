@@ -15,6 +15,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Optional;
 
 JobSpec Job(uint32_t ranks, bool checkpoints) {
@@ -42,6 +43,9 @@ TEST(SharedOutputTest, AJobStaysWhereItsCheckpointsAre) {
   EXPECT_THAT(PlaceJob(Job(2, true), kNodes, {"c", "c"}, "one"), Optional(ElementsAre("c", "c")));
   EXPECT_THAT(PlaceJob(Job(2, true), kNodes, {"gone", "gone"}, "one"), Optional(Each(testing::AnyOf("a", "c"))));
   EXPECT_FALSE(PlaceJob(Job(2, true), {{"b", 2, "two"}}, {"c", "c"}, "one").has_value());
+  EXPECT_EQ(OutputGroup(kNodes[0]), "one");
+  EXPECT_THAT(PlaceJob(Job(2, true), kNodes, {}, OutputGroup(kNodes[3])), Optional(ElementsAre("d", "d")));
+  EXPECT_FALSE(PlaceJob(Job(2, true), {{"d", 2, "one"}}, {}, OutputGroup(kNodes[3])).has_value());
 }
 
 TEST(SharedOutputTest, SlotsAreSlotsWhereAllShare) {
@@ -58,7 +62,14 @@ TEST(SharedOutputTest, WhatCannotBeIsSaid) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("needs 5 slots"), HasSubstr("a (3 slots) and c (1 slot); b (3 slots)"),
-                    HasSubstr("right would be a shared file system")));
+                    HasSubstr("another file system"), HasSubstr("right would be a shared file system"),
+                    Not(HasSubstr("unknown"))));
+  const absl::Status unknown = CheckSharedOutput(Job(5, true), {{"a", 3, "one"}, {"d", 1, ""}, {"e", 2, ""}});
+  EXPECT_THAT(std::string(unknown.message()),
+              AllOf(HasSubstr(": a (3 slots) (each semicolon"), HasSubstr("try again when every --output-root answers"),
+                    HasSubstr("; unknown, since its --output-root has not answered yet: d (1 slot) and e (2 slots); right")));
+  EXPECT_THAT(std::string(CheckSharedOutput(Job(2, true), {{"d", 1, ""}, {"e", 1, ""}}).message()),
+              AllOf(HasSubstr("unknown"), Not(HasSubstr("another file system"))));
 }
 
 }  // namespace

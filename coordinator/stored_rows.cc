@@ -37,6 +37,9 @@ StoredJob JobRow(const JobRecord& job) {
   *row.mutable_progress() = job.progress;
   for (const std::string& artifact : job.artifacts) row.add_artifact(artifact);
   row.set_running_seconds(absl::ToDoubleSeconds(job.running));
+  row.set_home(job.home);
+  for (const std::string& worker : job.home_workers) row.add_home_worker(worker);
+  row.set_has_checkpoint(job.has_checkpoint);
   return row;
 }
 
