@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,13 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/deadline.h"
 #include "base/logging.h"
-#include "base/state_folder.h"
 #include "base/status_macros.h"
 #include "layers/plan/builtin_rules.h"
 #include "worker/artifact_uploader.h"
 #include "worker/attempts.h"
+#include "worker/cache_folder.h"
 #include "worker/data_checker.h"
-#include "worker/detached_calls.h"
+#include "worker/known_output_id.h"
 #include "worker/lease_watch.h"
 #include "worker/output_id.h"
 #include "worker/process_record.h"
@@ -34,7 +32,7 @@ constexpr char kFolder[] = "link";
 constexpr char kSocket[] = "rank.sock";
 constexpr char kRecord[] = "ranks";
 constexpr char kCache[] = "cache";  // in kFolder
-constexpr std::chrono::seconds kOutputIdTimeout(2);
+constexpr absl::Duration kOutputIdTimeout = absl::Seconds(2);  // at each connection; heartbeats tell what comes later
 constexpr absl::Duration kLeftoversTimeout = absl::Seconds(30);
 // A killed process that waits for a disk dies only when the disk answers.
 constexpr absl::Duration kKillTimeout = absl::Seconds(60);
@@ -53,16 +51,10 @@ absl::Status MakeLinkFolder(const std::optional<User>& user) {
   return absl::OkStatus();
 }
 
-// Where ranks keep inflated copies of data files: theirs alone. One that was there before is its owner's business.
-absl::Status MakeCacheFolder(const std::string& named, const std::optional<User>& user) {
-  const std::string path = named.empty() ? absl::StrCat(kFolder, "/", kCache) : named;
-  struct stat info;
-  if (!named.empty() && stat(path.c_str(), &info) == 0) return absl::OkStatus();
-  ADJOIN_RETURN_IF_ERROR(MakeFolders(path));
-  if (chmod(path.c_str(), 0700) == 0 && (!user.has_value() || chown(path.c_str(), user->uid, user->gid) == 0)) {
-    return absl::OkStatus();
-  }
-  return absl::UnavailableError(absl::StrCat("folder ", path, " cannot be given to the ranks: ", strerror(errno)));
+// Where ranks keep inflated copies of data files: theirs alone.
+absl::Status MakeCacheFolder(const DaemonSettings& settings) {
+  const bool named = !settings.cache_dir.empty();
+  return MakeCacheFolder(named ? settings.cache_dir : absl::StrCat(kFolder, "/", kCache), named, settings.rank_user);
 }
 
 class DaemonImpl final : public Daemon {
@@ -79,7 +71,7 @@ class DaemonImpl final : public Daemon {
   absl::Status Listen() {
     ADJOIN_RETURN_IF_ERROR(record_.KillLeftovers(Deadline::After(kLeftoversTimeout)));
     ADJOIN_RETURN_IF_ERROR(MakeLinkFolder(settings_.rank_user));
-    ADJOIN_RETURN_IF_ERROR(MakeCacheFolder(settings_.cache_dir, settings_.rank_user));
+    ADJOIN_RETURN_IF_ERROR(MakeCacheFolder(settings_));
     ADJOIN_ASSIGN_OR_RETURN(
         server_, RankLinkServer::Start(absl::StrCat(kFolder, "/", kSocket), attempts_, settings_.rank_user));
     return absl::OkStatus();
@@ -125,6 +117,7 @@ class DaemonImpl final : public Daemon {
             .on_heartbeat =
                 [this](Heartbeat& heartbeat) {
                   heartbeat.set_incarnation(settings_.incarnation);
+                  heartbeat.set_output_id(output_id_.Get());
                   attempts_.FillHeartbeat(heartbeat);
                 },
             .on_lease =
@@ -150,22 +143,8 @@ class DaemonImpl final : public Daemon {
     return ranks;
   }
 
-  // "" where it cannot be read, or not soon: the file server may be gone.
-  std::string OutputIdSoon() {
-    const auto id = std::make_shared<std::promise<std::string>>();
-    std::future<std::string> read = id->get_future();
-    const auto look = [id, root = settings_.output_root] {
-      absl::StatusOr<std::string> found = OutputId(root);
-      if (!found.ok()) LogWarning(std::string(found.status().message()));
-      id->set_value(found.value_or(""));
-      return absl::OkStatus();
-    };
-    if (!output_looks_.Call(look, [](const absl::Status&) {})) return "";
-    return read.wait_for(kOutputIdTimeout) == std::future_status::ready ? read.get() : "";
-  }
-
   void FillHello(WorkerHello& hello) {
-    hello.set_output_id(OutputIdSoon());
+    hello.set_output_id(output_id_.LookAgain(kOutputIdTimeout));
     hello.set_name(settings_.name);
     hello.set_address(settings_.address);
     hello.set_slots(settings_.slots);
@@ -192,7 +171,7 @@ class DaemonImpl final : public Daemon {
   }
 
   const DaemonSettings settings_;
-  DetachedCalls output_looks_{1};
+  KnownOutputId output_id_{[root = settings_.output_root] { return OutputId(root); }};
   CoordinatorLink link_;
   ProcessRecord record_;
   Attempts attempts_;
