@@ -83,6 +83,15 @@ TEST(DataInfoTest, DataSetsOfAnHdf5FileAreListedOrShown) {
   EXPECT_THAT(shown.out, AllOf(HasSubstr("shape   3x4\n"), ContainsRegex("\n1 +12 +100.00 %")));
 }
 
+TEST(DataInfoTest, APipeIsRefusedWithoutWaitingForItsWriter) {
+  ASSERT_EQ(std::system(absl::StrCat("mkfifo ", Folder(), "/pipe").c_str()), 0);
+  for (const char* arguments : {"pipe", "pipe --format hdf5", "pipe --object a"}) {
+    const Shown shown = Info(arguments);
+    EXPECT_EQ(shown.code, 1) << arguments;
+    EXPECT_EQ(shown.err, "adjoin: error: pipe: not a regular file\n") << arguments;
+  }
+}
+
 TEST(DataInfoTest, ErrorsAreOneLineAndExitCode1) {
   const auto error = [](const std::string& arguments) {
     const Shown shown = Info(arguments);

@@ -102,6 +102,7 @@ absl::StatusOr<Cells> Describe(hid_t data_set, int64_t file_bytes) {
   if (layout != H5D_CHUNKED) return cells;
   cells.chunk.resize(header.shape.size());
   H5Pget_chunk(creation.get(), static_cast<int>(cells.chunk.size()), cells.chunk.data());
+  header.chunk.assign(cells.chunk.begin(), cells.chunk.end());
   return cells;
 }
 
@@ -311,6 +312,7 @@ absl::StatusOr<Found> Find(const Hdf5Lock& lock, const std::string& path, const 
 }  // namespace
 
 bool IsHdf5(const std::string& path) {
+  if (!OpenFile::Open(path).ok()) return false;  // the library would wait for the writer of a pipe
   const Hdf5Lock lock;
   return H5Fis_hdf5(path.c_str()) > 0;
 }
