@@ -23,6 +23,13 @@ int64_t CellsOf(const std::vector<int64_t>& shape) {
   return cells;
 }
 
+// Whether both have the same extents, in another order.
+bool Permuted(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  return a != b && a.size() == b.size() && std::is_permutation(a.begin(), a.end(), b.begin());
+}
+
+std::string TextOf(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
 }  // namespace
 
 absl::StatusOr<int64_t> SamplesIn(const ArrayHeader& header, const std::optional<std::vector<int64_t>>& sample_shape) {
@@ -30,11 +37,24 @@ absl::StatusOr<int64_t> SamplesIn(const ArrayHeader& header, const std::optional
                    (sample_shape.has_value() && WithoutOnes(header.shape) == WithoutOnes(*sample_shape));
   if (!sample_shape.has_value()) return one ? 1 : header.shape[0];
   const int64_t wanted = CellsOf(*sample_shape);
-  const int64_t has = CellsOf(one ? header.shape : std::vector<int64_t>(header.shape.begin() + 1, header.shape.end()));
-  if (wanted == has) return one ? 1 : header.shape[0];
-  return absl::InvalidArgumentError(absl::StrCat(
-      "shape [", absl::StrJoin(*sample_shape, ", "), "] has ", wanted, " cells a sample, the file (", header.ToString(),
-      one ? "), which is one sample, has " : ") has ", has));
+  const std::vector<int64_t> in_file(header.shape.begin() + (one ? 0 : 1), header.shape.end());
+  const int64_t has = CellsOf(in_file);
+  const bool nifti = header.format == "nifti";
+  const char* const order = nifti ? "; a NIfTI file's extents are in the order of its memory, [z, y, x], which is nibabel's"
+                                    " shape reversed" : "";
+  if (wanted != has) {
+    return absl::InvalidArgumentError(absl::StrCat("shape ", TextOf(*sample_shape), " has ", wanted,
+                                                   " cells a sample, the file (", header.ToString(),
+                                                   one ? "), which is one sample, has " : ") has ", has, order));
+  }
+  const std::vector<int64_t> extents = WithoutOnes(in_file);
+  const std::vector<int64_t> right = WithoutOnes(*sample_shape);
+  if (nifti ? extents != right : Permuted(extents, right)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape ", TextOf(*sample_shape), " is not that of ", one ? "the file" : "the file's samples",
+                     ", which is ", TextOf(in_file), nifti ? "" : ": the same extents in another order", order));
+  }
+  return one ? 1 : header.shape[0];
 }
 
 }  // namespace adjoin

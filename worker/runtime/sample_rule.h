@@ -16,10 +16,11 @@
 
 namespace adjoin {
 
-// A NIfTI file is one sample; so is a file whose extents are the sample's, but for extents of 1. Else the first dim counts
-// samples, and the others have as many cells as a sample, in any shape.
+// A NIfTI file is one sample, and has its extents; so is another file whose extents are the sample's. Extents of 1 do not
+// count. Else the first dim counts samples, and the others have as many cells as a sample, with dims merged or split: 784
+// where the sample has 28x28; but not the sample's extents in another order, which would be other cells.
 // `sample_shape`: absent where nothing is known of it: then NIfTI files are one sample, and of others the first dim counts.
-// Errors: kInvalidArgument (other cells than a sample has).
+// Errors: kInvalidArgument (other cells than a sample has, or other extents).
 absl::StatusOr<int64_t> SamplesIn(const ArrayHeader& header, const std::optional<std::vector<int64_t>>& sample_shape);
 
 }  // namespace adjoin
