@@ -26,6 +26,9 @@ struct ArrayHeader {
   // What is read is slope * cell + intercept (NIfTI's scl_slope and scl_inter; else 1 and 0).
   double slope = 1;
   double intercept = 0;
+  // Which boxes of it lie together in the file: what to cut when it is read in pieces.
+  bool fortran = false;        // the first dim's neighbours are neighbours, so the last dims; else the first ones
+  std::vector<int64_t> chunk;  // of an HDF5 data set in chunks: their extents. Each is read as a whole
   // Of a NIfTI file: its first 348 bytes, little-endian whatever the file has; ArrayWriter keeps them.
   std::string nifti;
 
@@ -38,7 +41,6 @@ struct StoredArray {
   ArrayHeader header;
   int64_t offset = 0;         // of the first cell
   bool big_endian = false;
-  bool fortran = false;       // the first dim's neighbours are neighbours
 
   int64_t DataBytes() const { return header.Cells() * SizeOf(header.type); }
   int64_t EndOfData() const { return offset + DataBytes(); }

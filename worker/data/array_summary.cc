@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/status_macros.h"
+#include "worker/data/box_runs.h"
 
 namespace adjoin {
 namespace {
@@ -33,16 +35,26 @@ class Sum {
   double rest_ = 0;
 };
 
-// Calls `f(cell, value)` for every cell, `cell` counting from 0.
+// Calls `f(cell, value)` for every cell, `cell` being its number in row-major order. They come by pieces that lie together in
+// the file.
 template <typename F>
 absl::Status ForEachCell(ArrayFile& file, F f) {
   std::vector<double> values;
-  int64_t cell = 0;
-  return ForEachPiece(file.header().shape, kPieceCells, [&](const Box& box) -> absl::Status {
+  const ArrayHeader& header = file.header();
+  std::vector<int64_t> shape = header.shape;
+  if (header.fortran) std::reverse(shape.begin(), shape.end());
+  return ForEachPiece(shape, kPieceCells, [&](const Box& piece) -> absl::Status {
+    std::vector<Interval> dims;
+    for (int dim = 0; dim < piece.dims(); ++dim) dims.push_back(piece[dim]);
+    if (header.fortran) std::reverse(dims.begin(), dims.end());
+    const Box box(std::move(dims));
     values.resize(static_cast<size_t>(box.Volume()));
     ADJOIN_RETURN_IF_ERROR(file.Read(box, values.data()));
-    for (double value : values) f(cell++, value);
-    return absl::OkStatus();
+    const double* value = values.data();
+    return ForEachRun(header.shape, box, [&](const CellRun& run) {
+      for (int64_t i = 0; i < run.count; ++i) f(run.first + i, *value++);
+      return absl::OkStatus();
+    });
   });
 }
 
@@ -104,12 +116,14 @@ absl::StatusOr<ArraySummary> Summarise(ArrayFile& file) {
   const std::vector<int64_t>& shape = file.header().shape;
   Sum sum;
   bool whole = true;
+  int64_t first_nan = 0;
+  int64_t first_infinite = 0;
   ADJOIN_RETURN_IF_ERROR(ForEachCell(file, [&](int64_t cell, double value) {
     ++summary.cells;
     if (std::isnan(value)) {
-      if (summary.nan_count++ == 0) summary.first_nan = IndexOf(shape, cell);
+      first_nan = summary.nan_count++ == 0 ? cell : std::min(first_nan, cell);
     } else if (std::isinf(value)) {
-      if (summary.infinite_count++ == 0) summary.first_infinite = IndexOf(shape, cell);
+      first_infinite = summary.infinite_count++ == 0 ? cell : std::min(first_infinite, cell);
     } else {
       if (summary.finite == 0 || value < summary.min) summary.min = value;
       if (summary.finite == 0 || value > summary.max) summary.max = value;
@@ -118,6 +132,8 @@ absl::StatusOr<ArraySummary> Summarise(ArrayFile& file) {
       whole = whole && value == std::floor(value);
     }
   }));
+  if (summary.nan_count > 0) summary.first_nan = IndexOf(shape, first_nan);
+  if (summary.infinite_count > 0) summary.first_infinite = IndexOf(shape, first_infinite);
   if (summary.finite == 0) return summary;
   summary.mean = sum.value() / static_cast<double>(summary.finite);
   MakeBins(whole, summary);

@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<ArrayWriter>> ArrayWriter::Open(const std::string
   std::unique_ptr<ArrayWriter> writer(new ArrayWriter(path));
   ADJOIN_ASSIGN_OR_RETURN(writer->array_, FindFile(writer->temporary_, format, options.object));
   const ArrayHeader& header = writer->array_.header;
-  if (header.type != type || header.shape != shape || writer->array_.big_endian || writer->array_.fortran) {
+  if (header.type != type || header.shape != shape || writer->array_.big_endian || header.fortran) {
     ArrayHeader wanted;
     wanted.type = type;
     wanted.shape = shape;

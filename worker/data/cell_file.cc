@@ -53,7 +53,7 @@ absl::Status CellFile::Read(const Box& box, double* out) {
   const ArrayHeader& header = array_.header;
   ADJOIN_RETURN_IF_ERROR(CheckBox(file_.name(), header, box));
   const int64_t size = SizeOf(header.type);
-  const bool turn = array_.fortran && box.dims() > 1;
+  const bool turn = header.fortran && box.dims() > 1;
   FortranPlaces places(turn ? box : Box());
   double* at = out;
   const int64_t cells = box.Volume();

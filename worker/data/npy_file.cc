@@ -140,7 +140,7 @@ absl::Status ParseHeader(const std::string& name, const std::string& text, Store
       ADJOIN_RETURN_IF_ERROR(ParseDescr(name, descr, array));
     } else if (key == "fortran_order" && !has_order) {
       has_order = true;
-      if (!parser.Flag(array.fortran)) return bad("'fortran_order' is neither True nor False");
+      if (!parser.Flag(array.header.fortran)) return bad("'fortran_order' is neither True nor False");
     } else if (key == "shape" && !has_shape) {
       has_shape = true;
       if (!parser.Extents(array.header.shape)) {
