@@ -3,21 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace adjoin {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-// Elements that are made float64 at once.
+// Elements of a prediction that are made float64, or put into order by targets, at once.
 constexpr int64_t kChunk = int64_t{1} << 20;
 
 double Quotient(double part, double whole) { return whole > 0 ? part / whole : kNone; }
 
 // How many `rows` there are of each of `bins`, from place `at` on.
 void AddCounts(const torch::Tensor& rows, int64_t bins, int64_t at, std::vector<double>& mine) {
-  const torch::Tensor counts = torch::bincount(rows, /*weights=*/{}, /*minlength=*/bins).contiguous();
-  const int64_t* values = counts.data_ptr<int64_t>();
-  for (int64_t i = 0; i < bins; ++i) mine[at + i] += static_cast<double>(values[i]);
+  const torch::Tensor bin = rows.contiguous();
+  const int64_t* values = bin.data_ptr<int64_t>();
+  for (int64_t i = 0; i < bin.numel(); ++i) {
+    if (values[i] >= 0 && values[i] < bins) mine[at + values[i]] += 1;
+  }
 }
 
 // [targets, classes] and [targets] of those that count.
@@ -58,6 +61,17 @@ double TargetWeight(const Loss& loss, const torch::Tensor& target) {
 void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const torch::Tensor& prediction,
                      const torch::Tensor& target, std::vector<double>& mine) {
   if (target.numel() == 0 || prediction.numel() == 0) return;
+  if (prediction.numel() > kChunk && target.numel() > 1) {
+    // What is counted by target takes several times the prediction's memory: of a part at a time. Counts of parts add up.
+    int64_t dim = 0;
+    while (target.size(dim) == 1) ++dim;
+    const int64_t half = target.size(dim) / 2;
+    for (const auto& [first, count] : {std::pair(int64_t{0}, half), std::pair(half, target.size(dim) - half)}) {
+      AddClassNumbers(numbers, loss, prediction.narrow(dim == 0 ? 0 : dim + 1, first, count),
+                      target.narrow(dim, first, count), mine);
+    }
+    return;
+  }
   const Rows rows = CountedRows(loss, prediction, target);
   const int64_t classes = numbers.classes();
   if (!numbers.hits().empty()) {

@@ -1,5 +1,7 @@
 #include "worker/runtime/metric_sums.h"
 
+#include <sys/resource.h>
+
 #include <cmath>
 #include <random>
 
@@ -95,6 +97,35 @@ TEST(MetricSums, AgreeWithCountingOneByOne) {
   EXPECT_TRUE(std::isnan(values[3].per_class[4])) << "nothing is of this class";
   EXPECT_NEAR(values[3].value, dice, 1e-12);
   EXPECT_NEAR(values[4].value, iou, 1e-12);
+}
+
+// Memory is that of a part of the prediction, and the counts are those of its parts.
+TEST(MetricSums, LargePredictionsNeedLittleMemoryBesideThem) {
+  const Fixture fixture("cross_entropy", {"accuracy", "top2", "dice", "confusion"});
+  const EvaluationNumbers numbers = fixture.numbers();
+  Loss loss;
+  loss.set_ignore_index(kIgnored);
+  torch::manual_seed(5);
+  const int64_t side = 128;
+  const torch::Tensor prediction = torch::rand({2, kClasses, side, side, side}, torch::kFloat32);
+  torch::Tensor target = torch::randint(kClasses, {2, side, side, side}, torch::kInt64);
+  target.select(1, 7).fill_(kIgnored);
+  std::vector<double> expected(numbers.size());
+  for (int64_t sample = 0; sample < 2; ++sample) {
+    for (int64_t z = 0; z < side; z += 8) {
+      AddClassNumbers(numbers, loss, prediction.narrow(0, sample, 1).narrow(2, z, 8),
+                      target.narrow(0, sample, 1).narrow(1, z, 8), expected);
+    }
+  }
+  struct rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  std::vector<double> totals(numbers.size());
+  AddClassNumbers(numbers, loss, prediction, target, totals);
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_EQ(totals, expected);
+  EXPECT_EQ(totals[numbers.counted()], static_cast<double>(2 * side * side * (side - 1)));
+  // The prediction has 80 MiB.
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 40 << 10) << "KiB";
 }
 
 TEST(MetricSums, NothingThatCountsIsNoNumber) {
