@@ -253,6 +253,28 @@ TEST(ArrayFileTest, WhatAnHdf5FileClaimsNeedsNoMemoryAndEndsWithTheLimits) {
   }
 }
 
+TEST(ArrayFileTest, AChunkHasToUnpackToItsSize) {
+  const auto check = [](const char* object) {
+    ArrayFileOptions options;
+    options.object = object;
+    options.name = "a.h5";
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    const absl::Status status = CheckArrayFile(Folder() + "/unpacked.h5", options).status();
+    getrusage(RUSAGE_SELF, &after);
+    EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "KiB";
+    return status;
+  };
+  EXPECT_EQ(check("right"), absl::OkStatus());
+  EXPECT_EQ(check("not_packed"), absl::OkStatus());
+  const absl::Status more = check("more");
+  EXPECT_EQ(more.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(more.message()),
+            "a.h5: more: cells [1024], their chunk is corrupt: unpacked it has more than its 1024 bytes");
+  EXPECT_THAT(std::string(check("less").message()), HasSubstr("unpacked it has less than its 1024 bytes"));
+  EXPECT_THAT(std::string(check("not_packed_more").message()), HasSubstr("unpacked it has more than its 1024 bytes"));
+}
+
 TEST(ArrayFileTest, CheckingTakesTheInflatedBytesOffItsLimits) {
   const std::string path = TestPath("zeros.npy.gz");
   const std::string text = "{'descr': '|u1', 'fortran_order': False, 'shape': (10000000,), }\n";

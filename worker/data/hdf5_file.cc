@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "worker/data/cell_file.h"
+#include "worker/data/hdf5_chunk.h"
 #include "worker/data/hdf5_library.h"
 #include "worker/data/hdf5_type.h"
 #include "worker/data/open_file.h"
@@ -165,6 +166,18 @@ class LibraryFile : public ArrayFile {
   int64_t bytes_read() const override { return bytes_read_; }
   const std::vector<hsize_t>& chunk() const { return cells_.chunk; }
 
+  // That the library can read the chunk from `at`; false where that cannot be told.
+  absl::StatusOr<bool> CheckChunkAt(const std::vector<Interval>& at, int64_t bytes) const {
+    if (cells_.chunk.empty()) return true;
+    std::vector<hsize_t> first;
+    for (const Interval& dim : at) first.push_back(static_cast<hsize_t>(dim.lo));
+    const Hdf5Lock lock;
+    const absl::StatusOr<bool> known = CheckChunk(lock, data_set_.get(), first, bytes);
+    if (known.ok()) return known;
+    return absl::Status(known.status().code(), absl::StrCat(name_, ": cells [", absl::StrJoin(first, ", "), "], their chunk ",
+                                                            std::string(known.status().message())));
+  }
+
   absl::Status Read(const Box& box, double* out) override {
     ADJOIN_RETURN_IF_ERROR(CheckBox(name_, header(), box));
     if (box.empty()) return absl::OkStatus();
@@ -264,11 +277,12 @@ absl::Status CheckChunks(LibraryFile& file, CheckLimits* limits) {
   // One that is not chunked is one piece, in the header of the data set or not in the file at all.
   const std::vector<int64_t> chunk =
       file.chunk().empty() ? shape : std::vector<int64_t>(file.chunk().begin(), file.chunk().end());
-  int64_t cost = SizeOf(header.type);
-  for (hsize_t extent : file.chunk()) cost *= static_cast<int64_t>(extent);  // below 4 GiB in any file
-  cost = std::max(cost, kLeastCost);
+  int64_t chunk_bytes = SizeOf(header.type);
+  for (hsize_t extent : file.chunk()) chunk_bytes *= static_cast<int64_t>(extent);  // below 4 GiB in any file
   std::vector<Interval> cell(shape.size(), Interval{0, 1});
-  while (Afford(limits, cost)) {
+  while (Afford(limits, std::max(chunk_bytes, kLeastCost))) {
+    ADJOIN_ASSIGN_OR_RETURN(const bool known, file.CheckChunkAt(cell, chunk_bytes));
+    if (!known) break;
     double value;
     ADJOIN_RETURN_IF_ERROR(file.Read(Box(cell), &value));
     int dim = static_cast<int>(shape.size()) - 1;

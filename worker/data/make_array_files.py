@@ -8,6 +8,7 @@ import gzip
 import os
 import struct
 import sys
+import zlib
 
 import h5py
 import numpy
@@ -160,6 +161,15 @@ def write_hdf5():
         file.create_dataset("one_row", (1, 2048, 2048, 2048), "u1", chunks=(1, 64, 64, 64), compression="gzip")
         file.create_dataset("many", (1 << 40,), "u1", chunks=(1,))
         file.create_dataset("wide", (1, 1 << 60), "u1", chunks=(1, 1 << 20), compression="gzip")
+    with h5py.File(path("unpacked.h5"), "w") as file:
+        options = dict(chunks=(1024,), compression="gzip", shuffle=True, fletcher32=False)
+        for name, size in [("more", 1 << 28), ("less", 1000), ("right", 1024)]:
+            lying = file.create_dataset(name, (2048,), "u1", **options)
+            lying.id.write_direct_chunk((1024,), zlib.compress(bytes(size)))
+        raw = file.create_dataset("not_packed", (2048,), "u1", **options)
+        raw.id.write_direct_chunk((1024,), bytes(1024), filter_mask=3)
+        raw = file.create_dataset("not_packed_more", (2048,), "u1", **options)
+        raw.id.write_direct_chunk((1024,), bytes(1025), filter_mask=3)
     with h5py.File(path("checked.h5"), "w") as file:
         values = random.integers(0, 256, 1 << 16).astype("u1")
         file.create_dataset("cells", data=values, chunks=(1 << 13,), fletcher32=True)
