@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<ArrayFile>> ArrayFile::Open(const std::string& pa
   request.cache_dir = options.cache_dir;
   request.limit = options.cache_bytes;
   request.deadline = Deadline::After(options.inflate_timeout);
+  request.stop = options.stop;
   ADJOIN_ASSIGN_OR_RETURN(OpenFile copy, InflatedCopy(request));
   return std::unique_ptr<ArrayFile>(std::make_unique<CellFile>(std::move(copy), std::move(array)));
 }

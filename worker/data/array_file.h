@@ -19,6 +19,7 @@
 #ifndef ADJOIN_WORKER_DATA_ARRAY_FILE_H_
 #define ADJOIN_WORKER_DATA_ARRAY_FILE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,6 +41,7 @@ struct ArrayFileOptions {
   std::string cache_dir;  // of inflated copies, made where it is missing; empty: a temporary file that nobody else sees
   int64_t cache_bytes = 0;                           // limit of that folder; 0: 80 % of its disk
   absl::Duration inflate_timeout = absl::Hours(1);   // of waiting while another process inflates the same file
+  const std::atomic<bool>* stop = nullptr;           // true: Open ends its inflating and waiting (kCancelled); may be null
 };
 
 class ArrayFile {

@@ -48,6 +48,11 @@ std::string KeyOf(const struct stat& info, const std::string& name) {
                          info.st_mtim.tv_nsec, info.st_ctim.tv_sec, info.st_ctim.tv_nsec, HashOf(name));
 }
 
+absl::Status CheckStop(const InflateRequest& request) {
+  if (request.stop == nullptr || !request.stop->load()) return absl::OkStatus();
+  return absl::CancelledError(absl::StrCat(request.name, ": is not wanted any more"));
+}
+
 absl::Status CacheError(const InflateRequest& request, int error) {
   return FileError(absl::StrCat(request.name, ": the cache of inflated files"), error);
 }
@@ -227,6 +232,7 @@ absl::Status Inflate(const InflateRequest& request, const OpenFile& source, int 
   constexpr int64_t kPiece = 1 << 20;
   const auto buffer = std::make_unique<char[]>(kPiece);
   while (stream->position() < request.bytes) {
+    ADJOIN_RETURN_IF_ERROR(CheckStop(request));
     const int64_t piece = std::min(kPiece, request.bytes - stream->position());
     ADJOIN_ASSIGN_OR_RETURN(const int64_t got, stream->Read(buffer.get(), piece));
     if (got < piece) {
@@ -291,6 +297,7 @@ absl::Status SyncFolder(const InflateRequest& request) {
 }
 
 absl::Status Wait(const InflateRequest& request, const std::string& for_what) {
+  ADJOIN_RETURN_IF_ERROR(CheckStop(request));
   if (request.deadline.Expired()) {
     return absl::DeadlineExceededError(absl::StrCat(request.name, ": waited too long for another process that ", for_what));
   }

@@ -15,10 +15,12 @@
 // A stream that inflates to more than `bytes`, what its header says, is refused before more is written than that.
 //
 // Errors name the file: kDataLoss (corrupt, truncated, trailing bytes); kResourceExhausted (the limit or the disk is too
-// small; nothing is left behind); kDeadlineExceeded; kUnavailable, kPermissionDenied (the folder). Any thread.
+// small; nothing is left behind); kDeadlineExceeded; kCancelled (stopped); kUnavailable,
+// kPermissionDenied (the folder). Any thread.
 #ifndef ADJOIN_WORKER_DATA_INFLATE_CACHE_H_
 #define ADJOIN_WORKER_DATA_INFLATE_CACHE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -35,6 +37,7 @@ struct InflateRequest {
   std::string cache_dir;  // made where it is missing; empty: a temporary file without a name, of this process only
   int64_t limit = 0;      // bytes in the folder that are not in use; 0: 80 % of its disk
   Deadline deadline = Deadline::After(absl::Hours(1));  // of waiting for another process
+  const std::atomic<bool>* stop = nullptr;  // true: neither inflates nor waits any longer; may be null
 };
 
 absl::StatusOr<OpenFile> InflatedCopy(const InflateRequest& request);

@@ -271,6 +271,21 @@ TEST_F(InflateCacheTest, WithoutLocksEachProcessHasItsOwnCopyAtOnce) {
   refused_locks = 0;
 }
 
+TEST_F(InflateCacheTest, StopsWhereItInflatesAndWhereItWaits) {
+  InflateRequest request = Request("a.gz", 100'000);
+  const std::atomic<bool> stop = true;
+  request.stop = &stop;
+  for (const std::string& cache_dir : {folder_, std::string()}) {
+    request.cache_dir = cache_dir;
+    EXPECT_EQ(InflatedCopy(request).status().code(), absl::StatusCode::kCancelled);
+    EXPECT_TRUE(FilesIn(folder_).empty());
+  }
+  request.cache_dir = folder_;
+  refused_locks = EAGAIN;
+  EXPECT_EQ(InflatedCopy(request).status().code(), absl::StatusCode::kCancelled);
+  refused_locks = 0;
+}
+
 TEST_F(InflateCacheTest, ABombStopsAtWhatTheHeaderSays) {
   InflateRequest request = Request("bomb.gz", 5'000'000);
   WriteFile(request.path, Gzip(std::string(5'000'000, '\0')));
