@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,20 @@ struct DataFolder {
   std::function<void(const std::string&)> warn;
 };
 
+// A box in two: its cells before `at` in `dim`, and those from there on.
+struct BoxCut {
+  int dim;
+  int64_t at;
+
+  // In the middle of the first dim that is longer than 1.
+  static std::optional<BoxCut> FirstDim(const Box& box) {
+    for (int dim = 0; dim < box.dims(); ++dim) {
+      if (box[dim].size() > 1) return BoxCut{dim, box[dim].lo + box[dim].size() / 2};
+    }
+    return std::nullopt;
+  }
+};
+
 class FieldSource {
  public:
   virtual ~FieldSource() = default;
@@ -46,8 +61,9 @@ class FieldSource {
   virtual absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) = 0;
   // As ArrayFile::bytes_read, of all files so far.
   virtual int64_t bytes_read() const = 0;
-  // Whether reading half of a box twice may take more of the file than reading it once.
-  virtual bool chunked() const = 0;
+  // Where to cut `box` of a sample in two, of which reading one after the other takes as much of the file as reading all, in
+  // few runs; nothing where it has no such place, as within a chunk.
+  virtual std::optional<BoxCut> CutOf(int64_t /*sample*/, const Box& box) const { return BoxCut::FirstDim(box); }
 };
 
 // `sample_shape`: of a whole sample, also where the data set has blocks.

@@ -24,8 +24,7 @@ FileSamples::FileSamples(const Field& field, const std::vector<int64_t>& sample_
       cache_bytes_(data.cache_bytes),
       format_(SourceName(field)),
       object_(FilesOf(field)->object()),
-      sample_shape_(sample_shape),
-      chunked_(field.has_hdf5()) {}
+      sample_shape_(sample_shape) {}
 
 ArrayFileOptions FileSamples::OptionsOf(const std::string& name) const {
   ArrayFileOptions options;
@@ -54,9 +53,54 @@ absl::StatusOr<std::unique_ptr<FieldSource>> FileSamples::Open(const Field& fiel
       return absl::InvalidArgumentError(absl::StrCat(name, ": ", std::string(samples.status().message())));
     }
     all->samples_ += *samples;
-    all->files_.push_back({name, std::move(header.shape), *samples});
+    std::vector<int64_t> chunk = all->ChunkOfSample(header, *samples);
+    all->files_.push_back({name, std::move(header), *samples, std::move(chunk)});
   }
   return all;
+}
+
+// The dims of the array are the samples and the dims of one, but for extents of 1; else there is no telling.
+std::vector<int64_t> FileSamples::ChunkOfSample(const ArrayHeader& header, int64_t samples) const {
+  std::vector<int64_t> seen = {samples};
+  seen.insert(seen.end(), sample_shape_.begin(), sample_shape_.end());
+  std::vector<int64_t> chunk;
+  size_t own = 0;
+  const auto skip_ones = [&] {
+    while (own < header.shape.size() && header.shape[own] == 1) ++own;
+  };
+  for (int64_t extent : seen) {
+    if (extent == 1) {
+      chunk.push_back(1);
+      continue;
+    }
+    skip_ones();
+    if (own >= header.chunk.size() || header.shape[own] != extent) return {};
+    chunk.push_back(header.chunk[own++]);
+  }
+  skip_ones();
+  if (own < header.shape.size()) return {};
+  chunk.erase(chunk.begin());
+  return chunk;
+}
+
+std::optional<BoxCut> FileSamples::CutOf(int64_t sample, const Box& box) const {
+  size_t index = 0;
+  while (sample >= files_[index].samples) sample -= files_[index++].samples;
+  const File& file = files_[index];
+  if (file.header.chunk.empty()) {
+    if (!file.header.fortran) return BoxCut::FirstDim(box);
+    for (int dim = box.dims() - 1; dim >= 0; --dim) {
+      if (box[dim].size() > 1) return BoxCut{dim, box[dim].lo + box[dim].size() / 2};
+    }
+    return std::nullopt;
+  }
+  for (int dim = 0; dim < static_cast<int>(file.chunk.size()); ++dim) {
+    // The end of a chunk that is nearest below the middle, or the first one above.
+    const int64_t below = (box[dim].lo + box[dim].size() / 2) / file.chunk[dim] * file.chunk[dim];
+    const int64_t at = below > box[dim].lo ? below : below + file.chunk[dim];
+    if (at < box[dim].hi) return BoxCut{dim, at};
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<ArrayFile*> FileSamples::Opened(size_t index) {
@@ -68,9 +112,9 @@ absl::StatusOr<ArrayFile*> FileSamples::Opened(size_t index) {
   const File& file = files_[index];
   ADJOIN_ASSIGN_OR_RETURN(const HeldPath held, HoldBelow(root_, file.name));
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ArrayFile> opened, ArrayFile::Open(held.path(), OptionsOf(file.name)));
-  if (opened->header().shape != file.shape) {
+  if (opened->header().shape != file.header.shape) {
     return absl::DataLossError(absl::StrCat(file.name, ": has become ", opened->header().ToString(), "; it was ",
-                                            absl::StrJoin(file.shape, "x")));
+                                            absl::StrJoin(file.header.shape, "x")));
   }
   if (open_.size() == kMostOpen) {
     bytes_of_closed_ += open_.back().file->bytes_read();
@@ -86,7 +130,7 @@ absl::Status FileSamples::ReadWithin(size_t index, int64_t sample, int64_t count
   seen.insert(seen.end(), sample_shape_.begin(), sample_shape_.end());
   std::vector<Interval> wanted = {{sample, sample + count}};
   for (int dim = 0; dim < box.dims(); ++dim) wanted.push_back(box[dim]);
-  const ReshapedBox reshaped = BoxesUnder(seen, Box(std::move(wanted)), file.shape);
+  const ReshapedBox reshaped = BoxesUnder(seen, Box(std::move(wanted)), file.header.shape);
   if (reshaped.parts.empty()) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(ArrayFile* const opened, Opened(index));
   if (reshaped.parts.size() == 1) return opened->Read(reshaped.parts[0].box, out);

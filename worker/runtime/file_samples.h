@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,14 @@ class FileSamples : public FieldSource {
   int64_t samples() const override { return samples_; }
   absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) override;
   int64_t bytes_read() const override;
-  bool chunked() const override { return chunked_; }
+  std::optional<BoxCut> CutOf(int64_t sample, const Box& box) const override;
 
  private:
   struct File {
     std::string name;  // below the data root
-    std::vector<int64_t> shape;
+    ArrayHeader header;
     int64_t samples = 0;
+    std::vector<int64_t> chunk;  // extents in the dims of a sample; empty: it has no chunks, or they cut across these dims
   };
   struct OpenFile {
     size_t index;
@@ -48,6 +50,7 @@ class FileSamples : public FieldSource {
 
   FileSamples(const Field& field, const std::vector<int64_t>& sample_shape, const DataFolder& data);
   ArrayFileOptions OptionsOf(const std::string& name) const;
+  std::vector<int64_t> ChunkOfSample(const ArrayHeader& header, int64_t samples) const;
   absl::StatusOr<ArrayFile*> Opened(size_t index);
   absl::Status ReadWithin(size_t index, int64_t sample, int64_t count, const Box& box, double* out);
 
@@ -57,7 +60,6 @@ class FileSamples : public FieldSource {
   const std::string format_;
   const std::string object_;
   const std::vector<int64_t> sample_shape_;
-  const bool chunked_;
   std::vector<File> files_;
   int64_t samples_ = 0;
   std::list<OpenFile> open_;       // the one used last comes first

@@ -93,7 +93,12 @@ TEST(FileSamplesTest, OfChunkedDataSetsTheChunksThatAreMet) {
   auto source = Open(field, {8, 8});
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->samples(), 4);
-  EXPECT_TRUE((*source)->chunked());
+  const std::optional<BoxCut> cut = (*source)->CutOf(2, Box({{0, 4}, {1, 8}}));
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(cut->dim, 1);
+  EXPECT_EQ(cut->at, 4);
+  EXPECT_EQ((*source)->CutOf(2, Box({{1, 8}, {0, 8}}))->at, 4);
+  EXPECT_FALSE((*source)->CutOf(2, Box({{0, 4}, {4, 8}})).has_value()) << "within one chunk";
   // The upper rows of one sample, and one more: two chunks and then all four.
   EXPECT_EQ(ReadAll(**source, 2, 1, Box({{0, 4}, {0, 8}})), Count(32, 128));
   EXPECT_EQ((*source)->bytes_read(), 2 * 16 * 4);

@@ -32,7 +32,6 @@ class SyntheticSamples : public FieldSource {
   int64_t samples() const override { return spec_.samples(); }
   absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) override;
   int64_t bytes_read() const override { return 0; }
-  bool chunked() const override { return false; }
 
  private:
   enum class Kind { kNormal, kUniform, kIndex, kConstant };

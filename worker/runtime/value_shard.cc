@@ -112,7 +112,7 @@ absl::StatusOr<torch::Tensor> ValueShard::Read(const std::vector<SamplePlace>& p
   for (const Piece& piece : view_.pieces) {
     ADJOIN_RETURN_IF_ERROR(ReadPiece(piece, places, stop, tensor, not_finite));
   }
-  // A box of a chunked data set is read as one: what it took is not kept.
+  // A chunk is read as one, however large: what it took is not kept.
   if (cells_.size() > static_cast<size_t>(kMostCells)) {
     std::vector<double>().swap(cells_);
     std::vector<double>().swap(fetched_);
@@ -141,13 +141,11 @@ absl::Status ValueShard::ReadPiece(const Piece& piece, const std::vector<SampleP
 
 absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop,
                                  torch::Tensor& tensor, std::optional<std::string>* not_finite) {
-  if (run.box.Volume() > kMostCells && !source_->chunked()) {
-    int dim = 0;
-    while (run.box[dim].size() == 1) ++dim;
+  if (const std::optional<BoxCut> cut = CutOf(run)) {
     Run half = run;
-    half.box[dim].hi = run.box[dim].lo + run.box[dim].size() / 2;
+    half.box[cut->dim].hi = cut->at;
     ADJOIN_RETURN_IF_ERROR(ReadRun(half, piece, stop, tensor, not_finite));
-    half.box[dim] = {half.box[dim].hi, run.box[dim].hi};
+    half.box[cut->dim] = {cut->at, run.box[cut->dim].hi};
     return ReadRun(half, piece, stop, tensor, not_finite);
   }
   if (stop.load()) return absl::CancelledError("reading was stopped");
@@ -165,6 +163,22 @@ absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::
   }
   WithCells(tensor, [&](auto* cells) { CopyCells(cells_.data(), extents, strides, cells + at); });
   return absl::OkStatus();
+}
+
+// Where to cut a run that is too large to be read at once, in the cells of the sample.
+std::optional<BoxCut> ValueShard::CutOf(const Run& run) const {
+  if (run.box.Volume() <= kMostCells) return std::nullopt;
+  std::vector<Interval> inside;
+  for (int dim = 0; dim < run.box.dims(); ++dim) {
+    inside.push_back(PlaceOf(*run.from, dim).In(run.box[dim], sample_[dim]).Intersect({0, whole_[dim]}));
+  }
+  const Box box(std::move(inside));
+  if (box.Volume() <= kMostCells) return BoxCut::FirstDim(run.box);  // most of it lies outside
+  std::optional<BoxCut> cut = source_->CutOf(run.from->sample, box);
+  if (!cut.has_value()) return cut;
+  const DimPlace& place = PlaceOf(*run.from, cut->dim);
+  cut->at = place.mirrored ? place.first + sample_[cut->dim] - cut->at : cut->at - place.first;
+  return cut;
 }
 
 // Into cells_: what lies outside the file's sample is 0, as if the file held it.

@@ -65,6 +65,7 @@ class ValueShard {
                          torch::Tensor& tensor, std::optional<std::string>* not_finite);
   absl::Status ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop, torch::Tensor& tensor,
                        std::optional<std::string>* not_finite);
+  std::optional<BoxCut> CutOf(const Run& run) const;
   absl::Status FetchRun(const Run& run);
   std::string WhereIs(const Run& run, int64_t cell) const;
   void LookForNotFinite(const Run& run, std::optional<std::string>* not_finite) const;
