@@ -48,7 +48,8 @@ absl::StatusOr<std::unique_ptr<SamplePlaces>> SamplePlaces::Create(const Dataset
 }
 
 int64_t SamplePlaces::Ordered(int64_t epoch, int64_t place) {
-  if (!dataset_.shuffle()) return place;
+  // Blocks are drawn at random; another order of them is nothing new, and there may be more than fit in memory.
+  if (!dataset_.shuffle() || dataset_.has_blocks()) return place;
   if (epoch != order_epoch_) {
     order_ = Permutation(seed_, kPurposeShuffle, static_cast<uint64_t>(epoch), count_);
     order_epoch_ = epoch;

@@ -66,6 +66,20 @@ TEST(SamplePlacesTest, BlocksComeFromEverywhereAlike) {
   EXPECT_NEAR(same, 500, 110);
 }
 
+// Blocks are random as it is: an order of as many as a spec may ask for would not fit in memory.
+TEST(SamplePlacesTest, ShuffledBlocksAreThoseOfTheirPlaces) {
+  Dataset dataset = Volumes();
+  dataset.mutable_blocks()->add_size(5);
+  dataset.mutable_blocks()->add_size(2);
+  dataset.mutable_blocks()->set_per_epoch(int64_t{1} << 53);
+  auto plain = *SamplePlaces::Create(dataset, 3, 2);
+  dataset.set_shuffle(true);
+  auto shuffled = *SamplePlaces::Create(dataset, 3, 2);
+  for (int64_t place : {int64_t{0}, int64_t{1}, (int64_t{1} << 53) - 1}) {
+    EXPECT_EQ(shuffled->At(true, 4, place), plain->At(true, 4, place));
+  }
+}
+
 TEST(SamplePlacesTest, FlipsAndShiftsInTrainingOnly) {
   Dataset dataset = Volumes();
   dataset.add_augment("flip(0)");

@@ -120,9 +120,9 @@ absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, c
   Program& program = programs_.at(key.program);
   Batch batch;
   for (const auto& [name, source] : sources_) batch.bytes -= source->bytes_read();
-  std::vector<SamplePlace> places;
-  for (int64_t i = 0; i < program.batch; ++i) places.push_back(places_->At(program.training, key.epoch, key.first + i));
   try {
+    std::vector<SamplePlace> places;
+    for (int64_t i = 0; i < program.batch; ++i) places.push_back(places_->At(program.training, key.epoch, key.first + i));
     for (NamedShard& named : program.shards) {
       std::optional<std::string> not_finite;
       absl::StatusOr<torch::Tensor> tensor =

@@ -208,7 +208,7 @@ class Case {
     const uint64_t seed = plan_.spec().seed();
     const bool moves = field.shape_size() >= spatial_;
     int64_t sample = place;
-    if (training && set_->shuffle()) sample = Permutation(seed, kPurposeShuffle, epoch, count_)[place];
+    if (training && set_->shuffle() && !set_->has_blocks()) sample = Permutation(seed, kPurposeShuffle, epoch, count_)[place];
     Shape origin(spatial_, 0);
     if (set_->has_blocks()) {
       const RandomStream stream(seed, kPurposeBlocks, training ? epoch : 0);
