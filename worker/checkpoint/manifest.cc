@@ -151,10 +151,11 @@ std::string Wrong(const Manifest& manifest) {
 
 absl::StatusOr<Manifest> FromJson(const Json& json) {
   Manifest manifest;
-  if (json.at("version").get<int>() != kVersion) {
-    return absl::DataLossError(absl::StrCat("it has format ", json.at("version").get<int>(), "; this release reads ",
-                                            kVersion));
+  const auto version = json.at("version").get<int64_t>();
+  if (version > kVersion) {
+    return absl::UnimplementedError(absl::StrCat("it has format ", version, ", of a newer release; this one reads ", kVersion));
   }
+  if (version != kVersion) return absl::DataLossError(absl::StrCat("it has format ", version, ", which there never was"));
   manifest.job = {json.at("job").get<std::string>(), json.at("store").get<uint64_t>()};
   manifest.job_name = json.at("job_name").get<std::string>();
   manifest.name = NameFromJson(json.at("name"));

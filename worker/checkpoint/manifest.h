@@ -46,6 +46,9 @@ struct CheckpointName {
   std::string ToString() const;
   // Absent for the name of something else.
   static std::optional<CheckpointName> Parse(const std::string& name);
+  bool operator==(const CheckpointName& other) const {
+    return step == other.step && epoch == other.epoch && tag == other.tag;
+  }
   bool NewerThan(const CheckpointName& other) const {
     return step != other.step ? step > other.step : epoch > other.epoch;
   }
@@ -84,7 +87,8 @@ struct Manifest {
   std::map<std::string, Tensor> tensors;
 
   std::string ToText() const;
-  // Errors: kDataLoss that says what is wrong. What it returns fits together: pieces lie within their tensors and files.
+  // Errors: kDataLoss that says what is wrong; kUnimplemented (whole, but of a newer release: the checksum stays where it is
+  // in all of them). What it returns fits together: pieces lie within their tensors and files.
   static absl::StatusOr<Manifest> Parse(const std::string& text);
 };
 

@@ -96,5 +96,14 @@ TEST(ManifestTest, WhatDoesNotFitTogetherIsSaid) {
               HasSubstr("damaged"));
 }
 
+TEST(ManifestTest, ANewerFormatIsNoDamage) {
+  const std::string text = Example().ToText();
+  EXPECT_TRUE(absl::IsUnimplemented(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": 2")).status()));
+  EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": 0")).status()));
+  EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": \"2\"")).status()));
+  EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(absl::StrReplaceAll(text, {{"\"version\": 1", "\"version\": 2"}})).status()))
+      << "its checksum is another one";
+}
+
 }  // namespace
 }  // namespace adjoin
