@@ -103,7 +103,13 @@ std::optional<CheckpointName> Best(const std::vector<std::pair<CheckpointName, M
   return best;
 }
 
+bool Has(const std::vector<CheckpointName>& names, const CheckpointName& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 }  // namespace
+
+bool IsProven(const absl::Status& status) { return absl::IsDataLoss(status) || absl::IsNotFound(status); }
 
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem& files, const std::string& dir) {
   absl::StatusOr<std::vector<std::string>> entries = files.List(dir);
@@ -226,29 +232,37 @@ absl::Status RemoveCheckpoint(FileSystem& files, const std::string& dir, const C
 }
 
 std::vector<std::string> RemoveOld(FileSystem& files, const std::string& dir, const CheckpointName& newest,
-                                   int64_t begun_at, const Retention& retention) {
+                                   const std::vector<CheckpointName>& damaged, const Retention& retention) {
   const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, dir);
   if (!names.ok()) return TextsOf({names.status()});
   std::vector<absl::Status> statuses;
   std::vector<std::pair<CheckpointName, Manifest>> finished;  // newest first
   for (const CheckpointName& name : *names) {
     if (name.tag != newest.tag || name.epoch > newest.epoch) continue;
-    const bool earlier = name.epoch < newest.epoch;
-    absl::StatusOr<Manifest> manifest = ReadManifest(files, dir, name);
-    const bool unfit = earlier && name.step > begun_at;
-    const bool unfinished = absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status());
-    if (unfit || unfinished) {
+    if (Has(damaged, name)) {
       statuses.push_back(RemoveCheckpoint(files, dir, name));
-    } else if (manifest.ok()) {
+      continue;
+    }
+    if (retention.keep_last == 0) {  // there may be very many
+      const absl::Status there = files.Open(PathOf(FolderOf(dir, name), kManifestFile)).status();
+      if (absl::IsNotFound(there)) statuses.push_back(RemoveCheckpoint(files, dir, name));
+      continue;
+    }
+    absl::StatusOr<Manifest> manifest = ReadManifest(files, dir, name);
+    if (manifest.ok()) {
       finished.emplace_back(name, *std::move(manifest));
+    } else if (IsProven(manifest.status())) {
+      statuses.push_back(RemoveCheckpoint(files, dir, name));
+    } else if (!absl::IsUnimplemented(manifest.status())) {
+      statuses.push_back(manifest.status());
     }
   }
   if (retention.keep_last == 0) return TextsOf(statuses);
   const std::optional<CheckpointName> best = Best(finished, retention);
   for (size_t i = retention.keep_last; i < finished.size(); ++i) {
     const CheckpointName& name = finished[i].first;
-    const bool is_best = best.has_value() && best->ToString() == name.ToString();
-    if (is_best || name.ToString() == newest.ToString()) continue;
+    const bool is_best = best.has_value() && *best == name;
+    if (is_best || name == newest) continue;
     statuses.push_back(RemoveCheckpoint(files, dir, name));
   }
   return TextsOf(statuses);

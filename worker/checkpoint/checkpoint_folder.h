@@ -25,17 +25,23 @@ namespace adjoin {
 // All folders called as checkpoints are, finished or not, newest first; none where `dir` does not exist.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem& files, const std::string& dir);
 
-// Errors: kNotFound where it was never finished; kDataLoss that says what is wrong with it; as FileSystem.
+// Errors: kNotFound where it was never finished; kDataLoss that says what is wrong with it; kUnimplemented where a newer release
+// wrote it; as FileSystem, which proves nothing against it.
 absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& dir, const CheckpointName& name);
 
 // Whether a file of it has the size and the checksum that the manifest says.
-// Errors: kDataLoss that names the file and the tensor that is damaged; as FileSystem.
+// Errors: kDataLoss that names the file and the tensor that is damaged, kNotFound where there is no such file; as FileSystem,
+// which proves nothing against it.
 absl::Status VerifyFile(FileSystem& files, const std::string& dir, const Manifest& manifest, int file);
 
 // Reads a box of a tensor, row-major, of the manifest's type, from the pieces that have some of it. `bytes_read` (may be
 // null) grows by what was read. Errors: kNotFound (no such tensor), as FileSystem.
 absl::Status ReadBox(FileSystem& files, const std::string& dir, const Manifest& manifest, const std::string& tensor,
                      const Box& box, void* out, int64_t* bytes_read);
+
+// Whether an error of ReadManifest or VerifyFile proves that the checkpoint is damaged or was never finished. A disk that fails
+// to read, a file server that restarts, a process without descriptors left prove nothing.
+bool IsProven(const absl::Status& status);
 
 // Makes a checkpoint whole, once what `ranks` wrote is durable: reads their notes, writes the manifest, which is durable
 // afterwards, and removes the notes. `manifest` says everything but the ranks' files and pieces.
@@ -52,12 +58,13 @@ struct Retention {
   bool larger_is_better = false;
 };
 
-// Removes what the job does not need any more once `newest` is durable: finished ones beyond `retention`; those of earlier
-// attempts from behind step `begun_at`, where this attempt began, which were not fit to begin from; and what such
-// attempts did not finish. Of other jobs, and of later attempts, nothing.
+// Removes what the job does not need any more once `newest` is durable: what it or earlier attempts did not finish; `damaged`,
+// which this attempt has proven to be so; and, where `retention` keeps only some, those with a damaged manifest and the valid
+// ones beyond it. A later step of an earlier attempt is as good as any other: the next attempt goes on from it. Of other jobs
+// and of later attempts nothing, nor what a newer release wrote, nor what cannot be read just now: it may be whole.
 // What cannot be removed is left: the errors, one a line, are for people.
 std::vector<std::string> RemoveOld(FileSystem& files, const std::string& dir, const CheckpointName& newest,
-                                   int64_t begun_at, const Retention& retention);
+                                   const std::vector<CheckpointName>& damaged, const Retention& retention);
 
 }  // namespace adjoin
 

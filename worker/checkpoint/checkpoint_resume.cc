@@ -3,10 +3,12 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "primitives/torch_dtype.h"
 #include "worker/checkpoint/checkpoint_folder.h"
@@ -22,6 +24,15 @@ struct Candidate {
   std::string Path() const { return PathOf(dir, name.ToString()); }
 };
 
+constexpr char kUnreadable[] = "cannot be read: ";  // what rank 0 tells in place of an offer begins so
+
+// What fails an attempt, which is better than one that begins further back.
+absl::Status Unreadable(absl::string_view path, absl::string_view why) {
+  return absl::UnavailableError(absl::StrCat("the checkpoint ", path, " cannot be read just now: ", why,
+                                             "; nothing is wrong with it as far as is known, so no older one is taken in its"
+                                             " place: the next attempt looks again"));
+}
+
 class Resume {
  public:
   Resume(const ResumeOptions& options, const std::vector<CheckpointTensor>& tensors, const RankSums& sums)
@@ -35,6 +46,7 @@ class Resume {
       for (; options_.rank == 0 && told.empty() && next < candidates.size(); ++next) told = Offer(candidates[next]);
       ADJOIN_ASSIGN_OR_RETURN(const std::string offer, TellAll(sums_, told));
       if (offer.empty()) break;
+      if (absl::StartsWith(offer, kUnreadable)) return UnreadableTo(offer);
       ADJOIN_ASSIGN_OR_RETURN(Resumed resumed, Take(offer));
       ADJOIN_ASSIGN_OR_RETURN(const bool valid, Verify(resumed));
       if (!valid) continue;
@@ -50,7 +62,7 @@ class Resume {
     if (options_.log) options_.log(line);
   }
 
-  void Skip(const std::string& path, const std::string& why) {
+  void Skip(const std::string& path, absl::string_view why) {
     ++skipped_;
     Log(absl::StrCat("checkpoint ", path, " is skipped: ", why));
   }
@@ -91,14 +103,28 @@ class Resume {
     return absl::OkStatus();
   }
 
-  // What rank 0 tells of it, or "" where it has no manifest that can be read.
+  // What rank 0 tells of it, or "" where it is to be skipped.
   std::string Offer(const Candidate& candidate) {
     const absl::StatusOr<Manifest> manifest = ReadManifest(*options_.files, candidate.dir, candidate.name);
-    if (!manifest.ok()) {
-      Skip(candidate.Path(), std::string(manifest.status().message()));
-      return "";
+    if (manifest.ok()) {
+      return absl::StrCat(candidate.dir, "\n", candidate.name.ToString(), "\n", ContentHash::Of(manifest->ToText()));
     }
-    return absl::StrCat(candidate.dir, "\n", candidate.name.ToString(), "\n", ContentHash::Of(manifest->ToText()));
+    if (!IsProven(manifest.status()) && !absl::IsUnimplemented(manifest.status())) {
+      return absl::StrCat(kUnreadable, candidate.Path(), "\n", manifest.status().message());
+    }
+    Skip(candidate.Path(), manifest.status().message());
+    if (IsProven(manifest.status())) NoteDamage(candidate.dir, candidate.name);
+    return "";
+  }
+
+  static absl::Status UnreadableTo(absl::string_view told) {
+    const std::pair<absl::string_view, absl::string_view> words =
+        absl::StrSplit(absl::StripPrefix(told, kUnreadable), absl::MaxSplits('\n', 1));
+    return Unreadable(words.first, words.second);
+  }
+
+  void NoteDamage(const std::string& dir, const CheckpointName& name) {
+    if (options_.damaged != nullptr && options_.rank == 0 && dir == options_.dir) options_.damaged->push_back(name);
   }
 
   // Reads what rank 0 offers. Fails on all ranks where one cannot.
@@ -107,8 +133,13 @@ class Resume {
     const std::optional<CheckpointName> name = words.size() == 3 ? CheckpointName::Parse(words[1]) : std::nullopt;
     if (!name.has_value()) return absl::InternalError("rank 0 offers no checkpoint");
     absl::StatusOr<Manifest> manifest = ReadManifest(*options_.files, words[0], *name);
+    const bool unreadable = !manifest.ok() && !IsProven(manifest.status());
     const bool same = manifest.ok() && ContentHash::Of(manifest->ToText()) == words[2];
-    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> blind, sums_({same ? 0.0 : 1.0}));
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> blind, sums_({same || unreadable ? 0.0 : 1.0, unreadable ? 1.0 : 0.0}));
+    if (blind[1] > 0) {
+      return Unreadable(PathOf(words[0], words[1]), unreadable ? std::string(manifest.status().message())
+                                                               : absl::StrCat("so say ", blind[1], " of the ranks"));
+    }
     const std::string shared = absl::StrCat("right would be one --output-root, on one file system, for all nodes on which"
                                             " the job's ranks run");
     if (!same) {
@@ -126,13 +157,19 @@ class Resume {
   // Every file by one of the ranks.
   absl::StatusOr<bool> Verify(const Resumed& resumed) {
     const std::string path = PathOf(resumed.dir, resumed.manifest.name.ToString());
-    std::vector<std::string> wrong;
+    std::vector<std::string> wrong, unreadable;
     for (int file = options_.rank; file < static_cast<int>(resumed.manifest.files.size()); file += options_.ranks) {
       const absl::Status status = VerifyFile(*options_.files, resumed.dir, resumed.manifest, file);
-      if (!status.ok()) wrong.push_back(std::string(status.message()));
+      if (!status.ok()) (IsProven(status) ? wrong : unreadable).push_back(std::string(status.message()));
     }
-    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sum, sums_({static_cast<double>(wrong.size())}));
-    if (sum[0] == 0) return true;
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sum,
+                            sums_({static_cast<double>(wrong.size()), static_cast<double>(unreadable.size())}));
+    if (sum[0] == 0 && sum[1] == 0) return true;
+    if (sum[0] == 0) {
+      return Unreadable(path, !unreadable.empty() ? absl::StrJoin(unreadable, "; ")
+                                                  : absl::StrCat(sum[1], " of its files, say the ranks that have looked"));
+    }
+    NoteDamage(resumed.dir, resumed.manifest.name);
     if (!wrong.empty()) {
       Skip(path, absl::StrJoin(wrong, "; "));
     } else if (options_.rank == 0) {
@@ -185,10 +222,10 @@ class Resume {
       if (status.ok()) status = ReadTensor(tensor, resumed);
     }
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> failed, sums_({status.ok() ? 0.0 : 1.0}));
-    ADJOIN_RETURN_IF_ERROR(status);
     if (failed[0] == 0) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat(failed[0], " of the ranks could not read their part of the checkpoint ",
-                                               PathOf(resumed.dir, resumed.manifest.name.ToString())));
+    return Unreadable(PathOf(resumed.dir, resumed.manifest.name.ToString()),
+                      !status.ok() ? std::string(status.message())
+                                   : absl::StrCat(failed[0], " of the ranks could not read their part"));
   }
 
   absl::Status ReadTensor(const CheckpointTensor& tensor, Resumed& resumed) {

@@ -5,8 +5,9 @@
 //
 // A job goes on by itself from the newest of its own checkpoints that is valid; from those of another job only where
 // `resume_from` names their folder. Rank 0 chooses, and all ranks together look whether every byte is as it was written: each
-// verifies some of the files. One that is not is skipped by all of them, and the log says why. Then each
-// rank reads what its boxes have in common with the stored ones.
+// verifies some of the files. One that is not, was never finished or is of a newer release is skipped by all of them, and the
+// log says why. One that cannot be read just now may be whole: the attempt fails, rather than to lose its steps. Then each rank
+// reads what its boxes have in common with the stored ones.
 #ifndef ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_RESUME_H_
 #define ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_RESUME_H_
 
@@ -32,6 +33,7 @@ struct ResumeOptions {
   int rank = 0;
   int ranks = 1;
   std::function<void(const std::string&)> log;
+  std::vector<CheckpointName>* damaged = nullptr;  // on rank 0: grows by those in `dir` that were proven to be so; may be null
 };
 
 struct Resumed {
@@ -47,7 +49,8 @@ uint64_t TagOf(const JobIdentity& job);
 // were. Collective.
 // Errors, on all ranks alike but for words: kInvalidArgument that lists the tensors that are missing, too many or of other
 // shapes; kNotFound (resume_from has none that is valid; says why each is not); kFailedPrecondition (a rank does not see what
-// rank 0 sees); as FileSystem, and those of the sums.
+// rank 0 sees); kUnavailable (a rank cannot read one, and may the next time: no other is taken in its place); of `dir` itself
+// as FileSystem; those of the sums.
 absl::StatusOr<std::optional<Resumed>> ResumeFromCheckpoint(const ResumeOptions& options,
                                                             const std::vector<CheckpointTensor>& tensors,
                                                             const RankSums& sums);

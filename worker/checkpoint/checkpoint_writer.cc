@@ -1,13 +1,15 @@
 #include "worker/checkpoint/checkpoint_writer.h"
 
 #include <algorithm>
-#include <exception>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "base/deadline.h"
 #include "base/status_macros.h"
+#include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
 #include "worker/checkpoint/rank_file.h"
 
@@ -46,8 +48,9 @@ std::vector<CheckpointTensor> CopyOfMine(const std::vector<CheckpointTensor>& te
 
 }  // namespace
 
-// What the thread works on.
+// What the thread works on, also where nobody waits for it any more.
 struct CheckpointWriter::InFlight {
+  std::atomic<bool> stop{false};
   std::vector<CheckpointTensor> mine;  // copies; until they are written
   std::vector<int> writers;            // on rank 0, as the manifest
   Manifest manifest;
@@ -56,7 +59,9 @@ struct CheckpointWriter::InFlight {
 
 CheckpointWriter::CheckpointWriter(Options options) : options_(std::move(options)), last_begun_(options_.now()) {}
 
-CheckpointWriter::~CheckpointWriter() { *stop_ = true; }
+CheckpointWriter::~CheckpointWriter() {
+  if (in_flight_ != nullptr) in_flight_->stop = true;
+}
 
 std::array<double, 2> CheckpointWriter::Words() {
   const double minutes = options_.spec.every_minutes();
@@ -70,7 +75,7 @@ std::array<double, 2> CheckpointWriter::Words() {
 void CheckpointWriter::NoteResult() {
   if (phase_ == Phase::kManifest && options_.rank != 0) return;
   result_ = task_.TakeResult();
-  if (!result_.has_value() || *stop_) return;
+  if (!result_.has_value()) return;
   if (result_->ok()) {
     if (phase_ == Phase::kFiles || !fine_) return;
     Log(absl::StrCat("checkpoint: ", PathOf(options_.spec.dir(), name_.ToString())));
@@ -95,6 +100,7 @@ void CheckpointWriter::AfterStep(const std::array<double, 2>& words, const Momen
   if (phase_ == Phase::kIdle) {
     if (wanted_ || best) Begin(Take(moment, tensors));
   } else if (best) {
+    waiting_.reset();  // before there is another copy
     waiting_ = Take(moment, tensors);
     wanted_ = false;
   }
@@ -102,12 +108,15 @@ void CheckpointWriter::AfterStep(const std::array<double, 2>& words, const Momen
 
 CheckpointWriter::Snapshot CheckpointWriter::Take(const Moment& moment, const Tensors& tensors) const {
   Snapshot snapshot;
-  snapshot.moment = moment;
+  snapshot.moment.step = moment.step;
   try {
+    snapshot.moment = moment;
     snapshot.tensors = tensors();
     snapshot.mine = CopyOfMine(snapshot.tensors, options_.rank);
-  } catch (const std::exception& error) {
-    const std::string what = error.what();
+    for (CheckpointTensor& tensor : snapshot.tensors) tensor.local = torch::Tensor();
+  } catch (...) {
+    snapshot.mine.clear();
+    const std::string what(StatusFromCurrentException().message());
     snapshot.taken = absl::ResourceExhaustedError(what.substr(0, what.find('\n')));
   }
   return snapshot;
@@ -128,46 +137,49 @@ void CheckpointWriter::Begin(Snapshot snapshot) {
   name_ = options_.job.name;
   name_.step = snapshot.moment.step;
   in_flight_ = std::make_shared<InFlight>();
-  if (snapshot.taken.ok()) {
-    WriteFiles(std::move(snapshot));
-  } else {
-    task_.Start([status = snapshot.taken] { return status; });
+  absl::Status status = snapshot.taken;
+  try {
+    if (status.ok()) return WriteFiles(std::move(snapshot));
+  } catch (...) {
+    status = StatusFromCurrentException();  // the other ranks hear of it as of any other failure
   }
+  task_.Start([status] { return status; });
 }
 
 void CheckpointWriter::WriteFiles(Snapshot snapshot) {
-  const Moment& moment = snapshot.moment;
-  const std::vector<CheckpointTensor>& tensors = snapshot.tensors;
   in_flight_->mine = std::move(snapshot.mine);
   const bool first = options_.rank == 0;
   if (first) {
-    in_flight_->writers = RanksThatWrite(tensors, options_.ranks);
     Manifest& manifest = in_flight_->manifest = options_.job;
     manifest.name = name_;
     manifest.ranks = options_.ranks;
-    manifest.data_epoch = moment.data_epoch;
-    manifest.step_in_epoch = moment.step_in_epoch;
-    manifest.numbers = moment.numbers;
-    manifest.validation = moment.validation;
+    manifest.data_epoch = snapshot.moment.data_epoch;
+    manifest.step_in_epoch = snapshot.moment.step_in_epoch;
+    manifest.numbers = snapshot.moment.numbers;
+    manifest.validation = snapshot.moment.validation;
     manifest.written_unix_ms = absl::ToUnixMillis(absl::Now());
-    for (const CheckpointTensor& tensor : tensors) {
-      manifest.tensors[tensor.name] = {tensor.home.dtype(), tensor.home.shape(), {}};
-    }
   }
   const std::string folder = PathOf(options_.spec.dir(), name_.ToString());
-  const std::string metrics = first ? moment.metrics : "";
-  task_.Start([files = options_.files, stop = stop_, in_flight = in_flight_, folder, name = name_, rank = options_.rank,
-               metrics, metrics_bytes = moment.metrics_bytes]() -> absl::Status {
+  const std::string metrics = first ? snapshot.moment.metrics : "";
+  task_.Start([files = options_.files, in_flight = in_flight_, folder, name = name_, rank = options_.rank,
+               ranks = options_.ranks, tensors = std::move(snapshot.tensors), metrics,
+               metrics_bytes = snapshot.moment.metrics_bytes]() -> absl::Status {
+    if (rank == 0) {
+      in_flight->writers = RanksThatWrite(tensors, ranks);
+      for (const CheckpointTensor& tensor : tensors) {
+        in_flight->manifest.tensors[tensor.name] = {tensor.home.dtype(), tensor.home.shape(), {}};
+      }
+    }
     ADJOIN_RETURN_IF_ERROR(files->MakeFolder(folder));
     std::vector<HeldBox> held;
     for (const CheckpointTensor& tensor : in_flight->mine) {
       held.push_back({tensor.name, tensor.home.dtype(), tensor.home.BoxOf(rank), tensor.local.data_ptr()});
     }
-    ADJOIN_RETURN_IF_ERROR(WriteRankFile(*files, folder, name, rank, held, *stop));
+    ADJOIN_RETURN_IF_ERROR(WriteRankFile(*files, folder, name, rank, held, in_flight->stop));
     in_flight->mine.clear();
     if (metrics.empty()) return absl::OkStatus();
     ADJOIN_ASSIGN_OR_RETURN(Manifest::File copy,
-                            CopyFile(*files, metrics, metrics_bytes, folder, kMetricsCopy, *stop));
+                            CopyFile(*files, metrics, metrics_bytes, folder, kMetricsCopy, in_flight->stop));
     in_flight->manifest.files.push_back(std::move(copy));
     return absl::OkStatus();
   });
@@ -203,24 +215,58 @@ void CheckpointWriter::BeginManifest(bool fine) {
     });
     return;
   }
-  task_.Start([this, files = options_.files, in_flight = in_flight_, dir, name = name_]() -> absl::Status {
-    absl::Status status = options_.check_latest ? options_.check_latest() : absl::OkStatus();
+  task_.Start([files = options_.files, check_latest = options_.check_latest, damaged = options_.damaged,
+               retention = options_.retention, in_flight = in_flight_, dir, name = name_]() -> absl::Status {
+    absl::Status status = check_latest ? check_latest() : absl::OkStatus();
     if (status.ok()) status = FinishCheckpoint(*files, dir, in_flight->writers, std::move(in_flight->manifest));
     if (!status.ok()) {
       RemoveCheckpoint(*files, dir, name).IgnoreError();
       return status;
     }
-    in_flight->left = RemoveOld(*files, dir, name, options_.begun_at, options_.retention);
+    if (!in_flight->stop) in_flight->left = RemoveOld(*files, dir, name, damaged, retention);
     return absl::OkStatus();
   });
+}
+
+// All ranks wait for their disks, and now and then for each other, so that none waits long for one that is slow. False: it was
+// given up.
+absl::StatusOr<bool> CheckpointWriter::AwaitPhase(const RankSums& sums) {
+  const Phase phase = phase_;
+  const Deadline deadline = Deadline::After(options_.patience);
+  while (phase_ == phase) {
+    const absl::Duration slice = std::min(options_.patience / 8, deadline.Remaining());
+    const bool works = phase == Phase::kFiles || options_.rank == 0;
+    const bool late = works && !task_.Wait(Deadline::After(slice)) && deadline.Expired();
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> told, sums({Words()[1], late ? 1.0 : 0.0}));
+    if (told[1] > 0) {
+      GiveUp(late, told[1]);
+      return false;
+    }
+    Advance(told[0]);
+  }
+  return true;
+}
+
+void CheckpointWriter::GiveUp(bool mine, double ranks) {
+  if (mine || options_.rank == 0) {
+    Log(absl::StrCat("WARNING: the checkpoint of step ", name_.step, " is given up: ",
+                     mine ? "the disk does" : absl::StrCat("the disks of ", ranks, " of the ranks do"), " not answer for ",
+                     absl::FormatDuration(options_.patience), "; older checkpoints stay"));
+  }
+  in_flight_->stop = true;
+  in_flight_.reset();
+  task_.GiveUp();
+  waiting_.reset();
+  result_.reset();
+  wanted_ = false;
+  phase_ = Phase::kIdle;
 }
 
 absl::Status CheckpointWriter::Finish(bool write, const Moment& moment, const Tensors& tensors, const RankSums& sums) {
   for (;;) {
     while (phase_ != Phase::kIdle) {
-      if (phase_ == Phase::kFiles || options_.rank == 0) task_.Wait();
-      ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> told, sums({Words()[1]}));
-      Advance(told[0]);
+      ADJOIN_ASSIGN_OR_RETURN(const bool over, AwaitPhase(sums));
+      if (!over) return absl::OkStatus();
     }
     if (waiting_.has_value()) {
       BeginWaiting();

@@ -11,13 +11,13 @@
 // All ranks take the same turns, since all decide by the same numbers: those of the job, the step's, and sums over the ranks.
 // No rank's clock is asked but rank 0's, and what it says comes by such a sum. One checkpoint is in flight at most; where
 // another is due meanwhile, it is taken after the first step that finds none; only that of a best validation is copied at
-// once and waits, in memory, for its turn (a better one takes its place). A checkpoint that cannot be
-// written (a full disk) costs a line in the log, and no more. One thread.
+// once and waits, in memory, for its turn (a better one takes its place): so there are two copies at most, and without
+// keep_best one. A checkpoint that cannot be written (a full disk, no memory, a file server that is gone) costs a line in the
+// log, and no more. One thread; what it leaves to another uses nothing of it.
 #ifndef ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_WRITER_H_
 #define ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_WRITER_H_
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "proto/job.pb.h"
 #include "worker/checkpoint/background_task.h"
@@ -47,9 +48,13 @@ class CheckpointWriter {
     int rank = 0;
     int ranks = 1;
     Manifest job;        // what all its checkpoints say: job, job_name, plan_hash, seed, and of `name` epoch and tag
-    int64_t begun_at = 0;  // the step that this attempt began after
-    // On rank 0, before a manifest is written: an error where a later attempt has begun.
+    std::vector<CheckpointName> damaged;  // on rank 0: those that the attempt could not begin from, to be removed
+    // On rank 0, before a manifest is written: an error where a later attempt has begun. On another thread, and owns what it
+    // uses: on a dead file system it may outlive the writer.
     std::function<absl::Status()> check_latest;
+    // How long Finish waits for the disk in each half of a checkpoint: the ranks' files, the manifest. No rank waits longer than
+    // a fraction of it for the others.
+    absl::Duration patience = absl::Minutes(15);
     std::function<void(const std::string&)> log;
     std::function<absl::Duration()> now;  // of a monotonic clock
   };
@@ -77,7 +82,8 @@ class CheckpointWriter {
   // After each step, with the sum over all ranks of what they said with it.
   void AfterStep(const std::array<double, 2>& words, const Moment& moment, const Tensors& tensors);
 
-  // Waits until what is in flight is durable, and with `write` for one of this moment as well, unless there is one.
+  // Waits until what is in flight is durable, and with `write` for one of this moment as well, unless there is one. Where a
+  // rank's disk does not answer for `patience`, all of them give the checkpoint up, and what was still to come.
   // Collective. Errors: those of the sums. Whether it could be written: last_durable().
   absl::Status Finish(bool write, const Moment& moment, const Tensors& tensors, const RankSums& sums);
 
@@ -94,7 +100,7 @@ class CheckpointWriter {
   // What a checkpoint is to hold.
   struct Snapshot {
     Moment moment;
-    std::vector<CheckpointTensor> tensors;  // their names and homes
+    std::vector<CheckpointTensor> tensors;  // their names and homes only
     std::vector<CheckpointTensor> mine;     // copies of what this rank writes
     absl::Status taken;                     // an error where there was no memory for them
   };
@@ -107,12 +113,13 @@ class CheckpointWriter {
   void Advance(double told);
   void NoteResult();
   void WriteFiles(Snapshot snapshot);
+  absl::StatusOr<bool> AwaitPhase(const RankSums& sums);
+  void GiveUp(bool mine, double ranks);
   void Log(const std::string& line) const {
     if (options_.log) options_.log(line);
   }
 
   const Options options_;
-  const std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
   Phase phase_ = Phase::kIdle;
   bool wanted_ = false;
   std::optional<Snapshot> waiting_;    // of a best validation
@@ -122,7 +129,7 @@ class CheckpointWriter {
   std::shared_ptr<InFlight> in_flight_;
   std::optional<absl::Status> result_;  // of this rank's part of the phase
   std::optional<int64_t> last_durable_;
-  BackgroundTask task_;                // last: its work uses what is above
+  BackgroundTask task_;
 };
 
 }  // namespace adjoin

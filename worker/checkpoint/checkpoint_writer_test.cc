@@ -4,16 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "worker/checkpoint/checkpoint_folder.h"
+#include "worker/checkpoint/rank_sums_of_threads.h"
 #include "worker/checkpoint/recorded_files.h"
 
 namespace adjoin {
@@ -28,6 +32,9 @@ constexpr int kRanks = 3;
 // Whose syncs wait while it is told to.
 class SlowFiles : public RecordedFiles {
  public:
+  ~SlowFiles() override {
+    if (released_ != nullptr && !released_->HasBeenNotified()) released_->Notify();
+  }
   void Block() { released_ = std::make_shared<absl::Notification>(); }
   void Release() { released_->Notify(); }
 
@@ -35,11 +42,14 @@ class SlowFiles : public RecordedFiles {
     if (!full_.empty() && path.find(full_) != std::string::npos) {
       return absl::ResourceExhaustedError(absl::StrCat(path, ": No space left on device"));
     }
+    if (!throws_.empty() && path.find(throws_) != std::string::npos) throw std::bad_alloc();
     absl::StatusOr<std::unique_ptr<File>> file = RecordedFiles::Create(path);
-    if (!file.ok() || released_ == nullptr) return file;
+    if (!file.ok() || released_ == nullptr || path.find(slow_) == std::string::npos) return file;
     return std::unique_ptr<File>(new SlowFile(*std::move(file), released_));
   }
   void SetFull(const std::string& part) { full_ = part; }  // of the paths of files that cannot be made; "": none
+  void SetSlow(const std::string& part) { slow_ = part; }  // of those whose syncs wait; "": all
+  void SetThrows(const std::string& part) { throws_ = part; }  // of those for which there is no memory; "": none
 
  private:
   class SlowFile : public File {
@@ -60,7 +70,7 @@ class SlowFiles : public RecordedFiles {
   };
 
   std::shared_ptr<absl::Notification> released_;
-  std::string full_;
+  std::string full_, slow_, throws_;
 };
 
 // Three ranks that take steps one after the other in one thread; a vector cut over them and one that all have.
@@ -76,7 +86,12 @@ class CheckpointWriterTest : public testing::Test {
       options.rank = rank;
       options.ranks = kRanks;
       options.job.name = {0, 1, 7};
-      options.log = [this, rank](const std::string& line) { absl::StrAppend(&log_, "rank ", rank, ": ", line, "\n"); };
+      options.log = [this, rank](const std::string& line) {
+        absl::MutexLock lock(&log_mutex_);
+        absl::StrAppend(&log_, "rank ", rank, ": ", line, "\n");
+      };
+      options.check_latest = check_latest_;
+      options.patience = patience_;
       options.now = [this, rank] { return now_ + absl::Hours(rank); };
       writers_.push_back(std::make_unique<CheckpointWriter>(std::move(options)));
     }
@@ -115,6 +130,13 @@ class CheckpointWriterTest : public testing::Test {
     while (!settled() && absl::Now() < end) Step();
     EXPECT_TRUE(settled()) << log_;
   }
+  // On all ranks at once. What the sums of each rank came to.
+  std::vector<absl::Status> Finish(bool write) {
+    SumsOfThreads all(kRanks);
+    return all.Run([&](int rank, const RankSums& sums) {
+      return writers_[rank]->Finish(write, Now(), [&] { return TensorsOf(rank); }, sums);
+    });
+  }
   std::optional<int64_t> Durable() const { return writers_[1]->last_durable(); }
 
   std::vector<int64_t> Finished() {
@@ -132,6 +154,9 @@ class CheckpointWriterTest : public testing::Test {
   int64_t step_ = 0;
   std::map<std::string, double> validation_;
   bool best_ = false;
+  std::function<absl::Status()> check_latest_;
+  absl::Duration patience_ = absl::Seconds(30);
+  absl::Mutex log_mutex_;
   std::string log_;
   std::vector<std::unique_ptr<CheckpointWriter>> writers_;
 };
@@ -242,6 +267,61 @@ TEST_F(CheckpointWriterTest, TheBestOfABusyTimeWaitsAsItWas) {
   std::vector<float> cells(5);
   ASSERT_TRUE(ReadBox(*files_, "ckpt", *manifest, "cut", Box::Whole({5}), cells.data(), nullptr).ok());
   EXPECT_THAT(cells, ElementsAre(3, 3, 13, 13, 23));
+}
+
+// As from a list of tensors that is too long, or a library that throws.
+TEST_F(CheckpointWriterTest, ExceptionsCostALineAndTheRanksStayInStep) {
+  Checkpoint spec;
+  spec.set_every_steps(1);
+  Start(spec);
+  for (const std::string& part : std::vector<std::string>{"rank-0001", kManifestFile}) {
+    files_->SetThrows(part);
+    log_.clear();
+    const int64_t first = step_ + 1;
+    Settle([&] { return log_.find("WARNING") != std::string::npos; });
+    EXPECT_THAT(log_, HasSubstr("could not be written: out of memory")) << part;
+    files_->SetThrows("");
+    Settle([&] { return Durable().value_or(0) >= first; });
+  }
+  EXPECT_THAT(Finish(/*write=*/true), testing::Each(absl::OkStatus()));
+  EXPECT_EQ(Durable(), step_);
+}
+
+TEST_F(CheckpointWriterTest, FinishWaits) {
+  Start({});
+  Step();
+  EXPECT_THAT(Finish(/*write=*/true), testing::Each(absl::OkStatus()));
+  for (const auto& writer : writers_) EXPECT_EQ(writer->last_durable(), 1);
+  EXPECT_THAT(Finished(), ElementsAre(1));
+}
+
+// A file server that is gone, for one rank or for the one that writes the manifest.
+TEST_F(CheckpointWriterTest, ADiskThatNeverAnswersHoldsNoRankForEver) {
+  for (const std::string& part : std::vector<std::string>{"rank-0001", kManifestFile}) {
+    const auto files = files_ = std::make_shared<SlowFiles>();
+    files_->SetSlow(part);
+    files_->Block();
+    patience_ = absl::Seconds(1);
+    const auto asked = std::make_shared<std::atomic<int>>(0);
+    check_latest_ = [asked] { return ++*asked, absl::OkStatus(); };
+    log_.clear();
+    Start({});
+    Step();
+    EXPECT_THAT(Finish(/*write=*/true), testing::Each(absl::OkStatus()));
+    const std::string rank = part == kManifestFile ? "rank 0" : "rank 1";
+    EXPECT_THAT(log_, HasSubstr(absl::StrCat(rank, ": WARNING: the checkpoint of step ", step_,
+                                             " is given up: the disk does not answer for 1s")));
+    for (const auto& writer : writers_) EXPECT_FALSE(writer->last_durable().has_value());
+    EXPECT_THAT(Finished(), IsEmpty());
+    const absl::Time begin = absl::Now();
+    writers_.clear();
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(2)) << "nobody waits for it any more";
+    files->Release();
+    // What was left alone comes to its end, and finds all that it uses.
+    const absl::Time end = absl::Now() + absl::Seconds(30);
+    while (files.use_count() > 2 && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+    EXPECT_EQ(files.use_count(), 2);
+  }
 }
 
 }  // namespace

@@ -151,11 +151,11 @@ TEST(Replay, ACrashAtAnyMomentLeavesAValidCheckpoint) {
     std::shuffle(order.begin(), order.end(), random);
     WriteCheckpoint(files, 14, order);
     const size_t second = files.operations();
-    EXPECT_TRUE(RemoveOld(files, kDir, NameOf(14), 0, {.keep_last = 1}).empty());
+    EXPECT_TRUE(RemoveOld(files, kDir, NameOf(14), {}, {.keep_last = 1}).empty());
     const size_t removed = files.operations();
     WriteCheckpoint(files, 21, order);
     const size_t third = files.operations();
-    EXPECT_TRUE(RemoveOld(files, kDir, NameOf(21), 0, {.keep_last = 2}).empty());
+    EXPECT_TRUE(RemoveOld(files, kDir, NameOf(21), {}, {.keep_last = 2}).empty());
     int64_t found = 0;
     // The last operations remove what ranks noted for rank 0, when all is durable already.
     const size_t notes = kRanks;
@@ -188,7 +188,7 @@ TEST(Replay, WhatWasNotFinishedIsRemovedByALaterAttempt) {
     const auto left = files.AfterCrash(n, random);
     const int64_t begun_at = ResumedStep(*left, "");
     const CheckpointName next{begun_at + 7, 6, kTag};
-    EXPECT_TRUE(RemoveOld(*left, kDir, next, begun_at, {.keep_last = 1}).empty());
+    EXPECT_TRUE(RemoveOld(*left, kDir, next, {}, {.keep_last = 1}).empty());
     const auto names = ListCheckpoints(*left, kDir);
     ASSERT_TRUE(names.ok());
     for (const CheckpointName& name : *names) EXPECT_TRUE(ReadManifest(*left, kDir, name).ok()) << name.ToString();

@@ -61,13 +61,15 @@ absl::Status SessionRun::ResumeTraining() {
   files_ = std::make_shared<DiskFiles>(options_.output_root);
   const RankSums sums = [this](const std::vector<double>& numbers) { return trainer_->SumOverRanks(numbers); };
   const JobIdentity job{options_.job_id, options_.store_id};
+  std::vector<CheckpointName> damaged;
   const ResumeOptions options = {.files = files_.get(),
                                  .dir = spec.dir(),
                                  .resume_from = spec.resume_from(),
                                  .job = job,
                                  .rank = communicator_.rank(),
                                  .ranks = communicator_.size(),
-                                 .log = options_.log};
+                                 .log = options_.log,
+                                 .damaged = &damaged};
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<Resumed> resumed, ResumeFromCheckpoint(options, CheckpointTensors(), sums));
   if (resumed.has_value()) {
     ADJOIN_RETURN_IF_ERROR(ResumeAt(*resumed, /*own=*/TagOf(job) != 0 && resumed->manifest.name.tag == TagOf(job)));
@@ -91,8 +93,9 @@ absl::Status SessionRun::ResumeTraining() {
   writer.job.seed = plan_.spec().seed();
   writer.job.name.epoch = options_.epoch;
   if (!absl::SimpleHexAtoi(told, &writer.job.name.tag)) return absl::InternalError("rank 0 tells no tag");
-  writer.begun_at = trainer_->steps_done();
-  if (output_ != nullptr) writer.check_latest = [this] { return output_->CheckLatest(); };
+  writer.damaged = std::move(damaged);
+  if (output_ != nullptr) writer.check_latest = [output = output_] { return output->CheckLatest(); };
+  writer.patience = std::min(writer.patience, options_.timeout);
   writer.log = options_.log;
   writer.now = MonotonicNow;
   checkpoints_ = std::make_unique<CheckpointWriter>(std::move(writer));

@@ -128,7 +128,7 @@ class SessionRun {
   SessionActivity own_activity_;
   SessionActivity& activity_;
   const Clock::time_point begin_ = Clock::now();
-  std::unique_ptr<AttemptOutput> output_;   // on rank 0
+  std::shared_ptr<AttemptOutput> output_;   // on rank 0
   std::unique_ptr<MetricsWriter> metrics_;  // likewise
   std::optional<Parameters> parameters_;
   std::unique_ptr<Trainer> trainer_;
