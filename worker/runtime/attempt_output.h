@@ -13,7 +13,7 @@
 // (where the file system has locks). What an attempt that failed has written stays in its folder until a later one begins,
 // which removes only folders that attempts have made: each has a note, `.attempt`, that says whose it is.
 // With epoch 0 nobody is fenced off: folder() is output_dir, and Publish does nothing. No link leads out of the root, also
-// one that comes there later (path_rules.h). One thread.
+// one that comes there later (path_rules.h). One thread; CheckLatest any, also beside the others.
 #ifndef ADJOIN_WORKER_RUNTIME_ATTEMPT_OUTPUT_H_
 #define ADJOIN_WORKER_RUNTIME_ATTEMPT_OUTPUT_H_
 
