@@ -59,6 +59,8 @@ class FieldSource {
   // values, row-major.
   // Errors: kOutOfRange (no such samples); as ArrayFile::Open and ArrayFile::Read.
   virtual absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) = 0;
+  // From any thread: a Read in progress, which may inflate a file for minutes, ends soon, and later ones do not begin that.
+  virtual void Stop() {}
   // As ArrayFile::bytes_read, of all files so far.
   virtual int64_t bytes_read() const = 0;
   // Where to cut `box` of a sample in two, of which reading one after the other takes as much of the file as reading all, in

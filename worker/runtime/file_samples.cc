@@ -33,6 +33,7 @@ ArrayFileOptions FileSamples::OptionsOf(const std::string& name) const {
   options.name = name;
   options.cache_dir = cache_dir_;
   options.cache_bytes = cache_bytes_;
+  options.stop = &stop_;
   return options;
 }
 

@@ -8,6 +8,7 @@
 #ifndef ADJOIN_WORKER_RUNTIME_FILE_SAMPLES_H_
 #define ADJOIN_WORKER_RUNTIME_FILE_SAMPLES_H_
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -33,6 +34,7 @@ class FileSamples : public FieldSource {
 
   int64_t samples() const override { return samples_; }
   absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) override;
+  void Stop() override { stop_ = true; }
   int64_t bytes_read() const override;
   std::optional<BoxCut> CutOf(int64_t sample, const Box& box) const override;
 
@@ -54,6 +56,7 @@ class FileSamples : public FieldSource {
   absl::StatusOr<ArrayFile*> Opened(size_t index);
   absl::Status ReadWithin(size_t index, int64_t sample, int64_t count, const Box& box, double* out);
 
+  std::atomic<bool> stop_{false};
   const std::string root_;
   const std::string cache_dir_;
   const int64_t cache_bytes_;

@@ -1,5 +1,6 @@
 #include <hdf5/serial/hdf5.h>
 
+#include <cstdlib>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -52,6 +53,18 @@ TEST(FileSamplesTest, FilesContinueEachOther) {
   double cell;
   EXPECT_THAT(std::string((*source)->Read(5, 2, column, &cell).message()), HasSubstr("there are 6"));
   EXPECT_TRUE((*source)->Read(6, 0, column, &cell).ok());
+}
+
+TEST(FileSamplesTest, StopsInsteadOfInflating) {
+  Field field;
+  WriteArray(testing::TempDir() + "/stopped.npy", "npy", CellType::kInt32, {2, 6}, Count(12));
+  ASSERT_EQ(std::system(("gzip -f " + testing::TempDir() + "/stopped.npy").c_str()), 0);
+  SetFile(field, "npy", "stopped.npy.gz");
+  auto source = Open(field, {6});
+  ASSERT_TRUE(source.ok()) << source.status();
+  (*source)->Stop();
+  std::vector<double> cells(6);
+  EXPECT_EQ((*source)->Read(0, 1, Box({{0, 6}}), cells.data()).code(), absl::StatusCode::kCancelled);
 }
 
 // More files than stay open.

@@ -56,6 +56,13 @@ class ShardReader {
   // Of files, for the batches that Read returned.
   int64_t bytes_read() const { return bytes_read_; }
 
+  // Ends what is being read ahead.
+  ~ShardReader() {
+    for (const auto& [field, source] : sources_) {
+      if (source != nullptr) source->Stop();  // else it could not be opened
+    }
+  }
+
  private:
   struct Batch {
     std::map<std::string, torch::Tensor> values;
