@@ -103,7 +103,8 @@ absl::StatusOr<Plan> PlanOfText(const std::string& spec, const std::map<std::str
 }
 
 absl::StatusOr<std::vector<SessionResult>> RunJob(const std::string& spec, const std::map<std::string, int64_t>& sizes,
-                                                  const JobFolder& folder, uint64_t epoch) {
+                                                  const JobFolder& folder, uint64_t epoch,
+                                                  std::vector<std::string>* log) {
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOfText(spec, sizes));
   const int ranks = static_cast<int>(plan.spec().ranks());
   std::vector<SessionResult> results(ranks);
@@ -116,6 +117,7 @@ absl::StatusOr<std::vector<SessionResult>> RunJob(const std::string& spec, const
     options.timeout = absl::Seconds(30);
     options.epoch = epoch;
     options.job_id = "job-1";
+    if (t.rank() == 0 && log != nullptr) options.log = [log](const std::string& line) { log->push_back(line); };
     ADJOIN_ASSIGN_OR_RETURN(results[t.rank()], RunSession(options));
     return absl::OkStatus();
   }));

@@ -42,9 +42,10 @@ class JobFolder {
 // Parses and plans a job.
 absl::StatusOr<Plan> PlanOfText(const std::string& spec, const std::map<std::string, int64_t>& sizes);
 
-// One result per rank. Epoch 0: files are written where they stay. Errors: the job's.
+// One result per rank. Epoch 0: files are written where they stay. `log` gets the lines of rank 0. Errors: the job's.
 absl::StatusOr<std::vector<SessionResult>> RunJob(const std::string& spec, const std::map<std::string, int64_t>& sizes,
-                                                  const JobFolder& folder, uint64_t epoch = 0);
+                                                  const JobFolder& folder, uint64_t epoch = 0,
+                                                  std::vector<std::string>* log = nullptr);
 
 // Every parameter and buffer of the plan, drawn at random; variances are positive.
 Tensors RandomModel(const Plan& plan);

@@ -221,8 +221,13 @@ TEST_F(PredictionTest, NiftiKeepsTheHeaderOfEachInput) {
     headers.push_back(bytes.substr(0, 348));
     folder.WriteArray(path, volumes_[i][0], headers.back());
   }
-  const auto run = RunJob(NiftiSpec(nifti), {{"set", kSamples}}, folder, /*epoch=*/4);
+  std::vector<std::string> log;
+  const auto run = RunJob(NiftiSpec(nifti), {{"set", kSamples}}, folder, /*epoch=*/4, &log);
   ASSERT_TRUE(run.ok()) << run.status();
+  const auto no_place = [](const std::string& line) {
+    return line.find("the files of layer \"bottom.relu\"") != line.npos && line.find("do not have the cells of a.nii") != line.npos;
+  };
+  EXPECT_EQ(std::count_if(log.begin(), log.end(), no_place), 1) << "its cells are coarser than the input's";
   EXPECT_THAT((*run)[0].artifacts,
               ElementsAre("metrics.jsonl", "head-0.nii", "head-1.nii", "bottom.relu-0.nii", "bottom.relu-1.nii",
                           "head-2.nii", "bottom.relu-2.nii"));

@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, C
   if (full == nullptr) return absl::InvalidArgumentError("the plan has no program \"predict\"");
   std::unique_ptr<Predictor> predictor(new Predictor(plan, communicator, data.root, std::move(find_folder)));
   predictor->activity_ = activity;
+  predictor->warn_ = data.warn;
   ADJOIN_RETURN_IF_ERROR(predictor->AddOutputs(*full));
   predictor->FindPlaces(plan, *full);
   {
@@ -132,6 +133,15 @@ absl::StatusOr<std::string> Predictor::PlaceOf(const Output& output, int64_t sam
   return same_cells ? header.nifti : "";
 }
 
+void Predictor::WarnOfNoPlace(const Output& output, int64_t sample) {
+  if (!PerSample() || places_.empty() || warned_ || !warn_) return;
+  warned_ = true;
+  const int path = static_cast<int>(std::min<int64_t>(sample, places_.size() - 1));
+  warn_(absl::StrCat("the files of layer \"", output.layer, "\" (", absl::StrJoin(output.sample, "x"),
+                     " cells) do not have the cells of ", places_[path],
+                     ": they are written without its place in space (the affine, the size of a cell), as said once"));
+}
+
 absl::StatusOr<Predictor::File> Predictor::OpenFile(const Output& output, int64_t sample) {
   File file{FileName(output, sample), nullptr};
   const auto hint = [&](const absl::Status& status) {
@@ -151,6 +161,7 @@ absl::StatusOr<Predictor::File> Predictor::OpenFile(const Output& output, int64_
   ArrayWriterOptions options;
   if (Creates()) {
     ADJOIN_ASSIGN_OR_RETURN(options.nifti, PlaceOf(output, sample));
+    if (options.nifti.empty()) WarnOfNoPlace(output, sample);
   }
   auto writer = Creates() ? ArrayWriter::Create(path, predict_.format(), output.type, shape, options)
                           : ArrayWriter::Open(path, predict_.format(), output.type, shape, options);

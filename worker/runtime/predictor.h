@@ -93,6 +93,8 @@ class Predictor {
   std::string FileName(const Output& output, int64_t sample) const;
   // The header of the sample's NIfTI input, where it lies in the same cells; else empty.
   absl::StatusOr<std::string> PlaceOf(const Output& output, int64_t sample) const;
+  // Once, where the samples are NIfTI files and an output does not lie in their cells.
+  void WarnOfNoPlace(const Output& output, int64_t sample);
   absl::StatusOr<File> OpenFile(const Output& output, int64_t sample);
   absl::Status CreateFiles(int64_t first, int64_t count);
   absl::Status WriteOutput(const OutputPlan& plan, int index, int64_t first, torch::Tensor value);
@@ -110,6 +112,8 @@ class Predictor {
   std::unique_ptr<Network> full_;
   std::unique_ptr<Network> tail_;  // of the last batch; null where there is none
   google::protobuf::RepeatedPtrField<std::string> places_;  // NIfTI files of the samples; none where the input is not NIfTI
+  std::function<void(const std::string&)> warn_;
+  bool warned_ = false;
   int64_t samples_ = 0;
   std::vector<Output> outputs_;
   std::map<std::pair<int, int64_t>, File> open_;  // by output, and by sample where each has a file of its own (else 0)
