@@ -83,14 +83,14 @@ class CheckpointedJobTest : public ::testing::Test {
 };
 
 TEST_F(CheckpointedJobTest, KilledBetweenCheckpointsItGoesOnBitForBit) {
-  constexpr int kSteps = 90;
+  constexpr int kSteps = 900;  // progress comes once a second: enough that none of the kills comes too late
   const uint64_t seed = 20;
   std::mt19937_64 random(seed);
   Start(1, 4);
   RunWhole(Job("whole", kSteps));
   const absl::StatusOr<std::string> job = cluster_->Submit(Job("killed", kSteps));
   ASSERT_TRUE(job.ok()) << job.status();
-  for (uint64_t step : {10 + random() % 10, 30 + random() % 15, 55 + random() % 15}) {
+  for (uint64_t step : {10 + random() % 10, 100 + random() % 50, 250 + random() % 50}) {
     ASSERT_EQ(AwaitStep(*job, step), absl::OkStatus()) << "seed " << seed << Events(*job);
     const absl::Status killed = cluster_->KillRank(*job, static_cast<int>(random() % 4), SIGKILL);
     ASSERT_TRUE(killed.ok()) << killed;
@@ -110,7 +110,7 @@ TEST_F(CheckpointedJobTest, KilledBetweenCheckpointsItGoesOnBitForBit) {
 }
 
 TEST_F(CheckpointedJobTest, ADrainedNodesJobGoesOnElsewhereAndLosesNoStep) {
-  constexpr int kSteps = 60;
+  constexpr int kSteps = 500;
   Start(2, 4);
   RunWhole(Job("whole", kSteps));
   const absl::StatusOr<std::string> job = cluster_->Submit(Job("drained", kSteps));
