@@ -52,9 +52,9 @@ const BadJob kBadJobs[] = {
     {"a missing data file", "mnist/train-labels.idx.gz", "mnist/labels.idx.gz", nullptr,
      "data set 'train', field 'label': 'mnist/labels.idx.gz': no such file", "below the worker's data root"},
     {"a truncated data file", "mnist/test-images.idx.gz", "mnist/truncated.idx.gz", nullptr,
-     "data set 'test', field 'image': mnist/truncated.idx.gz: truncated", "fetch the file again"},
+     "data set 'test', field 'image': 'mnist/truncated.idx.gz': truncated", "fetch the file again"},
     {"a truncated plain data file", "mnist/test-labels.idx.gz", "mnist/short.idx", nullptr,
-     "data set 'test', field 'label': mnist/short.idx: truncated", "so 2000 bytes of data were expected, found 1000"},
+     "data set 'test', field 'label': 'mnist/short.idx': truncated", "so 2000 bytes of data were expected, found 1000"},
 };
 
 // "12" for the place of `text` in a job of many lines.
