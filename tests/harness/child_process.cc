@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -36,7 +36,9 @@ std::string Runfile(const std::string& path) {
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::ostringstream text;
+  text << file.rdbuf();  // throws nothing where a file of /proc goes while it is read
+  return text.str();
 }
 
 absl::StatusOr<std::unique_ptr<ChildProgram>> ChildProgram::Start(const std::vector<std::string>& command,
