@@ -48,6 +48,12 @@ Need Reading::Needed(Interval outputs, int64_t n) const {
   return std::visit([&](const auto& kind) { return NeedOf(kind, outputs, n); }, kind_);
 }
 
+std::vector<int64_t> Reading::IndexMap(Interval outputs, int64_t n) const {
+  if (const auto* window = As<Window>()) return window->IndexMap(outputs, n);
+  if (const auto* selection = As<IndexSelection>()) return selection->IndexMap(outputs, n);
+  return {};
+}
+
 std::string Reading::ToString() const {
   return std::visit([](const auto& kind) { return kind.ToString(); }, kind_);
 }

@@ -1,5 +1,5 @@
 // What the outputs of a layer read of its input in one dim: a sliding window, a transposed or an adaptive one, the
-// edges of a part, or an interpolation. The one interface through which halo exchanges are made.
+// edges of a part, a selection of cells, or an interpolation. The one interface through which halo exchanges are made.
 //
 //   Reading reading = *Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1});
 //   *reading.OutputSize(8);                  // 8
@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "primitives/geometry/adaptive_window.h"
@@ -19,6 +20,7 @@
 #include "primitives/geometry/edge_window.h"
 #include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/need.h"
+#include "primitives/geometry/index_selection.h"
 #include "primitives/geometry/transposed_window.h"
 #include "primitives/geometry/window.h"
 
@@ -31,6 +33,7 @@ class Reading {
   Reading(TransposedWindow window) : kind_(std::move(window)) {}
   Reading(AdaptiveWindow window) : kind_(std::move(window)) {}
   Reading(EdgeWindow window) : kind_(std::move(window)) {}
+  Reading(IndexSelection selection) : kind_(std::move(selection)) {}
   Reading(Interpolation interpolation) : kind_(std::move(interpolation)) {}
 
   // Outputs of an input of n cells.
@@ -40,6 +43,9 @@ class Reading {
   Interval Reads(Interval outputs, int64_t n) const;
   // The same, resolved to indices within [0, n).
   Need Needed(Interval outputs, int64_t n) const;
+  // Where what is fetched is not yet what is read (a mirrored boundary, a selection): cell i of that is cell IndexMap[i]
+  // of what is fetched. Empty where they are the same tensor. As long as what is read: for a rank's own part.
+  std::vector<int64_t> IndexMap(Interval outputs, int64_t n) const;
   std::string ToString() const;
 
   // Null where it is of another kind.
@@ -49,7 +55,7 @@ class Reading {
   }
 
  private:
-  std::variant<Window, TransposedWindow, AdaptiveWindow, EdgeWindow, Interpolation> kind_;
+  std::variant<Window, TransposedWindow, AdaptiveWindow, EdgeWindow, IndexSelection, Interpolation> kind_;
 };
 
 }  // namespace adjoin

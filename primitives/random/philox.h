@@ -21,6 +21,8 @@ inline constexpr uint64_t kPurposeShuffle = 2;  // the order of samples; step: t
 inline constexpr uint64_t kPurposeBlocks = 3;   // which block of which sample; step: the epoch
 inline constexpr uint64_t kPurposeAugment = 4;  // flips and shifts; step: the epoch
 inline constexpr uint64_t kPurposeSynthetic = 5;  // values without a file; step: the field
+inline constexpr uint64_t kPurposeDropout = 6;    // which elements stay; step: the optimizer's and the layer
+inline constexpr uint64_t kPurposeNoise = 7;      // likewise
 
 // The bijection itself: ten rounds.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
