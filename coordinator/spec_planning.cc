@@ -45,7 +45,7 @@ std::vector<ModelTensor> ModelOf(const Plan& plan) {
   for (const ParameterPlan& parameter : plan.parameter()) {
     ModelTensor& tensor = model.emplace_back();
     tensor.set_name(parameter.name());
-    *tensor.mutable_shape() = parameter.home().shape();
+    *tensor.mutable_shape() = parameter.stored_shape().empty() ? parameter.home().shape() : parameter.stored_shape();
   }
   return model;
 }

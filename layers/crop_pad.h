@@ -1,7 +1,8 @@
-// Padding with zeros and cropping, as torch.nn.functional.pad: a builder for the registry.
+// Layers whose outputs each are an element of the input, or zero: pad, crop, roll, flip, repeat, index_select. A builder
+// for the registry.
 //
 //   registry.Register("pad", BuildCropPad);
-//   registry.Register("crop", BuildCropPad);
+//   registry.Register("roll", BuildCropPad);
 //
 // The role "x" brings what this rank's part of the result holds, zeros included: nothing is left to compute.
 #ifndef ADJOIN_LAYERS_CROP_PAD_H_

@@ -11,7 +11,11 @@ torch::Tensor LayerModule::Input(const std::vector<torch::Tensor>& inputs, int i
   torch::Tensor x = Move(role, inputs[index], tape);
   if (static_cast<size_t>(index) < context_.reads.size()) {
     for (const auto& [dim, reads] : context_.reads[index]) {
-      if (reads.boundary.defined()) x = torch::index_select(x, dim, reads.boundary);
+      if (!reads.boundary.defined()) continue;
+      // The gradient adds up all that came of a cell, which may be many: not in bfloat16.
+      x = x.scalar_type() == torch::kBFloat16
+              ? torch::index_select(x.to(torch::kFloat32), dim, reads.boundary).to(torch::kBFloat16)
+              : torch::index_select(x, dim, reads.boundary);
     }
   }
   peak_elements_ = std::max(peak_elements_, x.numel());
@@ -32,6 +36,12 @@ torch::Tensor LayerModule::Parameter(const std::string& role, Tape& tape) const 
   if (parameter == context_.parameters.end()) return torch::Tensor();
   auto movement = context_.movements.find(role);
   return movement == context_.movements.end() ? parameter->second : movement->second->Apply(parameter->second, tape);
+}
+
+RandomStream LayerModule::Draws(uint64_t purpose) const {
+  // A plan has fewer than 2^16 layers.
+  constexpr uint64_t kLayers = uint64_t{1} << 16;
+  return RandomStream(place().seed, purpose, static_cast<uint64_t>(place().step) * kLayers + context_.index);
 }
 
 torch::Tensor EmptyResult(const std::vector<int64_t>& shape, const std::vector<torch::Tensor>& sources) {

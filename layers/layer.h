@@ -28,6 +28,7 @@
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/reading.h"
 #include "primitives/movement.h"
+#include "primitives/random/philox.h"
 #include "primitives/tape.h"
 #include "proto/plan.pb.h"
 
@@ -38,7 +39,14 @@ struct LocalReads {
   Reading reading;
   Interval outputs;        // global: those that this rank computes
   int64_t inputs = 0;      // global extent of the input
-  torch::Tensor boundary;  // int64: which fetched cell each cell is, at a mirrored boundary; Input has applied it
+  torch::Tensor boundary;  // int64: which fetched cell each cell is (Reading::IndexMap); Input has applied it
+};
+
+// Which step of which job a pass belongs to: with the layer, what its random numbers are a function of.
+struct StepPlace {
+  uint64_t seed = 0;
+  int64_t step = 0;          // of the optimizer, from 0
+  int64_t first_sample = 0;  // of the pass's batch, in the step's: a micro-batch goes on where the one before it ends
 };
 
 // What a builder gets: the layer's part of the plan and this rank's objects for it.
@@ -46,6 +54,8 @@ struct LayerContext {
   LayerPlan plan;
   int rank = 0;
   bool training = false;
+  int index = 0;  // of the layer, in ProgramPlan.layer
+  std::shared_ptr<const StepPlace> place;  // of the pass that runs
   // Of what the local kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
   std::vector<int64_t> compute_shape;
   // Global, of each input.
@@ -56,6 +66,8 @@ struct LayerContext {
   std::map<std::string, std::shared_ptr<Movement>> movements;
   // This rank's block of each parameter's home, by role.
   std::map<std::string, torch::Tensor> parameters;
+  // Which part of the whole parameter Parameter returns, by role.
+  std::map<std::string, Box> parameter_boxes;
 };
 
 class LayerModule {
@@ -75,6 +87,11 @@ class LayerModule {
  protected:
   const LayerContext& context() const { return context_; }
   const Layer& spec() const { return context_.plan.spec(); }
+  // Random numbers of the running pass, the same on all ranks. Those of an element of sample n belong to
+  // (place().first_sample + n) * elements of a sample + its row-major index in the sample, so that any number of ranks and
+  // any micro-batches draw the same.
+  RandomStream Draws(uint64_t purpose) const;
+  const StepPlace& place() const { return *context_.place; }
   // Whether this rank computes anything: else the kernel is skipped, and EmptyResult stands for its result.
   bool runs_here() const { return c10::multiply_integers(context_.compute_shape) > 0; }
 

@@ -15,7 +15,6 @@
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
-#include "primitives/geometry/window.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
@@ -50,9 +49,7 @@ absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const Progra
     for (const ReadingPlan& message : layer.reading(i).dim()) {
       ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, reader));
       const int dim = static_cast<int>(message.dim());
-      const Window* window = reading.As<Window>();
-      const std::vector<int64_t> map =
-          window != nullptr ? window->IndexMap(outputs[dim], x.shape()[dim]) : std::vector<int64_t>();
+      const std::vector<int64_t> map = reading.IndexMap(outputs[dim], x.shape()[dim]);
       torch::Tensor boundary;
       if (!map.empty()) boundary = torch::tensor(map, torch::kInt64);
       result[i].emplace(dim, LocalReads{std::move(reading), outputs[dim], x.shape()[dim], std::move(boundary)});
@@ -86,10 +83,11 @@ struct Network::State {
   std::vector<std::vector<uint32_t>> read_last;  // by layer, the values that nothing reads after it
   std::vector<std::vector<int>> written_by;      // by layer, the outputs that are its own
   std::vector<std::map<std::string, torch::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
+  std::shared_ptr<StepPlace> place = std::make_shared<StepPlace>();
   int64_t report_extent = 0;
   std::map<std::string, int64_t> peak_elements;
 
-  absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, const LayerPlan& layer,
+  absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, int index,
                                                           const Parameters& parameters,
                                                           const LayerRegistry& registry) const;
   absl::StatusOr<LossTerm> BuildTerm(int index) const;
@@ -109,13 +107,16 @@ struct Network::State {
   void CheckLoss(int index, const std::vector<torch::Tensor>& values, Tape& tape, std::vector<Place>& places) const;
 };
 
-absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Plan& plan, const LayerPlan& layer,
+absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Plan& plan, int index,
                                                                         const Parameters& parameters,
                                                                         const LayerRegistry& registry) const {
+  const LayerPlan& layer = program.layer(index);
   LayerContext context;
   context.plan = layer;
   context.rank = rank;
   context.training = program.training();
+  context.index = index;
+  context.place = place;
   ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
   context.compute_shape = compute.LocalShape(rank);
   for (uint32_t input : layer.input()) {
@@ -134,6 +135,13 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
     const std::string& name = plan.parameter(use.index()).name();
     ADJOIN_ASSIGN_OR_RETURN(const int index, parameters.IndexOf(name));
     context.parameters[use.role()] = parameters.tensor(index);
+    // Where nothing moves, its home is where it is read.
+    LayoutPlan needed = plan.parameter(use.index()).home();
+    for (const OperatorUse& op : layer.op()) {
+      if (op.role() == use.role()) needed = program.op(op.index()).to();
+    }
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(needed));
+    context.parameter_boxes[use.role()] = layout.BoxOf(rank);
   }
   return registry.Build(std::move(context));
 }
@@ -312,6 +320,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
   ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* found, FindProgram(plan, program));
   state.program = *found;
   state.rank = communicator->rank();
+  state.place->seed = plan.spec().seed();
   for (const OperatorPlan& op : state.program.op()) {
     ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> movement, CreateMovement(op, communicator));
     state.movements.push_back(std::move(movement));
@@ -325,8 +334,9 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
     }
     state.value_dtype.push_back(ScalarTypeOf(layout.dtype()));
   }
-  for (const LayerPlan& layer : state.program.layer()) {
-    ADJOIN_ASSIGN_OR_RETURN(auto module, state.BuildLayer(plan, layer, *parameters, registry));
+  for (int i = 0; i < state.program.layer_size(); ++i) {
+    const LayerPlan& layer = state.program.layer(i);
+    ADJOIN_ASSIGN_OR_RETURN(auto module, state.BuildLayer(plan, i, *parameters, registry));
     state.layers.push_back(std::move(module));
     std::map<std::string, torch::Tensor>& blocks = state.layer_parameters.emplace_back();
     for (const ParameterUse& use : layer.parameter()) {
@@ -393,6 +403,11 @@ absl::StatusOr<Network::Result> Network::Run(std::vector<torch::Tensor> values, 
     }
   }
   return result;
+}
+
+void Network::SetPlace(int64_t step, int64_t first_sample) {
+  state_->place->step = step;
+  state_->place->first_sample = first_sample;
 }
 
 absl::StatusOr<std::vector<double>> Network::SumOverRanks(const std::vector<double>& numbers) {

@@ -60,6 +60,9 @@ class Network {
                                  bool keep_values = false);
   absl::StatusOr<Result> Forward(std::map<std::string, torch::Tensor>&& fields, Tape& tape, bool keep_values = false);
 
+  // Which step the passes from now on belong to (StepPlace). At first 0, 0.
+  void SetPlace(int64_t step, int64_t first_sample);
+
   // Sums `numbers` (float64, at most report_op's extent) over all ranks. Collective.
   absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
 

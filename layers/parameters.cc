@@ -8,6 +8,7 @@
 #include "layers/plan/init_rule.h"
 #include "layers/plan/layout_proto.h"
 #include "layers/weight_init.h"
+#include "primitives/geometry/box.h"
 #include "primitives/random/philox.h"
 #include "primitives/torch_dtype.h"
 
@@ -20,9 +21,15 @@ absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
     if (!parameters.index_of_.emplace(entry.name(), parameters.size()).second) {
       return absl::InvalidArgumentError(absl::StrCat("parameter \"", entry.name(), "\" stands twice in the plan"));
     }
+    std::vector<int64_t> stored_shape(entry.stored_shape().begin(), entry.stored_shape().end());
+    if (stored_shape.empty()) stored_shape = home.shape();
+    if (VolumeOf(stored_shape) != VolumeOf(home.shape())) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter \"", entry.name(), "\" of ", VolumeOf(home.shape()),
+                                                     " elements is stored as ", absl::StrJoin(stored_shape, "x")));
+    }
     std::optional<Init> initial;
     if (entry.has_init()) {
-      if (const absl::Status right = CheckInit(entry.init(), home.shape()); !right.ok()) {
+      if (const absl::Status right = CheckInit(entry.init(), stored_shape); !right.ok()) {
         return absl::Status(right.code(), absl::StrCat("parameter \"", entry.name(), "\": ", right.message()));
       }
       initial = entry.init();
@@ -30,7 +37,7 @@ absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
     torch::Tensor tensor = torch::zeros(home.LocalShape(rank), ScalarTypeOf(home.dtype()));
     tensor.set_requires_grad(!entry.frozen());
     parameters.entries_.push_back(
-        {entry.name(), std::move(home), entry.fan_in(), entry.frozen(), initial, std::move(tensor)});
+        {entry.name(), std::move(home), std::move(stored_shape), entry.fan_in(), entry.frozen(), initial, std::move(tensor)});
   }
   return parameters;
 }
@@ -49,20 +56,21 @@ void Parameters::Initialise(uint64_t seed) {
     Entry& entry = entries_[i];
     const RandomStream stream(seed, kPurposeInit, i);
     entry.tensor.copy_(
-        InitialBlock(entry.initial, entry.fan_in, entry.home.shape(), entry.home.BoxOf(rank_), stream));
+        InitialBlock(entry.initial, entry.fan_in, entry.stored_shape, entry.home.shape(), entry.home.BoxOf(rank_), stream));
   }
 }
 
 absl::Status Parameters::SetFromGlobal(int index, const torch::Tensor& global) {
   Entry& entry = entries_[index];
-  if (global.sizes() != torch::IntArrayRef(entry.home.shape())) {
+  const bool as_stored = global.sizes() == torch::IntArrayRef(entry.stored_shape);
+  if (!as_stored && global.sizes() != torch::IntArrayRef(entry.home.shape())) {
     return absl::InvalidArgumentError(absl::StrCat("parameter \"", entry.name, "\" has shape ",
-                                                   absl::StrJoin(entry.home.shape(), "x"), ", but was given ",
+                                                   absl::StrJoin(entry.stored_shape, "x"), ", but was given ",
                                                    absl::StrJoin(global.sizes(), "x")));
   }
   torch::NoGradGuard no_grad;
   const Box box = entry.home.BoxOf(rank_);
-  torch::Tensor part = global;
+  torch::Tensor part = global.reshape(entry.home.shape());
   for (int dim = 0; dim < box.dims(); ++dim) part = part.narrow(dim, box[dim].lo, box[dim].size());
   entry.tensor.copy_(part);
   return absl::OkStatus();

@@ -38,6 +38,8 @@ class Parameters {
   // In the plan's order.
   const std::string& name(int index) const { return entries_[index].name; }
   const Layout& home(int index) const { return entries_[index].home; }
+  // In files (ParameterPlan.stored_shape); home's, where that is all.
+  const std::vector<int64_t>& stored_shape(int index) const { return entries_[index].stored_shape; }
   bool frozen(int index) const { return entries_[index].frozen; }
   // The local block of the home. The same leaf for the object's whole life: optimizers may keep it.
   const torch::Tensor& tensor(int index) const { return entries_[index].tensor; }
@@ -47,7 +49,7 @@ class Parameters {
   // As the plan's init says, or PyTorch's default (weight_init.h).
   void Initialise(uint64_t seed);
 
-  // Takes this rank's box out of the whole tensor, converting the type.
+  // Takes this rank's box out of the whole tensor, of home's or the stored shape, converting the type.
   // Errors: kInvalidArgument where the shape is not the parameter's.
   absl::Status SetFromGlobal(int index, const torch::Tensor& global);
 
@@ -55,6 +57,7 @@ class Parameters {
   struct Entry {
     std::string name;
     Layout home;
+    std::vector<int64_t> stored_shape;
     int64_t fan_in;
     bool frozen;
     std::optional<Init> initial;

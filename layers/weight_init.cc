@@ -8,7 +8,7 @@
 namespace adjoin {
 namespace {
 
-// Sets every element of the block from its place in the whole tensor: row-major, and by dim.
+// Sets every element of the block from its row-major place in the whole tensor.
 template <typename Fn>
 torch::Tensor FromPlaces(const std::vector<int64_t>& shape, const Box& box, Fn value) {
   torch::Tensor block = torch::empty(box.Shape(), torch::kFloat64);
@@ -18,7 +18,7 @@ torch::Tensor FromPlaces(const std::vector<int64_t>& shape, const Box& box, Fn v
   for (int64_t local = 0; local < volume; ++local) {
     int64_t global = 0;
     for (int dim = 0; dim < box.dims(); ++dim) global = global * shape[dim] + at[dim];
-    out[local] = value(global, at);
+    out[local] = value(global);
     for (int dim = box.dims() - 1; dim >= 0 && ++at[dim] == box[dim].hi; --dim) at[dim] = box[dim].lo;
   }
   return block;
@@ -36,11 +36,11 @@ torch::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape,
                     const RandomStream& stream) {
   switch (spread.kind) {
     case InitSpread::Kind::kUniform:
-      return FromPlaces(shape, box, [&](int64_t index, const auto&) {
+      return FromPlaces(shape, box, [&](int64_t index) {
         return spread.center + spread.scale * (2.0 * stream.UniformAt(index) - 1.0);
       });
     case InitSpread::Kind::kNormal:
-      return FromPlaces(shape, box, [&](int64_t index, const auto&) {
+      return FromPlaces(shape, box, [&](int64_t index) {
         return spread.center + spread.scale * NormalAt(stream, index);
       });
     default: {
@@ -48,12 +48,19 @@ torch::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape,
       const double spread_root = spread.scale * std::sqrt(2.0);
       const double low = std::erf((-kTruncated - spread.center) / spread_root);
       const double high = std::erf((kTruncated - spread.center) / spread_root);
-      const torch::Tensor part = FromPlaces(shape, box, [&](int64_t index, const auto&) {
+      const torch::Tensor part = FromPlaces(shape, box, [&](int64_t index) {
         return low + (high - low) * stream.UniformAt(index);
       });
       return (torch::erfinv(part) * spread_root + spread.center).clamp(-kTruncated, kTruncated);
     }
   }
+}
+
+// Of the row-major index `index`, by dim.
+std::vector<int64_t> PlaceOf(int64_t index, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> at(shape.size());
+  for (size_t dim = shape.size(); dim-- > 0; index /= shape[dim]) at[dim] = index % shape[dim];
+  return at;
 }
 
 // 1 in the middle of the kernel of output channel i for input channel i.
@@ -67,8 +74,9 @@ bool IsDirac(const std::vector<int64_t>& at, const std::vector<int64_t>& shape) 
 
 }  // namespace
 
-torch::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in, const std::vector<int64_t>& shape,
-                           const Box& box, const RandomStream& stream) {
+torch::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
+                           const std::vector<int64_t>& stored_shape, const std::vector<int64_t>& shape, const Box& box,
+                           const RandomStream& stream) {
   if (!init.has_value()) {
     const double bound = fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(fan_in)) : 0.0;
     return Drawn({InitSpread::Kind::kUniform, bound, 0}, shape, box, stream);
@@ -78,13 +86,22 @@ torch::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in, cons
   if (kind == "ones") return torch::ones(box.Shape(), torch::kFloat64);
   if (kind == "constant") return torch::full(box.Shape(), init->value(), torch::kFloat64);
   if (kind == "values") {
-    return FromPlaces(shape, box, [&](int64_t index, const auto&) { return init->values(static_cast<int>(index)); });
+    return FromPlaces(shape, box, [&](int64_t index) { return init->values(static_cast<int>(index)); });
   }
-  if (kind == "eye") return FromPlaces(shape, box, [](int64_t, const auto& at) { return at[0] == at[1] ? 1.0 : 0.0; });
+  if (kind == "eye") return FromPlaces(shape, box, [&](int64_t index) {
+      const std::vector<int64_t> at = PlaceOf(index, stored_shape);
+      return at[0] == at[1] ? 1.0 : 0.0;
+    });
   if (kind == "dirac") {
-    return FromPlaces(shape, box, [&](int64_t, const auto& at) { return IsDirac(at, shape) ? 1.0 : 0.0; });
+    return FromPlaces(shape, box, [&](int64_t index) {
+      return IsDirac(PlaceOf(index, stored_shape), stored_shape) ? 1.0 : 0.0;
+    });
   }
-  return Drawn(Spread(*init, shape), shape, box, stream);
+  torch::Tensor block = Drawn(Spread(*init, stored_shape), shape, box, stream);
+  if (!HasPadding(*init)) return block;
+  const auto row = static_cast<int64_t>(init->value());
+  if (box[0].Contains(row)) block.select(0, row - box[0].lo).zero_();
+  return block;
 }
 
 }  // namespace adjoin

@@ -194,14 +194,14 @@ class Comparer {
   absl::Status CompareParameter(uint32_t index, size_t step, LayerComparison& entry) {
     const ParameterPlan& parameter = plan_.parameter(static_cast<int>(index));
     ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
-    PartsOfTensor after(serial_[step].parameters.at(parameter.name()), home, Number(step),
+    PartsOfTensor after(serial_[step].parameters.at(parameter.name()).reshape(home.shape()), home, Number(step),
                         &entry.parameters[parameter.name()]);
     for (size_t rank = 0; after.fits() && rank < ranks_.size(); ++rank) {
       after.Part(static_cast<int>(rank), ranks_[rank][step].parameters[index]);
     }
     const torch::Tensor expected = Find(serial_[step].parameter_grads, parameter.name());
     if (!expected.defined()) return absl::OkStatus();
-    PartsOfTensor gradient(expected, home, Number(step), &entry.gradients[parameter.name()],
+    PartsOfTensor gradient(expected.reshape(home.shape()), home, Number(step), &entry.gradients[parameter.name()],
                            least_scale_[step]);
     for (size_t rank = 0; gradient.fits() && rank < ranks_.size(); ++rank) {
       const torch::Tensor found = ranks_[rank][step].parameter_grads[index];

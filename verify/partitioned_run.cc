@@ -87,6 +87,7 @@ class Rank {
                        TrainOptimizer& optimizer, int64_t number, RankStep& step) {
     ADJOIN_ASSIGN_OR_RETURN(const NamedTensors fields, LocalFields(whole));
     for (int i = 0; i < parameters.size(); ++i) torch::Tensor(parameters.tensor(i)).mutable_grad().reset();
+    network.SetPlace(number, /*first_sample=*/0);
     Tape tape;
     ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape, /*keep_values=*/true));
     KeepCotangents(result, step);

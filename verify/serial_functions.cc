@@ -2,8 +2,14 @@
 
 #include <utility>
 
+#include "verify/serial_attention.h"
+#include "verify/serial_embedding.h"
 #include "verify/serial_local.h"
+#include "verify/serial_norm.h"
+#include "verify/serial_random.h"
+#include "verify/serial_shape.h"
 #include "verify/serial_spatial.h"
+#include "verify/serial_window_attention.h"
 
 namespace adjoin {
 
@@ -49,17 +55,34 @@ SerialFunctions BuiltinSerialFunctions() {
   SerialFunctions functions;
   functions.Register("activation", SerialActivation);
   functions.Register("add", SerialAdd);
+  functions.Register("attention", SerialAttention);
   functions.Register("concat", SerialConcat);
   functions.Register("conv", SerialConv);
   functions.Register("crop", SerialCrop);
+  functions.Register("dropout", SerialDropout);
+  functions.Register("embedding", SerialEmbedding);
+  functions.Register("expand", SerialExpand);
   functions.Register("flatten", SerialFlatten);
+  functions.Register("flip", SerialFlip);
+  functions.Register("index_select", SerialIndexSelect);
   functions.Register("linear", SerialLinear);
+  functions.Register("multiply", SerialMultiply);
+  functions.Register("noise", SerialNoise);
   functions.Register("norm", SerialNorm);
   functions.Register("pad", SerialPad);
+  functions.Register("permute", SerialPermute);
+  functions.Register("pixel_shuffle", SerialPixelShuffle);
+  functions.Register("pixel_unshuffle", SerialPixelUnshuffle);
   functions.Register("pool", SerialPool);
+  functions.Register("position", SerialPosition);
   functions.Register("repartition", SerialRepartition);
+  functions.Register("repeat", SerialRepeat);
+  functions.Register("reshape", SerialReshape);
+  functions.Register("roll", SerialRoll);
   functions.Register("softmax", SerialSoftmax);
+  functions.Register("tokens", SerialTokens);
   functions.Register("upsample", SerialUpsample);
+  functions.Register("window_attention", SerialWindowAttention);
   return functions;
 }
 

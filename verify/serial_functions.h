@@ -49,15 +49,24 @@ class SerialParameters {
   std::map<std::string, size_t> index_of_;
 };
 
+// What a layer's random numbers are a function of, beside the element's place.
+struct SerialPlace {
+  uint64_t seed = 0;  // the job's
+  int64_t step = 0;   // from 0
+  int layer = 0;      // in JobSpec.layer
+};
+
 // One layer's evaluation.
 class SerialCall {
  public:
-  SerialCall(const Layer& spec, std::vector<torch::Tensor> inputs, SerialParameters* parameters, Tape* tape)
-      : spec_(spec), inputs_(std::move(inputs)), parameters_(parameters), tape_(tape) {}
+  SerialCall(const Layer& spec, std::vector<torch::Tensor> inputs, SerialParameters* parameters, Tape* tape,
+             SerialPlace place = {})
+      : spec_(spec), inputs_(std::move(inputs)), parameters_(parameters), tape_(tape), place_(place) {}
 
   const Layer& spec() const { return spec_; }
   const std::vector<torch::Tensor>& inputs() const { return inputs_; }
   const torch::Tensor& input() const { return inputs_[0]; }
+  const SerialPlace& place() const { return place_; }
 
   // The parameter "<layer>.<role>"; drawn where this is its first use, around `centre`, within `spread` of it. Trained,
   // unless the layer is frozen.
@@ -77,6 +86,7 @@ class SerialCall {
   std::vector<torch::Tensor> inputs_;
   SerialParameters* parameters_;
   Tape* tape_;
+  SerialPlace place_;
 };
 
 using SerialFunction = std::function<torch::Tensor(SerialCall&)>;

@@ -102,6 +102,28 @@ TEST(SerialPoolTest, PaddingsThatDiffer) {
   }
 }
 
+// LibTorch has them for two dims; here of one and of three.
+TEST(SerialShapeTest, PixelShuffleByItsDefinition) {
+  const torch::Tensor row = torch::randn({2, 6, 4}, torch::kFloat64);
+  const torch::Tensor long_row = Apply("pixel_shuffle { arg: 3 }", row);
+  ASSERT_EQ(long_row.sizes(), torch::IntArrayRef({2, 2, 12}));
+  for (int64_t c = 0; c < 2; ++c) {
+    for (int64_t w = 0; w < 12; ++w) {
+      ASSERT_TRUE(torch::equal(long_row.select(1, c).select(1, w), row.select(1, c * 3 + w % 3).select(1, w / 3)));
+    }
+  }
+  const torch::Tensor volume = torch::randn({1, 16, 2, 3, 1}, torch::kFloat64);
+  const torch::Tensor fine = Apply("pixel_shuffle { arg: 2 }", volume);
+  ASSERT_EQ(fine.sizes(), torch::IntArrayRef({1, 2, 4, 6, 2}));
+  for (int64_t place = 0; place < fine.numel(); ++place) {
+    const int64_t w = place % 2, h = place / 2 % 6, d = place / 12 % 4, c = place / 48;
+    const int64_t from = ((c * 2 + d % 2) * 2 + h % 2) * 2 + w % 2;
+    ASSERT_EQ(fine[0][c][d][h][w].item<double>(), volume[0][from][d / 2][h / 2][w / 2].item<double>()) << place;
+  }
+  EXPECT_TRUE(torch::equal(Apply("pixel_unshuffle { arg: 3 }", long_row), row));
+  EXPECT_TRUE(torch::equal(Apply("pixel_unshuffle { arg: 2 }", fine), volume));
+}
+
 TEST(SerialConvTest, TransposedWithPaddingsThatDiffer) {
   const torch::Tensor x = torch::randn({2, 4, 5, 6}, torch::kFloat64);
   SerialParameters parameters = NoParameters();

@@ -98,12 +98,6 @@ Tensor SerialConcat(SerialCall& call) {
   return torch::cat(call.inputs(), call.spec().concat().arg(0));
 }
 
-Tensor SerialFlatten(SerialCall& call) {
-  const Shape& spec = call.spec().flatten();
-  return torch::flatten(call.input(), spec.arg_size() > 0 ? spec.arg(0) : 1, spec.arg_size() > 1 ? spec.arg(1) : -1)
-      .clone();
-}
-
 Tensor SerialLinear(SerialCall& call) {
   const Linear& spec = call.spec().linear();
   const int64_t in = call.input().size(-1), out = spec.out_features();
@@ -113,20 +107,10 @@ Tensor SerialLinear(SerialCall& call) {
   return F::linear(call.input(), weight, has_bias ? call.Parameter("bias", {out}, spread) : Tensor());
 }
 
-Tensor SerialNorm(SerialCall& call) {
-  const Norm& spec = call.spec().norm();
-  TORCH_CHECK(spec.kind() == "batch", "normalisation of kind \"", spec.kind(), "\" has no serial function");
-  const std::vector<int64_t> channels = {call.input().size(1)};
-  const bool affine = !spec.has_affine() || spec.affine();
-  // Away from PyTorch's ones and zeros, with which a mistake might not show.
-  const Tensor weight = affine ? call.Parameter("weight", channels, 0.5, 1) : Tensor();
-  const Tensor bias = affine ? call.Parameter("bias", channels, 0.5) : Tensor();
-  const Tensor mean = call.Buffer("running_mean", channels, 0.5, 0);
-  const Tensor var = call.Buffer("running_var", channels, 0.5, 1);
-  call.Counter("num_batches_tracked").add_(1);
-  return torch::batch_norm(call.input(), weight, bias, mean, var, /*training=*/true,
-                           spec.has_momentum() ? spec.momentum() : 0.1, spec.has_eps() ? spec.eps() : 1e-5,
-                           /*cudnn_enabled=*/false);
+Tensor SerialMultiply(SerialCall& call) {
+  Tensor product = call.input().clone();
+  for (size_t i = 1; i < call.inputs().size(); ++i) product = product * call.inputs()[i];
+  return product;
 }
 
 Tensor SerialRepartition(SerialCall& call) { return call.input().view_as(call.input()); }

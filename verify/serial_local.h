@@ -11,9 +11,8 @@ namespace adjoin {
 torch::Tensor SerialActivation(SerialCall& call);
 torch::Tensor SerialAdd(SerialCall& call);
 torch::Tensor SerialConcat(SerialCall& call);
-torch::Tensor SerialFlatten(SerialCall& call);
 torch::Tensor SerialLinear(SerialCall& call);
-torch::Tensor SerialNorm(SerialCall& call);
+torch::Tensor SerialMultiply(SerialCall& call);
 // Returns a view, so that the layer's output has a gradient of its own.
 torch::Tensor SerialRepartition(SerialCall& call);
 torch::Tensor SerialSoftmax(SerialCall& call);

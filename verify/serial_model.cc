@@ -2,11 +2,15 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/plan/block_expansion.h"
 #include "layers/plan/layer_kind.h"
 #include "primitives/status_exception.h"
 #include "verify/one_rank_layer.h"
@@ -17,6 +21,17 @@ namespace adjoin {
 namespace {
 
 constexpr int64_t kIndices = 10;  // whole numbers that a layer reads are below this
+
+// Whole numbers of fields are below this, so that every embedding has them, also what it reads by way of other layers.
+int64_t MostIndices(const JobSpec& spec) {
+  int64_t most = 0;
+  for (const Layer& layer : spec.layer()) {
+    if (!layer.has_embedding()) continue;
+    const int64_t rows = layer.embedding().num_embeddings();
+    most = most == 0 ? rows : std::min(most, rows);
+  }
+  return most > 0 ? most : kIndices;
+}
 
 }  // namespace
 
@@ -30,8 +45,10 @@ SerialModel::SerialModel(const JobSpec& spec, const SerialModelOptions& options)
 
 absl::StatusOr<std::unique_ptr<SerialModel>> SerialModel::Create(const JobSpec& spec,
                                                                  const SerialModelOptions& options) {
-  std::unique_ptr<SerialModel> model(new SerialModel(spec, options));
-  for (const Layer& layer : spec.layer()) {
+  ADJOIN_ASSIGN_OR_RETURN(ExpandedSpec expanded, ExpandBlocks(spec));
+  std::unique_ptr<SerialModel> model(new SerialModel(expanded.spec, options));
+  model->features_of_ = std::move(expanded.features_of);
+  for (const Layer& layer : model->spec_.layer()) {
     const std::string kind = KindOf(layer);
     if (model->functions_.Find(kind) != nullptr) continue;
     if (!layer.has_custom()) {
@@ -58,17 +75,21 @@ torch::Tensor SerialModel::InputOf(const std::string& name, SerialStep& step) {
   std::vector<int64_t> shape = {options_.batch};
   shape.insert(shape.end(), field->shape().begin(), field->shape().end());
   const bool whole = field->dtype() == "int64";
-  return step.fields[name] = whole ? torch::randint(0, kIndices, shape, generator_, torch::kInt64)
+  return step.fields[name] = whole ? torch::randint(0, MostIndices(spec_), shape, generator_, torch::kInt64)
                                    : torch::randn(shape, generator_, torch::kFloat64);
 }
 
 void SerialModel::RunLayer(int index, SerialStep& step, Tape& tape) {
-  const Layer& layer = spec_.layer(index);
+  Layer layer = spec_.layer(index);
+  const auto features_of = features_of_.find(index);
+  if (features_of != features_of_.end()) {
+    layer.mutable_linear()->set_out_features(static_cast<uint32_t>(live_.at(features_of->second).size(-1)));
+  }
   std::vector<torch::Tensor> inputs;
   if (layer.input().empty()) inputs.push_back(live_.at(spec_.layer(index - 1).name()));
   for (const std::string& name : layer.input()) inputs.push_back(InputOf(name, step));
   const std::string kind = own_layers_.count(layer.name()) > 0 ? absl::StrCat("layer ", layer.name()) : KindOf(layer);
-  SerialCall call(layer, std::move(inputs), &parameters_, &tape);
+  SerialCall call(layer, std::move(inputs), &parameters_, &tape, {spec_.seed(), step_, index});
   torch::Tensor output = (*functions_.Find(kind))(call);
   if (output.requires_grad()) output.retain_grad();
   live_[layer.name()] = std::move(output);
@@ -154,6 +175,7 @@ absl::StatusOr<SerialStep> SerialModel::RunStep() {
     for (const SerialParameters::Entry& entry : parameters_.entries()) {
       step.parameters[entry.name] = entry.tensor.detach().clone();
     }
+    ++step_;
   } catch (...) {
     const absl::Status status = StatusFromCurrentException();
     return absl::Status(status.code(), absl::StrCat("the serial model, ", running, ": ", status.message()));

@@ -78,10 +78,12 @@ class SerialModel {
   const Dataset& dataset_;
   torch::Generator generator_;
   SerialParameters parameters_;
+  std::map<int, std::string> features_of_;  // as ExpandedSpec
   SerialFunctions functions_;
   std::set<std::string> own_layers_;
   std::map<std::string, torch::Tensor> live_;  // this step's outputs by layer, with their graph
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  int64_t step_ = 0;  // how many have been run
 };
 
 }  // namespace adjoin

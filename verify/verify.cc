@@ -62,7 +62,10 @@ absl::StatusOr<Settings> SettingsOf(const JobSpec& spec, const VerifyOptions& op
 // Whether a layout is that of a layer's input or output, and so of samples.
 bool HoldsSamples(const JobSpec& spec, const std::string& layout) {
   return std::any_of(spec.layer().begin(), spec.layer().end(), [&](const Layer& layer) {
-    return layer.y() == layout || std::find(layer.x().begin(), layer.x().end(), layout) != layer.x().end();
+    // Of layers that attend, w cuts the tensor, not a weight.
+    const bool attends = layer.has_attention() || layer.has_window_attention() || layer.has_transformer();
+    return (attends && layer.w() == layout) || layer.y() == layout ||
+           std::find(layer.x().begin(), layer.x().end(), layout) != layer.x().end();
   });
 }
 

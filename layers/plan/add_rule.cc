@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/plan/layer_kind.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 
@@ -17,8 +18,8 @@ absl::StatusOr<LayerOutcome> AddRule::Apply(const LayerRequest& request) const {
   for (size_t i = 1; i < request.input.size(); ++i) {
     if (request.input[i].shape() == x.shape()) continue;
     return AtField(absl::StrCat("input[", i, "]"),
-                   InvalidSpec("add reads inputs of one shape; input 0 is ", ShapeText(x.shape()), ", input ", i,
-                               " is ", ShapeText(request.input[i].shape())));
+                   InvalidSpec(KindOf(request.spec), " reads inputs of one shape; input 0 is ", ShapeText(x.shape()),
+                               ", input ", i, " is ", ShapeText(request.input[i].shape())));
   }
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));

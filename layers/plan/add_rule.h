@@ -1,4 +1,4 @@
-// The sum of all inputs, which have one shape and any layouts.
+// The sum, or the product, of all inputs, which have one shape and any layouts.
 //
 // It is computed where the first input lies; the others are moved there.
 #ifndef ADJOIN_LAYERS_PLAN_ADD_RULE_H_
@@ -8,6 +8,7 @@
 
 namespace adjoin {
 
+// Of the kinds "add" and "multiply".
 class AddRule : public LayerRule {
  public:
   absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override;

@@ -1,12 +1,8 @@
 #include "layers/plan/batch_norm_rule.h"
 
-#include <cmath>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/plan/layout_like.h"
 #include "layers/plan/rule_checks.h"
@@ -19,29 +15,6 @@ namespace adjoin {
 namespace {
 
 constexpr int kChannelDim = 1;
-
-absl::Status CheckKind(const std::string& kind) {
-  if (kind == "batch") return absl::OkStatus();
-  if (kind == "group" || kind == "instance" || kind == "layer") {
-    return NotSupportedYet(absl::StrCat("normalisation of kind \"", kind, "\""), "\"batch\" is");
-  }
-  return InvalidSpec("norm.kind \"", kind, "\" is not known; write \"batch\"");
-}
-
-absl::Status CheckFields(const Norm& norm) {
-  ADJOIN_RETURN_IF_ERROR(AtField("kind", CheckKind(norm.kind())));
-  if (norm.groups() != 0) {
-    return AtField("groups", InvalidSpec("norm.groups is for kind \"group\"; leave it out"));
-  }
-  if (norm.dim_size() > 0) return AtField("dim[0]", InvalidSpec("norm.dim is for kind \"layer\"; leave it out"));
-  if (norm.has_eps() && !(std::isfinite(norm.eps()) && norm.eps() >= 0)) {
-    return AtField("eps", InvalidSpec("norm.eps is ", norm.eps(), "; it must be a finite number, at least 0"));
-  }
-  if (norm.has_momentum() && !(norm.momentum() >= 0 && norm.momentum() <= 1)) {
-    return AtField("momentum", InvalidSpec("norm.momentum is ", norm.momentum(), "; it must be from 0 to 1"));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status CheckInput(const LayerRequest& request, int64_t volume) {
   const Layout& x = request.input[0];
@@ -103,7 +76,6 @@ absl::StatusOr<LayerOutcome> BatchNormRule::Apply(const LayerRequest& request) c
   ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
   Layer spec = request.spec;
   Norm& norm = *spec.mutable_norm();
-  ADJOIN_RETURN_IF_ERROR(AtField("norm", CheckFields(norm)));
   norm.set_eps(norm.has_eps() ? norm.eps() : 1e-5);
   norm.set_momentum(norm.has_momentum() ? norm.momentum() : 0.1);
   norm.set_affine(norm.has_affine() ? norm.affine() : true);

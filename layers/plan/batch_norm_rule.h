@@ -10,7 +10,8 @@
 
 namespace adjoin {
 
-// Of the kind "norm". Refused for now: normalisation over groups, instances and layers.
+// Of the layer "norm" where its kind is "batch". The message has been checked by NormRule (norm_rule.h), which hands it
+// over.
 class BatchNormRule : public LayerRule {
  public:
   absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override;

@@ -119,12 +119,9 @@ void ExpectRefused(const std::string& norm, const std::string& shape, const std:
 }
 
 TEST(BatchNormRuleTest, BadSpecsAreRefusedByName) {
-  ExpectRefused("norm { kind: \"group\" groups: 2 }", "[4]", "normalisation of kind \"group\" is not supported yet");
-  ExpectRefused("norm { kind: \"layer\" }", "[4]", "normalisation of kind \"layer\" is not supported yet");
-  ExpectRefused("norm { kind: \"instance\" }", "[4]", "normalisation of kind \"instance\" is not supported yet");
-  ExpectRefused("norm {}", "[4]", "norm.kind \"\" is not known; write \"batch\"");
+  ExpectRefused("norm {}", "[4]", "norm.kind \"\" is not known; write one of batch, group, instance, layer, rms");
   ExpectRefused("norm { kind: \"batch\" groups: 2 }", "[4]", "norm.groups is for kind \"group\"");
-  ExpectRefused("norm { kind: \"batch\" dim: 1 }", "[4]", "norm.dim is for kind \"layer\"");
+  ExpectRefused("norm { kind: \"batch\" dim: 1 }", "[4]", "norm.dim is for kinds \"layer\" and \"rms\"");
   ExpectRefused("norm { kind: \"batch\" eps: -1 }", "[4]", "norm.eps is -1; it must be");
   ExpectRefused("norm { kind: \"batch\" momentum: nan }", "[4]", "norm.momentum is nan; it must be from 0 to 1");
   ExpectRefused("w: \"b\" norm { kind: \"batch\" }", "[4]", "w is for a weight that is cut otherwise");

@@ -1,7 +1,7 @@
 // torch.flatten: merges neighbouring dims into one, without moving anything.
 //
-// That is possible where, of the merged dims, only the first with more than one element is cut: each part is then one
-// run of the merged dim. Elsewhere the error names a repartition that makes it so.
+// That is possible where each part is one run of the merged dim, as where only the first of the merged dims with more than
+// one element is cut. Elsewhere the error names a repartition that makes it so.
 #ifndef ADJOIN_LAYERS_PLAN_FLATTEN_RULE_H_
 #define ADJOIN_LAYERS_PLAN_FLATTEN_RULE_H_
 

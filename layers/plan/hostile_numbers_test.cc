@@ -178,7 +178,8 @@ TEST_P(HostileNumbers, SeveralAtOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Examples, HostileNumbers,
                          testing::Values("examples/mnist/lenet5-serial.textproto",
-                                         "examples/mnist/lenet5-hybrid.textproto", "examples/unet/unet3d.textproto"),
+                                         "examples/mnist/lenet5-hybrid.textproto", "examples/unet/unet3d.textproto",
+                                         "examples/vit/vit.textproto", "examples/swin3d/swin3d.textproto"),
                          [](const auto& info) { return std::to_string(info.index); });
 
 }  // namespace

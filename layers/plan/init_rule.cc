@@ -27,6 +27,7 @@ const std::map<std::string, std::set<std::string>>& Kinds() {
       {"kaiming_uniform", {"gain"}},
       {"kaiming_uniform_fan_out", {"gain"}},
       {"normal", {"gain", "value"}},
+      {"normal_with_padding", {"gain", "value"}},
       {"ones", {}},
       {"trunc_normal", {"gain", "value"}},
       {"uniform", {"gain", "value"}},
@@ -40,6 +41,10 @@ const std::map<std::string, std::set<std::string>>& Kinds() {
 
 bool ReadsFans(const std::string& kind) {
   return absl::StartsWith(kind, "kaiming_") || absl::StartsWith(kind, "xavier_");
+}
+
+bool IsRow(double value, int64_t rows) {
+  return value >= 0 && value < static_cast<double>(rows) && value == std::floor(value);
 }
 
 absl::Status CheckFields(const Init& init, const std::set<std::string>& read) {
@@ -75,6 +80,8 @@ absl::Status CheckValues(const Init& init, const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+bool HasPadding(const Init& init) { return init.kind() == "normal_with_padding"; }
+
 absl::Status CheckInit(const Init& init, const std::vector<int64_t>& shape) {
   std::vector<std::string> names;
   for (const auto& entry : Kinds()) names.push_back(entry.first);
@@ -90,12 +97,16 @@ absl::Status CheckInit(const Init& init, const std::vector<int64_t>& shape) {
   ADJOIN_RETURN_IF_ERROR(CheckFields(init, kind->second));
   const size_t dims = shape.size();
   const char* needs = ReadsFans(init.kind()) && dims < 2                       ? "2 dims or more"
-                      : init.kind() == "eye" && dims != 2                      ? "2 dims"
+                      : (init.kind() == "eye" || HasPadding(init)) && dims != 2 ? "2 dims"
                       : init.kind() == "dirac" && (dims < 3 || dims > 5)       ? "3 to 5 dims"
                                                                                : nullptr;
   if (needs != nullptr) {
     return AtField("kind", InvalidSpec("init.kind \"", init.kind(), "\" is for a weight of ", needs,
                                        "; this layer's is ", ShapeText(shape)));
+  }
+  if (HasPadding(init) && !IsRow(init.value(), shape[0])) {
+    return AtField("value", InvalidSpec("init.value is ", init.value(), "; of kind \"", init.kind(),
+                                        "\" it is the row that is 0, from 0 to ", shape[0] - 1));
   }
   return init.kind() == "values" ? CheckValues(init, shape) : absl::OkStatus();
 }
@@ -104,7 +115,7 @@ InitSpread Spread(const Init& init, const std::vector<int64_t>& shape) {
   const std::string& kind = init.kind();
   const double gain = init.gain() > 0 ? init.gain() : absl::StartsWith(kind, "kaiming_") ? std::sqrt(2.0) : 1.0;
   InitSpread spread;
-  spread.center = init.value();
+  spread.center = HasPadding(init) ? 0 : init.value();
   spread.scale = gain;
   if (absl::StrContains(kind, "trunc_normal")) {
     spread.kind = InitSpread::Kind::kTruncatedNormal;

@@ -19,6 +19,9 @@ namespace adjoin {
 // `shape`: the weight's, global. Errors: kInvalidArgument and kUnimplemented, at fields of Init.
 absl::Status CheckInit(const Init& init, const std::vector<int64_t>& shape);
 
+// Whether the row `init.value()` of the weight is 0, whatever else is drawn.
+bool HasPadding(const Init& init);
+
 // How elements that are drawn lie: around `center`, uniformly within `scale` on both sides, or normally with the standard
 // deviation `scale`, of kTruncatedNormal cut off at -2 and 2.
 struct InitSpread {

@@ -36,6 +36,7 @@ struct LayerRequest {
   const NamedLayouts& layouts;  // resolves Layer.w and Layer.y
   DType parameter_dtype;
   bool training = false;  // whether the program has a backward pass
+  DType compute_dtype = DType::kFloat32;  // of activations
 };
 
 // What the layer reads of one input.
@@ -56,6 +57,8 @@ struct ParameterNeed {
   int64_t fan_in = 0;  // as torch.nn.init computes it for the layer's weight; the bias's bound uses the same
   std::optional<double> initial = std::nullopt;  // what all of it starts as; absent: drawn, from fan_in
   bool buffer = false;                           // state that the layer keeps itself: never trained
+  std::optional<Init> init = std::nullopt;       // how it is drawn without Layer.init; not with `initial`
+  std::vector<int64_t> stored_shape = {};        // in a state_dict, where that is not home's (ParameterPlan.stored_shape)
 };
 
 // What the local kernel moves between its steps. It runs in the backward pass where an input's gradient is needed.
@@ -67,6 +70,10 @@ struct MovementNeed {
   // As in OperatorRequest: what the parts of `to` read, and which cells of `from` it starts from.
   std::map<int, Reading> readings = {};
   std::map<int, Reading> source = {};
+  // What it moves is made with the layer's parameters: it runs in the backward pass where they are trained, too.
+  bool of_parameters = false;
+  // Runs in the backward pass only; with `constant`. Left out where no gradient goes through the layer.
+  bool backward = false;
 };
 
 struct LayerOutcome {

@@ -65,6 +65,24 @@ InterpolationPlan InterpolationToProto(const Interpolation::Options& options) {
   return message;
 }
 
+SelectionPlan SelectionToProto(const IndexSelection& selection) {
+  SelectionPlan message;
+  message.set_outputs(selection.options().outputs);
+  if (selection.is_list()) {
+    message.mutable_index()->Add(selection.indices().begin(), selection.indices().end());
+    return message;
+  }
+  message.set_start(selection.options().start);
+  message.set_step(selection.options().step);
+  message.set_modulus(selection.options().modulus);
+  return message;
+}
+
+absl::StatusOr<IndexSelection> SelectionFromProto(const SelectionPlan& message) {
+  if (message.step() == 0) return IndexSelection::Of({message.index().begin(), message.index().end()});
+  return IndexSelection::Cyclic({message.outputs(), message.start(), message.step(), message.modulus()});
+}
+
 // `options` has the extents and the type.
 absl::StatusOr<Reading> InterpolationFromProto(const InterpolationPlan& message, Interpolation::Options options) {
   ADJOIN_ASSIGN_OR_RETURN(options.mode, ParseInterpolationMode(message.mode()));
@@ -122,6 +140,8 @@ ReadingPlan ToProto(int dim, const Reading& reading) {
   } else if (const auto* edge = reading.As<EdgeWindow>()) {
     message.mutable_edge()->set_reach(edge->options().reach);
     message.mutable_edge()->set_inner(edge->options().inner);
+  } else if (const auto* selection = reading.As<IndexSelection>()) {
+    *message.mutable_selection() = SelectionToProto(*selection);
   } else if (const auto* interpolation = reading.As<Interpolation>()) {
     *message.mutable_interpolation() = InterpolationToProto(interpolation->options());
   }
@@ -138,6 +158,7 @@ absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layou
     case ReadingPlan::kTransposed: return TransposedFromProto(message.transposed());
     case ReadingPlan::kAdaptive: return AdaptiveWindow::Create(message.adaptive().outputs());
     case ReadingPlan::kEdge: return EdgeWindow::Create({message.edge().reach(), message.edge().inner()});
+    case ReadingPlan::kSelection: return SelectionFromProto(message.selection());
     case ReadingPlan::kInterpolation: {
       Interpolation::Options options;
       options.inputs = x.shape()[message.dim()];

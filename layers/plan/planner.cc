@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "layers/plan/block_expansion.h"
 #include "layers/plan/compute_type.h"
 #include "layers/plan/layout_proto.h"
 #include "layers/plan/name_check.h"
@@ -137,15 +138,17 @@ absl::Status CheckSomethingTrains(const JobSpec& spec, const Plan& plan) {
   return AtField("layer[0].frozen", InvalidSpec("all layers with parameters are frozen: there is nothing to train"));
 }
 
-absl::StatusOr<Plan> BuildUnlocated(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules) {
-  ADJOIN_RETURN_IF_ERROR(CheckSpec(spec, rules, Planner::kMaxRanks));
+// `user`: as written; `expanded`: the same without blocks.
+absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expanded, const DatasetSizes& sizes,
+                                   const LayerRules& rules) {
+  const JobSpec& spec = expanded.spec;
   ADJOIN_ASSIGN_OR_RETURN(const NamedLayouts layouts, NamedLayouts::Create(spec));
   ADJOIN_ASSIGN_OR_RETURN(const NumberTypes types, NumberTypesOf(spec));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<ProgramRequest> programs, Programs(spec, sizes));
   Plan plan;
   plan.set_version(kPlanVersion);
-  *plan.mutable_spec() = spec;
-  const PlanContext context{spec, layouts, rules, types.compute, types.parameters};
+  *plan.mutable_spec() = user;
+  const PlanContext context{spec, layouts, rules, types.compute, types.parameters, expanded.features_of};
   OperatorIds ids;
   for (const ProgramRequest& program : programs) {
     absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();
@@ -170,6 +173,14 @@ absl::StatusOr<Plan> BuildUnlocated(const JobSpec& spec, const DatasetSizes& siz
     size->set_samples(*samples);
     size->set_in_files(sizes.at(dataset.name()));
   }
+  return plan;
+}
+
+absl::StatusOr<Plan> BuildUnlocated(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules) {
+  ADJOIN_RETURN_IF_ERROR(CheckSpec(spec, rules, Planner::kMaxRanks));
+  ADJOIN_ASSIGN_OR_RETURN(const ExpandedSpec expanded, ExpandBlocks(spec));
+  absl::StatusOr<Plan> plan = BuildExpanded(spec, expanded, sizes, rules);
+  if (!plan.ok()) return expanded.AtUsersLayer(spec, plan.status());
   return plan;
 }
 

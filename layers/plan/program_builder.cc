@@ -214,7 +214,8 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
     *reading->mutable_reader() = ToProto(reader);
     for (const auto& entry : need.readings) {
       *reading->add_dim() = ToProto(entry.first, entry.second);
-      if (read.Parts(entry.first) > 1) *layer.add_halo() = HaloOf(read, entry.first, entry.second, reader);
+      // What a selection reads lies anywhere.
+      if (read.Parts(entry.first) > 1 && entry.second.As<IndexSelection>() == nullptr) *layer.add_halo() = HaloOf(read, entry.first, entry.second, reader);
     }
   }
   return absl::OkStatus();
@@ -236,13 +237,16 @@ absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name,
   parameter->set_fan_in(need.fan_in);
   parameter->set_frozen(spec.frozen() || need.buffer);
   parameter->set_buffer(need.buffer);
+  parameter->mutable_stored_shape()->Add(need.stored_shape.begin(), need.stored_shape.end());
   if (need.initial.has_value()) {
     parameter->mutable_init()->set_kind("constant");
     parameter->mutable_init()->set_value(*need.initial);
   }
   if (spec.has_init() && need.role == kInitialised) {
-    ADJOIN_RETURN_IF_ERROR(AtField("init", CheckInit(spec.init(), need.home.shape())));
+    ADJOIN_RETURN_IF_ERROR(AtField("init", CheckInit(spec.init(), need.stored_shape.empty() ? need.home.shape() : need.stored_shape)));
     *parameter->mutable_init() = spec.init();
+  } else if (need.init.has_value()) {
+    *parameter->mutable_init() = *need.init;
   }
   return plan_.parameter_size() - 1;
 }
@@ -270,10 +274,16 @@ absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, 
 absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, LayerPlan& layer) {
   bool grad = false;
   for (uint32_t input : layer.input()) grad = grad || (request_.training && program_.value(input).needs_grad());
+  bool trained = false;
+  for (const ParameterNeed& need : outcome.parameter) {
+    trained = trained || (request_.training && !need.buffer && !outcome.spec.frozen());
+  }
   for (const MovementNeed& need : outcome.movement) {
+    if (need.backward && !grad && !trained) continue;
     ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
                                    {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, need.readings, 0,
-                                    grad && !need.constant, std::nullopt, need.source}));
+                                    (grad || (trained && need.of_parameters)) && !need.constant, std::nullopt,
+                                    need.source}));
     for (const auto& entry : need.readings) {
       if (need.source.count(entry.first) > 0) {
         *layer.add_halo() = HaloOf(need.from, entry.first, entry.second, need.to);
@@ -291,6 +301,11 @@ absl::Status ProgramBuilder::AddLayer(int index) {
                          "\"");
     }
     spec.add_input(context_.spec.layer(index - 1).name());
+  }
+  const auto features_of = context_.features_of.find(index);
+  if (features_of != context_.features_of.end()) {
+    const Layout& features = layouts_[by_layer_.at(features_of->second)];
+    spec.mutable_linear()->set_out_features(static_cast<uint32_t>(features.shape().back()));
   }
   if (spec.x_size() > spec.input_size()) {
     return AtField("x", InvalidSpec("x names ", spec.x_size(), " layouts for ", spec.input_size(), " inputs"));
@@ -313,8 +328,11 @@ absl::Status ProgramBuilder::AddLayer(int index) {
     x.push_back(*std::move(layout));
   }
   const LayerRule* rule = context_.rules.Find(KindOf(spec));
+  // What a block stands for need not be among the rules that were given.
+  if (rule == nullptr) return NotSupportedYet(KindOf(spec));
   ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome,
-                          rule->Apply({spec, x, context_.layouts, context_.parameter_dtype, request_.training}));
+                          rule->Apply({spec, x, context_.layouts, context_.parameter_dtype, request_.training,
+                                       context_.dtype}));
   if (outcome.input.size() != inputs.size()) {
     return absl::InternalError(absl::StrCat("the rule of ", KindOf(spec), " answered for another number of inputs"));
   }

@@ -34,6 +34,8 @@ struct PlanContext {
   const LayerRules& rules;
   DType dtype;            // of activations
   DType parameter_dtype;
+  // As ExpandedSpec: of a linear layer without out_features, the layer that has as many.
+  const std::map<int, std::string>& features_of;
 };
 
 // Hands out operator ids, 1, 2, ... and keeps the whole plan within what can be numbered, counted and held.

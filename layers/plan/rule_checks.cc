@@ -21,6 +21,11 @@ std::vector<int64_t> PartSizes(const Layout& layout, int dim) {
   return sizes;
 }
 
+absl::Status CheckDims(int64_t dims) {
+  if (dims <= kMaxDims) return absl::OkStatus();
+  return InvalidSpec("a tensor of ", dims, " dims; at most ", kMaxDims, " are possible");
+}
+
 absl::StatusOr<int64_t> CheckedVolume(const std::vector<int64_t>& shape) {
   int64_t volume = 1;
   // A zero extent does not excuse the others: parts of the product are computed elsewhere.
@@ -37,10 +42,13 @@ absl::StatusOr<int64_t> CheckedVolume(const std::vector<int64_t>& shape) {
   return volume;
 }
 
+absl::Status CheckOneInput(const LayerRequest& request) {
+  if (request.input.size() == 1) return absl::OkStatus();
+  return AtField("input", InvalidSpec("it reads one input, but ", request.input.size(), " are named"));
+}
+
 absl::Status CheckOneFloatInput(const LayerRequest& request) {
-  if (request.input.size() != 1) {
-    return AtField("input", InvalidSpec("it reads one input, but ", request.input.size(), " are named"));
-  }
+  ADJOIN_RETURN_IF_ERROR(CheckOneInput(request));
   if (!IsFloatingPoint(request.input[0].dtype())) {
     return AtField("input", InvalidSpec("its input has the type ", ToString(request.input[0].dtype()),
                                         "; it reads floating-point numbers"));

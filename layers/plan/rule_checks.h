@@ -23,9 +23,15 @@ std::vector<int64_t> PartSizes(const Layout& layout, int dim);
 // The greatest number of elements of one tensor, 64 GiB of float32 on each of 4096 ranks: bytes, also of a copy on every
 // rank, and sums of a few tensors stay within 64 bits.
 inline constexpr int64_t kMaxElements = int64_t{1} << 46;
+// The most dims of a tensor that a job makes.
+inline constexpr int kMaxDims = 16;
+// Errors: kInvalidArgument above kMaxDims.
+absl::Status CheckDims(int64_t dims);
 // The product of the extents, which are not negative. Errors: kInvalidArgument above kMaxElements.
 absl::StatusOr<int64_t> CheckedVolume(const std::vector<int64_t>& shape);
 
+// Errors: kInvalidArgument unless there is one input, of numbers of any type.
+absl::Status CheckOneInput(const LayerRequest& request);
 // Errors: kInvalidArgument unless there is one input, of floating-point numbers.
 absl::Status CheckOneFloatInput(const LayerRequest& request);
 // Errors: kInvalidArgument unless there are two inputs or more, all of one type of floating-point numbers.

@@ -97,7 +97,7 @@ absl::Status CheckLayers(const JobSpec& spec, const LayerRules& rules) {
     }
     if (layer.op_case() == Layer::OP_NOT_SET) {
       return AtField(at, InvalidSpec("says nothing of what it does; write one of these: ",
-                                     absl::StrJoin(rules.Kinds(), " {}, "), " {}"));
+                                     absl::StrJoin(rules.Kinds(), " {}, "), " {}, transformer {}"));
     }
     if (layer.has_custom() && Layer::descriptor()->FindFieldByName(layer.custom().type()) != nullptr) {
       // Its rule would look into another field and take no notice of `arg`.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "layers/plan/block_expansion.h"
 #include "layers/plan/spec_error.h"
 
 namespace adjoin {
@@ -36,8 +37,17 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
        {"window", "mode", "ceil_mode", "count_include_pad", "divisor_override", "adaptive_size", "lp",
         "return_indices"}},
       {"Linear", {"out_features", "bias"}},
+      {"Dropout", {"p", "channel"}},
+      {"Noise", {"std", "multiplicative"}},
+      {"Embedding", {"num_embeddings", "dim", "padding_index"}},
+      {"Position", {"kind"}},
+      {"Tokens", {"count"}},
       {"Upsample", {"mode", "size", "scale", "align_corners"}},
       {"Activation", {"fn", "arg"}},
+      {"WindowAttention", {"heads", "window", "shift", "bias", "dropout"}},
+      {"Transformer",
+       {"heads", "hidden", "norm_first", "activation", "dropout", "causal", "eps", "window", "shift"}},
+      {"Attention", {"heads", "causal", "bias", "dropout"}},
       {"Loss",
        {"kind", "input", "target", "weight", "reduction", "class_weight", "ignore_index", "label_smoothing", "delta",
         "pos_weight", "log_input", "full", "eps", "log_target", "smooth"}},
@@ -70,7 +80,7 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
 bool IsSupported(const FieldDescriptor& field, const LayerRules& rules) {
   const bool is_layer_op = field.containing_oneof() != nullptr && field.containing_type() == Layer::descriptor();
   // Whether a rule for Custom.type exists is said with the known types' names, elsewhere.
-  if (is_layer_op) return field.name() == "custom" || rules.Find(field.name()) != nullptr;
+  if (is_layer_op) return field.name() == "custom" || IsBlock(field.name()) || rules.Find(field.name()) != nullptr;
   const auto known = SupportedFields().find(field.containing_type()->name());
   return known == SupportedFields().end() || known->second.count(field.name()) > 0;
 }

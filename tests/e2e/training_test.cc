@@ -171,6 +171,41 @@ TEST(PrecisionTest, BFloat16WithFloat32Weights) {
 }
 
 // Bit for bit the same training, with and without.
+// Adds a layer right after `name`, whose output it takes.
+Layer& AddAfter(const std::string& name, const std::string& added, JobSpec& spec) {
+  spec.add_layer()->set_name(added);
+  int at = spec.layer_size() - 1;
+  for (; at > 0 && spec.layer(at - 1).name() != name; --at) spec.mutable_layer()->SwapElements(at, at - 1);
+  return *spec.mutable_layer(at);
+}
+
+// Channels, elements and noise, each drawn where the layout of the job cuts the tensor; 501 samples in batches of 64. All stand
+// before the layers that not all of the jobs have: a layer's numbers depend on its place in the job.
+TEST(DropoutTest, TrainingIsTheSameOnAnyRanksAndForAnyMicroBatches) {
+  const NamedTensors initial = InitialWeights(3, torch::kFloat64);
+  const std::vector<std::pair<std::string, uint32_t>> runs = {{"lenet5-serial", 1},   {"lenet5-serial", 2},
+                                                              {"lenet5-serial", 4},   {"lenet5-spatial", 1},
+                                                              {"lenet5-spatial", 4},  {"lenet5-sync-sgd", 2},
+                                                              {"lenet5-hybrid", 1}};
+  std::vector<double> losses;
+  for (const auto& [name, micro] : runs) {
+    JobSpec spec = JobOf(name);
+    ShortenTo(10, "float64", spec);
+    spec.mutable_train()->set_microbatches(micro);
+    Dropout& channels = *AddAfter("pool1", "channels", spec).mutable_dropout();
+    channels.set_p(0.2);
+    channels.set_channel(true);
+    AddAfter("relu1", "noise", spec).mutable_noise()->set_std(0.1);
+    AddAfter("relu2", "drop", spec).mutable_dropout()->set_p(0.3);
+    const std::string run = name + "-" + std::to_string(micro);
+    const auto job = RunOnThreads(spec, MakeFolders("dropout-" + run, initial), TransportKind::kInMemoryDelayed, 5);
+    ASSERT_TRUE(job.ok()) << run << ": " << job.status();
+    if (losses.empty()) losses = job->losses;
+    ASSERT_EQ(job->losses.size(), losses.size()) << run;
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(job->losses[i], losses[i], 1e-10) << run << ", step " << i;
+  }
+}
+
 TEST(ValidationTest, DoesNotDisturbTraining) {
   const NamedTensors initial = InitialWeights(3, torch::kFloat64);
   JobSpec spec = ExampleJob("lenet5-spatial").value();

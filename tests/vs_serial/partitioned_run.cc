@@ -235,7 +235,9 @@ std::string Differences(const Plan& plan, const std::string& program, const std:
     auto found = whole.find(name);
     if (found == whole.end()) return;
     ++compared;
-    comparison.Whole(what, found->second, layout, part);
+    // Parameters may be stored in another shape than they lie in.
+    const std::vector<int64_t> shape(layout.shape().begin(), layout.shape().end());
+    comparison.Whole(what, found->second.reshape(shape), layout, part);
   };
   for (const ValuePlan& value : ProgramOf(plan, program).value()) {
     compare(expected.values, value.name(), value.name(), value.layout(),
@@ -250,13 +252,14 @@ std::string Differences(const Plan& plan, const std::string& program, const std:
             [&](int rank) { return ranks[rank].parameter[i]; });
     compare(expected.parameter_grads, parameter.name(), gradient, parameter.home(),
             [&](int rank) { return ranks[rank].parameter_grad[i]; });
+    const std::vector<int64_t> home(parameter.home().shape().begin(), parameter.home().shape().end());
     if (parameter.frozen()) {
       if (torch::Tensor whole = Find(expected.parameters, parameter.name()); whole.defined()) {
-        comparison.Part(absl::StrCat("collected ", parameter.name()), 0, ranks[0].collected[i], whole,
+        comparison.Part(absl::StrCat("collected ", parameter.name()), 0, ranks[0].collected[i], whole.reshape(home),
                         std::max(1.0, whole.abs().max().item<double>()));
       }
     } else if (torch::Tensor whole = Find(expected.parameter_grads, parameter.name()); whole.defined()) {
-      comparison.Part(absl::StrCat("collected ", gradient), 0, ranks[0].collected[i], whole,
+      comparison.Part(absl::StrCat("collected ", gradient), 0, ranks[0].collected[i], whole.reshape(home),
                       std::max(1.0, whole.abs().max().item<double>()));
     } else {
       comparison.Add(absl::StrCat("no serial gradient of ", parameter.name(), " to compare with"));

@@ -52,6 +52,7 @@ layer { name: "skip" input: ["r2", "up"] MARK concat { arg: 1 } }
 layer { name: "a4" MARK conv { out_channels: 8 window { kernel: 3 pad_lo: 1 } } }
 layer { name: "n4" MARK norm { kind: "batch" } }
 layer { name: "r4" MARK activation { fn: "relu" } }
+layer { name: "d4" MARK dropout { p: 0.25 } }
 layer { name: "head" MARK2 conv { out_channels: 3 window { kernel: 1 } } }
 loss { kind: "cross_entropy" input: "head" target: "label" }
 dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 24, 20] }
@@ -69,6 +70,7 @@ layer { name: "s1" MARK repartition {} y: "cut" }
 layer { name: "a2" MARK home: SHARDED conv { out_channels: 4 window { kernel: 3 pad_lo: 1 } } }
 layer { name: "sum" input: ["a2", "s1", "t1"] MARK add {} }
 layer { name: "soft" input: "sum" MARK softmax { dim: 1 } }
+layer { name: "noise" MARK noise { std: 0.1 multiplicative: true } }
 layer { name: "flat" MARK flatten {} }
 layer { name: "fc" MARK home: OWNER linear { out_features: 5 } }
 loss { kind: "cross_entropy" input: "fc" target: "label" }

@@ -2,28 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
-#include "layers/network.h"
-#include "layers/parameters.h"
 #include "layers/plan/layout_proto.h"
-#include "layers/registry.h"
-#include "primitives/comm/communicator.h"
-#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/status_exception.h"
-#include "primitives/tape.h"
-#include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"
+#include "tests/vs_serial/second_derivative.h"
 
 namespace adjoin {
 namespace {
@@ -123,30 +113,6 @@ TEST(SoftmaxTest, RowsThatHaveNoAnswerAreNaN) {
   }
 }
 
-// d <d<y, u>/dx, v>/dx on one rank.
-absl::Status Twice(const Plan& plan, const Tensors& whole, Transport& transport, Tensor& result) {
-  HostMemory memory;
-  Communicator communicator(&transport, &memory, {});
-  const ProgramPlan& program = plan.program(0);
-  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
-  ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
-  ADJOIN_ASSIGN_OR_RETURN(const Tensors fields, LocalFields(program, whole, transport.rank()));
-  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(program.value(program.layer(0).output()).layout()));
-  Tape tape;
-  ADJOIN_ASSIGN_OR_RETURN(const Network::Result forward, network->Forward(fields, tape, /*keep_values=*/true));
-  try {
-    const Tensor x = fields.at("x");
-    const Tensor u = PartOf(whole.at("u"), layout, transport.rank());
-    const Tensor v = PartOf(whole.at("v"), layout, transport.rank());
-    const Tensor once = tape.Grad({forward.values.at("y")}, {x}, {u}, /*create_graph=*/true)[0];
-    tape.Backward((once * v).sum());
-    result = x.grad().defined() ? x.grad() : torch::zeros_like(x);
-  } catch (...) {
-    return StatusFromCurrentException();
-  }
-  return absl::OkStatus();
-}
-
 TEST(SoftmaxTest, TwiceDifferentiable) {
   const uint64_t seed = TestSeed(5000);
   for (uint64_t i = 0; i < 60; ++i) {
@@ -165,21 +131,15 @@ TEST(SoftmaxTest, TwiceDifferentiable) {
     ASSERT_TRUE(plan.ok()) << plan.status();
     MakeFieldsDifferentiable(*plan, "train");
     const Tensor x = random.Normal(shape).requires_grad_();
-    const Tensors whole = {{"x", x.detach()},
-                           {"label", torch::zeros({job.batch}, torch::kInt64)},
-                           {"u", random.Normal(shape)},
-                           {"v", random.Normal(shape)}};
+    const TwiceInput input{x.detach(), random.Normal(shape), random.Normal(shape)};
     const Tensor y = log ? torch::log_softmax(x, 1) : torch::softmax(x, 1);
-    const Tensor once = torch::autograd::grad({y}, {x}, {whole.at("u")}, true, /*create_graph=*/true)[0];
-    const Tensor twice = torch::autograd::grad({(once * whole.at("v")).sum()}, {x})[0];
-    std::vector<Tensor> results(job.ranks);
-    const absl::Status status =
-        RunRanks(static_cast<int>(job.ranks), TransportKind::kInMemoryDelayed, seed + i,
-                 [&](Transport& transport) { return Twice(*plan, whole, transport, results[transport.rank()]); });
-    ASSERT_TRUE(status.ok()) << status;
+    const Tensor once = torch::autograd::grad({y}, {x}, {input.u}, true, /*create_graph=*/true)[0];
+    const Tensor twice = torch::autograd::grad({(once * input.v).sum()}, {x})[0];
+    const auto results = SecondDerivative(*plan, input, seed + i);
+    ASSERT_TRUE(results.ok()) << results.status();
     const Layout layout = *LayoutFromProto(plan->program(0).value(0).layout());
     for (int rank = 0; rank < job.ranks; ++rank) {
-      EXPECT_TRUE(torch::allclose(results[rank], PartOf(twice, layout, rank), 1e-10, 1e-10))
+      EXPECT_TRUE(torch::allclose((*results)[rank], PartOf(twice, layout, rank), 1e-10, 1e-10))
           << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i;
     }
   }

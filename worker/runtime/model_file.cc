@@ -16,17 +16,19 @@ namespace adjoin {
 absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict, Parameters* parameters) {
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsReader> file, SafetensorsReader::Open(path));
   std::vector<NamedShape> model;
-  for (int i = 0; i < parameters->size(); ++i) model.push_back({parameters->name(i), parameters->home(i).shape()});
+  for (int i = 0; i < parameters->size(); ++i) model.push_back({parameters->name(i), parameters->stored_shape(i)});
   ModelDifferences differences = CompareModel(file->entries(), model);
   ADJOIN_RETURN_IF_ERROR(CheckDifferences(path, differences, strict));
   torch::NoGradGuard no_grad;
   for (int i = 0; i < parameters->size(); ++i) {
     const Layout& home = parameters->home(i);
     const SafetensorsEntry* entry = file->Find(parameters->name(i));
-    if (entry == nullptr || entry->shape != home.shape() || !home.mesh().Has(parameters->rank())) continue;
+    if (entry == nullptr || entry->shape != parameters->stored_shape(i) || !home.mesh().Has(parameters->rank())) continue;
     const Box box = home.BoxOf(parameters->rank());
     torch::Tensor local = torch::empty(box.Shape(), ScalarTypeOf(entry->dtype));
-    ADJOIN_RETURN_IF_ERROR(file->ReadBox(*entry, box, local.data_ptr()));
+    SafetensorsEntry as_home = *entry;
+    as_home.shape = home.shape();
+    ADJOIN_RETURN_IF_ERROR(file->ReadBox(as_home, box, local.data_ptr()));
     torch::Tensor(parameters->tensor(i)).copy_(local);
   }
   return differences;
@@ -38,7 +40,7 @@ absl::Status SaveModel(const std::string& path, const Plan& plan, Communicator* 
   if (communicator->rank() == 0) {
     std::vector<SafetensorsEntry> entries;
     for (int i = 0; i < parameters.size(); ++i) {
-      entries.push_back({parameters.name(i), parameters.home(i).dtype(), parameters.home(i).shape()});
+      entries.push_back({parameters.name(i), parameters.home(i).dtype(), parameters.stored_shape(i)});
     }
     ADJOIN_ASSIGN_OR_RETURN(writer, SafetensorsWriter::Create(path, entries));
   }

@@ -90,8 +90,13 @@ std::vector<Trainer::Part> Trainer::PartsOf(int64_t first) const {
   return parts;
 }
 
+void Trainer::SetPlace(const Part& part) const {
+  part.network->SetPlace(step_, part.first - step_ % steps_per_epoch_ * batch_);
+}
+
 absl::StatusOr<double> Trainer::ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples) {
   ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(*part.network, epoch, part.first));
+  SetPlace(part);
   Tape tape;
   ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, part.network->Forward(fields, tape));
   const ProgramPlan& program = part.network->program();
@@ -142,6 +147,7 @@ absl::Status Trainer::NotFinite(const std::vector<Part>& parts, int64_t epoch, d
   std::optional<Network::NotFinite> found;
   for (const Part& part : parts) {
     ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(*part.network, epoch, part.first));
+    SetPlace(part);
     ADJOIN_ASSIGN_OR_RETURN(found, part.network->FirstNotFinite(fields));
     if (found.has_value()) break;
   }

@@ -118,6 +118,8 @@ class Trainer {
     int64_t first = 0;  // of its samples, in the epoch
   };
   std::vector<Part> PartsOf(int64_t first) const;
+  // Tells the part's network where it is in the job, for its random numbers.
+  void SetPlace(const Part& part) const;
   // Adds to the gradients. Returns this rank's share of the loss; `samples`: of the whole batch.
   absl::StatusOr<double> ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples);
   // Gradients, loss and norm over all ranks.

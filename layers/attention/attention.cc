@@ -1,0 +1,132 @@
+#include "layers/attention/attention.h"
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/attention/block_attention.h"
+#include "layers/attention/heads.h"
+#include "layers/attention/ring_attention.h"
+#include "layers/plan/layout_proto.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/mesh.h"
+#include "primitives/movement.h"
+#include "primitives/random/philox.h"
+#include "primitives/tape.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+namespace {
+
+using torch::Tensor;
+
+// Where this rank's queries and keys are in the whole.
+struct Place {
+  int64_t batch = 0, head = 0, query = 0;  // of the first ones
+  int64_t heads = 0, queries = 0;          // global
+  std::vector<int64_t> first_key;
+  int64_t part = 0;
+  bool inside = false;  // the mesh
+};
+
+class AttentionLayer : public LayerModule {
+ public:
+  AttentionLayer(LayerContext context, Place place) : LayerModule(std::move(context)), place_(std::move(place)) {}
+
+  Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
+    const Tensor x = Input(inputs, 0, tape);
+    const Tensor memory = inputs.size() > 1 ? Input(inputs, 1, tape) : x;
+    const auto [wq, wkv] = InWeights(x.scalar_type(), tape);
+    const Tensor bias = Cast(Parameter("in_proj_bias", tape), x.scalar_type());
+    const auto bias_of = [&](int64_t from, int64_t count) {
+      return bias.defined() && place_.inside ? bias.narrow(0, from, count) : bias;
+    };
+    // Outside the mesh all are empty, without as many dims of one.
+    const Tensor q = ToHeads(x, wq, bias_of(0, 1)), kv = ToHeads(memory, wkv, bias_of(1, 2));
+    const double scale = 1 / std::sqrt(static_cast<double>(Width()));
+    Tensor y = place_.inside ? Attend(Ring(), q[0] * scale, kv.unsqueeze(0), tape)
+                             : Attend(Ring(), q.reshape({0, 0, 0, 0}), kv.reshape({0, 0, 0, 0, 0, 0}), tape);
+    y = FromHeads(y, Cast(Parameter("out_proj.weight", tape), x.scalar_type()));
+    const Tensor out_bias = Cast(Parameter("out_proj.bias", tape), x.scalar_type());
+    if (out_bias.defined() && out_bias.numel() > 0) y = y + out_bias;
+    return Output(y, tape);
+  }
+
+ private:
+  static Tensor Cast(const Tensor& parameter, torch::ScalarType type) {
+    return parameter.defined() ? parameter.to(type) : parameter;
+  }
+
+  int64_t Width() const { return context().input_shapes[0][2] / spec().attention().heads(); }
+
+  // [1, heads, width, features] of the queries, [2, ...] of keys and values.
+  std::pair<Tensor, Tensor> InWeights(torch::ScalarType type, Tape& tape) {
+    Tensor all = Cast(Parameter("in_proj_weight", tape), type);
+    if (all.defined()) return place_.inside ? std::pair(all.narrow(0, 0, 1), all.narrow(0, 1, 2)) : std::pair(all, all);
+    const Tensor q = Cast(Parameter("q_proj_weight", tape), type), k = Cast(Parameter("k_proj_weight", tape), type);
+    const Tensor v = Cast(Parameter("v_proj_weight", tape), type);
+    if (place_.inside) return {q.unsqueeze(0), torch::stack({k, v})};
+    return {q.unsqueeze(0).narrow(0, 0, 0), torch::stack({k, v}).narrow(0, 0, 0)};
+  }
+
+  // Of the pass that runs.
+  std::shared_ptr<RingAttention> Ring() const {
+    BlockAttention::Options options;
+    options.causal = spec().attention().causal();
+    options.first_batch = place_.batch;
+    options.first_head = place_.head;
+    options.first_query = place_.query;
+    if (context().training && spec().attention().dropout() > 0) {
+      options.dropout = WeightDropout{Draws(kPurposeDropout), place().first_sample,
+                                      {context().input_shapes[0][0], place_.heads, place_.queries, place_.first_key.back()},
+                                      spec().attention().dropout()};
+    }
+    const auto moves = [&](const char* role) {
+      std::vector<std::shared_ptr<Movement>> found(place_.first_key.size());
+      for (size_t step = 1; step + 1 < place_.first_key.size(); ++step) {
+        const auto movement = context().movements.find(absl::StrCat(role, step));
+        if (movement != context().movements.end()) found[step] = movement->second;
+      }
+      return found;
+    };
+    return std::make_shared<RingAttention>(RingAttention{moves("ring"), moves("back"), moves("gradient"),
+                                                         place_.first_key, place_.part,
+                                                         BlockAttention(std::move(options))});
+  }
+
+  const Place place_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildAttention(LayerContext context) {
+  if (context.plan.reading_size() != context.plan.input_size() || context.plan.reading_size() < 1) {
+    return absl::InvalidArgumentError("the plan does not say where heads and keys lie");
+  }
+  // [batch, queries, heads] and [batch, keys, features].
+  ADJOIN_ASSIGN_OR_RETURN(const Layout queries, LayoutFromProto(context.plan.reading(0).reader()));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout keys,
+                          LayoutFromProto(context.plan.reading(context.plan.reading_size() - 1).reader()));
+  Place place;
+  place.queries = queries.shape()[1];
+  place.heads = queries.shape()[2];
+  place.first_key = keys.Boundaries(1);
+  const auto coords = queries.mesh().CoordsOf(context.rank);
+  place.inside = coords.has_value();
+  if (place.inside) {
+    const Box box = queries.BoxOf(context.rank);
+    place.batch = box[0].lo;
+    place.query = box[1].lo;
+    place.head = box[2].lo;
+    place.part = keys.PartOf(1, *coords);
+  }
+  return std::make_unique<AttentionLayer>(std::move(context), std::move(place));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,47 @@
+// What a window knows of its cells from their global places.
+//
+//   WindowPlaces places({8, 6}, {4, 3}, {2, 0});            // padded extents, window, shift
+//   places.RelativeIndex();                                 // [12, 12]: row of the table of relative positions
+//   places.Hidden({{0, 4}, {0, 6}});                        // [1 * 2, 12, 12]: bool, of the windows in this part
+//
+// Cells of a window, and windows of a part, are in row-major order. Pure; any thread.
+#ifndef ADJOIN_LAYERS_ATTENTION_WINDOW_PLACES_H_
+#define ADJOIN_LAYERS_ATTENTION_WINDOW_PLACES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "primitives/geometry/box.h"
+
+namespace adjoin {
+
+class WindowPlaces {
+ public:
+  // Per spatial dim: extents that are multiples of the window; a shift below it, 0 where nothing was rolled.
+  WindowPlaces(std::vector<int64_t> padded, std::vector<int64_t> window, std::vector<int64_t> shift);
+
+  int64_t cells() const { return cells_; }
+  // int64 [cells, cells]: by query and key, the row of a table of (2 window - 1) rows per dim, as torchvision's
+  // relative_position_index.
+  torch::Tensor RelativeIndex() const;
+  // Whether any two cells of one window come from two ends of the tensor.
+  bool AnyHidden() const;
+  // bool [windows of the part, cells, cells]: whether query and key lie in different regions of the rolled tensor. `part`:
+  // whole windows, per spatial dim.
+  torch::Tensor Hidden(const std::vector<Interval>& part) const;
+
+ private:
+  const std::vector<int64_t> padded_, window_, shift_;
+  int64_t cells_ = 1;
+};
+
+// [n, extents ..., channels] to [n * windows, cells, channels], and back. Extents are multiples of the window; not empty.
+torch::Tensor ToWindows(const torch::Tensor& x, const std::vector<int64_t>& window);
+torch::Tensor FromWindows(const torch::Tensor& windows, const std::vector<int64_t>& window,
+                          const std::vector<int64_t>& shape);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_ATTENTION_WINDOW_PLACES_H_

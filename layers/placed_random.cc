@@ -1,0 +1,100 @@
+#include "layers/placed_random.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/Parallel.h>
+
+namespace adjoin {
+namespace {
+
+// A stretch of cells that follow each other both in the box and in the whole tensor.
+struct Rows {
+  int64_t count = 0;
+  int64_t length = 0;
+  int outer = 0;  // dims before those that make a row
+
+  Rows(const std::vector<int64_t>& shape, const Box& box) : count(1), length(1), outer(box.dims()) {
+    while (outer > 0) {
+      --outer;
+      length *= box[outer].size();
+      // Dim 0 goes on in other micro-batches: nothing is outside it.
+      if (outer > 0 && box[outer].size() != shape[outer]) break;
+    }
+    for (int dim = 0; dim < outer; ++dim) count *= box[dim].size();
+  }
+
+  // Index of the first cell of row `row`, in the step's batch.
+  int64_t Start(int64_t row, int64_t first_sample, const std::vector<int64_t>& shape, const Box& box) const {
+    std::vector<int64_t> at = box.Origin();
+    for (int dim = outer; dim-- > 0; row /= box[dim].size()) at[dim] += row % box[dim].size();
+    if (!at.empty()) at[0] += first_sample;
+    int64_t index = 0;
+    for (int dim = 0; dim < box.dims(); ++dim) index = index * shape[dim] + at[dim];
+    return index;
+  }
+};
+
+// fill(out, index, n): n cells from `index` on.
+template <typename T, typename Fill>
+void FillPlaced(T* out, int64_t first_sample, const std::vector<int64_t>& shape, const Box& box, const Fill& fill) {
+  if (box.empty()) return;
+  constexpr int64_t kCellsOfATask = 4096;
+  const Rows rows(shape, box);
+  const auto cells = [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t row = begin / rows.length, column = begin % rows.length;
+      const int64_t n = std::min(rows.length - column, end - begin);
+      fill(out + begin, rows.Start(row, first_sample, shape, box) + column, n);
+      begin += n;
+    }
+  };
+  at::parallel_for(0, rows.count * rows.length, kCellsOfATask, cells);
+}
+
+// Both numbers of a pair.
+struct NormalPair {
+  double of[2];
+
+  NormalPair(const RandomStream& stream, int64_t pair) {
+    const double radius = std::sqrt(-2 * std::log1p(-stream.UniformAt(2 * pair)));
+    const double angle = 2 * M_PI * stream.UniformAt(2 * pair + 1);
+    of[0] = radius * std::cos(angle);
+    of[1] = radius * std::sin(angle);
+  }
+};
+
+template <typename T>
+void FillNormals(const RandomStream& stream, T* out, int64_t index, int64_t n) {
+  while (n > 0) {
+    const NormalPair pair(stream, index / 2);
+    for (int64_t i = index % 2; i < 2 && n > 0; ++i, ++index, --n) *out++ = static_cast<T>(pair.of[i]);
+  }
+}
+
+}  // namespace
+
+torch::Tensor PlacedKept(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
+                         const Box& box, double p) {
+  torch::Tensor kept = torch::empty(box.Shape(), torch::kBool);
+  FillPlaced(kept.data_ptr<bool>(), first_sample, shape, box, [&](bool* out, int64_t index, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) out[i] = stream.UniformAt(index + i) >= p;
+  });
+  return kept;
+}
+
+torch::Tensor PlacedNormals(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
+                            const Box& box, torch::ScalarType dtype) {
+  if (dtype == torch::kFloat64) {
+    torch::Tensor normals = torch::empty(box.Shape(), torch::kFloat64);
+    FillPlaced(normals.data_ptr<double>(), first_sample, shape, box,
+               [&](double* out, int64_t index, int64_t n) { FillNormals(stream, out, index, n); });
+    return normals;
+  }
+  torch::Tensor normals = torch::empty(box.Shape(), torch::kFloat32);
+  FillPlaced(normals.data_ptr<float>(), first_sample, shape, box,
+             [&](float* out, int64_t index, int64_t n) { FillNormals(stream, out, index, n); });
+  return normals.to(dtype);
+}
+
+}  // namespace adjoin

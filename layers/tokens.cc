@@ -1,0 +1,27 @@
+#include "layers/tokens.h"
+
+#include <utility>
+#include <vector>
+
+namespace adjoin {
+namespace {
+
+class TokensLayer : public LayerModule {
+ public:
+  using LayerModule::LayerModule;
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    const torch::Tensor x = Input(inputs, 0, tape);
+    const torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const torch::Tensor nothing = EmptyResult({0}, {x}).sum();
+    return Output(weight.unsqueeze(0).expand(context().compute_shape) + nothing, tape);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildTokens(LayerContext context) {
+  return std::make_unique<TokensLayer>(std::move(context));
+}
+
+}  // namespace adjoin
