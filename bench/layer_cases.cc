@@ -1,5 +1,7 @@
 #include "bench/layer_cases.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -82,6 +84,41 @@ LayerCase BatchNormCase() {
   return result;
 }
 
+// torch.nn.MultiheadAttention as plain LibTorch computes it: all scores at once. `heads` of `width` features each.
+SerialLayer Attention(int64_t length, int64_t features, int64_t heads, int64_t width) {
+  const int64_t inner = heads * width;
+  return {{1, length, features},
+          {{"in_proj_weight", {3 * inner, features}},
+           {"in_proj_bias", {3 * inner}},
+           {"out_proj.weight", {features, inner}},
+           {"out_proj.bias", {features}}},
+          [heads, width, inner](const torch::Tensor& x, const std::map<std::string, torch::Tensor>& parameters) {
+            const torch::Tensor all =
+                torch::linear(x, parameters.at("in_proj_weight"), parameters.at("in_proj_bias"))
+                    .reshape({x.size(0), x.size(1), 3, heads, width})
+                    .permute({2, 0, 3, 1, 4});
+            const torch::Tensor scores =
+                torch::matmul(all[0] / std::sqrt(static_cast<double>(width)), all[1].transpose(2, 3));
+            const torch::Tensor y = torch::matmul(torch::softmax(scores, -1), all[2]);
+            return torch::linear(y.transpose(1, 2).reshape({x.size(0), x.size(1), inner}),
+                                 parameters.at("out_proj.weight"), parameters.at("out_proj.bias"));
+          }};
+}
+
+// The sequence cut in two; the halves have half of the heads each.
+LayerCase AttentionCase(int64_t length) {
+  constexpr int64_t kFeatures = 256, kHeads = 4, kWidth = kFeatures / kHeads;
+  LayerCase result;
+  result.name = absl::StrCat("attention_", length);
+  result.what = absl::StrCat("attention, 1x", length, "x", kFeatures, ", ", kHeads, " heads, cut in its sequence");
+  result.layer = absl::StrCat("attention { heads: ", kHeads, " }");
+  result.layouts = "layout { name: 'x' partition: [1, 2, 1] }";
+  result.uses = "x: 'x'";
+  result.whole = Attention(length, kFeatures, kHeads, kWidth);
+  result.half = Attention(length, kFeatures, kHeads / 2, kWidth);
+  return result;
+}
+
 }  // namespace
 
 std::vector<LayerCase> LayerCases() {
@@ -91,7 +128,14 @@ std::vector<LayerCase> LayerCases() {
           ConvCase("conv2d_16x2048_k5", {1, 16, 2048, 2048}, 5),
           ConvCase("conv3d_8x128_k3", {1, 8, 128, 128, 128}, 3),
           LinearCase(),
-          BatchNormCase()};
+          BatchNormCase(),
+          AttentionCase(128),
+          AttentionCase(256),
+          AttentionCase(512),
+          AttentionCase(1024),
+          AttentionCase(2048),
+          AttentionCase(4096),
+          AttentionCase(8192)};
 }
 
 }  // namespace adjoin
