@@ -42,12 +42,9 @@ class EmbeddingLayer : public LayerModule {
     const Tensor bad = ((x < 0) | (x >= num_embeddings())).flatten();
     if (!bad.any().item<bool>()) return;
     const int64_t first = bad.nonzero()[0].item<int64_t>();
-    std::vector<int64_t> at = indices_.Origin();
-    int64_t rest = first;
-    for (int dim = indices_.dims(); dim-- > 0; rest /= indices_[dim].size()) at[dim] += rest % indices_[dim].size();
     throw StatusException(absl::OutOfRangeError(
         absl::StrCat("layer \"", context().plan.name(), "\" on rank ", context().rank, ": index ",
-                     x.flatten()[first].item<int64_t>(), " at [", absl::StrJoin(at, ", "), "] of its input; with ",
+                     x.flatten()[first].item<int64_t>(), " at [", absl::StrJoin(indices_.CellAt(first), ", "), "] of its input; with ",
                      "num_embeddings ", num_embeddings(), ", 0 to ", num_embeddings() - 1, " are possible")));
   }
 

@@ -12,9 +12,9 @@ namespace {
 struct Rows {
   int64_t count = 0;
   int64_t length = 0;
-  int outer = 0;  // dims before those that make a row
 
-  Rows(const std::vector<int64_t>& shape, const Box& box) : count(1), length(1), outer(box.dims()) {
+  Rows(const std::vector<int64_t>& shape, const Box& box) : count(1), length(1) {
+    int outer = box.dims();  // dims before those that make a row
     while (outer > 0) {
       --outer;
       length *= box[outer].size();
@@ -26,12 +26,9 @@ struct Rows {
 
   // Index of the first cell of row `row`, in the step's batch.
   int64_t Start(int64_t row, int64_t first_sample, const std::vector<int64_t>& shape, const Box& box) const {
-    std::vector<int64_t> at = box.Origin();
-    for (int dim = outer; dim-- > 0; row /= box[dim].size()) at[dim] += row % box[dim].size();
+    std::vector<int64_t> at = box.CellAt(row * length);
     if (!at.empty()) at[0] += first_sample;
-    int64_t index = 0;
-    for (int dim = 0; dim < box.dims(); ++dim) index = index * shape[dim] + at[dim];
-    return index;
+    return RowMajorPlace(at, shape);
   }
 };
 

@@ -56,13 +56,6 @@ torch::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape,
   }
 }
 
-// Of the row-major index `index`, by dim.
-std::vector<int64_t> PlaceOf(int64_t index, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> at(shape.size());
-  for (size_t dim = shape.size(); dim-- > 0; index /= shape[dim]) at[dim] = index % shape[dim];
-  return at;
-}
-
 // 1 in the middle of the kernel of output channel i for input channel i.
 bool IsDirac(const std::vector<int64_t>& at, const std::vector<int64_t>& shape) {
   if (at[0] != at[1]) return false;
@@ -88,13 +81,14 @@ torch::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
   if (kind == "values") {
     return FromPlaces(shape, box, [&](int64_t index) { return init->values(static_cast<int>(index)); });
   }
-  if (kind == "eye") return FromPlaces(shape, box, [&](int64_t index) {
-      const std::vector<int64_t> at = PlaceOf(index, stored_shape);
+  const Box stored = Box::Whole(stored_shape);
+  if (kind == "eye") return FromPlaces(shape, box, [&](int64_t place) {
+      const std::vector<int64_t> at = stored.CellAt(place);
       return at[0] == at[1] ? 1.0 : 0.0;
     });
   if (kind == "dirac") {
-    return FromPlaces(shape, box, [&](int64_t index) {
-      return IsDirac(PlaceOf(index, stored_shape), stored_shape) ? 1.0 : 0.0;
+    return FromPlaces(shape, box, [&](int64_t place) {
+      return IsDirac(stored.CellAt(place), stored_shape) ? 1.0 : 0.0;
     });
   }
   torch::Tensor block = Drawn(Spread(*init, stored_shape), shape, box, stream);

@@ -223,7 +223,13 @@ absl::StatusOr<LayerOutcome> AttentionRule::Apply(const LayerRequest& request) c
   const Layout& x = request.input[0];
   const Layout& memory = request.input.back();
   const int64_t heads = spec.attention().heads();
-  for (const std::vector<int64_t>& shape : {x.shape(), memory.shape(), {x.shape()[0], heads, x.shape()[1]}, {3 * x.shape()[2], std::max(x.shape()[2], memory.shape()[2])}}) {
+  const int64_t batch = x.shape()[0], features = x.shape()[2];
+  const std::vector<std::vector<int64_t>> shapes = {x.shape(),
+                                                    memory.shape(),
+                                                    {batch, heads, x.shape()[1]},
+                                                    {batch, memory.shape()[1], features},  // keys and values
+                                                    {3 * features, std::max(features, memory.shape()[2])}};
+  for (const std::vector<int64_t>& shape : shapes) {
     ADJOIN_RETURN_IF_ERROR(CheckedVolume(shape).status());
   }
   ADJOIN_RETURN_IF_ERROR(CheckDroppedWeights(spec.attention(), x, memory));

@@ -48,9 +48,6 @@ absl::Status CheckBlock(const Layer& layer) {
   if (!arguments.ok()) {
     return AtField("transformer.activation", absl::Status(arguments.status().code(), arguments.status().message()));
   }
-  if (layer.has_init()) {
-    return AtField("init", InvalidSpec("init is for a layer with one weight; a transformer has several: leave it out"));
-  }
   if (layer.input_size() > 1) {
     return AtField("input[1]", InvalidSpec("a transformer reads one input, but ", layer.input_size(), " are named"));
   }
@@ -64,6 +61,7 @@ absl::Status CheckBlock(const Layer& layer) {
 struct MlpLayouts {
   std::string whole;
   std::string hidden;
+  int dims = 0;  // that the block's tensors must have for that; 0: as many as w says itself
 };
 
 class Expander {
@@ -143,6 +141,7 @@ class Expander {
   absl::Status Attention(const std::string& input, const std::string& x) {
     ADJOIN_ASSIGN_OR_RETURN(Layer* const layer, Part(windowed() ? "attn" : "self_attn", input, x));
     OwnParameters(*layer);
+    OwnInit(*layer);
     layer->set_w(block_->w());
     layer->set_y(x_);
     if (windowed()) {
@@ -151,6 +150,7 @@ class Expander {
       *attention.mutable_window() = spec().window();
       *attention.mutable_shift() = spec().shift();
       attention.set_dropout(spec().dropout());
+      if (mlp_.dims > 0) result_.dims_of[result_.spec.layer_size() - 1] = mlp_.dims;
     } else {
       adjoin::Attention& attention = *layer->mutable_attention();
       attention.set_heads(spec().heads());
@@ -175,6 +175,7 @@ class Expander {
   absl::Status Linear(absl::string_view part, uint32_t outputs, const std::string& x, const std::string& y) {
     ADJOIN_ASSIGN_OR_RETURN(Layer* const layer, Part(part, last_, x));
     OwnParameters(*layer);
+    OwnInit(*layer);
     layer->set_y(y);
     layer->mutable_linear()->set_out_features(outputs);
     return absl::OkStatus();
@@ -220,6 +221,11 @@ class Expander {
     layer.set_frozen(block_->frozen());
   }
 
+  // Of attention's and the MLP's weights; the norms' are always 1 at first.
+  void OwnInit(Layer& layer) const {
+    if (block_->has_init()) *layer.mutable_init() = block_->init();
+  }
+
   Layer* AddLayer() {
     result_.user_layer.push_back(index_);
     return result_.spec.add_layer();
@@ -232,11 +238,6 @@ class Expander {
       if (layout.name() == block_->w()) w = &layout;
     }
     if (w == nullptr) return MlpLayouts();
-    if (w->partition().empty() && spec().window_size() == 1) {
-      return AtField("transformer.window",
-                     InvalidSpec("with a mesh as w, window needs one value for each spatial dim, so that the last dim is"
-                                 " known"));
-    }
     const int dims = !w->partition().empty() ? w->partition_size() : windowed() ? spec().window_size() + 2 : 3;
     const auto made = made_.find({w->name(), dims});
     if (made != made_.end()) return made->second;
@@ -259,7 +260,7 @@ class Expander {
     }
     hidden.set_name(Unused(absl::StrCat(w->name(), ".hidden")));
     whole.set_name(Unused(absl::StrCat(w->name(), ".whole")));
-    const MlpLayouts layouts = {whole.name(), hidden.name()};
+    const MlpLayouts layouts = {whole.name(), hidden.name(), w->partition().empty() ? dims : 0};
     *result_.spec.add_layout() = std::move(whole);
     *result_.spec.add_layout() = std::move(hidden);
     made_[{w->name(), dims}] = layouts;
@@ -289,6 +290,7 @@ std::string FieldOfBlock(absl::string_view field) {
   for (const char* own : {"home", "owner", "frozen", "recompute", "input", "w", "y"}) {
     if (field == own || absl::StartsWith(field, absl::StrCat(own, "["))) return std::string(field);
   }
+  if (absl::StartsWith(field, "init")) return std::string(field);
   if (absl::StartsWith(field, "x")) return "x[0]";
   if (absl::StartsWith(field, "linear")) return "transformer.hidden";
   if (absl::StartsWith(field, "dropout")) return "transformer.dropout";

@@ -39,6 +39,8 @@ struct ExpandedSpec {
   std::vector<int> user_layer;  // by layer of `spec`: the user's that it comes from
   // By index of a linear layer without out_features: the layer whose last dim says how many they are.
   std::map<int, std::string> features_of;
+  // By index of a window attention: how many dims its input must have for the block's other layers to be cut as w says.
+  std::map<int, int> dims_of;
 
   // The same error, located in the job as written, `user`; of a block's part, its message names the part.
   absl::Status AtUsersLayer(const JobSpec& user, const absl::Status& status) const;

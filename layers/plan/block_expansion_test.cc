@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,33 @@ TEST(BlockExpansionTest, HeadsAndHiddenFeaturesAreCutAlike) {
   EXPECT_EQ(spec.layer(6).home(), SHARDED);
   EXPECT_EQ(spec.layer(2).home(), HOME_DEFAULT) << "a sum has no parameters";
   EXPECT_TRUE(spec.layer(2).recompute());
+}
+
+// A mesh does not say how many dims there are; the windows do, and what reads them is checked.
+TEST(BlockExpansionTest, WindowsWithAMesh) {
+  const auto expanded = ExpandBlocks(Parse(
+      "layout { name: 'w' mesh { size: 2 } mesh { size: 2 } sbp: ['B', 'S(2)'] }"
+      "layer { name: 'b' input: 'x' w: 'w' transformer { heads: 2 hidden: 8 window: 8 } }"));
+  ASSERT_TRUE(expanded.ok()) << expanded.status();
+  EXPECT_EQ(expanded->spec.layer(1).name(), "b.attn");
+  EXPECT_EQ(expanded->dims_of, (std::map<int, int>{{1, 3}}));
+  EXPECT_THAT(expanded->spec.layout(1).sbp(), ElementsAre("B", "B"));
+  EXPECT_THAT(expanded->spec.layout(2).sbp(), ElementsAre("B", "S(2)"));
+}
+
+TEST(BlockExpansionTest, InitIsOfTheWeightsNotOfTheNorms) {
+  for (const char* window : {"", "window: 2"}) {
+    const auto expanded = ExpandBlocks(Parse(absl::StrCat(
+        "layer { name: 'b' input: 'x' init { kind: 'normal' gain: 0.02 } transformer { heads: 2 hidden: 8 ", window, "} }")));
+    ASSERT_TRUE(expanded.ok()) << expanded.status();
+    std::vector<std::string> drawn;
+    for (const Layer& layer : expanded->spec.layer()) {
+      if (layer.has_init()) drawn.push_back(KindOf(layer));
+    }
+    EXPECT_THAT(drawn, ElementsAre(*window == 0 ? "attention" : "window_attention", "linear", "linear"));
+    const JobSpec user = Parse("layer { name: 'b' transformer {} }");
+    EXPECT_EQ(FieldOf(expanded->AtUsersLayer(user, AtField("layer[1].init.kind", InvalidSpec("no")))), "layer[0].init.kind");
+  }
 }
 
 TEST(BlockExpansionTest, ErrorsAreOfTheUsersFields) {

@@ -33,6 +33,21 @@ absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype) {
   return Layout::Create({x.shape()[1]}, dtype, x.mesh(), std::move(placements), std::move(cuts));
 }
 
+absl::StatusOr<Layout> DimsFrom(int first, const Layout& x, DType dtype) {
+  std::vector<Placement> placements = x.placements();
+  Layout::Cuts cuts;
+  for (Placement& placement : placements) {
+    if (placement.kind != Placement::Kind::kSplit || placement.dim < first) {
+      placement = Placement::Broadcast();
+      continue;
+    }
+    cuts[placement.dim - first] = PartSizes(x, placement.dim);
+    placement.dim -= first;
+  }
+  return Layout::Create({x.shape().begin() + first, x.shape().end()}, dtype, x.mesh(), std::move(placements),
+                        std::move(cuts));
+}
+
 bool SameButFor(const std::set<int>& dims, const Layout& a, const Layout& b) {
   if (a.mesh() != b.mesh() || a.placements() != b.placements() || a.shape() != b.shape()) return false;
   for (int dim = 0; dim < a.dims(); ++dim) {

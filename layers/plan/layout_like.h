@@ -26,6 +26,10 @@ absl::StatusOr<Layout> LayoutLike(const Layout& x, std::vector<int64_t> shape, c
 // cut. Errors: as Layout::Create.
 absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype);
 
+// The dims of `x` from `first` on, of `dtype`: cut as they are, the same wherever another dim is cut.
+// Errors: as Layout::Create.
+absl::StatusOr<Layout> DimsFrom(int first, const Layout& x, DType dtype);
+
 // Whether two layouts differ at most in where they cut these dims.
 bool SameButFor(const std::set<int>& dims, const Layout& a, const Layout& b);
 

@@ -115,23 +115,6 @@ absl::Status FillDims(const Layout& x, Norm& norm) {
   return absl::OkStatus();
 }
 
-// The normalised dims of `x`, the last ones from `first` on: cut as they are, the same wherever another dim is cut.
-absl::StatusOr<Layout> LastDims(const Layout& x, int first, DType dtype) {
-  std::vector<Placement> placements = x.placements();
-  Layout::Cuts cuts;
-  for (Placement& placement : placements) {
-    if (placement.kind != Placement::Kind::kSplit) continue;
-    if (placement.dim < first) {
-      placement = Placement::Broadcast();
-      continue;
-    }
-    cuts[placement.dim - first] = PartSizes(x, placement.dim);
-    placement.dim -= first;
-  }
-  return Layout::Create({x.shape().begin() + first, x.shape().end()}, dtype, x.mesh(), std::move(placements),
-                        std::move(cuts));
-}
-
 absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& request, const Layer& spec) {
   std::vector<ParameterNeed> parameters;
   const Norm& norm = spec.norm();
@@ -139,7 +122,7 @@ absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& requ
   const Layout& x = request.input[0];
   ADJOIN_ASSIGN_OR_RETURN(const Layout needed, NormalisesGroups(norm)
                                                    ? PerChannel(x, request.parameter_dtype)
-                                                   : LastDims(x, norm.dim(0), request.parameter_dtype));
+                                                   : DimsFrom(norm.dim(0), x, request.parameter_dtype));
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, HomeOf(spec, needed, needed, x.mesh().ranks()));
   parameters.push_back({"weight", home, needed, 0, 1.0});
   if (norm.kind() != "rms") parameters.push_back({"bias", home, needed, 0, 0.0});

@@ -40,6 +40,34 @@ int64_t BytesSentAt(const CollectiveGroup& group, size_t position, DType dtype) 
   return elements * SizeOf(dtype);
 }
 
+// Whether every rank of one mesh has just what the rank at the same place of the other mesh is to have: cuts of the same
+// shape, without copies, at the same places.
+bool PermutesParts(const Layout& from, const Layout& to) {
+  if (from.mesh().shape() != to.mesh().shape() || from.placements() != to.placements() || from.shape() != to.shape()) {
+    return false;
+  }
+  for (const Placement& placement : from.placements()) {
+    if (placement.kind != Placement::Kind::kSplit) return false;
+  }
+  for (int dim = 0; dim < from.dims(); ++dim) {
+    if (from.Boundaries(dim) != to.Boundaries(dim)) return false;
+  }
+  return true;
+}
+
+// Of a movement with PermutesParts, without a look at every pair of ranks: a ring has as many such movements as ranks.
+Traffic TrafficOfParts(const Layout& from, const Layout& to, uint32_t ranks) {
+  Traffic traffic{std::vector<int64_t>(ranks), std::vector<int64_t>(ranks), ""};
+  for (int64_t place = 0; place < from.mesh().size(); ++place) {
+    const int sender = from.mesh().ranks()[place], receiver = to.mesh().ranks()[place];
+    if (sender == receiver) continue;
+    const int64_t bytes = from.BoxOf(sender).Volume() * SizeOf(from.dtype());
+    traffic.forward[sender] = bytes;
+    traffic.adjoint[receiver] = bytes;
+  }
+  return traffic;
+}
+
 absl::StatusOr<Traffic> TrafficOf(const OperatorEnds& ends, uint32_t ranks) {
   Traffic traffic{std::vector<int64_t>(ranks), std::vector<int64_t>(ranks), ""};
   std::vector<bool> done(ranks, false);
@@ -73,8 +101,13 @@ absl::StatusOr<OperatorPlan> MakeOperator(const OperatorRequest& request, uint32
   for (const auto& entry : request.source) *op.add_source() = ToProto(entry.first, entry.second);
   op.set_fill(request.fill);
   op.set_differentiable(request.differentiable);
-  ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
-  ADJOIN_ASSIGN_OR_RETURN(const Traffic traffic, TrafficOf(ends, ranks));
+  Traffic traffic;
+  if (request.readings.empty() && request.source.empty() && PermutesParts(request.from, request.to)) {
+    traffic = TrafficOfParts(request.from, request.to, ranks);
+  } else {
+    ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
+    ADJOIN_ASSIGN_OR_RETURN(traffic, TrafficOf(ends, ranks));
+  }
   op.mutable_bytes_forward()->Add(traffic.forward.begin(), traffic.forward.end());
   if (request.differentiable) op.mutable_bytes_adjoint()->Add(traffic.adjoint.begin(), traffic.adjoint.end());
   const int64_t total = std::accumulate(traffic.forward.begin(), traffic.forward.end(), int64_t{0});
@@ -89,10 +122,20 @@ absl::StatusOr<OperatorPlan> MakeOperator(const OperatorRequest& request, uint32
 }
 
 absl::StatusOr<bool> IsIdentity(const OperatorPlan& op) {
-  ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
   for (int rank = 0; rank < op.bytes_forward_size(); ++rank) {
     if (op.bytes_forward(rank) > 0) return false;
   }
+  if (op.reading().empty() && op.source().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout from, LayoutFromProto(op.from()));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout to, LayoutFromProto(op.to()));
+    if (PermutesParts(from, to)) {
+      for (int rank = 0; rank < op.bytes_forward_size(); ++rank) {
+        if (from.LocalShape(rank) != to.LocalShape(rank)) return false;
+      }
+      return true;
+    }
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(op));
   for (int rank = 0; rank < op.bytes_forward_size(); ++rank) {
     ADJOIN_ASSIGN_OR_RETURN(const MovementPlan plan, MovementPlan::Build(ends.from, ends.to, rank));
     if (!KeepsEverything(plan, ends.from, ends.to)) return false;

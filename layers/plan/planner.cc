@@ -148,7 +148,7 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expa
   Plan plan;
   plan.set_version(kPlanVersion);
   *plan.mutable_spec() = user;
-  const PlanContext context{spec, layouts, rules, types.compute, types.parameters, expanded.features_of};
+  const PlanContext context{spec, layouts, rules, types.compute, types.parameters, expanded.features_of, expanded.dims_of};
   OperatorIds ids;
   for (const ProgramRequest& program : programs) {
     absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "layers/plan/layout_like.h"
 #include "layers/plan/rule_checks.h"
 #include "layers/plan/spec_error.h"
 #include "primitives/geometry/layout.h"
@@ -14,28 +15,13 @@ namespace {
 
 constexpr double kStandardDeviation = 0.02;  // as vision transformers and language models draw them
 
-// One sample's shape, cut as in `x`; the same wherever x's batch is cut.
-absl::StatusOr<Layout> OfSample(const Layout& x, DType dtype) {
-  std::vector<Placement> placements = x.placements();
-  for (Placement& placement : placements) {
-    if (placement.kind != Placement::Kind::kSplit) continue;
-    placement = placement.dim == 0 ? Placement::Broadcast() : Placement::Split(placement.dim - 1);
-  }
-  Layout::Cuts cuts;
-  for (int dim = 1; dim < x.dims(); ++dim) {
-    if (!x.AxesOf(dim).empty()) cuts[dim - 1] = PartSizes(x, dim);
-  }
-  return Layout::Create({x.shape().begin() + 1, x.shape().end()}, dtype, x.mesh(), std::move(placements),
-                        std::move(cuts));
-}
-
 absl::StatusOr<ParameterNeed> Learned(const LayerRequest& request) {
   const Layout& x = request.input[0];
   if (!request.spec.w().empty()) {
     return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; position's lies as the"
                                     " input does: leave it out"));
   }
-  ADJOIN_ASSIGN_OR_RETURN(Layout needed, OfSample(x, request.parameter_dtype));
+  ADJOIN_ASSIGN_OR_RETURN(Layout needed, DimsFrom(1, x, request.parameter_dtype));
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(request.spec, needed, needed, x.mesh().ranks()));
   ParameterNeed weight{"weight", std::move(home), std::move(needed), /*fan_in=*/0};
   weight.init.emplace();

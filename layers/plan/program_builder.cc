@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -22,8 +23,6 @@
 namespace adjoin {
 namespace {
 
-// The role of the parameter that Layer.init draws.
-constexpr char kInitialised[] = "weight";
 constexpr uint32_t kMaxOperatorId = 65535;
 // Of every movement a plan says what each rank sends: 2^24 such numbers are 128 MiB.
 constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
@@ -31,6 +30,11 @@ constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
 // Of a step: the loss, how many ranks were asked to stop, the squares of the gradients, and two words of whoever watches.
 constexpr int64_t kReportedNumbers = 5;
+
+// Whether Layer.init draws it: "weight", attention's "in_proj_weight" and "out_proj.weight".
+bool IsWeight(absl::string_view role) {
+  return role == "weight" || absl::EndsWith(role, ".weight") || absl::EndsWith(role, "_weight");
+}
 
 // How far each part of `dim` reaches beyond its own cells for what its outputs read.
 OutputWindow HaloOf(const Layout& x, int dim, const Reading& of, const Layout& y) {
@@ -242,8 +246,9 @@ absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name,
     parameter->mutable_init()->set_kind("constant");
     parameter->mutable_init()->set_value(*need.initial);
   }
-  if (spec.has_init() && need.role == kInitialised) {
-    ADJOIN_RETURN_IF_ERROR(AtField("init", CheckInit(spec.init(), need.stored_shape.empty() ? need.home.shape() : need.stored_shape)));
+  if (spec.has_init() && IsWeight(need.role)) {
+    const std::vector<int64_t>& stored = need.stored_shape.empty() ? need.home.shape() : need.stored_shape;
+    ADJOIN_RETURN_IF_ERROR(AtField("init", CheckInit(spec.init(), stored)));
     *parameter->mutable_init() = spec.init();
   } else if (need.init.has_value()) {
     *parameter->mutable_init() = *need.init;
@@ -253,13 +258,18 @@ absl::StatusOr<uint32_t> ProgramBuilder::ParameterIndex(const std::string& name,
 
 absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, LayerPlan& layer) {
   bool trained = false, initialised = false;
-  for (const ParameterNeed& need : outcome.parameter) initialised = initialised || need.role == kInitialised;
+  for (const ParameterNeed& need : outcome.parameter) initialised = initialised || IsWeight(need.role);
   if (outcome.spec.has_init() && !initialised) {
     return AtField("init", InvalidSpec("init is for a layer with a weight, which this one does not have; leave it out"));
   }
   for (const ParameterNeed& need : outcome.parameter) trained = trained || (!need.buffer && !outcome.spec.frozen());
   for (const ParameterNeed& need : outcome.parameter) {
     const std::string name = absl::StrCat(layer.name(), ".", need.role);
+    const auto [owner, fresh] = layer_of_.emplace(name, layer.name());
+    if (!fresh) {
+      return AtField("name", InvalidSpec("its parameter \"", name, "\" has the name of one of layer \"", owner->second,
+                                         "\"; rename one of the two layers"));
+    }
     ADJOIN_ASSIGN_OR_RETURN(const uint32_t index, ParameterIndex(name, need, outcome.spec));
     ParameterUse* use = layer.add_parameter();
     use->set_role(need.role);
@@ -326,6 +336,12 @@ absl::Status ProgramBuilder::AddLayer(int index) {
     auto layout = context_.layouts.Resolve(named, lies.shape(), lies.dtype());
     if (!layout.ok()) return AtField(absl::StrCat("x[", i, "]"), layout.status());
     x.push_back(*std::move(layout));
+  }
+  const auto dims_of = context_.dims_of.find(index);
+  if (dims_of != context_.dims_of.end() && x[0].dims() != dims_of->second) {
+    return AtField("window_attention.window",
+                   InvalidSpec("its input, ", ShapeText(x[0].shape()), ", has ", x[0].dims() - 2, " spatial dims: with a"
+                               " mesh as w, window needs one value for each of them, so that the last dim is known"));
   }
   const LayerRule* rule = context_.rules.Find(KindOf(spec));
   // What a block stands for need not be among the rules that were given.

@@ -36,6 +36,8 @@ struct PlanContext {
   DType parameter_dtype;
   // As ExpandedSpec: of a linear layer without out_features, the layer that has as many.
   const std::map<int, std::string>& features_of;
+  // Of a window attention: the dims that its input must have.
+  const std::map<int, int>& dims_of;
 };
 
 // Hands out operator ids, 1, 2, ... and keeps the whole plan within what can be numbered, counted and held.
@@ -99,6 +101,7 @@ class ProgramBuilder {
   ProgramPlan program_;
   std::vector<Layout> layouts_;               // of program_.value
   std::map<std::string, uint32_t> by_layer_;  // layer outputs, in program_.value
+  std::map<std::string, std::string> layer_of_;  // parameters' names
 };
 
 }  // namespace adjoin

@@ -9,7 +9,7 @@
 namespace adjoin {
 
 absl::StatusOr<LayerOutcome> RepartitionRule::Apply(const LayerRequest& request) const {
-  ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
+  ADJOIN_RETURN_IF_ERROR(CheckOneInput(request));
   ADJOIN_RETURN_IF_ERROR(CheckNoParameters(request.spec));
   if (request.spec.y().empty()) {
     return InvalidSpec("a repartition needs y, the layout it moves to: y: \"<layout>\"");

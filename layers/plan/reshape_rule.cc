@@ -45,17 +45,23 @@ absl::StatusOr<std::vector<int64_t>> ShapeOf(const Shape& spec, const Layout& x)
   return shape;
 }
 
-// A layout as a job writes it.
+// A layout as a job writes it. Without cuts of the batch, whose size differs between programs.
 std::string LayoutText(const Layout& layout) {
   std::vector<int64_t> partition;
   std::string cuts;
   for (int dim = 0; dim < layout.dims(); ++dim) {
     partition.push_back(layout.Parts(dim));
+    if (dim == 0) continue;
     const std::vector<int64_t> sizes = PartSizes(layout, dim);
     if (sizes == BalancedSizes(layout.shape()[dim], layout.Parts(dim))) continue;
     absl::StrAppend(&cuts, " cut { dim: ", dim, " size: [", absl::StrJoin(sizes, ", "), "] }");
   }
-  return absl::StrCat("partition: [", absl::StrJoin(partition, ", "), "]", cuts);
+  std::string ranks;
+  const std::vector<int>& on = layout.mesh().ranks();
+  for (size_t i = 0; i < on.size() && ranks.empty(); ++i) {
+    if (on[i] != static_cast<int>(i)) ranks = absl::StrCat(" rank: [", absl::StrJoin(on, ", "), "]");
+  }
+  return absl::StrCat("partition: [", absl::StrJoin(partition, ", "), "]", ranks, cuts);
 }
 
 }  // namespace

@@ -20,6 +20,9 @@
 namespace adjoin {
 namespace {
 
+// Each dim that is rolled doubles the pieces that are moved.
+constexpr size_t kMostRolled = 6;
+
 // By tensor dim: those in which an output is not the input's element of the same index.
 using Selections = std::map<int, IndexSelection>;
 
@@ -40,6 +43,10 @@ absl::StatusOr<Selections> Roll(Shape& spec, const std::vector<int64_t>& input) 
   Selections selections;
   for (const auto& [dim, shift] : shifts) {
     if (shift == 0) continue;
+    if (selections.size() == kMostRolled) {
+      return AtField("arg", InvalidSpec("more than ", kMostRolled, " dims are rolled, which cuts the tensor in more than ",
+                                        1 << kMostRolled, " pieces; put another roll after this one for the others"));
+    }
     ADJOIN_ASSIGN_OR_RETURN(IndexSelection roll, IndexSelection::Cyclic({input[dim], -shift, 1, input[dim]}));
     selections.emplace(dim, std::move(roll));
   }

@@ -20,6 +20,7 @@ namespace adjoin {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using Shape64 = std::vector<int64_t>;
 
 Layout Cut(const Shape64& shape, const Shape64& partition, Layout::Cuts cuts = {}) {
@@ -60,6 +61,21 @@ TEST(ReshapeRuleTest, StaysLocalOrSaysWhatWould) {
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: [-1, -1] }", x)), HasSubstr("one may be -1"));
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: [9223372036854775807, 9223372036854775807] }", x)), HasSubstr("not one of 48"));
   EXPECT_EQ(Apply("reshape { arg: -1 }", x, "partition: [2, 1]")->output, Cut({2, 48}, {2, 1}));
+}
+
+// It names the ranks where they are not the first ones, and no cut of the batch, which other programs have of another size.
+TEST(ReshapeRuleTest, TheAdviceIsUsableAsItStands) {
+  const Layout x = *Layout::Partition({6, 8, 6}, DType::kFloat32, {2, 1, 2}, {6, 7, 4, 5}, {{0, {5, 1}}});
+  EXPECT_THAT(ErrorOf(Apply("reshape { arg: 48 }", x)),
+              HasSubstr("with y a layout such as partition: [2, 2, 1] rank: [6, 7, 4, 5]"));
+  EXPECT_THAT(ErrorOf(Apply("reshape { arg: 48 }", x)), Not(HasSubstr("cut { dim: 0")));
+}
+
+TEST(RepartitionRuleTest, NumbersOfAnyType) {
+  const Layout x = *Layout::Partition({2, 8, 6}, DType::kInt64, {1, 1, 2}, {0, 1});
+  const auto outcome = Apply("repartition {}", x, "partition: [1, 2, 1]");
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->output, Cut({2, 8, 6}, {1, 2, 1}).WithDType(DType::kInt64));
 }
 
 TEST(PermuteRuleTest, CutsGoWithTheirDims) {

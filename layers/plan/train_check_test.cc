@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -16,10 +17,10 @@
 namespace adjoin {
 namespace {
 
-absl::Status PlanText(const std::string& text) {
+absl::StatusOr<Plan> PlanText(const std::string& text) {
   const absl::StatusOr<ParsedSpec> parsed = ParseSpec(text, "job");
   if (!parsed.ok()) return parsed.status();
-  return Planner::Build(parsed->spec, {{"train", 640}, {"test", 100}}, BuiltinLayerRules(), &parsed->locations).status();
+  return Planner::Build(parsed->spec, {{"train", 640}, {"test", 100}}, BuiltinLayerRules(), &parsed->locations);
 }
 
 // LeNet-5's job with `more` in its train, `optimizer` there, and in its loss `loss`.
@@ -31,7 +32,7 @@ std::string Job(const std::string& more, const std::string& optimizer = "sgd { l
 }
 
 void ExpectRefused(const std::string& text, const std::string& says) {
-  const absl::Status status = PlanText(text);
+  const absl::Status status = PlanText(text).status();
   EXPECT_FALSE(status.ok()) << says;
   EXPECT_TRUE(absl::StrContains(status.message(), says)) << status << "\n  lacks: " << says;
 }
@@ -42,11 +43,11 @@ TEST(TrainCheckTest, WhatIsRight) {
                            "validate_on: \"test\" early_stop { patience: 1 metric: \"accuracy\" }",
                            "schedule { shape: \"linear\" steps: 5 to: 1 } schedule { shape: \"cosine\" steps: 9 from: 1 }",
                            "schedule { shape: \"step\" steps: 5 from: 1 to: 0.1 }"}) {
-    EXPECT_TRUE(PlanText(Job(more)).ok()) << more << ": " << PlanText(Job(more));
+    EXPECT_TRUE(PlanText(Job(more)).ok()) << more << ": " << PlanText(Job(more)).status();
   }
   for (const char* optimizer : {"adam { lr: 0.1 }", "adam { lr: 0.1 beta1: 0 beta2: 0.9 eps: 0 weight_decay: 1 decoupled: true }",
                                 "sgd { lr: 0.1 momentum: 0.9 nesterov: true weight_decay: 0.1 }"}) {
-    EXPECT_TRUE(PlanText(Job("", optimizer)).ok()) << optimizer << ": " << PlanText(Job("", optimizer));
+    EXPECT_TRUE(PlanText(Job("", optimizer)).ok()) << optimizer << ": " << PlanText(Job("", optimizer)).status();
   }
   EXPECT_TRUE(PlanText(Job("microbatches: 2", "adam { lr: 0.1 }", "reduction: \"sum\" ignore_index: 3")).ok());
   EXPECT_TRUE(PlanText(Job("microbatches: 2", "adam { lr: 0.1 }", "label_smoothing: 0.1")).ok());
@@ -94,7 +95,7 @@ TEST(TrainCheckTest, Validation) {
 TEST(TrainCheckTest, NumberTypes) {
   const auto precision = [](const std::string& text) { return absl::StrCat(kLeNet, "precision { ", text, " }"); };
   for (const char* text : {"", "compute: \"float64\"", "params: \"float32\"", "compute: \"bfloat16\" params: \"float32\""}) {
-    EXPECT_TRUE(PlanText(precision(text)).ok()) << text << ": " << PlanText(precision(text));
+    EXPECT_TRUE(PlanText(precision(text)).ok()) << text << ": " << PlanText(precision(text)).status();
   }
   ExpectRefused(precision("compute: \"bfloat16\""),
                 "precision.params \"bfloat16\" with compute \"bfloat16\" is not supported yet; params: \"float32\" is");
@@ -111,7 +112,7 @@ TEST(TrainCheckTest, Inits) {
   };
   for (const char* init : {"init { kind: \"kaiming_normal\" }", "init { kind: \"dirac\" }", "init { kind: \"ones\" }",
                            "init { kind: \"normal\" gain: 0.02 value: 1 }", "init { kind: \"constant\" value: -1 }"}) {
-    EXPECT_TRUE(PlanText(conv(init)).ok()) << init << ": " << PlanText(conv(init));
+    EXPECT_TRUE(PlanText(conv(init)).ok()) << init << ": " << PlanText(conv(init)).status();
   }
   ExpectRefused(conv("init { }"), "init.kind is missing; write one of constant, dirac");
   ExpectRefused(conv("init { kind: \"xavier\" }"), "init.kind \"xavier\" is not known");
@@ -123,6 +124,41 @@ TEST(TrainCheckTest, Inits) {
                 "init.values has 2 numbers; the weight, 6x1x5x5, has 150: one for each, row-major");
   ExpectRefused(absl::StrReplaceAll(kLeNet, {{"layer { name: \"relu1\"", "layer { name: \"relu1\" init { kind: \"ones\" }"}}),
                 "init is for a layer with a weight, which this one does not have");
+}
+
+// By the role of a parameter.
+TEST(TrainCheckTest, InitOfALayerWithSeveralWeights) {
+  const auto job = [](const std::string& layer) {
+    return absl::StrCat(R"(name: "a" kind: TRAIN ranks: 2
+layout { name: "cut" partition: [1, 2, 1] }
+layer { name: "a" input: "x" x: "cut" )", layer, R"( }
+loss { kind: "mse" input: "a" target: "t" }
+dataset { name: "train" field { name: "x" synthetic { kind: "normal" samples: 640 } shape: [4, 8] }
+  field { name: "t" synthetic { kind: "normal" samples: 640 } shape: [4, 8] } }
+train { dataset: "train" batch: 2 epochs: 1 optimizer { sgd { lr: 0.1 } } }
+output_dir: "a")");
+  };
+  const auto inits = [&](const std::string& layer) {
+    std::map<std::string, std::string> found;
+    const absl::StatusOr<Plan> plan = PlanText(job(layer));
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    if (!plan.ok()) return found;
+    for (const ParameterPlan& parameter : plan->parameter()) found[parameter.name()] = parameter.init().kind();
+    return found;
+  };
+  const std::map<std::string, std::string> of_attention = {{"a.in_proj_weight", "trunc_normal"},
+                                                            {"a.in_proj_bias", "constant"},
+                                                            {"a.out_proj.weight", "trunc_normal"},
+                                                            {"a.out_proj.bias", "constant"}};
+  EXPECT_EQ(inits("init { kind: \"trunc_normal\" gain: 0.02 } attention { heads: 2 }"), of_attention);
+  EXPECT_EQ(inits("attention { heads: 2 }").at("a.in_proj_weight"), "xavier_uniform");
+  // A layer whose parameter has the name of another's: one tensor would be trained as two.
+  ExpectRefused(job("attention { heads: 2 } } layer { name: \"a.out_proj\" y: \"cut\" linear { out_features: 8 }"),
+                "layer 1 \"a.out_proj\": its parameter \"a.out_proj.weight\" has the name of one of layer \"a\"");
+  const auto of_windows = inits("init { kind: \"zeros\" } window_attention { heads: 2 window: 2 }");
+  EXPECT_EQ(of_windows.at("a.qkv.weight"), "zeros");
+  EXPECT_EQ(of_windows.at("a.proj.weight"), "zeros");
+  EXPECT_EQ(of_windows.at("a.relative_position_bias_table"), "trunc_normal");
 }
 
 }  // namespace

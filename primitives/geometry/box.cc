@@ -49,6 +49,12 @@ std::vector<int64_t> Box::Origin() const {
   return origin;
 }
 
+std::vector<int64_t> Box::CellAt(int64_t place) const {
+  std::vector<int64_t> index(dims_.size());
+  for (size_t d = dims_.size(); d-- > 0; place /= dims_[d].size()) index[d] = dims_[d].lo + place % dims_[d].size();
+  return index;
+}
+
 Box Box::Intersect(const Box& other) const {
   std::vector<Interval> dims;
   dims.reserve(dims_.size());
@@ -73,6 +79,12 @@ int64_t VolumeOf(const std::vector<int64_t>& shape) {
   int64_t volume = 1;
   for (int64_t extent : shape) volume *= extent;
   return volume;
+}
+
+int64_t RowMajorPlace(const std::vector<int64_t>& index, const std::vector<int64_t>& shape) {
+  int64_t place = 0;
+  for (size_t d = 0; d < shape.size(); ++d) place = place * shape[d] + index[d];
+  return place;
 }
 
 }  // namespace adjoin

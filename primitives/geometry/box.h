@@ -48,6 +48,8 @@ class Box {
   bool empty() const { return Volume() == 0; }
   std::vector<int64_t> Shape() const;
   std::vector<int64_t> Origin() const;
+  // The index of the cell that is number `place`, from 0, in row-major order. Requires 0 <= place < Volume().
+  std::vector<int64_t> CellAt(int64_t place) const;
   // Both boxes have the same number of dims.
   Box Intersect(const Box& other) const;
   bool Contains(const Box& other) const;  // an empty box is contained in any
@@ -61,6 +63,9 @@ class Box {
 };
 
 int64_t VolumeOf(const std::vector<int64_t>& shape);
+
+// Which number, from 0, the cell at `index` has in row-major order: Box::Whole(shape).CellAt's inverse.
+int64_t RowMajorPlace(const std::vector<int64_t>& index, const std::vector<int64_t>& shape);
 
 }  // namespace adjoin
 

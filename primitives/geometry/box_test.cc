@@ -34,6 +34,17 @@ TEST(BoxTest, VolumeShapeAndOrigin) {
   EXPECT_EQ(VolumeOf({1 << 20, 1 << 20}), int64_t{1} << 40);
 }
 
+TEST(BoxTest, CellsInRowMajorOrder) {
+  const Box box({{3, 5}, {0, 1}, {7, 10}});
+  int64_t place = 0;
+  for (int64_t i = 3; i < 5; ++i) {
+    for (int64_t k = 7; k < 10; ++k) EXPECT_EQ(box.CellAt(place++), (std::vector<int64_t>{i, 0, k}));
+  }
+  EXPECT_EQ(Box().CellAt(0), std::vector<int64_t>());
+  EXPECT_EQ(RowMajorPlace({2, 0, 3}, {4, 5, 6}), 2 * 30 + 3);
+  EXPECT_EQ(RowMajorPlace({}, {}), 0);
+}
+
 TEST(BoxTest, Contains) {
   const Box box({{0, 4}, {2, 6}});
   EXPECT_TRUE(box.Contains(Box({{1, 2}, {2, 6}})));

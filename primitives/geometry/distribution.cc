@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -122,6 +123,8 @@ absl::StatusOr<Distribution> Distribution::Reads(const Layout& x, const std::map
                                                  const Layout& y) {
   ADJOIN_RETURN_IF_ERROR(CheckReadings(x, readings, y));
   Distribution distribution(x);
+  // By dim, first and last output: ranks that share them read the same.
+  std::map<std::tuple<int, int64_t, int64_t>, DimView> read;
   for (int rank : x.mesh().ranks()) {
     const Box held = x.BoxOf(rank);
     const Box outputs = y.BoxOf(rank);
@@ -131,8 +134,12 @@ absl::StatusOr<Distribution> Distribution::Reads(const Layout& x, const std::map
       if (it == readings.end()) {
         dims.push_back(WholeDim(held[d]));
       } else {
-        Need need = it->second.Needed(outputs[d], x.shape()[d]);
-        dims.push_back({need.fetched, std::move(need.segments)});
+        const auto [view, fresh] = read.try_emplace({d, outputs[d].lo, outputs[d].hi});
+        if (fresh) {
+          Need need = it->second.Needed(outputs[d], x.shape()[d]);
+          view->second = {need.fetched, std::move(need.segments)};
+        }
+        dims.push_back(view->second);
       }
     }
     distribution.views_.push_back(ProductView(dims));

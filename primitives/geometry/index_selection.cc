@@ -1,6 +1,7 @@
 #include "primitives/geometry/index_selection.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -78,9 +79,24 @@ std::vector<Interval> IndexSelection::Runs(Interval outputs) const {
       runs.push_back({cell, cell + 1});
     }
   }
-  // Scattered cells would take longer to list than those between them take to move.
-  if (runs.size() > kMostRuns) return {{runs.front().lo, runs.back().hi}};
-  return runs;
+  if (runs.size() <= kMostRuns) return runs;
+  // Scattered cells would take longer to list than those between them take to move: the widest gaps stay.
+  std::vector<size_t> gaps(runs.size() - 1);  // by the run before
+  std::iota(gaps.begin(), gaps.end(), size_t{0});
+  const auto wider = [&runs](size_t a, size_t b) {
+    const int64_t width_a = runs[a + 1].lo - runs[a].hi, width_b = runs[b + 1].lo - runs[b].hi;
+    return width_a != width_b ? width_a > width_b : a < b;
+  };
+  std::nth_element(gaps.begin(), gaps.begin() + kMostRuns - 1, gaps.end(), wider);
+  std::sort(gaps.begin(), gaps.begin() + kMostRuns - 1);
+  std::vector<Interval> joined;
+  int64_t first = runs.front().lo;
+  for (size_t i = 0; i < kMostRuns - 1; ++i) {
+    joined.push_back({first, runs[gaps[i]].hi});
+    first = runs[gaps[i] + 1].lo;
+  }
+  joined.push_back({first, runs.back().hi});
+  return joined;
 }
 
 Interval IndexSelection::Reads(Interval outputs, int64_t n) const {

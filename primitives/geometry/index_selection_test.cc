@@ -83,15 +83,20 @@ TEST(IndexSelectionTest, RandomParts) {
   }
 }
 
-// One segment instead of one per cell.
-TEST(IndexSelectionTest, ManyRunsAreOne) {
+// No more than 64 segments: what is nearest to each other is joined.
+TEST(IndexSelectionTest, ManyRunsAreJoinedAtTheNarrowestGaps) {
   Indices even, few;
   for (int64_t i = 0; i < 200; i += 2) even.push_back(i);
   few.assign(even.begin(), even.begin() + 64);
   int64_t fetched = 0;
   EXPECT_EQ(CellsOf(*IndexSelection::Of(even), {0, 100}, 300, &fetched), even);
-  EXPECT_EQ(fetched, 199);
-  EXPECT_EQ(IndexSelection::Of(even)->Needed({0, 100}, 300).segments.size(), 1u);
+  EXPECT_EQ(fetched, 100 + 99 - 63) << "36 gaps of one cell";
+  EXPECT_EQ(IndexSelection::Of(even)->Needed({0, 100}, 300).segments.size(), 64u);
+  // Pairs with a cell between, far from each other: 70 gaps of one are joined, and 6 of the 69 wide ones, the first.
+  Indices pairs;
+  for (int64_t i = 0; i < 70; ++i) pairs.insert(pairs.end(), {1000 * i, 1000 * i + 2});
+  EXPECT_EQ(CellsOf(*IndexSelection::Of(pairs), {0, 140}, 70000, &fetched), pairs);
+  EXPECT_EQ(fetched, 70 * 3 + 6 * 997);
   EXPECT_EQ(CellsOf(*IndexSelection::Of(few), {0, 64}, 300, &fetched), few);
   EXPECT_EQ(fetched, 64);
 }

@@ -85,26 +85,12 @@ std::vector<std::pair<int64_t, int64_t>> RunsOf(const Numbers& box, const Number
   return runs;
 }
 
-int64_t RowMajor(const Numbers& index, const Numbers& shape) {
-  int64_t place = 0;
-  for (size_t dim = 0; dim < shape.size(); ++dim) place = place * shape[dim] + index[dim];
-  return place;
-}
-
-Numbers IndexAt(int64_t place, const Numbers& shape) {
-  Numbers index(shape.size());
-  for (size_t dim = shape.size(); dim-- > 0;) {
-    index[dim] = place % shape[dim];
-    place /= shape[dim];
-  }
-  return index;
-}
-
 // The box of a tensor of shape `y` that has the cells of `box`, not empty, of one of shape `x`.
 std::optional<Box> SameCells(const Box& box, const Numbers& x, const Numbers& y) {
   Numbers last;
   for (int dim = 0; dim < box.dims(); ++dim) last.push_back(box[dim].hi - 1);
-  const Numbers from = IndexAt(RowMajor(box.Origin(), x), y), to = IndexAt(RowMajor(last, x), y);
+  const Box whole = Box::Whole(y);
+  const Numbers from = whole.CellAt(RowMajorPlace(box.Origin(), x)), to = whole.CellAt(RowMajorPlace(last, x));
   std::vector<Interval> intervals;
   for (size_t dim = 0; dim < y.size(); ++dim) intervals.push_back({from[dim], to[dim] + 1});
   Box candidate(std::move(intervals));
@@ -161,7 +147,7 @@ std::optional<Grid> GridOf(const Layout& x, const Numbers& shape, const Group& g
   std::vector<std::optional<Box>> boxes(VolumeOf(parts));  // of the result; absent: no cells
   Grid grid;
   for (size_t part = 0; part < boxes.size(); ++part) {
-    const Numbers index = IndexAt(static_cast<int64_t>(part), parts);
+    const Numbers index = Box::Whole(parts).CellAt(static_cast<int64_t>(part));
     std::vector<Interval> intervals;
     for (int dim = group.x_first; dim < group.x_end; ++dim) {
       const int64_t at = index[dim - group.x_first];
@@ -230,7 +216,8 @@ class MeshOfResult {
   }
   absl::StatusOr<Mesh> Create() {
     std::vector<int> ranks;
-    for (int64_t i = 0; i < VolumeOf(shape_); ++i) ranks.push_back(RankAt(IndexAt(i, shape_)));
+    const Box whole = Box::Whole(shape_);
+    for (int64_t i = 0; i < whole.Volume(); ++i) ranks.push_back(RankAt(whole.CellAt(i)));
     return Mesh::Create(shape_, std::move(ranks));
   }
   const std::vector<Placement>& placements() const { return placements_; }
@@ -252,7 +239,7 @@ class MeshOfResult {
       }
       int64_t cell = 0;
       for (const Numbers& sizes : step.grid->sizes) cell = cell * static_cast<int64_t>(sizes.size()) + coords[next++];
-      const Numbers parts = IndexAt(step.grid->part[cell], PartsOf(x_, *step.group));
+      const Numbers parts = Box::Whole(PartsOf(x_, *step.group)).CellAt(step.grid->part[cell]);
       for (int dim = step.group->x_first; dim < step.group->x_end; ++dim) SetPart(dim, parts[dim - step.group->x_first]);
     }
     return x_.mesh().RankAt(old_);
