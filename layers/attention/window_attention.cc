@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "layers/attention/block_attention.h"
 #include "layers/attention/heads.h"
 #include "layers/attention/window_places.h"
 #include "layers/placed_random.h"
@@ -38,13 +39,14 @@ class WindowAttentionLayer : public LayerModule {
     const Tensor x = Input(inputs, 0, tape);
     const Tensor qkv_weight = Read("qkv.weight", x, tape), qkv_bias = Read("qkv.bias", x, tape);
     const Tensor proj_weight = Read("proj.weight", x, tape), proj_bias = Read("proj.bias", x, tape);
-    const Tensor table = Read("relative_position_bias_table", x, tape);
+    // A row's gradient is a sum over all pairs of cells at its distance: it is added up in a type that loses nothing.
+    const Tensor table = Parameter("relative_position_bias_table", tape).to(SumType(x.scalar_type()));
     const int64_t heads = table.size(1);
     std::vector<int64_t> shape = part_.Shape();
     shape.back() = heads * qkv_weight.size(2);
     const bool attends = !part_.empty() && heads > 0;
     Tensor attended = attends ? Attend(x, qkv_weight, qkv_bias, table)
-                              : EmptyResult(shape, {x, qkv_weight, qkv_bias, table});
+                              : EmptyResult(shape, {x, qkv_weight, qkv_bias, table.to(x.scalar_type())});
     attended = Move("unroll", attended, tape);
     return Output(Project(attended, proj_weight, proj_bias), tape);
   }
@@ -59,22 +61,20 @@ class WindowAttentionLayer : public LayerModule {
     const int64_t heads = table.size(1), width = weight.size(2), cells = places_.cells();
     const Tensor windows = ToWindows(x, window_);
     const int64_t count = windows.size(0), samples = x.size(0);
-    const Tensor qkv = ToHeads(windows, weight, bias);
-    // [1, heads, cells, cells], or of each window of a sample.
-    Tensor added = table.index_select(0, relative_).reshape({1, cells, cells, heads}).permute({0, 3, 1, 2});
+    const Tensor qkv = ToHeads(windows, weight, bias).reshape({3, samples, count / samples, heads, cells, width});
+    // [heads, cells, cells], or of each window: the same for all samples.
+    Tensor added = table.index_select(0, relative_).reshape({cells, cells, heads}).permute({2, 0, 1});
     if (places_.AnyHidden()) {
-      const Tensor hidden = places_.Hidden(SpatialPart()).to(x.scalar_type()) * kHidden;
-      added = added + hidden.unsqueeze(1);
-      added = added.unsqueeze(0).expand({samples, -1, -1, -1, -1}).reshape({count, heads, cells, cells});
+      added = added + (places_.Hidden(SpatialPart()).to(table.scalar_type()) * kHidden).unsqueeze(1);
     }
     const double scale = 1 / std::sqrt(static_cast<double>(width));
     const Tensor values = DenseAttention(qkv[0] * scale, qkv[1], qkv[2], added, Factors(x));
     std::vector<int64_t> shape = part_.Shape();
     shape.back() = heads * width;
-    return FromWindows(values.transpose(1, 2).reshape({count, cells, heads * width}), window_, shape);
+    return FromWindows(values.transpose(2, 3).reshape({count, cells, heads * width}), window_, shape);
   }
 
-  // Of the weights, [windows, heads, cells, cells]: 0 where one is dropped. Undefined where none is.
+  // Of the weights, [samples, windows, heads, cells, cells]: 0 where one is dropped. Undefined where none is.
   Tensor Factors(const Tensor& x) const {
     const double p = spec().window_attention().dropout();
     if (p == 0 || !context().training) return Tensor();
@@ -90,8 +90,7 @@ class WindowAttentionLayer : public LayerModule {
     shape.insert(shape.end(), {spec().window_attention().heads(), cells, cells});
     dims.insert(dims.end(), {heads, {0, cells}, {0, cells}});
     const Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape, Box(dims), p);
-    const torch::ScalarType type = x.scalar_type() == torch::kBFloat16 ? torch::kFloat32 : x.scalar_type();
-    return kept.reshape({-1, heads.size(), cells, cells}).to(type) / (1 - p);
+    return kept.reshape({part_[0].size(), -1, heads.size(), cells, cells}).to(SumType(x.scalar_type())) / (1 - p);
   }
 
   // `features`: of this rank's heads.

@@ -19,6 +19,7 @@
 #include "primitives/transport/transport_ranks.h"
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/placed_output.h"
 #include "tests/vs_serial/random_jobs.h"
 #include "tests/vs_serial/second_derivative.h"
 
@@ -211,6 +212,40 @@ TEST(AttentionTest, ASecondDerivativeOfACutSequenceIsRefused) {
   MakeFieldsDifferentiable(*plan, "train");
   const auto results = SecondDerivative(*plan, {random.Normal({3, 5, 4}), random.Normal({3, 5, 4}), random.Normal({3, 5, 4})}, 12);
   EXPECT_THAT(results.status().ToString(), testing::HasSubstr("over a sequence that is cut cannot be differentiated twice"));
+}
+
+// The layer's dropout on any ranks and in any micro-batches is that of one rank and the whole batch.
+TEST(AttentionTest, DropoutBelongsToGlobalPlaces) {
+  constexpr int64_t kBatch = 4, kStep = 3;
+  const Tensor x = RandomJobs(13).Normal({kBatch, 6, 4});
+  const std::vector<std::vector<int64_t>> partitions = {{1, 1, 1}, {1, 2, 1}, {1, 3, 1}, {1, 2, 2}, {1, 3, 2}};
+  for (const std::string op : {"attention { heads: 2 dropout: 0.3 }", "window_attention { heads: 2 window: 4 shift: 1 dropout: 0.3 }"}) {
+    Tensor expected;
+    for (const std::vector<int64_t>& partition : partitions) {
+      for (const int64_t micro : {1, 2, 4}) {
+        JobParts job = SmallJob(partition);
+        job.ranks = partition[1] * partition[2];
+        job.batch = kBatch / micro;
+        job.x_shape = {6, 4};
+        std::vector<int> ranks(job.ranks);
+        for (int64_t rank = 0; rank < job.ranks; ++rank) ranks[rank] = static_cast<int>(job.ranks - 1 - rank);
+        job.layouts = LayoutText("x", partition, ranks, {});
+        job.layers = absl::StrCat("layer { name: \"y\" input: \"x\" x: \"x\" ", op, " }\n");
+        const auto plan = PlanOf(JobText(job), {{"data", kBatch}});
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        std::vector<Tensor> parts;
+        for (int64_t first = 0; first < kBatch; first += job.batch) {
+          const auto y = OutputAt({kStep, first}, *plan, "train", x.narrow(0, first, job.batch));
+          ASSERT_TRUE(y.ok()) << y.status();
+          parts.push_back(*y);
+        }
+        const Tensor whole = torch::cat(parts);
+        if (!expected.defined()) expected = whole;
+        EXPECT_TRUE(torch::allclose(whole, expected, 1e-12, 1e-12)) << op << ", " << absl::StrJoin(partition, "x") << ", "
+                                                                   << micro << " micro-batches";
+      }
+    }
+  }
 }
 
 // What the others are compared with is torch.nn.MultiheadAttention.

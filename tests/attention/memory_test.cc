@@ -26,26 +26,10 @@
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
 #include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/tensor_peak.h"
 
 namespace adjoin {
 namespace {
-
-constexpr int kRanks = 4;
-
-// Adds up what the thread's tensors take.
-class Peak : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, int64_t size, int64_t, int64_t, c10::Device) override {
-    now_ += size;
-    peak_ = std::max(peak_, now_);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t peak() const { return peak_; }
-
- private:
-  int64_t now_ = 0;
-  int64_t peak_ = 0;
-};
 
 struct Peaks {
   int64_t forward = 0;
@@ -59,24 +43,24 @@ absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transpor
   parameters.Initialise(1);
   ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
   ADJOIN_ASSIGN_OR_RETURN(const Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
-  const auto peak = std::make_shared<Peak>();
+  const auto peak = std::make_shared<TensorPeak>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
   Tape tape;
   ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network->Forward(fields, tape));
-  peaks.forward = peak->peak();
+  peaks.forward = peak->bytes();
   try {
     tape.Backward(result.loss);
   } catch (...) {
     return StatusFromCurrentException();
   }
-  peaks.both = peak->peak();
+  peaks.both = peak->bytes();
   return absl::OkStatus();
 }
 
 // The largest of all ranks.
-absl::StatusOr<Peaks> PeaksOf(int64_t length) {
+absl::StatusOr<Peaks> PeaksOf(int64_t length, int ranks) {
   const std::string text = absl::StrCat(
-      "name: \"long\" kind: TRAIN ranks: ", kRanks, " layout { name: \"x\" partition: [1, ", kRanks, ", 1] }\n",
+      "name: \"long\" kind: TRAIN ranks: ", ranks, " layout { name: \"x\" partition: [1, ", ranks, ", 1] }\n",
       "layer { name: \"y\" input: \"x\" x: \"x\" attention { heads: 2 } }\n",
       "loss { kind: \"mse\" input: \"y\" target: \"t\" }\n",
       "dataset { name: \"data\" field { name: \"x\" idx { path: \"x\" } shape: [", length, ", 16] }",
@@ -84,8 +68,8 @@ absl::StatusOr<Peaks> PeaksOf(int64_t length) {
       "train { dataset: \"data\" batch: 1 steps: 1 optimizer { sgd { lr: 0.1 } } }\n");
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOf(text, {{"data", 1}}));
   const Tensors whole = {{"x", torch::randn({1, length, 16})}, {"t", torch::randn({1, length, 16})}};
-  std::vector<Peaks> of_rank(kRanks);
-  ADJOIN_RETURN_IF_ERROR(RunRanks(kRanks, TransportKind::kInMemory, 1, [&](Transport& transport) {
+  std::vector<Peaks> of_rank(ranks);
+  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemory, 1, [&](Transport& transport) {
     return RunRank(plan, whole, transport, of_rank[transport.rank()]);
   }));
   Peaks largest;
@@ -97,10 +81,11 @@ absl::StatusOr<Peaks> PeaksOf(int64_t length) {
 }
 
 TEST(AttentionMemoryTest, GrowsWithTheSequence) {
+  constexpr int kRanks = 4;
   torch::set_num_threads(1);
   std::vector<Peaks> peaks;
   for (const int64_t length : {1024, 2048, 4096, 8192, 16384}) {
-    const auto found = PeaksOf(length);
+    const auto found = PeaksOf(length, kRanks);
     ASSERT_TRUE(found.ok()) << found.status();
     peaks.push_back(*found);
     std::cout << "length " << length << ": " << found->forward << " bytes forward, " << found->both
@@ -114,6 +99,22 @@ TEST(AttentionMemoryTest, GrowsWithTheSequence) {
     // A tile is as large for every length: growth is less than by 2.
     EXPECT_LT(peaks[i].forward, 2.05 * peaks[i - 1].forward);
     EXPECT_LT(peaks[i].both, 2.05 * peaks[i - 1].both);
+  }
+}
+
+TEST(AttentionMemoryTest, ShrinksWithTheRanks) {
+  torch::set_num_threads(1);
+  std::vector<Peaks> peaks;
+  for (const int ranks : {2, 4, 8}) {
+    const auto found = PeaksOf(8192, ranks);
+    ASSERT_TRUE(found.ok()) << found.status();
+    peaks.push_back(*found);
+    std::cout << ranks << " ranks: " << found->forward << " bytes forward, " << found->both << " with backward\n";
+  }
+  for (size_t i = 1; i < peaks.size(); ++i) {
+    // Besides a tile, which is as large on every rank, all is one part's.
+    EXPECT_LT(peaks[i].forward, 0.7 * peaks[i - 1].forward);
+    EXPECT_LT(peaks[i].both, 0.7 * peaks[i - 1].both);
   }
 }
 

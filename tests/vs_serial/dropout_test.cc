@@ -9,21 +9,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
-#include "layers/network.h"
-#include "layers/parameters.h"
-#include "layers/plan/layout_proto.h"
-#include "layers/registry.h"
-#include "primitives/comm/communicator.h"
-#include "primitives/comm/local_memory.h"
-#include "primitives/geometry/layout.h"
 #include "primitives/random/philox.h"
-#include "primitives/tape.h"
-#include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/placed_output.h"
 #include "tests/vs_serial/random_jobs.h"
 #include "tests/vs_serial/random_layer_job.h"
 
@@ -98,41 +89,6 @@ TEST(DropoutTest, OverSharedMemory) {
   }
 }
 
-struct Place {
-  int64_t step = 0;
-  int64_t first_sample = 0;
-};
-
-// What layer "y" makes of `x` in a program, brought together. "" or the first part that is not as on the other ranks.
-absl::StatusOr<Tensor> OutputOf(const Plan& plan, const std::string& program, const Tensor& x, Place place) {
-  const int ranks = static_cast<int>(plan.spec().ranks());
-  Tensor whole = torch::full(x.sizes(), -12345.0, torch::kFloat64);
-  std::vector<Tensor> parts(ranks);
-  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
-    HostMemory memory;
-    Communicator communicator(&transport, &memory, {});
-    ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
-    ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, program, &communicator, &parameters, BuiltinLayers()));
-    const Tensors fields = {{"x", x}, {"label", torch::zeros({x.size(0)}, torch::kInt64)}};
-    ADJOIN_ASSIGN_OR_RETURN(const Tensors local, LocalFields(network->program(), fields, transport.rank()));
-    network->SetPlace(place.step, place.first_sample);
-    Tape tape;
-    ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network->Forward(local, tape, /*keep_values=*/true));
-    parts[transport.rank()] = result.values.at("y").detach();
-    return absl::OkStatus();
-  }));
-  for (const ProgramPlan& candidate : plan.program()) {
-    if (candidate.name() != program) continue;
-    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(candidate.value(candidate.layer(0).output()).layout()));
-    for (int rank = 0; rank < ranks; ++rank) PartOf(whole, layout, rank).copy_(parts[rank]);
-    // All copies are alike.
-    for (int rank = 0; rank < ranks; ++rank) {
-      if (!torch::equal(PartOf(whole, layout, rank), parts[rank])) return absl::InternalError("copies differ");
-    }
-  }
-  return whole;
-}
-
 constexpr int64_t kBatch = 8;
 
 // [batch, 6, 9, 10] on so many ranks, in a cut of its own for each number.
@@ -171,7 +127,7 @@ TEST(DropoutTest, IsTheSameOnAnyRanksAndForAnyMicroBatches) {
         ASSERT_TRUE(plan.ok()) << plan.status();
         std::vector<Tensor> parts;
         for (int64_t i = 0; i < micro; ++i) {
-          auto y = OutputOf(*plan, "train", x.narrow(0, i * part, part), {kStep, i * part});
+          auto y = OutputAt({kStep, i * part}, *plan, "train", x.narrow(0, i * part, part));
           ASSERT_TRUE(y.ok()) << y.status();
           parts.push_back(*y);
         }
@@ -186,14 +142,14 @@ TEST(DropoutTest, AnotherStepSeedOrLayerDrawsOthers) {
   const Tensor ones = torch::ones({kBatch, 6, 9, 10}, torch::kFloat64);
   auto plan = PlanOn(2, kBatch, "dropout { p: 0.5 }");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Tensor first = OutputOf(*plan, "train", ones, {0, 0}).value();
+  const Tensor first = OutputAt({0, 0}, *plan, "train", ones).value();
   const auto share = [&](const Tensor& other) { return (first == other).to(torch::kFloat64).mean().item<double>(); };
-  EXPECT_EQ(share(OutputOf(*plan, "train", ones, {0, 0}).value()), 1);
+  EXPECT_EQ(share(OutputAt({0, 0}, *plan, "train", ones).value()), 1);
   // Two independent masks agree in half of their 4320 cells: five standard deviations are 0.038.
-  EXPECT_NEAR(share(OutputOf(*plan, "train", ones, {1, 0}).value()), 0.5, 0.04);
+  EXPECT_NEAR(share(OutputAt({1, 0}, *plan, "train", ones).value()), 0.5, 0.04);
   EXPECT_NEAR(share(Factors(ones.sizes().vec(), 0.5, false, 0, /*layer=*/1)), 0.5, 0.04);
   plan->mutable_spec()->set_seed(2);
-  EXPECT_NEAR(share(OutputOf(*plan, "train", ones, {0, 0}).value()), 0.5, 0.04);
+  EXPECT_NEAR(share(OutputAt({0, 0}, *plan, "train", ones).value()), 0.5, 0.04);
 }
 
 TEST(DropoutTest, ChangesNothingWhereNothingIsTrained) {
@@ -201,7 +157,7 @@ TEST(DropoutTest, ChangesNothingWhereNothingIsTrained) {
   for (const std::string op : {"dropout { p: 0.5 }", "noise { std: 1 }"}) {
     const auto plan = PlanOn(6, kBatch, op);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    const auto y = OutputOf(*plan, "evaluate", x, {3, 0});
+    const auto y = OutputAt({3, 0}, *plan, "evaluate", x);
     ASSERT_TRUE(y.ok()) << y.status();
     EXPECT_TRUE(torch::equal(*y, x));
     for (const ProgramPlan& program : plan->program()) {

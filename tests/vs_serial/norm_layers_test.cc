@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "layers/plan/layout_proto.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/transport/transport_ranks.h"
@@ -16,6 +15,7 @@
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"
+#include "tests/vs_serial/rounded_comparison.h"
 #include "tests/vs_serial/second_derivative.h"
 
 namespace adjoin {
@@ -179,47 +179,15 @@ JobParts CutJob(const Norms& norms, RandomJobs& random) {
   return job;
 }
 
-// One step in `compute` precision of `x` and `cotangent`, whose numbers are of that type: y and x's gradient on each rank
-// within `tolerance` of float64, relative to the largest.
+// One step in `compute` precision: y and x's gradient on each rank within `tolerance` of float64, relative to the largest.
 void CompareRounded(const Norms& norms, const std::string& compute, const Tensor& x, const Tensor& cotangent,
                     double tolerance) {
   RandomJobs random(1);
-  std::string text = JobText(CutJob(norms, random));
-  text = absl::StrReplaceAll(text, {{"compute: \"float64\"", absl::StrCat("compute: \"", compute, "\" params: \"float32\"")}});
-  auto plan = PlanOf(text, {{"data", norms.shape[0]}});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  MakeFieldsDifferentiable(*plan, "train");
-  Tensor exact = x.to(torch::kFloat64).requires_grad_();
-  Tensors parameters;
-  for (const auto& [name, tensor] : norms.Parameters(random)) parameters[name] = tensor.detach().to(torch::kBFloat16);
-  Tensors wide;
-  for (const auto& [name, tensor] : parameters) wide[name] = tensor.to(torch::kFloat64);
-  const Tensor y = norms.Serial(exact, wide);
-  (y * cotangent.to(torch::kFloat64)).sum().backward();
-
-  StepInput input;
-  const int64_t features = x.numel() / x.size(0);
-  input.fields = {{"x", x}, {"label", torch::zeros({x.size(0)}, torch::kInt64)}};
-  // The head is as good as cut off: its gradients would be of no interest here.
-  input.parameters = {{"head.weight", torch::zeros({3, features})}, {"head.bias", torch::zeros({3})}};
-  for (const auto& [name, tensor] : wide) input.parameters[name] = tensor.to(torch::kFloat32);
-  input.cotangents = {{"y", cotangent}};
-  auto ranks = RunStep(*plan, input);
-  ASSERT_TRUE(ranks.ok()) << ranks.status();
-  const auto near = [&](const Tensor& actual, const Tensor& expected, const Layout& layout, int rank) {
-    const Tensor part = PartOf(expected, layout, rank);
-    if (part.numel() == 0) return;
-    const double error = (actual.to(torch::kFloat64) - part).abs().max().item<double>();
-    EXPECT_LT(error, tolerance * expected.abs().max().item<double>()) << norms.kind << " " << compute << " rank " << rank;
-  };
-  for (const ValuePlan& value : plan->program(0).value()) {
-    const Layout layout = *LayoutFromProto(value.layout());
-    for (int rank = 0; rank < 6; ++rank) {
-      const RankResult& result = (*ranks)[rank];
-      if (value.name() == "y") near(result.values.at("y"), y.detach(), layout, rank);
-      if (value.name() == "x") near(result.field_grads.at("x"), exact.grad(), layout, rank);
-    }
-  }
+  const JobParts job = CutJob(norms, random);
+  const auto serial = [&](const Tensor& input, const Tensors& parameters) { return norms.Serial(input, parameters); };
+  const auto errors = ErrorsOnRanks({job, compute, x, cotangent, norms.Parameters(random), serial});
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  for (const char* name : {"y", "x"}) EXPECT_LT(errors->at(name), tolerance) << norms.kind << " " << compute << " " << name;
 }
 
 Norms RoundedCase(const std::string& kind) {
@@ -235,16 +203,16 @@ Norms RoundedCase(const std::string& kind) {
 TEST_P(NormLayersTest, ALargeMeanLosesNothingInFloat32) {
   RandomJobs random(7);
   const Norms norms = RoundedCase(GetParam());
-  const Tensor x = (random.Normal(norms.shape) + 1e6).to(torch::kFloat32);
-  CompareRounded(norms, "float32", x, random.Normal(norms.shape).to(torch::kFloat32), 3e-6);
+  const Tensor x = random.Normal(norms.shape) + 1e6;
+  CompareRounded(norms, "float32", x, random.Normal(norms.shape), 3e-6);
 }
 
 // Whatever happens between, what goes in and out is rounded to 8 bits: that, and no more, is lost.
 TEST_P(NormLayersTest, BFloat16IsRoundedOnceEachWay) {
   RandomJobs random(8);
   const Norms norms = RoundedCase(GetParam());
-  CompareRounded(norms, "bfloat16", (random.Normal(norms.shape) + 3).to(torch::kBFloat16),
-                 random.Normal(norms.shape).to(torch::kBFloat16), 1.0 / 256);
+  CompareRounded(norms, "bfloat16", random.Normal(norms.shape) + 3, random.Normal(norms.shape),
+                 1.0 / 256);
 }
 
 // The layer's movements on `partition`, as "role: bytes that rank 0 sends forward".

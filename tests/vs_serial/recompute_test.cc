@@ -29,6 +29,7 @@
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
 #include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/tensor_peak.h"
 
 namespace adjoin {
 namespace {
@@ -86,21 +87,6 @@ struct Outcome {
   int64_t peak_bytes = 0;              // of this thread's tensors that were made since the first step began
 };
 
-// Adds up what the thread's allocations take.
-class Peak : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, int64_t size, int64_t, int64_t, c10::Device) override {
-    now_ += size;
-    peak_ = std::max(peak_, now_);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t peak() const { return peak_; }
-
- private:
-  int64_t now_ = 0;
-  int64_t peak_ = 0;
-};
-
 absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transport, Outcome& outcome) {
   HostMemory memory;
   Communicator communicator(&transport, &memory, {});
@@ -109,7 +95,7 @@ absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transpor
   ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
   ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan, &communicator, &parameters));
   ADJOIN_ASSIGN_OR_RETURN(const Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
-  const auto peak = std::make_shared<Peak>();
+  const auto peak = std::make_shared<TensorPeak>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
   for (int step = 0; step < kSteps; ++step) {
     Tape tape;
@@ -132,7 +118,7 @@ absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transpor
       parameter.mutable_grad().reset();
     }
   }
-  outcome.peak_bytes = peak->peak();
+  outcome.peak_bytes = peak->bytes();
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "tests/vs_serial/layer_comparison.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"
+#include "tests/vs_serial/rounded_comparison.h"
 
 namespace adjoin {
 namespace {
@@ -94,7 +95,7 @@ Tensor Serial(const Case& c, const Tensor& x) {
                            .reshape({batch, cells, 3, c.heads, width})
                            .permute({2, 0, 3, 1, 4});
     Tensor scores = torch::matmul(qkv[0], qkv[1].transpose(-2, -1)) / std::sqrt(static_cast<double>(width)) + bias;
-    scores = scores + (regions.unsqueeze(0) != regions.unsqueeze(1)).to(torch::kFloat64) * -100.0;
+    scores = scores + (regions.unsqueeze(0) != regions.unsqueeze(1)).to(scores.scalar_type()) * -100.0;
     const Tensor values = torch::matmul(torch::softmax(scores, -1), qkv[2]).transpose(1, 2).reshape(
         {batch, cells, channels});
     y = y.index_add(1, places, torch::linear(values, c.parameters.at("y.proj.weight"), optional("y.proj.bias")));
@@ -177,6 +178,71 @@ TEST(WindowAttentionTest, OverSharedMemory) {
   for (uint64_t i = 0; i < 8; ++i) {
     ASSERT_EQ(Compare(seed + i, TransportKind::kUcxSharedMemory), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
+}
+
+// The same serial formula, in the same type.
+TEST(WindowAttentionTest, NoMoreIsLostInBFloat16ThanSerially) {
+  RandomJobs random(5);
+  Case c;
+  c.shape = {2, 10, 12, 8};
+  c.window = {4, 4};
+  c.shift = {2, 1};
+  c.heads = 2;
+  c.job.ranks = 6;
+  c.job.batch = 2;
+  c.job.x_shape = {10, 12, 8};
+  c.job.last_dims = 4;
+  c.job.layouts = LayoutText("x", {1, 3, 2, 1}, {0, 1, 2, 3, 4, 5});
+  c.job.layers = "layer { name: \"y\" input: \"x\" x: \"x\" window_attention { heads: 2 window: 4 shift: [2, 1] } }\n";
+  const Tensors parameters = {{"y.qkv.weight", random.Normal({24, 8}) * 0.3},
+                              {"y.qkv.bias", random.Normal({24}) * 0.3},
+                              {"y.proj.weight", random.Normal({8, 8}) * 0.3},
+                              {"y.proj.bias", random.Normal({8}) * 0.3},
+                              {"y.relative_position_bias_table", random.Normal({49, 2}) * 0.3}};
+  const auto serial = [&](const Tensor& x, const Tensors& leaves) {
+    c.parameters = leaves;
+    return Serial(c, x);
+  };
+  const RoundedStep step = {c.job, "bfloat16", random.Normal(c.shape) * 3, random.Normal(c.shape), parameters, serial};
+  const auto ours = ErrorsOnRanks(step);
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  const Errors theirs = SerialErrors(step);
+  ASSERT_EQ(ours->size(), 7u);
+  for (const auto& [name, error] : *ours) {
+    EXPECT_LE(error, 1.5 * theirs.at(name) + 4.0 / 256) << name << "; serial " << theirs.at(name);
+  }
+}
+
+// Every row of the table but the outermost gets hundreds of gradients of about one size: added up in bfloat16 they would
+// stay at 256 times one of them.
+TEST(WindowAttentionTest, ManyPairsAtOneDistanceLoseNothingInBFloat16) {
+  Case c;
+  c.shape = {8, 24, 24, 2};
+  c.window = {12, 12};
+  c.shift = {0, 0};
+  c.job.ranks = 2;
+  c.job.batch = 8;
+  c.job.x_shape = {24, 24, 2};
+  c.job.last_dims = 4;
+  c.job.layouts = LayoutText("x", {1, 2, 1, 1}, {1, 0});
+  c.job.layers = "layer { name: \"y\" input: \"x\" x: \"x\" window_attention { heads: 1 window: 12 bias: false } }\n";
+  c.bias = false;
+  // A cell's value says how it differs from the mean of its window: all queries learn alike from keys to one side.
+  const Tensor ramp = (torch::arange(24, torch::kFloat64).remainder(12) - 5.5) / 6;
+  const Tensor x = torch::stack({torch::ones({24, 24}, torch::kFloat64), ramp.unsqueeze(1).expand({24, 24})}, -1)
+                       .unsqueeze(0).expand({8, -1, -1, -1}).contiguous();
+  Tensor values = torch::zeros({6, 2}, torch::kFloat64);
+  values[4][1] = 1;  // of the second channel
+  const Tensors parameters = {{"y.qkv.weight", values},
+                              {"y.proj.weight", torch::eye(2, torch::kFloat64)},
+                              {"y.relative_position_bias_table", torch::zeros({529, 1}, torch::kFloat64)}};
+  const auto serial = [&](const Tensor& input, const Tensors& leaves) {
+    c.parameters = leaves;
+    return Serial(c, input);
+  };
+  const auto ours = ErrorsOnRanks({c.job, "bfloat16", x, torch::ones(c.shape, torch::kFloat64), parameters, serial});
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  EXPECT_LT(ours->at("y.relative_position_bias_table"), 0.02);
 }
 
 // The names of layer y's operators that send something, of an 8 x 8 image on 4 ranks.

@@ -1,0 +1,52 @@
+#include "tests/vs_serial/placed_output.h"
+
+#include <vector>
+
+#include "base/status_macros.h"
+#include "layers/network.h"
+#include "layers/parameters.h"
+#include "layers/plan/layout_proto.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/local_memory.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/tape.h"
+#include "primitives/transport/transport.h"
+#include "primitives/transport/transport_ranks.h"
+#include "tests/vs_serial/partitioned_run.h"
+
+namespace adjoin {
+
+using torch::Tensor;
+
+absl::StatusOr<Tensor> OutputAt(StepAt at, const Plan& plan, const std::string& program, const Tensor& x) {
+  const int ranks = static_cast<int>(plan.spec().ranks());
+  Tensor whole = torch::full(x.sizes(), -12345.0, torch::kFloat64);
+  std::vector<Tensor> parts(ranks);
+  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {});
+    ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
+    parameters.Initialise(plan.spec().seed());
+    ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, program, &communicator, &parameters, BuiltinLayers()));
+    const Tensors fields = {{"x", x}, {"label", torch::zeros({x.size(0)}, torch::kInt64)}};
+    ADJOIN_ASSIGN_OR_RETURN(const Tensors local, LocalFields(network->program(), fields, transport.rank()));
+    network->SetPlace(at.step, at.first_sample);
+    Tape tape;
+    ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network->Forward(local, tape, /*keep_values=*/true));
+    parts[transport.rank()] = result.values.at("y").detach();
+    return absl::OkStatus();
+  }));
+  for (const ProgramPlan& candidate : plan.program()) {
+    if (candidate.name() != program) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(candidate.value(candidate.layer(0).output()).layout()));
+    for (int rank = 0; rank < ranks; ++rank) PartOf(whole, layout, rank).copy_(parts[rank]);
+    // All copies are alike.
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (!torch::equal(PartOf(whole, layout, rank), parts[rank])) return absl::InternalError("copies differ");
+    }
+  }
+  return whole;
+}
+
+}  // namespace adjoin
