@@ -2,7 +2,7 @@
 """Time of attention, forward and backward, by the length of the sequence: two ranks against plain LibTorch, in one run.
 
     bazel build //bench:layers
-    /usr/bin/python3 bench/attention.py [--lengths 128,256,512,1024,2048,4096,8192] [--rounds 3]
+    /usr/bin/python3 bench/attention.py [--lengths 16,32,64,128,256,512,1024,2048,4096,8192] [--rounds 3]
 
 For every length (batch 1, 256 features, 4 heads, float32), in turns, one thread per process:
   ranks   the sequence cut over two ranks: keys and values travel
@@ -32,7 +32,7 @@ def run(program, length, mode):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lengths", default="128,256,512,1024,2048,4096,8192", help="with commas between")
+    parser.add_argument("--lengths", default="16,32,64,128,256,512,1024,2048,4096,8192", help="with commas between")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bin", type=pathlib.Path, help="the folder that holds bench/layers; absent: bazel-bin")
     flags = parser.parse_args()
@@ -54,7 +54,7 @@ def main():
         median = {mode: statistics.median(values) for mode, values in times.items()}
         wins = median["ranks"] < median["serial"]
         crossover = (crossover or length) if wins else None
-        print(f"| {length} | {median['ranks']:.1f} | {median['rank']:.1f} | {median['serial']:.1f} "
+        print(f"| {length} | {median['ranks']:.2f} | {median['rank']:.2f} | {median['serial']:.2f} "
               f"| {median['serial'] / median['ranks']:.2f} | {median['rank'] / median['ranks']:.2f} "
               f"| {mib['ranks']:.0f} | {mib['serial']:.0f} |", flush=True)
     print(f"two ranks win from length {crossover} on" if crossover else "two ranks do not win at the longest length")
