@@ -44,8 +44,8 @@ class EmbeddingLayer : public LayerModule {
     const int64_t first = bad.nonzero()[0].item<int64_t>();
     throw StatusException(absl::OutOfRangeError(
         absl::StrCat("layer \"", context().plan.name(), "\" on rank ", context().rank, ": index ",
-                     x.flatten()[first].item<int64_t>(), " at [", absl::StrJoin(indices_.CellAt(first), ", "), "] of its input; with ",
-                     "num_embeddings ", num_embeddings(), ", 0 to ", num_embeddings() - 1, " are possible")));
+                     x.flatten()[first].item<int64_t>(), " at [", absl::StrJoin(indices_.CellAt(first), ", "),
+                     "] of its input; with num_embeddings ", num_embeddings(), ", 0 to ", num_embeddings() - 1, " are possible")));
   }
 
   Tensor Lookup(const Tensor& x, const Tensor& weight) const {

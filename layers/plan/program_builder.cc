@@ -219,7 +219,8 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
     for (const auto& entry : need.readings) {
       *reading->add_dim() = ToProto(entry.first, entry.second);
       // What a selection reads lies anywhere.
-      if (read.Parts(entry.first) > 1 && entry.second.As<IndexSelection>() == nullptr) *layer.add_halo() = HaloOf(read, entry.first, entry.second, reader);
+      if (read.Parts(entry.first) == 1 || entry.second.As<IndexSelection>() != nullptr) continue;
+      *layer.add_halo() = HaloOf(read, entry.first, entry.second, reader);
     }
   }
   return absl::OkStatus();

@@ -219,7 +219,8 @@ TEST(AttentionTest, DropoutBelongsToGlobalPlaces) {
   constexpr int64_t kBatch = 4, kStep = 3;
   const Tensor x = RandomJobs(13).Normal({kBatch, 6, 4});
   const std::vector<std::vector<int64_t>> partitions = {{1, 1, 1}, {1, 2, 1}, {1, 3, 1}, {1, 2, 2}, {1, 3, 2}};
-  for (const std::string op : {"attention { heads: 2 dropout: 0.3 }", "window_attention { heads: 2 window: 4 shift: 1 dropout: 0.3 }"}) {
+  for (const std::string op :
+       {"attention { heads: 2 dropout: 0.3 }", "window_attention { heads: 2 window: 4 shift: 1 dropout: 0.3 }"}) {
     Tensor expected;
     for (const std::vector<int64_t>& partition : partitions) {
       for (const int64_t micro : {1, 2, 4}) {
