@@ -199,7 +199,7 @@ class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> 
     const torch::Tensor slope = 2 * of_squares, shift = of_mean / count - slope * centre.rest;
     torch::Tensor gradient = ADJOIN_BY_TYPE(x, Affine, handover.gradient, handover.scale, x.contiguous(), slope,
                                             centre.near, shift);
-    handover.gradient = torch::Tensor();
+    handover.gradient = handover.scale = torch::Tensor();
     return {gradient, torch::Tensor()};
   }
 };
@@ -220,7 +220,7 @@ class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
     const auto saved = ctx->get_saved_variables();
     const torch::Tensor &x = saved[0], &mean = saved[1], &scale = saved[2];
     Handover& handover = KeptInGraph<Handover>(ctx);
-    handover.gradient = torch::Tensor();
+    handover.gradient = handover.scale = torch::Tensor();
     if (torch::GradMode::is_enabled()) {
       const auto dims = AllButChannels(x);
       const torch::Tensor& g = gradients[0];
@@ -237,7 +237,8 @@ class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
       // No pass through Of follows that would take it.
     } else if (handover.expected) {
       handover.gradient = g;
-      handover.scale = scale;
+      // Without its graph, which leads to the node that holds the handover: neither would ever be freed.
+      handover.scale = scale.detach();
     } else {
       of_x = g * PerChannel(scale, x).to(x.scalar_type());
     }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -69,21 +71,32 @@ class RankStep {
     ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields(program_, input_.fields, rank_));
 
     const int64_t sent_before = transport_.BytesSent();
-    Tape tape;
-    ADJOIN_ASSIGN_OR_RETURN(Network::Result forward, network->Forward(fields, tape, /*keep_values=*/true));
-    ADJOIN_ASSIGN_OR_RETURN(torch::Tensor root, AddCotangents(forward));
-    try {
-      tape.Backward(root);
-    } catch (...) {
-      return StatusFromCurrentException();
+    double loss = 0;
+    GraphNodes nodes;
+    {
+      Tape tape;
+      ADJOIN_ASSIGN_OR_RETURN(const Network::Result forward, network->Forward(fields, tape, /*keep_values=*/true));
+      ADJOIN_ASSIGN_OR_RETURN(const torch::Tensor root, AddCotangents(forward));
+      try {
+        tape.Backward(root);
+      } catch (...) {
+        return StatusFromCurrentException();
+      }
+      loss = forward.loss.item<double>();
+      for (const auto& [name, value] : forward.values) {
+        result.values[name] = value.detach();
+        if (value.grad_fn() != nullptr) nodes.emplace_back(name, value.grad_fn());
+      }
+    }
+    for (const auto& [name, node] : nodes) {
+      if (!node.expired()) return absl::InternalError(absl::StrCat("the graph of \"", name, "\" outlives its step"));
     }
     ADJOIN_RETURN_IF_ERROR(sync->Sync());
-    ADJOIN_ASSIGN_OR_RETURN(const auto sums, network->SumOverRanks({forward.loss.item<double>()}));
+    ADJOIN_ASSIGN_OR_RETURN(const auto sums, network->SumOverRanks({loss}));
     result.bytes_sent = transport_.BytesSent() - sent_before;
 
     result.loss = sums[0];
     result.peak_elements = network->peak_elements();
-    for (const auto& [name, value] : forward.values) result.values[name] = value.detach();
     for (const auto& [name, field] : fields) {
       if (field.requires_grad()) {
         result.field_grads[name] = field.grad().defined() ? field.grad() : torch::zeros_like(field);
@@ -93,6 +106,9 @@ class RankStep {
   }
 
  private:
+  // What made the values, by their names.
+  using GraphNodes = std::vector<std::pair<std::string, std::weak_ptr<torch::autograd::Node>>>;
+
   absl::StatusOr<torch::Tensor> AddCotangents(const Network::Result& forward) const {
     torch::Tensor root = forward.loss;
     for (const ValuePlan& value : program_.value()) {

@@ -61,7 +61,8 @@ struct RankResult {
   int64_t bytes_sent = 0;         // during forward, backward, GradientSync and the report of the loss
 };
 
-// Errors: of whichever rank failed first.
+// Errors: of whichever rank failed first; kInternal where a value's graph is still there after the step, as it is if
+// something in it holds on to itself: a job would run out of memory.
 absl::StatusOr<std::vector<RankResult>> RunStep(const Plan& plan, const StepInput& input);
 
 // Whole tensors that the ranks' parts should be parts of; what is absent is not compared.
