@@ -3,16 +3,17 @@
 
     examples/swin3d/make_data.py [FOLDER]     (absent: the script's own)
 
-writes volume.npy, float32 [384, 1, 16, 16, 12], and label.npy, int64 [384], always the same. Needs numpy.
+writes train-volume.npy, float32 [384, 1, 16, 16, 12], and train-label.npy, int64 [384], and 96 others as test-*.npy, always
+the same. Needs numpy.
 """
 import pathlib
 import sys
 
 import numpy
 
-SAMPLES = 384
+SAMPLES = {"train": 384, "test": 96}
 SHAPE = (16, 16, 12)
-NOISE = 0.3
+NOISE = 0.1
 
 
 def body(kind, random):
@@ -32,11 +33,13 @@ def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent
     folder.mkdir(parents=True, exist_ok=True)
     random = numpy.random.RandomState(7)
-    label = numpy.arange(SAMPLES) % 3
-    volume = numpy.stack([body(kind, random) for kind in label]).astype(numpy.float32)
-    volume += NOISE * random.standard_normal(volume.shape).astype(numpy.float32)
-    numpy.save(folder / "volume.npy", volume[:, None])
-    numpy.save(folder / "label.npy", label.astype(numpy.int64))
+    for name, samples in SAMPLES.items():
+        label = numpy.arange(samples) % 3
+        volume = numpy.stack([body(kind, random) for kind in label]).astype(numpy.float32)
+        volume += NOISE * random.standard_normal(volume.shape).astype(numpy.float32)
+        numpy.save(folder / f"{name}-volume.npy", volume[:, None])
+        numpy.save(folder / f"{name}-label.npy", label.astype(numpy.int64))
+    print(f"{folder}/train-*.npy: {SAMPLES['train']} volumes, {folder}/test-*.npy: {SAMPLES['test']}")
 
 
 if __name__ == "__main__":
