@@ -306,6 +306,7 @@ void CoordinationService::CloseAttempt(JobRecord& job, const std::string& reason
   attempt.watch.reset();
   for (RankRecord& rank : attempt.ranks) {
     if (!HasEnded(rank.state)) rank.state = RankState::kKilled;
+    rank.transport_address.clear();  // nobody connects to it any more
   }
   AttemptChanged(job);
   Changed(job);

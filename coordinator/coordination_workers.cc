@@ -66,13 +66,6 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
   worker_of_[connection] = name;
   notes_.push_back({absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
                                 hello.attempt().empty() ? "" : absl::StrCat(" and ", hello.attempt_size(), hello.attempt_size() == 1 ? " attempt" : " attempts"))});
-  StoredWorker row;
-  row.set_name(name);
-  row.set_incarnation(hello.incarnation());
-  row.set_address(hello.address());
-  row.set_slots(hello.slots());
-  row.set_connected_unix_ms(absl::ToUnixMillis(options_.wall_clock()));
-  changes_.workers.push_back(std::move(row));
 
   CoordinatorMessage message;
   message.mutable_welcome()->set_heartbeat_seconds(absl::ToDoubleSeconds(options_.heartbeat));

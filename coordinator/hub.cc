@@ -110,6 +110,8 @@ void Hub::CommitOnce() {
   }
   // As it was, with what came meanwhile after it.
   changes.Append(std::exchange(uncommitted_, {}));
+  // A store may stay full for days, in which running jobs say again and again how far they are.
+  changes.DropReplaced();
   uncommitted_ = std::move(changes);
   std::move(held_actions_.begin(), held_actions_.end(), std::back_inserter(actions));
   held_actions_ = std::move(actions);

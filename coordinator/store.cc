@@ -35,7 +35,9 @@ CREATE INDEX events_by_job ON events (job, sequence);
 CREATE TABLE workers (name TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE tokens (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
 )",
-    "INSERT INTO meta VALUES ('store_id', random())"};
+    "INSERT INTO meta VALUES ('store_id', random())",
+    // Daemons say who they are when they connect: nobody ever read it.
+    "DROP TABLE IF EXISTS workers"};
 constexpr int kVersion = std::size(kMigrations);
 
 absl::Status Execute(sqlite3* database, const std::string& text) {
@@ -54,6 +56,16 @@ void WithdrawFrom(std::vector<Row>& rows, const std::set<uint64_t>& numbers, Num
              rows.end());
 }
 
+template <typename Row, typename KeyOfRow>
+void KeepLast(std::vector<Row>& rows, KeyOfRow key) {
+  std::set<std::decay_t<decltype(key(rows[0]))>> seen;
+  std::vector<Row> kept;
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    if (seen.insert(key(*row)).second) kept.push_back(std::move(*row));
+  }
+  rows.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+}
+
 template <typename T>
 void Move(std::vector<T>& from, std::vector<T>& to) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -69,8 +81,8 @@ absl::Status ParseRecord(SqlStatement& row, Record* record) {
 }  // namespace
 
 bool StoreChanges::empty() const {
-  return submissions.empty() && jobs.empty() && plans.empty() && attempts.empty() && events.empty() && workers.empty() &&
-         forgotten.empty() && last_epoch == 0;
+  return submissions.empty() && jobs.empty() && plans.empty() && attempts.empty() && events.empty() && forgotten.empty() &&
+         last_epoch == 0;
 }
 
 void StoreChanges::Append(StoreChanges later) {
@@ -79,9 +91,14 @@ void StoreChanges::Append(StoreChanges later) {
   Move(later.plans, plans);
   Move(later.attempts, attempts);
   Move(later.events, events);
-  Move(later.workers, workers);
   Move(later.forgotten, forgotten);
   last_epoch = std::max(last_epoch, later.last_epoch);
+}
+
+void StoreChanges::DropReplaced() {
+  KeepLast(jobs, [](const StoredJob& row) { return row.number(); });
+  KeepLast(plans, [](const StoredPlan& row) { return row.job(); });
+  KeepLast(attempts, [](const StoredAttempt& row) { return row.epoch(); });
 }
 
 void StoreChanges::Withdraw(const std::vector<uint64_t>& numbers) {
@@ -173,8 +190,10 @@ absl::Status Store::Write(const StoreChanges& changes) {
     ADJOIN_RETURN_IF_ERROR(plan.Bind(row.job(), SqlStatement::Blob{row.plan()}).Run());
   }
   SqlStatement attempt(database, "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?)");
+  SqlStatement older(database, "DELETE FROM attempts WHERE job = ? AND epoch < ?");
   for (const StoredAttempt& row : changes.attempts) {
     ADJOIN_RETURN_IF_ERROR(attempt.Bind(row.epoch(), row.job(), SqlStatement::Blob{row.SerializeAsString()}).Run());
+    ADJOIN_RETURN_IF_ERROR(older.Bind(row.job(), row.epoch()).Run());
   }
   SqlStatement event(database, "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)");
   for (const JobEvent& row : changes.events) {
@@ -183,10 +202,6 @@ absl::Status Store::Write(const StoreChanges& changes) {
   }
   if (!changes.events.empty()) {
     ADJOIN_RETURN_IF_ERROR(meta.Bind(std::string("last_event"), changes.events.back().sequence()).Run());
-  }
-  SqlStatement worker(database, "INSERT OR REPLACE INTO workers VALUES (?, ?)");
-  for (const StoredWorker& row : changes.workers) {
-    ADJOIN_RETURN_IF_ERROR(worker.Bind(row.name(), SqlStatement::Blob{row.SerializeAsString()}).Run());
   }
   for (const char* text : {"DELETE FROM jobs WHERE number = ?", "DELETE FROM submissions WHERE job = ?",
                            "DELETE FROM plans WHERE job = ?", "DELETE FROM attempts WHERE job = ?",
@@ -227,6 +242,7 @@ absl::StatusOr<StoredState> Store::Load() {
     ADJOIN_RETURN_IF_ERROR(ParseRecord(submissions, &state.submissions[submissions.Integer(1)]));
   }
   ADJOIN_RETURN_IF_ERROR(submissions.status());
+  // A store of an earlier release has older ones, too.
   SqlStatement attempts(database_.get(),
                         "SELECT record, job FROM attempts WHERE epoch IN (SELECT max(epoch) FROM attempts GROUP BY job)");
   while (attempts.Next()) ADJOIN_RETURN_IF_ERROR(ParseRecord(attempts, &state.attempts[attempts.Integer(1)]));

@@ -34,14 +34,15 @@ struct StoreChanges {
   std::vector<StoredSubmission> submissions;
   std::vector<StoredJob> jobs;
   std::vector<StoredPlan> plans;
-  std::vector<StoredAttempt> attempts;
+  std::vector<StoredAttempt> attempts;  // of each job the newest is kept
   std::vector<JobEvent> events;
-  std::vector<StoredWorker> workers;
   std::vector<uint64_t> forgotten;  // jobs, by number: all of their rows go
   uint64_t last_epoch = 0;          // 0: as it was
 
   bool empty() const;
   void Append(StoreChanges later);
+  // Takes out the rows that later ones replace.
+  void DropReplaced();
   // Takes out the rows of these jobs, which were never written.
   void Withdraw(const std::vector<uint64_t>& numbers);
 };

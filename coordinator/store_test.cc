@@ -146,6 +146,52 @@ TEST_F(StoreTest, ATransactionIsAllOrNothing) {
   EXPECT_THAT(Load(*store).jobs, SizeIs(3));
 }
 
+TEST_F(StoreTest, RowsThatLaterOnesReplaceAreDroppedBeforeTheyAreWritten) {
+  StoreChanges changes = Submission(1, "a");
+  for (int i = 0; i < 50; ++i) {
+    StoreChanges later = Submission(1, absl::StrCat("a", i));
+    later.Append(Submission(2, absl::StrCat("b", i)));
+    for (const uint64_t epoch : {7, 8}) {
+      later.attempts.emplace_back().set_epoch(epoch);
+      later.attempts.back().set_job(1);
+      later.attempts.back().set_reason(absl::StrCat("reason ", i));
+    }
+    changes.Append(std::move(later));
+    changes.DropReplaced();
+  }
+  ASSERT_THAT(changes.jobs, SizeIs(2));
+  EXPECT_EQ(changes.jobs[0].name(), "a49");
+  EXPECT_EQ(changes.jobs[1].name(), "b49");
+  ASSERT_THAT(changes.attempts, SizeIs(2));
+  EXPECT_EQ(changes.attempts[1].epoch(), 8);
+  EXPECT_EQ(changes.attempts[1].reason(), "reason 49");
+  EXPECT_THAT(changes.events, SizeIs(101)) << "the history is kept whole";
+}
+
+TEST_F(StoreTest, OfEachJobTheNewestAttemptIsKept) {
+  auto store = Open();
+  ASSERT_EQ(store->Apply(Submission(1, "a")), absl::OkStatus());
+  ASSERT_EQ(store->Apply(Submission(2, "b")), absl::OkStatus());
+  for (uint64_t epoch = 1; epoch <= 20; ++epoch) {
+    StoreChanges changes;
+    changes.attempts.emplace_back().set_epoch(epoch);
+    changes.attempts.back().set_job(1 + epoch % 2);
+    ASSERT_EQ(store->Apply(changes), absl::OkStatus());
+  }
+  const StoredState state = Load(*store);
+  EXPECT_EQ(state.attempts.at(1).epoch(), 20);
+  EXPECT_EQ(state.attempts.at(2).epoch(), 19);
+  store.reset();
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+  {
+    SqlStatement count(database, "SELECT count(*) FROM attempts");
+    ASSERT_TRUE(count.Next());
+    EXPECT_EQ(count.Integer(0), 2);
+  }
+  sqlite3_close(database);
+}
+
 TEST_F(StoreTest, WithdrawnJobsLeaveNoRow) {
   StoreChanges changes = Submission(1, "a");
   changes.Append(Submission(2, "b"));
