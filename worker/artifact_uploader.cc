@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -75,10 +76,15 @@ void ArtifactUploader::Start(const SendArtifact& request) {
   }
   bool busy = uploads_.size() >= kMaxUploads;
   Upload& upload = uploads_.emplace_back();
-  upload.thread = std::thread([this, &upload, request, busy] {
-    Run(upload, request, busy);
-    upload.over = true;
-  });
+  try {
+    upload.thread = std::thread([this, &upload, request, busy] {
+      Run(upload, request, busy);
+      upload.over = true;
+    });
+  } catch (const std::system_error& error) {
+    uploads_.pop_back();
+    LogWarning(absl::StrCat("sending ", request.name(), " failed: no thread: ", error.what()));
+  }
 }
 
 void ArtifactUploader::Run(Upload& upload, const SendArtifact& request, bool busy) {

@@ -7,16 +7,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/deadline.h"
 #include "base/flags.h"
+#include "base/number_ranges.h"
 #include "base/status_macros.h"
 #include "layers/plan/planner.h"
 #include "primitives/tensor_memory.h"
@@ -50,12 +53,15 @@ absl::StatusOr<Plan> ReadPlan(const RankStart& start) {
   return plan;
 }
 
+// "0-2,4: posix/memory; 5-255: tcp/eth0". The coordinator keeps it of every rank: not a word for each pair.
 std::string DescribeLanes(const Transport& transport) {
-  std::vector<std::string> lanes;
+  std::map<std::string, std::vector<int>> peers;
   for (int peer = 0; peer < transport.size(); ++peer) {
-    if (peer != transport.rank()) lanes.push_back(absl::StrCat(peer, ": ", transport.Describe(peer)));
+    if (peer != transport.rank()) peers[transport.Describe(peer)].push_back(peer);
   }
-  return absl::StrJoin(lanes, ", ");
+  std::vector<std::string> lanes;
+  for (const auto& [lane, ranks] : peers) lanes.push_back(absl::StrCat(NumberRanges(ranks), ": ", lane));
+  return absl::StrJoin(lanes, "; ");
 }
 
 // The abort of the transport ends every wait; a rank that is elsewhere (computing, reading) is ended by this.

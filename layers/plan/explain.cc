@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/number_ranges.h"
 #include "layers/plan/layer_kind.h"
 #include "layers/plan/layout_proto.h"
 #include "layers/plan/planner.h"
@@ -34,20 +35,6 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-// 0-3,6
-template <typename Ranks>
-std::string RanksText(const Ranks& ranks) {
-  std::string text;
-  for (int i = 0; i < static_cast<int>(ranks.size());) {
-    int end = i + 1;
-    while (end < static_cast<int>(ranks.size()) && ranks.Get(end) == ranks.Get(end - 1) + 1) ++end;
-    absl::StrAppend(&text, text.empty() ? "" : ",", ranks.Get(i));
-    if (end - i > 1) absl::StrAppend(&text, "-", ranks.Get(end - 1));
-    i = end;
-  }
-  return text;
-}
-
 // "1x1x2x2 on ranks 0-3" where every axis cuts its own dim, in order; else the mesh with its placements.
 std::string LayoutText(const LayoutPlan& layout) {
   bool partition = layout.mesh_size() == layout.shape_size();
@@ -60,7 +47,7 @@ std::string LayoutText(const LayoutPlan& layout) {
   } else {
     text =
         absl::StrCat(absl::StrJoin(layout.mesh(), "x"), partition ? "" : " ",
-                     partition ? "" : absl::StrJoin(layout.placement(), " "), " on ranks ", RanksText(layout.rank()));
+                     partition ? "" : absl::StrJoin(layout.placement(), " "), " on ranks ", NumberRanges(layout.rank()));
   }
   for (const Cut& cut : layout.cut()) absl::StrAppend(&text, ", dim ", cut.dim(), " ", absl::StrJoin(cut.size(), "+"));
   return text;

@@ -76,7 +76,9 @@ UcxTransport::Request& UcxTransport::NewRequest(const Operation& operation, cons
   free_requests_.pop_back();
   Request& request = requests_[slot];
   request.transport = this;
-  request.id = (++last_serial_ << kSlotBits) | slot;
+  // Never 0, also once it has gone around.
+  if ((++last_serial_ << kSlotBits) == 0) ++last_serial_;
+  request.id = (last_serial_ << kSlotBits) | slot;
   request.operation = operation;
   request.keepalive = buffer.keepalive;
   request.ucx = nullptr;
