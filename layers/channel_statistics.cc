@@ -236,8 +236,8 @@ class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
     if (!ctx->needs_input_grad(0)) {
       // No pass through Of follows that would take it.
     } else if (handover.expected) {
-      handover.gradient = g;
-      // Without its graph, which leads to the node that holds the handover: neither would ever be freed.
+      // Without their graphs, which lead to the node that holds the handover: neither would ever be freed.
+      handover.gradient = g.detach();
       handover.scale = scale.detach();
     } else {
       of_x = g * PerChannel(scale, x).to(x.scalar_type());

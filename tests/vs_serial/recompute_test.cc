@@ -85,6 +85,7 @@ struct Outcome {
   std::vector<double> losses;         // this rank's shares
   std::vector<torch::Tensor> tensors;  // gradients and buffers, of each step
   int64_t peak_bytes = 0;              // of this thread's tensors that were made since the first step began
+  int64_t left_bytes = 0;              // of what the last step made, after it, besides `tensors`
 };
 
 absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transport, Outcome& outcome) {
@@ -98,8 +99,9 @@ absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transpor
   const auto peak = std::make_shared<TensorPeak>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
   for (int step = 0; step < kSteps; ++step) {
-    Tape tape;
+    outcome.left_bytes = -peak->held();
     {
+      Tape tape;
       ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network->Forward(fields, tape));
       outcome.losses.push_back(result.loss.item<double>());
       try {
@@ -113,10 +115,12 @@ absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transpor
     for (int i = 0; i < parameters.size(); ++i) {
       torch::Tensor parameter = parameters.tensor(i);
       outcome.tensors.push_back((parameters.frozen(i) ? parameter.detach() : parameter.grad()).clone());
+      outcome.left_bytes -= static_cast<int64_t>(outcome.tensors.back().nbytes());
       if (parameters.frozen(i)) continue;
       parameter.sub_(parameter.grad(), 0.1);
       parameter.mutable_grad().reset();
     }
+    outcome.left_bytes += peak->held();
   }
   outcome.peak_bytes = peak->bytes();
   return absl::OkStatus();
@@ -146,6 +150,7 @@ absl::StatusOr<std::vector<Outcome>> RunMarked(const char* text, int ranks, cons
 void ExpectSame(const std::vector<Outcome>& actual, const std::vector<Outcome>& expected, const std::string& what) {
   for (size_t rank = 0; rank < expected.size(); ++rank) {
     EXPECT_EQ(actual[rank].losses, expected[rank].losses) << what << ", rank " << rank;
+    EXPECT_EQ(actual[rank].left_bytes, 0) << what << ", rank " << rank << ": something of a step is never freed";
     ASSERT_EQ(actual[rank].tensors.size(), expected[rank].tensors.size());
     for (size_t i = 0; i < expected[rank].tensors.size(); ++i) {
       EXPECT_TRUE(torch::equal(actual[rank].tensors[i], expected[rank].tensors[i]))

@@ -24,6 +24,8 @@ class TensorPeak : public c10::MemoryReportingInfoBase {
   }
   bool memoryProfilingEnabled() const override { return true; }
   int64_t bytes() const { return peak_; }
+  // Allocated and not freed yet.
+  int64_t held() const { return now_; }
 
  private:
   int64_t now_ = 0;

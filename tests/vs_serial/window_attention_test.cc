@@ -252,7 +252,8 @@ std::string Operators(const std::string& layer) {
   job.batch = 2;
   job.x_shape = {8, 8, 6};
   job.last_dims = 4;
-  job.layouts = LayoutText("x", {1, 2, 2, 1}, {0, 1, 2, 3}) + LayoutText("w", {1, 2, 1, 2}, {0, 1, 2, 3});
+  job.layouts = LayoutText("x", {1, 2, 2, 1}, {0, 1, 2, 3}) + LayoutText("w", {1, 2, 1, 2}, {0, 1, 2, 3}) +
+                    "layout { name: \"mesh\" mesh { size: 2 } mesh { size: 2 } sbp: [\"S(1)\", \"S(2)\"] }\n";
   job.layers = absl::StrCat("layer { name: \"before\" input: \"x\" x: \"x\" activation { fn: \"relu\" } }\n",
                             "layer { name: \"y\" ", layer, " }\n");
   auto plan = PlanOf(JobText(job), {{"data", 2}});
@@ -287,6 +288,10 @@ TEST(WindowAttentionTest, RefusesByField) {
             "layer 1 \"y\": window_attention.shift is 4 where the window is 4; a shift is less than the window");
   EXPECT_EQ(Operators("window_attention { heads: 2 window: 4 dropout: 1 }"),
             "layer 1 \"y\": window_attention.dropout is 1; it must be at least 0 and below 1");
+  EXPECT_EQ(Operators("w: \"mesh\" transformer { heads: 2 hidden: 12 window: 4 }"),
+            "layer 1 \"y\": of it, \"y.attn\": its input, 2x8x8x6, has 2 spatial dims: with a mesh as w, window needs one"
+            " value for each of them, so that the last dim is known");
+  EXPECT_EQ(Operators("w: \"mesh\" transformer { heads: 2 hidden: 12 window: [4, 4] }").find("layer 1"), std::string::npos);
 }
 
 }  // namespace
