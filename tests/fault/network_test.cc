@@ -37,10 +37,14 @@ bool Shell(const std::string& command) { return system((command + " 2>/dev/null 
 // A bridge with an address of the test's own, and behind it the namespaces of the nodes, whose interface is "data0".
 class Network {
  public:
-  Network() : id_(absl::StrCat("ad", getpid() % 100000)), subnet_(absl::StrCat("10.", 64 + getpid() % 128, ".",
+  Network() : id_(absl::StrCat("ad", getpid() % 100000, "t", made_++)), subnet_(absl::StrCat("10.", 64 + getpid() % 128, ".",
                                                                              getpid() / 128 % 250)) {}
   ~Network() {
-    for (int node = 0; node < kNodes; ++node) Shell(absl::StrCat(kTool, " netns del ", Space(node)));
+    // The kernel takes its time over a namespace: its cable would be there when the next test makes one.
+    for (int node = 0; node < kNodes; ++node) {
+      Shell(absl::StrCat(kTool, " link del ", Cable(node)));
+      Shell(absl::StrCat(kTool, " netns del ", Space(node)));
+    }
     Shell(absl::StrCat(kTool, " link del ", Bridge()));
   }
 
@@ -71,6 +75,7 @@ class Network {
   std::string Bridge() const { return id_ + "b"; }
   std::string Cable(int node) const { return absl::StrCat(id_, "c", node); }
 
+  static inline int made_ = 0;
   const std::string id_, subnet_;
 };
 
