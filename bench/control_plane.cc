@@ -29,7 +29,7 @@
 #include "base/stop_signal.h"
 #include "bench/decision_time.h"
 #include "bench/simulated_workers.h"
-#include "layers/plan/builtin_rules.h"
+#include "layers/builtin/builtin_rules.h"
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"

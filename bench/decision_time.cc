@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "coordinator/coordination_service.h"
+#include "coordinator/decisions/coordination_service.h"
 #include "proto/protocol.h"
 
 namespace adjoin {

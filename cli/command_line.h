@@ -6,7 +6,7 @@
 #ifndef ADJOIN_CLI_COMMAND_LINE_H_
 #define ADJOIN_CLI_COMMAND_LINE_H_
 
-#include "layers/plan/layer_rule.h"
+#include "layers/rules/layer_rule.h"
 
 namespace adjoin {
 

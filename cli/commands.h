@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "cli/coordinator_client.h"
 #include "cli/format.h"
-#include "layers/plan/layer_rule.h"
+#include "layers/rules/layer_rule.h"
 
 namespace adjoin {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "worker/runtime/safetensors.h"
+#include "worker/model/safetensors.h"
 
 namespace adjoin {
 namespace {

@@ -8,14 +8,14 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "layers/plan/field_files.h"
-#include "layers/plan/file_halos.h"
-#include "layers/plan/planner.h"
-#include "layers/plan/spec_file.h"
-#include "layers/plan/spec_parser.h"
-#include "layers/plan/spec_setter.h"
+#include "planner/plan/file_halos.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/field_files.h"
+#include "planner/spec/spec_file.h"
+#include "planner/spec/spec_parser.h"
+#include "planner/spec/spec_setter.h"
 #include "worker/data/array_file.h"
-#include "worker/runtime/sample_rule.h"
+#include "worker/samples/sample_rule.h"
 
 namespace adjoin {
 namespace {

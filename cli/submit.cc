@@ -2,8 +2,8 @@
 
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "layers/plan/spec_file.h"
-#include "layers/plan/spec_setter.h"
+#include "planner/spec/spec_file.h"
+#include "planner/spec/spec_setter.h"
 
 namespace adjoin {
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "layers/plan/layer_rule.h"
+#include "layers/rules/layer_rule.h"
 
 namespace adjoin {
 

@@ -1,5 +1,5 @@
 // adjoin-coordinator: admits jobs, places their ranks on worker daemons and answers users.
 #include "coordinator/command.h"
-#include "layers/plan/builtin_rules.h"
+#include "layers/builtin/builtin_rules.h"
 
 int main(int argc, char** argv) { return adjoin::RunCoordinatorCommand(argc, argv, adjoin::BuiltinLayerRules()); }

@@ -5,7 +5,7 @@
 //     return std::make_unique<MyLayer>(std::move(context));
 //   });
 //
-// The kind is KindOf(layer) of layers/plan/layer_kind.h: the name of the field that is set in Layer.op ("conv"), or
+// The kind is KindOf(layer) of layers/rules/layer_kind.h: the name of the field that is set in Layer.op ("conv"), or
 // Custom.type for a `custom` layer. The planner's rule of that kind is linked separately. A value; any thread may read
 // it.
 #ifndef ADJOIN_LAYERS_REGISTRY_H_
@@ -37,9 +37,6 @@ class LayerRegistry {
  private:
   std::map<std::string, Builder> builders_;
 };
-
-// Of every kind in layers/plan/builtin_rules.h.
-LayerRegistry BuiltinLayers();
 
 }  // namespace adjoin
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
-#include "layers/operators.h"
+#include "layers/network/operators.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/movement.h"

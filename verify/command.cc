@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "base/flags.h"
 #include "base/status_macros.h"
-#include "layers/plan/spec_file.h"
-#include "layers/plan/spec_parser.h"
+#include "planner/spec/spec_file.h"
+#include "planner/spec/spec_parser.h"
 #include "primitives/status_exception.h"
 #include "verify/report.h"
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "layers/plan/layer_kind.h"
-#include "layers/plan/layout_proto.h"
+#include "layers/rules/layer_kind.h"
+#include "layers/rules/layout_proto.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 

@@ -5,9 +5,9 @@
 #ifndef ADJOIN_VERIFY_ONE_RANK_LAYER_H_
 #define ADJOIN_VERIFY_ONE_RANK_LAYER_H_
 
-#include "layers/plan/layer_rule.h"
 #include "layers/registry.h"
-#include "verify/serial_functions.h"
+#include "layers/rules/layer_rule.h"
+#include "layers/serial_functions.h"
 
 namespace adjoin {
 

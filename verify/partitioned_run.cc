@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
-#include "layers/gradient_sync.h"
-#include "layers/network.h"
-#include "layers/parameters.h"
-#include "layers/plan/layout_proto.h"
+#include "layers/network/gradient_sync.h"
+#include "layers/network/network.h"
+#include "layers/network/parameters.h"
+#include "layers/rules/layout_proto.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/geometry/box.h"
@@ -17,7 +17,7 @@
 #include "primitives/tape.h"
 #include "primitives/transport/rank_threads.h"
 #include "primitives/transport/transport.h"
-#include "worker/runtime/optimizer.h"
+#include "worker/training/optimizer.h"
 
 namespace adjoin {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "layers/plan/block_expansion.h"
-#include "layers/plan/layer_kind.h"
+#include "layers/attention/block_expansion.h"
+#include "layers/loss/serial_loss.h"
+#include "layers/rules/layer_kind.h"
 #include "primitives/status_exception.h"
 #include "verify/one_rank_layer.h"
-#include "verify/serial_loss.h"
 #include "verify/trained_data.h"
 
 namespace adjoin {

@@ -20,11 +20,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "layers/plan/layer_rule.h"
 #include "layers/registry.h"
+#include "layers/rules/layer_rule.h"
+#include "layers/serial_functions.h"
 #include "primitives/tape.h"
 #include "proto/job.pb.h"
-#include "verify/serial_functions.h"
 
 namespace adjoin {
 

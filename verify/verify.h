@@ -20,13 +20,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "layers/plan/layer_rule.h"
-#include "layers/plan/spec_parser.h"
 #include "layers/registry.h"
+#include "layers/rules/layer_rule.h"
+#include "layers/serial_functions.h"
+#include "planner/spec/spec_parser.h"
 #include "proto/plan.pb.h"
 #include "verify/adjoint_check.h"
 #include "verify/comparison.h"
-#include "verify/serial_functions.h"
 
 namespace adjoin {
 

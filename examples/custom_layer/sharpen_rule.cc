@@ -8,9 +8,9 @@
 
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
-#include "layers/plan/builtin_rules.h"
-#include "layers/plan/rule_checks.h"
-#include "layers/plan/spec_error.h"
+#include "layers/builtin/builtin_rules.h"
+#include "layers/rules/rule_checks.h"
+#include "layers/rules/spec_error.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/window.h"
 
@@ -34,7 +34,7 @@ absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype) {
 
 }  // namespace
 
-absl::StatusOr<LayerOutcome> SharpenRule::Apply(const LayerRequest& request) const {
+absl::StatusOr<LayerOutcome> SharpenRule(const LayerRequest& request) {
   ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
   const Layout& x = request.input[0];
   if (x.dims() < 3) return InvalidSpec("sharpen reads [batch, channel, ...]; its input is ", ShapeText(x.shape()));
@@ -73,7 +73,7 @@ const LayerRules& RulesWithSharpen() {
     auto* made = new LayerRules;
     // They fail for a kind that is registered twice only.
     AddBuiltinLayerRules(*made).IgnoreError();
-    made->Register("sharpen", std::make_unique<SharpenRule>()).IgnoreError();
+    made->Register("sharpen", SharpenRule).IgnoreError();
     return made;
   }();
   return *rules;

@@ -9,14 +9,11 @@
 #ifndef ADJOIN_EXAMPLES_CUSTOM_LAYER_SHARPEN_RULE_H_
 #define ADJOIN_EXAMPLES_CUSTOM_LAYER_SHARPEN_RULE_H_
 
-#include "layers/plan/layer_rule.h"
+#include "layers/rules/layer_rule.h"
 
 namespace adjoin {
 
-class SharpenRule : public LayerRule {
- public:
-  absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override;
-};
+absl::StatusOr<LayerOutcome> SharpenRule(const LayerRequest& request);
 
 // The stock layers' rules and this one.
 const LayerRules& RulesWithSharpen();

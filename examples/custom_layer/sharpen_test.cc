@@ -1,6 +1,7 @@
 // The layer without its serial function: verify compares it with itself on one rank, and says so. And what verify says
 // where a rule refuses a number of ranks.
 #include "examples/custom_layer/sharpen.h"
+#include "layers/builtin/builtin_layers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +13,10 @@
 #include <utility>
 
 #include "examples/custom_layer/sharpen_rule.h"
-#include "layers/plan/builtin_rules.h"
-#include "layers/plan/spec_error.h"
-#include "layers/plan/spec_parser.h"
+#include "layers/builtin/builtin_rules.h"
 #include "layers/registry.h"
+#include "layers/rules/spec_error.h"
+#include "planner/spec/spec_parser.h"
 #include "verify/report.h"
 #include "verify/verify.h"
 
@@ -60,18 +61,15 @@ TEST(SharpenTest, WithoutItsRuleTheJobIsRefused) {
 }
 
 // Sharpens on one rank or four only.
-class PickyRule : public SharpenRule {
- public:
-  absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override {
-    if (request.input[0].mesh().size() == 2) return InvalidSpec("it does not run on two ranks");
-    return SharpenRule::Apply(request);
-  }
-};
+absl::StatusOr<LayerOutcome> PickyRule(const LayerRequest& request) {
+  if (request.input[0].mesh().size() == 2) return InvalidSpec("it does not run on two ranks");
+  return SharpenRule(request);
+}
 
 TEST(SharpenTest, WhatThePlannerRefusesIsShownForThatNumberOfRanks) {
   LayerRules rules;
   ASSERT_TRUE(AddBuiltinLayerRules(rules).ok());
-  ASSERT_TRUE(rules.Register("sharpen", std::make_unique<PickyRule>()).ok());
+  ASSERT_TRUE(rules.Register("sharpen", PickyRule).ok());
   const LayerRegistry layers = Layers();
   VerifyOptions options;
   options.ranks = {2, 4};

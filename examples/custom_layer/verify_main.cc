@@ -5,9 +5,11 @@
 
 #include "examples/custom_layer/sharpen.h"
 #include "examples/custom_layer/sharpen_rule.h"
+#include "layers/builtin/builtin_layers.h"
+#include "layers/builtin/builtin_serial_functions.h"
 #include "layers/registry.h"
+#include "layers/serial_functions.h"
 #include "verify/command.h"
-#include "verify/serial_functions.h"
 
 namespace {
 

@@ -1,5 +1,7 @@
-#include "layers/attention/attention.h"
-
+// Builds `attention`: torch.nn.MultiheadAttention, batch first, over any cut of batch, sequence and heads.
+//
+// AttentionRule (layers/attention/attention_rule.h) says what lies where.
+// Errors: kInvalidArgument for a plan that AttentionRule did not make.
 #include <cmath>
 #include <optional>
 #include <string>
@@ -12,7 +14,8 @@
 #include "layers/attention/block_attention.h"
 #include "layers/attention/heads.h"
 #include "layers/attention/ring_attention.h"
-#include "layers/plan/layout_proto.h"
+#include "layers/layer.h"
+#include "layers/rules/layout_proto.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"

@@ -18,9 +18,9 @@
 #include "primitives/geometry/adaptive_window.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/edge_window.h"
+#include "primitives/geometry/index_selection.h"
 #include "primitives/geometry/interpolation.h"
 #include "primitives/geometry/need.h"
-#include "primitives/geometry/index_selection.h"
 #include "primitives/geometry/transposed_window.h"
 #include "primitives/geometry/window.h"
 

@@ -15,8 +15,8 @@
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
 #include "primitives/geometry/random_cases.h"
-#include "primitives/geometry/simulated_ranks.h"
 #include "primitives/geometry/reading.h"
+#include "primitives/geometry/simulated_ranks.h"
 #include "primitives/geometry/window.h"
 
 namespace adjoin {

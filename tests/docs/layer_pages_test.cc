@@ -22,9 +22,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "layers/plan/builtin_rules.h"
-#include "layers/plan/planner.h"
-#include "layers/plan/spec_parser.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_parser.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 

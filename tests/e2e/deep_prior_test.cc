@@ -21,7 +21,7 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/status_macros.h"
-#include "layers/plan/spec_parser.h"
+#include "planner/spec/spec_parser.h"
 #include "proto/coordinator.pb.h"
 #include "proto/job.pb.h"
 #include "tests/e2e/mnist_jobs.h"

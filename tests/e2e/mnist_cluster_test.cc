@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/deadline.h"
-#include "layers/plan/file_halos.h"
+#include "planner/plan/file_halos.h"
 #include "tests/e2e/mnist_jobs.h"
 #include "tests/harness/local_cluster.h"
 

@@ -14,13 +14,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "layers/plan/builtin_rules.h"
-#include "layers/plan/planner.h"
-#include "layers/plan/spec_parser.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_parser.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/torch_dtype.h"
-#include "worker/runtime/safetensors.h"
+#include "worker/model/safetensors.h"
 
 namespace adjoin {
 namespace {

@@ -17,7 +17,7 @@
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 #include "tests/e2e/serial_lenet.h"
-#include "worker/runtime/session.h"
+#include "worker/session/session.h"
 
 namespace adjoin {
 

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
-#include "layers/plan/spec_parser.h"
+#include "planner/spec/spec_parser.h"
 #include "proto/coordinator.pb.h"
 #include "proto/job.pb.h"
 #include "tests/e2e/mnist_jobs.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "tests/harness/rpc_faults.h"
-#include "worker/daemon_command.h"
+#include "worker/daemon/daemon_command.h"
 
 int main(int argc, char** argv) {
   uint64_t seed = 0;

@@ -17,7 +17,7 @@
 #include "proto/plan.pb.h"
 #include "proto/protocol.h"
 #include "tests/harness/child_process.h"
-#include "worker/proc_stat.h"
+#include "worker/daemon/proc_stat.h"
 #include "worker/testing/fake_coordinator.h"
 
 namespace adjoin {

@@ -14,7 +14,7 @@
 #include "proto/plan.pb.h"
 #include "tests/fuzz/byte_reader.h"
 #include "tests/fuzz/check.h"
-#include "worker/attempts.h"
+#include "worker/daemon/attempts.h"
 
 namespace adjoin {
 namespace {

@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "tests/fuzz/byte_reader.h"
 #include "tests/fuzz/check.h"
-#include "worker/line_splitter.h"
+#include "worker/daemon/line_splitter.h"
 
 namespace adjoin {
 namespace {

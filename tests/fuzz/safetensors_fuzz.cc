@@ -9,7 +9,7 @@
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/input_file.h"
-#include "worker/runtime/safetensors.h"
+#include "worker/model/safetensors.h"
 
 namespace adjoin {
 namespace {

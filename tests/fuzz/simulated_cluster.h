@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "coordinator/coordination_service.h"
-#include "coordinator/store.h"
+#include "coordinator/decisions/coordination_service.h"
+#include "coordinator/store/store.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {

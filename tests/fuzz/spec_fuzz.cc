@@ -2,9 +2,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "layers/plan/builtin_rules.h"
-#include "layers/plan/planner.h"
-#include "layers/plan/spec_parser.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_parser.h"
 #include "tests/fuzz/check.h"
 
 namespace adjoin {

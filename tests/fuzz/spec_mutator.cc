@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "layers/plan/spec_parser.h"
+#include "planner/spec/spec_parser.h"
 #include "tests/fuzz/message_mutator.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);

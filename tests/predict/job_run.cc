@@ -9,15 +9,15 @@
 
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
-#include "layers/plan/builtin_rules.h"
-#include "layers/plan/planner.h"
-#include "layers/plan/spec_parser.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_parser.h"
 #include "primitives/geometry/box.h"
 #include "primitives/torch_dtype.h"
 #include "primitives/transport/transport_ranks.h"
 #include "worker/data/array_file.h"
 #include "worker/data/array_writer.h"
-#include "worker/runtime/safetensors.h"
+#include "worker/model/safetensors.h"
 
 namespace adjoin {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/plan.pb.h"
-#include "worker/runtime/session.h"
+#include "worker/session/session.h"
 
 namespace adjoin {
 

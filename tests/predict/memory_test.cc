@@ -11,14 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
-#include "layers/parameters.h"
-#include "layers/plan/layout_proto.h"
+#include "layers/builtin/builtin_layers.h"
+#include "layers/network/parameters.h"
 #include "layers/registry.h"
+#include "layers/rules/layout_proto.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/predict/job_run.h"
-#include "worker/runtime/predictor.h"
+#include "worker/training/predictor.h"
 
 namespace adjoin {
 namespace {

@@ -9,12 +9,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "layers/plan/builtin_rules.h"
-#include "layers/plan/planner.h"
-#include "layers/plan/spec_file.h"
-#include "layers/plan/spec_parser.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_file.h"
+#include "planner/spec/spec_parser.h"
 #include "primitives/transport/transport_ranks.h"
-#include "worker/runtime/session.h"
+#include "worker/session/session.h"
 
 namespace adjoin {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "layers/builtin/builtin_layers.h"
 #include "layers/layer.h"
 
 namespace adjoin {

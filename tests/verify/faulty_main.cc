@@ -1,4 +1,5 @@
 // adjoin-verify with a mistake, which ADJOIN_FAULT and ADJOIN_FAULTY_LAYER (set by the build) name.
+#include "layers/builtin/builtin_layers.h"
 #include "layers/registry.h"
 #include "tests/verify/faults.h"
 #include "verify/command.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
-#include "layers/plan/spec_parser.h"
+#include "planner/spec/spec_parser.h"
 #include "verify/report.h"
 #include "verify/verify.h"
 

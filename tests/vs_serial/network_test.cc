@@ -1,5 +1,6 @@
 // What Network refuses, and that the comparison with serial tensors notices a difference.
-#include "layers/network.h"
+#include "layers/builtin/builtin_layers.h"
+#include "layers/network/network.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/layer.h"
-#include "layers/parameters.h"
+#include "layers/network/parameters.h"
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"

@@ -3,10 +3,11 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "layers/network.h"
-#include "layers/parameters.h"
-#include "layers/plan/layout_proto.h"
+#include "layers/builtin/builtin_layers.h"
+#include "layers/network/network.h"
+#include "layers/network/parameters.h"
 #include "layers/registry.h"
+#include "layers/rules/layout_proto.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/geometry/layout.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
-#include "layers/plan/layout_proto.h"
+#include "layers/rules/layout_proto.h"
 #include "primitives/geometry/layout.h"
 #include "proto/plan.pb.h"
 

@@ -12,7 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "worker/runtime/path_rules.h"
+#include "worker/data/path_rules.h"
 
 namespace adjoin {
 namespace {

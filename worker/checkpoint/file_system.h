@@ -53,7 +53,7 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<Source>> Open(const std::string& path) = 0;
 };
 
-// Below a folder of this machine; no link leads out of it (worker/runtime/path_rules.h).
+// Below a folder of this machine; no link leads out of it (worker/data/path_rules.h).
 class DiskFiles : public FileSystem {
  public:
   explicit DiskFiles(std::string root) : root_(std::move(root)) {}

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/checkpoint/content_hash.h"
-#include "worker/runtime/safetensors.h"
+#include "worker/model/safetensors.h"
 
 namespace adjoin {
 namespace {

@@ -50,7 +50,7 @@
 #include "base/boot_clock.h"
 #include "base/flags.h"
 #include "proto/plan.pb.h"
-#include "worker/rank_process_link.h"
+#include "worker/rank/rank_process_link.h"
 
 namespace adjoin {
 namespace {

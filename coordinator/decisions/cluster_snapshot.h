@@ -1,0 +1,49 @@
+// The cluster at one moment, in numbers, for /metrics.
+//
+//   ClusterSnapshot now = service.Snapshot();
+//   now.store_commits = commits.Read();
+#ifndef ADJOIN_COORDINATOR_DECISIONS_CLUSTER_SNAPSHOT_H_
+#define ADJOIN_COORDINATOR_DECISIONS_CLUSTER_SNAPSHOT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/decisions/latency_histogram.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+struct ClusterSnapshot {
+  struct Worker {
+    std::string name;
+    std::string state;  // "ready" "suspect" "draining" "lost"
+    double heartbeat_age_seconds = 0;
+    uint32_t slots = 0;
+    uint32_t free_slots = 0;
+  };
+  struct RunningJob {
+    std::string id;
+    uint64_t step = 0;
+    double step_seconds = 0;     // one step; 0: not known yet, and then not shown
+    double compute_seconds = 0;  // of one step, T_comp
+    double sync_seconds = 0;     // of one step, T_sync
+    int64_t bytes_sent = 0;      // all ranks together, since the attempt's start
+  };
+  std::map<JobState, uint64_t> jobs;  // all that are known, by state
+  uint64_t queue_length = 0;
+  double queue_oldest_seconds = 0;    // since its submission
+  std::vector<Worker> workers;
+  std::vector<RunningJob> running;
+  // Since the coordinator's start.
+  uint64_t submits = 0;                      // accepted
+  std::map<std::string, uint64_t> restarts;  // by what ended the attempt: "rank_lost" "node_lost" "error" ...
+  double goodput_seconds = 0;                // of ended attempts that got further than any before, or succeeded
+  double lost_seconds = 0;                   // of the others
+  LatencyCounts store_commits;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_DECISIONS_CLUSTER_SNAPSHOT_H_

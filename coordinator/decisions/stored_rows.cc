@@ -1,0 +1,103 @@
+#include "coordinator/decisions/stored_rows.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace adjoin {
+namespace {
+
+int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
+
+}  // namespace
+
+absl::Time FromMillis(int64_t millis) { return millis == 0 ? absl::Time() : absl::FromUnixMillis(millis); }
+
+StoredJob JobRow(const JobRecord& job) {
+  StoredJob row;
+  row.set_number(job.number);
+  row.set_name(job.spec.name());
+  row.set_owner(job.owner);
+  row.set_priority(job.priority);
+  row.set_idempotency_key(job.idempotency_key);
+  row.set_state(job.state);
+  row.set_reason(job.reason);
+  row.set_held(job.held);
+  row.set_submitted_unix_ms(UnixMillis(job.submitted));
+  row.set_started_unix_ms(UnixMillis(job.started));
+  row.set_ended_unix_ms(UnixMillis(job.ended));
+  row.set_plan_hash(job.plan_hash);
+  row.set_epoch(job.attempt.epoch);
+  row.set_attempts(job.history.attempts);
+  row.set_restarts_counted(job.history.counted);
+  row.set_restarts_without_progress(job.history.without_progress);
+  row.set_best_step(job.history.best_step);
+  row.set_backoff_seconds(absl::ToDoubleSeconds(job.backoff));
+  *row.mutable_progress() = job.progress;
+  for (const std::string& artifact : job.artifacts) row.add_artifact(artifact);
+  row.set_running_seconds(absl::ToDoubleSeconds(job.running));
+  row.set_home(job.home);
+  for (const std::string& worker : job.home_workers) row.add_home_worker(worker);
+  row.set_has_checkpoint(job.has_checkpoint);
+  return row;
+}
+
+StoredAttempt AttemptRow(const JobRecord& job) {
+  const Attempt& attempt = job.attempt;
+  StoredAttempt row;
+  row.set_epoch(attempt.epoch);
+  row.set_job(job.number);
+  for (const RankRecord& record : attempt.ranks) {
+    StoredRank& rank = *row.add_rank();
+    rank.set_worker(record.worker);
+    rank.set_state(ToString(record.state));
+    rank.set_pid(record.pid);
+    rank.set_transport_address(record.transport_address);
+    rank.set_transport(record.transport);
+  }
+  for (const auto& [worker, record] : attempt.holders) {
+    StoredHolder& holder = *row.add_holder();
+    holder.set_worker(worker);
+    holder.set_incarnation(record.incarnation);
+    holder.set_node_id(record.node_id);
+  }
+  row.set_lease_seconds(absl::ToDoubleSeconds(attempt.lease));
+  row.set_over(attempt.over);
+  row.set_reason(attempt.reason);
+  row.set_started_unix_ms(UnixMillis(attempt.started));
+  row.set_ended_unix_ms(UnixMillis(attempt.ended));
+  row.set_connected(attempt.connected);
+  row.set_steps(attempt.steps);
+  return row;
+}
+
+Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now, absl::Time wall_now) {
+  Attempt attempt;
+  attempt.epoch = row.epoch();
+  for (const StoredRank& rank : row.rank()) {
+    RankRecord record;
+    record.worker = rank.worker();
+    record.state = RankStateFrom(rank.state());
+    record.pid = rank.pid();
+    record.transport_address = rank.transport_address();
+    record.transport = rank.transport();
+    attempt.ranks.push_back(std::move(record));
+  }
+  for (const StoredHolder& holder : row.holder()) {
+    int slots = 0;
+    for (const RankRecord& rank : attempt.ranks) slots += rank.worker == holder.worker() ? 1 : 0;
+    attempt.holders[holder.worker()] = {holder.incarnation(), holder.node_id(), slots, std::nullopt};
+  }
+  attempt.lease = absl::Seconds(row.lease_seconds());
+  attempt.over = row.over();
+  attempt.reason = row.reason();
+  attempt.started = FromMillis(row.started_unix_ms());
+  attempt.ended = FromMillis(row.ended_unix_ms());
+  attempt.connected = row.connected();
+  attempt.steps = row.steps();
+  attempt.running_since = now - std::max(absl::ZeroDuration(), wall_now - attempt.started);
+  return attempt;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,59 @@
+#include "coordinator/services/artifact_relay.h"
+
+#include <utility>
+
+namespace adjoin {
+
+absl::Status ArtifactPipe::Push(ArtifactChunk chunk, Deadline deadline) {
+  absl::MutexLock lock(&mutex_);
+  auto room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_ || chunks_.size() < kMaxChunks; };
+  if (!changed_.Wait(mutex_, deadline, room)) return absl::DeadlineExceededError("the client does not read");
+  if (cancelled_) return absl::CancelledError("the client has gone");
+  chunks_.push_back(std::move(chunk));
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<ArtifactChunk>> ArtifactPipe::Pop(Deadline deadline) {
+  absl::MutexLock lock(&mutex_);
+  auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return finished_.has_value() || !chunks_.empty(); };
+  if (!changed_.Wait(mutex_, deadline, ready)) return absl::DeadlineExceededError("the worker does not send");
+  if (!chunks_.empty()) {
+    ArtifactChunk chunk = std::move(chunks_.front());
+    chunks_.pop_front();
+    changed_.NotifyAll();
+    return std::optional<ArtifactChunk>(std::move(chunk));
+  }
+  if (!finished_->ok()) return *finished_;
+  return std::optional<ArtifactChunk>();
+}
+
+void ArtifactPipe::Finish(absl::Status status) {
+  absl::MutexLock lock(&mutex_);
+  if (!finished_.has_value()) finished_ = std::move(status);
+  changed_.NotifyAll();
+}
+
+void ArtifactPipe::Cancel() {
+  absl::MutexLock lock(&mutex_);
+  cancelled_ = true;
+  changed_.NotifyAll();
+}
+
+std::shared_ptr<ArtifactPipe> ArtifactRelay::Open(const std::string& request_id) {
+  auto pipe = std::make_shared<ArtifactPipe>();
+  absl::MutexLock lock(&mutex_);
+  pipes_[request_id] = pipe;
+  return pipe;
+}
+
+std::shared_ptr<ArtifactPipe> ArtifactRelay::Take(const std::string& request_id) {
+  absl::MutexLock lock(&mutex_);
+  auto found = pipes_.find(request_id);
+  if (found == pipes_.end()) return nullptr;
+  std::shared_ptr<ArtifactPipe> pipe = std::move(found->second);
+  pipes_.erase(found);
+  return pipe;
+}
+
+}  // namespace adjoin

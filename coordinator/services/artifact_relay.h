@@ -1,0 +1,64 @@
+// Passes a file from the daemon that uploads it to the client that asked for it, a few chunks at a time.
+//
+//   std::shared_ptr<ArtifactPipe> pipe = relay.Open(request_id);          // the client's RPC, before the daemon is asked
+//   ADJOIN_ASSIGN_OR_RETURN(std::optional<ArtifactChunk> chunk, pipe->Pop(Deadline::After(absl::Seconds(30))));
+//
+//   std::shared_ptr<ArtifactPipe> pipe = relay.Take(chunk.request_id());  // the daemon's RPC
+//   ADJOIN_RETURN_IF_ERROR(pipe->Push(chunk, Deadline::After(absl::Seconds(30))));
+//   pipe->Finish(absl::OkStatus());
+//
+// Any thread.
+#ifndef ADJOIN_COORDINATOR_SERVICES_ARTIFACT_RELAY_H_
+#define ADJOIN_COORDINATOR_SERVICES_ARTIFACT_RELAY_H_
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "base/deadline.h"
+#include "base/monotonic_condition.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+class ArtifactPipe {
+ public:
+  // Waits for room. Errors: kCancelled (the reader has gone), kDeadlineExceeded (it does not read).
+  absl::Status Push(ArtifactChunk chunk, Deadline deadline);
+  // The next chunk, or nothing at the end. Errors: what Finish was given; kDeadlineExceeded.
+  absl::StatusOr<std::optional<ArtifactChunk>> Pop(Deadline deadline);
+  // The writer's end. Only the first call counts.
+  void Finish(absl::Status status);
+  // The reader's end.
+  void Cancel();
+
+ private:
+  static constexpr size_t kMaxChunks = 4;
+
+  absl::Mutex mutex_;
+  MonotonicCondition changed_;
+  std::deque<ArtifactChunk> chunks_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> finished_ ABSL_GUARDED_BY(mutex_);
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class ArtifactRelay {
+ public:
+  std::shared_ptr<ArtifactPipe> Open(const std::string& request_id);
+  // Null where nobody asked, or it was taken already.
+  std::shared_ptr<ArtifactPipe> Take(const std::string& request_id);
+
+ private:
+  absl::Mutex mutex_;
+  std::map<std::string, std::shared_ptr<ArtifactPipe>> pipes_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_SERVICES_ARTIFACT_RELAY_H_

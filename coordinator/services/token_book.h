@@ -1,0 +1,68 @@
+// Bearer tokens, for users without a certificate: made, checked, listed, revoked. Only their hashes are kept.
+//
+//   TokenBook tokens(store);                               // ADJOIN_RETURN_IF_ERROR(tokens.Load());
+//   ADJOIN_ASSIGN_OR_RETURN(CreateTokenResponse made, tokens.Create("alice", "user", 24, absl::Now()));
+//   ADJOIN_ASSIGN_OR_RETURN(TokenSummary who, tokens.Check(made.token(), absl::Now()));      // "alice", "user"
+#ifndef ADJOIN_COORDINATOR_SERVICES_TOKEN_BOOK_H_
+#define ADJOIN_COORDINATOR_SERVICES_TOKEN_BOOK_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+struct TokenRecord {
+  TokenSummary summary;
+  std::string hash;  // SHA-256 of the whole token, 32 bytes
+};
+
+// Where the records outlive the coordinator. What Put and Erase have returned from is kept.
+class TokenStore {
+ public:
+  virtual ~TokenStore() = default;
+  virtual absl::Status Put(const TokenRecord& record) = 0;
+  virtual absl::Status Erase(const std::string& id) = 0;
+  virtual absl::StatusOr<std::vector<TokenRecord>> All() = 0;
+};
+
+// Any thread.
+class TokenBook {
+ public:
+  static constexpr double kLongestHours = 366 * 24;
+  static constexpr size_t kMostTokens = 100000;
+
+  // `store` outlives the book.
+  explicit TokenBook(TokenStore& store) : store_(store) {}
+  // Takes the store's records. Errors: the store's.
+  absl::Status Load();
+
+  // The response has the token itself, which nothing can show again. Tokens that expired more than a month ago are
+  // forgotten with it. Errors: kInvalidArgument (user, role, hours), kResourceExhausted, the store's.
+  absl::StatusOr<CreateTokenResponse> Create(const std::string& user, const std::string& role, double valid_hours,
+                                             absl::Time now);
+  // Who shows the token. Errors: kUnauthenticated, which says of an expired one whose it was and when it expired.
+  absl::StatusOr<TokenSummary> Check(absl::string_view token, absl::Time now);
+  // Oldest first.
+  std::vector<TokenSummary> List();
+  // Errors: kNotFound, the store's.
+  absl::Status Revoke(const std::string& id);
+
+ private:
+  TokenStore& store_;
+  absl::Mutex mutex_;
+  std::map<std::string, TokenRecord> records_ ABSL_GUARDED_BY(mutex_);  // by id
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_SERVICES_TOKEN_BOOK_H_

@@ -1,0 +1,312 @@
+#include "coordinator/services/user_service.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "coordinator/services/spec_planning.h"
+#include "proto/grpc_status.h"
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+// How often a waiting stream looks whether its client is still there.
+constexpr absl::Duration kClientCheck = absl::Milliseconds(200);
+constexpr absl::Duration kProgressInterval = absl::Milliseconds(100);
+constexpr absl::Duration kArtifactTimeout = absl::Seconds(30);
+// The service itself ends a data check; this only catches its failure to.
+constexpr absl::Duration kAdmissionTimeout = absl::Seconds(90);
+constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
+constexpr absl::Duration kLogTimeout = absl::Seconds(5);
+constexpr int kMaxEvents = 1000;  // in one message
+
+// Not guessable: it is all that a daemon shows when it uploads.
+std::string NewRequestId() {
+  std::random_device device;
+  return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
+}
+
+// What a caller may change, as the service asks it.
+JobCheck IsOwn(const Caller& caller) {
+  return [&caller](const JobRecord& job) { return MayChange(caller, job.owner, job.id); };
+}
+
+Deadline Soon() { return Deadline::After(kCommitTimeout); }
+
+}  // namespace
+
+template <typename Request>
+absl::StatusOr<Admitted> UserService::Admit(const Context& context, const Request& request, absl::string_view method) {
+  ADJOIN_RETURN_IF_ERROR(CheckProtocol(request.header(), "the client", "this coordinator"));
+  return parts_.access.Admit(context, method);
+}
+
+absl::StatusOr<Submitted> UserService::SubmitAndAwait(const SubmitRequest& request, const Caller& caller) {
+  ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, parts_.rules));
+  job.owner = caller.name;
+  job.any_folder = caller.local || caller.role == Role::kAdmin;
+  ADJOIN_ASSIGN_OR_RETURN(Submitted submitted,
+                          hub_.Do([&](CoordinationService& service) { return service.Submit(std::move(job)); }));
+  Deadline deadline = Deadline::After(kAdmissionTimeout);
+  while (!deadline.Expired()) {
+    uint64_t seen = hub_.changes();
+    absl::Status reason;
+    Admission admission =
+        hub_.Look([&](CoordinationService& service) { return service.AdmissionOf(submitted.job_id, &reason); });
+    if (admission == Admission::kAccepted) return submitted;
+    if (admission == Admission::kRefused) return reason;
+    hub_.WaitForChange(seen, deadline);
+  }
+  hub_.Do([&](CoordinationService& service) { service.Abandon(submitted.job_id); });
+  return absl::DeadlineExceededError("the data files could not be checked in time");
+}
+
+grpc::Status UserService::Submit(Context* context, const SubmitRequest* request, SubmitResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "Submit");
+  if (!call.ok()) return ToGrpc(call.status());
+  absl::StatusOr<Submitted> submitted = SubmitAndAwait(*request, call->caller());
+  if (!submitted.ok()) return ToGrpc(submitted.status());
+  *response->mutable_header() = MakeHeader();
+  response->set_job_id(submitted->job_id);
+  response->set_existed(submitted->existed);
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::ListJobs(Context* context, const ListJobsRequest* request, ListJobsResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ListJobs");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response = hub_.LookAtCommitted([](CoordinationService& service) { return service.List(); });
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest* request, DescribeJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "DescribeJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto described =
+      hub_.LookAtCommitted([&](CoordinationService& service) { return service.Describe(request->job_id()); });
+  if (!described.ok()) return ToGrpc(described.status());
+  *response = *std::move(described);
+  const JobSummary& job = response->job();
+  if (!MayRead(call->caller(), job.owner(), job.job_id(), "the spec").ok()) HideContent(*response);
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::CancelJob(Context* context, const CancelJobRequest* request, CancelJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "CancelJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto state = hub_.DoDurably(
+      [&](CoordinationService& service) { return service.Cancel(request->job_id(), IsOwn(call->caller())); }, Soon());
+  if (!state.ok()) return ToGrpc(state.status());
+  *response->mutable_header() = MakeHeader();
+  response->set_state(*state);
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::RetryJob(Context* context, const RetryJobRequest* request, RetryJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "RetryJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto state = hub_.DoDurably(
+      [&](CoordinationService& service) { return service.Retry(request->job_id(), IsOwn(call->caller())); }, Soon());
+  if (!state.ok()) return ToGrpc(state.status());
+  *response->mutable_header() = MakeHeader();
+  response->set_state(*state);
+  return grpc::Status::OK;
+}
+
+absl::Status UserService::SetHeld(const std::string& job, bool held, const Caller& caller) {
+  return hub_.DoDurably([&](CoordinationService& service) { return service.Hold(job, held, IsOwn(caller)); }, Soon());
+}
+
+grpc::Status UserService::HoldJob(Context* context, const HoldJobRequest* request, HoldJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "HoldJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  return ToGrpc(SetHeld(request->job_id(), true, call->caller()));
+}
+
+grpc::Status UserService::ReleaseJob(Context* context, const ReleaseJobRequest* request, ReleaseJobResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ReleaseJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  return ToGrpc(SetHeld(request->job_id(), false, call->caller()));
+}
+
+grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* request,
+                                     grpc::ServerWriter<ReadEventsResponse>* writer) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadEvents");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto found = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(request->job_id()); });
+  if (!found.ok()) return ToGrpc(found.status());
+  const std::string id = found->job_id();
+  uint64_t after = request->after();
+  while (!context->IsCancelled()) {
+    uint64_t seen = hub_.changes();
+    // Asked before the events are read: once it is true, no event can come after those.
+    bool settled = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Settled(id); });
+    auto events = parts_.store.Events(id, after, kMaxEvents);
+    if (!events.ok()) return ToGrpc(events.status());
+    if (!events->empty()) {
+      ReadEventsResponse response;
+      *response.mutable_header() = MakeHeader();
+      for (JobEvent& event : *events) *response.add_event() = std::move(event);
+      after = response.event(response.event_size() - 1).sequence();
+      if (!writer->Write(response)) break;
+      continue;
+    }
+    if (settled || !request->follow()) return grpc::Status::OK;
+    hub_.WaitForChange(seen, Deadline::After(kClientCheck));
+  }
+  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+}
+
+grpc::Status UserService::CreateToken(Context* context, const CreateTokenRequest* request, CreateTokenResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "CreateToken");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto made = parts_.tokens.Create(request->user(), request->role(), request->valid_hours(), absl::Now());
+  if (!made.ok()) return ToGrpc(made.status());
+  *response = *std::move(made);
+  *response->mutable_header() = MakeHeader();
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::ListTokens(Context* context, const ListTokensRequest* request, ListTokensResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ListTokens");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  for (TokenSummary& token : parts_.tokens.List()) *response->add_token() = std::move(token);
+  return grpc::Status::OK;
+}
+
+grpc::Status UserService::RevokeToken(Context* context, const RevokeTokenRequest* request, RevokeTokenResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "RevokeToken");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  return ToGrpc(parts_.tokens.Revoke(request->id()));
+}
+
+grpc::Status UserService::FollowJob(Context* context, const FollowJobRequest* request,
+                                    grpc::ServerWriter<FollowJobResponse>* writer) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "FollowJob");
+  if (!call.ok()) return ToGrpc(call.status());
+  std::string reference = request->job_id();
+  std::string last_sent;
+  JobState last_state = JOB_STATE_UNSPECIFIED;
+  Deadline next_progress = Deadline::After(absl::ZeroDuration());
+  while (!context->IsCancelled()) {
+    uint64_t seen = hub_.changes();
+    auto summary = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(reference); });
+    if (!summary.ok()) return ToGrpc(summary.status());
+    reference = summary->job_id();  // a name may come to mean a later job
+    std::string serialized = summary->SerializeAsString();
+    if (serialized != last_sent && (summary->state() != last_state || next_progress.Expired())) {
+      FollowJobResponse response;
+      *response.mutable_header() = MakeHeader(summary->epoch());
+      *response.mutable_job() = *summary;
+      if (!writer->Write(response)) break;
+      last_sent = std::move(serialized);
+      last_state = summary->state();
+      next_progress = Deadline::After(kProgressInterval);
+    } else if (serialized != last_sent) {
+      hub_.WaitForChange(hub_.changes(), next_progress);
+      continue;
+    }
+    if (IsFinal(summary->state())) return grpc::Status::OK;
+    hub_.WaitForChange(seen, Deadline::After(kClientCheck));
+  }
+  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+}
+
+grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* request,
+                                   grpc::ServerWriter<ReadLogsResponse>* writer) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadLogs");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto summary = hub_.Look([&](CoordinationService& service) { return service.Summary(request->job_id()); });
+  if (!summary.ok()) return ToGrpc(summary.status());
+  const std::string id = summary->job_id();
+  if (absl::Status may = MayRead(call->caller(), summary->owner(), id, "the log"); !may.ok()) return ToGrpc(may);
+  int64_t position = request->from();
+  while (!context->IsCancelled()) {
+    uint64_t seen = hub_.changes();
+    // Asked before the lines are read: once it is true, no line can come after those.
+    bool settled = hub_.Look([&](CoordinationService& service) { return service.Settled(id); });
+    // Nor may one that waits for the disk.
+    if ((settled || !request->follow()) && !parts_.log_writer.Flush(Deadline::After(kLogTimeout))) {
+      return ToGrpc(absl::UnavailableError(absl::StrCat("the log of ", id, " cannot be read now: the coordinator's disk"
+                                                        " takes no lines")));
+    }
+    auto chunk = parts_.logs.Read(id, position);
+    if (!chunk.ok()) return ToGrpc(chunk.status());
+    ReadLogsResponse response;
+    *response.mutable_header() = MakeHeader();
+    response.set_job_id(id);
+    response.set_next(chunk->next);
+    for (LogLine& line : chunk->lines) {
+      bool wanted = request->rank().empty() ||
+                    std::find(request->rank().begin(), request->rank().end(), line.rank()) != request->rank().end();
+      if (wanted && line.unix_ms() >= request->since_unix_ms()) *response.add_line() = std::move(line);
+    }
+    if (response.line_size() > 0 && !writer->Write(response)) break;
+    if (chunk->next != position) {
+      position = chunk->next;
+      continue;
+    }
+    if (settled || !request->follow()) return grpc::Status::OK;
+    hub_.WaitForChange(seen, Deadline::After(kClientCheck));
+  }
+  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+}
+
+grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest* request,
+                                      grpc::ServerWriter<ArtifactChunk>* writer) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "GetArtifact");
+  if (!call.ok()) return ToGrpc(call.status());
+  auto source = hub_.Look(
+      [&](CoordinationService& service) { return service.FindArtifact(request->job_id(), request->name()); });
+  if (!source.ok()) return ToGrpc(source.status());
+  absl::Status may = MayRead(call->caller(), source->owner, source->job_id, "a result");
+  if (!may.ok()) return ToGrpc(may);
+
+  std::string request_id = NewRequestId();
+  std::shared_ptr<ArtifactPipe> pipe = parts_.relay.Open(request_id);
+  absl::Cleanup close = [&] {
+    pipe->Cancel();
+    parts_.relay.Take(request_id);
+  };
+  CoordinatorMessage message;
+  *message.mutable_header() = MakeHeader(source->epoch);
+  SendArtifact& send = *message.mutable_send_artifact();
+  send.set_request_id(request_id);
+  send.set_job_id(source->job_id);
+  send.set_output_dir(source->output_dir);
+  send.set_name(request->name());
+  if (!hub_.SendTo(source->connection, std::move(message))) {
+    return ToGrpc(absl::UnavailableError(absl::StrCat("worker ", source->worker, " is not connected")));
+  }
+  int64_t total = -1, sent = 0;
+  while (!context->IsCancelled()) {
+    auto chunk = pipe->Pop(Deadline::After(kArtifactTimeout));
+    if (!chunk.ok()) {
+      return ToGrpc(absl::Status(chunk.status().code(), absl::StrCat(request->name(), " from ", source->worker, ": ",
+                                                                     std::string(chunk.status().message()))));
+    }
+    if (!chunk->has_value()) {
+      if (sent == total) return grpc::Status::OK;
+      return grpc::Status(grpc::StatusCode::DATA_LOSS,
+                          absl::StrCat(request->name(), " has ", total, " bytes, but ", sent, " came"));
+    }
+    if (total < 0) total = (*chunk)->total_bytes();
+    sent += static_cast<int64_t>((*chunk)->data().size());
+    (*chunk)->clear_request_id();
+    *(*chunk)->mutable_header() = MakeHeader();
+    if (!writer->Write(**chunk)) break;
+  }
+  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+}
+
+}  // namespace adjoin

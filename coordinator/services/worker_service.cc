@@ -1,0 +1,192 @@
+#include "coordinator/services/worker_service.h"
+
+#include <grpcpp/alarm.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/logging.h"
+#include "base/watchdog.h"
+#include "proto/grpc_status.h"
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+constexpr absl::Duration kClientReads = absl::Seconds(60);
+// A daemon that reads nothing while so much waits for it is cut off; it connects again and says how far it came.
+constexpr size_t kMaxWaiting = 10000;
+
+absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "the worker", "this coordinator"); }
+
+// One daemon's stream. It deletes itself when gRPC has done with it.
+class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>, public DaemonConnection {
+ public:
+  DaemonStream(grpc::CallbackServerContext* context, Hub& hub, LogWriter& logs, absl::StatusOr<Admitted> call,
+               absl::Duration first_message)
+      : context_(context), hub_(hub), logs_(logs), call_(std::move(call)), alive_(std::make_shared<Alive>()) {
+    alive_->context = context;
+    if (!call_.ok()) {
+      Finish(ToGrpc(call_.status()));
+      return;
+    }
+    late_.Set(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(first_message), [alive = alive_](bool expired) {
+      absl::MutexLock lock(&alive->mutex);
+      if (expired && alive->context != nullptr) alive->context->TryCancel();
+    });
+    StartRead(&in_);
+  }
+
+  void Send(CoordinatorMessage message) override {
+    absl::MutexLock lock(&mutex_);
+    if (finished_) return;
+    if (out_.size() >= kMaxWaiting) {
+      context_->TryCancel();
+      return;
+    }
+    out_.push_back(std::move(message));
+    if (out_.size() == 1) StartWrite(&out_.front());
+  }
+  void Break() override { context_->TryCancel(); }
+
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mutex_);
+    out_.pop_front();
+    if (ok && !finished_ && !out_.empty()) StartWrite(&out_.front());
+  }
+
+  void OnReadDone(bool ok) override {
+    const absl::Status status = !ok              ? absl::CancelledError(id_ == 0 ? "no hello came" : "")
+                                : id_ == 0       ? Greet()
+                                                 : Take();
+    if (ok && status.ok()) {
+      in_.Clear();
+      StartRead(&in_);
+      return;
+    }
+    if (id_ != 0) {
+      hub_.Do([&](CoordinationService& service) { service.WorkerDisconnected(id_, "its connection ended"); });
+      hub_.Detach(id_);
+    }
+    const bool orderly = !ok && id_ != 0;
+    absl::MutexLock lock(&mutex_);
+    finished_ = true;
+    Finish(orderly ? grpc::Status::OK : ToGrpc(status));
+  }
+
+  void OnDone() override {
+    late_.Cancel();
+    {
+      absl::MutexLock lock(&alive_->mutex);
+      alive_->context = nullptr;
+    }
+    delete this;
+  }
+
+ private:
+  ~DaemonStream() override = default;
+
+  // The first message. Errors: what the daemon is refused with.
+  absl::Status Greet() {
+    late_.Cancel();
+    if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
+    if (!in_.has_hello()) return absl::InvalidArgumentError("the first message of a worker has to be its hello");
+    absl::Status accepted = CheckWorkerName(call_->caller(), in_.hello().name());
+    if (accepted.ok()) {
+      id_ = hub_.Attach(this);
+      accepted = hub_.Do([&](CoordinationService& service) { return service.WorkerConnected(id_, in_.hello()); });
+    }
+    if (!accepted.ok()) {
+      LogWarning(absl::StrCat("refused worker ", in_.hello().name(), ": ", std::string(accepted.message())));
+    }
+    return accepted;
+  }
+
+  absl::Status Take() {
+    if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
+    if (in_.has_log()) {
+      KeepLog();
+    } else if (in_.has_heartbeat()) {
+      hub_.DoQuietly([&](CoordinationService& service) { service.WorkerSaid(id_, in_); });
+    } else {
+      hub_.Do([&](CoordinationService& service) { service.WorkerSaid(id_, in_); });
+    }
+    return absl::OkStatus();
+  }
+
+  void KeepLog() {
+    const LogBatch& batch = in_.log();
+    const bool owns = hub_.Look([&](CoordinationService& service) {
+      return service.Owns(id_, batch.job_id(), in_.header().epoch());
+    });
+    if (!owns) return;
+    std::vector<LogLine> lines(batch.line().begin(), batch.line().end());
+    for (LogLine& line : lines) line.set_epoch(in_.header().epoch());
+    logs_.Add(batch.job_id(), std::move(lines));
+  }
+
+  // What the alarm may still look at when the stream is gone.
+  struct Alive {
+    absl::Mutex mutex;
+    grpc::CallbackServerContext* context ABSL_GUARDED_BY(mutex) = nullptr;
+  };
+
+  grpc::CallbackServerContext* const context_;
+  Hub& hub_;
+  LogWriter& logs_;
+  absl::StatusOr<Admitted> call_;
+  const std::shared_ptr<Alive> alive_;
+  grpc::Alarm late_;  // no hello came
+  ConnectionId id_ = 0;  // once it has greeted; its reads' alone
+  WorkerMessage in_;
+  absl::Mutex mutex_;
+  std::deque<CoordinatorMessage> out_ ABSL_GUARDED_BY(mutex_);  // the first one is being written
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* WorkerService::Connect(grpc::CallbackServerContext* context) {
+  return new DaemonStream(context, hub_, logs_, access_.Admit(*context, "Connect"), first_message_);
+}
+
+grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
+                                           UploadArtifactResponse* response) {
+  absl::StatusOr<Admitted> call = access_.Admit(*context, "UploadArtifact");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response->mutable_header() = MakeHeader();
+  ArtifactChunk chunk;
+  {
+    Watchdog late(first_message_, [context] { context->TryCancel(); });
+    if (!reader->Read(&chunk)) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "an upload without a chunk");
+  }
+  if (absl::Status status = CheckHeader(chunk.header()); !status.ok()) return ToGrpc(status);
+  std::shared_ptr<ArtifactPipe> pipe = relay_.Take(chunk.request_id());
+  if (pipe == nullptr) return grpc::Status(grpc::StatusCode::NOT_FOUND, "nobody waits for this upload");
+  // What ends it early: the stream broke.
+  absl::Cleanup broken = [&] { pipe->Finish(absl::UnavailableError("the upload broke off")); };
+  int64_t left = chunk.total_bytes();
+  do {
+    if (!chunk.error().empty()) {
+      pipe->Finish(absl::NotFoundError(chunk.error()));
+      return grpc::Status::OK;
+    }
+    left -= static_cast<int64_t>(chunk.data().size());
+    if (absl::Status status = pipe->Push(std::move(chunk), Deadline::After(kClientReads)); !status.ok()) {
+      return ToGrpc(status);
+    }
+    chunk.Clear();
+  } while (reader->Read(&chunk));
+  if (left == 0) pipe->Finish(absl::OkStatus());
+  return grpc::Status::OK;
+}
+
+}  // namespace adjoin

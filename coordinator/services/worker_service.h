@@ -1,0 +1,45 @@
+// The RPCs of service WorkerLink: the daemons' streams and their uploads.
+//
+//   WorkerService workers(hub, log_writer, relay, *access, absl::Seconds(10));
+//   builder.RegisterService(&workers);
+//
+// A daemon's stream holds no thread: thousands of daemons may be connected.
+#ifndef ADJOIN_COORDINATOR_SERVICES_WORKER_SERVICE_H_
+#define ADJOIN_COORDINATOR_SERVICES_WORKER_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "absl/time/time.h"
+#include "coordinator/logs/log_writer.h"
+#include "coordinator/services/access.h"
+#include "coordinator/services/artifact_relay.h"
+#include "coordinator/services/hub.h"
+#include "proto/coordinator.grpc.pb.h"
+
+namespace adjoin {
+
+// Every message of another protocol version ends its stream (kFailedPrecondition).
+class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<WorkerLink::Service> {
+ public:
+  // `first_message`: how long a stream may be open without one. All outlive the service.
+  WorkerService(Hub& hub, LogWriter& logs, ArtifactRelay& relay, Access& access, absl::Duration first_message)
+      : hub_(hub), logs_(logs), relay_(relay), access_(access), first_message_(first_message) {
+    logs_.Listen([&hub] { hub.NoteChange(); });
+  }
+  ~WorkerService() override { logs_.Listen(nullptr); }
+
+  grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* Connect(grpc::CallbackServerContext* context) override;
+  grpc::Status UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
+                              UploadArtifactResponse* response) override;
+
+ private:
+  Hub& hub_;
+  LogWriter& logs_;
+  ArtifactRelay& relay_;
+  Access& access_;
+  const absl::Duration first_message_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_SERVICES_WORKER_SERVICE_H_

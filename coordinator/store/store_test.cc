@@ -1,0 +1,297 @@
+#include "coordinator/store/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/store/sql_statement.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class StoreTest : public ::testing::Test {
+ protected:
+  StoreTest() { std::filesystem::remove_all(path_); }
+  std::unique_ptr<Store> Open() {
+    absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(path_);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+  static StoredState Load(Store& store) {
+    absl::StatusOr<StoredState> state = store.Load();
+    EXPECT_TRUE(state.ok()) << state.status();
+    return state.ok() ? *std::move(state) : StoredState();
+  }
+  // A submitted job with an event.
+  static StoreChanges Submission(uint64_t number, const std::string& name, const std::string& key = "") {
+    StoreChanges changes;
+    StoredSubmission submission;
+    submission.set_job(number);
+    submission.mutable_spec()->set_name(name);
+    changes.submissions.push_back(submission);
+    StoredJob job;
+    job.set_number(number);
+    job.set_name(name);
+    job.set_idempotency_key(key);
+    job.set_state(PENDING);
+    changes.jobs.push_back(job);
+    JobEvent event;
+    event.set_sequence(10 * number);
+    event.set_job_id(absl::StrCat("job-", number));
+    event.set_kind("submitted");
+    changes.events.push_back(event);
+    return changes;
+  }
+
+  const std::string path_ = ::testing::TempDir() + "/store-test.db";
+};
+
+TEST_F(StoreTest, WhatWasAppliedIsThereAfterOpeningAgain) {
+  {
+    auto store = Open();
+    EXPECT_THAT(Load(*store).jobs, IsEmpty());
+    StoreChanges changes = Submission(3, "net");
+    StoredAttempt attempt;
+    attempt.set_job(3);
+    attempt.set_epoch(7);
+    attempt.add_rank()->set_worker("worker-0");
+    changes.attempts.push_back(attempt);
+    attempt.set_epoch(9);
+    changes.attempts.push_back(attempt);
+    StoredPlan plan;
+    plan.set_job(3);
+    plan.set_plan(std::string("a\0b", 3));
+    changes.plans.push_back(plan);
+    changes.last_epoch = 9;
+    ASSERT_EQ(store->Apply(changes), absl::OkStatus());
+  }
+  auto store = Open();
+  const StoredState state = Load(*store);
+  ASSERT_THAT(state.jobs, SizeIs(1));
+  EXPECT_EQ(state.jobs[0].name(), "net");
+  EXPECT_EQ(state.submissions.at(3).spec().name(), "net");
+  EXPECT_EQ(state.attempts.at(3).epoch(), 9);
+  EXPECT_EQ(state.last_epoch, 9);
+  EXPECT_EQ(state.last_job, 3);
+  EXPECT_EQ(state.last_event, 30);
+  EXPECT_EQ(store->Plan(3).value_or(""), std::string("a\0b", 3));
+  EXPECT_EQ(store->Plan(4).status().code(), absl::StatusCode::kNotFound);
+  auto events = store->Events("job-3", 0, 10);
+  ASSERT_TRUE(events.ok());
+  ASSERT_THAT(*events, SizeIs(1));
+  EXPECT_EQ((*events)[0].kind(), "submitted");
+  EXPECT_THAT(*store->Events("job-3", 30, 10), IsEmpty());
+}
+
+TEST_F(StoreTest, EachHasAnIdOfItsOwn) {
+  const uint64_t id = Load(*Open()).store_id;
+  EXPECT_EQ(Load(*Open()).store_id, id);
+  std::filesystem::remove(path_);
+  EXPECT_NE(Load(*Open()).store_id, id);
+}
+
+TEST_F(StoreTest, AnOlderSchemaIsMigrated) {
+  ASSERT_EQ(Open()->Apply(Submission(3, "net")), absl::OkStatus());
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database, "DELETE FROM meta WHERE key = 'store_id'; PRAGMA user_version = 1", nullptr, nullptr,
+                         nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  const StoredState state = Load(*Open());
+  EXPECT_NE(state.store_id, 0);
+  EXPECT_THAT(state.jobs, SizeIs(1));
+}
+
+TEST_F(StoreTest, LaterRowsReplaceEarlierOnesAndNumbersAreNeverGivenAgain) {
+  auto store = Open();
+  ASSERT_EQ(store->Apply(Submission(1, "a")), absl::OkStatus());
+  ASSERT_EQ(store->Apply(Submission(2, "b")), absl::OkStatus());
+  StoreChanges changes;
+  StoredJob job;
+  job.set_number(1);
+  job.set_state(FAILED);
+  changes.jobs.push_back(job);
+  changes.forgotten.push_back(2);
+  ASSERT_EQ(store->Apply(changes), absl::OkStatus());
+  const StoredState state = Load(*store);
+  ASSERT_THAT(state.jobs, SizeIs(1));
+  EXPECT_EQ(state.jobs[0].state(), FAILED);
+  EXPECT_EQ(state.last_job, 2);
+  EXPECT_THAT(*store->Events("job-2", 0, 10), IsEmpty());
+}
+
+TEST_F(StoreTest, ATransactionIsAllOrNothing) {
+  auto store = Open();
+  ASSERT_EQ(store->Apply(Submission(1, "a")), absl::OkStatus());
+  StoreChanges changes = Submission(2, "b");
+  changes.Append(Submission(3, "c"));
+  changes.events.back().set_sequence(10);  // taken: the history is only appended to
+  EXPECT_EQ(store->Apply(changes).code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(Load(*store).jobs, SizeIs(1));
+  changes.events.back().set_sequence(30);
+  EXPECT_EQ(store->Apply(changes), absl::OkStatus());
+  EXPECT_THAT(Load(*store).jobs, SizeIs(3));
+}
+
+TEST_F(StoreTest, RowsThatLaterOnesReplaceAreDroppedBeforeTheyAreWritten) {
+  StoreChanges changes = Submission(1, "a");
+  for (int i = 0; i < 50; ++i) {
+    StoreChanges later = Submission(1, absl::StrCat("a", i));
+    later.Append(Submission(2, absl::StrCat("b", i)));
+    for (const uint64_t epoch : {7, 8}) {
+      later.attempts.emplace_back().set_epoch(epoch);
+      later.attempts.back().set_job(1);
+      later.attempts.back().set_reason(absl::StrCat("reason ", i));
+    }
+    changes.Append(std::move(later));
+    changes.DropReplaced();
+  }
+  ASSERT_THAT(changes.jobs, SizeIs(2));
+  EXPECT_EQ(changes.jobs[0].name(), "a49");
+  EXPECT_EQ(changes.jobs[1].name(), "b49");
+  ASSERT_THAT(changes.attempts, SizeIs(2));
+  EXPECT_EQ(changes.attempts[1].epoch(), 8);
+  EXPECT_EQ(changes.attempts[1].reason(), "reason 49");
+  EXPECT_THAT(changes.events, SizeIs(101)) << "the history is kept whole";
+}
+
+TEST_F(StoreTest, OfEachJobTheNewestAttemptIsKept) {
+  auto store = Open();
+  ASSERT_EQ(store->Apply(Submission(1, "a")), absl::OkStatus());
+  ASSERT_EQ(store->Apply(Submission(2, "b")), absl::OkStatus());
+  for (uint64_t epoch = 1; epoch <= 20; ++epoch) {
+    StoreChanges changes;
+    changes.attempts.emplace_back().set_epoch(epoch);
+    changes.attempts.back().set_job(1 + epoch % 2);
+    ASSERT_EQ(store->Apply(changes), absl::OkStatus());
+  }
+  const StoredState state = Load(*store);
+  EXPECT_EQ(state.attempts.at(1).epoch(), 20);
+  EXPECT_EQ(state.attempts.at(2).epoch(), 19);
+  store.reset();
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+  {
+    SqlStatement count(database, "SELECT count(*) FROM attempts");
+    ASSERT_TRUE(count.Next());
+    EXPECT_EQ(count.Integer(0), 2);
+  }
+  sqlite3_close(database);
+}
+
+TEST_F(StoreTest, WithdrawnJobsLeaveNoRow) {
+  StoreChanges changes = Submission(1, "a");
+  changes.Append(Submission(2, "b"));
+  changes.Withdraw({1});
+  ASSERT_THAT(changes.jobs, SizeIs(1));
+  EXPECT_EQ(changes.jobs[0].number(), 2);
+  EXPECT_THAT(changes.events, SizeIs(1));
+  changes.Withdraw({2});
+  EXPECT_TRUE(changes.empty());
+}
+
+TEST_F(StoreTest, OneOwnerAtATimeAndOnlyItsOwnerReadsTheFile) {
+  auto store = Open();
+  struct stat info;
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600);
+  absl::StatusOr<std::unique_ptr<Store>> second = Store::Open(path_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("another process uses this store"));
+}
+
+TEST_F(StoreTest, ANewerSchemaAndADamagedFileAreRefused) {
+  { auto store = Open(); }
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database, "PRAGMA user_version = 99", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  EXPECT_THAT(std::string(Store::Open(path_).status().message()), HasSubstr("schema version 99"));
+  std::filesystem::remove(path_);
+  std::ofstream(path_) << std::string(8192, 'x');
+  EXPECT_EQ(Store::Open(path_).status().code(), absl::StatusCode::kDataLoss);
+}
+
+// The file of a process that was killed while it wrote holds whole transactions only, each that was acknowledged among them.
+TEST_F(StoreTest, AKilledWriterLosesNothingThatItAcknowledged) {
+  int acknowledged[2];
+  ASSERT_EQ(pipe(acknowledged), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(path_);
+    for (uint64_t number = 1; store.ok(); ++number) {
+      StoreChanges changes = Submission(2 * number, "a");
+      changes.Append(Submission(2 * number + 1, "b"));
+      if (!(*store)->Apply(changes).ok()) _exit(1);
+      if (write(acknowledged[1], &number, sizeof(number)) < 0) _exit(1);
+    }
+    _exit(1);
+  }
+  close(acknowledged[1]);
+  uint64_t last = 0;
+  while (last < 20 && read(acknowledged[0], &last, sizeof(last)) == sizeof(last)) {
+  }
+  kill(child, SIGKILL);
+  for (uint64_t more = 0; read(acknowledged[0], &more, sizeof(more)) == sizeof(more);) last = more;
+  waitpid(child, nullptr, 0);
+  close(acknowledged[0]);
+  auto store = Open();
+  const StoredState state = Load(*store);
+  EXPECT_GE(last, 20);
+  EXPECT_GE(state.jobs.size(), 2 * last);
+  EXPECT_EQ(state.jobs.size() % 2, 0);
+  EXPECT_EQ(state.last_job, state.jobs.back().number());
+}
+
+TEST_F(StoreTest, Tokens) {
+  auto store = Open();
+  StoredToken token;
+  token.mutable_summary()->set_id("t1");
+  token.set_sha256("hash");
+  ASSERT_EQ(store->PutToken(token), absl::OkStatus());
+  ASSERT_THAT(*store->Tokens(), SizeIs(1));
+  EXPECT_EQ((*store->Tokens())[0].sha256(), "hash");
+  ASSERT_EQ(store->EraseToken("t1"), absl::OkStatus());
+  EXPECT_THAT(*store->Tokens(), IsEmpty());
+}
+
+TEST_F(StoreTest, WhatNoOtherTryMendsIsSaidToBeThat) {
+  std::unique_ptr<Store> store = Open();
+  ASSERT_EQ(store->Apply(Submission(1, "net")), absl::OkStatus());
+  const absl::Status twice = store->Apply(Submission(1, "net"));
+  EXPECT_EQ(twice.code(), absl::StatusCode::kInternal) << twice;
+  EXPECT_THAT(std::string(twice.message()), HasSubstr("UNIQUE constraint failed: events.sequence"));
+
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(":memory:", &database), SQLITE_OK);
+  sqlite3_limit(database, SQLITE_LIMIT_LENGTH, 1000);
+  {
+    SqlStatement select(database, "SELECT ?");
+    const std::string large(2000, 'x');
+    const absl::Status refused = select.Bind(SqlStatement::Blob{large}).Run();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("too large for the store"));
+    sqlite3_exec(database, "PRAGMA max_page_count = 2; CREATE TABLE t (x)", nullptr, nullptr, nullptr);
+    SqlStatement insert(database, "INSERT INTO t VALUES (zeroblob(900)), (zeroblob(900)), (zeroblob(900)), (zeroblob(900)),"
+                                  " (zeroblob(900)), (zeroblob(900))");
+    const absl::Status full = insert.Run();
+    EXPECT_EQ(full.code(), absl::StatusCode::kUnavailable) << full;
+  }
+  sqlite3_close(database);
+}
+
+}  // namespace
+}  // namespace adjoin

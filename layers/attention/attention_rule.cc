@@ -1,0 +1,263 @@
+// The rule of `attention`: torch.nn.MultiheadAttention, batch first, of one input or of two.
+//
+// Of Layer.w, a layout of [batch, length, features], the axes that split dim 0 split the batch, those of dim 1 the sequence,
+// those of dim 2 the heads. Absent: x's own. Movements "ring<s>", "back<s>", "gradient<s>" (layers/attention/ring_attention.h)
+// where the sequence is cut. The builder finds in LayerPlan.reading where [batch, queries, heads] and where the memory lies.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/attention/head_cut.h"
+#include "layers/rules/layer_rule.h"
+#include "layers/rules/rule_checks.h"
+#include "layers/rules/spec_error.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/mesh.h"
+#include "primitives/geometry/rotation.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kLength = 1;            // of [batch, length, features]
+constexpr int kTravellingLength = 4;  // of [copies, 2, batch, heads, length, width]
+
+absl::Status CheckInputs(const LayerRequest& request) {
+  if (request.input.size() > 2) {
+    return AtField("input", InvalidSpec("it reads one input, or two: queries, and what they attend to; ",
+                                        request.input.size(), " are named"));
+  }
+  if (request.input.size() == 1) {
+    ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
+  } else {
+    ADJOIN_RETURN_IF_ERROR(CheckFloatInputs(request));
+  }
+  for (size_t i = 0; i < request.input.size(); ++i) {
+    const std::string field = absl::StrCat("input[", i, "]");
+    const std::vector<int64_t>& shape = request.input[i].shape();
+    if (shape.size() != 3) {
+      return AtField(field, InvalidSpec("it reads [batch, length, features]; input ", i, " is ", ShapeText(shape)));
+    }
+    if (shape[2] < 1) return AtField(field, InvalidSpec("input ", i, " has no features"));
+    if (shape[0] != request.input[0].shape()[0]) {
+      return AtField(field, InvalidSpec("the inputs' batches differ: ", request.input[0].shape()[0], " and ", shape[0]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Layer> WithDefaults(const LayerRequest& request) {
+  Layer spec = request.spec;
+  Attention& attention = *spec.mutable_attention();
+  const int64_t features = request.input[0].shape()[2];
+  if (attention.heads() < 1 || features % attention.heads() != 0) {
+    return AtField("attention.heads", InvalidSpec("attention.heads must be a divisor of the input's ", features,
+                                                  " features, not ", attention.heads()));
+  }
+  if (!(attention.dropout() >= 0 && attention.dropout() <= 1)) {
+    return AtField("attention.dropout", InvalidSpec("attention.dropout is a probability, from 0 to 1, not ",
+                                                    attention.dropout()));
+  }
+  attention.set_bias(attention.has_bias() ? attention.bias() : true);
+  attention.set_causal(attention.causal());
+  return spec;
+}
+
+// Parts of the batch and of its own length by the axes of `w`, whole in its features.
+absl::StatusOr<Layout> MemoryLayout(const Layout& w, const HeadCut& cut, const Layout& memory) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout even, WithoutHeads(w, cut, memory.shape(), Placement::Broadcast()));
+  if (memory.mesh() != w.mesh() || memory.AxesOf(kLength) != w.AxesOf(kLength) || w.AxesOf(kLength).empty()) return even;
+  Layout::Cuts cuts = {{kLength, PartSizes(memory, kLength)}};
+  if (!even.AxesOf(0).empty()) cuts[0] = PartSizes(even, 0);
+  return Layout::Create(even.shape(), even.dtype(), even.mesh(), even.placements(), std::move(cuts));
+}
+
+absl::StatusOr<Layout> HeadLayout(const Layout& w, const HeadCut& cut, int64_t heads) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout whole,
+                          WithoutHeads(w, cut, {w.shape()[0], w.shape()[1], heads}, Placement::Split(2)));
+  Layout::Cuts cuts;
+  for (int dim = 0; dim < 2; ++dim) {
+    if (!w.AxesOf(dim).empty()) cuts[dim] = PartSizes(w, dim);
+  }
+  if (cut.cut()) cuts[2] = cut.sizes;
+  return Layout::Create(whole.shape(), w.dtype(), w.mesh(), whole.placements(), std::move(cuts));
+}
+
+// Keys and values as they travel. Along axes that hold copies each copy has a ring of its own: a dim counts them.
+absl::StatusOr<Layout> Travelling(const Layout& memory, const Layout& heads, int64_t width) {
+  Layout::Cuts cuts;
+  int64_t copies = 1;
+  std::vector<Placement> placements;
+  for (int axis = 0; axis < heads.mesh().axes(); ++axis) {
+    const Placement& placement = heads.placements()[axis];
+    if (placement == Placement::Broadcast()) {
+      copies *= heads.mesh().shape()[axis];
+      placements.push_back(Placement::Split(0));
+    } else {
+      constexpr int kOf[] = {2, kTravellingLength, 3};  // batch, length, heads
+      const int dim = kOf[placement.dim];
+      placements.push_back(Placement::Split(dim));
+      cuts[dim] = placement.dim == kLength ? PartSizes(memory, kLength) : PartSizes(heads, placement.dim);
+    }
+  }
+  return Layout::Create({copies, 2, memory.shape()[0], heads.shape()[2], memory.shape()[1], width}, memory.dtype(),
+                        memory.mesh(), std::move(placements), std::move(cuts));
+}
+
+// Of each movement a plan says what each rank sends; one attention has at most so many such numbers.
+constexpr int64_t kMostRingNumbers = int64_t{1} << 22;
+
+absl::Status AddRing(const LayerRequest& request, const Layout& travelling, std::vector<MovementNeed>& movements) {
+  const int64_t parts = travelling.Parts(kTravellingLength);
+  const auto ranks = static_cast<int64_t>(travelling.mesh().ranks().size());
+  if (3 * parts * ranks > kMostRingNumbers) {
+    return InvalidSpec("the sequence is cut into ", parts, " parts on ", ranks, " ranks, around which keys and values would"
+                       " travel; ", kMostRingNumbers / (3 * ranks), " parts are possible on so many: cut the heads or the"
+                       " batch as well");
+  }
+  std::vector<Layout> after;  // so many steps
+  for (int64_t step = 0; step < parts; ++step) {
+    ADJOIN_ASSIGN_OR_RETURN(Layout rotated, RotatedParts(travelling, kTravellingLength, step));
+    after.push_back(std::move(rotated));
+  }
+  const auto add = [&](const char* role, int64_t step, const Layout& from, const Layout& to, bool backward) {
+    MovementNeed need{absl::StrCat(role, step), from, to, /*constant=*/true};
+    need.backward = backward;
+    movements.push_back(std::move(need));
+  };
+  for (int64_t step = 1; step < parts; ++step) add("ring", step, after[step - 1], after[step], false);
+  if (!request.training) return absl::OkStatus();
+  // Sums of few bits would lose what the later parts give.
+  const bool short_type = SizeOf(travelling.dtype()) < SizeOf(DType::kFloat32);
+  const DType sums = short_type ? DType::kFloat32 : travelling.dtype();
+  for (int64_t step = parts - 1; step >= 1; --step) {
+    if (step > 1) add("back", step, after[step], after[step - 1], true);
+    add("gradient", step, after[step].WithDType(sums), after[step - 1].WithDType(sums), true);
+  }
+  return absl::OkStatus();
+}
+
+class Parameters {
+ public:
+  Parameters(const LayerRequest& request, const Layer& spec, const HeadCut& cut)
+      : dtype_(request.parameter_dtype),
+        spec_(spec),
+        cut_(cut),
+        heads_(spec.attention().heads()),
+        features_(request.input[0].shape()[2]),
+        memory_features_(request.input.back().shape()[2]) {}
+
+  absl::StatusOr<std::vector<ParameterNeed>> All() {
+    if (memory_features_ == features_) {
+      ADJOIN_RETURN_IF_ERROR(In("in_proj_weight", {3, heads_, cut_.width, features_}, 1, {3 * features_, features_}));
+    } else {
+      ADJOIN_RETURN_IF_ERROR(In("q_proj_weight", {heads_, cut_.width, features_}, 0, {features_, features_}));
+      for (const char* role : {"k_proj_weight", "v_proj_weight"}) {
+        ADJOIN_RETURN_IF_ERROR(In(role, {heads_, cut_.width, memory_features_}, 0, {features_, memory_features_}));
+      }
+    }
+    if (spec_.attention().bias()) {
+      ADJOIN_RETURN_IF_ERROR(In("in_proj_bias", {3, heads_, cut_.width}, 1, {3 * features_}));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed out, HeadParameter(spec_, cut_, dtype_, "out_proj.weight",
+                                                             {features_, heads_, cut_.width}, 1));
+    out.fan_in = features_;
+    out.stored_shape = {features_, features_};
+    found_.push_back(std::move(out));
+    if (spec_.attention().bias()) {
+      ADJOIN_ASSIGN_OR_RETURN(ParameterNeed bias, BiasOverHeads(spec_, cut_, dtype_, "out_proj.bias", features_));
+      found_.push_back(std::move(bias));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // Weights as torch.nn.init.xavier_uniform_, the bias 0.
+  absl::Status In(const char* role, std::vector<int64_t> shape, int dim, std::vector<int64_t> stored) {
+    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed need, HeadParameter(spec_, cut_, dtype_, role, std::move(shape), dim));
+    if (stored.size() > 1) {
+      need.init.emplace().set_kind("xavier_uniform");
+    } else {
+      need.initial = 0.0;
+    }
+    need.stored_shape = std::move(stored);
+    found_.push_back(std::move(need));
+    return absl::OkStatus();
+  }
+
+  const DType dtype_;
+  const Layer& spec_;
+  const HeadCut& cut_;
+  const int64_t heads_;
+  const int64_t features_;
+  const int64_t memory_features_;
+  std::vector<ParameterNeed> found_;
+};
+
+// Projections, scores and weighted sums of all pairs that see each other, and about 5 operations for each weight.
+double Flops(const LayerRequest& request, const Attention& attention) {
+  const Layout& x = request.input[0];
+  const Layout& memory = request.input.back();
+  const auto n = static_cast<double>(x.shape()[0]), queries = static_cast<double>(x.shape()[1]);
+  const auto keys = static_cast<double>(memory.shape()[1]), features = static_cast<double>(x.shape()[2]);
+  const auto memory_features = static_cast<double>(memory.shape()[2]);
+  const double seen = std::min(queries, keys);
+  const double pairs = attention.causal() ? seen * (seen + 1) / 2 + (queries - seen) * keys : queries * keys;
+  return n * (4 * queries * features * features + 4 * keys * memory_features * features +
+              pairs * (4 * features + 5 * static_cast<double>(attention.heads())));
+}
+
+// Weights are never held, but those that are dropped are counted. The volume without keys has been checked.
+absl::Status CheckDroppedWeights(const Attention& attention, const Layout& x, const Layout& memory) {
+  constexpr int64_t kMostWeights = int64_t{1} << 62;
+  const int64_t rows = x.shape()[0] * attention.heads() * x.shape()[1], keys = memory.shape()[1];
+  if (attention.dropout() == 0 || rows == 0 || keys <= kMostWeights / rows) return absl::OkStatus();
+  return AtField("attention.dropout", InvalidSpec("there are more than 2^62 weights, ", rows, " times ", keys,
+                                                  ", too many to say which are dropped"));
+}
+
+}  // namespace
+
+absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
+  ADJOIN_RETURN_IF_ERROR(CheckInputs(request));
+  ADJOIN_ASSIGN_OR_RETURN(Layer spec, WithDefaults(request));
+  const Layout& x = request.input[0];
+  const Layout& memory = request.input.back();
+  const int64_t heads = spec.attention().heads();
+  const int64_t batch = x.shape()[0], features = x.shape()[2];
+  const std::vector<std::vector<int64_t>> shapes = {x.shape(),
+                                                    memory.shape(),
+                                                    {batch, heads, x.shape()[1]},
+                                                    {batch, memory.shape()[1], features},  // keys and values
+                                                    {3 * features, std::max(features, memory.shape()[2])}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    ADJOIN_RETURN_IF_ERROR(CheckedVolume(shape).status());
+  }
+  ADJOIN_RETURN_IF_ERROR(CheckDroppedWeights(spec.attention(), x, memory));
+  auto named = spec.w().empty() ? absl::StatusOr<Layout>(x) : request.layouts.Resolve(spec.w(), x.shape(), x.dtype());
+  if (!named.ok()) return AtField("w", named.status());
+  const Layout& w = *named;
+  ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(w, heads, spec.w().empty() ? "" : "w"));
+  ADJOIN_ASSIGN_OR_RETURN(Layout queries, WithoutHeads(w, cut, x.shape(), Placement::Broadcast()));
+  ADJOIN_ASSIGN_OR_RETURN(Layout by_head, HeadLayout(w, cut, heads));
+  ADJOIN_ASSIGN_OR_RETURN(Layout compute, WithoutHeads(w, cut, x.shape(), Placement::Partial()));
+  Layout remembered = queries;
+  std::vector<InputNeed> inputs = {InputNeed{queries, {}, 0, by_head}};
+  if (request.input.size() == 2) {
+    ADJOIN_ASSIGN_OR_RETURN(remembered, MemoryLayout(w, cut, memory));
+    inputs.push_back(InputNeed{remembered, {}, 0, remembered});
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Layout travelling, Travelling(remembered, by_head, cut.width));
+  std::vector<MovementNeed> movements;
+  ADJOIN_RETURN_IF_ERROR(AddRing(request, travelling, movements));
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, Parameters(request, spec, cut).All());
+  ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
+  const double flops = Flops(request, spec.attention());
+  return LayerOutcome{std::move(spec),    std::move(inputs), std::move(parameters), std::move(compute),
+                      std::move(output), flops,             std::move(movements)};
+}
+
+}  // namespace adjoin

@@ -1,0 +1,276 @@
+// Attention over any cut of batch, sequence and heads equals plain softmax(Q K^T) V on one rank, and so torch.nn's
+// MultiheadAttention.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "layers/rules/layout_proto.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/random/philox.h"
+#include "primitives/transport/transport_ranks.h"
+#include "tests/vs_serial/layer_comparison.h"
+#include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/placed_output.h"
+#include "tests/vs_serial/random_jobs.h"
+#include "tests/vs_serial/second_derivative.h"
+
+namespace adjoin {
+namespace {
+
+using torch::Tensor;
+
+struct Case {
+  std::vector<int64_t> x, memory;  // shapes; memory: empty for attention on itself
+  int64_t heads = 1;
+  bool causal = false, bias = true;
+  double dropout = 0;
+  JobParts job;
+
+  int64_t features() const { return x[2]; }
+  const std::vector<int64_t>& keys() const { return memory.empty() ? x : memory; }
+};
+
+// 1 / (1 - p) or 0 by global places, one at a time. Layer `index` of the first step of a job of seed 1.
+Tensor Factors(const Case& c, int index) {
+  const std::vector<int64_t> shape = {c.x[0], c.heads, c.x[1], c.keys()[1]};
+  const Tensor factors = torch::zeros(shape, torch::kFloat64);
+  const RandomStream stream(1, kPurposeDropout, index);
+  for (int64_t i = 0; i < factors.numel(); ++i) {
+    if (stream.UniformAt(i) >= c.dropout) factors.data_ptr<double>()[i] = 1 / (1 - c.dropout);
+  }
+  return factors;
+}
+
+Tensor Heads(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t heads) {
+  const Tensor y = torch::linear(x, weight, bias);
+  return y.reshape({y.size(0), y.size(1), heads, y.size(2) / heads}).transpose(1, 2);
+}
+
+Tensor Serial(const Case& c, const Tensor& x, const Tensor& memory, Tensors& p, const Tensor& factors) {
+  const int64_t e = c.features();
+  const bool own = c.keys()[2] == e;
+  const auto weight = [&](int i) { return own ? p["y.in_proj_weight"].narrow(0, i * e, e) : p[i == 0   ? "y.q_proj_weight"
+                                                                                              : i == 1 ? "y.k_proj_weight"
+                                                                                                       : "y.v_proj_weight"]; };
+  const auto bias = [&](int i) { return c.bias ? p["y.in_proj_bias"].narrow(0, i * e, e) : Tensor(); };
+  const Tensor q = Heads(x, weight(0), bias(0), c.heads), k = Heads(memory, weight(1), bias(1), c.heads);
+  const Tensor v = Heads(memory, weight(2), bias(2), c.heads);
+  Tensor scores = torch::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(e / c.heads));
+  if (c.causal) {
+    const Tensor after = torch::ones({x.size(1), memory.size(1)}, torch::kBool).triu(1);
+    scores = scores.masked_fill(after, -std::numeric_limits<double>::infinity());
+  }
+  Tensor weights = torch::softmax(scores, -1);
+  if (factors.defined()) weights = weights * factors;
+  const Tensor y = torch::matmul(weights, v).transpose(1, 2).reshape({x.size(0), x.size(1), e});
+  return torch::linear(y, p["y.out_proj.weight"], c.bias ? p["y.out_proj.bias"] : Tensor());
+}
+
+// Numbers of heads as numbers of features, in the cut of dim 2 of a layout's text.
+std::string InFeatures(const std::string& layout, int64_t width) {
+  const std::string mark = "cut { dim: 2 size: [";
+  const size_t begin = layout.find(mark);
+  if (begin == std::string::npos) return layout;
+  const size_t first = begin + mark.size(), end = layout.find(']', first);
+  std::vector<int64_t> sizes;
+  for (const auto& text : absl::StrSplit(layout.substr(first, end - first), ", ")) {
+    int64_t size = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(text, &size));
+    sizes.push_back(size * width);
+  }
+  return absl::StrCat(layout.substr(0, first), absl::StrJoin(sizes, ", "), layout.substr(end));
+}
+
+Case RandomCase(RandomJobs& random, bool long_sequence) {
+  Case c;
+  c.heads = random.Between(1, 4);
+  const int64_t width = random.Between(1, 3);
+  const int64_t longest = long_sequence ? 300 : 9;
+  c.x = {random.Between(1, 3), random.Between(1, longest), c.heads * width};
+  if (random.OneIn(2)) c.memory = {c.x[0], random.Between(1, longest), random.OneIn(2) ? c.x[2] : random.Between(1, 5)};
+  c.causal = random.OneIn(3);
+  c.bias = !random.OneIn(4);
+  c.dropout = random.OneIn(3) ? 0.3 : 0;
+  c.job.ranks = random.Between(1, 6);
+  c.job.last_dims = 3;
+  AddRandomInput(random, "x", c.x, c.job);
+  if (!c.memory.empty()) AddRandomInput(random, "m", c.memory, c.job);
+  std::string more;
+  if (random.OneIn(2)) {
+    c.job.layouts += InFeatures(random.AnyLayout("w", {c.x[0], c.x[1], c.heads}, c.job.ranks, /*copies=*/true), width);
+    more += " w: \"w\"";
+  }
+  if (random.OneIn(3)) {
+    c.job.layouts += random.AnyLayout("y", c.x, c.job.ranks, /*copies=*/true);
+    more += " y: \"y\"";
+  }
+  if (random.OneIn(3)) more += random.Of<std::string>({" home: REPLICATED", " home: SHARDED", " home: OWNER"});
+  if (random.OneIn(4)) more += " recompute: true";
+  absl::StrAppend(&c.job.layers, "layer { name: \"y\" input: \"in_x\"", c.memory.empty() ? "" : " input: \"in_m\"", more,
+                  " attention { heads: ", c.heads, c.causal ? " causal: true" : "", c.bias ? "" : " bias: false",
+                  c.dropout > 0 ? absl::StrCat(" dropout: ", c.dropout) : "", " } }\n");
+  return c;
+}
+
+std::string Compare(uint64_t seed, TransportKind transport, bool long_sequence = false) {
+  RandomJobs random(seed);
+  const Case c = RandomCase(random, long_sequence);
+  Tensors fields = {{"x", (random.Normal(c.x) * 2).requires_grad_()}};
+  if (!c.memory.empty()) fields["m"] = random.Normal(c.memory).requires_grad_();
+  Tensors p;
+  const int64_t e = c.features(), from = c.keys()[2];
+  const auto parameter = [&](const std::string& name, const std::vector<int64_t>& shape) {
+    p["y." + name] = random.Normal(shape).requires_grad_();
+  };
+  if (from == e) {
+    parameter("in_proj_weight", {3 * e, e});
+  } else {
+    parameter("q_proj_weight", {e, e});
+    parameter("k_proj_weight", {e, from});
+    parameter("v_proj_weight", {e, from});
+  }
+  if (c.bias) parameter("in_proj_bias", {3 * e});
+  parameter("out_proj.weight", {e, e});
+  if (c.bias) parameter("out_proj.bias", {e});
+  const Tensor factors = c.dropout > 0 ? Factors(c, c.memory.empty() ? 1 : 2) : Tensor();
+  const Tensor y = Serial(c, fields["x"], c.memory.empty() ? fields["x"] : fields["m"], p, factors);
+  return CompareLayer(c.job, random, fields, p, {{"y", y}}, transport);
+}
+
+TEST(AttentionTest, EqualsSerial) {
+  const uint64_t seed = TestSeed(1000);
+  for (uint64_t i = 0; i < 250; ++i) {
+    ASSERT_EQ(Compare(seed + i, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+TEST(AttentionTest, SequencesOfSeveralTiles) {
+  const uint64_t seed = TestSeed(5000);
+  for (uint64_t i = 0; i < 30; ++i) {
+    ASSERT_EQ(Compare(seed + i, TransportKind::kInMemoryDelayed, true), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+TEST(AttentionTest, OverSharedMemory) {
+  const uint64_t seed = TestSeed(3000);
+  for (uint64_t i = 0; i < 12; ++i) {
+    ASSERT_EQ(Compare(seed + i, TransportKind::kUcxSharedMemory, i % 4 == 0), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
+// Attention on itself of 3 sequences of 5 elements with 4 features in 2 heads; rank 3 has no part of it.
+JobParts SmallJob(const std::vector<int64_t>& partition) {
+  JobParts job;
+  job.ranks = 5;
+  job.batch = 3;
+  job.x_shape = {5, 4};
+  job.last_dims = 3;
+  job.layouts = LayoutText("x", partition, {4, 1, 0, 2}, {});
+  job.layers = "layer { name: \"y\" input: \"x\" x: \"x\" attention { heads: 2 causal: true } }\n";
+  return job;
+}
+
+TEST(AttentionTest, TwiceDifferentiableWhereTheSequenceIsWhole) {
+  RandomJobs random(11);
+  auto plan = PlanOf(JobText(SmallJob({2, 1, 2})), {{"data", 3}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  MakeFieldsDifferentiable(*plan, "train");
+  Case c;
+  c.x = {3, 5, 4};
+  c.heads = 2;
+  c.causal = true;
+  Tensors p = {{"y.in_proj_weight", random.Normal({12, 4})},
+               {"y.in_proj_bias", random.Normal({12})},
+               {"y.out_proj.weight", random.Normal({4, 4})},
+               {"y.out_proj.bias", random.Normal({4})}};
+  const Tensor x = random.Normal(c.x).requires_grad_();
+  const TwiceInput input{x.detach(), random.Normal(c.x), random.Normal(c.x), p};
+  const Tensor y = Serial(c, x, x, p, Tensor());
+  const Tensor once = torch::autograd::grad({y}, {x}, {input.u}, true, /*create_graph=*/true)[0];
+  const Tensor twice = torch::autograd::grad({(once * input.v).sum()}, {x})[0];
+  const auto results = SecondDerivative(*plan, input, 11);
+  ASSERT_TRUE(results.ok()) << results.status();
+  const Layout layout = *LayoutFromProto(plan->program(0).value(0).layout());
+  for (int rank = 0; rank < 5; ++rank) {
+    EXPECT_TRUE(torch::allclose((*results)[rank], PartOf(twice, layout, rank), 1e-10, 1e-10)) << "rank " << rank;
+  }
+}
+
+TEST(AttentionTest, ASecondDerivativeOfACutSequenceIsRefused) {
+  RandomJobs random(12);
+  auto plan = PlanOf(JobText(SmallJob({1, 4, 1})), {{"data", 3}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  MakeFieldsDifferentiable(*plan, "train");
+  const auto results = SecondDerivative(*plan, {random.Normal({3, 5, 4}), random.Normal({3, 5, 4}), random.Normal({3, 5, 4})}, 12);
+  EXPECT_THAT(results.status().ToString(), testing::HasSubstr("over a sequence that is cut cannot be differentiated twice"));
+}
+
+// The layer's dropout on any ranks and in any micro-batches is that of one rank and the whole batch.
+TEST(AttentionTest, DropoutBelongsToGlobalPlaces) {
+  constexpr int64_t kBatch = 4, kStep = 3;
+  const Tensor x = RandomJobs(13).Normal({kBatch, 6, 4});
+  const std::vector<std::vector<int64_t>> partitions = {{1, 1, 1}, {1, 2, 1}, {1, 3, 1}, {1, 2, 2}, {1, 3, 2}};
+  for (const std::string op :
+       {"attention { heads: 2 dropout: 0.3 }", "window_attention { heads: 2 window: 4 shift: 1 dropout: 0.3 }"}) {
+    Tensor expected;
+    for (const std::vector<int64_t>& partition : partitions) {
+      for (const int64_t micro : {1, 2, 4}) {
+        JobParts job = SmallJob(partition);
+        job.ranks = partition[1] * partition[2];
+        job.batch = kBatch / micro;
+        job.x_shape = {6, 4};
+        std::vector<int> ranks(job.ranks);
+        for (int64_t rank = 0; rank < job.ranks; ++rank) ranks[rank] = static_cast<int>(job.ranks - 1 - rank);
+        job.layouts = LayoutText("x", partition, ranks, {});
+        job.layers = absl::StrCat("layer { name: \"y\" input: \"x\" x: \"x\" ", op, " }\n");
+        const auto plan = PlanOf(JobText(job), {{"data", kBatch}});
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        std::vector<Tensor> parts;
+        for (int64_t first = 0; first < kBatch; first += job.batch) {
+          const auto y = OutputAt({kStep, first}, *plan, "train", x.narrow(0, first, job.batch));
+          ASSERT_TRUE(y.ok()) << y.status();
+          parts.push_back(*y);
+        }
+        const Tensor whole = torch::cat(parts);
+        if (!expected.defined()) expected = whole;
+        EXPECT_TRUE(torch::allclose(whole, expected, 1e-12, 1e-12)) << op << ", " << absl::StrJoin(partition, "x") << ", "
+                                                                   << micro << " micro-batches";
+      }
+    }
+  }
+}
+
+// What the others are compared with is torch.nn.MultiheadAttention.
+TEST(AttentionTest, TheFormulaIsThatOfTheModule) {
+  RandomJobs random(1);
+  for (const int64_t from : {6, 4}) {
+    torch::nn::MultiheadAttention module(torch::nn::MultiheadAttentionOptions(6, 3).kdim(from).vdim(from));
+    module->to(torch::kFloat64);
+    Tensors p;
+    for (const auto& entry : module->named_parameters()) {
+      torch::NoGradGuard no_grad;
+      entry.value().copy_(random.Normal(entry.value().sizes().vec()));
+      p["y." + entry.key()] = entry.value();
+    }
+    Case c;
+    c.x = {2, 5, 6};
+    c.memory = {2, 7, from};
+    c.heads = 3;
+    const Tensor x = random.Normal(c.x), memory = random.Normal(c.memory);
+    const Tensor seen = memory.transpose(0, 1);
+    const Tensor y = std::get<0>(module->forward(x.transpose(0, 1), seen, seen)).transpose(0, 1);
+    EXPECT_TRUE(torch::allclose(Serial(c, x, memory, p, Tensor()), y, 1e-12, 1e-12));
+  }
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,126 @@
+// Convolution in one to three spatial dims, as torch.nn.Conv{1,2,3}d and ConvTranspose{1,2,3}d.
+//
+// The role "x" fetches exactly what this rank's outputs read, the physical boundary included, so the local kernel runs
+// without padding; stride, dilation and uneven cuts need nothing special. A transposed kernel returns all that its
+// inputs give to, which is then cut, or extended with zeros, to this rank's outputs. Local shapes, of this rank's share
+// of the channels and groups: x [n, ci, ...], weight [co, ci / groups, ...] (transposed: [ci, co / groups, ...]), bias
+// [co] or empty, y [n, co, ...].
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/conv/edge_convolution.h"
+#include "layers/layer.h"
+#include "layers/rules/layout_proto.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/transposed_window.h"
+
+namespace adjoin {
+namespace {
+
+class ConvLayer : public LayerModule {
+ public:
+  ConvLayer(LayerContext context, const Layout& compute) : LayerModule(std::move(context)) {
+    const WindowSpec& window = spec().conv().window();
+    stride_.assign(window.stride().begin(), window.stride().end());
+    dilation_.assign(window.dilation().begin(), window.dilation().end());
+    transposed_ = spec().conv().transposed();
+    padding_.assign(window.pad_lo().begin(), window.pad_lo().end());
+    const Box part = compute.BoxOf(this->context().rank);
+    for (int dim = 2; dim < part.dims(); ++dim) {
+      if (Moves(EdgeRole(dim))) cut_.push_back({dim, part[dim].lo > 0, part[dim].hi < compute.shape()[dim]});
+    }
+  }
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    const torch::Tensor x = Input(inputs, 0, tape);
+    if (!cut_.empty()) return Output(BesideItsNeighbours(x, tape), tape);
+    const torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const torch::Tensor bias = Bias(x, tape);
+    return Output(runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight}), tape);
+  }
+
+ private:
+  static std::string EdgeRole(int dim) { return absl::StrCat("edges", dim); }
+
+  torch::Tensor Bias(const torch::Tensor& x, Tape& tape) const {
+    const torch::Tensor bias = Parameter("bias", tape);
+    if (!bias.defined() || bias.numel() == 0) return torch::Tensor();  // another rank's of this sum adds it
+    return bias.to(x.scalar_type());
+  }
+
+  int64_t Groups(const torch::Tensor& x, const torch::Tensor& weight) const {
+    return (transposed_ ? context().compute_shape[1] : x.size(1)) / weight.size(1);
+  }
+
+  // The edges travel while the kernel runs on what lies here.
+  torch::Tensor BesideItsNeighbours(const torch::Tensor& x, Tape& tape) {
+    const torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const torch::Tensor bias = Bias(x, tape);
+    const bool computes = runs_here() && x.numel() > 0 && weight.numel() > 0;
+    EdgeConvolution pass({padding_, dilation_, computes ? Groups(x, weight) : 1, cut_});
+    const std::vector<torch::Tensor> inner = pass.TakeEdges(x);
+    std::vector<std::unique_ptr<Movement::Pending>> pending;
+    for (size_t i = 0; i < cut_.size(); ++i) pending.push_back(StartMove(EdgeRole(cut_[i].dim), inner[i], tape));
+    const torch::Tensor y = computes ? pass.Interior(x, weight, bias) : torch::Tensor();
+    std::vector<torch::Tensor> outer;
+    for (auto& edges : pending) outer.push_back(edges->Wait(tape));
+    if (computes) return pass.AddEdges(y, outer, weight);
+    outer.insert(outer.end(), {x, weight});
+    return runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, outer);
+  }
+
+  torch::Tensor Kernel(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) const {
+    if (x.numel() > 0 && weight.numel() > 0 && !transposed_) return Convolution(x, weight, bias);
+    torch::Tensor y;
+    if (x.numel() > 0 && weight.numel() > 0) {
+      y = torch::constant_pad_nd(Convolution(x, weight, {}), PaddingToOutputs());
+    } else {
+      // No channels, or no input that would give to these outputs.
+      y = torch::zeros(context().compute_shape, x.options()) + EmptyResult({0}, {x, weight}).sum();
+    }
+    if (!bias.defined()) return y;
+    std::vector<int64_t> channels(y.dim(), 1);
+    channels[1] = bias.numel();
+    return y + bias.reshape(channels);
+  }
+
+  // Its groups are those of this rank.
+  torch::Tensor Convolution(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) const {
+    return torch::convolution(x, weight, bias, stride_, /*padding=*/{0}, dilation_, transposed_,
+                              /*output_padding=*/{0}, Groups(x, weight));
+  }
+
+  // From what this rank's inputs give to, to its outputs: cells to add, or, negative, to leave out. Last dim first.
+  std::vector<int64_t> PaddingToOutputs() const {
+    std::vector<int64_t> padding;
+    const std::map<int, LocalReads>& reads = context().reads[0];
+    for (auto dim = reads.rbegin(); dim != reads.rend(); ++dim) {
+      const Interval outputs = dim->second.outputs;
+      const auto* window = dim->second.reading.As<TransposedWindow>();
+      const Interval written = window->Writes(window->Reads(outputs, dim->second.inputs));
+      padding.push_back(written.lo - outputs.lo);
+      padding.push_back(outputs.hi - written.hi);
+    }
+    return padding;
+  }
+
+  std::vector<int64_t> stride_;
+  std::vector<int64_t> dilation_;
+  bool transposed_;
+  std::vector<int64_t> padding_;
+  std::vector<EdgeConvolution::Cut> cut_;  // dims whose edges are exchanged alone: then the kernel pads
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildConv(LayerContext context) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(context.plan.compute()));
+  return std::make_unique<ConvLayer>(std::move(context), compute);
+}
+
+}  // namespace adjoin

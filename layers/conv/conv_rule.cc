@@ -1,0 +1,123 @@
+// Convolution and transposed convolution over 1, 2 or 3 spatial dims: every dim may be cut, the channels too.
+//
+//   without w, channels whole   every rank of x uses the whole weight and bias; home REPLICATED by default; or what it
+//                               needs for its part of y, along axes of one mesh that cut y's channels and nothing of x
+//   without w, channels cut     no input moves, but for halos: where parts hold whole groups, each rank has the weight
+//                               of its groups; else the products are partial sums, moved to y by summing them
+//   with w                      a partition of the weight, [out, in] parts (transposed: [in, out]): x goes to where the
+//                               blocks are that multiply it, the sums over `in` go to y
+//
+// conv_grid.h says how. Parts of the kernel's dims in w, and axes along which it is B, cut the spatial dims and the
+// batch. With several groups, w is read as so many ranks: each gets whole groups or part of one, whichever fits.
+// Large parts of a convolution that returns as many outputs as it reads stay where they are: edge_halo.h.
+// Home OWNER without an owner, of a weight in blocks: each on the first rank that uses it.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "layers/conv/conv_grid.h"
+#include "layers/conv/conv_layouts.h"
+#include "layers/conv/edge_halo.h"
+#include "layers/rules/layer_rule.h"
+#include "layers/rules/rule_checks.h"
+#include "layers/rules/spec_error.h"
+#include "layers/rules/windowed.h"
+#include "primitives/geometry/box.h"
+
+namespace adjoin {
+namespace {
+
+absl::Status CheckGroups(int64_t in_channels, int64_t out_channels, int64_t groups) {
+  if (out_channels < 1)
+    return AtField("out_channels", InvalidSpec("conv.out_channels is missing; it must be at least 1"));
+  if (groups < 1) return AtField("groups", InvalidSpec("conv.groups is 0; it must be at least 1"));
+  if (in_channels < 1) return InvalidSpec("its input has no channels");
+  if (in_channels % groups != 0 || out_channels % groups != 0) {
+    return AtField("groups", InvalidSpec("conv.groups ", groups, " must divide the input's channels, ", in_channels,
+                                         ", and the output's, ", out_channels));
+  }
+  return absl::OkStatus();
+}
+
+// Fills in the defaults and works out the extents.
+absl::StatusOr<WindowedDims> CheckedDims(const Layout& x, Conv& conv, ConvExtents& extents) {
+  absl::StatusOr<WindowedDims> dims = absl::UnknownError("");
+  if (conv.transposed()) {
+    dims = TransposedWindowsOf(conv, x.shape());
+    if (!dims.ok()) return dims;
+  } else {
+    dims = WindowsOf(conv.window(), x.shape(), /*pooling=*/false, /*ceil_mode=*/false);
+    if (!dims.ok()) return AtField("window", dims.status());
+    if (!conv.output_padding().empty()) {
+      return AtField("output_padding[0]", InvalidSpec("conv.output_padding is for a transposed convolution; leave it"
+                                                      " out, or write transposed: true"));
+    }
+  }
+  extents.transposed = conv.transposed();
+  extents.in = x.shape()[1];
+  extents.out = conv.out_channels();
+  extents.groups = conv.has_groups() ? conv.groups() : 1;
+  ADJOIN_RETURN_IF_ERROR(CheckGroups(extents.in, extents.out, extents.groups));
+  extents.weight = conv.transposed() ? std::vector<int64_t>{extents.in, extents.out / extents.groups}
+                                     : std::vector<int64_t>{extents.out, extents.in / extents.groups};
+  for (uint32_t kernel : dims->filled.kernel()) extents.weight.push_back(kernel);
+  extents.output = {x.shape()[0], extents.out};
+  extents.output.insert(extents.output.end(), dims->outputs.begin(), dims->outputs.end());
+  ADJOIN_RETURN_IF_ERROR(CheckedVolume(extents.weight).status());
+  ADJOIN_RETURN_IF_ERROR(CheckedVolume(extents.output).status());
+  conv.set_groups(static_cast<uint32_t>(extents.groups));
+  conv.set_bias(conv.has_bias() ? conv.bias() : true);
+  *conv.mutable_window() = dims->filled;
+  return dims;
+}
+
+// Owners that are not named are the first rank of each block.
+absl::StatusOr<Layout> HomeIn(const Layer& spec, const Layout& needed, const std::optional<Layout>& owners,
+                              const std::vector<int>& ranks) {
+  if (spec.home() == OWNER && spec.owner() == 0 && owners.has_value()) return *owners;
+  return HomeOf(spec, needed, needed, ranks);
+}
+
+}  // namespace
+
+absl::StatusOr<LayerOutcome> ConvRule(const LayerRequest& request) {
+  ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
+  Layer spec = request.spec;
+  ConvExtents extents;
+  auto dims = CheckedDims(request.input[0], *spec.mutable_conv(), extents);
+  if (!dims.ok()) return AtField("conv", dims.status());
+  ADJOIN_ASSIGN_OR_RETURN(const ConvGrid grid, ConvGrid::Create(request, extents));
+  ADJOIN_ASSIGN_OR_RETURN(ConvLayouts layouts, ConvLayoutsOf(request, extents, grid));
+
+  // As torch.nn.init: the weight's dim 1 times the kernel, whatever that dim counts.
+  const int64_t fan_in = VolumeOf(extents.weight) / extents.weight[0];
+  const std::vector<int>& ranks = layouts.compute.mesh().ranks();
+  ADJOIN_ASSIGN_OR_RETURN(Layout weight_home, HomeIn(spec, layouts.weight, layouts.weight_owners, ranks));
+  std::vector<ParameterNeed> parameters;
+  parameters.push_back({"weight", std::move(weight_home), std::move(layouts.weight), fan_in});
+  if (spec.conv().bias()) {
+    ADJOIN_ASSIGN_OR_RETURN(Layout bias_home, HomeIn(spec, layouts.bias, layouts.bias_owners, ranks));
+    parameters.push_back({"bias", std::move(bias_home), std::move(layouts.bias), fan_in});
+  }
+  // Each element of the product's input, or of its output, meets a kernel of one group.
+  const std::vector<int64_t>& each = extents.transposed ? request.input[0].shape() : extents.output;
+  const double flops = 2.0 * static_cast<double>(VolumeOf(each)) * static_cast<double>(fan_in);
+  std::vector<MovementNeed> edges;
+  if (!extents.transposed) {
+    ADJOIN_ASSIGN_OR_RETURN(edges, EdgeMovements(layouts.x.has_value() ? *layouts.x : request.input[0], dims->windows,
+                                                 layouts.reader.has_value() ? *layouts.reader : layouts.compute,
+                                                 kSmallestInterior));
+  }
+  InputNeed need{std::move(layouts.x)};
+  if (edges.empty()) {
+    need.readings = std::move(dims->windows);
+    need.reader = std::move(layouts.reader);
+  }
+  return LayerOutcome{std::move(spec),           {std::move(need)},         std::move(parameters),
+                      std::move(layouts.compute), std::move(layouts.output), flops,
+                      std::move(edges)};
+}
+
+}  // namespace adjoin

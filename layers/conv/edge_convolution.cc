@@ -1,0 +1,198 @@
+#include "layers/conv/edge_convolution.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "layers/kept_in_graph.h"
+
+namespace adjoin {
+
+// LibTorch runs the nodes that are ready in reverse order of creation, so Interior's before TakeEdges'. Should it ever
+// not, Interior keeps x's gradient for itself: it is then added up as any other.
+struct EdgeConvolution::Handover {
+  bool expected = false;   // whether TakeEdges takes part in the backward pass
+  bool too_late = false;   // TakeEdges came first in this one
+  torch::Tensor gradient;  // of x, by Interior
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Handover = EdgeConvolution::Handover;
+
+// The first or last `size` cells of a dim.
+torch::Tensor First(const torch::Tensor& x, int64_t dim, int64_t size) { return x.narrow(dim, 0, size); }
+torch::Tensor Last(const torch::Tensor& x, int64_t dim, int64_t size) {
+  return x.narrow(dim, x.size(dim) - size, size);
+}
+
+// `part` at the front of `extent` cells of `dim`, or at their back, and zeros.
+torch::Tensor Widened(const torch::Tensor& part, int64_t dim, int64_t extent, bool front) {
+  std::vector<int64_t> padding(2 * part.dim(), 0);
+  padding[2 * (part.dim() - 1 - dim) + (front ? 1 : 0)] = extent - part.size(dim);
+  return torch::constant_pad_nd(part, padding, 0);
+}
+
+class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const torch::Tensor& x, std::vector<int64_t> dims,
+                               std::vector<int64_t> reaches, std::shared_ptr<Handover> handover) {
+    variable_list edges;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (x.numel() == 0 && x.size(dims[i]) == 0) {
+        edges.push_back(x.clone());
+        continue;
+      }
+      edges.push_back(torch::cat({First(x, dims[i], reaches[i]), Last(x, dims[i], reaches[i])}, dims[i]));
+    }
+    ctx->saved_data["dims"] = dims;
+    ctx->saved_data["reaches"] = reaches;
+    ctx->saved_data["shape"] = x.sizes().vec();
+    KeepInGraph(ctx, handover);
+    return edges;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list edges) {
+    const auto dims = ctx->saved_data["dims"].toIntVector(), reaches = ctx->saved_data["reaches"].toIntVector();
+    const auto shape = ctx->saved_data["shape"].toIntVector();
+    if (torch::GradMode::is_enabled()) {
+      torch::Tensor sum;
+      for (size_t i = 0; i < dims.size(); ++i) {
+        if (!edges[i].defined() || shape[dims[i]] == 0) continue;
+        const torch::Tensor whole = Widened(First(edges[i], dims[i], reaches[i]), dims[i], shape[dims[i]], true) +
+                                    Widened(Last(edges[i], dims[i], reaches[i]), dims[i], shape[dims[i]], false);
+        sum = sum.defined() ? sum + whole : whole;
+      }
+      return {sum, torch::Tensor(), torch::Tensor(), torch::Tensor()};
+    }
+    Handover& handover = KeptInGraph<Handover>(ctx);
+    torch::Tensor gradient = std::exchange(handover.gradient, torch::Tensor());
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (!edges[i].defined() || shape[dims[i]] == 0) continue;
+      if (!gradient.defined()) {
+        handover.too_late = handover.expected;
+        gradient = torch::zeros(shape, edges[i].options());
+      }
+      First(gradient, dims[i], reaches[i]).add_(First(edges[i], dims[i], reaches[i]));
+      Last(gradient, dims[i], reaches[i]).add_(Last(edges[i], dims[i], reaches[i]));
+    }
+    return {gradient, torch::Tensor(), torch::Tensor(), torch::Tensor()};
+  }
+};
+
+class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
+ public:
+  static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x, const torch::Tensor& weight,
+                               const torch::Tensor& bias, std::vector<int64_t> padding, std::vector<int64_t> dilation,
+                               int64_t groups, std::shared_ptr<Handover> handover) {
+    ctx->save_for_backward({x, weight});
+    ctx->saved_data["outputs"] = bias.numel();
+    ctx->saved_data["padding"] = padding;
+    ctx->saved_data["dilation"] = dilation;
+    ctx->saved_data["groups"] = groups;
+    KeepInGraph(ctx, handover);
+    const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0);
+    return torch::convolution(x, weight, bias.numel() > 0 ? bias : torch::Tensor(), ones, padding, dilation,
+                              /*transposed=*/false, zeros, groups);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list gradients) {
+    const auto saved = ctx->get_saved_variables();
+    const auto padding = ctx->saved_data["padding"].toIntVector(), dilation = ctx->saved_data["dilation"].toIntVector();
+    const int64_t outputs = ctx->saved_data["outputs"].toInt(), groups = ctx->saved_data["groups"].toInt();
+    const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0), bias_shape = {outputs};
+    const bool needs_x = ctx->needs_input_grad(0);
+    auto [of_x, of_weight, of_bias] = torch::convolution_backward(
+        gradients[0], saved[0], saved[1], outputs > 0 ? c10::OptionalIntArrayRef(bias_shape) : c10::nullopt, ones,
+        padding, dilation, /*transposed=*/false, zeros, groups,
+        {needs_x, ctx->needs_input_grad(1), outputs > 0 && ctx->needs_input_grad(2)});
+    Handover& handover = KeptInGraph<Handover>(ctx);
+    handover.gradient = torch::Tensor();
+    const bool too_late = std::exchange(handover.too_late, false);
+    if (needs_x && handover.expected && !too_late && !torch::GradMode::is_enabled()) {
+      handover.gradient = std::exchange(of_x, torch::Tensor());
+    }
+    return {of_x, of_weight, of_bias, torch::Tensor(), torch::Tensor(), torch::Tensor(), torch::Tensor()};
+  }
+};
+
+// Adds part i in place to the first cells of y in dims[i], or, where last[i], to the last ones.
+class AddEdgesFunction : public torch::autograd::Function<AddEdgesFunction> {
+ public:
+  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor y, at::TensorList parts, std::vector<int64_t> dims,
+                               std::vector<int64_t> last) {
+    std::vector<int64_t> reaches;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      reaches.push_back(parts[i].size(dims[i]));
+      (last[i] ? Last(y, dims[i], reaches[i]) : First(y, dims[i], reaches[i])).add_(parts[i]);
+    }
+    ctx->saved_data["dims"] = dims;
+    ctx->saved_data["last"] = last;
+    ctx->saved_data["reaches"] = reaches;
+    ctx->mark_dirty({y});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list gradients) {
+    const auto dims = ctx->saved_data["dims"].toIntVector(), last = ctx->saved_data["last"].toIntVector();
+    const auto reaches = ctx->saved_data["reaches"].toIntVector();
+    const torch::Tensor& g = gradients[0];
+    variable_list results = {g};
+    for (size_t i = 0; i < dims.size(); ++i) {
+      results.push_back(last[i] ? Last(g, dims[i], reaches[i]) : First(g, dims[i], reaches[i]));
+    }
+    results.resize(results.size() + 2);
+    return results;
+  }
+};
+
+}  // namespace
+
+EdgeConvolution::EdgeConvolution(Options options)
+    : options_(std::move(options)), handover_(std::make_shared<Handover>()) {}
+
+std::vector<torch::Tensor> EdgeConvolution::TakeEdges(const torch::Tensor& x) {
+  std::vector<int64_t> dims, reaches;
+  for (const Cut& cut : options_.cut) {
+    dims.push_back(cut.dim);
+    reaches.push_back(PaddingOf(cut));
+  }
+  handover_->expected = x.requires_grad() && !options_.cut.empty();
+  return TakeEdgesFunction::apply(x, std::move(dims), std::move(reaches), handover_);
+}
+
+torch::Tensor EdgeConvolution::Interior(const torch::Tensor& x, const torch::Tensor& weight,
+                                        const torch::Tensor& bias) {
+  // A Function takes no undefined tensor.
+  return InteriorFunction::apply(x, weight, bias.defined() ? bias : torch::empty({0}, x.options()), options_.padding,
+                                 options_.dilation, options_.groups, handover_);
+}
+
+torch::Tensor EdgeConvolution::AddEdges(const torch::Tensor& y, const std::vector<torch::Tensor>& outer,
+                                        const torch::Tensor& weight) {
+  const std::vector<int64_t> ones(options_.padding.size(), 1), zeros(options_.padding.size(), 0);
+  std::vector<torch::Tensor> parts;
+  std::vector<int64_t> dims, last;
+  // A later cut dim has come with its halo; of an earlier one there are this part's cells alone.
+  std::vector<int64_t> padding = options_.padding;
+  for (const Cut& cut : options_.cut) padding[cut.dim - 2] = 0;
+  for (size_t i = 0; i < options_.cut.size(); ++i) {
+    const Cut& cut = options_.cut[i];
+    const int64_t reach = PaddingOf(cut);
+    // `reach` cells, and twice as many zeros in the place of the part's own: as many outputs as cells.
+    padding[cut.dim - 2] = 0;
+    for (const bool after : {false, true}) {
+      if (!(after ? cut.after : cut.before)) continue;
+      const torch::Tensor cells = after ? Last(outer[i], cut.dim, reach) : First(outer[i], cut.dim, reach);
+      parts.push_back(torch::convolution(Widened(cells, cut.dim, 3 * reach, /*front=*/!after), weight, {}, ones, padding,
+                                         options_.dilation, /*transposed=*/false, zeros, options_.groups));
+      dims.push_back(cut.dim);
+      last.push_back(after);
+    }
+    padding[cut.dim - 2] = reach;
+  }
+  return AddEdgesFunction::apply(y, at::TensorList(parts), std::move(dims), std::move(last));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,63 @@
+// A convolution of stride 1 over a part of an image that stays where it is: the kernel runs on the part as if nothing lay
+// beyond it, and what its neighbours' cells give to the outputs at the edges is added when they have come.
+//
+//   EdgeConvolution pass({.padding = {1, 1}, .dilation = {1, 1}, .groups = 1, .cut = {{2}}});     // for each forward pass
+//   std::vector<torch::Tensor> inner = pass.TakeEdges(x);          // what the neighbours want
+//   ... start to move them ...
+//   torch::Tensor y = pass.Interior(x, weight, bias);
+//   ... wait: outer[i] has come for inner[i] ...
+//   y = pass.AddEdges(y, outer, weight);
+//
+// Exact because a convolution is linear: the part, and its neighbours' cells dim by dim, are disjoint. It saves what the
+// general way costs in large images, the copies of the whole part into a padded tensor and back.
+// All of it is differentiable twice. In a backward pass that is not itself differentiated, what the edges add to x's
+// gradient is added in place.
+#ifndef ADJOIN_LAYERS_CONV_EDGE_CONVOLUTION_H_
+#define ADJOIN_LAYERS_CONV_EDGE_CONVOLUTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace adjoin {
+
+class EdgeConvolution {
+ public:
+  // A tensor dim that the image is cut in; its padding is above 0.
+  struct Cut {
+    int dim = 2;
+    bool before = true;  // whether there are cells before the part, and after it
+    bool after = true;
+  };
+  struct Options {
+    std::vector<int64_t> padding;   // per spatial dim, on both sides: as many outputs as inputs
+    std::vector<int64_t> dilation;  // per spatial dim
+    int64_t groups = 1;
+    std::vector<Cut> cut;           // by dim, ascending
+  };
+  explicit EdgeConvolution(Options options);
+
+  // Per cut dim: x's first and last `padding` cells of that dim, one after the other; x has twice as many at least, or
+  // none: then so has the result.
+  std::vector<torch::Tensor> TakeEdges(const torch::Tensor& x);
+  // `bias` may be undefined.
+  torch::Tensor Interior(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias);
+  // `outer`, per cut dim: the neighbours' cells before and after the part, `padding` of each; later cut dims with their own
+  // halos, in which lie the corners. `y`, which Interior returned, is changed in place.
+  torch::Tensor AddEdges(const torch::Tensor& y, const std::vector<torch::Tensor>& outer, const torch::Tensor& weight);
+
+  // What Interior leaves for TakeEdges in a backward pass.
+  struct Handover;
+
+ private:
+  int64_t PaddingOf(const Cut& cut) const { return options_.padding[cut.dim - 2]; }
+
+  Options options_;
+  std::shared_ptr<Handover> handover_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_CONV_EDGE_CONVOLUTION_H_

@@ -1,0 +1,127 @@
+// Parts of one image on one process, their edges cut out of it by the test, against LibTorch's convolution of the whole.
+#include "layers/conv/edge_convolution.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace adjoin {
+namespace {
+
+struct Case {
+  std::vector<int64_t> kernel, dilation, padding, extent, parts;  // per spatial dim
+  int64_t groups = 1;
+};
+
+Case RandomCase(std::mt19937& random) {
+  const auto pick = [&](int lo, int hi) { return lo + static_cast<int>(random() % (hi - lo + 1)); };
+  Case c;
+  const int spatial = pick(1, 3);
+  for (int i = 0; i < spatial; ++i) {
+    const int64_t reach = pick(0, 2), dilation = pick(1, 2);
+    c.kernel.push_back(2 * reach + 1);
+    c.dilation.push_back(dilation);
+    c.padding.push_back(reach * dilation);
+    c.parts.push_back(reach > 0 ? pick(1, 3) : 1);
+    c.extent.push_back(c.parts.back() * (std::max<int64_t>(1, 2 * c.padding.back()) + pick(0, 1)));
+  }
+  c.groups = pick(1, 2);
+  return c;
+}
+
+// The image cut at even places; each part's outer edges come from the padded image, dim by dim.
+torch::Tensor ByParts(const Case& c, const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
+  const int spatial = static_cast<int>(c.kernel.size());
+  std::vector<int> cut;
+  for (int i = 0; i < spatial; ++i) {
+    if (c.parts[i] > 1) cut.push_back(i + 2);
+  }
+  int64_t count = 1;
+  for (int64_t parts : c.parts) count *= parts;
+  std::vector<torch::Tensor> results;
+  for (int64_t part = 0; part < count; ++part) {
+    std::vector<int64_t> at(spatial), size(spatial);
+    for (int64_t i = spatial - 1, rest = part; i >= 0; rest /= c.parts[i], --i) {
+      size[i] = c.extent[i] / c.parts[i];
+      at[i] = rest % c.parts[i] * size[i];
+    }
+    torch::Tensor own = x;
+    for (int i = 0; i < spatial; ++i) own = own.narrow(i + 2, at[i], size[i]);
+    own = own.clone();  // as what a layer before it returned
+    std::vector<EdgeConvolution::Cut> cuts;
+    for (int dim : cut) cuts.push_back({dim, at[dim - 2] > 0, at[dim - 2] + size[dim - 2] < c.extent[dim - 2]});
+    EdgeConvolution pass({c.padding, c.dilation, c.groups, cuts});
+    const std::vector<torch::Tensor> inner = pass.TakeEdges(own);
+    // The neighbours' cells; zero times the own edges' sum stands for the movement, which hangs on them in the graph.
+    std::vector<torch::Tensor> outer;
+    for (size_t k = 0; k < cut.size(); ++k) {
+      const int dim = cut[k];
+      torch::Tensor wide = x;
+      for (int later : cut) {
+        if (later < dim) continue;
+        std::vector<int64_t> padding(2 * x.dim(), 0);
+        const size_t of = 2 * (x.dim() - 1 - later);
+        padding[of] = padding[of + 1] = c.padding[later - 2];
+        wide = torch::constant_pad_nd(wide, padding, 0);
+      }
+      for (int i = 0; i < spatial; ++i) {
+        const bool haloed = c.parts[i] > 1 && i + 2 > dim;
+        if (i + 2 != dim) wide = wide.narrow(i + 2, at[i], size[i] + (haloed ? 2 * c.padding[i] : 0));
+      }
+      const int64_t reach = c.padding[dim - 2];
+      outer.push_back(torch::cat({wide.narrow(dim, at[dim - 2], reach),
+                                  wide.narrow(dim, at[dim - 2] + reach + size[dim - 2], reach)}, dim) +
+                      0 * inner[k].sum());
+    }
+    const torch::Tensor y = pass.AddEdges(pass.Interior(own, weight, bias), outer, weight);
+    results.push_back(y);
+  }
+  // Put together again, innermost dim first.
+  for (int i = spatial - 1; i >= 0; --i) {
+    std::vector<torch::Tensor> joined;
+    for (size_t first = 0; first < results.size(); first += c.parts[i]) {
+      const auto begin = results.begin() + static_cast<int64_t>(first);
+      joined.push_back(torch::cat(std::vector<torch::Tensor>(begin, begin + c.parts[i]), i + 2));
+    }
+    results = joined;
+  }
+  return results[0];
+}
+
+torch::Tensor Whole(const Case& c, const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
+  const std::vector<int64_t> ones(c.kernel.size(), 1), zeros(c.kernel.size(), 0);
+  return torch::convolution(x, weight, bias, ones, c.padding, c.dilation, false, zeros, c.groups);
+}
+
+TEST(EdgeConvolutionTest, ValuesAndTwoGradients) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    torch::manual_seed(seed);
+    const Case c = RandomCase(random);
+    std::vector<int64_t> x_shape = {2, 2 * c.groups}, w_shape = {c.groups, 2};
+    x_shape.insert(x_shape.end(), c.extent.begin(), c.extent.end());
+    w_shape.insert(w_shape.end(), c.kernel.begin(), c.kernel.end());
+    const torch::Tensor x = torch::randn(x_shape, torch::kFloat64).requires_grad_();
+    const torch::Tensor weight = torch::randn(w_shape, torch::kFloat64).requires_grad_();
+    const torch::Tensor bias = torch::randn({c.groups}, torch::kFloat64).requires_grad_();
+    const std::vector<torch::Tensor> leaves = {x, weight, bias};
+    std::vector<torch::Tensor> results[2];
+    for (const bool whole : {false, true}) {
+      const auto forward = [&] { return whole ? Whole(c, x, weight, bias) : ByParts(c, x, weight, bias); };
+      std::vector<torch::Tensor>& result = results[whole];
+      result.push_back(forward());
+      for (const torch::Tensor& g : torch::autograd::grad({forward().pow(3).sum()}, leaves)) result.push_back(g);
+      const auto once = torch::autograd::grad({forward().pow(3).sum()}, leaves, {}, true, /*create_graph=*/true);
+      const auto sum = once[0].pow(2).sum() + once[1].pow(2).sum() + once[2].pow(2).sum();
+      for (const torch::Tensor& g : torch::autograd::grad({sum}, leaves)) result.push_back(g);
+    }
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      EXPECT_TRUE(torch::allclose(results[0][i], results[1][i], 1e-9, 1e-9)) << "result " << i << " seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,32 @@
+// Whether a convolution's ranks keep their cells of the input where they are and exchange only what lies at the edges.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(std::vector<MovementNeed> edges, EdgeMovements(x, windows, y, kSmallestInterior));
+//   if (!edges.empty()) ...   // roles "edges2", "edges3": layers/conv/edge_convolution.h
+#ifndef ADJOIN_LAYERS_CONV_EDGE_HALO_H_
+#define ADJOIN_LAYERS_CONV_EDGE_HALO_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "layers/rules/layer_rule.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/reading.h"
+
+namespace adjoin {
+
+// Elements of a sample. In smaller parts the kernels for the edges cost more than copying the part does. The batch does not
+// count: a job takes the same way whatever its batch is, in its last one and in `adjoin verify`, too.
+inline constexpr int64_t kSmallestInterior = int64_t{1} << 19;
+
+// One per cut dim that is read beyond the own cells, ascending; none where it is not worth it or not possible: `windows` with
+// a stride, another boundary than zeros, or that do not return as many outputs as they read; `x` (as the kernel reads it)
+// and `y` (the outputs on its mesh) cut differently; parts of less than twice the window's reach, or of fewer than
+// `smallest` elements of a sample on some rank.
+absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const std::map<int, Reading>& windows,
+                                                        const Layout& y, int64_t smallest);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_CONV_EDGE_HALO_H_

@@ -1,0 +1,35 @@
+// y = x W^T + b over the last dim, as torch.nn.Linear, with the weight cut over P_out x P_in.
+//
+// Each rank multiplies its part of x with its block of W: a partial sum over the ranks along P_in, which the role "y"
+// adds up. The plan gives the bias to the first of those ranks, so it is added once; elsewhere it has no elements.
+// Any number of leading dims.
+#include <utility>
+
+#include "layers/layer.h"
+
+namespace adjoin {
+namespace {
+
+class LinearLayer : public LayerModule {
+ public:
+  using LayerModule::LayerModule;
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    torch::Tensor x = Input(inputs, 0, tape);
+    torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    torch::Tensor bias = Parameter("bias", tape);
+    if (bias.defined()) bias = bias.to(x.scalar_type());
+    torch::Tensor y =
+        runs_here() ? torch::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
+    if (runs_here() && bias.defined() && bias.numel() > 0) y = y + bias;
+    return Output(y, tape);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildLinear(LayerContext context) {
+  return std::make_unique<LinearLayer>(std::move(context));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,77 @@
+#include "layers/loss/class_losses.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace adjoin {
+namespace {
+
+namespace F = torch::nn::functional;
+
+class ClassLoss {
+ public:
+  explicit ClassLoss(LossContext context) : context_(std::move(context)) {
+    const Loss& spec = context_.spec;
+    // LibTorch's own default, -100, would leave out what the job did not say to leave out.
+    ignored_ = spec.has_ignore_index() ? spec.ignore_index() : std::numeric_limits<int64_t>::min();
+    if (spec.class_weight_size() > 0) {
+      weight_ = torch::tensor(std::vector<double>(spec.class_weight().begin(), spec.class_weight().end()),
+                              torch::kFloat64);
+    }
+  }
+
+  torch::Tensor Share(const torch::Tensor& prediction, const torch::Tensor& target, Tape& tape) const {
+    CheckClasses(context_, target);
+    const torch::Tensor sum = Sum(prediction, target);
+    if (context_.spec.reduction() == "sum") return sum;
+    const bool all_count = !weight_.defined() && !context_.spec.has_ignore_index();
+    if (all_count) return sum / (MeanDivisor(context_) / static_cast<double>(context_.shape[1]));
+    return sum / Count(target, tape);
+  }
+
+ private:
+  torch::Tensor Sum(const torch::Tensor& prediction, const torch::Tensor& target) const {
+    // LibTorch refuses a prediction without classes, which a rank outside the layout holds.
+    if (prediction.numel() == 0) return prediction.sum();
+    const torch::Tensor weight = weight_.defined() ? weight_.to(prediction.scalar_type()) : weight_;
+    if (context_.spec.kind() == "nll") {
+      return F::nll_loss(
+          prediction, target,
+          F::NLLLossFuncOptions().weight(weight).ignore_index(ignored_).reduction(torch::kSum));
+    }
+    return F::cross_entropy(prediction, target,
+                            F::CrossEntropyFuncOptions()
+                                .weight(weight)
+                                .ignore_index(ignored_)
+                                .label_smoothing(context_.spec.label_smoothing())
+                                .reduction(torch::kSum));
+  }
+
+  // The weights of the targets that count, over all ranks. It has no gradient.
+  double Count(const torch::Tensor& target, Tape& tape) const {
+    torch::NoGradGuard no_grad;
+    const torch::Tensor counted = target.masked_select(target != ignored_);
+    const torch::Tensor own = weight_.defined() ? weight_.index_select(0, counted).sum()
+                                                : torch::scalar_tensor(counted.numel(), torch::kFloat64);
+    const torch::Tensor part = own.reshape({1}).narrow(0, 0, context_.takes_part ? 1 : 0);
+    const torch::Tensor all = MoveForLoss(context_, "count", part, tape);
+    // Elsewhere there is nothing to divide.
+    return context_.takes_part ? all.item<double>() : 1;
+  }
+
+  LossContext context_;
+  int64_t ignored_ = 0;
+  torch::Tensor weight_;  // float64; undefined where every class weighs 1
+};
+
+}  // namespace
+
+absl::StatusOr<LossFunction> BuildClassLoss(LossContext context) {
+  return LossFunction([loss = ClassLoss(std::move(context))](const torch::Tensor& prediction,
+                                                             const torch::Tensor& target, Tape& tape) {
+    return loss.Share(prediction, target, tape);
+  });
+}
+
+}  // namespace adjoin

@@ -1,0 +1,16 @@
+// Losses of predictions [n, classes, ...] whose targets [n, ...] are the classes' numbers.
+#ifndef ADJOIN_LAYERS_LOSS_CLASS_LOSSES_H_
+#define ADJOIN_LAYERS_LOSS_CLASS_LOSSES_H_
+
+#include "absl/status/statusor.h"
+#include "layers/loss/loss_context.h"
+
+namespace adjoin {
+
+// Of the kinds "cross_entropy" and "nll". The classes are whole on each rank. A mean is over the weights of the targets
+// that count: NaN where none does, as in LibTorch.
+absl::StatusOr<LossFunction> BuildClassLoss(LossContext context);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_LOSS_CLASS_LOSSES_H_

@@ -1,0 +1,58 @@
+// What a loss is built from: its part of the plan and this rank's objects for it.
+//
+//   absl::StatusOr<LossFunction> BuildMse(LossContext context) {
+//     return LossFunction([divisor = MeanDivisor(context)](auto& prediction, auto& target, Tape&) {
+//       return (prediction - target).square().sum() / divisor;
+//     });
+//   }
+//
+// A loss is a scalar in P: the ranks' shares add up to it. Like a layer it holds no communication code: what it needs
+// of the other ranks are the plan's movements, by role (layers/loss/loss_rule.h).
+#ifndef ADJOIN_LAYERS_LOSS_LOSS_CONTEXT_H_
+#define ADJOIN_LAYERS_LOSS_LOSS_CONTEXT_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "primitives/geometry/box.h"
+#include "primitives/movement.h"
+#include "primitives/tape.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+struct LossContext {
+  Loss spec;                       // defaults filled in
+  std::string name;                // for messages: "loss 0, cross_entropy of \"fc3\""
+  std::vector<int64_t> shape;      // of the prediction, global
+  Box box;                         // this rank's elements of it; each is on one rank
+  bool takes_part = false;         // else the rank's tensors have the shape (0, ..., 0)
+  // By role; a role that is absent moves nothing.
+  std::map<std::string, std::shared_ptr<Movement>> movements;
+};
+
+// This rank's share of the loss, without Loss.weight, from its elements of the prediction and the targets beside them: a
+// scalar of the prediction's type that hangs on the prediction in the graph, also where the rank has no elements.
+// Collective. Throws StatusException (a target out of range, what a movement fails with) and c10::Error.
+using LossFunction =
+    std::function<torch::Tensor(const torch::Tensor& prediction, const torch::Tensor& target, Tape& tape)>;
+
+// `x`, moved by the role's movement.
+torch::Tensor MoveForLoss(const LossContext& context, const std::string& role, const torch::Tensor& x, Tape& tape);
+
+// What the sum over all elements of the prediction is divided by: their number for "mean", the batch for "batchmean", 1
+// for "sum".
+double MeanDivisor(const LossContext& context);
+
+// Throws StatusException, kInvalidArgument, for a target that is neither a class of the prediction nor the loss's ignore_index.
+void CheckClasses(const LossContext& context, const torch::Tensor& target);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_LOSS_LOSS_CONTEXT_H_

@@ -1,0 +1,68 @@
+// What the planner knows of a loss: where prediction and target are compared, and what that takes to be moved.
+//
+//   ADJOIN_RETURN_IF_ERROR(CheckLossFields(spec));
+//   ADJOIN_ASSIGN_OR_RETURN(LossOutcome outcome, ApplyLossRule({spec, prediction, {64}, DType::kInt64}));
+//   outcome.prediction;   // every element lies on one rank, each rank's targets beside it
+//
+// The prediction stays cut as it is; of copies, the first counts. Only cross_entropy and nll read all classes at once: where
+// these are cut, the ranks that share them divide their samples (or pixels) instead. Each rank's share of a mean is the
+// sum over its elements / the global count. Dice is of sums over all ranks: these are summed first, and the result,
+// the same on every rank, counts on one. Pure; any thread.
+#ifndef ADJOIN_LAYERS_LOSS_LOSS_RULE_H_
+#define ADJOIN_LAYERS_LOSS_LOSS_RULE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/geometry/layout.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+struct LossRequest {
+  const Loss& spec;                   // has passed CheckLossFields
+  const Layout& prediction;           // as its layer leaves it; S and B only
+  std::vector<int64_t> target_shape;  // of a batch of the field
+  DType target_dtype = DType::kFloat32;
+};
+
+// Of one dtype and shape, by role:
+//   "count"  [1], P -> B: the weights of the targets that count, summed over all ranks; a mean is divided by them
+//   "sums"   [3, classes], P -> B: per class the sums of the products, the predictions and the targets, for dice
+//   "share"  [1], B -> P: what every rank has computed from these counts on one
+struct LossMovement {
+  std::string role;
+  Layout from;
+  Layout to;
+  bool differentiable = false;
+};
+
+struct LossOutcome {
+  Loss spec;  // as written, with the defaults filled in
+  Layout prediction;
+  Layout target;
+  std::vector<LossMovement> movement;  // in the order of their use
+};
+
+// The type in which a loss of predictions of a type is computed, and its targets are read: float32 for bfloat16.
+DType LossType(DType prediction);
+
+// Whether a loss of this kind has classes' numbers as targets, so that its prediction is right or wrong: its largest
+// class is the target or not.
+bool IsClassification(const Loss& spec);
+
+// What can be said without shapes: the kind, options that this kind does not have, numbers out of range.
+// Errors: kInvalidArgument, at fields of Loss.
+absl::Status CheckLossFields(const Loss& spec);
+
+// Errors: kInvalidArgument, at fields of Loss (a target of another type or shape than the loss compares with; lists
+// that are not one value per class or channel).
+absl::StatusOr<LossOutcome> ApplyLossRule(const LossRequest& request);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_LOSS_LOSS_RULE_H_

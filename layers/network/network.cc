@@ -1,0 +1,466 @@
+#include "layers/network/network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "layers/loss/loss_builder.h"
+#include "layers/loss/loss_context.h"
+#include "layers/network/operators.h"
+#include "layers/recompute.h"
+#include "layers/rules/layout_proto.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/reading.h"
+#include "primitives/movement.h"
+#include "primitives/status_exception.h"
+#include "primitives/torch_dtype.h"
+
+namespace adjoin {
+namespace {
+
+// One term of the loss on this rank.
+struct LossTerm {
+  LossPlan plan;
+  LossFunction share;
+  std::shared_ptr<Movement> movement;  // of the prediction; null where nothing moves
+};
+
+absl::StatusOr<const ProgramPlan*> FindProgram(const Plan& plan, const std::string& name) {
+  for (const ProgramPlan& program : plan.program()) {
+    if (program.name() == name) return &program;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no program \"", name, "\" in the plan; known: ",
+      absl::StrJoin(plan.program(), ", ", [](std::string* out, const ProgramPlan& p) { out->append(p.name()); })));
+}
+
+absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const ProgramPlan& program, const LayerPlan& layer,
+                                                                    int rank) {
+  std::vector<std::map<int, LocalReads>> result(layer.input_size());
+  for (int i = 0; i < std::min(layer.input_size(), layer.reading_size()); ++i) {
+    if (layer.reading(i).dim().empty()) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(program.value(layer.input(i)).layout()));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout reader, LayoutFromProto(layer.reading(i).reader()));
+    const Box outputs = reader.BoxOf(rank);
+    for (const ReadingPlan& message : layer.reading(i).dim()) {
+      ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, reader));
+      const int dim = static_cast<int>(message.dim());
+      const std::vector<int64_t> map = reading.IndexMap(outputs[dim], x.shape()[dim]);
+      torch::Tensor boundary;
+      if (!map.empty()) boundary = torch::tensor(map, torch::kInt64);
+      result[i].emplace(dim, LocalReads{std::move(reading), outputs[dim], x.shape()[dim], std::move(boundary)});
+    }
+  }
+  return result;
+}
+
+// As LossType (layers/loss/loss_rule.h).
+torch::Tensor InLossType(const torch::Tensor& prediction) {
+  return prediction.scalar_type() == torch::kBFloat16 ? prediction.to(torch::kFloat32) : prediction;
+}
+
+bool IsFinite(const torch::Tensor& tensor) {
+  return !tensor.defined() || !tensor.is_floating_point() || torch::isfinite(tensor).all().item<bool>();
+}
+
+std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+}  // namespace
+
+struct Network::State {
+  ProgramPlan program;
+  int rank = 0;
+  std::vector<std::shared_ptr<Movement>> movements;  // of ProgramPlan.op, in its order
+  std::vector<std::vector<int64_t>> value_shape;      // local, per value
+  std::vector<torch::ScalarType> value_dtype;
+  std::vector<std::unique_ptr<LayerModule>> layers;
+  std::vector<LossTerm> losses;
+  std::vector<RecomputedRun> recomputed;
+  std::vector<std::vector<uint32_t>> read_last;  // by layer, the values that nothing reads after it
+  std::vector<std::vector<int>> written_by;      // by layer, the outputs that are its own
+  std::vector<std::map<std::string, torch::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
+  std::shared_ptr<StepPlace> place = std::make_shared<StepPlace>();
+  int64_t report_extent = 0;
+  std::map<std::string, int64_t> peak_elements;
+
+  absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, int index,
+                                                          const Parameters& parameters,
+                                                          const LayerRegistry& registry) const;
+  absl::StatusOr<LossTerm> BuildTerm(int index) const;
+  absl::StatusOr<std::vector<torch::Tensor>> TakeFields(const std::map<std::string, torch::Tensor>& fields) const;
+  void FindLastReaders();
+  absl::Status RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape);
+  void RunAgainLater(const RecomputedRun& run, std::vector<torch::Tensor>& values, Tape& tape);
+  void TakeOutputs(int layer, const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
+  void AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
+
+  // A place where a value that is not finite may be. All ranks list the same ones, in the program's order.
+  struct Place {
+    NotFinite if_not;
+    bool finite = true;  // on this rank
+  };
+  absl::Status CheckLayer(int index, std::vector<torch::Tensor>& values, Tape& tape, std::vector<Place>& places);
+  void CheckLoss(int index, const std::vector<torch::Tensor>& values, Tape& tape, std::vector<Place>& places) const;
+};
+
+absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Plan& plan, int index,
+                                                                        const Parameters& parameters,
+                                                                        const LayerRegistry& registry) const {
+  const LayerPlan& layer = program.layer(index);
+  LayerContext context;
+  context.plan = layer;
+  context.rank = rank;
+  context.training = program.training();
+  context.index = index;
+  context.place = place;
+  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
+  context.compute_shape = compute.LocalShape(rank);
+  for (uint32_t input : layer.input()) {
+    const auto& shape = program.value(input).layout().shape();
+    context.input_shapes.emplace_back(shape.begin(), shape.end());
+  }
+  ADJOIN_ASSIGN_OR_RETURN(context.reads, LocalReadsOf(program, layer, rank));
+  for (const OperatorUse& use : layer.op()) {
+    if (use.index() >= movements.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("layer \"", layer.name(), "\": role \"", use.role(),
+                                                     "\" names operator ", use.index(), " of ", movements.size()));
+    }
+    context.movements[use.role()] = movements[use.index()];
+  }
+  for (const ParameterUse& use : layer.parameter()) {
+    const std::string& name = plan.parameter(use.index()).name();
+    ADJOIN_ASSIGN_OR_RETURN(const int index, parameters.IndexOf(name));
+    context.parameters[use.role()] = parameters.tensor(index);
+    // Where nothing moves, its home is where it is read.
+    LayoutPlan needed = plan.parameter(use.index()).home();
+    for (const OperatorUse& op : layer.op()) {
+      if (op.role() == use.role()) needed = program.op(op.index()).to();
+    }
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(needed));
+    context.parameter_boxes[use.role()] = layout.BoxOf(rank);
+  }
+  return registry.Build(std::move(context));
+}
+
+absl::StatusOr<LossTerm> Network::State::BuildTerm(int index) const {
+  LossTerm term;
+  term.plan = program.loss(index);
+  const Loss& spec = term.plan.spec();
+  LossContext context;
+  context.spec = spec;
+  context.name = absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"");
+  for (const OperatorUse& use : term.plan.op()) {
+    if (use.index() >= movements.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(context.name, ": role \"", use.role(), "\" names operator ",
+                                                     use.index(), " of ", movements.size()));
+    }
+    context.movements[use.role()] = movements[use.index()];
+  }
+  LayoutPlan compared = program.value(term.plan.input()).layout();
+  for (const OperatorUse& use : term.plan.op()) {
+    if (use.role() == "prediction") compared = program.op(use.index()).to();
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
+  context.shape = layout.shape();
+  context.box = layout.BoxOf(rank);
+  context.takes_part = layout.mesh().Has(rank);
+  auto movement = context.movements.find("prediction");
+  if (movement != context.movements.end()) term.movement = movement->second;
+  ADJOIN_ASSIGN_OR_RETURN(term.share, BuildLoss(std::move(context)));
+  return term;
+}
+
+absl::StatusOr<std::vector<torch::Tensor>> Network::State::TakeFields(
+    const std::map<std::string, torch::Tensor>& fields) const {
+  std::vector<torch::Tensor> values(program.value_size());
+  for (int i = 0; i < program.value_size(); ++i) {
+    const ValuePlan& value = program.value(i);
+    if (value.field().empty()) continue;
+    auto found = fields.find(value.name());
+    if (found == fields.end() || !found->second.defined()) {
+      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank,
+                                                     ": no data for \"", value.name(), "\", field \"", value.field(),
+                                                     "\""));
+    }
+    const torch::Tensor& tensor = found->second;
+    if (tensor.sizes() != torch::IntArrayRef(value_shape[i]) || tensor.scalar_type() != value_dtype[i]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "program \"", program.name(), "\" on rank ", rank, ": data for \"", value.name(), "\" is ",
+          torch::toString(tensor.scalar_type()), " ", ShapeText(tensor.sizes()), ", expected ",
+          torch::toString(value_dtype[i]), " ", ShapeText(value_shape[i])));
+    }
+    values[i] = tensor;
+  }
+  return values;
+}
+
+absl::Status Network::State::RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape) {
+  const LayerPlan& layer = program.layer(index);
+  std::vector<torch::Tensor> inputs;
+  for (uint32_t input : layer.input()) inputs.push_back(values[input]);
+  torch::Tensor output = layers[index]->Forward(inputs, tape);
+  // Rule and builder are written apart; here they must agree, or a later movement would mix up cells.
+  if (output.sizes() != torch::IntArrayRef(value_shape[layer.output()])) {
+    return absl::InternalError(absl::StrCat("layer \"", layer.name(), "\" on rank ", rank, " returned shape ",
+                                            ShapeText(output.sizes()), "; the plan says ",
+                                            ShapeText(value_shape[layer.output()])));
+  }
+  int64_t& peak = peak_elements[layer.name()];
+  peak = std::max({peak, output.numel(), layers[index]->peak_elements()});
+  for (const torch::Tensor& input : inputs) peak = std::max(peak, input.numel());
+  values[layer.output()] = std::move(output);
+  return absl::OkStatus();
+}
+
+// The layers of `run`, whose other values live no longer than this call.
+void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<torch::Tensor>& values, Tape& tape) {
+  const auto pass = [this, &run](const std::vector<torch::Tensor>& inputs, Tape& inner) {
+    std::vector<torch::Tensor> own(program.value_size());
+    for (size_t i = 0; i < inputs.size(); ++i) own[run.inputs[i]] = inputs[i];
+    for (int i = run.first; i < run.end; ++i) ThrowIfError(RunLayer(i, own, inner));
+    std::vector<torch::Tensor> outputs;
+    for (uint32_t output : run.outputs) outputs.push_back(own[output]);
+    return outputs;
+  };
+  std::vector<torch::Tensor> inputs, trained;
+  for (uint32_t input : run.inputs) inputs.push_back(values[input]);
+  for (int i = run.first; i < run.end; ++i) {
+    for (const auto& [name, tensor] : layer_parameters[i]) {
+      if (tensor.requires_grad()) trained.push_back(tensor);
+    }
+  }
+  std::vector<torch::Tensor> outputs = Recompute(pass, inputs, trained, tape);
+  for (size_t i = 0; i < outputs.size(); ++i) values[run.outputs[i]] = std::move(outputs[i]);
+}
+
+void Network::State::FindLastReaders() {
+  constexpr int kNever = -1;
+  std::vector<int> last(program.value_size(), kNever);
+  written_by.resize(program.layer_size());
+  for (int i = 0; i < program.layer_size(); ++i) {
+    for (uint32_t input : program.layer(i).input()) last[input] = i;
+    last[program.layer(i).output()] = i;
+    for (int o = 0; o < program.output_size(); ++o) {
+      if (program.output(o).value() == program.layer(i).output()) written_by[i].push_back(o);
+    }
+  }
+  for (const LossPlan& loss : program.loss()) last[loss.input()] = last[loss.target()] = kNever;
+  read_last.resize(program.layer_size());
+  for (size_t value = 0; value < last.size(); ++value) {
+    if (last[value] != kNever) read_last[last[value]].push_back(static_cast<uint32_t>(value));
+  }
+}
+
+void Network::State::TakeOutputs(int layer, const std::vector<torch::Tensor>& values, Tape& tape,
+                                 Result& result) const {
+  for (int index : written_by[layer]) {
+    const OutputPlan& output = program.output(index);
+    const torch::Tensor& value = values[output.value()];
+    result.outputs[index] = output.has_op() ? movements.at(output.op().index())->Apply(value, tape) : value;
+  }
+}
+
+void Network::State::AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const {
+  for (const LossTerm& term : losses) {
+    torch::Tensor prediction = values[term.plan.input()];
+    if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
+    prediction = InLossType(prediction);
+    result.predictions.push_back(prediction);
+    const torch::Tensor share =
+        term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
+    result.shares.push_back(share);
+    result.loss = result.loss.defined() ? result.loss + share : share;
+  }
+}
+
+absl::Status Network::State::CheckLayer(int index, std::vector<torch::Tensor>& values, Tape& tape,
+                                        std::vector<Place>& places) {
+  const LayerPlan& layer = program.layer(index);
+  for (uint32_t input : layer.input()) {
+    const std::string& field = program.value(input).field();
+    if (field.empty()) continue;
+    const std::string what = absl::StrCat("field \"", field, "\" of the data, an input of layer \"", layer.name(), "\"");
+    places.push_back({{what, /*is_data=*/true}, IsFinite(values[input])});
+  }
+  for (const auto& [name, tensor] : layer_parameters[index]) {
+    places.push_back({{absl::StrCat("parameter \"", name, "\" of layer \"", layer.name(), "\"")}, IsFinite(tensor)});
+  }
+  ADJOIN_RETURN_IF_ERROR(RunLayer(index, values, tape));
+  places.push_back({{absl::StrCat("the output of layer \"", layer.name(), "\"")}, IsFinite(values[layer.output()])});
+  return absl::OkStatus();
+}
+
+void Network::State::CheckLoss(int index, const std::vector<torch::Tensor>& values, Tape& tape,
+                               std::vector<Place>& places) const {
+  const LossTerm& term = losses[index];
+  const Loss& spec = term.plan.spec();
+  const torch::Tensor& target = values[term.plan.target()];
+  places.push_back({{absl::StrCat("field \"", spec.target(), "\" of the data, the target of loss ", index),
+                     /*is_data=*/true},
+                    IsFinite(target)});
+  torch::Tensor prediction = values[term.plan.input()];
+  if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
+  prediction = InLossType(prediction);
+  places.push_back({{absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"")},
+                    IsFinite(term.share(prediction, target, tape) * spec.weight())});
+}
+
+Network::Network() : state_(std::make_unique<State>()) {}
+Network::~Network() = default;
+
+absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const std::string& program,
+                                                         Communicator* communicator, Parameters* parameters,
+                                                         const LayerRegistry& registry) {
+  std::unique_ptr<Network> network(new Network());
+  State& state = *network->state_;
+  ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* found, FindProgram(plan, program));
+  state.program = *found;
+  state.rank = communicator->rank();
+  state.place->seed = plan.spec().seed();
+  for (const OperatorPlan& op : state.program.op()) {
+    ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> movement, CreateMovement(op, communicator));
+    state.movements.push_back(std::move(movement));
+  }
+  for (const ValuePlan& value : state.program.value()) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
+    state.value_shape.push_back(layout.LocalShape(state.rank));
+    if (value.has_read()) {
+      ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(value.read()));
+      state.value_shape.back() = ends.to.View(state.rank).shape;
+    }
+    state.value_dtype.push_back(ScalarTypeOf(layout.dtype()));
+  }
+  for (int i = 0; i < state.program.layer_size(); ++i) {
+    const LayerPlan& layer = state.program.layer(i);
+    ADJOIN_ASSIGN_OR_RETURN(auto module, state.BuildLayer(plan, i, *parameters, registry));
+    state.layers.push_back(std::move(module));
+    std::map<std::string, torch::Tensor>& blocks = state.layer_parameters.emplace_back();
+    for (const ParameterUse& use : layer.parameter()) {
+      const std::string& name = plan.parameter(use.index()).name();
+      ADJOIN_ASSIGN_OR_RETURN(const int index, parameters->IndexOf(name));
+      blocks[name] = parameters->tensor(index);
+    }
+    state.peak_elements[layer.name()] = 0;
+  }
+  for (int i = 0; i < state.program.loss_size(); ++i) {
+    ADJOIN_ASSIGN_OR_RETURN(LossTerm term, state.BuildTerm(i));
+    state.losses.push_back(std::move(term));
+  }
+  state.FindLastReaders();
+  state.recomputed = RecomputedRuns(state.program);
+  state.report_extent = VolumeOf(state.movements.at(state.program.report_op())->forward_plan().direct().from_shape());
+  return network;
+}
+
+absl::StatusOr<Network::Result> Network::Forward(const std::map<std::string, torch::Tensor>& fields, Tape& tape,
+                                                 bool keep_values) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  return Run(std::move(values), tape, keep_values);
+}
+
+absl::StatusOr<Network::Result> Network::Forward(std::map<std::string, torch::Tensor>&& fields, Tape& tape,
+                                                 bool keep_values) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  fields.clear();
+  return Run(std::move(values), tape, keep_values);
+}
+
+absl::StatusOr<Network::Result> Network::Run(std::vector<torch::Tensor> values, Tape& tape, bool keep_values) {
+  torch::AutoGradMode with_grad(state_->program.training());
+  const bool release = !state_->program.training() && !keep_values;
+  Result result;
+  result.outputs.resize(state_->program.output_size());
+  std::string running;
+  auto again = keep_values ? state_->recomputed.end() : state_->recomputed.begin();
+  try {
+    for (int i = 0; i < state_->program.layer_size(); ++i) {
+      running = absl::StrCat("layer \"", state_->program.layer(i).name(), "\"");
+      if (again != state_->recomputed.end() && again->first == i) {
+        state_->RunAgainLater(*again, values, tape);
+        i = again++->end - 1;
+        continue;
+      }
+      ADJOIN_RETURN_IF_ERROR(state_->RunLayer(i, values, tape));
+      state_->TakeOutputs(i, values, tape, result);
+      if (!release) continue;
+      for (uint32_t value : state_->read_last[i]) values[value].reset();
+    }
+    running = "the losses";
+    state_->AddLosses(values, tape, result);
+  } catch (const StatusException& error) {
+    return error.status();
+  } catch (...) {
+    const absl::Status status = StatusFromCurrentException();
+    return absl::Status(status.code(), absl::StrCat(running, " on rank ", state_->rank, ": ", status.message()));
+  }
+  if (keep_values) {
+    for (int i = 0; i < state_->program.value_size(); ++i) {
+      result.values[state_->program.value(i).name()] = values[i];
+    }
+  }
+  return result;
+}
+
+void Network::SetPlace(int64_t step, int64_t first_sample) {
+  state_->place->step = step;
+  state_->place->first_sample = first_sample;
+}
+
+absl::StatusOr<std::vector<double>> Network::SumOverRanks(const std::vector<double>& numbers) {
+  if (static_cast<int64_t>(numbers.size()) > state_->report_extent) {
+    return absl::InvalidArgumentError(absl::StrCat("sums of ", numbers.size(), " numbers over the ranks; at most ",
+                                                   state_->report_extent, " fit the plan's report"));
+  }
+  torch::NoGradGuard no_grad;
+  torch::Tensor mine = torch::zeros({state_->report_extent}, torch::kFloat64);
+  std::copy(numbers.begin(), numbers.end(), mine.data_ptr<double>());
+  try {
+    torch::Tensor sums = state_->movements[state_->program.report_op()]->Forward(mine);
+    return std::vector<double>(sums.data_ptr<double>(), sums.data_ptr<double>() + numbers.size());
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+}
+
+absl::StatusOr<std::optional<Network::NotFinite>> Network::FirstNotFinite(
+    const std::map<std::string, torch::Tensor>& fields) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  torch::NoGradGuard no_grad;
+  Tape tape;
+  std::vector<State::Place> places;
+  try {
+    // Every rank goes through all of it, whatever it finds: the others wait for its part of the movements.
+    for (int i = 0; i < state_->program.layer_size(); ++i) {
+      ADJOIN_RETURN_IF_ERROR(state_->CheckLayer(i, values, tape, places));
+    }
+    for (int i = 0; i < state_->program.loss_size(); ++i) state_->CheckLoss(i, values, tape, places);
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+  // The first place over all ranks, by halves: whether any rank has found one in the first `middle` + 1.
+  const auto bad = [](const State::Place& place) { return !place.finite; };
+  const auto mine = std::find_if(places.begin(), places.end(), bad) - places.begin();
+  std::ptrdiff_t first = 0;
+  auto end = static_cast<std::ptrdiff_t>(places.size());
+  while (first < end) {
+    const std::ptrdiff_t middle = first + (end - first) / 2;
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> found, SumOverRanks({mine <= middle ? 1.0 : 0.0}));
+    if (found[0] > 0) {
+      end = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  if (first == static_cast<std::ptrdiff_t>(places.size())) return std::optional<NotFinite>();
+  return std::optional<NotFinite>(std::move(places[first].if_not));
+}
+
+const ProgramPlan& Network::program() const { return state_->program; }
+
+const std::map<std::string, int64_t>& Network::peak_elements() const { return state_->peak_elements; }
+
+}  // namespace adjoin

@@ -1,0 +1,101 @@
+#include "layers/network/weight_init.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "layers/rules/init_rule.h"
+
+namespace adjoin {
+namespace {
+
+// Sets every element of the block from its row-major place in the whole tensor.
+template <typename Fn>
+torch::Tensor FromPlaces(const std::vector<int64_t>& shape, const Box& box, Fn value) {
+  torch::Tensor block = torch::empty(box.Shape(), torch::kFloat64);
+  double* out = block.data_ptr<double>();
+  const int64_t volume = box.Volume();
+  std::vector<int64_t> at = box.Origin();
+  for (int64_t local = 0; local < volume; ++local) {
+    int64_t global = 0;
+    for (int dim = 0; dim < box.dims(); ++dim) global = global * shape[dim] + at[dim];
+    out[local] = value(global);
+    for (int dim = box.dims() - 1; dim >= 0 && ++at[dim] == box[dim].hi; --dim) at[dim] = box[dim].lo;
+  }
+  return block;
+}
+
+constexpr double kTruncated = 2;  // torch.nn.init.trunc_normal_'s default of a and b
+
+// Of the standard normal distribution: Box and Muller's transform, of two numbers of the stream for each element.
+double NormalAt(const RandomStream& stream, int64_t index) {
+  const double radius = std::sqrt(-2 * std::log1p(-stream.UniformAt(2 * index)));
+  return radius * std::cos(2 * M_PI * stream.UniformAt(2 * index + 1));
+}
+
+torch::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape, const Box& box,
+                    const RandomStream& stream) {
+  switch (spread.kind) {
+    case InitSpread::Kind::kUniform:
+      return FromPlaces(shape, box, [&](int64_t index) {
+        return spread.center + spread.scale * (2.0 * stream.UniformAt(index) - 1.0);
+      });
+    case InitSpread::Kind::kNormal:
+      return FromPlaces(shape, box, [&](int64_t index) {
+        return spread.center + spread.scale * NormalAt(stream, index);
+      });
+    default: {
+      // As torch.nn.init.trunc_normal_: the inverse of the distribution, of what lies between -2 and 2.
+      const double spread_root = spread.scale * std::sqrt(2.0);
+      const double low = std::erf((-kTruncated - spread.center) / spread_root);
+      const double high = std::erf((kTruncated - spread.center) / spread_root);
+      const torch::Tensor part = FromPlaces(shape, box, [&](int64_t index) {
+        return low + (high - low) * stream.UniformAt(index);
+      });
+      return (torch::erfinv(part) * spread_root + spread.center).clamp(-kTruncated, kTruncated);
+    }
+  }
+}
+
+// 1 in the middle of the kernel of output channel i for input channel i.
+bool IsDirac(const std::vector<int64_t>& at, const std::vector<int64_t>& shape) {
+  if (at[0] != at[1]) return false;
+  for (size_t dim = 2; dim < at.size(); ++dim) {
+    if (at[dim] != shape[dim] / 2) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+torch::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
+                           const std::vector<int64_t>& stored_shape, const std::vector<int64_t>& shape, const Box& box,
+                           const RandomStream& stream) {
+  if (!init.has_value()) {
+    const double bound = fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(fan_in)) : 0.0;
+    return Drawn({InitSpread::Kind::kUniform, bound, 0}, shape, box, stream);
+  }
+  const std::string& kind = init->kind();
+  if (kind == "zeros") return torch::zeros(box.Shape(), torch::kFloat64);
+  if (kind == "ones") return torch::ones(box.Shape(), torch::kFloat64);
+  if (kind == "constant") return torch::full(box.Shape(), init->value(), torch::kFloat64);
+  if (kind == "values") {
+    return FromPlaces(shape, box, [&](int64_t index) { return init->values(static_cast<int>(index)); });
+  }
+  const Box stored = Box::Whole(stored_shape);
+  if (kind == "eye") return FromPlaces(shape, box, [&](int64_t place) {
+      const std::vector<int64_t> at = stored.CellAt(place);
+      return at[0] == at[1] ? 1.0 : 0.0;
+    });
+  if (kind == "dirac") {
+    return FromPlaces(shape, box, [&](int64_t place) {
+      return IsDirac(stored.CellAt(place), stored_shape) ? 1.0 : 0.0;
+    });
+  }
+  torch::Tensor block = Drawn(Spread(*init, stored_shape), shape, box, stream);
+  if (!HasPadding(*init)) return block;
+  const auto row = static_cast<int64_t>(init->value());
+  if (box[0].Contains(row)) block.select(0, row - box[0].lo).zero_();
+  return block;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,81 @@
+#include "layers/norm/batch_norm.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "layers/norm/channel_statistics.h"
+#include "layers/recompute.h"
+
+namespace adjoin {
+namespace {
+
+class BatchNormLayer : public LayerModule {
+ public:
+  using LayerModule::LayerModule;
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    const torch::Tensor own = Input(inputs, 0, tape);
+    // Sums of bfloat16 would be of no use.
+    const torch::Tensor x = own.scalar_type() == torch::kBFloat16 ? own.to(torch::kFloat32) : own;
+    ChannelStatistics pass;
+    torch::Tensor mean, variance;
+    if (context().training) {
+      const torch::Tensor parts = Move("statistics", InTheirPlace(pass.Of(x)), tape);
+      if (parts.numel() > 0) {
+        const torch::Tensor all = MergeStatistics(parts);
+        mean = all[1];
+        variance = all[2] / all[0];
+        UpdateRunningStatistics(mean, all[2] / (all[0] - 1));
+      } else {
+        mean = variance = EmptyResult({0}, {parts});
+        UpdateRunningStatistics(mean, variance);
+      }
+    } else {
+      mean = Buffer("running_mean").to(torch::kFloat64);
+      variance = Buffer("running_var").to(torch::kFloat64);
+    }
+    const torch::Tensor weight = Parameter("weight", tape);
+    const torch::Tensor bias = Parameter("bias", tape);
+    torch::Tensor scale = torch::rsqrt(variance + spec().norm().eps());
+    if (weight.defined()) scale = scale * weight;
+    return Output(pass.Normalised(x, mean, scale, bias).to(own.scalar_type()), tape);
+  }
+
+ private:
+  // [1, 3, c], as the movement takes them; nothing on a rank that takes no part.
+  torch::Tensor InTheirPlace(const torch::Tensor& own) const {
+    const auto& ranks = context().plan.compute().rank();
+    const bool takes_part = std::find(ranks.begin(), ranks.end(), context().rank) != ranks.end();
+    return takes_part ? own.unsqueeze(0) : EmptyResult({0, 0, 0}, {own});
+  }
+
+  void UpdateRunningStatistics(const torch::Tensor& mean, const torch::Tensor& unbiased_variance) const {
+    if (IsRecomputing()) return;
+    torch::NoGradGuard no_grad;
+    const double momentum = spec().norm().momentum();
+    const auto update = [momentum](torch::Tensor running, const torch::Tensor& of_batch) {
+      running.copy_((1 - momentum) * running.to(torch::kFloat64) + momentum * of_batch);
+    };
+    update(Buffer("running_mean"), mean);
+    update(Buffer("running_var"), unbiased_variance);
+    Buffer("num_batches_tracked").add_(1);
+  }
+
+  // Where it lives is where it is used.
+  torch::Tensor Buffer(const std::string& role) const { return context().parameters.at(role); }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildBatchNorm(LayerContext context) {
+  const std::string& kind = context.plan.spec().norm().kind();
+  if (kind != "batch") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("normalisation of kind \"", kind, "\" has no builder; known: \"batch\""));
+  }
+  return std::make_unique<BatchNormLayer>(std::move(context));
+}
+
+}  // namespace adjoin

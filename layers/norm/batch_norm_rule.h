@@ -1,0 +1,18 @@
+// Batch normalisation of [batch, channels, up to 3 more dims], cut in any of them.
+//
+// Each rank adds up its elements per channel; the sums are partial along every axis that cuts another dim, and one
+// all-sum-reduce for the mean and one for the variance complete them, in float64. A replicated input counts once. All
+// that is kept per channel (weight, bias, running statistics) lies as the input's channels do.
+#ifndef ADJOIN_LAYERS_NORM_BATCH_NORM_RULE_H_
+#define ADJOIN_LAYERS_NORM_BATCH_NORM_RULE_H_
+
+#include "layers/rules/layer_rule.h"
+
+namespace adjoin {
+
+// Of the layer "norm" where its kind is "batch". The message has been checked by NormRule, which hands it over.
+absl::StatusOr<LayerOutcome> BatchNormRule(const LayerRequest& request);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_NORM_BATCH_NORM_RULE_H_

@@ -1,0 +1,116 @@
+#include "layers/pointwise/activation_functions.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "layers/rules/spec_error.h"
+
+namespace adjoin {
+namespace {
+
+using Arguments = std::vector<double>;
+
+// "softplus(beta = 1, threshold = 20)".
+std::string Signature(const ActivationFunction& function) {
+  if (function.arguments.empty()) return function.name;
+  return absl::StrCat(function.name, "(",
+                      absl::StrJoin(function.arguments, ", ",
+                                    [](std::string* out, const ActivationArgument& argument) {
+                                      absl::StrAppend(out, argument.name);
+                                      if (argument.otherwise.has_value()) {
+                                        absl::StrAppend(out, " = ", *argument.otherwise);
+                                      }
+                                    }),
+                      ")");
+}
+
+std::string KnownNames() {
+  return absl::StrJoin(ActivationFunctions(), ", ",
+                       [](std::string* out, const ActivationFunction& function) { out->append(function.name); });
+}
+
+const ActivationFunction* Find(const std::string& name) {
+  for (const ActivationFunction& function : ActivationFunctions()) {
+    if (name == function.name) return &function;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const std::vector<ActivationFunction>& ActivationFunctions() {
+  static const auto* functions = new std::vector<ActivationFunction>{
+      {"abs"},
+      {"celu", {{"alpha", 1.0}}, "alpha must not be 0", [](const Arguments& a) { return a[0] != 0; }},
+      {"elu", {{"alpha", 1.0}}},
+      {"exp"},
+      {"gelu"},
+      {"gelu_tanh"},
+      {"hardshrink", {{"lambd", 0.5}}},
+      {"hardsigmoid"},
+      {"hardswish"},
+      {"hardtanh",
+       {{"min_val", -1.0}, {"max_val", 1.0}},
+       "max_val must be above min_val",
+       [](const Arguments& a) { return a[1] > a[0]; }},
+      {"leaky_relu", {{"negative_slope", 0.01}}},
+      {"log_sigmoid"},
+      {"mish"},
+      {"prelu",
+       {{"num_parameters", 1.0}, {"init", 0.25}},
+       "num_parameters must be 1 or the number of channels",
+       [](const Arguments& a) { return a[0] >= 1 && a[0] == std::floor(a[0]); }},
+      {"relu"},
+      {"relu6"},
+      {"selu"},
+      {"sigmoid"},
+      {"silu"},
+      {"softplus",
+       {{"beta", 1.0}, {"threshold", 20.0}},
+       "beta must not be 0",
+       [](const Arguments& a) { return a[0] != 0; }},
+      {"softshrink", {{"lambd", 0.5}}, "lambd must be at least 0", [](const Arguments& a) { return a[0] >= 0; }},
+      {"softsign"},
+      {"square"},
+      {"tanh"},
+      {"tanhshrink"},
+      {"threshold", {{"threshold", std::nullopt}, {"value", std::nullopt}}},
+  };
+  return *functions;
+}
+
+absl::StatusOr<std::vector<double>> ArgumentsOf(const Activation& spec) {
+  if (spec.fn().empty()) {
+    return AtField("fn", InvalidSpec("activation.fn is missing; these are: ", KnownNames()));
+  }
+  const ActivationFunction* function = Find(spec.fn());
+  if (function == nullptr) {
+    return AtField("fn", InvalidSpec("activation \"", spec.fn(), "\" is not known; these are: ", KnownNames()));
+  }
+  const int most = static_cast<int>(function->arguments.size());
+  if (spec.arg_size() > most) {
+    return AtField(absl::StrCat("arg[", most, "]"),
+                   InvalidSpec(Signature(*function), " has ", most == 0 ? "no" : absl::StrCat(most),
+                               most == 1 ? " argument" : " arguments", ", but ", spec.arg_size(), " are given"));
+  }
+  std::vector<double> arguments;
+  for (int i = 0; i < most; ++i) {
+    const ActivationArgument& argument = function->arguments[i];
+    if (i >= spec.arg_size() && !argument.otherwise.has_value()) {
+      return AtField("arg", InvalidSpec("argument ", argument.name, " of ", Signature(*function), " is missing"));
+    }
+    arguments.push_back(i < spec.arg_size() ? spec.arg(i) : *argument.otherwise);
+    if (!std::isfinite(arguments.back())) {
+      return AtField(absl::StrCat("arg[", i, "]"), InvalidSpec("argument ", argument.name, " of ", function->name,
+                                                               " is ", arguments.back(), "; it must be finite"));
+    }
+  }
+  if (function->in_range != nullptr && !function->in_range(arguments)) {
+    return AtField("arg", InvalidSpec("of ", function->name, ", ", function->range, "; its arguments are ",
+                                      absl::StrJoin(arguments, ", ")));
+  }
+  return arguments;
+}
+
+}  // namespace adjoin

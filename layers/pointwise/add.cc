@@ -1,0 +1,28 @@
+// The sum of all inputs.
+//
+// The plan brings all of them to one layout, so their local tensors have one shape.
+#include <utility>
+
+#include "layers/layer.h"
+
+namespace adjoin {
+namespace {
+
+class AddLayer : public LayerModule {
+ public:
+  using LayerModule::LayerModule;
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    torch::Tensor sum = Input(inputs, 0, tape);
+    for (size_t i = 1; i < inputs.size(); ++i) sum = sum + Input(inputs, static_cast<int>(i), tape);
+    return Output(sum, tape);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildAdd(LayerContext context) {
+  return std::make_unique<AddLayer>(std::move(context));
+}
+
+}  // namespace adjoin

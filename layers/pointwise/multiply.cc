@@ -1,0 +1,29 @@
+// The product of all inputs.
+//
+// The plan brings all of them to one layout, so their local tensors have one shape. It can be differentiated any number of
+// times.
+#include <utility>
+
+#include "layers/layer.h"
+
+namespace adjoin {
+namespace {
+
+class MultiplyLayer : public LayerModule {
+ public:
+  using LayerModule::LayerModule;
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    torch::Tensor product = Input(inputs, 0, tape);
+    for (size_t i = 1; i < inputs.size(); ++i) product = product * Input(inputs, static_cast<int>(i), tape);
+    return Output(product, tape);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildMultiply(LayerContext context) {
+  return std::make_unique<MultiplyLayer>(std::move(context));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,110 @@
+// Layers that compute each element from its own, and softmax, on whole tensors, as PyTorch defines them.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "layers/serial_functions.h"
+
+namespace adjoin {
+namespace {
+
+namespace F = torch::nn::functional;
+using torch::Tensor;
+
+// Arguments of Activation, where PyTorch's defaults stand for those that are absent.
+class Arguments {
+ public:
+  explicit Arguments(const Activation& spec) : spec_(spec) {}
+  double At(int index, double otherwise) const { return index < spec_.arg_size() ? spec_.arg(index) : otherwise; }
+  double At(int index) const {
+    TORCH_CHECK(index < spec_.arg_size(), spec_.fn(), " needs argument ", index);
+    return spec_.arg(index);
+  }
+
+ private:
+  const Activation& spec_;
+};
+
+using Function = std::function<Tensor(const Tensor&, const Arguments&)>;
+
+const std::map<std::string, Function>& Functions() {
+  using A = Arguments;
+  static const auto* functions = new std::map<std::string, Function>{
+      {"abs", [](const Tensor& x, const A&) { return x.abs(); }},
+      {"celu", [](const Tensor& x, const A& a) { return F::celu(x, F::CELUFuncOptions().alpha(a.At(0, 1))); }},
+      {"elu", [](const Tensor& x, const A& a) { return F::elu(x, F::ELUFuncOptions().alpha(a.At(0, 1))); }},
+      {"exp", [](const Tensor& x, const A&) { return x.exp(); }},
+      {"gelu", [](const Tensor& x, const A&) { return x * (1 + torch::erf(x / std::sqrt(2.0))) / 2; }},
+      {"gelu_tanh", [](const Tensor& x, const A&) { return F::gelu(x, F::GELUFuncOptions().approximate("tanh")); }},
+      {"hardshrink",
+       [](const Tensor& x, const A& a) { return F::hardshrink(x, F::HardshrinkFuncOptions().lambda(a.At(0, 0.5))); }},
+      {"hardsigmoid", [](const Tensor& x, const A&) { return F::relu6(x + 3) / 6; }},
+      {"hardswish", [](const Tensor& x, const A&) { return torch::hardswish(x); }},
+      {"hardtanh",
+       [](const Tensor& x, const A& a) {
+         return F::hardtanh(x, F::HardtanhFuncOptions().min_val(a.At(0, -1)).max_val(a.At(1, 1)));
+       }},
+      {"leaky_relu",
+       [](const Tensor& x, const A& a) {
+         return F::leaky_relu(x, F::LeakyReLUFuncOptions().negative_slope(a.At(0, 0.01)));
+       }},
+      {"log_sigmoid", [](const Tensor& x, const A&) { return F::logsigmoid(x); }},
+      {"mish", [](const Tensor& x, const A&) { return x * torch::tanh(F::softplus(x)); }},
+      {"relu", [](const Tensor& x, const A&) { return F::relu(x); }},
+      {"relu6", [](const Tensor& x, const A&) { return F::relu6(x); }},
+      {"selu", [](const Tensor& x, const A&) { return F::selu(x); }},
+      {"sigmoid", [](const Tensor& x, const A&) { return x.sigmoid(); }},
+      {"silu", [](const Tensor& x, const A&) { return F::silu(x); }},
+      {"softplus",
+       [](const Tensor& x, const A& a) {
+         return F::softplus(x, F::SoftplusFuncOptions().beta(a.At(0, 1)).threshold(a.At(1, 20)));
+       }},
+      {"softshrink",
+       [](const Tensor& x, const A& a) { return F::softshrink(x, F::SoftshrinkFuncOptions().lambda(a.At(0, 0.5))); }},
+      {"softsign", [](const Tensor& x, const A&) { return F::softsign(x); }},
+      {"square", [](const Tensor& x, const A&) { return x * x; }},
+      {"tanh", [](const Tensor& x, const A&) { return x.tanh(); }},
+      {"tanhshrink", [](const Tensor& x, const A&) { return F::tanhshrink(x); }},
+      {"threshold",
+       [](const Tensor& x, const A& a) { return F::threshold(x, F::ThresholdFuncOptions(a.At(0), a.At(1))); }},
+  };
+  return *functions;
+}
+
+}  // namespace
+
+Tensor SerialActivation(SerialCall& call) {
+  const Activation& spec = call.spec().activation();
+  const Arguments arguments(spec);
+  if (spec.fn() == "prelu") {
+    const auto count = static_cast<int64_t>(arguments.At(0, 1));
+    return F::prelu(call.input(), call.Parameter("weight", {count}, 0.1, arguments.At(1, 0.25)));
+  }
+  const auto function = Functions().find(spec.fn());
+  TORCH_CHECK(function != Functions().end(), "activation \"", spec.fn(), "\" is not known");
+  return function->second(call.input(), arguments);
+}
+
+Tensor SerialAdd(SerialCall& call) {
+  Tensor sum = call.input().clone();
+  for (size_t i = 1; i < call.inputs().size(); ++i) sum = sum + call.inputs()[i];
+  return sum;
+}
+
+Tensor SerialMultiply(SerialCall& call) {
+  Tensor product = call.input().clone();
+  for (size_t i = 1; i < call.inputs().size(); ++i) product = product * call.inputs()[i];
+  return product;
+}
+
+Tensor SerialSoftmax(SerialCall& call) {
+  const Softmax& spec = call.spec().softmax();
+  return spec.log() ? torch::log_softmax(call.input(), spec.dim()) : torch::softmax(call.input(), spec.dim());
+}
+
+}  // namespace adjoin

@@ -1,0 +1,66 @@
+// torch.nn.Softmax and LogSoftmax.
+//
+// Over a dim that is cut, each row is shifted by its largest element of all ranks ("max") and divided by the sum of its
+// exponentials over all ranks ("sum"). A part without cells has the maximum minus infinity and the sum 0. It can be
+// differentiated any number of times. Local shapes: x and y alike; of what moves, 1 in the dim.
+// Errors: kInvalidArgument where the plan's layout is none.
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "layers/layer.h"
+#include "layers/rules/layout_proto.h"
+#include "primitives/geometry/layout.h"
+
+namespace adjoin {
+namespace {
+
+class SoftmaxLayer : public LayerModule {
+ public:
+  // `row_shape`: of one number per row of this rank's part.
+  SoftmaxLayer(LayerContext context, bool cut, std::vector<int64_t> row_shape)
+      : LayerModule(std::move(context)),
+        dim_(spec().softmax().dim()),
+        log_(spec().softmax().log()),
+        cut_(cut),
+        row_shape_(std::move(row_shape)) {}
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    const torch::Tensor x = Input(inputs, 0, tape);
+    if (cut_) return Output(OverRanks(x, tape), tape);
+    return Output(log_ ? torch::log_softmax(x, dim_) : torch::softmax(x, dim_), tape);
+  }
+
+ private:
+  torch::Tensor OverRanks(const torch::Tensor& x, Tape& tape) {
+    const torch::Tensor shifted = x - Move("max", Largest(x.detach()), tape);
+    const torch::Tensor exponentials = torch::exp(shifted);
+    // A rank outside the mesh has no rows: the shape there is not x's with a 1.
+    const torch::Tensor own = exponentials.sum(dim_, /*keepdim=*/true).reshape(row_shape_);
+    const torch::Tensor sum = Move("sum", own, tape);
+    return log_ ? shifted - torch::log(sum) : exponentials / sum;
+  }
+
+  torch::Tensor Largest(const torch::Tensor& x) const {
+    if (x.size(dim_) > 0) return torch::amax(x, dim_, /*keepdim=*/true);
+    return torch::full(row_shape_, -std::numeric_limits<double>::infinity(), x.options());
+  }
+
+  const int64_t dim_;
+  const bool log_;
+  const bool cut_;
+  const std::vector<int64_t> row_shape_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildSoftmax(LayerContext context) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(context.plan.compute()));
+  const int dim = context.plan.spec().softmax().dim();
+  std::vector<int64_t> row_shape = context.compute_shape;
+  if (x.mesh().Has(context.rank)) row_shape[dim] = 1;
+  return std::make_unique<SoftmaxLayer>(std::move(context), x.Parts(dim) > 1, std::move(row_shape));
+}
+
+}  // namespace adjoin

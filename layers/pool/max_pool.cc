@@ -1,0 +1,198 @@
+#include "layers/pool/max_pool.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "layers/pool/pool_dims.h"
+
+namespace adjoin {
+namespace {
+
+constexpr double kLowest = -std::numeric_limits<double>::infinity();
+
+// `values`, one per element of tensor dim `dim`, for broadcasts over the `dims` others.
+torch::Tensor Along(int dim, int64_t dims, const std::vector<int64_t>& values) {
+  std::vector<int64_t> shape(dims, 1);
+  shape[dim] = static_cast<int64_t>(values.size());
+  return torch::tensor(values, torch::kInt64).reshape(shape);
+}
+
+class MaxPoolLayer : public LayerModule {
+ public:
+  MaxPoolLayer(LayerContext context, std::vector<PoolDim> dims)
+      : LayerModule(std::move(context)), dims_(std::move(dims)) {
+    for (const PoolDim& dim : dims_) {
+      kernel_.push_back(dim.kernel);
+      stride_.push_back(dim.stride);
+      dilation_.push_back(dim.dilation);
+      shared_ = shared_ || dim.own_part;
+      padded_ = padded_ || dim.box.lo < 0 || dim.box.hi > dim.inputs;
+    }
+    by_kernel_ = HaveKernels(dims_);
+  }
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    const torch::Tensor x = Input(inputs, 0, tape);
+    if (shared_) return Output(OverRanks(x, tape), tape);
+    if (spec().pool().return_indices()) {
+      const auto int64 = torch::TensorOptions(torch::kInt64);
+      return Output(runs_here() ? InWholeInput(LargestOf(x)) : torch::empty(context().compute_shape, int64), tape);
+    }
+    return Output(runs_here() ? Kernel(x) : EmptyResult(context().compute_shape, {x}), tape);
+  }
+
+ private:
+  torch::Tensor Kernel(const torch::Tensor& x) const {
+    if (by_kernel_) {
+      torch::Tensor y = ByKernel(x);
+      // Only among minus infinities does the kernel, for which the padding is input, take other elements.
+      if (!padded_ || !y.detach().eq(kLowest).any().item<bool>()) return y;
+    }
+    const torch::Tensor index = LargestOf(x);
+    return x.flatten(2).gather(2, index.flatten(2)).reshape(index.sizes());
+  }
+
+  // Of dims that are cut and pooled to one element: the largest of what each rank found in its part.
+  torch::Tensor OverRanks(const torch::Tensor& x, Tape& tape) {
+    std::vector<int64_t> own_shape = {x.size(0), x.size(1)};
+    for (const PoolDim& dim : dims_) own_shape.push_back(static_cast<int64_t>(dim.windows.size()));
+    torch::Tensor own = EmptyResult({0}, {x}), place = torch::empty({0}, torch::kInt64);
+    if (c10::multiply_integers(own_shape) > 0) {
+      const torch::Tensor index = LargestOf(x);
+      own = x.flatten(2).gather(2, index.flatten(2));
+      place = InWholeInput(index);
+    }
+    const bool indices = spec().pool().return_indices();
+    // No gradient passes through indices, and the plan has its movement without one.
+    const torch::Tensor values = Move("largest", (indices ? own.detach() : own).reshape(own_shape), tape);
+    const torch::Tensor places = Move("places", place.reshape(own_shape), tape);
+    if (!runs_here()) {
+      return indices ? places.reshape({-1}).narrow(0, 0, 0).reshape(context().compute_shape)
+                     : EmptyResult(context().compute_shape, {values});
+    }
+    const torch::Tensor choice = Choice(CandidatesLast(values.detach()), CandidatesLast(places));
+    return CandidatesLast(indices ? places : values).gather(-1, choice).reshape(context().compute_shape);
+  }
+
+  // [..., candidates of all shared dims]
+  torch::Tensor CandidatesLast(const torch::Tensor& x) const {
+    std::vector<int64_t> order = {0, 1}, shared;
+    for (const PoolDim& dim : dims_) (dim.own_part ? shared : order).push_back(dim.dim);
+    const int64_t kept = static_cast<int64_t>(order.size());
+    order.insert(order.end(), shared.begin(), shared.end());
+    return x.permute(order).flatten(kept);
+  }
+
+  // Which candidate is the largest; of equal ones the first in the whole input, of NaNs the last.
+  static torch::Tensor Choice(const torch::Tensor& values, const torch::Tensor& places) {
+    torch::Tensor value = values.select(-1, 0), place = places.select(-1, 0), choice = torch::zeros_like(place);
+    for (int64_t i = 1; i < values.size(-1); ++i) {
+      const torch::Tensor v = values.select(-1, i), p = places.select(-1, i);
+      const torch::Tensor equal_but_first = v.eq(value).logical_and(p.lt(place));
+      const torch::Tensor last_nan = v.isnan().logical_and(value.isnan().logical_not().logical_or(p.gt(place)));
+      const torch::Tensor better = v.gt(value).logical_or(equal_but_first).logical_or(last_nan);
+      value = torch::where(better, v, value);
+      place = torch::where(better, p, place);
+      choice = torch::where(better, torch::full_like(choice, i), choice);
+    }
+    return choice.unsqueeze(-1);
+  }
+
+  torch::Tensor ByKernel(const torch::Tensor& x) const {
+    switch (x.dim()) {
+      case 3: return torch::max_pool1d(x, kernel_, stride_, /*padding=*/0, dilation_);
+      case 4: return torch::max_pool2d(x, kernel_, stride_, /*padding=*/0, dilation_);
+      default: return torch::max_pool3d(x, kernel_, stride_, /*padding=*/0, dilation_);
+    }
+  }
+
+  // Per output, the row-major position of its element in the spatial dims of x.
+  torch::Tensor LargestOf(const torch::Tensor& x) const {
+    torch::NoGradGuard no_grad;
+    if (!by_kernel_) return DimByDim(x.detach());
+    torch::Tensor y, index;
+    switch (x.dim()) {
+      case 3: std::tie(y, index) = torch::max_pool1d_with_indices(x, kernel_, stride_, 0, dilation_); break;
+      case 4: std::tie(y, index) = torch::max_pool2d_with_indices(x, kernel_, stride_, 0, dilation_); break;
+      default: std::tie(y, index) = torch::max_pool3d_with_indices(x, kernel_, stride_, 0, dilation_);
+    }
+    return padded_ ? torch::where(y.eq(kLowest), FirstInside(x.dim()), index) : index;
+  }
+
+  // Per output, the first cell of its window that is not before the input.
+  torch::Tensor FirstInside(int64_t x_dims) const {
+    torch::Tensor index = torch::zeros({1}, torch::kInt64);
+    for (const PoolDim& dim : dims_) {
+      std::vector<int64_t> first;
+      for (const Interval& window : dim.windows) {
+        const int64_t steps = window.lo < 0 ? (-window.lo + dim.dilation - 1) / dim.dilation : 0;
+        first.push_back(window.lo + steps * dim.dilation - dim.box.lo);
+      }
+      index = index * dim.box.size() + Along(dim.dim, x_dims, first);
+    }
+    return index;
+  }
+
+  // Windows of several sizes. From the last dim to the first: the first largest in row-major order is in the first row
+  // that has it, and of NaNs the last one in the last row.
+  torch::Tensor DimByDim(torch::Tensor x) const {
+    torch::Tensor index;
+    int64_t row = 1;  // elements of the box per step in a dim
+    for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
+      int64_t most = 0;
+      for (const Interval& window : dim->windows) most = std::max(most, window.size());
+      torch::Tensor largest, of_largest;
+      for (int64_t step = 0; step < most; ++step) {
+        // A shorter window comes to its last element again, which changes nothing.
+        std::vector<int64_t> at;
+        for (const Interval& window : dim->windows) {
+          at.push_back(std::min(window.lo + step, window.hi - 1) - dim->box.lo);
+        }
+        const torch::Tensor cells = torch::tensor(at, torch::kInt64);
+        const torch::Tensor value = x.index_select(dim->dim, cells);
+        torch::Tensor place = Along(dim->dim, x.dim(), at) * row;
+        place = index.defined() ? place + index.index_select(dim->dim, cells) : place.expand(value.sizes());
+        const torch::Tensor better = step == 0 ? torch::Tensor() : value.gt(largest).logical_or(value.isnan());
+        largest = step == 0 ? value : torch::where(better, value, largest);
+        of_largest = step == 0 ? place : torch::where(better, place, of_largest);
+      }
+      x = largest;
+      index = of_largest;
+      row *= dim->box.size();
+    }
+    return index.contiguous();
+  }
+
+  // The same cells' positions in the whole input.
+  torch::Tensor InWholeInput(torch::Tensor index) const {
+    torch::Tensor result = torch::zeros_like(index);
+    int64_t row = 1;
+    for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
+      result = result + (torch::remainder(index, dim->box.size()) + dim->box.lo) * row;
+      index = torch::div(index, dim->box.size(), "floor");
+      row *= dim->inputs;
+    }
+    return result;
+  }
+
+  const std::vector<PoolDim> dims_;
+  std::vector<int64_t> kernel_;
+  std::vector<int64_t> stride_;
+  std::vector<int64_t> dilation_;
+  bool by_kernel_ = false;
+  bool padded_ = false;
+  bool shared_ = false;  // of some dim, each rank pools its own part
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildMaxPool(LayerContext context) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<PoolDim> dims, PoolDimsOf(context));
+  return std::make_unique<MaxPoolLayer>(std::move(context), std::move(dims));
+}
+
+}  // namespace adjoin

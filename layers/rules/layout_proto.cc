@@ -1,0 +1,208 @@
+#include "layers/rules/layout_proto.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/geometry/mesh.h"
+
+namespace adjoin {
+
+namespace {
+
+WindowPlan WindowToProto(const Window::Options& options) {
+  WindowPlan message;
+  message.set_kernel(options.kernel);
+  message.set_stride(options.stride);
+  message.set_dilation(options.dilation);
+  message.set_pad_lo(options.pad_lo);
+  message.set_pad_hi(options.pad_hi);
+  message.set_boundary(ToString(options.boundary));
+  message.set_ceil_mode(options.ceil_mode);
+  return message;
+}
+
+absl::StatusOr<Reading> WindowFromProto(const WindowPlan& message) {
+  Window::Options options;
+  options.kernel = message.kernel();
+  options.stride = message.stride();
+  options.dilation = message.dilation();
+  options.pad_lo = message.pad_lo();
+  options.pad_hi = message.pad_hi();
+  ADJOIN_ASSIGN_OR_RETURN(options.boundary, ParseBoundary(message.boundary()));
+  options.ceil_mode = message.ceil_mode();
+  return Window::Create(options);
+}
+
+TransposedWindowPlan TransposedToProto(const TransposedWindow::Options& options) {
+  TransposedWindowPlan message;
+  message.set_kernel(options.kernel);
+  message.set_stride(options.stride);
+  message.set_dilation(options.dilation);
+  message.set_pad_lo(options.pad_lo);
+  message.set_pad_hi(options.pad_hi);
+  message.set_output_padding(options.output_padding);
+  return message;
+}
+
+absl::StatusOr<Reading> TransposedFromProto(const TransposedWindowPlan& message) {
+  return TransposedWindow::Create({message.kernel(), message.stride(), message.dilation(), message.pad_lo(),
+                                   message.pad_hi(), message.output_padding()});
+}
+
+InterpolationPlan InterpolationToProto(const Interpolation::Options& options) {
+  InterpolationPlan message;
+  message.set_mode(ToString(options.mode));
+  message.set_align_corners(options.align_corners);
+  message.set_scale(options.scale);
+  message.set_channels_last(options.channels_last);
+  return message;
+}
+
+SelectionPlan SelectionToProto(const IndexSelection& selection) {
+  SelectionPlan message;
+  message.set_outputs(selection.options().outputs);
+  if (selection.is_list()) {
+    message.mutable_index()->Add(selection.indices().begin(), selection.indices().end());
+    return message;
+  }
+  message.set_start(selection.options().start);
+  message.set_step(selection.options().step);
+  message.set_modulus(selection.options().modulus);
+  return message;
+}
+
+absl::StatusOr<IndexSelection> SelectionFromProto(const SelectionPlan& message) {
+  if (message.step() == 0) return IndexSelection::Of({message.index().begin(), message.index().end()});
+  return IndexSelection::Cyclic({message.outputs(), message.start(), message.step(), message.modulus()});
+}
+
+// `options` has the extents and the type.
+absl::StatusOr<Reading> InterpolationFromProto(const InterpolationPlan& message, Interpolation::Options options) {
+  ADJOIN_ASSIGN_OR_RETURN(options.mode, ParseInterpolationMode(message.mode()));
+  options.align_corners = message.align_corners();
+  options.scale = message.scale();
+  options.channels_last = message.channels_last();
+  return Interpolation::Create(options);
+}
+
+}  // namespace
+
+LayoutPlan ToProto(const Layout& layout) {
+  LayoutPlan message;
+  for (int64_t extent : layout.shape()) message.add_shape(extent);
+  message.set_dtype(ToString(layout.dtype()));
+  for (int64_t size : layout.mesh().shape()) message.add_mesh(size);
+  for (int rank : layout.mesh().ranks()) message.add_rank(rank);
+  for (const Placement& placement : layout.placements()) message.add_placement(placement.ToString());
+  // Cannot fail: the layout itself has passed the same checks.
+  const Layout balanced = Layout::Create(layout.shape(), layout.dtype(), layout.mesh(), layout.placements()).value();
+  for (int dim = 0; dim < layout.dims(); ++dim) {
+    const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
+    if (boundaries == balanced.Boundaries(dim)) continue;
+    Cut* cut = message.add_cut();
+    cut->set_dim(dim);
+    for (int64_t part = 0; part < layout.Parts(dim); ++part) cut->add_size(boundaries[part + 1] - boundaries[part]);
+  }
+  return message;
+}
+
+absl::StatusOr<Layout> LayoutFromProto(const LayoutPlan& message) {
+  ADJOIN_ASSIGN_OR_RETURN(const DType dtype, ParseDType(message.dtype()));
+  std::vector<Placement> placements;
+  for (const std::string& text : message.placement()) {
+    ADJOIN_ASSIGN_OR_RETURN(Placement placement, Placement::Parse(text));
+    placements.push_back(placement);
+  }
+  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({message.mesh().begin(), message.mesh().end()},
+                                                  {message.rank().begin(), message.rank().end()}));
+  Layout::Cuts cuts;
+  for (const Cut& cut : message.cut()) cuts[static_cast<int>(cut.dim())] = {cut.size().begin(), cut.size().end()};
+  return Layout::Create({message.shape().begin(), message.shape().end()}, dtype, std::move(mesh), std::move(placements),
+                        std::move(cuts));
+}
+
+ReadingPlan ToProto(int dim, const Reading& reading) {
+  ReadingPlan message;
+  message.set_dim(dim);
+  if (const auto* window = reading.As<Window>()) {
+    *message.mutable_window() = WindowToProto(window->options());
+  } else if (const auto* transposed = reading.As<TransposedWindow>()) {
+    *message.mutable_transposed() = TransposedToProto(transposed->options());
+  } else if (const auto* adaptive = reading.As<AdaptiveWindow>()) {
+    message.mutable_adaptive()->set_outputs(adaptive->outputs());
+  } else if (const auto* edge = reading.As<EdgeWindow>()) {
+    message.mutable_edge()->set_reach(edge->options().reach);
+    message.mutable_edge()->set_inner(edge->options().inner);
+  } else if (const auto* selection = reading.As<IndexSelection>()) {
+    *message.mutable_selection() = SelectionToProto(*selection);
+  } else if (const auto* interpolation = reading.As<Interpolation>()) {
+    *message.mutable_interpolation() = InterpolationToProto(interpolation->options());
+  }
+  return message;
+}
+
+absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layout& x, const Layout& y) {
+  if (message.dim() >= static_cast<uint32_t>(std::min(x.dims(), y.dims()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a reading in dim ", message.dim(), " of ", x.ToString(), " by ", y.ToString()));
+  }
+  switch (message.kind_case()) {
+    case ReadingPlan::kWindow: return WindowFromProto(message.window());
+    case ReadingPlan::kTransposed: return TransposedFromProto(message.transposed());
+    case ReadingPlan::kAdaptive: return AdaptiveWindow::Create(message.adaptive().outputs());
+    case ReadingPlan::kEdge: return EdgeWindow::Create({message.edge().reach(), message.edge().inner()});
+    case ReadingPlan::kSelection: return SelectionFromProto(message.selection());
+    case ReadingPlan::kInterpolation: {
+      Interpolation::Options options;
+      options.inputs = x.shape()[message.dim()];
+      options.outputs = y.shape()[message.dim()];
+      options.dtype = x.dtype();
+      return InterpolationFromProto(message.interpolation(), options);
+    }
+    case ReadingPlan::KIND_NOT_SET: break;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("a reading in dim ", message.dim(), " of no known kind"));
+}
+
+namespace {
+
+absl::StatusOr<Distribution> ReadsFromProto(const std::string& name, const Layout& x,
+                                            const google::protobuf::RepeatedPtrField<ReadingPlan>& messages,
+                                            const Layout& y) {
+  std::map<int, Reading> readings;
+  for (const ReadingPlan& message : messages) {
+    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, y));
+    if (!readings.emplace(static_cast<int>(message.dim()), std::move(reading)).second) {
+      return absl::InvalidArgumentError(absl::StrCat("operator ", name, " has two readings in dim ", message.dim()));
+    }
+  }
+  return Distribution::Reads(x, readings, y);
+}
+
+}  // namespace
+
+absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op) {
+  ADJOIN_ASSIGN_OR_RETURN(Layout from, LayoutFromProto(op.from()));
+  ADJOIN_ASSIGN_OR_RETURN(Layout to, LayoutFromProto(op.to()));
+  Layout read = from;
+  if (op.has_read()) {
+    ADJOIN_ASSIGN_OR_RETURN(read, LayoutFromProto(op.read()));
+  }
+  OperatorEnds ends{Distribution::Of(from), Distribution::Of(to)};
+  if (!op.reading().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(ends.to, ReadsFromProto(op.name(), read, op.reading(), to));
+  }
+  if (!op.source().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(ends.from, ReadsFromProto(op.name(), from, op.source(), from));
+  }
+  return ends;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,28 @@
+// torch.cat of all inputs.
+//
+// Of each input the plan brings to a rank what its part of the result holds, which may be nothing.
+#include <utility>
+
+#include "layers/layer.h"
+
+namespace adjoin {
+namespace {
+
+class ConcatLayer : public LayerModule {
+ public:
+  using LayerModule::LayerModule;
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    std::vector<torch::Tensor> parts;
+    for (size_t i = 0; i < inputs.size(); ++i) parts.push_back(Input(inputs, static_cast<int>(i), tape));
+    return Output(torch::cat(parts, spec().concat().arg(0)), tape);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildConcat(LayerContext context) {
+  return std::make_unique<ConcatLayer>(std::move(context));
+}
+
+}  // namespace adjoin

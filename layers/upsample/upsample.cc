@@ -1,0 +1,103 @@
+// Upsampling in one to three spatial dims, as torch.nn.Upsample.
+//
+// The role "x" fetches the box that this rank's outputs are interpolated from. Source cells and weights belong to
+// global indices, and LibTorch's own kernels would take the box for the whole input; so each spatial dim in turn is a
+// weighted sum of selections, with indices and weights made once. It can be differentiated any number of times; the
+// gradient is the adjoint of the forward pass.
+// Errors: kInvalidArgument (as InterpolationsOf of layers/upsample/upsample_rule.h).
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/layer.h"
+#include "layers/rules/layout_proto.h"
+#include "layers/upsample/upsample_rule.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/interpolation.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/torch_dtype.h"
+
+namespace adjoin {
+namespace {
+
+// A cell of each output of one dim: where it lies in the local box, and its weight.
+struct Tap {
+  torch::Tensor index;
+  torch::Tensor weight;  // broadcasts over the other dims; undefined: 1
+};
+
+struct Pass {
+  int64_t dim = 0;
+  std::vector<Tap> taps;
+};
+
+Pass PassOf(int64_t dim, int64_t dims, const Interpolation& interpolation, Interval outputs, torch::ScalarType dtype) {
+  Pass pass;
+  pass.dim = dim;
+  const int64_t first = interpolation.Reads(outputs).lo;
+  std::vector<int64_t> shape(dims, 1);
+  shape[dim] = outputs.size();
+  for (int tap = 0; tap < interpolation.taps(); ++tap) {
+    torch::Tensor index = torch::empty({outputs.size()}, torch::kInt64);
+    torch::Tensor weight = torch::empty({outputs.size()}, torch::kFloat64);
+    for (int64_t output = outputs.lo; output < outputs.hi; ++output) {
+      const Interpolation::Tap of = interpolation.TapOf(output, tap);
+      index.data_ptr<int64_t>()[output - outputs.lo] = of.index - first;
+      weight.data_ptr<double>()[output - outputs.lo] = of.weight;
+    }
+    weight = interpolation.taps() == 1 ? torch::Tensor() : weight.to(dtype).reshape(shape);
+    pass.taps.push_back({std::move(index), std::move(weight)});
+  }
+  return pass;
+}
+
+class UpsampleLayer : public LayerModule {
+ public:
+  UpsampleLayer(LayerContext context, std::vector<Pass> passes)
+      : LayerModule(std::move(context)), passes_(std::move(passes)) {}
+
+  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+    torch::Tensor x = Input(inputs, 0, tape);
+    torch::Tensor y = runs_here() ? Kernel(x) : EmptyResult(context().compute_shape, {x});
+    return Output(y, tape);
+  }
+
+ private:
+  torch::Tensor Kernel(torch::Tensor x) const {
+    for (const Pass& pass : passes_) {
+      torch::Tensor y;
+      for (const Tap& tap : pass.taps) {
+        torch::Tensor part = torch::index_select(x, pass.dim, tap.index);
+        if (tap.weight.defined()) part = part * tap.weight;
+        y = y.defined() ? y + part : part;
+      }
+      x = y;
+    }
+    return x;
+  }
+
+  const std::vector<Pass> passes_;  // none for a dim that is copied
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildUpsample(LayerContext context) {
+  if (context.input_shapes.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("upsampling reads one input, not ", context.input_shapes.size()));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(context.plan.compute()));
+  ADJOIN_ASSIGN_OR_RETURN(const auto interpolations,
+                          InterpolationsOf(context.plan.spec().upsample(), context.input_shapes[0], compute.dtype()));
+  const Box outputs = compute.BoxOf(context.rank);
+  std::vector<Pass> passes;
+  for (const auto& [dim, interpolation] : interpolations) {
+    if (interpolation.copies()) continue;
+    passes.push_back(PassOf(dim, compute.dims(), interpolation, outputs[dim], ScalarTypeOf(compute.dtype())));
+  }
+  return std::make_unique<UpsampleLayer>(std::move(context), std::move(passes));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,15 @@
+// What a job says of checkpoints.
+#ifndef ADJOIN_PLANNER_CHECKS_CHECKPOINT_CHECK_H_
+#define ADJOIN_PLANNER_CHECKS_CHECKPOINT_CHECK_H_
+
+#include "absl/status/status.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+// Errors: kInvalidArgument and kUnimplemented, at the field (spec_error.h).
+absl::Status CheckCheckpoint(const JobSpec& spec);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_CHECKS_CHECKPOINT_CHECK_H_

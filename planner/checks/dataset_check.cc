@@ -1,0 +1,230 @@
+#include "planner/checks/dataset_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "layers/rules/spec_error.h"
+#include "planner/checks/name_check.h"
+#include "planner/spec/augment.h"
+#include "planner/spec/field_files.h"
+
+namespace adjoin {
+namespace {
+
+// Whole numbers up to here are exact as doubles, which values are until they are cast.
+constexpr int64_t kMostNumber = int64_t{1} << 53;
+
+bool IsWhole(double value) {
+  return std::fabs(value) <= static_cast<double>(kMostNumber) && value == std::floor(value);
+}
+
+absl::Status CheckFiles(const Field& field) {
+  const std::string source = SourceName(field);
+  const File& files = *FilesOf(field);
+  if (files.path().empty()) return AtField(source, InvalidSpec(source, ".path is missing: the file"));
+  for (int i = 0; i < files.path_size(); ++i) {
+    const std::string at = absl::StrCat(source, ".path[", i, "]");
+    if (files.path(i).empty()) return AtField(at, InvalidSpec("an empty path"));
+    ADJOIN_RETURN_IF_ERROR(CheckPath(at, "--data-root", files.path(i)));
+  }
+  if (field.has_hdf5() || files.object().empty()) return absl::OkStatus();
+  return AtField(absl::StrCat(source, ".object"),
+                 InvalidSpec("only HDF5 files hold several data sets; leave object out, or write hdf5"));
+}
+
+absl::Status CheckSynthetic(const Synthetic& made) {
+  const auto at = [](const char* field) { return absl::StrCat("synthetic.", field); };
+  if (made.samples() < 1 || made.samples() > kMostNumber) {
+    return AtField("synthetic", AtField(made.samples() == 0 ? "" : "samples",
+                                        InvalidSpec("synthetic.samples is ", made.samples(), "; it must be from 1 to 2^53")));
+  }
+  ADJOIN_RETURN_IF_ERROR(CheckFinite(at("low"), made.low()));
+  ADJOIN_RETURN_IF_ERROR(CheckFinite(at("high"), made.high()));
+  if (made.kind() == "normal" || made.kind() == "constant") {
+    const bool normal = made.kind() == "normal";
+    if (made.high() == 0 && (!normal || made.low() == 0)) return absl::OkStatus();
+    return AtField(at(made.high() != 0 ? "high" : "low"),
+                   InvalidSpec("synthetic.kind \"", made.kind(), "\" takes ", normal ? "neither low nor high" : "no high",
+                               normal ? ": it has mean 0 and standard deviation 1; std and mean change that" : ""));
+  }
+  if (made.kind() != "uniform" && made.kind() != "index") {
+    return AtField(made.kind().empty() ? "synthetic" : at("kind"),
+                   InvalidSpec("synthetic.kind \"", made.kind(),
+                               "\" is not one of \"normal\", \"uniform\", \"index\", \"constant\""));
+  }
+  if (!(made.low() < made.high()) || !std::isfinite(made.high() - made.low())) {
+    return AtField("synthetic", InvalidSpec("synthetic.low is ", made.low(), " and synthetic.high ", made.high(),
+                                            "; values are from low to below high"));
+  }
+  for (const char* name : {"low", "high"}) {
+    const double value = name[0] == 'l' ? made.low() : made.high();
+    if (made.kind() == "uniform" || IsWhole(value)) continue;
+    return AtField(at(name), InvalidSpec("synthetic.", name, " is ", value,
+                                         "; of kind \"index\" it is a whole number up to 2^53"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRemap(const Field& field) {
+  if (field.remap().empty()) return absl::OkStatus();
+  if (field.dtype() != "int64") {
+    return AtField("remap", InvalidSpec("remap is of classes' numbers; the field needs dtype: \"int64\""));
+  }
+  if (field.scale() != 0 || field.mean_size() > 0 || field.std_size() > 0) {
+    return AtField("remap", InvalidSpec("remap makes classes' numbers, which scale, mean and std would change; write"
+                                        " either"));
+  }
+  for (int i = 0; i < field.remap_size(); ++i) {
+    if (IsWhole(static_cast<double>(field.remap(i)))) continue;
+    return AtField(absl::StrCat("remap[", i, "]"), InvalidSpec("remap has ", field.remap(i), "; at most 2^53 is possible"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNormalisation(const Field& field) {
+  const int64_t channels = field.shape_size() > 0 ? field.shape(0) : 1;
+  for (const auto* list : {&field.mean(), &field.std()}) {
+    const char* name = list == &field.mean() ? "mean" : "std";
+    if (list->size() > 1 && list->size() != channels) {
+      return AtField(
+          name, InvalidSpec(name, " has ", list->size(), " values; write one, or one per channel (", channels, ")"));
+    }
+    for (double value : *list) ADJOIN_RETURN_IF_ERROR(CheckFinite(name, value));
+  }
+  for (double value : field.std()) {
+    if (value == 0) return AtField("std", InvalidSpec("std is 0; values are divided by it"));
+  }
+  return CheckFinite("scale", field.scale());
+}
+
+absl::Status CheckField(const Field& field) {
+  ADJOIN_RETURN_IF_ERROR(CheckName("a field", field.name()));
+  if (field.source_case() == Field::SOURCE_NOT_SET) {
+    return InvalidSpec("says nothing of where it comes from; write idx, npy, hdf5 or nifti { path: ... }, or synthetic"
+                       " { ... }");
+  }
+  ADJOIN_RETURN_IF_ERROR(field.has_synthetic() ? CheckSynthetic(field.synthetic()) : CheckFiles(field));
+  if (!field.dtype().empty() && field.dtype() != "float32" && field.dtype() != "float64" && field.dtype() != "int64") {
+    return AtField("dtype",
+                   InvalidSpec("dtype \"", field.dtype(), "\" is not one of \"float32\", \"float64\", \"int64\""));
+  }
+  for (int i = 0; i < field.shape_size(); ++i) {
+    if (field.shape(i) < 1) {
+      return AtField(absl::StrCat("shape[", i, "]"),
+                     InvalidSpec("shape has ", field.shape(i), "; every extent must be at least 1"));
+    }
+  }
+  int64_t cells = 1;
+  for (int64_t extent : field.shape()) {
+    if (__builtin_mul_overflow(cells, extent, &cells) || cells > kMostNumber) {
+      return AtField("shape", InvalidSpec("shape has more than 2^53 cells, the most that a sample can have"));
+    }
+  }
+  ADJOIN_RETURN_IF_ERROR(CheckNormalisation(field));
+  return CheckRemap(field);
+}
+
+// That the fields' spatial dims have the same extents, so that one block or one shift is the same place in all of them.
+absl::Status CheckSpatialExtents(const Dataset& dataset, int spatial, const char* reason) {
+  const Field* first = nullptr;
+  for (int i = 0; i < dataset.field_size(); ++i) {
+    const Field& field = dataset.field(i);
+    if (!HasSpatialDims(dataset, field.shape_size())) continue;
+    const std::vector<int64_t> extents(field.shape().end() - spatial, field.shape().end());
+    if (first == nullptr) {
+      first = &field;
+      continue;
+    }
+    if (std::equal(extents.begin(), extents.end(), first->shape().end() - spatial)) continue;
+    return AtField(absl::StrCat("field[", i, "].shape"),
+                   InvalidSpec("field \"", field.name(), "\" ends in ", absl::StrJoin(extents, "x"), ", field \"",
+                               first->name(), "\" in ",
+                               absl::StrJoin(first->shape().end() - spatial, first->shape().end(), "x"), "; for ", reason,
+                               " they have to be the same"));
+  }
+  return absl::OkStatus();
+}
+
+// Means of channels need channels: a first dim that stays where it is.
+absl::Status CheckChannelsStay(const Dataset& dataset, int spatial) {
+  for (int i = 0; i < dataset.field_size(); ++i) {
+    const Field& field = dataset.field(i);
+    if (field.shape_size() != spatial || (field.mean_size() <= 1 && field.std_size() <= 1)) continue;
+    return AtField(absl::StrCat("field[", i, "]"),
+                   InvalidSpec("a mean or std for each entry of dim 0, which blocks or augment cut or move; write one, or"
+                               " a shape whose first dim counts channels"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBlocks(const Dataset& dataset) {
+  const Blocks& blocks = dataset.blocks();
+  if (blocks.size().empty()) return AtField("blocks", InvalidSpec("blocks.size is missing: as in size: [32, 32, 32]"));
+  if (blocks.per_epoch() < 1 || blocks.per_epoch() > kMostNumber) {
+    return AtField(blocks.per_epoch() == 0 ? "blocks" : "blocks.per_epoch",
+                   InvalidSpec("blocks.per_epoch is ", blocks.per_epoch(), "; it must be from 1 to 2^53"));
+  }
+  const Field* cut = nullptr;
+  for (const Field& field : dataset.field()) {
+    if (cut == nullptr && field.shape_size() >= blocks.size_size()) cut = &field;
+  }
+  if (cut == nullptr) {
+    return AtField("blocks.size", InvalidSpec("a block has ", blocks.size_size(), " extents; no field has as many dims"));
+  }
+  for (int dim = 0; dim < blocks.size_size(); ++dim) {
+    const int64_t whole = cut->shape(cut->shape_size() - blocks.size_size() + dim);
+    if (blocks.size(dim) >= 1 && blocks.size(dim) <= whole) continue;
+    return AtField(absl::StrCat("blocks.size[", dim, "]"),
+                   InvalidSpec("blocks.size has ", blocks.size(dim), " where field \"", cut->name(), "\" has ", whole,
+                               " cells; it must be from 1 to ", whole));
+  }
+  return CheckSpatialExtents(dataset, blocks.size_size(), "blocks");
+}
+
+absl::Status CheckSamples(const Dataset& dataset) {
+  if (dataset.has_blocks()) ADJOIN_RETURN_IF_ERROR(CheckBlocks(dataset));
+  ADJOIN_ASSIGN_OR_RETURN(const Augment augment, ParseAugment(dataset));
+  const int spatial = SpatialDims(dataset);
+  if (augment.shift > 0) ADJOIN_RETURN_IF_ERROR(CheckSpatialExtents(dataset, spatial, "a shift"));
+  if (dataset.has_blocks() || !augment.empty()) ADJOIN_RETURN_IF_ERROR(CheckChannelsStay(dataset, spatial));
+  return absl::OkStatus();
+}
+
+absl::Status CheckDataset(const Dataset& dataset) {
+  ADJOIN_RETURN_IF_ERROR(CheckName("a data set", dataset.name()));
+  if (dataset.field().empty()) return InvalidSpec("it has no field");
+  if (dataset.has_limit() && dataset.limit() < 1) {
+    return AtField("limit", InvalidSpec("limit is ", dataset.limit(), "; it must be at least 1"));
+  }
+  std::set<std::string> names;
+  for (int i = 0; i < dataset.field_size(); ++i) {
+    const std::string at = absl::StrCat("field[", i, "]");
+    ADJOIN_RETURN_IF_ERROR(AtField(at, CheckField(dataset.field(i))));
+    if (!names.insert(dataset.field(i).name()).second) {
+      return AtField(absl::StrCat(at, ".name"), InvalidSpec("another field has this name; names are unique"));
+    }
+  }
+  return CheckSamples(dataset);
+}
+
+}  // namespace
+
+absl::Status CheckDatasets(const JobSpec& spec) {
+  std::set<std::string> names;
+  for (int i = 0; i < spec.dataset_size(); ++i) {
+    const std::string at = absl::StrCat("dataset[", i, "]");
+    ADJOIN_RETURN_IF_ERROR(AtField(at, CheckDataset(spec.dataset(i))));
+    if (!names.insert(spec.dataset(i).name()).second) {
+      return AtField(absl::StrCat(at, ".name"), InvalidSpec("another data set has this name; names are unique"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace adjoin

@@ -1,0 +1,107 @@
+#include "planner/checks/dataset_check.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "layers/rules/spec_error.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+
+JobSpec SpecOf(const std::string& fields, const std::string& rest) {
+  JobSpec spec;
+  Dataset& dataset = *spec.add_dataset();
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString("name: \"train\" " + fields + rest, &dataset))
+      << fields << rest;
+  return spec;
+}
+
+// "" where nothing is wrong; else the field and the message.
+std::string Wrong(const std::string& field, const std::string& rest = "") {
+  const absl::Status status = CheckDatasets(SpecOf("field { name: \"image\" " + field + " } ", rest));
+  return status.ok() ? "" : FieldOf(status) + ": " + std::string(status.message());
+}
+
+const char kVolumes[] =
+    "field { name: \"image\" nifti { path: \"a.nii.gz\" path: \"b.nii.gz\" } shape: [1, 8, 6, 10] } "
+    "field { name: \"label\" npy { path: \"l.npy\" } shape: [8, 6, 10] dtype: \"int64\" remap: [0, 1, 1, -100] } "
+    "field { name: \"age\" hdf5 { path: \"t.h5\" object: \"age\" } } ";
+
+std::string WrongVolumes(const std::string& rest, const std::string& fields = kVolumes) {
+  const absl::Status status = CheckDatasets(SpecOf(fields, rest));
+  return status.ok() ? "" : FieldOf(status) + ": " + std::string(status.message());
+}
+
+TEST(DatasetCheckTest, SourcesOfAllKinds) {
+  EXPECT_EQ(Wrong("idx { path: \"a\" }"), "");
+  EXPECT_EQ(WrongVolumes(""), "");
+  EXPECT_EQ(WrongVolumes("blocks { size: [4, 4, 4] per_epoch: 100 } augment: \"flip(2)\" augment: \"shift(2)\" shuffle: true"), "");
+  EXPECT_THAT(Wrong(""), HasSubstr("dataset[0].field[0]: says nothing of where it comes from"));
+  EXPECT_THAT(Wrong("npy {}"), HasSubstr("field[0].npy: npy.path is missing"));
+  EXPECT_THAT(Wrong("nifti { path: [\"a\", \"\"] }"), HasSubstr("field[0].nifti.path[1]: an empty path"));
+  EXPECT_THAT(Wrong("hdf5 { path: \"../a\" object: \"x\" }"), HasSubstr("field[0].hdf5.path[0]: "));
+  EXPECT_EQ(Wrong("hdf5 { path: \"a\" }"), "");
+  EXPECT_THAT(Wrong("npy { path: \"a\" object: \"x\" }"), HasSubstr("field[0].npy.object: only HDF5"));
+}
+
+TEST(DatasetCheckTest, SyntheticValues) {
+  EXPECT_EQ(Wrong("synthetic { kind: \"normal\" samples: 3 } shape: [4]"), "");
+  EXPECT_EQ(Wrong("synthetic { kind: \"uniform\" samples: 3 low: -1 high: 0.5 }"), "");
+  EXPECT_EQ(Wrong("synthetic { kind: \"index\" samples: 3 high: 10 } dtype: \"int64\""), "");
+  EXPECT_EQ(Wrong("synthetic { kind: \"constant\" samples: 3 low: 2.5 }"), "");
+  EXPECT_THAT(Wrong("synthetic { kind: \"normal\" }"), HasSubstr("field[0].synthetic: synthetic.samples is 0"));
+  EXPECT_THAT(Wrong("synthetic { kind: \"normal\" samples: -1 }"), HasSubstr("synthetic.samples: "));
+  EXPECT_THAT(Wrong("synthetic { kind: \"normal\" samples: 1 high: 2 }"), HasSubstr("synthetic.high: "));
+  EXPECT_THAT(Wrong("synthetic { kind: \"constant\" samples: 1 high: 2 }"), HasSubstr("takes no high"));
+  EXPECT_THAT(Wrong("synthetic { kind: \"gauss\" samples: 1 }"), HasSubstr("synthetic.kind: "));
+  EXPECT_THAT(Wrong("synthetic { samples: 1 }"), HasSubstr("field[0].synthetic: "));
+  EXPECT_THAT(Wrong("synthetic { kind: \"uniform\" samples: 1 }"), HasSubstr("from low to below high"));
+  EXPECT_THAT(Wrong("synthetic { kind: \"index\" samples: 1 low: 0.5 high: 3 }"), HasSubstr("synthetic.low: "));
+  EXPECT_THAT(Wrong("synthetic { kind: \"uniform\" samples: 1 low: nan high: 3 }"), HasSubstr("finite"));
+}
+
+TEST(DatasetCheckTest, Remap) {
+  EXPECT_EQ(Wrong("idx { path: \"a\" } dtype: \"int64\" remap: [0, 1]"), "");
+  EXPECT_THAT(Wrong("idx { path: \"a\" } remap: [0, 1]"), HasSubstr("field[0].remap: "));
+  EXPECT_THAT(Wrong("idx { path: \"a\" } dtype: \"int64\" remap: [0, 1] scale: 2"), HasSubstr("write either"));
+  EXPECT_THAT(Wrong("idx { path: \"a\" } dtype: \"int64\" remap: [0, 9223372036854775807]"), HasSubstr("remap[1]: "));
+}
+
+TEST(DatasetCheckTest, Shapes) {
+  EXPECT_THAT(Wrong("idx { path: \"a\" } shape: [3, 0]"), HasSubstr("shape[1]: "));
+  EXPECT_THAT(Wrong("idx { path: \"a\" } shape: [4294967296, 4294967296]"), HasSubstr("more than 2^53 cells"));
+  EXPECT_THAT(Wrong("idx { path: \"a\" } shape: [3, 4] mean: [1, 2]"), HasSubstr("one per channel (3)"));
+}
+
+TEST(DatasetCheckTest, Blocks) {
+  EXPECT_THAT(WrongVolumes("blocks { per_epoch: 1 }"), HasSubstr("dataset[0].blocks: blocks.size is missing"));
+  EXPECT_THAT(WrongVolumes("blocks { size: [4, 4, 4] }"), HasSubstr("dataset[0].blocks: blocks.per_epoch is 0"));
+  EXPECT_THAT(WrongVolumes("blocks { size: [4, 4, 4] per_epoch: -1 }"), HasSubstr("blocks.per_epoch: "));
+  EXPECT_THAT(WrongVolumes("blocks { size: [1, 1, 1, 1, 4] per_epoch: 1 }"), HasSubstr("no field has as many dims"));
+  EXPECT_THAT(WrongVolumes("blocks { size: [4, 7, 4] per_epoch: 1 }"),
+              HasSubstr("blocks.size[1]: blocks.size has 7 where field \"image\" has 6 cells"));
+  EXPECT_THAT(WrongVolumes("blocks { size: [4, 0, 4] per_epoch: 1 }"), HasSubstr("blocks.size[1]: "));
+  const std::string other =
+      "field { name: \"image\" npy { path: \"a\" } shape: [1, 8, 6, 10] } "
+      "field { name: \"label\" npy { path: \"l\" } shape: [8, 6, 12] } ";
+  EXPECT_EQ(WrongVolumes("augment: \"flip(0)\"", other), "");
+  for (const char* rest : {"blocks { size: [4, 4, 4] per_epoch: 1 }", "augment: \"shift(1)\""}) {
+    EXPECT_THAT(WrongVolumes(rest, other),
+                HasSubstr("field[1].shape: field \"label\" ends in 8x6x12, field \"image\" in 8x6x10"));
+  }
+  const std::string means = "field { name: \"image\" npy { path: \"a\" } shape: [2, 6] mean: [1, 2] } ";
+  EXPECT_EQ(WrongVolumes("blocks { size: 3 per_epoch: 1 }", means), "");
+  EXPECT_THAT(WrongVolumes("blocks { size: [1, 3] per_epoch: 1 }", means), HasSubstr("field[0]: a mean or std for each"));
+}
+
+TEST(DatasetCheckTest, Augment) {
+  EXPECT_THAT(WrongVolumes("augment: \"flip(0)\" augment: \"flip(3)\""), HasSubstr("dataset[0].augment[1]: "));
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,15 @@
+// What a job says of evaluation: `evaluate`, which a job of kind EVALUATE needs.
+#ifndef ADJOIN_PLANNER_CHECKS_EVALUATE_CHECK_H_
+#define ADJOIN_PLANNER_CHECKS_EVALUATE_CHECK_H_
+
+#include "absl/status/status.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+// Errors: kInvalidArgument and kUnimplemented, at the field (spec_error.h).
+absl::Status CheckEvaluate(const JobSpec& spec);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_CHECKS_EVALUATE_CHECK_H_

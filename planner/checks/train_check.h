@@ -1,0 +1,15 @@
+// What a job says of training: `train`, which a job of kind TRAIN needs.
+#ifndef ADJOIN_PLANNER_CHECKS_TRAIN_CHECK_H_
+#define ADJOIN_PLANNER_CHECKS_TRAIN_CHECK_H_
+
+#include "absl/status/status.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+// Errors: kInvalidArgument and kUnimplemented, at the field (spec_error.h).
+absl::Status CheckTrain(const JobSpec& spec);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_CHECKS_TRAIN_CHECK_H_

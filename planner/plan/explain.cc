@@ -1,0 +1,160 @@
+// Planner::Explain: the plan as tables for people.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "base/number_ranges.h"
+#include "layers/rules/layer_kind.h"
+#include "layers/rules/layout_proto.h"
+#include "planner/plan/planner.h"
+
+namespace adjoin {
+namespace {
+
+// Rows of cells in aligned columns; all but the first row is data.
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      absl::StrAppend(&line, i == 0 ? "  " : "   ", row[i], std::string(widths[i] - row[i].size(), ' '));
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+// "1x1x2x2 on ranks 0-3" where every axis cuts its own dim, in order; else the mesh with its placements.
+std::string LayoutText(const LayoutPlan& layout) {
+  bool partition = layout.mesh_size() == layout.shape_size();
+  for (int i = 0; i < layout.placement_size(); ++i) {
+    partition = partition && layout.placement(i) == absl::StrCat("S(", i, ")");
+  }
+  std::string text;
+  if (layout.rank_size() == 1) {
+    text = absl::StrCat("rank ", layout.rank(0));
+  } else {
+    text =
+        absl::StrCat(absl::StrJoin(layout.mesh(), "x"), partition ? "" : " ",
+                     partition ? "" : absl::StrJoin(layout.placement(), " "), " on ranks ", NumberRanges(layout.rank()));
+  }
+  for (const Cut& cut : layout.cut()) absl::StrAppend(&text, ", dim ", cut.dim(), " ", absl::StrJoin(cut.size(), "+"));
+  return text;
+}
+
+std::string ShapeText(const LayoutPlan& layout) {
+  return layout.shape().empty() ? "1" : absl::StrJoin(layout.shape(), "x");
+}
+
+template <typename List>
+int64_t Sum(const List& list) {
+  return std::accumulate(list.begin(), list.end(), int64_t{0});
+}
+
+// "dim 2: 0,2 2,0": left and right of each part.
+std::string HaloText(const LayerPlan& layer) {
+  std::vector<std::string> dims;
+  for (const OutputWindow& halo : layer.halo()) {
+    std::string text = absl::StrCat("dim ", halo.dim(), ":");
+    for (int part = 0; part < halo.left_size(); ++part)
+      absl::StrAppend(&text, " ", halo.left(part), ",", halo.right(part));
+    dims.push_back(std::move(text));
+  }
+  return absl::StrJoin(dims, "; ");
+}
+
+std::vector<std::string> MovementRow(absl::string_view role, const OperatorPlan& op) {
+  return {std::string(role),
+          op.algorithm(),
+          absl::StrCat(Sum(op.bytes_forward())),
+          op.differentiable() ? absl::StrCat(Sum(op.bytes_adjoint())) : "-",
+          LayoutText(op.from()),
+          LayoutText(op.to())};
+}
+
+std::string LayersText(const ProgramPlan& program) {
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "kind", "output", "layout", "halo (left,right of each part)", "Mflop"}};
+  for (const LayerPlan& layer : program.layer()) {
+    const LayoutPlan& output = program.value(layer.output()).layout();
+    rows.push_back({layer.name(), KindOf(layer.spec()), ShapeText(output), LayoutText(output), HaloText(layer),
+                    absl::StrFormat("%.3g", layer.flops() / 1e6)});
+  }
+  return Table(rows);
+}
+
+std::string MovementsText(const ProgramPlan& program) {
+  std::vector<std::vector<std::string>> rows = {
+      {"movement", "algorithm", "bytes forward", "bytes backward", "from", "to"}};
+  for (const OperatorPlan& op : program.op()) rows.push_back(MovementRow(op.name(), op));
+  return Table(rows);
+}
+
+// Of the fields that are read with the halo of the layer that reads them; nothing where there are none.
+std::string FieldsText(const ProgramPlan& program) {
+  std::string text;
+  for (const ValuePlan& value : program.value()) {
+    if (!value.has_read()) continue;
+    absl::StrAppend(&text, "  field \"", value.field(), "\": each rank reads from the files what ", value.read().name(),
+                    " would fetch, halo included\n");
+  }
+  return text.empty() ? text : absl::StrCat("\n", text);
+}
+
+std::string ParametersText(const Plan& plan) {
+  std::vector<std::vector<std::string>> rows = {
+      {"parameter", "shape", "home", "bytes", "gradient's sum, bytes per step"}};
+  for (const ParameterPlan& parameter : plan.parameter()) {
+    const auto home = LayoutFromProto(parameter.home());
+    int64_t bytes = 0;
+    if (home.ok()) {
+      for (int rank : home->mesh().ranks()) bytes += home->BoxOf(rank).Volume() * SizeOf(home->dtype());
+    }
+    const std::string sync = parameter.buffer()   ? "not trained"
+                             : parameter.frozen() ? "frozen"
+                                                  : absl::StrCat(Sum(parameter.sync().bytes_forward()));
+    rows.push_back(
+        {parameter.name(), ShapeText(parameter.home()), LayoutText(parameter.home()), absl::StrCat(bytes), sync});
+  }
+  return Table(rows);
+}
+
+std::string StepText(const ProgramPlan& program) {
+  std::vector<std::vector<std::string>> rows = {{"rank", "bytes sent per step"}};
+  for (int rank = 0; rank < program.bytes_per_step_size(); ++rank) {
+    rows.push_back({absl::StrCat(rank), absl::StrCat(program.bytes_per_step(rank))});
+  }
+  rows.push_back({"all", absl::StrCat(Sum(program.bytes_per_step()))});
+  return Table(rows);
+}
+
+}  // namespace
+
+std::string Planner::Explain(const Plan& plan) {
+  std::string text =
+      absl::StrCat("job \"", plan.spec().name(), "\": ", Kind_Name(plan.spec().kind()), " on ", plan.spec().ranks(),
+                   plan.spec().ranks() == 1 ? " rank" : " ranks", ", plan ", Hash(plan), "\n");
+  for (const ProgramPlan& program : plan.program()) {
+    absl::StrAppend(&text, "\nprogram \"", program.name(), "\": a batch of ", program.batch(),
+                    " samples of data set \"", program.dataset(), "\"",
+                    program.training() ? ", forward and backward" : ", forward only", "\n");
+    // The others differ from the first in the batch only.
+    if (&program == &plan.program(0)) absl::StrAppend(&text, "\n", LayersText(program), FieldsText(program), "\n", MovementsText(program));
+    absl::StrAppend(&text, "\n", StepText(program));
+  }
+  absl::StrAppend(&text, "\n", ParametersText(plan));
+  return text;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,54 @@
+// What a user wrote, made into what every rank does. Pure: equal arguments give equal plans, byte for byte.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(spec, {{"train", 10000}, {"test", 2000}}, BuiltinLayerRules()));
+//   std::cout << Planner::Explain(plan);
+//   Planner::Hash(plan);   // 32 hexadecimal digits
+//
+// Programs, in this order, each where it is needed:
+//   "train"       Train.batch / Train.microbatches samples; forward and backward
+//   "train_tail"  what the micro-batches of an epoch's last batch leave over, unless drop_last
+//   "validate"    of Train.validate_on, in batches of at most Evaluate.batch, or Train.batch, samples; forward only
+//   "evaluate"    of Evaluate.dataset, likewise
+//   "predict"     of Predict.dataset, in batches of at most Predict.batch samples; forward only, without losses
+// and "validate_tail", "evaluate_tail", "predict_tail": what is left over. Tails only where the number of samples is known.
+// Validation lives here and only here. Nothing that a spec says is ignored: what is not built yet is refused by name.
+#ifndef ADJOIN_PLANNER_PLAN_PLANNER_H_
+#define ADJOIN_PLANNER_PLAN_PLANNER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "layers/builtin/builtin_rules.h"
+#include "layers/rules/layer_rule.h"
+#include "planner/spec/spec_locations.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+// Samples by Dataset.name; those whose size is not known are absent. Dataset.limit is applied by the planner.
+using DatasetSizes = std::map<std::string, int64_t>;
+
+class Planner {
+ public:
+  // The greatest number of ranks of a job.
+  static constexpr uint32_t kMaxRanks = 4096;
+
+  // Errors: kInvalidArgument for what is wrong with the spec, kUnimplemented for what is not supported yet. The message
+  // says where (layer 3 "conv2", layers counted from 0; before it, where `locations` knows, job.textproto:14:3), what
+  // is wrong, and what would be right.
+  static absl::StatusOr<Plan> Build(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules,
+                                    const SpecLocations* locations = nullptr);
+
+  // xxHash, 128 bits, of the plan's deterministic serialization: ranks refuse another one.
+  static std::string Hash(const Plan& plan);
+
+  // A text for people: every layer's output shape, layout, halo widths, movements and their bytes; parameters; totals.
+  static std::string Explain(const Plan& plan);
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_PLAN_PLANNER_H_

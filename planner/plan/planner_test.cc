@@ -1,0 +1,494 @@
+#include "planner/plan/planner.h"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "layers/builtin/builtin_rules.h"
+#include "layers/rules/layer_rule.h"
+#include "layers/rules/layout_proto.h"
+#include "planner/plan/program_builder.h"
+#include "planner/spec/spec_fixtures.h"
+#include "planner/spec/spec_parser.h"
+
+namespace adjoin {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const DatasetSizes& MnistSizes() {
+  static const auto* sizes = new DatasetSizes{{"train", 1000}, {"test", 200}};
+  return *sizes;
+}
+
+absl::StatusOr<Plan> PlanText(const std::string& text, const DatasetSizes& sizes = {}) {
+  auto parsed = ParseSpec(text, "job.textproto");
+  if (!parsed.ok()) return parsed.status();
+  return Planner::Build(parsed->spec, sizes, BuiltinLayerRules(), &parsed->locations);
+}
+
+std::string LeNetWith(const std::string& from, const std::string& to) {
+  const std::string text = absl::StrReplaceAll(kLeNet, {{from, to}});
+  EXPECT_NE(text, kLeNet) << from << " is not in the job";
+  return text;
+}
+
+std::string ErrorOf(const std::string& text, const DatasetSizes& sizes = {}) {
+  const auto plan = PlanText(text, sizes);
+  return plan.ok() ? "" : std::string(plan.status().message());
+}
+
+const LayerPlan& LayerOf(const ProgramPlan& program, const std::string& name) {
+  for (const LayerPlan& layer : program.layer()) {
+    if (layer.name() == name) return layer;
+  }
+  ADD_FAILURE() << "no layer " << name;
+  return program.layer(0);
+}
+
+// Role -> operator.
+std::map<std::string, OperatorPlan> OperatorsOf(const ProgramPlan& program, const std::string& layer) {
+  std::map<std::string, OperatorPlan> ops;
+  for (const OperatorUse& use : LayerOf(program, layer).op()) ops[use.role()] = program.op(use.index());
+  return ops;
+}
+
+std::vector<std::string> RolesOf(const ProgramPlan& program, const std::string& layer) {
+  std::vector<std::string> roles;
+  for (const OperatorUse& use : LayerOf(program, layer).op()) roles.push_back(use.role());
+  return roles;
+}
+
+template <typename List>
+int64_t Sum(const List& list) {
+  int64_t sum = 0;
+  for (int64_t value : list) sum += value;
+  return sum;
+}
+
+TEST(PlannerTest, LeNetOverFourRanks) {
+  const auto plan = PlanText(kLeNet, MnistSizes());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // drop_last leaves no tail of training; 200 tests are 3 batches of 64 and one of 8.
+  ASSERT_EQ(plan->program_size(), 3);
+  EXPECT_EQ(plan->program(1).name(), "evaluate");
+  EXPECT_EQ(plan->program(2).batch(), 8);
+  const ProgramPlan& train = plan->program(0);
+  EXPECT_THAT(RolesOf(train, "conv1"), ElementsAre("x", "weight", "bias"));
+  EXPECT_THAT(RolesOf(train, "relu1"), ElementsAre());
+  EXPECT_THAT(RolesOf(train, "pool1"), ElementsAre());  // 28 over 2 by windows of 2: nothing to fetch
+  EXPECT_THAT(RolesOf(train, "pool2"), ElementsAre("x"));
+  EXPECT_THAT(RolesOf(train, "to_chan"), ElementsAre("y"));
+  EXPECT_THAT(RolesOf(train, "flat"), ElementsAre());
+  EXPECT_THAT(RolesOf(train, "fc1"), ElementsAre("x", "y"));  // blocks stay where they are
+  EXPECT_THAT(RolesOf(train, "fc2"), ElementsAre("x", "y"));
+  EXPECT_THAT(LayerOf(train, "conv2").halo(0).left(), ElementsAre(0, 2));
+  EXPECT_THAT(LayerOf(train, "pool2").halo(1).left(), ElementsAre(0, -1));
+  EXPECT_EQ(LayerOf(train, "conv1").spec().input(0), "image");
+  EXPECT_EQ(LayerOf(train, "relu1").spec().input(0), "conv1");
+  ASSERT_EQ(plan->parameter_size(), 10);
+  EXPECT_EQ(plan->parameter(0).name(), "conv1.weight");
+  EXPECT_EQ(plan->parameter(5).name(), "fc1.bias");
+  for (const ParameterPlan& parameter : plan->parameter()) {
+    EXPECT_FALSE(parameter.has_sync()) << parameter.name() << ": one owner, or blocks, need no sum afterwards";
+    EXPECT_TRUE(parameter.has_collect());
+  }
+}
+
+TEST(PlannerTest, OnlyWhatNeedsAGradientIsDifferentiable) {
+  const auto plan = PlanText(kLeNet, MnistSizes());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const ProgramPlan& train = plan->program(0);
+  EXPECT_FALSE(OperatorsOf(train, "conv1").at("x").differentiable()) << "the images need no gradient";
+  EXPECT_TRUE(OperatorsOf(train, "conv1").at("weight").differentiable());
+  EXPECT_TRUE(OperatorsOf(train, "conv2").at("x").differentiable());
+  EXPECT_FALSE(train.value(LayerOf(train, "conv1").input(0)).needs_grad());
+  EXPECT_TRUE(train.value(LayerOf(train, "conv1").output()).needs_grad());
+  for (const OperatorPlan& op : plan->program(1).op()) {
+    EXPECT_FALSE(op.differentiable()) << op.name();
+    EXPECT_EQ(op.bytes_adjoint_size(), 0);
+  }
+}
+
+TEST(PlannerTest, FrozenLayersHaveNoGradientAndNoSum) {
+  const std::string layers = R"(layout { name: "b" partition: [2, 1] }
+layer { name: "a" input: "image" x: "b" frozen: true linear { out_features: 5 } }
+layer { name: "c" linear { out_features: 3 } })";
+  const auto plan = PlanText(JobText(2, layers, "[4]", "c"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(plan->parameter(0).frozen());
+  EXPECT_FALSE(plan->parameter(0).has_sync());
+  EXPECT_TRUE(plan->parameter(2).has_sync());
+  EXPECT_FALSE(plan->program(0).value(LayerOf(plan->program(0), "a").output()).needs_grad());
+  EXPECT_TRUE(plan->program(0).value(LayerOf(plan->program(0), "c").output()).needs_grad());
+  EXPECT_THAT(
+      ErrorOf(JobText(2, absl::StrReplaceAll(layers, {{"name: \"c\"", "name: \"c\" frozen: true"}}), "[4]", "c")),
+      HasSubstr("nothing to train"));
+}
+
+TEST(PlannerTest, BytesEqualAnIndependentCount) {
+  const auto plan = PlanText(LeNetWith("home: OWNER", "home: REPLICATED"), MnistSizes());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const ProgramPlan& train = plan->program(0);
+  // Images of 14x14 per rank; outputs read 16x16 of them, 60 of which lie elsewhere.
+  EXPECT_EQ(Sum(OperatorsOf(train, "conv1").at("x").bytes_forward()), 4 * 64 * 60 * 4);
+  // 6 channels of 7x7; 5x5 outputs read 9x9: 81 - 49, on 4 ranks.
+  EXPECT_EQ(Sum(OperatorsOf(train, "conv2").at("x").bytes_forward()), 4 * 64 * 6 * (81 - 49) * 4);
+  EXPECT_EQ(Sum(OperatorsOf(train, "conv2").at("x").bytes_adjoint()), 4 * 64 * 6 * (81 - 49) * 4);
+  // Sum of 4 ranks' 150 numbers: each sends its own to the 3 others.
+  EXPECT_THAT(plan->parameter(0).sync().bytes_forward(), ElementsAre(1800, 1800, 1800, 1800));
+  EXPECT_THAT(plan->parameter(2).sync().bytes_forward(), ElementsAre(28800, 28800, 28800, 28800));
+  // The weights are where they are used.
+  EXPECT_THAT(RolesOf(train, "conv1"), ElementsAre("x"));
+  for (int rank = 0; rank < 4; ++rank) {
+    int64_t bytes = 0;
+    for (const OperatorPlan& op : train.op()) {
+      bytes += op.bytes_forward(rank) + (op.bytes_adjoint_size() > 0 ? op.bytes_adjoint(rank) : 0);
+    }
+    for (const ParameterPlan& parameter : plan->parameter()) {
+      if (parameter.has_sync()) bytes += parameter.sync().bytes_forward(rank);
+    }
+    EXPECT_EQ(train.bytes_per_step(rank), bytes);
+  }
+}
+
+TEST(PlannerTest, OneRankMovesNothing) {
+  const std::string text =
+      absl::StrReplaceAll(kLeNet, {{"ranks: 4", "ranks: 1"},
+                                   {"x: \"grid\" ", ""},
+                                   {"x: \"row\" w: \"w2x2\" y: \"col\" ", ""},
+                                   {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", ""},
+                                   {"layout { name: \"grid\" partition: [1,1,2,2] }", ""},
+                                   {"layout { name: \"w2x2\" partition: [2,2] }", ""},
+                                   {"layout { name: \"row\"  partition: [1,2] rank: [0,1] }", ""},
+                                   {"layout { name: \"col\"  partition: [1,2] rank: [0,2] }", ""},
+                                   {"layout { name: \"chan\" partition: [1,2,1,1] rank: [0,1] }", ""}});
+  const auto plan = PlanText(text, MnistSizes());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  for (const ProgramPlan& program : plan->program()) {
+    EXPECT_THAT(program.bytes_per_step(), ElementsAre(0));
+    // What is left pads the first convolution's input, and reports.
+    EXPECT_EQ(program.op_size(), 2);
+  }
+}
+
+TEST(PlannerTest, AFieldIsReadInEachLayoutOnce) {
+  const auto plan = PlanText(JobText(2, R"(layout { name: "rows" partition: [2, 1] }
+layout { name: "cols" partition: [1, 2] }
+layout { name: "w" partition: [1, 2] }
+layer { name: "a" input: "image" x: "rows" linear { out_features: 3 } }
+layer { name: "b" input: "image" x: "rows" activation { fn: "relu" } }
+layer { name: "c" input: "image" x: "cols" w: "w" linear { out_features: 3 } })",
+                                     "[4]", "a"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<std::string> fields;
+  for (const ValuePlan& value : plan->program(0).value()) {
+    if (!value.field().empty()) fields.push_back(value.name());
+  }
+  EXPECT_THAT(fields, ElementsAre("image", "image#2", "label"));
+  EXPECT_THAT(plan->program(0).value(plan->program(0).loss(0).target()).layout().shape(), ElementsAre(8));
+  EXPECT_EQ(plan->program(0).loss(0).op_size(), 0) << "rows are whole already";
+}
+
+TEST(PlannerTest, SizesDecideThePrograms) {
+  const std::string text = LeNetWith("drop_last: true ", "");
+  const auto names = [&](const DatasetSizes& sizes) {
+    std::vector<std::string> result;
+    const auto plan = PlanText(text, sizes);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    for (const ProgramPlan& program : plan->program())
+      result.push_back(absl::StrCat(program.name(), " ", program.batch()));
+    return result;
+  };
+  EXPECT_THAT(names({}), ElementsAre("train 64", "evaluate 64"));
+  EXPECT_THAT(names({{"train", 128}, {"test", 64}}), ElementsAre("train 64", "evaluate 64"));
+  EXPECT_THAT(names({{"train", 130}, {"test", 10}}), ElementsAre("train 64", "train_tail 2", "evaluate 10"));
+  EXPECT_THAT(names({{"train", 3}, {"test", 65}}),
+              ElementsAre("train 64", "train_tail 3", "evaluate 64", "evaluate_tail 1"));
+  EXPECT_THAT(ErrorOf(kLeNet, {{"train", 3}}), HasSubstr("drop_last leaves nothing to train on"));
+  EXPECT_THAT(ErrorOf(kLeNet, {{"train", 0}}), HasSubstr("no samples"));
+  const auto limited = PlanText(LeNetWith("shuffle: true", "shuffle: true limit: 100"), MnistSizes());
+  EXPECT_EQ(limited->dataset(0).samples(), 100);
+}
+
+TEST(PlannerTest, EmptyPartsAreFine) {
+  const auto plan = PlanText(JobText(7, R"(layout { name: "g" partition: [1, 1, 7] }
+layout { name: "c" partition: [1, 7, 1] }
+layout { name: "w" partition: [1, 7] }
+layer { name: "a" input: "image" x: "g" home: SHARDED conv { out_channels: 2 window { kernel: 2 stride: 2 } } }
+layer { name: "b" pool { mode: "max" window { kernel: 2 } } }
+layer { name: "m" y: "c" repartition {} }
+layer { name: "f" flatten {} }
+layer { name: "d" w: "w" linear { out_features: 3 } })",
+                                     "[1, 5]", "d"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+}
+
+TEST(PlannerTest, HashIsOfTheWholePlan) {
+  const auto a = PlanText(kLeNet, MnistSizes()), b = PlanText(kLeNet, MnistSizes());
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->SerializeAsString(), b->SerializeAsString());
+  EXPECT_EQ(Planner::Hash(*a), Planner::Hash(*b));
+  EXPECT_EQ(Planner::Hash(*a).size(), 32u);
+  std::set<std::string> hashes = {Planner::Hash(*a)};
+  for (const auto& edit : std::vector<std::pair<std::string, std::string>>{
+           {"seed: 1", "seed: 2"},
+           {"momentum: 0.9", "momentum: 0.8"},
+           {"rank: [0,2]", "rank: [0,3]"},
+           {"conv { out_channels: 16", "frozen: true conv { out_channels: 16"},
+           {"home: OWNER conv { out_channels: 16", "conv { out_channels: 16"}}) {
+    const auto changed = PlanText(LeNetWith(edit.first, edit.second), MnistSizes());
+    ASSERT_TRUE(changed.ok()) << changed.status();
+    EXPECT_TRUE(hashes.insert(Planner::Hash(*changed)).second) << edit.second;
+  }
+}
+
+TEST(PlannerTest, ExplainShowsLayersMovementsAndTotals) {
+  const auto plan = PlanText(kLeNet, MnistSizes());
+  const std::string text = Planner::Explain(*plan);
+  for (const char* part : {"conv1", "64x6x28x28", "1x1x2x2 on ranks 0-3", "dim 2: 0,2 2,0", "halo exchange", "61440",
+                           "broadcast of 150 elements", "fc3.weight", "bytes sent per step"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, HasSubstr(Planner::Hash(*plan)));
+}
+
+TEST(PlannerTest, AUsersRuleIsUsed) {
+  const auto double_rule = [](const LayerRequest& request) -> absl::StatusOr<LayerOutcome> {
+    return LayerOutcome{request.spec, {InputNeed{}}, {}, request.input[0], request.input[0], 1};
+  };
+  const std::string text = JobText(1, R"(layer { name: "a" input: "image" linear { out_features: 3 } }
+layer { name: "b" custom { type: "double" arg { key: "k" value: "v" } } })",
+                                   "[4]", "b");
+  EXPECT_THAT(ErrorOf(text), HasSubstr("job.textproto:3:28: layer 1 \"b\": layer type \"double\" is not known"));
+  LayerRules rules;
+  ASSERT_TRUE(AddBuiltinLayerRules(rules).ok());
+  ASSERT_TRUE(rules.Register("double", double_rule).ok());
+  const auto plan = Planner::Build(ParseSpec(text, "")->spec, {}, rules);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+}
+
+// A built-in rule would take no notice of the arguments.
+TEST(PlannerTest, ABuiltInLayerIsNoCustomOne) {
+  const std::string text = JobText(1, R"(layer { name: "a" input: "image" linear { out_features: 3 } }
+layer { name: "b" custom { type: "flatten" arg { key: "k" value: "v" } } })",
+                                   "[4]", "b");
+  EXPECT_THAT(ErrorOf(text), HasSubstr("job.textproto:3:28: layer 1 \"b\": \"flatten\" is a field of Layer"));
+}
+
+struct Refusal {
+  const char* from;
+  const char* to;
+  const char* where;  // the message starts with it
+  const char* what;
+};
+
+TEST(PlannerTest, BadInputIsRefusedWithPlaceAndAdvice) {
+  const Refusal refusals[] = {
+      {"partition: [1,1,2,2]", "partition: [1,1,3,2]", "job.textproto:2:", "more ranks than the job has, 4"},
+      {"partition: [1,2,1,1] rank: [0,1]", "partition: [1,2,2,1] rank: [0,1]",
+       "job.textproto:3:", "1x2x2x1 takes 4 ranks, but 2 are named"},
+      {"rank: [0,2]", "rank: [0,4]", "job.textproto:5:", "ranks 0 to 3"},
+      {"rank: [0,2]", "rank: [0,0]", "job.textproto:5:", "named twice"},
+      {"name: \"col\"", "name: \"row\"", "job.textproto:5:10: layout \"row\"", "names are unique"},
+      {"partition: [2,2] }", "partition: [2,0] }", "job.textproto:6:", "at least 1"},
+      {"partition: [2,2] }", "}", "job.textproto:6:1: layout \"w2x2\"", "needs either partition"},
+      {"partition: [2,2] }", "mesh { size: 4 } sbp: \"S(x)\" }", "job.textproto:6:", "not a placement"},
+      {"partition: [2,2] }", "mesh { size: 4 } }", "job.textproto:6:", "one per axis"},
+      {"partition: [1,1,2,2]", "partition: [1,1,2,2] cut { dim: 2 size: [20, 9] }",
+       "job.textproto:7:", "do not sum to its extent 28"},
+      {"x: \"grid\" ", "", "job.textproto:7:", "x is missing"},
+      {"x: \"grid\" ", "x: \"gird\" ", "job.textproto:7:", "there is no layout \"gird\"; known are chan, col, grid"},
+      {"x: \"grid\" ", "x: \"row\" ", "job.textproto:7:38: layer 0 \"conv1\"", "is for tensors of 2 dims"},
+      {"input: \"image\" ", "input: \"imag\" ", "job.textproto:7:", "neither an earlier layer nor a field"},
+      {"input: \"image\" ", "input: \"conv2\" ", "job.textproto:7:", "does not stand before it"},
+      {"input: \"image\" ", "", "job.textproto:7:", "input is missing"},
+      {"window { kernel: 5 } ", "window { kernel: 15 } ", "job.textproto:10:68: layer 3 \"conv2\"",
+       "larger than the padded input in dim 2: 14 + 0 + 0 = 14"},
+      {"window { kernel: 5 } ", "window { kernel: [5, 5, 5] } ", "job.textproto:10:", "3 values"},
+      {"window { kernel: 5 } ", "window { kernel: 5 pad_lo: 15 boundary: \"circular\" } ",
+       "job.textproto:10:", "padding 15 is too large for an input of 14 with boundary circular"},
+      {"out_channels: 16 ", "out_channels: 16 groups: 4 ", "job.textproto:10:", "must divide"},
+      {"out_channels: 16 ", "", "job.textproto:10:", "out_channels is missing"},
+      {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"drop\" dropout { p: 1.5 }",
+       "job.textproto:11:", "layer 4 \"drop\": dropout.p is 1.5; it is a probability, from 0 to 1"},
+      {"name: \"relu2\" activation { fn: \"relu\" }", "name: \"relu2\"", "job.textproto:11:1: layer 4 \"relu2\"",
+       "activation {}, add {}"},
+      {"name: \"relu2\"", "name: \"relu1\"", "job.textproto:11:", "names are unique"},
+      {"name: \"relu2\"", "name: \"label\"", "job.textproto:11:", "has a field of this name"},
+      {"name: \"relu2\"", "name: \"re lu\"", "job.textproto:11:", "letters, digits"},
+      {"name: \"relu2\"", "name: \"relu2\" init { kind: \"zeros\" }", "job.textproto:11:", "init is for a layer with a weight"},
+      {"mode: \"max\"", "mode: \"mean\"", "job.textproto:9:", "pool.mode \"mean\" is not known"},
+      {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", "", "job.textproto:14:22: layer 6 \"flat\"",
+       "partition: [1, 4, 1, 1]"},
+      {"y: \"chan\" ", "", "job.textproto:13:", "a repartition needs y"},
+      {"layer { name: \"flat\" flatten { arg: 1 } }", "",
+       "job.textproto:15:", "layout \"row\" is for tensors of 2 dims"},
+      {"w: \"w2x2\"", "w: \"grid\"", "job.textproto:15:", "for tensors of 4 dims"},
+      {"input: \"fc3\"", "input: \"fc4\"", "job.textproto:20:", "there is no layer \"fc4\"; the last one is \"fc3\""},
+      {"input: \"fc3\"", "input: \"conv2\"", "job.textproto:20:", "the field needs shape: [10, 10]"},
+      {"input: \"fc3\" ", "", "job.textproto:20:", "input is missing"},
+      {"target: \"label\"", "target: \"labels\"", "job.textproto:20:", "fields are image, label"},
+      {"target: \"label\"", "target: \"image\"", "job.textproto:20:", "int64"},
+      {"\"cross_entropy\"", "\"hinge\"", "job.textproto:20:", "these are: bce_with_logits, cross_entropy, dice, "},
+      {"input: \"fc3\" target: \"label\"", "input: \"fc3\" target: \"label\" class_weight: [1, 2]", "job.textproto:20:",
+       "has 10 classes"},
+      {"target: \"label\"", "target: \"label\" delta: 0.1", "job.textproto:20:", "delta is for huber"},
+      {"target: \"label\"", "target: \"label\" reduction: \"max\"", "job.textproto:20:", "\"mean\" or \"sum\""},
+      {"shape: [1,28,28] ", "", "job.textproto:7:", "has no shape"},
+      {"shape: [1,28,28] ", "shape: [1,28,0] ", "job.textproto:22:", "at least 1"},
+      {"shape: [1,28,28] ", "shape: [1,4000000000000000,4000000000000000] ", "job.textproto:22:", "more than 2^53 cells"},
+      {"mean: 0.1307", "mean: [1, 2]", "job.textproto:22:", "one per channel (1)"},
+      {"std: 0.3081", "std: 0", "job.textproto:22:", "std is 0"},
+      {"path: \"train-images.idx.gz\"", "path: \"/etc/passwd\"", "job.textproto:22:", "no leading '/'"},
+      {"path: \"train-images.idx.gz\"", "path: \"a/../../b\"", "job.textproto:22:", "no '..'"},
+      {"dtype: \"int64\"", "dtype: \"int32\"", "job.textproto:23:", "is not one of"},
+      {"shuffle: true", "shuffle: true augment: \"flip\"", "job.textproto:21:", "\"flip\" is not known; write \"flip(D)\""},
+      {"shuffle: true", "shuffle: true limit: 0", "job.textproto:21:", "limit is 0"},
+      {"batch: 64", "batch: 0", "job.textproto:27:", "train.batch is 0; it must be at least 1"},
+      {"batch: 64", "batch: 64 microbatches: 3", "job.textproto:27:", "which does not divide train.batch, 64"},
+      {"batch: 64", "batch: 64 clip_norm: -1", "job.textproto:27:", "train.clip_norm is -1"},
+      {"batch: 64", "batch: 64 validate_on: \"tset\"", "job.textproto:27:", "no data set \"tset\""},
+      {"epochs: 8 ", "", "job.textproto:27:", "train.epochs or train.steps is missing"},
+      {"epochs: 8 ", "epochs: 0 ", "job.textproto:27:", "train.epochs is 0"},
+      {"train { dataset: \"train\"", "train { dataset: \"tran\"",
+       "job.textproto:27:", "no data set \"tran\"; known are train, test"},
+      {"sgd { lr: 0.01 momentum: 0.9 }", "adam { lr: 0 }",
+       "job.textproto:27:", "train.optimizer.adam.lr is 0"},
+      {"lr: 0.01", "lr: -1", "job.textproto:27:", "must be above 0"},
+      {"lr: 0.01", "lr: nan", "job.textproto:27:", "finite"},
+      {"momentum: 0.9", "nesterov: true", "job.textproto:27:", "needs a momentum"},
+      {"metric: \"accuracy\"", "metric: \"dicey\"", "job.textproto:28:", "\"dicey\""},
+      {"\"cross_entropy\"", "\"dice\"", "job.textproto:28:", "needs a loss that says what is right"},
+      {"evaluate { dataset: \"test\"", "evaluate { dataset: \"tests\"", "job.textproto:28:", "no data set"},
+      {"output_dir: \"lenet5-spatial\"", "output_dir: \"../x\"", "job.textproto:29:", "below it"},
+      {"output_dir: \"lenet5-spatial\"", "output_dir: \"bob/attempt-12\"",
+       "job.textproto:29:", "holds \"attempt-12\"; attempt-NUMBER and names"},
+      {"output_dir: \"lenet5-spatial\"", "output_dir: \".epoch/x\"", "job.textproto:29:", "holds \".epoch\""},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { every_steps: 7 }",
+       "job.textproto:29:1: ", "checkpoint.dir is missing"},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"../d\" }", "job.textproto:29:14: ", "below it"},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"a/attempt-3\" }", "job.textproto:29:14: ",
+       "holds \"attempt-3\""},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" every_minutes: -1 }", "job.textproto:29:23: ",
+       "at least 0"},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" keep_best: \"loss\" }", "job.textproto:29:23: ",
+       "needs train.validate_on"},
+      {"output_dir: \"lenet5-spatial\"", "resources { gpus: 1 }", "job.textproto:29:13: ",
+       "resources.gpus is not supported yet"},
+      {"output_dir: \"lenet5-spatial\"", "restart { backoff_s: -1 }", "job.textproto:29:11: ",
+       "restart.backoff_s is -1; it must be at least 0 and at most 86400"},
+      {"output_dir: \"lenet5-spatial\"", "restart { on: \"always\" }", "job.textproto:29:",
+       "restart.on is \"always\"; it must be \"rank_lost\", \"node_lost\" or \"error\""},
+      {"output_dir: \"lenet5-spatial\"", "precision { compute: \"bfloat16\" }", "job.textproto:29:", "bfloat16"},
+      {"output_dir: \"lenet5-spatial\"", "precision { compute: \"float64\" params: \"float32\" }",
+       "job.textproto:29:", "both must be the same"},
+      {"output_dir: \"lenet5-spatial\"", "weights { init_from: \"w\" from_output: \"x/model.safetensors\" }",
+       "job.textproto:29:", "weights.from_output stands in place of weights.init_from"},
+      {"output_dir: \"lenet5-spatial\"", "weights { from_output: \"../x\" }", "job.textproto:29:", "--output-root"},
+      {"metric: \"accuracy\"", "metric: \"top05\"", "job.textproto:28:", "\"top05\" is not known"},
+      {"metric: \"accuracy\"", "metric: \"top11\"", "job.textproto:28:", "with 10 classes is always 1; write at most \"top10\""},
+      {"metric: \"accuracy\"", "metric: \"mse\"", "job.textproto:28:", "needs a loss that compares numbers"},
+      {"metric: \"accuracy\"", "metric: [\"iou\", \"iou\"]", "job.textproto:28:", "\"iou\" is named twice"},
+      {"metric: \"accuracy\"", "metric: \"loss\" range: 2", "job.textproto:28:", "evaluate.range is for metric \"psnr\""},
+      {"ranks: 4", "ranks: 0", "job.textproto:1:", "from 1 to 4096"},
+      {"ranks: 4", "ranks: 5000", "job.textproto:1:", "from 1 to 4096"},
+      {"kind: TRAIN ", "kind: PREDICT ", "job.textproto:1:", "weights is missing: a job of kind PREDICT needs the trained ones"},
+      {"kind: TRAIN ", "", "job.textproto", "kind is missing"},
+      {"kind: TRAIN ", "kind: PREDICT weights { init_from: \"w\" } ", "job.textproto:28:",
+       "evaluate is for jobs of kind TRAIN and EVALUATE"},
+      {"home: OWNER conv { out_channels: 6", "home: OWNER owner: 4 conv { out_channels: 6",
+       "job.textproto:7:", "its ranks are 0, 1, 2, 3"},
+  };
+  for (const Refusal& refusal : refusals) {
+    SCOPED_TRACE(testing::Message() << refusal.from << " -> " << refusal.to);
+    const std::string error = ErrorOf(LeNetWith(refusal.from, refusal.to), MnistSizes());
+    EXPECT_THAT(error, StartsWith(refusal.where));
+    EXPECT_THAT(error, HasSubstr(refusal.what));
+  }
+}
+
+TEST(PlannerTest, WithoutLocationsTheLayerIsNamed) {
+  JobSpec spec = ParseSpec(kLeNet, "")->spec;
+  spec.mutable_layer(3)->mutable_conv()->mutable_window()->set_kernel(0, 15);
+  const auto plan = Planner::Build(spec, {}, BuiltinLayerRules());
+  EXPECT_THAT(std::string(plan.status().message()), StartsWith("layer 3 \"conv2\": kernel 15"));
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(PlannerTest, ACutOfTheBatchThatDoesNotFitTheTailIsSaidSo) {
+  const std::string text = JobText(2, R"(layout { name: "b" partition: [2, 1] cut { dim: 0 size: [5, 3] } }
+layer { name: "a" input: "image" x: "b" linear { out_features: 3 } })",
+                                   "[4]", "a");
+  EXPECT_TRUE(PlanText(text, {{"train", 16}}).ok());
+  const std::string error = ErrorOf(text, {{"train", 17}});
+  EXPECT_THAT(error, HasSubstr("layer 0 \"a\""));
+  EXPECT_THAT(error, HasSubstr("program \"train_tail\", a batch of 1"));
+}
+
+TEST(PlannerTest, MeshWithPlacements) {
+  const auto plan = PlanText(
+      JobText(4, R"(layout { name: "g" mesh { name: "b" size: 2 } mesh { name: "r" size: 2 } sbp: 'S(0)' sbp: "B" }
+layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })",
+              "[4]", "a"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Copies of the prediction count once: rows go to one rank each.
+  ASSERT_EQ(plan->program(0).loss(0).op_size(), 1);
+  EXPECT_EQ(plan->program(0).loss(0).op(0).role(), "prediction");
+  EXPECT_THAT(ErrorOf(JobText(2, R"(layout { name: "g" mesh { size: 2 } sbp: 'P(sum)' }
+layer { name: "a" input: "image" x: "g" linear { out_features: 3 } })",
+                              "[4]", "a")),
+              HasSubstr("can neither read nor return"));
+}
+
+TEST(PlannerTest, CountsAndTotalsAreCapped) {
+  const auto repeated = [](const std::string& text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += absl::StrReplaceAll(text, {{"#", absl::StrCat(i)}});
+    return all;
+  };
+  const std::string linear = "layer { name: \"a\" input: \"image\" linear { out_features: 3 } }";
+  const auto error = [&](const std::string& more) { return ErrorOf(JobText(1, linear + more, "[4]", "a")); };
+  EXPECT_THAT(error(repeated("\nlayer { name: \"n#\" activation { fn: \"relu\" } }", 10000)),
+              HasSubstr("10001 layers; at most 10000"));
+  EXPECT_THAT(error(repeated("\nlayout { name: \"n#\" partition: 1 }", 1001)), HasSubstr("1001 layouts; at most 1000"));
+  EXPECT_THAT(error(repeated("\ndataset { name: \"d#\" }", 1000)), HasSubstr("1001 data sets; at most 1000"));
+  const std::string many = "[4" + repeated(", 1", 16) + "]";
+  EXPECT_THAT(error("layout { name: \"b\" partition: " + many + " }"), HasSubstr("numbers in its partition; at most 16"));
+  EXPECT_THAT(ErrorOf(JobText(1, linear, many, "a")), HasSubstr("17 dims in its shape; at most 16"));
+
+  // Each movement is within bounds; all of them are not.
+  const std::string begin = "precision { compute: \"float64\" } layout { name: \"rows\" partition: [2, 1] }"
+                            " layout { name: \"one\" partition: [1, 1] }\n"
+                            "layer { name: \"a\" input: \"image\" x: \"rows\" activation { fn: \"relu\" } }";
+  const std::string end = "\nlayer { name: \"l\" linear { out_features: 2 } }";
+  const std::string to_and_fro = repeated("\nlayer { name: \"t#\" y: \"one\" repartition {} }"
+                                          "\nlayer { name: \"f#\" y: \"rows\" repartition {} }", 4000);
+  const std::string large = "[8796093022208]", too_large = "[8796093022209]";
+  EXPECT_EQ(ErrorOf(JobText(2, begin + end, large, "l")), "");
+  EXPECT_THAT(ErrorOf(JobText(2, begin + to_and_fro + end, large, "l")), HasSubstr("more than 2^60 bytes a step"));
+  EXPECT_THAT(ErrorOf(JobText(2, begin + end, too_large, "l")), HasSubstr("at most 2^46 elements"));
+}
+
+TEST(PlannerTest, ManyMovementsOnManyRanksAreRefused) {
+  OperatorIds ids;
+  OperatorPlan op;
+  for (int rank = 0; rank < 4096; ++rank) op.add_bytes_forward(1);
+  absl::Status status;
+  int taken = 0;
+  for (; status.ok() && taken < 100000; ++taken) status = ids.Take(op);
+  EXPECT_EQ(taken, 4097);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("more than 4096 movements on 4096 ranks; 4096 are possible"));
+}
+
+}  // namespace
+}  // namespace adjoin

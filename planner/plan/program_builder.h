@@ -1,0 +1,109 @@
+// One program of a plan: values, operators, layers and losses for a batch of one size.
+//
+//   ProgramBuilder builder(context, {"train", /*training=*/true, &dataset, /*batch=*/64}, &ids, &plan);
+//   ADJOIN_RETURN_IF_ERROR(builder.Build());   // appends to plan.program, and to plan.parameter what is new there
+//
+// Operators get their ids in the order in which they are made, so programs are built one after another.
+#ifndef ADJOIN_PLANNER_PLAN_PROGRAM_BUILDER_H_
+#define ADJOIN_PLANNER_PLAN_PROGRAM_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "layers/rules/layer_rule.h"
+#include "layers/rules/named_layouts.h"
+#include "planner/plan/operator_plan.h"
+#include "primitives/geometry/dtype.h"
+#include "primitives/geometry/layout.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+// What all programs of a plan share.
+struct PlanContext {
+  const JobSpec& spec;
+  const NamedLayouts& layouts;
+  const LayerRules& rules;
+  DType dtype;            // of activations
+  DType parameter_dtype;
+  // As ExpandedSpec: of a linear layer without out_features, the layer that has as many.
+  const std::map<int, std::string>& features_of;
+  // Of a window attention: the dims that its input must have.
+  const std::map<int, int>& dims_of;
+};
+
+// Hands out operator ids, 1, 2, ... and keeps the whole plan within what can be numbered, counted and held.
+class OperatorIds {
+ public:
+  // Sets the id. Errors: kInvalidArgument above 65535, the largest that a tag can carry; where the plan's numbers for each
+  // rank would be too many; where the bytes of all movements would be more than a sum of them can hold.
+  absl::Status Take(OperatorPlan& op);
+
+ private:
+  uint32_t last_ = 0;
+  int64_t bytes_ = 0;  // forward and backward, of all movements on all ranks
+};
+
+struct ProgramRequest {
+  std::string name;
+  bool training = false;
+  const Dataset* dataset = nullptr;
+  int64_t batch = 0;
+  bool with_losses = true;
+  // Of JobSpec.predict: what is written.
+  bool with_outputs = false;
+};
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const PlanContext& context, ProgramRequest request, OperatorIds* ids, Plan* plan)
+      : context_(context), request_(std::move(request)), ids_(*ids), plan_(*plan) {}
+
+  // Errors: kInvalidArgument and kUnimplemented, at the field (spec_error.h).
+  absl::Status Build();
+
+ private:
+  absl::Status AddLayer(int index);
+  absl::Status AddLoss(int index);
+  absl::Status AddOutput(const std::string& layer);
+  absl::Status AddReport();
+  // In ProgramPlan.op; absent where nothing would change.
+  absl::StatusOr<std::optional<uint32_t>> AddOperator(const OperatorRequest& movement, bool even_if_idle = false);
+  absl::Status AddRole(LayerPlan& layer, const std::string& role, const OperatorRequest& movement);
+  uint32_t AddValue(const std::string& name, const Layout& layout, bool needs_grad, const std::string& field);
+
+  // In ProgramPlan.value: an earlier layer's output, or a field read in the layout that x names.
+  absl::StatusOr<uint32_t> InputOf(const Layer& layer, const std::string& name, const std::string& x);
+  absl::StatusOr<uint32_t> FieldValue(const std::string& name, const Layout& layout);
+  // Of a batch of the field `name`, which `reader` reads. `*dtype`: the type in which it reads numbers; becomes the field's.
+  // Errors name the data set where it is missing.
+  absl::StatusOr<std::vector<int64_t>> FieldShape(const std::string& name, absl::string_view reader, DType* dtype);
+
+  absl::Status AddInputRoles(const LayerOutcome& outcome, const std::vector<uint32_t>& inputs,
+                             const std::vector<Layout>& x, LayerPlan& layer);
+  // Whether any parameter of the layer is trained.
+  absl::StatusOr<bool> AddParameters(const LayerOutcome& outcome, LayerPlan& layer);
+  absl::StatusOr<uint32_t> ParameterIndex(const std::string& name, const ParameterNeed& need, const Layer& spec);
+  absl::Status AddInnerMovements(const LayerOutcome& outcome, LayerPlan& layer);
+
+  const PlanContext& context_;
+  const ProgramRequest request_;
+  OperatorIds& ids_;
+  Plan& plan_;
+  ProgramPlan program_;
+  std::vector<Layout> layouts_;               // of program_.value
+  std::map<std::string, uint32_t> by_layer_;  // layer outputs, in program_.value
+  std::map<std::string, std::string> layer_of_;  // parameters' names
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_PLAN_PROGRAM_BUILDER_H_

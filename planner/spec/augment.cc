@@ -1,0 +1,79 @@
+#include "planner/spec/augment.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "layers/rules/spec_error.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kMostShift = 1 << 30;
+
+// The number in "WORD(NUMBER)".
+bool ParseCall(absl::string_view text, absl::string_view word, int64_t* number) {
+  text = absl::StripAsciiWhitespace(text);
+  if (!absl::ConsumePrefix(&text, word) || !absl::ConsumePrefix(&text, "(") || !absl::ConsumeSuffix(&text, ")")) {
+    return false;
+  }
+  return absl::SimpleAtoi(text, number);
+}
+
+absl::Status ParseOne(const std::string& text, int spatial_dims, Augment& augment) {
+  int64_t number = 0;
+  if (ParseCall(text, "flip", &number)) {
+    if (number < 0 || number >= spatial_dims) {
+      return InvalidSpec("\"", text, "\" names spatial dim ", number, " from the last; the fields have ", spatial_dims,
+                         spatial_dims > 0 ? absl::StrCat(": write flip(0) to flip(", spatial_dims - 1, ")") : "");
+    }
+    if (std::count(augment.flip.begin(), augment.flip.end(), number) > 0) {
+      return InvalidSpec("\"", text, "\" stands twice");
+    }
+    augment.flip.push_back(static_cast<int>(number));
+    return absl::OkStatus();
+  }
+  if (ParseCall(text, "shift", &number)) {
+    if (spatial_dims == 0) return InvalidSpec("\"", text, "\" moves along spatial dims; the fields have none");
+    if (number < 1 || number > kMostShift) {
+      return InvalidSpec("\"", text, "\" moves by ", number, " cells; it must be from 1 to ", kMostShift);
+    }
+    if (augment.shift != 0) return InvalidSpec("\"", text, "\" is the second shift; write one");
+    augment.shift = number;
+    return absl::OkStatus();
+  }
+  return InvalidSpec("\"", text, "\" is not known; write \"flip(D)\", D a spatial dim counted from the last, or"
+                     " \"shift(N)\", N in cells");
+}
+
+}  // namespace
+
+absl::StatusOr<Augment> ParseAugment(const Dataset& dataset) {
+  Augment augment;
+  const int spatial_dims = SpatialDims(dataset);
+  for (int i = 0; i < dataset.augment_size(); ++i) {
+    ADJOIN_RETURN_IF_ERROR(
+        AtField(absl::StrCat("augment[", i, "]"), ParseOne(dataset.augment(i), spatial_dims, augment)));
+  }
+  return augment;
+}
+
+int SpatialDims(const Dataset& dataset) {
+  if (dataset.has_blocks()) return dataset.blocks().size_size();
+  int most = 0;
+  for (const Field& field : dataset.field()) most = std::max(most, field.shape_size() - 1);
+  return most;
+}
+
+bool HasSpatialDims(const Dataset& dataset, int dims) {
+  const int spatial = SpatialDims(dataset);
+  return spatial > 0 && dims >= spatial;
+}
+
+}  // namespace adjoin

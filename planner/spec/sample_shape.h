@@ -1,0 +1,33 @@
+// What one sample of a data set looks like, and how many there are.
+//
+//   SampleShape(dataset, field);        // {1, 32, 32, 32}: of a block, where the data set has blocks
+//   SampleCount(dataset, in_files);     // of `limit` and `blocks`
+#ifndef ADJOIN_PLANNER_SPEC_SAMPLE_SHAPE_H_
+#define ADJOIN_PLANNER_SPEC_SAMPLE_SHAPE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+// Without the batch dim. A field with fewer dims than a block has is not cut into blocks.
+inline std::vector<int64_t> SampleShape(const Dataset& dataset, const Field& field) {
+  std::vector<int64_t> shape(field.shape().begin(), field.shape().end());
+  const auto& block = dataset.blocks().size();
+  if (static_cast<size_t>(block.size()) > shape.size()) return shape;
+  std::copy(block.begin(), block.end(), shape.end() - block.size());
+  return shape;
+}
+
+// Samples that an epoch has, where the files hold `in_files`.
+inline int64_t SampleCount(const Dataset& dataset, int64_t in_files) {
+  const int64_t used = dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;
+  return dataset.has_blocks() && used > 0 ? dataset.blocks().per_epoch() : used;
+}
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_SPEC_SAMPLE_SHAPE_H_

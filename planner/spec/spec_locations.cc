@@ -1,0 +1,94 @@
+#include "planner/spec/spec_locations.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "layers/rules/spec_error.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::TextFormat;
+
+// "kernel[2]" is {"kernel", 2}; "conv" is {"conv", 0}.
+std::pair<std::string, int> NameAndIndex(absl::string_view step) {
+  const size_t bracket = step.find('[');
+  if (bracket == absl::string_view::npos) return {std::string(step), 0};
+  int index = 0;
+  const size_t end = step.find(']', bracket);
+  if (end == absl::string_view::npos || !absl::SimpleAtoi(step.substr(bracket + 1, end - bracket - 1), &index))
+    index = 0;
+  return {std::string(step.substr(0, bracket)), index};
+}
+
+// The index in "layer[3].conv" after "layer[", or -1.
+int IndexAfter(absl::string_view path, absl::string_view prefix) {
+  if (path.substr(0, prefix.size()) != prefix) return -1;
+  const size_t end = path.find(']');
+  int index = -1;
+  if (end == absl::string_view::npos) return -1;
+  return absl::SimpleAtoi(path.substr(prefix.size(), end - prefix.size()), &index) ? index : -1;
+}
+
+// What a person calls the place: "layer 3 \"conv2\"".
+std::string NameOf(absl::string_view path, const JobSpec& spec) {
+  int i = IndexAfter(path, "layer[");
+  if (i >= 0 && i < spec.layer_size()) return absl::StrCat("layer ", i, " \"", spec.layer(i).name(), "\"");
+  i = IndexAfter(path, "layout[");
+  if (i >= 0 && i < spec.layout_size()) return absl::StrCat("layout \"", spec.layout(i).name(), "\"");
+  i = IndexAfter(path, "loss[");
+  if (i >= 0 && i < spec.loss_size()) return absl::StrCat("loss ", i);
+  i = IndexAfter(path, "dataset[");
+  if (i < 0 || i >= spec.dataset_size()) return "";
+  std::string name = absl::StrCat("data set \"", spec.dataset(i).name(), "\"");
+  const size_t dot = path.find('.');
+  const int f = dot == absl::string_view::npos ? -1 : IndexAfter(path.substr(dot + 1), "field[");
+  if (f >= 0 && f < spec.dataset(i).field_size()) {
+    absl::StrAppend(&name, ", field \"", spec.dataset(i).field(f).name(), "\"");
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string SpecLocations::At(absl::string_view path) const {
+  if (tree_ == nullptr) return file_;
+  TextFormat::ParseLocation found;  // line -1: not found
+  const TextFormat::ParseInfoTree* tree = tree_.get();
+  const Descriptor* message = JobSpec::descriptor();
+  for (absl::string_view step : absl::StrSplit(path, '.', absl::SkipEmpty())) {
+    const auto [name, index] = NameAndIndex(step);
+    const FieldDescriptor* field = message == nullptr ? nullptr : message->FindFieldByName(name);
+    if (field == nullptr || tree == nullptr) break;
+    const int place = field->is_repeated() ? index : -1;
+    TextFormat::ParseLocation here = tree->GetLocation(field, place);
+    // [1, 2, 3] has one place, that of its first element.
+    if (here.line < 0 && field->is_repeated()) here = tree->GetLocation(field, 0);
+    if (here.line < 0) break;
+    found = here;
+    message = field->message_type();
+    tree = message == nullptr ? nullptr : tree->GetTreeForNested(field, place);
+  }
+  if (found.line < 0) return file_;
+  return absl::StrCat(file_, ":", found.line + 1, ":", found.column + 1);
+}
+
+absl::Status Located(const absl::Status& status, const JobSpec& spec, const SpecLocations* locations) {
+  if (status.ok()) return status;
+  const std::string path = FieldOf(status);
+  std::string message;
+  const std::string place = locations == nullptr ? "" : locations->At(path);
+  if (!place.empty()) absl::StrAppend(&message, place, ": ");
+  const std::string name = NameOf(path, spec);
+  if (!name.empty()) absl::StrAppend(&message, name, ": ");
+  absl::StrAppend(&message, status.message());
+  return absl::Status(status.code(), message);
+}
+
+}  // namespace adjoin

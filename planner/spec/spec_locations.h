@@ -1,0 +1,45 @@
+// Where in the text of a job each field stands, for messages: "job.textproto:14:3".
+//
+//   locations.At("layer[3].conv.window.kernel[0]");   // "job.textproto:14:38"
+//   locations.At("layer[3].init");                    // not written: that of the nearest field around it
+#ifndef ADJOIN_PLANNER_SPEC_SPEC_LOCATIONS_H_
+#define ADJOIN_PLANNER_SPEC_SPEC_LOCATIONS_H_
+
+#include <memory>
+#include <string>
+
+#include <google/protobuf/text_format.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+// A value; may be used from any thread.
+class SpecLocations {
+ public:
+  // No file and no lines: At returns "".
+  SpecLocations() = default;
+  // A file without lines (JSON): At returns its name.
+  explicit SpecLocations(std::string file) : file_(std::move(file)) {}
+  // `tree` is that of a JobSpec.
+  SpecLocations(std::string file, std::shared_ptr<const google::protobuf::TextFormat::ParseInfoTree> tree)
+      : file_(std::move(file)), tree_(std::move(tree)) {}
+
+  // `path`: field names of JobSpec and its messages with indices counted from 0. Lines and columns count from 1. A
+  // field that was not written, or does not exist, has the place of the nearest one around it.
+  std::string At(absl::string_view path) const;
+
+ private:
+  std::string file_;
+  std::shared_ptr<const google::protobuf::TextFormat::ParseInfoTree> tree_;
+};
+
+// Writes the place of an error that knows its field (AtField, layers/rules/spec_error.h) into its message:
+// "job.textproto:14:3: layer 3 \"conv2\": kernel ...". `locations` may be null.
+absl::Status Located(const absl::Status& status, const JobSpec& spec, const SpecLocations* locations);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_SPEC_SPEC_LOCATIONS_H_

@@ -1,0 +1,102 @@
+#include "planner/spec/spec_parser.h"
+
+#include <memory>
+#include <utility>
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "planner/spec/utf8_check.h"
+
+namespace adjoin {
+namespace {
+
+// The message itself nests five deep.
+constexpr int kMaxNesting = 32;
+
+// Keeps the first error: later ones are mostly its consequences.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  explicit FirstError(std::string file) : file_(std::move(file)) {}
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (text_.empty()) text_ = absl::StrCat(file_, ":", line + 1, ":", column + 1, ": ", message);
+  }
+  void AddWarning(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string file_;
+  std::string text_;
+};
+
+absl::StatusOr<ParsedSpec> ParseText(absl::string_view text, const std::string& file_name) {
+  FirstError errors(file_name);
+  auto tree = std::make_shared<google::protobuf::TextFormat::ParseInfoTree>();
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.WriteLocationsTo(tree.get());
+  parser.SetRecursionLimit(kMaxNesting);
+  google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
+  ParsedSpec parsed;
+  if (!parser.Parse(&input, &parsed.spec) || !errors.text().empty()) {
+    return absl::InvalidArgumentError(errors.text().empty() ? absl::StrCat(file_name, ": is not in text format")
+                                                            : errors.text());
+  }
+  parsed.locations = SpecLocations(file_name, std::move(tree));
+  if (const std::string field = FieldThatIsNotUtf8(parsed.spec); !field.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(parsed.locations.At(field), ": ", field, " is not UTF-8"));
+  }
+  return parsed;
+}
+
+// The JSON parser has no limit of its own that could be set.
+bool NestsTooDeeply(absl::string_view json) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > 2 * kMaxNesting) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<ParsedSpec> ParseJson(absl::string_view text, const std::string& file_name) {
+  if (NestsTooDeeply(text)) {
+    return absl::InvalidArgumentError(absl::StrCat(file_name, ": messages are nested too deeply"));
+  }
+  ParsedSpec parsed;
+  const auto status = google::protobuf::util::JsonStringToMessage(
+      google::protobuf::StringPiece(text.data(), text.size()), &parsed.spec);
+  if (!status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(file_name, ": ", std::string(status.message())));
+  }
+  parsed.locations = SpecLocations(file_name);
+  return parsed;
+}
+
+}  // namespace
+
+absl::StatusOr<ParsedSpec> ParseSpec(absl::string_view text, const std::string& file_name) {
+  if (text.size() > kMaxSpecBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_name, ": has ", text.size(), " bytes; a job has at most ", kMaxSpecBytes));
+  }
+  const absl::string_view start = absl::StripLeadingAsciiWhitespace(text);
+  return !start.empty() && start[0] == '{' ? ParseJson(text, file_name) : ParseText(text, file_name);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,90 @@
+#include "planner/spec/spec_parser.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "planner/spec/spec_fixtures.h"
+
+namespace adjoin {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string ErrorOf(const std::string& text) {
+  const auto parsed = ParseSpec(text, "job.textproto");
+  return parsed.ok() ? "" : std::string(parsed.status().message());
+}
+
+TEST(SpecParserTest, TextFormatWithPlaces) {
+  const auto parsed = ParseSpec(kLeNet, "dir/lenet.textproto");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->spec.layer_size(), 13);
+  EXPECT_EQ(parsed->locations.At("layer[0]"), "dir/lenet.textproto:7:1");
+  EXPECT_EQ(parsed->locations.At("layer[3].conv.window.kernel"), "dir/lenet.textproto:10:68");
+  EXPECT_EQ(parsed->locations.At("layout[1].partition"), "dir/lenet.textproto:3:23");
+  EXPECT_EQ(parsed->locations.At("layout[1].partition[3]"), "dir/lenet.textproto:3:23");
+  EXPECT_EQ(parsed->locations.At("dataset[1].field[1].dtype"), "dir/lenet.textproto:26:60");
+  EXPECT_EQ(parsed->locations.At("train.batch"), "dir/lenet.textproto:27:26");
+}
+
+TEST(SpecParserTest, AFieldThatIsNotWrittenHasThePlaceAroundIt) {
+  const auto parsed = ParseSpec(kLeNet, "f");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->locations.At("layer[3].init.kind"), "f:10:1");
+  EXPECT_EQ(parsed->locations.At("layer[99]"), "f:7:1");
+  EXPECT_EQ(parsed->locations.At("restart"), "f");
+  EXPECT_EQ(parsed->locations.At("no_such_field"), "f");
+  EXPECT_EQ(parsed->locations.At(""), "f");
+}
+
+TEST(SpecParserTest, Json) {
+  const auto parsed = ParseSpec(
+      "  {\"name\": \"j\", \"ranks\": 2, \"layer\": [{\"name\": \"a\", \"conv\": {\"outChannels\": 3}}]}", "j.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->spec.layer(0).conv().out_channels(), 3u);
+  EXPECT_EQ(parsed->locations.At("layer[0]"), "j.json");
+  EXPECT_TRUE(ParseSpec("{\"output_dir\": \"d\"}", "j.json").ok());
+  const auto unknown = ParseSpec("{\"layer\": [{\"nme\": \"a\"}]}", "j.json");
+  EXPECT_THAT(std::string(unknown.status().message()), StartsWith("j.json: "));
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("nme"));
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("layer"));
+}
+
+TEST(SpecParserTest, ErrorsSayWhere) {
+  EXPECT_THAT(ErrorOf("name: \"j\"\nlayers { }"), StartsWith("job.textproto:2:8: "));
+  EXPECT_THAT(ErrorOf("name: \"j\"\nlayers { }"), HasSubstr("no field named \"layers\""));
+  EXPECT_THAT(ErrorOf("ranks: \"four\""), StartsWith("job.textproto:1:"));
+  EXPECT_THAT(ErrorOf("kind: TRAINN"), HasSubstr("TRAINN"));
+  EXPECT_THAT(ErrorOf("ranks: 4 ranks: 5"), HasSubstr("ranks"));
+  EXPECT_THAT(ErrorOf("layer { name: \"a\" conv {} linear {} }"), HasSubstr("oneof"));
+  EXPECT_THAT(ErrorOf("layer { name: \"a\""), StartsWith("job.textproto:1:"));
+  EXPECT_NE(ErrorOf("{ \"ranks\": -1 }"), "");
+  EXPECT_NE(ErrorOf("{ \"ranks\": 1"), "");
+  EXPECT_NE(ErrorOf("\x01\xff"), "");
+}
+
+// Ranks could not read the plan of such a job.
+TEST(SpecParserTest, StringsAreUtf8) {
+  EXPECT_EQ(ErrorOf("name: \"\xc3\xa9\""), "");
+  EXPECT_EQ(ErrorOf("name: \"a\"\ndataset { field { idx { path: \"ok\" path: \"\\377\" } } }"),
+            "job.textproto:2:36: dataset[0].field[0].idx.path[1] is not UTF-8");
+  EXPECT_THAT(ErrorOf("resources { node_label { key: \"\\377\" value: \"a\" } }"), HasSubstr("is not UTF-8"));
+  EXPECT_NE(ErrorOf("{\"name\": \"\xff\"}"), "");
+}
+
+TEST(SpecParserTest, SizeAndNestingAreLimited) {
+  EXPECT_THAT(ErrorOf(std::string(kMaxSpecBytes + 1, ' ')), HasSubstr("at most 1048576"));
+  EXPECT_EQ(ErrorOf(std::string(kMaxSpecBytes, ' ')), "");
+  std::string deep = "{\"layer\":";
+  deep += std::string(100000, '[');
+  EXPECT_THAT(ErrorOf(deep), HasSubstr("nested too deeply"));
+  std::string text = "layer {";
+  for (int i = 0; i < 100000; ++i) text += " custom {";
+  EXPECT_NE(ErrorOf(text), "");
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,335 @@
+#include "planner/spec/spec_setter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
+#include "base/status_macros.h"
+#include "planner/spec/spec_parser.h"
+
+namespace adjoin {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+using google::protobuf::Reflection;
+using google::protobuf::TextFormat;
+
+constexpr int kMaxNesting = 32;
+
+// "layer[conv1]" of a path.
+struct Step {
+  std::string name;
+  absl::optional<std::string> chosen;  // what stands in brackets
+  std::string path;                    // from the job to here
+};
+
+template <typename... Args>
+absl::Status Wrong(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
+absl::StatusOr<std::vector<Step>> ReadPath(absl::string_view path) {
+  std::vector<Step> steps;
+  for (size_t at = 0; at <= path.size();) {
+    Step step;
+    const size_t name_end = std::min(path.find_first_of(".[", at), path.size());
+    step.name = std::string(path.substr(at, name_end - at));
+    at = name_end;
+    if (at < path.size() && path[at] == '[') {
+      const size_t close = path.find(']', at);
+      if (close == absl::string_view::npos) return Wrong(path, ": '[' without ']'");
+      step.chosen = std::string(path.substr(at + 1, close - at - 1));
+      at = close + 1;
+    }
+    if (step.name.empty() || (at < path.size() && path[at] != '.')) {
+      return Wrong(path, ": is not a path of fields, such as train.batch or layer[conv1].conv.out_channels");
+    }
+    step.path = std::string(path.substr(0, at));
+    steps.push_back(std::move(step));
+    ++at;  // the dot
+  }
+  return steps;
+}
+
+std::string FieldsOf(const Descriptor* type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
+  return absl::StrJoin(names, ", ");
+}
+
+std::string TypeName(const FieldDescriptor* field) {
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_STRING:
+      return "a text";
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return "a number";
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      std::vector<std::string> names;
+      for (int i = 0; i < field->enum_type()->value_count(); ++i) names.push_back(field->enum_type()->value(i)->name());
+      return absl::StrCat("one of ", absl::StrJoin(names, ", "));
+    }
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return absl::StrCat("a group of the fields ", FieldsOf(field->message_type()));
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return absl::StrCat("a whole number from 0 on (", field->type_name(), ")");
+    default:
+      return absl::StrCat("a whole number (", field->type_name(), ")");
+  }
+}
+
+// Which of the list's messages "[chosen]" means.
+absl::StatusOr<int> IndexOf(const Message& parent, const FieldDescriptor* field, const Step& step) {
+  const Reflection& reflection = *parent.GetReflection();
+  const int count = reflection.FieldSize(parent, field);
+  const std::string which = count == 0 ? absl::StrCat("the job has no ", field->name(), " there")
+                                       : absl::StrCat("there are ", field->name(), "[0] to [", count - 1, "]");
+  if (!step.chosen.has_value()) {
+    return Wrong(step.path, ": is a list: say which one, ", field->name(), "[number or name]; ", which);
+  }
+  int index = -1;
+  if (absl::SimpleAtoi(*step.chosen, &index)) {
+    if (index >= 0 && index < count) return index;
+    return Wrong(step.path, ": does not exist; ", which);
+  }
+  const FieldDescriptor* name = field->message_type()->FindFieldByName("name");
+  if (name == nullptr || name->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+    return Wrong(step.path, ": '", *step.chosen, "' is no number, and a ", field->name(), " has no name; ", which);
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    const Message& each = reflection.GetRepeatedMessage(parent, field, i);
+    names.push_back(each.GetReflection()->GetString(each, name));
+    if (names.back() == *step.chosen) return i;
+  }
+  return Wrong(step.path, ": there is no ", field->name(), " of this name; there are: ", absl::StrJoin(names, ", "));
+}
+
+// What a value is to do with a field that may be a list.
+enum class Put { kSet, kAdd, kReplace };
+
+template <typename T>
+void PutValue(Message& message, const FieldDescriptor* field, Put put, int index, const T& value,
+              void (Reflection::*set)(Message*, const FieldDescriptor*, T) const,
+              void (Reflection::*add)(Message*, const FieldDescriptor*, T) const,
+              void (Reflection::*replace)(Message*, const FieldDescriptor*, int, T) const) {
+  const Reflection& reflection = *message.GetReflection();
+  if (put == Put::kSet) (reflection.*set)(&message, field, value);
+  if (put == Put::kAdd) (reflection.*add)(&message, field, value);
+  if (put == Put::kReplace) (reflection.*replace)(&message, field, index, value);
+}
+
+#define ADJOIN_PUT(NAME, T)                                                                        \
+  PutValue<T>(message, field, put, index, value, &Reflection::Set##NAME, &Reflection::Add##NAME, \
+              &Reflection::SetRepeated##NAME)
+
+absl::Status SetScalar(Message& message, const FieldDescriptor* field, Put put, int index, absl::string_view text,
+                       const std::string& path) {
+  bool good = false;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      const bool value = text == "true";
+      if ((good = value || text == "false")) ADJOIN_PUT(Bool, bool);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value = 0;
+      if ((good = absl::SimpleAtoi(text, &value))) ADJOIN_PUT(Int32, int32_t);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t value = 0;
+      if ((good = absl::SimpleAtoi(text, &value))) ADJOIN_PUT(Int64, int64_t);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      uint32_t value = 0;
+      if ((good = absl::SimpleAtoi(text, &value))) ADJOIN_PUT(UInt32, uint32_t);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t value = 0;
+      if ((good = absl::SimpleAtoi(text, &value))) ADJOIN_PUT(UInt64, uint64_t);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value = 0;
+      if ((good = absl::SimpleAtod(text, &value))) ADJOIN_PUT(Double, double);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const EnumValueDescriptor* value = field->enum_type()->FindValueByName(std::string(text));
+      if ((good = value != nullptr)) ADJOIN_PUT(Enum, const EnumValueDescriptor*);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_STRING: {
+      const std::string value(text);
+      good = true;
+      ADJOIN_PUT(String, std::string);
+      break;
+    }
+    default:
+      break;
+  }
+  return good ? absl::OkStatus() : Wrong(path, ": '", text, "' is not ", TypeName(field), ", which belongs there");
+}
+
+#undef ADJOIN_PUT
+
+// [5,3], or one value for a list of one.
+absl::Status SetList(Message& message, const FieldDescriptor* field, absl::string_view text, const std::string& path) {
+  message.GetReflection()->ClearField(&message, field);
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+    text = absl::StripAsciiWhitespace(text.substr(1, text.size() - 2));
+    if (text.empty()) return absl::OkStatus();
+    for (absl::string_view each : absl::StrSplit(text, ',')) {
+      ADJOIN_RETURN_IF_ERROR(SetScalar(message, field, Put::kAdd, 0, absl::StripAsciiWhitespace(each), path));
+    }
+    return absl::OkStatus();
+  }
+  return SetScalar(message, field, Put::kAdd, 0, text, path);
+}
+
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (text.empty()) text = absl::StrCat("at character ", column + 1, ": ", message);
+  }
+  std::string text;
+};
+
+absl::Status SetGroup(Message& group, absl::string_view text, const Step& step) {
+  if (text.size() < 2 || text.front() != '{' || text.back() != '}') {
+    return Wrong(step.path, ": is a group of the fields ", FieldsOf(group.GetDescriptor()), ": name one of them, ",
+                 step.path, ".FIELD=VALUE, or replace all, ", step.path, "={...}");
+  }
+  FirstError error;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(kMaxNesting);
+  if (parser.ParseFromString(std::string(text.substr(1, text.size() - 2)), &group)) return absl::OkStatus();
+  return Wrong(step.path, "={...}: ", error.text);
+}
+
+absl::Status SetMapValue(Message& message, const FieldDescriptor* field, const Step& step, absl::string_view text) {
+  if (!step.chosen.has_value() || step.chosen->empty()) {
+    return Wrong(step.path, ": has values by name: ", step.path, "[NAME]=VALUE");
+  }
+  const Reflection& reflection = *message.GetReflection();
+  const FieldDescriptor* key = field->message_type()->map_key();
+  Message* entry = nullptr;
+  for (int i = 0; i < reflection.FieldSize(message, field) && entry == nullptr; ++i) {
+    Message* each = reflection.MutableRepeatedMessage(&message, field, i);
+    if (each->GetReflection()->GetString(*each, key) == *step.chosen) entry = each;
+  }
+  if (entry == nullptr) {
+    entry = reflection.AddMessage(&message, field);
+    entry->GetReflection()->SetString(entry, key, *step.chosen);
+  }
+  return SetScalar(*entry, field->message_type()->map_value(), Put::kSet, 0, text, step.path);
+}
+
+// `last`: nothing follows the step, so the value is its own.
+absl::StatusOr<Message*> Enter(Message& message, const FieldDescriptor* field, const Step& step, bool last) {
+  const Reflection& reflection = *message.GetReflection();
+  if (field->is_repeated()) {
+    ADJOIN_ASSIGN_OR_RETURN(int index, IndexOf(message, field, step));
+    return reflection.MutableRepeatedMessage(&message, field, index);
+  }
+  if (step.chosen.has_value()) return Wrong(step.path, ": ", step.name, " is not a list");
+  const OneofDescriptor* choice = field->real_containing_oneof();
+  const FieldDescriptor* other = choice == nullptr ? nullptr : reflection.GetOneofFieldDescriptor(message, choice);
+  if (other != nullptr && other != field && !last) {
+    return Wrong(step.path, ": the job has ", other->name(), " there, not ", field->name(),
+                 "; to have the other, set it as a whole, ", step.path, "={...}");
+  }
+  return reflection.MutableMessage(&message, field);
+}
+
+absl::Status SetLeaf(Message& message, const FieldDescriptor* field, const Step& step, absl::string_view text) {
+  if (!field->is_repeated()) {
+    if (step.chosen.has_value()) return Wrong(step.path, ": ", step.name, " is not a list");
+    return SetScalar(message, field, Put::kSet, 0, text, step.path);
+  }
+  if (!step.chosen.has_value()) return SetList(message, field, text, step.path);
+  const int count = message.GetReflection()->FieldSize(message, field);
+  int index = -1;
+  if (!absl::SimpleAtoi(*step.chosen, &index) || index < 0 || index >= count) {
+    return Wrong(step.path, ": does not exist; ", step.name, " has ", count, count == 1 ? " value" : " values",
+                 ", counted from 0; all of them are set by ", step.name, "=[...]");
+  }
+  return SetScalar(message, field, Put::kReplace, index, text, step.path);
+}
+
+absl::Status Set(const std::vector<Step>& steps, absl::string_view value, Message* message) {
+  for (const Step& step : steps) {
+    const bool last = &step == &steps.back();
+    const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(step.name);
+    if (field == nullptr) {
+      return Wrong(step.path, ": there is no field '", step.name, "' here; there are: ",
+                   FieldsOf(message->GetDescriptor()));
+    }
+    const bool leaf = field->is_map() || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE;
+    if (leaf && !last) {
+      return Wrong(step.path, ": is ", field->is_map() ? "a map" : TypeName(field), ", which has no fields");
+    }
+    if (field->is_map()) return SetMapValue(*message, field, step, value);
+    if (leaf) return SetLeaf(*message, field, step, value);
+    ADJOIN_ASSIGN_OR_RETURN(message, Enter(*message, field, step, last));
+    if (last) return SetGroup(*message, value, step);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SetSpecField(absl::string_view assignment, JobSpec* spec) {
+  // A name in brackets may have '=' in it.
+  size_t equals = absl::string_view::npos;
+  for (size_t i = 0, depth = 0; i < assignment.size() && equals == absl::string_view::npos; ++i) {
+    if (assignment[i] == '[') ++depth;
+    if (assignment[i] == ']' && depth > 0) --depth;
+    if (assignment[i] == '=' && depth == 0) equals = i;
+  }
+  if (equals == absl::string_view::npos) return Wrong(assignment, ": is not PATH=VALUE, such as train.batch=32");
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<Step> steps, ReadPath(absl::StripAsciiWhitespace(assignment.substr(0, equals))));
+  JobSpec changed = *spec;
+  ADJOIN_RETURN_IF_ERROR(Set(steps, absl::StripAsciiWhitespace(assignment.substr(equals + 1)), &changed));
+  *spec = std::move(changed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SpecSource> WithSettings(const SpecSource& source, const std::vector<std::string>& assignments) {
+  if (assignments.empty()) return source;
+  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source.text, source.name));
+  for (const std::string& assignment : assignments) {
+    absl::Status status = SetSpecField(assignment, &parsed.spec);
+    if (!status.ok()) return absl::Status(status.code(), absl::StrCat("--set ", std::string(status.message())));
+  }
+  SpecSource changed;
+  changed.name = absl::StrCat(source.name, " with --set");
+  if (!TextFormat::PrintToString(parsed.spec, &changed.text)) {
+    return absl::InternalError("the job cannot be written as text");
+  }
+  return changed;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,335 @@
+#include "worker/daemon/attempts.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/logging.h"
+#include "proto/protocol.h"
+#include "worker/daemon/job_paths.h"
+#include "worker/daemon/proc_stat.h"
+
+namespace adjoin {
+namespace {
+
+constexpr size_t kRememberedJobs = 4096;
+// What a rank needs beside its job's tensors, above StartRanks.memory_bytes: the program, its threads' stacks, buffers.
+constexpr uint64_t kMemoryAllowance = uint64_t{1} << 30;
+// Where memory runs out, the kernel is to kill a rank, not the daemon.
+constexpr int kOomScoreAbove = 500;
+
+bool IsFailure(RankEnd end) { return end != RANK_SUCCEEDED && end != RANK_DRAINED; }
+
+Attempts::Settings WithDefaults(Attempts::Settings settings) {
+  if (settings.prepare) return settings;
+  settings.prepare = [roots = JobRoots{settings.data_root, settings.output_root, settings.rank_user}](
+                         const StartRanks& start) { return PrepareJobPaths(roots, start); };
+  return settings;
+}
+
+}  // namespace
+
+Attempts::Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record)
+    : settings_(WithDefaults(std::move(settings))),
+      send_(std::move(send)),
+      supervisor_({.on_start = [this](const RankKey& key, pid_t pid) { OnStart(key, pid); },
+                   .on_log = [this](const RankKey& key, std::vector<std::string> lines) { OnLog(key, std::move(lines)); },
+                   .on_exit = [this](const RankKey& key, const RankExit& exit) { OnExit(key, exit); }},
+                  record),
+      calls_(settings_.most_preparing) {}
+
+void Attempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
+  *message.mutable_header() = MakeHeader(epoch);
+  send_(std::move(message));
+}
+
+SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes) const {
+  SpawnRequest request;
+  request.binary = settings_.rank_binary;
+  request.arguments = {"--socket", settings_.socket, "--job",   key.job_id,
+                       "--rank",   absl::StrCat(key.rank), "--epoch", absl::StrCat(key.epoch)};
+  request.environment = RankEnvironment(settings_.rank_user.has_value() ? settings_.rank_user->home : "");
+  request.folder = settings_.rank_folder;
+  if (memory_bytes > 0) request.memory_bytes = memory_bytes + kMemoryAllowance;
+  request.oom_score_above = kOomScoreAbove;
+  request.user = settings_.rank_user;
+  return request;
+}
+
+std::string Attempts::WhyNot(const AttemptKey& key) {
+  const auto& [job_id, epoch] = key;
+  if (attempts_.count(key) > 0) return "it is here already";
+  auto newest = newest_.find(job_id);
+  if (newest != newest_.end() && epoch <= newest->second) return absl::StrCat("epoch ", newest->second, " was here");
+  if (newest == newest_.end() && epoch <= forgotten_) return "it is too old";
+  return "";
+}
+
+void Attempts::Remember(const AttemptKey& key) {
+  newest_[key.first] = key.second;
+  if (newest_.size() <= kRememberedJobs) return;
+  auto oldest = std::min_element(newest_.begin(), newest_.end(),
+                                 [](const auto& a, const auto& b) { return a.second < b.second; });
+  forgotten_ = std::max(forgotten_, oldest->second);
+  newest_.erase(oldest);
+}
+
+uint64_t Attempts::LivingAttempt(const std::string& job_id) {
+  for (const auto& [key, attempt] : attempts_) {
+    if (key.first == job_id && !attempt.cleared) return key.second;
+  }
+  return 0;
+}
+
+void Attempts::Start(uint64_t epoch, const StartRanks& start) {
+  const AttemptKey key(start.job_id(), epoch);
+  absl::MutexLock lock(&mutex_);
+  if (start.store_id() != store_id_) {
+    if (store_id_.has_value()) {  // its coordinator began anew: what was here has other numbers
+      newest_.clear();
+      forgotten_ = 0;
+    }
+    store_id_ = start.store_id();
+  }
+  if (std::string reason = WhyNot(key); !reason.empty()) {
+    LogWarning(absl::StrCat(key.first, ", epoch ", epoch, ": not started: ", reason));
+    return;
+  }
+  const uint64_t living = LivingAttempt(key.first);
+  Remember(key);
+  Attempt& attempt = attempts_[key];
+  attempt.start = start;
+  for (uint32_t number : start.rank()) attempt.ranks[number].report.set_rank(number);
+  if (draining_.has_value()) return EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", *draining_), true);
+  if (living != 0) {  // said at once, so that nobody waits for these ranks
+    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: processes of attempt ", living,
+                                                     " are still dying here"), true);
+  }
+  attempt.preparation = ++preparations_;
+  const bool called = calls_.Call([prepare = settings_.prepare, start] { return prepare(start); },
+                                  [this, key, preparation = attempt.preparation](const absl::Status& prepared) {
+                                    OnPrepared(key, preparation, prepared);
+                                  });
+  if (called) return;
+  EndUnstarted(key, RANK_LOST, "could not be started: the file systems of too many other attempts do not answer", true);
+}
+
+void Attempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const absl::Status& prepared) {
+  absl::MutexLock lock(&mutex_);
+  auto found = attempts_.find(key);
+  if (found == attempts_.end() || found->second.preparation != preparation) return;  // it was stopped meanwhile
+  Attempt& attempt = found->second;
+  attempt.preparation = 0;
+  if (!prepared.ok()) {
+    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", std::string(prepared.message())),
+                        absl::IsResourceExhausted(prepared));
+  }
+  LogInfo(absl::StrCat(key.first, ": starting ", attempt.ranks.size(), " of ", attempt.start.world_size(), " ranks"));
+  for (const auto& [number, rank] : attempt.ranks) {
+    RankKey started{key.first, key.second, number};
+    supervisor_.Start(started, CommandOf(started, attempt.start.memory_bytes()));
+  }
+}
+
+void Attempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, bool infrastructure) {
+  Attempt& attempt = attempts_.at(key);
+  attempt.preparation = 0;
+  std::vector<uint32_t> numbers;
+  for (const auto& [number, rank] : attempt.ranks) numbers.push_back(number);
+  for (uint32_t number : numbers) {
+    RankEnded ended;
+    ended.set_end(end);
+    ended.set_error(error);
+    ended.set_infrastructure(infrastructure);
+    ReportEnd({key.first, key.second, number}, std::move(ended));
+  }
+}
+
+void Attempts::SendToRanks(Attempt& attempt, uint64_t epoch, DaemonMessage message) {
+  *message.mutable_header() = MakeHeader(epoch);
+  for (auto& [number, rank] : attempt.ranks) {
+    if (rank.peer != nullptr) rank.peer->Send(message);
+  }
+}
+
+void Attempts::ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect) {
+  absl::MutexLock lock(&mutex_);
+  auto attempt = attempts_.find({connect.job_id(), epoch});
+  if (attempt == attempts_.end()) return;
+  DaemonMessage message;
+  *message.mutable_header() = MakeHeader(epoch);
+  *message.mutable_connect()->mutable_transport_address() = connect.transport_address();
+  for (auto& [number, rank] : attempt->second.ranks) {
+    if (rank.peer == nullptr || rank.report.connected()) continue;
+    rank.report.set_connected(true);
+    rank.peer->Send(message);
+  }
+}
+
+void Attempts::Stop(const std::string& job_id, uint64_t epoch, const std::string& reason) {
+  const AttemptKey key(job_id, epoch);
+  absl::MutexLock lock(&mutex_);
+  if (attempts_.count(key) > 0) return StopLocked(key, reason, settings_.stop_grace);
+  // Its start was lost, or is on its way: then it is too late for it.
+  if (epoch > newest_[job_id]) Remember(key);
+  WorkerMessage cleared;
+  cleared.mutable_attempt_cleared()->set_job_id(job_id);
+  SendToCoordinator(epoch, std::move(cleared));
+}
+
+void Attempts::StopLocked(const AttemptKey& key, const std::string& reason, absl::Duration grace) {
+  auto found = attempts_.find(key);
+  if (found == attempts_.end() || found->second.cleared) return;
+  Attempt& attempt = found->second;
+  if (!attempt.stopping) LogInfo(absl::StrCat(key.first, ": stopping: ", reason));
+  attempt.stopping = true;
+  if (attempt.preparation != 0) {  // no process is there, and what still looks at files starts none
+    const bool killed = !attempt.killed.empty();
+    return EndUnstarted(key, killed ? RANK_LOST : RANK_PEER_FAILED, absl::StrCat("was not started: ", reason), killed);
+  }
+  DaemonMessage message;
+  message.mutable_abort()->set_reason(reason);
+  SendToRanks(attempt, key.second, std::move(message));
+  supervisor_.Kill(key.first, key.second, grace);
+}
+
+void Attempts::Acknowledged(const std::string& job_id, uint64_t epoch) {
+  {
+    absl::MutexLock lock(&mutex_);
+    auto attempt = attempts_.find({job_id, epoch});
+    if (attempt == attempts_.end() || !attempt->second.cleared) return;
+    attempts_.erase(attempt);
+  }
+  changed_.NotifyAll();
+}
+
+void Attempts::MakeReports(WorkerHello& hello, const std::function<void()>& open) {
+  absl::MutexLock lock(&mutex_);
+  hello.set_draining(draining_.has_value());
+  for (const auto& [key, attempt] : attempts_) {
+    AttemptReport& report = *hello.add_attempt();
+    report.set_job_id(key.first);
+    report.set_epoch(key.second);
+    report.set_cleared(attempt.cleared);
+    for (const auto& [number, rank] : attempt.ranks) *report.add_rank() = rank.report;
+  }
+  open();
+}
+
+void Attempts::Connected() {
+  absl::MutexLock lock(&mutex_);
+  connected_ = true;
+}
+
+void Attempts::Disconnected() {
+  absl::MutexLock lock(&mutex_);
+  connected_ = false;
+  // What the coordinator was told last may not have come there.
+  for (const auto& [key, attempt] : attempts_) StopPeersOfFailed(key);
+}
+
+void Attempts::StopPeersOfFailed(const AttemptKey& key) {
+  const Attempt& attempt = attempts_.at(key);
+  if (connected_ || attempt.stopping || attempt.cleared) return;
+  for (const auto& [number, rank] : attempt.ranks) {
+    if (!rank.report.has_ended() || !IsFailure(rank.report.ended().end())) continue;
+    return StopLocked(key, absl::StrCat("rank ", number, " ", rank.report.ended().error()), settings_.stop_grace);
+  }
+}
+
+void Attempts::FillHeartbeat(Heartbeat& heartbeat) {
+  absl::MutexLock lock(&mutex_);
+  const Deadline::Clock::time_point now = Deadline::Clock::now();
+  heartbeat.set_draining(draining_.has_value());
+  for (const auto& [key, attempt] : attempts_) {
+    if (attempt.cleared) continue;
+    AttemptPulse& pulses = *heartbeat.add_attempt();
+    pulses.set_job_id(key.first);
+    pulses.set_epoch(key.second);
+    for (const auto& [number, rank] : attempt.ranks) {
+      if (rank.report.has_ended()) continue;
+      RankPulse& pulse = *pulses.add_rank();
+      pulse = rank.pulse;
+      pulse.set_rank(number);
+      if (pulse.activity() == ACTIVITY_UNSPECIFIED) pulse.set_activity(STARTING_UP);
+      pulse.set_age_seconds(rank.pulse.age_seconds() + absl::ToDoubleSeconds(absl::FromChrono(now - rank.pulse_at)));
+      std::optional<ProcStat> stat = rank.process > 0 ? ReadProcStat(rank.process) : std::nullopt;
+      if (stat.has_value() && !stat->Dead()) pulse.set_process(stat->Stopped() ? "stopped" : "running");
+    }
+  }
+}
+
+DaemonMessage Attempts::LeaseMessage() const {
+  DaemonMessage message;
+  message.mutable_lease()->set_until_boottime_ns(lease_until_);
+  return message;
+}
+
+void Attempts::SetLease(int64_t until_boottime_ns, absl::Duration length) {
+  absl::MutexLock lock(&mutex_);
+  lease_until_ = until_boottime_ns;
+  lease_length_ = length;
+  for (auto& [key, attempt] : attempts_) SendToRanks(attempt, key.second, LeaseMessage());
+}
+
+std::string Attempts::LeaseText() const {
+  return absl::StrCat("nothing heard from the coordinator for ", absl::ToDoubleSeconds(lease_length_),
+                      " s (its lease ran out)");
+}
+
+void Attempts::LeaseOver() {
+  std::string text;
+  {
+    absl::MutexLock lock(&mutex_);
+    text = LeaseText();
+  }
+  KillAll(text);
+}
+
+DaemonMessage Attempts::DrainMessage() const {
+  DaemonMessage message;
+  message.mutable_drain()->set_reason(*draining_);
+  return message;
+}
+
+void Attempts::Drain(const std::string& reason) {
+  absl::MutexLock lock(&mutex_);
+  if (draining_.has_value()) return;
+  draining_ = reason;
+  for (auto& [key, attempt] : attempts_) {
+    SendToRanks(attempt, key.second, DrainMessage());
+    if (attempt.preparation != 0) EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", reason), true);
+  }
+}
+
+void Attempts::KillAll(const std::string& reason) {
+  absl::MutexLock lock(&mutex_);
+  for (auto& [key, attempt] : attempts_) {
+    if (attempt.cleared) continue;
+    if (attempt.killed.empty()) attempt.killed = reason;
+    StopLocked(key, reason, absl::ZeroDuration());
+  }
+}
+
+bool Attempts::WaitUntilCleared(Deadline deadline) {
+  absl::MutexLock lock(&mutex_);
+  return changed_.Wait(mutex_, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::all_of(attempts_.begin(), attempts_.end(), [](const auto& entry) { return entry.second.cleared; });
+  });
+}
+
+bool Attempts::WaitUntilAcknowledged(Deadline deadline) {
+  absl::MutexLock lock(&mutex_);
+  changed_.Wait(mutex_, deadline,
+                [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return attempts_.empty() || waits_ended_; });
+  return attempts_.empty();
+}
+
+void Attempts::EndWaits() {
+  {
+    absl::MutexLock lock(&mutex_);
+    waits_ended_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+}  // namespace adjoin

@@ -1,0 +1,172 @@
+// The attempts that run on this daemon: joins what the supervisor (processes), the rank link (what ranks say) and the
+// coordinator (what is wanted) say about each rank.
+//
+//   Attempts attempts(settings, send);            // `send` passes a message to the coordinator
+//   attempts.Start(epoch, start_ranks);
+//   attempts.Stop("job-1", epoch, "cancelled by a user");
+//
+// Facts about an attempt (ranks ready, ended, all processes gone) are sent when they happen, and told again in the hello of
+// each stream until the coordinator has acknowledged the attempt's end: MakeReports and what follows it miss none between
+// them. Every rank ends once, after its process was reaped; when no process of an attempt is left, AttemptCleared follows.
+// Any thread; it calls `send`, and MakeReports' `open`, with its lock held, so they must not call back.
+#ifndef ADJOIN_WORKER_DAEMON_ATTEMPTS_H_
+#define ADJOIN_WORKER_DAEMON_ATTEMPTS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "base/monotonic_condition.h"
+#include "proto/coordinator.pb.h"
+#include "proto/worker.pb.h"
+#include "worker/daemon/detached_calls.h"
+#include "worker/daemon/process_record.h"
+#include "worker/daemon/process_spawner.h"
+#include "worker/daemon/rank_supervisor.h"
+
+namespace adjoin {
+
+// The daemon's end of the stream to one rank. Send does not wait for the rank, and is a no-op once the stream has ended.
+class RankPeer {
+ public:
+  virtual ~RankPeer() = default;
+  virtual void Send(const DaemonMessage& message) = 0;
+};
+
+class Attempts {
+ public:
+  struct Settings {
+    std::string rank_binary;
+    std::string socket;       // where ranks connect, as their --socket
+    std::string rank_folder;  // their working directory; empty: the daemon's
+    std::string data_root, output_root;
+    std::string cache_dir;    // as ranks see it from rank_folder
+    int64_t cache_bytes = 0;
+    std::string net_device, data_port_range;
+    std::optional<User> rank_user;                    // absent: the daemon's own
+    // What has to be looked at before ranks start, which may take as long as file systems do; it is called on threads of
+    // its own, which may outlive the attempts. kResourceExhausted: not the job's fault. Absent: PrepareJobPaths.
+    std::function<absl::Status(const StartRanks&)> prepare;
+    size_t most_preparing = 16;                       // at once; StartRanks beyond that are refused
+    absl::Duration stop_grace = absl::Seconds(2);     // between the request to stop and SIGKILL
+    absl::Duration exit_grace = absl::Seconds(10);    // between a rank's result and SIGKILL
+  };
+
+  // `record`, where there is one, names the processes while they live; it outlives the attempts.
+  Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record = nullptr);
+
+  // From the coordinator. What repeats an attempt that is here or was is ignored. What comes while an earlier attempt of
+  // the job has processes here ends at once, by no fault of its own.
+  void Start(uint64_t epoch, const StartRanks& start);
+  void ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect);
+  void Stop(const std::string& job_id, uint64_t epoch, const std::string& reason);
+  void Acknowledged(const std::string& job_id, uint64_t epoch);
+
+  // The stream to the coordinator. MakeReports fills a hello and calls `open`, from which on what is sent follows that
+  // hello. While there is no stream, a rank that fails takes the other ranks of its attempt here with it.
+  void MakeReports(WorkerHello& hello, const std::function<void()>& open);
+  void Connected();
+  void Disconnected();
+  // All but the sequence.
+  void FillHeartbeat(Heartbeat& heartbeat);
+
+  // All ranks are told until when they may run; `length` is for messages.
+  void SetLease(int64_t until_boottime_ns, absl::Duration length);
+  void LeaseOver();
+
+  // Asks all ranks to stop after a step; nothing starts any more.
+  void Drain(const std::string& reason);
+  // Kills everything, which the coordinator is told as "was killed: <reason>".
+  void KillAll(const std::string& reason);
+  // Until no process is left. False: not in time.
+  bool WaitUntilCleared(Deadline deadline);
+  // Until no attempt is left that the coordinator has not acknowledged. False: not in time, or EndWaits was called.
+  bool WaitUntilAcknowledged(Deadline deadline);
+  void EndWaits();
+
+  // From a rank: its hello, answered by its orders; what it says after that; the end of its stream.
+  // Errors: kNotFound (no such rank is to run here, now), kAlreadyExists (it is connected already).
+  absl::Status RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer);
+  void RankSaid(const RankKey& key, const RankMessage& message);
+  void RankDisconnected(const RankKey& key);
+
+ private:
+  struct Rank {
+    RankReport report;               // its `ended` is set once, when it is reported
+    pid_t process = 0;
+    std::shared_ptr<RankPeer> peer;  // while its stream lasts
+    std::optional<RankResult> result;
+    std::optional<RankExit> exit;
+    RankPulse pulse;
+    Deadline::Clock::time_point pulse_at = Deadline::Clock::now();
+  };
+  struct Attempt {
+    StartRanks start;
+    std::map<uint32_t, Rank> ranks;
+    uint64_t preparation = 0;  // the number of the one under way; 0: there is none
+    bool stopping = false;
+    std::string killed;  // why the daemon itself killed it
+    bool cleared = false;
+  };
+  using AttemptKey = std::pair<std::string, uint64_t>;
+
+  void OnPrepared(const AttemptKey& key, uint64_t preparation, const absl::Status& prepared);
+  void OnStart(const RankKey& key, pid_t pid);
+  void OnLog(const RankKey& key, std::vector<std::string> lines);
+  void OnExit(const RankKey& key, const RankExit& exit);
+  Rank* Find(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why a StartRanks is ignored; empty: it is not.
+  std::string WhyNot(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The attempt of this job that is not cleared; 0: none.
+  uint64_t LivingAttempt(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends all ranks, as which no process was started.
+  void EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, bool infrastructure)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportIfOver(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  RankEnded EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportEnd(const RankKey& key, RankEnded ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StopPeersOfFailed(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StopLocked(const AttemptKey& key, const std::string& reason, absl::Duration grace)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendToRanks(Attempt& attempt, uint64_t epoch, DaemonMessage message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DaemonMessage Orders(const Attempt& attempt) const;
+  DaemonMessage LeaseMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DaemonMessage DrainMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string LeaseText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SpawnRequest CommandOf(const RankKey& key, uint64_t memory_bytes) const;
+  void SendToCoordinator(uint64_t epoch, WorkerMessage message);
+
+  const Settings settings_;
+  const std::function<void(WorkerMessage)> send_;
+  absl::Mutex mutex_;
+  MonotonicCondition changed_;  // an attempt is cleared or acknowledged
+  std::map<AttemptKey, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
+  std::optional<uint64_t> store_id_ ABSL_GUARDED_BY(mutex_);        // in which newest_'s epochs were counted; none known yet
+  std::map<std::string, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // epoch of each job that was here
+  uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;                  // the highest epoch dropped from newest_
+  bool connected_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<std::string> draining_ ABSL_GUARDED_BY(mutex_);     // why
+  bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t lease_until_ ABSL_GUARDED_BY(mutex_) = 0;                 // of CLOCK_BOOTTIME; 0: none yet
+  absl::Duration lease_length_ ABSL_GUARDED_BY(mutex_);
+  uint64_t preparations_ ABSL_GUARDED_BY(mutex_) = 0;               // so many began
+  RankSupervisor supervisor_;  // its thread uses the rest
+  DetachedCalls calls_;        // last: its threads use the rest
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_ATTEMPTS_H_

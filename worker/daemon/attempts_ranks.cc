@@ -1,0 +1,205 @@
+// What ranks say and how they end; what the coordinator wants of them is in attempts.cc.
+#include "worker/daemon/attempts.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/logging.h"
+#include "proto/protocol.h"
+#include "worker/daemon/line_splitter.h"
+#include "worker/rank/rank_exit_codes.h"
+
+namespace adjoin {
+namespace {
+
+constexpr size_t kMaxErrorBytes = 4096;
+
+// What a rank says of its own failure, fit for a message.
+std::string CleanError(const std::string& error) { return CleanText(absl::string_view(error).substr(0, kMaxErrorBytes)); }
+
+}  // namespace
+
+Attempts::Rank* Attempts::Find(const RankKey& key) {
+  auto attempt = attempts_.find({key.job_id, key.epoch});
+  if (attempt == attempts_.end()) return nullptr;
+  auto rank = attempt->second.ranks.find(key.rank);
+  return rank == attempt->second.ranks.end() ? nullptr : &rank->second;
+}
+
+DaemonMessage Attempts::Orders(const Attempt& attempt) const {
+  DaemonMessage message;
+  RankStart& start = *message.mutable_start();
+  start.set_world_size(attempt.start.world_size());
+  start.set_plan(attempt.start.plan());
+  start.set_plan_hash(attempt.start.plan_hash());
+  start.set_data_root(settings_.data_root);
+  start.set_output_root(settings_.output_root);
+  start.set_single_node(attempt.start.single_node());
+  start.set_net_device(settings_.net_device);
+  start.set_port_range(settings_.data_port_range);
+  start.set_store_id(attempt.start.store_id());
+  start.set_cache_dir(settings_.cache_dir);
+  start.set_cache_bytes(settings_.cache_bytes);
+  return message;
+}
+
+absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer) {
+  absl::MutexLock lock(&mutex_);
+  Rank* rank = Find({hello.job_id(), epoch, hello.rank()});
+  const Attempt* attempt = rank == nullptr ? nullptr : &attempts_.at({hello.job_id(), epoch});
+  if (rank == nullptr || rank->exit.has_value() || attempt->stopping || attempt->preparation != 0) {
+    return absl::NotFoundError(absl::StrCat("rank ", hello.rank(), " of ", hello.job_id(), ", epoch ", epoch,
+                                            ", is not to run here"));
+  }
+  if (rank->report.pid() != 0) return absl::AlreadyExistsError(absl::StrCat("rank ", hello.rank(), " is connected already"));
+  rank->report.set_pid(hello.pid());
+  rank->peer = std::move(peer);
+  std::vector<DaemonMessage> messages;
+  if (lease_until_ != 0) messages.push_back(LeaseMessage());  // first: a rank that has orders has a lease
+  messages.push_back(Orders(*attempt));
+  if (draining_.has_value()) messages.push_back(DrainMessage());
+  for (DaemonMessage& message : messages) {
+    *message.mutable_header() = MakeHeader(epoch);
+    rank->peer->Send(message);
+  }
+  return absl::OkStatus();
+}
+
+void Attempts::RankSaid(const RankKey& key, const RankMessage& message) {
+  absl::MutexLock lock(&mutex_);
+  Rank* rank = Find(key);
+  if (rank == nullptr || rank->report.has_ended()) return;
+  WorkerMessage out;
+  if (message.has_result()) {
+    rank->result = message.result();
+    supervisor_.KillRank(key, settings_.exit_grace);
+  } else if (message.has_pulse()) {
+    rank->pulse = message.pulse();
+    rank->pulse_at = Deadline::Clock::now();
+  } else if (message.kind_case() == RankMessage::kTransportAddress) {
+    rank->report.set_transport_address(message.transport_address());
+    RankReady& ready = *out.mutable_rank_ready();
+    ready.set_job_id(key.job_id);
+    ready.set_rank(key.rank);
+    ready.set_pid(rank->report.pid());
+    ready.set_transport_address(message.transport_address());
+    SendToCoordinator(key.epoch, std::move(out));
+  } else if (message.has_progress() || message.kind_case() == RankMessage::kTransport) {
+    RankUpdate& update = *out.mutable_rank_update();
+    update.set_job_id(key.job_id);
+    update.set_rank(key.rank);
+    if (message.has_progress()) {
+      *update.mutable_progress() = message.progress();
+      *rank->report.mutable_progress() = message.progress();
+    } else {
+      update.set_transport(message.transport());
+      rank->report.set_transport(message.transport());
+    }
+    SendToCoordinator(key.epoch, std::move(out));
+  }
+}
+
+void Attempts::RankDisconnected(const RankKey& key) {
+  absl::MutexLock lock(&mutex_);
+  Rank* rank = Find(key);
+  if (rank == nullptr) return;
+  rank->peer.reset();
+  ReportIfOver(key);
+}
+
+void Attempts::OnStart(const RankKey& key, pid_t pid) {
+  absl::MutexLock lock(&mutex_);
+  if (Rank* rank = Find(key); rank != nullptr) rank->process = pid;
+}
+
+void Attempts::OnLog(const RankKey& key, std::vector<std::string> lines) {
+  WorkerMessage message;
+  LogBatch& batch = *message.mutable_log();
+  batch.set_job_id(key.job_id);
+  int64_t now = absl::ToUnixMillis(absl::Now());
+  for (std::string& text : lines) {
+    LogLine& line = *batch.add_line();
+    line.set_rank(key.rank);
+    line.set_unix_ms(now);
+    line.set_epoch(key.epoch);
+    line.set_text(std::move(text));
+  }
+  SendToCoordinator(key.epoch, std::move(message));
+}
+
+void Attempts::OnExit(const RankKey& key, const RankExit& exit) {
+  absl::MutexLock lock(&mutex_);
+  Rank* rank = Find(key);
+  if (rank == nullptr) return;
+  rank->exit = exit;
+  ReportIfOver(key);
+}
+
+void Attempts::ReportIfOver(const RankKey& key) {
+  const Rank& rank = *Find(key);
+  if (rank.report.has_ended() || !rank.exit.has_value()) return;
+  const bool normal = rank.exit->signal == 0 && rank.exit->spawn_error.empty();
+  // What a rank said before it exited may still be on its way; the end of its stream comes after that.
+  if (normal && !rank.result.has_value() && rank.peer != nullptr) return;
+  ReportEnd(key, EndOf(key, rank, attempts_.at({key.job_id, key.epoch})));
+}
+
+RankEnded Attempts::EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const {
+  const RankExit& exit = *rank.exit;
+  const bool exited = exit.signal == 0 && exit.spawn_error.empty();
+  RankEnded ended;
+  if (rank.result.has_value() && rank.result->end() == RANK_SUCCEEDED && exited && exit.code == 0) {
+    ended.set_end(RANK_SUCCEEDED);
+    *ended.mutable_artifact() = rank.result->artifact();
+  } else if (rank.result.has_value() && rank.result->end() == RANK_DRAINED) {
+    ended.set_end(RANK_DRAINED);
+    ended.set_error(CleanError(rank.result->error()));
+    ended.set_drained_step(rank.result->drained_step());
+    *ended.mutable_artifact() = rank.result->artifact();
+  } else if (!attempt.killed.empty()) {
+    ended.set_end(RANK_LOST);
+    ended.set_infrastructure(true);
+    ended.set_error(absl::StrCat("was killed: ", attempt.killed));
+  } else if (exited && exit.code == kExitLeaseOver && !rank.result.has_value()) {
+    ended.set_end(RANK_LOST);
+    ended.set_infrastructure(true);
+    ended.set_error(absl::StrCat("ended itself: ", LeaseText()));
+  } else if (rank.result.has_value() && rank.result->end() != RANK_SUCCEEDED) {
+    // Hopeless it is whatever its peers do.
+    const bool own = !attempt.stopping || rank.result->end() == RANK_HOPELESS;
+    ended.set_end(own ? rank.result->end() : RANK_PEER_FAILED);
+    ended.set_error(absl::StrCat("failed: ", CleanError(rank.result->error())));
+  } else {
+    ended.set_end(attempt.stopping ? RANK_PEER_FAILED : RANK_LOST);
+    // No memory, no descriptor, no space for its record: no fault of the job's.
+    ended.set_infrastructure(!attempt.stopping && !exit.spawn_error.empty());
+    ended.set_error(absl::StrCat(exit.ToString(), rank.result.has_value() ? " after it had finished"
+                                                  : exited                ? " without a result"
+                                                                          : ""));
+  }
+  return ended;
+}
+
+void Attempts::ReportEnd(const RankKey& key, RankEnded ended) {
+  ended.set_job_id(key.job_id);
+  ended.set_rank(key.rank);
+  *Find(key)->report.mutable_ended() = ended;
+  const char* text = ended.end() == RANK_SUCCEEDED ? "succeeded" : ended.end() == RANK_DRAINED ? "is drained" : "";
+  LogInfo(absl::StrCat(key.job_id, ": rank ", key.rank, " ", *text != '\0' ? text : ended.error()));
+  WorkerMessage message;
+  *message.mutable_rank_ended() = std::move(ended);
+  SendToCoordinator(key.epoch, std::move(message));
+
+  const AttemptKey attempt_key(key.job_id, key.epoch);
+  Attempt& attempt = attempts_.at(attempt_key);
+  for (const auto& [number, other] : attempt.ranks) {
+    if (!other.report.has_ended()) return StopPeersOfFailed(attempt_key);
+  }
+  attempt.cleared = true;
+  attempt.start.clear_plan();
+  WorkerMessage cleared;
+  cleared.mutable_attempt_cleared()->set_job_id(key.job_id);
+  SendToCoordinator(key.epoch, std::move(cleared));
+  changed_.NotifyAll();
+}
+
+}  // namespace adjoin

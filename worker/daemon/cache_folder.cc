@@ -1,0 +1,97 @@
+#include "worker/daemon/cache_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/state_folder.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+
+namespace adjoin {
+namespace {
+
+absl::Status Unavailable(const std::string& path, const std::string& what) {
+  return absl::UnavailableError(absl::StrCat("folder ", path, " for inflated copies ", what, ": ", strerror(errno)));
+}
+
+absl::Status NotTheirs(const std::string& path, const User& user, const std::string& why) {
+  return absl::FailedPreconditionError(absl::StrCat("--cache-dir ", path, " ", why, "; ranks run as ", user.name,
+                                                    ": name a folder that is theirs, or is not there yet"));
+}
+
+// As worker/data/inflate_cache.h calls its files.
+bool IsOfTheCache(const std::string& name) {
+  return name == "lock" || absl::EndsWith(name, ".inflated") || absl::EndsWith(name, ".inflated.tmp");
+}
+
+absl::StatusOr<std::vector<std::string>> NamesIn(int folder, const std::string& path) {
+  const int listed = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(listed < 0 ? nullptr : fdopendir(listed), closedir);
+  if (entries == nullptr) {
+    if (listed >= 0) close(listed);
+    return Unavailable(path, "cannot be listed");
+  }
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(entries.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  return names;
+}
+
+// They are removed and not given away: a user whom the folder belonged to may have put a link to any file there.
+absl::Status RemoveOthersFiles(int folder, const std::string& path, const std::vector<std::string>& names, const User& user) {
+  for (const std::string& name : names) {
+    struct stat info;
+    if (!IsOfTheCache(name) || fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (info.st_uid == user.uid || S_ISDIR(info.st_mode)) continue;
+    if (unlinkat(folder, name.c_str(), 0) != 0 && errno != ENOENT) {
+      return Unavailable(path, absl::StrCat("has ", name, " of another user, which cannot be removed"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GiveTo(int folder, const std::string& path, bool named, const User& user) {
+  struct stat info;
+  if (fstat(folder, &info) != 0) return Unavailable(path, "cannot be looked at");
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(folder, path));
+  const bool theirs = info.st_uid == user.uid;
+  if (named && !theirs) {
+    if (info.st_uid != geteuid()) return NotTheirs(path, user, absl::StrCat("belongs to the user with id ", info.st_uid));
+    for (const std::string& name : names) {
+      if (!IsOfTheCache(name)) return NotTheirs(path, user, absl::StrCat("is root's, and has '", name, "' in it"));
+    }
+  }
+  ADJOIN_RETURN_IF_ERROR(RemoveOthersFiles(folder, path, names, user));
+  if (theirs || (fchown(folder, user.uid, user.gid) == 0 && fchmod(folder, 0700) == 0)) return absl::OkStatus();
+  return Unavailable(path, absl::StrCat("cannot be given to ", user.name));
+}
+
+}  // namespace
+
+absl::Status MakeCacheFolder(const std::string& path, bool named, const std::optional<User>& user) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    ADJOIN_RETURN_IF_ERROR(MakeFolders(path));
+    if (chmod(path.c_str(), 0700) != 0) return Unavailable(path, "cannot be made");
+  }
+  // Who names one may do so by a link.
+  const UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (named ? 0 : O_NOFOLLOW)));
+  if (folder.get() < 0) return Unavailable(path, "cannot be opened");
+  if (user.has_value()) return GiveTo(folder.get(), path, named, *user);
+  if (faccessat(folder.get(), ".", R_OK | W_OK | X_OK, AT_EACCESS) != 0) return Unavailable(path, "cannot be written");
+  return absl::OkStatus();
+}
+
+}  // namespace adjoin

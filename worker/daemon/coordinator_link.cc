@@ -1,0 +1,268 @@
+#include "worker/daemon/coordinator_link.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "base/boot_clock.h"
+#include "base/logging.h"
+#include "base/security/tls.h"
+#include "base/watchdog.h"
+#include "proto/grpc_status.h"
+#include "proto/protocol.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kMaxLinesPerMessage = 1000;
+constexpr double kDefaultLeaseSeconds = 120;
+
+// Whether connecting again can mend it.
+bool IsPermanent(grpc::StatusCode code) {
+  return code == grpc::StatusCode::FAILED_PRECONDITION || code == grpc::StatusCode::INVALID_ARGUMENT ||
+         code == grpc::StatusCode::UNIMPLEMENTED;
+}
+
+}  // namespace
+
+CoordinatorLink::CoordinatorLink(Settings settings, Callbacks callbacks)
+    : settings_(std::move(settings)), callbacks_(std::move(callbacks)) {}
+
+std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // plans grow with the number of ranks
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new try is not held up by the last one's backoff
+  ClientInterceptors interceptors;
+  if (settings_.interceptors) interceptors = settings_.interceptors();
+  return grpc::experimental::CreateCustomChannelWithInterceptors(settings_.coordinator, settings_.credentials, arguments,
+                                                                 std::move(interceptors));
+}
+
+void CoordinatorLink::Send(WorkerMessage message) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!open_ && !message.has_log()) return;
+    if (message.has_log()) {
+      WorkerMessage* last = outbox_.empty() ? nullptr : &outbox_.back();
+      if (last != nullptr && last->has_log() && last->header().epoch() == message.header().epoch() &&
+          last->log().job_id() == message.log().job_id() &&
+          last->log().line_size() + message.log().line_size() <= kMaxLinesPerMessage) {
+        last->mutable_log()->mutable_line()->MergeFrom(message.log().line());
+        return;
+      }
+      if (logs_waiting_ >= settings_.max_log_messages) {
+        auto oldest = std::find_if(outbox_.begin(), outbox_.end(), [](const WorkerMessage& m) { return m.has_log(); });
+        outbox_.erase(oldest);
+        --logs_waiting_;
+      }
+      ++logs_waiting_;
+    }
+    outbox_.push_back(std::move(message));
+  }
+  changed_.NotifyAll();
+}
+
+void CoordinatorLink::BeatNow() {
+  {
+    absl::MutexLock lock(&mutex_);
+    beat_now_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+std::optional<WorkerMessage> CoordinatorLink::NextMessage(Deadline next_heartbeat) {
+  absl::MutexLock lock(&mutex_);
+  changed_.Wait(mutex_, next_heartbeat, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !streaming_ || !outbox_.empty() || beat_now_;
+  });
+  if (!streaming_) return std::nullopt;
+  WorkerMessage message;
+  if (beat_now_ || outbox_.empty() || next_heartbeat.Expired()) {  // a flood of messages does not hold heartbeats up
+    beat_now_ = false;
+    *message.mutable_header() = MakeHeader();
+    message.mutable_heartbeat();
+    return message;
+  }
+  message = std::move(outbox_.front());
+  outbox_.pop_front();
+  if (message.has_log()) --logs_waiting_;
+  return message;
+}
+
+void CoordinatorLink::WriteMessages(Stream& stream) {
+  int64_t beats = 0;
+  Deadline next = Deadline::After(absl::ZeroDuration());
+  while (std::optional<WorkerMessage> message = NextMessage(next)) {
+    if (message->has_heartbeat()) {
+      // Before the heartbeat is filled: whoever takes what it says for old enough errs on the safe side.
+      const int64_t now = BootTimeNanos();
+      callbacks_.on_heartbeat(*message->mutable_heartbeat());
+      message->mutable_heartbeat()->set_sequence(++beats);
+      absl::MutexLock lock(&mutex_);
+      sent_.push_back({beats, now});
+      next = Deadline::After(heartbeat_);
+    }
+    if (!stream.Write(*message)) return;
+  }
+}
+
+void CoordinatorLink::OnAck(int64_t sequence) {
+  int64_t until = 0;
+  absl::Duration length;
+  {
+    absl::MutexLock lock(&mutex_);
+    while (!sent_.empty() && sent_.front().sequence < sequence) sent_.pop_front();
+    if (sent_.empty() || sent_.front().sequence != sequence) return;
+    length = lease_;
+    until = sent_.front().boottime_ns + absl::ToInt64Nanoseconds(length);
+    sent_.pop_front();
+    silent_at_ = Deadline::After(std::max(settings_.answer_timeout, 3 * heartbeat_));
+  }
+  callbacks_.on_lease(until, length);
+}
+
+void CoordinatorLink::BreakWhenSilent(grpc::ClientContext& context) {
+  absl::MutexLock lock(&mutex_);
+  while (!silent_at_.Expired()) {
+    if (changed_.Wait(mutex_, silent_at_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !streaming_; })) return;
+  }
+  LogWarning("the coordinator acknowledges no heartbeats: connecting again");
+  context.TryCancel();
+}
+
+WorkerMessage CoordinatorLink::MakeHello() {
+  WorkerMessage hello;
+  *hello.mutable_header() = MakeHeader();
+  callbacks_.on_connecting(*hello.mutable_hello(), [this] {
+    absl::MutexLock lock(&mutex_);
+    open_ = true;
+  });
+  return hello;
+}
+
+void CoordinatorLink::KeepLogsOnly() {
+  absl::MutexLock lock(&mutex_);
+  open_ = false;
+  outbox_.erase(std::remove_if(outbox_.begin(), outbox_.end(), [](const WorkerMessage& m) { return !m.has_log(); }),
+                outbox_.end());
+}
+
+void CoordinatorLink::Serve(grpc::ClientContext& context, Stream& stream) {
+  std::thread writer([&] { WriteMessages(stream); });
+  std::thread guard([&] { BreakWhenSilent(context); });
+  CoordinatorMessage message;
+  while (stream.Read(&message)) {
+    if (message.has_heartbeat_ack()) {
+      OnAck(message.heartbeat_ack().sequence());
+    } else {
+      callbacks_.on_message(message);
+    }
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    streaming_ = false;
+  }
+  changed_.NotifyAll();
+  context.TryCancel();  // so that a write in progress ends
+  writer.join();
+  guard.join();
+}
+
+grpc::Status CoordinatorLink::Exchange(grpc::ClientContext& context, bool* welcomed) {
+  std::unique_ptr<WorkerLink::Stub> stub = WorkerLink::NewStub(NewChannel());
+  std::unique_ptr<Stream> stream;
+  CoordinatorMessage message;
+  int64_t hello_sent = 0;
+  {
+    Watchdog late(settings_.answer_timeout, [&] { context.TryCancel(); });
+    stream = stub->Connect(&context);
+    hello_sent = BootTimeNanos();
+    if (!stream->Write(MakeHello()) || !stream->Read(&message)) return stream->Finish();
+  }
+  absl::Status protocol = CheckProtocol(message.header(), "the coordinator", "this worker");
+  if (!protocol.ok() || !message.has_welcome()) {
+    context.TryCancel();
+    stream->Finish();
+    return protocol.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "no welcome came") : ToGrpc(protocol);
+  }
+  *welcomed = true;
+  LogInfo(absl::StrCat("connected to the coordinator at ", settings_.coordinator));
+  const Welcome& welcome = message.welcome();
+  const absl::Duration lease =
+      absl::Seconds(welcome.lease_seconds() > 0 ? welcome.lease_seconds() : kDefaultLeaseSeconds);
+  callbacks_.on_lease(hello_sent + absl::ToInt64Nanoseconds(lease), lease);
+  callbacks_.on_connected();
+  {
+    absl::MutexLock lock(&mutex_);
+    heartbeat_ = absl::Seconds(std::max(0.01, welcome.heartbeat_seconds()));
+    lease_ = lease;
+    sent_.clear();
+    silent_at_ = Deadline::After(std::max(settings_.answer_timeout, 3 * heartbeat_));
+    streaming_ = true;
+  }
+  Serve(context, *stream);
+  return stream->Finish();
+}
+
+grpc::Status CoordinatorLink::RunStream(bool* welcomed) {
+  grpc::ClientContext context;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return grpc::Status::CANCELLED;
+    context_ = &context;
+  }
+  absl::Cleanup forget = [&] {
+    absl::MutexLock lock(&mutex_);
+    context_ = nullptr;
+  };
+  grpc::Status status = Exchange(context, welcomed);
+  KeepLogsOnly();
+  callbacks_.on_lost();
+  return status;
+}
+
+bool CoordinatorLink::WaitBeforeRetry(absl::Duration time) {
+  absl::MutexLock lock(&mutex_);
+  return !changed_.Wait(mutex_, Deadline::After(time),
+                        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
+}
+
+absl::Status CoordinatorLink::Run() {
+  absl::Duration backoff = settings_.first_backoff;
+  std::string last_error;
+  while (true) {
+    bool welcomed = false;
+    grpc::Status status = RunStream(&welcomed);
+    if (welcomed) {
+      if (WaitBeforeRetry(absl::ZeroDuration())) LogWarning("the connection to the coordinator ended");
+      backoff = settings_.first_backoff;
+      last_error.clear();
+    }
+    if (IsPermanent(status.error_code())) return FromGrpc(status);
+    if (!welcomed && status.error_message() != last_error) {
+      last_error = status.error_message();
+      const std::string refused = WhyRefused(last_error);
+      LogWarning(absl::StrCat("not connected to the coordinator at ", settings_.coordinator, " yet: ",
+                              refused.empty() ? last_error : refused));
+    }
+    if (!WaitBeforeRetry(backoff)) return absl::OkStatus();
+    backoff = std::min(2 * backoff, settings_.longest_backoff);
+  }
+}
+
+void CoordinatorLink::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  changed_.NotifyAll();
+}
+
+}  // namespace adjoin

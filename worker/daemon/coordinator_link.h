@@ -1,0 +1,114 @@
+// The daemon's stream to the coordinator: connects, says hello, sends heartbeats, connects again when the stream ends.
+//
+//   CoordinatorLink link(settings, {.on_connecting = ..., .on_heartbeat = ..., .on_lease = ..., .on_message = ...});
+//   link.Send(message);
+//   absl::Status why = link.Run();            // until Stop, or an error that another try does not mend
+//
+// The hello of a stream says all that holds, so messages that tell a change are dropped while there is no stream: from
+// Callbacks::on_connecting's `open` on they are kept, and sent after that hello. Log lines are kept across an outage.
+// A coordinator that does not acknowledge heartbeats is left, as one that went away. Run is one thread's; but for
+// on_heartbeat it calls back from there. Send, BeatNow and Stop may be called from any thread.
+#ifndef ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_
+#define ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/client_interceptor.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "base/monotonic_condition.h"
+#include "proto/coordinator.grpc.pb.h"
+
+namespace adjoin {
+
+using ClientInterceptors = std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>;
+
+class CoordinatorLink {
+ public:
+  struct Settings {
+    std::string coordinator;  // HOST:PORT
+    std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+    absl::Duration first_backoff = absl::Milliseconds(200);  // doubles up to longest_backoff
+    absl::Duration longest_backoff = absl::Seconds(5);
+    absl::Duration answer_timeout = absl::Seconds(15);  // for the welcome, and without an acknowledged heartbeat
+    size_t max_log_messages = 256;  // waiting to be sent; beyond that the oldest log lines are dropped
+    std::function<ClientInterceptors()> interceptors;   // of each channel; empty: none
+  };
+  struct Callbacks {
+    // Fills the hello and calls `open`. What Send gets after that is sent after the hello, so whoever sends facts holds
+    // the lock under which they change over both.
+    std::function<void(WorkerHello& hello, const std::function<void()>& open)> on_connecting;
+    // The coordinator has answered.
+    std::function<void()> on_connected;
+    // Fills a heartbeat but for its sequence. Runs on the stream's writing thread.
+    std::function<void(Heartbeat& heartbeat)> on_heartbeat;
+    // Ranks may run until then: `length` after what the coordinator last acknowledged was sent.
+    std::function<void(int64_t until_boottime_ns, absl::Duration length)> on_lease;
+    std::function<void(const CoordinatorMessage&)> on_message;
+    // The stream has ended, also where on_connected had not come.
+    std::function<void()> on_lost;
+  };
+
+  CoordinatorLink(Settings settings, Callbacks callbacks);
+
+  void Send(WorkerMessage message);
+  // The next heartbeat is due at once.
+  void BeatNow();
+  // Errors: kFailedPrecondition, kInvalidArgument, kUnimplemented as the coordinator refused.
+  absl::Status Run();
+  void Stop();
+
+  // A channel as the stream's, for other RPCs to the same coordinator.
+  std::shared_ptr<grpc::Channel> NewChannel() const;
+
+ private:
+  using Stream = grpc::ClientReaderWriter<WorkerMessage, CoordinatorMessage>;
+  struct SentBeat {
+    int64_t sequence = 0;
+    int64_t boottime_ns = 0;
+  };
+
+  grpc::Status RunStream(bool* welcomed);
+  grpc::Status Exchange(grpc::ClientContext& context, bool* welcomed);
+  void Serve(grpc::ClientContext& context, Stream& stream);
+  WorkerMessage MakeHello();
+  void KeepLogsOnly();
+  void WriteMessages(Stream& stream);
+  // The next message to send, a heartbeat when it is due; nothing when the stream is over.
+  std::optional<WorkerMessage> NextMessage(Deadline next_heartbeat);
+  void OnAck(int64_t sequence);
+  // Cancels when no heartbeat was acknowledged for too long.
+  void BreakWhenSilent(grpc::ClientContext& context);
+  bool WaitBeforeRetry(absl::Duration time);
+
+  const Settings settings_;
+  const Callbacks callbacks_;
+  absl::Mutex mutex_;
+  MonotonicCondition changed_;
+  std::deque<WorkerMessage> outbox_ ABSL_GUARDED_BY(mutex_);
+  size_t logs_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;       // messages are kept: a hello that says what was before is made
+  bool streaming_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator has welcomed it
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool beat_now_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration heartbeat_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(1);
+  absl::Duration lease_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(120);
+  std::deque<SentBeat> sent_ ABSL_GUARDED_BY(mutex_);  // not acknowledged yet
+  Deadline silent_at_ ABSL_GUARDED_BY(mutex_) = Deadline::After(absl::ZeroDuration());
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_

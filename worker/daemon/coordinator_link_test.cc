@@ -1,0 +1,197 @@
+#include "worker/daemon/coordinator_link.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/boot_clock.h"
+#include "base/monotonic_condition.h"
+#include "proto/protocol.h"
+#include "worker/testing/fake_coordinator.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+
+Deadline Soon() { return Deadline::After(absl::Seconds(20)); }
+
+class CoordinatorLinkTest : public ::testing::Test {
+ protected:
+  void Start(absl::Duration answer_timeout = absl::Seconds(10)) {
+    CoordinatorLink::Settings settings;
+    settings.coordinator = coordinator_.address();
+    settings.first_backoff = absl::Milliseconds(5);
+    settings.longest_backoff = absl::Milliseconds(20);
+    settings.answer_timeout = answer_timeout;
+    settings.max_log_messages = 3;
+    link_ = std::make_unique<CoordinatorLink>(
+        settings, CoordinatorLink::Callbacks{
+                      .on_connecting =
+                          [this](WorkerHello& hello, const std::function<void()>& open) {
+                            absl::MutexLock lock(&mutex_);
+                            hello.set_slots(facts_);
+                            open();
+                          },
+                      .on_connected = [] {},
+                      .on_heartbeat = [](Heartbeat& heartbeat) { heartbeat.set_incarnation(7); },
+                      .on_lease =
+                          [this](int64_t until, absl::Duration length) {
+                            absl::MutexLock lock(&mutex_);
+                            leases_.push_back({until, length});
+                            changed_.NotifyAll();
+                          },
+                      .on_message = [](const CoordinatorMessage&) {},
+                      .on_lost = [] {}});
+  }
+  void Run() {
+    runner_ = std::thread([this] { status_ = link_->Run(); });
+  }
+  // The next fact, as Attempts tells it: under the lock under which hellos are made.
+  void TellFact() {
+    absl::MutexLock lock(&mutex_);
+    WorkerMessage message;
+    message.mutable_rank_update()->mutable_progress()->set_step(++facts_);
+    link_->Send(std::move(message));
+  }
+  void TellLog(uint64_t epoch, const std::string& text) {
+    WorkerMessage message;
+    *message.mutable_header() = MakeHeader(epoch);
+    message.mutable_log()->add_line()->set_text(text);
+    link_->Send(std::move(message));
+  }
+  bool AwaitLeases(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    return changed_.Wait(mutex_, Soon(), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return leases_.size() >= count; });
+  }
+  void TearDown() override {
+    if (link_ != nullptr) link_->Stop();
+    if (runner_.joinable()) runner_.join();
+  }
+
+  FakeCoordinator coordinator_;
+  std::unique_ptr<CoordinatorLink> link_;
+  std::thread runner_;
+  absl::Status status_;
+  absl::Mutex mutex_;
+  MonotonicCondition changed_;
+  uint32_t facts_ = 0;
+  std::vector<std::pair<int64_t, absl::Duration>> leases_;
+};
+
+TEST_F(CoordinatorLinkTest, AHelloAndWhatFollowsItMissNoFact) {
+  Start();
+  Run();
+  for (int stream = 1; stream <= 20; ++stream) {
+    // Facts are told all the time, while streams end and begin.
+    auto enough = [&](const std::vector<FakeCoordinator::Stream>& streams) {
+      return static_cast<int>(streams.size()) >= stream && streams.back().messages.size() >= 5;
+    };
+    const Deadline deadline = Soon();
+    bool there = false;
+    while (!there && !deadline.Expired()) {
+      TellFact();
+      there = enough(coordinator_.Streams());
+    }
+    ASSERT_TRUE(there) << stream;
+    coordinator_.DropStream();
+  }
+  for (const FakeCoordinator::Stream& stream : coordinator_.Streams()) {
+    uint64_t expected = stream.hello.slots();
+    for (const WorkerMessage& message : stream.messages) {
+      ASSERT_EQ(message.rank_update().progress().step(), ++expected) << "after the hello of " << stream.hello.slots();
+    }
+  }
+}
+
+TEST_F(CoordinatorLinkTest, LogsWaitForTheNextStreamAndFactsDoNot) {
+  Start();
+  for (int epoch = 1; epoch <= 5; ++epoch) TellLog(epoch, absl::StrCat("line ", epoch));
+  TellLog(5, "line 6");
+  TellFact();
+  Run();
+  ASSERT_TRUE(coordinator_.Await([](const auto& streams) { return !streams.empty() && streams[0].messages.size() >= 3; }));
+  std::vector<std::string> lines;
+  const FakeCoordinator::Stream stream = coordinator_.Streams()[0];
+  for (const WorkerMessage& message : stream.messages) {
+    ASSERT_TRUE(message.has_log()) << message.ShortDebugString();
+    for (const LogLine& line : message.log().line()) lines.push_back(line.text());
+  }
+  EXPECT_THAT(lines, ::testing::ElementsAre("line 3", "line 4", "line 5", "line 6")) << "the oldest went";
+  EXPECT_EQ(stream.hello.slots(), 1) << "the hello tells the fact";
+}
+
+TEST_F(CoordinatorLinkTest, TheLeaseFollowsWhatWasSentAndAcknowledged) {
+  const int64_t before = BootTimeNanos();
+  Start();
+  Run();
+  ASSERT_TRUE(AwaitLeases(4));
+  const int64_t after = BootTimeNanos();
+  absl::MutexLock lock(&mutex_);
+  int64_t last = 0;
+  for (const auto& [until, length] : leases_) {
+    EXPECT_EQ(length, absl::Seconds(50));
+    EXPECT_GE(until, before + absl::ToInt64Nanoseconds(length));
+    EXPECT_LE(until, after + absl::ToInt64Nanoseconds(length));
+    EXPECT_GT(until, last);
+    last = until;
+  }
+}
+
+TEST_F(CoordinatorLinkTest, ACoordinatorThatHangsIsLeft) {
+  FakeCoordinator::Manner manner;
+  manner.acknowledges = false;
+  coordinator_.SetManner(manner);
+  Start(absl::Milliseconds(200));
+  Run();
+  ASSERT_TRUE(coordinator_.Await([](const auto& streams) { return streams.size() >= 2; }));
+  {
+    absl::MutexLock lock(&mutex_);
+    EXPECT_LE(leases_.size(), 2) << "of welcomes only";
+  }
+  manner.welcomes = false;
+  coordinator_.SetManner(manner);
+  ASSERT_TRUE(coordinator_.Await([](const auto& streams) { return streams.size() >= 5; }));
+  manner.welcomes = manner.acknowledges = true;
+  coordinator_.SetManner(manner);
+  EXPECT_TRUE(coordinator_.Await([](const auto& streams) { return streams.back().heartbeats.size() >= 15; }))
+      << "longer than the timeout";
+}
+
+TEST_F(CoordinatorLinkTest, AHeartbeatCanBeSentAtOnce) {
+  FakeCoordinator::Manner manner;
+  manner.heartbeat_seconds = 3600;
+  coordinator_.SetManner(manner);
+  Start();
+  Run();
+  for (size_t count = 1; count <= 3; ++count) {
+    auto beaten = [&](const auto& streams) { return !streams.empty() && streams[0].heartbeats.size() >= count; };
+    ASSERT_TRUE(coordinator_.Await(beaten)) << count;
+    const Heartbeat beat = coordinator_.Streams()[0].heartbeats.back();
+    EXPECT_EQ(beat.sequence(), static_cast<int64_t>(count));
+    EXPECT_EQ(beat.incarnation(), 7);
+    link_->BeatNow();
+  }
+}
+
+TEST_F(CoordinatorLinkTest, ARefusalThatStaysEndsIt) {
+  FakeCoordinator::Manner manner;
+  manner.refusal = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "use the same release");
+  coordinator_.SetManner(manner);
+  Start();
+  Run();
+  runner_.join();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status_));
+  EXPECT_THAT(std::string(status_.message()), HasSubstr("the same release"));
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,64 @@
+// The worker daemon: joins the stream to the coordinator, the rank processes, the data checks and the uploads.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(settings));
+//   absl::Status status = daemon->Run();       // until Stop, which any thread may call
+//   daemon->Drain(absl::Seconds(20));          // on another thread, while Run runs: before Stop
+//
+// Ranks outlive the stream to the coordinator as long as their lease lasts; it grows with every heartbeat that the
+// coordinator acknowledges. When it is over they are killed, and the daemon goes on trying to connect. Ranks die with their
+// daemon.
+#ifndef ADJOIN_WORKER_DAEMON_DAEMON_H_
+#define ADJOIN_WORKER_DAEMON_DAEMON_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/daemon/coordinator_link.h"
+#include "worker/daemon/process_spawner.h"
+
+namespace adjoin {
+
+struct DaemonSettings {
+  std::string coordinator;  // HOST:PORT
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  std::string name, address;
+  std::string node_id;  // worker/daemon/node_id.h
+  uint32_t slots = 1;
+  uint64_t incarnation = 0;
+  std::map<std::string, std::string> labels;  // what jobs may ask of a node
+  std::string data_root, output_root;  // absolute, existing
+  std::string cache_dir;               // absolute, made where it is missing; empty: a folder of the daemon's own
+  int64_t cache_bytes = 0;             // which it may have; 0: 80 % of its disk
+  std::string net_device, data_port_range;
+  std::string rank_binary;        // absolute
+  std::optional<User> rank_user;  // absent: the daemon's own
+  std::function<ClientInterceptors()> interceptors;
+};
+
+class Daemon {
+ public:
+  virtual ~Daemon() = default;
+
+  // Ends the ranks that an earlier daemon with the same working directory has left, and listens for its own in the folder
+  // "link" there. Errors: kUnavailable; kDeadlineExceeded (a process that does not die), kDataLoss (the record of processes).
+  static absl::StatusOr<std::unique_ptr<Daemon>> Create(DaemonSettings settings);
+
+  // Errors: those of CoordinatorLink::Run; kDeadlineExceeded (a rank that cannot be killed).
+  virtual absl::Status Run() = 0;
+  // Asks all ranks to stop after a step that the ranks of their jobs agree on, and returns when all have ended and the
+  // coordinator knows. What is left after `limit` is killed. Starts no ranks any more.
+  virtual void Drain(absl::Duration limit) = 0;
+  // Ends Run, and Drain if it waits.
+  virtual void Stop() = 0;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_DAEMON_H_

@@ -1,0 +1,260 @@
+#include "worker/daemon/daemon_command.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <limits.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/endpoint.h"
+#include "base/file_limit.h"
+#include "base/flags.h"
+#include "base/logging.h"
+#include "base/security/tls.h"
+#include "base/state_folder.h"
+#include "base/status_macros.h"
+#include "base/stop_signal.h"
+#include "base/watchdog.h"
+#include "worker/daemon/daemon.h"
+#include "worker/daemon/data_network.h"
+#include "worker/daemon/node_id.h"
+
+namespace adjoin {
+namespace {
+
+struct Flags {
+  std::string coordinator = "127.0.0.1:7411";
+  std::string name;
+  uint32_t slots = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::string> labels;
+  std::string listen;
+  std::string advertise;
+  std::string data_root = ".";
+  std::string output_root = ".";
+  std::string cache_dir;
+  int64_t cache_bytes = 0;
+  std::string state_dir = "adjoin-worker-state";
+  std::string net_device;
+  bool trusted_network = false;
+  std::string data_port_range;
+  std::string rank_binary;
+  std::string rank_user;
+  TlsFiles tls;
+  double drain_seconds = 20;
+  std::string log_format = "text";
+};
+
+void AddOptions(CLI::App& app, Flags& flags) {
+  app.add_option("--coordinator", flags.coordinator, "HOST:PORT of the coordinator")
+      ->capture_default_str()->envname("ADJOIN_COORDINATOR");
+  app.add_option("--name", flags.name, "Unique among the workers; absent: this host's name");
+  app.add_option("--slots", flags.slots, "How many ranks may run here at once; absent: the number of cores")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--label", flags.labels, "KEY=VALUE, which jobs can ask for in resources.node_label; may be repeated");
+  app.add_option("--listen", flags.listen, "HOST:PORT for gRPC health checks; absent: none");
+  app.add_option("--advertise", flags.advertise, "Address of this node, for people; absent: this host's name");
+  app.add_option("--data-root", flags.data_root, "Folder below which jobs may read")->capture_default_str();
+  app.add_option("--output-root", flags.output_root, "Folder below which jobs may write")->capture_default_str();
+  app.add_option("--cache-dir", flags.cache_dir,
+                 "Folder for inflated copies of .gz data files, which only ranks use; absent: one below --state-dir");
+  app.add_option("--cache-bytes", flags.cache_bytes, "What that folder may have; 0: 80 % of its disk")
+      ->capture_default_str()->check(CLI::Range(int64_t{0}, int64_t{1} << 62).description(""));
+  app.add_option("--state-dir", flags.state_dir, "The daemon's own folder")->capture_default_str();
+  app.add_option("--net-device", flags.net_device,
+                 "Network interface between ranks, such as eth0; absent: lo where the coordinator is on loopback");
+  app.add_flag("--trusted-network", flags.trusted_network,
+               "Nobody else can reach that interface, though its address is a public one: data between ranks is not encrypted");
+  app.add_option("--data-port-range", flags.data_port_range, "Ports between ranks, such as 20000-20100; absent: any");
+  app.add_option("--rank-binary", flags.rank_binary, "The program of a rank; absent: adjoin-rank beside this program");
+  app.add_option("--rank-user", flags.rank_user,
+                 "Where this program is root: the user that ranks run as; absent: root, too");
+  app.add_option("--drain-seconds", flags.drain_seconds,
+                 "On SIGTERM, how long jobs may take to stop after a step; what is left then is killed")
+      ->capture_default_str()->check(CLI::Range(0.0, 86400.0));
+  AddTlsOptions(app, flags.tls);
+  app.add_option("--log-format", flags.log_format, "text, or json: an object on each line")
+      ->capture_default_str()->check(CLI::IsMember({"text", "json"}).description(""));
+}
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 && name[0] != '\0' ? name : "worker";
+}
+
+absl::StatusOr<std::string> ExistingFolder(const std::string& flag, const std::string& path) {
+  std::error_code error;
+  std::string absolute = std::filesystem::canonical(path, error).string();
+  if (error || !std::filesystem::is_directory(absolute, error)) {
+    return absl::NotFoundError(absl::StrCat(flag, " ", path, ": no such folder"));
+  }
+  return absolute;
+}
+
+absl::StatusOr<std::string> RankBinary(const Flags& flags) {
+  std::error_code error;
+  std::filesystem::path path = flags.rank_binary;
+  if (path.empty()) path = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "adjoin-rank";
+  std::string absolute = std::filesystem::canonical(path, error).string();
+  if (error || access(absolute.c_str(), X_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat(path.string(), " is no program: name it with --rank-binary"));
+  }
+  return absolute;
+}
+
+absl::StatusOr<std::optional<User>> RankUser(const std::string& name) {
+  const bool root = geteuid() == 0;
+  if (name.empty()) {
+    if (root) LogWarning("ranks run as root: name an unprivileged user with --rank-user");
+    return std::nullopt;
+  }
+  if (!root) return absl::InvalidArgumentError("--rank-user needs the daemon to run as root");
+  absl::StatusOr<User> user = FindUser(name);
+  if (!user.ok()) return absl::Status(user.status().code(), absl::StrCat("--rank-user: ", std::string(user.status().message())));
+  return std::optional<User>(*std::move(user));
+}
+
+absl::StatusOr<std::map<std::string, std::string>> Labels(const std::vector<std::string>& flags) {
+  std::map<std::string, std::string> labels;
+  for (const std::string& label : flags) {
+    const size_t equals = label.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("--label '", label, "' is not KEY=VALUE, such as zone=a"));
+    }
+    if (!labels.emplace(label.substr(0, equals), label.substr(equals + 1)).second) {
+      return absl::InvalidArgumentError(absl::StrCat("--label '", label, "': its key has a value already"));
+    }
+  }
+  return labels;
+}
+
+absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
+  ADJOIN_ASSIGN_OR_RETURN(Endpoint coordinator, ParseEndpoint(flags.coordinator));
+  DaemonSettings settings;
+  ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, flags.tls, /*token_file=*/""));
+  if (!coordinator.IsLoopback() && flags.net_device.empty()) {
+    return absl::InvalidArgumentError("--net-device is missing: the interface on which ranks of several nodes exchange data, "
+                                      "such as eth0");
+  }
+  settings.coordinator = coordinator.ToString();
+  settings.name = flags.name.empty() ? HostName() : flags.name;
+  settings.address = flags.advertise.empty() ? HostName() : flags.advertise;
+  settings.slots = flags.slots;
+  ADJOIN_ASSIGN_OR_RETURN(settings.labels, Labels(flags.labels));
+  settings.net_device = flags.net_device.empty() ? "lo" : flags.net_device;
+  ADJOIN_RETURN_IF_ERROR(CheckDataNetwork(settings.net_device, flags.trusted_network));
+  // UCX's own variables win, and ranks inherit them.
+  if (const char* own = std::getenv("UCX_NET_DEVICES"); own != nullptr && *own != '\0') {
+    const absl::Status status = CheckDataNetwork(own, flags.trusted_network);
+    if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat("UCX_NET_DEVICES in the place of ", std::string(status.message())));
+  }
+  settings.data_port_range = flags.data_port_range;
+  if (absl::Status status = CheckPortRange(flags.data_port_range); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--data-port-range ", std::string(status.message())));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(settings.data_root, ExistingFolder("--data-root", flags.data_root));
+  ADJOIN_RETURN_IF_ERROR(MakeFolders(flags.output_root));
+  ADJOIN_ASSIGN_OR_RETURN(settings.output_root, ExistingFolder("--output-root", flags.output_root));
+  if (!flags.cache_dir.empty()) settings.cache_dir = std::filesystem::absolute(flags.cache_dir).lexically_normal().string();
+  settings.cache_bytes = flags.cache_bytes;
+  ADJOIN_ASSIGN_OR_RETURN(settings.rank_binary, RankBinary(flags));
+  ADJOIN_ASSIGN_OR_RETURN(settings.rank_user, RankUser(flags.rank_user));
+  std::random_device device;
+  settings.incarnation = (uint64_t{device()} << 32) | device();
+  return settings;
+}
+
+// Answers grpc.health.v1.Health; the coordinator needs no connection to the daemon.
+absl::StatusOr<std::unique_ptr<grpc::Server>> ServeHealth(const std::string& listen, const TlsFiles& tls) {
+  ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(listen));
+  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(endpoint, tls));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(endpoint.ToString(), credentials, &endpoint.port);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || endpoint.port == 0) return absl::UnavailableError(absl::StrCat("cannot listen on ", listen));
+  LogInfo(absl::StrCat("health checks on ", endpoint.ToString()));
+  return server;
+}
+
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::cerr << "adjoin-worker: error: " << status.message() << std::endl;
+  return 1;
+}
+
+// Runs until the daemon ends by itself or a signal comes; a second one cuts the drain short.
+absl::Status RunUntilSignal(Daemon& daemon, absl::Duration drain_limit, StopSignal& stop) {
+  absl::Status status;
+  std::atomic<bool> over{false};
+  std::thread runner([&] {
+    status = daemon.Run();
+    over = true;
+    kill(getpid(), SIGTERM);  // ends the waits below
+  });
+  stop.Wait();
+  LogInfo("stopping");
+  std::thread drainer([&] {
+    daemon.Drain(drain_limit);
+    daemon.Stop();
+  });
+  if (!over) stop.Wait();
+  daemon.Stop();
+  drainer.join();
+  runner.join();
+  return status;
+}
+
+absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSignal& stop) {
+  ADJOIN_ASSIGN_OR_RETURN(DaemonSettings settings, MakeSettings(flags));
+  settings.interceptors = options.interceptors;
+  ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(flags.state_dir));
+  ADJOIN_ASSIGN_OR_RETURN(settings.node_id, NodeId(state.path()));
+  // The path of a Unix socket has at most 107 bytes, so daemon and ranks name it from within the folder.
+  if (chdir(state.path().c_str()) != 0) return absl::UnavailableError(absl::StrCat("cannot enter ", state.path()));
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(std::move(settings)));
+  std::unique_ptr<grpc::Server> health;
+  if (!flags.listen.empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(health, ServeHealth(flags.listen, flags.tls));
+  }
+  absl::Status status = RunUntilSignal(*daemon, absl::Seconds(flags.drain_seconds), stop);
+  // No rank is left. What may still be under way, a check of large files, is nobody's any more.
+  static constexpr absl::Duration kEndTimeout = absl::Seconds(5);
+  Watchdog late(kEndTimeout, [&] { _exit(ExitCode(status)); });
+  if (health != nullptr) health->Shutdown(std::chrono::system_clock::now());
+  daemon.reset();
+  return status;
+}
+
+}  // namespace
+
+int RunWorkerCommand(int argc, char** argv, const WorkerCommandOptions& options) {
+  StopSignal stop;
+  RaiseFileLimit();
+  Flags flags;
+  CLI::App app("Runs ranks of jobs on this node for a coordinator", "adjoin-worker");
+  AddOptions(app, flags);
+  AddConfigSources(app, "ADJOIN_WORKER_");
+  if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
+  InitLogging("adjoin-worker", ReadLogFormat(flags.log_format).value_or(LogFormat::kText));
+  return ExitCode(Run(flags, options, stop));
+}
+
+}  // namespace adjoin

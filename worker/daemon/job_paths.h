@@ -1,0 +1,30 @@
+// The files and folders of a job, before its ranks start.
+//
+//   ADJOIN_RETURN_IF_ERROR(PrepareJobPaths({.data_root = "/srv/data", .output_root = "/srv/output"}, start_ranks));
+//
+// Any thread. Waits for as long as the file systems do.
+#ifndef ADJOIN_WORKER_DAEMON_JOB_PATHS_H_
+#define ADJOIN_WORKER_DAEMON_JOB_PATHS_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "proto/coordinator.pb.h"
+#include "worker/daemon/process_spawner.h"
+
+namespace adjoin {
+
+struct JobRoots {
+  std::string data_root, output_root;
+  std::optional<User> rank_user;  // gets the folders of results and of checkpoints; absent: ranks make them themselves
+};
+
+// Whether what the job reads and writes is below the roots; makes its folders of results and of checkpoints where
+// the ranks cannot.
+// Errors: kResourceExhausted (no space is left for them), which is not the job's fault; all others are.
+absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_JOB_PATHS_H_

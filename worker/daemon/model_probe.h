@@ -1,0 +1,22 @@
+// Checks the file that a job's weights come from before the job is accepted: it is whole, and fits the model.
+//
+//   ProbeModel("/srv/data", "/srv/output", request.model(), result);
+//   result.error();   // "weights.init_from: 'w.safetensors' does not fit the model ...: missing: fc1.bias"; unchanged if well
+//   result.field();   // "weights.init_from"
+//
+// Reads the file's header only. Any thread.
+#ifndef ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_
+#define ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_
+
+#include <string>
+
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+void ProbeModel(const std::string& data_root, const std::string& output_root, const ModelProbe& request,
+                ProbeResult& result);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_

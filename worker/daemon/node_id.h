@@ -1,0 +1,26 @@
+// Which state folder of which machine a daemon has.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(std::string id, NodeId("/var/lib/adjoin-worker"));
+//
+// Two daemons with the same id are one after the other on one machine: the later one has ended what the earlier one left.
+#ifndef ADJOIN_WORKER_DAEMON_NODE_ID_H_
+#define ADJOIN_WORKER_DAEMON_NODE_ID_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace adjoin {
+
+// 32 hexadecimal digits, of a random number that is kept in the folder's file "node-id" and of what the first of
+// `machine_files` says that says anything; the machine's own name cannot be read from them. A copy of the folder on another
+// machine has another id. Where no file names the machine, the id is new each time. The folder is locked by the caller.
+// Errors: kUnavailable (the folder cannot be written).
+absl::StatusOr<std::string> NodeId(const std::string& folder, const std::vector<std::string>& machine_files = {
+                                                                  "/etc/machine-id", "/proc/sys/kernel/random/boot_id"});
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_NODE_ID_H_

@@ -1,0 +1,22 @@
+// Which file system a daemon's --output-root is on: nodes with one id see each other's files there.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(std::string id, OutputId("/srv/results"));
+//
+// The id is a random number in the folder's file .adjoin-output-id, which the first daemon that looks makes: that two daemons
+// know the same number proves that they read the same file.
+#ifndef ADJOIN_WORKER_DAEMON_OUTPUT_ID_H_
+#define ADJOIN_WORKER_DAEMON_OUTPUT_ID_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace adjoin {
+
+// 32 hexadecimal digits. Any number of daemons may call it at once, on one machine or on several.
+// Errors: kUnavailable with the path and the system's reason; kDataLoss (the file is another's).
+absl::StatusOr<std::string> OutputId(const std::string& root);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_OUTPUT_ID_H_

@@ -1,0 +1,101 @@
+#include "worker/daemon/probe.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "planner/spec/field_files.h"
+#include "worker/data/array_file.h"
+#include "worker/data/path_rules.h"
+#include "worker/samples/sample_rule.h"
+
+namespace adjoin {
+namespace {
+
+absl::Status Within(const std::string& where, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(where, ": ", std::string(status.message())));
+}
+
+absl::StatusOr<HeldPath> Find(const std::string& root, const std::string& path) {
+  absl::StatusOr<HeldPath> file = HoldBelow(root, path);
+  if (!absl::IsNotFound(file.status())) return file;
+  return absl::NotFoundError(absl::StrCat(std::string(file.status().message()), " below the worker's data root"));
+}
+
+bool Stopped(const ProbeLimits& limits) { return limits.stop != nullptr && limits.stop->load(); }
+
+// `place` gets the part of the field that an error speaks of.
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, const ProbeLimits& limits,
+                                  CheckLimits& left, std::string& place) {
+  if (field.has_synthetic()) return field.synthetic().samples();
+  const File* files = FilesOf(field);
+  if (files == nullptr) return absl::InvalidArgumentError("it says nothing of where it comes from");
+  std::optional<std::vector<int64_t>> sample_shape;
+  if (!field.shape().empty()) sample_shape.emplace(field.shape().begin(), field.shape().end());
+  int64_t samples = 0;
+  for (int i = 0; i < files->path_size(); ++i) {
+    const std::string& path = files->path(i);
+    place = absl::StrCat(SourceName(field), ".path[", i, "]");
+    if (Stopped(limits)) return absl::CancelledError("the worker stops");
+    ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, Find(root, path));
+    ArrayFileOptions options;
+    options.format = SourceName(field);
+    options.object = files->object();
+    options.name = absl::StrCat("'", path, "'");
+    ADJOIN_ASSIGN_OR_RETURN(const ArrayHeader header, CheckArrayFile(file.path(), options, &left));
+    ADJOIN_ASSIGN_OR_RETURN(const int64_t own, SamplesIn(header, sample_shape));
+    samples += own;
+  }
+  return samples;
+}
+
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& dataset, const ProbeLimits& limits,
+                                  CheckLimits& left, std::string& place) {
+  int64_t samples = 0;
+  for (int i = 0; i < dataset.field_size(); ++i) {
+    std::string where = absl::StrCat("data set '", dataset.name(), "', field '", dataset.field(i).name(), "'");
+    std::string within;
+    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i), limits, left, within);
+    place = absl::StrCat("field[", i, "]", own.ok() || within.empty() ? "" : ".", own.ok() ? "" : within);
+    if (!own.ok()) return Within(where, own.status());
+    if (i > 0 && *own != samples) {
+      return absl::InvalidArgumentError(absl::StrCat(where, " has ", *own, " samples, field '", dataset.field(0).name(),
+                                                     "' has ", samples, ": they have to be as many"));
+    }
+    samples = *own;
+  }
+  return samples;
+}
+
+absl::Status ProbeAll(const std::string& root, const ProbeData& request, const ProbeLimits& limits, ProbeResult& result) {
+  CheckLimits left;
+  left.bytes = limits.bytes;
+  left.enough = [&limits] { return Stopped(limits) || limits.deadline.Expired(); };
+  for (int i = 0; i < request.dataset_size(); ++i) {
+    const Dataset& dataset = request.dataset(i);
+    std::string within;
+    const absl::StatusOr<int64_t> samples = SamplesOf(root, dataset, limits, left, within);
+    if (!samples.ok()) {
+      result.set_field(absl::StrCat("dataset[", i, "].", within));
+      return samples.status();
+    }
+    DatasetSize& size = *result.add_dataset();
+    size.set_name(dataset.name());
+    size.set_samples(*samples);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ProbeResult Probe(const std::string& data_root, const ProbeData& request, const ProbeLimits& limits) {
+  ProbeResult result;
+  absl::Status status = ProbeAll(data_root, request, limits, result);
+  if (!status.ok()) result.set_error(std::string(status.message()));
+  result.set_request_id(request.request_id());
+  return result;
+}
+
+}  // namespace adjoin

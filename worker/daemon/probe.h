@@ -1,0 +1,34 @@
+// Checks the data files of a job before it is accepted, where they are.
+//
+//   ProbeResult result = Probe("/srv/data", request);
+//   result.error();   // "data set 'train', field 'image': 'a.gz': no such file below ..."; empty when all is well
+//   result.field();   // "dataset[0].field[0].idx.path[0]": where in the spec that stands
+//
+// Every file's header is compared with its size. gzip files are also read to their end and against their checksum, and HDF5's
+// chunks, as far as the limits go; what is broken beyond that is found when it is read. Any thread.
+#ifndef ADJOIN_WORKER_DAEMON_PROBE_H_
+#define ADJOIN_WORKER_DAEMON_PROBE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+struct ProbeLimits {
+  int64_t bytes = int64_t{512} << 20;  // inflated ones, of all files together
+  // After it only headers are read. The coordinator waits for half a minute.
+  Deadline deadline = Deadline::After(absl::Seconds(15));
+  const std::atomic<bool>* stop = nullptr;  // true: the probe ends, with an error; may be null
+};
+
+// The samples of each data set are those in the files; Dataset.limit is the planner's business.
+ProbeResult Probe(const std::string& data_root, const ProbeData& request, const ProbeLimits& limits = {});
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_PROBE_H_

@@ -1,0 +1,180 @@
+#include "worker/daemon/probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "worker/samples/array_test_files.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ProbeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::string(getenv("TEST_TMPDIR")) + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(root_);
+    Dataset& train = *request_.add_dataset();
+    train.set_name("train");
+    AddField("image", "images");
+    AddField("label", "labels.gz");
+    Write("images", Idx({10, 2, 3}));
+    WriteGzip("labels.gz", Idx({10}));
+  }
+
+  void AddField(const std::string& name, const std::string& path) {
+    Field& field = *request_.mutable_dataset(0)->add_field();
+    field.set_name(name);
+    field.mutable_idx()->add_path(path);
+  }
+  static std::string Idx(const std::vector<int>& shape) {
+    std::string bytes = {0, 0, 8, static_cast<char>(shape.size())};
+    size_t cells = 1;
+    for (int extent : shape) {
+      bytes += {0, 0, 0, static_cast<char>(extent)};
+      cells *= extent;
+    }
+    return bytes + std::string(cells, 'x');
+  }
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(root_ + "/" + name, std::ios::binary) << bytes;
+  }
+  void WriteGzip(const std::string& name, const std::string& bytes) {
+    gzFile file = gzopen((root_ + "/" + name).c_str(), "wb");
+    gzwrite(file, bytes.data(), bytes.size());
+    gzclose(file);
+  }
+  std::string Error() { return Probe(root_, request_).error(); }
+
+  std::string root_;
+  ProbeData request_;
+};
+
+TEST_F(ProbeTest, CountsSamples) {
+  request_.set_request_id("7");
+  ProbeResult result = Probe(root_, request_);
+  EXPECT_EQ(result.error(), "");
+  EXPECT_EQ(result.field(), "");
+  EXPECT_EQ(result.request_id(), "7");
+  ASSERT_EQ(result.dataset_size(), 1);
+  EXPECT_EQ(result.dataset(0).name(), "train");
+  EXPECT_EQ(result.dataset(0).samples(), 10);
+}
+
+TEST_F(ProbeTest, NamesTheFileThatIsMissing) {
+  std::filesystem::remove(root_ + "/images");
+  EXPECT_EQ(Error(), "data set 'train', field 'image': 'images': no such file below the worker's data root");
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[0].idx.path[0]");
+}
+
+TEST_F(ProbeTest, TruncatedAndCorruptFiles) {
+  Write("images", Idx({10, 2, 3}).substr(0, 40));
+  EXPECT_THAT(Error(), AllOf(HasSubstr("images"), Not(HasSubstr(root_))));
+  Write("images", Idx({10, 2, 3}));
+  std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
+  EXPECT_THAT(Error(), HasSubstr("field 'label'"));
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[1].idx.path[0]");
+}
+
+TEST_F(ProbeTest, OfMuchDataOnlyTheHeaders) {
+  // The labels are 18 bytes, however few of gzip they are; the images are not inflated.
+  std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
+  ProbeLimits limits;
+  limits.bytes = 18;
+  EXPECT_THAT(Probe(root_, request_, limits).error(), HasSubstr("field 'label'"));
+  limits.bytes = 17;
+  EXPECT_EQ(Probe(root_, request_, limits).error(), "");
+  Write("images", Idx({10, 2, 3}).substr(0, 40));
+  EXPECT_THAT(Probe(root_, request_, limits).error(), HasSubstr("images"));
+}
+
+TEST_F(ProbeTest, AfterTheDeadlineOnlyTheHeaders) {
+  std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
+  EXPECT_THAT(Probe(root_, request_, {}).error(), HasSubstr("field 'label'"));
+  ProbeLimits limits;
+  limits.deadline = Deadline::After(absl::ZeroDuration());
+  const ProbeResult result = Probe(root_, request_, limits);
+  EXPECT_EQ(result.error(), "");
+  EXPECT_EQ(result.dataset(0).samples(), 10);
+}
+
+TEST_F(ProbeTest, StopsWhenItIsTold) {
+  const std::atomic<bool> stop = true;
+  ProbeLimits limits;
+  limits.stop = &stop;
+  EXPECT_THAT(Probe(root_, request_, limits).error(), HasSubstr("the worker stops"));
+}
+
+TEST_F(ProbeTest, FieldsHaveAsManySamples) {
+  Write("images", Idx({9, 2, 3}));
+  EXPECT_THAT(Error(), HasSubstr("field 'label' has 10 samples, field 'image' has 9"));
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[1]");
+}
+
+TEST_F(ProbeTest, ShapesFit) {
+  for (int extent : {1, 2, 3}) request_.mutable_dataset(0)->mutable_field(0)->add_shape(extent);
+  EXPECT_EQ(Error(), "");
+  request_.mutable_dataset(0)->mutable_field(0)->set_shape(2, 4);
+  EXPECT_THAT(Error(), HasSubstr("shape [1, 2, 4] has 8 cells a sample"));
+}
+
+TEST_F(ProbeTest, PathsStayBelowTheRoot) {
+  request_.mutable_dataset(0)->mutable_field(0)->mutable_idx()->set_path(0, "../images");
+  EXPECT_THAT(Error(), HasSubstr("'..'"));
+}
+
+TEST_F(ProbeTest, EveryFormat) {
+  Dataset& dataset = *request_.add_dataset();
+  dataset.set_name("volumes");
+  for (const std::string& format : std::vector<std::string>{"npy", "hdf5", "nifti", "synthetic"}) {
+    Field& field = *dataset.add_field();
+    field.set_name(format);
+    for (int extent : {1, 2, 3, 4}) field.add_shape(extent);
+    if (format == "synthetic") {
+      field.mutable_synthetic()->set_samples(2);
+      continue;
+    }
+    const std::vector<int64_t> shape = format == "nifti" ? std::vector<int64_t>{2, 3, 4} : std::vector<int64_t>{2, 24};
+    WriteArray(root_ + "/a." + format, format, CellType::kInt16, shape, std::vector<double>(VolumeOf(shape)));
+    SetFile(field, format, "a." + format);
+    if (format == "nifti") SetFile(field, format, "a." + format);
+  }
+  ProbeResult result = Probe(root_, request_);
+  EXPECT_EQ(result.error(), "");
+  ASSERT_EQ(result.dataset_size(), 2);
+  EXPECT_EQ(result.dataset(1).samples(), 2);
+
+  Field& hdf5 = *request_.mutable_dataset(1)->mutable_field(1);
+  hdf5.mutable_hdf5()->set_object("other");
+  result = Probe(root_, request_);
+  EXPECT_THAT(result.error(), AllOf(HasSubstr("data set 'volumes', field 'hdf5': 'a.hdf5'"), HasSubstr("data"),
+                                    Not(HasSubstr(root_))));
+  EXPECT_EQ(result.field(), "dataset[1].field[1].hdf5.path[0]");
+  hdf5.mutable_hdf5()->set_object("data");
+
+  Field& nifti = *request_.mutable_dataset(1)->mutable_field(2);
+  nifti.set_shape(1, 3);
+  result = Probe(root_, request_);
+  EXPECT_THAT(result.error(), HasSubstr("shape [1, 3, 3, 4] has 36 cells a sample, the file (2x3x4 int16), which is one"));
+  EXPECT_EQ(result.field(), "dataset[1].field[2].nifti.path[0]");
+  nifti.set_shape(1, 2);
+
+  std::filesystem::resize_file(root_ + "/a.npy", std::filesystem::file_size(root_ + "/a.npy") - 1);
+  result = Probe(root_, request_);
+  EXPECT_THAT(result.error(), HasSubstr("field 'npy': 'a.npy'"));
+  EXPECT_EQ(result.field(), "dataset[1].field[0].npy.path[0]");
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,61 @@
+// Starts a program in a process group of its own that dies with the thread that started it.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(ChildProcess child, Spawn({.binary = "/usr/lib/adjoin/adjoin-rank",
+//                                                      .arguments = {"--rank", "0"},
+//                                                      .environment = RankEnvironment()}));
+//   poll child.pidfd until it is readable, then waitid(P_PIDFD, ...)
+//
+// The child's standard input is empty; its output and error output are pipes that do not block the reader. It leaves no core
+// and can gain no privileges.
+#ifndef ADJOIN_WORKER_DAEMON_PROCESS_SPAWNER_H_
+#define ADJOIN_WORKER_DAEMON_PROCESS_SPAWNER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace adjoin {
+
+// An account of this machine.
+struct User {
+  std::string name, home;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;  // all of them
+};
+
+struct SpawnRequest {
+  std::string binary;                    // an absolute path
+  std::vector<std::string> arguments;    // without the program's name
+  std::vector<std::string> environment;  // "NAME=value", all of it
+  std::string folder;                    // its working directory; empty: the caller's
+  uint64_t memory_bytes = 0;             // RLIMIT_DATA: an allocation beyond it fails; 0: no limit
+  int oom_score_above = 0;               // how much rather than the caller the kernel kills it where memory runs out
+  std::optional<User> user;              // absent: the caller's; else the caller is root
+};
+
+struct ChildProcess {
+  pid_t pid = 0;
+  UniqueFd pidfd, out, err;
+};
+
+// Linux kills the child when the calling *thread* ends, so call it from a thread that lives as long as the daemon.
+// Errors: kUnavailable (no processes or descriptors left), kNotFound, kPermissionDenied (the program cannot be run; says why).
+absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request);
+
+// What a rank gets of the daemon's own environment: PATH, HOME, LANG, UCX_*, OMP_NUM_THREADS (1 unless set) and the
+// sanitizers' options. Credentials and all else stay behind. `home`, where it is not empty, is HOME instead.
+std::vector<std::string> RankEnvironment(const std::string& home = "");
+
+// Errors: kNotFound.
+absl::StatusOr<User> FindUser(const std::string& name);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_PROCESS_SPAWNER_H_

@@ -1,0 +1,20 @@
+// The program adjoin-rank, one rank of one attempt of one job, for the layers that are linked into it. The daemon
+// starts it, with
+// --rank-binary another one than the stock program.
+//
+//   int main(int argc, char** argv) {
+//     return adjoin::RunRankCommand(argc, argv, adjoin::BuiltinLayers());     // or with a user's own
+//   }
+#ifndef ADJOIN_WORKER_RANK_RANK_COMMAND_H_
+#define ADJOIN_WORKER_RANK_RANK_COMMAND_H_
+
+#include "layers/registry.h"
+
+namespace adjoin {
+
+// Ends the process, but where the command line is wrong: then it returns the exit code.
+int RunRankCommand(int argc, char** argv, const LayerRegistry& layers);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_RANK_RANK_COMMAND_H_

@@ -1,0 +1,79 @@
+// Where the values of one field come from: its files, or the seed. Boxes of samples, before anything is done to them.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto source, OpenFieldSource(dataset, field, {1, 28, 28}, seed, data));
+//   std::vector<double> cells(2 * 14 * 28);
+//   // the upper halves of samples 17 and 18
+//   ADJOIN_RETURN_IF_ERROR(source->Read(17, 2, Box({{0, 1}, {0, 14}, {0, 28}}), cells.data()));
+//
+// One thread.
+#ifndef ADJOIN_WORKER_SAMPLES_FIELD_SOURCE_H_
+#define ADJOIN_WORKER_SAMPLES_FIELD_SOURCE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "primitives/geometry/box.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+// Where a rank finds data, and whom it tells of them.
+struct DataFolder {
+  DataFolder(std::string root) : root(std::move(root)) {}  // also implicitly: a folder and nothing else
+  DataFolder(const char* root) : root(root) {}
+
+  std::string root;       // the spec's paths are below it
+  std::string cache_dir;  // of inflated copies, one for all ranks of a node; empty: each rank has its own, unseen
+  int64_t cache_bytes = 0;  // which it may have; 0: 80 % of its disk
+  // What is worth saying and no error, one line without its end. On the thread that reads a batch. May be empty.
+  std::function<void(const std::string&)> warn;
+};
+
+// A box in two: its cells before `at` in `dim`, and those from there on.
+struct BoxCut {
+  int dim;
+  int64_t at;
+
+  // In the middle of the first dim that is longer than 1.
+  static std::optional<BoxCut> FirstDim(const Box& box) {
+    for (int dim = 0; dim < box.dims(); ++dim) {
+      if (box[dim].size() > 1) return BoxCut{dim, box[dim].lo + box[dim].size() / 2};
+    }
+    return std::nullopt;
+  }
+};
+
+class FieldSource {
+ public:
+  virtual ~FieldSource() = default;
+
+  virtual int64_t samples() const = 0;
+  // `count` samples from `sample`; of each, `box`, which lies within a sample. `out` has room for count * box.Volume()
+  // values, row-major.
+  // Errors: kOutOfRange (no such samples); as ArrayFile::Open and ArrayFile::Read.
+  virtual absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) = 0;
+  // From any thread: a Read in progress, which may inflate a file for minutes, ends soon, and later ones do not begin that.
+  virtual void Stop() {}
+  // As ArrayFile::bytes_read, of all files so far.
+  virtual int64_t bytes_read() const = 0;
+  // Where to cut `box` of a sample in two, of which reading one after the other takes as much of the file as reading all, in
+  // few runs; nothing where it has no such place, as within a chunk.
+  virtual std::optional<BoxCut> CutOf(int64_t /*sample*/, const Box& box) const { return BoxCut::FirstDim(box); }
+};
+
+// `sample_shape`: of a whole sample, also where the data set has blocks.
+// Errors: kInvalidArgument (no path; other cells than a sample has); as HoldBelow, ReadArrayHeader.
+absl::StatusOr<std::unique_ptr<FieldSource>> OpenFieldSource(const Dataset& dataset, const Field& field,
+                                                             const std::vector<int64_t>& sample_shape, uint64_t seed,
+                                                             const DataFolder& data);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_SAMPLES_FIELD_SOURCE_H_

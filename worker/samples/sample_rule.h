@@ -1,0 +1,28 @@
+// How many samples an array file is.
+//
+//   *SamplesIn(header, {{1, 28, 28}});      // 60000 of 60000x28x28; 1 of 28x28
+//
+// Any thread. No LibTorch.
+#ifndef ADJOIN_WORKER_SAMPLES_SAMPLE_RULE_H_
+#define ADJOIN_WORKER_SAMPLES_SAMPLE_RULE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/data/array_header.h"
+
+namespace adjoin {
+
+// A NIfTI file is one sample, and has its extents; so is another file whose extents are the sample's. Extents of 1 do not
+// count. Else the first dim counts samples, and the others have as many cells as a sample, with dims merged or split: 784
+// where the sample has 28x28; but not the sample's extents in another order, which would be other cells.
+// `sample_shape`: absent where nothing is known of it: then NIfTI files are one sample, and of others the first dim counts.
+// Errors: kInvalidArgument (other cells than a sample has, or other extents).
+absl::StatusOr<int64_t> SamplesIn(const ArrayHeader& header, const std::optional<std::vector<int64_t>>& sample_shape);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_SAMPLES_SAMPLE_RULE_H_

@@ -1,0 +1,163 @@
+#include "worker/samples/shard_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "planner/spec/field_files.h"
+#include "planner/spec/sample_shape.h"
+#include "primitives/status_exception.h"
+
+namespace adjoin {
+namespace {
+
+// What the losses make of the labels that `value` holds.
+std::vector<ClassBound> BoundsOf(const ProgramPlan& program, int value) {
+  std::vector<ClassBound> bounds;
+  if (program.value(value).layout().dtype() != "int64") return bounds;
+  for (const LossPlan& loss : program.loss()) {
+    const LayoutPlan& prediction = program.value(loss.input()).layout();
+    if (static_cast<int>(loss.target()) != value || prediction.shape_size() < 2) continue;
+    ClassBound bound{prediction.shape(1), std::nullopt};
+    if (loss.spec().has_ignore_index()) bound.ignored = loss.spec().ignore_index();
+    bounds.push_back(bound);
+  }
+  return bounds;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& plan, const std::string& dataset,
+                                                                 const DataFolder& data, int rank) {
+  std::unique_ptr<ShardReader> reader(new ShardReader);
+  const auto& sets = plan.spec().dataset();
+  const auto spec = std::find_if(sets.begin(), sets.end(), [&](const Dataset& d) { return d.name() == dataset; });
+  if (spec == sets.end()) return absl::InvalidArgumentError(absl::StrCat("no data set \"", dataset, "\" in the job"));
+  const auto size = std::find_if(plan.dataset().begin(), plan.dataset().end(),
+                                 [&](const DatasetSize& d) { return d.name() == dataset; });
+  if (size == plan.dataset().end()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan does not know how large data set \"", dataset, "\" is"));
+  }
+  reader->dataset_ = *spec;
+  reader->seed_ = plan.spec().seed();
+  reader->warn_ = data.warn;
+  for (const ProgramPlan& program : plan.program()) {
+    if (program.dataset() == dataset) ADJOIN_RETURN_IF_ERROR(reader->AddProgram(program, data, rank));
+  }
+  ADJOIN_RETURN_IF_ERROR(reader->CountSamples(*size));
+  const Train& train = plan.spec().train();
+  const int64_t dropped = train.drop_last() && train.batch() > 0 ? reader->samples() % train.batch() : 0;
+  reader->order_ = BatchOrder(reader->samples(), reader->samples() - dropped);
+  for (const auto& [name, program] : reader->programs_) reader->order_.Add(name, program.training, program.batch);
+  reader->ahead_ = std::make_unique<ReadAhead<BatchKey, Batch>>(
+      [raw = reader.get()](const BatchKey& key, const std::atomic<bool>& stop) { return raw->ReadBatch(key, stop); });
+  return reader;
+}
+
+absl::Status ShardReader::At(const std::string& field, const absl::Status& status) const {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("data set \"", dataset_.name(), "\", field \"", field,
+                                                  "\": ", std::string(status.message())));
+}
+
+absl::Status ShardReader::AddProgram(const ProgramPlan& program, const DataFolder& data, int rank) {
+  Program& added = programs_[program.name()];
+  added.training = program.training();
+  added.batch = program.batch();
+  std::set<std::string> seen;
+  for (int i = 0; i < program.value_size(); ++i) {
+    const ValuePlan& value = program.value(i);
+    if (value.field().empty()) continue;
+    const auto field = std::find_if(dataset_.field().begin(), dataset_.field().end(),
+                                    [&](const Field& f) { return f.name() == value.field(); });
+    if (field == dataset_.field().end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data set \"", dataset_.name(), "\" has no field \"", value.field(), "\""));
+    }
+    absl::StatusOr<ValueShard> shard = ValueShard::Create(dataset_, *field, value, rank);
+    if (!shard.ok()) return At(field->name(), shard.status());
+    for (const ClassBound& bound : BoundsOf(program, i)) shard->Bound(bound);
+    if (shard->reads()) ADJOIN_RETURN_IF_ERROR(At(field->name(), OpenSource(*field, *shard, data)));
+    added.shards.push_back({value.name(), field->name(), seen.insert(field->name()).second, *std::move(shard)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardReader::OpenSource(const Field& field, ValueShard& shard, const DataFolder& data) {
+  std::unique_ptr<FieldSource>& source = sources_[field.name()];
+  if (source == nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(source, OpenFieldSource(dataset_, field, shard.sample_shape(), seed_, data));
+  }
+  shard.SetSource(source.get());
+  return absl::OkStatus();
+}
+
+// Every rank has to draw from the same samples, so it must find as many as the planner knew of.
+absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
+  int64_t in_files = planned.in_files() > 0 ? planned.in_files() : std::max<int64_t>(1, planned.samples());
+  for (const Field& field : dataset_.field()) {
+    const auto source = sources_.find(field.name());
+    if (source == sources_.end()) continue;
+    const int64_t found = source->second->samples();
+    const bool as_planned = planned.in_files() > 0 ? found == planned.in_files()
+                                                   : SampleCount(dataset_, found) == planned.samples();
+    if (!as_planned) {
+      const File* files = FilesOf(field);
+      return At(field.name(),
+                absl::FailedPreconditionError(absl::StrCat(
+                    found, " samples in ", files != nullptr ? absl::StrJoin(files->path(), ", ") : "synthetic",
+                    "; the job was planned for ", planned.in_files() > 0 ? planned.in_files() : planned.samples())));
+    }
+    in_files = found;
+  }
+  ADJOIN_ASSIGN_OR_RETURN(places_, SamplePlaces::Create(dataset_, seed_, in_files));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, const std::atomic<bool>& stop) {
+  Program& program = programs_.at(key.program);
+  Batch batch;
+  for (const auto& [name, source] : sources_) batch.bytes -= source->bytes_read();
+  try {
+    std::vector<SamplePlace> places;
+    for (int64_t i = 0; i < program.batch; ++i) places.push_back(places_->At(program.training, key.epoch, key.first + i));
+    for (NamedShard& named : program.shards) {
+      std::optional<std::string> not_finite;
+      absl::StatusOr<torch::Tensor> tensor =
+          named.shard.Read(places, stop, named.first_of_field ? &not_finite : nullptr);
+      if (!tensor.ok()) return At(named.field, tensor.status());
+      batch.values[named.name] = *std::move(tensor);
+      if (not_finite.has_value()) batch.not_finite[named.field] = *not_finite;
+    }
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+  for (const auto& [name, source] : sources_) batch.bytes += source->bytes_read();
+  return batch;
+}
+
+absl::StatusOr<std::map<std::string, torch::Tensor>> ShardReader::Read(const ProgramPlan& program, int64_t epoch,
+                                                                       int64_t first) {
+  const auto known = programs_.find(program.name());
+  if (known == programs_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program \"", program.name(), "\" does not read data set \"", dataset_.name(), "\""));
+  }
+  if (first < 0 || first + known->second.batch > samples()) {
+    return absl::OutOfRangeError(absl::StrCat("data set \"", dataset_.name(), "\": a batch of ", known->second.batch,
+                                              " from sample ", first, "; there are ", samples()));
+  }
+  const BatchKey key{program.name(), epoch, first};
+  ADJOIN_ASSIGN_OR_RETURN(Batch batch, ahead_->Get(key, order_.After(key)));
+  bytes_read_ += batch.bytes;
+  for (const auto& [field, where] : batch.not_finite) {
+    if (!warned_.insert(field).second || !warn_) continue;
+    warn_(absl::StrCat("data set \"", dataset_.name(), "\", field \"", field, "\": ", where,
+                       "; values that are not finite are used as they are, and said once"));
+  }
+  return std::move(batch.values);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,105 @@
+// This rank's part of every batch of a data set.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto reader, ShardReader::Create(plan, "train", "/srv/data", rank));
+//   ADJOIN_ASSIGN_OR_RETURN(auto fields, reader->Read(program, /*epoch=*/0, /*first=*/128));
+//   network->Forward(fields, tape);
+//
+// A batch is `program.batch()` samples from place `first` of the epoch on. Which samples these are, and which blocks of
+// them, mirrored and shifted how, is the same on every rank (sample_places.h). Of each field only the box of the value's
+// layout is read and held, with its halo where the plan says so: the samples of this rank's part of the batch, and of them
+// its features. Values are read as doubles, remapped, (x * scale - mean) / std, then cast to the layout's type.
+//
+// While a batch is in use the one that follows it is read, in a thread. One thread may call.
+#ifndef ADJOIN_WORKER_SAMPLES_SHARD_READER_H_
+#define ADJOIN_WORKER_SAMPLES_SHARD_READER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "proto/plan.pb.h"
+#include "worker/samples/batch_order.h"
+#include "worker/samples/field_source.h"
+#include "worker/samples/read_ahead.h"
+#include "worker/samples/sample_places.h"
+#include "worker/samples/value_shard.h"
+
+namespace adjoin {
+
+class ShardReader {
+ public:
+  // Opens what `rank` needs for every program of the plan that reads `dataset`.
+  // Errors: kInvalidArgument (no such data set or field; as OpenFieldSource, ValueShard::Create, SamplePlaces::Create);
+  // kFailedPrecondition where a field does not have the number of samples that the plan was made for.
+  static absl::StatusOr<std::unique_ptr<ShardReader>> Create(const Plan& plan, const std::string& dataset,
+                                                             const DataFolder& data, int rank);
+
+  int64_t samples() const { return places_->count(); }
+
+  // By ValuePlan::name; shape (0, ..., 0) where this rank holds nothing. `program` is one of the plan's.
+  // The first value of a field that is not a number or infinite is said to DataFolder::warn, once: "data set "train", field
+  // "image": sample 3, position [0, 4]: nan". It belongs to the rank that holds its cell, so one value is said once in all.
+  // Errors: kOutOfRange where the batch goes beyond the data set; as ValueShard::Read, with the names of data set and field.
+  absl::StatusOr<std::map<std::string, torch::Tensor>> Read(const ProgramPlan& program, int64_t epoch, int64_t first);
+
+  // Of files, for the batches that Read returned.
+  int64_t bytes_read() const { return bytes_read_; }
+
+  // Ends what is being read ahead.
+  ~ShardReader() {
+    for (const auto& [field, source] : sources_) {
+      if (source != nullptr) source->Stop();  // else it could not be opened
+    }
+  }
+
+ private:
+  struct Batch {
+    std::map<std::string, torch::Tensor> values;
+    std::map<std::string, std::string> not_finite;  // by field
+    int64_t bytes = 0;
+  };
+  struct NamedShard {
+    std::string name;
+    std::string field;
+    bool first_of_field = false;  // in its program: the others hold copies
+    ValueShard shard;
+  };
+  struct Program {
+    bool training = false;
+    int64_t batch = 0;
+    std::vector<NamedShard> shards;
+  };
+
+  ShardReader() = default;
+  absl::Status AddProgram(const ProgramPlan& program, const DataFolder& data, int rank);
+  absl::Status OpenSource(const Field& field, ValueShard& shard, const DataFolder& data);
+  absl::Status CountSamples(const DatasetSize& planned);
+  absl::Status At(const std::string& field, const absl::Status& status) const;
+  absl::StatusOr<Batch> ReadBatch(const BatchKey& key, const std::atomic<bool>& stop);
+
+  Dataset dataset_;
+  uint64_t seed_ = 0;
+  std::function<void(const std::string&)> warn_;
+  std::map<std::string, std::unique_ptr<FieldSource>> sources_;  // by field
+  std::map<std::string, Program> programs_;
+  std::unique_ptr<SamplePlaces> places_;
+  BatchOrder order_;
+  std::set<std::string> warned_;  // fields
+  int64_t bytes_read_ = 0;
+  std::unique_ptr<ReadAhead<BatchKey, Batch>> ahead_;  // last: it uses the others
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_SAMPLES_SHARD_READER_H_

@@ -1,0 +1,134 @@
+#include "worker/training/evaluator.h"
+
+#include <map>
+#include <utility>
+
+#include <torch/torch.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/loss/loss_rule.h"
+#include "primitives/status_exception.h"
+#include "primitives/tape.h"
+#include "worker/training/metric_sums.h"
+
+namespace adjoin {
+namespace {
+
+const ProgramPlan* FindProgram(const Plan& plan, const std::string& name) {
+  for (const ProgramPlan& program : plan.program()) {
+    if (program.name() == name) return &program;
+  }
+  return nullptr;
+}
+
+bool IsSum(const Loss& loss) { return loss.reduction() == "sum"; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, const std::string& program,
+                                                             Communicator* communicator, Parameters* parameters,
+                                                             const DataFolder& data,
+                                                             const LayerRegistry& registry,
+                                                             SessionActivity* activity) {
+  const std::string tail = absl::StrCat(program, "_tail");
+  const ProgramPlan* full = FindProgram(plan, program);
+  if (full == nullptr) return absl::InvalidArgumentError(absl::StrCat("the plan has no program \"", program, "\""));
+  ADJOIN_ASSIGN_OR_RETURN(EvaluationNumbers numbers, EvaluationNumbers::Create(plan.spec(), *full));
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(std::move(numbers)));
+  evaluator->activity_ = activity;
+  evaluator->totals_.assign(evaluator->numbers_.size(), 0);
+  if (plan.spec().evaluate().range() > 0) evaluator->range_ = plan.spec().evaluate().range();
+  {
+    const SessionActivity::Files files(activity);
+    ADJOIN_ASSIGN_OR_RETURN(evaluator->data_,
+                            ShardReader::Create(plan, full->dataset(), data, communicator->rank()));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(evaluator->full_, Network::Create(plan, program, communicator, parameters, registry));
+  if (FindProgram(plan, tail) != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(evaluator->tail_, Network::Create(plan, tail, communicator, parameters, registry));
+  }
+  evaluator->total_steps_ = evaluator->data_->samples() / full->batch() + (evaluator->tail_ != nullptr ? 1 : 0);
+  return evaluator;
+}
+
+void Evaluator::Restart() {
+  step_ = 0;
+  samples_ = 0;
+  stop_asked_ = false;
+  totals_.assign(numbers_.size(), 0);
+}
+
+absl::Status Evaluator::RunStep(bool stop_asked) {
+  const int64_t first = step_ * full_->program().batch();
+  Network& network = first + full_->program().batch() <= data_->samples() ? *full_ : *tail_;
+  try {
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, RunBatch(network, first, stop_asked));
+    AddBatch(network.program(), sums);
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+  ++step_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<double>> Evaluator::RunBatch(Network& network, int64_t first, bool stop_asked) {
+  const ProgramPlan& program = network.program();
+  torch::NoGradGuard no_grad;
+  std::map<std::string, torch::Tensor> fields;
+  {
+    const SessionActivity::Files files(activity_);
+    ADJOIN_ASSIGN_OR_RETURN(fields, data_->Read(program, /*epoch=*/0, first));
+  }
+  Tape tape;
+  ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape));
+  std::vector<double> mine(numbers_.size());
+  mine[numbers_.stop_asked()] = stop_asked ? 1 : 0;
+  for (int i = 0; i < program.loss_size(); ++i) {
+    const LossPlan& loss = program.loss(i);
+    const torch::Tensor& target = fields.at(program.value(loss.target()).name());
+    mine[numbers_.share(i)] = result.shares[i].item<double>();
+    if (IsClassification(loss.spec())) mine[numbers_.weight(i)] = TargetWeight(loss.spec(), target);
+    if (i == numbers_.class_loss()) AddClassNumbers(numbers_, loss.spec(), result.predictions[i], target, mine);
+    if (i == numbers_.number_loss()) AddErrorNumbers(numbers_, result.predictions[i], target, mine);
+  }
+  return network.SumOverRanks(mine);
+}
+
+void Evaluator::AddBatch(const ProgramPlan& program, const std::vector<double>& sums) {
+  samples_ += program.batch();
+  stop_asked_ = sums[numbers_.stop_asked()] > 0;
+  for (size_t i = numbers_.share(program.loss_size()); i < sums.size(); ++i) totals_[i] += sums[i];
+  for (int i = 0; i < program.loss_size(); ++i) {
+    const Loss& loss = program.loss(i).spec();
+    const double share = sums[numbers_.share(i)];
+    if (IsSum(loss)) {
+      totals_[numbers_.share(i)] += share;
+      totals_[numbers_.weight(i)] = 1;
+      continue;
+    }
+    const double weight = IsClassification(loss) ? sums[numbers_.weight(i)] : static_cast<double>(program.batch());
+    if (weight == 0) continue;  // of a batch without a target that counts, the mean is none
+    totals_[numbers_.share(i)] += share * weight;
+    totals_[numbers_.weight(i)] += weight;
+  }
+}
+
+EvaluationReport Evaluator::report() const {
+  EvaluationReport report;
+  report.dataset = full_->program().dataset();
+  report.samples = samples_;
+  for (int i = 0; i < full_->program().loss_size(); ++i) {
+    report.loss += totals_[numbers_.share(i)] / totals_[numbers_.weight(i)];
+  }
+  if (samples_ == 0) report.loss = 0;
+  const auto first = numbers_.hits().find(1);
+  if (first != numbers_.hits().end()) {
+    report.hits = EvaluationReport::Hits{static_cast<int64_t>(totals_[first->second]),
+                                         static_cast<int64_t>(totals_[numbers_.counted()])};
+  }
+  report.metrics = MetricValues(numbers_, totals_, range_);
+  return report;
+}
+
+}  // namespace adjoin

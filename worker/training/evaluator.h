@@ -1,0 +1,79 @@
+// Loss and metrics on a data set, computed over all ranks: at the end of training, during it, or alone.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto evaluator,
+//                           Evaluator::Create(plan, "evaluate", &communicator, &parameters, data_root, registry));
+//   while (!evaluator->done()) ADJOIN_RETURN_IF_ERROR(evaluator->RunStep());    // on every rank
+//   evaluator->report().loss;
+//
+// One thread.
+#ifndef ADJOIN_WORKER_TRAINING_EVALUATOR_H_
+#define ADJOIN_WORKER_TRAINING_EVALUATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layers/network/network.h"
+#include "layers/network/parameters.h"
+#include "layers/registry.h"
+#include "planner/checks/metric_rule.h"
+#include "primitives/comm/communicator.h"
+#include "proto/plan.pb.h"
+#include "worker/samples/field_source.h"
+#include "worker/samples/shard_reader.h"
+#include "worker/training/evaluation_report.h"
+#include "worker/training/session_activity.h"
+
+namespace adjoin {
+
+class Evaluator {
+ public:
+  // `program`: "evaluate" or "validate", which with its "_tail" says of which data set and in which batches; its metrics
+  // are planner/checks/metric_rule.h's. `communicator` and `parameters` must outlive it, and so must `activity`, which hears when
+  // it reads files; null: nobody asks. Errors: as Network::Create and ShardReader::Create.
+  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const Plan& plan, const std::string& program,
+                                                           Communicator* communicator, Parameters* parameters,
+                                                           const DataFolder& data, const LayerRegistry& registry,
+                                                           SessionActivity* activity = nullptr);
+
+  int64_t total_steps() const { return total_steps_; }
+  int64_t steps_done() const { return step_; }
+  bool done() const { return step_ >= total_steps_; }
+
+  // The next batch, without gradients. Collective. `stop_asked`: this rank was asked to stop. Errors: what the data, a layer
+  // or a movement fails with.
+  absl::Status RunStep(bool stop_asked = false);
+  // Whether any rank was asked before the last step: all of them stop after it.
+  bool stop_asked() const { return stop_asked_; }
+
+  // Of the batches done; the same on every rank.
+  EvaluationReport report() const;
+
+  // From the first batch again, with the parameters as they are now.
+  void Restart();
+
+ private:
+  explicit Evaluator(EvaluationNumbers numbers) : numbers_(std::move(numbers)) {}
+  absl::StatusOr<std::vector<double>> RunBatch(Network& network, int64_t first, bool stop_asked);
+  void AddBatch(const ProgramPlan& program, const std::vector<double>& sums);
+
+  const EvaluationNumbers numbers_;
+  double range_ = 1;  // of the targets, for "psnr"
+  std::unique_ptr<ShardReader> data_;
+  std::unique_ptr<Network> full_;
+  std::unique_ptr<Network> tail_;  // of the last batch; null where there is none
+  int64_t total_steps_ = 0;
+  int64_t step_ = 0;
+  int64_t samples_ = 0;
+  bool stop_asked_ = false;
+  SessionActivity* activity_ = nullptr;
+  std::vector<double> totals_;  // at the places of numbers_; of a loss that is a mean its weighted sum and its weight
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_TRAINING_EVALUATOR_H_

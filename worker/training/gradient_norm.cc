@@ -1,0 +1,39 @@
+#include "worker/training/gradient_norm.h"
+
+#include <torch/torch.h>
+
+#include "base/status_macros.h"
+#include "layers/rules/counted_layout.h"
+
+namespace adjoin {
+
+absl::StatusOr<GradientNorm> GradientNorm::Create(const Parameters& parameters) {
+  GradientNorm gradients(parameters);
+  for (int i = 0; i < parameters.size(); ++i) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout once, FirstCopy(parameters.home(i)));
+    gradients.counts_.push_back(!parameters.frozen(i) && once.mesh().Has(parameters.rank()));
+  }
+  return gradients;
+}
+
+double GradientNorm::SquaresHere() const {
+  torch::NoGradGuard no_grad;
+  double squares = 0;
+  for (int i = 0; i < parameters_->size(); ++i) {
+    if (!counts_[i]) continue;
+    const double norm = torch::norm(parameters_->tensor(i).grad(), 2, torch::kFloat64).item<double>();
+    squares += norm * norm;
+  }
+  return squares;
+}
+
+void GradientNorm::Clip(double norm, double max_norm) const {
+  const double factor = max_norm / (norm + 1e-6);
+  if (factor >= 1) return;
+  torch::NoGradGuard no_grad;
+  for (int i = 0; i < parameters_->size(); ++i) {
+    if (!parameters_->frozen(i)) torch::Tensor(parameters_->tensor(i).grad()).mul_(factor);
+  }
+}
+
+}  // namespace adjoin

@@ -1,0 +1,38 @@
+// The norm of all gradients together, over all ranks, and its limit (torch.nn.utils.clip_grad_norm_).
+//
+//   ADJOIN_ASSIGN_OR_RETURN(const GradientNorm gradients, GradientNorm::Create(parameters));
+//   const double norm = std::sqrt(SumOverRanks(gradients.SquaresHere()));     // after GradientSync
+//   gradients.Clip(norm, 1.0);
+//
+// One thread.
+#ifndef ADJOIN_WORKER_TRAINING_GRADIENT_NORM_H_
+#define ADJOIN_WORKER_TRAINING_GRADIENT_NORM_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "layers/network/parameters.h"
+
+namespace adjoin {
+
+class GradientNorm {
+ public:
+  // `parameters` must outlive it. Errors: as FirstCopy (layers/rules/counted_layout.h).
+  static absl::StatusOr<GradientNorm> Create(const Parameters& parameters);
+
+  // The sum of the squares, in float64, of those gradients' elements that count on this rank: of copies the first does, so
+  // that over all ranks each element of a trained parameter counts once. Their gradients must be defined.
+  double SquaresHere() const;
+
+  // Multiplies all gradients with max_norm / (norm + 1e-6) where that is below 1. On every rank, with the same numbers.
+  void Clip(double norm, double max_norm) const;
+
+ private:
+  explicit GradientNorm(const Parameters& parameters) : parameters_(&parameters) {}
+  const Parameters* parameters_;
+  std::vector<bool> counts_;  // by parameter
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_TRAINING_GRADIENT_NORM_H_

@@ -1,0 +1,175 @@
+#include "worker/training/metric_sums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace adjoin {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+// Elements of a prediction that are made float64, or put into order by targets, at once.
+constexpr int64_t kChunk = int64_t{1} << 20;
+
+double Quotient(double part, double whole) { return whole > 0 ? part / whole : kNone; }
+
+// How many `rows` there are of each of `bins`, from place `at` on.
+void AddCounts(const torch::Tensor& rows, int64_t bins, int64_t at, std::vector<double>& mine) {
+  const torch::Tensor bin = rows.contiguous();
+  const int64_t* values = bin.data_ptr<int64_t>();
+  for (int64_t i = 0; i < bin.numel(); ++i) {
+    if (values[i] >= 0 && values[i] < bins) mine[at + values[i]] += 1;
+  }
+}
+
+// [targets, classes] and [targets] of those that count.
+struct Rows {
+  torch::Tensor prediction;
+  torch::Tensor target;
+};
+
+Rows CountedRows(const Loss& loss, const torch::Tensor& prediction, const torch::Tensor& target) {
+  Rows rows{prediction.movedim(1, -1).reshape({-1, prediction.size(1)}), target.reshape({-1})};
+  if (!loss.has_ignore_index()) return rows;
+  const torch::Tensor counts = (rows.target != loss.ignore_index()).nonzero().squeeze(1);
+  if (counts.numel() == rows.target.numel()) return rows;
+  return {rows.prediction.index_select(0, counts), rows.target.index_select(0, counts)};
+}
+
+// Before how many classes the target's comes, by value and then by number.
+torch::Tensor PlaceOfTarget(const Rows& rows) {
+  const torch::Tensor column = rows.target.unsqueeze(1);
+  const torch::Tensor own = rows.prediction.gather(1, column);
+  const torch::Tensor classes = torch::arange(rows.prediction.size(1), torch::kInt64).unsqueeze(0);
+  const torch::Tensor before =
+      (rows.prediction > own).logical_or(rows.prediction.eq(own).logical_and(classes < column)).sum(1);
+  return before.masked_fill(own.isnan().squeeze(1), rows.prediction.size(1));
+}
+
+}  // namespace
+
+double TargetWeight(const Loss& loss, const torch::Tensor& target) {
+  torch::Tensor counted = target.reshape({-1});
+  if (loss.has_ignore_index()) counted = counted.masked_select(counted != loss.ignore_index());
+  if (loss.class_weight_size() == 0) return static_cast<double>(counted.numel());
+  const torch::Tensor weight =
+      torch::tensor(std::vector<double>(loss.class_weight().begin(), loss.class_weight().end()), torch::kFloat64);
+  return weight.index_select(0, counted).sum().item<double>();
+}
+
+void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const torch::Tensor& prediction,
+                     const torch::Tensor& target, std::vector<double>& mine) {
+  if (target.numel() == 0 || prediction.numel() == 0) return;
+  if (prediction.numel() > kChunk && target.numel() > 1) {
+    // What is counted by target takes several times the prediction's memory: of a part at a time. Counts of parts add up.
+    int64_t dim = 0;
+    while (target.size(dim) == 1) ++dim;
+    const int64_t half = target.size(dim) / 2;
+    for (const auto& [first, count] : {std::pair(int64_t{0}, half), std::pair(half, target.size(dim) - half)}) {
+      AddClassNumbers(numbers, loss, prediction.narrow(dim == 0 ? 0 : dim + 1, first, count),
+                      target.narrow(dim, first, count), mine);
+    }
+    return;
+  }
+  const Rows rows = CountedRows(loss, prediction, target);
+  const int64_t classes = numbers.classes();
+  if (!numbers.hits().empty()) {
+    mine[numbers.counted()] += static_cast<double>(rows.target.numel());
+    const torch::Tensor place = PlaceOfTarget(rows);
+    for (const auto& [k, at] : numbers.hits()) mine[at] += static_cast<double>((place < k).sum().item<int64_t>());
+  }
+  if (numbers.per_class() < 0 && numbers.confusion() < 0) return;
+  const torch::Tensor predicted = rows.prediction.argmax(1);
+  if (numbers.per_class() >= 0) {
+    const int64_t at = numbers.per_class();
+    AddCounts(rows.target.masked_select(predicted.eq(rows.target)), classes, at, mine);
+    AddCounts(predicted, classes, at + classes, mine);
+    AddCounts(rows.target, classes, at + 2 * classes, mine);
+  }
+  if (numbers.confusion() >= 0) {
+    AddCounts(rows.target * classes + predicted, classes * classes, numbers.confusion(), mine);
+  }
+}
+
+void AddErrorNumbers(const EvaluationNumbers& numbers, const torch::Tensor& prediction, const torch::Tensor& target,
+                     std::vector<double>& mine) {
+  const torch::Tensor predicted = prediction.reshape({-1});
+  const torch::Tensor right = target.reshape({-1});
+  double* sums = mine.data() + numbers.numbers();
+  for (int64_t begin = 0; begin < predicted.numel(); begin += kChunk) {
+    const int64_t count = std::min(kChunk, predicted.numel() - begin);
+    const torch::Tensor error =
+        predicted.narrow(0, begin, count).to(torch::kFloat64) - right.narrow(0, begin, count).to(torch::kFloat64);
+    sums[0] += static_cast<double>(count);
+    sums[1] += error.square().sum().item<double>();
+    sums[2] += error.abs().sum().item<double>();
+  }
+}
+
+namespace {
+
+MetricValue PerClass(const EvaluationNumbers& numbers, const std::vector<double>& totals, const Metric& metric) {
+  MetricValue result{metric.name};
+  const int64_t classes = numbers.classes();
+  const double* right = totals.data() + numbers.per_class();
+  double sum = 0;
+  double occurring = 0;
+  for (int64_t c = 0; c < classes; ++c) {
+    const double both = right[classes + c] + right[2 * classes + c];
+    const double value = metric.kind == MetricKind::kDice ? Quotient(2 * right[c], both)
+                                                          : Quotient(right[c], both - right[c]);
+    result.per_class.push_back(value);
+    if (std::isnan(value)) continue;
+    sum += value;
+    ++occurring;
+  }
+  result.value = Quotient(sum, occurring);
+  return result;
+}
+
+MetricValue Confusion(const EvaluationNumbers& numbers, const std::vector<double>& totals, const Metric& metric) {
+  MetricValue result{metric.name, kNone};
+  const double* counts = totals.data() + numbers.confusion();
+  for (int64_t target = 0; target < numbers.classes(); ++target, counts += numbers.classes()) {
+    result.matrix.emplace_back(counts, counts + numbers.classes());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<MetricValue> MetricValues(const EvaluationNumbers& numbers, const std::vector<double>& totals,
+                                      double range) {
+  std::vector<MetricValue> values;
+  for (const Metric& metric : numbers.metrics()) {
+    const double* errors = totals.data() + std::max<int64_t>(numbers.numbers(), 0);
+    switch (metric.kind) {
+      case MetricKind::kLoss:
+        break;
+      case MetricKind::kAccuracy:
+      case MetricKind::kTopK:
+        values.push_back({metric.name, Quotient(totals[numbers.hits().at(metric.k)], totals[numbers.counted()])});
+        break;
+      case MetricKind::kDice:
+      case MetricKind::kIou:
+        values.push_back(PerClass(numbers, totals, metric));
+        break;
+      case MetricKind::kConfusion:
+        values.push_back(Confusion(numbers, totals, metric));
+        break;
+      case MetricKind::kMse:
+        values.push_back({metric.name, Quotient(errors[1], errors[0])});
+        break;
+      case MetricKind::kMae:
+        values.push_back({metric.name, Quotient(errors[2], errors[0])});
+        break;
+      case MetricKind::kPsnr:
+        values.push_back({metric.name, 10 * std::log10(range * range / Quotient(errors[1], errors[0]))});
+        break;
+    }
+  }
+  return values;
+}
+
+}  // namespace adjoin

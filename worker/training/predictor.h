@@ -1,0 +1,129 @@
+// Layers' outputs over a whole data set, written to files as they are computed.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto predictor, Predictor::Create(plan, &communicator, &parameters, data_root,
+//                                                             [&] { return attempt_folder; }, registry));
+//   while (!predictor->done()) ADJOIN_RETURN_IF_ERROR(predictor->RunStep());                 // on every rank
+//   ADJOIN_ASSIGN_OR_RETURN(std::vector<std::string> files, predictor->Finish());            // on every rank
+//
+// Each rank writes the cells that the plan gives it (ProgramPlan.output) into files that all share: rank 0 makes a file in
+// its full size, the others open it. "npy" and "hdf5": `<layer>.npy` or `<layer>.h5`, [samples, ...]. "nifti":
+// `<layer>-<sample>.nii` for each sample, from 0, [z, y, x] or with channels [c, z, y, x], in the place in space of the
+// sample's input where that is a NIfTI file of the same extents. Values have the layer's type (bfloat16: float32); with
+// Predict.classes they are the index of the largest along dim 1, uint8, and dim 1 is gone.
+//
+// Nothing is kept for a backward pass; a value is freed after its last reader. One thread.
+#ifndef ADJOIN_WORKER_TRAINING_PREDICTOR_H_
+#define ADJOIN_WORKER_TRAINING_PREDICTOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <google/protobuf/repeated_field.h>
+#include <torch/torch.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layers/network/network.h"
+#include "layers/network/parameters.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/geometry/box.h"
+#include "proto/plan.pb.h"
+#include "worker/data/array_writer.h"
+#include "worker/data/cell_type.h"
+#include "worker/samples/field_source.h"
+#include "worker/samples/shard_reader.h"
+#include "worker/training/session_activity.h"
+
+namespace adjoin {
+
+class Predictor {
+ public:
+  // The folder of the files as this rank sees it. Asked for once, on other ranks than 0 after rank 0 has made files there.
+  using FindFolder = std::function<absl::StatusOr<std::string>()>;
+
+  // The plan has a program "predict". `communicator` and `parameters` must outlive it, and so must `activity`, which hears when
+  // it reads and writes files; null: nobody asks.
+  // Errors: kInvalidArgument (a layer whose output the format cannot hold); as Network::Create and ShardReader::Create.
+  static absl::StatusOr<std::unique_ptr<Predictor>> Create(const Plan& plan, Communicator* communicator,
+                                                           Parameters* parameters, const DataFolder& data,
+                                                           FindFolder find_folder, const LayerRegistry& registry,
+                                                           SessionActivity* activity = nullptr);
+
+  int64_t total_steps() const { return total_steps_; }
+  int64_t steps_done() const { return step_; }
+  bool done() const { return step_ >= total_steps_; }
+
+  // The next batch, or nothing where any rank was asked to stop. Collective. `stop_asked`: this rank was. Errors: what the
+  // data, a layer or a movement fails with; as ArrayWriter; kNotFound where this rank does not see the files of rank 0.
+  absl::Status RunStep(bool stop_asked = false);
+  // Whether any rank was asked before the last step: none of them has done it.
+  bool stop_asked() const { return stop_asked_; }
+
+  // Once done: waits until all ranks' cells are on the disk and gives the files their names. Returns these, without the
+  // folder, on rank 0. Collective. Errors: as ArrayWriter; what a movement fails with.
+  absl::StatusOr<std::vector<std::string>> Finish();
+
+ private:
+  // One ProgramPlan.output.
+  struct Output {
+    std::string layer;
+    CellType type;
+    std::vector<int64_t> sample;  // the shape of one, as it is written
+  };
+  struct File {
+    std::string name;
+    std::unique_ptr<ArrayWriter> writer;
+  };
+
+  Predictor(const Plan& plan, Communicator* communicator, std::string data_root, FindFolder find_folder)
+      : predict_(plan.spec().predict()),
+        communicator_(communicator),
+        data_root_(std::move(data_root)),
+        find_folder_(std::move(find_folder)) {}
+  bool PerSample() const { return predict_.format() == "nifti"; }
+  bool Creates() const { return communicator_->rank() == 0; }
+  absl::Status AddOutputs(const ProgramPlan& program);
+  void FindPlaces(const Plan& plan, const ProgramPlan& program);
+  std::string FileName(const Output& output, int64_t sample) const;
+  // The header of the sample's NIfTI input, where it lies in the same cells; else empty.
+  absl::StatusOr<std::string> PlaceOf(const Output& output, int64_t sample) const;
+  // Once, where the samples are NIfTI files and an output does not lie in their cells.
+  void WarnOfNoPlace(const Output& output, int64_t sample);
+  absl::StatusOr<File> OpenFile(const Output& output, int64_t sample);
+  absl::Status CreateFiles(int64_t first, int64_t count);
+  absl::Status WriteOutput(const OutputPlan& plan, int index, int64_t first, torch::Tensor value);
+  absl::Status WriteCells(int index, int64_t sample, const Box& box, const void* cells);
+  absl::Status EndBatch();
+  absl::Status PublishWritten();
+
+  const Predict predict_;
+  Communicator* const communicator_;
+  const std::string data_root_;
+  const FindFolder find_folder_;
+  std::string folder_;  // empty until it is found
+  SessionActivity* activity_ = nullptr;
+  std::unique_ptr<ShardReader> data_;
+  std::unique_ptr<Network> full_;
+  std::unique_ptr<Network> tail_;  // of the last batch; null where there is none
+  google::protobuf::RepeatedPtrField<std::string> places_;  // NIfTI files of the samples; none where the input is not NIfTI
+  std::function<void(const std::string&)> warn_;
+  bool warned_ = false;
+  int64_t samples_ = 0;
+  std::vector<Output> outputs_;
+  std::map<std::pair<int, int64_t>, File> open_;  // by output, and by sample where each has a file of its own (else 0)
+  std::vector<File> written_;       // on rank 0, those of the batch before, which all ranks may not have written yet
+  std::vector<std::string> names_;  // on rank 0, of all that are published
+  int64_t total_steps_ = 0;
+  int64_t step_ = 0;
+  bool stop_asked_ = false;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_TRAINING_PREDICTOR_H_

@@ -1,0 +1,220 @@
+#include "worker/training/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "primitives/status_exception.h"
+#include "primitives/tape.h"
+
+namespace adjoin {
+namespace {
+
+bool HasProgram(const Plan& plan, const std::string& name) {
+  return std::any_of(plan.program().begin(), plan.program().end(),
+                     [&](const ProgramPlan& program) { return program.name() == name; });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Communicator* communicator,
+                                                         Parameters* parameters, const DataFolder& data,
+                                                         const LayerRegistry& registry,
+                                                         SessionActivity* activity) {
+  std::unique_ptr<Trainer> trainer(new Trainer);
+  trainer->activity_ = activity;
+  const Train& train = plan.spec().train();
+  trainer->communicator_ = communicator;
+  trainer->parameters_ = parameters;
+  trainer->batch_ = train.batch();
+  {
+    const SessionActivity::Files files(activity);
+    ADJOIN_ASSIGN_OR_RETURN(trainer->data_,
+                            ShardReader::Create(plan, train.dataset(), data, communicator->rank()));
+  }
+  if (trainer->data_->samples() >= trainer->batch_ / std::max<int64_t>(1, train.microbatches())) {
+    ADJOIN_ASSIGN_OR_RETURN(trainer->full_, Network::Create(plan, "train", communicator, parameters, registry));
+  }
+  if (HasProgram(plan, "train_tail")) {
+    ADJOIN_ASSIGN_OR_RETURN(trainer->tail_, Network::Create(plan, "train_tail", communicator, parameters, registry));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(trainer->sync_, GradientSync::Create(plan, communicator, parameters));
+  ADJOIN_RETURN_IF_ERROR(trainer->CountSteps(train));
+  ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, TrainOptimizer::Create(train, *parameters));
+  trainer->clip_norm_ = train.clip_norm();
+  if (train.clip_norm() > 0) {
+    ADJOIN_ASSIGN_OR_RETURN(GradientNorm gradients, GradientNorm::Create(*parameters));
+    trainer->gradients_.emplace(std::move(gradients));
+  }
+  if (!train.validate_on().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(trainer->validation_,
+                            Validation::Create(plan, communicator, parameters, data, registry, activity));
+  }
+  return trainer;
+}
+
+absl::Status Trainer::CountSteps(const Train& train) {
+  const int64_t left_over = data_->samples() % batch_;
+  epoch_samples_ = data_->samples() - (train.drop_last() ? left_over : 0);
+  steps_per_epoch_ = (epoch_samples_ + batch_ - 1) / batch_;
+  if (steps_per_epoch_ == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("data set \"", train.dataset(), "\" has ", data_->samples(),
+                                                   " samples, not one batch of ", batch_,
+                                                   "; right would be a smaller batch, or drop_last: false"));
+  }
+  total_steps_ = train.has_epochs() ? train.epochs() * steps_per_epoch_ : static_cast<int64_t>(train.steps());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::map<std::string, torch::Tensor>> Trainer::ReadBatch(const Network& network, int64_t epoch,
+                                                                        int64_t first) {
+  const SessionActivity::Files files(activity_);
+  return data_->Read(network.program(), epoch, first);
+}
+
+std::vector<Trainer::Part> Trainer::PartsOf(int64_t first) const {
+  std::vector<Part> parts;
+  const int64_t end = std::min(first + batch_, epoch_samples_);
+  while (first < end) {
+    Network* network = full_ != nullptr && first + full_->program().batch() <= end ? full_.get() : tail_.get();
+    parts.push_back({network, first});
+    first += network->program().batch();
+  }
+  return parts;
+}
+
+void Trainer::SetPlace(const Part& part) const {
+  part.network->SetPlace(step_, part.first - step_ % steps_per_epoch_ * batch_);
+}
+
+absl::StatusOr<double> Trainer::ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples) {
+  ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(*part.network, epoch, part.first));
+  SetPlace(part);
+  Tape tape;
+  ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, part.network->Forward(fields, tape));
+  const ProgramPlan& program = part.network->program();
+  torch::Tensor loss;
+  for (int i = 0; i < program.loss_size(); ++i) {
+    // Of a mean over the whole batch, a part has as much as it has samples.
+    const bool sum = program.loss(i).spec().reduction() == "sum";
+    const double weight = sum ? 1.0 : static_cast<double>(program.batch()) / static_cast<double>(samples);
+    const torch::Tensor share = weight == 1 ? result.shares[i] : result.shares[i] * weight;
+    loss = loss.defined() ? loss + share : share;
+  }
+  tape.Backward(loss);
+  return loss.defined() ? loss.detach().item<double>() : 0;
+}
+
+absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
+                            StepReport& report) {
+  for (int i = 0; i < parameters_->size(); ++i) torch::Tensor(parameters_->tensor(i)).mutable_grad().reset();
+  double share = 0;
+  for (const Part& part : parts) {
+    const int64_t bytes_before = communicator_->BytesSent();
+    ADJOIN_ASSIGN_OR_RETURN(const double of_part, ForwardAndBackward(part, epoch, report.samples));
+    share += of_part;
+    Account(part, bytes_before);
+  }
+  const int64_t bytes_before = communicator_->BytesSent();
+  ADJOIN_RETURN_IF_ERROR(sync_->Sync());
+  const double squares = gradients_.has_value() ? gradients_->SquaresHere() : 0;
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums,
+                          parts[0].network->SumOverRanks(
+                                                          {share, stop_asked ? 1.0 : 0.0, squares, words[0], words[1]}));
+  traffic_[parts[0].network->program().name()].bytes += communicator_->BytesSent() - bytes_before;
+  report.loss = sums[0];
+  report.stop_asked = sums[1] > 0;
+  if (gradients_.has_value()) report.gradient_norm = std::sqrt(sums[2]);
+  report.words = {sums[3], sums[4]};
+  return absl::OkStatus();
+}
+
+void Trainer::Account(const Part& part, int64_t bytes_before) {
+  ProgramTraffic& traffic = traffic_[part.network->program().name()];
+  ++traffic.steps;
+  traffic.bytes += communicator_->BytesSent() - bytes_before;
+}
+
+// All ranks know the loss, so all of them look for where it comes from.
+absl::Status Trainer::NotFinite(const std::vector<Part>& parts, int64_t epoch, double loss) {
+  std::optional<Network::NotFinite> found;
+  for (const Part& part : parts) {
+    ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(*part.network, epoch, part.first));
+    SetPlace(part);
+    ADJOIN_ASSIGN_OR_RETURN(found, part.network->FirstNotFinite(fields));
+    if (found.has_value()) break;
+  }
+  const std::string where = found.has_value() ? absl::StrCat("the first value that is not finite is in ", found->where)
+                                              : "a second run over the batch meets only finite values";
+  // A rank that ends takes with it what it has not sent yet: none does before all have found what it found.
+  parts[0].network->SumOverRanks({}).status().IgnoreError();
+  const bool data = found.has_value() && found->is_data;
+  return absl::OutOfRangeError(absl::StrCat("step ", step_ + 1, ": the loss is ", loss, "; ", where,
+                                            "; training cannot go on",
+                                            data ? "" : " (a smaller learning rate may help)"));
+}
+
+absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& words) {
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Duration moving_before = communicator_->time_moving();
+  const int64_t bytes_before = communicator_->BytesSent();
+  const int64_t epoch = step_ / steps_per_epoch_;
+  const int64_t first = step_ % steps_per_epoch_ * batch_;
+  const std::vector<Part> parts = PartsOf(first);
+  StepReport report;
+  report.step = step_ + 1;
+  report.epoch = epoch + 1;
+  report.samples = std::min(batch_, epoch_samples_ - first);
+  report.learning_rate = optimizer_->LearningRate(step_);
+  try {
+    ADJOIN_RETURN_IF_ERROR(AddUp(parts, epoch, stop_asked, words, report));
+    if (!std::isfinite(report.loss)) return NotFinite(parts, epoch, report.loss);
+    if (report.gradient_norm.has_value()) {
+      if (!std::isfinite(*report.gradient_norm)) {
+        return absl::OutOfRangeError(absl::StrCat("step ", report.step, ": the norm of the gradients is ",
+                                                  *report.gradient_norm, ", though the loss is ", report.loss,
+                                                  "; training cannot go on (a smaller learning rate may help)"));
+      }
+      gradients_->Clip(*report.gradient_norm, clip_norm_);
+    }
+    optimizer_->Step(step_);
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  report.sync_seconds = absl::ToDoubleSeconds(communicator_->time_moving() - moving_before);
+  report.compute_seconds = std::max(0.0, taken.count() - report.sync_seconds);
+  report.bytes_sent = communicator_->BytesSent() - bytes_before;
+  ++step_;
+  compute_seconds_ += report.compute_seconds;
+  sync_seconds_ += report.sync_seconds;
+  return report;
+}
+
+absl::StatusOr<std::vector<double>> Trainer::SumOverRanks(const std::vector<double>& numbers) {
+  return (full_ != nullptr ? *full_ : *tail_).SumOverRanks(numbers);
+}
+
+absl::StatusOr<Trainer::MeanTimes> Trainer::MeanTimesOverRanks() {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, SumOverRanks({compute_seconds_, sync_seconds_}));
+  const double count = static_cast<double>(communicator_->size()) * static_cast<double>(std::max<int64_t>(1, step_ - resumed_at_));
+  return MeanTimes{sums[0] / count, sums[1] / count};
+}
+
+std::map<std::string, int64_t> Trainer::PeakElements() const {
+  std::map<std::string, int64_t> peaks;
+  for (const Network* network : {full_.get(), tail_.get()}) {
+    if (network == nullptr) continue;
+    for (const auto& [layer, elements] : network->peak_elements()) peaks[layer] = std::max(peaks[layer], elements);
+  }
+  return peaks;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,155 @@
+// Training, one step at a time: data, forward, backward, gradients, report, optimizer.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(plan, &communicator, &parameters, data_root, registry));
+//   while (!trainer->done()) {
+//     ADJOIN_ASSIGN_OR_RETURN(StepReport report, trainer->RunStep());        // on every rank
+//   }
+//
+// One thread.
+#ifndef ADJOIN_WORKER_TRAINING_TRAINER_H_
+#define ADJOIN_WORKER_TRAINING_TRAINER_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "layers/network/gradient_sync.h"
+#include "layers/network/network.h"
+#include "layers/network/parameters.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "proto/plan.pb.h"
+#include "worker/samples/field_source.h"
+#include "worker/samples/shard_reader.h"
+#include "worker/training/gradient_norm.h"
+#include "worker/training/optimizer.h"
+#include "worker/training/session_activity.h"
+#include "worker/training/validation.h"
+
+namespace adjoin {
+
+// Numbers that a rank tells the others with a step, for whoever runs the steps.
+using StepWords = std::array<double, 2>;
+
+struct StepReport {
+  int64_t step = 0;            // from 1
+  int64_t epoch = 0;           // from 1
+  int64_t samples = 0;         // of this step's batch, over all ranks
+  double loss = 0;             // of the batch before the step, over all ranks
+  double learning_rate = 0;    // of the step
+  std::optional<double> gradient_norm;  // before clipping, over all ranks; absent unless the job clips
+  double compute_seconds = 0;  // this rank's: T_comp
+  double sync_seconds = 0;     // this rank's, waiting for and moving data: T_sync
+  int64_t bytes_sent = 0;      // by this rank
+  bool stop_asked = false;     // by any rank: all of them stop after this step
+  StepWords words = {};        // of all ranks, added up
+};
+
+// What this rank sent in all the steps of one program.
+struct ProgramTraffic {
+  int64_t steps = 0;
+  int64_t bytes = 0;
+};
+
+class Trainer {
+ public:
+  // `plan`, `communicator` and `parameters` must outlive it, and so must `activity`, which hears when it reads files; null:
+  // nobody asks.
+  // Errors: kInvalidArgument (nothing to train, a data set with no step in it, an optimizer that is not supported); as
+  // Network::Create, GradientSync::Create, ShardReader::Create.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Plan& plan, Communicator* communicator,
+                                                         Parameters* parameters, const DataFolder& data,
+                                                         const LayerRegistry& registry,
+                                                         SessionActivity* activity = nullptr);
+
+  int64_t total_steps() const { return total_steps_; }
+  int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  int64_t steps_done() const { return step_; }
+  bool done() const { return step_ >= total_steps_ || (validation_ != nullptr && validation_->should_stop()); }
+
+  // Goes on as if `steps_done` steps had been done, before the first RunStep: parameters (buffers too) and the optimizer's
+  // states must be as they were after them. The place in the data follows from the step, and so do all random numbers.
+  void Resume(int64_t steps_done) { step_ = resumed_at_ = steps_done; }
+  TrainOptimizer& optimizer() { return *optimizer_; }
+
+  // Null where the job does not validate.
+  Validation* validation() { return validation_.get(); }
+  // Whether the job is to be validated (validation()->Run(steps_done())) before the next step.
+  bool validation_due() const {
+    return validation_ != nullptr && validation_->DueAfter(step_, steps_per_epoch_, total_steps_);
+  }
+
+  // Collective. `stop_asked`: this rank was asked to stop. Errors: what the data, a layer or a movement fails with;
+  // kOutOfRange where the loss is not finite (on every rank alike, names the step and where the first such value is; the
+  // parameters are those before it, running statistics some after it), or where the norm of the gradients is not, of a job
+  // that clips it. `words`: this rank's, for StepReport::words.
+  absl::StatusOr<StepReport> RunStep(bool stop_asked = false, const StepWords& words = {});
+
+  // Sums a few numbers (Network::SumOverRanks). Collective; beside the steps.
+  absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
+
+  // T_comp and T_sync of one step: the mean over ranks and RunSteps so far. Collective.
+  struct MeanTimes {
+    double compute_seconds = 0;
+    double sync_seconds = 0;
+  };
+  absl::StatusOr<MeanTimes> MeanTimesOverRanks();
+
+  // Largest local tensor per layer, in elements (Network::peak_elements), over all programs.
+  std::map<std::string, int64_t> PeakElements() const;
+  const std::map<std::string, ProgramTraffic>& traffic() const { return traffic_; }
+
+ private:
+  Trainer() = default;
+  absl::Status CountSteps(const Train& train);
+  absl::StatusOr<std::map<std::string, torch::Tensor>> ReadBatch(const Network& network, int64_t epoch, int64_t first);
+  // One part of a step's batch: as many samples as its network takes.
+  struct Part {
+    Network* network = nullptr;
+    int64_t first = 0;  // of its samples, in the epoch
+  };
+  std::vector<Part> PartsOf(int64_t first) const;
+  // Tells the part's network where it is in the job, for its random numbers.
+  void SetPlace(const Part& part) const;
+  // Adds to the gradients. Returns this rank's share of the loss; `samples`: of the whole batch.
+  absl::StatusOr<double> ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples);
+  // Gradients, loss and norm over all ranks.
+  absl::Status AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
+                     StepReport& report);
+  absl::Status NotFinite(const std::vector<Part>& parts, int64_t epoch, double loss);
+  void Account(const Part& part, int64_t bytes_before);
+
+  SessionActivity* activity_ = nullptr;
+  Communicator* communicator_ = nullptr;
+  Parameters* parameters_ = nullptr;
+  std::unique_ptr<ShardReader> data_;
+  std::unique_ptr<Network> full_;  // of a micro-batch's size; null where the data set is smaller
+  std::unique_ptr<Network> tail_;  // of what is left over at an epoch's end; null where nothing is
+  std::unique_ptr<GradientSync> sync_;
+  std::unique_ptr<TrainOptimizer> optimizer_;
+  std::optional<GradientNorm> gradients_;  // where the job clips
+  double clip_norm_ = 0;
+  std::unique_ptr<Validation> validation_;  // where the job validates
+  int64_t batch_ = 0;
+  int64_t epoch_samples_ = 0;  // that are trained on
+  int64_t steps_per_epoch_ = 0;
+  int64_t total_steps_ = 0;
+  int64_t step_ = 0;
+  int64_t resumed_at_ = 0;
+  double compute_seconds_ = 0;  // of all steps
+  double sync_seconds_ = 0;
+  std::map<std::string, ProgramTraffic> traffic_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_TRAINING_TRAINER_H_
