@@ -10,7 +10,8 @@
 #include <system_error>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -90,7 +91,7 @@ absl::StatusOr<SlowestTime> SlowestTime::Create(Communicator* communicator, int6
 }
 
 double SlowestTime::operator()(double time) const {
-  return gather_->Forward(torch::full({1}, time, torch::kDouble)).max().item<double>();
+  return gather_->Forward(at::full({1}, time, at::kDouble)).max().item<double>();
 }
 
 }  // namespace adjoin

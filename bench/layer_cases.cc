@@ -2,6 +2,12 @@
 
 #include <cmath>
 
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/softmax.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -15,9 +21,9 @@ SerialLayer Conv(std::vector<int64_t> x_shape, int64_t kernel) {
   const std::vector<int64_t> padding(spatial, kernel / 2);
   return {std::move(x_shape),
           {{"weight", weight}, {"bias", {channels}}},
-          [padding](const torch::Tensor& x, const std::map<std::string, torch::Tensor>& parameters) {
+          [padding](const at::Tensor& x, const std::map<std::string, at::Tensor>& parameters) {
             const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0);
-            return torch::convolution(x, parameters.at("weight"), parameters.at("bias"), ones, padding, ones,
+            return at::convolution(x, parameters.at("weight"), parameters.at("bias"), ones, padding, ones,
                                       /*transposed=*/false, zeros, /*groups=*/1);
           }};
 }
@@ -42,8 +48,8 @@ LayerCase ConvCase(const std::string& name, std::vector<int64_t> x_shape, int64_
 SerialLayer Linear(int64_t rows, int64_t in, int64_t out) {
   return {{rows, in},
           {{"weight", {out, in}}, {"bias", {out}}},
-          [](const torch::Tensor& x, const std::map<std::string, torch::Tensor>& parameters) {
-            return torch::linear(x, parameters.at("weight"), parameters.at("bias"));
+          [](const at::Tensor& x, const std::map<std::string, at::Tensor>& parameters) {
+            return at::linear(x, parameters.at("weight"), parameters.at("bias"));
           }};
 }
 
@@ -66,8 +72,8 @@ SerialLayer BatchNorm(std::vector<int64_t> x_shape) {
   const int64_t channels = x_shape[1];
   return {std::move(x_shape),
           {{"weight", {channels}}, {"bias", {channels}}},
-          [](const torch::Tensor& x, const std::map<std::string, torch::Tensor>& parameters) {
-            return torch::batch_norm(x, parameters.at("weight"), parameters.at("bias"), /*running_mean=*/{},
+          [](const at::Tensor& x, const std::map<std::string, at::Tensor>& parameters) {
+            return at::batch_norm(x, parameters.at("weight"), parameters.at("bias"), /*running_mean=*/{},
                                      /*running_var=*/{}, /*training=*/true, 0.1, 1e-5, /*cudnn_enabled=*/false);
           }};
 }
@@ -92,15 +98,15 @@ SerialLayer Attention(int64_t length, int64_t features, int64_t heads, int64_t w
            {"in_proj_bias", {3 * inner}},
            {"out_proj.weight", {features, inner}},
            {"out_proj.bias", {features}}},
-          [heads, width, inner](const torch::Tensor& x, const std::map<std::string, torch::Tensor>& parameters) {
-            const torch::Tensor all =
-                torch::linear(x, parameters.at("in_proj_weight"), parameters.at("in_proj_bias"))
+          [heads, width, inner](const at::Tensor& x, const std::map<std::string, at::Tensor>& parameters) {
+            const at::Tensor all =
+                at::linear(x, parameters.at("in_proj_weight"), parameters.at("in_proj_bias"))
                     .reshape({x.size(0), x.size(1), 3, heads, width})
                     .permute({2, 0, 3, 1, 4});
-            const torch::Tensor scores =
-                torch::matmul(all[0] / std::sqrt(static_cast<double>(width)), all[1].transpose(2, 3));
-            const torch::Tensor y = torch::matmul(torch::softmax(scores, -1), all[2]);
-            return torch::linear(y.transpose(1, 2).reshape({x.size(0), x.size(1), inner}),
+            const at::Tensor scores =
+                at::matmul(all[0] / std::sqrt(static_cast<double>(width)), all[1].transpose(2, 3));
+            const at::Tensor y = at::matmul(at::softmax(scores, -1), all[2]);
+            return at::linear(y.transpose(1, 2).reshape({x.size(0), x.size(1), inner}),
                                  parameters.at("out_proj.weight"), parameters.at("out_proj.bias"));
           }};
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 namespace adjoin {
 
@@ -16,7 +16,7 @@ namespace adjoin {
 struct SerialLayer {
   std::vector<int64_t> x_shape;
   std::map<std::string, std::vector<int64_t>> parameter_shapes;  // "weight", "bias"
-  std::function<torch::Tensor(const torch::Tensor& x, const std::map<std::string, torch::Tensor>& parameters)> forward;
+  std::function<at::Tensor(const at::Tensor& x, const std::map<std::string, at::Tensor>& parameters)> forward;
 };
 
 struct LayerCase {

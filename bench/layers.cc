@@ -19,7 +19,11 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/randn.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -109,7 +113,7 @@ class RankLayer {
     const ProgramPlan& program = plan.program(0);
     for (const ValuePlan& value : program.value()) {
       ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
-      const torch::Tensor random = torch::randn(layout.LocalShape(communicator->rank()));
+      const at::Tensor random = at::randn(layout.LocalShape(communicator->rank()));
       (value.name() == "x" ? layer->x_ : layer->cotangent_) = random;
     }
     layer->x_.set_requires_grad(true);
@@ -125,7 +129,7 @@ class RankLayer {
   absl::Status Pass() {
     Tape tape;
     ADJOIN_ASSIGN_OR_RETURN(Network::Result result, network_->Forward({{"x", x_}}, tape, /*keep_values=*/true));
-    std::vector<torch::Tensor> gradients = tape.Grad({result.values.at("y")}, inputs_, {cotangent_});
+    std::vector<at::Tensor> gradients = tape.Grad({result.values.at("y")}, inputs_, {cotangent_});
     for (size_t i = 0; i < trained_.size(); ++i) parameters_->tensor(trained_[i]).mutable_grad() = gradients[i];
     return sync_->Sync();
   }
@@ -135,31 +139,31 @@ class RankLayer {
   std::optional<Parameters> parameters_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<GradientSync> sync_;
-  torch::Tensor x_;
-  torch::Tensor cotangent_;
+  at::Tensor x_;
+  at::Tensor cotangent_;
   std::vector<int> trained_;
-  std::vector<torch::Tensor> inputs_;
+  std::vector<at::Tensor> inputs_;
 };
 
 class LibTorchLayer {
  public:
-  explicit LibTorchLayer(const SerialLayer& layer) : layer_(layer), x_(torch::randn(layer.x_shape).requires_grad_()) {
+  explicit LibTorchLayer(const SerialLayer& layer) : layer_(layer), x_(at::randn(layer.x_shape).requires_grad_()) {
     for (const auto& [name, shape] : layer.parameter_shapes) {
-      parameters_[name] = torch::randn(shape).requires_grad_();
+      parameters_[name] = at::randn(shape).requires_grad_();
       inputs_.push_back(parameters_[name]);
     }
     inputs_.push_back(x_);
-    torch::NoGradGuard no_grad;
-    cotangent_ = torch::randn(layer.forward(x_, parameters_).sizes());
+    at::NoGradGuard no_grad;
+    cotangent_ = at::randn(layer.forward(x_, parameters_).sizes());
   }
   void Pass() { torch::autograd::grad({layer_.forward(x_, parameters_)}, inputs_, {cotangent_}); }
 
  private:
   const SerialLayer& layer_;
-  torch::Tensor x_;
-  torch::Tensor cotangent_;
-  std::map<std::string, torch::Tensor> parameters_;
-  std::vector<torch::Tensor> inputs_;
+  at::Tensor x_;
+  at::Tensor cotangent_;
+  std::map<std::string, at::Tensor> parameters_;
+  std::vector<at::Tensor> inputs_;
 };
 
 void Print(const Flags& flags, std::vector<double> times, double mib) {
@@ -178,7 +182,7 @@ std::vector<double> Times(const Flags& flags, const SlowestTime& slowest, const 
 }
 
 absl::Status RunRank(BenchRank rank, const Flags& flags, const LayerCase& c) {
-  torch::set_num_threads(flags.threads);
+  at::set_num_threads(flags.threads);
   ReuseTensorMemory();  // as the rank processes of a job do
   const absl::Duration timeout = absl::Seconds(flags.timeout);
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport, ConnectBenchRank(rank, timeout));

@@ -4,6 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -27,8 +30,8 @@ namespace {
 using Movements = std::vector<std::shared_ptr<Movement>>;
 
 // Every cell written, so that reading it reads memory: a fresh page of zeros may be one that all share.
-torch::Tensor Filled(const std::vector<int64_t>& shape, double value) {
-  return torch::empty(shape, torch::kFloat).fill_(value);
+at::Tensor Filled(const std::vector<int64_t>& shape, double value) {
+  return at::empty(shape, at::kFloat).fill_(value);
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ std::vector<int> OperatorCases::AllRanks() const {
   return all;
 }
 
-torch::Tensor OperatorCases::Call(Movement& movement, const torch::Tensor& x) const {
+at::Tensor OperatorCases::Call(Movement& movement, const at::Tensor& x) const {
   if (!autograd_) return movement.Forward(x);
   Tape tape;
   return movement.Apply(x, tape);
@@ -82,7 +85,7 @@ absl::StatusOr<OperatorCase> OperatorCases::PingPong(int64_t cells) {
   const Layout high = Layout::Owner({cells}, DType::kFloat32, first + 1);
   ADJOIN_ASSIGN_OR_RETURN(auto ping, SendReceive::Create(communicator_, low, high, NextOptions("ping")));
   ADJOIN_ASSIGN_OR_RETURN(auto pong, SendReceive::Create(communicator_, high, low, NextOptions("pong")));
-  const torch::Tensor own = Filled({cells}, rank + 1), none = torch::empty({0}, torch::kFloat);
+  const at::Tensor own = Filled({cells}, rank + 1), none = at::empty({0}, at::kFloat);
   OperatorCase result;
   if (rank == first) {
     result.run = [=](int64_t) {
@@ -91,7 +94,7 @@ absl::StatusOr<OperatorCase> OperatorCases::PingPong(int64_t cells) {
     };
   } else {
     result.run = [=](int64_t) {
-      torch::Tensor received = Call(*ping, none);
+      at::Tensor received = Call(*ping, none);
       Call(*pong, own);
       return received;
     };
@@ -114,7 +117,7 @@ absl::StatusOr<OperatorCase> OperatorCases::Rooted(const std::string& op, int64_
                                       : SumReduce::Create(communicator_, parts, owner, NextOptions(op)));
     by_root.push_back(std::move(movement));
   }
-  const torch::Tensor own = Filled({cells}, rank + 1), none = torch::empty({0}, torch::kFloat);
+  const at::Tensor own = Filled({cells}, rank + 1), none = at::empty({0}, at::kFloat);
   OperatorCase result;
   result.run = [=](int64_t i) { return Call(*by_root[i % size], broadcast && rank != i % size ? none : own); };
   result.expected = [=](int64_t i) {
@@ -143,14 +146,14 @@ absl::StatusOr<OperatorCase> OperatorCases::Collective(const std::string& op, in
   ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<Movement> movement, std::move(made));
 
   const Layout& from = op == "all_gather" ? split : op == "all_to_all" ? rows : parts;
-  const torch::Tensor own = Filled(from.LocalShape(rank), rank + 1);
+  const at::Tensor own = Filled(from.LocalShape(rank), rank + 1);
   OperatorCase result;
   result.run = [=](int64_t) { return Call(*movement, own); };
   result.expected = [=](int64_t) {
     const int sum = size * (size + 1) / 2;
     if (op == "all_sum_reduce") return Filled({cells}, sum);
     if (op == "reduce_scatter") return Filled({cells / size}, sum);
-    const torch::Tensor sources = torch::arange(1, size + 1, torch::kFloat).unsqueeze(1).expand({size, cells / size});
+    const at::Tensor sources = at::arange(1, size + 1, at::kFloat).unsqueeze(1).expand({size, cells / size});
     return op == "all_gather" ? sources.reshape({cells}) : sources.contiguous();
   };
   return result;
@@ -170,15 +173,15 @@ absl::StatusOr<OperatorCase> OperatorCases::Halo(int64_t channels, int64_t rows,
   ADJOIN_ASSIGN_OR_RETURN(const Window window, Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1}));
   ADJOIN_ASSIGN_OR_RETURN(auto movement, HaloExchange::Create(communicator_, image, {{2, window}, {3, window}}, image,
                                                               NextOptions("halo")));
-  const torch::Tensor own = Filled(image.LocalShape(rank), rank + 1);
+  const at::Tensor own = Filled(image.LocalShape(rank), rank + 1);
   OperatorCase result;
   result.run = [=](int64_t) { return Call(*movement, own); };
   result.expected = [=](int64_t) {
     const Box inner = image.BoxOf(rank);
-    torch::Tensor padded = Filled({1, channels, inner[2].hi - inner[2].lo + 2, inner[3].hi - inner[3].lo + 2}, 0);
+    at::Tensor padded = Filled({1, channels, inner[2].hi - inner[2].lo + 2, inner[3].hi - inner[3].lo + 2}, 0);
     for (const int r : AllRanks()) {
       const Box box = image.BoxOf(r);
-      torch::Tensor part = padded;
+      at::Tensor part = padded;
       for (const int d : {2, 3}) {
         const int64_t first = inner[d].lo - 1;  // the global index of the padded tensor's first cell
         const int64_t lo = std::clamp(box[d].lo - first, int64_t{0}, padded.size(d));

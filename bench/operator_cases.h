@@ -2,7 +2,7 @@
 //
 //   OperatorCases cases(&communicator, /*autograd=*/false);
 //   ADJOIN_ASSIGN_OR_RETURN(const OperatorCase broadcast, cases.Make("broadcast", 1 << 20));
-//   torch::Tensor y = broadcast.run(0);    // collective; equals broadcast.expected(0)
+//   at::Tensor y = broadcast.run(0);    // collective; equals broadcast.expected(0)
 //
 // All ranks make and run the same cases in the same order; a case lives no longer than what made it. One thread.
 #ifndef ADJOIN_BENCH_OPERATOR_CASES_H_
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "primitives/comm/communicator.h"
@@ -24,8 +24,8 @@
 namespace adjoin {
 
 struct OperatorCase {
-  std::function<torch::Tensor(int64_t i)> run;       // the i-th execution; roots rotate with i
-  std::function<torch::Tensor(int64_t i)> expected;  // its result on this rank
+  std::function<at::Tensor(int64_t i)> run;       // the i-th execution; roots rotate with i
+  std::function<at::Tensor(int64_t i)> expected;  // its result on this rank
   double messages = 1;                               // run's time divided by this is what is reported
 };
 
@@ -49,7 +49,7 @@ class OperatorCases {
   absl::StatusOr<OperatorCase> Rooted(const std::string& op, int64_t cells);
   absl::StatusOr<OperatorCase> Collective(const std::string& op, int64_t cells);
   absl::StatusOr<OperatorCase> Halo(int64_t channels, int64_t rows, int64_t columns);
-  torch::Tensor Call(Movement& movement, const torch::Tensor& x) const;
+  at::Tensor Call(Movement& movement, const at::Tensor& x) const;
   Movement::Options NextOptions(const std::string& name) { return {.id = next_id_++, .name = name}; }
   int ranks() const { return communicator_->size(); }
   std::vector<int> AllRanks() const;

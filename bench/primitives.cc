@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -50,7 +52,7 @@ absl::Status MeasureOne(Communicator& communicator, const SlowestTime& slowest_t
   ADJOIN_ASSIGN_OR_RETURN(const OperatorCase one,
                           op == "image_halo" ? cases.MakeImageHalo() : cases.Make(work ? "halo" : op, bytes));
   for (int i = 0; i < communicator.size(); ++i) {
-    if (!torch::equal(one.run(i), one.expected(i))) {
+    if (!at::equal(one.run(i), one.expected(i))) {
       return absl::InternalError(absl::StrCat(op, " of ", bytes, " bytes: execution ", i, " has a wrong result"));
     }
   }
@@ -84,7 +86,7 @@ absl::Status MeasureAll(Communicator& communicator, const Flags& flags) {
 }
 
 absl::Status RunRank(BenchRank rank, const Flags& flags) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   ReuseTensorMemory();  // as the rank processes of a job do
   const absl::Duration timeout = absl::Seconds(flags.timeout);
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport, ConnectBenchRank(rank, timeout));

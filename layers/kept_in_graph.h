@@ -1,6 +1,6 @@
 // An object of one forward pass that a node of LibTorch's graph keeps for its backward pass.
 //
-//   static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x, std::shared_ptr<Handover> handover) {
+//   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::shared_ptr<Handover> handover) {
 //     KeepInGraph(ctx, std::move(handover));
 //   ...
 //   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
@@ -13,7 +13,8 @@
 #include <memory>
 #include <utility>
 
-#include <torch/torch.h>
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 namespace adjoin {
 

@@ -2,38 +2,41 @@
 
 #include <algorithm>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/index_select.h>
+
 #include "absl/strings/str_cat.h"
 
 namespace adjoin {
 
-torch::Tensor LayerModule::Input(const std::vector<torch::Tensor>& inputs, int index, Tape& tape) {
+at::Tensor LayerModule::Input(const std::vector<at::Tensor>& inputs, int index, Tape& tape) {
   const std::string role = index == 0 ? "x" : absl::StrCat("x", index);
-  torch::Tensor x = Move(role, inputs[index], tape);
+  at::Tensor x = Move(role, inputs[index], tape);
   if (static_cast<size_t>(index) < context_.reads.size()) {
     for (const auto& [dim, reads] : context_.reads[index]) {
       if (!reads.boundary.defined()) continue;
       // The gradient adds up all that came of a cell, which may be many: not in bfloat16.
-      x = x.scalar_type() == torch::kBFloat16
-              ? torch::index_select(x.to(torch::kFloat32), dim, reads.boundary).to(torch::kBFloat16)
-              : torch::index_select(x, dim, reads.boundary);
+      x = x.scalar_type() == at::kBFloat16
+              ? at::index_select(x.to(at::kFloat), dim, reads.boundary).to(at::kBFloat16)
+              : at::index_select(x, dim, reads.boundary);
     }
   }
   peak_elements_ = std::max(peak_elements_, x.numel());
   return x;
 }
 
-torch::Tensor LayerModule::Output(const torch::Tensor& y, Tape& tape) { return Move("y", y, tape); }
+at::Tensor LayerModule::Output(const at::Tensor& y, Tape& tape) { return Move("y", y, tape); }
 
-torch::Tensor LayerModule::Move(const std::string& role, const torch::Tensor& x, Tape& tape) {
+at::Tensor LayerModule::Move(const std::string& role, const at::Tensor& x, Tape& tape) {
   auto movement = context_.movements.find(role);
-  torch::Tensor moved = movement == context_.movements.end() ? x : movement->second->Apply(x, tape);
+  at::Tensor moved = movement == context_.movements.end() ? x : movement->second->Apply(x, tape);
   peak_elements_ = std::max({peak_elements_, x.numel(), moved.numel()});
   return moved;
 }
 
-torch::Tensor LayerModule::Parameter(const std::string& role, Tape& tape) const {
+at::Tensor LayerModule::Parameter(const std::string& role, Tape& tape) const {
   auto parameter = context_.parameters.find(role);
-  if (parameter == context_.parameters.end()) return torch::Tensor();
+  if (parameter == context_.parameters.end()) return at::Tensor();
   auto movement = context_.movements.find(role);
   return movement == context_.movements.end() ? parameter->second : movement->second->Apply(parameter->second, tape);
 }
@@ -44,11 +47,11 @@ RandomStream LayerModule::Draws(uint64_t purpose) const {
   return RandomStream(place().seed, purpose, static_cast<uint64_t>(place().step) * kLayers + context_.index);
 }
 
-torch::Tensor EmptyResult(const std::vector<int64_t>& shape, const std::vector<torch::Tensor>& sources) {
-  torch::Tensor result;
-  for (const torch::Tensor& source : sources) {
+at::Tensor EmptyResult(const std::vector<int64_t>& shape, const std::vector<at::Tensor>& sources) {
+  at::Tensor result;
+  for (const at::Tensor& source : sources) {
     if (!source.defined()) continue;
-    torch::Tensor nothing = source.reshape({-1}).narrow(0, 0, 0).reshape(shape);
+    at::Tensor nothing = source.reshape({-1}).narrow(0, 0, 0).reshape(shape);
     result = result.defined() ? result + nothing : nothing;
   }
   return result;

@@ -3,8 +3,8 @@
 //   class ReluLayer : public LayerModule {
 //    public:
 //     using LayerModule::LayerModule;
-//     torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-//       return Output(torch::relu(Input(inputs, 0, tape)), tape);
+//     at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+//       return Output(at::relu(Input(inputs, 0, tape)), tape);
 //     }
 //   };
 //
@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/reading.h"
@@ -39,7 +39,7 @@ struct LocalReads {
   Reading reading;
   Interval outputs;        // global: those that this rank computes
   int64_t inputs = 0;      // global extent of the input
-  torch::Tensor boundary;  // int64: which fetched cell each cell is (Reading::IndexMap); Input has applied it
+  at::Tensor boundary;  // int64: which fetched cell each cell is (Reading::IndexMap); Input has applied it
 };
 
 // Which step of which job a pass belongs to: with the layer, what its random numbers are a function of.
@@ -65,7 +65,7 @@ struct LayerContext {
   // By role; a role that is absent moves nothing.
   std::map<std::string, std::shared_ptr<Movement>> movements;
   // This rank's block of each parameter's home, by role.
-  std::map<std::string, torch::Tensor> parameters;
+  std::map<std::string, at::Tensor> parameters;
   // Which part of the whole parameter Parameter returns, by role.
   std::map<std::string, Box> parameter_boxes;
 };
@@ -79,7 +79,7 @@ class LayerModule {
 
   // `inputs`: this rank's local tensors of the plan's inputs, in order. Returns that of the output. Collective.
   // Throws StatusException (what a movement fails with) and c10::Error (what a kernel fails with).
-  virtual torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) = 0;
+  virtual at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) = 0;
 
   // The largest tensor that has gone into or come out of Input and Output since the start, in elements.
   int64_t peak_elements() const { return peak_elements_; }
@@ -97,15 +97,15 @@ class LayerModule {
 
   // What the local kernel reads of input `index`, parameter `role` and (for others to read) returns. Each runs the
   // movements of its role on all ranks; call them once per Forward, in this order.
-  torch::Tensor Input(const std::vector<torch::Tensor>& inputs, int index, Tape& tape);
-  torch::Tensor Parameter(const std::string& role, Tape& tape) const;  // undefined where the layer has none
-  torch::Tensor Output(const torch::Tensor& y, Tape& tape);
+  at::Tensor Input(const std::vector<at::Tensor>& inputs, int index, Tape& tape);
+  at::Tensor Parameter(const std::string& role, Tape& tape) const;  // undefined where the layer has none
+  at::Tensor Output(const at::Tensor& y, Tape& tape);
   // What the kernel moves between its steps, by a role of its own; `x` itself where the plan moves nothing.
-  torch::Tensor Move(const std::string& role, const torch::Tensor& x, Tape& tape);
+  at::Tensor Move(const std::string& role, const at::Tensor& x, Tape& tape);
   // Whether the plan moves anything in a role, and Move in two halves, so that a kernel runs meanwhile (Movement::Start):
   // for roles that move something.
   bool Moves(const std::string& role) const { return context_.movements.count(role) > 0; }
-  std::unique_ptr<Movement::Pending> StartMove(const std::string& role, const torch::Tensor& x, Tape& tape) {
+  std::unique_ptr<Movement::Pending> StartMove(const std::string& role, const at::Tensor& x, Tape& tape) {
     return context_.movements.at(role)->Start(x, tape);
   }
 
@@ -117,7 +117,7 @@ class LayerModule {
 // An empty tensor of `shape`, which has no elements, that hangs on `sources` in the graph: LibTorch refuses zero
 // extents in many kernels, so these are skipped, and the sources get gradients of zeros. Undefined sources are left
 // out.
-torch::Tensor EmptyResult(const std::vector<int64_t>& shape, const std::vector<torch::Tensor>& sources);
+at::Tensor EmptyResult(const std::vector<int64_t>& shape, const std::vector<at::Tensor>& sources);
 
 }  // namespace adjoin
 

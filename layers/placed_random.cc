@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 
 namespace adjoin {
 namespace {
@@ -71,24 +72,24 @@ void FillNormals(const RandomStream& stream, T* out, int64_t index, int64_t n) {
 
 }  // namespace
 
-torch::Tensor PlacedKept(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
+at::Tensor PlacedKept(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
                          const Box& box, double p) {
-  torch::Tensor kept = torch::empty(box.Shape(), torch::kBool);
+  at::Tensor kept = at::empty(box.Shape(), at::kBool);
   FillPlaced(kept.data_ptr<bool>(), first_sample, shape, box, [&](bool* out, int64_t index, int64_t n) {
     for (int64_t i = 0; i < n; ++i) out[i] = stream.UniformAt(index + i) >= p;
   });
   return kept;
 }
 
-torch::Tensor PlacedNormals(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
-                            const Box& box, torch::ScalarType dtype) {
-  if (dtype == torch::kFloat64) {
-    torch::Tensor normals = torch::empty(box.Shape(), torch::kFloat64);
+at::Tensor PlacedNormals(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
+                            const Box& box, at::ScalarType dtype) {
+  if (dtype == at::kDouble) {
+    at::Tensor normals = at::empty(box.Shape(), at::kDouble);
     FillPlaced(normals.data_ptr<double>(), first_sample, shape, box,
                [&](double* out, int64_t index, int64_t n) { FillNormals(stream, out, index, n); });
     return normals;
   }
-  torch::Tensor normals = torch::empty(box.Shape(), torch::kFloat32);
+  at::Tensor normals = at::empty(box.Shape(), at::kFloat);
   FillPlaced(normals.data_ptr<float>(), first_sample, shape, box,
              [&](float* out, int64_t index, int64_t n) { FillNormals(stream, out, index, n); });
   return normals.to(dtype);

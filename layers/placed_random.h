@@ -2,7 +2,7 @@
 // whole step, so that any cut, any number of ranks and any micro-batches draw the same.
 //
 //   // In a layer's Forward, `shape` global and `box` of what this rank computes:
-//   const torch::Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape, box, /*p=*/0.1);
+//   const at::Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape, box, /*p=*/0.1);
 //   return x.masked_fill(kept.logical_not(), 0) / 0.9;
 //   // The same for all cells of a channel: the first two dims of shape and box.
 //
@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/box.h"
 #include "primitives/random/philox.h"
@@ -23,14 +23,14 @@
 namespace adjoin {
 
 // Bool: UniformAt(index) >= p, which is true of a share of 1 - p. `shape`: global; of its dim 0 only that it is there counts.
-torch::Tensor PlacedKept(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
+at::Tensor PlacedKept(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
                          const Box& box, double p);
 
 // Standard normal numbers, by Box and Muller's transform of pairs: with u = UniformAt(2 k), v = UniformAt(2 k + 1) and
 // r = sqrt(-2 log(1 - u)), number 2 k is r cos(2 pi v) and number 2 k + 1 is r sin(2 pi v). Computed in float64, returned as
 // `dtype`, a floating-point type.
-torch::Tensor PlacedNormals(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
-                            const Box& box, torch::ScalarType dtype);
+at::Tensor PlacedNormals(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
+                            const Box& box, at::ScalarType dtype);
 
 }  // namespace adjoin
 

@@ -37,11 +37,11 @@ TEST(PlacedRandomTest, EveryCellHasTheNumberOfItsPlace) {
     }
     const Box box(dims);
     const int64_t first = below(20);
-    const torch::Tensor kept = PlacedKept(stream, first, shape, box, 0.4);
-    const torch::Tensor normals = PlacedNormals(stream, first, shape, box, torch::kFloat64);
+    const at::Tensor kept = PlacedKept(stream, first, shape, box, 0.4);
+    const at::Tensor normals = PlacedNormals(stream, first, shape, box, at::kDouble);
     ASSERT_EQ(kept.sizes().vec(), box.Shape());
     ASSERT_EQ(normals.sizes().vec(), box.Shape());
-    ASSERT_EQ(PlacedNormals(stream, first, shape, box, torch::kBFloat16).scalar_type(), torch::kBFloat16);
+    ASSERT_EQ(PlacedNormals(stream, first, shape, box, at::kBFloat16).scalar_type(), at::kBFloat16);
     const auto flat_kept = kept.flatten(), flat_normals = normals.flatten();
     for (int64_t cell = 0; cell < box.Volume(); ++cell) {
       std::vector<int64_t> at(shape.size());
@@ -60,10 +60,10 @@ TEST(PlacedRandomTest, SharesAndMomentsAreThoseOfTheirDistributions) {
   const Box all = Box::Whole(shape);
   // Five standard deviations of the mean of 100,000 numbers.
   for (const double p : {0.0, 0.1, 0.5, 0.9, 1.0}) {
-    const double share = PlacedKept(stream, 0, shape, all, p).to(torch::kFloat64).mean().item<double>();
+    const double share = PlacedKept(stream, 0, shape, all, p).to(at::kDouble).mean().item<double>();
     EXPECT_NEAR(share, 1 - p, 5 * std::sqrt(p * (1 - p) / 1e5)) << p;
   }
-  const torch::Tensor normals = PlacedNormals(stream, 0, shape, all, torch::kFloat64);
+  const at::Tensor normals = PlacedNormals(stream, 0, shape, all, at::kDouble);
   EXPECT_NEAR(normals.mean().item<double>(), 0, 5 / std::sqrt(1e5));
   EXPECT_NEAR(normals.square().mean().item<double>(), 1, 5 * std::sqrt(2 / 1e5));
   EXPECT_NEAR(normals.pow(4).mean().item<double>(), 3, 5 * std::sqrt(96 / 1e5));

@@ -5,6 +5,10 @@
 #include <memory>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "layers/kept_in_graph.h"
 
 namespace adjoin {
@@ -29,12 +33,12 @@ class SecondRun {
 struct Kept {
   RecomputedFunction function;
   std::vector<bool> needs_grad;  // by input
-  std::vector<torch::Tensor> parameters;
+  std::vector<at::Tensor> parameters;
 };
 
 // (inputs, parameters, token) -> (outputs, token').
 struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
-  static variable_list forward(AutogradContext* context, at::TensorList tensors, torch::Tensor token,
+  static variable_list forward(AutogradContext* context, at::TensorList tensors, at::Tensor token,
                                std::shared_ptr<Kept> kept) {
     const size_t inputs = kept->needs_grad.size();
     variable_list detached;
@@ -42,17 +46,17 @@ struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
     context->save_for_backward(variable_list(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(inputs)));
     Tape unused;  // without gradients nothing is threaded through it
     variable_list results = kept->function(detached, unused);
-    results.push_back(torch::empty_like(token));
+    results.push_back(at::empty_like(token));
     KeepInGraph(context, std::move(kept));
     return results;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const Kept& kept = KeptInGraph<Kept>(context);
-    const torch::AutoGradMode with_grad(true);
+    const at::AutoGradMode with_grad(true);
     variable_list inputs;
     variable_list leaves;
-    for (const torch::Tensor& saved : context->get_saved_variables()) {
+    for (const at::Tensor& saved : context->get_saved_variables()) {
       inputs.push_back(saved.detach().set_requires_grad(kept.needs_grad[inputs.size()]));
       if (inputs.back().requires_grad()) leaves.push_back(inputs.back());
     }
@@ -63,15 +67,15 @@ struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
       const SecondRun second;
       outputs = kept.function(inputs, tape);
     }
-    const torch::Tensor token_grad = grads.back();
+    const at::Tensor token_grad = grads.back();
     grads.pop_back();
     const variable_list found = tape.Grad(outputs, leaves, grads);
     // One gradient for each argument of forward.
     variable_list results;
     auto next = found.begin();
-    for (const bool needed : kept.needs_grad) results.push_back(needed ? *next++ : torch::Tensor());
+    for (const bool needed : kept.needs_grad) results.push_back(needed ? *next++ : at::Tensor());
     results.insert(results.end(), next, found.end());
-    results.insert(results.end(), {token_grad, torch::Tensor()});
+    results.insert(results.end(), {token_grad, at::Tensor()});
     return results;
   }
 };
@@ -119,11 +123,11 @@ std::vector<RecomputedRun> RecomputedRuns(const ProgramPlan& program) {
   return runs;
 }
 
-std::vector<torch::Tensor> Recompute(RecomputedFunction function, const std::vector<torch::Tensor>& inputs,
-                                     const std::vector<torch::Tensor>& parameters, Tape& tape) {
+std::vector<at::Tensor> Recompute(RecomputedFunction function, const std::vector<at::Tensor>& inputs,
+                                     const std::vector<at::Tensor>& parameters, Tape& tape) {
   auto kept = std::make_shared<Kept>();
   kept->function = std::move(function);
-  for (const torch::Tensor& input : inputs) kept->needs_grad.push_back(input.requires_grad());
+  for (const at::Tensor& input : inputs) kept->needs_grad.push_back(input.requires_grad());
   kept->parameters = parameters;
   variable_list tensors = inputs;
   tensors.insert(tensors.end(), parameters.begin(), parameters.end());

@@ -3,7 +3,7 @@
 // so in the same order on every rank.
 //
 //   for (const RecomputedRun& run : RecomputedRuns(program)) ...
-//   std::vector<torch::Tensor> y = Recompute(run_layers, {x}, {weight, bias}, tape);
+//   std::vector<at::Tensor> y = Recompute(run_layers, {x}, {weight, bias}, tape);
 //
 // Gradients are bit for bit those of a pass that keeps everything. One thread.
 #ifndef ADJOIN_LAYERS_RECOMPUTE_H_
@@ -13,7 +13,7 @@
 #include <functional>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/tape.h"
 #include "proto/plan.pb.h"
@@ -35,12 +35,12 @@ std::vector<RecomputedRun> RecomputedRuns(const ProgramPlan& program);
 
 // Computes outputs from inputs; runs twice, the second time with gradients. Throws as a layer does.
 using RecomputedFunction =
-    std::function<std::vector<torch::Tensor>(const std::vector<torch::Tensor>& inputs, Tape& tape)>;
+    std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs, Tape& tape)>;
 
 // function(inputs), of which the graph keeps `inputs` only. `parameters`: the leaves that require grad and that `function`
 // reads. Collective.
-std::vector<torch::Tensor> Recompute(RecomputedFunction function, const std::vector<torch::Tensor>& inputs,
-                                     const std::vector<torch::Tensor>& parameters, Tape& tape);
+std::vector<at::Tensor> Recompute(RecomputedFunction function, const std::vector<at::Tensor>& inputs,
+                                     const std::vector<at::Tensor>& parameters, Tape& tape);
 
 // Whether this thread is in the second run of such a function: a layer then leaves state of its own, as running statistics,
 // as the first run has left it.

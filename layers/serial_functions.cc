@@ -2,19 +2,23 @@
 
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+
 namespace adjoin {
 
-void SerialParameters::Add(const std::string& name, torch::Tensor tensor, bool trained) {
+void SerialParameters::Add(const std::string& name, at::Tensor tensor, bool trained) {
   index_of_[name] = entries_.size();
-  torch::Tensor initial = tensor.detach().clone();
+  at::Tensor initial = tensor.detach().clone();
   entries_.push_back({name, std::move(tensor), std::move(initial), trained});
 }
 
-torch::Tensor SerialParameters::Draw(torch::IntArrayRef shape, double centre, double spread) {
-  return (torch::rand(shape, generator_, torch::kFloat64) * 2 - 1) * spread + centre;
+at::Tensor SerialParameters::Draw(at::IntArrayRef shape, double centre, double spread) {
+  return (at::rand(shape, generator_, at::kDouble) * 2 - 1) * spread + centre;
 }
 
-torch::Tensor SerialCall::Parameter(const std::string& role, const std::vector<int64_t>& shape, double spread,
+at::Tensor SerialCall::Parameter(const std::string& role, const std::vector<int64_t>& shape, double spread,
                                     double centre) {
   const std::string name = spec_.name() + "." + role;
   if (!parameters_->Has(name)) {
@@ -24,16 +28,16 @@ torch::Tensor SerialCall::Parameter(const std::string& role, const std::vector<i
   return parameters_->Get(name);
 }
 
-torch::Tensor SerialCall::Buffer(const std::string& role, const std::vector<int64_t>& shape, double spread,
+at::Tensor SerialCall::Buffer(const std::string& role, const std::vector<int64_t>& shape, double spread,
                                  double centre) {
   const std::string name = spec_.name() + "." + role;
   if (!parameters_->Has(name)) parameters_->Add(name, parameters_->Draw(shape, centre, spread), /*trained=*/false);
   return parameters_->Get(name);
 }
 
-torch::Tensor SerialCall::Counter(const std::string& role) {
+at::Tensor SerialCall::Counter(const std::string& role) {
   const std::string name = spec_.name() + "." + role;
-  if (!parameters_->Has(name)) parameters_->Add(name, torch::zeros({}, torch::kInt64), /*trained=*/false);
+  if (!parameters_->Has(name)) parameters_->Add(name, at::zeros({}, at::kLong), /*trained=*/false);
   return parameters_->Get(name);
 }
 

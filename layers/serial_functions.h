@@ -11,13 +11,14 @@
 #ifndef ADJOIN_LAYERS_SERIAL_FUNCTIONS_H_
 #define ADJOIN_LAYERS_SERIAL_FUNCTIONS_H_
 
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/tape.h"
 #include "proto/job.pb.h"
@@ -28,23 +29,23 @@ namespace adjoin {
 // first asks for them, since only then their shapes are known.
 class SerialParameters {
  public:
-  explicit SerialParameters(torch::Generator generator) : generator_(std::move(generator)) {}
+  explicit SerialParameters(at::Generator generator) : generator_(std::move(generator)) {}
 
   struct Entry {
     std::string name;
-    torch::Tensor tensor;   // a leaf
-    torch::Tensor initial;  // a copy from before the first step
+    at::Tensor tensor;   // a leaf
+    at::Tensor initial;  // a copy from before the first step
     bool trained = true;
   };
   const std::vector<Entry>& entries() const { return entries_; }  // in the order of their making
   bool Has(const std::string& name) const { return index_of_.count(name) > 0; }
-  const torch::Tensor& Get(const std::string& name) const { return entries_[index_of_.at(name)].tensor; }
-  void Add(const std::string& name, torch::Tensor tensor, bool trained);
+  const at::Tensor& Get(const std::string& name) const { return entries_[index_of_.at(name)].tensor; }
+  void Add(const std::string& name, at::Tensor tensor, bool trained);
   // Uniform in [centre - spread, centre + spread), float64.
-  torch::Tensor Draw(torch::IntArrayRef shape, double centre, double spread);
+  at::Tensor Draw(at::IntArrayRef shape, double centre, double spread);
 
  private:
-  torch::Generator generator_;
+  at::Generator generator_;
   std::vector<Entry> entries_;
   std::map<std::string, size_t> index_of_;
 };
@@ -59,23 +60,23 @@ struct SerialPlace {
 // One layer's evaluation.
 class SerialCall {
  public:
-  SerialCall(const Layer& spec, std::vector<torch::Tensor> inputs, SerialParameters* parameters, Tape* tape,
+  SerialCall(const Layer& spec, std::vector<at::Tensor> inputs, SerialParameters* parameters, Tape* tape,
              SerialPlace place = {})
       : spec_(spec), inputs_(std::move(inputs)), parameters_(parameters), tape_(tape), place_(place) {}
 
   const Layer& spec() const { return spec_; }
-  const std::vector<torch::Tensor>& inputs() const { return inputs_; }
-  const torch::Tensor& input() const { return inputs_[0]; }
+  const std::vector<at::Tensor>& inputs() const { return inputs_; }
+  const at::Tensor& input() const { return inputs_[0]; }
   const SerialPlace& place() const { return place_; }
 
   // The parameter "<layer>.<role>"; drawn where this is its first use, around `centre`, within `spread` of it. Trained,
   // unless the layer is frozen.
-  torch::Tensor Parameter(const std::string& role, const std::vector<int64_t>& shape, double spread, double centre = 0);
+  at::Tensor Parameter(const std::string& role, const std::vector<int64_t>& shape, double spread, double centre = 0);
   // State that the layer keeps itself, as running statistics. A function may change it in place.
-  torch::Tensor Buffer(const std::string& role, const std::vector<int64_t>& shape, double spread, double centre);
+  at::Tensor Buffer(const std::string& role, const std::vector<int64_t>& shape, double spread, double centre);
 
   // A whole number that the layer keeps, as how often it was called; 0 at first.
-  torch::Tensor Counter(const std::string& role);
+  at::Tensor Counter(const std::string& role);
 
   // For a layer that runs in the ranks' own code: where its parameters go, and the tape of this step.
   SerialParameters& parameters() { return *parameters_; }
@@ -83,13 +84,13 @@ class SerialCall {
 
  private:
   const Layer& spec_;
-  std::vector<torch::Tensor> inputs_;
+  std::vector<at::Tensor> inputs_;
   SerialParameters* parameters_;
   Tape* tape_;
   SerialPlace place_;
 };
 
-using SerialFunction = std::function<torch::Tensor(SerialCall&)>;
+using SerialFunction = std::function<at::Tensor(SerialCall&)>;
 
 // By kind: the name of Layer.op's field ("conv"), or Custom.type. A value.
 class SerialFunctions {

@@ -2,10 +2,10 @@
 #ifndef ADJOIN_LAYERS_SERIAL_WINDOWS_H_
 #define ADJOIN_LAYERS_SERIAL_WINDOWS_H_
 
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "proto/job.pb.h"
 
@@ -48,7 +48,7 @@ inline Sizes PadList(const Sizes& lo, const Sizes& hi) {
 }
 
 // Throws c10::Error where `x` is not [batch, channel, 1 to 3 spatial dims].
-inline size_t SpatialDims(const torch::Tensor& x) {
+inline size_t SpatialDims(const at::Tensor& x) {
   TORCH_CHECK(x.dim() >= 3 && x.dim() <= 5, "it reads [batch, channel, 1 to 3 spatial dims]");
   return static_cast<size_t>(x.dim() - 2);
 }

@@ -24,16 +24,16 @@ absl::StatusOr<std::unique_ptr<Expand>> Expand::CreateTo(Communicator* communica
   return std::unique_ptr<Expand>(new Expand(std::move(parts)));
 }
 
-torch::Tensor Expand::Tile(const torch::Tensor& x) const { return x.expand(output_shape()); }
+at::Tensor Expand::Tile(const at::Tensor& x) const { return x.expand(output_shape()); }
 
-torch::Tensor Expand::TileAdjoint(const torch::Tensor& y, const std::vector<int64_t>& read) const {
+at::Tensor Expand::TileAdjoint(const at::Tensor& y, const std::vector<int64_t>& read) const {
   const std::size_t new_dims = y.dim() - read.size();
   std::vector<int64_t> grown;
   for (std::size_t d = 0; d < output_shape().size(); ++d) {
     if (d < new_dims || output_shape()[d] != read[d - new_dims]) grown.push_back(static_cast<int64_t>(d));
   }
   // Without dims to add up over, LibTorch would add up all of them.
-  return grown.empty() ? y.clone(torch::MemoryFormat::Contiguous)
+  return grown.empty() ? y.clone(at::MemoryFormat::Contiguous)
                        : y.sum(grown, /*keepdim=*/true, y.scalar_type()).reshape(read);
 }
 

@@ -2,7 +2,7 @@
 //
 //   // x 4x3x1x2 on mesh 2: S(3)  ->  y 2x4x3x4x2 on mesh 2: S(4); on each rank 4x3x1x1 -> a view 2x4x3x4x1
 //   std::unique_ptr<Expand> f = *Expand::Create(&communicator, x, {2, -1, -1, 4, -1}, {.id = 3, .name = "fc1.x"});
-//   torch::Tensor y = f->Apply(x_local, tape);
+//   at::Tensor y = f->Apply(x_local, tape);
 //
 // -1 keeps the extent of a dim that exists; a size of 0 makes a tensor without cells, whose gradient is zeros.
 //
@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "primitives/comm/communicator.h"
@@ -54,8 +54,8 @@ class Expand : public TilingOperator {
   static absl::StatusOr<Layout> OutputLayout(const Layout& x, const std::vector<int64_t>& sizes);
 
  protected:
-  torch::Tensor Tile(const torch::Tensor& x) const override;
-  torch::Tensor TileAdjoint(const torch::Tensor& y, const std::vector<int64_t>& read) const override;
+  at::Tensor Tile(const at::Tensor& x) const override;
+  at::Tensor TileAdjoint(const at::Tensor& y, const std::vector<int64_t>& read) const override;
 
  private:
   explicit Expand(Parts parts) : TilingOperator(std::move(parts)) {}

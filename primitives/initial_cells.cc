@@ -7,6 +7,9 @@
 #include <optional>
 #include <tuple>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
@@ -116,7 +119,7 @@ c10::Scalar Neutral(ReduceOp reduce, DType dtype) {
 
 // The bytes of one element.
 std::string ElementOf(const c10::Scalar& value, c10::ScalarType type) {
-  const torch::Tensor element = torch::full({1}, value, type);
+  const at::Tensor element = at::full({1}, value, type);
   return std::string(static_cast<const char*>(element.data_ptr()), element.nbytes());
 }
 
@@ -138,7 +141,7 @@ void FillRow(char* row, int64_t elements, const std::string& element) {
 }
 
 // By hand: a boundary is many short rows, for which a view and a LibTorch operator each cost more than the writing.
-void Fill(torch::Tensor& result, const Region& region, const std::string& element) {
+void Fill(at::Tensor& result, const Region& region, const std::string& element) {
   const int64_t bytes = static_cast<int64_t>(element.size());
   // Dims that are whole from here on make one row with the one before.
   int row_dim = static_cast<int>(region.at.size()) - 1;
@@ -190,15 +193,15 @@ InitialCells::InitialCells(const MovementPlan& plan, double background, const st
   if (background != 0 || plan.reduce() != ReduceOp::kSum) combined_ = Reached(plan);
 }
 
-torch::Tensor InitialCells::New() const {
-  if (overwritten_) return torch::empty(shape_, type_);
+at::Tensor InitialCells::New() const {
+  if (overwritten_) return at::empty(shape_, type_);
   if (!around_.empty()) {
-    torch::Tensor result = torch::empty(shape_, type_);
+    at::Tensor result = at::empty(shape_, type_);
     for (const Region& region : around_) Fill(result, region, background_element_);
     return result;
   }
-  if (combined_.size() == 1 && combined_[0].size == shape_) return torch::full(shape_, neutral_, type_);
-  torch::Tensor result = torch::full(shape_, background_, type_);
+  if (combined_.size() == 1 && combined_[0].size == shape_) return at::full(shape_, neutral_, type_);
+  at::Tensor result = at::full(shape_, background_, type_);
   for (const Region& region : zeros_) Fill(result, region, zero_element_);
   for (const Region& region : combined_) Fill(result, region, neutral_element_);
   return result;

@@ -1,7 +1,7 @@
 // What a fresh result of a movement holds before contributions reach it.
 //
 //   const InitialCells initial(plan, /*background=*/0, /*covered=*/{});
-//   torch::Tensor result = initial.New();      // then Communicator::Execute(..., plan, source, result)
+//   at::Tensor result = initial.New();      // then Communicator::Execute(..., plan, source, result)
 //
 // Cells that contributions are combined in start as what changes nothing: 0 for a sum, for a maximum minus infinity (of
 // a type without it the lowest number, of bools false), for a minimum the opposite.
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/distribution.h"
 #include "primitives/geometry/exchange_schedule.h"
@@ -27,7 +27,7 @@ class InitialCells {
   InitialCells(const MovementPlan& plan, double background, const std::vector<Piece>& covered);
 
   // A contiguous tensor of the plan's shape and type on the CPU; not initialised where every cell is overwritten.
-  torch::Tensor New() const;
+  at::Tensor New() const;
 
  private:
   std::vector<int64_t> shape_;

@@ -5,6 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -52,7 +58,7 @@ std::string Text(const Region& block) {
                       ")");
 }
 
-void CheckBlock(Kind kind, const torch::Tensor& x, const Region& block) {
+void CheckBlock(Kind kind, const at::Tensor& x, const Region& block) {
   const std::size_t dims = static_cast<std::size_t>(x.dim());
   bool inside = block.at.size() == dims && block.size.size() == dims;
   for (std::size_t dim = 0; inside && dim < dims; ++dim) {
@@ -72,7 +78,7 @@ bool Meet(const Region& a, const Region& b) {
 }
 
 // Of an allocation `x` may be cut at any index from 0 to its extent, of a deallocation at a range of its indices.
-void CheckRange(const torch::Tensor& x, const Operation& op) {
+void CheckRange(const at::Tensor& x, const Operation& op) {
   if (op.dim < 0 || op.dim >= x.dim()) {
     Refuse(op.kind, absl::StrCat("dim ", op.dim, " of a tensor of shape (", absl::StrJoin(x.sizes(), ", "), ")"));
   }
@@ -82,7 +88,7 @@ void CheckRange(const torch::Tensor& x, const Operation& op) {
                                absl::StrJoin(x.sizes(), ", "), ")"));
 }
 
-void Check(const torch::Tensor& x, const Operation& op) {
+void Check(const at::Tensor& x, const Operation& op) {
   if (!x.defined()) Refuse(op.kind, "the tensor is undefined");
   if (op.kind == Kind::kAllocate || op.kind == Kind::kDeallocate) return CheckRange(x, op);
   CheckBlock(op.kind, x, op.a);
@@ -92,7 +98,7 @@ void Check(const torch::Tensor& x, const Operation& op) {
   if (Meet(op.a, op.b)) Refuse(op.kind, absl::StrCat(Text(op.a), " and ", Text(op.b), " have cells in common"));
 }
 
-torch::Tensor Cells(torch::Tensor x, const Region& block) {
+at::Tensor Cells(at::Tensor x, const Region& block) {
   for (std::size_t dim = 0; dim < block.at.size(); ++dim) {
     x = x.narrow(static_cast<int64_t>(dim), block.at[dim], block.size[dim]);
   }
@@ -100,13 +106,13 @@ torch::Tensor Cells(torch::Tensor x, const Region& block) {
 }
 
 // The operators that keep the shape, on x's own memory.
-void RunInPlace(const torch::Tensor& x, const Operation& op) {
-  torch::Tensor a = Cells(x, op.a);
+void RunInPlace(const at::Tensor& x, const Operation& op) {
+  at::Tensor a = Cells(x, op.a);
   if (op.kind == Kind::kClear) {
     a.zero_();
     return;
   }
-  torch::Tensor b = Cells(x, op.b);
+  at::Tensor b = Cells(x, op.b);
   switch (op.kind) {
     case Kind::kAdd: b.add_(a); break;
     case Kind::kCopy: b.copy_(a); break;
@@ -116,21 +122,21 @@ void RunInPlace(const torch::Tensor& x, const Operation& op) {
   }
 }
 
-torch::Tensor Run(const torch::Tensor& x, const Operation& op) {
+at::Tensor Run(const at::Tensor& x, const Operation& op) {
   const int64_t end = op.at + op.size;
   if (op.kind == Kind::kAllocate) {
     std::vector<int64_t> shape = x.sizes().vec();
     shape[op.dim] += op.size;
-    torch::Tensor result = torch::empty(shape, x.options());
+    at::Tensor result = at::empty(shape, x.options());
     result.narrow(op.dim, 0, op.at).copy_(x.narrow(op.dim, 0, op.at));
     result.narrow(op.dim, op.at, op.size).zero_();
     result.narrow(op.dim, end, x.size(op.dim) - op.at).copy_(x.narrow(op.dim, op.at, x.size(op.dim) - op.at));
     return result;
   }
   if (op.kind == Kind::kDeallocate) {
-    return torch::cat({x.narrow(op.dim, 0, op.at), x.narrow(op.dim, end, x.size(op.dim) - end)}, op.dim);
+    return at::cat({x.narrow(op.dim, 0, op.at), x.narrow(op.dim, end, x.size(op.dim) - end)}, op.dim);
   }
-  torch::Tensor result = x.clone(torch::MemoryFormat::Contiguous);
+  at::Tensor result = x.clone(at::MemoryFormat::Contiguous);
   RunInPlace(result, op);
   return result;
 }
@@ -157,8 +163,8 @@ struct OperationHolder : torch::CustomClassHolder {
 
 // Its backward is the same function with the adjoint operation, recorded again where a graph of the gradient is wanted.
 struct MemoryFunction : torch::autograd::Function<MemoryFunction> {
-  static torch::Tensor forward(AutogradContext* context, torch::Tensor x, Operation op) {
-    torch::Tensor y = Run(x, op);
+  static at::Tensor forward(AutogradContext* context, at::Tensor x, Operation op) {
+    at::Tensor y = Run(x, op);
     context->saved_data["operation"] = c10::IValue::make_capsule(c10::make_intrusive<OperationHolder>(std::move(op)));
     return y;
   }
@@ -166,47 +172,47 @@ struct MemoryFunction : torch::autograd::Function<MemoryFunction> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const c10::intrusive_ptr<torch::CustomClassHolder> capsule = context->saved_data["operation"].toCapsule();
     const Operation& op = static_cast<OperationHolder*>(capsule.get())->operation;
-    return {apply(grads[0], AdjointOf(op)), torch::Tensor()};
+    return {apply(grads[0], AdjointOf(op)), at::Tensor()};
   }
 };
 
-torch::Tensor Apply(const torch::Tensor& x, Operation op) {
+at::Tensor Apply(const at::Tensor& x, Operation op) {
   Check(x, op);
   return MemoryFunction::apply(x, std::move(op));
 }
 
-void ApplyInPlace(torch::Tensor& x, const Operation& op) {
+void ApplyInPlace(at::Tensor& x, const Operation& op) {
   Check(x, op);
-  if (torch::GradMode::is_enabled() && x.requires_grad()) {
+  if (at::GradMode::is_enabled() && x.requires_grad()) {
     Refuse(op.kind, "in place on a tensor that autograd records; use the operator that returns a new tensor");
   }
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   RunInPlace(x, op);
 }
 
 }  // namespace
 
-torch::Tensor Allocate(const torch::Tensor& x, int64_t dim, int64_t at, int64_t size) {
+at::Tensor Allocate(const at::Tensor& x, int64_t dim, int64_t at, int64_t size) {
   return Apply(x, {Kind::kAllocate, {}, {}, dim, at, size});
 }
-torch::Tensor Deallocate(const torch::Tensor& x, int64_t dim, int64_t at, int64_t size) {
+at::Tensor Deallocate(const at::Tensor& x, int64_t dim, int64_t at, int64_t size) {
   return Apply(x, {Kind::kDeallocate, {}, {}, dim, at, size});
 }
-torch::Tensor Clear(const torch::Tensor& x, const Region& block) { return Apply(x, {Kind::kClear, block, {}, 0, 0, 0}); }
-torch::Tensor Add(const torch::Tensor& x, const Region& a, const Region& b) {
+at::Tensor Clear(const at::Tensor& x, const Region& block) { return Apply(x, {Kind::kClear, block, {}, 0, 0, 0}); }
+at::Tensor Add(const at::Tensor& x, const Region& a, const Region& b) {
   return Apply(x, {Kind::kAdd, a, b, 0, 0, 0});
 }
-torch::Tensor Copy(const torch::Tensor& x, const Region& a, const Region& b) {
+at::Tensor Copy(const at::Tensor& x, const Region& a, const Region& b) {
   return Apply(x, {Kind::kCopy, a, b, 0, 0, 0});
 }
-torch::Tensor Move(const torch::Tensor& x, const Region& a, const Region& b) {
+at::Tensor Move(const at::Tensor& x, const Region& a, const Region& b) {
   return Apply(x, {Kind::kMove, a, b, 0, 0, 0});
 }
 
-void ClearInPlace(torch::Tensor& x, const Region& block) { ApplyInPlace(x, {Kind::kClear, block, {}, 0, 0, 0}); }
-void AddInPlace(torch::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kAdd, a, b, 0, 0, 0}); }
-void CopyInPlace(torch::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kCopy, a, b, 0, 0, 0}); }
-void MoveInPlace(torch::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kMove, a, b, 0, 0, 0}); }
+void ClearInPlace(at::Tensor& x, const Region& block) { ApplyInPlace(x, {Kind::kClear, block, {}, 0, 0, 0}); }
+void AddInPlace(at::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kAdd, a, b, 0, 0, 0}); }
+void CopyInPlace(at::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kCopy, a, b, 0, 0, 0}); }
+void MoveInPlace(at::Tensor& x, const Region& a, const Region& b) { ApplyInPlace(x, {Kind::kMove, a, b, 0, 0, 0}); }
 
 }  // namespace memory
 }  // namespace adjoin

@@ -1,8 +1,8 @@
 // Linear operators on the memory of one rank, with their adjoints: allocate, deallocate, clear, add, copy and move.
 //
 //   const Region a{{0, 0}, {2, 3}}, b{{2, 0}, {2, 3}};   // rows 0, 1 and rows 2, 3 of a 4 x 3 tensor
-//   torch::Tensor y = memory::Copy(x, a, b);             // b = a; the gradient of b is added to that of a, then cleared
-//   torch::Tensor z = memory::Allocate(x, 0, 4, 2);      // two rows of zeros at the end
+//   at::Tensor y = memory::Copy(x, a, b);             // b = a; the gradient of b is added to that of a, then cleared
+//   at::Tensor z = memory::Allocate(x, 0, 4, 2);      // two rows of zeros at the end
 //
 //   operator                forward        adjoint
 //   Allocate                zeros go in    Deallocate
@@ -24,7 +24,7 @@
 
 #include <cstdint>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/exchange_schedule.h"
 
@@ -32,19 +32,19 @@ namespace adjoin {
 namespace memory {
 
 // `x` with `size` more indices of `dim`, zeros, that begin at `at`, 0 <= at <= x.size(dim).
-torch::Tensor Allocate(const torch::Tensor& x, int64_t dim, int64_t at, int64_t size);
+at::Tensor Allocate(const at::Tensor& x, int64_t dim, int64_t at, int64_t size);
 // `x` without the indices [at, at + size) of `dim`.
-torch::Tensor Deallocate(const torch::Tensor& x, int64_t dim, int64_t at, int64_t size);
+at::Tensor Deallocate(const at::Tensor& x, int64_t dim, int64_t at, int64_t size);
 
-torch::Tensor Clear(const torch::Tensor& x, const Region& block);
-torch::Tensor Add(const torch::Tensor& x, const Region& a, const Region& b);
-torch::Tensor Copy(const torch::Tensor& x, const Region& a, const Region& b);
-torch::Tensor Move(const torch::Tensor& x, const Region& a, const Region& b);
+at::Tensor Clear(const at::Tensor& x, const Region& block);
+at::Tensor Add(const at::Tensor& x, const Region& a, const Region& b);
+at::Tensor Copy(const at::Tensor& x, const Region& a, const Region& b);
+at::Tensor Move(const at::Tensor& x, const Region& a, const Region& b);
 
-void ClearInPlace(torch::Tensor& x, const Region& block);
-void AddInPlace(torch::Tensor& x, const Region& a, const Region& b);
-void CopyInPlace(torch::Tensor& x, const Region& a, const Region& b);
-void MoveInPlace(torch::Tensor& x, const Region& a, const Region& b);
+void ClearInPlace(at::Tensor& x, const Region& block);
+void AddInPlace(at::Tensor& x, const Region& a, const Region& b);
+void CopyInPlace(at::Tensor& x, const Region& a, const Region& b);
+void MoveInPlace(at::Tensor& x, const Region& a, const Region& b);
 
 }  // namespace memory
 }  // namespace adjoin

@@ -8,7 +8,16 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -21,11 +30,11 @@
 namespace adjoin {
 namespace {
 
-torch::Tensor Identity(int64_t n) { return torch::eye(n, torch::kDouble); }
+at::Tensor Identity(int64_t n) { return at::eye(n, at::kDouble); }
 
 // The numbers, in row-major order of the tensor, of a block's cells.
-torch::Tensor CellNumbers(const std::vector<int64_t>& shape, const Region& block) {
-  torch::Tensor numbers = torch::arange(VolumeOf(shape)).reshape(shape);
+at::Tensor CellNumbers(const std::vector<int64_t>& shape, const Region& block) {
+  at::Tensor numbers = at::arange(VolumeOf(shape)).reshape(shape);
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     numbers = numbers.narrow(static_cast<int64_t>(dim), block.at[dim], block.size[dim]);
   }
@@ -33,13 +42,13 @@ torch::Tensor CellNumbers(const std::vector<int64_t>& shape, const Region& block
 }
 
 // K_b and S_{a->b} of the paper.
-torch::Tensor ClearMatrix(const std::vector<int64_t>& shape, const Region& b) {
-  torch::Tensor k = Identity(VolumeOf(shape));
+at::Tensor ClearMatrix(const std::vector<int64_t>& shape, const Region& b) {
+  at::Tensor k = Identity(VolumeOf(shape));
   return k.index_fill(0, CellNumbers(shape, b), 0);
 }
-torch::Tensor AddMatrix(const std::vector<int64_t>& shape, const Region& a, const Region& b) {
-  torch::Tensor s = Identity(VolumeOf(shape));
-  s.index_put_({CellNumbers(shape, b), CellNumbers(shape, a)}, torch::ones({}, torch::kDouble));
+at::Tensor AddMatrix(const std::vector<int64_t>& shape, const Region& a, const Region& b) {
+  at::Tensor s = Identity(VolumeOf(shape));
+  s.index_put_({CellNumbers(shape, b), CellNumbers(shape, a)}, at::ones({}, at::kDouble));
   return s;
 }
 
@@ -61,38 +70,38 @@ std::pair<Region, Region> RandomBlocks(Draw& draw, const std::vector<int64_t>& s
   return {a, b};
 }
 
-torch::Tensor RandomOf(Draw& draw, const std::vector<int64_t>& shape) {
+at::Tensor RandomOf(Draw& draw, const std::vector<int64_t>& shape) {
   std::normal_distribution<double> normal;
   std::vector<double> values(VolumeOf(shape));
   for (double& value : values) value = normal(draw.engine());
-  return torch::tensor(values, torch::kDouble).reshape(shape);
+  return at::tensor(values, at::kDouble).reshape(shape);
 }
 
-using Operator = std::function<torch::Tensor(const torch::Tensor&)>;
+using Operator = std::function<at::Tensor(const at::Tensor&)>;
 
 void ExpectMatrix(const std::string& what, Draw& draw, const std::vector<int64_t>& shape, const Operator& f,
-                  const torch::Tensor& matrix) {
+                  const at::Tensor& matrix) {
   const int64_t n = VolumeOf(shape);
   for (int64_t i = 0; i < n; ++i) {
-    const torch::Tensor unit = Identity(n)[i].reshape(shape);
-    ASSERT_TRUE(torch::equal(f(unit).reshape({-1}), matrix.select(1, i))) << what << ", unit vector " << i;
+    const at::Tensor unit = Identity(n)[i].reshape(shape);
+    ASSERT_TRUE(at::equal(f(unit).reshape({-1}), matrix.select(1, i))) << what << ", unit vector " << i;
   }
-  const torch::Tensor values = RandomOf(draw, shape);
+  const at::Tensor values = RandomOf(draw, shape);
   // The same values in another order of memory.
-  torch::Tensor x = values.transpose(0, -1).contiguous().transpose(0, -1).requires_grad_();
-  const torch::Tensor y = f(x);
-  ASSERT_TRUE(torch::equal(x.detach(), values)) << what << ": the input was modified";
+  at::Tensor x = values.transpose(0, -1).contiguous().transpose(0, -1).requires_grad_();
+  const at::Tensor y = f(x);
+  ASSERT_TRUE(at::equal(x.detach(), values)) << what << ": the input was modified";
   ASSERT_TRUE(y.is_contiguous() && y.data_ptr() != x.data_ptr()) << what;
-  ASSERT_TRUE(torch::allclose(y.reshape({-1}), matrix.mv(values.reshape({-1})), 1e-12, 1e-12)) << what;
-  torch::Tensor w = RandomOf(draw, y.sizes().vec()).requires_grad_();
-  const torch::Tensor g = torch::autograd::grad({y}, {x}, {w}, true, /*create_graph=*/true)[0];
-  ASSERT_TRUE(torch::allclose(g.reshape({-1}), matrix.t().mv(w.detach().reshape({-1})), 1e-12, 1e-12)) << what;
+  ASSERT_TRUE(at::allclose(y.reshape({-1}), matrix.mv(values.reshape({-1})), 1e-12, 1e-12)) << what;
+  at::Tensor w = RandomOf(draw, y.sizes().vec()).requires_grad_();
+  const at::Tensor g = torch::autograd::grad({y}, {x}, {w}, true, /*create_graph=*/true)[0];
+  ASSERT_TRUE(at::allclose(g.reshape({-1}), matrix.t().mv(w.detach().reshape({-1})), 1e-12, 1e-12)) << what;
   const double difference = ((y * w).sum() - (x * g).sum()).abs().item<double>();
   ASSERT_LE(difference, 1e-12 * std::max(1.0, y.norm().item<double>() * w.norm().item<double>())) << what;
   // The gradient is linear in w, with the operator itself as its derivative's transpose.
-  const torch::Tensor v = RandomOf(draw, shape);
-  const torch::Tensor second = torch::autograd::grad({g}, {w}, {v})[0];
-  ASSERT_TRUE(torch::allclose(second.reshape({-1}), matrix.mv(v.reshape({-1})), 1e-12, 1e-12)) << what;
+  const at::Tensor v = RandomOf(draw, shape);
+  const at::Tensor second = torch::autograd::grad({g}, {w}, {v})[0];
+  ASSERT_TRUE(at::allclose(second.reshape({-1}), matrix.mv(v.reshape({-1})), 1e-12, 1e-12)) << what;
 }
 
 TEST(MemoryOperatorsTest, BlocksAgainstDenseMatrices) {
@@ -101,29 +110,29 @@ TEST(MemoryOperatorsTest, BlocksAgainstDenseMatrices) {
     const std::vector<int64_t> shape = draw.Integers(draw.Between(1, 3), 1, 5);
     const auto [a, b] = RandomBlocks(draw, shape);
     const Region from = a, to = b;
-    const torch::Tensor clear_from = ClearMatrix(shape, a);
-    const torch::Tensor clear_to = ClearMatrix(shape, b);
-    const torch::Tensor add = AddMatrix(shape, a, b);
-    const torch::Tensor copy = add.mm(clear_to);
-    const torch::Tensor move = clear_from.mm(copy);
-    ExpectMatrix("clear", draw, shape, [&](const torch::Tensor& x) { return memory::Clear(x, from); }, clear_from);
-    ExpectMatrix("add", draw, shape, [&](const torch::Tensor& x) { return memory::Add(x, from, to); }, add);
-    ExpectMatrix("copy", draw, shape, [&](const torch::Tensor& x) { return memory::Copy(x, from, to); }, copy);
-    ExpectMatrix("move", draw, shape, [&](const torch::Tensor& x) { return memory::Move(x, from, to); }, move);
+    const at::Tensor clear_from = ClearMatrix(shape, a);
+    const at::Tensor clear_to = ClearMatrix(shape, b);
+    const at::Tensor add = AddMatrix(shape, a, b);
+    const at::Tensor copy = add.mm(clear_to);
+    const at::Tensor move = clear_from.mm(copy);
+    ExpectMatrix("clear", draw, shape, [&](const at::Tensor& x) { return memory::Clear(x, from); }, clear_from);
+    ExpectMatrix("add", draw, shape, [&](const at::Tensor& x) { return memory::Add(x, from, to); }, add);
+    ExpectMatrix("copy", draw, shape, [&](const at::Tensor& x) { return memory::Copy(x, from, to); }, copy);
+    ExpectMatrix("move", draw, shape, [&](const at::Tensor& x) { return memory::Move(x, from, to); }, move);
 
     // In place: the same matrices on x's own memory.
-    using InPlace = std::function<void(torch::Tensor&)>;
-    const std::vector<std::pair<InPlace, torch::Tensor>> in_place = {
-        {[&](torch::Tensor& x) { memory::ClearInPlace(x, from); }, clear_from},
-        {[&](torch::Tensor& x) { memory::AddInPlace(x, from, to); }, add},
-        {[&](torch::Tensor& x) { memory::CopyInPlace(x, from, to); }, copy},
-        {[&](torch::Tensor& x) { memory::MoveInPlace(x, from, to); }, move}};
+    using InPlace = std::function<void(at::Tensor&)>;
+    const std::vector<std::pair<InPlace, at::Tensor>> in_place = {
+        {[&](at::Tensor& x) { memory::ClearInPlace(x, from); }, clear_from},
+        {[&](at::Tensor& x) { memory::AddInPlace(x, from, to); }, add},
+        {[&](at::Tensor& x) { memory::CopyInPlace(x, from, to); }, copy},
+        {[&](at::Tensor& x) { memory::MoveInPlace(x, from, to); }, move}};
     for (const auto& [f, matrix] : in_place) {
-      torch::Tensor x = RandomOf(draw, shape);
-      const torch::Tensor expected = matrix.mv(x.reshape({-1}));
+      at::Tensor x = RandomOf(draw, shape);
+      const at::Tensor expected = matrix.mv(x.reshape({-1}));
       const void* data = x.data_ptr();
       f(x);
-      ASSERT_TRUE(torch::allclose(x.reshape({-1}), expected, 1e-12, 1e-12) && x.data_ptr() == data);
+      ASSERT_TRUE(at::allclose(x.reshape({-1}), expected, 1e-12, 1e-12) && x.data_ptr() == data);
     }
   }
 }
@@ -143,25 +152,25 @@ TEST(MemoryOperatorsTest, AllocateAndDeallocateAgainstDenseMatrices) {
     before.size[dim] = at;
     after.at[dim] = at + size;
     after.size[dim] = shape[dim] - at;
-    const torch::Tensor cells =
-        std::get<0>(torch::cat({CellNumbers(larger, before), CellNumbers(larger, after)}).sort());
-    const torch::Tensor drop = Identity(VolumeOf(larger)).index_select(0, cells);
-    ExpectMatrix("allocate", draw, shape, [&](const torch::Tensor& x) { return memory::Allocate(x, dim, at, size); },
+    const at::Tensor cells =
+        std::get<0>(at::cat({CellNumbers(larger, before), CellNumbers(larger, after)}).sort());
+    const at::Tensor drop = Identity(VolumeOf(larger)).index_select(0, cells);
+    ExpectMatrix("allocate", draw, shape, [&](const at::Tensor& x) { return memory::Allocate(x, dim, at, size); },
                  drop.t());
     ExpectMatrix("deallocate", draw, larger,
-                 [&](const torch::Tensor& x) { return memory::Deallocate(x, dim, at, size); }, drop);
+                 [&](const at::Tensor& x) { return memory::Deallocate(x, dim, at, size); }, drop);
   }
 }
 
 TEST(MemoryOperatorsTest, OtherTypes) {
   const Region a{{0}, {2}}, b{{2}, {2}};
-  const auto complex = torch::tensor(std::vector<double>{1, 2, 3, 4}).to(torch::kComplexDouble) * c10::complex<double>(0, 1);
-  EXPECT_TRUE(torch::equal(memory::Add(complex, a, b)[2], complex[0] + complex[2]));
+  const auto complex = at::tensor(std::vector<double>{1, 2, 3, 4}).to(at::kComplexDouble) * c10::complex<double>(0, 1);
+  EXPECT_TRUE(at::equal(memory::Add(complex, a, b)[2], complex[0] + complex[2]));
   // A conjugate that LibTorch has not computed yet.
-  EXPECT_TRUE(torch::equal(memory::Copy(complex.conj(), a, b)[2].resolve_conj(), -complex[0]));
-  EXPECT_TRUE(torch::equal(memory::Move(torch::arange(4), a, b), torch::tensor({0, 0, 0, 1}, torch::kLong)));
-  EXPECT_TRUE(torch::equal(memory::Clear(torch::ones({4}, torch::kBool), a),
-                           torch::tensor({0, 0, 1, 1}, torch::kLong).to(torch::kBool)));
+  EXPECT_TRUE(at::equal(memory::Copy(complex.conj(), a, b)[2].resolve_conj(), -complex[0]));
+  EXPECT_TRUE(at::equal(memory::Move(at::arange(4), a, b), at::tensor({0, 0, 0, 1}, at::kLong)));
+  EXPECT_TRUE(at::equal(memory::Clear(at::ones({4}, at::kBool), a),
+                           at::tensor({0, 0, 1, 1}, at::kLong).to(at::kBool)));
 }
 
 std::string MessageOf(const std::function<void()>& fn) {
@@ -175,7 +184,7 @@ std::string MessageOf(const std::function<void()>& fn) {
 }
 
 TEST(MemoryOperatorsTest, SaysWhatIsWrong) {
-  torch::Tensor x = torch::zeros({4, 3});
+  at::Tensor x = at::zeros({4, 3});
   const Region top{{0, 0}, {2, 3}}, middle{{1, 0}, {2, 3}}, row{{3, 0}, {1, 3}}, below{{3, 0}, {2, 3}};
   EXPECT_EQ(MessageOf([&] { memory::Clear(x, below); }),
             "clear: the block of size (2, 3) at (3, 0) is not inside a tensor of shape (4, 3)");
@@ -188,8 +197,8 @@ TEST(MemoryOperatorsTest, SaysWhatIsWrong) {
   EXPECT_EQ(MessageOf([&] { memory::Allocate(x, 2, 0, 1); }), "allocate: dim 2 of a tensor of shape (4, 3)");
   EXPECT_EQ(MessageOf([&] { memory::Deallocate(x, 0, 3, 2); }),
             "deallocate: 2 indices at 3 of dim 0 of a tensor of shape (4, 3)");
-  EXPECT_EQ(MessageOf([&] { memory::Add(torch::Tensor(), top, top); }), "add: the tensor is undefined");
-  torch::Tensor leaf = torch::zeros({4, 3}).requires_grad_();
+  EXPECT_EQ(MessageOf([&] { memory::Add(at::Tensor(), top, top); }), "add: the tensor is undefined");
+  at::Tensor leaf = at::zeros({4, 3}).requires_grad_();
   EXPECT_TRUE(absl::StrContains(MessageOf([&] { memory::ClearInPlace(leaf, row); }), "that autograd records"));
 }
 

@@ -4,6 +4,12 @@
 #include <sstream>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -35,14 +41,14 @@ enum class Executes : int64_t { kForward, kLinear, kAdjoint };
 // (x, token) -> (y, token'). Its backward is the same function with the dual operator, recorded again where a graph of
 // the gradient is wanted. Missing gradients arrive as zeros.
 struct MovementFunction : torch::autograd::Function<MovementFunction> {
-  static variable_list forward(AutogradContext* context, torch::Tensor x, torch::Tensor token,
+  static variable_list forward(AutogradContext* context, at::Tensor x, at::Tensor token,
                                std::shared_ptr<Movement> movement, Executes executes) {
-    torch::Tensor y = executes == Executes::kForward  ? movement->Forward(x)
+    at::Tensor y = executes == Executes::kForward  ? movement->Forward(x)
                       : executes == Executes::kLinear ? movement->Linear(x)
                                                       : movement->Adjoint(x);
     context->saved_data["movement"] = c10::IValue::make_capsule(c10::make_intrusive<MovementHolder>(std::move(movement)));
     context->saved_data["executes"] = static_cast<int64_t>(executes);
-    return {y, torch::empty_like(token)};
+    return {y, at::empty_like(token)};
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -50,15 +56,15 @@ struct MovementFunction : torch::autograd::Function<MovementFunction> {
     const std::shared_ptr<Movement> movement = static_cast<MovementHolder*>(capsule.get())->movement;
     const bool adjoint = static_cast<Executes>(context->saved_data["executes"].toInt()) == Executes::kAdjoint;
     variable_list results = apply(grads[0], grads[1], movement, adjoint ? Executes::kLinear : Executes::kAdjoint);
-    return {results[0], results[1], torch::Tensor(), torch::Tensor()};
+    return {results[0], results[1], at::Tensor(), at::Tensor()};
   }
 };
 
-Buffer BufferOf(const torch::Tensor& tensor) {
+Buffer BufferOf(const at::Tensor& tensor) {
   Buffer buffer;
   buffer.data = tensor.data_ptr();
   buffer.bytes = tensor.nbytes();
-  buffer.keepalive = std::make_shared<torch::Tensor>(tensor);
+  buffer.keepalive = std::make_shared<at::Tensor>(tensor);
   return buffer;
 }
 
@@ -72,10 +78,10 @@ std::string NameOf(const Movement::Options& options) {
   return absl::StrCat("operator ", options.id, options.name.empty() ? "" : absl::StrCat(" (", options.name, ")"));
 }
 
-absl::Status CheckInput(const torch::Tensor& x, const MovementPlan& plan, const Movement::Options& options) {
+absl::Status CheckInput(const at::Tensor& x, const MovementPlan& plan, const Movement::Options& options) {
   const std::vector<int64_t>& shape = plan.direct().from_shape();
   const c10::ScalarType type = ScalarTypeOf(plan.dtype());
-  const bool dense = x.defined() && x.device().is_cpu() && x.layout() == torch::kStrided;
+  const bool dense = x.defined() && x.device().is_cpu() && x.layout() == at::kStrided;
   if (dense && x.scalar_type() == type && x.sizes() == at::IntArrayRef(shape)) return absl::OkStatus();
   const std::string who = NameOf(options);
   const std::string expected = absl::StrCat(who, ", rank ", plan.rank(), ": expected ", DescribeTensor(type, shape));
@@ -184,7 +190,7 @@ void Movement::Fail(absl::Status status) {
   throw StatusException(std::move(status));
 }
 
-torch::Tensor Movement::SourceOf(const torch::Tensor& x, Direction direction) {
+at::Tensor Movement::SourceOf(const at::Tensor& x, Direction direction) {
   if (absl::Status input = CheckInput(x, PlanOf(direction), options_); !input.ok()) Fail(std::move(input));
   if (x.is_contiguous() && !x.is_conj() && !x.is_neg()) return x;
   // A lazily conjugated or negated tensor has other bits than its memory.
@@ -198,19 +204,19 @@ void Movement::RefuseIfInFlight(Direction direction) {
                                                   ": applied while one that was started is not waited for")));
 }
 
-torch::Tensor Movement::Run(const torch::Tensor& x, Direction direction, bool linear) {
-  const torch::NoGradGuard no_grad;
-  const torch::Tensor source = SourceOf(x, direction);
+at::Tensor Movement::Run(const at::Tensor& x, Direction direction, bool linear) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor source = SourceOf(x, direction);
   RefuseIfInFlight(direction);
-  torch::Tensor result = NewResult(direction, linear);
+  at::Tensor result = NewResult(direction, linear);
   ThrowIfError(communicator_->Execute(ExecutionOf(direction), PlanOf(direction), BufferOf(source), BufferOf(result)));
   return result;
 }
 
-torch::Tensor Movement::Forward(const torch::Tensor& x) { return Run(x, Direction::kForward, /*linear=*/false); }
-torch::Tensor Movement::Linear(const torch::Tensor& x) { return Run(x, Direction::kForward, /*linear=*/true); }
+at::Tensor Movement::Forward(const at::Tensor& x) { return Run(x, Direction::kForward, /*linear=*/false); }
+at::Tensor Movement::Linear(const at::Tensor& x) { return Run(x, Direction::kForward, /*linear=*/true); }
 
-torch::Tensor Movement::Adjoint(const torch::Tensor& y) {
+at::Tensor Movement::Adjoint(const at::Tensor& y) {
   if (IsExtreme()) {
     Fail(absl::FailedPreconditionError(absl::StrCat(NameOf(options_), ", rank ", communicator_->rank(),
                                                     ": a movement from ",
@@ -231,8 +237,8 @@ class MovementFlight {
   MovementFlight& operator=(const MovementFlight&) = delete;
 
   // `recorded`: a backward pass may follow.
-  void Start(const torch::Tensor& x, bool recorded);
-  torch::Tensor Wait();
+  void Start(const at::Tensor& x, bool recorded);
+  at::Tensor Wait();
   // Gives up an execution that nobody waits for any more.
   void Drop();
 
@@ -243,8 +249,8 @@ class MovementFlight {
         direction_ == Direction::kForward ? Direction::kAdjoint : Direction::kForward, /*linear=*/true);
   }
   // The factors of the gradient before and after that: of a maximum or minimum, each tied partial gets its share.
-  torch::Tensor ShareOf(const torch::Tensor& grad) const { return mask_.defined() ? grad / ties_ : grad; }
-  torch::Tensor Masked(const torch::Tensor& grad) const { return mask_.defined() ? grad * mask_ : grad; }
+  at::Tensor ShareOf(const at::Tensor& grad) const { return mask_.defined() ? grad / ties_ : grad; }
+  at::Tensor Masked(const at::Tensor& grad) const { return mask_.defined() ? grad * mask_ : grad; }
   // Between the backward of this one's wait and that of its start.
   void KeepReverse(std::shared_ptr<MovementFlight> reverse) { reverse_ = std::move(reverse); }
   std::shared_ptr<MovementFlight> TakeReverse() {
@@ -261,24 +267,24 @@ class MovementFlight {
                         ", rank ", movement_->communicator_->rank(), ": ");
   }
 
-  void FindTies(const torch::Tensor& y);
+  void FindTies(const at::Tensor& y);
 
   std::shared_ptr<Movement> movement_;
   Direction direction_;
   bool linear_;
   int64_t number_ = 0;
   std::unique_ptr<PendingMovement> pending_;
-  torch::Tensor result_;  // until Wait: the graph, which holds this, must not hold itself
+  at::Tensor result_;  // until Wait: the graph, which holds this, must not hold itself
   std::shared_ptr<MovementFlight> reverse_;
   // Of a maximum or minimum whose gradient may be wanted:
-  torch::Tensor source_;  // until Wait
-  torch::Tensor mask_;    // of the source: whether it is what was chosen
-  torch::Tensor ties_;    // of the destination: how many partials are
+  at::Tensor source_;  // until Wait
+  at::Tensor mask_;    // of the source: whether it is what was chosen
+  at::Tensor ties_;    // of the destination: how many partials are
 };
 
-void MovementFlight::Start(const torch::Tensor& x, bool recorded) {
-  const torch::NoGradGuard no_grad;
-  const torch::Tensor source = movement_->SourceOf(x, direction_);
+void MovementFlight::Start(const at::Tensor& x, bool recorded) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor source = movement_->SourceOf(x, direction_);
   Movement::Flights& flights = movement_->FlightsOf(direction_);
   if (flights.started - flights.waited >= 2) Refuse("two executions are started and not waited for; wait for one first");
   result_ = movement_->NewResult(direction_, linear_);
@@ -290,7 +296,7 @@ void MovementFlight::Start(const torch::Tensor& x, bool recorded) {
   number_ = flights.started++;
 }
 
-torch::Tensor MovementFlight::Wait() {
+at::Tensor MovementFlight::Wait() {
   if (pending_ == nullptr) Refuse("waited for twice");
   Movement::Flights& flights = movement_->FlightsOf(direction_);
   if (number_ != flights.waited) Refuse("an earlier execution was not waited for");
@@ -300,12 +306,12 @@ torch::Tensor MovementFlight::Wait() {
   return std::move(result_);
 }
 
-void MovementFlight::FindTies(const torch::Tensor& y) {
-  const torch::NoGradGuard no_grad;
+void MovementFlight::FindTies(const at::Tensor& y) {
+  const at::NoGradGuard no_grad;
   const Movement::Extreme& extreme = movement_->extreme_;
   mask_ = source_ == (extreme.in_place ? y : movement_->Run(y, Direction::kAdjoint, /*linear=*/true));
-  source_ = torch::Tensor();
-  ties_ = extreme.ties->Forward(mask_.to(torch::kInt)).to(y.scalar_type());
+  source_ = at::Tensor();
+  ties_ = extreme.ties->Forward(mask_.to(at::kInt)).to(y.scalar_type());
 }
 
 void MovementFlight::Drop() {
@@ -335,63 +341,63 @@ std::shared_ptr<MovementFlight> SavedFlight(AutogradContext* context) {
 // (x, token) -> (link, token') and (link, token) -> (y, token'). The link is empty: it makes Wait's node one that Start's
 // needs, and so in the backward, where the two change places, the other way round.
 struct StartFunction : torch::autograd::Function<StartFunction> {
-  static variable_list forward(AutogradContext* context, torch::Tensor x, torch::Tensor token,
+  static variable_list forward(AutogradContext* context, at::Tensor x, at::Tensor token,
                                std::shared_ptr<MovementFlight> flight) {
     flight->Start(x, /*recorded=*/true);
     SaveFlight(context, std::move(flight));
-    return {torch::empty_like(token), torch::empty_like(token)};
+    return {at::empty_like(token), at::empty_like(token)};
   }
   static variable_list backward(AutogradContext* context, variable_list grads);
 };
 
 struct WaitFunction : torch::autograd::Function<WaitFunction> {
-  static variable_list forward(AutogradContext* context, torch::Tensor, torch::Tensor token,
+  static variable_list forward(AutogradContext* context, at::Tensor, at::Tensor token,
                                std::shared_ptr<MovementFlight> flight) {
-    torch::Tensor y = flight->Wait();
+    at::Tensor y = flight->Wait();
     SaveFlight(context, std::move(flight));
-    return {y, torch::empty_like(token)};
+    return {y, at::empty_like(token)};
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const std::shared_ptr<MovementFlight> flight = SavedFlight(context);
     std::shared_ptr<MovementFlight> reverse = flight->Opposite();
     variable_list results = StartFunction::apply(flight->ShareOf(grads[0]), grads[1], reverse);
     flight->KeepReverse(std::move(reverse));
-    return {results[0], results[1], torch::Tensor()};
+    return {results[0], results[1], at::Tensor()};
   }
 };
 
 variable_list StartFunction::backward(AutogradContext* context, variable_list grads) {
   const std::shared_ptr<MovementFlight> flight = SavedFlight(context);
   variable_list results = WaitFunction::apply(grads[0], grads[1], flight->TakeReverse());
-  return {flight->Masked(results[0]), results[1], torch::Tensor()};
+  return {flight->Masked(results[0]), results[1], at::Tensor()};
 }
 
 }  // namespace
 
-std::unique_ptr<Movement::Pending> Movement::Start(const torch::Tensor& x, Tape& tape) {
+std::unique_ptr<Movement::Pending> Movement::Start(const at::Tensor& x, Tape& tape) {
   auto flight = std::make_shared<MovementFlight>(shared_from_this(), Direction::kForward, /*linear=*/false);
   // Autograd cannot take an undefined input; the flight says what is wrong with it.
-  if (!options_.differentiable || !torch::GradMode::is_enabled() || !x.defined()) {
+  if (!options_.differentiable || !at::GradMode::is_enabled() || !x.defined()) {
     flight->Start(x, /*recorded=*/false);
-    return std::unique_ptr<Pending>(new Pending(std::move(flight), torch::Tensor()));
+    return std::unique_ptr<Pending>(new Pending(std::move(flight), at::Tensor()));
   }
   variable_list results = StartFunction::apply(x, tape.token(), flight);
   tape.Advance(results[1]);
   return std::unique_ptr<Pending>(new Pending(std::move(flight), results[0]));
 }
 
-torch::Tensor Movement::Pending::Wait(Tape& tape) {
+at::Tensor Movement::Pending::Wait(Tape& tape) {
   if (!link_.defined()) return flight_->Wait();
-  if (!torch::GradMode::is_enabled()) flight_->Refuse("started with gradients, waited for without");
-  variable_list results = WaitFunction::apply(std::exchange(link_, torch::Tensor()), tape.token(), flight_);
+  if (!at::GradMode::is_enabled()) flight_->Refuse("started with gradients, waited for without");
+  variable_list results = WaitFunction::apply(std::exchange(link_, at::Tensor()), tape.token(), flight_);
   tape.Advance(results[1]);
   return results[0];
 }
 
 Movement::Pending::~Pending() { flight_->Drop(); }
 
-torch::Tensor Movement::Apply(const torch::Tensor& x, Tape& tape) {
-  if (!options_.differentiable || !torch::GradMode::is_enabled()) return Forward(x);
+at::Tensor Movement::Apply(const at::Tensor& x, Tape& tape) {
+  if (!options_.differentiable || !at::GradMode::is_enabled()) return Forward(x);
   // Autograd cannot take an undefined input; Forward says what is wrong with it.
   if (!x.defined()) return Forward(x);
   if (IsExtreme()) {

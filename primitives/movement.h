@@ -4,7 +4,7 @@
 //   auto halo = *Movement::Create(&communicator, Distribution::Of(x_layout),
 //                                 *Distribution::Reads(x_layout, windows, y_layout), {.id = 1, .name = "conv1.x"});
 //   Tape tape;
-//   torch::Tensor padded = halo->Apply(x, tape);
+//   at::Tensor padded = halo->Apply(x, tape);
 //
 //   std::unique_ptr<Movement::Pending> pending = halo->Start(x, tape);
 //   ...                                              // work that does not need the result
@@ -37,7 +37,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -71,7 +71,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
 
   // With autograd, on the tape (unless not differentiable). The gradient of what it returns goes through the adjoint as a
   // differentiable operator, so that gradients can be differentiated again.
-  torch::Tensor Apply(const torch::Tensor& x, Tape& tape);
+  at::Tensor Apply(const at::Tensor& x, Tape& tape);
 
   // An execution between Start and Wait. Dropped without a Wait it fails this rank's communicator, for good, with
   // kFailedPrecondition: the others would wait for this rank.
@@ -82,14 +82,14 @@ class Movement : public std::enable_shared_from_this<Movement> {
     Pending& operator=(const Pending&) = delete;
     // What Apply would have returned. Once. Throws StatusException: as Forward; kFailedPrecondition for a second Wait, an
     // earlier execution of the operator that was not waited for, a Wait without gradients after a Start with them.
-    torch::Tensor Wait(Tape& tape);
+    at::Tensor Wait(Tape& tape);
 
    private:
     friend class Movement;
-    Pending(std::shared_ptr<MovementFlight> flight, torch::Tensor link)
+    Pending(std::shared_ptr<MovementFlight> flight, at::Tensor link)
         : flight_(std::move(flight)), link_(std::move(link)) {}
     std::shared_ptr<MovementFlight> flight_;
-    torch::Tensor link_;  // from Start's node to Wait's; undefined without autograd
+    at::Tensor link_;  // from Start's node to Wait's; undefined without autograd
   };
 
   // Apply in two halves, so that other work goes on while data moves. The backward of Wait starts the adjoint, that of
@@ -97,16 +97,16 @@ class Movement : public std::enable_shared_from_this<Movement> {
   // operators in any order, those of one operator first started, first waited for, and at most two of them at a time
   // (a sender needs the receiver's word that it has taken in the last but one). Meanwhile the same operator cannot be
   // applied in one go. Throws StatusException: as Forward; kFailedPrecondition for a third execution.
-  std::unique_ptr<Pending> Start(const torch::Tensor& x, Tape& tape);
+  std::unique_ptr<Pending> Start(const at::Tensor& x, Tape& tape);
 
   // The bare operator and its adjoint, without autograd. Collective. Throw StatusException: kInvalidArgument for an
   // undefined tensor or another shape, dtype or device than the plan's; kFailedPrecondition while one that was started is
   // not waited for, and for the adjoint of a maximum or minimum, which has none without its source; else what the
   // communicator returns.
-  torch::Tensor Forward(const torch::Tensor& x);
+  at::Tensor Forward(const at::Tensor& x);
   // Forward without fill: the linear operator that Adjoint is the adjoint of.
-  torch::Tensor Linear(const torch::Tensor& x);
-  torch::Tensor Adjoint(const torch::Tensor& y);
+  at::Tensor Linear(const at::Tensor& x);
+  at::Tensor Adjoint(const at::Tensor& y);
 
   const Options& options() const { return options_; }
   const MovementPlan& forward_plan() const { return forward_; }
@@ -137,8 +137,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   void Identify(uint64_t fingerprint, const std::string& what);
   void PrepareGradientOfExtreme(bool in_place);
   // `linear`: forward without fill.
-  torch::Tensor Run(const torch::Tensor& x, Direction direction, bool linear);
-  torch::Tensor NewResult(Direction direction, bool linear) const {
+  at::Tensor Run(const at::Tensor& x, Direction direction, bool linear);
+  at::Tensor NewResult(Direction direction, bool linear) const {
     if (direction == Direction::kAdjoint) return adjoint_initial_.New();
     return linear ? linear_initial_.New() : forward_initial_.New();
   }
@@ -148,7 +148,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   }
   const Execution& ExecutionOf(Direction direction) const { return executions_[direction == Direction::kForward ? 0 : 1]; }
   // Checks `x` and returns its cells as they lie in contiguous memory.
-  torch::Tensor SourceOf(const torch::Tensor& x, Direction direction);
+  at::Tensor SourceOf(const at::Tensor& x, Direction direction);
   // Fails this rank's communicator, since the others would wait for this rank, and throws.
   [[noreturn]] void Fail(absl::Status status);
   Flights& FlightsOf(Direction direction) { return flights_[direction == Direction::kForward ? 0 : 1]; }

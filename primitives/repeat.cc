@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+
 #include "base/status_macros.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/tiling.h"
@@ -22,28 +25,28 @@ struct Run {
   int64_t tail;
 };
 
-torch::Tensor RunOf(const torch::Tensor& x, int64_t dim, const DimTile& tile) {
+at::Tensor RunOf(const at::Tensor& x, int64_t dim, const DimTile& tile) {
   const Run run(tile);
-  std::vector<torch::Tensor> cells;
+  std::vector<at::Tensor> cells;
   if (run.head > 0) cells.push_back(x.narrow(dim, tile.start, run.head));
   cells.insert(cells.end(), run.times, x);
   if (run.tail > 0) cells.push_back(x.narrow(dim, 0, run.tail));
-  return torch::cat(cells, dim);
+  return at::cat(cells, dim);
 }
 
 // Adds up `times` blocks of `extent` cells of `dim`.
-torch::Tensor SumOfBlocks(const torch::Tensor& y, int64_t dim, int64_t times, int64_t extent) {
+at::Tensor SumOfBlocks(const at::Tensor& y, int64_t dim, int64_t times, int64_t extent) {
   std::vector<int64_t> blocks = y.sizes().vec();
   blocks[dim] = extent;
   blocks.insert(blocks.begin() + dim, times);
   return y.reshape(blocks).sum(dim, /*keepdim=*/false, y.scalar_type());
 }
 
-torch::Tensor RunAdjoint(const torch::Tensor& y, int64_t dim, const DimTile& tile) {
+at::Tensor RunAdjoint(const at::Tensor& y, int64_t dim, const DimTile& tile) {
   const Run run(tile);
   std::vector<int64_t> shape = y.sizes().vec();
   shape[dim] = tile.extent;
-  torch::Tensor x = torch::zeros(shape, y.options());
+  at::Tensor x = at::zeros(shape, y.options());
   if (run.head > 0) x.narrow(dim, tile.start, run.head).add_(y.narrow(dim, 0, run.head));
   if (run.times > 0) {
     x.add_(SumOfBlocks(y.narrow(dim, run.head, run.times * tile.extent), dim, run.times, tile.extent));
@@ -77,8 +80,8 @@ Repeat::Repeat(Parts parts) : TilingOperator(std::move(parts)) {
   for (const DimTile& tile : tiling().TilesOf(rank())) tiles_.push_back(tile);
 }
 
-torch::Tensor Repeat::Tile(const torch::Tensor& x) const {
-  torch::Tensor y = x;
+at::Tensor Repeat::Tile(const at::Tensor& x) const {
+  at::Tensor y = x;
   std::vector<int64_t> repeats;
   for (std::size_t d = 0; d < tiles_.size(); ++d) {
     if (IsWholeTiles(tiles_[d])) {
@@ -94,8 +97,8 @@ torch::Tensor Repeat::Tile(const torch::Tensor& x) const {
   return done ? y : y.repeat(repeats);
 }
 
-torch::Tensor Repeat::TileAdjoint(const torch::Tensor& y, const std::vector<int64_t>& read) const {
-  torch::Tensor x = y.clone(torch::MemoryFormat::Contiguous);
+at::Tensor Repeat::TileAdjoint(const at::Tensor& y, const std::vector<int64_t>& read) const {
+  at::Tensor x = y.clone(at::MemoryFormat::Contiguous);
   for (std::size_t d = 0; d < tiles_.size(); ++d) {
     const DimTile& tile = tiles_[d];
     const int64_t dim = static_cast<int64_t>(d);

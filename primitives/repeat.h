@@ -2,7 +2,7 @@
 //
 //   // x 6x5 on mesh 2: S(0)  ->  y 2x12x5 on mesh 2: S(1), each rank's rows twice as many
 //   std::unique_ptr<Repeat> f = *Repeat::Create(&communicator, x, {2, 2, 1}, {.id = 4, .name = "tile"});
-//   torch::Tensor y = f->Apply(x_local, tape);
+//   at::Tensor y = f->Apply(x_local, tape);
 //
 // 0 repeats make a tensor without cells, whose gradient is zeros.
 //
@@ -33,7 +33,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "primitives/comm/communicator.h"
@@ -56,8 +56,8 @@ class Repeat : public TilingOperator {
   static absl::StatusOr<Layout> OutputLayout(const Layout& x, const std::vector<int64_t>& repeats);
 
  protected:
-  torch::Tensor Tile(const torch::Tensor& x) const override;
-  torch::Tensor TileAdjoint(const torch::Tensor& y, const std::vector<int64_t>& read) const override;
+  at::Tensor Tile(const at::Tensor& x) const override;
+  at::Tensor TileAdjoint(const at::Tensor& y, const std::vector<int64_t>& read) const override;
 
  private:
   explicit Repeat(Parts parts);

@@ -34,8 +34,8 @@ bool IsSource(const MovementPlan& plan) {
 
 }  // namespace
 
-torch::Tensor SendReceive::Move(Movement& movement, torch::Tensor& x, Tape& tape) {
-  torch::Tensor y = movement.Apply(x, tape);
+at::Tensor SendReceive::Move(Movement& movement, at::Tensor& x, Tape& tape) {
+  at::Tensor y = movement.Apply(x, tape);
   if (!IsSource(movement.forward_plan())) return y;
   try {
     x.zero_();

@@ -2,8 +2,8 @@
 //
 //   auto send = *SendReceive::Create(&communicator, Layout::Owner({10}, dtype, 0), Layout::Owner({10}, dtype, 2),
 //                                    {.id = 11, .name = "h"});
-//   torch::Tensor y = send->Apply(x, tape);               // a copy: rank 0 keeps x
-//   torch::Tensor z = SendReceive::Move(*send, x, tape);  // a move: rank 0's x is cleared
+//   at::Tensor y = send->Apply(x, tape);               // a copy: rank 0 keeps x
+//   at::Tensor z = SendReceive::Move(*send, x, tape);  // a move: rank 0's x is cleared
 //
 // After a copy, the gradient that comes back is added to that of rank 0's own uses of x. A move gives x's memory up: its
 // gradient is what comes back alone, the adjoint is the move in the other direction. Ranks that are neither pass and get
@@ -13,7 +13,7 @@
 
 #include <memory>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "primitives/comm/communicator.h"
@@ -32,7 +32,7 @@ struct SendReceive {
   // `x` there see zeros, and no gradient flows through them to what x was before.
   // Throws StatusException: as Movement::Apply; kInvalidArgument for an `x` that autograd does not let anybody overwrite
   // (a leaf that requires grad, or a view of one). Then it was sent nevertheless, so that the receiver does not wait.
-  static torch::Tensor Move(Movement& movement, torch::Tensor& x, Tape& tape);
+  static at::Tensor Move(Movement& movement, at::Tensor& x, Tape& tape);
 };
 
 }  // namespace adjoin

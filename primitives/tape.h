@@ -1,8 +1,8 @@
 // The order of the movements of one backward pass, the same on every rank.
 //
 //   Tape tape;
-//   torch::Tensor y = halo->Apply(x, tape);
-//   torch::Tensor loss = ...;
+//   at::Tensor y = halo->Apply(x, tape);
+//   at::Tensor loss = ...;
 //   tape.Backward(loss);            // on every rank, also where `loss` has no gradient or is undefined
 //
 // An empty *token* that requires grad is threaded through every differentiable movement, so that each rank's graph holds
@@ -16,37 +16,37 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 namespace adjoin {
 
 class Tape {
  public:
-  explicit Tape(torch::Device device = torch::kCPU);
+  explicit Tape(at::Device device = at::kCPU);
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
   // The token as of the last movement; a movement takes it and puts its own in its place.
-  const torch::Tensor& token() const { return token_; }
-  void Advance(torch::Tensor token) { token_ = std::move(token); }
+  const at::Tensor& token() const { return token_; }
+  void Advance(at::Tensor token) { token_ = std::move(token); }
 
   // Accumulates gradients into the leaves, starting from `loss` with `seed` (a number, 1 for a loss in P) and from the
   // token. `loss` may be undefined or need no gradient: then only the token's chain runs. Collective.
   // Throws what a movement throws (StatusException).
-  void Backward(const torch::Tensor& loss, double seed = 1.0, bool retain_graph = false);
+  void Backward(const at::Tensor& loss, double seed = 1.0, bool retain_graph = false);
 
   // d outputs / d inputs with cotangents `grad_outputs` (one per output; undefined: ones); gradients that do not exist
   // are zeros of the input's shape. Outputs that need no gradient, or are undefined, are left out. With `create_graph`
   // the adjoint movements join the tape, so that a later pass differentiates them as well. Collective.
-  std::vector<torch::Tensor> Grad(const std::vector<torch::Tensor>& outputs, const std::vector<torch::Tensor>& inputs,
-                                  const std::vector<torch::Tensor>& grad_outputs, bool create_graph = false,
+  std::vector<at::Tensor> Grad(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                                  const std::vector<at::Tensor>& grad_outputs, bool create_graph = false,
                                   bool retain_graph = false);
 
  private:
   void Renew();
 
-  torch::Tensor leaf_;
-  torch::Tensor token_;
+  at::Tensor leaf_;
+  at::Tensor token_;
 };
 
 }  // namespace adjoin

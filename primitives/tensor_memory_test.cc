@@ -6,16 +6,20 @@
 #include <thread>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/CPUAllocator.h>
-#include <torch/torch.h>
 
 #include "gtest/gtest.h"
 
 namespace adjoin {
 namespace {
 
-torch::Tensor MiB(double mib, int64_t value = 0) {
-  return torch::full({static_cast<int64_t>(mib * 131072)}, value, torch::kLong);
+at::Tensor MiB(double mib, int64_t value = 0) {
+  return at::full({static_cast<int64_t>(mib * 131072)}, value, at::kLong);
 }
 
 class TensorMemoryTest : public testing::Test {
@@ -24,25 +28,25 @@ class TensorMemoryTest : public testing::Test {
 };
 
 TEST_F(TensorMemoryTest, GivesALargeTensorTheMemoryOfOneThatIsGone) {
-  torch::Tensor first = MiB(8, 1);
+  at::Tensor first = MiB(8, 1);
   const void* const memory = first.data_ptr();
-  torch::Tensor alias = first.narrow(0, 5, 7);
+  at::Tensor alias = first.narrow(0, 5, 7);
   first.reset();
-  torch::Tensor other = MiB(8, 2);
+  at::Tensor other = MiB(8, 2);
   EXPECT_NE(other.data_ptr(), memory);  // still referred to
-  EXPECT_TRUE(torch::equal(alias, torch::ones({7}, torch::kLong)));
+  EXPECT_TRUE(at::equal(alias, at::ones({7}, at::kLong)));
   alias.reset();
   const int64_t mapped = TensorMemoryInUse().mapped;
-  torch::Tensor second = MiB(7.5, 3);
+  at::Tensor second = MiB(7.5, 3);
   EXPECT_EQ(second.data_ptr(), memory);
   EXPECT_EQ(TensorMemoryInUse().mapped, mapped);
-  EXPECT_TRUE(torch::equal(second, torch::full({983040}, 3, torch::kLong)));
+  EXPECT_TRUE(at::equal(second, at::full({983040}, 3, at::kLong)));
 }
 
 TEST_F(TensorMemoryTest, WastesLittle) {
-  { const torch::Tensor gone = MiB(8); }
+  { const at::Tensor gone = MiB(8); }
   const int64_t live = TensorMemoryInUse().live;
-  const torch::Tensor small = MiB(4);
+  const at::Tensor small = MiB(4);
   EXPECT_EQ(TensorMemoryInUse().live - live, 4 << 20);
 }
 
@@ -50,15 +54,15 @@ TEST_F(TensorMemoryTest, NeverHoldsMoreThanWasOnceInUse) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  std::vector<torch::Tensor> tensors(6);
+  std::vector<at::Tensor> tensors(6);
   for (int i = 0; i < 400; ++i) {
-    torch::Tensor& tensor = tensors[random() % tensors.size()];
+    at::Tensor& tensor = tensors[random() % tensors.size()];
     tensor.reset();
     if (random() % 4 != 0) tensor = MiB(0.5 + static_cast<double>(random() % 100) / 20, i);
     const TensorMemoryUse use = TensorMemoryInUse();
     ASSERT_LE(use.live + use.idle, use.highest);
     int64_t large = 0;
-    for (const torch::Tensor& t : tensors) {
+    for (const at::Tensor& t : tensors) {
       if (t.defined() && t.nbytes() >= 1 << 20) large += static_cast<int64_t>(t.nbytes());
     }
     ASSERT_GE(use.live, large);
@@ -68,7 +72,7 @@ TEST_F(TensorMemoryTest, NeverHoldsMoreThanWasOnceInUse) {
 
 TEST_F(TensorMemoryTest, SmallTensorsAreLibTorchsOwn) {
   const TensorMemoryUse before = TensorMemoryInUse();
-  std::vector<torch::Tensor> tensors;
+  std::vector<at::Tensor> tensors;
   for (int i = 0; i < 100; ++i) tensors.push_back(MiB(0.01));
   EXPECT_EQ(TensorMemoryInUse().live, before.live);
   EXPECT_EQ(TensorMemoryInUse().mapped, before.mapped);
@@ -93,7 +97,7 @@ TEST_F(TensorMemoryTest, AnyThread) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([t, &wrong] {
       for (int i = 0; i < 50; ++i) {
-        const torch::Tensor tensor = MiB(1 + i % 3, 100 * t + i);
+        const at::Tensor tensor = MiB(1 + i % 3, 100 * t + i);
         wrong[t] += tensor.min().item<int64_t>() != 100 * t + i || tensor.max().item<int64_t>() != 100 * t + i;
       }
     });
@@ -103,7 +107,7 @@ TEST_F(TensorMemoryTest, AnyThread) {
 }
 
 TEST_F(TensorMemoryTest, SaysWhatDoesNotFit) {
-  EXPECT_THROW(torch::empty({int64_t{1} << 50}, torch::kLong), c10::Error);
+  EXPECT_THROW(at::empty({int64_t{1} << 50}, at::kLong), c10::Error);
 }
 
 }  // namespace

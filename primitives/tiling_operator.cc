@@ -4,6 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -39,7 +42,7 @@ TilingOperator::TilingOperator(Parts parts)
       read_shape_(parts_.tiling.Needed().View(rank()).shape),
       output_shape_(output_layout().LocalShape(rank())) {}
 
-void TilingOperator::Check(const torch::Tensor& tensor, const std::vector<int64_t>& shape) const {
+void TilingOperator::Check(const at::Tensor& tensor, const std::vector<int64_t>& shape) const {
   const c10::ScalarType type = ScalarTypeOf(input_layout().dtype());
   if (tensor.defined() && tensor.scalar_type() == type && tensor.sizes() == at::IntArrayRef(shape)) return;
   std::ostringstream text;
@@ -57,45 +60,45 @@ void TilingOperator::Fail(absl::Status status) const {
   throw StatusException(std::move(status));
 }
 
-torch::Tensor TilingOperator::TileAny(const torch::Tensor& x) const {
+at::Tensor TilingOperator::TileAny(const at::Tensor& x) const {
   if (VolumeOf(output_shape_) > 0) return Tile(x);
   // No cells, but a node of the graph that leads to x, whose extents need not fit.
   return (x.dim() == 0 ? x.reshape({1}) : x).narrow(0, 0, 0).reshape(output_shape_);
 }
 
-torch::Tensor TilingOperator::Apply(const torch::Tensor& x, Tape& tape) const {
+at::Tensor TilingOperator::Apply(const at::Tensor& x, Tape& tape) const {
   Check(x, input_shape_);
   if (moves()) return TileAny(parts_.movement->Apply(x, tape));
   return TileAny(parts_.differentiable ? x : x.detach());
 }
 
-std::unique_ptr<TilingOperator::Pending> TilingOperator::Start(const torch::Tensor& x, Tape& tape) const {
+std::unique_ptr<TilingOperator::Pending> TilingOperator::Start(const at::Tensor& x, Tape& tape) const {
   Check(x, input_shape_);
   if (moves()) {
-    return std::unique_ptr<Pending>(new Pending(this, torch::Tensor(), parts_.movement->Start(x, tape)));
+    return std::unique_ptr<Pending>(new Pending(this, at::Tensor(), parts_.movement->Start(x, tape)));
   }
   return std::unique_ptr<Pending>(new Pending(this, parts_.differentiable ? x : x.detach(), nullptr));
 }
 
-torch::Tensor TilingOperator::Pending::Wait(Tape& tape) {
+at::Tensor TilingOperator::Pending::Wait(Tape& tape) {
   if (flight_ != nullptr) return f_->TileAny(flight_->Wait(tape));
   if (!x_.defined()) {
     f_->Fail(absl::FailedPreconditionError(absl::StrCat(f_->parts_.what, ", rank ", f_->rank(), ": waited for twice")));
   }
-  return f_->TileAny(std::exchange(x_, torch::Tensor()));
+  return f_->TileAny(std::exchange(x_, at::Tensor()));
 }
 
-torch::Tensor TilingOperator::Forward(const torch::Tensor& x) const {
-  const torch::NoGradGuard no_grad;
+at::Tensor TilingOperator::Forward(const at::Tensor& x) const {
+  const at::NoGradGuard no_grad;
   Check(x, input_shape_);
   return TileAny(moves() ? parts_.movement->Forward(x) : x.detach());
 }
 
-torch::Tensor TilingOperator::Adjoint(const torch::Tensor& y) const {
-  const torch::NoGradGuard no_grad;
+at::Tensor TilingOperator::Adjoint(const at::Tensor& y) const {
+  const at::NoGradGuard no_grad;
   Check(y, output_shape_);
-  const torch::Tensor read = VolumeOf(output_shape_) > 0 ? TileAdjoint(y.detach(), read_shape_)
-                                                         : torch::zeros(read_shape_, y.options());
+  const at::Tensor read = VolumeOf(output_shape_) > 0 ? TileAdjoint(y.detach(), read_shape_)
+                                                         : at::zeros(read_shape_, y.options());
   return moves() ? parts_.movement->Adjoint(read) : read;
 }
 

@@ -2,7 +2,7 @@
 // has to be brought, followed by an operator on the rank's own memory.
 //
 //   std::unique_ptr<Expand> f = *Expand::Create(&communicator, x_layout, {8, -1, -1}, {.id = 3, .name = "fc1.x"});
-//   torch::Tensor y = f->Apply(x, tape);        // lies in f->output_layout()
+//   at::Tensor y = f->Apply(x, tape);        // lies in f->output_layout()
 //   f->BytesSent();                             // by this rank; 0 where nothing moves
 //
 // Which output layouts are legal and from which nothing moves is said in geometry/tiling.h. Shapes: Apply and Forward
@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,7 +42,7 @@ class TilingOperator {
   TilingOperator& operator=(const TilingOperator&) = delete;
 
   // With autograd.
-  torch::Tensor Apply(const torch::Tensor& x, Tape& tape) const;
+  at::Tensor Apply(const at::Tensor& x, Tape& tape) const;
 
   // An execution between Start and Wait; as Movement::Pending. The operator outlives it.
   class Pending {
@@ -50,25 +50,25 @@ class TilingOperator {
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
     // What Apply would have returned. Once.
-    torch::Tensor Wait(Tape& tape);
+    at::Tensor Wait(Tape& tape);
 
    private:
     friend class TilingOperator;
-    Pending(const TilingOperator* f, torch::Tensor x, std::unique_ptr<Movement::Pending> flight)
+    Pending(const TilingOperator* f, at::Tensor x, std::unique_ptr<Movement::Pending> flight)
         : f_(f), x_(std::move(x)), flight_(std::move(flight)) {}
     const TilingOperator* f_;
-    torch::Tensor x_;  // where nothing moves, until Wait
+    at::Tensor x_;  // where nothing moves, until Wait
     std::unique_ptr<Movement::Pending> flight_;
   };
 
   // Apply in two halves, so that other work goes on while data moves; the rules are those of Movement::Start.
-  std::unique_ptr<Pending> Start(const torch::Tensor& x, Tape& tape) const;
+  std::unique_ptr<Pending> Start(const at::Tensor& x, Tape& tape) const;
 
   // The bare operator and its adjoint, without autograd. The adjoint's result is freshly owned.
   // All of these throw StatusException: kInvalidArgument for an undefined tensor or another shape or dtype than the
   // layout's (and fail this rank's communicator); else as Movement.
-  torch::Tensor Forward(const torch::Tensor& x) const;
-  torch::Tensor Adjoint(const torch::Tensor& y) const;
+  at::Tensor Forward(const at::Tensor& x) const;
+  at::Tensor Adjoint(const at::Tensor& y) const;
 
   const Layout& input_layout() const { return parts_.tiling.x(); }
   const Layout& output_layout() const { return parts_.tiling.y(); }
@@ -92,16 +92,16 @@ class TilingOperator {
   explicit TilingOperator(Parts parts);
 
   // This rank's part of y, not empty, from what it reads; and the adjoint, whose result has the shape `read`.
-  virtual torch::Tensor Tile(const torch::Tensor& x) const = 0;
-  virtual torch::Tensor TileAdjoint(const torch::Tensor& y, const std::vector<int64_t>& read) const = 0;
+  virtual at::Tensor Tile(const at::Tensor& x) const = 0;
+  virtual at::Tensor TileAdjoint(const at::Tensor& y, const std::vector<int64_t>& read) const = 0;
 
   const Tiling& tiling() const { return parts_.tiling; }
   int rank() const { return parts_.communicator->rank(); }
   const std::vector<int64_t>& output_shape() const { return output_shape_; }  // this rank's
 
  private:
-  torch::Tensor TileAny(const torch::Tensor& x) const;
-  void Check(const torch::Tensor& tensor, const std::vector<int64_t>& shape) const;
+  at::Tensor TileAny(const at::Tensor& x) const;
+  void Check(const at::Tensor& tensor, const std::vector<int64_t>& shape) const;
   // Fails this rank's communicator, since the others would wait for this rank, here or in what follows; and throws.
   [[noreturn]] void Fail(absl::Status status) const;
 

@@ -1,12 +1,15 @@
 #include "verify/adjoint_check.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/randn.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -59,12 +62,12 @@ absl::StatusOr<std::vector<OperatorPlan>> OperatorsOf(const Plan& plan) {
 absl::StatusOr<Sums> CheckOnRank(const OperatorPlan& op, Communicator& communicator, uint64_t seed) {
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> f, CreateMovement(op, &communicator));
   try {
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-    const torch::Tensor x = torch::randn(f->forward_plan().direct().from_shape(), generator, torch::kFloat64);
-    const torch::Tensor y = torch::randn(f->forward_plan().direct().to_shape(), generator, torch::kFloat64);
-    const torch::Tensor fx = f->Linear(x), fy = f->Adjoint(y);
-    const auto inner = [](const torch::Tensor& a, const torch::Tensor& b) { return (a * b).sum().item<double>(); };
+    const at::Tensor x = at::randn(f->forward_plan().direct().from_shape(), generator, at::kDouble);
+    const at::Tensor y = at::randn(f->forward_plan().direct().to_shape(), generator, at::kDouble);
+    const at::Tensor fx = f->Linear(x), fy = f->Adjoint(y);
+    const auto inner = [](const at::Tensor& a, const at::Tensor& b) { return (a * b).sum().item<double>(); };
     return Sums{inner(fx, y), inner(x, fy), inner(fx, fx), inner(x, x), inner(y, y), inner(fy, fy)};
   } catch (...) {
     return StatusFromCurrentException();

@@ -6,6 +6,14 @@
 #include <set>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/nan_to_num.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -17,13 +25,13 @@
 namespace adjoin {
 namespace {
 
-std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+std::string ShapeText(at::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
 // Zero where there is none.
-double LargestOf(const torch::Tensor& whole) {
+double LargestOf(const at::Tensor& whole) {
   if (!whole.defined() || whole.numel() == 0) return 0;
-  const torch::Tensor sizes = whole.to(torch::kFloat64).abs();
-  const torch::Tensor finite = sizes.masked_select(torch::isfinite(sizes));
+  const at::Tensor sizes = whole.to(at::kDouble).abs();
+  const at::Tensor finite = sizes.masked_select(at::isfinite(sizes));
   return finite.numel() == 0 ? 0 : finite.max().item<double>();
 }
 
@@ -40,34 +48,34 @@ double LeastScaleOfGradients(const SerialStep& step) {
 // Of one tensor's parts in one step.
 class PartsOfTensor {
  public:
-  PartsOfTensor(const torch::Tensor& whole, Layout layout, int64_t step, Difference* worst, double least_scale = 1)
+  PartsOfTensor(const at::Tensor& whole, Layout layout, int64_t step, Difference* worst, double least_scale = 1)
       : whole_(whole),
         layout_(std::move(layout)),
         scale_(std::max(least_scale, LargestOf(whole))),
         step_(step),
         worst_(*worst) {
     worst_.compared = true;
-    if (whole.sizes() != torch::IntArrayRef(layout_.shape())) {
+    if (whole.sizes() != at::IntArrayRef(layout_.shape())) {
       Mismatch(
           -1, absl::StrCat("is ", ShapeText(layout_.shape()), " in the plan, ", ShapeText(whole.sizes()), " serially"));
     }
   }
 
-  bool fits() const { return whole_.sizes() == torch::IntArrayRef(layout_.shape()); }
+  bool fits() const { return whole_.sizes() == at::IntArrayRef(layout_.shape()); }
   const Layout& layout() const { return layout_; }
 
-  void Part(int rank, const torch::Tensor& found) { Part(rank, found, whole_); }
+  void Part(int rank, const at::Tensor& found) { Part(rank, found, whole_); }
 
-  void Part(int rank, const torch::Tensor& found, const torch::Tensor& whole) {
-    const torch::Tensor expected = PartOf(whole, layout_, rank);
+  void Part(int rank, const at::Tensor& found, const at::Tensor& whole) {
+    const at::Tensor expected = PartOf(whole, layout_, rank);
     if (found.sizes() != expected.sizes()) {
       return Mismatch(rank, absl::StrCat("is ", ShapeText(found.sizes()), ", should be ", ShapeText(expected.sizes())));
     }
     if (found.numel() == 0) return;
-    const torch::Tensor a = found.to(torch::kFloat64).contiguous(), b = expected.to(torch::kFloat64).contiguous();
-    torch::Tensor error = torch::where(a == b, torch::zeros_like(a), (a - b).abs());
+    const at::Tensor a = found.to(at::kDouble).contiguous(), b = expected.to(at::kDouble).contiguous();
+    at::Tensor error = at::where(a == b, at::zeros_like(a), (a - b).abs());
     const double infinite = std::numeric_limits<double>::infinity();
-    error = torch::nan_to_num(error, infinite, infinite, infinite);
+    error = at::nan_to_num(error, infinite, infinite, infinite);
     const int64_t at = error.argmax().item<int64_t>();
     const double relative = error.view({-1})[at].item<double>() / scale_;
     if (worst_.rank >= 0 && !(relative > worst_.relative)) return;
@@ -97,7 +105,7 @@ class PartsOfTensor {
     return position;
   }
 
-  const torch::Tensor whole_;
+  const at::Tensor whole_;
   const Layout layout_;
   const double scale_;
   const int64_t step_;
@@ -122,9 +130,9 @@ std::vector<int> CopiesOf(const Layout& layout, int rank) {
   return copies;
 }
 
-torch::Tensor Find(const NamedTensors& tensors, const std::string& name) {
+at::Tensor Find(const NamedTensors& tensors, const std::string& name) {
   auto found = tensors.find(name);
-  return found == tensors.end() ? torch::Tensor() : found->second;
+  return found == tensors.end() ? at::Tensor() : found->second;
 }
 
 class Comparer {
@@ -175,18 +183,18 @@ class Comparer {
   }
 
   void CompareCotangent(const ValuePlan& value, const Layout& layout, size_t step, LayerComparison& entry) {
-    const torch::Tensor expected = Find(serial_[step].cotangents, entry.name);
+    const at::Tensor expected = Find(serial_[step].cotangents, entry.name);
     if (!expected.defined() || result_.same_as.count(value.name()) > 0) return;
     PartsOfTensor parts(expected, layout, Number(step), &entry.cotangent, least_scale_[step]);
     for (size_t rank = 0; parts.fits() && rank < ranks_.size(); ++rank) {
       // Of copies each has a share of the gradient.
-      torch::Tensor sum;
+      at::Tensor sum;
       for (int copy : CopiesOf(layout, static_cast<int>(rank))) {
-        const torch::Tensor share = Find(ranks_[copy][step].cotangents, value.name());
+        const at::Tensor share = Find(ranks_[copy][step].cotangents, value.name());
         if (share.defined()) sum = sum.defined() ? sum + share : share;
       }
       if (CopiesOf(layout, static_cast<int>(rank)).empty()) continue;
-      if (!sum.defined()) sum = torch::zeros(layout.LocalShape(static_cast<int>(rank)), torch::kFloat64);
+      if (!sum.defined()) sum = at::zeros(layout.LocalShape(static_cast<int>(rank)), at::kDouble);
       parts.Part(static_cast<int>(rank), sum);
     }
   }
@@ -199,13 +207,13 @@ class Comparer {
     for (size_t rank = 0; after.fits() && rank < ranks_.size(); ++rank) {
       after.Part(static_cast<int>(rank), ranks_[rank][step].parameters[index]);
     }
-    const torch::Tensor expected = Find(serial_[step].parameter_grads, parameter.name());
+    const at::Tensor expected = Find(serial_[step].parameter_grads, parameter.name());
     if (!expected.defined()) return absl::OkStatus();
     PartsOfTensor gradient(expected.reshape(home.shape()), home, Number(step), &entry.gradients[parameter.name()],
                            least_scale_[step]);
     for (size_t rank = 0; gradient.fits() && rank < ranks_.size(); ++rank) {
-      const torch::Tensor found = ranks_[rank][step].parameter_grads[index];
-      gradient.Part(static_cast<int>(rank), found.defined() ? found : torch::empty({0}));
+      const at::Tensor found = ranks_[rank][step].parameter_grads[index];
+      gradient.Part(static_cast<int>(rank), found.defined() ? found : at::empty({0}));
     }
     return absl::OkStatus();
   }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/zeros.h>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -28,7 +30,7 @@ constexpr char kProgram[] = "train";
 
 std::string FieldName(size_t input) { return absl::StrCat("verify.input.", input); }
 
-Field* AddField(const std::string& name, torch::IntArrayRef shape, bool whole_numbers, Dataset& dataset) {
+Field* AddField(const std::string& name, at::IntArrayRef shape, bool whole_numbers, Dataset& dataset) {
   Field* field = dataset.add_field();
   field->set_name(name);
   field->mutable_idx()->add_path(name);
@@ -106,17 +108,17 @@ class OneRank {
     return made;
   }
 
-  absl::StatusOr<torch::Tensor> Run(SerialCall& call) {
+  absl::StatusOr<at::Tensor> Run(SerialCall& call) {
     NamedFields fields;
     for (size_t i = 0; i < call.inputs().size(); ++i) fields[FieldName(i)] = call.inputs()[i];
-    fields[kOther] = torch::zeros({call.input().size(0), 1}, torch::kFloat64);
-    fields[kLabel] = torch::zeros({call.input().size(0)}, torch::kInt64);
+    fields[kOther] = at::zeros({call.input().size(0), 1}, at::kDouble);
+    fields[kLabel] = at::zeros({call.input().size(0)}, at::kLong);
     ADJOIN_ASSIGN_OR_RETURN(Network::Result result, network_->Forward(fields, call.tape(), /*keep_values=*/true));
     return result.values.at(call.spec().name());
   }
 
  private:
-  using NamedFields = std::map<std::string, torch::Tensor>;
+  using NamedFields = std::map<std::string, at::Tensor>;
 
   // The layer's parameters become the serial model's.
   absl::Status Share(SerialCall& call) {

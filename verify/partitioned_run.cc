@@ -86,7 +86,7 @@ class Rank {
   absl::Status RunStep(const NamedTensors& whole, Network& network, Parameters& parameters, GradientSync& sync,
                        TrainOptimizer& optimizer, int64_t number, RankStep& step) {
     ADJOIN_ASSIGN_OR_RETURN(const NamedTensors fields, LocalFields(whole));
-    for (int i = 0; i < parameters.size(); ++i) torch::Tensor(parameters.tensor(i)).mutable_grad().reset();
+    for (int i = 0; i < parameters.size(); ++i) at::Tensor(parameters.tensor(i)).mutable_grad().reset();
     network.SetPlace(number, /*first_sample=*/0);
     Tape tape;
     ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape, /*keep_values=*/true));
@@ -105,8 +105,8 @@ class Rank {
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({share}));
     step.loss = sums[0];
     for (int i = 0; i < parameters.size(); ++i) {
-      const torch::Tensor grad = parameters.tensor(i).grad();
-      step.parameter_grads.push_back(grad.defined() ? grad.clone() : torch::Tensor());
+      const at::Tensor grad = parameters.tensor(i).grad();
+      step.parameter_grads.push_back(grad.defined() ? grad.clone() : at::Tensor());
     }
     try {
       optimizer.Step(number);
@@ -121,7 +121,7 @@ class Rank {
   void KeepCotangents(const Network::Result& result, RankStep& step) const {
     std::map<const c10::TensorImpl*, std::string> first;
     for (const ValuePlan& value : program_.value()) {
-      const torch::Tensor tensor = result.values.at(value.name());
+      const at::Tensor tensor = result.values.at(value.name());
       const auto [earlier, is_new] = first.emplace(tensor.unsafeGetTensorImpl(), value.name());
       if (!is_new) step.same_as[value.name()] = earlier->second;
       if (tensor.requires_grad()) tensor.retain_grad();
@@ -138,9 +138,9 @@ class Rank {
 
 }  // namespace
 
-torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank) {
+at::Tensor PartOf(const at::Tensor& whole, const Layout& layout, int rank) {
   const Box box = layout.BoxOf(rank);
-  torch::Tensor part = whole;
+  at::Tensor part = whole;
   for (int dim = 0; dim < box.dims(); ++dim) part = part.narrow(dim, box[dim].lo, box[dim].size());
   return part;
 }

@@ -6,11 +6,11 @@
 #ifndef ADJOIN_VERIFY_PARTITIONED_RUN_H_
 #define ADJOIN_VERIFY_PARTITIONED_RUN_H_
 
-#include <torch/torch.h>
-
 #include <map>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "layers/registry.h"
@@ -34,8 +34,8 @@ struct RankStep {
   NamedTensors values;                         // local, by ValuePlan::name
   NamedTensors cotangents;                     // local, in the dual of the value's layout; absent: none on this rank
   std::map<std::string, std::string> same_as;  // values that are another one's very tensor, and so share its cotangent
-  std::vector<torch::Tensor> parameter_grads;  // local blocks of the homes, in the plan's order; undefined: not trained
-  std::vector<torch::Tensor> parameters;       // after the step
+  std::vector<at::Tensor> parameter_grads;  // local blocks of the homes, in the plan's order; undefined: not trained
+  std::vector<at::Tensor> parameters;       // after the step
   double loss = 0;                             // summed over ranks
 };
 using RankSteps = std::vector<RankStep>;
@@ -45,7 +45,7 @@ using RankSteps = std::vector<RankStep>;
 absl::StatusOr<std::vector<RankSteps>> RunPartitioned(const Plan& plan, const PartitionedInput& input);
 
 // The part of `whole` that a rank holds.
-torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank);
+at::Tensor PartOf(const at::Tensor& whole, const Layout& layout, int rank);
 
 absl::StatusOr<const ProgramPlan*> VerifiedProgramOf(const Plan& plan);
 

@@ -8,6 +8,9 @@
 #include <tuple>
 #include <utility>
 
+#include <torch/optim.h>
+#include <torch/types.h>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/attention/block_expansion.h"
@@ -42,6 +45,8 @@ SerialModel::SerialModel(const JobSpec& spec, const SerialModelOptions& options)
       generator_(at::make_generator<at::CPUGeneratorImpl>(options.seed)),
       parameters_(generator_),
       functions_(*options.functions) {}
+
+SerialModel::~SerialModel() = default;
 
 absl::StatusOr<std::unique_ptr<SerialModel>> SerialModel::Create(const JobSpec& spec,
                                                                  const SerialModelOptions& options) {

@@ -9,14 +9,15 @@
 #ifndef ADJOIN_VERIFY_SERIAL_MODEL_H_
 #define ADJOIN_VERIFY_SERIAL_MODEL_H_
 
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,9 +27,13 @@
 #include "primitives/tape.h"
 #include "proto/job.pb.h"
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace adjoin {
 
-using NamedTensors = std::map<std::string, torch::Tensor>;
+using NamedTensors = std::map<std::string, at::Tensor>;
 
 // Whole tensors, without graph.
 struct SerialStep {
@@ -55,6 +60,7 @@ class SerialModel {
   // Errors: kInvalidArgument (a field without shape that a layer reads, an optimizer or a kind of layer without serial
   // function).
   static absl::StatusOr<std::unique_ptr<SerialModel>> Create(const JobSpec& spec, const SerialModelOptions& options);
+  ~SerialModel();
 
   // Draws samples, goes forward and backward, and lets the optimizer step.
   // Errors: kInternal for what LibTorch refuses (names the layer); kOutOfRange for a loss that is not finite.
@@ -67,21 +73,21 @@ class SerialModel {
 
  private:
   SerialModel(const JobSpec& spec, const SerialModelOptions& options);
-  torch::Tensor InputOf(const std::string& name, SerialStep& step);
+  at::Tensor InputOf(const std::string& name, SerialStep& step);
   void RunLayer(int index, SerialStep& step, Tape& tape);
-  torch::Tensor AddLosses(SerialStep& step);
+  at::Tensor AddLosses(SerialStep& step);
   void MakeOptimizer();
   void TakeResults(SerialStep& step) const;
 
   const JobSpec spec_;
   const SerialModelOptions options_;
   const Dataset& dataset_;
-  torch::Generator generator_;
+  at::Generator generator_;
   SerialParameters parameters_;
   std::map<int, std::string> features_of_;  // as ExpandedSpec
   SerialFunctions functions_;
   std::set<std::string> own_layers_;
-  std::map<std::string, torch::Tensor> live_;  // this step's outputs by layer, with their graph
+  std::map<std::string, at::Tensor> live_;  // this step's outputs by layer, with their graph
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   int64_t step_ = 0;  // how many have been run
 };

@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/stack.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -27,7 +30,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 // Where this rank's queries and keys are in the whole.
 struct Place {
@@ -62,20 +65,20 @@ class AttentionLayer : public LayerModule {
   }
 
  private:
-  static Tensor Cast(const Tensor& parameter, torch::ScalarType type) {
+  static Tensor Cast(const Tensor& parameter, at::ScalarType type) {
     return parameter.defined() ? parameter.to(type) : parameter;
   }
 
   int64_t Width() const { return context().input_shapes[0][2] / spec().attention().heads(); }
 
   // [1, heads, width, features] of the queries, [2, ...] of keys and values.
-  std::pair<Tensor, Tensor> InWeights(torch::ScalarType type, Tape& tape) {
+  std::pair<Tensor, Tensor> InWeights(at::ScalarType type, Tape& tape) {
     Tensor all = Cast(Parameter("in_proj_weight", tape), type);
     if (all.defined()) return place_.inside ? std::pair(all.narrow(0, 0, 1), all.narrow(0, 1, 2)) : std::pair(all, all);
     const Tensor q = Cast(Parameter("q_proj_weight", tape), type), k = Cast(Parameter("k_proj_weight", tape), type);
     const Tensor v = Cast(Parameter("v_proj_weight", tape), type);
-    if (place_.inside) return {q.unsqueeze(0), torch::stack({k, v})};
-    return {q.unsqueeze(0).narrow(0, 0, 0), torch::stack({k, v}).narrow(0, 0, 0)};
+    if (place_.inside) return {q.unsqueeze(0), at::stack({k, v})};
+    return {q.unsqueeze(0).narrow(0, 0, 0), at::stack({k, v}).narrow(0, 0, 0)};
   }
 
   // Of the pass that runs.

@@ -4,13 +4,23 @@
 #include <limits>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
 #include "layers/placed_random.h"
 #include "primitives/geometry/box.h"
 
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 // Of a tile: so many rows and columns are enough for matrix products to be efficient, and so few scores stay in a cache.
@@ -32,13 +42,13 @@ struct BlockAttention::Tile {
 
   Tensor Pairs(const Tensor& x) const { return x.narrow(0, pair, pairs); }
   Tensor Rows(const Tensor& x) const { return Pairs(x).narrow(1, row, rows); }
-  Tensor Columns(const Tensor& x, torch::ScalarType type) const {
+  Tensor Columns(const Tensor& x, at::ScalarType type) const {
     return Pairs(x).narrow(1, column, columns).to(type);
   }
 };
 
-torch::ScalarType SumType(torch::ScalarType type) {
-  return type == torch::kBFloat16 || type == torch::kHalf ? torch::kFloat32 : type;
+at::ScalarType SumType(at::ScalarType type) {
+  return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type;
 }
 
 template <typename Use>
@@ -61,13 +71,13 @@ void BlockAttention::ForEachTile(const Tensor& q, const Tensor& k, int64_t first
 void BlockAttention::Mask(const Tile& tile, Tensor& scores) const {
   const int64_t query = options_.first_query + tile.row;
   if (!options_.causal || tile.key + tile.columns - 1 <= query) return;
-  const Tensor queries = torch::arange(query, query + tile.rows).unsqueeze(1);
-  const Tensor keys = torch::arange(tile.key, tile.key + tile.columns);
+  const Tensor queries = at::arange(query, query + tile.rows).unsqueeze(1);
+  const Tensor keys = at::arange(tile.key, tile.key + tile.columns);
   scores.masked_fill_(keys > queries, kMinusInfinity);
 }
 
 // Undefined without dropout.
-Tensor BlockAttention::Factors(const Tile& tile, torch::ScalarType type) const {
+Tensor BlockAttention::Factors(const Tile& tile, at::ScalarType type) const {
   if (!options_.dropout.has_value()) return Tensor();
   const WeightDropout& dropout = *options_.dropout;
   std::vector<Tensor> kept;
@@ -78,7 +88,7 @@ Tensor BlockAttention::Factors(const Tile& tile, torch::ScalarType type) const {
     kept.push_back(PlacedKept(dropout.stream, dropout.first_sample, dropout.shape, box, dropout.p)
                        .reshape({tile.rows, tile.columns}));
   }
-  return torch::stack(kept).to(type).mul_(dropout.p < 1 ? 1 / (1 - dropout.p) : 0.0);
+  return at::stack(kept).to(type).mul_(dropout.p < 1 ? 1 / (1 - dropout.p) : 0.0);
 }
 
 Tensor BlockAttention::DropoutFactors(const Tensor& q, int64_t keys) const {
@@ -90,30 +100,30 @@ Tensor BlockAttention::DropoutFactors(const Tensor& q, int64_t keys) const {
 Tensor BlockAttention::CausalScores(const Tensor& q, int64_t keys) const {
   // A rank outside the mesh has no scores, though there are keys.
   if (!options_.causal || q.numel() == 0) return Tensor();
-  Tensor scores = torch::zeros({q.size(2), keys}, q.options().dtype(SumType(q.scalar_type())));
+  Tensor scores = at::zeros({q.size(2), keys}, q.options().dtype(SumType(q.scalar_type())));
   Mask(Tile{0, 0, 0, q.size(2), 0, keys, 0, 0}, scores);
   return scores;
 }
 
 SoftmaxSums BlockAttention::Start(const Tensor& q) const {
-  const torch::TensorOptions options = q.options().dtype(SumType(q.scalar_type()));
+  const at::TensorOptions options = q.options().dtype(SumType(q.scalar_type()));
   const int64_t pairs = q.size(0) * q.size(1);
-  return {torch::full({pairs, q.size(2)}, kMinusInfinity, options), torch::zeros({pairs, q.size(2)}, options),
-          torch::zeros({pairs, q.size(2), q.size(3)}, options)};
+  return {at::full({pairs, q.size(2)}, kMinusInfinity, options), at::zeros({pairs, q.size(2)}, options),
+          at::zeros({pairs, q.size(2), q.size(3)}, options)};
 }
 
 void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int64_t first_key, SoftmaxSums& sums) const {
-  const torch::ScalarType type = SumType(q.scalar_type());
+  const at::ScalarType type = SumType(q.scalar_type());
   const Tensor rows = Merged(q), keys = Merged(k), values = Merged(v);
   ForEachTile(q, k, first_key, [&](const Tile& tile) {
-    Tensor scores = torch::bmm(tile.Rows(rows).to(type), tile.Columns(keys, type).transpose(1, 2));
+    Tensor scores = at::bmm(tile.Rows(rows).to(type), tile.Columns(keys, type).transpose(1, 2));
     Mask(tile, scores);
     Tensor largest = tile.Rows(sums.largest), sum = tile.Rows(sums.sum), weighted = tile.Rows(sums.weighted);
-    const Tensor larger = torch::maximum(largest, scores.amax(-1));
+    const Tensor larger = at::maximum(largest, scores.amax(-1));
     // Of a row that has no key yet, nothing is subtracted: minus infinity from itself would be NaN.
     const Tensor shift = larger.masked_fill(larger == kMinusInfinity, 0);
     scores.sub_(shift.unsqueeze(-1)).exp_();
-    const Tensor shrinks = torch::exp(largest - shift);
+    const Tensor shrinks = at::exp(largest - shift);
     sum.mul_(shrinks).add_(scores.sum(-1));
     const Tensor factors = Factors(tile, type);
     if (factors.defined()) scores.mul_(factors);
@@ -122,29 +132,29 @@ void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int6
   });
 }
 
-AttendedRows BlockAttention::Finish(const SoftmaxSums& sums, torch::IntArrayRef shape, int64_t keys) const {
+AttendedRows BlockAttention::Finish(const SoftmaxSums& sums, at::IntArrayRef shape, int64_t keys) const {
   if (keys == 0) return {sums.weighted.reshape(shape), sums.largest};
-  return {(sums.weighted / sums.sum.unsqueeze(-1)).reshape(shape), sums.largest + torch::log(sums.sum)};
+  return {(sums.weighted / sums.sum.unsqueeze(-1)).reshape(shape), sums.largest + at::log(sums.sum)};
 }
 
 Tensor BlockAttention::Delta(const Tensor& gradient, const Tensor& values) {
-  const torch::ScalarType type = SumType(gradient.scalar_type());
+  const at::ScalarType type = SumType(gradient.scalar_type());
   return (Merged(gradient).to(type) * Merged(values).to(type)).sum(-1);
 }
 
 void BlockAttention::AddGradients(const RowGradients& of, const Tensor& k, const Tensor& v, int64_t first_key, Tensor& dq,
                                   Tensor dk, Tensor dv) const {
-  const torch::ScalarType type = SumType(of.q.scalar_type());
+  const at::ScalarType type = SumType(of.q.scalar_type());
   const Tensor rows = Merged(of.q), gradients = Merged(of.gradient), keys = Merged(k), values = Merged(v);
   // Views: what they get, dq, dk and dv have.
   const auto view = [](const Tensor& x) { return x.view({x.size(0) * x.size(1), x.size(2), x.size(3)}); };
   const Tensor to_q = view(dq), to_k = view(dk), to_v = view(dv);
   ForEachTile(of.q, k, first_key, [&](const Tile& tile) {
     const Tensor q = tile.Rows(rows).to(type), g = tile.Rows(gradients).to(type), key = tile.Columns(keys, type);
-    Tensor weights = torch::bmm(q, key.transpose(1, 2)).sub_(tile.Rows(of.log_sums).unsqueeze(-1));
+    Tensor weights = at::bmm(q, key.transpose(1, 2)).sub_(tile.Rows(of.log_sums).unsqueeze(-1));
     Mask(tile, weights);
     weights.exp_();
-    Tensor scores = torch::bmm(g, tile.Columns(values, type).transpose(1, 2));  // their gradient, in the end
+    Tensor scores = at::bmm(g, tile.Columns(values, type).transpose(1, 2));  // their gradient, in the end
     const Tensor factors = Factors(tile, type);
     if (factors.defined()) scores.mul_(factors);
     tile.Columns(to_v, type).baddbmm_((factors.defined() ? weights * factors : weights).transpose(1, 2), g);

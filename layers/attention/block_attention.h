@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/random/philox.h"
 
@@ -35,26 +35,26 @@ struct WeightDropout {
 };
 
 // Sums in this type: float32 for bfloat16 and float16.
-torch::ScalarType SumType(torch::ScalarType type);
+at::ScalarType SumType(at::ScalarType type);
 
 // Of the rows seen so far: largest score, sum of the exponentials above it, and the same of their values.
 struct SoftmaxSums {
-  torch::Tensor largest;   // [n * heads, queries]
-  torch::Tensor sum;       // likewise
-  torch::Tensor weighted;  // [n * heads, queries, width]
+  at::Tensor largest;   // [n * heads, queries]
+  at::Tensor sum;       // likewise
+  at::Tensor weighted;  // [n * heads, queries, width]
 };
 
 struct AttendedRows {
-  torch::Tensor values;    // [n, heads, queries, width], of SumType
-  torch::Tensor log_sums;  // [n * heads, queries]: of the exponentials of the scores
+  at::Tensor values;    // [n, heads, queries, width], of SumType
+  at::Tensor log_sums;  // [n * heads, queries]: of the exponentials of the scores
 };
 
 // What the gradients of a block are made of.
 struct RowGradients {
-  torch::Tensor q;         // scaled
-  torch::Tensor gradient;  // of the values
-  torch::Tensor log_sums;
-  torch::Tensor delta;
+  at::Tensor q;         // scaled
+  at::Tensor gradient;  // of the values
+  at::Tensor log_sums;
+  at::Tensor delta;
 };
 
 class BlockAttention {
@@ -67,28 +67,28 @@ class BlockAttention {
   };
   explicit BlockAttention(Options options) : options_(std::move(options)) {}
 
-  SoftmaxSums Start(const torch::Tensor& q) const;
-  void Add(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, int64_t first_key,
+  SoftmaxSums Start(const at::Tensor& q) const;
+  void Add(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first_key,
            SoftmaxSums& sums) const;
   // A row without any key is 0, as LibTorch's product with an empty matrix; with keys of which none has a score above
   // minus infinity, NaN. `keys`: how many there are in all. `shape`: q's.
-  AttendedRows Finish(const SoftmaxSums& sums, torch::IntArrayRef shape, int64_t keys) const;
+  AttendedRows Finish(const SoftmaxSums& sums, at::IntArrayRef shape, int64_t keys) const;
 
-  static torch::Tensor Delta(const torch::Tensor& gradient, const torch::Tensor& values);
+  static at::Tensor Delta(const at::Tensor& gradient, const at::Tensor& values);
   // Adds what this block gives to the gradients of the scaled q, of k and of v: contiguous, of SumType, shaped as these.
-  void AddGradients(const RowGradients& rows, const torch::Tensor& k, const torch::Tensor& v, int64_t first_key,
-                    torch::Tensor& dq, torch::Tensor dk, torch::Tensor dv) const;
+  void AddGradients(const RowGradients& rows, const at::Tensor& k, const at::Tensor& v, int64_t first_key,
+                    at::Tensor& dq, at::Tensor dk, at::Tensor dv) const;
   // [queries, keys]: what is added to the scores of all keys, 0 or minus infinity; undefined where none is masked.
-  torch::Tensor CausalScores(const torch::Tensor& q, int64_t keys) const;
+  at::Tensor CausalScores(const at::Tensor& q, int64_t keys) const;
   // Of all scores of n and heads as in `q` and keys 0 ... keys - 1: 1 / (1 - p) or 0; undefined without dropout.
-  torch::Tensor DropoutFactors(const torch::Tensor& q, int64_t keys) const;
+  at::Tensor DropoutFactors(const at::Tensor& q, int64_t keys) const;
 
  private:
   struct Tile;
   template <typename Use>
-  void ForEachTile(const torch::Tensor& q, const torch::Tensor& k, int64_t first_key, const Use& use) const;
-  torch::Tensor Factors(const Tile& tile, torch::ScalarType type) const;
-  void Mask(const Tile& tile, torch::Tensor& scores) const;
+  void ForEachTile(const at::Tensor& q, const at::Tensor& k, int64_t first_key, const Use& use) const;
+  at::Tensor Factors(const Tile& tile, at::ScalarType type) const;
+  void Mask(const Tile& tile, at::Tensor& scores) const;
 
   const Options options_;
 };

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/randn.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -68,7 +70,7 @@ absl::StatusOr<Peaks> PeaksOf(int64_t length, int ranks) {
       " field { name: \"t\" idx { path: \"t\" } shape: [", length, ", 16] } }\n",
       "train { dataset: \"data\" batch: 1 steps: 1 optimizer { sgd { lr: 0.1 } } }\n");
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOf(text, {{"data", 1}}));
-  const Tensors whole = {{"x", torch::randn({1, length, 16})}, {"t", torch::randn({1, length, 16})}};
+  const Tensors whole = {{"x", at::randn({1, length, 16})}, {"t", at::randn({1, length, 16})}};
   std::vector<Peaks> of_rank(ranks);
   ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemory, 1, [&](Transport& transport) {
     return RunRank(plan, whole, transport, of_rank[transport.rank()]);
@@ -83,7 +85,7 @@ absl::StatusOr<Peaks> PeaksOf(int64_t length, int ranks) {
 
 TEST(AttentionMemoryTest, GrowsWithTheSequence) {
   constexpr int kRanks = 4;
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   std::vector<Peaks> peaks;
   for (const int64_t length : {1024, 2048, 4096, 8192, 16384}) {
     const auto found = PeaksOf(length, kRanks);
@@ -104,7 +106,7 @@ TEST(AttentionMemoryTest, GrowsWithTheSequence) {
 }
 
 TEST(AttentionMemoryTest, ShrinksWithTheRanks) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   std::vector<Peaks> peaks;
   for (const int ranks : {2, 4, 8}) {
     const auto found = PeaksOf(8192, ranks);

@@ -2,13 +2,20 @@
 
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "layers/attention/heads.h"
 #include "layers/kept_in_graph.h"
 
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -52,15 +59,15 @@ struct Saved {
 
 // The gradients of q and of this rank's own keys and values.
 std::vector<Tensor> RunBackward(const RingAttention& ring, const Saved& saved, const Tensor& gradient) {
-  const torch::ScalarType type = SumType(saved.q.scalar_type());
-  Tensor dq = torch::zeros(saved.q.sizes(), saved.q.options().dtype(type));
+  const at::ScalarType type = SumType(saved.q.scalar_type());
+  Tensor dq = at::zeros(saved.q.sizes(), saved.q.options().dtype(type));
   const RowGradients rows{saved.q, gradient, saved.log_sums, BlockAttention::Delta(gradient, saved.y)};
   Tensor held = saved.last;
   std::unique_ptr<Travel> gradients;
   for (int64_t step = ring.parts() - 1;; --step) {
     std::unique_ptr<Travel> next;
     if (step > 1) next = std::make_unique<Travel>(ring.back[step], held);
-    Tensor given = torch::zeros(held.sizes(), held.options().dtype(type));
+    Tensor given = at::zeros(held.sizes(), held.options().dtype(type));
     Tensor dk = Unpacked(given, 0), dv = Unpacked(given, 1);
     ring.blocks.AddGradients(rows, Unpacked(held, 0), Unpacked(held, 1), ring.FirstKeyAt(step), dq, dk, dv);
     if (gradients != nullptr) given.add_(gradients->Wait());
@@ -96,7 +103,7 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     const std::vector<Tensor> found = RunForward(*ring, q, packed);
     context->save_for_backward({q, packed, found[2], found[0], found[1]});
     KeepInGraph(context, std::move(ring));
-    return {found[0], torch::empty_like(token)};
+    return {found[0], at::empty_like(token)};
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -104,7 +111,7 @@ struct AttendFunction : torch::autograd::Function<AttendFunction> {
     const variable_list kept = context->get_saved_variables();
     const Saved saved{kept[0], kept[1], kept[2], kept[3], kept[4]};
     std::vector<Tensor> found;
-    if (torch::GradMode::is_enabled()) {
+    if (at::GradMode::is_enabled()) {
       found = DifferentiableBackward(ring, saved, grads[0]);
     } else {
       found = RunBackward(ring, saved, grads[0]);
@@ -125,8 +132,8 @@ bool RingAttention::MovesBack() const {
 }
 
 Tensor Attend(std::shared_ptr<RingAttention> ring, const Tensor& q, const Tensor& packed, Tape& tape) {
-  const bool on_tape = ring->MovesBack() && torch::GradMode::is_enabled();
-  const Tensor token = on_tape ? tape.token() : torch::empty({0});
+  const bool on_tape = ring->MovesBack() && at::GradMode::is_enabled();
+  const Tensor token = on_tape ? tape.token() : at::empty({0});
   const variable_list results = AttendFunction::apply(q, packed, token, std::move(ring));
   if (on_tape) tape.Advance(results[1]);
   return results[0];

@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "layers/attention/block_attention.h"
 #include "primitives/movement.h"
@@ -43,7 +43,7 @@ struct RingAttention {
 // q: [n, heads, queries, width], scaled. `packed`: [1, 2, n, heads, keys, width], keys and values of this rank's part;
 // (0, ..., 0) outside the mesh. Returns [n, heads, queries, width]. Differentiable twice where the sequence is not cut.
 // Collective. Throws as Movement::Start; c10::Error for a second derivative of a cut sequence.
-torch::Tensor Attend(std::shared_ptr<RingAttention> ring, const torch::Tensor& q, const torch::Tensor& packed,
+at::Tensor Attend(std::shared_ptr<RingAttention> ring, const at::Tensor& q, const at::Tensor& packed,
                      Tape& tape);
 
 }  // namespace adjoin

@@ -1,10 +1,16 @@
 // torch.nn.MultiheadAttention on whole tensors.
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/softmax.h>
 
 #include "layers/pointwise/serial_random.h"
 #include "layers/serial_functions.h"
@@ -12,7 +18,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 // [batch, length, features] as [batch, heads, length, features of a head].
 Tensor Heads(const Tensor& x, int64_t heads) {
@@ -39,21 +45,21 @@ Tensor SerialAttention(SerialCall& call) {
   const bool has_bias = !spec.has_bias() || spec.bias();
   std::vector<Tensor> biases(3);
   if (has_bias) biases = call.Parameter("in_proj_bias", {3 * features}, spread).chunk(3);
-  const Tensor q = Heads(torch::linear(x, weights[0], biases[0]), heads);
-  const Tensor k = Heads(torch::linear(memory, weights[1], biases[1]), heads);
-  const Tensor v = Heads(torch::linear(memory, weights[2], biases[2]), heads);
-  Tensor scores = torch::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(features / heads));
+  const Tensor q = Heads(at::linear(x, weights[0], biases[0]), heads);
+  const Tensor k = Heads(at::linear(memory, weights[1], biases[1]), heads);
+  const Tensor v = Heads(at::linear(memory, weights[2], biases[2]), heads);
+  Tensor scores = at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(features / heads));
   if (spec.causal()) {
-    const Tensor later = torch::ones({x.size(1), memory.size(1)}, torch::kBool).triu(1);
+    const Tensor later = at::ones({x.size(1), memory.size(1)}, at::kBool).triu(1);
     scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
   }
-  Tensor shares = torch::softmax(scores, -1);
+  Tensor shares = at::softmax(scores, -1);
   if (spec.dropout() > 0) {
     shares = shares * SerialDropoutFactors(call.place(), {x.size(0), heads, x.size(1), memory.size(1)}, spec.dropout());
   }
-  const Tensor y = torch::matmul(shares, v).transpose(1, 2).reshape(x.sizes());
+  const Tensor y = at::matmul(shares, v).transpose(1, 2).reshape(x.sizes());
   const Tensor out = call.Parameter("out_proj.weight", {features, features}, spread);
-  return torch::linear(y, out, has_bias ? call.Parameter("out_proj.bias", {features}, spread) : Tensor());
+  return at::linear(y, out, has_bias ? call.Parameter("out_proj.bias", {features}, spread) : Tensor());
 }
 
 }  // namespace adjoin

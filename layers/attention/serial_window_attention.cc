@@ -1,5 +1,6 @@
 // Attention within shifted windows on whole tensors, as torchvision's shifted_window_attention.
-#include <torch/torch.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <vector>

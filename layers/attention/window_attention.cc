@@ -11,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/mm.h>
+
 #include "base/status_macros.h"
 #include "layers/attention/block_attention.h"
 #include "layers/attention/heads.h"
@@ -25,7 +28,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 // What torchvision adds to the score of two cells that do not see each other.
 constexpr double kHidden = -100;
@@ -106,7 +109,7 @@ class WindowAttentionLayer : public LayerModule {
     if (!runs_here()) return EmptyResult(context().compute_shape, {features, weight, bias});
     const int64_t channels = weight.size(0), own = weight.size(1) * weight.size(2);
     const Tensor rows = features.reshape({VolumeOf(context().compute_shape) / channels, own});
-    Tensor y = torch::mm(rows, weight.reshape({channels, own}).t()).reshape(context().compute_shape);
+    Tensor y = at::mm(rows, weight.reshape({channels, own}).t()).reshape(context().compute_shape);
     return bias.defined() && bias.numel() > 0 ? y + bias : y;
   }
 

@@ -6,6 +6,18 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "primitives/geometry/box.h"
@@ -19,7 +31,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 // One spatial shape and its windows.
 struct Case {
@@ -57,7 +69,7 @@ Tensor Serial(const Case& c, const Tensor& x) {
     relative.push_back(2 * c.window[d] - 1);
   }
   const Tensor flat = x.reshape({batch, -1, channels});
-  const Tensor with_zero = torch::cat({flat, torch::zeros({batch, 1, channels}, x.options())}, 1);
+  const Tensor with_zero = at::cat({flat, at::zeros({batch, 1, channels}, x.options())}, 1);
   const int64_t zero = flat.size(1);
   std::vector<int64_t> index_of_table;
   for (int64_t i = 0; i < cells; ++i) {
@@ -68,11 +80,11 @@ Tensor Serial(const Case& c, const Tensor& x) {
     }
   }
   const Tensor bias = c.parameters.at("y.relative_position_bias_table")
-                          .index_select(0, torch::tensor(index_of_table))
+                          .index_select(0, at::tensor(index_of_table))
                           .reshape({cells, cells, c.heads})
                           .permute({2, 0, 1});
   const auto optional = [&c](const char* name) { return c.bias ? c.parameters.at(name) : Tensor(); };
-  Tensor y = torch::zeros_like(with_zero);
+  Tensor y = at::zeros_like(with_zero);
   for (int64_t w = 0; w < VolumeOf(counts); ++w) {
     std::vector<int64_t> source, region;
     for (int64_t i = 0; i < cells; ++i) {
@@ -89,16 +101,16 @@ Tensor Serial(const Case& c, const Tensor& x) {
       source.push_back(inside ? IndexOf(place, spatial) : zero);
       region.push_back(of_cell);
     }
-    const Tensor places = torch::tensor(source), regions = torch::tensor(region);
-    const Tensor qkv = torch::linear(with_zero.index_select(1, places), c.parameters.at("y.qkv.weight"),
+    const Tensor places = at::tensor(source), regions = at::tensor(region);
+    const Tensor qkv = at::linear(with_zero.index_select(1, places), c.parameters.at("y.qkv.weight"),
                                      optional("y.qkv.bias"))
                            .reshape({batch, cells, 3, c.heads, width})
                            .permute({2, 0, 3, 1, 4});
-    Tensor scores = torch::matmul(qkv[0], qkv[1].transpose(-2, -1)) / std::sqrt(static_cast<double>(width)) + bias;
+    Tensor scores = at::matmul(qkv[0], qkv[1].transpose(-2, -1)) / std::sqrt(static_cast<double>(width)) + bias;
     scores = scores + (regions.unsqueeze(0) != regions.unsqueeze(1)).to(scores.scalar_type()) * -100.0;
-    const Tensor values = torch::matmul(torch::softmax(scores, -1), qkv[2]).transpose(1, 2).reshape(
+    const Tensor values = at::matmul(at::softmax(scores, -1), qkv[2]).transpose(1, 2).reshape(
         {batch, cells, channels});
-    y = y.index_add(1, places, torch::linear(values, c.parameters.at("y.proj.weight"), optional("y.proj.bias")));
+    y = y.index_add(1, places, at::linear(values, c.parameters.at("y.proj.weight"), optional("y.proj.bias")));
   }
   return y.narrow(1, 0, zero).reshape(c.shape);
 }
@@ -228,19 +240,19 @@ TEST(WindowAttentionTest, ManyPairsAtOneDistanceLoseNothingInBFloat16) {
   c.job.layers = "layer { name: \"y\" input: \"x\" x: \"x\" window_attention { heads: 1 window: 12 bias: false } }\n";
   c.bias = false;
   // A cell's value says how it differs from the mean of its window: all queries learn alike from keys to one side.
-  const Tensor ramp = (torch::arange(24, torch::kFloat64).remainder(12) - 5.5) / 6;
-  const Tensor x = torch::stack({torch::ones({24, 24}, torch::kFloat64), ramp.unsqueeze(1).expand({24, 24})}, -1)
+  const Tensor ramp = (at::arange(24, at::kDouble).remainder(12) - 5.5) / 6;
+  const Tensor x = at::stack({at::ones({24, 24}, at::kDouble), ramp.unsqueeze(1).expand({24, 24})}, -1)
                        .unsqueeze(0).expand({8, -1, -1, -1}).contiguous();
-  Tensor values = torch::zeros({6, 2}, torch::kFloat64);
+  Tensor values = at::zeros({6, 2}, at::kDouble);
   values[4][1] = 1;  // of the second channel
   const Tensors parameters = {{"y.qkv.weight", values},
-                              {"y.proj.weight", torch::eye(2, torch::kFloat64)},
-                              {"y.relative_position_bias_table", torch::zeros({529, 1}, torch::kFloat64)}};
+                              {"y.proj.weight", at::eye(2, at::kDouble)},
+                              {"y.relative_position_bias_table", at::zeros({529, 1}, at::kDouble)}};
   const auto serial = [&](const Tensor& input, const Tensors& leaves) {
     c.parameters = leaves;
     return Serial(c, input);
   };
-  const auto ours = ErrorsOnRanks({c.job, "bfloat16", x, torch::ones(c.shape, torch::kFloat64), parameters, serial});
+  const auto ours = ErrorsOnRanks({c.job, "bfloat16", x, at::ones(c.shape, at::kDouble), parameters, serial});
   ASSERT_TRUE(ours.ok()) << ours.status();
   EXPECT_LT(ours->at("y.relative_position_bias_table"), 0.02);
 }

@@ -2,9 +2,13 @@
 
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
+
 namespace adjoin {
 
-using torch::Tensor;
+using at::Tensor;
 
 namespace {
 
@@ -34,12 +38,12 @@ WindowPlaces::WindowPlaces(std::vector<int64_t> padded, std::vector<int64_t> win
     : padded_(std::move(padded)), window_(std::move(window)), shift_(std::move(shift)), cells_(VolumeOf(window_)) {}
 
 Tensor WindowPlaces::RelativeIndex() const {
-  Tensor index = torch::zeros({cells_, cells_}, torch::kInt64);
+  Tensor index = at::zeros({cells_, cells_}, at::kLong);
   int64_t after = cells_, before = 1;  // cells of the dims behind this one, in front of it
   for (size_t dim = 0; dim < window_.size(); ++dim) {
     const int64_t window = window_[dim];
     after /= window;
-    const Tensor at = torch::arange(window).reshape({1, window, 1}).expand({before, window, after}).reshape({cells_});
+    const Tensor at = at::arange(window).reshape({1, window, 1}).expand({before, window, after}).reshape({cells_});
     index = index * (2 * window - 1) + at.unsqueeze(1) - at.unsqueeze(0) + window - 1;
     before *= window;
   }
@@ -58,12 +62,12 @@ Tensor WindowPlaces::Hidden(const std::vector<Interval>& part) const {
   std::vector<int64_t> shape = {1};
   for (const Interval& dim : part) shape.push_back(dim.size());
   shape.push_back(1);
-  Tensor region = torch::zeros(shape, torch::kInt64);
+  Tensor region = at::zeros(shape, at::kLong);
   for (size_t dim = 0; dim < part.size(); ++dim) {
     if (shift_[dim] == 0) continue;
-    const Tensor at = torch::arange(part[dim].lo, part[dim].hi);
+    const Tensor at = at::arange(part[dim].lo, part[dim].hi);
     // In the last windows are the tensor's end and, rolled there, its start.
-    const Tensor of_dim = (at >= padded_[dim] - window_[dim]).to(torch::kInt64) + (at >= padded_[dim] - shift_[dim]);
+    const Tensor of_dim = (at >= padded_[dim] - window_[dim]).to(at::kLong) + (at >= padded_[dim] - shift_[dim]);
     std::vector<int64_t> along(shape.size(), 1);
     along[dim + 1] = part[dim].size();
     region = region * 3 + of_dim.reshape(along);

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/box.h"
 
@@ -25,12 +25,12 @@ class WindowPlaces {
   int64_t cells() const { return cells_; }
   // int64 [cells, cells]: by query and key, the row of a table of (2 window - 1) rows per dim, as torchvision's
   // relative_position_index.
-  torch::Tensor RelativeIndex() const;
+  at::Tensor RelativeIndex() const;
   // Whether any two cells of one window come from two ends of the tensor.
   bool AnyHidden() const;
   // bool [windows of the part, cells, cells]: whether query and key lie in different regions of the rolled tensor. `part`:
   // whole windows, per spatial dim.
-  torch::Tensor Hidden(const std::vector<Interval>& part) const;
+  at::Tensor Hidden(const std::vector<Interval>& part) const;
 
  private:
   const std::vector<int64_t> padded_, window_, shift_;
@@ -38,8 +38,8 @@ class WindowPlaces {
 };
 
 // [n, extents ..., channels] to [n * windows, cells, channels], and back. Extents are multiples of the window; not empty.
-torch::Tensor ToWindows(const torch::Tensor& x, const std::vector<int64_t>& window);
-torch::Tensor FromWindows(const torch::Tensor& windows, const std::vector<int64_t>& window,
+at::Tensor ToWindows(const at::Tensor& x, const std::vector<int64_t>& window);
+at::Tensor FromWindows(const at::Tensor& windows, const std::vector<int64_t>& window,
                           const std::vector<int64_t>& shape);
 
 }  // namespace adjoin

@@ -2,7 +2,7 @@
 
 namespace adjoin {
 
-#define ADJOIN_LAYER(kind, rule, builder, serial) torch::Tensor serial(SerialCall& call);
+#define ADJOIN_LAYER(kind, rule, builder, serial) at::Tensor serial(SerialCall& call);
 #include "layers/builtin/builtin_layers.inc"
 #undef ADJOIN_LAYER
 

@@ -2,7 +2,6 @@
 #include "layers/builtin/builtin_serial_functions.h"
 #include "layers/serial_functions.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
@@ -11,12 +10,20 @@
 #include <limits>
 #include <string>
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include "layers/loss/serial_loss.h"
 
 namespace adjoin {
 namespace {
 
-torch::Tensor Apply(const std::string& layer, const torch::Tensor& x, SerialParameters* parameters) {
+at::Tensor Apply(const std::string& layer, const at::Tensor& x, SerialParameters* parameters) {
   Layer spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString("name: \"l\" " + layer, &spec)) << layer;
   const std::string kind = spec.GetDescriptor()->FindFieldByNumber(spec.op_case())->name();
@@ -27,7 +34,7 @@ torch::Tensor Apply(const std::string& layer, const torch::Tensor& x, SerialPara
 
 SerialParameters NoParameters() { return SerialParameters(at::make_generator<at::CPUGeneratorImpl>(7)); }
 
-torch::Tensor Apply(const std::string& layer, const torch::Tensor& x) {
+at::Tensor Apply(const std::string& layer, const at::Tensor& x) {
   SerialParameters parameters = NoParameters();
   return Apply(layer, x, &parameters);
 }
@@ -67,7 +74,7 @@ std::vector<double> PooledByLoops(const std::vector<double>& x, const Pooling& p
 }
 
 TEST(SerialPoolTest, PaddingsThatDiffer) {
-  const torch::Tensor x = torch::randn({2, 3, 11}, torch::kFloat64);
+  const at::Tensor x = at::randn({2, 3, 11}, at::kDouble);
   for (int64_t bits = 0; bits < 4 * 3 * 3 * 3 * 2; ++bits) {
     int64_t rest = bits;
     const auto next = [&rest](int64_t n) {
@@ -88,12 +95,12 @@ TEST(SerialPoolTest, PaddingsThatDiffer) {
       std::string text = "pool { " + p.Text() + " mode: \"" + (average ? "avg" : "max") + "\" ";
       if (inside) text += "count_include_pad: false ";
       if (std::string(what) == "indices") text += "return_indices: true ";
-      const torch::Tensor y = Apply(text + "}", x);
+      const at::Tensor y = Apply(text + "}", x);
       for (int64_t row = 0; row < 6; ++row) {
-        const torch::Tensor of = x.view({6, 11})[row];
+        const at::Tensor of = x.view({6, 11})[row];
         const std::vector<double> expected = PooledByLoops(
             std::vector<double>(of.data_ptr<double>(), of.data_ptr<double>() + 11), p, average ? "avg" : what, !inside);
-        const torch::Tensor got = y.reshape({6, -1})[row].to(torch::kFloat64).contiguous();
+        const at::Tensor got = y.reshape({6, -1})[row].to(at::kDouble).contiguous();
         ASSERT_EQ(got.numel(), static_cast<int64_t>(expected.size())) << text;
         for (size_t i = 0; i < expected.size(); ++i) {
           ASSERT_NEAR(got.data_ptr<double>()[i], expected[i], 1e-12) << what << " " << text << " at " << i;
@@ -105,52 +112,52 @@ TEST(SerialPoolTest, PaddingsThatDiffer) {
 
 // LibTorch has them for two dims; here of one and of three.
 TEST(SerialShapeTest, PixelShuffleByItsDefinition) {
-  const torch::Tensor row = torch::randn({2, 6, 4}, torch::kFloat64);
-  const torch::Tensor long_row = Apply("pixel_shuffle { arg: 3 }", row);
-  ASSERT_EQ(long_row.sizes(), torch::IntArrayRef({2, 2, 12}));
+  const at::Tensor row = at::randn({2, 6, 4}, at::kDouble);
+  const at::Tensor long_row = Apply("pixel_shuffle { arg: 3 }", row);
+  ASSERT_EQ(long_row.sizes(), at::IntArrayRef({2, 2, 12}));
   for (int64_t c = 0; c < 2; ++c) {
     for (int64_t w = 0; w < 12; ++w) {
-      ASSERT_TRUE(torch::equal(long_row.select(1, c).select(1, w), row.select(1, c * 3 + w % 3).select(1, w / 3)));
+      ASSERT_TRUE(at::equal(long_row.select(1, c).select(1, w), row.select(1, c * 3 + w % 3).select(1, w / 3)));
     }
   }
-  const torch::Tensor volume = torch::randn({1, 16, 2, 3, 1}, torch::kFloat64);
-  const torch::Tensor fine = Apply("pixel_shuffle { arg: 2 }", volume);
-  ASSERT_EQ(fine.sizes(), torch::IntArrayRef({1, 2, 4, 6, 2}));
+  const at::Tensor volume = at::randn({1, 16, 2, 3, 1}, at::kDouble);
+  const at::Tensor fine = Apply("pixel_shuffle { arg: 2 }", volume);
+  ASSERT_EQ(fine.sizes(), at::IntArrayRef({1, 2, 4, 6, 2}));
   for (int64_t place = 0; place < fine.numel(); ++place) {
     const int64_t w = place % 2, h = place / 2 % 6, d = place / 12 % 4, c = place / 48;
     const int64_t from = ((c * 2 + d % 2) * 2 + h % 2) * 2 + w % 2;
     ASSERT_EQ(fine[0][c][d][h][w].item<double>(), volume[0][from][d / 2][h / 2][w / 2].item<double>()) << place;
   }
-  EXPECT_TRUE(torch::equal(Apply("pixel_unshuffle { arg: 3 }", long_row), row));
-  EXPECT_TRUE(torch::equal(Apply("pixel_unshuffle { arg: 2 }", fine), volume));
+  EXPECT_TRUE(at::equal(Apply("pixel_unshuffle { arg: 3 }", long_row), row));
+  EXPECT_TRUE(at::equal(Apply("pixel_unshuffle { arg: 2 }", fine), volume));
 }
 
 TEST(SerialConvTest, TransposedWithPaddingsThatDiffer) {
-  const torch::Tensor x = torch::randn({2, 4, 5, 6}, torch::kFloat64);
+  const at::Tensor x = at::randn({2, 4, 5, 6}, at::kDouble);
   SerialParameters parameters = NoParameters();
   const std::string head = "conv { transposed: true out_channels: 6 groups: 2 ";
-  const torch::Tensor whole = Apply(head + "window { kernel: [3, 4] stride: 2 } }", x, &parameters);
+  const at::Tensor whole = Apply(head + "window { kernel: [3, 4] stride: 2 } }", x, &parameters);
   // The same weights: they are kept under the layer's name.
-  const torch::Tensor cut =
+  const at::Tensor cut =
       Apply(head + "window { kernel: [3, 4] stride: 2 pad_lo: [1, 0] pad_hi: [0, 2] } }", x, &parameters);
-  EXPECT_TRUE(torch::allclose(cut, whole.slice(2, 1).slice(3, 0, -2), 1e-12, 1e-12));
+  EXPECT_TRUE(at::allclose(cut, whole.slice(2, 1).slice(3, 0, -2), 1e-12, 1e-12));
   // One way of paddings that are the same through LibTorch, and through the cut.
-  const torch::Tensor even =
+  const at::Tensor even =
       Apply(head + "window { kernel: [3, 4] stride: 2 pad_lo: 1 } output_padding: 1 }", x, &parameters);
-  EXPECT_EQ(even.sizes(), torch::IntArrayRef({2, 6, 10, 13}));
-  EXPECT_TRUE(torch::allclose(even, whole.slice(2, 1).slice(3, 1), 1e-12, 1e-12));
+  EXPECT_EQ(even.sizes(), at::IntArrayRef({2, 6, 10, 13}));
+  EXPECT_TRUE(at::allclose(even, whole.slice(2, 1).slice(3, 1), 1e-12, 1e-12));
 }
 
 TEST(SerialUpsampleTest, GradientIsTheAdjoint) {
   for (const char* text : {"mode: \"nearest\" scale: 1.7", "mode: \"bicubic\" scale: [1.3, 2.6]",
                            "mode: \"bicubic\" size: [7, 3] align_corners: true", "mode: \"nearest\" size: [3, 11]"}) {
     for (int64_t channels : {1, 2}) {
-      const torch::Tensor x = torch::randn({2, channels, 5, 7}, torch::kFloat64).requires_grad_();
-      const torch::Tensor y = Apply(std::string("upsample { ") + text + " }", x);
-      EXPECT_TRUE(torch::allclose(y, Apply(std::string("upsample { ") + text + " }", x.detach()), 1e-12, 1e-12))
+      const at::Tensor x = at::randn({2, channels, 5, 7}, at::kDouble).requires_grad_();
+      const at::Tensor y = Apply(std::string("upsample { ") + text + " }", x);
+      EXPECT_TRUE(at::allclose(y, Apply(std::string("upsample { ") + text + " }", x.detach()), 1e-12, 1e-12))
           << text;
-      const torch::Tensor cotangent = torch::randn_like(y);
-      const torch::Tensor back = torch::autograd::grad({y}, {x}, {cotangent})[0];
+      const at::Tensor cotangent = at::randn_like(y);
+      const at::Tensor back = torch::autograd::grad({y}, {x}, {cotangent})[0];
       EXPECT_NEAR((y.detach() * cotangent).sum().item<double>(), (x.detach() * back).sum().item<double>(), 1e-10)
           << text;
     }
@@ -158,7 +165,7 @@ TEST(SerialUpsampleTest, GradientIsTheAdjoint) {
 }
 
 TEST(SerialLossTest, TakesTheTargetsThatAreDrawn) {
-  const torch::Tensor prediction = torch::rand({4, 3, 5}, torch::kFloat64);
+  const at::Tensor prediction = at::rand({4, 3, 5}, at::kDouble);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
   for (const char* text :
        {"cross_entropy", "nll", "mse", "l1", "huber", "bce_with_logits", "poisson_nll", "kl_div", "dice"}) {
@@ -173,7 +180,7 @@ TEST(SerialLossTest, TakesTheTargetsThatAreDrawn) {
       field.add_shape(3);
     }
     field.add_shape(5);
-    const torch::Tensor target = DrawTarget(spec, field, prediction, generator);
+    const at::Tensor target = DrawTarget(spec, field, prediction, generator);
     EXPECT_TRUE(std::isfinite(SerialLoss(spec, prediction, target).item<double>())) << text;
   }
 }

@@ -10,6 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/conv/edge_convolution.h"
@@ -36,52 +41,52 @@ class ConvLayer : public LayerModule {
     }
   }
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
     if (!cut_.empty()) return Output(BesideItsNeighbours(x, tape), tape);
-    const torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
-    const torch::Tensor bias = Bias(x, tape);
+    const at::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const at::Tensor bias = Bias(x, tape);
     return Output(runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight}), tape);
   }
 
  private:
   static std::string EdgeRole(int dim) { return absl::StrCat("edges", dim); }
 
-  torch::Tensor Bias(const torch::Tensor& x, Tape& tape) const {
-    const torch::Tensor bias = Parameter("bias", tape);
-    if (!bias.defined() || bias.numel() == 0) return torch::Tensor();  // another rank's of this sum adds it
+  at::Tensor Bias(const at::Tensor& x, Tape& tape) const {
+    const at::Tensor bias = Parameter("bias", tape);
+    if (!bias.defined() || bias.numel() == 0) return at::Tensor();  // another rank's of this sum adds it
     return bias.to(x.scalar_type());
   }
 
-  int64_t Groups(const torch::Tensor& x, const torch::Tensor& weight) const {
+  int64_t Groups(const at::Tensor& x, const at::Tensor& weight) const {
     return (transposed_ ? context().compute_shape[1] : x.size(1)) / weight.size(1);
   }
 
   // The edges travel while the kernel runs on what lies here.
-  torch::Tensor BesideItsNeighbours(const torch::Tensor& x, Tape& tape) {
-    const torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
-    const torch::Tensor bias = Bias(x, tape);
+  at::Tensor BesideItsNeighbours(const at::Tensor& x, Tape& tape) {
+    const at::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const at::Tensor bias = Bias(x, tape);
     const bool computes = runs_here() && x.numel() > 0 && weight.numel() > 0;
     EdgeConvolution pass({padding_, dilation_, computes ? Groups(x, weight) : 1, cut_});
-    const std::vector<torch::Tensor> inner = pass.TakeEdges(x);
+    const std::vector<at::Tensor> inner = pass.TakeEdges(x);
     std::vector<std::unique_ptr<Movement::Pending>> pending;
     for (size_t i = 0; i < cut_.size(); ++i) pending.push_back(StartMove(EdgeRole(cut_[i].dim), inner[i], tape));
-    const torch::Tensor y = computes ? pass.Interior(x, weight, bias) : torch::Tensor();
-    std::vector<torch::Tensor> outer;
+    const at::Tensor y = computes ? pass.Interior(x, weight, bias) : at::Tensor();
+    std::vector<at::Tensor> outer;
     for (auto& edges : pending) outer.push_back(edges->Wait(tape));
     if (computes) return pass.AddEdges(y, outer, weight);
     outer.insert(outer.end(), {x, weight});
     return runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, outer);
   }
 
-  torch::Tensor Kernel(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) const {
+  at::Tensor Kernel(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
     if (x.numel() > 0 && weight.numel() > 0 && !transposed_) return Convolution(x, weight, bias);
-    torch::Tensor y;
+    at::Tensor y;
     if (x.numel() > 0 && weight.numel() > 0) {
-      y = torch::constant_pad_nd(Convolution(x, weight, {}), PaddingToOutputs());
+      y = at::constant_pad_nd(Convolution(x, weight, {}), PaddingToOutputs());
     } else {
       // No channels, or no input that would give to these outputs.
-      y = torch::zeros(context().compute_shape, x.options()) + EmptyResult({0}, {x, weight}).sum();
+      y = at::zeros(context().compute_shape, x.options()) + EmptyResult({0}, {x, weight}).sum();
     }
     if (!bias.defined()) return y;
     std::vector<int64_t> channels(y.dim(), 1);
@@ -90,8 +95,8 @@ class ConvLayer : public LayerModule {
   }
 
   // Its groups are those of this rank.
-  torch::Tensor Convolution(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) const {
-    return torch::convolution(x, weight, bias, stride_, /*padding=*/{0}, dilation_, transposed_,
+  at::Tensor Convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
+    return at::convolution(x, weight, bias, stride_, /*padding=*/{0}, dilation_, transposed_,
                               /*output_padding=*/{0}, Groups(x, weight));
   }
 

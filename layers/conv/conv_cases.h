@@ -3,7 +3,7 @@
 //   ConvCase conv;
 //   conv.kernel = {3}; conv.stride = {2}; ...
 //   std::string layer = absl::StrCat("layer { name: \"y\" input: \"x\" x: \"x\" ", conv.Text(), " }");
-//   torch::Tensor y = conv.Serial(x, weight, bias);
+//   at::Tensor y = conv.Serial(x, weight, bias);
 #ifndef ADJOIN_LAYERS_CONV_CONV_CASES_H_
 #define ADJOIN_LAYERS_CONV_CONV_CASES_H_
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "tests/vs_serial/random_jobs.h"
 
@@ -31,8 +31,8 @@ struct ConvCase {
   int64_t OutputSize(int i, int64_t n) const;
   std::vector<int64_t> WeightShape() const;
   std::string Text() const;  // "conv { ... }"
-  // By torch::conv* of the padded input, or torch::conv_transpose*. `bias` may be undefined.
-  torch::Tensor Serial(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) const;
+  // By at::conv* of the padded input, or at::conv_transpose*. `bias` may be undefined.
+  at::Tensor Serial(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
 };
 
 // Of `spatial` dims whose extents (at most `most`) are added to `extents`; any boundary, groups, paddings.

@@ -83,11 +83,11 @@ std::string CompareConv(uint64_t seed, int spatial, TransportKind transport) {
   job.x_shape.assign(x_shape.begin() + 1, x_shape.end());
   job.last_dims = spatial + 2;
 
-  torch::Tensor x = random.Normal(x_shape).requires_grad_();
+  at::Tensor x = random.Normal(x_shape).requires_grad_();
   Tensors parameters = {{"y.weight", random.Normal(conv.WeightShape()).requires_grad_()}};
-  torch::Tensor bias;
+  at::Tensor bias;
   if (conv.bias) bias = parameters["y.bias"] = random.Normal({conv.out}).requires_grad_();
-  const torch::Tensor y = conv.Serial(x, parameters["y.weight"], bias);
+  const at::Tensor y = conv.Serial(x, parameters["y.weight"], bias);
 
   std::string head = "name: \"y\"";
   // A field with copies would have partial gradients, and the comparison is with whole ones.
@@ -146,10 +146,10 @@ std::string CompareFixed(const FixedCase& c) {
   ConvCase conv;
   const JobParts job = JobOf(c, conv);
   RandomJobs random(1);
-  torch::Tensor x = random.Normal(c.x_shape).requires_grad_();
+  at::Tensor x = random.Normal(c.x_shape).requires_grad_();
   Tensors parameters = {{"y.weight", random.Normal(conv.WeightShape()).requires_grad_()},
                         {"y.bias", random.Normal({conv.out}).requires_grad_()}};
-  const torch::Tensor y = conv.Serial(x, parameters["y.weight"], parameters["y.bias"]);
+  const at::Tensor y = conv.Serial(x, parameters["y.weight"], parameters["y.bias"]);
   return CompareLayer(job, random, x, parameters, y, TransportKind::kInMemoryDelayed);
 }
 

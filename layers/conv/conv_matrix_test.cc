@@ -79,12 +79,12 @@ int64_t AddCutDim(const MatrixCase& c, ConvCase& conv) {
   return n >= 1 && conv.OutputSize(0, n) >= 1 ? n : 0;
 }
 
-std::string FieldText(const std::string& name, torch::IntArrayRef shape) {
+std::string FieldText(const std::string& name, at::IntArrayRef shape) {
   return absl::StrCat(" field { name: \"", name, "\" shape: ", ListText(shape.slice(1).vec()), " idx { path: \"",
                       name, "\" } }");
 }
 
-std::string JobOf(const MatrixCase& c, const ConvCase& conv, const torch::Tensor& x, const torch::Tensor& y) {
+std::string JobOf(const MatrixCase& c, const ConvCase& conv, const at::Tensor& x, const at::Tensor& y) {
   const int64_t parts = static_cast<int64_t>(c.cut.size()), twice = c.second == Second::kNothing ? 1 : 2;
   std::vector<int64_t> partition(x.dim(), 1);
   partition[2] = parts;
@@ -119,11 +119,11 @@ std::string Compare(const MatrixCase& c, uint64_t seed, int64_t& count) {
   }
   ++count;
   RandomJobs random(seed);
-  torch::Tensor x = random.Normal(x_shape).requires_grad_();
-  torch::Tensor weight = random.Normal(conv.WeightShape()).requires_grad_();
-  torch::Tensor bias = random.Normal({conv.out}).requires_grad_();
-  const torch::Tensor y = conv.Serial(x, weight, bias);
-  const torch::Tensor target = random.Normal(y.sizes().vec());
+  at::Tensor x = random.Normal(x_shape).requires_grad_();
+  at::Tensor weight = random.Normal(conv.WeightShape()).requires_grad_();
+  at::Tensor bias = random.Normal({conv.out}).requires_grad_();
+  const at::Tensor y = conv.Serial(x, weight, bias);
+  const at::Tensor target = random.Normal(y.sizes().vec());
   (y - target).square().sum().backward();
 
   const std::string job = JobOf(c, conv, x, y);

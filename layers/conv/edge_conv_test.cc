@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/convolution.h>
 
 #include "absl/strings/str_cat.h"
 #include "primitives/transport/transport_ranks.h"
@@ -73,11 +74,11 @@ TEST_P(EdgeConvTest, EqualsSerial) {
   }
   EXPECT_EQ(edges, c.edges);
 
-  const torch::Tensor x = random.Normal(c.x_shape).requires_grad_();
-  const torch::Tensor weight = random.Normal(w_shape).requires_grad_();
-  const torch::Tensor bias = random.Normal({c.out}).requires_grad_();
+  const at::Tensor x = random.Normal(c.x_shape).requires_grad_();
+  const at::Tensor weight = random.Normal(w_shape).requires_grad_();
+  const at::Tensor bias = random.Normal({c.out}).requires_grad_();
   const std::vector<int64_t> ones(c.kernel.size(), 1), zeros(c.kernel.size(), 0);
-  const torch::Tensor y = torch::convolution(x, weight, bias, ones, padding, c.dilation, /*transposed=*/false, zeros,
+  const at::Tensor y = at::convolution(x, weight, bias, ones, padding, c.dilation, /*transposed=*/false, zeros,
                                              c.groups);
   EXPECT_EQ(CompareLayer(job, random, x, {{"y.weight", weight}, {"y.bias", bias}}, y,
                          TransportKind::kInMemoryDelayed),

@@ -3,6 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "layers/kept_in_graph.h"
 
 namespace adjoin {
@@ -12,7 +22,7 @@ namespace adjoin {
 struct EdgeConvolution::Handover {
   bool expected = false;   // whether TakeEdges takes part in the backward pass
   bool too_late = false;   // TakeEdges came first in this one
-  torch::Tensor gradient;  // of x, by Interior
+  at::Tensor gradient;  // of x, by Interior
 };
 
 namespace {
@@ -22,21 +32,21 @@ using torch::autograd::variable_list;
 using Handover = EdgeConvolution::Handover;
 
 // The first or last `size` cells of a dim.
-torch::Tensor First(const torch::Tensor& x, int64_t dim, int64_t size) { return x.narrow(dim, 0, size); }
-torch::Tensor Last(const torch::Tensor& x, int64_t dim, int64_t size) {
+at::Tensor First(const at::Tensor& x, int64_t dim, int64_t size) { return x.narrow(dim, 0, size); }
+at::Tensor Last(const at::Tensor& x, int64_t dim, int64_t size) {
   return x.narrow(dim, x.size(dim) - size, size);
 }
 
 // `part` at the front of `extent` cells of `dim`, or at their back, and zeros.
-torch::Tensor Widened(const torch::Tensor& part, int64_t dim, int64_t extent, bool front) {
+at::Tensor Widened(const at::Tensor& part, int64_t dim, int64_t extent, bool front) {
   std::vector<int64_t> padding(2 * part.dim(), 0);
   padding[2 * (part.dim() - 1 - dim) + (front ? 1 : 0)] = extent - part.size(dim);
-  return torch::constant_pad_nd(part, padding, 0);
+  return at::constant_pad_nd(part, padding, 0);
 }
 
 class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
  public:
-  static variable_list forward(AutogradContext* ctx, const torch::Tensor& x, std::vector<int64_t> dims,
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, std::vector<int64_t> dims,
                                std::vector<int64_t> reaches, std::shared_ptr<Handover> handover) {
     variable_list edges;
     for (size_t i = 0; i < dims.size(); ++i) {
@@ -44,7 +54,7 @@ class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
         edges.push_back(x.clone());
         continue;
       }
-      edges.push_back(torch::cat({First(x, dims[i], reaches[i]), Last(x, dims[i], reaches[i])}, dims[i]));
+      edges.push_back(at::cat({First(x, dims[i], reaches[i]), Last(x, dims[i], reaches[i])}, dims[i]));
     }
     ctx->saved_data["dims"] = dims;
     ctx->saved_data["reaches"] = reaches;
@@ -56,35 +66,35 @@ class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list edges) {
     const auto dims = ctx->saved_data["dims"].toIntVector(), reaches = ctx->saved_data["reaches"].toIntVector();
     const auto shape = ctx->saved_data["shape"].toIntVector();
-    if (torch::GradMode::is_enabled()) {
-      torch::Tensor sum;
+    if (at::GradMode::is_enabled()) {
+      at::Tensor sum;
       for (size_t i = 0; i < dims.size(); ++i) {
         if (!edges[i].defined() || shape[dims[i]] == 0) continue;
-        const torch::Tensor whole = Widened(First(edges[i], dims[i], reaches[i]), dims[i], shape[dims[i]], true) +
+        const at::Tensor whole = Widened(First(edges[i], dims[i], reaches[i]), dims[i], shape[dims[i]], true) +
                                     Widened(Last(edges[i], dims[i], reaches[i]), dims[i], shape[dims[i]], false);
         sum = sum.defined() ? sum + whole : whole;
       }
-      return {sum, torch::Tensor(), torch::Tensor(), torch::Tensor()};
+      return {sum, at::Tensor(), at::Tensor(), at::Tensor()};
     }
     Handover& handover = KeptInGraph<Handover>(ctx);
-    torch::Tensor gradient = std::exchange(handover.gradient, torch::Tensor());
+    at::Tensor gradient = std::exchange(handover.gradient, at::Tensor());
     for (size_t i = 0; i < dims.size(); ++i) {
       if (!edges[i].defined() || shape[dims[i]] == 0) continue;
       if (!gradient.defined()) {
         handover.too_late = handover.expected;
-        gradient = torch::zeros(shape, edges[i].options());
+        gradient = at::zeros(shape, edges[i].options());
       }
       First(gradient, dims[i], reaches[i]).add_(First(edges[i], dims[i], reaches[i]));
       Last(gradient, dims[i], reaches[i]).add_(Last(edges[i], dims[i], reaches[i]));
     }
-    return {gradient, torch::Tensor(), torch::Tensor(), torch::Tensor()};
+    return {gradient, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
  public:
-  static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x, const torch::Tensor& weight,
-                               const torch::Tensor& bias, std::vector<int64_t> padding, std::vector<int64_t> dilation,
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor& bias, std::vector<int64_t> padding, std::vector<int64_t> dilation,
                                int64_t groups, std::shared_ptr<Handover> handover) {
     ctx->save_for_backward({x, weight});
     ctx->saved_data["outputs"] = bias.numel();
@@ -93,7 +103,7 @@ class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
     ctx->saved_data["groups"] = groups;
     KeepInGraph(ctx, handover);
     const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0);
-    return torch::convolution(x, weight, bias.numel() > 0 ? bias : torch::Tensor(), ones, padding, dilation,
+    return at::convolution(x, weight, bias.numel() > 0 ? bias : at::Tensor(), ones, padding, dilation,
                               /*transposed=*/false, zeros, groups);
   }
 
@@ -103,24 +113,24 @@ class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
     const int64_t outputs = ctx->saved_data["outputs"].toInt(), groups = ctx->saved_data["groups"].toInt();
     const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0), bias_shape = {outputs};
     const bool needs_x = ctx->needs_input_grad(0);
-    auto [of_x, of_weight, of_bias] = torch::convolution_backward(
+    auto [of_x, of_weight, of_bias] = at::convolution_backward(
         gradients[0], saved[0], saved[1], outputs > 0 ? c10::OptionalIntArrayRef(bias_shape) : c10::nullopt, ones,
         padding, dilation, /*transposed=*/false, zeros, groups,
         {needs_x, ctx->needs_input_grad(1), outputs > 0 && ctx->needs_input_grad(2)});
     Handover& handover = KeptInGraph<Handover>(ctx);
-    handover.gradient = torch::Tensor();
+    handover.gradient = at::Tensor();
     const bool too_late = std::exchange(handover.too_late, false);
-    if (needs_x && handover.expected && !too_late && !torch::GradMode::is_enabled()) {
-      handover.gradient = std::exchange(of_x, torch::Tensor());
+    if (needs_x && handover.expected && !too_late && !at::GradMode::is_enabled()) {
+      handover.gradient = std::exchange(of_x, at::Tensor());
     }
-    return {of_x, of_weight, of_bias, torch::Tensor(), torch::Tensor(), torch::Tensor(), torch::Tensor()};
+    return {of_x, of_weight, of_bias, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 // Adds part i in place to the first cells of y in dims[i], or, where last[i], to the last ones.
 class AddEdgesFunction : public torch::autograd::Function<AddEdgesFunction> {
  public:
-  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor y, at::TensorList parts, std::vector<int64_t> dims,
+  static at::Tensor forward(AutogradContext* ctx, at::Tensor y, at::TensorList parts, std::vector<int64_t> dims,
                                std::vector<int64_t> last) {
     std::vector<int64_t> reaches;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -137,7 +147,7 @@ class AddEdgesFunction : public torch::autograd::Function<AddEdgesFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
     const auto dims = ctx->saved_data["dims"].toIntVector(), last = ctx->saved_data["last"].toIntVector();
     const auto reaches = ctx->saved_data["reaches"].toIntVector();
-    const torch::Tensor& g = gradients[0];
+    const at::Tensor& g = gradients[0];
     variable_list results = {g};
     for (size_t i = 0; i < dims.size(); ++i) {
       results.push_back(last[i] ? Last(g, dims[i], reaches[i]) : First(g, dims[i], reaches[i]));
@@ -152,7 +162,7 @@ class AddEdgesFunction : public torch::autograd::Function<AddEdgesFunction> {
 EdgeConvolution::EdgeConvolution(Options options)
     : options_(std::move(options)), handover_(std::make_shared<Handover>()) {}
 
-std::vector<torch::Tensor> EdgeConvolution::TakeEdges(const torch::Tensor& x) {
+std::vector<at::Tensor> EdgeConvolution::TakeEdges(const at::Tensor& x) {
   std::vector<int64_t> dims, reaches;
   for (const Cut& cut : options_.cut) {
     dims.push_back(cut.dim);
@@ -162,17 +172,17 @@ std::vector<torch::Tensor> EdgeConvolution::TakeEdges(const torch::Tensor& x) {
   return TakeEdgesFunction::apply(x, std::move(dims), std::move(reaches), handover_);
 }
 
-torch::Tensor EdgeConvolution::Interior(const torch::Tensor& x, const torch::Tensor& weight,
-                                        const torch::Tensor& bias) {
+at::Tensor EdgeConvolution::Interior(const at::Tensor& x, const at::Tensor& weight,
+                                        const at::Tensor& bias) {
   // A Function takes no undefined tensor.
-  return InteriorFunction::apply(x, weight, bias.defined() ? bias : torch::empty({0}, x.options()), options_.padding,
+  return InteriorFunction::apply(x, weight, bias.defined() ? bias : at::empty({0}, x.options()), options_.padding,
                                  options_.dilation, options_.groups, handover_);
 }
 
-torch::Tensor EdgeConvolution::AddEdges(const torch::Tensor& y, const std::vector<torch::Tensor>& outer,
-                                        const torch::Tensor& weight) {
+at::Tensor EdgeConvolution::AddEdges(const at::Tensor& y, const std::vector<at::Tensor>& outer,
+                                        const at::Tensor& weight) {
   const std::vector<int64_t> ones(options_.padding.size(), 1), zeros(options_.padding.size(), 0);
-  std::vector<torch::Tensor> parts;
+  std::vector<at::Tensor> parts;
   std::vector<int64_t> dims, last;
   // A later cut dim has come with its halo; of an earlier one there are this part's cells alone.
   std::vector<int64_t> padding = options_.padding;
@@ -184,8 +194,8 @@ torch::Tensor EdgeConvolution::AddEdges(const torch::Tensor& y, const std::vecto
     padding[cut.dim - 2] = 0;
     for (const bool after : {false, true}) {
       if (!(after ? cut.after : cut.before)) continue;
-      const torch::Tensor cells = after ? Last(outer[i], cut.dim, reach) : First(outer[i], cut.dim, reach);
-      parts.push_back(torch::convolution(Widened(cells, cut.dim, 3 * reach, /*front=*/!after), weight, {}, ones, padding,
+      const at::Tensor cells = after ? Last(outer[i], cut.dim, reach) : First(outer[i], cut.dim, reach);
+      parts.push_back(at::convolution(Widened(cells, cut.dim, 3 * reach, /*front=*/!after), weight, {}, ones, padding,
                                          options_.dilation, /*transposed=*/false, zeros, options_.groups));
       dims.push_back(cut.dim);
       last.push_back(after);

@@ -2,9 +2,9 @@
 // beyond it, and what its neighbours' cells give to the outputs at the edges is added when they have come.
 //
 //   EdgeConvolution pass({.padding = {1, 1}, .dilation = {1, 1}, .groups = 1, .cut = {{2}}});     // for each forward pass
-//   std::vector<torch::Tensor> inner = pass.TakeEdges(x);          // what the neighbours want
+//   std::vector<at::Tensor> inner = pass.TakeEdges(x);          // what the neighbours want
 //   ... start to move them ...
-//   torch::Tensor y = pass.Interior(x, weight, bias);
+//   at::Tensor y = pass.Interior(x, weight, bias);
 //   ... wait: outer[i] has come for inner[i] ...
 //   y = pass.AddEdges(y, outer, weight);
 //
@@ -19,7 +19,7 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 namespace adjoin {
 
@@ -41,12 +41,12 @@ class EdgeConvolution {
 
   // Per cut dim: x's first and last `padding` cells of that dim, one after the other; x has twice as many at least, or
   // none: then so has the result.
-  std::vector<torch::Tensor> TakeEdges(const torch::Tensor& x);
+  std::vector<at::Tensor> TakeEdges(const at::Tensor& x);
   // `bias` may be undefined.
-  torch::Tensor Interior(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias);
+  at::Tensor Interior(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
   // `outer`, per cut dim: the neighbours' cells before and after the part, `padding` of each; later cut dims with their own
   // halos, in which lie the corners. `y`, which Interior returned, is changed in place.
-  torch::Tensor AddEdges(const torch::Tensor& y, const std::vector<torch::Tensor>& outer, const torch::Tensor& weight);
+  at::Tensor AddEdges(const at::Tensor& y, const std::vector<at::Tensor>& outer, const at::Tensor& weight);
 
   // What Interior leaves for TakeEdges in a backward pass.
   struct Handover;

@@ -5,6 +5,14 @@
 #include <random>
 #include <vector>
 
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/randn.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include "gtest/gtest.h"
 
 namespace adjoin {
@@ -32,7 +40,7 @@ Case RandomCase(std::mt19937& random) {
 }
 
 // The image cut at even places; each part's outer edges come from the padded image, dim by dim.
-torch::Tensor ByParts(const Case& c, const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
+at::Tensor ByParts(const Case& c, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const int spatial = static_cast<int>(c.kernel.size());
   std::vector<int> cut;
   for (int i = 0; i < spatial; ++i) {
@@ -40,85 +48,85 @@ torch::Tensor ByParts(const Case& c, const torch::Tensor& x, const torch::Tensor
   }
   int64_t count = 1;
   for (int64_t parts : c.parts) count *= parts;
-  std::vector<torch::Tensor> results;
+  std::vector<at::Tensor> results;
   for (int64_t part = 0; part < count; ++part) {
     std::vector<int64_t> at(spatial), size(spatial);
     for (int64_t i = spatial - 1, rest = part; i >= 0; rest /= c.parts[i], --i) {
       size[i] = c.extent[i] / c.parts[i];
       at[i] = rest % c.parts[i] * size[i];
     }
-    torch::Tensor own = x;
+    at::Tensor own = x;
     for (int i = 0; i < spatial; ++i) own = own.narrow(i + 2, at[i], size[i]);
     own = own.clone();  // as what a layer before it returned
     std::vector<EdgeConvolution::Cut> cuts;
     for (int dim : cut) cuts.push_back({dim, at[dim - 2] > 0, at[dim - 2] + size[dim - 2] < c.extent[dim - 2]});
     EdgeConvolution pass({c.padding, c.dilation, c.groups, cuts});
-    const std::vector<torch::Tensor> inner = pass.TakeEdges(own);
+    const std::vector<at::Tensor> inner = pass.TakeEdges(own);
     // The neighbours' cells; zero times the own edges' sum stands for the movement, which hangs on them in the graph.
-    std::vector<torch::Tensor> outer;
+    std::vector<at::Tensor> outer;
     for (size_t k = 0; k < cut.size(); ++k) {
       const int dim = cut[k];
-      torch::Tensor wide = x;
+      at::Tensor wide = x;
       for (int later : cut) {
         if (later < dim) continue;
         std::vector<int64_t> padding(2 * x.dim(), 0);
         const size_t of = 2 * (x.dim() - 1 - later);
         padding[of] = padding[of + 1] = c.padding[later - 2];
-        wide = torch::constant_pad_nd(wide, padding, 0);
+        wide = at::constant_pad_nd(wide, padding, 0);
       }
       for (int i = 0; i < spatial; ++i) {
         const bool haloed = c.parts[i] > 1 && i + 2 > dim;
         if (i + 2 != dim) wide = wide.narrow(i + 2, at[i], size[i] + (haloed ? 2 * c.padding[i] : 0));
       }
       const int64_t reach = c.padding[dim - 2];
-      outer.push_back(torch::cat({wide.narrow(dim, at[dim - 2], reach),
+      outer.push_back(at::cat({wide.narrow(dim, at[dim - 2], reach),
                                   wide.narrow(dim, at[dim - 2] + reach + size[dim - 2], reach)}, dim) +
                       0 * inner[k].sum());
     }
-    const torch::Tensor y = pass.AddEdges(pass.Interior(own, weight, bias), outer, weight);
+    const at::Tensor y = pass.AddEdges(pass.Interior(own, weight, bias), outer, weight);
     results.push_back(y);
   }
   // Put together again, innermost dim first.
   for (int i = spatial - 1; i >= 0; --i) {
-    std::vector<torch::Tensor> joined;
+    std::vector<at::Tensor> joined;
     for (size_t first = 0; first < results.size(); first += c.parts[i]) {
       const auto begin = results.begin() + static_cast<int64_t>(first);
-      joined.push_back(torch::cat(std::vector<torch::Tensor>(begin, begin + c.parts[i]), i + 2));
+      joined.push_back(at::cat(std::vector<at::Tensor>(begin, begin + c.parts[i]), i + 2));
     }
     results = joined;
   }
   return results[0];
 }
 
-torch::Tensor Whole(const Case& c, const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
+at::Tensor Whole(const Case& c, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const std::vector<int64_t> ones(c.kernel.size(), 1), zeros(c.kernel.size(), 0);
-  return torch::convolution(x, weight, bias, ones, c.padding, c.dilation, false, zeros, c.groups);
+  return at::convolution(x, weight, bias, ones, c.padding, c.dilation, false, zeros, c.groups);
 }
 
 TEST(EdgeConvolutionTest, ValuesAndTwoGradients) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
-    torch::manual_seed(seed);
+    at::manual_seed(seed);
     const Case c = RandomCase(random);
     std::vector<int64_t> x_shape = {2, 2 * c.groups}, w_shape = {c.groups, 2};
     x_shape.insert(x_shape.end(), c.extent.begin(), c.extent.end());
     w_shape.insert(w_shape.end(), c.kernel.begin(), c.kernel.end());
-    const torch::Tensor x = torch::randn(x_shape, torch::kFloat64).requires_grad_();
-    const torch::Tensor weight = torch::randn(w_shape, torch::kFloat64).requires_grad_();
-    const torch::Tensor bias = torch::randn({c.groups}, torch::kFloat64).requires_grad_();
-    const std::vector<torch::Tensor> leaves = {x, weight, bias};
-    std::vector<torch::Tensor> results[2];
+    const at::Tensor x = at::randn(x_shape, at::kDouble).requires_grad_();
+    const at::Tensor weight = at::randn(w_shape, at::kDouble).requires_grad_();
+    const at::Tensor bias = at::randn({c.groups}, at::kDouble).requires_grad_();
+    const std::vector<at::Tensor> leaves = {x, weight, bias};
+    std::vector<at::Tensor> results[2];
     for (const bool whole : {false, true}) {
       const auto forward = [&] { return whole ? Whole(c, x, weight, bias) : ByParts(c, x, weight, bias); };
-      std::vector<torch::Tensor>& result = results[whole];
+      std::vector<at::Tensor>& result = results[whole];
       result.push_back(forward());
-      for (const torch::Tensor& g : torch::autograd::grad({forward().pow(3).sum()}, leaves)) result.push_back(g);
+      for (const at::Tensor& g : torch::autograd::grad({forward().pow(3).sum()}, leaves)) result.push_back(g);
       const auto once = torch::autograd::grad({forward().pow(3).sum()}, leaves, {}, true, /*create_graph=*/true);
       const auto sum = once[0].pow(2).sum() + once[1].pow(2).sum() + once[2].pow(2).sum();
-      for (const torch::Tensor& g : torch::autograd::grad({sum}, leaves)) result.push_back(g);
+      for (const at::Tensor& g : torch::autograd::grad({sum}, leaves)) result.push_back(g);
     }
     for (size_t i = 0; i < results[0].size(); ++i) {
-      EXPECT_TRUE(torch::allclose(results[0][i], results[1][i], 1e-9, 1e-9)) << "result " << i << " seed " << seed;
+      EXPECT_TRUE(at::allclose(results[0][i], results[1][i], 1e-9, 1e-9)) << "result " << i << " seed " << seed;
     }
   }
 }

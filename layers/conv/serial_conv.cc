@@ -2,7 +2,8 @@
 //
 // What torch::nn cannot be asked for directly, paddings that differ at the two ends, is made of the same operation on an
 // input that is padded before.
-#include <torch/torch.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

@@ -8,6 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/zeros.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,14 +26,14 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
-constexpr int64_t kNoPadding = -1;  // as torch::embedding has it
+constexpr int64_t kNoPadding = -1;  // as at::embedding has it
 
 class EmbeddingLayer : public LayerModule {
  public:
   // `rows`: of the table, on this rank. `indices`: which this rank looks up.
-  EmbeddingLayer(LayerContext context, Interval rows, Box indices, torch::ScalarType dtype)
+  EmbeddingLayer(LayerContext context, Interval rows, Box indices, at::ScalarType dtype)
       : LayerModule(std::move(context)), rows_(rows), indices_(std::move(indices)), dtype_(dtype) {}
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
@@ -57,7 +61,7 @@ class EmbeddingLayer : public LayerModule {
     if (rows_.size() == num_embeddings() && runs_here()) return Rows(weight, x);
     const Tensor flat = x.flatten();
     const Tensor mine = ((flat >= rows_.lo) & (flat < rows_.hi)).nonzero().flatten();
-    const Tensor none = torch::zeros(context().compute_shape, weight.options());
+    const Tensor none = at::zeros(context().compute_shape, weight.options());
     // The table stays in the graph of a rank that looks up nothing.
     if (mine.numel() == 0 || !runs_here()) return none + EmptyResult({0}, {weight}).sum();
     const Tensor found = Rows(weight, flat.index_select(0, mine) - rows_.lo);
@@ -68,12 +72,12 @@ class EmbeddingLayer : public LayerModule {
   Tensor Rows(const Tensor& weight, const Tensor& places) const {
     const Embedding& embedding = spec().embedding();
     const bool here = embedding.has_padding_index() && rows_.Contains(embedding.padding_index());
-    return torch::embedding(weight, places, here ? embedding.padding_index() - rows_.lo : kNoPadding);
+    return at::embedding(weight, places, here ? embedding.padding_index() - rows_.lo : kNoPadding);
   }
 
   const Interval rows_;
   const Box indices_;
-  const torch::ScalarType dtype_;
+  const at::ScalarType dtype_;
 };
 
 }  // namespace

@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
@@ -22,22 +25,22 @@ constexpr double kLongest = 10000;  // wavelength, in positions times 2 pi
 class PositionLayer : public LayerModule {
  public:
   // `fixed`: what is added where nothing is trained; else undefined.
-  PositionLayer(LayerContext context, torch::Tensor fixed)
+  PositionLayer(LayerContext context, at::Tensor fixed)
       : LayerModule(std::move(context)), fixed_(std::move(fixed)) {}
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
-    const torch::Tensor weight = Parameter("weight", tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
+    const at::Tensor weight = Parameter("weight", tape);
     return Output(x + (fixed_.defined() ? fixed_ : weight).to(x.scalar_type()), tape);
   }
 
  private:
-  const torch::Tensor fixed_;
+  const at::Tensor fixed_;
 };
 
 // Of these positions and features of `features` in all.
-torch::Tensor Sinusoids(Interval positions, Interval features, int64_t all_features) {
-  torch::Tensor table = torch::empty({positions.size(), features.size()}, torch::kFloat64);
+at::Tensor Sinusoids(Interval positions, Interval features, int64_t all_features) {
+  at::Tensor table = at::empty({positions.size(), features.size()}, at::kDouble);
   double* out = table.data_ptr<double>();
   for (int64_t position = positions.lo; position < positions.hi; ++position) {
     for (int64_t feature = features.lo; feature < features.hi; ++feature) {
@@ -55,7 +58,7 @@ torch::Tensor Sinusoids(Interval positions, Interval features, int64_t all_featu
 absl::StatusOr<std::unique_ptr<LayerModule>> BuildPosition(LayerContext context) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(context.plan.compute()));
   const Box box = x.BoxOf(context.rank);
-  torch::Tensor fixed;
+  at::Tensor fixed;
   if (context.plan.spec().position().kind() == "sinusoidal") fixed = Sinusoids(box[1], box[2], x.shape()[2]);
   return std::make_unique<PositionLayer>(std::move(context), std::move(fixed));
 }

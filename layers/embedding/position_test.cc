@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "layers/network/parameters.h"
@@ -19,12 +21,12 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 constexpr const char* kHomes[] = {"", "home: OWNER ", "home: REPLICATED ", "home: SHARDED "};
 
 Tensor Sinusoids(int64_t length, int64_t features) {
-  Tensor table = torch::zeros({length, features}, torch::kFloat64);
+  Tensor table = at::zeros({length, features}, at::kDouble);
   for (int64_t t = 0; t < length; ++t) {
     for (int64_t i = 0; i < features; ++i) {
       const double angle = t / std::pow(10000.0, 2.0 * (i / 2) / features);

@@ -1,5 +1,6 @@
 // Vectors by index, by position and for every sample, on whole tensors, as PyTorch's users write them.
-#include <torch/torch.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <vector>

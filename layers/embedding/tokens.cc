@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "layers/layer.h"
 
 namespace adjoin {
@@ -14,10 +16,10 @@ class TokensLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
-    const torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
-    const torch::Tensor nothing = EmptyResult({0}, {x}).sum();
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
+    const at::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const at::Tensor nothing = EmptyResult({0}, {x}).sum();
     return Output(weight.unsqueeze(0).expand(context().compute_shape) + nothing, tape);
   }
 };

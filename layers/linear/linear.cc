@@ -5,6 +5,9 @@
 // Any number of leading dims.
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/matmul.h>
+
 #include "layers/layer.h"
 
 namespace adjoin {
@@ -14,13 +17,13 @@ class LinearLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    torch::Tensor x = Input(inputs, 0, tape);
-    torch::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
-    torch::Tensor bias = Parameter("bias", tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    at::Tensor x = Input(inputs, 0, tape);
+    at::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    at::Tensor bias = Parameter("bias", tape);
     if (bias.defined()) bias = bias.to(x.scalar_type());
-    torch::Tensor y =
-        runs_here() ? torch::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
+    at::Tensor y =
+        runs_here() ? at::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
     if (runs_here() && bias.defined() && bias.numel() > 0) y = y + bias;
     return Output(y, tape);
   }

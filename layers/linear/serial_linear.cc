@@ -1,5 +1,6 @@
 // torch.nn.Linear on whole tensors.
-#include <torch/torch.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

@@ -3,6 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
+
 namespace adjoin {
 namespace {
 

@@ -1,12 +1,14 @@
 #include "layers/loss/loss_context.h"
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "primitives/status_exception.h"
 
 namespace adjoin {
 
-torch::Tensor MoveForLoss(const LossContext& context, const std::string& role, const torch::Tensor& x, Tape& tape) {
+at::Tensor MoveForLoss(const LossContext& context, const std::string& role, const at::Tensor& x, Tape& tape) {
   auto movement = context.movements.find(role);
   return movement == context.movements.end() ? x : movement->second->Apply(x, tape);
 }
@@ -19,9 +21,9 @@ double MeanDivisor(const LossContext& context) {
   return count;
 }
 
-void CheckClasses(const LossContext& context, const torch::Tensor& target) {
+void CheckClasses(const LossContext& context, const at::Tensor& target) {
   const int64_t classes = context.shape.at(1);
-  torch::Tensor wrong = (target < 0).logical_or(target >= classes);
+  at::Tensor wrong = (target < 0).logical_or(target >= classes);
   if (context.spec.has_ignore_index()) wrong = wrong.logical_and(target != context.spec.ignore_index());
   if (!wrong.any().item<bool>()) return;
   throw StatusException(absl::InvalidArgumentError(absl::StrCat(

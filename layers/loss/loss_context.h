@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/box.h"
 #include "primitives/movement.h"
@@ -41,17 +41,17 @@ struct LossContext {
 // scalar of the prediction's type that hangs on the prediction in the graph, also where the rank has no elements.
 // Collective. Throws StatusException (a target out of range, what a movement fails with) and c10::Error.
 using LossFunction =
-    std::function<torch::Tensor(const torch::Tensor& prediction, const torch::Tensor& target, Tape& tape)>;
+    std::function<at::Tensor(const at::Tensor& prediction, const at::Tensor& target, Tape& tape)>;
 
 // `x`, moved by the role's movement.
-torch::Tensor MoveForLoss(const LossContext& context, const std::string& role, const torch::Tensor& x, Tape& tape);
+at::Tensor MoveForLoss(const LossContext& context, const std::string& role, const at::Tensor& x, Tape& tape);
 
 // What the sum over all elements of the prediction is divided by: their number for "mean", the batch for "batchmean", 1
 // for "sum".
 double MeanDivisor(const LossContext& context);
 
 // Throws StatusException, kInvalidArgument, for a target that is neither a class of the prediction nor the loss's ignore_index.
-void CheckClasses(const LossContext& context, const torch::Tensor& target);
+void CheckClasses(const LossContext& context, const at::Tensor& target);
 
 }  // namespace adjoin
 

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
+
 namespace adjoin {
 namespace {
 

@@ -1,11 +1,12 @@
 // A loss of the job on whole tensors, as torch.nn.functional has it: the serial side of a comparison.
 //
-//   torch::Tensor target = *DrawTarget(spec, field, prediction, generator);
-//   torch::Tensor loss = SerialLoss(spec, prediction, target);       // times Loss.weight
+//   at::Tensor target = *DrawTarget(spec, field, prediction, generator);
+//   at::Tensor loss = SerialLoss(spec, prediction, target);       // times Loss.weight
 #ifndef ADJOIN_LAYERS_LOSS_SERIAL_LOSS_H_
 #define ADJOIN_LAYERS_LOSS_SERIAL_LOSS_H_
 
-#include <torch/torch.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 
 #include "proto/job.pb.h"
 
@@ -13,12 +14,12 @@ namespace adjoin {
 
 // Dice is 1 - the mean over classes of (2 sum(p t) + smooth) / (sum p + sum t + smooth), over the whole batch.
 // Throws c10::Error as LibTorch does.
-torch::Tensor SerialLoss(const Loss& spec, const torch::Tensor& prediction, const torch::Tensor& target);
+at::Tensor SerialLoss(const Loss& spec, const at::Tensor& prediction, const at::Tensor& target);
 
 // What the loss can be compared with, of the field's shape: classes below the prediction's (some of them
 // Loss.ignore_index), probabilities, counts, or normal numbers.
-torch::Tensor DrawTarget(const Loss& spec, const Field& field, const torch::Tensor& prediction,
-                         torch::Generator generator);
+at::Tensor DrawTarget(const Loss& spec, const Field& field, const at::Tensor& prediction,
+                         at::Generator generator);
 
 }  // namespace adjoin
 

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+
 #include "base/status_macros.h"
 #include "layers/network/operators.h"
 #include "primitives/status_exception.h"
@@ -22,13 +25,13 @@ absl::StatusOr<std::unique_ptr<GradientSync>> GradientSync::Create(const Plan& p
 }
 
 absl::Status GradientSync::Sync() {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   try {
     for (int i = 0; i < parameters_->size(); ++i) {
       if (parameters_->frozen(i)) continue;
-      torch::Tensor parameter = parameters_->tensor(i);
-      torch::Tensor& grad = parameter.mutable_grad();
-      if (!grad.defined()) grad = torch::zeros_like(parameter);
+      at::Tensor parameter = parameters_->tensor(i);
+      at::Tensor& grad = parameter.mutable_grad();
+      if (!grad.defined()) grad = at::zeros_like(parameter);
       if (movements_[i] != nullptr) grad = movements_[i]->Forward(grad.detach());
     }
   } catch (...) {

@@ -3,6 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -50,8 +56,8 @@ absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const Progra
       ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, reader));
       const int dim = static_cast<int>(message.dim());
       const std::vector<int64_t> map = reading.IndexMap(outputs[dim], x.shape()[dim]);
-      torch::Tensor boundary;
-      if (!map.empty()) boundary = torch::tensor(map, torch::kInt64);
+      at::Tensor boundary;
+      if (!map.empty()) boundary = at::tensor(map, at::kLong);
       result[i].emplace(dim, LocalReads{std::move(reading), outputs[dim], x.shape()[dim], std::move(boundary)});
     }
   }
@@ -59,15 +65,15 @@ absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const Progra
 }
 
 // As LossType (layers/loss/loss_rule.h).
-torch::Tensor InLossType(const torch::Tensor& prediction) {
-  return prediction.scalar_type() == torch::kBFloat16 ? prediction.to(torch::kFloat32) : prediction;
+at::Tensor InLossType(const at::Tensor& prediction) {
+  return prediction.scalar_type() == at::kBFloat16 ? prediction.to(at::kFloat) : prediction;
 }
 
-bool IsFinite(const torch::Tensor& tensor) {
-  return !tensor.defined() || !tensor.is_floating_point() || torch::isfinite(tensor).all().item<bool>();
+bool IsFinite(const at::Tensor& tensor) {
+  return !tensor.defined() || !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
 }
 
-std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+std::string ShapeText(at::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
 }  // namespace
 
@@ -76,13 +82,13 @@ struct Network::State {
   int rank = 0;
   std::vector<std::shared_ptr<Movement>> movements;  // of ProgramPlan.op, in its order
   std::vector<std::vector<int64_t>> value_shape;      // local, per value
-  std::vector<torch::ScalarType> value_dtype;
+  std::vector<at::ScalarType> value_dtype;
   std::vector<std::unique_ptr<LayerModule>> layers;
   std::vector<LossTerm> losses;
   std::vector<RecomputedRun> recomputed;
   std::vector<std::vector<uint32_t>> read_last;  // by layer, the values that nothing reads after it
   std::vector<std::vector<int>> written_by;      // by layer, the outputs that are its own
-  std::vector<std::map<std::string, torch::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
+  std::vector<std::map<std::string, at::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
   std::shared_ptr<StepPlace> place = std::make_shared<StepPlace>();
   int64_t report_extent = 0;
   std::map<std::string, int64_t> peak_elements;
@@ -91,20 +97,20 @@ struct Network::State {
                                                           const Parameters& parameters,
                                                           const LayerRegistry& registry) const;
   absl::StatusOr<LossTerm> BuildTerm(int index) const;
-  absl::StatusOr<std::vector<torch::Tensor>> TakeFields(const std::map<std::string, torch::Tensor>& fields) const;
+  absl::StatusOr<std::vector<at::Tensor>> TakeFields(const std::map<std::string, at::Tensor>& fields) const;
   void FindLastReaders();
-  absl::Status RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape);
-  void RunAgainLater(const RecomputedRun& run, std::vector<torch::Tensor>& values, Tape& tape);
-  void TakeOutputs(int layer, const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
-  void AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const;
+  absl::Status RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape);
+  void RunAgainLater(const RecomputedRun& run, std::vector<at::Tensor>& values, Tape& tape);
+  void TakeOutputs(int layer, const std::vector<at::Tensor>& values, Tape& tape, Result& result) const;
+  void AddLosses(const std::vector<at::Tensor>& values, Tape& tape, Result& result) const;
 
   // A place where a value that is not finite may be. All ranks list the same ones, in the program's order.
   struct Place {
     NotFinite if_not;
     bool finite = true;  // on this rank
   };
-  absl::Status CheckLayer(int index, std::vector<torch::Tensor>& values, Tape& tape, std::vector<Place>& places);
-  void CheckLoss(int index, const std::vector<torch::Tensor>& values, Tape& tape, std::vector<Place>& places) const;
+  absl::Status CheckLayer(int index, std::vector<at::Tensor>& values, Tape& tape, std::vector<Place>& places);
+  void CheckLoss(int index, const std::vector<at::Tensor>& values, Tape& tape, std::vector<Place>& places) const;
 };
 
 absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Plan& plan, int index,
@@ -174,9 +180,9 @@ absl::StatusOr<LossTerm> Network::State::BuildTerm(int index) const {
   return term;
 }
 
-absl::StatusOr<std::vector<torch::Tensor>> Network::State::TakeFields(
-    const std::map<std::string, torch::Tensor>& fields) const {
-  std::vector<torch::Tensor> values(program.value_size());
+absl::StatusOr<std::vector<at::Tensor>> Network::State::TakeFields(
+    const std::map<std::string, at::Tensor>& fields) const {
+  std::vector<at::Tensor> values(program.value_size());
   for (int i = 0; i < program.value_size(); ++i) {
     const ValuePlan& value = program.value(i);
     if (value.field().empty()) continue;
@@ -186,54 +192,54 @@ absl::StatusOr<std::vector<torch::Tensor>> Network::State::TakeFields(
                                                      ": no data for \"", value.name(), "\", field \"", value.field(),
                                                      "\""));
     }
-    const torch::Tensor& tensor = found->second;
-    if (tensor.sizes() != torch::IntArrayRef(value_shape[i]) || tensor.scalar_type() != value_dtype[i]) {
+    const at::Tensor& tensor = found->second;
+    if (tensor.sizes() != at::IntArrayRef(value_shape[i]) || tensor.scalar_type() != value_dtype[i]) {
       return absl::InvalidArgumentError(absl::StrCat(
           "program \"", program.name(), "\" on rank ", rank, ": data for \"", value.name(), "\" is ",
-          torch::toString(tensor.scalar_type()), " ", ShapeText(tensor.sizes()), ", expected ",
-          torch::toString(value_dtype[i]), " ", ShapeText(value_shape[i])));
+          at::toString(tensor.scalar_type()), " ", ShapeText(tensor.sizes()), ", expected ",
+          at::toString(value_dtype[i]), " ", ShapeText(value_shape[i])));
     }
     values[i] = tensor;
   }
   return values;
 }
 
-absl::Status Network::State::RunLayer(int index, std::vector<torch::Tensor>& values, Tape& tape) {
+absl::Status Network::State::RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape) {
   const LayerPlan& layer = program.layer(index);
-  std::vector<torch::Tensor> inputs;
+  std::vector<at::Tensor> inputs;
   for (uint32_t input : layer.input()) inputs.push_back(values[input]);
-  torch::Tensor output = layers[index]->Forward(inputs, tape);
+  at::Tensor output = layers[index]->Forward(inputs, tape);
   // Rule and builder are written apart; here they must agree, or a later movement would mix up cells.
-  if (output.sizes() != torch::IntArrayRef(value_shape[layer.output()])) {
+  if (output.sizes() != at::IntArrayRef(value_shape[layer.output()])) {
     return absl::InternalError(absl::StrCat("layer \"", layer.name(), "\" on rank ", rank, " returned shape ",
                                             ShapeText(output.sizes()), "; the plan says ",
                                             ShapeText(value_shape[layer.output()])));
   }
   int64_t& peak = peak_elements[layer.name()];
   peak = std::max({peak, output.numel(), layers[index]->peak_elements()});
-  for (const torch::Tensor& input : inputs) peak = std::max(peak, input.numel());
+  for (const at::Tensor& input : inputs) peak = std::max(peak, input.numel());
   values[layer.output()] = std::move(output);
   return absl::OkStatus();
 }
 
 // The layers of `run`, whose other values live no longer than this call.
-void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<torch::Tensor>& values, Tape& tape) {
-  const auto pass = [this, &run](const std::vector<torch::Tensor>& inputs, Tape& inner) {
-    std::vector<torch::Tensor> own(program.value_size());
+void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<at::Tensor>& values, Tape& tape) {
+  const auto pass = [this, &run](const std::vector<at::Tensor>& inputs, Tape& inner) {
+    std::vector<at::Tensor> own(program.value_size());
     for (size_t i = 0; i < inputs.size(); ++i) own[run.inputs[i]] = inputs[i];
     for (int i = run.first; i < run.end; ++i) ThrowIfError(RunLayer(i, own, inner));
-    std::vector<torch::Tensor> outputs;
+    std::vector<at::Tensor> outputs;
     for (uint32_t output : run.outputs) outputs.push_back(own[output]);
     return outputs;
   };
-  std::vector<torch::Tensor> inputs, trained;
+  std::vector<at::Tensor> inputs, trained;
   for (uint32_t input : run.inputs) inputs.push_back(values[input]);
   for (int i = run.first; i < run.end; ++i) {
     for (const auto& [name, tensor] : layer_parameters[i]) {
       if (tensor.requires_grad()) trained.push_back(tensor);
     }
   }
-  std::vector<torch::Tensor> outputs = Recompute(pass, inputs, trained, tape);
+  std::vector<at::Tensor> outputs = Recompute(pass, inputs, trained, tape);
   for (size_t i = 0; i < outputs.size(); ++i) values[run.outputs[i]] = std::move(outputs[i]);
 }
 
@@ -255,29 +261,29 @@ void Network::State::FindLastReaders() {
   }
 }
 
-void Network::State::TakeOutputs(int layer, const std::vector<torch::Tensor>& values, Tape& tape,
+void Network::State::TakeOutputs(int layer, const std::vector<at::Tensor>& values, Tape& tape,
                                  Result& result) const {
   for (int index : written_by[layer]) {
     const OutputPlan& output = program.output(index);
-    const torch::Tensor& value = values[output.value()];
+    const at::Tensor& value = values[output.value()];
     result.outputs[index] = output.has_op() ? movements.at(output.op().index())->Apply(value, tape) : value;
   }
 }
 
-void Network::State::AddLosses(const std::vector<torch::Tensor>& values, Tape& tape, Result& result) const {
+void Network::State::AddLosses(const std::vector<at::Tensor>& values, Tape& tape, Result& result) const {
   for (const LossTerm& term : losses) {
-    torch::Tensor prediction = values[term.plan.input()];
+    at::Tensor prediction = values[term.plan.input()];
     if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
     prediction = InLossType(prediction);
     result.predictions.push_back(prediction);
-    const torch::Tensor share =
+    const at::Tensor share =
         term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
     result.shares.push_back(share);
     result.loss = result.loss.defined() ? result.loss + share : share;
   }
 }
 
-absl::Status Network::State::CheckLayer(int index, std::vector<torch::Tensor>& values, Tape& tape,
+absl::Status Network::State::CheckLayer(int index, std::vector<at::Tensor>& values, Tape& tape,
                                         std::vector<Place>& places) {
   const LayerPlan& layer = program.layer(index);
   for (uint32_t input : layer.input()) {
@@ -294,15 +300,15 @@ absl::Status Network::State::CheckLayer(int index, std::vector<torch::Tensor>& v
   return absl::OkStatus();
 }
 
-void Network::State::CheckLoss(int index, const std::vector<torch::Tensor>& values, Tape& tape,
+void Network::State::CheckLoss(int index, const std::vector<at::Tensor>& values, Tape& tape,
                                std::vector<Place>& places) const {
   const LossTerm& term = losses[index];
   const Loss& spec = term.plan.spec();
-  const torch::Tensor& target = values[term.plan.target()];
+  const at::Tensor& target = values[term.plan.target()];
   places.push_back({{absl::StrCat("field \"", spec.target(), "\" of the data, the target of loss ", index),
                      /*is_data=*/true},
                     IsFinite(target)});
-  torch::Tensor prediction = values[term.plan.input()];
+  at::Tensor prediction = values[term.plan.input()];
   if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
   prediction = InLossType(prediction);
   places.push_back({{absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"")},
@@ -338,7 +344,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
     const LayerPlan& layer = state.program.layer(i);
     ADJOIN_ASSIGN_OR_RETURN(auto module, state.BuildLayer(plan, i, *parameters, registry));
     state.layers.push_back(std::move(module));
-    std::map<std::string, torch::Tensor>& blocks = state.layer_parameters.emplace_back();
+    std::map<std::string, at::Tensor>& blocks = state.layer_parameters.emplace_back();
     for (const ParameterUse& use : layer.parameter()) {
       const std::string& name = plan.parameter(use.index()).name();
       ADJOIN_ASSIGN_OR_RETURN(const int index, parameters->IndexOf(name));
@@ -356,21 +362,21 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
   return network;
 }
 
-absl::StatusOr<Network::Result> Network::Forward(const std::map<std::string, torch::Tensor>& fields, Tape& tape,
+absl::StatusOr<Network::Result> Network::Forward(const std::map<std::string, at::Tensor>& fields, Tape& tape,
                                                  bool keep_values) {
-  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<at::Tensor> values, state_->TakeFields(fields));
   return Run(std::move(values), tape, keep_values);
 }
 
-absl::StatusOr<Network::Result> Network::Forward(std::map<std::string, torch::Tensor>&& fields, Tape& tape,
+absl::StatusOr<Network::Result> Network::Forward(std::map<std::string, at::Tensor>&& fields, Tape& tape,
                                                  bool keep_values) {
-  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<at::Tensor> values, state_->TakeFields(fields));
   fields.clear();
   return Run(std::move(values), tape, keep_values);
 }
 
-absl::StatusOr<Network::Result> Network::Run(std::vector<torch::Tensor> values, Tape& tape, bool keep_values) {
-  torch::AutoGradMode with_grad(state_->program.training());
+absl::StatusOr<Network::Result> Network::Run(std::vector<at::Tensor> values, Tape& tape, bool keep_values) {
+  at::AutoGradMode with_grad(state_->program.training());
   const bool release = !state_->program.training() && !keep_values;
   Result result;
   result.outputs.resize(state_->program.output_size());
@@ -415,11 +421,11 @@ absl::StatusOr<std::vector<double>> Network::SumOverRanks(const std::vector<doub
     return absl::InvalidArgumentError(absl::StrCat("sums of ", numbers.size(), " numbers over the ranks; at most ",
                                                    state_->report_extent, " fit the plan's report"));
   }
-  torch::NoGradGuard no_grad;
-  torch::Tensor mine = torch::zeros({state_->report_extent}, torch::kFloat64);
+  at::NoGradGuard no_grad;
+  at::Tensor mine = at::zeros({state_->report_extent}, at::kDouble);
   std::copy(numbers.begin(), numbers.end(), mine.data_ptr<double>());
   try {
-    torch::Tensor sums = state_->movements[state_->program.report_op()]->Forward(mine);
+    at::Tensor sums = state_->movements[state_->program.report_op()]->Forward(mine);
     return std::vector<double>(sums.data_ptr<double>(), sums.data_ptr<double>() + numbers.size());
   } catch (...) {
     return StatusFromCurrentException();
@@ -427,9 +433,9 @@ absl::StatusOr<std::vector<double>> Network::SumOverRanks(const std::vector<doub
 }
 
 absl::StatusOr<std::optional<Network::NotFinite>> Network::FirstNotFinite(
-    const std::map<std::string, torch::Tensor>& fields) {
-  ADJOIN_ASSIGN_OR_RETURN(std::vector<torch::Tensor> values, state_->TakeFields(fields));
-  torch::NoGradGuard no_grad;
+    const std::map<std::string, at::Tensor>& fields) {
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<at::Tensor> values, state_->TakeFields(fields));
+  at::NoGradGuard no_grad;
   Tape tape;
   std::vector<State::Place> places;
   try {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "layers/layer.h"
@@ -35,15 +35,15 @@ class Network {
   struct Result {
     // This rank's share of the loss (a scalar in P): the sum over its elements / the global count. Undefined where the
     // program has no loss.
-    torch::Tensor loss;
+    at::Tensor loss;
     // Of each loss in order, its part of `loss`.
-    std::vector<torch::Tensor> shares;
+    std::vector<at::Tensor> shares;
     // Of each loss in order, what it compares with the target: local, each element on one rank.
-    std::vector<torch::Tensor> predictions;
+    std::vector<at::Tensor> predictions;
     // What is written to files: local, in the layout of each ProgramPlan.output.
-    std::vector<torch::Tensor> outputs;
+    std::vector<at::Tensor> outputs;
     // All values by name, where asked for with `keep_values`.
-    std::map<std::string, torch::Tensor> values;
+    std::map<std::string, at::Tensor> values;
   };
 
   // Errors: kInvalidArgument (no such program, a layer kind without a builder: lists the known ones), as
@@ -56,9 +56,9 @@ class Network {
   // `fields`: this rank's local part of every data value of the program, by ValuePlan::name. In programs that do not train
   // a layer's output lives until its last reader has run, and so does a field that only `fields` holds. Collective.
   // Errors: a missing or mis-shaped field; what a movement fails with.
-  absl::StatusOr<Result> Forward(const std::map<std::string, torch::Tensor>& fields, Tape& tape,
+  absl::StatusOr<Result> Forward(const std::map<std::string, at::Tensor>& fields, Tape& tape,
                                  bool keep_values = false);
-  absl::StatusOr<Result> Forward(std::map<std::string, torch::Tensor>&& fields, Tape& tape, bool keep_values = false);
+  absl::StatusOr<Result> Forward(std::map<std::string, at::Tensor>&& fields, Tape& tape, bool keep_values = false);
 
   // Which step the passes from now on belong to (StepPlace). At first 0, 0.
   void SetPlace(int64_t step, int64_t first_sample);
@@ -75,7 +75,7 @@ class Network {
     std::string where;
     bool is_data = false;
   };
-  absl::StatusOr<std::optional<NotFinite>> FirstNotFinite(const std::map<std::string, torch::Tensor>& fields);
+  absl::StatusOr<std::optional<NotFinite>> FirstNotFinite(const std::map<std::string, at::Tensor>& fields);
 
   const ProgramPlan& program() const;
 
@@ -84,7 +84,7 @@ class Network {
 
  private:
   Network();
-  absl::StatusOr<Result> Run(std::vector<torch::Tensor> values, Tape& tape, bool keep_values);
+  absl::StatusOr<Result> Run(std::vector<at::Tensor> values, Tape& tape, bool keep_values);
   struct State;
   std::unique_ptr<State> state_;
 };

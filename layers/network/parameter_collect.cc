@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+
 #include "base/status_macros.h"
 #include "layers/network/operators.h"
 #include "primitives/status_exception.h"
@@ -18,8 +20,8 @@ absl::StatusOr<std::unique_ptr<ParameterCollect>> ParameterCollect::Create(const
   return collect;
 }
 
-absl::StatusOr<torch::Tensor> ParameterCollect::Collect(int index, const torch::Tensor& local) {
-  torch::NoGradGuard no_grad;
+absl::StatusOr<at::Tensor> ParameterCollect::Collect(int index, const at::Tensor& local) {
+  at::NoGradGuard no_grad;
   try {
     return movements_[index]->Forward(local.detach());
   } catch (...) {

@@ -2,7 +2,7 @@
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto collect, ParameterCollect::Create(plan, &communicator));
 //   for (int i = 0; i < parameters.size(); ++i) {
-//     ADJOIN_ASSIGN_OR_RETURN(torch::Tensor whole, collect->Collect(i, parameters.tensor(i)));   // on every rank
+//     ADJOIN_ASSIGN_OR_RETURN(at::Tensor whole, collect->Collect(i, parameters.tensor(i)));   // on every rank
 //     if (rank == 0) writer.Append(parameters.name(i), whole);
 //   }
 #ifndef ADJOIN_LAYERS_NETWORK_PARAMETER_COLLECT_H_
@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "primitives/comm/communicator.h"
@@ -28,7 +28,7 @@ class ParameterCollect {
   // `local`: this rank's block of the home of parameter `index`: its value, its gradient after GradientSync, or a
   // tensor of an optimizer's state. Returns the whole tensor on rank 0, one of shape (0, ..., 0) elsewhere. Collective.
   // Errors: what a movement fails with.
-  absl::StatusOr<torch::Tensor> Collect(int index, const torch::Tensor& local);
+  absl::StatusOr<at::Tensor> Collect(int index, const at::Tensor& local);
 
  private:
   ParameterCollect() = default;

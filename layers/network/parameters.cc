@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -34,7 +37,7 @@ absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
       }
       initial = entry.init();
     }
-    torch::Tensor tensor = torch::zeros(home.LocalShape(rank), ScalarTypeOf(home.dtype()));
+    at::Tensor tensor = at::zeros(home.LocalShape(rank), ScalarTypeOf(home.dtype()));
     tensor.set_requires_grad(!entry.frozen());
     parameters.entries_.push_back(
         {entry.name(), std::move(home), std::move(stored_shape), entry.fan_in(), entry.frozen(), initial, std::move(tensor)});
@@ -51,7 +54,7 @@ absl::StatusOr<int> Parameters::IndexOf(const std::string& name) const {
 }
 
 void Parameters::Initialise(uint64_t seed) {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (int i = 0; i < size(); ++i) {
     Entry& entry = entries_[i];
     const RandomStream stream(seed, kPurposeInit, i);
@@ -60,17 +63,17 @@ void Parameters::Initialise(uint64_t seed) {
   }
 }
 
-absl::Status Parameters::SetFromGlobal(int index, const torch::Tensor& global) {
+absl::Status Parameters::SetFromGlobal(int index, const at::Tensor& global) {
   Entry& entry = entries_[index];
-  const bool as_stored = global.sizes() == torch::IntArrayRef(entry.stored_shape);
-  if (!as_stored && global.sizes() != torch::IntArrayRef(entry.home.shape())) {
+  const bool as_stored = global.sizes() == at::IntArrayRef(entry.stored_shape);
+  if (!as_stored && global.sizes() != at::IntArrayRef(entry.home.shape())) {
     return absl::InvalidArgumentError(absl::StrCat("parameter \"", entry.name, "\" has shape ",
                                                    absl::StrJoin(entry.stored_shape, "x"), ", but was given ",
                                                    absl::StrJoin(global.sizes(), "x")));
   }
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   const Box box = entry.home.BoxOf(rank_);
-  torch::Tensor part = global.reshape(entry.home.shape());
+  at::Tensor part = global.reshape(entry.home.shape());
   for (int dim = 0; dim < box.dims(); ++dim) part = part.narrow(dim, box[dim].lo, box[dim].size());
   entry.tensor.copy_(part);
   return absl::OkStatus();

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -42,7 +42,7 @@ class Parameters {
   const std::vector<int64_t>& stored_shape(int index) const { return entries_[index].stored_shape; }
   bool frozen(int index) const { return entries_[index].frozen; }
   // The local block of the home. The same leaf for the object's whole life: optimizers may keep it.
-  const torch::Tensor& tensor(int index) const { return entries_[index].tensor; }
+  const at::Tensor& tensor(int index) const { return entries_[index].tensor; }
   // Errors: kNotFound lists the known names.
   absl::StatusOr<int> IndexOf(const std::string& name) const;
 
@@ -51,7 +51,7 @@ class Parameters {
 
   // Takes this rank's box out of the whole tensor, of home's or the stored shape, converting the type.
   // Errors: kInvalidArgument where the shape is not the parameter's.
-  absl::Status SetFromGlobal(int index, const torch::Tensor& global);
+  absl::Status SetFromGlobal(int index, const at::Tensor& global);
 
  private:
   struct Entry {
@@ -61,7 +61,7 @@ class Parameters {
     int64_t fan_in;
     bool frozen;
     std::optional<Init> initial;
-    torch::Tensor tensor;
+    at::Tensor tensor;
   };
 
   explicit Parameters(int rank) : rank_(rank) {}

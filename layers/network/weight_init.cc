@@ -3,6 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/erfinv.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include "layers/rules/init_rule.h"
 
 namespace adjoin {
@@ -10,8 +17,8 @@ namespace {
 
 // Sets every element of the block from its row-major place in the whole tensor.
 template <typename Fn>
-torch::Tensor FromPlaces(const std::vector<int64_t>& shape, const Box& box, Fn value) {
-  torch::Tensor block = torch::empty(box.Shape(), torch::kFloat64);
+at::Tensor FromPlaces(const std::vector<int64_t>& shape, const Box& box, Fn value) {
+  at::Tensor block = at::empty(box.Shape(), at::kDouble);
   double* out = block.data_ptr<double>();
   const int64_t volume = box.Volume();
   std::vector<int64_t> at = box.Origin();
@@ -32,7 +39,7 @@ double NormalAt(const RandomStream& stream, int64_t index) {
   return radius * std::cos(2 * M_PI * stream.UniformAt(2 * index + 1));
 }
 
-torch::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape, const Box& box,
+at::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape, const Box& box,
                     const RandomStream& stream) {
   switch (spread.kind) {
     case InitSpread::Kind::kUniform:
@@ -48,10 +55,10 @@ torch::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape,
       const double spread_root = spread.scale * std::sqrt(2.0);
       const double low = std::erf((-kTruncated - spread.center) / spread_root);
       const double high = std::erf((kTruncated - spread.center) / spread_root);
-      const torch::Tensor part = FromPlaces(shape, box, [&](int64_t index) {
+      const at::Tensor part = FromPlaces(shape, box, [&](int64_t index) {
         return low + (high - low) * stream.UniformAt(index);
       });
-      return (torch::erfinv(part) * spread_root + spread.center).clamp(-kTruncated, kTruncated);
+      return (at::erfinv(part) * spread_root + spread.center).clamp(-kTruncated, kTruncated);
     }
   }
 }
@@ -67,7 +74,7 @@ bool IsDirac(const std::vector<int64_t>& at, const std::vector<int64_t>& shape) 
 
 }  // namespace
 
-torch::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
+at::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
                            const std::vector<int64_t>& stored_shape, const std::vector<int64_t>& shape, const Box& box,
                            const RandomStream& stream) {
   if (!init.has_value()) {
@@ -75,9 +82,9 @@ torch::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
     return Drawn({InitSpread::Kind::kUniform, bound, 0}, shape, box, stream);
   }
   const std::string& kind = init->kind();
-  if (kind == "zeros") return torch::zeros(box.Shape(), torch::kFloat64);
-  if (kind == "ones") return torch::ones(box.Shape(), torch::kFloat64);
-  if (kind == "constant") return torch::full(box.Shape(), init->value(), torch::kFloat64);
+  if (kind == "zeros") return at::zeros(box.Shape(), at::kDouble);
+  if (kind == "ones") return at::ones(box.Shape(), at::kDouble);
+  if (kind == "constant") return at::full(box.Shape(), init->value(), at::kDouble);
   if (kind == "values") {
     return FromPlaces(shape, box, [&](int64_t index) { return init->values(static_cast<int>(index)); });
   }
@@ -91,7 +98,7 @@ torch::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
       return IsDirac(stored.CellAt(place), stored_shape) ? 1.0 : 0.0;
     });
   }
-  torch::Tensor block = Drawn(Spread(*init, stored_shape), shape, box, stream);
+  at::Tensor block = Drawn(Spread(*init, stored_shape), shape, box, stream);
   if (!HasPadding(*init)) return block;
   const auto row = static_cast<int64_t>(init->value());
   if (box[0].Contains(row)) block.select(0, row - box[0].lo).zero_();

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/rsqrt.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "layers/norm/channel_statistics.h"
@@ -15,16 +19,16 @@ class BatchNormLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor own = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor own = Input(inputs, 0, tape);
     // Sums of bfloat16 would be of no use.
-    const torch::Tensor x = own.scalar_type() == torch::kBFloat16 ? own.to(torch::kFloat32) : own;
+    const at::Tensor x = own.scalar_type() == at::kBFloat16 ? own.to(at::kFloat) : own;
     ChannelStatistics pass;
-    torch::Tensor mean, variance;
+    at::Tensor mean, variance;
     if (context().training) {
-      const torch::Tensor parts = Move("statistics", InTheirPlace(pass.Of(x)), tape);
+      const at::Tensor parts = Move("statistics", InTheirPlace(pass.Of(x)), tape);
       if (parts.numel() > 0) {
-        const torch::Tensor all = MergeStatistics(parts);
+        const at::Tensor all = MergeStatistics(parts);
         mean = all[1];
         variance = all[2] / all[0];
         UpdateRunningStatistics(mean, all[2] / (all[0] - 1));
@@ -33,30 +37,30 @@ class BatchNormLayer : public LayerModule {
         UpdateRunningStatistics(mean, variance);
       }
     } else {
-      mean = Buffer("running_mean").to(torch::kFloat64);
-      variance = Buffer("running_var").to(torch::kFloat64);
+      mean = Buffer("running_mean").to(at::kDouble);
+      variance = Buffer("running_var").to(at::kDouble);
     }
-    const torch::Tensor weight = Parameter("weight", tape);
-    const torch::Tensor bias = Parameter("bias", tape);
-    torch::Tensor scale = torch::rsqrt(variance + spec().norm().eps());
+    const at::Tensor weight = Parameter("weight", tape);
+    const at::Tensor bias = Parameter("bias", tape);
+    at::Tensor scale = at::rsqrt(variance + spec().norm().eps());
     if (weight.defined()) scale = scale * weight;
     return Output(pass.Normalised(x, mean, scale, bias).to(own.scalar_type()), tape);
   }
 
  private:
   // [1, 3, c], as the movement takes them; nothing on a rank that takes no part.
-  torch::Tensor InTheirPlace(const torch::Tensor& own) const {
+  at::Tensor InTheirPlace(const at::Tensor& own) const {
     const auto& ranks = context().plan.compute().rank();
     const bool takes_part = std::find(ranks.begin(), ranks.end(), context().rank) != ranks.end();
     return takes_part ? own.unsqueeze(0) : EmptyResult({0, 0, 0}, {own});
   }
 
-  void UpdateRunningStatistics(const torch::Tensor& mean, const torch::Tensor& unbiased_variance) const {
+  void UpdateRunningStatistics(const at::Tensor& mean, const at::Tensor& unbiased_variance) const {
     if (IsRecomputing()) return;
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     const double momentum = spec().norm().momentum();
-    const auto update = [momentum](torch::Tensor running, const torch::Tensor& of_batch) {
-      running.copy_((1 - momentum) * running.to(torch::kFloat64) + momentum * of_batch);
+    const auto update = [momentum](at::Tensor running, const at::Tensor& of_batch) {
+      running.copy_((1 - momentum) * running.to(at::kDouble) + momentum * of_batch);
     };
     update(Buffer("running_mean"), mean);
     update(Buffer("running_var"), unbiased_variance);
@@ -64,7 +68,7 @@ class BatchNormLayer : public LayerModule {
   }
 
   // Where it lives is where it is used.
-  torch::Tensor Buffer(const std::string& role) const { return context().parameters.at(role); }
+  at::Tensor Buffer(const std::string& role) const { return context().parameters.at(role); }
 };
 
 }  // namespace

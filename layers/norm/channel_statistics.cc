@@ -5,6 +5,13 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "layers/kept_in_graph.h"
 
@@ -12,8 +19,8 @@ namespace adjoin {
 
 struct ChannelStatistics::Handover {
   bool expected = false;  // whether Of takes part in the backward pass
-  torch::Tensor gradient;  // of y
-  torch::Tensor scale;
+  at::Tensor gradient;  // of y
+  at::Tensor scale;
 };
 
 namespace {
@@ -27,7 +34,7 @@ constexpr int64_t kLanes = 8;     // independent sums, which the compiler keeps 
 
 // [n, c, s] of a contiguous tensor.
 struct Extents {
-  explicit Extents(const torch::Tensor& x) : n(x.size(0)), c(x.size(1)) {
+  explicit Extents(const at::Tensor& x) : n(x.size(0)), c(x.size(1)) {
     s = n * c == 0 ? 0 : x.numel() / (n * c);
   }
   int64_t n, c, s;
@@ -74,9 +81,9 @@ Moments MomentsOf(const Real* x, int64_t length) {
 }
 
 template <typename Real>
-torch::Tensor StatisticsOf(const torch::Tensor& x) {
+at::Tensor StatisticsOf(const at::Tensor& x) {
   const Extents e(x);
-  torch::Tensor result = torch::zeros({3, e.c}, torch::kFloat64);
+  at::Tensor result = at::zeros({3, e.c}, at::kDouble);
   double* out = result.data_ptr<double>();
   const Real* values = x.data_ptr<Real>();
   at::parallel_for(0, e.c, 1, [&](int64_t first, int64_t last) {
@@ -94,19 +101,19 @@ torch::Tensor StatisticsOf(const torch::Tensor& x) {
 // One number per channel in the tensor's own type, in which means may be off by much of a standard deviation, and what
 // they lack.
 struct Centre {
-  explicit Centre(const torch::Tensor& mean, torch::ScalarType type)
-      : near(mean.to(type)), rest(mean - near.to(torch::kFloat64)) {}
-  torch::Tensor near;
-  torch::Tensor rest;  // float64
+  explicit Centre(const at::Tensor& mean, at::ScalarType type)
+      : near(mean.to(type)), rest(mean - near.to(at::kDouble)) {}
+  at::Tensor near;
+  at::Tensor rest;  // float64
 };
 
 // a * y + b * (x - centre) + d, per channel; `y` may be undefined.
 template <typename Real>
-torch::Tensor Affine(const torch::Tensor& y, const torch::Tensor& a, const torch::Tensor& x, const torch::Tensor& b,
-                     const torch::Tensor& centre, const torch::Tensor& d) {
+at::Tensor Affine(const at::Tensor& y, const at::Tensor& a, const at::Tensor& x, const at::Tensor& b,
+                     const at::Tensor& centre, const at::Tensor& d) {
   const Extents e(x);
-  torch::Tensor result = torch::empty_like(x);
-  const torch::Tensor factors = torch::stack({y.defined() ? a.to(x.scalar_type()) : torch::zeros_like(centre),
+  at::Tensor result = at::empty_like(x);
+  const at::Tensor factors = at::stack({y.defined() ? a.to(x.scalar_type()) : at::zeros_like(centre),
                                               b.to(x.scalar_type()), centre, d.to(x.scalar_type())})
                                     .contiguous();
   const Real* of = factors.data_ptr<Real>();
@@ -132,9 +139,9 @@ torch::Tensor Affine(const torch::Tensor& y, const torch::Tensor& a, const torch
 
 // [2, c]: sums of g, and of g (x - centre).
 template <typename Real>
-torch::Tensor GradientSums(const torch::Tensor& g, const torch::Tensor& x, const torch::Tensor& centre) {
+at::Tensor GradientSums(const at::Tensor& g, const at::Tensor& x, const at::Tensor& centre) {
   const Extents e(x);
-  torch::Tensor result = torch::zeros({2, e.c}, torch::kFloat64);
+  at::Tensor result = at::zeros({2, e.c}, at::kDouble);
   double* out = result.data_ptr<double>();
   const Real* gs = g.data_ptr<Real>();
   const Real* xs = x.data_ptr<Real>();
@@ -158,15 +165,15 @@ torch::Tensor GradientSums(const torch::Tensor& g, const torch::Tensor& x, const
 }
 
 #define ADJOIN_BY_TYPE(x, function, ...) \
-  ((x).scalar_type() == torch::kFloat32 ? function<float>(__VA_ARGS__) : function<double>(__VA_ARGS__))
+  ((x).scalar_type() == at::kFloat ? function<float>(__VA_ARGS__) : function<double>(__VA_ARGS__))
 
-std::vector<int64_t> AllButChannels(const torch::Tensor& x) {
+std::vector<int64_t> AllButChannels(const at::Tensor& x) {
   std::vector<int64_t> dims = {0};
   for (int64_t dim = 2; dim < x.dim(); ++dim) dims.push_back(dim);
   return dims;
 }
 
-torch::Tensor PerChannel(const torch::Tensor& values, const torch::Tensor& x) {
+at::Tensor PerChannel(const at::Tensor& values, const at::Tensor& x) {
   std::vector<int64_t> shape(x.dim(), 1);
   shape[1] = values.numel();
   return values.reshape(shape);
@@ -174,8 +181,8 @@ torch::Tensor PerChannel(const torch::Tensor& values, const torch::Tensor& x) {
 
 class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> {
  public:
-  static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x, std::shared_ptr<Handover> handover) {
-    const torch::Tensor statistics = ADJOIN_BY_TYPE(x, StatisticsOf, x.contiguous());
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::shared_ptr<Handover> handover) {
+    const at::Tensor statistics = ADJOIN_BY_TYPE(x, StatisticsOf, x.contiguous());
     ctx->save_for_backward({x, statistics});
     KeepInGraph(ctx, handover);
     return statistics;
@@ -183,56 +190,56 @@ class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> 
 
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
     const auto saved = ctx->get_saved_variables();
-    const torch::Tensor& x = saved[0];
-    const torch::Tensor& of_mean = gradients[0][1];
-    const torch::Tensor& of_squares = gradients[0][2];
+    const at::Tensor& x = saved[0];
+    const at::Tensor& of_mean = gradients[0][1];
+    const at::Tensor& of_squares = gradients[0][2];
     // d mean / dx = 1 / count, d squares / dx = 2 (x - mean)
-    if (torch::GradMode::is_enabled()) {
+    if (at::GradMode::is_enabled()) {
       const double count = std::max<double>(1, static_cast<double>(x.numel()) / std::max<int64_t>(1, x.size(1)));
-      const torch::Tensor centered = x - x.mean(AllButChannels(x), /*keepdim=*/true);
+      const at::Tensor centered = x - x.mean(AllButChannels(x), /*keepdim=*/true);
       return {(PerChannel(of_mean / count, x) + centered * PerChannel(2 * of_squares, x)).to(x.scalar_type()),
-              torch::Tensor()};
+              at::Tensor()};
     }
     Handover& handover = KeptInGraph<Handover>(ctx);
-    const torch::Tensor count = saved[1][0].clamp_min(1), mean = saved[1][1];
+    const at::Tensor count = saved[1][0].clamp_min(1), mean = saved[1][1];
     const Centre centre(mean, x.scalar_type());
-    const torch::Tensor slope = 2 * of_squares, shift = of_mean / count - slope * centre.rest;
-    torch::Tensor gradient = ADJOIN_BY_TYPE(x, Affine, handover.gradient, handover.scale, x.contiguous(), slope,
+    const at::Tensor slope = 2 * of_squares, shift = of_mean / count - slope * centre.rest;
+    at::Tensor gradient = ADJOIN_BY_TYPE(x, Affine, handover.gradient, handover.scale, x.contiguous(), slope,
                                             centre.near, shift);
-    handover.gradient = handover.scale = torch::Tensor();
-    return {gradient, torch::Tensor()};
+    handover.gradient = handover.scale = at::Tensor();
+    return {gradient, at::Tensor()};
   }
 };
 
 class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
  public:
-  static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x, const torch::Tensor& mean,
-                               const torch::Tensor& scale, const torch::Tensor& bias,
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& mean,
+                               const at::Tensor& scale, const at::Tensor& bias,
                                std::shared_ptr<Handover> handover) {
     ctx->save_for_backward({x, mean, scale});
     KeepInGraph(ctx, handover);
     const Centre centre(mean, x.scalar_type());
-    const torch::Tensor shift = bias.to(torch::kFloat64) - centre.rest * scale;
-    return ADJOIN_BY_TYPE(x, Affine, torch::Tensor(), torch::Tensor(), x.contiguous(), scale, centre.near, shift);
+    const at::Tensor shift = bias.to(at::kDouble) - centre.rest * scale;
+    return ADJOIN_BY_TYPE(x, Affine, at::Tensor(), at::Tensor(), x.contiguous(), scale, centre.near, shift);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
     const auto saved = ctx->get_saved_variables();
-    const torch::Tensor &x = saved[0], &mean = saved[1], &scale = saved[2];
+    const at::Tensor &x = saved[0], &mean = saved[1], &scale = saved[2];
     Handover& handover = KeptInGraph<Handover>(ctx);
-    handover.gradient = handover.scale = torch::Tensor();
-    if (torch::GradMode::is_enabled()) {
+    handover.gradient = handover.scale = at::Tensor();
+    if (at::GradMode::is_enabled()) {
       const auto dims = AllButChannels(x);
-      const torch::Tensor& g = gradients[0];
-      const torch::Tensor wide = g.to(torch::kFloat64), sum = wide.sum(dims);
-      const torch::Tensor of_scale = (wide * (x.to(torch::kFloat64) - PerChannel(mean, x))).sum(dims);
+      const at::Tensor& g = gradients[0];
+      const at::Tensor wide = g.to(at::kDouble), sum = wide.sum(dims);
+      const at::Tensor of_scale = (wide * (x.to(at::kDouble) - PerChannel(mean, x))).sum(dims);
       return {g * PerChannel(scale, x).to(x.scalar_type()), -scale * sum, of_scale, sum.to(x.scalar_type()),
-              torch::Tensor()};
+              at::Tensor()};
     }
-    const torch::Tensor g = gradients[0].contiguous();
+    const at::Tensor g = gradients[0].contiguous();
     const Centre centre(mean, x.scalar_type());
-    const torch::Tensor sums = ADJOIN_BY_TYPE(x, GradientSums, g, x.contiguous(), centre.near);
-    torch::Tensor of_x;
+    const at::Tensor sums = ADJOIN_BY_TYPE(x, GradientSums, g, x.contiguous(), centre.near);
+    at::Tensor of_x;
     if (!ctx->needs_input_grad(0)) {
       // No pass through Of follows that would take it.
     } else if (handover.expected) {
@@ -242,7 +249,7 @@ class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
     } else {
       of_x = g * PerChannel(scale, x).to(x.scalar_type());
     }
-    return {of_x, -scale * sums[0], sums[1] - centre.rest * sums[0], sums[0].to(x.scalar_type()), torch::Tensor()};
+    return {of_x, -scale * sums[0], sums[1] - centre.rest * sums[0], sums[0].to(x.scalar_type()), at::Tensor()};
   }
 };
 
@@ -250,21 +257,21 @@ class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
 
 ChannelStatistics::ChannelStatistics() : handover_(std::make_shared<Handover>()) {}
 
-torch::Tensor ChannelStatistics::Of(const torch::Tensor& x) {
+at::Tensor ChannelStatistics::Of(const at::Tensor& x) {
   handover_->expected = x.requires_grad();
   return StatisticsFunction::apply(x, handover_);
 }
 
-torch::Tensor ChannelStatistics::Normalised(const torch::Tensor& x, const torch::Tensor& mean,
-                                            const torch::Tensor& scale, const torch::Tensor& bias) {
-  return NormaliseFunction::apply(x, mean, scale, bias.defined() ? bias : torch::zeros({x.size(1)}, x.options()),
+at::Tensor ChannelStatistics::Normalised(const at::Tensor& x, const at::Tensor& mean,
+                                            const at::Tensor& scale, const at::Tensor& bias) {
+  return NormaliseFunction::apply(x, mean, scale, bias.defined() ? bias : at::zeros({x.size(1)}, x.options()),
                                   handover_);
 }
 
-torch::Tensor MergeStatistics(const torch::Tensor& parts) {
-  const torch::Tensor count = parts.select(1, 0), mean = parts.select(1, 1), squares = parts.select(1, 2);
-  const torch::Tensor all = count.sum(0), of_all = (count * mean).sum(0) / all;
-  return torch::stack({all, of_all, (squares + count * (mean - of_all).square()).sum(0)});
+at::Tensor MergeStatistics(const at::Tensor& parts) {
+  const at::Tensor count = parts.select(1, 0), mean = parts.select(1, 1), squares = parts.select(1, 2);
+  const at::Tensor all = count.sum(0), of_all = (count * mean).sum(0) / all;
+  return at::stack({all, of_all, (squares + count * (mean - of_all).square()).sum(0)});
 }
 
 }  // namespace adjoin

@@ -2,9 +2,9 @@
 // over memory, forward and backward.
 //
 //   ChannelStatistics pass;                              // one for each forward pass
-//   torch::Tensor own = pass.Of(x);                      // [3, c] in float64: count, mean, sum of squared deviations
-//   torch::Tensor all = MergeStatistics(gathered);       // [p, 3, c] of p ranks -> [3, c] of all of them
-//   torch::Tensor y = pass.Normalised(x, all[1], scale, bias);      // (x - mean) * scale + bias
+//   at::Tensor own = pass.Of(x);                      // [3, c] in float64: count, mean, sum of squared deviations
+//   at::Tensor all = MergeStatistics(gathered);       // [p, 3, c] of p ranks -> [3, c] of all of them
+//   at::Tensor y = pass.Normalised(x, all[1], scale, bias);      // (x - mean) * scale + bias
 //
 // Sums are in float64 and of deviations from means of small blocks, so that nothing is lost where the mean is large.
 // Source of the merge: Chan, Golub, LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances
@@ -14,7 +14,7 @@
 
 #include <memory>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 namespace adjoin {
 
@@ -23,11 +23,11 @@ class ChannelStatistics {
   ChannelStatistics();
 
   // Of the elements of `x`, [n, c, ...] of float32 or float64; zeros where there are none.
-  torch::Tensor Of(const torch::Tensor& x);
+  at::Tensor Of(const at::Tensor& x);
   // `mean` and `scale` [c] in float64, `bias` [c] of x's type or undefined. In a backward pass that is not itself
   // differentiated, x's gradient leaves through Of, which must then have had the same x: both parts in one pass.
-  torch::Tensor Normalised(const torch::Tensor& x, const torch::Tensor& mean, const torch::Tensor& scale,
-                           const torch::Tensor& bias);
+  at::Tensor Normalised(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& scale,
+                           const at::Tensor& bias);
 
   // What Normalised leaves for Of in a backward pass.
   struct Handover;
@@ -37,7 +37,7 @@ class ChannelStatistics {
 };
 
 // [p, 3, c] of p disjoint sets of elements, in their order: [3, c] of all of them. Not all are empty.
-torch::Tensor MergeStatistics(const torch::Tensor& parts);
+at::Tensor MergeStatistics(const at::Tensor& parts);
 
 }  // namespace adjoin
 

@@ -11,6 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -25,7 +33,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 // What a rank's input looks like to a normalisation: rows of elements that lie one after the other and belong to the same
 // set, of which a set may have several.
@@ -46,19 +54,19 @@ class SetNormLayer : public LayerModule {
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor own = Input(inputs, 0, tape);
     // Sums of bfloat16 would be of no use.
-    const Tensor x = (own.scalar_type() == torch::kBFloat16 ? own.to(torch::kFloat32) : own)
+    const Tensor x = (own.scalar_type() == at::kBFloat16 ? own.to(at::kFloat) : own)
                          .reshape({1, sets_.rows, sets_.length});
     const auto elements = static_cast<double>(sets_.elements);
     ChannelStatistics pass;
     const Tensor of_rows = pass.Of(x);
     const Tensor count = of_rows[0], mean_of_row = of_rows[1], squares = of_rows[2];
-    Tensor mean = torch::zeros_like(count), apart = mean_of_row;
+    Tensor mean = at::zeros_like(count), apart = mean_of_row;
     if (spec().norm().kind() != "rms") {
       mean = PerRow(Move("mean", PerSet(count * mean_of_row), tape) / elements);
       apart = mean_of_row - mean;
     }
     const Tensor deviations = Move("deviations", PerSet(squares + count * apart.square()), tape);
-    const Tensor scale = PerRow(torch::rsqrt(deviations / elements + spec().norm().eps()));
+    const Tensor scale = PerRow(at::rsqrt(deviations / elements + spec().norm().eps()));
     const Tensor weight = Parameter("weight", tape);
     const Tensor bias = Parameter("bias", tape);
     const Tensor y = sets_.group_of.defined() ? ByChannel(pass, x, mean, scale, weight, bias)
@@ -70,7 +78,7 @@ class SetNormLayer : public LayerModule {
   // [rows] to one sum per set, and back.
   Tensor PerSet(const Tensor& of_rows) const {
     if (!sets_.group_of.defined()) return of_rows.reshape(sets_.shape);
-    return torch::zeros(sets_.shape, torch::kFloat64)
+    return at::zeros(sets_.shape, at::kDouble)
         .index_add(1, sets_.group_of, of_rows.reshape({sets_.shape[0], sets_.group_of.numel()}));
   }
   Tensor PerRow(const Tensor& of_sets) const {
@@ -83,7 +91,7 @@ class SetNormLayer : public LayerModule {
     if (!weight.defined()) return pass.Normalised(x, mean, scale, {});
     const std::vector<int64_t> rows = {sets_.shape[0], sets_.group_of.numel()};
     const auto per_row = [&](const Tensor& of_channels) { return of_channels.expand(rows).reshape({sets_.rows}); };
-    return pass.Normalised(x, mean, scale * per_row(weight.to(torch::kFloat64)), per_row(bias.to(x.scalar_type())));
+    return pass.Normalised(x, mean, scale * per_row(weight.to(at::kDouble)), per_row(bias.to(x.scalar_type())));
   }
 
   // Weight and bias have one number per element of a row. "rms" has no bias.
@@ -111,11 +119,11 @@ absl::StatusOr<Sets> SetsOf(const Layout& x, const Norm& norm, int rank, const s
   if (!NormalisesGroups(norm)) return sets;
   const int64_t size = x.shape()[1] / GroupsOf(norm, x);
   sets.elements *= size;
-  sets.group_of = torch::empty({0}, torch::kInt64);
+  sets.group_of = at::empty({0}, at::kLong);
   if (x.mesh().Has(rank)) {
     const Interval channels = x.BoxOf(rank)[1];
     const int64_t first_group = sums.BoxOf(rank)[1].lo;
-    sets.group_of = torch::div(torch::arange(channels.lo, channels.hi), size, "floor") - first_group;
+    sets.group_of = at::div(at::arange(channels.lo, channels.hi), size, "floor") - first_group;
   }
   return sets;
 }

@@ -7,6 +7,13 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/instance_norm.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/sqrt.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/layout.h"
@@ -21,7 +28,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 struct Norms {
   std::string kind;
@@ -47,12 +54,12 @@ struct Norms {
   Tensor Serial(const Tensor& x, const Tensors& parameters) const {
     const Tensor weight = affine ? parameters.at("y.weight") : Tensor();
     const Tensor bias = affine && kind != "rms" ? parameters.at("y.bias") : Tensor();
-    if (kind == "group") return torch::group_norm(x, groups, weight, bias, eps, false);
-    if (kind == "instance") return torch::instance_norm(x, weight, bias, {}, {}, true, 0, eps, false);
-    if (kind == "layer") return torch::layer_norm(x, ParameterShape(), weight, bias, eps, false);
+    if (kind == "group") return at::group_norm(x, groups, weight, bias, eps, false);
+    if (kind == "instance") return at::instance_norm(x, weight, bias, {}, {}, true, 0, eps, false);
+    if (kind == "layer") return at::layer_norm(x, ParameterShape(), weight, bias, eps, false);
     std::vector<int64_t> dims;
     for (int i = 1; i <= last; ++i) dims.push_back(-i);
-    const Tensor y = x / torch::sqrt((x * x).mean(dims, /*keepdim=*/true) + eps);
+    const Tensor y = x / at::sqrt((x * x).mean(dims, /*keepdim=*/true) + eps);
     return affine ? y * weight : y;
   }
   std::string Text(RandomJobs& random) const {
@@ -158,7 +165,7 @@ TEST_P(NormLayersTest, TwiceDifferentiable) {
     const Layout layout = *LayoutFromProto(plan->program(0).value(0).layout());
     const double scale = std::max(1.0, twice.abs().max().item<double>());
     for (int rank = 0; rank < job.ranks; ++rank) {
-      EXPECT_TRUE(torch::allclose((*results)[rank], PartOf(twice, layout, rank), 1e-10, 1e-10 * scale))
+      EXPECT_TRUE(at::allclose((*results)[rank], PartOf(twice, layout, rank), 1e-10, 1e-10 * scale))
           << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i << "\n" << JobText(job);
     }
   }

@@ -1,17 +1,24 @@
 // Normalisations on whole tensors, as PyTorch defines them.
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/instance_norm.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/sqrt.h>
+
 #include "layers/serial_functions.h"
 
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 double Eps(const Norm& spec, double otherwise) { return spec.has_eps() ? spec.eps() : otherwise; }
 
@@ -32,7 +39,7 @@ Tensor Batch(SerialCall& call) {
   const Tensor mean = call.Buffer("running_mean", channels, 0.5, 0);
   const Tensor var = call.Buffer("running_var", channels, 0.5, 1);
   call.Counter("num_batches_tracked").add_(1);
-  return torch::batch_norm(call.input(), weight, bias, mean, var, /*training=*/true,
+  return at::batch_norm(call.input(), weight, bias, mean, var, /*training=*/true,
                            spec.has_momentum() ? spec.momentum() : 0.1, Eps(spec, 1e-5), /*cudnn_enabled=*/false);
 }
 
@@ -41,7 +48,7 @@ Tensor Group(SerialCall& call) {
   const std::vector<int64_t> channels = {call.input().size(1)};
   const bool affine = !spec.has_affine() || spec.affine();
   const Tensor weight = Weight(call, channels, affine);
-  return torch::group_norm(call.input(), spec.groups(), weight, Bias(call, channels, affine), Eps(spec, 1e-5),
+  return at::group_norm(call.input(), spec.groups(), weight, Bias(call, channels, affine), Eps(spec, 1e-5),
                            /*cudnn_enabled=*/false);
 }
 
@@ -49,7 +56,7 @@ Tensor Instance(SerialCall& call) {
   const Norm& spec = call.spec().norm();
   const std::vector<int64_t> channels = {call.input().size(1)};
   const Tensor weight = Weight(call, channels, spec.affine());
-  return torch::instance_norm(call.input(), weight, Bias(call, channels, spec.affine()), {}, {},
+  return at::instance_norm(call.input(), weight, Bias(call, channels, spec.affine()), {}, {},
                               /*use_input_stats=*/true, /*momentum=*/0, Eps(spec, 1e-5), /*cudnn_enabled=*/false);
 }
 
@@ -65,7 +72,7 @@ Tensor LastDimsNorm(SerialCall& call) {
   const std::vector<int64_t> shape = LastDims(call);
   const bool affine = !spec.has_affine() || spec.affine();
   const Tensor weight = Weight(call, shape, affine);
-  return torch::layer_norm(call.input(), shape, weight, Bias(call, shape, affine), Eps(spec, 1e-5),
+  return at::layer_norm(call.input(), shape, weight, Bias(call, shape, affine), Eps(spec, 1e-5),
                            /*cudnn_enable=*/false);
 }
 
@@ -76,9 +83,9 @@ Tensor RootMeanSquare(SerialCall& call) {
   std::vector<int64_t> dims;
   for (int64_t dim = -static_cast<int64_t>(shape.size()); dim < 0; ++dim) dims.push_back(dim);
   const Tensor mean_square = call.input().square().mean(dims, /*keepdim=*/true);
-  const double eps = Eps(spec, call.input().scalar_type() == torch::kFloat32 ? std::numeric_limits<float>::epsilon()
+  const double eps = Eps(spec, call.input().scalar_type() == at::kFloat ? std::numeric_limits<float>::epsilon()
                                                                              : std::numeric_limits<double>::epsilon());
-  const Tensor normalised = call.input() / torch::sqrt(mean_square + eps);
+  const Tensor normalised = call.input() / at::sqrt(mean_square + eps);
   return !spec.has_affine() || spec.affine() ? normalised * Weight(call, shape, true) : normalised;
 }
 

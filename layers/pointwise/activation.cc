@@ -8,6 +8,30 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/celu.h>
+#include <ATen/ops/elu.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/hardshrink.h>
+#include <ATen/ops/hardsigmoid.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/hardtanh.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/mish.h>
+#include <ATen/ops/prelu.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/selu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/softshrink.h>
+#include <ATen/ops/square.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/threshold.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -17,38 +41,38 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 using Arguments = std::vector<double>;
 using Function = std::function<Tensor(const Tensor& x, const Arguments& a)>;
 
 // All but prelu, which has a parameter.
 const std::map<std::string, Function>& Functions() {
   static const auto* functions = new std::map<std::string, Function>{
-      {"abs", [](const Tensor& x, const Arguments&) { return torch::abs(x); }},
-      {"celu", [](const Tensor& x, const Arguments& a) { return torch::celu(x, a[0]); }},
-      {"elu", [](const Tensor& x, const Arguments& a) { return torch::elu(x, a[0]); }},
-      {"exp", [](const Tensor& x, const Arguments&) { return torch::exp(x); }},
-      {"gelu", [](const Tensor& x, const Arguments&) { return torch::gelu(x, "none"); }},
-      {"gelu_tanh", [](const Tensor& x, const Arguments&) { return torch::gelu(x, "tanh"); }},
-      {"hardshrink", [](const Tensor& x, const Arguments& a) { return torch::hardshrink(x, a[0]); }},
-      {"hardsigmoid", [](const Tensor& x, const Arguments&) { return torch::hardsigmoid(x); }},
-      {"hardswish", [](const Tensor& x, const Arguments&) { return torch::hardswish(x); }},
-      {"hardtanh", [](const Tensor& x, const Arguments& a) { return torch::hardtanh(x, a[0], a[1]); }},
-      {"leaky_relu", [](const Tensor& x, const Arguments& a) { return torch::leaky_relu(x, a[0]); }},
-      {"log_sigmoid", [](const Tensor& x, const Arguments&) { return torch::log_sigmoid(x); }},
-      {"mish", [](const Tensor& x, const Arguments&) { return torch::mish(x); }},
-      {"relu", [](const Tensor& x, const Arguments&) { return torch::relu(x); }},
-      {"relu6", [](const Tensor& x, const Arguments&) { return torch::hardtanh(x, 0, 6); }},
-      {"selu", [](const Tensor& x, const Arguments&) { return torch::selu(x); }},
-      {"sigmoid", [](const Tensor& x, const Arguments&) { return torch::sigmoid(x); }},
-      {"silu", [](const Tensor& x, const Arguments&) { return torch::silu(x); }},
-      {"softplus", [](const Tensor& x, const Arguments& a) { return torch::softplus(x, a[0], a[1]); }},
-      {"softshrink", [](const Tensor& x, const Arguments& a) { return torch::softshrink(x, a[0]); }},
-      {"softsign", [](const Tensor& x, const Arguments&) { return x / (torch::abs(x) + 1); }},
-      {"square", [](const Tensor& x, const Arguments&) { return torch::square(x); }},
-      {"tanh", [](const Tensor& x, const Arguments&) { return torch::tanh(x); }},
-      {"tanhshrink", [](const Tensor& x, const Arguments&) { return x - torch::tanh(x); }},
-      {"threshold", [](const Tensor& x, const Arguments& a) { return torch::threshold(x, a[0], a[1]); }},
+      {"abs", [](const Tensor& x, const Arguments&) { return at::abs(x); }},
+      {"celu", [](const Tensor& x, const Arguments& a) { return at::celu(x, a[0]); }},
+      {"elu", [](const Tensor& x, const Arguments& a) { return at::elu(x, a[0]); }},
+      {"exp", [](const Tensor& x, const Arguments&) { return at::exp(x); }},
+      {"gelu", [](const Tensor& x, const Arguments&) { return at::gelu(x, "none"); }},
+      {"gelu_tanh", [](const Tensor& x, const Arguments&) { return at::gelu(x, "tanh"); }},
+      {"hardshrink", [](const Tensor& x, const Arguments& a) { return at::hardshrink(x, a[0]); }},
+      {"hardsigmoid", [](const Tensor& x, const Arguments&) { return at::hardsigmoid(x); }},
+      {"hardswish", [](const Tensor& x, const Arguments&) { return at::hardswish(x); }},
+      {"hardtanh", [](const Tensor& x, const Arguments& a) { return at::hardtanh(x, a[0], a[1]); }},
+      {"leaky_relu", [](const Tensor& x, const Arguments& a) { return at::leaky_relu(x, a[0]); }},
+      {"log_sigmoid", [](const Tensor& x, const Arguments&) { return at::log_sigmoid(x); }},
+      {"mish", [](const Tensor& x, const Arguments&) { return at::mish(x); }},
+      {"relu", [](const Tensor& x, const Arguments&) { return at::relu(x); }},
+      {"relu6", [](const Tensor& x, const Arguments&) { return at::hardtanh(x, 0, 6); }},
+      {"selu", [](const Tensor& x, const Arguments&) { return at::selu(x); }},
+      {"sigmoid", [](const Tensor& x, const Arguments&) { return at::sigmoid(x); }},
+      {"silu", [](const Tensor& x, const Arguments&) { return at::silu(x); }},
+      {"softplus", [](const Tensor& x, const Arguments& a) { return at::softplus(x, a[0], a[1]); }},
+      {"softshrink", [](const Tensor& x, const Arguments& a) { return at::softshrink(x, a[0]); }},
+      {"softsign", [](const Tensor& x, const Arguments&) { return x / (at::abs(x) + 1); }},
+      {"square", [](const Tensor& x, const Arguments&) { return at::square(x); }},
+      {"tanh", [](const Tensor& x, const Arguments&) { return at::tanh(x); }},
+      {"tanhshrink", [](const Tensor& x, const Arguments&) { return x - at::tanh(x); }},
+      {"threshold", [](const Tensor& x, const Arguments& a) { return at::threshold(x, a[0], a[1]); }},
   };
   return *functions;
 }
@@ -74,7 +98,7 @@ class PreluLayer : public LayerModule {
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
     const Tensor weight = Parameter("weight", tape).to(x.scalar_type());
-    const Tensor y = runs_here() ? torch::prelu(x, weight) : EmptyResult(context().compute_shape, {x, weight});
+    const Tensor y = runs_here() ? at::prelu(x, weight) : EmptyResult(context().compute_shape, {x, weight});
     return Output(y, tape);
   }
 };

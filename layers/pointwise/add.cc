@@ -3,6 +3,8 @@
 // The plan brings all of them to one layout, so their local tensors have one shape.
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+
 #include "layers/layer.h"
 
 namespace adjoin {
@@ -12,8 +14,8 @@ class AddLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    torch::Tensor sum = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    at::Tensor sum = Input(inputs, 0, tape);
     for (size_t i = 1; i < inputs.size(); ++i) sum = sum + Input(inputs, static_cast<int>(i), tape);
     return Output(sum, tape);
   }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/placed_random.h"
@@ -24,13 +26,13 @@ class DropoutLayer : public LayerModule {
   DropoutLayer(LayerContext context, std::vector<int64_t> shape, Box box)
       : LayerModule(std::move(context)), p_(spec().dropout().p()), shape_(std::move(shape)), box_(std::move(box)) {}
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
     if (!context().training || p_ == 0) return Output(x, tape);
-    const torch::Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape_, box_, p_);
+    const at::Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape_, box_, p_);
     std::vector<int64_t> each = box_.Shape();
     each.resize(x.dim(), 1);
-    const torch::Tensor y = x.masked_fill(kept.logical_not().reshape(each), 0);
+    const at::Tensor y = x.masked_fill(kept.logical_not().reshape(each), 0);
     return Output(p_ < 1 ? y / (1 - p_) : y, tape);
   }
 

@@ -7,6 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "primitives/random/philox.h"
@@ -21,7 +27,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 // The job's seed in all of them.
 constexpr uint64_t kSeed = 1;
@@ -32,7 +38,7 @@ double UniformOf(uint64_t purpose, int64_t step, int64_t layer, int64_t index) {
 
 // What a batch of `shape` is multiplied with.
 Tensor Factors(const std::vector<int64_t>& shape, double p, bool channel, int64_t step, int64_t layer) {
-  Tensor factors = torch::zeros(shape, torch::kFloat64);
+  Tensor factors = at::zeros(shape, at::kDouble);
   double* out = factors.data_ptr<double>();
   int64_t each = 1;  // cells that share a number
   for (size_t dim = 2; channel && dim < shape.size(); ++dim) each *= shape[dim];
@@ -43,7 +49,7 @@ Tensor Factors(const std::vector<int64_t>& shape, double p, bool channel, int64_
 }
 
 Tensor Normals(const std::vector<int64_t>& shape, int64_t step, int64_t layer) {
-  Tensor normals = torch::zeros(shape, torch::kFloat64);
+  Tensor normals = at::zeros(shape, at::kDouble);
   for (int64_t i = 0; i < normals.numel(); ++i) {
     const double u = UniformOf(kPurposeNoise, step, layer, i & ~int64_t{1});
     const double v = UniformOf(kPurposeNoise, step, layer, i | 1);
@@ -131,7 +137,7 @@ TEST(DropoutTest, IsTheSameOnAnyRanksAndForAnyMicroBatches) {
           ASSERT_TRUE(y.ok()) << y.status();
           parts.push_back(*y);
         }
-        EXPECT_TRUE(torch::allclose(torch::cat(parts), expected, 1e-13, 1e-13)) << op << " on " << ranks << " ranks, "
+        EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-13, 1e-13)) << op << " on " << ranks << " ranks, "
                                                                                << micro << " micro-batches";
       }
     }
@@ -139,11 +145,11 @@ TEST(DropoutTest, IsTheSameOnAnyRanksAndForAnyMicroBatches) {
 }
 
 TEST(DropoutTest, AnotherStepSeedOrLayerDrawsOthers) {
-  const Tensor ones = torch::ones({kBatch, 6, 9, 10}, torch::kFloat64);
+  const Tensor ones = at::ones({kBatch, 6, 9, 10}, at::kDouble);
   auto plan = PlanOn(2, kBatch, "dropout { p: 0.5 }");
   ASSERT_TRUE(plan.ok()) << plan.status();
   const Tensor first = OutputAt({0, 0}, *plan, "train", ones).value();
-  const auto share = [&](const Tensor& other) { return (first == other).to(torch::kFloat64).mean().item<double>(); };
+  const auto share = [&](const Tensor& other) { return (first == other).to(at::kDouble).mean().item<double>(); };
   EXPECT_EQ(share(OutputAt({0, 0}, *plan, "train", ones).value()), 1);
   // Two independent masks agree in half of their 4320 cells: five standard deviations are 0.038.
   EXPECT_NEAR(share(OutputAt({1, 0}, *plan, "train", ones).value()), 0.5, 0.04);
@@ -159,7 +165,7 @@ TEST(DropoutTest, ChangesNothingWhereNothingIsTrained) {
     ASSERT_TRUE(plan.ok()) << plan.status();
     const auto y = OutputAt({3, 0}, *plan, "evaluate", x);
     ASSERT_TRUE(y.ok()) << y.status();
-    EXPECT_TRUE(torch::equal(*y, x));
+    EXPECT_TRUE(at::equal(*y, x));
     for (const ProgramPlan& program : plan->program()) {
       EXPECT_EQ(program.layer(0).op_size(), 0) << program.name();
       EXPECT_EQ(program.layer(0).flops() > 0, program.training()) << program.name();

@@ -5,6 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/conv1d.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/tanh.h>
+
 #include "absl/strings/str_cat.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/vs_serial/layer_comparison.h"
@@ -14,7 +19,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 std::vector<int64_t> RandomShape(RandomJobs& random) {
   std::vector<int64_t> shape(random.Between(2, 5));
@@ -91,16 +96,16 @@ std::string CompareConcat(uint64_t seed, TransportKind transport) {
   std::vector<std::vector<int64_t>> shapes(random.Between(2, 3), shape);
   for (auto& of_input : shapes) of_input[dim] = dim == 0 ? shape[0] : random.Between(1, 5);
   const Inputs inputs = AddInputs(random, shapes, job);
-  const Tensor z = torch::cat(inputs.values, dim);
+  const Tensor z = at::cat(inputs.values, dim);
   absl::StrAppend(&job.layers, "layer { name: \"z\"", inputs.names,
                   RandomEnds(random, shapes[0], z.sizes().vec(), job), " concat { arg: ",
                   random.OneIn(2) ? dim : dim - dims, " } }\n");
   if (dim > 0) {
     job.layers += "layer { name: \"y\" activation { fn: \"tanh\" } }\n";
-    return CompareLayer(job, random, inputs.fields, {}, {{"y", torch::tanh(z)}, {"z", z}}, transport);
+    return CompareLayer(job, random, inputs.fields, {}, {{"y", at::tanh(z)}, {"z", z}}, transport);
   }
   job.layers += "layer { name: \"y\" input: \"in_x\" activation { fn: \"tanh\" } }\n";
-  return CompareLayer(job, random, inputs.fields, {}, {{"y", torch::tanh(inputs.fields.at("x"))}, {"z", z}},
+  return CompareLayer(job, random, inputs.fields, {}, {{"y", at::tanh(inputs.fields.at("x"))}, {"z", z}},
                       transport);
 }
 
@@ -157,10 +162,10 @@ std::string CompareResidual(uint64_t seed, bool fields) {
                         {"a.bias", random.Normal({3}).requires_grad_()},
                         {"b.weight", random.Normal({3, 3, 3}).requires_grad_()},
                         {"b.bias", random.Normal({3}).requires_grad_()}};
-  const Tensor a = torch::conv1d(x, parameters["a.weight"], parameters["a.bias"], 1, 1);
-  const Tensor b = torch::conv1d(torch::relu(a), parameters["b.weight"], parameters["b.bias"], 1, 1);
+  const Tensor a = at::conv1d(x, parameters["a.weight"], parameters["a.bias"], 1, 1);
+  const Tensor b = at::conv1d(at::relu(a), parameters["b.weight"], parameters["b.bias"], 1, 1);
   const Tensor sum = b + a;
-  const Tensor y = torch::cat({sum, a}, 1);
+  const Tensor y = at::cat({sum, a}, 1);
   const Tensors values = {{"a", a}, {"b", b}, {"sum", sum}, {"y", y}};
   return CompareLayer(job, random, fields ? Tensors{{"x", x}} : Tensors{{"x", x.detach()}}, parameters, values,
                       TransportKind::kInMemoryDelayed);

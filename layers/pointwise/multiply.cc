@@ -4,6 +4,8 @@
 // times.
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+
 #include "layers/layer.h"
 
 namespace adjoin {
@@ -13,8 +15,8 @@ class MultiplyLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    torch::Tensor product = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    at::Tensor product = Input(inputs, 0, tape);
     for (size_t i = 1; i < inputs.size(); ++i) product = product * Input(inputs, static_cast<int>(i), tape);
     return Output(product, tape);
   }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/placed_random.h"
@@ -23,10 +25,10 @@ class NoiseLayer : public LayerModule {
   NoiseLayer(LayerContext context, std::vector<int64_t> shape, Box box)
       : LayerModule(std::move(context)), shape_(std::move(shape)), box_(std::move(box)) {}
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
     if (!context().training) return Output(x, tape);
-    const torch::Tensor normals =
+    const at::Tensor normals =
         PlacedNormals(Draws(kPurposeNoise), place().first_sample, shape_, box_, x.scalar_type());
     const Noise& noise = spec().noise();
     if (noise.multiplicative()) return Output(x * (normals * noise.std() + 1), tape);

@@ -1,5 +1,6 @@
 // Layers that compute each element from its own, and softmax, on whole tensors, as PyTorch defines them.
-#include <torch/torch.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

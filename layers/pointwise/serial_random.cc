@@ -2,12 +2,16 @@
 
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
 #include "primitives/random/philox.h"
 
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 // A step has room for this many layers.
 constexpr uint64_t kLayersOfAStep = 65536;
@@ -28,7 +32,7 @@ double NormalOf(const SerialPlace& place, uint64_t purpose, int64_t index) {
 }  // namespace
 
 Tensor SerialDropoutFactors(const SerialPlace& place, const std::vector<int64_t>& shape, double p) {
-  Tensor factors = torch::zeros(shape, torch::kFloat64);
+  Tensor factors = at::zeros(shape, at::kDouble);
   double* out = factors.data_ptr<double>();
   for (int64_t index = 0; index < factors.numel(); ++index) {
     if (UniformOf(place, kPurposeDropout, index) >= p) out[index] = 1 / (1 - p);
@@ -49,7 +53,7 @@ Tensor SerialDropout(SerialCall& call) {
 Tensor SerialNoise(SerialCall& call) {
   const Noise& spec = call.spec().noise();
   const Tensor& x = call.input();
-  Tensor noise = torch::empty(x.sizes(), torch::kFloat64);
+  Tensor noise = at::empty(x.sizes(), at::kDouble);
   double* out = noise.data_ptr<double>();
   for (int64_t index = 0; index < noise.numel(); ++index) {
     out[index] = spec.std() * NormalOf(call.place(), kPurposeNoise, index);

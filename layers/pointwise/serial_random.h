@@ -3,17 +3,17 @@
 #ifndef ADJOIN_LAYERS_POINTWISE_SERIAL_RANDOM_H_
 #define ADJOIN_LAYERS_POINTWISE_SERIAL_RANDOM_H_
 
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "layers/serial_functions.h"
 
 namespace adjoin {
 
 // What dropout at this place multiplies with, float64: 0, or 1 / (1 - p).
-torch::Tensor SerialDropoutFactors(const SerialPlace& place, const std::vector<int64_t>& shape, double p);
+at::Tensor SerialDropoutFactors(const SerialPlace& place, const std::vector<int64_t>& shape, double p);
 
 }  // namespace adjoin
 

@@ -8,6 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/softmax.h>
+
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
@@ -26,25 +34,25 @@ class SoftmaxLayer : public LayerModule {
         cut_(cut),
         row_shape_(std::move(row_shape)) {}
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
     if (cut_) return Output(OverRanks(x, tape), tape);
-    return Output(log_ ? torch::log_softmax(x, dim_) : torch::softmax(x, dim_), tape);
+    return Output(log_ ? at::log_softmax(x, dim_) : at::softmax(x, dim_), tape);
   }
 
  private:
-  torch::Tensor OverRanks(const torch::Tensor& x, Tape& tape) {
-    const torch::Tensor shifted = x - Move("max", Largest(x.detach()), tape);
-    const torch::Tensor exponentials = torch::exp(shifted);
+  at::Tensor OverRanks(const at::Tensor& x, Tape& tape) {
+    const at::Tensor shifted = x - Move("max", Largest(x.detach()), tape);
+    const at::Tensor exponentials = at::exp(shifted);
     // A rank outside the mesh has no rows: the shape there is not x's with a 1.
-    const torch::Tensor own = exponentials.sum(dim_, /*keepdim=*/true).reshape(row_shape_);
-    const torch::Tensor sum = Move("sum", own, tape);
-    return log_ ? shifted - torch::log(sum) : exponentials / sum;
+    const at::Tensor own = exponentials.sum(dim_, /*keepdim=*/true).reshape(row_shape_);
+    const at::Tensor sum = Move("sum", own, tape);
+    return log_ ? shifted - at::log(sum) : exponentials / sum;
   }
 
-  torch::Tensor Largest(const torch::Tensor& x) const {
-    if (x.size(dim_) > 0) return torch::amax(x, dim_, /*keepdim=*/true);
-    return torch::full(row_shape_, -std::numeric_limits<double>::infinity(), x.options());
+  at::Tensor Largest(const at::Tensor& x) const {
+    if (x.size(dim_) > 0) return at::amax(x, dim_, /*keepdim=*/true);
+    return at::full(row_shape_, -std::numeric_limits<double>::infinity(), x.options());
   }
 
   const int64_t dim_;

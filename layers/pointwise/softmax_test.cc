@@ -5,6 +5,14 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/layout.h"
@@ -18,7 +26,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
@@ -28,7 +36,7 @@ struct Case {
   bool log = false;
   JobParts job;
 
-  Tensor Serial(const Tensor& x) const { return log ? torch::log_softmax(x, dim) : torch::softmax(x, dim); }
+  Tensor Serial(const Tensor& x) const { return log ? at::log_softmax(x, dim) : at::softmax(x, dim); }
 };
 
 // Layer "y" on the field "x" in any layout.
@@ -60,9 +68,9 @@ std::string Compare(uint64_t seed, TransportKind transport) {
   if (random.OneIn(4)) x = x * 1e4;
   if (!c.log && random.OneIn(4)) {
     // Some cells count nothing; each row keeps one that does.
-    const Tensor first = torch::zeros(c.shape, torch::kBool);
+    const Tensor first = at::zeros(c.shape, at::kBool);
     first.select(c.dim, random.Between(0, first.size(c.dim) - 1)).fill_(true);
-    x = torch::where(first | (random.Normal(c.shape) > -0.5), x, torch::full({}, kMinusInfinity, torch::kFloat64));
+    x = at::where(first | (random.Normal(c.shape) > -0.5), x, at::full({}, kMinusInfinity, at::kDouble));
   }
   x.requires_grad_();
   return CompareLayer(c.job, random, x, {}, c.Serial(x), transport);
@@ -100,15 +108,15 @@ TEST(SoftmaxTest, RowsThatHaveNoAnswerAreNaN) {
     x[2][5] = std::numeric_limits<double>::quiet_NaN();
     x[3].narrow(0, 0, 5).fill_(kMinusInfinity);
     StepInput input;
-    input.fields = {{"x", x}, {"label", torch::zeros({5}, torch::kInt64)}};
+    input.fields = {{"x", x}, {"label", at::zeros({5}, at::kLong)}};
     auto ranks = RunStep(*plan, input);
     ASSERT_TRUE(ranks.ok()) << ranks.status();
-    const Tensor expected = log ? torch::log_softmax(x, 1) : torch::softmax(x, 1);
+    const Tensor expected = log ? at::log_softmax(x, 1) : at::softmax(x, 1);
     const ProgramPlan& program = plan->program(0);
     const Layout layout = *LayoutFromProto(program.value(program.layer(0).output()).layout());
     for (int rank = 0; rank < 4; ++rank) {
       const Tensor part = PartOf(expected, layout, rank), y = (*ranks)[rank].values.at("y");
-      EXPECT_TRUE(torch::allclose(y, part, 1e-12, 1e-12, /*equal_nan=*/true)) << "rank " << rank << "\n" << y << part;
+      EXPECT_TRUE(at::allclose(y, part, 1e-12, 1e-12, /*equal_nan=*/true)) << "rank " << rank << "\n" << y << part;
     }
   }
 }
@@ -132,14 +140,14 @@ TEST(SoftmaxTest, TwiceDifferentiable) {
     MakeFieldsDifferentiable(*plan, "train");
     const Tensor x = random.Normal(shape).requires_grad_();
     const TwiceInput input{x.detach(), random.Normal(shape), random.Normal(shape)};
-    const Tensor y = log ? torch::log_softmax(x, 1) : torch::softmax(x, 1);
+    const Tensor y = log ? at::log_softmax(x, 1) : at::softmax(x, 1);
     const Tensor once = torch::autograd::grad({y}, {x}, {input.u}, true, /*create_graph=*/true)[0];
     const Tensor twice = torch::autograd::grad({(once * input.v).sum()}, {x})[0];
     const auto results = SecondDerivative(*plan, input, seed + i);
     ASSERT_TRUE(results.ok()) << results.status();
     const Layout layout = *LayoutFromProto(plan->program(0).value(0).layout());
     for (int rank = 0; rank < job.ranks; ++rank) {
-      EXPECT_TRUE(torch::allclose((*results)[rank], PartOf(twice, layout, rank), 1e-10, 1e-10))
+      EXPECT_TRUE(at::allclose((*results)[rank], PartOf(twice, layout, rank), 1e-10, 1e-10))
           << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i;
     }
   }

@@ -4,6 +4,19 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/avg_pool3d.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sign.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
 #include "base/status_macros.h"
 #include "layers/pool/pool_dims.h"
 
@@ -21,7 +34,7 @@ std::vector<int64_t> CountsOf(const PoolDim& dim, bool include_pad) {
 }
 
 // The sums over windows of several sizes of one dim.
-torch::Tensor SumsOf(const torch::Tensor& x, const PoolDim& dim) {
+at::Tensor SumsOf(const at::Tensor& x, const PoolDim& dim) {
   int64_t most = 0, least = dim.box.size();
   for (const Interval& window : dim.windows) {
     most = std::max(most, window.size());
@@ -30,14 +43,14 @@ torch::Tensor SumsOf(const torch::Tensor& x, const PoolDim& dim) {
   const int64_t outputs = static_cast<int64_t>(dim.windows.size());
   if (most > outputs) {
     // Few long windows: one after the other.
-    std::vector<torch::Tensor> sums;
+    std::vector<at::Tensor> sums;
     for (const Interval& window : dim.windows) {
       sums.push_back(x.narrow(dim.dim, window.lo - dim.box.lo, window.size()).sum(dim.dim, /*keepdim=*/true));
     }
-    return torch::cat(sums, dim.dim);
+    return at::cat(sums, dim.dim);
   }
   // Many short ones: the first cells of all, then the second ones, ...
-  torch::Tensor sum;
+  at::Tensor sum;
   std::vector<int64_t> shape(x.dim(), 1);
   shape[dim.dim] = outputs;
   for (int64_t step = 0; step < most; ++step) {
@@ -46,10 +59,10 @@ torch::Tensor SumsOf(const torch::Tensor& x, const PoolDim& dim) {
       at.push_back(std::min(window.lo + step, window.hi - 1) - dim.box.lo);
       inside.push_back(step < window.size());
     }
-    torch::Tensor cells = x.index_select(dim.dim, torch::tensor(at, torch::kInt64));
+    at::Tensor cells = x.index_select(dim.dim, at::tensor(at, at::kLong));
     if (step >= least) {
-      const torch::Tensor counts = torch::tensor(inside, torch::kInt64).reshape(shape).to(torch::kBool);
-      cells = torch::where(counts, cells, torch::zeros({}, cells.options()));
+      const at::Tensor counts = at::tensor(inside, at::kLong).reshape(shape).to(at::kBool);
+      cells = at::where(counts, cells, at::zeros({}, cells.options()));
     }
     sum = sum.defined() ? sum + cells : cells;
   }
@@ -70,7 +83,7 @@ class AveragePoolLayer : public LayerModule {
     kernel_.assign(dims - 2, 1);
     stride_.assign(dims - 2, 1);
     const bool include_pad = pool.mode() == "lp" || pool.count_include_pad();
-    divisor_ = torch::ones(std::vector<int64_t>(dims, 1), torch::kInt64);
+    divisor_ = at::ones(std::vector<int64_t>(dims, 1), at::kLong);
     auto dim = dims_.begin();
     for (int d = 2; d < dims; ++d) {
       if (dim == dims_.end() || dim->dim != d) {
@@ -80,24 +93,24 @@ class AveragePoolLayer : public LayerModule {
       }
       std::vector<int64_t> shape(dims, 1);
       shape[d] = static_cast<int64_t>(dim->windows.size());
-      divisor_ = divisor_ * torch::tensor(CountsOf(*dim, include_pad), torch::kInt64).reshape(shape);
+      divisor_ = divisor_ * at::tensor(CountsOf(*dim, include_pad), at::kLong).reshape(shape);
       kernel_[d - 2] = dim->kernel;
       stride_[d - 2] = dim->stride;
       ++dim;
     }
-    if (pool.has_divisor_override()) divisor_ = torch::full_like(divisor_, pool.divisor_override());
+    if (pool.has_divisor_override()) divisor_ = at::full_like(divisor_, pool.divisor_override());
     if (divisor_.eq(divisor_.reshape({-1})[0]).all().item<bool>()) divisor_ = divisor_.reshape({-1})[0];
     by_kernel_ = HaveKernels(dims_);
   }
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
     if (!runs_here()) return Output(EmptyResult(context().compute_shape, {x}), tape);
     return Output(spec().pool().mode() == "lp" ? PowerAverage(x) : Average(x), tape);
   }
 
  private:
-  torch::Tensor Average(torch::Tensor x) const {
+  at::Tensor Average(at::Tensor x) const {
     if (!summed_.empty()) x = x.sum(summed_, /*keepdim=*/true);
     if (by_kernel_) {
       x = ByKernel(x);
@@ -108,15 +121,15 @@ class AveragePoolLayer : public LayerModule {
   }
 
   // As torch.nn.functional.lp_pool2d, at zero and below as well.
-  torch::Tensor PowerAverage(const torch::Tensor& x) const {
+  at::Tensor PowerAverage(const at::Tensor& x) const {
     const double p = spec().pool().lp();
     double elements = 1;
     for (int64_t kernel : kernel_) elements *= static_cast<double>(kernel);
-    const torch::Tensor average = Average(x.pow(p));
-    return (torch::sign(average) * torch::relu(torch::abs(average))).mul(elements).pow(1.0 / p);
+    const at::Tensor average = Average(x.pow(p));
+    return (at::sign(average) * at::relu(at::abs(average))).mul(elements).pow(1.0 / p);
   }
 
-  torch::Tensor ByKernel(const torch::Tensor& x) const {
+  at::Tensor ByKernel(const at::Tensor& x) const {
     if (std::all_of(kernel_.begin(), kernel_.end(), [](int64_t kernel) { return kernel == 1; }) && stride_ == kernel_) {
       return x;
     }
@@ -124,9 +137,9 @@ class AveragePoolLayer : public LayerModule {
     constexpr int64_t kDivisor = 1;
     switch (x.dim()) {
       case 3:
-        return torch::avg_pool2d(x.unsqueeze(2), {1, kernel_[0]}, {1, stride_[0]}, 0, false, true, kDivisor).squeeze(2);
-      case 4: return torch::avg_pool2d(x, kernel_, stride_, 0, false, true, kDivisor);
-      default: return torch::avg_pool3d(x, kernel_, stride_, 0, false, true, kDivisor);
+        return at::avg_pool2d(x.unsqueeze(2), {1, kernel_[0]}, {1, stride_[0]}, 0, false, true, kDivisor).squeeze(2);
+      case 4: return at::avg_pool2d(x, kernel_, stride_, 0, false, true, kDivisor);
+      default: return at::avg_pool3d(x, kernel_, stride_, 0, false, true, kDivisor);
     }
   }
 
@@ -135,7 +148,7 @@ class AveragePoolLayer : public LayerModule {
   std::vector<int64_t> kernel_;  // per spatial dim
   std::vector<int64_t> stride_;
   bool by_kernel_ = true;
-  torch::Tensor divisor_;  // per output, int64; one number where they are all the same
+  at::Tensor divisor_;  // per output, int64; one number where they are all the same
 };
 
 }  // namespace

@@ -6,6 +6,23 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/max_pool1d.h>
+#include <ATen/ops/max_pool1d_with_indices.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/max_pool2d_with_indices.h>
+#include <ATen/ops/max_pool3d.h>
+#include <ATen/ops/max_pool3d_with_indices.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
 #include "base/status_macros.h"
 #include "layers/pool/pool_dims.h"
 
@@ -15,10 +32,10 @@ namespace {
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
 // `values`, one per element of tensor dim `dim`, for broadcasts over the `dims` others.
-torch::Tensor Along(int dim, int64_t dims, const std::vector<int64_t>& values) {
+at::Tensor Along(int dim, int64_t dims, const std::vector<int64_t>& values) {
   std::vector<int64_t> shape(dims, 1);
   shape[dim] = static_cast<int64_t>(values.size());
-  return torch::tensor(values, torch::kInt64).reshape(shape);
+  return at::tensor(values, at::kLong).reshape(shape);
 }
 
 class MaxPoolLayer : public LayerModule {
@@ -35,51 +52,51 @@ class MaxPoolLayer : public LayerModule {
     by_kernel_ = HaveKernels(dims_);
   }
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
     if (shared_) return Output(OverRanks(x, tape), tape);
     if (spec().pool().return_indices()) {
-      const auto int64 = torch::TensorOptions(torch::kInt64);
-      return Output(runs_here() ? InWholeInput(LargestOf(x)) : torch::empty(context().compute_shape, int64), tape);
+      const auto int64 = at::TensorOptions(at::kLong);
+      return Output(runs_here() ? InWholeInput(LargestOf(x)) : at::empty(context().compute_shape, int64), tape);
     }
     return Output(runs_here() ? Kernel(x) : EmptyResult(context().compute_shape, {x}), tape);
   }
 
  private:
-  torch::Tensor Kernel(const torch::Tensor& x) const {
+  at::Tensor Kernel(const at::Tensor& x) const {
     if (by_kernel_) {
-      torch::Tensor y = ByKernel(x);
+      at::Tensor y = ByKernel(x);
       // Only among minus infinities does the kernel, for which the padding is input, take other elements.
       if (!padded_ || !y.detach().eq(kLowest).any().item<bool>()) return y;
     }
-    const torch::Tensor index = LargestOf(x);
+    const at::Tensor index = LargestOf(x);
     return x.flatten(2).gather(2, index.flatten(2)).reshape(index.sizes());
   }
 
   // Of dims that are cut and pooled to one element: the largest of what each rank found in its part.
-  torch::Tensor OverRanks(const torch::Tensor& x, Tape& tape) {
+  at::Tensor OverRanks(const at::Tensor& x, Tape& tape) {
     std::vector<int64_t> own_shape = {x.size(0), x.size(1)};
     for (const PoolDim& dim : dims_) own_shape.push_back(static_cast<int64_t>(dim.windows.size()));
-    torch::Tensor own = EmptyResult({0}, {x}), place = torch::empty({0}, torch::kInt64);
+    at::Tensor own = EmptyResult({0}, {x}), place = at::empty({0}, at::kLong);
     if (c10::multiply_integers(own_shape) > 0) {
-      const torch::Tensor index = LargestOf(x);
+      const at::Tensor index = LargestOf(x);
       own = x.flatten(2).gather(2, index.flatten(2));
       place = InWholeInput(index);
     }
     const bool indices = spec().pool().return_indices();
     // No gradient passes through indices, and the plan has its movement without one.
-    const torch::Tensor values = Move("largest", (indices ? own.detach() : own).reshape(own_shape), tape);
-    const torch::Tensor places = Move("places", place.reshape(own_shape), tape);
+    const at::Tensor values = Move("largest", (indices ? own.detach() : own).reshape(own_shape), tape);
+    const at::Tensor places = Move("places", place.reshape(own_shape), tape);
     if (!runs_here()) {
       return indices ? places.reshape({-1}).narrow(0, 0, 0).reshape(context().compute_shape)
                      : EmptyResult(context().compute_shape, {values});
     }
-    const torch::Tensor choice = Choice(CandidatesLast(values.detach()), CandidatesLast(places));
+    const at::Tensor choice = Choice(CandidatesLast(values.detach()), CandidatesLast(places));
     return CandidatesLast(indices ? places : values).gather(-1, choice).reshape(context().compute_shape);
   }
 
   // [..., candidates of all shared dims]
-  torch::Tensor CandidatesLast(const torch::Tensor& x) const {
+  at::Tensor CandidatesLast(const at::Tensor& x) const {
     std::vector<int64_t> order = {0, 1}, shared;
     for (const PoolDim& dim : dims_) (dim.own_part ? shared : order).push_back(dim.dim);
     const int64_t kept = static_cast<int64_t>(order.size());
@@ -88,44 +105,44 @@ class MaxPoolLayer : public LayerModule {
   }
 
   // Which candidate is the largest; of equal ones the first in the whole input, of NaNs the last.
-  static torch::Tensor Choice(const torch::Tensor& values, const torch::Tensor& places) {
-    torch::Tensor value = values.select(-1, 0), place = places.select(-1, 0), choice = torch::zeros_like(place);
+  static at::Tensor Choice(const at::Tensor& values, const at::Tensor& places) {
+    at::Tensor value = values.select(-1, 0), place = places.select(-1, 0), choice = at::zeros_like(place);
     for (int64_t i = 1; i < values.size(-1); ++i) {
-      const torch::Tensor v = values.select(-1, i), p = places.select(-1, i);
-      const torch::Tensor equal_but_first = v.eq(value).logical_and(p.lt(place));
-      const torch::Tensor last_nan = v.isnan().logical_and(value.isnan().logical_not().logical_or(p.gt(place)));
-      const torch::Tensor better = v.gt(value).logical_or(equal_but_first).logical_or(last_nan);
-      value = torch::where(better, v, value);
-      place = torch::where(better, p, place);
-      choice = torch::where(better, torch::full_like(choice, i), choice);
+      const at::Tensor v = values.select(-1, i), p = places.select(-1, i);
+      const at::Tensor equal_but_first = v.eq(value).logical_and(p.lt(place));
+      const at::Tensor last_nan = v.isnan().logical_and(value.isnan().logical_not().logical_or(p.gt(place)));
+      const at::Tensor better = v.gt(value).logical_or(equal_but_first).logical_or(last_nan);
+      value = at::where(better, v, value);
+      place = at::where(better, p, place);
+      choice = at::where(better, at::full_like(choice, i), choice);
     }
     return choice.unsqueeze(-1);
   }
 
-  torch::Tensor ByKernel(const torch::Tensor& x) const {
+  at::Tensor ByKernel(const at::Tensor& x) const {
     switch (x.dim()) {
-      case 3: return torch::max_pool1d(x, kernel_, stride_, /*padding=*/0, dilation_);
-      case 4: return torch::max_pool2d(x, kernel_, stride_, /*padding=*/0, dilation_);
-      default: return torch::max_pool3d(x, kernel_, stride_, /*padding=*/0, dilation_);
+      case 3: return at::max_pool1d(x, kernel_, stride_, /*padding=*/0, dilation_);
+      case 4: return at::max_pool2d(x, kernel_, stride_, /*padding=*/0, dilation_);
+      default: return at::max_pool3d(x, kernel_, stride_, /*padding=*/0, dilation_);
     }
   }
 
   // Per output, the row-major position of its element in the spatial dims of x.
-  torch::Tensor LargestOf(const torch::Tensor& x) const {
-    torch::NoGradGuard no_grad;
+  at::Tensor LargestOf(const at::Tensor& x) const {
+    at::NoGradGuard no_grad;
     if (!by_kernel_) return DimByDim(x.detach());
-    torch::Tensor y, index;
+    at::Tensor y, index;
     switch (x.dim()) {
-      case 3: std::tie(y, index) = torch::max_pool1d_with_indices(x, kernel_, stride_, 0, dilation_); break;
-      case 4: std::tie(y, index) = torch::max_pool2d_with_indices(x, kernel_, stride_, 0, dilation_); break;
-      default: std::tie(y, index) = torch::max_pool3d_with_indices(x, kernel_, stride_, 0, dilation_);
+      case 3: std::tie(y, index) = at::max_pool1d_with_indices(x, kernel_, stride_, 0, dilation_); break;
+      case 4: std::tie(y, index) = at::max_pool2d_with_indices(x, kernel_, stride_, 0, dilation_); break;
+      default: std::tie(y, index) = at::max_pool3d_with_indices(x, kernel_, stride_, 0, dilation_);
     }
-    return padded_ ? torch::where(y.eq(kLowest), FirstInside(x.dim()), index) : index;
+    return padded_ ? at::where(y.eq(kLowest), FirstInside(x.dim()), index) : index;
   }
 
   // Per output, the first cell of its window that is not before the input.
-  torch::Tensor FirstInside(int64_t x_dims) const {
-    torch::Tensor index = torch::zeros({1}, torch::kInt64);
+  at::Tensor FirstInside(int64_t x_dims) const {
+    at::Tensor index = at::zeros({1}, at::kLong);
     for (const PoolDim& dim : dims_) {
       std::vector<int64_t> first;
       for (const Interval& window : dim.windows) {
@@ -139,26 +156,26 @@ class MaxPoolLayer : public LayerModule {
 
   // Windows of several sizes. From the last dim to the first: the first largest in row-major order is in the first row
   // that has it, and of NaNs the last one in the last row.
-  torch::Tensor DimByDim(torch::Tensor x) const {
-    torch::Tensor index;
+  at::Tensor DimByDim(at::Tensor x) const {
+    at::Tensor index;
     int64_t row = 1;  // elements of the box per step in a dim
     for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
       int64_t most = 0;
       for (const Interval& window : dim->windows) most = std::max(most, window.size());
-      torch::Tensor largest, of_largest;
+      at::Tensor largest, of_largest;
       for (int64_t step = 0; step < most; ++step) {
         // A shorter window comes to its last element again, which changes nothing.
         std::vector<int64_t> at;
         for (const Interval& window : dim->windows) {
           at.push_back(std::min(window.lo + step, window.hi - 1) - dim->box.lo);
         }
-        const torch::Tensor cells = torch::tensor(at, torch::kInt64);
-        const torch::Tensor value = x.index_select(dim->dim, cells);
-        torch::Tensor place = Along(dim->dim, x.dim(), at) * row;
+        const at::Tensor cells = at::tensor(at, at::kLong);
+        const at::Tensor value = x.index_select(dim->dim, cells);
+        at::Tensor place = Along(dim->dim, x.dim(), at) * row;
         place = index.defined() ? place + index.index_select(dim->dim, cells) : place.expand(value.sizes());
-        const torch::Tensor better = step == 0 ? torch::Tensor() : value.gt(largest).logical_or(value.isnan());
-        largest = step == 0 ? value : torch::where(better, value, largest);
-        of_largest = step == 0 ? place : torch::where(better, place, of_largest);
+        const at::Tensor better = step == 0 ? at::Tensor() : value.gt(largest).logical_or(value.isnan());
+        largest = step == 0 ? value : at::where(better, value, largest);
+        of_largest = step == 0 ? place : at::where(better, place, of_largest);
       }
       x = largest;
       index = of_largest;
@@ -168,12 +185,12 @@ class MaxPoolLayer : public LayerModule {
   }
 
   // The same cells' positions in the whole input.
-  torch::Tensor InWholeInput(torch::Tensor index) const {
-    torch::Tensor result = torch::zeros_like(index);
+  at::Tensor InWholeInput(at::Tensor index) const {
+    at::Tensor result = at::zeros_like(index);
     int64_t row = 1;
     for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
-      result = result + (torch::remainder(index, dim->box.size()) + dim->box.lo) * row;
-      index = torch::div(index, dim->box.size(), "floor");
+      result = result + (at::remainder(index, dim->box.size()) + dim->box.lo) * row;
+      index = at::div(index, dim->box.size(), "floor");
       row *= dim->inputs;
     }
     return result;

@@ -10,6 +10,18 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/adaptive_max_pool2d.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
@@ -41,13 +53,13 @@ LayerOutcome OutcomeOf(const std::string& text, const std::vector<int64_t>& x_sh
 }
 
 // What a rank that computes the outputs `part` gets, and what its layer makes of that.
-torch::Tensor PartOfPool(const LayerOutcome& outcome, const torch::Tensor& x, const Box& part) {
+at::Tensor PartOfPool(const LayerOutcome& outcome, const at::Tensor& x, const Box& part) {
   LayerContext context;
   *context.plan.mutable_spec() = outcome.spec;
   context.compute_shape = part.Shape();
   context.input_shapes = {x.sizes().vec()};
   context.reads.resize(1);
-  torch::Tensor local = x.narrow(0, part[0].lo, part[0].size()).narrow(1, part[1].lo, part[1].size());
+  at::Tensor local = x.narrow(0, part[0].lo, part[0].size()).narrow(1, part[1].lo, part[1].size());
   for (const auto& [dim, reading] : outcome.input[0].readings) {
     const int64_t n = x.size(dim);
     const Interval reads = reading.Reads(part[dim], n);
@@ -55,7 +67,7 @@ torch::Tensor PartOfPool(const LayerOutcome& outcome, const torch::Tensor& x, co
     std::vector<int64_t> padding(2 * (x.dim() - dim), 0);
     padding[padding.size() - 2] = std::max<int64_t>(0, -reads.lo);
     padding[padding.size() - 1] = std::max<int64_t>(0, reads.hi - n);
-    local = torch::constant_pad_nd(local, padding, outcome.input[0].fill)
+    local = at::constant_pad_nd(local, padding, outcome.input[0].fill)
                 .narrow(dim, reads.lo + padding[padding.size() - 2], reads.size());
   }
   auto layer = BuildPool(std::move(context));
@@ -65,14 +77,14 @@ torch::Tensor PartOfPool(const LayerOutcome& outcome, const torch::Tensor& x, co
 }
 
 // Every part of random cuts of all dims of the output, put together.
-torch::Tensor Pool(RandomJobs& random, const LayerOutcome& outcome, const torch::Tensor& x) {
+at::Tensor Pool(RandomJobs& random, const LayerOutcome& outcome, const at::Tensor& x) {
   std::vector<int64_t> shape = outcome.output.shape();
   std::vector<std::vector<int64_t>> sizes;
   for (int64_t extent : shape) sizes.push_back(random.Sizes(extent, random.Between(1, 3)));
-  const auto concatenated = [&](const auto& self, std::vector<Interval> done) -> torch::Tensor {
+  const auto concatenated = [&](const auto& self, std::vector<Interval> done) -> at::Tensor {
     const size_t dim = done.size();
     if (dim == shape.size()) return PartOfPool(outcome, x, Box(std::move(done)));
-    std::vector<torch::Tensor> parts;
+    std::vector<at::Tensor> parts;
     int64_t lo = 0;
     for (int64_t size : sizes[dim]) {
       done.push_back({lo, lo + size});
@@ -80,7 +92,7 @@ torch::Tensor Pool(RandomJobs& random, const LayerOutcome& outcome, const torch:
       done.pop_back();
       lo += size;
     }
-    return torch::cat(parts, static_cast<int64_t>(dim));
+    return at::cat(parts, static_cast<int64_t>(dim));
   };
   return concatenated(concatenated, {});
 }
@@ -113,18 +125,18 @@ void CompareCase(uint64_t seed, Counts& counts) {
   const PoolCase c = RandomPoolCase(random, kind, static_cast<int>(random.Between(1, 3)), /*symmetric=*/true);
   std::vector<int64_t> shape = {random.Between(1, 2), random.Between(1, 3)};
   shape.insert(shape.end(), c.extent.begin(), c.extent.end());
-  torch::Tensor x = random.Normal(shape).round();
+  at::Tensor x = random.Normal(shape).round();
   const int64_t what = random.Between(1, 3);
-  if (what != 1) x = torch::where(random.Normal(shape).gt(-0.5), torch::full_like(x, -kInfinity), x);
-  if (what == 3) x = torch::where(random.Normal(shape).gt(1), torch::full_like(x, NAN), x);
+  if (what != 1) x = at::where(random.Normal(shape).gt(-0.5), at::full_like(x, -kInfinity), x);
+  if (what == 3) x = at::where(random.Normal(shape).gt(1), at::full_like(x, NAN), x);
   x.requires_grad_();
 
   const auto [y, indices] = SerialMaxPoolWithIndices(x, c);
-  const torch::Tensor actual = Pool(random, OutcomeOf(c.Text(), shape), x);
-  const torch::Tensor found = Pool(random, OutcomeOf(c.Text(/*return_indices=*/true), shape), x);
+  const at::Tensor actual = Pool(random, OutcomeOf(c.Text(), shape), x);
+  const at::Tensor found = Pool(random, OutcomeOf(c.Text(/*return_indices=*/true), shape), x);
   ASSERT_EQ(actual.sizes(), y.sizes());
-  ASSERT_EQ(found.scalar_type(), torch::kInt64);
-  EXPECT_TRUE(torch::allclose(actual, y, 0, 0, /*equal_nan=*/true)) << actual << y;
+  ASSERT_EQ(found.scalar_type(), at::kLong);
+  EXPECT_TRUE(at::allclose(actual, y, 0, 0, /*equal_nan=*/true)) << actual << y;
   EXPECT_TRUE(found.equal(indices)) << found << indices << x;
   counts.lowest += y.eq(-kInfinity).any().item<bool>();
   counts.nans += y.isnan().any().item<bool>();
@@ -132,9 +144,9 @@ void CompareCase(uint64_t seed, Counts& counts) {
     ++counts.padding_only;
     return;
   }
-  const torch::Tensor cotangent = random.Normal(y.sizes().vec());
-  const torch::Tensor gradient = torch::autograd::grad({actual}, {x}, {cotangent})[0];
-  EXPECT_TRUE(torch::allclose(gradient, torch::autograd::grad({y}, {x}, {cotangent})[0], 1e-12, 1e-12))
+  const at::Tensor cotangent = random.Normal(y.sizes().vec());
+  const at::Tensor gradient = torch::autograd::grad({actual}, {x}, {cotangent})[0];
+  EXPECT_TRUE(at::allclose(gradient, torch::autograd::grad({y}, {x}, {cotangent})[0], 1e-12, 1e-12))
       << gradient << x;
 }
 
@@ -154,30 +166,30 @@ TEST(MaxPoolKernelTest, AWindowOfPaddingAlonePassesNoGradientOn) {
   // Windows of 2 with dilation 3: the first one reads cells -1 and 2 of two.
   const LayerOutcome outcome =
       OutcomeOf("pool { mode: 'max' window { kernel: 2 dilation: 3 stride: 1 pad_lo: 1 } }", {1, 1, 2});
-  const torch::Tensor x = torch::ones({1, 1, 2}, torch::kFloat64).requires_grad_();
-  const torch::Tensor y = PartOfPool(outcome, x, Box::Whole({1, 1, 1}));
+  const at::Tensor x = at::ones({1, 1, 2}, at::kDouble).requires_grad_();
+  const at::Tensor y = PartOfPool(outcome, x, Box::Whole({1, 1, 1}));
   EXPECT_EQ(y.item<double>(), -kInfinity);
-  EXPECT_TRUE(torch::autograd::grad({y.sum()}, {x})[0].equal(torch::zeros_like(x)));
+  EXPECT_TRUE(torch::autograd::grad({y.sum()}, {x})[0].equal(at::zeros_like(x)));
 }
 
 TEST(MaxPoolKernelTest, TwiceDifferentiable) {
   RandomJobs random(3);
   for (const char* op : {"pool { mode: 'max' adaptive_size: [3, 2] }", "pool { mode: 'avg' adaptive_size: [3, 2] }",
                          "pool { mode: 'avg' window { kernel: 3 pad_lo: 1 } ceil_mode: true }"}) {
-    const torch::Tensor x = random.Normal({1, 2, 7, 5}).requires_grad_();
-    const torch::Tensor y = Pool(random, OutcomeOf(op, {1, 2, 7, 5}), x * x * x);
-    const torch::Tensor once = torch::autograd::grad({y.pow(2).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
-    const torch::Tensor twice = torch::autograd::grad({once.pow(2).sum()}, {x})[0];
-    const torch::Tensor cube = x * x * x;
-    const torch::Tensor serial = std::string(op).find("max") != std::string::npos
-                                     ? std::get<0>(torch::adaptive_max_pool2d(cube, {3, 2}))
+    const at::Tensor x = random.Normal({1, 2, 7, 5}).requires_grad_();
+    const at::Tensor y = Pool(random, OutcomeOf(op, {1, 2, 7, 5}), x * x * x);
+    const at::Tensor once = torch::autograd::grad({y.pow(2).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+    const at::Tensor twice = torch::autograd::grad({once.pow(2).sum()}, {x})[0];
+    const at::Tensor cube = x * x * x;
+    const at::Tensor serial = std::string(op).find("max") != std::string::npos
+                                     ? std::get<0>(at::adaptive_max_pool2d(cube, {3, 2}))
                                  : std::string(op).find("adaptive") != std::string::npos
-                                     ? torch::adaptive_avg_pool2d(cube, {3, 2})
-                                     : torch::avg_pool2d(cube, {3, 3}, {3, 3}, {1, 1}, true);
-    const torch::Tensor serial_once = torch::autograd::grad({serial.pow(2).sum()}, {x}, {}, true, true)[0];
-    const torch::Tensor serial_twice = torch::autograd::grad({serial_once.pow(2).sum()}, {x})[0];
-    EXPECT_TRUE(torch::allclose(once, serial_once, 1e-10, 1e-10)) << op;
-    EXPECT_TRUE(torch::allclose(twice, serial_twice, 1e-10, 1e-10)) << op;
+                                     ? at::adaptive_avg_pool2d(cube, {3, 2})
+                                     : at::avg_pool2d(cube, {3, 3}, {3, 3}, {1, 1}, true);
+    const at::Tensor serial_once = torch::autograd::grad({serial.pow(2).sum()}, {x}, {}, true, true)[0];
+    const at::Tensor serial_twice = torch::autograd::grad({serial_once.pow(2).sum()}, {x})[0];
+    EXPECT_TRUE(at::allclose(once, serial_once, 1e-10, 1e-10)) << op;
+    EXPECT_TRUE(at::allclose(twice, serial_twice, 1e-10, 1e-10)) << op;
   }
 }
 

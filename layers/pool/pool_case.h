@@ -1,8 +1,8 @@
 // Poolings of every mode, drawn at random, and LibTorch's answer for them.
 //
 //   PoolCase c = RandomPoolCase(random, PoolKind::kAverage, /*spatial=*/2);
-//   torch::Tensor x = PoolData(random, c, {2, 3, ...c.extent}).requires_grad_();
-//   torch::Tensor y = SerialPool(x, c);
+//   at::Tensor x = PoolData(random, c, {2, 3, ...c.extent}).requires_grad_();
+//   at::Tensor y = SerialPool(x, c);
 #ifndef ADJOIN_LAYERS_POOL_POOL_CASE_H_
 #define ADJOIN_LAYERS_POOL_POOL_CASE_H_
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "tests/vs_serial/random_jobs.h"
 
@@ -40,11 +40,11 @@ struct PoolCase {
 PoolCase RandomPoolCase(RandomJobs& random, PoolKind kind, int spatial, bool symmetric = false);
 
 // Float64: small integers, so that there are many ties, or numbers above 0 where a norm needs them.
-torch::Tensor PoolData(RandomJobs& random, const PoolCase& c, const std::vector<int64_t>& shape);
+at::Tensor PoolData(RandomJobs& random, const PoolCase& c, const std::vector<int64_t>& shape);
 
-torch::Tensor SerialPool(const torch::Tensor& x, const PoolCase& c);
+at::Tensor SerialPool(const at::Tensor& x, const PoolCase& c);
 // Values and indices. The case is symmetric and a maximum.
-std::pair<torch::Tensor, torch::Tensor> SerialMaxPoolWithIndices(const torch::Tensor& x, const PoolCase& c);
+std::pair<at::Tensor, at::Tensor> SerialMaxPoolWithIndices(const at::Tensor& x, const PoolCase& c);
 
 }  // namespace adjoin
 

@@ -3,6 +3,8 @@
 // Of each input the plan brings to a rank what its part of the result holds, which may be nothing.
 #include <utility>
 
+#include <ATen/ops/cat.h>
+
 #include "layers/layer.h"
 
 namespace adjoin {
@@ -12,10 +14,10 @@ class ConcatLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    std::vector<torch::Tensor> parts;
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    std::vector<at::Tensor> parts;
     for (size_t i = 0; i < inputs.size(); ++i) parts.push_back(Input(inputs, static_cast<int>(i), tape));
-    return Output(torch::cat(parts, spec().concat().arg(0)), tape);
+    return Output(at::cat(parts, spec().concat().arg(0)), tape);
   }
 };
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/constant_pad_nd.h>
+
 #include "absl/strings/str_cat.h"
 #include "primitives/geometry/box.h"
 #include "primitives/transport/transport_ranks.h"
@@ -44,10 +46,10 @@ std::string Compare(uint64_t seed, TransportKind transport) {
   const int64_t dims = random.Between(2, 5);
   std::vector<int64_t> shape;
   for (int64_t i = 0; i < dims; ++i) shape.push_back(random.Between(1, dims < 4 ? 9 : 4));
-  const torch::Tensor x = random.Normal(shape).requires_grad_();
+  const at::Tensor x = random.Normal(shape).requires_grad_();
   // The batch stays: the labels are as many.
   const std::vector<int64_t> padding = RandomPadding(random, shape, random.Between(1, dims - 1));
-  const torch::Tensor y = torch::constant_pad_nd(x, padding, 0);
+  const at::Tensor y = at::constant_pad_nd(x, padding, 0);
   const JobParts job =
       RandomLayerJob(random, Op(random, padding), random.Of<int64_t>({1, 2, 3, 4, 6}), shape, y.sizes().vec());
   return CompareLayer(job, random, x, {}, y, transport);
@@ -72,9 +74,9 @@ std::string CompareAllDims(uint64_t seed) {
   RandomJobs random(seed);
   const int64_t ranks = random.Of<int64_t>({1, 2, 3, 4});
   const std::vector<int64_t> shape = {random.Between(1, 4), random.Between(1, 3), random.Between(1, 6)};
-  const torch::Tensor x = random.Normal(shape).requires_grad_();
+  const at::Tensor x = random.Normal(shape).requires_grad_();
   const std::vector<int64_t> first = RandomPadding(random, shape, 3), second = {0, 0, 1, 0, -first[4], -first[5]};
-  const torch::Tensor y = torch::constant_pad_nd(torch::constant_pad_nd(x, first, 0), second, 0);
+  const at::Tensor y = at::constant_pad_nd(at::constant_pad_nd(x, first, 0), second, 0);
   JobParts job;
   job.ranks = ranks;
   job.batch = shape[0];

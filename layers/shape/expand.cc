@@ -13,7 +13,7 @@ class ExpandLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     return Output(Input(inputs, 0, tape).expand(context().compute_shape), tape);
   }
 };

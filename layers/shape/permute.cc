@@ -13,7 +13,7 @@ class PermuteLayer : public LayerModule {
   explicit PermuteLayer(LayerContext context)
       : LayerModule(std::move(context)), order_(spec().permute().arg().begin(), spec().permute().arg().end()) {}
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     return Output(Input(inputs, 0, tape).permute(order_), tape);
   }
 

@@ -9,7 +9,7 @@ namespace adjoin {
 namespace {
 
 // [n, c, r, ..., r, s1, ..., sk], with a dim of r for each spatial dim.
-std::vector<int64_t> SplitShape(const torch::Tensor& coarse, int64_t factor, int64_t channels) {
+std::vector<int64_t> SplitShape(const at::Tensor& coarse, int64_t factor, int64_t channels) {
   std::vector<int64_t> shape = {coarse.size(0), channels};
   shape.insert(shape.end(), coarse.dim() - 2, factor);
   for (int64_t dim = 2; dim < coarse.dim(); ++dim) shape.push_back(coarse.size(dim));
@@ -20,8 +20,8 @@ class PixelShuffleLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
     const std::vector<int64_t>& y = context().compute_shape;
     // Each spatial dim is followed by its factor.
     std::vector<int64_t> order = {0, 1};
@@ -38,8 +38,8 @@ class PixelUnshuffleLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    const torch::Tensor x = Input(inputs, 0, tape);
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    const at::Tensor x = Input(inputs, 0, tape);
     const int64_t factor = spec().pixel_unshuffle().arg(0), spatial = x.dim() - 2;
     std::vector<int64_t> split = {x.size(0), x.size(1)}, order = {0, 1};
     for (int64_t dim = 0; dim < spatial; ++dim) {

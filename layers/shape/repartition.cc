@@ -11,7 +11,7 @@ class RepartitionLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     return Output(Input(inputs, 0, tape), tape);
   }
 };

@@ -12,7 +12,7 @@ class ReshapeLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     return Output(Input(inputs, 0, tape).reshape(context().compute_shape), tape);
   }
 };

@@ -5,6 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/flip.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/roll.h>
+#include <ATen/ops/tensor.h>
+
 #include "absl/strings/str_cat.h"
 #include "primitives/geometry/box.h"
 #include "primitives/transport/transport_ranks.h"
@@ -17,7 +22,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 std::vector<int64_t> RandomShape(RandomJobs& random) {
   const int64_t dims = random.Between(2, 5);
@@ -43,7 +48,7 @@ Selected Roll(RandomJobs& random, const Tensor& x) {
     arguments.push_back(Written(random, dims.back(), x));
     arguments.push_back(shifts.back());
   }
-  return {absl::StrCat("roll { arg: ", ListText(arguments), " }"), torch::roll(x, shifts, dims)};
+  return {absl::StrCat("roll { arg: ", ListText(arguments), " }"), at::roll(x, shifts, dims)};
 }
 
 Selected Flip(RandomJobs& random, const Tensor& x) {
@@ -52,7 +57,7 @@ Selected Flip(RandomJobs& random, const Tensor& x) {
     dims.push_back(dim);
     arguments.push_back(Written(random, dim, x));
   }
-  return {absl::StrCat("flip { arg: ", ListText(arguments), " }"), torch::flip(x, dims)};
+  return {absl::StrCat("flip { arg: ", ListText(arguments), " }"), at::flip(x, dims)};
 }
 
 Selected Repeat(RandomJobs& random, const Tensor& x) {
@@ -70,7 +75,7 @@ Selected IndexSelect(RandomJobs& random, const Tensor& x) {
   std::vector<int64_t> arguments = indices;
   arguments.insert(arguments.begin(), Written(random, dim, x));
   return {absl::StrCat("index_select { arg: ", ListText(arguments), " }"),
-          torch::index_select(x, dim, torch::tensor(indices, torch::kInt64))};
+          at::index_select(x, dim, at::tensor(indices, at::kLong))};
 }
 
 Selected RandomSelection(RandomJobs& random, const Tensor& x) {
@@ -129,7 +134,7 @@ TEST(SelectionLayersTest, TheBatchToo) {
     absl::StrAppend(&job.layers, "layer { name: \"z\"", y, again, " repeat { arg: ", ListText(times),
                     " } }\nlayer { name: \"y\"", again, " index_select { arg: ", ListText(rows), " } }\n");
     rows.erase(rows.begin());
-    const Tensor picked = torch::index_select(repeated, 0, torch::tensor(rows, torch::kInt64));
+    const Tensor picked = at::index_select(repeated, 0, at::tensor(rows, at::kLong));
     ASSERT_EQ(CompareLayer(job, random, x, {}, picked, TransportKind::kInMemoryDelayed), "")
         << "ADJOIN_TEST_SEED=" << seed + i;
   }

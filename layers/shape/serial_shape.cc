@@ -1,15 +1,25 @@
 // Layers that only give elements other places, on whole tensors, as PyTorch defines them. Each returns a tensor of its own,
 // so that the layer's output has a gradient of its own.
-#include <torch/torch.h>
 
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/flatten.h>
+#include <ATen/ops/flip.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/pixel_shuffle.h>
+#include <ATen/ops/pixel_unshuffle.h>
+#include <ATen/ops/roll.h>
+#include <ATen/ops/tensor.h>
 
 #include "layers/serial_functions.h"
 
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 std::vector<int64_t> Arguments(const Shape& spec) { return {spec.arg().begin(), spec.arg().end()}; }
 
@@ -40,29 +50,29 @@ Tensor SerialExpand(SerialCall& call) { return call.input().expand(Arguments(cal
 
 Tensor SerialFlatten(SerialCall& call) {
   const Shape& spec = call.spec().flatten();
-  return torch::flatten(call.input(), spec.arg_size() > 0 ? spec.arg(0) : 1, spec.arg_size() > 1 ? spec.arg(1) : -1)
+  return at::flatten(call.input(), spec.arg_size() > 0 ? spec.arg(0) : 1, spec.arg_size() > 1 ? spec.arg(1) : -1)
       .clone();
 }
 
-Tensor SerialFlip(SerialCall& call) { return torch::flip(call.input(), Arguments(call.spec().flip())); }
+Tensor SerialFlip(SerialCall& call) { return at::flip(call.input(), Arguments(call.spec().flip())); }
 
 Tensor SerialIndexSelect(SerialCall& call) {
   const std::vector<int64_t> arguments = Arguments(call.spec().index_select());
   TORCH_CHECK(arguments.size() > 1, "index_select needs a dim and indices");
-  const Tensor indices = torch::tensor(std::vector<int64_t>(arguments.begin() + 1, arguments.end()), torch::kInt64);
-  return torch::index_select(call.input(), arguments[0], indices);
+  const Tensor indices = at::tensor(std::vector<int64_t>(arguments.begin() + 1, arguments.end()), at::kLong);
+  return at::index_select(call.input(), arguments[0], indices);
 }
 
 Tensor SerialPermute(SerialCall& call) { return call.input().permute(Arguments(call.spec().permute())).clone(); }
 
 Tensor SerialPixelShuffle(SerialCall& call) {
   const int64_t factor = Factor(call.spec().pixel_shuffle());
-  return call.input().dim() == 4 ? torch::pixel_shuffle(call.input(), factor) : Shuffled(call.input(), factor);
+  return call.input().dim() == 4 ? at::pixel_shuffle(call.input(), factor) : Shuffled(call.input(), factor);
 }
 
 Tensor SerialPixelUnshuffle(SerialCall& call) {
   const int64_t factor = Factor(call.spec().pixel_unshuffle());
-  return call.input().dim() == 4 ? torch::pixel_unshuffle(call.input(), factor) : Unshuffled(call.input(), factor);
+  return call.input().dim() == 4 ? at::pixel_unshuffle(call.input(), factor) : Unshuffled(call.input(), factor);
 }
 
 Tensor SerialRepeat(SerialCall& call) { return call.input().repeat(Arguments(call.spec().repeat())); }
@@ -80,23 +90,23 @@ Tensor SerialRoll(SerialCall& call) {
     dims.push_back(spec.arg(i));
     shifts.push_back(spec.arg(i + 1));
   }
-  return torch::roll(call.input(), shifts, dims);
+  return at::roll(call.input(), shifts, dims);
 }
 
 Tensor SerialConcat(SerialCall& call) {
   TORCH_CHECK(call.spec().concat().arg_size() == 1, "concat needs one dim");
-  return torch::cat(call.inputs(), call.spec().concat().arg(0));
+  return at::cat(call.inputs(), call.spec().concat().arg(0));
 }
 
 Tensor SerialPad(SerialCall& call) {
   const Shape& spec = call.spec().pad();
-  return F::pad(call.input(), F::PadFuncOptions({spec.arg().begin(), spec.arg().end()}));
+  return at::constant_pad_nd(call.input(), Arguments(spec));
 }
 
 Tensor SerialCrop(SerialCall& call) {
   std::vector<int64_t> less;
   for (int64_t cells : call.spec().crop().arg()) less.push_back(-cells);
-  return F::pad(call.input(), F::PadFuncOptions(less));
+  return at::constant_pad_nd(call.input(), less);
 }
 
 // Returns a view, so that the layer's output has a gradient of its own.

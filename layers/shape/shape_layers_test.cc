@@ -6,6 +6,18 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/flip.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/pixel_shuffle.h>
+#include <ATen/ops/pixel_unshuffle.h>
+#include <ATen/ops/roll.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/tensor.h>
+
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/box.h"
@@ -20,7 +32,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 using Shape64 = std::vector<int64_t>;
 
 // Where a layer says that it reads and writes, if it does.
@@ -159,7 +171,7 @@ std::string CompareExpand(uint64_t seed, TransportKind transport) {
   const std::string ends = RandomEnds(random, shape, y, job);
   absl::StrAppend(&job.layers, "layer { name: \"z\"", ends, " expand { arg: ", ListText(sizes),
                   " } }\nlayer { name: \"y\" input: \"in_x\" activation { fn: \"tanh\" } }\n");
-  return CompareLayer(job, random, Tensors{{"x", x}}, {}, Tensors{{"y", torch::tanh(x)}, {"z", x.expand(y)}}, transport);
+  return CompareLayer(job, random, Tensors{{"x", x}}, {}, Tensors{{"y", at::tanh(x)}, {"z", x.expand(y)}}, transport);
 }
 
 TEST(ExpandLayerTest, EqualsSerial) { ForSeeds(3000, 400, CompareExpand); }
@@ -185,7 +197,7 @@ Tensor ShuffledByLoops(const Tensor& x, int64_t factor) {
     for (size_t dim = 0; dim < at.size(); ++dim) source = source * x.size(dim) + at[dim];
     from.push_back(source);
   }
-  return x.flatten().index_select(0, torch::tensor(from, torch::kInt64)).reshape(shape);
+  return x.flatten().index_select(0, at::tensor(from, at::kLong)).reshape(shape);
 }
 
 std::string ComparePixelShuffle(uint64_t seed, TransportKind transport) {
@@ -198,18 +210,18 @@ std::string ComparePixelShuffle(uint64_t seed, TransportKind transport) {
   }
   Tensor x = random.Normal(coarse);
   const Tensor fine = ShuffledByLoops(x, factor);
-  if (spatial == 2 && !torch::equal(fine, torch::pixel_shuffle(x, factor))) return "the loops are not pixel_shuffle";
+  if (spatial == 2 && !at::equal(fine, at::pixel_shuffle(x, factor))) return "the loops are not pixel_shuffle";
   const bool shuffle = random.OneIn(2);
   x = (shuffle ? x : fine).clone().requires_grad_();
   Tensor y;
   if (shuffle) {
     y = ShuffledByLoops(x, factor);
   } else if (spatial == 2) {
-    y = torch::pixel_unshuffle(x, factor);
+    y = at::pixel_unshuffle(x, factor);
   } else {
     // The inverse: element i of the shuffled one is element order[i].
-    const Tensor places = torch::arange(x.numel(), torch::kInt64).reshape(coarse);
-    y = x.flatten().index_select(0, torch::argsort(ShuffledByLoops(places, factor).flatten())).reshape(coarse);
+    const Tensor places = at::arange(x.numel(), at::kLong).reshape(coarse);
+    y = x.flatten().index_select(0, at::argsort(ShuffledByLoops(places, factor).flatten())).reshape(coarse);
   }
   const std::string op = absl::StrCat(shuffle ? "pixel_shuffle" : "pixel_unshuffle", " { arg: ", factor, " }");
   const JobParts job = RandomJob(random, op, x.sizes().vec(), y.sizes().vec());
@@ -266,7 +278,7 @@ TEST(MultiplyLayerTest, TwiceDifferentiable) {
     ASSERT_TRUE(parts.ok()) << parts.status();
     const Layout layout = *LayoutFromProto(plan->program(0).value(0).layout());
     for (int rank = 0; rank < job.ranks; ++rank) {
-      EXPECT_TRUE(torch::allclose((*parts)[rank], PartOf(2 * u * v, layout, rank), 1e-10, 1e-10))
+      EXPECT_TRUE(at::allclose((*parts)[rank], PartOf(2 * u * v, layout, rank), 1e-10, 1e-10))
           << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i;
     }
   }
@@ -278,15 +290,15 @@ TEST(ShapeLayersTest, WholeNumbers) {
   for (uint64_t i = 0; i < 60; ++i) {
     RandomJobs random(seed + i);
     const Shape64 shape = {3, 1, 4, 6};
-    const Tensor k = torch::arange(72).reshape(shape);
+    const Tensor k = at::arange(72).reshape(shape);
     const std::vector<std::pair<std::string, Tensor>> cases = {
-        {"roll { arg: [2, 1, -1, -2] }", torch::roll(k, {1, -2}, {2, 3})},
-        {"flip { arg: [3, 0] }", torch::flip(k, {3, 0})},
+        {"roll { arg: [2, 1, -1, -2] }", at::roll(k, {1, -2}, {2, 3})},
+        {"flip { arg: [3, 0] }", at::flip(k, {3, 0})},
         {"repeat { arg: [1, 2, 3, 1] }", k.repeat({1, 2, 3, 1})},
-        {"index_select { arg: [2, 3, 0, 0] }", torch::index_select(k, 2, torch::tensor({3, 0, 0}))},
+        {"index_select { arg: [2, 3, 0, 0] }", at::index_select(k, 2, at::tensor({3, 0, 0}))},
         {"permute { arg: [0, 3, 1, 2] }", k.permute({0, 3, 1, 2})},
         {"expand { arg: [-1, 5, -1, 6] }", k.expand({-1, 5, -1, 6})},
-        {"pixel_unshuffle { arg: 2 }", torch::pixel_unshuffle(k, 2)},
+        {"pixel_unshuffle { arg: 2 }", at::pixel_unshuffle(k, 2)},
     };
     const auto& [op, expected] = cases[i % cases.size()];
     JobParts job;
@@ -309,7 +321,7 @@ TEST(ShapeLayersTest, WholeNumbers) {
       if (value.name() != "z") continue;
       const Layout layout = *LayoutFromProto(value.layout());
       for (int rank = 0; rank < job.ranks; ++rank) {
-        ASSERT_TRUE(torch::equal((*ranks)[rank].values.at("z"), PartOf(expected, layout, rank)))
+        ASSERT_TRUE(at::equal((*ranks)[rank].values.at("z"), PartOf(expected, layout, rank)))
             << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i << "\n" << text;
       }
     }

@@ -1,6 +1,8 @@
 // Upsampling on whole tensors, as PyTorch defines it: LibTorch's gradient, unless it is not the adjoint of LibTorch's own
 // forward pass; then the gradient of the forward pass, a linear map, written out.
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

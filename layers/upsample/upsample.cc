@@ -9,6 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -25,8 +29,8 @@ namespace {
 
 // A cell of each output of one dim: where it lies in the local box, and its weight.
 struct Tap {
-  torch::Tensor index;
-  torch::Tensor weight;  // broadcasts over the other dims; undefined: 1
+  at::Tensor index;
+  at::Tensor weight;  // broadcasts over the other dims; undefined: 1
 };
 
 struct Pass {
@@ -34,21 +38,21 @@ struct Pass {
   std::vector<Tap> taps;
 };
 
-Pass PassOf(int64_t dim, int64_t dims, const Interpolation& interpolation, Interval outputs, torch::ScalarType dtype) {
+Pass PassOf(int64_t dim, int64_t dims, const Interpolation& interpolation, Interval outputs, at::ScalarType dtype) {
   Pass pass;
   pass.dim = dim;
   const int64_t first = interpolation.Reads(outputs).lo;
   std::vector<int64_t> shape(dims, 1);
   shape[dim] = outputs.size();
   for (int tap = 0; tap < interpolation.taps(); ++tap) {
-    torch::Tensor index = torch::empty({outputs.size()}, torch::kInt64);
-    torch::Tensor weight = torch::empty({outputs.size()}, torch::kFloat64);
+    at::Tensor index = at::empty({outputs.size()}, at::kLong);
+    at::Tensor weight = at::empty({outputs.size()}, at::kDouble);
     for (int64_t output = outputs.lo; output < outputs.hi; ++output) {
       const Interpolation::Tap of = interpolation.TapOf(output, tap);
       index.data_ptr<int64_t>()[output - outputs.lo] = of.index - first;
       weight.data_ptr<double>()[output - outputs.lo] = of.weight;
     }
-    weight = interpolation.taps() == 1 ? torch::Tensor() : weight.to(dtype).reshape(shape);
+    weight = interpolation.taps() == 1 ? at::Tensor() : weight.to(dtype).reshape(shape);
     pass.taps.push_back({std::move(index), std::move(weight)});
   }
   return pass;
@@ -59,18 +63,18 @@ class UpsampleLayer : public LayerModule {
   UpsampleLayer(LayerContext context, std::vector<Pass> passes)
       : LayerModule(std::move(context)), passes_(std::move(passes)) {}
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
-    torch::Tensor x = Input(inputs, 0, tape);
-    torch::Tensor y = runs_here() ? Kernel(x) : EmptyResult(context().compute_shape, {x});
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    at::Tensor x = Input(inputs, 0, tape);
+    at::Tensor y = runs_here() ? Kernel(x) : EmptyResult(context().compute_shape, {x});
     return Output(y, tape);
   }
 
  private:
-  torch::Tensor Kernel(torch::Tensor x) const {
+  at::Tensor Kernel(at::Tensor x) const {
     for (const Pass& pass : passes_) {
-      torch::Tensor y;
+      at::Tensor y;
       for (const Tap& tap : pass.taps) {
-        torch::Tensor part = torch::index_select(x, pass.dim, tap.index);
+        at::Tensor part = at::index_select(x, pass.dim, tap.index);
         if (tap.weight.defined()) part = part * tap.weight;
         y = y.defined() ? y + part : part;
       }

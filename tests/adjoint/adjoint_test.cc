@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -91,7 +92,7 @@ std::optional<CaseSeed> CaseFromEnvironment() {
 
 class AdjointTest : public testing::TestWithParam<CaseKind> {
  protected:
-  void SetUp() override { torch::set_num_threads(1); }
+  void SetUp() override { at::set_num_threads(1); }
 };
 
 TEST_P(AdjointTest, EveryTypeOnEveryTransport) {

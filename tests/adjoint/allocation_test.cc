@@ -23,7 +23,11 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -159,10 +163,10 @@ int64_t BytesInFlight(const MovementPlan& plan) {
 }
 
 // A contiguous tensor, or the same shape with its memory in another order.
-torch::Tensor Source(const std::vector<int64_t>& shape, bool strided) {
-  if (!strided) return torch::ones(shape, torch::kFloat32);
+at::Tensor Source(const std::vector<int64_t>& shape, bool strided) {
+  if (!strided) return at::ones(shape, at::kFloat);
   std::vector<int64_t> reversed(shape.rbegin(), shape.rend());
-  return torch::ones(reversed, torch::kFloat32).permute([&] {
+  return at::ones(reversed, at::kFloat).permute([&] {
     std::vector<int64_t> dims(shape.size());
     for (size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<int64_t>(dims.size() - 1 - i);
     return dims;
@@ -175,7 +179,7 @@ class Checker {
   Checker(const AllocationCase& c, Movement* f, int rank) : case_(c), f_(f), rank_(rank) {}
 
   absl::Status Check(bool strided) {
-    const torch::Tensor x = Source(f_->forward_plan().direct().from_shape(), strided);
+    const at::Tensor x = Source(f_->forward_plan().direct().from_shape(), strided);
     // The first one also compiles the operator's program; from the third on a sender waits for credits.
     const int executions = strided ? 1 : 3;
     for (int execution = 0; execution < executions; ++execution) {
@@ -183,11 +187,11 @@ class Checker {
     }
     Tape tape;
     ADJOIN_RETURN_IF_ERROR(Expect("start and wait", f_->forward_plan(), x, strided, [&] {
-      const torch::NoGradGuard no_grad;
+      const at::NoGradGuard no_grad;
       return f_->Start(x, tape)->Wait(tape);
     }));
     if (!case_.differentiable) return absl::OkStatus();
-    const torch::Tensor y = Source(f_->adjoint_plan().direct().from_shape(), strided);
+    const at::Tensor y = Source(f_->adjoint_plan().direct().from_shape(), strided);
     for (int execution = 0; execution < executions; ++execution) {
       ADJOIN_RETURN_IF_ERROR(Expect("adjoint", f_->adjoint_plan(), y, strided, [&] { return f_->Adjoint(y); }));
     }
@@ -195,19 +199,19 @@ class Checker {
   }
 
  private:
-  absl::Status CheckAutograd(const torch::Tensor& x, const torch::Tensor& y, bool strided) {
-    const torch::Tensor leaf = x.detach().requires_grad_();
+  absl::Status CheckAutograd(const at::Tensor& x, const at::Tensor& y, bool strided) {
+    const at::Tensor leaf = x.detach().requires_grad_();
     Tape tape;
-    torch::Tensor Fx;
+    at::Tensor Fx;
     ADJOIN_RETURN_IF_ERROR(
         Expect("apply", f_->forward_plan(), x, strided, [&] { return Fx = f_->Apply(leaf, tape); }));
     return Expect("backward", f_->adjoint_plan(), y, strided, [&] { return tape.Grad({Fx}, {leaf}, {y})[0]; });
   }
 
-  absl::Status Expect(const char* what, const MovementPlan& plan, const torch::Tensor& source, bool strided,
-                      const std::function<torch::Tensor()>& run) {
+  absl::Status Expect(const char* what, const MovementPlan& plan, const at::Tensor& source, bool strided,
+                      const std::function<at::Tensor()>& run) {
     MemoryCount count;
-    const torch::Tensor result = run();
+    const at::Tensor result = run();
     const int64_t copy = strided && !source.is_contiguous() ? static_cast<int64_t>(source.nbytes()) : 0;
     const int64_t allowed = static_cast<int64_t>(result.nbytes()) + copy + BytesInFlight(plan);
     const int64_t highest = count.highest();
@@ -227,7 +231,7 @@ class AllocationTest : public testing::TestWithParam<AllocationCase> {};
 
 TEST_P(AllocationTest, OnlyTheResultAndWhatIsInFlight) {
   if (!MemoryCount::kWorks) GTEST_SKIP() << "the sanitizer has its own malloc";
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   const AllocationCase& c = GetParam();
   for (const bool strided : {false, true}) {
     const absl::Status status =
@@ -259,7 +263,7 @@ TEST(MemoryCountTest, SeesEveryKindOfAllocation) {
     EXPECT_LT(count.highest(), 17 * kMiB) << what;
     EXPECT_LT(count.live(), kMiB) << what;
   };
-  expect("a tensor", [] { torch::empty({16 * kMiB}, torch::kUInt8); });
+  expect("a tensor", [] { at::empty({16 * kMiB}, at::kByte); });
   expect("a vector", [] { std::vector<char>(16 * kMiB, 'a'); });
   expect("staging", [] { HostMemory().Allocate(16 * kMiB).IgnoreError(); });
   // Through a variable that the compiler may not think away.

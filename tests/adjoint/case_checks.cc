@@ -5,6 +5,8 @@
 #include <complex>
 #include <sstream>
 
+#include <ATen/ops/tensor.h>
+
 #include "absl/strings/str_cat.h"
 #include "tests/adjoint/random_tensors.h"
 
@@ -14,9 +16,9 @@ namespace {
 using Number = std::complex<double>;
 
 // Every rank's cells, one after the other.
-std::vector<Number> AllCells(const std::vector<torch::Tensor>& tensors) {
+std::vector<Number> AllCells(const std::vector<at::Tensor>& tensors) {
   std::vector<Number> all;
-  for (const torch::Tensor& t : tensors) {
+  for (const at::Tensor& t : tensors) {
     const std::vector<Number> cells = CellsOf(t);
     all.insert(all.end(), cells.begin(), cells.end());
   }
@@ -35,7 +37,7 @@ Number Inner(const std::vector<Number>& a, const std::vector<Number>& b) {
   return sum;
 }
 
-bool Close(const torch::Tensor& a, const torch::Tensor& b, double tolerance) {
+bool Close(const at::Tensor& a, const at::Tensor& b, double tolerance) {
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
   const std::vector<Number> left = CellsOf(a);
   const std::vector<Number> right = CellsOf(b);
@@ -45,35 +47,35 @@ bool Close(const torch::Tensor& a, const torch::Tensor& b, double tolerance) {
   return true;
 }
 
-std::string Shown(const torch::Tensor& t) {
+std::string Shown(const at::Tensor& t) {
   std::ostringstream text;
   text << t.scalar_type() << " " << t.sizes();
   if (t.numel() <= 64) text << " " << t;
   return text.str();
 }
 
-torch::Tensor Padded(const MovementCase& c, std::size_t rank, torch::Tensor fetched) {
+at::Tensor Padded(const MovementCase& c, std::size_t rank, at::Tensor fetched) {
   for (std::size_t dim = 0; dim < c.index_map[rank].size(); ++dim) {
     if (c.index_map[rank][dim].empty()) continue;
-    fetched = fetched.index_select(static_cast<int64_t>(dim), torch::tensor(c.index_map[rank][dim]));
+    fetched = fetched.index_select(static_cast<int64_t>(dim), at::tensor(c.index_map[rank][dim]));
   }
   return fetched;
 }
 
-absl::Status Differs(const MovementCase& c, std::size_t rank, const torch::Tensor& expected, const torch::Tensor& got) {
+absl::Status Differs(const MovementCase& c, std::size_t rank, const at::Tensor& expected, const at::Tensor& got) {
   return absl::InternalError(
       absl::StrCat(c.what, ": rank ", rank, " expected ", Shown(expected), " got ", Shown(got)));
 }
 
-absl::Status Match(const MovementCase& c, const std::vector<torch::Tensor>& all_expected,
-                   const std::vector<torch::Tensor>& results) {
+absl::Status Match(const MovementCase& c, const std::vector<at::Tensor>& all_expected,
+                   const std::vector<at::Tensor>& results) {
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    const torch::Tensor& expected = all_expected[rank];
+    const at::Tensor& expected = all_expected[rank];
     if (c.sums_with[rank].empty()) {
       if (results[rank].sizes() == expected.sizes()) continue;
       return absl::InternalError(absl::StrCat(c.what, ": rank ", rank, " outside the mesh got something"));
     }
-    torch::Tensor sum;
+    at::Tensor sum;
     for (int other : c.sums_with[rank]) sum = sum.defined() ? sum + results[other] : results[other];
     sum = Padded(c, rank, sum);
     if (!Close(sum, expected, c.exact ? 0 : 64 * RoundingOf(c.dtype))) return Differs(c, rank, expected, sum);
@@ -83,26 +85,26 @@ absl::Status Match(const MovementCase& c, const std::vector<torch::Tensor>& all_
 
 }  // namespace
 
-absl::Status ValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>& results) {
+absl::Status ValuesMatch(const MovementCase& c, const std::vector<at::Tensor>& results) {
   return Match(c, c.expected, results);
 }
 
-absl::Status LinearValuesMatch(const MovementCase& c, const std::vector<torch::Tensor>& results) {
+absl::Status LinearValuesMatch(const MovementCase& c, const std::vector<at::Tensor>& results) {
   return Match(c, c.expected_linear, results);
 }
 
-absl::Status BitsMatch(const MovementCase& c, const std::vector<torch::Tensor>& results) {
+absl::Status BitsMatch(const MovementCase& c, const std::vector<at::Tensor>& results) {
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    const torch::Tensor expected = OtherBits(c.expected[rank]);
-    const torch::Tensor got = Padded(c, rank, results[rank]);
+    const at::Tensor expected = OtherBits(c.expected[rank]);
+    const at::Tensor got = Padded(c, rank, results[rank]);
     if (!SameBits(got, expected)) return Differs(c, rank, expected, got);
   }
   return absl::OkStatus();
 }
 
-absl::Status AdjointHolds(const MovementCase& c, const std::vector<torch::Tensor>& x,
-                          const std::vector<torch::Tensor>& fx, const std::vector<torch::Tensor>& y,
-                          const std::vector<torch::Tensor>& fy) {
+absl::Status AdjointHolds(const MovementCase& c, const std::vector<at::Tensor>& x,
+                          const std::vector<at::Tensor>& fx, const std::vector<at::Tensor>& y,
+                          const std::vector<at::Tensor>& fy) {
   for (std::size_t rank = 0; rank < x.size(); ++rank) {
     if (fx[rank].sizes() != y[rank].sizes() || fy[rank].sizes() != x[rank].sizes()) {
       return absl::InternalError(absl::StrCat(c.what, ": rank ", rank, " got results of a wrong shape"));

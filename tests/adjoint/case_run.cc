@@ -4,6 +4,10 @@
 #include <string>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros_like.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
@@ -58,14 +62,14 @@ class CaseOnRank {
 
   // The bare operator and its adjoint on independent cells.
   absl::Status Bare() {
-    const torch::Tensor x = LaidOut(c_.x[rank_], InputLayout());
-    const torch::Tensor y = LaidOut(c_.y[rank_], InputLayout() + 1);
+    const at::Tensor x = LaidOut(c_.x[rank_], InputLayout());
+    const at::Tensor y = LaidOut(c_.y[rank_], InputLayout() + 1);
     results_.fx[rank_] = f_->Forward(x);
     results_.fy[rank_] = f_->Adjoint(y);
     if (!SameBits(x, c_.x[rank_]) || !SameBits(y, c_.y[rank_])) return absl::InternalError("an input was changed");
-    for (const torch::Tensor& result : {results_.fx[rank_], results_.fy[rank_]}) {
+    for (const at::Tensor& result : {results_.fx[rank_], results_.fy[rank_]}) {
       if (!result.is_contiguous() || result.requires_grad()) return absl::InternalError("a result is not plain");
-      for (const torch::Tensor& input : {x, y}) {
+      for (const at::Tensor& input : {x, y}) {
         if (result.numel() > 0 && result.storage().data() == input.storage().data()) {
           return absl::InternalError("a result lies in an input's memory");
         }
@@ -78,39 +82,39 @@ class CaseOnRank {
   absl::Status Move() {
     const bool source = rank_ == c_.cleared;
     {
-      torch::NoGradGuard forward_only;
+      at::NoGradGuard forward_only;
       Tape tape;
-      torch::Tensor x = c_.x[rank_].clone();
-      const torch::Tensor y = SendReceive::Move(*f_, x, tape);
+      at::Tensor x = c_.x[rank_].clone();
+      const at::Tensor y = SendReceive::Move(*f_, x, tape);
       if (!SameBits(y, results_.fx[rank_])) return absl::InternalError("a move gives other values than a copy");
-      if (!SameBits(x, source ? torch::zeros_like(x) : c_.x[rank_])) {
+      if (!SameBits(x, source ? at::zeros_like(x) : c_.x[rank_])) {
         return absl::InternalError(source ? "the source is not cleared" : "x was cleared on another rank");
       }
     }
     if (!IsFloatingPoint(c_.dtype)) return absl::OkStatus();
-    torch::Tensor leaf = c_.x[rank_].clone().requires_grad_();
-    torch::Tensor w = c_.y[rank_].clone().requires_grad_();
-    torch::Tensor x = leaf.clone();
+    at::Tensor leaf = c_.x[rank_].clone().requires_grad_();
+    at::Tensor w = c_.y[rank_].clone().requires_grad_();
+    at::Tensor x = leaf.clone();
     Tape tape;
-    const torch::Tensor y = SendReceive::Move(*f_, x, tape);
+    const at::Tensor y = SendReceive::Move(*f_, x, tape);
     // What flows back to the cleared x ends there.
-    const torch::Tensor g = tape.Grad({y, x}, {leaf}, {w, c_.valid[rank_]}, /*create_graph=*/true)[0];
+    const at::Tensor g = tape.Grad({y, x}, {leaf}, {w, c_.valid[rank_]}, /*create_graph=*/true)[0];
     if (source && !SameBits(g, results_.fy[rank_])) return absl::InternalError("the gradient of a move is not F* w");
-    const torch::Tensor again = tape.Grad({g}, {w}, {c_.valid[rank_]})[0];
+    const at::Tensor again = tape.Grad({g}, {w}, {c_.valid[rank_]})[0];
     if (SameBits(again, results_.fx_valid[rank_])) return absl::OkStatus();
     return absl::InternalError("the second derivative of a move is wrong");
   }
 
   // g = d<w, F x>/dx must be F* w, and d<v, g>/dw must be F v without fill. In one go, or in two halves.
   absl::Status LinearTwice() {
-    torch::Tensor x = c_.x[rank_].clone().requires_grad_();
-    torch::Tensor w = c_.y[rank_].clone().requires_grad_();
+    at::Tensor x = c_.x[rank_].clone().requires_grad_();
+    at::Tensor w = c_.y[rank_].clone().requires_grad_();
     Tape tape;
-    const torch::Tensor y = number_ % 2 == 0 ? f_->Apply(x, tape) : f_->Start(x, tape)->Wait(tape);
+    const at::Tensor y = number_ % 2 == 0 ? f_->Apply(x, tape) : f_->Start(x, tape)->Wait(tape);
     if (!SameBits(y, results_.fx[rank_])) return absl::InternalError("with autograd come other values than without");
-    const torch::Tensor g = tape.Grad({y}, {x}, {w}, /*create_graph=*/true)[0];
+    const at::Tensor g = tape.Grad({y}, {x}, {w}, /*create_graph=*/true)[0];
     if (!SameBits(g, results_.fy[rank_])) return absl::InternalError("the gradient of <w, F x> is not F* w");
-    const torch::Tensor again = tape.Grad({g}, {w}, {c_.valid[rank_]})[0];
+    const at::Tensor again = tape.Grad({g}, {w}, {c_.valid[rank_]})[0];
     if (SameBits(again, results_.linear_valid[rank_])) return absl::OkStatus();
     return absl::InternalError("the derivative of F* w in w is not F");
   }
@@ -118,27 +122,27 @@ class CaseOnRank {
   // Of Re sum conj(w) z^3 with z = F x, on integers so small that nothing is rounded.
   absl::Status NonlinearTwice() {
     Draw draw(number_ * 64 + rank_);
-    const auto integers = [&](const torch::Tensor& like) { return RandomIntegers(draw, like.sizes().vec(), c_.dtype); };
-    const torch::Tensor x_values = integers(c_.x[rank_]);
-    const torch::Tensor w_values = integers(c_.y[rank_]);
-    const torch::Tensor v = integers(c_.x[rank_]);
-    torch::Tensor x = x_values.clone().requires_grad_();
-    torch::Tensor w = w_values.clone().requires_grad_();
+    const auto integers = [&](const at::Tensor& like) { return RandomIntegers(draw, like.sizes().vec(), c_.dtype); };
+    const at::Tensor x_values = integers(c_.x[rank_]);
+    const at::Tensor w_values = integers(c_.y[rank_]);
+    const at::Tensor v = integers(c_.x[rank_]);
+    at::Tensor x = x_values.clone().requires_grad_();
+    at::Tensor w = w_values.clone().requires_grad_();
     Tape tape;
-    const torch::Tensor z = f_->Apply(x, tape);
-    const torch::Tensor g = tape.Grad({z * z * z}, {x}, {w}, /*create_graph=*/true)[0];
-    const std::vector<torch::Tensor> again = tape.Grad({g}, {x, w}, {v});
+    const at::Tensor z = f_->Apply(x, tape);
+    const at::Tensor g = tape.Grad({z * z * z}, {x}, {w}, /*create_graph=*/true)[0];
+    const std::vector<at::Tensor> again = tape.Grad({g}, {x, w}, {v});
     // With F real: g = F*(3 w conj(z)^2), and of Re sum conj(v) g the gradients in x and in w.
-    const torch::Tensor fx = f_->Forward(x_values);
-    const torch::Tensor fv = f_->Linear(v);
-    const torch::Tensor conj = fx.conj().resolve_conj();
-    if (!torch::equal(g, f_->Adjoint(3 * w_values * conj * conj))) {
+    const at::Tensor fx = f_->Forward(x_values);
+    const at::Tensor fv = f_->Linear(v);
+    const at::Tensor conj = fx.conj().resolve_conj();
+    if (!at::equal(g, f_->Adjoint(3 * w_values * conj * conj))) {
       return absl::InternalError("the gradient of <w, (F x)^3> is wrong");
     }
-    if (!torch::equal(again[0], f_->Adjoint(6 * w_values * conj * fv.conj()))) {
+    if (!at::equal(again[0], f_->Adjoint(6 * w_values * conj * fv.conj()))) {
       return absl::InternalError("the second derivative of <w, (F x)^3> is wrong");
     }
-    if (!torch::equal(again[1], 3 * fx * fx * fv)) {
+    if (!at::equal(again[1], 3 * fx * fx * fv)) {
       return absl::InternalError("the derivative of the gradient in its cotangent is wrong");
     }
     return absl::OkStatus();
@@ -153,7 +157,7 @@ class CaseOnRank {
 };
 
 absl::Status SameResults(const MovementCase& c, const CaseResults& a, const CaseResults& b) {
-  const auto same = [](const std::vector<torch::Tensor>& left, const std::vector<torch::Tensor>& right) {
+  const auto same = [](const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& right) {
     for (std::size_t i = 0; i < left.size(); ++i) {
       if (!SameBits(left[i], right[i])) return false;
     }
@@ -175,7 +179,7 @@ absl::Status Check(const MovementCase& c, const CaseResults& r) {
 
 absl::Status ProveCases(const std::vector<MovementCase>& cases, int ranks, TransportKind transport_kind, uint64_t seed,
                         std::vector<CaseResults>* results) {
-  const std::vector<torch::Tensor> none(ranks);
+  const std::vector<at::Tensor> none(ranks);
   std::vector<CaseResults> found(cases.size(), CaseResults{none, none, none, none, none, none});
   const auto on_rank = [&](Transport& transport) -> absl::Status {
     HostMemory memory;

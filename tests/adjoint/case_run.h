@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "primitives/transport/transport_ranks.h"
@@ -22,13 +22,13 @@ namespace adjoin {
 
 // What the ranks found of one case, per rank.
 struct CaseResults {
-  std::vector<torch::Tensor> fx;
-  std::vector<torch::Tensor> fx_valid;
-  std::vector<torch::Tensor> fx_bits;  // of copies
-  std::vector<torch::Tensor> fy;
+  std::vector<at::Tensor> fx;
+  std::vector<at::Tensor> fx_valid;
+  std::vector<at::Tensor> fx_bits;  // of copies
+  std::vector<at::Tensor> fy;
   // Without fill: the linear operator.
-  std::vector<torch::Tensor> linear;
-  std::vector<torch::Tensor> linear_valid;
+  std::vector<at::Tensor> linear;
+  std::vector<at::Tensor> linear_valid;
 };
 
 // `seed` drives the in-memory transport's delays. With `results` every case's results, which need not be empty before:

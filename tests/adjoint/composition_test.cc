@@ -7,7 +7,19 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,7 +54,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 constexpr DType kType = DType::kFloat64;
 const std::vector<int64_t> kShape = {11, 7};
@@ -54,33 +66,33 @@ Tensor Kernel(const Tensor& padded) {
   // A rank without outputs fetches nothing; its node stays in the graph.
   if (rows <= 0) return padded.narrow(1, 0, columns);
   const auto at = [&](int64_t i, int64_t j) { return padded.narrow(0, i, rows).narrow(1, j, columns); };
-  return torch::sin(at(1, 1)) * at(0, 1) + at(2, 1) * at(1, 0) + 0.5 * at(1, 2).pow(2) + 0.25 * at(0, 2) * at(2, 0);
+  return at::sin(at(1, 1)) * at(0, 1) + at(2, 1) * at(1, 0) + 0.5 * at(1, 2).pow(2) + 0.25 * at(0, 2) * at(2, 0);
 }
 
 // The factor by which a rank's copy of a broadcast enters its part of a sum.
-Tensor Weight(int rank) { return 0.5 + 0.25 * torch::cos(torch::arange(77, torch::kDouble).reshape(kShape) + rank); }
+Tensor Weight(int rank) { return 0.5 + 0.25 * at::cos(at::arange(77, at::kDouble).reshape(kShape) + rank); }
 
 Tensor AfterBroadcast(const Tensor& h, int rank) { return (h * Weight(rank)).pow(2); }
-Tensor AfterAllSumReduce(const Tensor& h, int rank) { return torch::sin(torch::sqrt(1 + h) * (1 + 0.3 * rank)); }
-Tensor AfterReduceScatter(const Tensor& h) { return torch::log(2 + h * h); }
+Tensor AfterAllSumReduce(const Tensor& h, int rank) { return at::sin(at::sqrt(1 + h) * (1 + 0.3 * rank)); }
+Tensor AfterReduceScatter(const Tensor& h) { return at::log(2 + h * h); }
 Tensor LossOf(const Tensor& h, int rank) { return (h * Weight(rank + 1)).pow(3).sum() / 10; }
 
 // The same on the gathered tensor.
 Tensor SerialLoss(const Tensor& x, int ranks) {
-  Tensor padded = torch::cat({x.narrow(0, x.size(0) - 1, 1), x, x.narrow(0, 0, 1)}, 0);
-  const Tensor nothing = torch::zeros({padded.size(0), 1}, torch::kDouble);
-  padded = torch::cat({nothing, padded, nothing}, 1);
-  Tensor h = torch::tanh(Kernel(padded));
+  Tensor padded = at::cat({x.narrow(0, x.size(0) - 1, 1), x, x.narrow(0, 0, 1)}, 0);
+  const Tensor nothing = at::zeros({padded.size(0), 1}, at::kDouble);
+  padded = at::cat({nothing, padded, nothing}, 1);
+  Tensor h = at::tanh(Kernel(padded));
   h = h * h;
-  h = torch::sin(2 * torch::exp(0.3 * h));
+  h = at::sin(2 * at::exp(0.3 * h));
   h = h * h + h;
-  h = torch::tanh(h);
-  Tensor sum = torch::zeros(kShape, torch::kDouble);
+  h = at::tanh(h);
+  Tensor sum = at::zeros(kShape, at::kDouble);
   for (int rank = 0; rank < ranks; ++rank) sum = sum + AfterBroadcast(h, rank);
-  h = torch::zeros(kShape, torch::kDouble);
+  h = at::zeros(kShape, at::kDouble);
   for (int rank = 0; rank < ranks; ++rank) h = h + AfterAllSumReduce(sum, rank);
   h = AfterReduceScatter(h);
-  Tensor loss = torch::zeros({}, torch::kDouble);
+  Tensor loss = at::zeros({}, at::kDouble);
   for (int rank = 0; rank < ranks; ++rank) loss = loss + LossOf(h, rank);
   return loss;
 }
@@ -128,13 +140,13 @@ class Composition {
 
   // This rank's part of the loss.
   Tensor Loss(const Tensor& x, Tape& tape) const {
-    Tensor h = torch::tanh(repartition_->Apply(Kernel(halo_->Apply(x, tape)), tape));
+    Tensor h = at::tanh(repartition_->Apply(Kernel(halo_->Apply(x, tape)), tape));
     h = all_to_all_->Apply(h, tape);
     h = to_partial_->Apply(h * h, tape);
-    h = 2 * torch::exp(0.3 * sum_->Apply(h, tape));
-    h = torch::sin(SendReceive::Move(*send_, h, tape));
+    h = 2 * at::exp(0.3 * sum_->Apply(h, tape));
+    h = at::sin(SendReceive::Move(*send_, h, tape));
     h = scatter_->Apply(h, tape);
-    h = torch::tanh(gather_->Apply(h * h + h, tape));
+    h = at::tanh(gather_->Apply(h * h + h, tape));
     h = broadcast_->Apply(h, tape);
     h = all_sum_->Apply(AfterBroadcast(h, rank_), tape);
     h = reduce_scatter_->Apply(AfterAllSumReduce(h, rank_), tape);
@@ -189,7 +201,7 @@ class Derivatives {
   }
 
   Tensor LossAt(const Tensor& x) {
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     Tape tape;
     return total_.Forward(f_.Loss(Own(x), tape));
   }
@@ -212,7 +224,7 @@ class Derivatives {
 class CompositionTest : public testing::TestWithParam<std::tuple<TransportKind, int>> {};
 
 TEST_P(CompositionTest, AgreesWithSerialAndWithCentralDifferences) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   const auto [transport_kind, ranks] = GetParam();
   Draw draw = Draw::FromEnvironment();
   for (int i = 0; i < 3; ++i) {

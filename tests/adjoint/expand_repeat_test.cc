@@ -9,7 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -36,7 +42,7 @@ namespace adjoin {
 namespace {
 
 using Kind = Placement::Kind;
-using Tensors = std::vector<torch::Tensor>;
+using Tensors = std::vector<at::Tensor>;
 
 // What the ranks found, per rank.
 struct Results {
@@ -56,7 +62,7 @@ absl::StatusOr<std::unique_ptr<TilingOperator>> Create(const TilingCase& c, Comm
   return Expand::CreateTo(communicator, c.x, c.y, options);
 }
 
-absl::Status CheckMemory(const TilingCase& c, const TilingOperator& f, const torch::Tensor& x, const torch::Tensor& y) {
+absl::Status CheckMemory(const TilingCase& c, const TilingOperator& f, const at::Tensor& x, const at::Tensor& y) {
   if (x.numel() == 0 || y.numel() == 0) return absl::OkStatus();
   const bool shares = x.storage().data() == y.storage().data();
   if (shares == (c.expand && !f.moves())) return absl::OkStatus();
@@ -72,28 +78,28 @@ absl::Status CheckBytes(Communicator& communicator, int64_t planned, const std::
 }
 
 absl::Status Differentiate(const TilingCase& c, const TilingOperator& f, int rank, Results& r) {
-  const torch::Tensor x = c.x_state.local[rank].clone().requires_grad_();
-  const torch::Tensor w = c.w_state.local[rank].clone().requires_grad_();
-  const torch::Tensor v = c.v_state.local[rank];
+  const at::Tensor x = c.x_state.local[rank].clone().requires_grad_();
+  const at::Tensor w = c.w_state.local[rank].clone().requires_grad_();
+  const at::Tensor v = c.v_state.local[rank];
   {
     Tape tape;
     tape.Backward((f.Apply(x, tape) * w.detach()).sum());
-    r.gradient[rank] = x.grad().defined() ? x.grad().clone() : torch::Tensor();
-    x.mutable_grad() = torch::Tensor();
-    const torch::Tensor adjoint = f.Adjoint(w.detach());
+    r.gradient[rank] = x.grad().defined() ? x.grad().clone() : at::Tensor();
+    x.mutable_grad() = at::Tensor();
+    const at::Tensor adjoint = f.Adjoint(w.detach());
     if (!SameNumbers(r.gradient[rank], adjoint)) return absl::InternalError("the gradient of <w, F x> is not F* w");
   }
   Tape tape;
   const std::unique_ptr<TilingOperator::Pending> pending = f.Start(x, tape);
-  const torch::Tensor loss = (w * pending->Wait(tape).pow(3)).sum();
+  const at::Tensor loss = (w * pending->Wait(tape).pow(3)).sum();
   r.g[rank] = tape.Grad({loss}, {x}, {}, /*create_graph=*/true)[0];
   tape.Backward((r.g[rank] * v).sum());
   r.g[rank] = r.g[rank].detach();
   r.second[rank] = x.grad();
   r.dw[rank] = w.grad();
   // Also where partials make the global loss another one: against the bare operators.
-  const torch::Tensor fx = f.Forward(x);
-  const torch::Tensor fv = f.Forward(v);
+  const at::Tensor fx = f.Forward(x);
+  const at::Tensor fv = f.Forward(v);
   if (!SameNumbers(r.g[rank], f.Adjoint(3 * w.detach() * fx.pow(2)))) return absl::InternalError("the gradient is wrong");
   if (!SameNumbers(r.second[rank], f.Adjoint(6 * w.detach() * fx * fv))) return absl::InternalError("second order is wrong");
   if (!SameNumbers(r.dw[rank], 3 * fx.pow(2) * fv)) return absl::InternalError("the gradient's derivative in w is wrong");
@@ -103,11 +109,11 @@ absl::Status Differentiate(const TilingCase& c, const TilingOperator& f, int ran
 absl::Status RunCase(Communicator& communicator, const TilingCase& c, int64_t id, Results& r) {
   const int rank = communicator.rank();
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<TilingOperator> f, Create(c, &communicator, id));
-  const torch::Tensor& x = c.x_state.local[rank];
+  const at::Tensor& x = c.x_state.local[rank];
   ADJOIN_RETURN_IF_ERROR(CheckBytes(communicator, f->BytesSent(), [&] { r.y[rank] = f->Forward(x); }));
   ADJOIN_RETURN_IF_ERROR(CheckMemory(c, *f, x, r.y[rank]));
   // The same values in another order of memory.
-  const torch::Tensor& free = c.x_free[rank];
+  const at::Tensor& free = c.x_free[rank];
   r.fx[rank] = f->Forward(free.dim() > 1 ? free.transpose(0, -1).contiguous().transpose(0, -1) : free);
   ADJOIN_RETURN_IF_ERROR(
       CheckBytes(communicator, f->AdjointBytesSent(), [&] { r.fy[rank] = f->Adjoint(c.y_free[rank]); }));
@@ -137,13 +143,13 @@ absl::Status CheckResults(const TilingCase& c, const Results& r) {
   if (c.x.dtype() != DType::kFloat64) return absl::OkStatus();
   ADJOIN_RETURN_IF_ERROR(CheckAdjoint(c, r));
   const Layout dual = *c.x.Dual();
-  torch::Tensor x = c.x_state.global.clone().requires_grad_();
-  torch::Tensor w = c.w_state.global.clone().requires_grad_();
-  const torch::Tensor linear = torch::autograd::grad({(w * Reference(c, x)).sum()}, {x})[0];
+  at::Tensor x = c.x_state.global.clone().requires_grad_();
+  at::Tensor w = c.w_state.global.clone().requires_grad_();
+  const at::Tensor linear = torch::autograd::grad({(w * Reference(c, x)).sum()}, {x})[0];
   ADJOIN_RETURN_IF_ERROR(HoldsParts(c.what + ", gradient", dual, r.gradient, linear));
   if (c.y.HasKind(Kind::kPartial)) return absl::OkStatus();  // a cube of partials is none of the sum
-  torch::Tensor g = torch::zeros_like(x);
-  Tensors second = {torch::zeros_like(x), torch::zeros_like(w)};
+  at::Tensor g = at::zeros_like(x);
+  Tensors second = {at::zeros_like(x), at::zeros_like(w)};
   if (w.numel() > 0) {  // LibTorch's repeat by 0 has a gradient, but that one has none
     g = torch::autograd::grad({(w * Reference(c, x).pow(3)).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
     second = torch::autograd::grad({(g * c.v_state.global).sum()}, {x, w});
@@ -154,7 +160,7 @@ absl::Status CheckResults(const TilingCase& c, const Results& r) {
 }
 
 void RunCases(const std::vector<TilingCase>& cases, int ranks, TransportKind kind, uint64_t seed) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   std::vector<Results> results(cases.size(), Results(ranks));
   const absl::Status status = RunRanks(ranks, kind, seed, [&](Transport& transport) -> absl::Status {
     HostMemory memory;
@@ -217,7 +223,7 @@ Layout On(std::vector<int64_t> shape, std::vector<int64_t> mesh, const std::vect
 }
 
 void RunOn(int ranks, const std::function<absl::Status(Communicator&)>& fn) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   const absl::Status status = RunRanks(ranks, TransportKind::kInMemoryDelayed, 3, [&](Transport& transport) {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
@@ -239,15 +245,15 @@ TEST(ExpandTest, ASplitThatStaysIsAView) {
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Expand::Create(&communicator, layout, {2, 4, 3, 4, 2}, {1, "x"}));
     EXPECT_ON_RANK(f->output_layout() == On({2, 4, 3, 4, 2}, {2}, {"S(4)"}));
     EXPECT_ON_RANK(!f->moves() && f->BytesSent() == 0 && f->AdjointBytesSent() == 0);
-    const torch::Tensor global = torch::arange(24, torch::kDouble).reshape({4, 3, 1, 2});
-    const torch::Tensor x = global.narrow(3, communicator.rank(), 1).clone().requires_grad_();
+    const at::Tensor global = at::arange(24, at::kDouble).reshape({4, 3, 1, 2});
+    const at::Tensor x = global.narrow(3, communicator.rank(), 1).clone().requires_grad_();
     Tape tape;
-    const torch::Tensor y = f->Apply(x, tape);
+    const at::Tensor y = f->Apply(x, tape);
     EXPECT_ON_RANK(SameNumbers(y.detach(), global.expand({2, 4, 3, 4, 2}).narrow(4, communicator.rank(), 1)));
     EXPECT_ON_RANK((y.sizes() == at::IntArrayRef{2, 4, 3, 4, 1}));
     EXPECT_ON_RANK(y.data_ptr() == x.data_ptr() && y.strides()[0] == 0 && y.strides()[3] == 0);
     tape.Backward(y.sum());
-    EXPECT_ON_RANK(SameNumbers(x.grad(), torch::full({4, 3, 1, 1}, 8.0, torch::kDouble)));
+    EXPECT_ON_RANK(SameNumbers(x.grad(), at::full({4, 3, 1, 1}, 8.0, at::kDouble)));
     EXPECT_ON_RANK(communicator.BytesSent() == 0);
     return absl::OkStatus();
   });
@@ -257,8 +263,8 @@ TEST(ExpandTest, EachRankExpandsToItsOwnPartOfANewDim) {
   RunOn(3, [](Communicator& communicator) -> absl::Status {
     const Layout y_layout = On({7, 4}, {3}, {"S(0)"});
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Expand::CreateTo(&communicator, On({4}, {3}, {"B"}), y_layout, {1, "x"}));
-    const torch::Tensor x = torch::arange(4, torch::kDouble);
-    const torch::Tensor y = f->Forward(x);
+    const at::Tensor x = at::arange(4, at::kDouble);
+    const at::Tensor y = f->Forward(x);
     EXPECT_ON_RANK(y.size(0) == (communicator.rank() == 0 ? 3 : 2) && y.data_ptr() == x.data_ptr());
     EXPECT_ON_RANK(communicator.BytesSent() == 0);
     return absl::OkStatus();
@@ -274,13 +280,13 @@ TEST(ExpandTest, AGrownDimStaysSplitAndItsCellsGoOnlyWhereTheyAreNeeded) {
     ADJOIN_ASSIGN_OR_RETURN(auto f, Expand::CreateTo(&communicator, x_layout, y_layout, {1, "x"}));
     const int rank = communicator.rank();
     EXPECT_ON_RANK(f->moves() && f->BytesSent() == (rank == 1 ? 2 * 2 * 8 : 0));
-    const torch::Tensor x = torch::full({rank == 1 ? 1 : 0, 2}, 5.0, torch::kDouble).requires_grad_();
+    const at::Tensor x = at::full({rank == 1 ? 1 : 0, 2}, 5.0, at::kDouble).requires_grad_();
     Tape tape;
-    const torch::Tensor y = f->Apply(x, tape);
-    EXPECT_ON_RANK(SameNumbers(y.detach(), torch::full({y_layout.LocalShape(rank)[0], 2}, 5.0, torch::kDouble)));
+    const at::Tensor y = f->Apply(x, tape);
+    EXPECT_ON_RANK(SameNumbers(y.detach(), at::full({y_layout.LocalShape(rank)[0], 2}, 5.0, at::kDouble)));
     f.reset();
     tape.Backward((y * (rank + 1)).sum());
-    EXPECT_ON_RANK(SameNumbers(x.grad(), torch::full({rank == 1 ? 1 : 0, 2}, 1.0 + 2 * 2 + 4, torch::kDouble)));
+    EXPECT_ON_RANK(SameNumbers(x.grad(), at::full({rank == 1 ? 1 : 0, 2}, 1.0 + 2 * 2 + 4, at::kDouble)));
     // On one rank alone it stays there.
     ADJOIN_ASSIGN_OR_RETURN(const auto stays, Expand::Create(&communicator, x_layout, {6, -1}, {2, "x"}));
     EXPECT_ON_RANK(!stays->moves() && stays->output_layout() == On({6, 2}, {4}, {"S(0)"}, {{0, {0, 6, 0, 0}}}));
@@ -294,8 +300,8 @@ TEST(RepeatTest, OntoAnOuterAxisNothingMoves) {
     const Layout y_layout = On({10}, {2, 2}, {"S(0)", "S(0)"}, {{0, {3, 2, 3, 2}}});
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::CreateTo(&communicator, x_layout, y_layout, {1, "x"}));
     const Box box = x_layout.BoxOf(communicator.rank());
-    const torch::Tensor x = torch::arange(box[0].lo, box[0].hi, torch::kDouble);
-    const torch::Tensor y = f->Forward(x);
+    const at::Tensor x = at::arange(box[0].lo, box[0].hi, at::kDouble);
+    const at::Tensor y = f->Forward(x);
     EXPECT_ON_RANK(!f->moves() && SameNumbers(x, y) && y.data_ptr() != x.data_ptr());
     EXPECT_ON_RANK(communicator.BytesSent() == 0);
     return absl::OkStatus();
@@ -309,8 +315,8 @@ TEST(RepeatTest, ASplitDimStaysSplitAndOnlyWhatIsLackingTravels) {
     const Layout y_layout = On({10}, {2}, {"S(0)"}, {{0, {4, 6}}});
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::CreateTo(&communicator, x_layout, y_layout, {1, "x"}));
     const int rank = communicator.rank();
-    const torch::Tensor global = torch::arange(5, torch::kDouble);
-    const torch::Tensor y = f->Forward(SliceOf(global, x_layout.BoxOf(rank)));
+    const at::Tensor global = at::arange(5, at::kDouble);
+    const at::Tensor y = f->Forward(SliceOf(global, x_layout.BoxOf(rank)));
     EXPECT_ON_RANK(SameNumbers(y, SliceOf(global.repeat({2}), y_layout.BoxOf(rank))));
     EXPECT_ON_RANK(communicator.BytesSent() == (rank == 0 ? 3 : 1) * 8);
     return absl::OkStatus();
@@ -324,13 +330,13 @@ TEST(RepeatTest, ZeroRepeatsMakeNoCellsAndZeroGradients) {
       const Layout layout = On({5, 4}, {3}, {"S(0)"});
       ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, layout, repeats, {1, "x"}));
       EXPECT_ON_RANK(f->output_layout().shape() == shape && !f->moves());
-      const torch::Tensor x = torch::ones(layout.LocalShape(communicator.rank()), torch::kDouble).requires_grad_();
+      const at::Tensor x = at::ones(layout.LocalShape(communicator.rank()), at::kDouble).requires_grad_();
       Tape tape;
-      const torch::Tensor y = f->Apply(x, tape);
+      const at::Tensor y = f->Apply(x, tape);
       EXPECT_ON_RANK(y.sizes() == at::IntArrayRef(f->output_layout().LocalShape(communicator.rank())));
       EXPECT_ON_RANK(y.numel() == 0);
       tape.Backward(y.sum());
-      EXPECT_ON_RANK(SameNumbers(x.grad(), torch::zeros_like(x)));
+      EXPECT_ON_RANK(SameNumbers(x.grad(), at::zeros_like(x)));
     }
     return absl::OkStatus();
   });
@@ -364,8 +370,8 @@ TEST(ExpandRepeatErrorsTest, AnotherTensorThanTheLayouts) {
   RunOn(1, [](Communicator& communicator) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, On({4}, {1}, {"B"}), {2}, {1, "x"}));
     Tape tape;
-    const torch::Tensor bad_ones[] = {{}, torch::ones({3}, torch::kDouble), torch::ones({4}, torch::kFloat)};
-    for (const torch::Tensor& bad : bad_ones) {
+    const at::Tensor bad_ones[] = {{}, at::ones({3}, at::kDouble), at::ones({4}, at::kFloat)};
+    for (const at::Tensor& bad : bad_ones) {
       for (const auto& run : std::vector<std::function<void()>>{
                [&] { f->Apply(bad, tape); }, [&] { f->Forward(bad); }, [&] { f->Adjoint(bad); }}) {
         try {
@@ -388,11 +394,11 @@ TEST(ExpandRepeatErrorsTest, WaitedForTwice) {
       const Layout layout = On({4}, {2}, {placement});
       ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, layout, {2}, {1, "x"}));
       Tape tape;
-      const auto pending = f->Start(torch::ones(layout.LocalShape(communicator.rank()), torch::kDouble), tape);
+      const auto pending = f->Start(at::ones(layout.LocalShape(communicator.rank()), at::kDouble), tape);
       try {
         // The first one may end with the other rank's failure already.
-        const torch::Tensor y = pending->Wait(tape);
-        EXPECT_ON_RANK(SameNumbers(y, torch::ones(f->output_layout().LocalShape(communicator.rank()), torch::kDouble)));
+        const at::Tensor y = pending->Wait(tape);
+        EXPECT_ON_RANK(SameNumbers(y, at::ones(f->output_layout().LocalShape(communicator.rank()), at::kDouble)));
         pending->Wait(tape);
       } catch (const StatusException& error) {
         EXPECT_ON_RANK(absl::StrContains(error.status().message(), "waited for twice"));
@@ -409,9 +415,9 @@ TEST(ExpandRepeatErrorsTest, IntegersHaveNoGradient) {
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, layout, {2}, {1, "x"}));
     Tape tape;
     const Box box = layout.BoxOf(communicator.rank());
-    const torch::Tensor y = f->Apply(torch::arange(box[0].lo, box[0].hi), tape);
+    const at::Tensor y = f->Apply(at::arange(box[0].lo, box[0].hi), tape);
     EXPECT_ON_RANK(!y.requires_grad());
-    EXPECT_ON_RANK(SameNumbers(y, SliceOf(torch::arange(3).repeat({2}), f->output_layout().BoxOf(communicator.rank()))));
+    EXPECT_ON_RANK(SameNumbers(y, SliceOf(at::arange(3).repeat({2}), f->output_layout().BoxOf(communicator.rank()))));
     return absl::OkStatus();
   });
 }

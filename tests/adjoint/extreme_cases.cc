@@ -5,6 +5,13 @@
 #include <limits>
 #include <random>
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randperm.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "primitives/geometry/box.h"
@@ -17,8 +24,8 @@ namespace {
 
 using Kind = Placement::Kind;
 
-torch::Tensor Outside(const Layout& layout) {
-  return torch::zeros(std::vector<int64_t>(layout.dims(), 0), ScalarTypeOf(layout.dtype()));
+at::Tensor Outside(const Layout& layout) {
+  return at::zeros(std::vector<int64_t>(layout.dims(), 0), ScalarTypeOf(layout.dtype()));
 }
 
 // Row-major number of `rank` on the axes of `kind`.
@@ -40,8 +47,8 @@ int64_t CountOn(const Layout& layout, Kind kind) {
 }
 
 // The sum over the ranks that differ from `rank` only on axes of `kind`.
-torch::Tensor SumOver(const Layout& layout, Kind kind, const std::vector<torch::Tensor>& parts, int rank) {
-  torch::Tensor sum;
+at::Tensor SumOver(const Layout& layout, Kind kind, const std::vector<at::Tensor>& parts, int rank) {
+  at::Tensor sum;
   const std::vector<int64_t> coords = *layout.mesh().CoordsOf(rank);
   for (int other : layout.mesh().ranks()) {
     bool in = true;
@@ -54,25 +61,25 @@ torch::Tensor SumOver(const Layout& layout, Kind kind, const std::vector<torch::
   return sum;
 }
 
-torch::Tensor Integers(Draw& draw, const std::vector<int64_t>& shape, DType dtype, int64_t lo, int64_t hi) {
-  return torch::tensor(draw.Integers(VolumeOf(shape), lo, hi), torch::kInt64).reshape(shape).to(ScalarTypeOf(dtype));
+at::Tensor Integers(Draw& draw, const std::vector<int64_t>& shape, DType dtype, int64_t lo, int64_t hi) {
+  return at::tensor(draw.Integers(VolumeOf(shape), lo, hi), at::kLong).reshape(shape).to(ScalarTypeOf(dtype));
 }
 
 bool IsUnsigned(DType dtype) { return dtype == DType::kUInt8 || dtype == DType::kBool; }
 
-torch::Tensor Cells(Draw& draw, const std::vector<int64_t>& shape, DType dtype, bool ties, bool special) {
+at::Tensor Cells(Draw& draw, const std::vector<int64_t>& shape, DType dtype, bool ties, bool special) {
   if (ties || !IsFloatingPoint(dtype)) {
     const int64_t most = ties ? 2 : 100;
-    torch::Tensor cells = Integers(draw, shape, dtype, IsUnsigned(dtype) ? 0 : -most, most);
+    at::Tensor cells = Integers(draw, shape, dtype, IsUnsigned(dtype) ? 0 : -most, most);
     if (!special) return cells;
-    const torch::Tensor dice = Integers(draw, shape, DType::kInt64, 0, 11);
+    const at::Tensor dice = Integers(draw, shape, DType::kInt64, 0, 11);
     const double infinity = std::numeric_limits<double>::infinity();
     cells.masked_fill_(dice == 0, std::numeric_limits<double>::quiet_NaN());
     cells.masked_fill_(dice == 1, infinity);
     return cells.masked_fill_((dice > 1).logical_and(dice < 6), -infinity);
   }
   std::normal_distribution<double> normal;
-  torch::Tensor cells = torch::empty(shape, torch::kDouble);
+  at::Tensor cells = at::empty(shape, at::kDouble);
   std::generate_n(cells.data_ptr<double>(), cells.numel(), [&] { return normal(draw.engine()); });
   return cells.to(ScalarTypeOf(dtype));
 }
@@ -80,28 +87,28 @@ torch::Tensor Cells(Draw& draw, const std::vector<int64_t>& shape, DType dtype, 
 // What the ranks must find, together.
 ExtremeResults Truth(const ExtremeCase& c, int ranks) {
   ExtremeResults truth(ranks);
-  torch::Tensor stack = c.stack.clone();
+  at::Tensor stack = c.stack.clone();
   const bool differentiable = IsFloatingPoint(c.from.dtype());
   stack.set_requires_grad(differentiable);
-  const torch::Tensor y = c.reduce == ReduceOp::kMax ? stack.amax(0) : stack.amin(0);
+  const at::Tensor y = c.reduce == ReduceOp::kMax ? stack.amax(0) : stack.amin(0);
   for (int rank : c.to.mesh().ranks()) truth.y[rank] = SliceOf(y.detach(), c.to, rank);
   if (!differentiable) return truth;
-  torch::Tensor loss = (y * 0).sum();  // it has a gradient, also if no rank has a cell
-  torch::Tensor loss_of_square = loss;
-  std::vector<torch::Tensor> w(ranks);
+  at::Tensor loss = (y * 0).sum();  // it has a gradient, also if no rank has a cell
+  at::Tensor loss_of_square = loss;
+  std::vector<at::Tensor> w(ranks);
   for (int rank : c.to.mesh().ranks()) {
     if (NumberOn(c.to, rank, Kind::kPartial) != 0) continue;
     w[rank] = c.cotangent[rank].clone().requires_grad_();
     loss = loss + (w[rank] * SliceOf(y, c.to, rank)).sum();
     loss_of_square = loss_of_square + (w[rank] * SliceOf(y, c.to, rank).pow(2)).sum();
   }
-  const torch::Tensor first = torch::autograd::grad({loss}, {stack}, {}, /*retain_graph=*/true)[0];
-  torch::Tensor second;
+  const at::Tensor first = torch::autograd::grad({loss}, {stack}, {}, /*retain_graph=*/true)[0];
+  at::Tensor second;
   if (HasSecond(c)) {
-    const torch::Tensor g = torch::autograd::grad({loss_of_square}, {stack}, {}, true, /*create_graph=*/true)[0];
-    torch::Tensor squares = torch::zeros({}, torch::kDouble);
+    const at::Tensor g = torch::autograd::grad({loss_of_square}, {stack}, {}, true, /*create_graph=*/true)[0];
+    at::Tensor squares = at::zeros({}, at::kDouble);
     for (int rank : c.from.mesh().ranks()) {
-      const torch::Tensor part = SliceOf(g[NumberOn(c.from, rank, Kind::kPartial)], c.from, rank);
+      const at::Tensor part = SliceOf(g[NumberOn(c.from, rank, Kind::kPartial)], c.from, rank);
       squares = squares + (c.weight[rank] * part.pow(2)).sum();
     }
     squares.backward();
@@ -130,15 +137,15 @@ double Tolerance(DType dtype) {
 
 }  // namespace
 
-torch::Tensor SliceOf(torch::Tensor global, const Layout& layout, int rank) {
+at::Tensor SliceOf(at::Tensor global, const Layout& layout, int rank) {
   const Box box = layout.BoxOf(rank);
   for (int dim = 0; dim < box.dims(); ++dim) global = global.narrow(dim, box[dim].lo, box[dim].size());
   return global;
 }
 
-bool Near(const torch::Tensor& a, const torch::Tensor& b, double tolerance) {
+bool Near(const at::Tensor& a, const at::Tensor& b, double tolerance) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
-         torch::allclose(a.to(torch::kDouble), b.to(torch::kDouble), tolerance, tolerance, /*equal_nan=*/true);
+         at::allclose(a.to(at::kDouble), b.to(at::kDouble), tolerance, tolerance, /*equal_nan=*/true);
 }
 
 Layout WithPlacements(const Layout& layout, const std::function<Placement(Placement)>& change) {
@@ -164,14 +171,14 @@ ExtremeCase ExtremeCaseOf(Draw& draw, const Layout& from, const Layout& to, Redu
   std::vector<int64_t> stacked = from.shape();
   stacked.insert(stacked.begin(), CountOn(from, Kind::kPartial));
   c.stack = Cells(draw, stacked, dtype, ties, c.special);
-  const torch::Tensor weight = Integers(draw, stacked, dtype, 1, 3);
-  std::vector<torch::Tensor> cotangents;
+  const at::Tensor weight = Integers(draw, stacked, dtype, 1, 3);
+  std::vector<at::Tensor> cotangents;
   for (int64_t i = 0; i < CountOn(to, Kind::kBroadcast); ++i) {
     cotangents.push_back(Integers(draw, to.shape(), dtype, 1, 4));
   }
   int64_t cells = 0;
   for (int rank = 0; rank < ranks; ++rank) cells += from.BoxOf(rank).Volume();
-  const torch::Tensor distinct = torch::randperm(cells + 1, torch::kInt64);
+  const at::Tensor distinct = at::randperm(cells + 1, at::kLong);
   cells = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     const bool in = from.mesh().Has(rank);
@@ -220,17 +227,17 @@ void ExpectAmax(const ExtremeCase& c, const ExtremeResults& r, int ranks) {
       for (int i : {0, 1}) slope[i] += r.free_slope[rank][i].item<double>();
     }
     if (c.to.mesh().Has(rank)) {
-      const torch::Tensor y = SumOver(c.to, Kind::kPartial, r.y, rank);
+      const at::Tensor y = SumOver(c.to, Kind::kPartial, r.y, rank);
       ASSERT_TRUE(Near(y, truth.y[rank], 0)) << y << truth.y[rank];
       if (HasSecond(c) && truth.of_cotangent[rank].defined()) {
-        const torch::Tensor g = SumOver(c.to, Kind::kPartial, r.of_cotangent, rank);
+        const at::Tensor g = SumOver(c.to, Kind::kPartial, r.of_cotangent, rank);
         ASSERT_TRUE(Near(g, truth.of_cotangent[rank], 1e-12)) << g << truth.of_cotangent[rank];
       }
     } else {
       ASSERT_TRUE(Near(r.y[rank], Outside(c.to), 0));
     }
     if (!IsFloatingPoint(c.from.dtype()) || !c.from.mesh().Has(rank)) continue;
-    const torch::Tensor g = SumOver(c.from, Kind::kBroadcast, r.first, rank);
+    const at::Tensor g = SumOver(c.from, Kind::kBroadcast, r.first, rank);
     ASSERT_TRUE(Near(g, truth.first[rank], tolerance)) << g << truth.first[rank];
     if (!HasSecond(c)) continue;
     ASSERT_TRUE(Near(r.second[rank], truth.second[rank], 1e-12)) << r.second[rank] << truth.second[rank];

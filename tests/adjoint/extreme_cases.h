@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
@@ -28,13 +28,13 @@ struct ExtremeCase {
   ReduceOp reduce;
   bool named = false;    // by AllMaxReduce or AllMinReduce
   bool special = false;  // NaN and infinities among the cells
-  torch::Tensor stack;   // every partial of the global tensor
+  at::Tensor stack;   // every partial of the global tensor
   // Per rank: its part of its partial; of the destination a cotangent (the same on all partials of a cell); of the
   // source a weight for second derivatives; cells as x, of which no two are equal: replicas differ.
-  std::vector<torch::Tensor> x;
-  std::vector<torch::Tensor> cotangent;
-  std::vector<torch::Tensor> weight;
-  std::vector<torch::Tensor> free;
+  std::vector<at::Tensor> x;
+  std::vector<at::Tensor> cotangent;
+  std::vector<at::Tensor> weight;
+  std::vector<at::Tensor> free;
 };
 
 // Any layouts on some of the ranks 0 .. ranks-1, all partial axes of the source with one reduction.
@@ -49,11 +49,11 @@ bool HasSecond(const ExtremeCase& c);
 // What the ranks found, per rank.
 struct ExtremeResults {
   explicit ExtremeResults(int ranks) : y(ranks), first(ranks), second(ranks), of_cotangent(ranks), free_slope(ranks) {}
-  std::vector<torch::Tensor> y;
-  std::vector<torch::Tensor> first;         // of sum(c y)
-  std::vector<torch::Tensor> second;        // of sum(v g^2) with g the gradient of sum(c y^2)
-  std::vector<torch::Tensor> of_cotangent;  // the same in c
-  std::vector<torch::Tensor> free_slope;    // (by the gradient, by differences), of the free cells
+  std::vector<at::Tensor> y;
+  std::vector<at::Tensor> first;         // of sum(c y)
+  std::vector<at::Tensor> second;        // of sum(v g^2) with g the gradient of sum(c y^2)
+  std::vector<at::Tensor> of_cotangent;  // the same in c
+  std::vector<at::Tensor> free_slope;    // (by the gradient, by differences), of the free cells
 };
 
 // Fails the test where the ranks' results are not those of LibTorch on the whole tensor. A rank's gradients may be
@@ -61,11 +61,11 @@ struct ExtremeResults {
 void ExpectAmax(const ExtremeCase& c, const ExtremeResults& results, int ranks);
 
 // What `rank` holds of `global`, a view.
-torch::Tensor SliceOf(torch::Tensor global, const Layout& layout, int rank);
+at::Tensor SliceOf(at::Tensor global, const Layout& layout, int rank);
 // `layout` with other placements, and the same cuts.
 Layout WithPlacements(const Layout& layout, const std::function<Placement(Placement)>& change);
 // Same shape and type, and no cell further off than `tolerance`, absolute or relative; NaN is near NaN.
-bool Near(const torch::Tensor& a, const torch::Tensor& b, double tolerance);
+bool Near(const at::Tensor& a, const at::Tensor& b, double tolerance);
 
 }  // namespace adjoin
 

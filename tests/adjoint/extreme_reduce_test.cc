@@ -6,7 +6,20 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,15 +56,15 @@ absl::StatusOr<std::shared_ptr<Movement>> Create(const ExtremeCase& c, Communica
 }
 
 // Every cell of source and cotangent for itself: the slope along `d` by the gradient, and by steps that swap no order.
-torch::Tensor FreeSlope(Movement& f, const torch::Tensor& cells, const torch::Tensor& cotangent) {
-  torch::Tensor x = cells.clone().requires_grad_();
-  const torch::Tensor d = torch::remainder(cells, 3) - 1;
-  const torch::Tensor counted = torch::arange(cotangent.numel(), torch::kDouble);
-  const torch::Tensor w = torch::remainder(counted, 5).reshape(cotangent.sizes());
+at::Tensor FreeSlope(Movement& f, const at::Tensor& cells, const at::Tensor& cotangent) {
+  at::Tensor x = cells.clone().requires_grad_();
+  const at::Tensor d = at::remainder(cells, 3) - 1;
+  const at::Tensor counted = at::arange(cotangent.numel(), at::kDouble);
+  const at::Tensor w = at::remainder(counted, 5).reshape(cotangent.sizes());
   Tape tape;
   tape.Backward((f.Apply(x, tape) * w).sum());
-  const torch::Tensor step = f.Forward(cells + d / 4) - f.Forward(cells - d / 4);
-  return torch::stack({(x.grad() * d).sum(), (step * w).sum() * 2});
+  const at::Tensor step = f.Forward(cells + d / 4) - f.Forward(cells - d / 4);
+  return at::stack({(x.grad() * d).sum(), (step * w).sum() * 2});
 }
 
 absl::Status RunCase(Communicator& communicator, const ExtremeCase& c, int64_t id, ExtremeResults& results) {
@@ -64,10 +77,10 @@ absl::Status RunCase(Communicator& communicator, const ExtremeCase& c, int64_t i
   }
   if (!IsFloatingPoint(c.from.dtype())) return absl::OkStatus();
   {
-    torch::Tensor x = c.x[rank].clone().requires_grad_();
+    at::Tensor x = c.x[rank].clone().requires_grad_();
     Tape tape;
-    const torch::Tensor y = f->Apply(x, tape);
-    if (!torch::allclose(y.to(torch::kDouble), results.y[rank].to(torch::kDouble), 0, 0, /*equal_nan=*/true)) {
+    const at::Tensor y = f->Apply(x, tape);
+    if (!at::allclose(y.to(at::kDouble), results.y[rank].to(at::kDouble), 0, 0, /*equal_nan=*/true)) {
       return absl::InternalError(absl::StrCat(c.what, ": another result with gradients"));
     }
     tape.Backward((y * c.cotangent[rank]).sum());
@@ -75,12 +88,12 @@ absl::Status RunCase(Communicator& communicator, const ExtremeCase& c, int64_t i
   }
   if (c.from.dtype() == DType::kFloat64) results.free_slope[rank] = FreeSlope(*f, c.free[rank], c.cotangent[rank]);
   if (!HasSecond(c)) return absl::OkStatus();
-  torch::Tensor x = c.x[rank].clone().requires_grad_();
-  torch::Tensor w = c.cotangent[rank].clone().requires_grad_();
+  at::Tensor x = c.x[rank].clone().requires_grad_();
+  at::Tensor w = c.cotangent[rank].clone().requires_grad_();
   Tape tape;
-  const torch::Tensor loss = (w * f->Apply(x, tape).pow(2)).sum();
-  const torch::Tensor g = tape.Grad({loss}, {x}, {}, /*create_graph=*/true)[0];
-  const std::vector<torch::Tensor> second = tape.Grad({(c.weight[rank] * g.pow(2)).sum()}, {x, w}, {});
+  const at::Tensor loss = (w * f->Apply(x, tape).pow(2)).sum();
+  const at::Tensor g = tape.Grad({loss}, {x}, {}, /*create_graph=*/true)[0];
+  const std::vector<at::Tensor> second = tape.Grad({(c.weight[rank] * g.pow(2)).sum()}, {x, w}, {});
   results.second[rank] = second[0];
   results.of_cotangent[rank] = second[1];
   return absl::OkStatus();
@@ -89,7 +102,7 @@ absl::Status RunCase(Communicator& communicator, const ExtremeCase& c, int64_t i
 // `fn` on every rank.
 absl::Status OnRanks(int ranks, TransportKind kind, uint64_t seed,
                      const std::function<absl::Status(Communicator&)>& fn) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   return RunRanks(ranks, kind, seed, [&](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
@@ -126,7 +139,7 @@ class ExtremeReduceOnTest : public testing::TestWithParam<TransportKind> {
 
 TEST_P(ExtremeReduceOnTest, AsAmaxAndAmin) {
   Draw draw = Draw::FromEnvironment();
-  torch::manual_seed(static_cast<uint64_t>(draw.Between(0, 1 << 30)));
+  at::manual_seed(static_cast<uint64_t>(draw.Between(0, 1 << 30)));
   for (int ranks = 1; ranks <= 8; ++ranks) {
     if (!InMemory() && ranks % 4 != 0) continue;
     std::vector<ExtremeCase> cases;
@@ -143,7 +156,7 @@ TEST_P(ExtremeReduceOnTest, AsAmaxAndAmin) {
 // Large enough for every collective algorithm, towards a root that has no partial of its own as well.
 TEST_P(ExtremeReduceOnTest, Collectives) {
   Draw draw = Draw::FromEnvironment();
-  torch::manual_seed(1);
+  at::manual_seed(1);
   std::vector<ExtremeCase> cases;
   for (int64_t rows : {3, 300}) {
     for (ReduceOp reduce : {ReduceOp::kMax, ReduceOp::kMin}) {
@@ -165,15 +178,15 @@ TEST_P(ExtremeReduceOnTest, Collectives) {
 // Two executions of one movement and one of another in flight, against one after the other.
 TEST_P(ExtremeReduceOnTest, InTwoHalves) {
   Draw draw = Draw::FromEnvironment();
-  torch::manual_seed(2);
+  at::manual_seed(2);
   constexpr int kRanks = 4;
   std::vector<ExtremeCase> cases;
   for (int i = 0; i < 20; ++i) cases.push_back(RandomExtremeCase(draw, kRanks, DType::kFloat64));
   const auto all_of = [&](Movement& f, Movement& h, std::size_t i, int rank, bool halves) {
-    torch::Tensor x = cases[i].x[rank].clone().requires_grad_();
-    torch::Tensor z = cases[i + 1].x[rank].clone().requires_grad_();
+    at::Tensor x = cases[i].x[rank].clone().requires_grad_();
+    at::Tensor z = cases[i + 1].x[rank].clone().requires_grad_();
     Tape tape;
-    torch::Tensor y[3];
+    at::Tensor y[3];
     if (halves) {
       const auto first = f.Start(x, tape);
       const auto other = h.Start(z, tape);
@@ -186,19 +199,19 @@ TEST_P(ExtremeReduceOnTest, InTwoHalves) {
       y[1] = f.Apply(1 - x * x, tape);
       y[2] = h.Apply(z, tape);
     }
-    torch::Tensor loss = (y[2].pow(2) * cases[i + 1].cotangent[rank]).sum();
+    at::Tensor loss = (y[2].pow(2) * cases[i + 1].cotangent[rank]).sum();
     for (int k : {0, 1}) loss = loss + (y[k].pow(2) * cases[i].cotangent[rank]).sum();
-    const std::vector<torch::Tensor> g = tape.Grad({loss}, {x, z}, {}, /*create_graph=*/true);
-    const std::vector<torch::Tensor> second = tape.Grad({g[0].pow(2).sum() + g[1].pow(2).sum()}, {x, z}, {});
-    return std::vector<torch::Tensor>{y[0], y[1], y[2], g[0], g[1], second[0], second[1]};
+    const std::vector<at::Tensor> g = tape.Grad({loss}, {x, z}, {}, /*create_graph=*/true);
+    const std::vector<at::Tensor> second = tape.Grad({g[0].pow(2).sum() + g[1].pow(2).sum()}, {x, z}, {});
+    return std::vector<at::Tensor>{y[0], y[1], y[2], g[0], g[1], second[0], second[1]};
   };
   const absl::Status status = OnRanks(kRanks, GetParam(), 5, [&](Communicator& communicator) -> absl::Status {
     for (std::size_t i = 0; i + 1 < cases.size(); ++i) {
       const int64_t id = 6 * static_cast<int64_t>(i) + 1;
       ADJOIN_ASSIGN_OR_RETURN(const auto f, Create(cases[i], communicator, id));
       ADJOIN_ASSIGN_OR_RETURN(const auto h, Create(cases[i + 1], communicator, id + 3));
-      const std::vector<torch::Tensor> expected = all_of(*f, *h, i, communicator.rank(), false);
-      const std::vector<torch::Tensor> got = all_of(*f, *h, i, communicator.rank(), true);
+      const std::vector<at::Tensor> expected = all_of(*f, *h, i, communicator.rank(), false);
+      const std::vector<at::Tensor> got = all_of(*f, *h, i, communicator.rank(), true);
       for (std::size_t k = 0; k < got.size(); ++k) {
         if (!Near(got[k], expected[k], 0)) return absl::InternalError(absl::StrCat(k, " of ", cases[i].what));
       }
@@ -225,28 +238,28 @@ absl::Status MaximumWithHalo(Communicator& communicator, const Window& window, d
   ADJOIN_ASSIGN_OR_RETURN(const auto f,
                           Movement::Create(&communicator, Distribution::Of(from), to, {id, "halo", fill}));
 
-  const torch::Tensor stack = torch::tensor({{1, 5, 2, 2, 0, -4, 3, 3, -1, 0, 7}, {1, 4, 3, 2, -9, 4, 3, -3, -1, 2, 6}},
-                                            torch::kDouble).requires_grad_();
-  const torch::Tensor global = stack.amax(0);
+  const at::Tensor stack = at::tensor({{1, 5, 2, 2, 0, -4, 3, 3, -1, 0, 7}, {1, 4, 3, 2, -9, 4, 3, -3, -1, 2, 6}},
+                                            at::kDouble).requires_grad_();
+  const at::Tensor global = stack.amax(0);
   const Window::Options& w = window.options();
-  const torch::Tensor padded =
+  const at::Tensor padded =
       w.boundary == Boundary::kCircular
-          ? torch::cat({global.narrow(0, n - w.pad_lo, w.pad_lo), global, global.narrow(0, 0, w.pad_hi)})
-          : torch::constant_pad_nd(global, {w.pad_lo, w.pad_hi}, fill);
+          ? at::cat({global.narrow(0, n - w.pad_lo, w.pad_lo), global, global.narrow(0, 0, w.pad_hi)})
+          : at::constant_pad_nd(global, {w.pad_lo, w.pad_hi}, fill);
   const auto part = [&](int rank) {
     const Interval outputs = y_layout.BoxOf(rank)[0];
     if (outputs.empty()) return padded.narrow(0, 0, 0);
     return padded.narrow(0, outputs.lo * w.stride, (outputs.size() - 1) * w.stride + w.kernel);
   };
-  torch::Tensor loss = torch::zeros({}, torch::kDouble);
+  at::Tensor loss = at::zeros({}, at::kDouble);
   for (int rank : mesh.ranks()) loss = loss + (part(rank) * (rank + 2)).sum();
   loss.backward();
 
   const int rank = communicator.rank();
   const int64_t partial = (*mesh.CoordsOf(rank))[0];
-  torch::Tensor x = SliceOf(stack[partial].detach(), from, rank).clone().requires_grad_();
+  at::Tensor x = SliceOf(stack[partial].detach(), from, rank).clone().requires_grad_();
   Tape tape;
-  const torch::Tensor y = f->Apply(x, tape);
+  const at::Tensor y = f->Apply(x, tape);
   tape.Backward((y * (rank + 2)).sum());
   if (!Near(y, part(rank), 0)) return absl::InternalError(absl::StrCat("the result with ", window.ToString()));
   if (!Near(x.grad(), SliceOf(stack.grad()[partial], from, rank), 1e-15)) {
@@ -317,7 +330,7 @@ TEST(ExtremeReduceErrorsTest, NoAdjointWithoutItsSource) {
   OnTwo([](Communicator& c) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const auto max, AllMaxReduce::Create(&c, Line("P(max)"), {1, "y"}));
     try {
-      max->Adjoint(torch::ones({3}, torch::kDouble));
+      max->Adjoint(at::ones({3}, at::kDouble));
     } catch (const StatusException& e) {
       if (e.status().code() == absl::StatusCode::kFailedPrecondition &&
           absl::StrContains(e.status().message(), "operator 1 (y), rank ") &&
@@ -336,7 +349,7 @@ TEST(ExtremeReduceTest, OnePartialIsACopy) {
     const Layout one = Line("P(max)", DType::kFloat64, 1);
     const Layout owner = Layout::Owner({3}, DType::kFloat64, 1);
     ADJOIN_ASSIGN_OR_RETURN(const auto move, Redistribute::Create(&c, one, owner, {65535, "y"}));
-    const torch::Tensor y = move->Adjoint(torch::ones({c.rank() == 1 ? 3 : 0}, torch::kDouble));
+    const at::Tensor y = move->Adjoint(at::ones({c.rank() == 1 ? 3 : 0}, at::kDouble));
     return y.sum().item<double>() == (c.rank() == 0 ? 3 : 0) ? absl::OkStatus() : absl::InternalError("not moved");
   });
 }
@@ -348,11 +361,11 @@ TEST(ExtremeReduceTest, ManyTies) {
     ADJOIN_ASSIGN_OR_RETURN(const auto max,
                             Redistribute::Create(&c, Line("P(max)", DType::kBFloat16, kRanks),
                                                  Layout::Owner({3}, DType::kBFloat16, 0), {1, "y"}));
-    torch::Tensor x = torch::ones({3}, torch::kBFloat16).requires_grad_();
+    at::Tensor x = at::ones({3}, at::kBFloat16).requires_grad_();
     Tape tape;
     tape.Backward(max->Apply(x, tape).sum());
-    const torch::Tensor share = torch::ones({3}, torch::kBFloat16) / kRanks;
-    return torch::equal(x.grad(), share) ? absl::OkStatus() : absl::InternalError("another share");
+    const at::Tensor share = at::ones({3}, at::kBFloat16) / kRanks;
+    return at::equal(x.grad(), share) ? absl::OkStatus() : absl::InternalError("another share");
   });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -361,14 +374,14 @@ TEST(ExtremeReduceTest, ManyTies) {
 TEST(ExtremeReduceTest, EvaluationMovesNothingElse) {
   OnTwo([](Communicator& c) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const auto max, Redistribute::Create(&c, Line("P(max)"), Line("S(0)"), {1, "y"}));
-    const torch::Tensor x = torch::arange(3, torch::kDouble) * (c.rank() - 0.5);
+    const at::Tensor x = at::arange(3, at::kDouble) * (c.rank() - 0.5);
     Tape tape;
-    torch::NoGradGuard evaluation;
+    at::NoGradGuard evaluation;
     const int64_t before = c.BytesSent();
-    const torch::Tensor y = max->Start(x, tape)->Wait(tape);
+    const at::Tensor y = max->Start(x, tape)->Wait(tape);
     if (c.BytesSent() - before != max->forward_plan().BytesSent()) return absl::InternalError("sent more");
-    const torch::Tensor all = torch::arange(3, torch::kDouble) * 0.5;
-    return torch::equal(y, SliceOf(all, Line("S(0)"), c.rank())) ? absl::OkStatus() : absl::InternalError("values");
+    const at::Tensor all = at::arange(3, at::kDouble) * 0.5;
+    return at::equal(y, SliceOf(all, Line("S(0)"), c.rank())) ? absl::OkStatus() : absl::InternalError("values");
   });
 }
 

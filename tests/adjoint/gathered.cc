@@ -3,6 +3,8 @@
 #include <map>
 #include <vector>
 
+#include <ATen/ops/zeros.h>
+
 #include "primitives/torch_dtype.h"
 #include "tests/adjoint/random_tensors.h"
 
@@ -23,22 +25,22 @@ std::vector<int64_t> CoordsOn(const Layout& layout, int rank, Kind kind, bool ot
 
 }  // namespace
 
-torch::Tensor Slice(torch::Tensor global, const Box& box) {
+at::Tensor Slice(at::Tensor global, const Box& box) {
   for (int dim = 0; dim < box.dims(); ++dim) global = global.narrow(dim, box[dim].lo, box[dim].size());
-  return global.clone(torch::MemoryFormat::Contiguous);
+  return global.clone(at::MemoryFormat::Contiguous);
 }
 
-torch::Tensor Outside(int dims, DType dtype) {
-  return torch::zeros(std::vector<int64_t>(dims, 0), ScalarTypeOf(dtype));
+at::Tensor Outside(int dims, DType dtype) {
+  return at::zeros(std::vector<int64_t>(dims, 0), ScalarTypeOf(dtype));
 }
 
-torch::Tensor FillSource(Draw& draw, const Layout& from, int ranks, MovementCase& c) {
-  std::map<std::vector<int64_t>, torch::Tensor> partials;
+at::Tensor FillSource(Draw& draw, const Layout& from, int ranks, MovementCase& c) {
+  std::map<std::vector<int64_t>, at::Tensor> partials;
   for (int rank : from.mesh().ranks()) {
-    torch::Tensor& partial = partials[CoordsOn(from, rank, Kind::kPartial, false)];
+    at::Tensor& partial = partials[CoordsOn(from, rank, Kind::kPartial, false)];
     if (!partial.defined()) partial = RandomTensor(draw, from.shape(), from.dtype());
   }
-  torch::Tensor global = torch::zeros(from.shape(), ScalarTypeOf(from.dtype()));
+  at::Tensor global = at::zeros(from.shape(), ScalarTypeOf(from.dtype()));
   for (const auto& entry : partials) global = global + entry.second;
   c.exact = partials.size() < 2 || RoundingOf(from.dtype()) == 0;
   c.copies = !from.HasKind(Kind::kPartial);

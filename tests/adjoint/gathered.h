@@ -1,11 +1,11 @@
 // The gathered global tensor behind the ranks' local ones: what a layout's cells must be of it, without any schedule.
 //
-//   torch::Tensor global = FillSource(draw, x_layout, ranks, c);      // c.valid and c.x
+//   at::Tensor global = FillSource(draw, x_layout, ranks, c);      // c.valid and c.x
 //   FillSums(y_layout, ranks, c);                                     // c.sums_with
 #ifndef ADJOIN_TESTS_ADJOINT_GATHERED_H_
 #define ADJOIN_TESTS_ADJOINT_GATHERED_H_
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
@@ -16,11 +16,11 @@
 namespace adjoin {
 
 // A copy of a box of a global tensor.
-torch::Tensor Slice(torch::Tensor global, const Box& box);
+at::Tensor Slice(at::Tensor global, const Box& box);
 // What a rank outside the mesh holds.
-torch::Tensor Outside(int dims, DType dtype);
+at::Tensor Outside(int dims, DType dtype);
 // Fills in the source's side of a case, its `exact` and `copies`, and returns the global tensor.
-torch::Tensor FillSource(Draw& draw, const Layout& from, int ranks, MovementCase& c);
+at::Tensor FillSource(Draw& draw, const Layout& from, int ranks, MovementCase& c);
 // Which ranks' cells add up to one part of `to`.
 void FillSums(const Layout& to, int ranks, MovementCase& c);
 

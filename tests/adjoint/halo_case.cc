@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+
 #include "absl/strings/str_cat.h"
 #include "primitives/geometry/reading.h"
 #include "primitives/geometry/window.h"
@@ -31,9 +34,9 @@ int64_t Image(int64_t i, int64_t n, Boundary boundary) {
 }
 
 // What `outputs` of a window read of `dim`, done cell by cell.
-torch::Tensor ReadDim(const torch::Tensor& global, int dim, const Window::Options& w, Interval outputs, double fill) {
+at::Tensor ReadDim(const at::Tensor& global, int dim, const Window::Options& w, Interval outputs, double fill) {
   const int64_t n = global.size(dim);
-  std::vector<torch::Tensor> cells;
+  std::vector<at::Tensor> cells;
   if (!outputs.empty()) {
     const int64_t lo = outputs.lo * w.stride - w.pad_lo;
     const int64_t hi = (outputs.hi - 1) * w.stride - w.pad_lo + w.dilation * (w.kernel - 1) + 1;
@@ -41,10 +44,10 @@ torch::Tensor ReadDim(const torch::Tensor& global, int dim, const Window::Option
       const int64_t image = Image(i, n, w.boundary);
       std::vector<int64_t> one = global.sizes().vec();
       one[dim] = 1;
-      cells.push_back(image < 0 ? torch::full(one, fill, global.options()) : global.narrow(dim, image, 1));
+      cells.push_back(image < 0 ? at::full(one, fill, global.options()) : global.narrow(dim, image, 1));
     }
   }
-  return cells.empty() ? global.narrow(dim, 0, 0) : torch::cat(cells, dim);
+  return cells.empty() ? global.narrow(dim, 0, 0) : at::cat(cells, dim);
 }
 
 std::optional<Window> RandomWindow(Draw& draw, int64_t n) {
@@ -134,9 +137,9 @@ HaloSetting RandomExactHalo(Draw& draw, int ranks, DType dtype) {
 }
 
 // What the kernel of `rank` reads: its own box in the leading dims, in the windowed ones what its outputs need.
-torch::Tensor PaddedOf(const HaloSetting& s, const torch::Tensor& global, int rank, double fill) {
+at::Tensor PaddedOf(const HaloSetting& s, const at::Tensor& global, int rank, double fill) {
   if (!s.x.mesh().Has(rank)) return Outside(s.x.dims(), s.x.dtype());
-  torch::Tensor padded = global;
+  at::Tensor padded = global;
   for (int dim = 0; dim < s.x.dims(); ++dim) {
     const auto window = s.windows.find(dim);
     if (window == s.windows.end()) {
@@ -163,7 +166,7 @@ MovementCase HaloCase(Draw& draw, int ranks, DType dtype) {
   c.options.fill = fill;
   c.options.differentiable = IsFloatingPoint(dtype);
   c.linear = fill == 0;
-  const torch::Tensor global = FillSource(draw, s.x, ranks, c);
+  const at::Tensor global = FillSource(draw, s.x, ranks, c);
   FillSums(s.x, ranks, c);
   c.copies = c.copies && fill == 0;
   c.index_map.resize(ranks);

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -42,7 +44,7 @@ void ForEachRow(const std::vector<int64_t>& shape, const Box& box,
 }
 
 template <typename Cell>
-void Fill(const Layout& layout, int rank, torch::Tensor& t) {
+void Fill(const Layout& layout, int rank, at::Tensor& t) {
   Cell values[64];
   for (int i = 0; i < 64; ++i) values[i] = static_cast<Cell>(static_cast<float>(i));
   Cell* const cells = t.data_ptr<Cell>();
@@ -53,7 +55,7 @@ void Fill(const Layout& layout, int rank, torch::Tensor& t) {
 
 // The first local cell that is not `factor` times what Fill gives, or -1.
 template <typename Cell>
-int64_t FirstWrong(const Layout& layout, int rank, const torch::Tensor& t, int factor) {
+int64_t FirstWrong(const Layout& layout, int rank, const at::Tensor& t, int factor) {
   Cell values[64];
   for (int i = 0; i < 64; ++i) values[i] = static_cast<Cell>(static_cast<float>(i * factor));
   const Cell* const cells = t.data_ptr<Cell>();
@@ -66,15 +68,15 @@ int64_t FirstWrong(const Layout& layout, int rank, const torch::Tensor& t, int f
   return wrong;
 }
 
-torch::Tensor Local(const Layout& layout, int rank) {
-  torch::Tensor t = torch::empty(layout.LocalShape(rank), ScalarTypeOf(layout.dtype()));
+at::Tensor Local(const Layout& layout, int rank) {
+  at::Tensor t = at::empty(layout.LocalShape(rank), ScalarTypeOf(layout.dtype()));
   if (!layout.mesh().Has(rank)) return t;
   layout.dtype() == DType::kUInt8 ? Fill<uint8_t>(layout, rank, t) : Fill<c10::BFloat16>(layout, rank, t);
   return t;
 }
 
 // Whether `t` is `factor` times what Local gives.
-absl::Status Expect(const char* what, const torch::Tensor& t, const Layout& layout, int rank, int factor) {
+absl::Status Expect(const char* what, const at::Tensor& t, const Layout& layout, int rank, int factor) {
   if (t.sizes() != at::IntArrayRef(layout.LocalShape(rank))) return absl::InternalError("another shape");
   if (!layout.mesh().Has(rank)) return absl::OkStatus();
   const int64_t wrong = layout.dtype() == DType::kUInt8 ? FirstWrong<uint8_t>(layout, rank, t, factor)
@@ -104,9 +106,9 @@ class LargeTensorTest : public testing::TestWithParam<TransportKind> {
           ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<Movement> f,
                                   Redistribute::Create(&communicator, c.from, c.to, {1, c.name, 0, false}));
           try {
-            torch::Tensor y;
+            at::Tensor y;
             {
-              const torch::Tensor x = Local(c.from, rank);
+              const at::Tensor x = Local(c.from, rank);
               y = f->Forward(x);
             }
             ADJOIN_RETURN_IF_ERROR(Expect("F x", y, c.to, rank, c.forward_factor));
@@ -119,7 +121,7 @@ class LargeTensorTest : public testing::TestWithParam<TransportKind> {
     EXPECT_TRUE(status.ok()) << c.name << ": " << status;
   }
 
-  void SetUp() override { torch::set_num_threads(1); }
+  void SetUp() override { at::set_num_threads(1); }
 };
 
 // 2.5 GiB, one byte each.

@@ -4,7 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
@@ -23,7 +24,7 @@ namespace {
 
 class LayoutPairsTest : public testing::Test {
  protected:
-  void SetUp() override { torch::set_num_threads(1); }
+  void SetUp() override { at::set_num_threads(1); }
 
   void Prove(std::vector<MovementCase> cases, int ranks) {
     for (AlgorithmChoice choice : {AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups}) {

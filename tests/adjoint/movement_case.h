@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "primitives/comm/communicator.h"
@@ -29,18 +29,18 @@ struct MovementCase {
   DType dtype = DType::kFloat64;
   // Per rank: a valid state of the source layout (copies equal, partials adding up to the global tensor), and what
   // the ranks that `sums_with` names (the rank itself among them) must together hold of it afterwards.
-  std::vector<torch::Tensor> valid;
-  std::vector<torch::Tensor> expected;
+  std::vector<at::Tensor> valid;
+  std::vector<at::Tensor> expected;
   std::vector<std::vector<int>> sums_with;
   // Per rank and dim of a halo: which cell of the fetched tensor each cell of the padded one is. Empty: the same.
   std::vector<std::vector<std::vector<int64_t>>> index_map;
   // Per rank: cells drawn independently, copies differing, of the source and of the destination.
-  std::vector<torch::Tensor> x;
-  std::vector<torch::Tensor> y;
+  std::vector<at::Tensor> x;
+  std::vector<at::Tensor> y;
   bool exact = false;   // pure copies, or sums without rounding: no difference at all
   bool copies = false;  // every cell is a copy of one, or 0: whatever its bits mean
   bool linear = true;   // false where the boundary is filled with another number than 0: then linear and a constant,
-  std::vector<torch::Tensor> expected_linear;  // and this is expected of the linear part
+  std::vector<at::Tensor> expected_linear;  // and this is expected of the linear part
   int cleared = -1;     // the rank whose source a move clears; -1: a copy
 
   absl::StatusOr<std::shared_ptr<Movement>> create(Communicator* communicator, int64_t id) const {

@@ -35,7 +35,7 @@ MovementCase LayoutCase(Draw& draw, const std::string& name, const Layout& from,
   c.dtype = from.dtype();
   c.options.name = name;
   c.options.differentiable = IsFloatingPoint(from.dtype());
-  const torch::Tensor global = FillSource(draw, from, ranks, c);
+  const at::Tensor global = FillSource(draw, from, ranks, c);
   FillSums(to, ranks, c);
   for (int rank = 0; rank < ranks; ++rank) {
     c.expected.push_back(to.mesh().Has(rank) ? Slice(global, to.BoxOf(rank)) : Outside(to.dims(), to.dtype()));

@@ -3,7 +3,13 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -88,7 +94,7 @@ TEST(NamedMovementsTest, CreateRefusesFromTheAdjointsSide) {
 }
 
 absl::Status RunThree(const std::function<absl::Status(Communicator&, Movement&)>& fn) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   return RunRanks(3, TransportKind::kInMemoryDelayed, 5, [&](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Seconds(5)});
@@ -102,8 +108,8 @@ absl::Status RunThree(const std::function<absl::Status(Communicator&, Movement&)
   });
 }
 
-absl::Status Expect(const std::string& what, const torch::Tensor& got, const torch::Tensor& expected) {
-  if (got.defined() && torch::equal(got, expected)) return absl::OkStatus();
+absl::Status Expect(const std::string& what, const at::Tensor& got, const at::Tensor& expected) {
+  if (got.defined() && at::equal(got, expected)) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(what, " is wrong"));
 }
 
@@ -112,17 +118,17 @@ TEST(NamedMovementsTest, AMoveClearsAndACopyAdds) {
   for (const bool move : {true, false}) {
     const absl::Status status = RunThree([&](Communicator& communicator, Movement& send) -> absl::Status {
       const int rank = communicator.rank();
-      torch::Tensor leaf = torch::arange(rank == 2 ? 4 : 0, torch::kDouble).requires_grad_();
-      torch::Tensor x = leaf * 3;
+      at::Tensor leaf = at::arange(rank == 2 ? 4 : 0, at::kDouble).requires_grad_();
+      at::Tensor x = leaf * 3;
       Tape tape;
-      const torch::Tensor y = move ? SendReceive::Move(send, x, tape) : send.Apply(x, tape);
-      const torch::Tensor sent = 3 * torch::arange(4, torch::kDouble);
+      const at::Tensor y = move ? SendReceive::Move(send, x, tape) : send.Apply(x, tape);
+      const at::Tensor sent = 3 * at::arange(4, at::kDouble);
       if (rank == 0) ADJOIN_RETURN_IF_ERROR(Expect("y", y, sent));
       if (rank != 0 && y.numel() > 0) return absl::InternalError("a rank that is no destination got something");
-      if (rank == 2) ADJOIN_RETURN_IF_ERROR(Expect("x", x, move ? torch::zeros_like(sent) : sent));
+      if (rank == 2) ADJOIN_RETURN_IF_ERROR(Expect("x", x, move ? at::zeros_like(sent) : sent));
       tape.Backward(y.sum() * 5 + x.sum() * 7);
       if (rank != 2) return absl::OkStatus();
-      return Expect("x.grad", leaf.grad(), torch::full({4}, move ? 15.0 : 36.0, torch::kDouble));
+      return Expect("x.grad", leaf.grad(), at::full({4}, move ? 15.0 : 36.0, at::kDouble));
     });
     EXPECT_TRUE(status.ok()) << status;
   }
@@ -130,7 +136,7 @@ TEST(NamedMovementsTest, AMoveClearsAndACopyAdds) {
 
 TEST(NamedMovementsTest, ALeafCannotBeMovedAndNobodyWaits) {
   const absl::Status status = RunThree([](Communicator& communicator, Movement& send) -> absl::Status {
-    torch::Tensor x = torch::ones({communicator.rank() == 2 ? 4 : 0}, torch::kDouble).requires_grad_();
+    at::Tensor x = at::ones({communicator.rank() == 2 ? 4 : 0}, at::kDouble).requires_grad_();
     Tape tape;
     try {
       SendReceive::Move(send, x, tape);

@@ -8,7 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -61,12 +66,12 @@ std::vector<Action> RandomProgram(Draw& draw, std::size_t cases) {
 }
 
 // Results, gradients and second derivatives of sum of w_i (F_i x_i)^3, with every F_i as the program says.
-std::vector<torch::Tensor> Derivatives(const std::vector<std::shared_ptr<Movement>>& f,
+std::vector<at::Tensor> Derivatives(const std::vector<std::shared_ptr<Movement>>& f,
                                        const std::vector<MovementCase>& cases, int rank,
                                        const std::vector<Action>& program) {
-  std::vector<torch::Tensor> x;
+  std::vector<at::Tensor> x;
   for (const MovementCase& c : cases) x.push_back(c.x[rank].clone().requires_grad_());
-  std::vector<torch::Tensor> y(cases.size());
+  std::vector<at::Tensor> y(cases.size());
   std::vector<std::unique_ptr<Movement::Pending>> pending(cases.size());
   Tape tape;
   for (const Action& action : program) {
@@ -77,15 +82,15 @@ std::vector<torch::Tensor> Derivatives(const std::vector<std::shared_ptr<Movemen
       case Action::Kind::kWait: y[i] = pending[i]->Wait(tape); break;
     }
   }
-  torch::Tensor loss = torch::zeros({}, torch::kDouble);
+  at::Tensor loss = at::zeros({}, at::kDouble);
   for (std::size_t i = 0; i < cases.size(); ++i) loss = loss + (cases[i].y[rank] * y[i].pow(3)).sum();
-  const std::vector<torch::Tensor> first = tape.Grad({loss}, x, {}, /*create_graph=*/true);
-  torch::Tensor along = torch::zeros({}, torch::kDouble);
+  const std::vector<at::Tensor> first = tape.Grad({loss}, x, {}, /*create_graph=*/true);
+  at::Tensor along = at::zeros({}, at::kDouble);
   for (std::size_t i = 0; i < cases.size(); ++i) along = along + (first[i] * cases[i].valid[rank]).sum();
-  const std::vector<torch::Tensor> second = tape.Grad({along}, x, {});
-  std::vector<torch::Tensor> all;
+  const std::vector<at::Tensor> second = tape.Grad({along}, x, {});
+  std::vector<at::Tensor> all;
   for (const auto& part : {y, first, second}) {
-    for (const torch::Tensor& t : part) all.push_back(t.detach());
+    for (const at::Tensor& t : part) all.push_back(t.detach());
   }
   return all;
 }
@@ -101,10 +106,10 @@ absl::Status SameAsInOneGo(Communicator& communicator, const std::vector<Movemen
     in_one_go.push_back({Action::Kind::kApply, i});
   }
   const int rank = communicator.rank();
-  const std::vector<torch::Tensor> expected = Derivatives(f, cases, rank, in_one_go);
-  const std::vector<torch::Tensor> got = Derivatives(f, cases, rank, program);
+  const std::vector<at::Tensor> expected = Derivatives(f, cases, rank, in_one_go);
+  const std::vector<at::Tensor> got = Derivatives(f, cases, rank, program);
   for (std::size_t i = 0; i < got.size(); ++i) {
-    if (torch::equal(got[i], expected[i])) continue;
+    if (at::equal(got[i], expected[i])) continue;
     const char* what[] = {"result", "gradient", "second derivative"};
     return absl::InternalError(absl::StrCat("another ", what[i / cases.size()], " of ", cases[i % cases.size()].what));
   }
@@ -113,7 +118,7 @@ absl::Status SameAsInOneGo(Communicator& communicator, const std::vector<Movemen
 
 absl::Status OnRanks(int ranks, TransportKind kind, uint64_t seed,
                      const std::function<absl::Status(Communicator&)>& fn) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   return RunRanks(ranks, kind, seed, [&](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
@@ -156,7 +161,7 @@ absl::StatusOr<std::shared_ptr<Movement>> Gather(Communicator& communicator, boo
                               {1, "gather", 0, differentiable});
 }
 
-torch::Tensor Part(int rank, double value) { return torch::full({rank == 0 ? 4 : 3}, value, torch::kDouble); }
+at::Tensor Part(int rank, double value) { return at::full({rank == 0 ? 4 : 3}, value, at::kDouble); }
 
 // Two executions of one operator in flight all the time, with gradients and without.
 TEST_P(PendingTest, TwoOfOneOperator) {
@@ -164,14 +169,14 @@ TEST_P(PendingTest, TwoOfOneOperator) {
     const int rank = communicator.rank();
     for (bool differentiable : {true, false}) {
       ADJOIN_ASSIGN_OR_RETURN(const auto gather, Gather(communicator, differentiable));
-      torch::Tensor x = Part(rank, 1).requires_grad_();
+      at::Tensor x = Part(rank, 1).requires_grad_();
       Tape tape;
-      torch::Tensor loss = torch::zeros({}, torch::kDouble);
+      at::Tensor loss = at::zeros({}, at::kDouble);
       std::unique_ptr<Movement::Pending> before = gather->Start(x, tape);
       for (int step = 2; step < 12; ++step) {
         std::unique_ptr<Movement::Pending> next = gather->Start(x * step, tape);
-        const torch::Tensor y = before->Wait(tape);
-        if (!torch::equal(y.detach(), torch::full({10}, step - 1.0, torch::kDouble))) {
+        const at::Tensor y = before->Wait(tape);
+        if (!at::equal(y.detach(), at::full({10}, step - 1.0, at::kDouble))) {
           return absl::InternalError(absl::StrCat("step ", step));
         }
         loss = loss + y.sum();
@@ -181,7 +186,7 @@ TEST_P(PendingTest, TwoOfOneOperator) {
       tape.Backward(loss);
       if (x.grad().defined() != differentiable) return absl::InternalError("recorded though not differentiable");
       // 1 + ... + 11, from three ranks
-      if (differentiable && !torch::equal(x.grad(), Part(rank, 3 * 66))) return absl::InternalError("x.grad is wrong");
+      if (differentiable && !at::equal(x.grad(), Part(rank, 3 * 66))) return absl::InternalError("x.grad is wrong");
     }
     return absl::OkStatus();
   });
@@ -192,15 +197,15 @@ INSTANTIATE_TEST_SUITE_P(All, PendingTest, testing::ValuesIn(kAllTransportKinds)
                          [](const auto& info) { return ToString(info.param); });
 
 // What `fn` throws on rank 1, and that the other ranks, which wait for it, end soon with the same first error.
-void ExpectEnds(const std::function<void(Movement&, const torch::Tensor& x, Tape&)>& fn, const std::string& message) {
-  torch::set_num_threads(1);
+void ExpectEnds(const std::function<void(Movement&, const at::Tensor& x, Tape&)>& fn, const std::string& message) {
+  at::set_num_threads(1);
   const auto start = Deadline::Clock::now();
   const std::vector<absl::Status> all =
       RunRanksCollect(kRanks, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
         HostMemory memory;
         Communicator communicator(&transport, &memory, {0, absl::Seconds(60)});
         ADJOIN_ASSIGN_OR_RETURN(const auto gather, Gather(communicator));
-        const torch::Tensor x = Part(communicator.rank(), 1).requires_grad_();
+        const at::Tensor x = Part(communicator.rank(), 1).requires_grad_();
         Tape tape;
         try {
           if (communicator.rank() == 1) {
@@ -221,13 +226,13 @@ void ExpectEnds(const std::function<void(Movement&, const torch::Tensor& x, Tape
 }
 
 TEST(PendingErrorsTest, DroppedWithoutWait) {
-  ExpectEnds([](Movement& f, const torch::Tensor& x, Tape& tape) { f.Start(x, tape); },
+  ExpectEnds([](Movement& f, const at::Tensor& x, Tape& tape) { f.Start(x, tape); },
              "operator 1 (gather) forward, rank 1: started, and dropped without Wait");
 }
 
 TEST(PendingErrorsTest, AThirdExecution) {
   ExpectEnds(
-      [](Movement& f, const torch::Tensor& x, Tape& tape) {
+      [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto first = f.Start(x, tape);
         const auto second = f.Start(x, tape);
         f.Start(x, tape);
@@ -237,7 +242,7 @@ TEST(PendingErrorsTest, AThirdExecution) {
 
 TEST(PendingErrorsTest, InTheWrongOrder) {
   ExpectEnds(
-      [](Movement& f, const torch::Tensor& x, Tape& tape) {
+      [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto first = f.Start(x, tape);
         f.Start(x, tape)->Wait(tape);
       },
@@ -246,7 +251,7 @@ TEST(PendingErrorsTest, InTheWrongOrder) {
 
 TEST(PendingErrorsTest, WaitedForTwice) {
   ExpectEnds(
-      [](Movement& f, const torch::Tensor& x, Tape& tape) {
+      [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto pending = f.Start(x, tape);
         pending->Wait(tape);
         pending->Wait(tape);
@@ -256,7 +261,7 @@ TEST(PendingErrorsTest, WaitedForTwice) {
 
 TEST(PendingErrorsTest, AppliedMeanwhile) {
   ExpectEnds(
-      [](Movement& f, const torch::Tensor& x, Tape& tape) {
+      [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto pending = f.Start(x, tape);
         f.Apply(x, tape);
       },
@@ -265,9 +270,9 @@ TEST(PendingErrorsTest, AppliedMeanwhile) {
 
 TEST(PendingErrorsTest, WaitedForWithoutGradients) {
   ExpectEnds(
-      [](Movement& f, const torch::Tensor& x, Tape& tape) {
+      [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto pending = f.Start(x, tape);
-        torch::NoGradGuard evaluation;
+        at::NoGradGuard evaluation;
         pending->Wait(tape);
       },
       "operator 1 (gather) forward, rank 1: started with gradients, waited for without");
@@ -275,9 +280,9 @@ TEST(PendingErrorsTest, WaitedForWithoutGradients) {
 
 TEST(PendingErrorsTest, BackwardBeforeWait) {
   ExpectEnds(
-      [](Movement& f, const torch::Tensor& x, Tape& tape) {
+      [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto pending = f.Start(x, tape);
-        tape.Backward(torch::Tensor());
+        tape.Backward(at::Tensor());
       },
       "operator 1 (gather) forward, rank 1: the backward of its start comes before that of its wait");
 }
@@ -287,9 +292,9 @@ TEST(PendingLifetimeTest, TheGraphOwnsTheMovementAndNotItself) {
   const absl::Status status = OnRanks(kRanks, TransportKind::kInMemory, 1, [](Communicator& communicator) -> absl::Status {
     std::weak_ptr<Movement> alive;
     for (bool backward : {true, false}) {
-      torch::Tensor x = Part(communicator.rank(), 1).requires_grad_();
+      at::Tensor x = Part(communicator.rank(), 1).requires_grad_();
       Tape tape;
-      torch::Tensor loss;
+      at::Tensor loss;
       {
         ADJOIN_ASSIGN_OR_RETURN(const auto gather, Gather(communicator));
         alive = gather;
@@ -298,10 +303,10 @@ TEST(PendingLifetimeTest, TheGraphOwnsTheMovementAndNotItself) {
       if (alive.expired()) return absl::InternalError("the graph does not own the movement");
       if (backward) {
         tape.Backward(loss);
-        if (!torch::equal(x.grad(), Part(communicator.rank(), 3))) return absl::InternalError("x.grad is wrong");
+        if (!at::equal(x.grad(), Part(communicator.rank(), 3))) return absl::InternalError("x.grad is wrong");
       }
-      loss = torch::Tensor();
-      tape.Advance(torch::Tensor());
+      loss = at::Tensor();
+      tape.Advance(at::Tensor());
       if (!alive.expired()) return absl::InternalError("something still owns the movement");
     }
     return absl::OkStatus();

@@ -6,42 +6,49 @@
 #include <functional>
 #include <random>
 
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/conj.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/neg.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/view_as_complex.h>
+
 #include "primitives/geometry/box.h"
 #include "primitives/torch_dtype.h"
 
 namespace adjoin {
 namespace {
 
-torch::Tensor Filled(const std::vector<int64_t>& shape, DType dtype, const std::function<double()>& number) {
+at::Tensor Filled(const std::vector<int64_t>& shape, DType dtype, const std::function<double()>& number) {
   const c10::ScalarType type = ScalarTypeOf(dtype);
   const int64_t numbers = VolumeOf(shape) * (c10::isComplexType(type) ? 2 : 1);
   std::vector<double> values(numbers);
   for (double& value : values) value = number();
-  torch::Tensor t = torch::from_blob(values.data(), {numbers}, torch::kDouble);
+  at::Tensor t = at::from_blob(values.data(), {numbers}, at::kDouble);
   if (!c10::isComplexType(type)) return t.to(type, /*non_blocking=*/false, /*copy=*/true).reshape(shape);
   std::vector<int64_t> parts = shape;
   parts.push_back(2);
-  return torch::view_as_complex(t.clone().reshape(parts)).to(type);
+  return at::view_as_complex(t.clone().reshape(parts)).to(type);
 }
 
 // `t` inside a tensor that is larger in every dim.
-torch::Tensor Inside(const torch::Tensor& t) {
+at::Tensor Inside(const at::Tensor& t) {
   std::vector<int64_t> larger = t.sizes().vec();
   for (int64_t& extent : larger) extent += 3;
-  torch::Tensor part = torch::ones(larger, t.options());
+  at::Tensor part = at::ones(larger, t.options());
   for (int64_t dim = 0; dim < t.dim(); ++dim) part = part.narrow(dim, 1 + dim % 2, t.size(dim));
   return part.copy_(t);
 }
 
 // Every second cell of the last dim, from the second.
-torch::Tensor EverySecond(const torch::Tensor& t) {
+at::Tensor EverySecond(const at::Tensor& t) {
   std::vector<int64_t> larger = t.sizes().vec();
   larger.back() = 2 * larger.back() + 1;
-  return torch::ones(larger, t.options()).slice(-1, 1, larger.back(), 2).copy_(t);
+  return at::ones(larger, t.options()).slice(-1, 1, larger.back(), 2).copy_(t);
 }
 
 template <typename Integer>
-void ChangeBits(torch::Tensor& t) {
+void ChangeBits(at::Tensor& t) {
   constexpr int kBits = 8 * sizeof(Integer);
   const Integer sign = static_cast<Integer>(Integer{1} << (kBits - 1));
   // As many exponent bits as the type has, or more: with all of them set a number is infinite or a NaN.
@@ -61,36 +68,36 @@ void ChangeBits(torch::Tensor& t) {
 
 }  // namespace
 
-torch::Tensor RandomTensor(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
+at::Tensor RandomTensor(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
   if (dtype == DType::kBool) return Filled(shape, dtype, [&] { return draw.OneIn(2) ? 1.0 : 0.0; });
   if (RoundingOf(dtype) == 0) return Filled(shape, dtype, [&] { return static_cast<double>(draw.Between(1, 8)); });
   std::normal_distribution<double> normal;
   return Filled(shape, dtype, [&] { return normal(draw.engine()); });
 }
 
-torch::Tensor RandomCells(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
+at::Tensor RandomCells(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
   if (dtype != DType::kBool) return RandomTensor(draw, shape, dtype);
   const int64_t one_in = 1 + static_cast<int64_t>(2 * std::sqrt(static_cast<double>(VolumeOf(shape))));
   return Filled(shape, dtype, [&] { return draw.OneIn(one_in) ? 1.0 : 0.0; });
 }
 
-torch::Tensor RandomIntegers(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
+at::Tensor RandomIntegers(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
   return Filled(shape, dtype, [&] { return static_cast<double>(draw.Between(1, 3)); });
 }
 
-torch::Tensor LaidOut(const torch::Tensor& t, int64_t how) {
+at::Tensor LaidOut(const at::Tensor& t, int64_t how) {
   switch (how % kLayoutsInMemory) {
     case 1: return t.dim() > 1 ? t.transpose(0, -1).contiguous().transpose(0, -1) : Inside(t);
     case 2: return t.dim() > 0 ? EverySecond(t) : t;
     case 3: return Inside(t);
-    case 4: return t.is_complex() ? torch::conj(torch::conj(t).resolve_conj()) : t;
-    case 5: return t.is_floating_point() ? torch::_neg_view(torch::neg(t)) : t;
+    case 4: return t.is_complex() ? at::conj(at::conj(t).resolve_conj()) : t;
+    case 5: return t.is_floating_point() ? at::_neg_view(at::neg(t)) : t;
     default: return t;
   }
 }
 
-torch::Tensor OtherBits(const torch::Tensor& t) {
-  torch::Tensor changed = t.clone(torch::MemoryFormat::Contiguous);
+at::Tensor OtherBits(const at::Tensor& t) {
+  at::Tensor changed = t.clone(at::MemoryFormat::Contiguous);
   switch (t.element_size() / (t.is_complex() ? 2 : 1)) {
     case 2: ChangeBits<uint16_t>(changed); break;
     case 4: ChangeBits<uint32_t>(changed); break;
@@ -100,15 +107,15 @@ torch::Tensor OtherBits(const torch::Tensor& t) {
   return changed;
 }
 
-bool SameBits(const torch::Tensor& a, const torch::Tensor& b) {
+bool SameBits(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined() || a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-  const torch::Tensor left = a.detach().resolve_conj().resolve_neg().contiguous();
-  const torch::Tensor right = b.detach().resolve_conj().resolve_neg().contiguous();
+  const at::Tensor left = a.detach().resolve_conj().resolve_neg().contiguous();
+  const at::Tensor right = b.detach().resolve_conj().resolve_neg().contiguous();
   return left.nbytes() == 0 || std::memcmp(left.data_ptr(), right.data_ptr(), left.nbytes()) == 0;
 }
 
-std::vector<std::complex<double>> CellsOf(const torch::Tensor& t) {
-  const torch::Tensor wide = t.detach().to(torch::kComplexDouble).contiguous();
+std::vector<std::complex<double>> CellsOf(const at::Tensor& t) {
+  const at::Tensor wide = t.detach().to(at::kComplexDouble).contiguous();
   const auto* cells = static_cast<const std::complex<double>*>(wide.data_ptr());
   return std::vector<std::complex<double>>(cells, cells + wide.numel());
 }

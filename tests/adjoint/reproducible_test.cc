@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/real.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -30,16 +33,16 @@ namespace {
 constexpr int kRuns = 20;
 
 // Numbers of many magnitudes and both signs: another order of additions would be seen.
-torch::Tensor Rounded(Draw& draw, const torch::Tensor& like) {
-  const torch::Tensor wide = RandomTensor(draw, like.sizes().vec(), DType::kComplex128) *
-                             torch::exp(2 * RandomTensor(draw, like.sizes().vec(), DType::kFloat64));
-  return (c10::isComplexType(like.scalar_type()) ? wide : torch::real(wide)).to(like.scalar_type()).contiguous();
+at::Tensor Rounded(Draw& draw, const at::Tensor& like) {
+  const at::Tensor wide = RandomTensor(draw, like.sizes().vec(), DType::kComplex128) *
+                             at::exp(2 * RandomTensor(draw, like.sizes().vec(), DType::kFloat64));
+  return (c10::isComplexType(like.scalar_type()) ? wide : at::real(wide)).to(like.scalar_type()).contiguous();
 }
 
 // Every rank's F x and F* y of every case, one after the other.
 absl::Status Outcome(const std::vector<MovementCase>& cases, int ranks, TransportKind transport_kind, uint64_t seed,
-                     std::vector<torch::Tensor>* outcome) {
-  outcome->assign(cases.size() * ranks * 2, torch::Tensor());
+                     std::vector<at::Tensor>* outcome) {
+  outcome->assign(cases.size() * ranks * 2, at::Tensor());
   return RunRanks(
       ranks, transport_kind, seed,
       [&](Transport& transport) -> absl::Status {
@@ -62,11 +65,11 @@ absl::Status Outcome(const std::vector<MovementCase>& cases, int ranks, Transpor
 }
 
 void ExpectSameBits(const std::vector<MovementCase>& cases, int ranks) {
-  std::vector<torch::Tensor> reference;
+  std::vector<at::Tensor> reference;
   const absl::Status without_delays = Outcome(cases, ranks, TransportKind::kInMemory, 0, &reference);
   ASSERT_TRUE(without_delays.ok()) << without_delays;
   for (uint64_t seed = 0; seed < kRuns; ++seed) {
-    std::vector<torch::Tensor> outcome;
+    std::vector<at::Tensor> outcome;
     const absl::Status status = Outcome(cases, ranks, TransportKind::kInMemoryDelayed, seed, &outcome);
     ASSERT_TRUE(status.ok()) << status;
     for (std::size_t i = 0; i < outcome.size(); ++i) {
@@ -77,15 +80,15 @@ void ExpectSameBits(const std::vector<MovementCase>& cases, int ranks) {
 }
 
 TEST(ReproducibleTest, EveryMovement) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   Draw draw = Draw::FromEnvironment();
   for (int ranks : {3, 4, 7, 8}) {
     std::vector<MovementCase> cases;
     for (CaseKind kind : kAllCaseKinds) {
       for (DType dtype : {DType::kFloat64, DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kComplex64}) {
         MovementCase c = RandomCase(draw, kind, ranks, dtype);
-        for (torch::Tensor& t : c.x) t = Rounded(draw, t);
-        for (torch::Tensor& t : c.y) t = Rounded(draw, t);
+        for (at::Tensor& t : c.x) t = Rounded(draw, t);
+        for (at::Tensor& t : c.y) t = Rounded(draw, t);
         c.options.algorithms = draw.OneIn(2) ? AlgorithmChoice::kGroups : AlgorithmChoice::kCheapest;
         cases.push_back(std::move(c));
       }
@@ -96,7 +99,7 @@ TEST(ReproducibleTest, EveryMovement) {
 }
 
 TEST(ReproducibleTest, SumsOfManySegments) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   Draw draw = Draw::FromEnvironment();
   const std::vector<int64_t> shape = {37, 2001};
   const Layout owner = Layout::Owner(shape, DType::kFloat32, 2);

@@ -8,7 +8,19 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -42,10 +54,10 @@ const absl::Duration kShort = absl::Seconds(5);  // a hang ends here
 Layout Split() { return *Layout::Partition({10}, kType, {kRanks}, {0, 1, 2}); }
 Layout All() { return *Layout::Replicated({10}, kType, {0, 1, 2}); }
 
-torch::Tensor Ramp(int64_t n, double start) { return torch::arange(n, torch::kDouble) + start; }
+at::Tensor Ramp(int64_t n, double start) { return at::arange(n, at::kDouble) + start; }
 
-absl::Status Expect(const char* what, const torch::Tensor& got, const torch::Tensor& expected) {
-  if (got.defined() && got.sizes() == expected.sizes() && torch::allclose(got, expected, 1e-13, 1e-13)) {
+absl::Status Expect(const char* what, const at::Tensor& got, const at::Tensor& expected) {
+  if (got.defined() && got.sizes() == expected.sizes() && at::allclose(got, expected, 1e-13, 1e-13)) {
     return absl::OkStatus();
   }
   std::ostringstream text;
@@ -54,7 +66,7 @@ absl::Status Expect(const char* what, const torch::Tensor& got, const torch::Ten
 }
 
 absl::Status RunThree(const std::function<absl::Status(Communicator&)>& fn) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   return RunRanks(kRanks, TransportKind::kInMemoryDelayed, 11, [&](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, kShort});
@@ -71,14 +83,14 @@ TEST(TapeTest, ARankWhoseInputNeedsNoGradient) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
-    torch::Tensor x = Ramp(Split().LocalShape(rank)[0], rank);
+    at::Tensor x = Ramp(Split().LocalShape(rank)[0], rank);
     if (rank != 1) x.requires_grad_();
     Tape tape;
-    const torch::Tensor y = gather->Apply(x, tape);
+    const at::Tensor y = gather->Apply(x, tape);
     if (!y.requires_grad()) return absl::InternalError("the movement is not on the tape");
     tape.Backward((y * (rank + 1)).sum());
     if (rank == 1) return x.grad().defined() ? absl::InternalError("a gradient nobody asked for") : absl::OkStatus();
-    return Expect("x.grad", x.grad(), torch::full_like(x.detach(), 6));
+    return Expect("x.grad", x.grad(), at::full_like(x.detach(), 6));
   });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -87,12 +99,12 @@ TEST(TapeTest, ARankWhoseOutputDoesNotReachTheLoss) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
-    torch::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
+    at::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
     Tape tape;
-    const torch::Tensor y = gather->Apply(x, tape);
-    const torch::Tensor loss = rank == 2 ? (x * x).sum() : (y * (rank + 1)).sum();
+    const at::Tensor y = gather->Apply(x, tape);
+    const at::Tensor loss = rank == 2 ? (x * x).sum() : (y * (rank + 1)).sum();
     tape.Backward(loss);
-    const torch::Tensor direct = rank == 2 ? 2 * x.detach() : torch::zeros_like(x.detach());
+    const at::Tensor direct = rank == 2 ? 2 * x.detach() : at::zeros_like(x.detach());
     return Expect("x.grad", x.grad(), direct + 3);
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -102,14 +114,14 @@ TEST(TapeTest, ALossUndefinedOrWithoutGradientOnSomeRanks) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
-    torch::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
+    at::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
     Tape tape;
-    const torch::Tensor y = gather->Apply(x, tape);
-    torch::Tensor loss;
+    const at::Tensor y = gather->Apply(x, tape);
+    at::Tensor loss;
     if (rank == 0) loss = (y * 5).sum();
-    if (rank == 1) loss = torch::zeros({});
+    if (rank == 1) loss = at::zeros({});
     tape.Backward(loss, /*seed=*/2);
-    return Expect("x.grad", x.grad(), torch::full_like(x.detach(), 10));
+    return Expect("x.grad", x.grad(), at::full_like(x.detach(), 10));
   });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -121,17 +133,17 @@ TEST(TapeTest, TwoMovementsInGraphsThatDiffer) {
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
     ADJOIN_ASSIGN_OR_RETURN(const auto sum, AllSumReduce::Create(&communicator, *All().Dual(), {2, "sum"}));
     for (int step = 0; step < 5; ++step) {
-      torch::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
-      torch::Tensor own = Ramp(10, 7).requires_grad_();
+      at::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
+      at::Tensor own = Ramp(10, 7).requires_grad_();
       Tape tape;
-      torch::Tensor y = gather->Apply(x, tape);
-      torch::Tensor z = sum->Apply(rank == 2 ? own : y * y, tape);
-      tape.Backward(rank == 1 ? torch::Tensor() : z.sum());
+      at::Tensor y = gather->Apply(x, tape);
+      at::Tensor z = sum->Apply(rank == 2 ? own : y * y, tape);
+      tape.Backward(rank == 1 ? at::Tensor() : z.sum());
       // dz: two losses of ones; each rank's part gets 2; y is used squared by ranks 0 and 1.
       const Box box = Split().BoxOf(rank);
-      torch::Tensor global = torch::cat({Ramp(4, 0), Ramp(3, 1), Ramp(3, 2)});
+      at::Tensor global = at::cat({Ramp(4, 0), Ramp(3, 1), Ramp(3, 2)});
       ADJOIN_RETURN_IF_ERROR(Expect("x.grad", x.grad(), 2 * 2 * 2 * global.slice(0, box[0].lo, box[0].hi)));
-      if (rank == 2) ADJOIN_RETURN_IF_ERROR(Expect("own.grad", own.grad(), torch::full({10}, 2.0, torch::kDouble)));
+      if (rank == 2) ADJOIN_RETURN_IF_ERROR(Expect("own.grad", own.grad(), at::full({10}, 2.0, at::kDouble)));
       if (rank != 2 && own.grad().defined()) return absl::InternalError("rank 0 or 1 has a gradient for its own");
     }
     return absl::OkStatus();
@@ -144,14 +156,14 @@ TEST(TapeTest, RetainsAndStartsAnew) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
-    torch::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
+    at::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
     Tape tape;
-    torch::Tensor loss = gather->Apply(x, tape).sum();
+    at::Tensor loss = gather->Apply(x, tape).sum();
     tape.Backward(loss, 1, /*retain_graph=*/true);
     tape.Backward(loss);
-    ADJOIN_RETURN_IF_ERROR(Expect("twice", x.grad(), torch::full_like(x.detach(), 6)));
+    ADJOIN_RETURN_IF_ERROR(Expect("twice", x.grad(), at::full_like(x.detach(), 6)));
     tape.Backward(gather->Apply(x, tape).sum());
-    return Expect("again", x.grad(), torch::full_like(x.detach(), 9));
+    return Expect("again", x.grad(), at::full_like(x.detach(), 9));
   });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -163,14 +175,14 @@ TEST(TapeTest, WithoutGradientsNothingIsRecorded) {
     Movement::Options options{2, "data"};
     options.differentiable = false;
     ADJOIN_ASSIGN_OR_RETURN(const auto data, Redistribute::Create(&communicator, Split(), All(), options));
-    torch::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
+    at::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
     Tape tape;
     {
-      torch::NoGradGuard evaluation;
+      at::NoGradGuard evaluation;
       if (gather->Apply(x, tape).requires_grad()) return absl::InternalError("recorded without gradients");
     }
     if (data->Apply(x, tape).requires_grad()) return absl::InternalError("recorded though not differentiable");
-    tape.Backward(torch::Tensor());
+    tape.Backward(at::Tensor());
     return x.grad().defined() ? absl::InternalError("a gradient from nowhere") : absl::OkStatus();
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -180,15 +192,15 @@ TEST(TapeTest, WithoutGradientsNothingIsRecorded) {
 TEST(TapeTest, TheGraphOwnsTheMovement) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
-    torch::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
+    at::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
     Tape tape;
-    torch::Tensor loss;
+    at::Tensor loss;
     {
       ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
       loss = gather->Apply(x, tape).sum();
     }
     tape.Backward(loss);
-    return Expect("x.grad", x.grad(), torch::full_like(x.detach(), 3));
+    return Expect("x.grad", x.grad(), at::full_like(x.detach(), 3));
   });
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -210,11 +222,11 @@ class Composition {
   }
 
   // This rank's part of the loss.
-  torch::Tensor Loss(const torch::Tensor& x, int rank, Tape& tape) const {
-    torch::Tensor h = halo_->Apply(x, tape);
+  at::Tensor Loss(const at::Tensor& x, int rank, Tape& tape) const {
+    at::Tensor h = halo_->Apply(x, tape);
     const int64_t n = h.size(0) - 2;
-    h = torch::sin(h.narrow(0, 0, n)) * h.narrow(0, 1, n) + h.narrow(0, 2, n).pow(2);
-    h = torch::tanh(repartition_->Apply(h, tape));
+    h = at::sin(h.narrow(0, 0, n)) * h.narrow(0, 1, n) + h.narrow(0, 2, n).pow(2);
+    h = at::tanh(repartition_->Apply(h, tape));
     h = to_partial_->Apply(h * h, tape);
     h = sum_->Apply(h, tape).exp();
     h = broadcast_->Apply(h, tape);
@@ -233,31 +245,31 @@ TEST(TapeTest, FiniteDifferencesOfFirstAndSecondOrder) {
                             AllSumReduce::Create(&communicator, *Layout::Replicated({}, kType, {0, 1, 2})->Dual(),
                                                  {6, "total"}));
     const int64_t n = Split().LocalShape(rank)[0];
-    const torch::Tensor x0 = 0.3 * torch::sin(Ramp(n, 2 * rank));
-    const torch::Tensor direction = torch::cos(Ramp(n, rank));
-    auto loss_at = [&](const torch::Tensor& at) {
-      torch::NoGradGuard no_grad;
+    const at::Tensor x0 = 0.3 * at::sin(Ramp(n, 2 * rank));
+    const at::Tensor direction = at::cos(Ramp(n, rank));
+    auto loss_at = [&](const at::Tensor& at) {
+      at::NoGradGuard no_grad;
       Tape tape;
       return total->Forward(f.Loss(at, rank, tape)).item<double>();
     };
     // The gradient at `at`, and the product of the second derivatives with the direction.
-    auto derivatives = [&](const torch::Tensor& at) {
-      torch::Tensor x = at.clone().requires_grad_();
+    auto derivatives = [&](const at::Tensor& at) {
+      at::Tensor x = at.clone().requires_grad_();
       Tape tape;
-      const torch::Tensor g = tape.Grad({f.Loss(x, rank, tape)}, {x}, {}, /*create_graph=*/true)[0];
-      const torch::Tensor h = tape.Grad({(g * direction).sum()}, {x}, {})[0];
+      const at::Tensor g = tape.Grad({f.Loss(x, rank, tape)}, {x}, {}, /*create_graph=*/true)[0];
+      const at::Tensor h = tape.Grad({(g * direction).sum()}, {x}, {})[0];
       return std::make_pair(g.detach(), h);
     };
     const double step = 1e-5;
     const auto [g, h] = derivatives(x0);
     const double slope = (loss_at(x0 + step * direction) - loss_at(x0 - step * direction)) / (2 * step);
-    const torch::Tensor along = total->Forward((g * direction).sum());
+    const at::Tensor along = total->Forward((g * direction).sum());
     if (std::abs(along.item<double>() - slope) > 1e-6 * std::max(1.0, std::abs(slope))) {
       return absl::InternalError(absl::StrCat("slope ", along.item<double>(), ", finite differences ", slope));
     }
-    const torch::Tensor difference =
+    const at::Tensor difference =
         (derivatives(x0 + step * direction).first - derivatives(x0 - step * direction).first) / (2 * step);
-    if (!torch::allclose(h, difference, 1e-5, 1e-6)) return Expect("second order", h, difference);
+    if (!at::allclose(h, difference, 1e-5, 1e-6)) return Expect("second order", h, difference);
     return g.abs().sum().item<double>() > 0 ? absl::OkStatus() : absl::InternalError("the gradient is zero");
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -265,7 +277,7 @@ TEST(TapeTest, FiniteDifferencesOfFirstAndSecondOrder) {
 
 // One rank fails in the middle; the others end with a message that says what they waited for.
 TEST(TapeTest, AFailureReachesEveryRank) {
-  torch::set_num_threads(1);
+  at::set_num_threads(1);
   const auto start = Deadline::Clock::now();
   const std::vector<absl::Status> all =
       RunRanksCollect(kRanks, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
@@ -273,9 +285,9 @@ TEST(TapeTest, AFailureReachesEveryRank) {
         Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
         ADJOIN_ASSIGN_OR_RETURN(const auto sum, AllSumReduce::Create(&communicator, *All().Dual(), {7, "fc1.y"}));
         try {
-          torch::Tensor x = Ramp(10, 0).requires_grad_();
+          at::Tensor x = Ramp(10, 0).requires_grad_();
           Tape tape;
-          const torch::Tensor y = sum->Apply(x, tape);
+          const at::Tensor y = sum->Apply(x, tape);
           if (communicator.rank() == 1) sum->Apply(y.narrow(0, 0, 9), tape);
           tape.Backward(y.sum());
         } catch (...) {
@@ -319,7 +331,7 @@ TEST(MovementTest, SaysWhatIsWrong) {
               std::string::npos);
     EXPECT_EQ(message([&](Communicator& c) {
                 const auto f = *Redistribute::Create(&c, one, one, {1, "x"});
-                f->Forward(torch::zeros({2, 3}, torch::kDouble));
+                f->Forward(at::zeros({2, 3}, at::kDouble));
                 return absl::OkStatus();
               }),
               "operator 1 (x), rank 0: expected Float [2, 3], got Double [2, 3]");

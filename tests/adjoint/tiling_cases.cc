@@ -5,6 +5,10 @@
 #include <random>
 #include <sstream>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/str_cat.h"
 #include "primitives/geometry/mesh.h"
 #include "primitives/geometry/random_tilings.h"
@@ -15,9 +19,9 @@ namespace {
 
 using Kind = Placement::Kind;
 
-torch::Tensor Whole(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
-  torch::Tensor t = torch::empty(shape, ScalarTypeOf(dtype));
-  torch::Tensor flat = t.view(-1);
+at::Tensor Whole(Draw& draw, const std::vector<int64_t>& shape, DType dtype) {
+  at::Tensor t = at::empty(shape, ScalarTypeOf(dtype));
+  at::Tensor flat = t.view(-1);
   for (int64_t i = 0; i < flat.numel(); ++i) {
     if (t.is_complex()) {
       flat[i] = c10::complex<double>(draw.Between(1, 4), draw.Between(1, 4));
@@ -28,9 +32,9 @@ torch::Tensor Whole(Draw& draw, const std::vector<int64_t>& shape, DType dtype) 
   return t;
 }
 
-torch::Tensor Real(Draw& draw, const std::vector<int64_t>& shape) {
+at::Tensor Real(Draw& draw, const std::vector<int64_t>& shape) {
   std::normal_distribution<double> normal;
-  torch::Tensor t = torch::empty(shape, torch::kDouble);
+  at::Tensor t = at::empty(shape, at::kDouble);
   for (int64_t i = 0; i < t.numel(); ++i) t.data_ptr<double>()[i] = normal(draw.engine());
   return t;
 }
@@ -46,10 +50,10 @@ std::vector<int64_t> CoordsOn(const Layout& layout, int rank, bool partial) {
 }
 
 GatheredState RandomState(Draw& draw, const Layout& layout, int ranks) {
-  std::map<std::vector<int64_t>, torch::Tensor> partials;
+  std::map<std::vector<int64_t>, at::Tensor> partials;
   GatheredState state;
   for (int rank : layout.mesh().ranks()) {
-    torch::Tensor& partial = partials[CoordsOn(layout, rank, true)];
+    at::Tensor& partial = partials[CoordsOn(layout, rank, true)];
     if (partial.defined()) continue;
     partial = Whole(draw, layout.shape(), layout.dtype());
     state.global = state.global.defined() ? state.global + partial : partial;
@@ -57,35 +61,35 @@ GatheredState RandomState(Draw& draw, const Layout& layout, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     state.local.push_back(layout.mesh().Has(rank)
                               ? SliceOf(partials[CoordsOn(layout, rank, true)], layout.BoxOf(rank))
-                              : torch::zeros(std::vector<int64_t>(layout.dims(), 0), ScalarTypeOf(layout.dtype())));
+                              : at::zeros(std::vector<int64_t>(layout.dims(), 0), ScalarTypeOf(layout.dtype())));
   }
   return state;
 }
 
 }  // namespace
 
-torch::Tensor SliceOf(torch::Tensor global, const Box& box) {
+at::Tensor SliceOf(at::Tensor global, const Box& box) {
   for (int dim = 0; dim < box.dims(); ++dim) global = global.narrow(dim, box[dim].lo, box[dim].size());
-  return global.clone(torch::MemoryFormat::Contiguous);
+  return global.clone(at::MemoryFormat::Contiguous);
 }
 
-bool SameNumbers(const torch::Tensor& a, const torch::Tensor& b) {
-  return a.defined() && a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && torch::equal(a, b);
+bool SameNumbers(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && at::equal(a, b);
 }
 
-absl::Status HoldsParts(const std::string& what, const Layout& layout, const std::vector<torch::Tensor>& local,
-                        const torch::Tensor& global) {
+absl::Status HoldsParts(const std::string& what, const Layout& layout, const std::vector<at::Tensor>& local,
+                        const at::Tensor& global) {
   for (std::size_t rank = 0; rank < local.size(); ++rank) {
     if (!layout.mesh().Has(static_cast<int>(rank))) {
       if (local[rank].sizes() == at::IntArrayRef(std::vector<int64_t>(layout.dims(), 0))) continue;
       return absl::InternalError(absl::StrCat(what, ": rank ", rank, " outside the mesh got something"));
     }
-    torch::Tensor sum;
+    at::Tensor sum;
     for (int other : layout.mesh().ranks()) {
       if (CoordsOn(layout, other, false) != CoordsOn(layout, static_cast<int>(rank), false)) continue;
       sum = sum.defined() ? sum + local[other] : local[other];
     }
-    const torch::Tensor expected = SliceOf(global, layout.BoxOf(static_cast<int>(rank)));
+    const at::Tensor expected = SliceOf(global, layout.BoxOf(static_cast<int>(rank)));
     if (SameNumbers(sum, expected)) continue;
     std::ostringstream text;
     text << what << ": rank " << rank << " expected " << expected << " got " << sum;
@@ -94,7 +98,7 @@ absl::Status HoldsParts(const std::string& what, const Layout& layout, const std
   return absl::OkStatus();
 }
 
-torch::Tensor Reference(const TilingCase& c, const torch::Tensor& x) {
+at::Tensor Reference(const TilingCase& c, const at::Tensor& x) {
   if (c.expand) return x.expand(c.y.shape());
   std::vector<int64_t> repeats = c.y.shape();
   const int new_dims = c.y.dims() - c.x.dims();
@@ -115,7 +119,7 @@ TilingCase RandomTilingCase(Draw& draw, bool expand, int ranks, DType dtype) {
   c.w_state = RandomState(draw, *c.y.Dual(), ranks);
   c.v_state = RandomState(draw, c.x, ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto free = [&](const torch::Tensor& like) {
+    const auto free = [&](const at::Tensor& like) {
       return dtype == DType::kFloat64 ? Real(draw, like.sizes().vec()) : Whole(draw, like.sizes().vec(), dtype);
     };
     c.x_free.push_back(free(c.x_state.local[rank]));

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "primitives/geometry/box.h"
@@ -22,8 +22,8 @@ namespace adjoin {
 
 // A global tensor and what each rank holds of it: copies equal, partials adding up to it.
 struct GatheredState {
-  torch::Tensor global;
-  std::vector<torch::Tensor> local;
+  at::Tensor global;
+  std::vector<at::Tensor> local;
 };
 
 struct TilingCase {
@@ -35,22 +35,22 @@ struct TilingCase {
   GatheredState x_state;
   GatheredState w_state;  // of a cotangent: in y's dual layout
   GatheredState v_state;  // of a direction: in x's layout
-  std::vector<torch::Tensor> x_free;  // per rank, drawn independently, copies differing
-  std::vector<torch::Tensor> y_free;
+  std::vector<at::Tensor> x_free;  // per rank, drawn independently, copies differing
+  std::vector<at::Tensor> y_free;
 };
 
 // States are of whole numbers, so that no sum is rounded in any order; in float64 the free cells are normal.
 TilingCase RandomTilingCase(Draw& draw, bool expand, int ranks, DType dtype);
 // Of any tensor of c.x's shape, with autograd.
-torch::Tensor Reference(const TilingCase& c, const torch::Tensor& x);
+at::Tensor Reference(const TilingCase& c, const at::Tensor& x);
 
 // A box of a global tensor, as a tensor of its own.
-torch::Tensor SliceOf(torch::Tensor global, const Box& box);
+at::Tensor SliceOf(at::Tensor global, const Box& box);
 // Same shape, dtype and numbers; false for an undefined `a`.
-bool SameNumbers(const torch::Tensor& a, const torch::Tensor& b);
+bool SameNumbers(const at::Tensor& a, const at::Tensor& b);
 // OK if every rank holds its part of `global`, partials added up.
-absl::Status HoldsParts(const std::string& what, const Layout& layout, const std::vector<torch::Tensor>& local,
-                        const torch::Tensor& global);
+absl::Status HoldsParts(const std::string& what, const Layout& layout, const std::vector<at::Tensor>& local,
+                        const at::Tensor& global);
 
 }  // namespace adjoin
 

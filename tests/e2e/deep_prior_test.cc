@@ -153,7 +153,7 @@ TEST_F(DeepPrior, TheFieldNearsTheSolution) {
 
   const auto job = ReadOutput(*folder);
   ASSERT_TRUE(job.ok()) << job.status();
-  const torch::Tensor stencil = job->weights.at("laplace.weight").flatten();
+  const at::Tensor stencil = job->weights.at("laplace.weight").flatten();
   ASSERT_EQ(stencil.numel(), 27);
   for (int i = 0; i < 27; ++i) {
     const bool neighbour = i == 4 || i == 10 || i == 12 || i == 14 || i == 16 || i == 22;

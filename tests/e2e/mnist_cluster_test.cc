@@ -23,12 +23,12 @@ constexpr int64_t kSteps = 50;
 
 struct Precision {
   const char* name;
-  torch::ScalarType dtype;
+  at::ScalarType dtype;
   uint64_t seed;
   double tolerance;
 };
-constexpr Precision kFloat64 = {"float64", torch::kFloat64, kSeedFloat64, 1e-10};
-constexpr Precision kFloat32 = {"float32", torch::kFloat32, kSeedFloat32, 1e-4};
+constexpr Precision kFloat64 = {"float64", at::kDouble, kSeedFloat64, 1e-10};
+constexpr Precision kFloat32 = {"float32", at::kFloat, kSeedFloat32, 1e-4};
 
 // kTrainLimit samples: seven batches and a smaller one.
 constexpr bool IsTail(int64_t step) { return step % 8 == 7; }

@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <ATen/ops/empty.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -47,7 +49,7 @@ absl::StatusOr<NamedTensors> ReadWeights(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const auto reader, SafetensorsReader::Open(path));
   NamedTensors weights;
   for (const SafetensorsEntry& entry : reader->entries()) {
-    torch::Tensor tensor = torch::empty(entry.shape, ScalarTypeOf(entry.dtype));
+    at::Tensor tensor = at::empty(entry.shape, ScalarTypeOf(entry.dtype));
     ADJOIN_RETURN_IF_ERROR(reader->ReadBox(entry, Box::Whole(entry.shape), tensor.data_ptr()));
     weights[entry.name] = tensor;
   }
@@ -97,13 +99,13 @@ Folders MakeFolders(const std::string& name, const NamedTensors& initial) {
 void WriteWeights(const std::string& path, const NamedTensors& weights) {
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, tensor] : weights) {
-    const DType dtype = tensor.scalar_type() == torch::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    const DType dtype = tensor.scalar_type() == at::kDouble ? DType::kFloat64 : DType::kFloat32;
     entries.push_back({name, dtype, tensor.sizes().vec()});
   }
   auto writer = SafetensorsWriter::Create(path, entries);
   ASSERT_TRUE(writer.ok()) << writer.status();
   for (const auto& [name, tensor] : weights) {
-    const torch::Tensor whole = tensor.contiguous();
+    const at::Tensor whole = tensor.contiguous();
     ASSERT_TRUE((*writer)->Append(whole.data_ptr(), static_cast<int64_t>(whole.nbytes())).ok());
   }
   const absl::Status status = (*writer)->Finish();

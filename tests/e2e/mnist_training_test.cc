@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include <ATen/ops/equal.h>
+
 #include "tests/e2e/mnist_jobs.h"
 
 namespace adjoin {
@@ -12,7 +14,7 @@ namespace {
 
 constexpr int64_t kSteps = 50;
 
-SerialRun Train(uint64_t seed, torch::ScalarType dtype) {
+SerialRun Train(uint64_t seed, at::ScalarType dtype) {
   return TrainSerially({.train_limit = kTrainLimit, .test_limit = kTestLimit, .steps = kSteps},
                        InitialWeights(seed, dtype));
 }
@@ -22,8 +24,8 @@ class MnistTraining : public testing::TestWithParam<const char*> {};
 TEST_P(MnistTraining, EqualsSerialInFloat64) {
   JobSpec spec = ExampleJob(GetParam()).value();
   ShortenTo(kSteps, "float64", spec);
-  static const SerialRun truth = Train(kSeedFloat64, torch::kFloat64);
-  const Folders folders = MakeFolders("f64", InitialWeights(kSeedFloat64, torch::kFloat64));
+  static const SerialRun truth = Train(kSeedFloat64, at::kDouble);
+  const Folders folders = MakeFolders("f64", InitialWeights(kSeedFloat64, at::kDouble));
   const auto job = RunOnThreads(spec, folders, TransportKind::kUcxSharedMemory, 1);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(Differences(*job, truth, 1e-10), "");
@@ -32,8 +34,8 @@ TEST_P(MnistTraining, EqualsSerialInFloat64) {
 TEST_P(MnistTraining, EqualsSerialInFloat32) {
   JobSpec spec = ExampleJob(GetParam()).value();
   ShortenTo(kSteps, "float32", spec);
-  static const SerialRun truth = Train(kSeedFloat32, torch::kFloat32);
-  const Folders folders = MakeFolders("f32", InitialWeights(kSeedFloat32, torch::kFloat32));
+  static const SerialRun truth = Train(kSeedFloat32, at::kFloat);
+  const Folders folders = MakeFolders("f32", InitialWeights(kSeedFloat32, at::kFloat));
   const auto job = RunOnThreads(spec, folders, TransportKind::kInMemoryDelayed, 2);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(Differences(*job, truth, 1e-4), "");
@@ -46,8 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Jobs, MnistTraining, testing::ValuesIn(kExampleJobs), [
 });
 
 TEST(MnistTruth, IsSteady) {
-  const SerialRun float32 = Train(kSeedFloat32, torch::kFloat32);
-  const SerialRun float64 = Train(kSeedFloat32, torch::kFloat64);
+  const SerialRun float32 = Train(kSeedFloat32, at::kFloat);
+  const SerialRun float64 = Train(kSeedFloat32, at::kDouble);
   for (int64_t i = 0; i < kSteps; ++i) {
     EXPECT_LT(std::abs(float32.losses[i] / float64.losses[i] - 1), 1e-5) << "step " << i + 1;
   }
@@ -67,7 +69,7 @@ TEST(MnistEmptyParts, APartitionFinerThanTheTensorTrainsCorrectly) {
     layout.mutable_partition()->Assign(partition.begin(), partition.end());
     layout.clear_rank();
   }
-  const NamedTensors initial = InitialWeights(2, torch::kFloat64);
+  const NamedTensors initial = InitialWeights(2, at::kDouble);
   const auto job = RunOnThreads(spec, MakeFolders("fine", initial), TransportKind::kInMemoryDelayed, 3);
   ASSERT_TRUE(job.ok()) << job.status();
   const SerialRun truth =
@@ -85,7 +87,7 @@ TEST(MnistEmptyParts, ABatchSmallerThanTheRanksTrainsCorrectly) {
   Sgd& sgd = *spec.mutable_train()->mutable_optimizer()->mutable_sgd();
   sgd.set_nesterov(true);
   sgd.set_weight_decay(0.1);
-  const NamedTensors initial = InitialWeights(3, torch::kFloat64);
+  const NamedTensors initial = InitialWeights(3, at::kDouble);
   const auto job = RunOnThreads(spec, MakeFolders("batch", initial), TransportKind::kInMemoryDelayed, 5);
   ASSERT_TRUE(job.ok()) << job.status();
   const SerialRun truth = TrainSerially(
@@ -105,7 +107,7 @@ TEST(MnistInitialisation, DoesNotDependOnTheLayouts) {
     ASSERT_TRUE(job.ok()) << job.status();
     if (first.empty()) first = job->weights;
     for (const auto& [parameter, value] : first) {
-      EXPECT_TRUE(torch::equal(value, job->weights.at(parameter))) << name << " " << parameter;
+      EXPECT_TRUE(at::equal(value, job->weights.at(parameter))) << name << " " << parameter;
     }
   }
 }

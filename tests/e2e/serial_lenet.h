@@ -14,7 +14,8 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/optim.h>
+#include <torch/types.h>
 
 namespace adjoin {
 

@@ -12,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/optim.h>
+#include <torch/types.h>
 
 #include "primitives/transport/transport_ranks.h"
 #include "proto/job.pb.h"

@@ -100,7 +100,7 @@ void ExpectSameWeights(const NamedTensors& weights, const NamedTensors& serial) 
     ASSERT_NE(found, weights.end()) << name;
     ASSERT_EQ(found->second.sizes(), expected.sizes()) << name;
     const bool counter = absl::EndsWith(name, ".num_batches_tracked");
-    ASSERT_EQ(found->second.scalar_type(), counter ? torch::kInt64 : torch::kFloat64) << name;
+    ASSERT_EQ(found->second.scalar_type(), counter ? at::kLong : at::kDouble) << name;
     const double largest = counter ? 0 : std::max(1.0, expected.abs().max().item<double>());
     EXPECT_LE((found->second - expected).abs().max().item<double>(), kTolerance * largest) << name;
   }

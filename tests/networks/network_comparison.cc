@@ -6,6 +6,9 @@
 #include <sstream>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -58,8 +61,8 @@ std::vector<int64_t> StoredShape(const ParameterPlan& parameter) {
 }
 
 // Weights of unit gain, so that nothing vanishes; the scales of norms near 1, biases near 0.
-torch::Tensor DrawParameter(const std::string& name, const std::vector<int64_t>& shape, RandomJobs& random) {
-  torch::Tensor value = random.Normal(shape);
+at::Tensor DrawParameter(const std::string& name, const std::vector<int64_t>& shape, RandomJobs& random) {
+  at::Tensor value = random.Normal(shape);
   if (shape.size() < 2) {
     value = value * 0.1;
     return absl::EndsWith(name, "weight") ? value + 1 : value;
@@ -126,7 +129,7 @@ Tensors NetworkComparison::DrawFields(const ProgramPlan& program) const {
     if (value.layout().dtype() == "int64") {
       auto classes = network_.classes.find(value.field());
       TORCH_CHECK(classes != network_.classes.end(), "the test does not say how many classes ", value.field(), " has");
-      fields[value.field()] = random.Labels(torch::empty(shape).numel(), classes->second).reshape(shape);
+      fields[value.field()] = random.Labels(at::empty(shape).numel(), classes->second).reshape(shape);
     } else {
       fields[value.field()] = random.Normal(shape);
     }
@@ -136,16 +139,16 @@ Tensors NetworkComparison::DrawFields(const ProgramPlan& program) const {
 
 // Draws them, and makes the module's own tensors the leaves where there is a module.
 absl::Status NetworkComparison::TakeParameters(const Plan& plan, Tensors& leaves) {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   RandomJobs random(seed_);
   for (const ParameterPlan& parameter : plan.parameter()) {
     if (parameter.buffer()) continue;
-    const torch::Tensor value = DrawParameter(parameter.name(), StoredShape(parameter), random);
+    const at::Tensor value = DrawParameter(parameter.name(), StoredShape(parameter), random);
     input_.parameters[parameter.name()] = value;
     leaves[parameter.name()] = value.clone().set_requires_grad(!parameter.frozen());
   }
   if (network_.module == nullptr) return absl::OkStatus();
-  network_.module->to(torch::kFloat64);
+  network_.module->to(at::kDouble);
   for (auto& parameter : network_.module->named_parameters()) {
     auto leaf = leaves.find(parameter.key());
     if (leaf == leaves.end()) {
@@ -188,7 +191,7 @@ absl::Status NetworkComparison::RunSerial() {
   for (const auto& [name, value] : input_.fields) {
     fields[name] = value.clone().set_requires_grad(value.is_floating_point());
   }
-  const torch::Tensor loss = network_.loss(fields, leaves, expected_.values);
+  const at::Tensor loss = network_.loss(fields, leaves, expected_.values);
   loss.backward();
   loss_ = loss.item<double>();
   for (auto& [name, value] : expected_.values) value = value.detach();

@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include "tests/networks/network_comparison.h"
 

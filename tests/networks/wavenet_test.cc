@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include "absl/strings/str_cat.h"
 #include "primitives/random/philox.h"

@@ -7,6 +7,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <ATen/Context.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/predict/job_run.h"
@@ -61,8 +67,8 @@ struct Truth {
 };
 
 // By loops over lists of numbers.
-Truth CountOneByOne(const torch::Tensor& scores, const torch::Tensor& labels, const torch::Tensor& values,
-                    const torch::Tensor& two) {
+Truth CountOneByOne(const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& values,
+                    const at::Tensor& two) {
   Truth truth;
   truth.confusion.assign(kClasses, std::vector<int64_t>(kClasses));
   const auto score = scores.accessor<double, 4>();
@@ -91,7 +97,7 @@ Truth CountOneByOne(const torch::Tensor& scores, const torch::Tensor& labels, co
   }
   truth.accuracy = static_cast<double>(truth.correct) / counted;
   truth.top2 /= counted;
-  const torch::Tensor error = values - two;
+  const at::Tensor error = values - two;
   truth.mse = error.square().mean().item<double>();
   truth.mae = error.abs().mean().item<double>();
   truth.loss = weighted / weight + 0.5 * truth.mae;
@@ -112,12 +118,12 @@ Truth CountOneByOne(const torch::Tensor& scores, const torch::Tensor& labels, co
 class EvaluationTest : public testing::Test {
  protected:
   void SetUp() override {
-    torch::manual_seed(testing::UnitTest::GetInstance()->random_seed() + 29);
-    images_ = torch::randn({kSamples, 3, kHeight, kWidth}, torch::kFloat64);
-    labels_ = torch::randint(0, kClasses, {kSamples, kHeight, kWidth}, torch::kInt64);
-    labels_.masked_fill_(torch::rand({kSamples, kHeight, kWidth}) < 0.3, kIgnored);
+    at::manual_seed(testing::UnitTest::GetInstance()->random_seed() + 29);
+    images_ = at::randn({kSamples, 3, kHeight, kWidth}, at::kDouble);
+    labels_ = at::randint(0, kClasses, {kSamples, kHeight, kWidth}, at::kLong);
+    labels_.masked_fill_(at::rand({kSamples, kHeight, kWidth}) < 0.3, kIgnored);
     labels_[4] = kIgnored;  // the last batch has nothing that counts
-    two_ = torch::randn({kSamples, 2, kHeight, kWidth}, torch::kFloat64);
+    two_ = at::randn({kSamples, 2, kHeight, kWidth}, at::kDouble);
     folder_.WriteArray("data/images.npy", images_);
     folder_.WriteArray("data/labels.npy", labels_);
     folder_.WriteArray("data/two.npy", two_);
@@ -125,8 +131,8 @@ class EvaluationTest : public testing::Test {
     ASSERT_TRUE(plan.ok()) << plan.status();
     model_ = RandomModel(*plan);
     ASSERT_TRUE(folder_.WriteModel("data/w.safetensors", model_).ok());
-    scores_ = torch::conv2d(images_, model_["classes.weight"], model_["classes.bias"], 1, 1);
-    values_ = torch::conv2d(images_, model_["values.weight"], model_["values.bias"]);
+    scores_ = at::conv2d(images_, model_["classes.weight"], model_["classes.bias"], 1, 1);
+    values_ = at::conv2d(images_, model_["values.weight"], model_["values.bias"]);
   }
   static std::string SpecOf(const Cut& cut) {
     return absl::StrReplaceAll(
@@ -142,7 +148,7 @@ class EvaluationTest : public testing::Test {
   }
 
   const JobFolder folder_{"set"};
-  torch::Tensor images_, labels_, two_, scores_, values_;
+  at::Tensor images_, labels_, two_, scores_, values_;
   Tensors model_;
 };
 

@@ -7,6 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_rules.h"
@@ -22,13 +26,13 @@
 namespace adjoin {
 namespace {
 
-CellType CellTypeOf(torch::ScalarType type) {
+CellType CellTypeOf(at::ScalarType type) {
   switch (type) {
-    case torch::kFloat64:
+    case at::kDouble:
       return CellType::kFloat64;
-    case torch::kUInt8:
+    case at::kByte:
       return CellType::kUInt8;
-    case torch::kInt64:
+    case at::kLong:
       return CellType::kInt64;
     default:
       return CellType::kFloat32;
@@ -41,7 +45,7 @@ Box Whole(const std::vector<int64_t>& shape) {
   return Box(std::move(dims));
 }
 
-absl::Status Write(const std::string& path, const torch::Tensor& values, const std::string& nifti_header) {
+absl::Status Write(const std::string& path, const at::Tensor& values, const std::string& nifti_header) {
   const std::vector<int64_t> shape = values.sizes().vec();
   ArrayWriterOptions options;
   options.nifti = nifti_header;
@@ -61,16 +65,16 @@ JobFolder::JobFolder(const std::string& name)
   std::filesystem::create_directories(root_ + "/output");
 }
 
-void JobFolder::WriteArray(const std::string& path, const torch::Tensor& values, const std::string& nifti_header) const {
+void JobFolder::WriteArray(const std::string& path, const at::Tensor& values, const std::string& nifti_header) const {
   const absl::Status status = Write(Path(path), values, nifti_header);
   ASSERT_TRUE(status.ok()) << status;
 }
 
-absl::StatusOr<torch::Tensor> JobFolder::ReadArray(const std::string& path) const {
+absl::StatusOr<at::Tensor> JobFolder::ReadArray(const std::string& path) const {
   ArrayFileOptions options;
   options.object = "data";
   ADJOIN_ASSIGN_OR_RETURN(auto file, ArrayFile::Open(Path(path), options));
-  torch::Tensor values = torch::empty(file->header().shape, torch::kFloat64);
+  at::Tensor values = at::empty(file->header().shape, at::kDouble);
   ADJOIN_RETURN_IF_ERROR(file->Read(Whole(file->header().shape), values.data_ptr<double>()));
   return values;
 }
@@ -82,7 +86,7 @@ absl::Status JobFolder::WriteModel(const std::string& path, const Tensors& tenso
   }
   ADJOIN_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(Path(path), entries));
   for (const auto& [name, tensor] : tensors) {
-    const torch::Tensor values = tensor.contiguous();
+    const at::Tensor values = tensor.contiguous();
     ADJOIN_RETURN_IF_ERROR(writer->Append(values.data_ptr(), static_cast<int64_t>(values.nbytes())));
   }
   return writer->Finish();
@@ -129,12 +133,12 @@ Tensors RandomModel(const Plan& plan) {
   for (const ParameterPlan& parameter : plan.parameter()) {
     const std::vector<int64_t> shape(parameter.home().shape().begin(), parameter.home().shape().end());
     if (parameter.home().dtype() == "int64") {
-      model[parameter.name()] = torch::full(shape, 3, torch::kInt64);
+      model[parameter.name()] = at::full(shape, 3, at::kLong);
       continue;
     }
-    torch::Tensor values = torch::randn(shape, torch::kFloat64) * 0.3;
+    at::Tensor values = at::randn(shape, at::kDouble) * 0.3;
     if (absl::EndsWith(parameter.name(), "running_var")) values = values.abs() + 0.5;
-    model[parameter.name()] = parameter.home().dtype() == "float32" ? values.to(torch::kFloat32) : values;
+    model[parameter.name()] = parameter.home().dtype() == "float32" ? values.to(at::kFloat) : values;
   }
   return model;
 }

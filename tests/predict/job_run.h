@@ -4,7 +4,7 @@
 //   folder.WriteArray("data/volumes.npy", volumes);
 //   folder.WriteModel("data/w.safetensors", {{"conv.weight", w}});
 //   ASSERT_EQ(RunJob(spec_text, {{"set", 3}}, folder).status(), absl::OkStatus());
-//   torch::Tensor written = *folder.ReadArray("output/job/head.npy");      // float64
+//   at::Tensor written = *folder.ReadArray("output/job/head.npy");      // float64
 #ifndef ADJOIN_TESTS_PREDICT_JOB_RUN_H_
 #define ADJOIN_TESTS_PREDICT_JOB_RUN_H_
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,7 +22,7 @@
 
 namespace adjoin {
 
-using Tensors = std::map<std::string, torch::Tensor>;
+using Tensors = std::map<std::string, at::Tensor>;
 
 class JobFolder {
  public:
@@ -30,8 +30,8 @@ class JobFolder {
   std::string Path(const std::string& relative) const { return root_ + "/" + relative; }
 
   // An .npy file, or .nii of one [z, y, x] volume, of float32, float64, uint8 or int64.
-  void WriteArray(const std::string& path, const torch::Tensor& values, const std::string& nifti_header = "") const;
-  absl::StatusOr<torch::Tensor> ReadArray(const std::string& path) const;
+  void WriteArray(const std::string& path, const at::Tensor& values, const std::string& nifti_header = "") const;
+  absl::StatusOr<at::Tensor> ReadArray(const std::string& path) const;
   absl::Status WriteModel(const std::string& path, const Tensors& tensors) const;
   std::string Bytes(const std::string& path) const;
 

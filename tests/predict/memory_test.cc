@@ -4,9 +4,11 @@
 #include <memory>
 #include <mutex>
 
+#include <gtest/gtest.h>
+
+#include <ATen/ops/randn.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
-#include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -120,7 +122,7 @@ int64_t HaloBytes(const std::string& spec) {
 
 TEST(PredictMemory, OfEachRankAtMostItsPartAndHalos) {
   const JobFolder folder("memory");
-  folder.WriteArray("data/volumes.npy", torch::randn({2, 1, 32, 32, 32}, torch::kFloat64));
+  folder.WriteArray("data/volumes.npy", at::randn({2, 1, 32, 32, 32}, at::kDouble));
   const auto one = PeakBytes(SpecOf(1, "1, 1, 1, 1, 1"), folder, 2);
   ASSERT_TRUE(one.ok()) << one.status();
   // At the largest layer, left.conv: its input, what the kernel reads of it with its border, its output, and LibTorch's own

@@ -58,16 +58,16 @@ class FaultyLayer : public LayerModule {
   FaultyLayer(LayerContext context, std::unique_ptr<LayerModule> inner, std::string fault)
       : LayerModule(std::move(context)), inner_(std::move(inner)), fault_(std::move(fault)) {}
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     if (fault_ == "x") {
       // The same value, twice the gradient.
-      std::vector<torch::Tensor> doubled = inputs;
+      std::vector<at::Tensor> doubled = inputs;
       doubled[0] = inputs[0] * 2 - inputs[0].detach();
       return inner_->Forward(doubled, tape);
     }
-    const torch::Tensor y = inner_->Forward(inputs, tape);
+    const at::Tensor y = inner_->Forward(inputs, tape);
     if (!runs_here()) return y;
-    const torch::Tensor bias = context().parameters.at("bias").detach();
+    const at::Tensor bias = context().parameters.at("bias").detach();
     std::vector<int64_t> shape(y.dim(), 1);
     shape[1] = -1;
     return y + bias.reshape(shape);

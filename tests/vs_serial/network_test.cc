@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/layer.h"
@@ -46,8 +48,8 @@ absl::Status Forward(const std::string& program, const LayerRegistry& registry,
     Communicator communicator(&transport, &memory, {});
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
     ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, program, &communicator, &parameters, registry));
-    Tensors fields = {{"x", torch::zeros({2, 3, 4}, torch::kFloat64)},
-                      {"label", torch::zeros({transport.rank() == 0 ? 2 : 0}, torch::kInt64)}};
+    Tensors fields = {{"x", at::zeros({2, 3, 4}, at::kDouble)},
+                      {"label", at::zeros({transport.rank() == 0 ? 2 : 0}, at::kLong)}};
     change(fields);
     Tape tape;
     return network->Forward(fields, tape).status();
@@ -84,9 +86,9 @@ TEST(NetworkTest, MissingOrMisshapenDataIsNamed) {
   ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields.erase("x"); }),
               absl::StatusCode::kInvalidArgument, "no data for \"x\"");
   ExpectError(Forward("train", BuiltinLayers(),
-                      [](Tensors& fields) { fields["x"] = torch::zeros({2, 3, 5}, torch::kFloat64); }),
+                      [](Tensors& fields) { fields["x"] = at::zeros({2, 3, 5}, at::kDouble); }),
               absl::StatusCode::kInvalidArgument, "data for \"x\" is Double [2, 3, 5], expected Double [2, 3, 4]");
-  ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields["x"] = torch::zeros({2, 3, 4}); }),
+  ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields["x"] = at::zeros({2, 3, 4}); }),
               absl::StatusCode::kInvalidArgument, "is Float [2, 3, 4], expected Double");
 }
 
@@ -103,11 +105,11 @@ TEST(NetworkTest, ALabelThatIsNoClassIsNamed) {
 class ShortLayer : public LayerModule {
  public:
   using LayerModule::LayerModule;
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     Input(inputs, 0, tape);
     Parameter("weight", tape);
     Parameter("bias", tape);
-    return Output(torch::zeros({1, 2, 3}, torch::kFloat64), tape);
+    return Output(at::zeros({1, 2, 3}, at::kDouble), tape);
   }
 };
 
@@ -125,7 +127,7 @@ TEST(ComparisonTest, NoticesAWrongValueAndAMissingName) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   RandomJobs random(1);
   StepInput input;
-  input.fields = {{"x", random.Normal({2, 3, 8})}, {"label", torch::zeros({2}, torch::kInt64)}};
+  input.fields = {{"x", random.Normal({2, 3, 8})}, {"label", at::zeros({2}, at::kLong)}};
   auto ranks = RunStep(*plan, input);
   ASSERT_TRUE(ranks.ok()) << ranks.status();
 
@@ -134,7 +136,7 @@ TEST(ComparisonTest, NoticesAWrongValueAndAMissingName) {
     expected.parameter_grads[plan->parameter(i).name()] = (*ranks)[0].collected[i];
   }
   EXPECT_EQ(Differences(*plan, "train", *ranks, expected, 1e-10), "");
-  const torch::Tensor right = expected.parameter_grads["y.weight"];
+  const at::Tensor right = expected.parameter_grads["y.weight"];
   expected.parameter_grads["y.weight"] = right + 1e-9;
   EXPECT_NE(Differences(*plan, "train", *ranks, expected, 1e-10), "");
   expected.parameter_grads["y.weight"] = right;

@@ -6,6 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/function.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -77,7 +81,7 @@ class RankStep {
     {
       Tape tape;
       ADJOIN_ASSIGN_OR_RETURN(const Network::Result forward, network->Forward(fields, tape, /*keep_values=*/true));
-      ADJOIN_ASSIGN_OR_RETURN(const torch::Tensor root, AddCotangents(forward));
+      ADJOIN_ASSIGN_OR_RETURN(const at::Tensor root, AddCotangents(forward));
       try {
         tape.Backward(root);
       } catch (...) {
@@ -100,7 +104,7 @@ class RankStep {
     result.peak_elements = network->peak_elements();
     for (const auto& [name, field] : fields) {
       if (field.requires_grad()) {
-        result.field_grads[name] = field.grad().defined() ? field.grad() : torch::zeros_like(field);
+        result.field_grads[name] = field.grad().defined() ? field.grad() : at::zeros_like(field);
       }
     }
     return TakeParameters(parameters, *collect, result);
@@ -110,8 +114,8 @@ class RankStep {
   // What made the values, by their names.
   using GraphNodes = std::vector<std::pair<std::string, std::weak_ptr<torch::autograd::Node>>>;
 
-  absl::StatusOr<torch::Tensor> AddCotangents(const Network::Result& forward) const {
-    torch::Tensor root = forward.loss;
+  absl::StatusOr<at::Tensor> AddCotangents(const Network::Result& forward) const {
+    at::Tensor root = forward.loss;
     for (const ValuePlan& value : program_.value()) {
       auto cotangent = input_.cotangents.find(value.name());
       if (cotangent == input_.cotangents.end()) continue;
@@ -123,14 +127,14 @@ class RankStep {
   }
 
   absl::Status TakeParameters(const Parameters& parameters, ParameterCollect& collect, RankResult& result) const {
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     for (int i = 0; i < parameters.size(); ++i) {
-      torch::Tensor parameter = parameters.tensor(i);
+      at::Tensor parameter = parameters.tensor(i);
       const bool frozen = parameters.frozen(i);
       if (!frozen) parameter.sub_(parameter.grad(), input_.sgd_lr);
       result.parameter.push_back(parameter.detach());
       result.parameter_grad.push_back(parameter.grad());
-      ADJOIN_ASSIGN_OR_RETURN(torch::Tensor whole, collect.Collect(i, frozen ? parameter : parameter.grad()));
+      ADJOIN_ASSIGN_OR_RETURN(at::Tensor whole, collect.Collect(i, frozen ? parameter : parameter.grad()));
       result.collected.push_back(std::move(whole));
     }
     return absl::OkStatus();
@@ -150,7 +154,7 @@ class Comparison {
  public:
   Comparison(int ranks, double tolerance) : ranks_(ranks), tolerance_(tolerance) {}
 
-  void Part(const std::string& what, int rank, const torch::Tensor& actual, const torch::Tensor& expected,
+  void Part(const std::string& what, int rank, const at::Tensor& actual, const at::Tensor& expected,
             double scale) {
     if (!actual.defined() || actual.sizes() != expected.sizes()) {
       Add(absl::StrCat(what, " on rank ", rank, " has another shape"));
@@ -162,7 +166,7 @@ class Comparison {
   }
 
   template <typename PartOnRank>
-  void Whole(const std::string& what, const torch::Tensor& expected, const LayoutPlan& message, PartOnRank part) {
+  void Whole(const std::string& what, const at::Tensor& expected, const LayoutPlan& message, PartOnRank part) {
     auto layout = LayoutFromProto(message);
     if (!layout.ok()) return Add(absl::StrCat(what, ": ", layout.status().message()));
     const double scale = expected.numel() == 0 ? 1.0 : std::max(1.0, expected.abs().max().item<double>());
@@ -182,9 +186,9 @@ class Comparison {
   std::string text_;
 };
 
-torch::Tensor Find(const Tensors& tensors, const std::string& name) {
+at::Tensor Find(const Tensors& tensors, const std::string& name) {
   auto found = tensors.find(name);
-  return found == tensors.end() ? torch::Tensor() : found->second;
+  return found == tensors.end() ? at::Tensor() : found->second;
 }
 
 }  // namespace
@@ -211,9 +215,9 @@ void MakeFieldsDifferentiable(Plan& plan, const std::string& program) {
   }
 }
 
-torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank) {
+at::Tensor PartOf(const at::Tensor& whole, const Layout& layout, int rank) {
   const Box box = layout.BoxOf(rank);
-  torch::Tensor part = whole;
+  at::Tensor part = whole;
   for (int dim = 0; dim < box.dims(); ++dim) part = part.narrow(dim, box[dim].lo, box[dim].size());
   return part;
 }
@@ -227,7 +231,7 @@ absl::StatusOr<Tensors> LocalFields(const ProgramPlan& program, const Tensors& f
     if (whole == fields.end()) {
       return absl::InvalidArgumentError(absl::StrCat("the test gives no field \"", value.field(), "\""));
     }
-    torch::Tensor part = PartOf(whole->second, layout, rank).clone();
+    at::Tensor part = PartOf(whole->second, layout, rank).clone();
     local[value.name()] = part.set_requires_grad(value.needs_grad());
   }
   return local;
@@ -271,11 +275,11 @@ std::string Differences(const Plan& plan, const std::string& program, const std:
             [&](int rank) { return ranks[rank].parameter_grad[i]; });
     const std::vector<int64_t> home(parameter.home().shape().begin(), parameter.home().shape().end());
     if (parameter.frozen()) {
-      if (torch::Tensor whole = Find(expected.parameters, parameter.name()); whole.defined()) {
+      if (at::Tensor whole = Find(expected.parameters, parameter.name()); whole.defined()) {
         comparison.Part(absl::StrCat("collected ", parameter.name()), 0, ranks[0].collected[i], whole.reshape(home),
                         std::max(1.0, whole.abs().max().item<double>()));
       }
-    } else if (torch::Tensor whole = Find(expected.parameter_grads, parameter.name()); whole.defined()) {
+    } else if (at::Tensor whole = Find(expected.parameter_grads, parameter.name()); whole.defined()) {
       comparison.Part(absl::StrCat("collected ", gradient), 0, ranks[0].collected[i], whole.reshape(home),
                       std::max(1.0, whole.abs().max().item<double>()));
     } else {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "primitives/geometry/layout.h"
@@ -23,7 +23,7 @@
 
 namespace adjoin {
 
-using Tensors = std::map<std::string, torch::Tensor>;
+using Tensors = std::map<std::string, at::Tensor>;
 
 // Parses and plans a job, with the builtin layers' rules.
 absl::StatusOr<Plan> PlanOf(const std::string& spec, const std::map<std::string, int64_t>& dataset_sizes);
@@ -33,7 +33,7 @@ absl::StatusOr<Plan> PlanOf(const std::string& spec, const std::map<std::string,
 void MakeFieldsDifferentiable(Plan& plan, const std::string& program);
 
 // The part of `whole` that a rank holds in a layout.
-torch::Tensor PartOf(const torch::Tensor& whole, const Layout& layout, int rank);
+at::Tensor PartOf(const at::Tensor& whole, const Layout& layout, int rank);
 
 // A rank's part of every field that a program reads, by ValuePlan::name; `fields`: whole, by Dataset field. Those whose
 // gradients the plan asks for require them. Errors: kInvalidArgument for a field that `fields` lacks.
@@ -54,9 +54,9 @@ struct RankResult {
   double loss = 0;                // the program's own, summed over ranks
   Tensors values;                 // local, by ValuePlan::name
   Tensors field_grads;            // local, of the fields that need gradients
-  std::vector<torch::Tensor> parameter;       // local, in the plan's order
-  std::vector<torch::Tensor> parameter_grad;  // local, after GradientSync; undefined where frozen
-  std::vector<torch::Tensor> collected;       // gradients, or frozen values, brought together on rank 0
+  std::vector<at::Tensor> parameter;       // local, in the plan's order
+  std::vector<at::Tensor> parameter_grad;  // local, after GradientSync; undefined where frozen
+  std::vector<at::Tensor> collected;       // gradients, or frozen values, brought together on rank 0
   std::map<std::string, int64_t> peak_elements;
   int64_t bytes_sent = 0;         // during forward, backward, GradientSync and the report of the loss
 };

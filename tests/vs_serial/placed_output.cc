@@ -2,6 +2,10 @@
 
 #include <vector>
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_layers.h"
 #include "layers/network/network.h"
@@ -18,11 +22,11 @@
 
 namespace adjoin {
 
-using torch::Tensor;
+using at::Tensor;
 
 absl::StatusOr<Tensor> OutputAt(StepAt at, const Plan& plan, const std::string& program, const Tensor& x) {
   const int ranks = static_cast<int>(plan.spec().ranks());
-  Tensor whole = torch::full(x.sizes(), -12345.0, torch::kFloat64);
+  Tensor whole = at::full(x.sizes(), -12345.0, at::kDouble);
   std::vector<Tensor> parts(ranks);
   ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
     HostMemory memory;
@@ -30,7 +34,7 @@ absl::StatusOr<Tensor> OutputAt(StepAt at, const Plan& plan, const std::string& 
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
     parameters.Initialise(plan.spec().seed());
     ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, program, &communicator, &parameters, BuiltinLayers()));
-    const Tensors fields = {{"x", x}, {"label", torch::zeros({x.size(0)}, torch::kInt64)}};
+    const Tensors fields = {{"x", x}, {"label", at::zeros({x.size(0)}, at::kLong)}};
     ADJOIN_ASSIGN_OR_RETURN(const Tensors local, LocalFields(network->program(), fields, transport.rank()));
     network->SetPlace(at.step, at.first_sample);
     Tape tape;
@@ -44,7 +48,7 @@ absl::StatusOr<Tensor> OutputAt(StepAt at, const Plan& plan, const std::string& 
     for (int rank = 0; rank < ranks; ++rank) PartOf(whole, layout, rank).copy_(parts[rank]);
     // All copies are alike.
     for (int rank = 0; rank < ranks; ++rank) {
-      if (!torch::equal(PartOf(whole, layout, rank), parts[rank])) return absl::InternalError("copies differ");
+      if (!at::equal(PartOf(whole, layout, rank), parts[rank])) return absl::InternalError("copies differ");
     }
   }
   return whole;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "proto/plan.pb.h"
@@ -22,7 +22,7 @@ struct StepAt {
 
 // What layer "y", the program's first, makes of the field "x", brought together from all ranks; of x's shape. Parameters
 // are drawn from the plan's seed. Errors: kInternal where copies differ; else of whichever rank failed first.
-absl::StatusOr<torch::Tensor> OutputAt(StepAt at, const Plan& plan, const std::string& program, const torch::Tensor& x);
+absl::StatusOr<at::Tensor> OutputAt(StepAt at, const Plan& plan, const std::string& program, const at::Tensor& x);
 
 }  // namespace adjoin
 

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include <ATen/ops/empty.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -77,15 +79,15 @@ std::string RandomJobs::AnyLayout(const std::string& name, const std::vector<int
   return LayoutText(name, partition, Ranks(parts, world), Cuts(shape, partition));
 }
 
-torch::Tensor RandomJobs::Normal(const std::vector<int64_t>& shape) {
-  torch::Tensor result = torch::empty(shape, torch::kFloat64);
+at::Tensor RandomJobs::Normal(const std::vector<int64_t>& shape) {
+  at::Tensor result = at::empty(shape, at::kDouble);
   std::normal_distribution<double> normal;
   std::generate_n(result.data_ptr<double>(), result.numel(), [&] { return normal(engine_); });
   return result;
 }
 
-torch::Tensor RandomJobs::Labels(int64_t n, int64_t classes) {
-  torch::Tensor result = torch::empty({n}, torch::kInt64);
+at::Tensor RandomJobs::Labels(int64_t n, int64_t classes) {
+  at::Tensor result = at::empty({n}, at::kLong);
   std::generate_n(result.data_ptr<int64_t>(), n, [&] { return Between(0, classes - 1); });
   return result;
 }

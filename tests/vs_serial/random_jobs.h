@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 namespace adjoin {
 
@@ -44,8 +44,8 @@ class RandomJobs {
   // may hold several copies of each part.
   std::string AnyLayout(const std::string& name, const std::vector<int64_t>& shape, int64_t world, bool copies);
   // Of the standard normal distribution, float64; the same for the same state.
-  torch::Tensor Normal(const std::vector<int64_t>& shape);
-  torch::Tensor Labels(int64_t n, int64_t classes);
+  at::Tensor Normal(const std::vector<int64_t>& shape);
+  at::Tensor Labels(int64_t n, int64_t classes);
 
  private:
   std::mt19937_64 engine_;

@@ -9,9 +9,14 @@
 #include <string>
 #include <vector>
 
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
-#include <torch/torch.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -84,7 +89,7 @@ precision { compute: "float64" }
 
 struct Outcome {
   std::vector<double> losses;         // this rank's shares
-  std::vector<torch::Tensor> tensors;  // gradients and buffers, of each step
+  std::vector<at::Tensor> tensors;  // gradients and buffers, of each step
   int64_t peak_bytes = 0;              // of this thread's tensors that were made since the first step began
   int64_t left_bytes = 0;              // of what the last step made, after it, besides `tensors`
 };
@@ -112,9 +117,9 @@ absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transpor
       }
     }
     ADJOIN_RETURN_IF_ERROR(sync->Sync());
-    torch::NoGradGuard no_grad;
+    at::NoGradGuard no_grad;
     for (int i = 0; i < parameters.size(); ++i) {
-      torch::Tensor parameter = parameters.tensor(i);
+      at::Tensor parameter = parameters.tensor(i);
       outcome.tensors.push_back((parameters.frozen(i) ? parameter.detach() : parameter.grad()).clone());
       outcome.left_bytes -= static_cast<int64_t>(outcome.tensors.back().nbytes());
       if (parameters.frozen(i)) continue;
@@ -136,11 +141,11 @@ absl::StatusOr<std::vector<Outcome>> RunMarked(const char* text, int ranks, cons
   const std::string spec = absl::StrReplaceAll(
       text, {{"LAYOUT", layout}, {"RANKS", absl::StrCat(ranks)}, {"MARK2", marks.mark2}, {"MARK", marks.mark}});
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOf(spec, {{"data", 4}}));
-  torch::manual_seed(7);
+  at::manual_seed(7);
   const bool pixels = plan.spec().dataset(0).field(1).shape_size() > 0;
-  const Tensors fields = {{"image", torch::randn({4, 2, 24, 20}, torch::kFloat64)},
-                          {"label", torch::randint(3, pixels ? std::vector<int64_t>{4, 24, 20} : std::vector<int64_t>{4},
-                                                   torch::kInt64)}};
+  const Tensors fields = {{"image", at::randn({4, 2, 24, 20}, at::kDouble)},
+                          {"label", at::randint(3, pixels ? std::vector<int64_t>{4, 24, 20} : std::vector<int64_t>{4},
+                                                   at::kLong)}};
   std::vector<Outcome> outcomes(ranks);
   ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemoryDelayed, 1, [&](Transport& transport) {
     return RunRank(plan, fields, transport, outcomes[transport.rank()]);
@@ -154,7 +159,7 @@ void ExpectSame(const std::vector<Outcome>& actual, const std::vector<Outcome>& 
     EXPECT_EQ(actual[rank].left_bytes, 0) << what << ", rank " << rank << ": something of a step is never freed";
     ASSERT_EQ(actual[rank].tensors.size(), expected[rank].tensors.size());
     for (size_t i = 0; i < expected[rank].tensors.size(); ++i) {
-      EXPECT_TRUE(torch::equal(actual[rank].tensors[i], expected[rank].tensors[i]))
+      EXPECT_TRUE(at::equal(actual[rank].tensors[i], expected[rank].tensors[i]))
           << what << ", rank " << rank << ", tensor " << i;
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
@@ -13,14 +15,14 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
-torch::ScalarType TypeOf(const RoundedStep& step) {
-  return step.compute == "bfloat16" ? torch::kBFloat16 : torch::kFloat32;
+at::ScalarType TypeOf(const RoundedStep& step) {
+  return step.compute == "bfloat16" ? at::kBFloat16 : at::kFloat;
 }
 
 // y and all gradients of a serial step in `type`, of numbers that the step's type has.
-Tensors Serial(const RoundedStep& step, torch::ScalarType type) {
+Tensors Serial(const RoundedStep& step, at::ScalarType type) {
   const auto leaf = [&](const Tensor& whole) { return whole.detach().to(TypeOf(step)).to(type).requires_grad_(); };
   const Tensor x = leaf(step.x);
   Tensors parameters;
@@ -34,7 +36,7 @@ Tensors Serial(const RoundedStep& step, torch::ScalarType type) {
 
 double Distance(const Tensor& actual, const Tensor& expected, const Tensor& whole) {
   if (expected.numel() == 0) return 0;
-  const double distance = (actual.to(torch::kFloat64) - expected).abs().max().item<double>();
+  const double distance = (actual.to(at::kDouble) - expected).abs().max().item<double>();
   return distance / whole.abs().max().item<double>();
 }
 
@@ -46,13 +48,13 @@ absl::StatusOr<Errors> ErrorsOnRanks(const RoundedStep& step) {
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, PlanOf(text, {{"data", step.job.batch}}));
   MakeFieldsDifferentiable(plan, "train");
   StepInput input;
-  input.fields = {{"x", step.x.detach().to(TypeOf(step))}, {"label", torch::zeros({step.x.size(0)}, torch::kInt64)}};
-  const Tensors exact = Serial(step, torch::kFloat64);
+  input.fields = {{"x", step.x.detach().to(TypeOf(step))}, {"label", at::zeros({step.x.size(0)}, at::kLong)}};
+  const Tensors exact = Serial(step, at::kDouble);
   // The head is as good as cut off: its gradients would be of no interest here.
   const int64_t features = exact.at("y").numel() / exact.at("y").size(0);
-  input.parameters = {{"head.weight", torch::zeros({3, features})}, {"head.bias", torch::zeros({3})}};
+  input.parameters = {{"head.weight", at::zeros({3, features})}, {"head.bias", at::zeros({3})}};
   for (const auto& [name, tensor] : step.parameters) {
-    input.parameters[name] = tensor.detach().to(TypeOf(step)).to(torch::kFloat32);
+    input.parameters[name] = tensor.detach().to(TypeOf(step)).to(at::kFloat);
   }
   input.cotangents = {{"y", step.cotangent.to(TypeOf(step))}};
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<RankResult> ranks, RunStep(plan, input));
@@ -84,7 +86,7 @@ absl::StatusOr<Errors> ErrorsOnRanks(const RoundedStep& step) {
 }
 
 Errors SerialErrors(const RoundedStep& step) {
-  const Tensors exact = Serial(step, torch::kFloat64), rounded = Serial(step, TypeOf(step));
+  const Tensors exact = Serial(step, at::kDouble), rounded = Serial(step, TypeOf(step));
   Errors errors;
   for (const auto& [name, whole] : exact) errors[name] = Distance(rounded.at(name), whole, whole);
   return errors;

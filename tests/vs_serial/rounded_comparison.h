@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "tests/vs_serial/partitioned_run.h"
@@ -21,9 +21,9 @@ namespace adjoin {
 struct RoundedStep {
   JobParts job;               // reads the field "x"; its last layer is called "y"
   std::string compute;        // "float32" or "bfloat16"; parameters are float32
-  torch::Tensor x, cotangent; // rounded to the type before anything else
+  at::Tensor x, cotangent; // rounded to the type before anything else
   Tensors parameters;         // the same
-  std::function<torch::Tensor(const torch::Tensor& x, const Tensors& parameters)> serial;  // in its arguments' type
+  std::function<at::Tensor(const at::Tensor& x, const Tensors& parameters)> serial;  // in its arguments' type
 };
 
 // The largest distance from serial float64 of "y", of "x"'s gradient and of each parameter's gradient, relative to the

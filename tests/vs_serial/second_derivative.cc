@@ -2,6 +2,9 @@
 
 #include <memory>
 
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
 #include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_layers.h"
@@ -20,7 +23,7 @@
 namespace adjoin {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 absl::Status RunRank(const Plan& plan, const TwiceInput& input, Transport& transport, Tensor& result) {
   HostMemory memory;
@@ -32,7 +35,7 @@ absl::Status RunRank(const Plan& plan, const TwiceInput& input, Transport& trans
     ADJOIN_RETURN_IF_ERROR(parameters.SetFromGlobal(index, whole));
   }
   ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
-  const Tensors whole = {{"x", input.x}, {"label", torch::zeros({input.x.size(0)}, torch::kInt64)}};
+  const Tensors whole = {{"x", input.x}, {"label", at::zeros({input.x.size(0)}, at::kLong)}};
   ADJOIN_ASSIGN_OR_RETURN(const Tensors fields, LocalFields(program, whole, transport.rank()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(program.value(program.layer(0).output()).layout()));
   Tape tape;
@@ -43,7 +46,7 @@ absl::Status RunRank(const Plan& plan, const TwiceInput& input, Transport& trans
     const Tensor v = PartOf(input.v, layout, transport.rank());
     const Tensor once = tape.Grad({forward.values.at("y")}, {x}, {u}, /*create_graph=*/true)[0];
     tape.Backward((once * v).sum());
-    result = x.grad().defined() ? x.grad() : torch::zeros_like(x);
+    result = x.grad().defined() ? x.grad() : at::zeros_like(x);
   } catch (...) {
     return StatusFromCurrentException();
   }

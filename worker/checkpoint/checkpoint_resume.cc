@@ -3,6 +3,9 @@
 #include <set>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -233,11 +236,11 @@ class Resume {
     const Box box = tensor.home.BoxOf(options_.rank);
     if (box.empty()) return absl::OkStatus();
     const DType stored = resumed.manifest.tensors.at(tensor.name).dtype;
-    torch::NoGradGuard no_grad;
-    torch::Tensor cells = torch::empty(box.Shape(), ScalarTypeOf(stored));
+    at::NoGradGuard no_grad;
+    at::Tensor cells = at::empty(box.Shape(), ScalarTypeOf(stored));
     ADJOIN_RETURN_IF_ERROR(ReadBox(*options_.files, resumed.dir, resumed.manifest, tensor.name, box, cells.data_ptr(),
                                    &resumed.bytes_read));
-    torch::Tensor(tensor.local).copy_(cells);
+    at::Tensor(tensor.local).copy_(cells);
     return absl::OkStatus();
   }
 

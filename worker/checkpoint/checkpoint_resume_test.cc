@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -122,7 +124,7 @@ class CheckpointResumeTest : public testing::Test {
         absl::StrAppend(&ended.log, line, "\n");
       };
       if (rank == 0) options.damaged = &ended.damaged;
-      const torch::Tensor mine = torch::zeros({2}, torch::kFloat32);
+      const at::Tensor mine = at::zeros({2}, at::kFloat);
       ADJOIN_ASSIGN_OR_RETURN(const std::optional<Resumed> resumed,
                               ResumeFromCheckpoint(options, {{"fc.weight", Home(), mine}}, sums));
       if (!resumed.has_value()) return absl::OkStatus();

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "primitives/geometry/layout.h"
 
@@ -14,7 +14,7 @@ namespace adjoin {
 struct CheckpointTensor {
   std::string name;     // "conv1.weight", "exp_avg/conv1.weight"
   Layout home;
-  torch::Tensor local;  // live: this rank's box of `home`
+  at::Tensor local;  // live: this rank's box of `home`
 };
 
 }  // namespace adjoin

@@ -4,6 +4,9 @@
 #include <atomic>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -33,13 +36,13 @@ std::vector<int> RanksThatWrite(const std::vector<CheckpointTensor>& tensors, in
 
 // A copy of what this rank writes.
 std::vector<CheckpointTensor> CopyOfMine(const std::vector<CheckpointTensor>& tensors, int rank) {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   std::vector<CheckpointTensor> copies;
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     const CheckpointTensor& tensor = tensors[i];
     if (!WritesBox(tensor.home, rank, i)) continue;
-    const auto options = torch::TensorOptions().device(torch::kCPU).dtype(ScalarTypeOf(tensor.home.dtype()));
-    torch::Tensor copy = torch::empty(tensor.home.LocalShape(rank), options);
+    const auto options = at::TensorOptions().device(at::kCPU).dtype(ScalarTypeOf(tensor.home.dtype()));
+    at::Tensor copy = at::empty(tensor.home.LocalShape(rank), options);
     copy.copy_(tensor.local);
     copies.push_back({tensor.name, tensor.home, std::move(copy)});
   }
@@ -113,7 +116,7 @@ CheckpointWriter::Snapshot CheckpointWriter::Take(const Moment& moment, const Te
     snapshot.moment = moment;
     snapshot.tensors = tensors();
     snapshot.mine = CopyOfMine(snapshot.tensors, options_.rank);
-    for (CheckpointTensor& tensor : snapshot.tensors) tensor.local = torch::Tensor();
+    for (CheckpointTensor& tensor : snapshot.tensors) tensor.local = at::Tensor();
   } catch (...) {
     snapshot.mine.clear();
     const std::string what(StatusFromCurrentException().message());

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/full.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -101,8 +103,8 @@ class CheckpointWriterTest : public testing::Test {
     const Layout cut = *Layout::Partition({5}, DType::kFloat32, {3}, {0, 1, 2});
     const Layout all = *Layout::Replicated({2}, DType::kFloat64, {0, 1, 2});
     const auto step = static_cast<double>(step_);
-    return {{"cut", cut, torch::full(cut.LocalShape(rank), 10 * rank + step, torch::kFloat32)},
-            {"all", all, torch::full({2}, step, torch::kFloat64)}};
+    return {{"cut", cut, at::full(cut.LocalShape(rank), 10 * rank + step, at::kFloat)},
+            {"all", all, at::full({2}, step, at::kDouble)}};
   }
 
   CheckpointWriter::Moment Now() const {

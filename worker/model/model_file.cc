@@ -3,7 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 
 #include "base/status_macros.h"
 #include "layers/network/parameter_collect.h"
@@ -19,17 +21,17 @@ absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict,
   for (int i = 0; i < parameters->size(); ++i) model.push_back({parameters->name(i), parameters->stored_shape(i)});
   ModelDifferences differences = CompareModel(file->entries(), model);
   ADJOIN_RETURN_IF_ERROR(CheckDifferences(path, differences, strict));
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (int i = 0; i < parameters->size(); ++i) {
     const Layout& home = parameters->home(i);
     const SafetensorsEntry* entry = file->Find(parameters->name(i));
     if (entry == nullptr || entry->shape != parameters->stored_shape(i) || !home.mesh().Has(parameters->rank())) continue;
     const Box box = home.BoxOf(parameters->rank());
-    torch::Tensor local = torch::empty(box.Shape(), ScalarTypeOf(entry->dtype));
+    at::Tensor local = at::empty(box.Shape(), ScalarTypeOf(entry->dtype));
     SafetensorsEntry as_home = *entry;
     as_home.shape = home.shape();
     ADJOIN_RETURN_IF_ERROR(file->ReadBox(as_home, box, local.data_ptr()));
-    torch::Tensor(parameters->tensor(i)).copy_(local);
+    at::Tensor(parameters->tensor(i)).copy_(local);
   }
   return differences;
 }
@@ -45,9 +47,9 @@ absl::Status SaveModel(const std::string& path, const Plan& plan, Communicator* 
     ADJOIN_ASSIGN_OR_RETURN(writer, SafetensorsWriter::Create(path, entries));
   }
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ParameterCollect> collect, ParameterCollect::Create(plan, communicator));
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (int i = 0; i < parameters.size(); ++i) {
-    ADJOIN_ASSIGN_OR_RETURN(torch::Tensor whole, collect->Collect(i, parameters.tensor(i)));
+    ADJOIN_ASSIGN_OR_RETURN(at::Tensor whole, collect->Collect(i, parameters.tensor(i)));
     if (writer == nullptr) continue;
     whole = whole.contiguous();
     ADJOIN_RETURN_IF_ERROR(writer->Append(whole.data_ptr(), static_cast<int64_t>(whole.nbytes())));

@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include "base/status_macros.h"
 #include "layers/rules/layout_proto.h"
@@ -43,7 +44,7 @@ std::string Path(const std::string& name) { return testing::TempDir() + "/" + na
 
 absl::Status CompareBlocks(const Parameters& a, const Parameters& b) {
   for (int i = 0; i < a.size(); ++i) {
-    if (!torch::equal(a.tensor(i), b.tensor(i))) return absl::InternalError("rank differs in " + a.name(i));
+    if (!at::equal(a.tensor(i), b.tensor(i))) return absl::InternalError("rank differs in " + a.name(i));
   }
   return absl::OkStatus();
 }

@@ -125,7 +125,7 @@ absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, c
     for (int64_t i = 0; i < program.batch; ++i) places.push_back(places_->At(program.training, key.epoch, key.first + i));
     for (NamedShard& named : program.shards) {
       std::optional<std::string> not_finite;
-      absl::StatusOr<torch::Tensor> tensor =
+      absl::StatusOr<at::Tensor> tensor =
           named.shard.Read(places, stop, named.first_of_field ? &not_finite : nullptr);
       if (!tensor.ok()) return At(named.field, tensor.status());
       batch.values[named.name] = *std::move(tensor);
@@ -138,7 +138,7 @@ absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, c
   return batch;
 }
 
-absl::StatusOr<std::map<std::string, torch::Tensor>> ShardReader::Read(const ProgramPlan& program, int64_t epoch,
+absl::StatusOr<std::map<std::string, at::Tensor>> ShardReader::Read(const ProgramPlan& program, int64_t epoch,
                                                                        int64_t first) {
   const auto known = programs_.find(program.name());
   if (known == programs_.end()) {

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -51,7 +51,7 @@ class ShardReader {
   // The first value of a field that is not a number or infinite is said to DataFolder::warn, once: "data set "train", field
   // "image": sample 3, position [0, 4]: nan". It belongs to the rank that holds its cell, so one value is said once in all.
   // Errors: kOutOfRange where the batch goes beyond the data set; as ValueShard::Read, with the names of data set and field.
-  absl::StatusOr<std::map<std::string, torch::Tensor>> Read(const ProgramPlan& program, int64_t epoch, int64_t first);
+  absl::StatusOr<std::map<std::string, at::Tensor>> Read(const ProgramPlan& program, int64_t epoch, int64_t first);
 
   // Of files, for the batches that Read returned.
   int64_t bytes_read() const { return bytes_read_; }
@@ -65,7 +65,7 @@ class ShardReader {
 
  private:
   struct Batch {
-    std::map<std::string, torch::Tensor> values;
+    std::map<std::string, at::Tensor> values;
     std::map<std::string, std::string> not_finite;  // by field
     int64_t bytes = 0;
   };

@@ -6,7 +6,14 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/box.h"
@@ -65,7 +72,7 @@ class Case {
     Field& field = *set_->add_field();
     field.set_name(name);
     for (int64_t extent : shape) field.add_shape(extent);
-    raw_.push_back(torch::empty(Join({samples_}, shape), torch::kFloat64));
+    raw_.push_back(at::empty(Join({samples_}, shape), at::kDouble));
     double* cells = raw_.back().data_ptr<double>();
     for (int64_t i = 0; i < raw_.back().numel(); ++i) cells[i] = static_cast<double>(Below(label ? 4 : 200));
     const std::string formats[] = {"idx", "npy", "hdf5", "nifti"};
@@ -80,7 +87,7 @@ class Case {
       if (!one && shape.size() > 1 && Toss()) in_file = {count, VolumeOf(shape)};
       if (one && shape.size() > 1 && shape[0] == 1 && Toss()) in_file.erase(in_file.begin());
       const std::string path = "shard_" + name + "_" + std::to_string(sample);
-      const torch::Tensor part = raw_.back().narrow(0, sample, count);
+      const at::Tensor part = raw_.back().narrow(0, sample, count);
       WriteArray(root_ + path, format, type, in_file,
                  std::vector<double>(part.data_ptr<double>(), part.data_ptr<double>() + part.numel()));
       SetFile(field, format, path);
@@ -203,7 +210,7 @@ class Case {
   }
 
   // The sample at a place of the epoch, step by step as one would with arrays.
-  torch::Tensor Expected(int index, bool training, int64_t epoch, int64_t place) {
+  at::Tensor Expected(int index, bool training, int64_t epoch, int64_t place) {
     const Field& field = set_->field(index);
     const uint64_t seed = plan_.spec().seed();
     const bool moves = field.shape_size() >= spatial_;
@@ -216,7 +223,7 @@ class Case {
       sample = static_cast<int64_t>(stream.BelowAt(at, used_));
       for (int dim = 0; dim < spatial_; ++dim) origin[dim] = stream.BelowAt(at + 1 + dim, extents_[dim] - block_[dim] + 1);
     }
-    torch::Tensor cells = raw_[index][sample].clone();
+    at::Tensor cells = raw_[index][sample].clone();
     const RandomStream stream(seed, kPurposeAugment, epoch);
     for (int dim = 0; moves && dim < spatial_; ++dim) {
       const int at = static_cast<int>(cells.dim()) - spatial_ + dim;
@@ -224,7 +231,7 @@ class Case {
       if (shift_ > 0 && training) {
         Shape edge = cells.sizes().vec();
         edge[at] = shift_;
-        cells = torch::cat({torch::zeros(edge, torch::kFloat64), cells, torch::zeros(edge, torch::kFloat64)}, at);
+        cells = at::cat({at::zeros(edge, at::kDouble), cells, at::zeros(edge, at::kDouble)}, at);
         moved += static_cast<int64_t>(stream.BelowAt(place * 64 + 32 + dim, 2 * shift_ + 1));
       }
       if (!coarse_) cells = cells.narrow(at, moved, block_[dim]);
@@ -238,7 +245,7 @@ class Case {
     return Normalised(field, cells.contiguous());
   }
 
-  torch::Tensor Normalised(const Field& field, torch::Tensor cells) {
+  at::Tensor Normalised(const Field& field, at::Tensor cells) {
     double* at = cells.data_ptr<double>();
     const int64_t channel = field.shape_size() > 0 ? cells.numel() / cells.size(0) : 1;
     for (int64_t i = 0; i < cells.numel(); ++i) {
@@ -252,19 +259,19 @@ class Case {
   }
 
   // Rows of `global` along `dim` from lo to hi, those outside being `fill`.
-  static torch::Tensor Cut(const torch::Tensor& global, int dim, int64_t lo, int64_t hi, double fill) {
+  static at::Tensor Cut(const at::Tensor& global, int dim, int64_t lo, int64_t hi, double fill) {
     Shape shape = global.sizes().vec();
     shape[dim] = std::max<int64_t>(0, hi - lo);
-    torch::Tensor out = torch::full(shape, fill, torch::kFloat64);
+    at::Tensor out = at::full(shape, fill, at::kDouble);
     for (int64_t i = std::max<int64_t>(lo, 0); i < std::min(hi, global.size(dim)); ++i) {
       out.select(dim, i - lo).copy_(global.select(dim, i));
     }
     return out;
   }
 
-  torch::Tensor PartOf(torch::Tensor global, const ValuePlan& value, int rank) {
+  at::Tensor PartOf(at::Tensor global, const ValuePlan& value, int rank) {
     const Layout layout = *LayoutFromProto(value.layout());
-    if (!layout.mesh().Has(rank)) return torch::empty(Shape(layout.dims(), 0), torch::kFloat64);
+    if (!layout.mesh().Has(rank)) return at::empty(Shape(layout.dims(), 0), at::kDouble);
     const Box own = layout.BoxOf(rank);
     for (int dim = 0; dim < layout.dims(); ++dim) {
       int64_t lo = own[dim].lo;
@@ -294,12 +301,12 @@ class Case {
       auto values = (*reader)->Read(program, epoch, first);
       ASSERT_TRUE(values.ok()) << values.status() << plan_.DebugString();
       for (int i = 0; i < program.value_size(); ++i) {
-        std::vector<torch::Tensor> batch;
+        std::vector<at::Tensor> batch;
         for (int64_t n = 0; n < batch_; ++n) batch.push_back(Expected(i, program.training(), epoch, first + n));
-        const torch::Tensor& found = values->at(program.value(i).name());
-        const torch::Tensor expected = PartOf(torch::stack(batch), program.value(i), rank).to(found.scalar_type());
+        const at::Tensor& found = values->at(program.value(i).name());
+        const at::Tensor expected = PartOf(at::stack(batch), program.value(i), rank).to(found.scalar_type());
         ASSERT_EQ(found.sizes(), expected.sizes()) << program.value(i).name() << plan_.DebugString();
-        ASSERT_TRUE(torch::equal(found, expected)) << program.value(i).name() << " rank " << rank << " step " << step << " epoch " << epoch << " first " << first << "\n" << found << expected << plan_.DebugString();
+        ASSERT_TRUE(at::equal(found, expected)) << program.value(i).name() << " rank " << rank << " step " << step << " epoch " << epoch << " first " << first << "\n" << found << expected << plan_.DebugString();
         most_bytes += found.numel() * cell_bytes_[i];
       }
     }
@@ -310,7 +317,7 @@ class Case {
   const std::string root_;
   Plan plan_;
   Dataset* set_ = nullptr;
-  std::vector<torch::Tensor> raw_;  // by field: [samples, ...]
+  std::vector<at::Tensor> raw_;  // by field: [samples, ...]
   std::vector<int64_t> cell_bytes_;
   int spatial_ = 0;
   Shape extents_;  // of the samples in the spatial dims

@@ -102,9 +102,9 @@ void CheckEveryRank(const std::vector<int64_t>& cut, bool shuffle, const std::st
         for (int64_t i = 0; i < kSamples && !(shuffle && run.training()); ++i) order[i] = i;
         const Layout layout = *LayoutFromProto(run.value(0).layout());
         const Box box = layout.BoxOf(rank);
-        const torch::Tensor& image = fields->at("image");
+        const at::Tensor& image = fields->at("image");
         ASSERT_EQ(image.sizes().vec(), box.Shape());
-        ASSERT_EQ(image.scalar_type(), torch::kFloat32);
+        ASSERT_EQ(image.scalar_type(), at::kFloat);
         for (int64_t n = 0; n < box[0].size(); ++n)
           for (int64_t c = 0; c < box[1].size(); ++c)
             for (int64_t h = 0; h < box[2].size(); ++h)
@@ -115,9 +115,9 @@ void CheckEveryRank(const std::vector<int64_t>& cut, bool shuffle, const std::st
                 ASSERT_EQ(image[n][c][h][w].item<float>(), static_cast<float>(expected));
               }
         const Layout labels = *LayoutFromProto(run.value(1).layout());
-        const torch::Tensor& label = fields->at("label");
+        const at::Tensor& label = fields->at("label");
         ASSERT_EQ(label.sizes().vec(), labels.LocalShape(rank));
-        ASSERT_EQ(label.scalar_type(), torch::kInt64);
+        ASSERT_EQ(label.scalar_type(), at::kLong);
         for (int64_t n = 0; n < label.size(0); ++n) {
           ASSERT_EQ(label[n].item<int64_t>(), order[first + labels.BoxOf(rank)[0].lo + n] % 10);
         }
@@ -145,7 +145,7 @@ TEST(ShardReaderTest, AnEpochSeesEverySampleOnce) {
   for (const auto& [program, first] : {std::pair<int, int64_t>{0, 0}, {0, 5}, {1, 10}}) {
     auto fields = (*reader)->Read(plan.program(program), 4, first);
     ASSERT_TRUE(fields.ok()) << fields.status();
-    const torch::Tensor image = fields->at("image");
+    const at::Tensor image = fields->at("image");
     for (int64_t n = 0; n < image.size(0); ++n) seen.insert(image[n][0][0][0].item<float>());
   }
   for (int64_t i = 0; i < kSamples; ++i) expected.insert(static_cast<float>((Pixel(i, 0, 0, 0) * 0.5 - 1) / 4));

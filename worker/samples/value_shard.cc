@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include <ATen/ops/empty.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -36,13 +38,13 @@ bool IsFirstCopy(const Layout& layout, int rank) {
 }
 
 template <typename Function>
-void WithCells(torch::Tensor& tensor, Function function) {
+void WithCells(at::Tensor& tensor, Function function) {
   switch (tensor.scalar_type()) {
-    case torch::kFloat32:
+    case at::kFloat:
       return function(tensor.data_ptr<float>());
-    case torch::kFloat64:
+    case at::kDouble:
       return function(tensor.data_ptr<double>());
-    case torch::kBFloat16:
+    case at::kBFloat16:
       return function(tensor.data_ptr<c10::BFloat16>());
     default:  // CellRules::Create knows no other
       return function(tensor.data_ptr<int64_t>());
@@ -99,9 +101,9 @@ const DimPlace& ValueShard::PlaceOf(const SamplePlace& place, int dim) const {
   return spatial < 0 || place.dims.empty() ? *as_it_is : place.dims[spatial];
 }
 
-absl::StatusOr<torch::Tensor> ValueShard::Read(const std::vector<SamplePlace>& places, const std::atomic<bool>& stop,
+absl::StatusOr<at::Tensor> ValueShard::Read(const std::vector<SamplePlace>& places, const std::atomic<bool>& stop,
                                                std::optional<std::string>* not_finite) {
-  torch::Tensor tensor = torch::empty(view_.shape, ScalarTypeOf(dtype_));
+  at::Tensor tensor = at::empty(view_.shape, ScalarTypeOf(dtype_));
   int64_t covered = 0;
   for (const Piece& piece : view_.pieces) covered += piece.box.Volume();
   if (covered < tensor.numel()) {
@@ -121,7 +123,7 @@ absl::StatusOr<torch::Tensor> ValueShard::Read(const std::vector<SamplePlace>& p
 }
 
 absl::Status ValueShard::ReadPiece(const Piece& piece, const std::vector<SamplePlace>& places,
-                                   const std::atomic<bool>& stop, torch::Tensor& tensor,
+                                   const std::atomic<bool>& stop, at::Tensor& tensor,
                                    std::optional<std::string>* not_finite) {
   const Box box = WithoutBatch(piece.box);
   const int64_t each = box.Volume();
@@ -140,7 +142,7 @@ absl::Status ValueShard::ReadPiece(const Piece& piece, const std::vector<SampleP
 }
 
 absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop,
-                                 torch::Tensor& tensor, std::optional<std::string>* not_finite) {
+                                 at::Tensor& tensor, std::optional<std::string>* not_finite) {
   if (const std::optional<BoxCut> cut = CutOf(run)) {
     Run half = run;
     half.box[cut->dim].hi = cut->at;

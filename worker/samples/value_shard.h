@@ -2,7 +2,7 @@
 //
 //   ADJOIN_ASSIGN_OR_RETURN(ValueShard shard, ValueShard::Create(dataset, field, value, rank));
 //   if (shard.reads()) shard.SetSource(source);
-//   ADJOIN_ASSIGN_OR_RETURN(torch::Tensor tensor, shard.Read(places, stop, &finding));
+//   ADJOIN_ASSIGN_OR_RETURN(at::Tensor tensor, shard.Read(places, stop, &finding));
 //
 // The tensor is the rank's part of ValuePlan.layout; or, where ValuePlan.read says what is fetched with its halo, the
 // destination of that operator: its pieces are read, the rest is its fill, which no mean or std changes. One thread.
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,7 +47,7 @@ class ValueShard {
   // or of another rank's copy) that is not a number or infinite: "sample 3, position [0, 4]: nan". May be null.
   // Errors: kInvalidArgument (a value that the field may not have: names sample and position); kCancelled once `stop` is
   // set; as FieldSource::Read.
-  absl::StatusOr<torch::Tensor> Read(const std::vector<SamplePlace>& places, const std::atomic<bool>& stop,
+  absl::StatusOr<at::Tensor> Read(const std::vector<SamplePlace>& places, const std::atomic<bool>& stop,
                                      std::optional<std::string>* not_finite);
 
  private:
@@ -62,8 +62,8 @@ class ValueShard {
   explicit ValueShard(CellRules rules) : rules_(std::move(rules)) {}
   const DimPlace& PlaceOf(const SamplePlace& place, int dim) const;
   absl::Status ReadPiece(const Piece& piece, const std::vector<SamplePlace>& places, const std::atomic<bool>& stop,
-                         torch::Tensor& tensor, std::optional<std::string>* not_finite);
-  absl::Status ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop, torch::Tensor& tensor,
+                         at::Tensor& tensor, std::optional<std::string>* not_finite);
+  absl::Status ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop, at::Tensor& tensor,
                        std::optional<std::string>* not_finite);
   std::optional<BoxCut> CutOf(const Run& run) const;
   absl::Status FetchRun(const Run& run);

@@ -11,7 +11,10 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/layout.h"
@@ -51,7 +54,7 @@ class Watched : public FieldSource {
 };
 
 struct Slab {
-  torch::Tensor cells;  // as they should be, without the batch
+  at::Tensor cells;  // as they should be, without the batch
   int64_t most = 0;
   int64_t bytes = 0;
   int64_t reads_of_system = 0;
@@ -80,8 +83,8 @@ Slab ReadSlab(const std::string& format, const std::string& name, const Shape& s
   return {(*read)[0], watched.most(), watched.bytes_read(), ReadsSoFar() - before};
 }
 
-torch::Tensor Expected(const Shape& shape) {
-  return (torch::arange(VolumeOf(shape), torch::kInt64) * 7).remainder(251).to(torch::kFloat32).reshape(shape);
+at::Tensor Expected(const Shape& shape) {
+  return (at::arange(VolumeOf(shape), at::kLong) * 7).remainder(251).to(at::kFloat).reshape(shape);
 }
 
 // An empty `chunk`: contiguous.
@@ -115,15 +118,15 @@ TEST(ValueShardTest, SlabsOfHdf5AreReadInPieces) {
       // Each chunk once; those of 64 reach beyond the 160 cells.
       const bool beyond = !chunk.empty() && chunk[2] == 64;
       EXPECT_EQ(slab.bytes, beyond ? cells / 160 * 192 : cells);
-      const torch::Tensor expected = Expected(shape);
-      EXPECT_TRUE(torch::equal(slab.cells, mirror ? expected.flip({1, 3}) : expected));
+      const at::Tensor expected = Expected(shape);
+      EXPECT_TRUE(at::equal(slab.cells, mirror ? expected.flip({1, 3}) : expected));
     }
   }
   // A chunk is inflated as a whole, so it is read as a whole.
   WriteHdf5("slab.h5", shape, shape);
   const Slab slab = ReadSlab("hdf5", "slab.h5", shape, as_it_is);
   EXPECT_EQ(slab.bytes, cells);
-  EXPECT_TRUE(torch::equal(slab.cells, Expected(shape)));
+  EXPECT_TRUE(at::equal(slab.cells, Expected(shape)));
 }
 
 TEST(ValueShardTest, SlabsInFortranOrderAreReadByTheFilesOwnRuns) {
@@ -132,7 +135,7 @@ TEST(ValueShardTest, SlabsInFortranOrderAreReadByTheFilesOwnRuns) {
   const Slab slab = ReadSlab("npy", "fortran.npy", shape, SamplePlace());
   EXPECT_LE(slab.most, kMostAtOnce);
   EXPECT_LE(slab.reads_of_system, 8);
-  EXPECT_TRUE(torch::equal(slab.cells, Expected(shape)));
+  EXPECT_TRUE(at::equal(slab.cells, Expected(shape)));
   const Slab moved = ReadSlab("npy", "fortran.npy", shape, SamplePlace{0, {{0, false}, {0, true}}});
   EXPECT_LE(moved.reads_of_system, 8);
 }

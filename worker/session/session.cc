@@ -3,7 +3,8 @@
 #include <chrono>
 #include <utility>
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -90,7 +91,7 @@ absl::StatusOr<SessionResult> SessionRun::Run() {
 absl::StatusOr<SessionResult> RunSession(const SessionOptions& options) {
   if (options.transport == nullptr) return absl::InvalidArgumentError("a session needs a transport");
   try {
-    torch::set_num_threads(options.threads);
+    at::set_num_threads(options.threads);
     return SessionRun(options).Run();
   } catch (...) {
     return StatusFromCurrentException();

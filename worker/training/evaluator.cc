@@ -3,7 +3,8 @@
 #include <map>
 #include <utility>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -74,8 +75,8 @@ absl::Status Evaluator::RunStep(bool stop_asked) {
 
 absl::StatusOr<std::vector<double>> Evaluator::RunBatch(Network& network, int64_t first, bool stop_asked) {
   const ProgramPlan& program = network.program();
-  torch::NoGradGuard no_grad;
-  std::map<std::string, torch::Tensor> fields;
+  at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> fields;
   {
     const SessionActivity::Files files(activity_);
     ADJOIN_ASSIGN_OR_RETURN(fields, data_->Read(program, /*epoch=*/0, first));
@@ -86,7 +87,7 @@ absl::StatusOr<std::vector<double>> Evaluator::RunBatch(Network& network, int64_
   mine[numbers_.stop_asked()] = stop_asked ? 1 : 0;
   for (int i = 0; i < program.loss_size(); ++i) {
     const LossPlan& loss = program.loss(i);
-    const torch::Tensor& target = fields.at(program.value(loss.target()).name());
+    const at::Tensor& target = fields.at(program.value(loss.target()).name());
     mine[numbers_.share(i)] = result.shares[i].item<double>();
     if (IsClassification(loss.spec())) mine[numbers_.weight(i)] = TargetWeight(loss.spec(), target);
     if (i == numbers_.class_loss()) AddClassNumbers(numbers_, loss.spec(), result.predictions[i], target, mine);

@@ -1,6 +1,8 @@
 #include "worker/training/gradient_norm.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/norm.h>
 
 #include "base/status_macros.h"
 #include "layers/rules/counted_layout.h"
@@ -17,11 +19,11 @@ absl::StatusOr<GradientNorm> GradientNorm::Create(const Parameters& parameters) 
 }
 
 double GradientNorm::SquaresHere() const {
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   double squares = 0;
   for (int i = 0; i < parameters_->size(); ++i) {
     if (!counts_[i]) continue;
-    const double norm = torch::norm(parameters_->tensor(i).grad(), 2, torch::kFloat64).item<double>();
+    const double norm = at::norm(parameters_->tensor(i).grad(), 2, at::kDouble).item<double>();
     squares += norm * norm;
   }
   return squares;
@@ -30,9 +32,9 @@ double GradientNorm::SquaresHere() const {
 void GradientNorm::Clip(double norm, double max_norm) const {
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return;
-  torch::NoGradGuard no_grad;
+  at::NoGradGuard no_grad;
   for (int i = 0; i < parameters_->size(); ++i) {
-    if (!parameters_->frozen(i)) torch::Tensor(parameters_->tensor(i).grad()).mul_(factor);
+    if (!parameters_->frozen(i)) at::Tensor(parameters_->tensor(i).grad()).mul_(factor);
   }
 }
 

@@ -5,6 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
+
 namespace adjoin {
 namespace {
 
@@ -15,8 +19,8 @@ constexpr int64_t kChunk = int64_t{1} << 20;
 double Quotient(double part, double whole) { return whole > 0 ? part / whole : kNone; }
 
 // How many `rows` there are of each of `bins`, from place `at` on.
-void AddCounts(const torch::Tensor& rows, int64_t bins, int64_t at, std::vector<double>& mine) {
-  const torch::Tensor bin = rows.contiguous();
+void AddCounts(const at::Tensor& rows, int64_t bins, int64_t at, std::vector<double>& mine) {
+  const at::Tensor bin = rows.contiguous();
   const int64_t* values = bin.data_ptr<int64_t>();
   for (int64_t i = 0; i < bin.numel(); ++i) {
     if (values[i] >= 0 && values[i] < bins) mine[at + values[i]] += 1;
@@ -25,41 +29,41 @@ void AddCounts(const torch::Tensor& rows, int64_t bins, int64_t at, std::vector<
 
 // [targets, classes] and [targets] of those that count.
 struct Rows {
-  torch::Tensor prediction;
-  torch::Tensor target;
+  at::Tensor prediction;
+  at::Tensor target;
 };
 
-Rows CountedRows(const Loss& loss, const torch::Tensor& prediction, const torch::Tensor& target) {
+Rows CountedRows(const Loss& loss, const at::Tensor& prediction, const at::Tensor& target) {
   Rows rows{prediction.movedim(1, -1).reshape({-1, prediction.size(1)}), target.reshape({-1})};
   if (!loss.has_ignore_index()) return rows;
-  const torch::Tensor counts = (rows.target != loss.ignore_index()).nonzero().squeeze(1);
+  const at::Tensor counts = (rows.target != loss.ignore_index()).nonzero().squeeze(1);
   if (counts.numel() == rows.target.numel()) return rows;
   return {rows.prediction.index_select(0, counts), rows.target.index_select(0, counts)};
 }
 
 // Before how many classes the target's comes, by value and then by number.
-torch::Tensor PlaceOfTarget(const Rows& rows) {
-  const torch::Tensor column = rows.target.unsqueeze(1);
-  const torch::Tensor own = rows.prediction.gather(1, column);
-  const torch::Tensor classes = torch::arange(rows.prediction.size(1), torch::kInt64).unsqueeze(0);
-  const torch::Tensor before =
+at::Tensor PlaceOfTarget(const Rows& rows) {
+  const at::Tensor column = rows.target.unsqueeze(1);
+  const at::Tensor own = rows.prediction.gather(1, column);
+  const at::Tensor classes = at::arange(rows.prediction.size(1), at::kLong).unsqueeze(0);
+  const at::Tensor before =
       (rows.prediction > own).logical_or(rows.prediction.eq(own).logical_and(classes < column)).sum(1);
   return before.masked_fill(own.isnan().squeeze(1), rows.prediction.size(1));
 }
 
 }  // namespace
 
-double TargetWeight(const Loss& loss, const torch::Tensor& target) {
-  torch::Tensor counted = target.reshape({-1});
+double TargetWeight(const Loss& loss, const at::Tensor& target) {
+  at::Tensor counted = target.reshape({-1});
   if (loss.has_ignore_index()) counted = counted.masked_select(counted != loss.ignore_index());
   if (loss.class_weight_size() == 0) return static_cast<double>(counted.numel());
-  const torch::Tensor weight =
-      torch::tensor(std::vector<double>(loss.class_weight().begin(), loss.class_weight().end()), torch::kFloat64);
+  const at::Tensor weight =
+      at::tensor(std::vector<double>(loss.class_weight().begin(), loss.class_weight().end()), at::kDouble);
   return weight.index_select(0, counted).sum().item<double>();
 }
 
-void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const torch::Tensor& prediction,
-                     const torch::Tensor& target, std::vector<double>& mine) {
+void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
+                     const at::Tensor& target, std::vector<double>& mine) {
   if (target.numel() == 0 || prediction.numel() == 0) return;
   if (prediction.numel() > kChunk && target.numel() > 1) {
     // What is counted by target takes several times the prediction's memory: of a part at a time. Counts of parts add up.
@@ -76,11 +80,11 @@ void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const t
   const int64_t classes = numbers.classes();
   if (!numbers.hits().empty()) {
     mine[numbers.counted()] += static_cast<double>(rows.target.numel());
-    const torch::Tensor place = PlaceOfTarget(rows);
+    const at::Tensor place = PlaceOfTarget(rows);
     for (const auto& [k, at] : numbers.hits()) mine[at] += static_cast<double>((place < k).sum().item<int64_t>());
   }
   if (numbers.per_class() < 0 && numbers.confusion() < 0) return;
-  const torch::Tensor predicted = rows.prediction.argmax(1);
+  const at::Tensor predicted = rows.prediction.argmax(1);
   if (numbers.per_class() >= 0) {
     const int64_t at = numbers.per_class();
     AddCounts(rows.target.masked_select(predicted.eq(rows.target)), classes, at, mine);
@@ -92,15 +96,15 @@ void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const t
   }
 }
 
-void AddErrorNumbers(const EvaluationNumbers& numbers, const torch::Tensor& prediction, const torch::Tensor& target,
+void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& prediction, const at::Tensor& target,
                      std::vector<double>& mine) {
-  const torch::Tensor predicted = prediction.reshape({-1});
-  const torch::Tensor right = target.reshape({-1});
+  const at::Tensor predicted = prediction.reshape({-1});
+  const at::Tensor right = target.reshape({-1});
   double* sums = mine.data() + numbers.numbers();
   for (int64_t begin = 0; begin < predicted.numel(); begin += kChunk) {
     const int64_t count = std::min(kChunk, predicted.numel() - begin);
-    const torch::Tensor error =
-        predicted.narrow(0, begin, count).to(torch::kFloat64) - right.narrow(0, begin, count).to(torch::kFloat64);
+    const at::Tensor error =
+        predicted.narrow(0, begin, count).to(at::kDouble) - right.narrow(0, begin, count).to(at::kDouble);
     sums[0] += static_cast<double>(count);
     sums[1] += error.square().sum().item<double>();
     sums[2] += error.abs().sum().item<double>();

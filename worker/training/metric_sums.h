@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "planner/checks/metric_rule.h"
 #include "proto/job.pb.h"
@@ -22,15 +22,15 @@ namespace adjoin {
 
 // The weights of the targets [n, ...] that the mean of a loss of classes is of: class_weight, or 1, of those that are not
 // ignore_index's.
-double TargetWeight(const Loss& loss, const torch::Tensor& target);
+double TargetWeight(const Loss& loss, const at::Tensor& target);
 
 // Of a prediction [n, classes, ...] and targets [n, ...] in [0, classes) or ignore_index. The prediction of a target is its
 // largest class, the first of equal ones; a class that is NaN is never right.
-void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const torch::Tensor& prediction,
-                     const torch::Tensor& target, std::vector<double>& mine);
+void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
+                     const at::Tensor& target, std::vector<double>& mine);
 
 // Of a prediction and a target of one shape. Differences are taken in float64.
-void AddErrorNumbers(const EvaluationNumbers& numbers, const torch::Tensor& prediction, const torch::Tensor& target,
+void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& prediction, const at::Tensor& target,
                      std::vector<double>& mine);
 
 struct MetricValue {

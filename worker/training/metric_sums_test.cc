@@ -7,6 +7,15 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/Context.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
 #include "planner/checks/metric_rule.h"
 
 namespace adjoin {
@@ -44,8 +53,8 @@ TEST(MetricSums, AgreeWithCountingOneByOne) {
   loss.set_kind("cross_entropy");
   loss.set_ignore_index(kIgnored);
   // Few different values, so that there are ties; class 4 is no target and is never predicted.
-  torch::Tensor prediction = torch::empty({n, kClasses, m}, torch::kFloat32);
-  torch::Tensor target = torch::empty({n, m}, torch::kInt64);
+  at::Tensor prediction = at::empty({n, kClasses, m}, at::kFloat);
+  at::Tensor target = at::empty({n, m}, at::kLong);
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < m; ++j) {
       target[i][j] = random() % 6 == 0 ? kIgnored : static_cast<int64_t>(random() % 4);
@@ -105,10 +114,10 @@ TEST(MetricSums, LargePredictionsNeedLittleMemoryBesideThem) {
   const EvaluationNumbers numbers = fixture.numbers();
   Loss loss;
   loss.set_ignore_index(kIgnored);
-  torch::manual_seed(5);
+  at::manual_seed(5);
   const int64_t side = 128;
-  const torch::Tensor prediction = torch::rand({2, kClasses, side, side, side}, torch::kFloat32);
-  torch::Tensor target = torch::randint(kClasses, {2, side, side, side}, torch::kInt64);
+  const at::Tensor prediction = at::rand({2, kClasses, side, side, side}, at::kFloat);
+  at::Tensor target = at::randint(kClasses, {2, side, side, side}, at::kLong);
   target.select(1, 7).fill_(kIgnored);
   std::vector<double> expected(numbers.size());
   for (int64_t sample = 0; sample < 2; ++sample) {
@@ -133,24 +142,24 @@ TEST(MetricSums, NothingThatCountsIsNoNumber) {
   Loss loss;
   loss.set_ignore_index(kIgnored);
   std::vector<double> totals(fixture.numbers().size());
-  AddClassNumbers(fixture.numbers(), loss, torch::zeros({2, kClasses}), torch::full({2}, kIgnored, torch::kInt64), totals);
+  AddClassNumbers(fixture.numbers(), loss, at::zeros({2, kClasses}), at::full({2}, kIgnored, at::kLong), totals);
   for (const MetricValue& value : MetricValues(fixture.numbers(), totals, 1)) EXPECT_TRUE(std::isnan(value.value));
 }
 
 TEST(MetricSums, AClassThatIsNoNumberIsNotRight) {
   const Fixture fixture("nll", {"accuracy", "top2"});
-  torch::Tensor prediction = torch::zeros({2, kClasses});
+  at::Tensor prediction = at::zeros({2, kClasses});
   prediction[0][3] = std::nan("");
   std::vector<double> totals(fixture.numbers().size());
-  AddClassNumbers(fixture.numbers(), Loss(), prediction, torch::full({2}, 3, torch::kInt64), totals);
+  AddClassNumbers(fixture.numbers(), Loss(), prediction, at::full({2}, 3, at::kLong), totals);
   for (const MetricValue& value : MetricValues(fixture.numbers(), totals, 1)) EXPECT_EQ(value.value, 0);
 }
 
 TEST(MetricSums, ErrorsAreOfFloat64) {
   const Fixture fixture("l1", {"mse", "mae", "psnr"});
   const EvaluationNumbers numbers = fixture.numbers();
-  const torch::Tensor target = torch::arange(100, torch::kFloat32).reshape({4, 25});
-  torch::Tensor prediction = target + 0.5;
+  const at::Tensor target = at::arange(100, at::kFloat).reshape({4, 25});
+  at::Tensor prediction = target + 0.5;
   prediction[0][0] = 10;
   std::vector<double> totals(numbers.size());
   AddErrorNumbers(numbers, prediction.slice(0, 0, 1), target.slice(0, 0, 1), totals);
@@ -165,7 +174,7 @@ TEST(MetricSums, ErrorsAreOfFloat64) {
 
 TEST(MetricSums, WeightsOfTargets) {
   Loss loss;
-  const torch::Tensor target = torch::tensor({int64_t{0}, int64_t{2}, kIgnored, int64_t{2}}, torch::kInt64);
+  const at::Tensor target = at::tensor({int64_t{0}, int64_t{2}, kIgnored, int64_t{2}}, at::kLong);
   loss.set_ignore_index(kIgnored);
   EXPECT_EQ(TargetWeight(loss, target), 3);
   for (double weight : {0.5, 1.0, 0.25}) loss.add_class_weight(weight);

@@ -2,6 +2,9 @@
 
 #include <tuple>
 
+#include <torch/optim.h>
+#include <torch/types.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "primitives/status_exception.h"
@@ -30,6 +33,10 @@ std::unique_ptr<AdamState> NewAdamState(const torch::Tensor& parameter) {
 }
 
 }  // namespace
+
+TrainOptimizer::TrainOptimizer(Train train) : train_(std::move(train)) {}
+
+TrainOptimizer::~TrainOptimizer() = default;
 
 absl::StatusOr<std::unique_ptr<TrainOptimizer>> TrainOptimizer::Create(const Train& train,
                                                                        const Parameters& parameters) {

@@ -15,16 +15,22 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "layers/network/parameters.h"
 #include "proto/job.pb.h"
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace adjoin {
 
 class TrainOptimizer {
  public:
+  ~TrainOptimizer();
+
   // Of those parameters that are trained, in the plan's order; `parameters` must outlive it.
   // Errors: kInvalidArgument (nothing to train, no optimizer, or settings that LibTorch refuses).
   static absl::StatusOr<std::unique_ptr<TrainOptimizer>> Create(const Train& train, const Parameters& parameters);
@@ -41,12 +47,12 @@ class TrainOptimizer {
   struct State {
     std::string name;      // "exp_avg/conv1.weight"
     int parameter = 0;     // in Parameters: the tensor is a block of its home
-    torch::Tensor tensor;  // the optimizer's own, of the parameter's type and local shape
+    at::Tensor tensor;  // the optimizer's own, of the parameter's type and local shape
   };
   const std::vector<State>& States() const { return states_; }
 
  private:
-  explicit TrainOptimizer(Train train) : train_(std::move(train)) {}
+  explicit TrainOptimizer(Train train);
 
   const Train train_;
   std::unique_ptr<torch::optim::Optimizer> rule_;

@@ -13,6 +13,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/randn.h>
+
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/layout.h"
@@ -37,8 +44,8 @@ Plan PlanOfThree() {
   return plan;
 }
 
-std::vector<double> Numbers(const torch::Tensor& tensor) {
-  const torch::Tensor flat = tensor.detach().contiguous();
+std::vector<double> Numbers(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.detach().contiguous();
   return std::vector<double>(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
 }
 
@@ -51,7 +58,7 @@ nlohmann::json AllNumbers(const Parameters& parameters) {
 void SetGradients(Parameters& parameters) {
   for (int i = 0; i < parameters.size(); ++i) {
     if (!parameters.frozen(i)) {
-      torch::Tensor(parameters.tensor(i)).mutable_grad() = torch::randn(parameters.tensor(i).sizes(), torch::kFloat64);
+      at::Tensor(parameters.tensor(i)).mutable_grad() = at::randn(parameters.tensor(i).sizes(), at::kDouble);
     }
   }
 }
@@ -158,7 +165,7 @@ nlohmann::json Take(const Case& of) {
 }
 
 TEST(TrainOptimizerTest, EveryStepIsTorchOptims) {
-  torch::manual_seed(5);
+  at::manual_seed(5);
   std::vector<Case> cases = Optimizers();
   for (const Case& next : Schedules()) cases.push_back(next);
   for (const int i : {1, 7}) {
@@ -176,24 +183,24 @@ TEST(TrainOptimizerTest, EveryStepIsTorchOptims) {
 TEST(TrainOptimizerTest, GoesOnFromWhatItKept) {
   for (const Case& next : Optimizers()) {
     const Plan plan = PlanOfThree();
-    std::vector<torch::Tensor> kept_parameters, kept_states, after;
+    std::vector<at::Tensor> kept_parameters, kept_states, after;
     for (const bool resumed : {false, true}) {
       Parameters parameters = Parameters::Create(plan, 0).value();
       parameters.Initialise(1);
       auto optimizer = TrainOptimizer::Create(next.train, parameters).value();
-      torch::manual_seed(9);
+      at::manual_seed(9);
       for (int64_t step = 0; step < kSteps; ++step) {
         SetGradients(parameters);
-        torch::NoGradGuard no_grad;
+        at::NoGradGuard no_grad;
         if (step == 20) {
           for (int i = 0; i < parameters.size(); ++i) {
-            if (resumed) torch::Tensor(parameters.tensor(i)).copy_(kept_parameters[i]);
+            if (resumed) at::Tensor(parameters.tensor(i)).copy_(kept_parameters[i]);
             kept_parameters.push_back(parameters.tensor(i).detach().clone());
           }
           for (size_t i = 0; i < optimizer->States().size(); ++i) {
             const TrainOptimizer::State& state = optimizer->States()[i];
             EXPECT_EQ(state.tensor.sizes(), parameters.tensor(state.parameter).sizes()) << state.name;
-            if (resumed) torch::Tensor(state.tensor).copy_(kept_states[i]);
+            if (resumed) at::Tensor(state.tensor).copy_(kept_states[i]);
             kept_states.push_back(state.tensor.clone());
           }
         }
@@ -201,7 +208,7 @@ TEST(TrainOptimizerTest, GoesOnFromWhatItKept) {
       }
       for (int i = 0; i < 2; ++i) {
         if (resumed) {
-          EXPECT_TRUE(torch::equal(parameters.tensor(i), after[i])) << next.optimizer;
+          EXPECT_TRUE(at::equal(parameters.tensor(i), after[i])) << next.optimizer;
         }
         after.push_back(parameters.tensor(i).detach().clone());
       }
@@ -239,11 +246,11 @@ TEST(GradientNormTest, CountsEachElementOnce) {
     Parameters parameters = Parameters::Create(plan, rank).value();
     const GradientNorm gradients = GradientNorm::Create(parameters).value();
     for (int i = 0; i < parameters.size(); ++i) {
-      torch::Tensor(parameters.tensor(i)).mutable_grad() = torch::full_like(parameters.tensor(i), 2);
+      at::Tensor(parameters.tensor(i)).mutable_grad() = at::full_like(parameters.tensor(i), 2);
     }
     squares += gradients.SquaresHere();
     gradients.Clip(6, 3);
-    EXPECT_TRUE(torch::allclose(parameters.tensor(0).grad(), torch::full_like(parameters.tensor(0), 1)));
+    EXPECT_TRUE(at::allclose(parameters.tensor(0).grad(), at::full_like(parameters.tensor(0), 1)));
   }
   EXPECT_EQ(squares, 4 * (3 + 4 + 2));
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <ATen/core/grad_mode.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -43,18 +45,18 @@ CellType CellTypeOf(DType dtype) {
   }
 }
 
-torch::ScalarType TensorTypeOf(CellType type) {
+at::ScalarType TensorTypeOf(CellType type) {
   switch (type) {
     case CellType::kFloat64:
-      return torch::kFloat64;
+      return at::kDouble;
     case CellType::kInt64:
-      return torch::kInt64;
+      return at::kLong;
     case CellType::kInt32:
-      return torch::kInt32;
+      return at::kInt;
     case CellType::kUInt8:
-      return torch::kUInt8;
+      return at::kByte;
     default:
-      return torch::kFloat32;
+      return at::kFloat;
   }
 }
 
@@ -194,8 +196,8 @@ absl::Status Predictor::RunStep(bool stop_asked) {
     stop_asked_ = sums[0] > 0;
     if (stop_asked_) return absl::OkStatus();
     ADJOIN_RETURN_IF_ERROR(PublishWritten());
-    torch::NoGradGuard no_grad;
-    std::map<std::string, torch::Tensor> fields;
+    at::NoGradGuard no_grad;
+    std::map<std::string, at::Tensor> fields;
     {
       const SessionActivity::Files files(activity_);
       ADJOIN_ASSIGN_OR_RETURN(fields, data_->Read(program, /*epoch=*/0, first));
@@ -214,7 +216,7 @@ absl::Status Predictor::RunStep(bool stop_asked) {
   return absl::OkStatus();
 }
 
-absl::Status Predictor::WriteOutput(const OutputPlan& plan, int index, int64_t first, torch::Tensor value) {
+absl::Status Predictor::WriteOutput(const OutputPlan& plan, int index, int64_t first, at::Tensor value) {
   if (value.numel() == 0) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan.layout()));
   const Box local = layout.BoxOf(communicator_->rank());

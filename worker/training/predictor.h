@@ -23,8 +23,9 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include <google/protobuf/repeated_field.h>
-#include <torch/torch.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -97,7 +98,7 @@ class Predictor {
   void WarnOfNoPlace(const Output& output, int64_t sample);
   absl::StatusOr<File> OpenFile(const Output& output, int64_t sample);
   absl::Status CreateFiles(int64_t first, int64_t count);
-  absl::Status WriteOutput(const OutputPlan& plan, int index, int64_t first, torch::Tensor value);
+  absl::Status WriteOutput(const OutputPlan& plan, int index, int64_t first, at::Tensor value);
   absl::Status WriteCells(int index, int64_t sample, const Box& box, const void* cells);
   absl::Status EndBatch();
   absl::Status PublishWritten();

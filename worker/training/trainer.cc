@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -73,7 +75,7 @@ absl::Status Trainer::CountSteps(const Train& train) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::map<std::string, torch::Tensor>> Trainer::ReadBatch(const Network& network, int64_t epoch,
+absl::StatusOr<std::map<std::string, at::Tensor>> Trainer::ReadBatch(const Network& network, int64_t epoch,
                                                                         int64_t first) {
   const SessionActivity::Files files(activity_);
   return data_->Read(network.program(), epoch, first);
@@ -100,12 +102,12 @@ absl::StatusOr<double> Trainer::ForwardAndBackward(const Part& part, int64_t epo
   Tape tape;
   ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, part.network->Forward(fields, tape));
   const ProgramPlan& program = part.network->program();
-  torch::Tensor loss;
+  at::Tensor loss;
   for (int i = 0; i < program.loss_size(); ++i) {
     // Of a mean over the whole batch, a part has as much as it has samples.
     const bool sum = program.loss(i).spec().reduction() == "sum";
     const double weight = sum ? 1.0 : static_cast<double>(program.batch()) / static_cast<double>(samples);
-    const torch::Tensor share = weight == 1 ? result.shares[i] : result.shares[i] * weight;
+    const at::Tensor share = weight == 1 ? result.shares[i] : result.shares[i] * weight;
     loss = loss.defined() ? loss + share : share;
   }
   tape.Backward(loss);
@@ -114,7 +116,7 @@ absl::StatusOr<double> Trainer::ForwardAndBackward(const Part& part, int64_t epo
 
 absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
                             StepReport& report) {
-  for (int i = 0; i < parameters_->size(); ++i) torch::Tensor(parameters_->tensor(i)).mutable_grad().reset();
+  for (int i = 0; i < parameters_->size(); ++i) at::Tensor(parameters_->tensor(i)).mutable_grad().reset();
   double share = 0;
   for (const Part& part : parts) {
     const int64_t bytes_before = communicator_->BytesSent();

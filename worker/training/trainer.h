@@ -18,7 +18,7 @@
 #include <vector>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -111,7 +111,7 @@ class Trainer {
  private:
   Trainer() = default;
   absl::Status CountSteps(const Train& train);
-  absl::StatusOr<std::map<std::string, torch::Tensor>> ReadBatch(const Network& network, int64_t epoch, int64_t first);
+  absl::StatusOr<std::map<std::string, at::Tensor>> ReadBatch(const Network& network, int64_t epoch, int64_t first);
   // One part of a step's batch: as many samples as its network takes.
   struct Part {
     Network* network = nullptr;
