@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/linear.h>

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/strings/str_cat.h"
 #include "tests/vs_serial/partitioned_run.h"
 #include "tests/vs_serial/random_jobs.h"

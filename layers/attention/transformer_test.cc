@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/strings/str_cat.h"
 #include "primitives/geometry/box.h"
 #include "primitives/transport/transport_ranks.h"

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/strings/str_cat.h"
 #include "layers/conv/conv_cases.h"
 #include "primitives/transport/transport_ranks.h"

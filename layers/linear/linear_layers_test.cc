@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/strings/str_cat.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "layers/rules/layout_proto.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/instance_norm.h>

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/strings/str_cat.h"
 #include "layers/pool/pool_case.h"
 #include "primitives/transport/transport_ranks.h"

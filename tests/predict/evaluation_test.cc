@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "layers/builtin/builtin_layers.h"
 #include "layers/layer.h"
 

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "proto/plan.pb.h"

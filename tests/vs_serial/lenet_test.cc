@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
