@@ -47,7 +47,7 @@ struct Flags {
   std::string coordinator_binary;
   std::string folder = "/tmp";
   bool only_decisions = false;
-  // Of the programs that this one starts.
+  // Flags of the programs that this one starts.
   std::string simulate;
   int first = 0;
 };

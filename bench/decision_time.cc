@@ -40,7 +40,7 @@ class Cluster {
     const double time = Time([&] { service_.Submit(std::move(job)).IgnoreError(); });
     return time + Settle();
   }
-  // Of the worker that got a job longest ago. The time until the next one is told to start.
+  // Ends the job that started first. Returns the seconds until the next one is told to start.
   double EndOneJob() {
     const auto [worker, message] = running_.front();
     running_.erase(running_.begin());

@@ -236,7 +236,7 @@ int Main(int argc, char** argv) {
   if (const std::optional<BenchRank> rank = ThisBenchRank()) {
     return Report(absl::StrCat("rank ", rank->rank), RunRank(*rank, flags, cases.at(flags.layer_case)));
   }
-  // Of OpenBLAS, which reads it when it is loaded and does not ask LibTorch.
+  // OpenBLAS reads its number of threads from here when it is loaded; LibTorch cannot set it.
   setenv("OMP_NUM_THREADS", absl::StrCat(flags.threads).c_str(), 1);
   const int processes = flags.mode == "ranks" || flags.mode == "halves" ? 2 : 1;
   return Report("layers", RunBenchRanks(argv, processes, Deadline::After(absl::Seconds(flags.timeout))));

@@ -105,7 +105,7 @@ class PackedHalo {
   const float* Source() const { return form_ == kInPlace ? padded_.data() : plain_.data(); }
   float* Source() { return form_ == kInPlace ? padded_.data() : plain_.data(); }
 
-  // Of the cell (y, x) of this patch, which may lie outside it.
+  // The value of the cell (y, x), counted from this patch's first one; it may be outside the patch.
   float Truth(int64_t c, int64_t y, int64_t x) const {
     const int64_t global_y = row_ * part_.rows + y, global_x = column_ * part_.columns + x;
     const bool inside = global_y >= 0 && global_y < grid_.rows * part_.rows && global_x >= 0 &&

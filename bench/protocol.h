@@ -27,7 +27,7 @@ struct Counts {
   int64_t executions = 1;  // per batch
   int64_t batches = 1;
 };
-// Of what moves `bytes`. gloo_primitives.py has the same numbers.
+// The counts for a movement of `bytes`. gloo_primitives.py has the same numbers.
 inline Counts CountsFor(int64_t bytes) {
   if (bytes <= 8 << 10) return {100, 31};
   if (bytes <= 64 << 10) return {50, 31};

@@ -15,7 +15,7 @@
 
 namespace adjoin {
 
-// Of |<F x, y> - <x, F* y>| / max(|F x| |y|, |x| |F* y|), in float64.
+// The bound of |<F x, y> - <x, F* y>| / max(|F x| |y|, |x| |F* y|), in float64.
 inline constexpr double kAdjointTolerance = 1e-12;
 
 struct AdjointResult {
@@ -25,7 +25,8 @@ struct AdjointResult {
   bool holds() const { return error <= kAdjointTolerance; }  // false for NaN
 };
 
-// Of the program that verify runs and of the parameters, in the plan's order; all in float64. Ranks are threads.
+// Checks the movements of the program that verify runs, and those of the parameters, in the plan's order; all in float64.
+// Ranks are threads.
 // Errors: what a movement fails with.
 absl::StatusOr<std::vector<AdjointResult>> CheckAdjoints(const Plan& plan, uint64_t seed);
 

@@ -45,7 +45,7 @@ double LeastScaleOfGradients(const SerialStep& step) {
   return largest > 0 ? std::min(1.0, largest) : 1.0;
 }
 
-// Of one tensor's parts in one step.
+// Compares the parts of one tensor in one step with the whole.
 class PartsOfTensor {
  public:
   PartsOfTensor(const at::Tensor& whole, Layout layout, int64_t step, Difference* worst, double least_scale = 1)
@@ -187,7 +187,7 @@ class Comparer {
     if (!expected.defined() || result_.same_as.count(value.name()) > 0) return;
     PartsOfTensor parts(expected, layout, Number(step), &entry.cotangent, least_scale_[step]);
     for (size_t rank = 0; parts.fits() && rank < ranks_.size(); ++rank) {
-      // Of copies each has a share of the gradient.
+      // Each of several copies has a share of the gradient.
       at::Tensor sum;
       for (int copy : CopiesOf(layout, static_cast<int>(rank))) {
         const at::Tensor share = Find(ranks_[copy][step].cotangents, value.name());

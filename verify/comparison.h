@@ -39,7 +39,7 @@ struct LayerComparison {
   std::string name;
   std::string kind;
   Difference output;
-  // Of the gradient of its output; not compared where the output is its input's very tensor, or needs no gradient.
+  // The difference of the gradients of its output; not compared where the output is its input's very tensor, or needs no gradient.
   Difference cotangent;
   std::map<std::string, Difference> gradients;   // of its parameters, by name, after GradientSync
   std::map<std::string, Difference> parameters;  // after the optimizer's step; buffers too

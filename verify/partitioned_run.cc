@@ -22,7 +22,7 @@
 namespace adjoin {
 namespace {
 
-// Of all steps on all ranks; a user's model may be slow on the threads of one machine.
+// The deadline of all steps on all ranks; a user's model may be slow on the threads of one machine.
 constexpr absl::Duration kRunTimeout = absl::Hours(2);
 
 class Rank {

@@ -64,7 +64,7 @@ absl::StatusOr<Settings> SettingsOf(const JobSpec& spec, const VerifyOptions& op
 // Whether a layout is that of a layer's input or output, and so of samples.
 bool HoldsSamples(const JobSpec& spec, const std::string& layout) {
   return std::any_of(spec.layer().begin(), spec.layer().end(), [&](const Layer& layer) {
-    // Of layers that attend, w cuts the tensor, not a weight.
+    // In layers that attend, w cuts the tensor, not a weight.
     const bool attends = layer.has_attention() || layer.has_window_attention() || layer.has_transformer();
     return (attends && layer.w() == layout) || layer.y() == layout ||
            std::find(layer.x().begin(), layer.x().end(), layout) != layer.x().end();
@@ -96,40 +96,45 @@ int64_t BatchOf(const JobSpec& spec, const std::vector<uint32_t>& ranks) {
   return std::max<int64_t>(2, std::min<int64_t>(spec.train().batch(), 2 * parts));
 }
 
-// The job with this batch in float64, without files.
+// The job's model and optimizer with this batch in float64, and nothing else of the job: no files, no checkpoints.
 JobSpec SmallJob(const JobSpec& spec, int64_t batch) {
-  JobSpec job = spec;
-  job.clear_evaluate();
-  job.clear_weights();
-  job.clear_verify();
-  job.clear_checkpoint();
+  JobSpec job;
+  job.set_name(spec.name());
+  job.set_kind(spec.kind());
+  job.set_ranks(spec.ranks());
+  job.set_seed(spec.seed());
+  *job.mutable_layer() = spec.layer();
+  *job.mutable_loss() = spec.loss();
+  if (spec.has_predict()) *job.mutable_predict() = spec.predict();
+  job.set_output_dir(spec.output_dir());
   job.mutable_precision()->set_compute("float64");
-  job.mutable_precision()->clear_params();
-  job.mutable_train()->set_batch(static_cast<uint32_t>(batch));
-  // Of training, the optimizer's bare steps are compared.
-  job.mutable_train()->clear_microbatches();
-  job.mutable_train()->clear_clip_norm();
-  job.mutable_train()->clear_schedule();
-  job.mutable_train()->clear_validate_on();
-  job.mutable_train()->clear_validate_every();
-  job.mutable_train()->clear_early_stop();
-  for (Dataset& dataset : *job.mutable_dataset()) {
-    for (Field& field : *dataset.mutable_field()) {
+
+  Train* train = job.mutable_train();
+  train->set_dataset(spec.train().dataset());
+  train->set_batch(static_cast<uint32_t>(batch));
+  if (spec.train().has_epochs()) train->set_epochs(spec.train().epochs());
+  if (spec.train().has_steps()) train->set_steps(spec.train().steps());
+  *train->mutable_optimizer() = spec.train().optimizer();
+
+  for (const Dataset& dataset : spec.dataset()) {
+    Dataset* small = job.add_dataset();
+    small->set_name(dataset.name());
+    *small->mutable_field() = dataset.field();
+    for (Field& field : *small->mutable_field()) {
       if (field.dtype() != "int64") field.clear_dtype();
       // Samples are drawn as the layers see them.
       const std::vector<int64_t> shape = SampleShape(dataset, field);
       field.mutable_shape()->Assign(shape.begin(), shape.end());
     }
-    dataset.clear_blocks();
-    dataset.clear_augment();
   }
-  for (LayoutSpec& layout : *job.mutable_layout()) {
+  for (const LayoutSpec& layout : spec.layout()) {
+    LayoutSpec* small = job.add_layout();
+    *small = layout;
     if (batch == spec.train().batch() || !HoldsSamples(spec, layout.name())) continue;
-    google::protobuf::RepeatedPtrField<Cut> cuts;
+    small->clear_cut();
     for (const Cut& cut : layout.cut()) {
-      if (cut.dim() != 0) *cuts.Add() = cut;
+      if (cut.dim() != 0) *small->add_cut() = cut;
     }
-    *layout.mutable_cut() = std::move(cuts);
   }
   return job;
 }

@@ -51,7 +51,7 @@ struct NetworkCase {
   // Applied to the parsed job before anything else: a smaller batch, smaller shapes (see SetFieldShape). The frame itself sets
   // float64 and removes what only whole runs have: initial weights, checkpoints, evaluation.
   std::function<void(JobSpec&)> edit = nullptr;
-  // Of each int64 field: its values are drawn from 0 to this number less 1.
+  // By int64 field: its values are drawn from 0 to this number less 1.
   std::map<std::string, int64_t> classes;
   // Has exactly the trained parameters of the job, by name and in the stored shape (module.to(float64) is done here); its
   // buffers are compared after the step. Absent: `loss` takes its parameters from its second argument.

@@ -52,7 +52,7 @@ struct Attention : nn::Module {
     return table.index_select(0, index.flatten()).view({kCells, kCells, kHeads}).permute({2, 0, 1});
   }
 
-  // Of shifts by half a window: -100 between the parts of a last window that come from two ends.
+  // The mask for shifts by half a window: -100 between the parts of a last window that come from two ends.
   Tensor Mask(const Tensor& x) const {
     Tensor part = torch::zeros({1, x.size(1), x.size(2), x.size(3), 1});
     int number = 0;

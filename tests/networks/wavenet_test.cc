@@ -29,7 +29,7 @@ Tensor Causal(const Tensor& x, const Tensors& parameters, const std::string& nam
   return F::conv1d(padded, weight, F::Conv1dFuncOptions().bias(parameters.at(name + ".bias")).dilation(dilation));
 }
 
-// Of the first step of a job with seed 1: what the channels of each sample are multiplied with.
+// The factors of each sample's channels in the first step of a job with seed 1.
 Tensor KeptChannels(int64_t batch, int64_t channels, int layer) {
   Tensor factors = torch::zeros({batch, channels, 1}, torch::kFloat64);
   for (int64_t i = 0; i < factors.numel(); ++i) {

@@ -271,7 +271,7 @@ train { dataset: "data" batch: 3 steps: 1 optimizer { sgd { lr: 0.1 } } }
   }
 }
 
-// Of a data set with blocks, a model is compared on inputs of a block's shape.
+// A model of a data set with blocks is compared on inputs of a block's shape.
 TEST(BlocksTest, EqualSerial) {
   const auto parsed = ParseSpec(R"job(kind: TRAIN ranks: 4
 layout { name: "grid" partition: [1, 1, 2, 2] }

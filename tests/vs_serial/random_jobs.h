@@ -43,7 +43,7 @@ class RandomJobs {
   // A layout of a tensor of `shape` on some of the ranks below `world`: a partition or, with `copies`, also a mesh that
   // may hold several copies of each part.
   std::string AnyLayout(const std::string& name, const std::vector<int64_t>& shape, int64_t world, bool copies);
-  // Of the standard normal distribution, float64; the same for the same state.
+  // Draws from the standard normal distribution, float64; the same state draws the same.
   at::Tensor Normal(const std::vector<int64_t>& shape);
   at::Tensor Labels(int64_t n, int64_t classes);
 

@@ -30,10 +30,10 @@ struct RoundedStep {
 // largest element of what it should be.
 using Errors = std::map<std::string, double>;
 
-// Of all ranks. Errors: as PlanOf and RunStep.
+// The errors of the step on all ranks. Errors: as PlanOf and RunStep.
 absl::StatusOr<Errors> ErrorsOnRanks(const RoundedStep& step);
 
-// Of `step.serial` in the step's type.
+// The errors of `step.serial` in the step's type.
 Errors SerialErrors(const RoundedStep& step);
 
 }  // namespace adjoin
