@@ -65,10 +65,9 @@ absl::Status CheckCounts(const JobSpec& spec) {
 
 absl::Status CheckJob(const JobSpec& spec, uint32_t max_ranks) {
   if (!spec.name().empty()) ADJOIN_RETURN_IF_ERROR(CheckName("a job", spec.name()));
-  if (spec.kind() != TRAIN && spec.kind() != PREDICT && spec.kind() != EVALUATE) {
-    if (spec.kind() == KIND_UNSPECIFIED) return AtField("kind", InvalidSpec("kind is missing; write kind: TRAIN"));
-    const std::string name = Kind_IsValid(spec.kind()) ? Kind_Name(spec.kind()) : absl::StrCat(spec.kind());
-    return AtField("kind", NotSupportedYet(absl::StrCat("kind ", name), "TRAIN, EVALUATE and PREDICT are"));
+  if (spec.kind() == KIND_UNSPECIFIED) return AtField("kind", InvalidSpec("kind is missing; write kind: TRAIN"));
+  if (!Kind_IsValid(spec.kind())) {
+    return AtField("kind", InvalidSpec("kind ", spec.kind(), " is not known; write TRAIN, EVALUATE or PREDICT"));
   }
   if (spec.ranks() < 1 || spec.ranks() > max_ranks) {
     return AtField("ranks", InvalidSpec("ranks is ", spec.ranks(), "; it must be from 1 to ", max_ranks));
