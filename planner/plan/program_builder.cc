@@ -17,6 +17,7 @@
 #include "planner/checks/name_check.h"
 #include "planner/checks/predict_check.h"
 #include "planner/plan/operator_plan.h"
+#include "planner/plan/step_sums.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/geometry/box.h"
 
@@ -28,8 +29,6 @@ constexpr uint32_t kMaxOperatorId = 65535;
 constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
 // What a plan adds up from them stays within 64 bits.
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
-// Of a step: the loss, how many ranks were asked to stop, the squares of the gradients, and two words of whoever watches.
-constexpr int64_t kReportedNumbers = 5;
 
 // Whether Layer.init draws it: "weight", attention's "in_proj_weight" and "out_proj.weight".
 bool IsWeight(absl::string_view role) {
@@ -425,7 +424,7 @@ absl::Status ProgramBuilder::AddOutput(const std::string& layer) {
 absl::Status ProgramBuilder::AddReport() {
   std::vector<int> ranks(context_.spec.ranks());
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
-  int64_t numbers = kReportedNumbers;
+  int64_t numbers = StepSums::kNumbers;
   if (!request_.training) {
     ADJOIN_ASSIGN_OR_RETURN(const EvaluationNumbers evaluation, EvaluationNumbers::Create(context_.spec, program_));
     numbers = std::max(numbers, evaluation.size());
