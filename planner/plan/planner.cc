@@ -148,7 +148,15 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expa
   Plan plan;
   plan.set_version(kPlanVersion);
   *plan.mutable_spec() = user;
-  const PlanContext context{spec, layouts, rules, types.compute, types.parameters, expanded.features_of, expanded.dims_of};
+  const PlanContext context = {
+      .spec = spec,
+      .layouts = layouts,
+      .rules = rules,
+      .dtype = types.compute,
+      .parameter_dtype = types.parameters,
+      .complete_layer = [&expanded](int index, const PlanContext::ShapeOf& shape_of, Layer* layer) {
+        return expanded.CompleteLayer(index, shape_of, layer);
+      }};
   OperatorIds ids;
   for (const ProgramRequest& program : programs) {
     absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();

@@ -312,11 +312,8 @@ absl::Status ProgramBuilder::AddLayer(int index) {
     }
     spec.add_input(context_.spec.layer(index - 1).name());
   }
-  const auto features_of = context_.features_of.find(index);
-  if (features_of != context_.features_of.end()) {
-    const Layout& features = layouts_[by_layer_.at(features_of->second)];
-    spec.mutable_linear()->set_out_features(static_cast<uint32_t>(features.shape().back()));
-  }
+  const auto shape_of = [this](const std::string& layer) { return layouts_[by_layer_.at(layer)].shape(); };
+  ADJOIN_RETURN_IF_ERROR(context_.complete_layer(index, shape_of, &spec));
   if (spec.x_size() > spec.input_size()) {
     return AtField("x", InvalidSpec("x names ", spec.x_size(), " layouts for ", spec.input_size(), " inputs"));
   }
@@ -337,14 +334,8 @@ absl::Status ProgramBuilder::AddLayer(int index) {
     if (!layout.ok()) return AtField(absl::StrCat("x[", i, "]"), layout.status());
     x.push_back(*std::move(layout));
   }
-  const auto dims_of = context_.dims_of.find(index);
-  if (dims_of != context_.dims_of.end() && x[0].dims() != dims_of->second) {
-    return AtField("window_attention.window",
-                   InvalidSpec("its input, ", ShapeText(x[0].shape()), ", has ", x[0].dims() - 2, " spatial dims: with a"
-                               " mesh as w, window needs one value for each of them, so that the last dim is known"));
-  }
   const LayerRule* rule = context_.rules.Find(KindOf(spec));
-  // What a block stands for need not be among the rules that were given.
+  // Only the layers that the user wrote have been checked for a rule.
   if (rule == nullptr) return NotSupportedYet(KindOf(spec));
   ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome,
                           (*rule)({spec, x, context_.layouts, context_.parameter_dtype, request_.training,

@@ -8,6 +8,7 @@
 #define ADJOIN_PLANNER_PLAN_PROGRAM_BUILDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,10 +35,11 @@ struct PlanContext {
   const LayerRules& rules;
   DType dtype;            // of activations
   DType parameter_dtype;
-  // As ExpandedSpec: of a linear layer without out_features, the layer that has as many.
-  const std::map<int, std::string>& features_of;
-  // Of a window attention: the dims that its input must have.
-  const std::map<int, int>& dims_of;
+  // Returns the shape of an earlier layer's output.
+  using ShapeOf = std::function<std::vector<int64_t>(const std::string& layer)>;
+  // Fills in what layer `index` of `spec` takes from the shapes of earlier layers, before its rule sees it.
+  // Errors: at the layer's field.
+  std::function<absl::Status(int index, const ShapeOf& shape_of, Layer* layer)> complete_layer;
 };
 
 // Hands out operator ids, 1, 2, ... and keeps the whole plan within what can be numbered, counted and held.
