@@ -203,8 +203,8 @@ class Expander {
     const bool is_last = part.empty();
     const std::string name = is_last ? block_->name() : absl::StrCat(block_->name(), ".", part);
     if (!is_last && !names_.insert(name).second) {
-      return AtField("name", InvalidSpec("it stands for layers, of which one is called \"", name,
-                                         "\", as another layer or a field of the data is; rename one"));
+      return AtField("name", InvalidSpec("its layer \"", name,
+                                         "\" has the name of another layer or of a field of the data; rename one"));
     }
     Layer* layer = AddLayer();
     layer->set_name(name);
@@ -287,7 +287,8 @@ class Expander {
   MlpLayouts mlp_;
 };
 
-// Returns the block's field that `field` of a generated layer comes from: "transformer.hidden" for "linear.out_features".
+// Returns the block's field that `field` of a generated layer comes from: "transformer.hidden" for
+// "linear.out_features".
 std::string FieldOfBlock(absl::string_view field) {
   for (const char* own : {"home", "owner", "frozen", "recompute", "input", "w", "y"}) {
     if (field == own || absl::StartsWith(field, absl::StrCat(own, "["))) return std::string(field);

@@ -13,12 +13,13 @@
 //   b.linear1 b.activation [b.dropout] b.linear2 [b.dropout2] b.residual2(b.norm1 + it) b.norm2 b (which only has the name)
 // and with a window, after torchvision's SwinTransformerBlock
 //   b.norm1(in) b.attn [b.dropout1] b.residual1(in + it) b.norm2 b.mlp.0 b.mlp.1 [b.mlp.2] b.mlp.3 [b.mlp.4] b
-// Their names are those of PyTorch's parameters. No other layer of the job may have one of these names; any may read them.
+// Their names are those of PyTorch's parameters. No other layer of the job may have one of these names; any may read
+// them.
 //
-// x is the layout in which the input is read, y the result's. w is the attention's: its axes that split the last dim split
-// the heads, and the MLP's hidden features. The MLP's first linear layer then reads w's cut with whole features and writes
-// w's own; the second one adds up over w's columns. For these the layouts "<w>.whole" and "<w>.hidden" are added. Pure; any
-// thread.
+// x is the layout in which the input is read, y the result's. w is the attention's: its axes that split the last dim
+// split the heads, and the MLP's hidden features. The MLP's first linear layer then reads w's cut with whole features
+// and writes w's own; the second one adds up over w's columns. For these the layouts "<w>.whole" and "<w>.hidden" are
+// added. Pure; any thread.
 #ifndef ADJOIN_LAYERS_ATTENTION_BLOCK_EXPANSION_H_
 #define ADJOIN_LAYERS_ATTENTION_BLOCK_EXPANSION_H_
 
@@ -52,12 +53,13 @@ struct ExpandedSpec {
   // Errors: kInvalidArgument, at the layer's field, where the shapes do not fit the block.
   absl::Status CompleteLayer(int index, const ShapeOf& shape_of, Layer* layer) const;
 
-  // Returns the same error with its location in the job as written, `user`. Where the layer is part of a block, the message
-  // names it.
+  // Returns the same error with its location in the job as written, `user`. Where the layer is part of a block, the
+  // message names it.
   absl::Status AtUsersLayer(const JobSpec& user, const absl::Status& status) const;
 };
 
-// Errors: kInvalidArgument, at the block's field, for what is wrong with the block itself, or where a layer's name is taken.
+// Errors: kInvalidArgument, at the block's field, for what is wrong with the block itself, or where a layer's name is
+// taken.
 absl::StatusOr<ExpandedSpec> ExpandBlocks(const JobSpec& spec);
 
 }  // namespace adjoin

@@ -153,7 +153,7 @@ TEST(BlockExpansionTest, ErrorsNameTheUsersFields) {
   EXPECT_EQ(ErrorOf("layer { name: 'b' transformer { heads: 1 hidden: 8 } }"),
             "layer[0].input: input is missing: the first layer reads a field of the data set");
   EXPECT_EQ(ErrorOf("layer { name: 'b.norm2' input: 'x' add {} } layer { name: 'b' transformer { heads: 1 hidden: 8 } }"),
-            "layer[1].name: it stands for layers, of which one is called \"b.norm2\", as another layer or a field of the data is; rename one");
+            "layer[1].name: its layer \"b.norm2\" has the name of another layer or of a field of the data; rename one");
   const JobSpec user = Parse("layer { name: 'a' add {} } layer { name: 'b' transformer { heads: 1 hidden: 8 } }");
   const auto expanded = ExpandBlocks(user);
   ASSERT_TRUE(expanded.ok()) << expanded.status();

@@ -37,7 +37,7 @@ absl::Status CheckCount(absl::string_view what, int64_t count, int64_t most) {
   return InvalidSpec("it has ", count, " ", what, "; at most ", most, " are possible");
 }
 
-// Far beyond what jobs have, and little enough that planning ends soon, whatever the numbers in them.
+// Far more than jobs have, and few enough that planning ends soon, whatever numbers the job contains.
 absl::Status CheckCounts(const JobSpec& spec) {
   constexpr int64_t kMostLayers = 10000, kMostLayouts = 1000, kMostLosses = 100, kMostDatasets = 1000, kMostFields = 1000;
   constexpr int64_t kMostDims = 16;
@@ -95,11 +95,11 @@ absl::Status CheckLayers(const JobSpec& spec, const LayerRules& rules) {
                                                             " so that `input` could mean either; rename one"));
     }
     if (layer.op_case() == Layer::OP_NOT_SET) {
-      return AtField(at, InvalidSpec("says nothing of what it does; write one of these: ",
+      return AtField(at, InvalidSpec("its operation is missing; write one of these: ",
                                      absl::StrJoin(rules.Kinds(), " {}, "), " {}, transformer {}"));
     }
     if (layer.has_custom() && Layer::descriptor()->FindFieldByName(layer.custom().type()) != nullptr) {
-      // Its rule would look into another field and take no notice of `arg`.
+      // The built-in rule reads another field and would ignore `arg`.
       return AtField(absl::StrCat(at, ".custom.type"),
                      InvalidSpec("\"", layer.custom().type(), "\" is a field of Layer, not the type of a layer of"
                                  " one's own; write ", layer.custom().type(), " { ... } instead of custom { ... }"));

@@ -28,7 +28,8 @@ bool IsSupported(const FieldDescriptor& field, const LayerRules& rules) {
   return field.name() == "custom" || IsBlock(field.name()) || rules.Find(field.name()) != nullptr;
 }
 
-// Names the values that may be written instead: "TRAIN, PREDICT and EVALUATE are". The enum's first value means that none is.
+// Names the values that may be written instead: "TRAIN, PREDICT and EVALUATE are". The enum's first value means that
+// none is.
 std::string Advice(const EnumValueDescriptor& refused) {
   std::vector<std::string> names;
   for (int i = 1; i < refused.type()->value_count(); ++i) {
@@ -55,7 +56,8 @@ absl::Status CheckEnum(const Message& message, const FieldDescriptor* field, abs
   return absl::OkStatus();
 }
 
-// `shown`: the path that an error names, from the nearest element of a list on; the error's location names that element.
+// `shown`: the path that an error names, from the nearest element of a list on; the error's location names that
+// element.
 absl::Status Check(const Message& message, const LayerRules& rules, absl::string_view shown) {
   const Reflection& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;

@@ -40,8 +40,8 @@ int64_t BytesSentAt(const CollectiveGroup& group, size_t position, DType dtype) 
   return elements * SizeOf(dtype);
 }
 
-// True where every rank of one mesh has exactly the cells that the rank at the same position of the other mesh is to have:
-// both layouts cut the tensor alike, without copies.
+// True where every rank of one mesh has exactly the cells that the rank at the same position of the other mesh is to
+// have: both layouts cut the tensor alike, without copies.
 bool PermutesParts(const Layout& from, const Layout& to) {
   if (from.mesh().shape() != to.mesh().shape() || from.placements() != to.placements() || from.shape() != to.shape()) {
     return false;
@@ -79,7 +79,8 @@ absl::StatusOr<Traffic> TrafficOf(const OperatorEnds& ends, uint32_t ranks) {
     traffic.adjoint[rank] = plan.Reversed().BytesSent();
     if (traffic.collective.empty()) traffic.collective = plan.DescribeGroups();
     if (plan.groups().empty() || plan.groups()[0].kind != CollectiveGroup::Kind::kAllSumReduce) continue;
-    // An all-sum-reduce is its own adjoint, and its members do nothing else. Plans of the other members would only say the same.
+    // An all-sum-reduce is its own adjoint, and its members do nothing else. Plans of the other members would only say
+    // the same.
     const CollectiveGroup& group = plan.groups()[0];
     for (size_t position = 0; position < group.ranks.size(); ++position) {
       const int member = group.ranks[position];

@@ -1,6 +1,6 @@
 // One movement of a plan: made, counted, and left out where it does nothing.
 //
-//   const OperatorRequest request = {.name = "conv1.x", .from = x, .to = y, .readings = windows, .differentiable = true};
+//   const OperatorRequest request = {.name = "conv1.x", .from = x, .to = y, .readings = windows};
 //   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(request, /*ranks=*/4));
 //   ADJOIN_ASSIGN_OR_RETURN(bool idle, IsIdentity(op));
 #ifndef ADJOIN_PLANNER_PLAN_OPERATOR_PLAN_H_
@@ -32,13 +32,12 @@ struct OperatorRequest {
   std::map<int, Reading> source = {};
 };
 
-// Returns the plan's message, without an id. `ranks`: how many the job has; the bytes of each are counted, as the transport
-// will send them.
-// Errors: as DistributionsOf and MovementPlan::Build.
+// Returns the plan's message, without an id. `ranks`: how many the job has; the bytes of each are counted, as the
+// transport will send them. Errors: as DistributionsOf and MovementPlan::Build.
 absl::StatusOr<OperatorPlan> MakeOperator(const OperatorRequest& request, uint32_t ranks);
 
-// Returns true where every rank's tensor is the same before and after, so that neither the operator nor its adjoint is needed.
-// Broadcast to partial is no identity, though nothing is sent: all copies but one become zeros.
+// Returns true where every rank's tensor is the same before and after, so that neither the operator nor its adjoint is
+// needed. Broadcast to partial is no identity, though nothing is sent: all copies but one become zeros.
 absl::StatusOr<bool> IsIdentity(const OperatorPlan& op);
 
 }  // namespace adjoin

@@ -39,7 +39,8 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const JobSpec& spec, const std:
   return std::optional<int64_t>(SampleCount(spec.dataset(index), known->second));
 }
 
-// Adds the program `request.name` for a data set that is evaluated or predicted, and its tail for the samples left over.
+// Adds the program `request.name` for a data set that is evaluated or predicted, and its tail for the samples left
+// over.
 absl::Status AddForward(const JobSpec& spec, const DatasetSizes& sizes, const std::string& dataset, int64_t batch,
                         ProgramRequest request, std::vector<ProgramRequest>& programs) {
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, dataset, sizes));

@@ -1,4 +1,5 @@
-// What a user wrote, made into what every rank does. Pure: equal arguments give equal plans, byte for byte.
+// Makes a plan, which is what every rank does, from a job's spec. Pure: equal arguments give equal plans, byte for
+// byte.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(spec, {{"train", 10000}, {"test", 2000}}, BuiltinLayerRules()));
 //   std::cout << Planner::Explain(plan);
@@ -10,8 +11,9 @@
 //   "validate"    of Train.validate_on, in batches of at most Evaluate.batch, or Train.batch, samples; forward only
 //   "evaluate"    of Evaluate.dataset, likewise
 //   "predict"     of Predict.dataset, in batches of at most Predict.batch samples; forward only, without losses
-// and "validate_tail", "evaluate_tail", "predict_tail" for the samples left over. There are tails only where the number of
-// samples is known. Jobs are checked here and only here. No field of a spec is ignored: one that is not built is refused.
+// and "validate_tail", "evaluate_tail", "predict_tail" for the samples left over. There are tails only where the number
+// of samples is known. Jobs are checked here and only here. No field of a spec is ignored: one that is not built is
+// refused.
 #ifndef ADJOIN_PLANNER_PLAN_PLANNER_H_
 #define ADJOIN_PLANNER_PLAN_PLANNER_H_
 
@@ -36,9 +38,9 @@ class Planner {
   // The greatest number of ranks of a job.
   static constexpr uint32_t kMaxRanks = 4096;
 
-  // Errors: kInvalidArgument for what is wrong with the spec, kUnimplemented for what is not supported yet. The message
-  // says where (layer 3 "conv2", layers counted from 0; before it, where `locations` knows, job.textproto:14:3), what
-  // is wrong, and what would be right.
+  // Errors: kInvalidArgument for mistakes in the spec, kUnimplemented for what is not supported yet. The message names
+  // the location (layer 3 "conv2", layers counted from 0; with `locations`, job.textproto:14:3 before it), what is
+  // wrong, and what would be right.
   static absl::StatusOr<Plan> Build(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules,
                                     const SpecLocations* locations = nullptr);
 

@@ -46,8 +46,8 @@ struct PlanContext {
 // Hands out operator ids, 1, 2, ..., and refuses a plan whose movements are too many to be numbered, counted or held.
 class OperatorIds {
  public:
-  // Sets the id. Errors: kInvalidArgument above 65535, the largest that a tag can carry; where the plan would hold more than
-  // 2^24 numbers of bytes per rank; where the bytes of all movements are more than 2^60.
+  // Sets the id. Errors: kInvalidArgument above 65535, the largest that a tag can carry; where the plan would hold more
+  // than 2^24 numbers of bytes per rank; where the bytes of all movements are more than 2^60.
   absl::Status Take(OperatorPlan& op);
 
  private:
@@ -85,8 +85,9 @@ class ProgramBuilder {
   // Both return an index in ProgramPlan.value: an earlier layer's output, or a field read in the layout that x names.
   absl::StatusOr<uint32_t> InputOf(const Layer& layer, const std::string& name, const std::string& x);
   absl::StatusOr<uint32_t> FieldValue(const std::string& name, const Layout& layout);
-  // Returns the shape of a batch of the field `name`. `reader`: names the layer or loss that reads it, for messages. `*dtype`:
-  // the type in which it reads numbers; becomes the field's. Errors: kInvalidArgument, naming the data set's fields.
+  // Returns the shape of a batch of the field `name`. `reader`: names the layer or loss that reads it, for messages.
+  // `*dtype`: the type in which it reads numbers; becomes the field's. Errors: kInvalidArgument, naming the data set's
+  // fields.
   absl::StatusOr<std::vector<int64_t>> FieldShape(const std::string& name, absl::string_view reader, DType* dtype);
 
   absl::Status AddInputRoles(const LayerOutcome& outcome, const std::vector<uint32_t>& inputs,

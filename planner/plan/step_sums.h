@@ -1,5 +1,5 @@
-// The numbers that all ranks add up once per training step. The planner makes room for them in ProgramPlan.report_op, and
-// the trainer fills them in.
+// The numbers that all ranks add up once per training step. The planner makes room for them in ProgramPlan.report_op,
+// and the trainer fills them in.
 //
 //   const StepSums mine = {.loss = share, .stops_asked = 0, .squared_gradient_norm = squares, .words = {}};
 //   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks(mine.ToVector()));

@@ -30,10 +30,10 @@ using google::protobuf::TextFormat;
 
 constexpr int kMaxNesting = 32;
 
-// "layer[conv1]" of a path.
+// One step of a path: "layer[conv1]".
 struct Step {
   std::string name;
-  absl::optional<std::string> chosen;  // what stands in brackets
+  absl::optional<std::string> chosen;  // the text in brackets
   std::string path;                    // from the job to here
 };
 
@@ -95,7 +95,7 @@ std::string TypeName(const FieldDescriptor* field) {
   }
 }
 
-// Which of the list's messages "[chosen]" means.
+// Returns the index of the message of the list that "[chosen]" means.
 absl::StatusOr<int> IndexOf(const Message& parent, const FieldDescriptor* field, const Step& step) {
   const Reflection& reflection = *parent.GetReflection();
   const int count = reflection.FieldSize(parent, field);
@@ -143,7 +143,7 @@ absl::Status SetScalar(Message& message, const FieldDescriptor* field, absl::str
   return Wrong(path, ": '", text, "' is not ", TypeName(field), ", which belongs there");
 }
 
-// [5,3], or one value for a list of one.
+// Sets the whole list from "[5,3]", or from one value.
 absl::Status SetList(Message& message, const FieldDescriptor* field, absl::string_view text, const std::string& path) {
   message.GetReflection()->ClearField(&message, field);
   if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
@@ -188,7 +188,7 @@ absl::Status SetMapValue(Message& message, const FieldDescriptor* field, const S
   return SetScalar(*entry, field->message_type()->map_value(), text, step.path);
 }
 
-// `last`: nothing follows the step, so the value is its own.
+// Returns the message that the step leads to. `last`: the step is the path's last, so that the message itself is set.
 absl::StatusOr<Message*> Enter(Message& message, const FieldDescriptor* field, const Step& step, bool last) {
   const Reflection& reflection = *message.GetReflection();
   if (field->is_repeated()) {

@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 JobSpec LeNet() { return ParseSpec(kLeNet, "job.textproto")->spec; }
 
-// The job with one assignment made.
+// Returns the job with one assignment made.
 JobSpec With(const std::string& assignment) {
   JobSpec spec = LeNet();
   absl::Status status = SetSpecField(assignment, &spec);
