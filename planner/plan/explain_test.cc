@@ -25,13 +25,14 @@ Plan PlanOf(const std::string& text) {
   return plan.ok() ? *std::move(plan) : Plan();
 }
 
-// The text of a job of two ranks, which cut dim 2 of images [1, 16, 16], with the layer "a" and one that trains.
+// Returns the text for a job of two ranks, which cut dim 2 of images [1, 16, 16]. Only the layer "a" can have halos that are
+// not 0.
 std::string ExplainLayer(const std::string& layer) {
   return Planner::Explain(PlanOf(JobText(2, "layout { name: \"g\" partition: [1, 1, 2, 1] }\n"
+                                            "layout { name: \"one\" partition: [1, 1, 1, 1] }\n"
                                             "layer { name: \"a\" input: \"image\" x: \"g\" " + layer + " }\n"
                                             "layer { name: \"c\" conv { out_channels: 2 window { kernel: 1 } } }\n"
-                                            "layer { name: \"p\" y: \"one\" pool { mode: \"avg\" adaptive_size: 1 } }\n"
-                                            "layout { name: \"one\" partition: [1, 1, 1, 1] }\n"
+                                            "layer { name: \"m\" y: \"one\" repartition {} }\n"
                                             "layer { name: \"f\" flatten {} }",
                                          "[1, 16, 16]", "f")));
 }
@@ -55,9 +56,9 @@ TEST(ExplainTest, ShowsTheWindowBesideTheHalo) {
 
 TEST(ExplainTest, ShowsAWindowForEachDimWhereTheyDiffer) {
   const std::string text = Planner::Explain(PlanOf(absl::StrReplaceAll(
-      kLeNet, {{"window { kernel: 5 pad_lo: 2 }", "window { kernel: [5, 3] pad_lo: [2, 1] dilation: [1, 2] boundary: \"circular\" }"}})));
+      kLeNet, {{"window { kernel: 5 pad_lo: 2 }", "window { kernel: [5, 3] pad_lo: 2 dilation: [1, 2] boundary: \"circular\" }"}})));
   EXPECT_THAT(text, HasSubstr("dim 2: kernel 5 stride 1 padding 2,2 circular; "
-                              "dim 3: kernel 3 stride 1 dilation 2 padding 1,1 circular "));
+                              "dim 3: kernel 3 stride 1 dilation 2 padding 2,2 circular "));
 }
 
 TEST(ExplainTest, ShowsEveryKindOfWindow) {
