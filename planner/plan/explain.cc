@@ -99,13 +99,26 @@ std::string ReadingText(const ReadingPlan& reading) {
       return absl::StrCat("adaptive to ", reading.adaptive().outputs());
     case ReadingPlan::kInterpolation:
       return absl::StrCat(reading.interpolation().mode(), " interpolation");
-    case ReadingPlan::kEdge:
-      return absl::StrCat("edges of ", reading.edge().reach());
+    case ReadingPlan::kEdge:  // WindowInDim knows the convolution's window
     case ReadingPlan::kSelection:
     case ReadingPlan::KIND_NOT_SET:
       break;
   }
   return "";
+}
+
+// Returns the window of a convolution whose halo in `dim` moves as edges of the parts: stride 1, as many outputs as inputs.
+std::string EdgeText(const WindowSpec& spec, uint32_t dim, int64_t reach) {
+  const auto in_dim = [dim](const auto& list, int64_t absent) -> int64_t {
+    return list.empty() ? absent : list.size() == 1 ? list.Get(0) : list.Get(static_cast<int>(dim) - 2);
+  };
+  WindowPlan window;
+  window.set_kernel(in_dim(spec.kernel(), 1));
+  window.set_stride(1);
+  window.set_dilation(in_dim(spec.dilation(), 1));
+  window.set_pad_lo(reach);
+  window.set_pad_hi(reach);
+  return KernelText(window);
 }
 
 // Returns the window of the layer's halo in `dim`: of an input, or of a movement between the layer's steps.
@@ -117,7 +130,9 @@ std::string WindowInDim(const ProgramPlan& program, const LayerPlan& layer, uint
   }
   for (const OperatorUse& use : layer.op()) {
     for (const ReadingPlan& reading : program.op(use.index()).reading()) {
-      if (reading.dim() == dim) return ReadingText(reading);
+      if (reading.dim() != dim) continue;
+      if (reading.has_edge()) return EdgeText(layer.spec().conv().window(), dim, reading.edge().reach());
+      return ReadingText(reading);
     }
   }
   return "";

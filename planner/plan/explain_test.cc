@@ -70,6 +70,21 @@ TEST(ExplainTest, ShowsEveryKindOfWindow) {
               HasSubstr(" kernel 3 stride 2 padding 0,0 ceil_mode "));
 }
 
+// Large parts exchange edges instead of copies with their halo.
+TEST(ExplainTest, ShowsTheWindowWhereEdgesAreExchanged) {
+  const Plan plan = PlanOf(JobText(4, "layout { name: \"g\" partition: [1, 1, 2, 2] }\n"
+                                      "layout { name: \"one\" partition: [1, 1, 1, 1] }\n"
+                                      "layer { name: \"a\" input: \"image\" x: \"g\" conv { out_channels: 2"
+                                      " window { kernel: [5, 3] pad_lo: [4, 1] dilation: [2, 1] } } }\n"
+                                      "layer { name: \"m\" y: \"one\" repartition {} }\n"
+                                      "layer { name: \"f\" flatten {} }",
+                                   "[1, 2048, 2048]", "f"));
+  const std::string text = Planner::Explain(plan);
+  EXPECT_THAT(text, HasSubstr("a.edges2"));
+  EXPECT_THAT(text, HasSubstr("dim 2: 0,4 4,0; dim 3: 0,1 1,0   dim 2: kernel 5 stride 1 dilation 2 padding 4,4; "
+                              "dim 3: kernel 3 stride 1 padding 1,1 "));
+}
+
 TEST(ExplainTest, ExplainsANegativeWidthWhereThereIsOne) {
   EXPECT_THAT(Planner::Explain(PlanOf(kLeNet)), HasSubstr(kNegative));
   EXPECT_THAT(ExplainLayer("conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } }"), Not(HasSubstr(kNegative)));
