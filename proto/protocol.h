@@ -14,7 +14,7 @@
 
 namespace adjoin {
 
-// `epoch`: of the attempt that the message speaks of, 0 where it speaks of none.
+// `epoch`: of the attempt that the message is about; 0: of none.
 inline Header MakeHeader(uint64_t epoch = 0) {
   Header header;
   header.set_protocol_version(PROTOCOL_CURRENT);

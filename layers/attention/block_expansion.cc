@@ -13,12 +13,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/pointwise/activation_functions.h"
+#include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 
 namespace adjoin {
 namespace {
 
-constexpr int kMostLayers = 10000;  // as written out
+constexpr int kMostLayers = 10000;  // after expansion
 
 absl::Status CheckBlock(const Layer& layer) {
   const Transformer& block = layer.transformer();
@@ -57,11 +58,11 @@ absl::Status CheckBlock(const Layer& layer) {
   return absl::OkStatus();
 }
 
-// Layouts of the MLP between its two linear layers and before them, where w cuts the last dim.
+// The MLP's layouts, by name, where w cuts the last dim.
 struct MlpLayouts {
-  std::string whole;
-  std::string hidden;
-  int dims = 0;  // that the block's tensors must have for that; 0: as many as w says itself
+  std::string whole;   // before the first linear layer and after the second
+  std::string hidden;  // between them
+  int dims = 0;        // of the block's tensors, as a mesh needs it; 0: w has a partition, which has the number of dims
 };
 
 class Expander {
@@ -160,7 +161,7 @@ class Expander {
     return Drop("dropout1");
   }
 
-  // `residual`: to which its result, of as many features, is added.
+  // `residual`: the layer to whose output the MLP's result is added; both have as many features.
   absl::Status Mlp(const std::string& residual) {
     ADJOIN_RETURN_IF_ERROR(Linear(windowed() ? "mlp.0" : "linear1", spec().hidden(), mlp_.whole, mlp_.hidden));
     ADJOIN_ASSIGN_OR_RETURN(Layer* const layer, Part(windowed() ? "mlp.1" : "activation", last_));
@@ -188,7 +189,7 @@ class Expander {
     return absl::OkStatus();
   }
 
-  // first + what the last part returns.
+  // Adds `first` and the output of the last part.
   absl::Status Sum(absl::string_view part, const std::string& first, const std::string& x) {
     const std::string second = last_;
     ADJOIN_ASSIGN_OR_RETURN(Layer* const layer, Part(part, first, x));
@@ -197,13 +198,13 @@ class Expander {
     return absl::OkStatus();
   }
 
-  // "<block>.<part>", or the block's last layer, which has its name.
+  // Adds the layer "<block>.<part>"; `part` "": the block's last layer, which has the block's name.
   absl::StatusOr<Layer*> Part(absl::string_view part, const std::string& input, const std::string& x = "") {
     const bool is_last = part.empty();
     const std::string name = is_last ? block_->name() : absl::StrCat(block_->name(), ".", part);
     if (!is_last && !names_.insert(name).second) {
-      return AtField("name", InvalidSpec("it stands for layers, of which one is called \"", name,
-                                         "\", as another layer or a field of the data is; rename one"));
+      return AtField("name", InvalidSpec("its layer \"", name,
+                                         "\" has the name of another layer or of a field of the data; rename one"));
     }
     Layer* layer = AddLayer();
     layer->set_name(name);
@@ -221,7 +222,7 @@ class Expander {
     layer.set_frozen(block_->frozen());
   }
 
-  // Of attention's and the MLP's weights; the norms' are always 1 at first.
+  // For the weights of attention and MLP; those of the norms always begin as 1.
   void OwnInit(Layer& layer) const {
     if (block_->has_init()) *layer.mutable_init() = block_->init();
   }
@@ -231,7 +232,7 @@ class Expander {
     return result_.spec.add_layer();
   }
 
-  // Of w; no names where there is none, or none of that name: then attention says so.
+  // Makes the layouts from w. Returns no names where w is absent or unknown; attention's rule refuses an unknown w.
   absl::StatusOr<MlpLayouts> LayoutsOfMlp() {
     const LayoutSpec* w = nullptr;
     for (const LayoutSpec& layout : spec_.layout()) {
@@ -260,7 +261,8 @@ class Expander {
     }
     hidden.set_name(Unused(absl::StrCat(w->name(), ".hidden")));
     whole.set_name(Unused(absl::StrCat(w->name(), ".whole")));
-    const MlpLayouts layouts = {whole.name(), hidden.name(), w->partition().empty() ? dims : 0};
+    const MlpLayouts layouts = {
+        .whole = whole.name(), .hidden = hidden.name(), .dims = w->partition().empty() ? dims : 0};
     *result_.spec.add_layout() = std::move(whole);
     *result_.spec.add_layout() = std::move(hidden);
     made_[{w->name(), dims}] = layouts;
@@ -285,7 +287,8 @@ class Expander {
   MlpLayouts mlp_;
 };
 
-// The field of the block that says what `field` of its part does: "linear.out_features" is "transformer.hidden".
+// Returns the block's field that `field` of a generated layer comes from: "transformer.hidden" for
+// "linear.out_features".
 std::string FieldOfBlock(absl::string_view field) {
   for (const char* own : {"home", "owner", "frozen", "recompute", "input", "w", "y"}) {
     if (field == own || absl::StartsWith(field, absl::StrCat(own, "["))) return std::string(field);
@@ -304,6 +307,19 @@ std::string FieldOfBlock(absl::string_view field) {
 
 }  // namespace
 
+absl::Status ExpandedSpec::CompleteLayer(int index, const ShapeOf& shape_of, Layer* layer) const {
+  if (const auto residual = features_of.find(index); residual != features_of.end()) {
+    layer->mutable_linear()->set_out_features(static_cast<uint32_t>(shape_of(residual->second).back()));
+  }
+  const auto dims = dims_of.find(index);
+  if (dims == dims_of.end()) return absl::OkStatus();
+  const std::vector<int64_t> input = shape_of(layer->input(0));
+  if (static_cast<int>(input.size()) == dims->second) return absl::OkStatus();
+  return AtField("window_attention.window",
+                 InvalidSpec("its input, ", ShapeText(input), ", has ", input.size() - 2, " spatial dims: with a"
+                             " mesh as w, window needs one value for each of them, so that the last dim is known"));
+}
+
 absl::Status ExpandedSpec::AtUsersLayer(const JobSpec& user, const absl::Status& status) const {
   const std::string path = FieldOf(status);
   int index = -1;
@@ -314,12 +330,12 @@ absl::Status ExpandedSpec::AtUsersLayer(const JobSpec& user, const absl::Status&
   }
   const Layer& at = user.layer(user_layer[index]);
   const absl::string_view field = absl::string_view(path).substr(std::min(end + 2, path.size()));
-  const std::string place = absl::StrCat("layer[", user_layer[index], "]");
+  const std::string location = absl::StrCat("layer[", user_layer[index], "]");
   const bool is_part = at.has_transformer();
   const std::string message =
-      is_part ? absl::StrCat("of it, \"", spec.layer(index).name(), "\": ", status.message()) : std::string(status.message());
+      is_part ? absl::StrCat("its layer \"", spec.layer(index).name(), "\": ", status.message()) : std::string(status.message());
   const std::string inner = field.empty() || !is_part ? std::string(field) : FieldOfBlock(field);
-  return AtField(place, AtField(inner, absl::Status(status.code(), message)));
+  return AtField(location, AtField(inner, absl::Status(status.code(), message)));
 }
 
 absl::StatusOr<ExpandedSpec> ExpandBlocks(const JobSpec& spec) { return Expander(spec).Run(); }

@@ -4,7 +4,6 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -76,7 +75,13 @@ TEST(BlockExpansionTest, SwinBlock) {
   EXPECT_EQ(expanded->spec.layer(8).y(), "cut");
   EXPECT_EQ(expanded->spec.layer(10).y(), "out");
   EXPECT_THAT(expanded->spec.layer(1).window_attention().shift(), ElementsAre(2, 1));
-  EXPECT_EQ(expanded->features_of.at(8), "b.residual1");
+  Layer linear = expanded->spec.layer(8);
+  const auto shape_of = [](const std::string& layer) {
+    EXPECT_EQ(layer, "b.residual1");
+    return std::vector<int64_t>{1, 8, 8, 6};
+  };
+  EXPECT_TRUE(expanded->CompleteLayer(8, shape_of, &linear).ok());
+  EXPECT_EQ(linear.linear().out_features(), 6);
 }
 
 TEST(BlockExpansionTest, HeadsAndHiddenFeaturesAreCutAlike) {
@@ -104,19 +109,26 @@ TEST(BlockExpansionTest, HeadsAndHiddenFeaturesAreCutAlike) {
   EXPECT_TRUE(spec.layer(2).recompute());
 }
 
-// A mesh does not say how many dims there are; the windows do, and what reads them is checked.
+// A mesh does not know the number of dims. The windows do, and the attention's input is checked against them.
 TEST(BlockExpansionTest, WindowsWithAMesh) {
   const auto expanded = ExpandBlocks(Parse(
       "layout { name: 'w' mesh { size: 2 } mesh { size: 2 } sbp: ['B', 'S(2)'] }"
       "layer { name: 'b' input: 'x' w: 'w' transformer { heads: 2 hidden: 8 window: 8 } }"));
   ASSERT_TRUE(expanded.ok()) << expanded.status();
   EXPECT_EQ(expanded->spec.layer(1).name(), "b.attn");
-  EXPECT_EQ(expanded->dims_of, (std::map<int, int>{{1, 3}}));
+  Layer attention = expanded->spec.layer(1);
+  const auto complete = [&](std::vector<int64_t> shape) {
+    return expanded->CompleteLayer(1, [&](const std::string&) { return shape; }, &attention);
+  };
+  EXPECT_TRUE(complete({2, 64, 6}).ok());
+  const absl::Status refused = complete({2, 8, 8, 6});
+  EXPECT_EQ(FieldOf(refused), "window_attention.window");
+  EXPECT_EQ(refused.message().substr(0, 48), "its input, 2x8x8x6, has 2 spatial dims: with a m");
   EXPECT_THAT(expanded->spec.layout(1).sbp(), ElementsAre("B", "B"));
   EXPECT_THAT(expanded->spec.layout(2).sbp(), ElementsAre("B", "S(2)"));
 }
 
-TEST(BlockExpansionTest, InitIsOfTheWeightsNotOfTheNorms) {
+TEST(BlockExpansionTest, InitDrawsTheWeightsButNotTheNorms) {
   for (const char* window : {"", "window: 2"}) {
     const auto expanded = ExpandBlocks(Parse(absl::StrCat(
         "layer { name: 'b' input: 'x' init { kind: 'normal' gain: 0.02 } transformer { heads: 2 hidden: 8 ", window, "} }")));
@@ -131,7 +143,7 @@ TEST(BlockExpansionTest, InitIsOfTheWeightsNotOfTheNorms) {
   }
 }
 
-TEST(BlockExpansionTest, ErrorsAreOfTheUsersFields) {
+TEST(BlockExpansionTest, ErrorsNameTheUsersFields) {
   EXPECT_EQ(ErrorOf("layer { name: 'b' input: 'x' transformer { hidden: 8 } }"),
             "layer[0].transformer.heads: transformer.heads is missing; it must be at least 1");
   EXPECT_EQ(ErrorOf("layer { name: 'b' input: 'x' transformer { heads: 1 hidden: 8 activation: 'gelo' } }").substr(0, 32),
@@ -141,14 +153,14 @@ TEST(BlockExpansionTest, ErrorsAreOfTheUsersFields) {
   EXPECT_EQ(ErrorOf("layer { name: 'b' transformer { heads: 1 hidden: 8 } }"),
             "layer[0].input: input is missing: the first layer reads a field of the data set");
   EXPECT_EQ(ErrorOf("layer { name: 'b.norm2' input: 'x' add {} } layer { name: 'b' transformer { heads: 1 hidden: 8 } }"),
-            "layer[1].name: it stands for layers, of which one is called \"b.norm2\", as another layer or a field of the data is; rename one");
+            "layer[1].name: its layer \"b.norm2\" has the name of another layer or of a field of the data; rename one");
   const JobSpec user = Parse("layer { name: 'a' add {} } layer { name: 'b' transformer { heads: 1 hidden: 8 } }");
   const auto expanded = ExpandBlocks(user);
   ASSERT_TRUE(expanded.ok()) << expanded.status();
   const absl::Status inner = AtField("layer[5].linear.out_features", InvalidSpec("too many"));
   const absl::Status status = expanded->AtUsersLayer(user, inner);
   EXPECT_EQ(FieldOf(status), "layer[1].transformer.hidden");
-  EXPECT_EQ(status.message(), "of it, \"b.linear1\": too many");
+  EXPECT_EQ(status.message(), "its layer \"b.linear1\": too many");
   EXPECT_EQ(FieldOf(expanded->AtUsersLayer(user, AtField("layer[0].add", InvalidSpec("no")))), "layer[0].add");
   EXPECT_EQ(FieldOf(expanded->AtUsersLayer(user, AtField("loss[0]", InvalidSpec("no")))), "loss[0]");
 }

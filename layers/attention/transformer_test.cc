@@ -196,7 +196,7 @@ TEST(TransformerTest, ErrorsAreOfTheBlock) {
   job.last_dims = 3;
   job.layers = "layer { name: \"y\" input: \"x\" transformer { heads: 3 hidden: 16 } }\n";
   const auto plan = PlanOf(JobText(job), {{"data", 2}});
-  EXPECT_NE(std::string(plan.status().message()).find(": layer 0 \"y\": of it, \"y.self_attn\": "), std::string::npos)
+  EXPECT_NE(std::string(plan.status().message()).find(": layer 0 \"y\": its layer \"y.self_attn\": "), std::string::npos)
       << plan.status();
 }
 

@@ -302,7 +302,7 @@ TEST(WindowAttentionTest, RefusesByField) {
   EXPECT_EQ(Operators("window_attention { heads: 2 window: 4 dropout: 1 }"),
             "layer 1 \"y\": window_attention.dropout is 1; it must be at least 0 and below 1");
   EXPECT_EQ(Operators("w: \"mesh\" transformer { heads: 2 hidden: 12 window: 4 }"),
-            "layer 1 \"y\": of it, \"y.attn\": its input, 2x8x8x6, has 2 spatial dims: with a mesh as w, window needs one"
+            "layer 1 \"y\": its layer \"y.attn\": its input, 2x8x8x6, has 2 spatial dims: with a mesh as w, window needs one"
             " value for each of them, so that the last dim is known");
   EXPECT_EQ(Operators("w: \"mesh\" transformer { heads: 2 hidden: 12 window: [4, 4] }").find("layer 1"), std::string::npos);
 }

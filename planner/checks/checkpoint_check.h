@@ -1,4 +1,4 @@
-// What a job says of checkpoints.
+// Checks `checkpoint` of a job.
 #ifndef ADJOIN_PLANNER_CHECKS_CHECKPOINT_CHECK_H_
 #define ADJOIN_PLANNER_CHECKS_CHECKPOINT_CHECK_H_
 

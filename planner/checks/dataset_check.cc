@@ -17,7 +17,7 @@
 namespace adjoin {
 namespace {
 
-// Whole numbers up to here are exact as doubles, which values are until they are cast.
+// Whole numbers up to this one are exact as doubles. Values are doubles until they are cast.
 constexpr int64_t kMostNumber = int64_t{1} << 53;
 
 bool IsWhole(double value) {
@@ -106,7 +106,7 @@ absl::Status CheckNormalisation(const Field& field) {
 absl::Status CheckField(const Field& field) {
   ADJOIN_RETURN_IF_ERROR(CheckName("a field", field.name()));
   if (field.source_case() == Field::SOURCE_NOT_SET) {
-    return InvalidSpec("says nothing of where it comes from; write idx, npy, hdf5 or nifti { path: ... }, or synthetic"
+    return InvalidSpec("its source is missing; write idx, npy, hdf5 or nifti { path: ... }, or synthetic"
                        " { ... }");
   }
   ADJOIN_RETURN_IF_ERROR(field.has_synthetic() ? CheckSynthetic(field.synthetic()) : CheckFiles(field));
@@ -130,7 +130,8 @@ absl::Status CheckField(const Field& field) {
   return CheckRemap(field);
 }
 
-// That the fields' spatial dims have the same extents, so that one block or one shift is the same place in all of them.
+// Checks that the fields' spatial dims have the same extents, so that a block or shift has the same position in all
+// fields.
 absl::Status CheckSpatialExtents(const Dataset& dataset, int spatial, const char* reason) {
   const Field* first = nullptr;
   for (int i = 0; i < dataset.field_size(); ++i) {
@@ -151,7 +152,7 @@ absl::Status CheckSpatialExtents(const Dataset& dataset, int spatial, const char
   return absl::OkStatus();
 }
 
-// Means of channels need channels: a first dim that stays where it is.
+// Refuses a mean or std per channel where blocks or augment change the first dim, so that there are no fixed channels.
 absl::Status CheckChannelsStay(const Dataset& dataset, int spatial) {
   for (int i = 0; i < dataset.field_size(); ++i) {
     const Field& field = dataset.field(i);

@@ -1,4 +1,4 @@
-// What a job says of its data, without the files.
+// Checks the data sets of a job. Does not look at the files.
 #ifndef ADJOIN_PLANNER_CHECKS_DATASET_CHECK_H_
 #define ADJOIN_PLANNER_CHECKS_DATASET_CHECK_H_
 

@@ -21,7 +21,7 @@ JobSpec SpecOf(const std::string& fields, const std::string& rest) {
   return spec;
 }
 
-// "" where nothing is wrong; else the field and the message.
+// Returns the field and the message of the error; "" where there is none.
 std::string Wrong(const std::string& field, const std::string& rest = "") {
   const absl::Status status = CheckDatasets(SpecOf("field { name: \"image\" " + field + " } ", rest));
   return status.ok() ? "" : FieldOf(status) + ": " + std::string(status.message());
@@ -41,7 +41,7 @@ TEST(DatasetCheckTest, SourcesOfAllKinds) {
   EXPECT_EQ(Wrong("idx { path: \"a\" }"), "");
   EXPECT_EQ(WrongVolumes(""), "");
   EXPECT_EQ(WrongVolumes("blocks { size: [4, 4, 4] per_epoch: 100 } augment: \"flip(2)\" augment: \"shift(2)\" shuffle: true"), "");
-  EXPECT_THAT(Wrong(""), HasSubstr("dataset[0].field[0]: says nothing of where it comes from"));
+  EXPECT_THAT(Wrong(""), HasSubstr("dataset[0].field[0]: its source is missing"));
   EXPECT_THAT(Wrong("npy {}"), HasSubstr("field[0].npy: npy.path is missing"));
   EXPECT_THAT(Wrong("nifti { path: [\"a\", \"\"] }"), HasSubstr("field[0].nifti.path[1]: an empty path"));
   EXPECT_THAT(Wrong("hdf5 { path: \"../a\" object: \"x\" }"), HasSubstr("field[0].hdf5.path[0]: "));

@@ -1,4 +1,4 @@
-// What a job says of evaluation: `evaluate`, which a job of kind EVALUATE needs.
+// Checks `evaluate` of a job. A job of kind EVALUATE needs it.
 #ifndef ADJOIN_PLANNER_CHECKS_EVALUATE_CHECK_H_
 #define ADJOIN_PLANNER_CHECKS_EVALUATE_CHECK_H_
 

@@ -31,7 +31,7 @@ void AddOnce(const std::string& name, std::vector<std::string>& names) {
   if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-// The first that `fits`; -1: none.
+// Returns the index of the first loss that `fits`; -1: none.
 template <typename Fits>
 int FirstLoss(const ProgramPlan& program, Fits fits) {
   for (int i = 0; i < program.loss_size(); ++i) {
@@ -40,8 +40,8 @@ int FirstLoss(const ProgramPlan& program, Fits fits) {
   return -1;
 }
 
-// Where the spec names the metric that a program reports.
-std::string PlaceOf(const JobSpec& spec, const std::string& name) {
+// Returns the field of the spec that names the metric.
+std::string FieldOfMetric(const JobSpec& spec, const std::string& name) {
   for (int i = 0; i < spec.evaluate().metric_size(); ++i) {
     if (spec.evaluate().metric(i) == name) return absl::StrCat("evaluate.metric[", i, "]");
   }
@@ -56,7 +56,7 @@ absl::StatusOr<Metric> ParseMetric(absl::string_view name) {
   }
   int64_t k = 0;
   const bool top = absl::StartsWith(name, kTop) && absl::SimpleAtoi(name.substr(sizeof(kTop) - 1), &k);
-  // "top05" and "top5" would be one thing under two names.
+  // "top05" is refused: it would be a second name of "top5".
   if (top && k >= 1 && name == absl::StrCat(kTop, k)) return Metric{MetricKind::kTopK, k, std::string(name)};
   const std::string known = absl::StrJoin(kNames, ", ", [](std::string* out, const auto& entry) {
     absl::StrAppend(out, "\"", entry.second, "\"");
@@ -69,7 +69,7 @@ absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric) {
     return InvalidSpec("metric \"loss\" needs a loss; the job has none: write loss { kind: ... input: ... target: ... }");
   }
   if (metric.OfClasses() && std::none_of(spec.loss().begin(), spec.loss().end(), IsClassification)) {
-    return InvalidSpec("metric \"", metric.name, "\" needs a loss that says what is right, of kind \"cross_entropy\" or"
+    return InvalidSpec("metric \"", metric.name, "\" needs a loss of classes, of kind \"cross_entropy\" or"
                        " \"nll\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");
   }
   if (metric.OfNumbers() && std::none_of(spec.loss().begin(), spec.loss().end(), ComparesNumbers)) {
@@ -97,25 +97,25 @@ absl::StatusOr<EvaluationNumbers> EvaluationNumbers::Create(const JobSpec& spec,
   const int class_loss = FirstLoss(program, IsClassification);
   const int number_loss = FirstLoss(program, ComparesNumbers);
   for (const std::string& name : MetricsOfProgram(spec, program.name())) {
-    const std::string place = PlaceOf(spec, name);
+    const std::string field = FieldOfMetric(spec, name);
     absl::StatusOr<Metric> metric = ParseMetric(name);
-    if (!metric.ok()) return AtField(place, metric.status());
-    ADJOIN_RETURN_IF_ERROR(AtField(place, CheckMetricHasLoss(spec, *metric)));
+    if (!metric.ok()) return AtField(field, metric.status());
+    ADJOIN_RETURN_IF_ERROR(AtField(field, CheckMetricHasLoss(spec, *metric)));
     if (metric->OfClasses()) {
       numbers.class_loss_ = class_loss;
       numbers.classes_ = program.value(program.loss(class_loss).input()).layout().shape(1);
     }
     if (metric->OfNumbers()) numbers.number_loss_ = number_loss;
-    ADJOIN_RETURN_IF_ERROR(AtField(place, numbers.Add(*metric)));
+    ADJOIN_RETURN_IF_ERROR(AtField(field, numbers.Add(*metric)));
     numbers.metrics_.push_back(*std::move(metric));
   }
   return numbers;
 }
 
 absl::Status EvaluationNumbers::Add(const Metric& metric) {
-  const auto take = [this](int64_t& place, int64_t count) {
-    if (place >= 0) return;
-    place = size_;
+  const auto take = [this](int64_t& position, int64_t count) {
+    if (position >= 0) return;
+    position = size_;
     size_ += count;
   };
   if (metric.kind == MetricKind::kAccuracy || metric.kind == MetricKind::kTopK) {

@@ -1,4 +1,4 @@
-// What Evaluate.metric can name, and the numbers that ranks add up for it.
+// The metrics that Evaluate.metric can name, and the numbers that ranks add up for them.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(const Metric metric, ParseMetric("top5"));              // {kTopK, 5}
 //   ADJOIN_ASSIGN_OR_RETURN(const EvaluationNumbers numbers, EvaluationNumbers::Create(spec, program));
@@ -7,9 +7,8 @@
 //   network.SumOverRanks(mine);                        // exact: counts below 2^53
 //
 // Metrics of classes ("accuracy", "top<k>", "dice", "iou", "confusion") compare the prediction and target of the job's
-// first loss of classes; those of numbers ("mse", "mae", "psnr") those of its first mse, l1 or huber. Both lie so that
-// each target is on one rank, so that sums over the ranks count each once. Targets of the loss's ignore_index do not
-// count. Pure; any thread.
+// first loss of classes; metrics of numbers ("mse", "mae", "psnr") those of its first mse, l1 or huber. Each target is
+// on one rank, so sums over the ranks count it once. Targets of the loss's ignore_index do not count. Pure; any thread.
 #ifndef ADJOIN_PLANNER_CHECKS_METRIC_RULE_H_
 #define ADJOIN_PLANNER_CHECKS_METRIC_RULE_H_
 
@@ -35,26 +34,25 @@ struct Metric {
 
   bool OfClasses() const { return kind >= MetricKind::kAccuracy && kind <= MetricKind::kConfusion; }
   bool OfNumbers() const { return kind >= MetricKind::kMse; }
-  // Whether a larger value is a better one. Not of kConfusion, which is no number.
+  // Returns true where a larger value is better. kConfusion is no number; for it, false.
   bool LargerIsBetter() const { return (OfClasses() && kind != MetricKind::kConfusion) || kind == MetricKind::kPsnr; }
 };
 
 // Errors: kInvalidArgument that lists the names.
 absl::StatusOr<Metric> ParseMetric(absl::string_view name);
 
-// Whether the job's losses say what is right for the metric. Errors: kInvalidArgument.
+// Checks that the job has a loss with the metric's predictions and targets. Errors: kInvalidArgument.
 absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric);
 
-// What a program reports: of "evaluate" Evaluate.metric; of "validate" these too, with what early_stop and keep_best judge
-// by. Each once. Their tails: the same. Of other programs none.
+// Returns the metrics that a program reports, each once: Evaluate.metric for "evaluate"; for "validate" also those of
+// early_stop and keep_best. Tails report the same; other programs report none.
 std::vector<std::string> MetricsOfProgram(const JobSpec& spec, const std::string& program);
 
-// The places of the numbers that ranks add up after each batch of one program.
+// The positions of the numbers that ranks add up after each batch of one program.
 class EvaluationNumbers {
  public:
-  // `program` has its losses.
-  // Errors: kInvalidArgument, at fields of JobSpec (a metric that is not known or without a loss, top<k> of fewer classes,
-  // a confusion matrix of more than kMaxConfusionClasses).
+  // `program` has its losses. Errors: kInvalidArgument, at fields of JobSpec (a metric that is not known or without a
+  // loss, top<k> of fewer classes, a confusion matrix of more than kMaxConfusionClasses).
   static absl::StatusOr<EvaluationNumbers> Create(const JobSpec& spec, const ProgramPlan& program);
 
   static constexpr int64_t kMaxConfusionClasses = 1024;
@@ -67,9 +65,9 @@ class EvaluationNumbers {
   int64_t size() const { return size_; }
   int64_t stop_asked() const { return 0; }                   // how many ranks were asked to stop
   int64_t share(int loss) const { return 1 + 2 * loss; }     // of the batch's loss
-  int64_t weight(int loss) const { return 2 + 2 * loss; }    // of the targets that its mean is of; of losses of classes
+  int64_t weight(int loss) const { return 2 + 2 * loss; }    // of the targets in its mean; losses of classes only
   int64_t counted() const { return counted_; }               // targets that count, of class_loss
-  const std::map<int64_t, int64_t>& hits() const { return hits_; }  // k -> place of the right ones among the first k
+  const std::map<int64_t, int64_t>& hits() const { return hits_; }  // k -> position of the right ones among the first k
   int64_t per_class() const { return per_class_; }           // [3, classes]: right, predicted, targets; -1: not needed
   int64_t confusion() const { return confusion_; }           // [classes, classes] of target, predicted; -1: not needed
   int64_t numbers() const { return numbers_; }               // elements, squared and absolute errors; -1: not needed

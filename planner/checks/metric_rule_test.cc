@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(ParseMetric, KnowsItsNames) {
+TEST(ParseMetric, ReadsEveryName) {
   EXPECT_EQ(ParseMetric("top5")->k, 5);
   EXPECT_EQ(ParseMetric("accuracy")->k, 1);
   EXPECT_TRUE(ParseMetric("iou")->OfClasses());
@@ -26,7 +26,7 @@ TEST(ParseMetric, KnowsItsNames) {
   }
 }
 
-TEST(MetricsOfProgram, ValidationAlsoHasWhatItIsJudgedBy) {
+TEST(MetricsOfProgram, ValidationAlsoHasTheMetricsOfEarlyStopAndKeepBest) {
   JobSpec spec;
   spec.mutable_evaluate()->add_metric("accuracy");
   spec.mutable_train()->mutable_early_stop()->set_metric("dice");
@@ -36,7 +36,7 @@ TEST(MetricsOfProgram, ValidationAlsoHasWhatItIsJudgedBy) {
   EXPECT_TRUE(MetricsOfProgram(spec, "predict").empty());
 }
 
-TEST(EvaluationNumbers, PlacesDoNotMeet) {
+TEST(EvaluationNumbers, PositionsDoNotOverlap) {
   JobSpec spec;
   for (const char* metric : {"loss", "accuracy", "top1", "top3", "dice", "iou", "confusion", "mse", "psnr"}) {
     spec.mutable_evaluate()->add_metric(metric);
@@ -64,7 +64,7 @@ TEST(EvaluationNumbers, PlacesDoNotMeet) {
   for (int64_t each : taken) EXPECT_EQ(each, place++);
 }
 
-TEST(EvaluationNumbers, RefusesWhatCannotBe) {
+TEST(EvaluationNumbers, RefusesWrongMetrics) {
   JobSpec spec;
   EXPECT_THAT(std::string(CheckMetricHasLoss(spec, *ParseMetric("loss")).message()), HasSubstr("needs a loss"));
   spec.mutable_evaluate()->add_metric("confusion");

@@ -1,4 +1,4 @@
-// Names, paths and references, which every part of a spec has.
+// Checks of names, paths and references, which every part of a spec has.
 #ifndef ADJOIN_PLANNER_CHECKS_NAME_CHECK_H_
 #define ADJOIN_PLANNER_CHECKS_NAME_CHECK_H_
 
@@ -10,17 +10,17 @@
 
 namespace adjoin {
 
-// Errors of all: kInvalidArgument, at the field (spec_error.h).
+// Errors of all checks: kInvalidArgument, at the field (spec_error.h).
 
-// `what`: "a job", "a layer".
+// `what`: the named thing, for messages: "a job", "a layer".
 absl::Status CheckName(absl::string_view what, const std::string& name);
-// A path that is relative to the worker's `root` ("--data-root") and stays below it.
+// Checks that the path is relative to the worker's `root` ("--data-root") and stays below it.
 absl::Status CheckPath(absl::string_view field, absl::string_view root, const std::string& path);
 absl::Status CheckFinite(absl::string_view field, double value);
-// That there is a data set called `name`, which `field` says.
+// Checks that there is a data set called `name`, which the spec's `field` names.
 absl::Status CheckReference(const JobSpec& spec, absl::string_view field, const std::string& name);
 
-// Null where there is none of this name.
+// Both return null where there is none of this name.
 const Dataset* FindDataset(const JobSpec& spec, const std::string& name);
 const Field* FindField(const Dataset& dataset, const std::string& name);
 

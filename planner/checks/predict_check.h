@@ -1,4 +1,4 @@
-// What a job says of prediction: `predict`, which a job of kind PREDICT needs, and no other has.
+// Checks `predict` of a job. A job of kind PREDICT needs it; no other kind may have it.
 #ifndef ADJOIN_PLANNER_CHECKS_PREDICT_CHECK_H_
 #define ADJOIN_PLANNER_CHECKS_PREDICT_CHECK_H_
 
@@ -14,7 +14,7 @@ namespace adjoin {
 // Errors: kInvalidArgument and kUnimplemented, at the field (spec_error.h).
 absl::Status CheckPredict(const JobSpec& spec);
 
-// Whether the format holds what a layer returns, of `shape`: [batch, ...]. Errors: kInvalidArgument.
+// Checks that the format can hold a layer's output of `shape`, [batch, ...]. Errors: kInvalidArgument.
 absl::Status CheckWrittenShape(const Predict& predict, const std::string& layer, const std::vector<int64_t>& shape);
 
 }  // namespace adjoin

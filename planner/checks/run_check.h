@@ -1,4 +1,4 @@
-// What a job asks of its runs: restarts and resources.
+// Checks `restart` and `resources` of a job.
 //
 //   ADJOIN_RETURN_IF_ERROR(CheckRuns(spec));
 #ifndef ADJOIN_PLANNER_CHECKS_RUN_CHECK_H_

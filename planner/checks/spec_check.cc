@@ -37,7 +37,7 @@ absl::Status CheckCount(absl::string_view what, int64_t count, int64_t most) {
   return InvalidSpec("it has ", count, " ", what, "; at most ", most, " are possible");
 }
 
-// Far beyond what jobs have, and little enough that planning ends soon, whatever the numbers in them.
+// Far more than jobs have, and few enough that planning ends soon, whatever numbers the job contains.
 absl::Status CheckCounts(const JobSpec& spec) {
   constexpr int64_t kMostLayers = 10000, kMostLayouts = 1000, kMostLosses = 100, kMostDatasets = 1000, kMostFields = 1000;
   constexpr int64_t kMostDims = 16;
@@ -65,10 +65,9 @@ absl::Status CheckCounts(const JobSpec& spec) {
 
 absl::Status CheckJob(const JobSpec& spec, uint32_t max_ranks) {
   if (!spec.name().empty()) ADJOIN_RETURN_IF_ERROR(CheckName("a job", spec.name()));
-  if (spec.kind() != TRAIN && spec.kind() != PREDICT && spec.kind() != EVALUATE) {
-    if (spec.kind() == KIND_UNSPECIFIED) return AtField("kind", InvalidSpec("kind is missing; write kind: TRAIN"));
-    const std::string name = Kind_IsValid(spec.kind()) ? Kind_Name(spec.kind()) : absl::StrCat(spec.kind());
-    return AtField("kind", NotSupportedYet(absl::StrCat("kind ", name), "TRAIN, EVALUATE and PREDICT are"));
+  if (spec.kind() == KIND_UNSPECIFIED) return AtField("kind", InvalidSpec("kind is missing; write kind: TRAIN"));
+  if (!Kind_IsValid(spec.kind())) {
+    return AtField("kind", InvalidSpec("kind ", spec.kind(), " is not known; write TRAIN, EVALUATE or PREDICT"));
   }
   if (spec.ranks() < 1 || spec.ranks() > max_ranks) {
     return AtField("ranks", InvalidSpec("ranks is ", spec.ranks(), "; it must be from 1 to ", max_ranks));
@@ -96,11 +95,11 @@ absl::Status CheckLayers(const JobSpec& spec, const LayerRules& rules) {
                                                             " so that `input` could mean either; rename one"));
     }
     if (layer.op_case() == Layer::OP_NOT_SET) {
-      return AtField(at, InvalidSpec("says nothing of what it does; write one of these: ",
+      return AtField(at, InvalidSpec("its operation is missing; write one of these: ",
                                      absl::StrJoin(rules.Kinds(), " {}, "), " {}, transformer {}"));
     }
     if (layer.has_custom() && Layer::descriptor()->FindFieldByName(layer.custom().type()) != nullptr) {
-      // Its rule would look into another field and take no notice of `arg`.
+      // The built-in rule reads another field and would ignore `arg`.
       return AtField(absl::StrCat(at, ".custom.type"),
                      InvalidSpec("\"", layer.custom().type(), "\" is a field of Layer, not the type of a layer of"
                                  " one's own; write ", layer.custom().type(), " { ... } instead of custom { ... }"));

@@ -1,4 +1,5 @@
-// What can be said of a job without its tensors' shapes: names, references, numbers out of range, what is not built.
+// Checks what a job contains apart from its tensors' shapes: names, references, ranges of numbers, fields that are not
+// built.
 #ifndef ADJOIN_PLANNER_CHECKS_SPEC_CHECK_H_
 #define ADJOIN_PLANNER_CHECKS_SPEC_CHECK_H_
 

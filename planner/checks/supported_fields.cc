@@ -1,7 +1,5 @@
 #include "planner/checks/supported_fields.h"
 
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -9,6 +7,7 @@
 #include <google/protobuf/message.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "layers/attention/block_expansion.h"
@@ -17,89 +16,65 @@
 namespace adjoin {
 namespace {
 
+using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-// By message, the fields that are built. A message that is not listed is its layer's rule's to check.
-const std::map<std::string, std::set<std::string>>& SupportedFields() {
-  static const auto* fields = new std::map<std::string, std::set<std::string>>{
-      {"JobSpec",
-       {"name", "kind", "ranks", "seed", "layout", "layer", "loss", "dataset", "train", "predict", "evaluate", "weights",
-        "precision", "output_dir", "compare_executions", "verify", "checkpoint", "restart", "resources"}},
-      {"LayoutSpec", {"name", "rank", "partition", "mesh", "sbp", "cut"}},
-      {"Axis", {"name", "size"}},
-      {"Cut", {"dim", "size"}},
-      {"Layer", {"name", "input", "x", "w", "y", "home", "owner", "frozen", "init", "recompute"}},
-      {"Init", {"kind", "gain", "value", "values"}},
-      {"WindowSpec", {"kernel", "stride", "dilation", "pad_lo", "pad_hi", "boundary"}},
-      {"Conv", {"window", "out_channels", "groups", "bias", "transposed", "output_padding"}},
-      {"Pool",
-       {"window", "mode", "ceil_mode", "count_include_pad", "divisor_override", "adaptive_size", "lp",
-        "return_indices"}},
-      {"Linear", {"out_features", "bias"}},
-      {"Dropout", {"p", "channel"}},
-      {"Noise", {"std", "multiplicative"}},
-      {"Embedding", {"num_embeddings", "dim", "padding_index"}},
-      {"Position", {"kind"}},
-      {"Tokens", {"count"}},
-      {"Upsample", {"mode", "size", "scale", "align_corners"}},
-      {"Activation", {"fn", "arg"}},
-      {"WindowAttention", {"heads", "window", "shift", "bias", "dropout"}},
-      {"Transformer",
-       {"heads", "hidden", "norm_first", "activation", "dropout", "causal", "eps", "window", "shift"}},
-      {"Attention", {"heads", "causal", "bias", "dropout"}},
-      {"Loss",
-       {"kind", "input", "target", "weight", "reduction", "class_weight", "ignore_index", "label_smoothing", "delta",
-        "pos_weight", "log_input", "full", "eps", "log_target", "smooth"}},
-      {"Dataset", {"name", "field", "limit", "shuffle", "blocks", "augment"}},
-      {"Field",
-       {"name", "idx", "npy", "hdf5", "nifti", "synthetic", "mean", "std", "scale", "dtype", "shape", "remap"}},
-      {"File", {"path", "object"}},
-      {"Synthetic", {"kind", "samples", "low", "high"}},
-      {"Blocks", {"size", "per_epoch"}},
-      {"Train",
-       {"dataset", "batch", "epochs", "steps", "microbatches", "drop_last", "clip_norm", "optimizer", "schedule",
-        "validate_on", "validate_every", "early_stop"}},
-      {"EarlyStop", {"patience", "min_delta", "metric"}},
-      {"Optimizer", {"sgd", "adam"}},
-      {"Adam", {"lr", "beta1", "beta2", "eps", "weight_decay", "decoupled"}},
-      {"Phase", {"shape", "steps", "from", "to"}},
-      {"Sgd", {"lr", "momentum", "dampening", "weight_decay", "nesterov"}},
-      {"Predict", {"dataset", "input", "format", "batch", "classes"}},
-      {"Evaluate", {"dataset", "metric", "batch", "range"}},
-      {"Verify", {"ranks", "tolerance", "steps"}},
-      {"Weights", {"init_from", "strict", "from_output"}},
-      {"Checkpoint", {"dir", "every_steps", "every_minutes", "keep_last", "keep_best", "resume_from"}},
-      {"Restart", {"max_restarts", "backoff_s", "on"}},
-      {"Resources", {"memory_bytes", "max_ranks_per_node", "node_label", "max_hours"}},
-      {"Precision", {"compute", "params"}},
-  };
-  return *fields;
-}
+using google::protobuf::Reflection;
 
 bool IsSupported(const FieldDescriptor& field, const LayerRules& rules) {
-  const bool is_layer_op = field.containing_oneof() != nullptr && field.containing_type() == Layer::descriptor();
-  // Whether a rule for Custom.type exists is said with the known types' names, elsewhere.
-  if (is_layer_op) return field.name() == "custom" || IsBlock(field.name()) || rules.Find(field.name()) != nullptr;
-  const auto known = SupportedFields().find(field.containing_type()->name());
-  return known == SupportedFields().end() || known->second.count(field.name()) > 0;
+  if (field.options().GetExtension(planned)) return false;
+  if (field.containing_type() != Layer::descriptor() || field.containing_oneof() == nullptr) return true;
+  // CheckLayers refuses an unknown Custom.type, and names the known ones.
+  return field.name() == "custom" || IsBlock(field.name()) || rules.Find(field.name()) != nullptr;
 }
 
-// `shown`: the path as an error says it, from the layer, data set, ... on: that one is named before the error.
+// Names the values that may be written instead: "TRAIN, PREDICT and EVALUATE are". The enum's first value means that
+// none is.
+std::string Advice(const EnumValueDescriptor& refused) {
+  std::vector<std::string> names;
+  for (int i = 1; i < refused.type()->value_count(); ++i) {
+    const EnumValueDescriptor* value = refused.type()->value(i);
+    if (!value->options().GetExtension(planned_value)) names.push_back(value->name());
+  }
+  if (names.empty()) return "";
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? absl::StrCat(last, " is") : absl::StrCat(absl::StrJoin(names, ", "), " and ", last, " are");
+}
+
+// `path`: as for Check, to this field.
+absl::Status CheckEnum(const Message& message, const FieldDescriptor* field, absl::string_view path) {
+  const Reflection& reflection = *message.GetReflection();
+  const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+  for (int i = 0; i < count; ++i) {
+    const EnumValueDescriptor* value = field->is_repeated() ? reflection.GetRepeatedEnum(message, field, i)
+                                                            : reflection.GetEnum(message, field);
+    if (!value->options().GetExtension(planned_value)) continue;
+    return AtField(absl::StrCat(field->name(), field->is_repeated() ? absl::StrCat("[", i, "]") : ""),
+                   NotSupportedYet(absl::StrCat(path, " ", value->name()), Advice(*value)));
+  }
+  return absl::OkStatus();
+}
+
+// `shown`: the path that an error names, from the nearest element of a list on; the error's location names that
+// element.
 absl::Status Check(const Message& message, const LayerRules& rules, absl::string_view shown) {
+  const Reflection& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
-  message.GetReflection()->ListFields(message, &fields);
+  reflection.ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
     const std::string path = absl::StrCat(shown, shown.empty() ? "" : ".", field->name());
     if (!IsSupported(*field, rules)) {
       return AtField(absl::StrCat(field->name(), field->is_repeated() ? "[0]" : ""), NotSupportedYet(path));
     }
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+      ADJOIN_RETURN_IF_ERROR(CheckEnum(message, field, path));
+    }
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) continue;
-    const auto* reflection = message.GetReflection();
-    const int count = field->is_repeated() ? reflection->FieldSize(message, field) : 1;
+    const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
     for (int i = 0; i < count; ++i) {
-      const Message& inner = field->is_repeated() ? reflection->GetRepeatedMessage(message, field, i)
-                                                  : reflection->GetMessage(message, field);
+      const Message& inner = field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i)
+                                                  : reflection.GetMessage(message, field);
       const std::string index = field->is_repeated() ? absl::StrCat("[", i, "]") : "";
       ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat(field->name(), index),
                                      Check(inner, rules, field->is_repeated() ? "" : absl::string_view(path))));

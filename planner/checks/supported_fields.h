@@ -1,5 +1,7 @@
-// Refuses every field of a job that is written and not built yet, by its name. A list of what is built, not of what is
-// not: a field that is added to job.proto is refused until somebody builds it.
+// Refuses every field of a job that is part of job.proto and not built yet, by its name.
+//
+//   message Resources { uint32 gpus = 2 [(planned) = true]; }        // in job.proto
+//   CheckSupportedFields(spec, rules);    // "resources.gpus is not supported yet"
 #ifndef ADJOIN_PLANNER_CHECKS_SUPPORTED_FIELDS_H_
 #define ADJOIN_PLANNER_CHECKS_SUPPORTED_FIELDS_H_
 
@@ -9,7 +11,8 @@
 
 namespace adjoin {
 
-// Of Layer.op, what `rules` knows is built.
+// Refuses each field that is set and marked (planned), each value of an enum that is marked (planned_value), and each
+// alternative of Layer.op without a rule in `rules`.
 // Errors: kUnimplemented, at the field.
 absl::Status CheckSupportedFields(const JobSpec& spec, const LayerRules& rules);
 

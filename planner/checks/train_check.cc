@@ -33,7 +33,7 @@ absl::Status CheckSgd(const Sgd& sgd) {
   return absl::OkStatus();
 }
 
-// As torch.optim.Adam checks it.
+// The same limits as torch.optim.Adam.
 absl::Status CheckAdam(const Adam& adam) {
   const auto check = [](absl::string_view name, double value, bool right, absl::string_view range) {
     if (std::isfinite(value) && right) return absl::OkStatus();
@@ -64,7 +64,8 @@ absl::Status CheckPhase(const Phase& phase) {
   return absl::OkStatus();
 }
 
-// The parts' losses are added with the shares of their samples: exact where each sample weighs the same.
+// The losses of the parts are added in proportion to their samples. The sum is exact where each sample has the same
+// weight.
 absl::Status CheckMicrobatches(const JobSpec& spec) {
   for (int i = 0; i < spec.loss_size(); ++i) {
     const Loss& loss = spec.loss(i);
@@ -113,7 +114,7 @@ absl::Status CheckValidation(const JobSpec& spec) {
   return AtField("train.early_stop.metric", CheckMetricHasLoss(spec, *metric));
 }
 
-// Counted exactly, also where they are written as JSON.
+// Steps up to this one are counted exactly, also in JSON.
 constexpr uint64_t kMostSteps = uint64_t{1} << 53;
 
 absl::Status CheckLength(const Train& train) {

@@ -1,4 +1,4 @@
-// What a job says of training: `train`, which a job of kind TRAIN needs.
+// Checks `train` of a job. A job of kind TRAIN needs it.
 #ifndef ADJOIN_PLANNER_CHECKS_TRAIN_CHECK_H_
 #define ADJOIN_PLANNER_CHECKS_TRAIN_CHECK_H_
 

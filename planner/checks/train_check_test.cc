@@ -1,4 +1,4 @@
-// What a job may say of training: everything that is right plans, everything else ends with one error at its field.
+// A right `train` is planned; every wrong one is refused with one error at its field.
 #include "planner/checks/train_check.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ absl::StatusOr<Plan> PlanText(const std::string& text) {
   return Planner::Build(parsed->spec, {{"train", 640}, {"test", 100}}, BuiltinLayerRules(), &parsed->locations);
 }
 
-// LeNet-5's job with `more` in its train, `optimizer` there, and in its loss `loss`.
+// Returns LeNet-5's job with this optimizer, with `more` in `train`, and with `loss` in its loss.
 std::string Job(const std::string& more, const std::string& optimizer = "sgd { lr: 0.01 momentum: 0.9 }",
                 const std::string& loss = "") {
   return absl::StrReplaceAll(kLeNet, {{"optimizer { sgd { lr: 0.01 momentum: 0.9 } }",
@@ -37,7 +37,7 @@ void ExpectRefused(const std::string& text, const std::string& says) {
   EXPECT_TRUE(absl::StrContains(status.message(), says)) << status << "\n  lacks: " << says;
 }
 
-TEST(TrainCheckTest, WhatIsRight) {
+TEST(TrainCheckTest, AcceptsRightJobs) {
   for (const char* more : {"", "microbatches: 4", "clip_norm: 0.5", "validate_on: \"test\"",
                            "validate_on: \"test\" validate_every: 10 early_stop { patience: 2 min_delta: 0.1 }",
                            "validate_on: \"test\" early_stop { patience: 1 metric: \"accuracy\" }",
@@ -105,7 +105,7 @@ TEST(TrainCheckTest, NumberTypes) {
   ExpectRefused(precision("reduce: \"float32\""), "precision.reduce is not supported yet");
 }
 
-// In place of conv1's or relu1's first field.
+// Puts text in place of conv1's or relu1's first field.
 TEST(TrainCheckTest, Inits) {
   const auto conv = [](const std::string& init) {
     return absl::StrReplaceAll(kLeNet, {{"home: OWNER conv { out_channels: 6", absl::StrCat(init, " conv { out_channels: 6")}});

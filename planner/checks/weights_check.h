@@ -1,4 +1,4 @@
-// What a job says of the weights to start from; one that does not train needs them.
+// Checks `weights` of a job: the weights to start from. A job that does not train needs them.
 #ifndef ADJOIN_PLANNER_CHECKS_WEIGHTS_CHECK_H_
 #define ADJOIN_PLANNER_CHECKS_WEIGHTS_CHECK_H_
 

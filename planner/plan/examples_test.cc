@@ -1,4 +1,4 @@
-// Every job in examples/mnist is planned, and the plan is what its comments say.
+// Every job in examples/mnist is planned, and the plan agrees with the job's comments.
 #include <fstream>
 #include <iostream>
 #include <set>

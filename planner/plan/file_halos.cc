@@ -33,7 +33,7 @@ std::string FreeName(const ProgramPlan& program, const std::string& field) {
 bool CanBeRead(const ProgramPlan& program, const LayerPlan& layer, const OperatorUse& use, int input) {
   if (use.role() != (input == 0 ? "x" : absl::StrCat("x", input))) return false;
   for (const OperatorUse& other : layer.op()) {
-    if (absl::StartsWith(other.role(), "edges")) return false;  // takes the input as it lies
+    if (absl::StartsWith(other.role(), "edges")) return false;  // uses the input without halos
   }
   const ValuePlan& value = program.value(layer.input(input));
   const OperatorPlan& op = program.op(use.index());
@@ -41,7 +41,7 @@ bool CanBeRead(const ProgramPlan& program, const LayerPlan& layer, const Operato
          op.source().empty() && std::isfinite(op.fill());
 }
 
-// Returns the operators that fall away.
+// Returns the operators that are not needed any more.
 std::set<uint32_t> MoveHalos(ProgramPlan& program) {
   std::set<uint32_t> gone;
   for (LayerPlan& layer : *program.mutable_layer()) {
@@ -67,12 +67,12 @@ std::set<uint32_t> MoveHalos(ProgramPlan& program) {
   return gone;
 }
 
-// The operators that stay keep their order and their ids.
+// Keeps the order and the ids of the other operators.
 void RemoveOperators(ProgramPlan& program, const std::set<uint32_t>& gone) {
-  std::vector<uint32_t> place(program.op_size());
+  std::vector<uint32_t> index_of(program.op_size());
   google::protobuf::RepeatedPtrField<OperatorPlan> kept;
   for (int i = 0; i < program.op_size(); ++i) {
-    place[i] = kept.size();
+    index_of[i] = kept.size();
     if (gone.count(i) == 0) {
       kept.Add(std::move(*program.mutable_op(i)));
       continue;
@@ -83,14 +83,14 @@ void RemoveOperators(ProgramPlan& program, const std::set<uint32_t>& gone) {
   }
   program.mutable_op()->Swap(&kept);
   const auto renumber = [&](auto* uses) {
-    for (OperatorUse& use : *uses) use.set_index(place[use.index()]);
+    for (OperatorUse& use : *uses) use.set_index(index_of[use.index()]);
   };
   for (LayerPlan& layer : *program.mutable_layer()) renumber(layer.mutable_op());
   for (LossPlan& loss : *program.mutable_loss()) renumber(loss.mutable_op());
   for (OutputPlan& output : *program.mutable_output()) {
-    if (output.has_op()) output.mutable_op()->set_index(place[output.op().index()]);
+    if (output.has_op()) output.mutable_op()->set_index(index_of[output.op().index()]);
   }
-  program.set_report_op(place[program.report_op()]);
+  program.set_report_op(index_of[program.report_op()]);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ Plan PlanOf(const std::string& text) {
   return *std::move(plan);
 }
 
-// Two layers that read "image"; `first` with padding, `second` without a halo.
+// Returns a job of two layers that read "image": `first` with padding, `second` without a halo.
 std::string TwoReaders(const std::string& first, const std::string& second) {
   return JobText(4,
                  "layout { name: \"grid\" partition: [1,1,2,2] }\n"
@@ -53,7 +53,7 @@ const OperatorPlan* OperatorOf(const ProgramPlan& program, const std::string& na
   return nullptr;
 }
 
-// Every use names the operator that was made for it.
+// Expects that every use has the index of its own operator.
 void ExpectUsesFit(const ProgramPlan& program) {
   for (const LayerPlan& layer : program.layer()) {
     for (const OperatorUse& use : layer.op()) {
@@ -69,7 +69,7 @@ void ExpectUsesFit(const ProgramPlan& program) {
   EXPECT_EQ(program.op(program.report_op()).name(), "report");
 }
 
-TEST(ReadHalosFromFilesTest, TheFirstExchangeFallsAway) {
+TEST(ReadHalosFromFilesTest, RemovesTheExchangeOfTheFirstLayer) {
   const Plan before = PlanOf(kLeNet);
   Plan after = before;
   ReadHalosFromFiles(&after);

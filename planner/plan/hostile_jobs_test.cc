@@ -1,5 +1,5 @@
-// Jobs of a few lines that ask for much: each is refused with a reason or planned, in seconds. (hostile_numbers_test puts
-// extreme numbers in ordinary jobs.)
+// Jobs of a few lines that ask for much: each is refused with a reason or planned, in seconds. (hostile_numbers_test
+// puts extreme numbers in ordinary jobs.)
 #include <chrono>
 #include <cstdint>
 #include <iostream>
@@ -17,7 +17,7 @@
 namespace adjoin {
 namespace {
 
-// Far more than any of these takes, far less than those that were wrong took.
+// Far more seconds than any of these jobs takes.
 constexpr double kSeconds = 60;
 
 std::string Numbers(int count, const std::string& number) {
@@ -40,7 +40,7 @@ absl::StatusOr<Plan> PlanSoon(JobSpec spec) {
   return plan;
 }
 
-// A job of `layers`, the last of which is "y", on a field "x", and on "m" where it has a shape.
+// Returns a job of `layers`, the last of which is "y", with a field "x", and a field "m" where its shape is given.
 JobSpec Job(int ranks, const std::string& layers, const std::string& x, int64_t batch, const std::string& m = "") {
   const std::string more = m.empty() ? "" : absl::StrCat(" field { name: \"m\" idx { path: \"m\" } shape: [", m, "] }");
   const auto parsed = ParseSpec(

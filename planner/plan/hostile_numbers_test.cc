@@ -1,5 +1,5 @@
 // Every number of every example job replaced by extreme ones, alone and several at once: the planner refuses it with a
-// reason or makes a plan whose sums are sums. Overflow is found by --config=ubsan, and by sums below 0.
+// reason, or makes a plan without overflow. Overflow is found by --config=ubsan and by sums below 0.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -45,11 +45,11 @@ constexpr int64_t kExtremes[] = {0,
                                  std::numeric_limits<int32_t>::min(),
                                  std::numeric_limits<int64_t>::min()};
 
-// One number of a message below the job: where it is and how to set it.
+// One number of a message in the job.
 struct Place {
   Message* message;
   const FieldDescriptor* field;
-  int index;  // of a repeated one; -1: not repeated
+  int index;  // in a repeated field; -1: not repeated
 };
 
 bool IsInteger(const FieldDescriptor* field) {
@@ -114,7 +114,7 @@ JobSpec Example(const std::string& path) {
   return parsed.ok() ? parsed->spec : JobSpec();
 }
 
-// Refused or planned, and soon.
+// Expects that the job is refused or planned within the time limit.
 void Check(const JobSpec& spec, const std::string& what) {
   const auto begin = std::chrono::steady_clock::now();
   const int64_t samples = spec.seed() % 2 == 0 ? 10000 : std::numeric_limits<int64_t>::max();

@@ -14,7 +14,7 @@
 namespace adjoin {
 namespace {
 
-// What this rank keeps is all it has and all it gets, and nothing else reaches or leaves it.
+// True where this rank keeps all cells that it has, and nothing reaches or leaves it.
 bool KeepsEverything(const MovementPlan& plan, const Distribution& from, const Distribution& to) {
   const LocalView& before = from.View(plan.rank());
   const LocalView& after = to.View(plan.rank());
@@ -27,7 +27,7 @@ bool KeepsEverything(const MovementPlan& plan, const Distribution& from, const D
          sends[0].elements == cells && sends[0].regions == recvs[0].regions;
 }
 
-// What each rank sends forward and in the adjoint, and how the movement goes.
+// The bytes that each rank sends, and the movement's algorithm.
 struct Traffic {
   std::vector<int64_t> forward;
   std::vector<int64_t> adjoint;
@@ -40,8 +40,8 @@ int64_t BytesSentAt(const CollectiveGroup& group, size_t position, DType dtype) 
   return elements * SizeOf(dtype);
 }
 
-// Whether every rank of one mesh has just what the rank at the same place of the other mesh is to have: cuts of the same
-// shape, without copies, at the same places.
+// True where every rank of one mesh has exactly the cells that the rank at the same position of the other mesh is to
+// have: both layouts cut the tensor alike, without copies.
 bool PermutesParts(const Layout& from, const Layout& to) {
   if (from.mesh().shape() != to.mesh().shape() || from.placements() != to.placements() || from.shape() != to.shape()) {
     return false;
@@ -55,11 +55,12 @@ bool PermutesParts(const Layout& from, const Layout& to) {
   return true;
 }
 
-// Of a movement with PermutesParts, without a look at every pair of ranks: a ring has as many such movements as ranks.
+// Returns the traffic of a movement with PermutesParts without looking at every pair of ranks: a ring has as many such
+// movements as ranks.
 Traffic TrafficOfParts(const Layout& from, const Layout& to, uint32_t ranks) {
   Traffic traffic{std::vector<int64_t>(ranks), std::vector<int64_t>(ranks), ""};
-  for (int64_t place = 0; place < from.mesh().size(); ++place) {
-    const int sender = from.mesh().ranks()[place], receiver = to.mesh().ranks()[place];
+  for (int64_t position = 0; position < from.mesh().size(); ++position) {
+    const int sender = from.mesh().ranks()[position], receiver = to.mesh().ranks()[position];
     if (sender == receiver) continue;
     const int64_t bytes = from.BoxOf(sender).Volume() * SizeOf(from.dtype());
     traffic.forward[sender] = bytes;
@@ -78,7 +79,8 @@ absl::StatusOr<Traffic> TrafficOf(const OperatorEnds& ends, uint32_t ranks) {
     traffic.adjoint[rank] = plan.Reversed().BytesSent();
     if (traffic.collective.empty()) traffic.collective = plan.DescribeGroups();
     if (plan.groups().empty() || plan.groups()[0].kind != CollectiveGroup::Kind::kAllSumReduce) continue;
-    // Its members do nothing else, and it is its own adjoint. Each would make lists of all members to find that out.
+    // An all-sum-reduce is its own adjoint, and its members do nothing else. Plans of the other members would only say
+    // the same.
     const CollectiveGroup& group = plan.groups()[0];
     for (size_t position = 0; position < group.ranks.size(); ++position) {
       const int member = group.ranks[position];

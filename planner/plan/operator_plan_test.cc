@@ -1,4 +1,4 @@
-// What a plan says of a movement against the movement's own programs, rank by rank.
+// Compares a plan's bytes with those that each rank's MovementPlan sends.
 #include "planner/plan/operator_plan.h"
 
 #include <algorithm>
@@ -46,14 +46,14 @@ TEST(OperatorPlanTest, PartsThatChangeRanksAreCountedAsTheMovementSendsThem) {
     const auto on = [&] {
       std::vector<int> ranks(kRanks);
       std::iota(ranks.begin(), ranks.end(), 0);
-      // Often few change.
+      // Some movements change only few ranks.
       if (between(0, 3) > 0) std::shuffle(ranks.begin(), ranks.end(), random);
       if (between(0, 1) > 0) std::swap(ranks[0], ranks[1]);
       ranks.resize(VolumeOf(parts));
       return *Layout::Partition(shape, DType::kFloat32, parts, ranks, cuts);
     };
     const Layout from = on(), to = on();
-    const auto op = MakeOperator({"m", from, to, {}, 0, /*differentiable=*/true}, kRanks);
+    const auto op = MakeOperator({.name = "m", .from = from, .to = to, .differentiable = true}, kRanks);
     ASSERT_TRUE(op.ok()) << op.status();
     const auto ends = DistributionsOf(*op);
     ASSERT_TRUE(ends.ok()) << ends.status();

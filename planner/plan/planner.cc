@@ -28,7 +28,7 @@ namespace {
 
 constexpr uint32_t kPlanVersion = 1;
 
-// Samples that are used, where the number is known.
+// Returns the number of samples that an epoch uses; absent where the size of the data set is not known.
 absl::StatusOr<std::optional<int64_t>> SamplesOf(const JobSpec& spec, const std::string& name,
                                                  const DatasetSizes& sizes) {
   const auto known = sizes.find(name);
@@ -39,7 +39,8 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const JobSpec& spec, const std:
   return std::optional<int64_t>(SampleCount(spec.dataset(index), known->second));
 }
 
-// `name` and what is left over, over a data set that is only read.
+// Adds the program `request.name` for a data set that is evaluated or predicted, and its tail for the samples left
+// over.
 absl::Status AddForward(const JobSpec& spec, const DatasetSizes& sizes, const std::string& dataset, int64_t batch,
                         ProgramRequest request, std::vector<ProgramRequest>& programs) {
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, dataset, sizes));
@@ -65,14 +66,16 @@ absl::Status AddTraining(const JobSpec& spec, const DatasetSizes& sizes, std::ve
   const int64_t part = batch / parts;
   const Dataset* dataset = FindDataset(spec, train.dataset());
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, train.dataset(), sizes));
-  programs.push_back({"train", true, dataset, part});
+  programs.push_back({.name = "train", .training = true, .dataset = dataset, .batch = part});
   if (samples.has_value() && train.drop_last() && *samples < batch) {
     return AtField("train.drop_last",
                    InvalidSpec("train.drop_last leaves nothing to train on: data set \"", train.dataset(), "\" has ",
                                *samples, " samples, less than a batch of ", batch));
   }
   const int64_t left_over = samples.has_value() && !train.drop_last() ? *samples % batch % part : 0;
-  if (left_over > 0) programs.push_back({"train_tail", true, dataset, left_over});
+  if (left_over > 0) {
+    programs.push_back({.name = "train_tail", .training = true, .dataset = dataset, .batch = left_over});
+  }
   return absl::OkStatus();
 }
 
@@ -96,12 +99,13 @@ absl::StatusOr<std::vector<ProgramRequest>> Programs(const JobSpec& spec, const 
   return programs;
 }
 
-// The operators that a parameter has for itself, whichever program runs.
+// Adds the operators that a parameter has apart from all programs.
 absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, ParameterPlan& parameter) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout dual, home.Dual());
   if (spec.kind() == TRAIN && !parameter.frozen() && dual != home) {
-    ADJOIN_ASSIGN_OR_RETURN(OperatorPlan sync, MakeOperator({absl::StrCat("sync.", parameter.name()), dual, home}, spec.ranks()));
+    const OperatorRequest request = {.name = absl::StrCat("sync.", parameter.name()), .from = dual, .to = home};
+    ADJOIN_ASSIGN_OR_RETURN(OperatorPlan sync, MakeOperator(request, spec.ranks()));
     ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(sync));
     if (!idle) {
       ADJOIN_RETURN_IF_ERROR(ids.Take(sync));
@@ -109,14 +113,14 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
     }
   }
   const Layout whole = Layout::Owner(home.shape(), home.dtype(), 0);
-  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan collect,
-                          MakeOperator({absl::StrCat("collect.", parameter.name()), home, whole}, spec.ranks()));
+  const OperatorRequest request = {.name = absl::StrCat("collect.", parameter.name()), .from = home, .to = whole};
+  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan collect, MakeOperator(request, spec.ranks()));
   ADJOIN_RETURN_IF_ERROR(ids.Take(collect));
   *parameter.mutable_collect() = std::move(collect);
   return absl::OkStatus();
 }
 
-// Gradients are summed once per step of a program that trains.
+// Adds the bytes of the gradients' sums, once per step, to the programs that train.
 void CountSync(Plan& plan) {
   for (ProgramPlan& program : *plan.mutable_program()) {
     if (!program.training()) continue;
@@ -138,7 +142,7 @@ absl::Status CheckSomethingTrains(const JobSpec& spec, const Plan& plan) {
   return AtField("layer[0].frozen", InvalidSpec("all layers with parameters are frozen: there is nothing to train"));
 }
 
-// `user`: as written; `expanded`: the same without blocks.
+// `user`: the job as written; `expanded`: the same job without blocks.
 absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expanded, const DatasetSizes& sizes,
                                    const LayerRules& rules) {
   const JobSpec& spec = expanded.spec;
@@ -148,11 +152,19 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expa
   Plan plan;
   plan.set_version(kPlanVersion);
   *plan.mutable_spec() = user;
-  const PlanContext context{spec, layouts, rules, types.compute, types.parameters, expanded.features_of, expanded.dims_of};
+  const PlanContext context = {
+      .spec = spec,
+      .layouts = layouts,
+      .rules = rules,
+      .dtype = types.compute,
+      .parameter_dtype = types.parameters,
+      .complete_layer = [&expanded](int index, const PlanContext::ShapeOf& shape_of, Layer* layer) {
+        return expanded.CompleteLayer(index, shape_of, layer);
+      }};
   OperatorIds ids;
   for (const ProgramRequest& program : programs) {
     absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();
-    // The first program says all that does not depend on the batch.
+    // What does not depend on the batch is refused by the first program.
     if (!status.ok() && plan.program_size() > 0) {
       status = AtField(FieldOf(status),
                        absl::Status(status.code(), absl::StrCat(status.message(), " (program \"", program.name,

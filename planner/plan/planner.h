@@ -1,4 +1,5 @@
-// What a user wrote, made into what every rank does. Pure: equal arguments give equal plans, byte for byte.
+// Makes a plan, which is what every rank does, from a job's spec. Pure: equal arguments give equal plans, byte for
+// byte.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(spec, {{"train", 10000}, {"test", 2000}}, BuiltinLayerRules()));
 //   std::cout << Planner::Explain(plan);
@@ -10,8 +11,9 @@
 //   "validate"    of Train.validate_on, in batches of at most Evaluate.batch, or Train.batch, samples; forward only
 //   "evaluate"    of Evaluate.dataset, likewise
 //   "predict"     of Predict.dataset, in batches of at most Predict.batch samples; forward only, without losses
-// and "validate_tail", "evaluate_tail", "predict_tail": what is left over. Tails only where the number of samples is known.
-// Validation lives here and only here. Nothing that a spec says is ignored: what is not built yet is refused by name.
+// and "validate_tail", "evaluate_tail", "predict_tail" for the samples left over. There are tails only where the number
+// of samples is known. Jobs are checked here and only here. No field of a spec is ignored: one that is not built is
+// refused.
 #ifndef ADJOIN_PLANNER_PLAN_PLANNER_H_
 #define ADJOIN_PLANNER_PLAN_PLANNER_H_
 
@@ -28,7 +30,7 @@
 
 namespace adjoin {
 
-// Samples by Dataset.name; those whose size is not known are absent. Dataset.limit is applied by the planner.
+// By Dataset.name, the number of samples; absent where it is not known. The planner applies Dataset.limit.
 using DatasetSizes = std::map<std::string, int64_t>;
 
 class Planner {
@@ -36,16 +38,17 @@ class Planner {
   // The greatest number of ranks of a job.
   static constexpr uint32_t kMaxRanks = 4096;
 
-  // Errors: kInvalidArgument for what is wrong with the spec, kUnimplemented for what is not supported yet. The message
-  // says where (layer 3 "conv2", layers counted from 0; before it, where `locations` knows, job.textproto:14:3), what
-  // is wrong, and what would be right.
+  // Errors: kInvalidArgument for mistakes in the spec, kUnimplemented for what is not supported yet. The message names
+  // the location (layer 3 "conv2", layers counted from 0; with `locations`, job.textproto:14:3 before it), what is
+  // wrong, and what would be right.
   static absl::StatusOr<Plan> Build(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules,
                                     const SpecLocations* locations = nullptr);
 
-  // xxHash, 128 bits, of the plan's deterministic serialization: ranks refuse another one.
+  // Returns xxHash, 128 bits, of the plan's deterministic serialization. Ranks refuse a plan with another hash.
   static std::string Hash(const Plan& plan);
 
-  // A text for people: every layer's output shape, layout, halo widths, movements and their bytes; parameters; totals.
+  // Returns a text for people: every layer's output shape, layout, halo widths and windows; movements and their bytes;
+  // parameters; totals.
   static std::string Explain(const Plan& plan);
 };
 

@@ -1,4 +1,4 @@
-// Random networks on random layouts, and damaged jobs: the planner plans them or says why not.
+// Random networks on random layouts, and damaged jobs: the planner plans or refuses them with a reason.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -87,7 +87,7 @@ class RandomJob {
   std::string layouts_;
 };
 
-// Cells that reach a rank and do not lie there already are the least that a redistribution without copies must send.
+// A redistribution without copies sends at least the cells that each rank needs and does not hold.
 int64_t CellsFromElsewhere(const OperatorPlan& op, uint32_t ranks) {
   const OperatorEnds ends = DistributionsOf(op).value();
   int64_t cells = 0;

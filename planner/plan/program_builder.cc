@@ -17,6 +17,7 @@
 #include "planner/checks/name_check.h"
 #include "planner/checks/predict_check.h"
 #include "planner/plan/operator_plan.h"
+#include "planner/plan/step_sums.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/geometry/box.h"
 
@@ -24,27 +25,25 @@ namespace adjoin {
 namespace {
 
 constexpr uint32_t kMaxOperatorId = 65535;
-// Of every movement a plan says what each rank sends: 2^24 such numbers are 128 MiB.
+// A plan holds, for every movement, the bytes that each rank sends: 2^24 such numbers are 128 MiB.
 constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
-// What a plan adds up from them stays within 64 bits.
+// Sums of bytes below this limit stay within 64 bits.
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
-// Of a step: the loss, how many ranks were asked to stop, the squares of the gradients, and two words of whoever watches.
-constexpr int64_t kReportedNumbers = 5;
 
-// Whether Layer.init draws it: "weight", attention's "in_proj_weight" and "out_proj.weight".
+// True where Layer.init draws the parameter: "weight", attention's "in_proj_weight" and "out_proj.weight".
 bool IsWeight(absl::string_view role) {
   return role == "weight" || absl::EndsWith(role, ".weight") || absl::EndsWith(role, "_weight");
 }
 
-// How far each part of `dim` reaches beyond its own cells for what its outputs read.
-OutputWindow HaloOf(const Layout& x, int dim, const Reading& of, const Layout& y) {
+// Returns how far the outputs of each part of `dim` read beyond the part's own cells.
+OutputWindow HaloOf(const Layout& x, int dim, const Reading& reading, const Layout& y) {
   OutputWindow halo;
   halo.set_dim(dim);
   const std::vector<int64_t>& own = x.Boundaries(dim);
   const std::vector<int64_t>& outputs = y.Boundaries(dim);
   for (int64_t part = 0; part < x.Parts(dim); ++part) {
     const int64_t extent = x.shape()[dim];
-    const Interval reads = of.Reads({outputs[part], outputs[part + 1]}, extent).Intersect({0, extent});
+    const Interval reads = reading.Reads({outputs[part], outputs[part + 1]}, extent).Intersect({0, extent});
     halo.add_left(reads.empty() ? own[part] - own[part + 1] : own[part] - reads.lo);
     halo.add_right(reads.empty() ? 0 : reads.hi - own[part + 1]);
   }
@@ -109,7 +108,7 @@ uint32_t ProgramBuilder::AddValue(const std::string& name, const Layout& layout,
 }
 
 absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const OperatorRequest& movement, bool even_if_idle) {
-  // Most are such; IsIdentity finds the others, from every rank's part.
+  // Most movements that do nothing end here; IsIdentity looks at every rank's part, which takes longer.
   if (!even_if_idle && movement.readings.empty() && movement.from == movement.to) return std::optional<uint32_t>();
   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(movement, context_.spec.ranks()));
   ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(op));
@@ -205,20 +204,27 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
     const bool grad = request_.training && program_.value(inputs[i]).needs_grad();
     const std::string role = i == 0 ? "x" : absl::StrCat("x", i);
     const std::string name = absl::StrCat(layer.name(), ".", role);
-    const Layout& lies = layouts_[inputs[i]];
+    const Layout& stored = layouts_[inputs[i]];
     const Layout& read = need.layout.has_value() ? *need.layout : x[i];
     InputReading* reading = layer.add_reading();
     if (need.readings.empty()) {
       if (need.reader.has_value()) *reading->mutable_reader() = ToProto(*need.reader);
-      ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {name, lies, read, {}, 0, grad}));
+      ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {.name = name, .from = stored, .to = read, .differentiable = grad}));
       continue;
     }
     const Layout& reader = need.reader.has_value() ? *need.reader : outcome.compute;
-    ADJOIN_RETURN_IF_ERROR(AddRole(layer, role, {name, lies, reader, need.readings, need.fill, grad, read}));
+    ADJOIN_RETURN_IF_ERROR(AddRole(layer, role,
+                                   {.name = name,
+                                    .from = stored,
+                                    .to = reader,
+                                    .readings = need.readings,
+                                    .fill = need.fill,
+                                    .differentiable = grad,
+                                    .read = read}));
     *reading->mutable_reader() = ToProto(reader);
     for (const auto& entry : need.readings) {
       *reading->add_dim() = ToProto(entry.first, entry.second);
-      // What a selection reads lies anywhere.
+      // A selection reads cells anywhere, so it has no halo.
       if (read.Parts(entry.first) == 1 || entry.second.As<IndexSelection>() != nullptr) continue;
       *layer.add_halo() = HaloOf(read, entry.first, entry.second, reader);
     }
@@ -275,9 +281,11 @@ absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, 
     ParameterUse* use = layer.add_parameter();
     use->set_role(need.role);
     use->set_index(index);
-    ADJOIN_RETURN_IF_ERROR(
-        AddRole(layer, need.role,
-                {name, need.home, need.needed, {}, 0, trained && !need.buffer && request_.training}));
+    ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
+                                   {.name = name,
+                                    .from = need.home,
+                                    .to = need.needed,
+                                    .differentiable = trained && !need.buffer && request_.training}));
   }
   return trained;
 }
@@ -291,10 +299,14 @@ absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, Laye
   }
   for (const MovementNeed& need : outcome.movement) {
     if (need.backward && !grad && !trained) continue;
-    ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
-                                   {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, need.readings, 0,
-                                    (grad || (trained && need.of_parameters)) && !need.constant, std::nullopt,
-                                    need.source}));
+    ADJOIN_RETURN_IF_ERROR(
+        AddRole(layer, need.role,
+                {.name = absl::StrCat(layer.name(), ".", need.role),
+                 .from = need.from,
+                 .to = need.to,
+                 .readings = need.readings,
+                 .differentiable = (grad || (trained && need.of_parameters)) && !need.constant,
+                 .source = need.source}));
     for (const auto& entry : need.readings) {
       if (need.source.count(entry.first) > 0) {
         *layer.add_halo() = HaloOf(need.from, entry.first, entry.second, need.to);
@@ -313,11 +325,8 @@ absl::Status ProgramBuilder::AddLayer(int index) {
     }
     spec.add_input(context_.spec.layer(index - 1).name());
   }
-  const auto features_of = context_.features_of.find(index);
-  if (features_of != context_.features_of.end()) {
-    const Layout& features = layouts_[by_layer_.at(features_of->second)];
-    spec.mutable_linear()->set_out_features(static_cast<uint32_t>(features.shape().back()));
-  }
+  const auto shape_of = [this](const std::string& layer) { return layouts_[by_layer_.at(layer)].shape(); };
+  ADJOIN_RETURN_IF_ERROR(context_.complete_layer(index, shape_of, &spec));
   if (spec.x_size() > spec.input_size()) {
     return AtField("x", InvalidSpec("x names ", spec.x_size(), " layouts for ", spec.input_size(), " inputs"));
   }
@@ -329,27 +338,25 @@ absl::Status ProgramBuilder::AddLayer(int index) {
     if (!input.ok())
       return AtField(FieldOf(input.status()).empty() ? absl::StrCat("input[", i, "]") : "", input.status());
     inputs.push_back(*input);
-    const Layout& lies = layouts_[*input];
+    const Layout& stored = layouts_[*input];
     if (named.empty()) {
-      x.push_back(lies);
+      x.push_back(stored);
       continue;
     }
-    auto layout = context_.layouts.Resolve(named, lies.shape(), lies.dtype());
+    auto layout = context_.layouts.Resolve(named, stored.shape(), stored.dtype());
     if (!layout.ok()) return AtField(absl::StrCat("x[", i, "]"), layout.status());
     x.push_back(*std::move(layout));
   }
-  const auto dims_of = context_.dims_of.find(index);
-  if (dims_of != context_.dims_of.end() && x[0].dims() != dims_of->second) {
-    return AtField("window_attention.window",
-                   InvalidSpec("its input, ", ShapeText(x[0].shape()), ", has ", x[0].dims() - 2, " spatial dims: with a"
-                               " mesh as w, window needs one value for each of them, so that the last dim is known"));
-  }
   const LayerRule* rule = context_.rules.Find(KindOf(spec));
-  // What a block stands for need not be among the rules that were given.
+  // Only the layers that the user wrote have been checked for a rule.
   if (rule == nullptr) return NotSupportedYet(KindOf(spec));
-  ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome,
-                          (*rule)({spec, x, context_.layouts, context_.parameter_dtype, request_.training,
-                                       context_.dtype}));
+  const LayerRequest request = {.spec = spec,
+                                .input = x,
+                                .layouts = context_.layouts,
+                                .parameter_dtype = context_.parameter_dtype,
+                                .training = request_.training,
+                                .compute_dtype = context_.dtype};
+  ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome, (*rule)(request));
   if (outcome.input.size() != inputs.size()) {
     return absl::InternalError(absl::StrCat("the rule of ", KindOf(spec), " answered for another number of inputs"));
   }
@@ -365,8 +372,11 @@ absl::Status ProgramBuilder::AddLayer(int index) {
   ADJOIN_ASSIGN_OR_RETURN(bool needs_grad, AddParameters(outcome, layer));
   for (uint32_t input : inputs) needs_grad = needs_grad || program_.value(input).needs_grad();
   needs_grad = needs_grad && request_.training && IsFloatingPoint(outcome.output.dtype());
-  ADJOIN_RETURN_IF_ERROR(
-      AddRole(layer, "y", {absl::StrCat(spec.name(), ".y"), outcome.compute, outcome.output, {}, 0, needs_grad}));
+  ADJOIN_RETURN_IF_ERROR(AddRole(layer, "y",
+                                 {.name = absl::StrCat(spec.name(), ".y"),
+                                  .from = outcome.compute,
+                                  .to = outcome.output,
+                                  .differentiable = needs_grad}));
   by_layer_[spec.name()] = AddValue(spec.name(), outcome.output, needs_grad, "");
   layer.set_output(by_layer_[spec.name()]);
   *program_.add_layer() = std::move(layer);
@@ -380,16 +390,22 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   DType dtype = LossType(context_.dtype);
   auto shape = FieldShape(spec.target(), absl::StrCat("loss ", index), &dtype);
   if (!shape.ok()) return AtField("target", shape.status());
-  ADJOIN_ASSIGN_OR_RETURN(LossOutcome outcome, ApplyLossRule({spec, prediction, *std::move(shape), dtype}));
+  const LossRequest request = {
+      .spec = spec, .prediction = prediction, .target_shape = *std::move(shape), .target_dtype = dtype};
+  ADJOIN_ASSIGN_OR_RETURN(LossOutcome outcome, ApplyLossRule(request));
   LossPlan loss;
   *loss.mutable_spec() = outcome.spec;
   loss.set_input(input);
-  outcome.movement.insert(outcome.movement.begin(), {"prediction", prediction, outcome.prediction, true});
+  const LossMovement to_loss = {
+      .role = "prediction", .from = prediction, .to = outcome.prediction, .differentiable = true};
+  outcome.movement.insert(outcome.movement.begin(), to_loss);
   for (const LossMovement& movement : outcome.movement) {
     const bool grad = movement.differentiable && request_.training && program_.value(input).needs_grad();
-    ADJOIN_ASSIGN_OR_RETURN(
-        const std::optional<uint32_t> op,
-        AddOperator({absl::StrCat("loss", index, ".", movement.role), movement.from, movement.to, {}, 0, grad}));
+    ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
+                            AddOperator({.name = absl::StrCat("loss", index, ".", movement.role),
+                                         .from = movement.from,
+                                         .to = movement.to,
+                                         .differentiable = grad}));
     if (!op.has_value()) continue;
     OperatorUse* use = loss.add_op();
     use->set_role(movement.role);
@@ -403,9 +419,9 @@ absl::Status ProgramBuilder::AddLoss(int index) {
 
 absl::Status ProgramBuilder::AddOutput(const std::string& layer) {
   const uint32_t value = by_layer_.at(layer);
-  const Layout& lies = layouts_[value];
-  ADJOIN_RETURN_IF_ERROR(CheckWrittenShape(context_.spec.predict(), layer, lies.shape()));
-  ADJOIN_ASSIGN_OR_RETURN(Layout written, FirstCopy(lies));
+  const Layout& stored = layouts_[value];
+  ADJOIN_RETURN_IF_ERROR(CheckWrittenShape(context_.spec.predict(), layer, stored.shape()));
+  ADJOIN_ASSIGN_OR_RETURN(Layout written, FirstCopy(stored));
   if (context_.spec.predict().classes()) {
     ADJOIN_ASSIGN_OR_RETURN(written, WholeDim(written, 1));
   }
@@ -413,7 +429,7 @@ absl::Status ProgramBuilder::AddOutput(const std::string& layer) {
   output.set_value(value);
   *output.mutable_layout() = ToProto(written);
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
-                          AddOperator({absl::StrCat(layer, ".written"), lies, written, {}, 0, false}));
+                          AddOperator({.name = absl::StrCat(layer, ".written"), .from = stored, .to = written}));
   if (op.has_value()) {
     output.mutable_op()->set_role("written");
     output.mutable_op()->set_index(*op);
@@ -425,7 +441,7 @@ absl::Status ProgramBuilder::AddOutput(const std::string& layer) {
 absl::Status ProgramBuilder::AddReport() {
   std::vector<int> ranks(context_.spec.ranks());
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
-  int64_t numbers = kReportedNumbers;
+  int64_t numbers = StepSums::kNumbers;
   if (!request_.training) {
     ADJOIN_ASSIGN_OR_RETURN(const EvaluationNumbers evaluation, EvaluationNumbers::Create(context_.spec, program_));
     numbers = std::max(numbers, evaluation.size());
@@ -433,7 +449,7 @@ absl::Status ProgramBuilder::AddReport() {
   ADJOIN_ASSIGN_OR_RETURN(const Layout whole, Layout::Replicated({numbers}, DType::kFloat64, std::move(ranks)));
   ADJOIN_ASSIGN_OR_RETURN(const Layout partial, whole.Dual());
   ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
-                          AddOperator({"report", partial, whole, {}, 0, false}, /*even_if_idle=*/true));
+                          AddOperator({.name = "report", .from = partial, .to = whole}, /*even_if_idle=*/true));
   program_.set_report_op(*op);
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 // One program of a plan: values, operators, layers and losses for a batch of one size.
 //
-//   ProgramBuilder builder(context, {"train", /*training=*/true, &dataset, /*batch=*/64}, &ids, &plan);
+//   const ProgramRequest request = {.name = "train", .training = true, .dataset = &dataset, .batch = 64};
+//   ProgramBuilder builder(context, request, &ids, &plan);
 //   ADJOIN_RETURN_IF_ERROR(builder.Build());   // appends to plan.program, and to plan.parameter what is new there
 //
 // Operators get their ids in the order in which they are made, so programs are built one after another.
@@ -8,6 +9,7 @@
 #define ADJOIN_PLANNER_PLAN_PROGRAM_BUILDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,17 +36,18 @@ struct PlanContext {
   const LayerRules& rules;
   DType dtype;            // of activations
   DType parameter_dtype;
-  // As ExpandedSpec: of a linear layer without out_features, the layer that has as many.
-  const std::map<int, std::string>& features_of;
-  // Of a window attention: the dims that its input must have.
-  const std::map<int, int>& dims_of;
+  // Returns the shape of an earlier layer's output.
+  using ShapeOf = std::function<std::vector<int64_t>(const std::string& layer)>;
+  // Fills in what layer `index` of `spec` takes from the shapes of earlier layers, before its rule sees it.
+  // Errors: at the layer's field.
+  std::function<absl::Status(int index, const ShapeOf& shape_of, Layer* layer)> complete_layer;
 };
 
-// Hands out operator ids, 1, 2, ... and keeps the whole plan within what can be numbered, counted and held.
+// Hands out operator ids, 1, 2, ..., and refuses a plan whose movements are too many to be numbered, counted or held.
 class OperatorIds {
  public:
-  // Sets the id. Errors: kInvalidArgument above 65535, the largest that a tag can carry; where the plan's numbers for each
-  // rank would be too many; where the bytes of all movements would be more than a sum of them can hold.
+  // Sets the id. Errors: kInvalidArgument above 65535, the largest that a tag can carry; where the plan would hold more
+  // than 2^24 numbers of bytes per rank; where the bytes of all movements are more than 2^60.
   absl::Status Take(OperatorPlan& op);
 
  private:
@@ -58,8 +61,7 @@ struct ProgramRequest {
   const Dataset* dataset = nullptr;
   int64_t batch = 0;
   bool with_losses = true;
-  // Of JobSpec.predict: what is written.
-  bool with_outputs = false;
+  bool with_outputs = false;  // writes the layers that JobSpec.predict names
 };
 
 class ProgramBuilder {
@@ -75,21 +77,22 @@ class ProgramBuilder {
   absl::Status AddLoss(int index);
   absl::Status AddOutput(const std::string& layer);
   absl::Status AddReport();
-  // In ProgramPlan.op; absent where nothing would change.
+  // Returns the operator's index in ProgramPlan.op; absent where the movement would change nothing.
   absl::StatusOr<std::optional<uint32_t>> AddOperator(const OperatorRequest& movement, bool even_if_idle = false);
   absl::Status AddRole(LayerPlan& layer, const std::string& role, const OperatorRequest& movement);
   uint32_t AddValue(const std::string& name, const Layout& layout, bool needs_grad, const std::string& field);
 
-  // In ProgramPlan.value: an earlier layer's output, or a field read in the layout that x names.
+  // Both return an index in ProgramPlan.value: an earlier layer's output, or a field read in the layout that x names.
   absl::StatusOr<uint32_t> InputOf(const Layer& layer, const std::string& name, const std::string& x);
   absl::StatusOr<uint32_t> FieldValue(const std::string& name, const Layout& layout);
-  // Of a batch of the field `name`, which `reader` reads. `*dtype`: the type in which it reads numbers; becomes the field's.
-  // Errors name the data set where it is missing.
+  // Returns the shape of a batch of the field `name`. `reader`: names the layer or loss that reads it, for messages.
+  // `*dtype`: the type in which it reads numbers; becomes the field's. Errors: kInvalidArgument, naming the data set's
+  // fields.
   absl::StatusOr<std::vector<int64_t>> FieldShape(const std::string& name, absl::string_view reader, DType* dtype);
 
   absl::Status AddInputRoles(const LayerOutcome& outcome, const std::vector<uint32_t>& inputs,
                              const std::vector<Layout>& x, LayerPlan& layer);
-  // Whether any parameter of the layer is trained.
+  // Returns true where any parameter of the layer is trained.
   absl::StatusOr<bool> AddParameters(const LayerOutcome& outcome, LayerPlan& layer);
   absl::StatusOr<uint32_t> ParameterIndex(const std::string& name, const ParameterNeed& need, const Layer& spec);
   absl::Status AddInnerMovements(const LayerOutcome& outcome, LayerPlan& layer);
@@ -99,9 +102,9 @@ class ProgramBuilder {
   OperatorIds& ids_;
   Plan& plan_;
   ProgramPlan program_;
-  std::vector<Layout> layouts_;               // of program_.value
-  std::map<std::string, uint32_t> by_layer_;  // layer outputs, in program_.value
-  std::map<std::string, std::string> layer_of_;  // parameters' names
+  std::vector<Layout> layouts_;                  // of program_.value, in its order
+  std::map<std::string, uint32_t> by_layer_;     // by layer: the index of its output in program_.value
+  std::map<std::string, std::string> layer_of_;  // by parameter: its layer
 };
 
 }  // namespace adjoin

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMostShift = 1 << 30;
 
-// The number in "WORD(NUMBER)".
+// Parses the number in "WORD(NUMBER)".
 bool ParseCall(absl::string_view text, absl::string_view word, int64_t* number) {
   text = absl::StripAsciiWhitespace(text);
   if (!absl::ConsumePrefix(&text, word) || !absl::ConsumePrefix(&text, "(") || !absl::ConsumeSuffix(&text, ")")) {

@@ -1,4 +1,4 @@
-// What Dataset.augment says, and which dims of a field it and Dataset.blocks speak of.
+// Parses Dataset.augment, and finds the dims that it and Dataset.blocks change.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(Augment augment, ParseAugment(dataset));   // augment: "flip(0)" augment: "shift(4)"
 //   augment.flip;                  // {0}: the last dim
@@ -22,14 +22,16 @@ struct Augment {
   bool empty() const { return flip.empty() && shift == 0; }
 };
 
-// Errors: kInvalidArgument, at the entry ("augment[1]"): an unknown word, a number out of range, a dim that no field has, the
-// same twice.
+// Errors: kInvalidArgument, at the entry ("augment[1]"): an unknown word, a number out of range, a dim that no field
+// has, the same twice.
 absl::StatusOr<Augment> ParseAugment(const Dataset& dataset);
 
-// As many as a block has extents; without blocks, all dims but the first of the field that has most.
+// Returns how many spatial dims the fields have: as many as a block has extents; without blocks, all dims but the first
+// of the field that has most.
 int SpatialDims(const Dataset& dataset);
 
-// Whether blocks and augmentation reach a field with so many dims: it has the spatial dims, and there are some.
+// Returns true where blocks and augmentation change a field with so many dims: there are spatial dims, and the field
+// has them.
 bool HasSpatialDims(const Dataset& dataset, int dims);
 
 }  // namespace adjoin

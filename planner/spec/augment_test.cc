@@ -42,7 +42,7 @@ TEST(AugmentTest, SpatialDimsAreThoseOfABlockOrAllButTheFirst) {
   EXPECT_FALSE(HasSpatialDims(SetOf({{}}, {}), 0));
 }
 
-TEST(AugmentTest, SaysWhatIsWrongAndWhere) {
+TEST(AugmentTest, ErrorsNameTheEntryAndTheMistake) {
   const auto error = [](const std::string& entry) {
     return ParseAugment(SetOf({{3, 32, 32}}, {"flip(0)", entry})).status();
   };

@@ -1,6 +1,6 @@
 // The files of a field, whatever their format.
 //
-//   const File* files = FilesOf(field);    // field.npy(); null where it has none
+//   const File* files = FilesOf(field);    // field.npy(); null where the field has no files
 //   SourceName(field);                     // "npy": the field of Field and the format's name
 #ifndef ADJOIN_PLANNER_SPEC_FIELD_FILES_H_
 #define ADJOIN_PLANNER_SPEC_FIELD_FILES_H_
@@ -28,7 +28,7 @@ inline const File* FilesOf(const Field& field) {
   return nullptr;
 }
 
-// "synthetic" where it is made; empty where nothing is said.
+// Returns "synthetic" for a field without files; empty where the field has no source.
 inline std::string SourceName(const Field& field) {
   switch (field.source_case()) {
     case Field::kIdx:

@@ -1,7 +1,7 @@
-// What one sample of a data set looks like, and how many there are.
+// The shape of one sample of a data set, and the number of samples.
 //
-//   SampleShape(dataset, field);        // {1, 32, 32, 32}: of a block, where the data set has blocks
-//   SampleCount(dataset, in_files);     // of `limit` and `blocks`
+//   SampleShape(dataset, field);        // {1, 32, 32, 32}: a block's, where the data set has blocks
+//   SampleCount(dataset, in_files);     // after `limit` and `blocks`
 #ifndef ADJOIN_PLANNER_SPEC_SAMPLE_SHAPE_H_
 #define ADJOIN_PLANNER_SPEC_SAMPLE_SHAPE_H_
 
@@ -13,7 +13,7 @@
 
 namespace adjoin {
 
-// Without the batch dim. A field with fewer dims than a block has is not cut into blocks.
+// Returns the shape without the batch dim. A field with fewer dims than a block has is not cut into blocks.
 inline std::vector<int64_t> SampleShape(const Dataset& dataset, const Field& field) {
   std::vector<int64_t> shape(field.shape().begin(), field.shape().end());
   const auto& block = dataset.blocks().size();
@@ -22,7 +22,7 @@ inline std::vector<int64_t> SampleShape(const Dataset& dataset, const Field& fie
   return shape;
 }
 
-// Samples that an epoch has, where the files hold `in_files`.
+// Returns the number of samples in an epoch, where the files hold `in_files`.
 inline int64_t SampleCount(const Dataset& dataset, int64_t in_files) {
   const int64_t used = dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;
   return dataset.has_blocks() && used > 0 ? dataset.blocks().per_epoch() : used;

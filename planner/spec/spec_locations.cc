@@ -16,7 +16,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::TextFormat;
 
-// "kernel[2]" is {"kernel", 2}; "conv" is {"conv", 0}.
+// Splits "kernel[2]" into {"kernel", 2}, and "conv" into {"conv", 0}.
 std::pair<std::string, int> NameAndIndex(absl::string_view step) {
   const size_t bracket = step.find('[');
   if (bracket == absl::string_view::npos) return {std::string(step), 0};
@@ -27,7 +27,7 @@ std::pair<std::string, int> NameAndIndex(absl::string_view step) {
   return {std::string(step.substr(0, bracket)), index};
 }
 
-// The index in "layer[3].conv" after "layer[", or -1.
+// Returns the index in "layer[3].conv" after "layer[", or -1.
 int IndexAfter(absl::string_view path, absl::string_view prefix) {
   if (path.substr(0, prefix.size()) != prefix) return -1;
   const size_t end = path.find(']');
@@ -36,7 +36,7 @@ int IndexAfter(absl::string_view path, absl::string_view prefix) {
   return absl::SimpleAtoi(path.substr(prefix.size(), end - prefix.size()), &index) ? index : -1;
 }
 
-// What a person calls the place: "layer 3 \"conv2\"".
+// Returns the name of the part of the job for people: "layer 3 \"conv2\"".
 std::string NameOf(absl::string_view path, const JobSpec& spec) {
   int i = IndexAfter(path, "layer[");
   if (i >= 0 && i < spec.layer_size()) return absl::StrCat("layer ", i, " \"", spec.layer(i).name(), "\"");
@@ -68,7 +68,7 @@ std::string SpecLocations::At(absl::string_view path) const {
     if (field == nullptr || tree == nullptr) break;
     const int place = field->is_repeated() ? index : -1;
     TextFormat::ParseLocation here = tree->GetLocation(field, place);
-    // [1, 2, 3] has one place, that of its first element.
+    // [1, 2, 3] has one location, that of its first element.
     if (here.line < 0 && field->is_repeated()) here = tree->GetLocation(field, 0);
     if (here.line < 0) break;
     found = here;

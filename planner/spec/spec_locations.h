@@ -1,7 +1,7 @@
-// Where in the text of a job each field stands, for messages: "job.textproto:14:3".
+// The location of each field in the text of a job, for messages: "job.textproto:14:3".
 //
 //   locations.At("layer[3].conv.window.kernel[0]");   // "job.textproto:14:38"
-//   locations.At("layer[3].init");                    // not written: that of the nearest field around it
+//   locations.At("layer[3].init");                    // not written: the location of the nearest field around it
 #ifndef ADJOIN_PLANNER_SPEC_SPEC_LOCATIONS_H_
 #define ADJOIN_PLANNER_SPEC_SPEC_LOCATIONS_H_
 
@@ -16,7 +16,7 @@
 
 namespace adjoin {
 
-// A value; may be used from any thread.
+// Immutable; any thread may use it.
 class SpecLocations {
  public:
   // No file and no lines: At returns "".
@@ -28,7 +28,7 @@ class SpecLocations {
       : file_(std::move(file)), tree_(std::move(tree)) {}
 
   // `path`: field names of JobSpec and its messages with indices counted from 0. Lines and columns count from 1. A
-  // field that was not written, or does not exist, has the place of the nearest one around it.
+  // field that was not written, or does not exist, has the location of the nearest field around it.
   std::string At(absl::string_view path) const;
 
  private:
@@ -36,7 +36,7 @@ class SpecLocations {
   std::shared_ptr<const google::protobuf::TextFormat::ParseInfoTree> tree_;
 };
 
-// Writes the place of an error that knows its field (AtField, layers/rules/spec_error.h) into its message:
+// Writes the location of an error that knows its field (AtField, layers/rules/spec_error.h) into its message:
 // "job.textproto:14:3: layer 3 \"conv2\": kernel ...". `locations` may be null.
 absl::Status Located(const absl::Status& status, const JobSpec& spec, const SpecLocations* locations);
 

@@ -16,10 +16,10 @@
 namespace adjoin {
 namespace {
 
-// The message itself nests five deep.
+// JobSpec itself nests five deep.
 constexpr int kMaxNesting = 32;
 
-// Keeps the first error: later ones are mostly its consequences.
+// Keeps the first error: later ones mostly follow from it.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   explicit FirstError(std::string file) : file_(std::move(file)) {}
@@ -54,7 +54,7 @@ absl::StatusOr<ParsedSpec> ParseText(absl::string_view text, const std::string& 
   return parsed;
 }
 
-// The JSON parser has no limit of its own that could be set.
+// Limits the nesting of JSON, since protobuf's JSON parser has no such option.
 bool NestsTooDeeply(absl::string_view json) {
   int depth = 0;
   bool in_string = false;

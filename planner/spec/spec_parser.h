@@ -3,8 +3,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(text, "job.textproto"));
 //   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, BuiltinLayerRules(), &parsed.locations));
 //
-// Who gets the text from elsewhere (SubmitRequest.spec_source and spec_file) parses it here again, and so names the
-// same lines in its errors.
+// The coordinator gets the text with the request (SubmitRequest.spec_source and spec_file) and parses it again, so its
+// errors name the same lines.
 #ifndef ADJOIN_PLANNER_SPEC_SPEC_PARSER_H_
 #define ADJOIN_PLANNER_SPEC_SPEC_PARSER_H_
 

@@ -18,7 +18,7 @@ std::string ErrorOf(const std::string& text) {
   return parsed.ok() ? "" : std::string(parsed.status().message());
 }
 
-TEST(SpecParserTest, TextFormatWithPlaces) {
+TEST(SpecParserTest, ReadsTextFormatWithLocations) {
   const auto parsed = ParseSpec(kLeNet, "dir/lenet.textproto");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->spec.layer_size(), 13);
@@ -30,7 +30,7 @@ TEST(SpecParserTest, TextFormatWithPlaces) {
   EXPECT_EQ(parsed->locations.At("train.batch"), "dir/lenet.textproto:27:26");
 }
 
-TEST(SpecParserTest, AFieldThatIsNotWrittenHasThePlaceAroundIt) {
+TEST(SpecParserTest, AFieldThatIsNotWrittenHasTheLocationAroundIt) {
   const auto parsed = ParseSpec(kLeNet, "f");
   ASSERT_TRUE(parsed.ok());
   EXPECT_EQ(parsed->locations.At("layer[3].init.kind"), "f:10:1");
@@ -40,7 +40,7 @@ TEST(SpecParserTest, AFieldThatIsNotWrittenHasThePlaceAroundIt) {
   EXPECT_EQ(parsed->locations.At(""), "f");
 }
 
-TEST(SpecParserTest, Json) {
+TEST(SpecParserTest, ReadsJson) {
   const auto parsed = ParseSpec(
       "  {\"name\": \"j\", \"ranks\": 2, \"layer\": [{\"name\": \"a\", \"conv\": {\"outChannels\": 3}}]}", "j.json");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -53,7 +53,7 @@ TEST(SpecParserTest, Json) {
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("layer"));
 }
 
-TEST(SpecParserTest, ErrorsSayWhere) {
+TEST(SpecParserTest, ErrorsNameTheLocation) {
   EXPECT_THAT(ErrorOf("name: \"j\"\nlayers { }"), StartsWith("job.textproto:2:8: "));
   EXPECT_THAT(ErrorOf("name: \"j\"\nlayers { }"), HasSubstr("no field named \"layers\""));
   EXPECT_THAT(ErrorOf("ranks: \"four\""), StartsWith("job.textproto:1:"));
@@ -66,7 +66,7 @@ TEST(SpecParserTest, ErrorsSayWhere) {
   EXPECT_NE(ErrorOf("\x01\xff"), "");
 }
 
-// Ranks could not read the plan of such a job.
+// Ranks could not read the plan of a job with such a string.
 TEST(SpecParserTest, StringsAreUtf8) {
   EXPECT_EQ(ErrorOf("name: \"\xc3\xa9\""), "");
   EXPECT_EQ(ErrorOf("name: \"a\"\ndataset { field { idx { path: \"ok\" path: \"\\377\" } } }"),

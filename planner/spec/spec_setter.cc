@@ -9,6 +9,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,8 +22,6 @@ namespace adjoin {
 namespace {
 
 using google::protobuf::Descriptor;
-using google::protobuf::EnumDescriptor;
-using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
@@ -31,10 +30,10 @@ using google::protobuf::TextFormat;
 
 constexpr int kMaxNesting = 32;
 
-// "layer[conv1]" of a path.
+// One step of a path: "layer[conv1]".
 struct Step {
   std::string name;
-  absl::optional<std::string> chosen;  // what stands in brackets
+  absl::optional<std::string> chosen;  // the text in brackets
   std::string path;                    // from the job to here
 };
 
@@ -96,7 +95,7 @@ std::string TypeName(const FieldDescriptor* field) {
   }
 }
 
-// Which of the list's messages "[chosen]" means.
+// Returns the index of the message of the list that "[chosen]" means.
 absl::StatusOr<int> IndexOf(const Message& parent, const FieldDescriptor* field, const Step& step) {
   const Reflection& reflection = *parent.GetReflection();
   const int count = reflection.FieldSize(parent, field);
@@ -123,91 +122,6 @@ absl::StatusOr<int> IndexOf(const Message& parent, const FieldDescriptor* field,
   return Wrong(step.path, ": there is no ", field->name(), " of this name; there are: ", absl::StrJoin(names, ", "));
 }
 
-// What a value is to do with a field that may be a list.
-enum class Put { kSet, kAdd, kReplace };
-
-template <typename T>
-void PutValue(Message& message, const FieldDescriptor* field, Put put, int index, const T& value,
-              void (Reflection::*set)(Message*, const FieldDescriptor*, T) const,
-              void (Reflection::*add)(Message*, const FieldDescriptor*, T) const,
-              void (Reflection::*replace)(Message*, const FieldDescriptor*, int, T) const) {
-  const Reflection& reflection = *message.GetReflection();
-  if (put == Put::kSet) (reflection.*set)(&message, field, value);
-  if (put == Put::kAdd) (reflection.*add)(&message, field, value);
-  if (put == Put::kReplace) (reflection.*replace)(&message, field, index, value);
-}
-
-#define ADJOIN_PUT(NAME, T)                                                                        \
-  PutValue<T>(message, field, put, index, value, &Reflection::Set##NAME, &Reflection::Add##NAME, \
-              &Reflection::SetRepeated##NAME)
-
-absl::Status SetScalar(Message& message, const FieldDescriptor* field, Put put, int index, absl::string_view text,
-                       const std::string& path) {
-  bool good = false;
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL: {
-      const bool value = text == "true";
-      if ((good = value || text == "false")) ADJOIN_PUT(Bool, bool);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_INT32: {
-      int32_t value = 0;
-      if ((good = absl::SimpleAtoi(text, &value))) ADJOIN_PUT(Int32, int32_t);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_INT64: {
-      int64_t value = 0;
-      if ((good = absl::SimpleAtoi(text, &value))) ADJOIN_PUT(Int64, int64_t);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_UINT32: {
-      uint32_t value = 0;
-      if ((good = absl::SimpleAtoi(text, &value))) ADJOIN_PUT(UInt32, uint32_t);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_UINT64: {
-      uint64_t value = 0;
-      if ((good = absl::SimpleAtoi(text, &value))) ADJOIN_PUT(UInt64, uint64_t);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_DOUBLE: {
-      double value = 0;
-      if ((good = absl::SimpleAtod(text, &value))) ADJOIN_PUT(Double, double);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_ENUM: {
-      const EnumValueDescriptor* value = field->enum_type()->FindValueByName(std::string(text));
-      if ((good = value != nullptr)) ADJOIN_PUT(Enum, const EnumValueDescriptor*);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_STRING: {
-      const std::string value(text);
-      good = true;
-      ADJOIN_PUT(String, std::string);
-      break;
-    }
-    default:
-      break;
-  }
-  return good ? absl::OkStatus() : Wrong(path, ": '", text, "' is not ", TypeName(field), ", which belongs there");
-}
-
-#undef ADJOIN_PUT
-
-// [5,3], or one value for a list of one.
-absl::Status SetList(Message& message, const FieldDescriptor* field, absl::string_view text, const std::string& path) {
-  message.GetReflection()->ClearField(&message, field);
-  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
-    text = absl::StripAsciiWhitespace(text.substr(1, text.size() - 2));
-    if (text.empty()) return absl::OkStatus();
-    for (absl::string_view each : absl::StrSplit(text, ',')) {
-      ADJOIN_RETURN_IF_ERROR(SetScalar(message, field, Put::kAdd, 0, absl::StripAsciiWhitespace(each), path));
-    }
-    return absl::OkStatus();
-  }
-  return SetScalar(message, field, Put::kAdd, 0, text, path);
-}
-
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, google::protobuf::io::ColumnNumber column, const std::string& message) override {
@@ -215,6 +129,33 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   }
   std::string text;
 };
+
+// Sets the field to one value, or adds the value to a list.
+absl::Status SetScalar(Message& message, const FieldDescriptor* field, absl::string_view text, const std::string& path) {
+  const bool quote = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  FirstError error;  // not used: without it, the parser would write its errors to the log
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (parser.ParseFieldValueFromString(quote ? absl::StrCat("\"", absl::CEscape(text), "\"") : std::string(text), field,
+                                       &message)) {
+    return absl::OkStatus();
+  }
+  return Wrong(path, ": '", text, "' is not ", TypeName(field), ", which belongs there");
+}
+
+// Sets the whole list from "[5,3]", or from one value.
+absl::Status SetList(Message& message, const FieldDescriptor* field, absl::string_view text, const std::string& path) {
+  message.GetReflection()->ClearField(&message, field);
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+    text = absl::StripAsciiWhitespace(text.substr(1, text.size() - 2));
+    if (text.empty()) return absl::OkStatus();
+    for (absl::string_view each : absl::StrSplit(text, ',')) {
+      ADJOIN_RETURN_IF_ERROR(SetScalar(message, field, absl::StripAsciiWhitespace(each), path));
+    }
+    return absl::OkStatus();
+  }
+  return SetScalar(message, field, text, path);
+}
 
 absl::Status SetGroup(Message& group, absl::string_view text, const Step& step) {
   if (text.size() < 2 || text.front() != '{' || text.back() != '}') {
@@ -244,10 +185,10 @@ absl::Status SetMapValue(Message& message, const FieldDescriptor* field, const S
     entry = reflection.AddMessage(&message, field);
     entry->GetReflection()->SetString(entry, key, *step.chosen);
   }
-  return SetScalar(*entry, field->message_type()->map_value(), Put::kSet, 0, text, step.path);
+  return SetScalar(*entry, field->message_type()->map_value(), text, step.path);
 }
 
-// `last`: nothing follows the step, so the value is its own.
+// Returns the message that the step leads to. `last`: the step is the path's last, so that the message itself is set.
 absl::StatusOr<Message*> Enter(Message& message, const FieldDescriptor* field, const Step& step, bool last) {
   const Reflection& reflection = *message.GetReflection();
   if (field->is_repeated()) {
@@ -267,7 +208,7 @@ absl::StatusOr<Message*> Enter(Message& message, const FieldDescriptor* field, c
 absl::Status SetLeaf(Message& message, const FieldDescriptor* field, const Step& step, absl::string_view text) {
   if (!field->is_repeated()) {
     if (step.chosen.has_value()) return Wrong(step.path, ": ", step.name, " is not a list");
-    return SetScalar(message, field, Put::kSet, 0, text, step.path);
+    return SetScalar(message, field, text, step.path);
   }
   if (!step.chosen.has_value()) return SetList(message, field, text, step.path);
   const int count = message.GetReflection()->FieldSize(message, field);
@@ -276,7 +217,10 @@ absl::Status SetLeaf(Message& message, const FieldDescriptor* field, const Step&
     return Wrong(step.path, ": does not exist; ", step.name, " has ", count, count == 1 ? " value" : " values",
                  ", counted from 0; all of them are set by ", step.name, "=[...]");
   }
-  return SetScalar(message, field, Put::kReplace, index, text, step.path);
+  ADJOIN_RETURN_IF_ERROR(SetScalar(message, field, text, step.path));
+  message.GetReflection()->SwapElements(&message, field, index, count);
+  message.GetReflection()->RemoveLast(&message, field);
+  return absl::OkStatus();
 }
 
 absl::Status Set(const std::vector<Step>& steps, absl::string_view value, Message* message) {

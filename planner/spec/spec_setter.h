@@ -6,8 +6,8 @@
 // Left of '=' are the fields' names, joined by dots. One of a list is chosen by its number from 0 or by its name:
 // layer[0], layer[conv1], dataset[train].field[image]. One value of a map by its key: resources.node_label[zone]=a.
 //
-// Right of it is one value, without quotes; a list of values is [5,3], and one value alone is a list of one. A whole
-// group of fields is {...} in text format and replaces what was there: train.optimizer={adam { lr: 0.001 }}.
+// Right of '=' is one value, without quotes; a list of values is [5,3], and one value alone is a list of one. A whole
+// group of fields is {...} in text format and replaces the group: train.optimizer={adam { lr: 0.001 }}.
 #ifndef ADJOIN_PLANNER_SPEC_SPEC_SETTER_H_
 #define ADJOIN_PLANNER_SPEC_SPEC_SETTER_H_
 
@@ -21,19 +21,19 @@
 
 namespace adjoin {
 
-// Where it fails, `*spec` stays as it was.
-// Errors: kInvalidArgument, starting with the path: a field, a place of a list or a name that does not exist (says what
-// does), a value of the wrong type, a field of one alternative where the job has another (a pool's where there is a conv).
+// On an error, `*spec` does not change.
+// Errors: kInvalidArgument, starting with the path: a field, an index or a name that does not exist (the message lists
+// those that do), a value of the wrong type, a field of one alternative where the job has another (a pool's of a conv).
 absl::Status SetSpecField(absl::string_view assignment, JobSpec* spec);
 
-// A job's text and what messages call it.
+// A job's text and its name in messages.
 struct SpecSource {
   std::string text;
   std::string name;
 };
-// The text with the assignments made, in order, as text format; `source` itself where there are none. Lines in messages
-// are then those of the new text, so its name says "with --set".
-// Errors: those of ParseSpec and of SetSpecField, which begin with "--set ".
+// Returns the text with the assignments made, in order, in text format; `source` itself where there are none. Messages
+// then name lines of the new text, so its name ends in "with --set". Errors: those of ParseSpec and of SetSpecField,
+// which begin with "--set ".
 absl::StatusOr<SpecSource> WithSettings(const SpecSource& source, const std::vector<std::string>& assignments);
 
 }  // namespace adjoin

@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 JobSpec LeNet() { return ParseSpec(kLeNet, "job.textproto")->spec; }
 
-// The job with one assignment made.
+// Returns the job with one assignment made.
 JobSpec With(const std::string& assignment) {
   JobSpec spec = LeNet();
   absl::Status status = SetSpecField(assignment, &spec);
@@ -39,6 +39,7 @@ TEST(SpecSetterTest, SetsFieldsOfEveryType) {
   EXPECT_EQ(With("train.optimizer.sgd.lr=1e-3").train().optimizer().sgd().lr(), 1e-3);
   EXPECT_EQ(With("train.drop_last=false").train().drop_last(), false);
   EXPECT_EQ(With("name=a b = c").name(), "a b = c");
+  EXPECT_EQ(With("name=\"a\\n\xc3\xa9'").name(), "\"a\\n\xc3\xa9'") << "quotes and backslashes stand for themselves";
   EXPECT_EQ(With("kind=EVALUATE").kind(), EVALUATE);
   EXPECT_EQ(With("dataset[train].limit=100").dataset(0).limit(), 100);
   EXPECT_EQ(With("layer[0].conv.window.pad_lo=-1").layer(0).conv().window().pad_lo(0), -1);
@@ -48,7 +49,8 @@ TEST(SpecSetterTest, ChoosesFromListsByNumberAndByName) {
   EXPECT_EQ(With("layer[0].conv.out_channels=8").layer(0).conv().out_channels(), 8);
   EXPECT_EQ(With("layer[conv2].conv.out_channels=9").layer(3).conv().out_channels(), 9);
   EXPECT_EQ(With("dataset[test].field[image].scale=2").dataset(1).field(0).scale(), 2);
-  EXPECT_EQ(With("layout[grid].partition[3]=4").layout(0).partition(3), 4);
+  EXPECT_THAT(With("layout[grid].partition[1]=4").layout(0).partition(), ElementsAre(1, 4, 2, 2));
+  EXPECT_THAT(With("evaluate.metric[0]=loss").evaluate().metric(), ElementsAre("loss"));
   EXPECT_EQ(With("resources.node_label[zone=1]=a").resources().node_label().at("zone=1"), "a");
 }
 
@@ -99,7 +101,7 @@ TEST(SpecSetterTest, RefusesValuesOfTheWrongType) {
   EXPECT_THAT(Refusal("train.optimizer={adam { rate: 1 }}"), HasSubstr("\"rate\""));
 }
 
-TEST(SpecSetterTest, TheNewTextIsTheJobAndItsNameSaysSo) {
+TEST(SpecSetterTest, ReturnsTheChangedJobAsTextWithSetInItsName) {
   const SpecSource source{kLeNet, "job.textproto"};
   EXPECT_EQ(WithSettings(source, {})->text, source.text);
   auto changed = WithSettings(source, {"train.batch=32", "ranks=8", "train.batch=16"});

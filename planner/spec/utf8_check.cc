@@ -12,7 +12,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Of one element of `field`, below `path`; `index` counts where it is repeated.
+// Returns the path of the first string that is not UTF-8 in one element of `field`, whose own path is `path`; else "".
 std::string WrongIn(const Message& message, const FieldDescriptor* field, int index, const std::string& path) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {

@@ -1,5 +1,5 @@
-// Text of a job that is not UTF-8: text format accepts any bytes in a string, but a message that holds them can be written
-// and not read again.
+// Finds text of a job that is not UTF-8. Text format accepts any bytes in a string, but a message with such a string
+// can be written and not read again.
 //
 //   std::string field = FieldThatIsNotUtf8(spec);   // "dataset[0].field[1].idx.path[0]"
 #ifndef ADJOIN_PLANNER_SPEC_UTF8_CHECK_H_
@@ -11,7 +11,7 @@
 
 namespace adjoin {
 
-// The path of the first string that is not UTF-8; empty where all are.
+// Returns the path of the first string that is not UTF-8; empty where all are.
 std::string FieldThatIsNotUtf8(const google::protobuf::Message& message);
 
 }  // namespace adjoin

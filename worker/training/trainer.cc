@@ -127,14 +127,15 @@ absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool 
   const int64_t bytes_before = communicator_->BytesSent();
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
   const double squares = gradients_.has_value() ? gradients_->SquaresHere() : 0;
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums,
-                          parts[0].network->SumOverRanks(
-                                                          {share, stop_asked ? 1.0 : 0.0, squares, words[0], words[1]}));
+  const StepSums mine = {
+      .loss = share, .stops_asked = stop_asked ? 1.0 : 0.0, .squared_gradient_norm = squares, .words = words};
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> numbers, parts[0].network->SumOverRanks(mine.ToVector()));
+  const StepSums sums = StepSums::FromVector(numbers);
   traffic_[parts[0].network->program().name()].bytes += communicator_->BytesSent() - bytes_before;
-  report.loss = sums[0];
-  report.stop_asked = sums[1] > 0;
-  if (gradients_.has_value()) report.gradient_norm = std::sqrt(sums[2]);
-  report.words = {sums[3], sums[4]};
+  report.loss = sums.loss;
+  report.stop_asked = sums.stops_asked > 0;
+  if (gradients_.has_value()) report.gradient_norm = std::sqrt(sums.squared_gradient_norm);
+  report.words = sums.words;
   return absl::OkStatus();
 }
 

@@ -9,13 +9,11 @@
 #ifndef ADJOIN_WORKER_TRAINING_TRAINER_H_
 #define ADJOIN_WORKER_TRAINING_TRAINER_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -26,6 +24,7 @@
 #include "layers/network/network.h"
 #include "layers/network/parameters.h"
 #include "layers/registry.h"
+#include "planner/plan/step_sums.h"
 #include "primitives/comm/communicator.h"
 #include "proto/plan.pb.h"
 #include "worker/samples/field_source.h"
@@ -36,9 +35,6 @@
 #include "worker/training/validation.h"
 
 namespace adjoin {
-
-// Numbers that a rank tells the others with a step, for whoever runs the steps.
-using StepWords = std::array<double, 2>;
 
 struct StepReport {
   int64_t step = 0;            // from 1
