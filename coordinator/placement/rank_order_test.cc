@@ -31,7 +31,7 @@ int NeighboursTogether(const Mesh& mesh, const std::vector<int>& order, int slot
   return together;
 }
 
-TEST(RankOrderTest, TilesOfASquare) {
+TEST(RankOrderTest, ASquareIsCutIntoTiles) {
   EXPECT_THAT(CompactOrder(*Mesh::Create({4, 4})), ElementsAre(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
   EXPECT_THAT(CompactOrder(*Mesh::Create({5})), ElementsAre(0, 1, 2, 3, 4));
 }
@@ -56,7 +56,7 @@ TEST(RankOrderTest, TakesTheFirstLayoutWithAllRanks) {
   auto order = [](const std::string& text) {
     JobSpec spec;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec));
-    return PlacementOrder(spec);
+    return AssignmentOrder(spec);
   };
   EXPECT_THAT(order("ranks: 4"), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(order("ranks: 4 layout { partition: [1, 2] } layout { partition: [2, 2] rank: [3, 1, 2, 0] }"),

@@ -1,4 +1,4 @@
-#include "coordinator/placement/output_folders.h"
+#include "coordinator/decisions/output_folders.h"
 
 #include <gtest/gtest.h>
 
