@@ -12,8 +12,8 @@
 
 namespace adjoin {
 
-// The worker shall start its ranks of the job's attempt. The plan is not in the message yet. `store_id`: of the store that epochs
-// are counted in.
+// The worker shall start its ranks of the job's attempt. The plan is not in the message yet. `store_id`: of the store
+// that epochs are counted in.
 CoordinatorMessage StartMessage(const JobRecord& job, const std::string& worker, uint64_t store_id);
 // Its ranks shall connect to all others, whose addresses are in the message.
 CoordinatorMessage ConnectMessage(const JobRecord& job);

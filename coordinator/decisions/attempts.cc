@@ -247,8 +247,8 @@ void Attempts::OnPulse(const std::string& worker, const AttemptPulse& pulse) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Workers that connect, and that are lost
 
-// A daemon makes sure before it connects that no process of its incarnation before is left on its node. Where another node
-// has the worker's name, nothing is known: the processes live until their lease is over.
+// A daemon makes sure before it connects that no process of its incarnation before is left on its node. Where another
+// node has the worker's name, nothing is known: the processes live until their lease is over.
 void Attempts::OnNewIncarnation(const WorkerHello& hello, absl::Duration last_heard) {
   const std::string& name = hello.name();
   for (JobRecord* job : jobs_.All()) {

@@ -4,8 +4,8 @@
 //   attempts.Start(job, {"worker-0", "worker-1"});               // one worker for each rank
 //   attempts.OnRankReady("worker-0", epoch, rank_ready);
 //
-// What a worker reports of an attempt that is not the job's newest, or not on that worker, is ignored. The first failure of an
-// attempt ends it on all ranks. Not thread-safe.
+// What a worker reports of an attempt that is not the job's newest, or not on that worker, is ignored. The first
+// failure of an attempt ends it on all ranks. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_ATTEMPTS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_ATTEMPTS_H_
 
@@ -45,7 +45,8 @@ class Attempts {
   Attempts(const Attempts&) = delete;
   Attempts& operator=(const Attempts&) = delete;
 
-  // From the store: the highest epoch, and the id of the store that it is counted in; then the newest attempt of each job.
+  // From the store: the highest epoch, and the id of the store that it is counted in; then the newest attempt of each
+  // job.
   void Restore(uint64_t last_epoch, uint64_t store_id);
   void RestoreAttempt(JobRecord& job, const StoredAttempt& row);
 

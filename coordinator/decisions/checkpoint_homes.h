@@ -1,5 +1,6 @@
-// Where the checkpoints of jobs are: with a job's home, the workers that share the output root of its last attempt. Only they
-// can go on from there, so the job waits for them; it leaves them when others could have taken it for long and they could not.
+// Where the checkpoints of jobs are: with a job's home, the workers that share the output root of its last attempt.
+// Only they can go on from there, so the job waits for them; it leaves them when others could have taken it for long
+// and they could not.
 //
 //   CheckpointHomes homes(options, jobs, workers, outbox);
 //   homes.Settle(job);                    // an attempt starts: its workers are the job's home

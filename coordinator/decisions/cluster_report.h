@@ -1,4 +1,5 @@
-// What CoordinationService tells users, and programs that watch it, of jobs and workers. It reads the parts and changes nothing.
+// What CoordinationService tells users, and programs that watch it, of jobs and workers. It reads the parts and
+// changes nothing.
 //
 //   ClusterReport report({options, jobs, workers, homes, queue, submissions, attempts});
 //   ListJobsResponse list = report.List();

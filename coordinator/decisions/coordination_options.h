@@ -18,13 +18,13 @@ struct CoordinationOptions {
   absl::Duration heartbeat = absl::Seconds(1);
   absl::Duration suspect_after = absl::Seconds(3);  // a daemon that is silent for so long gets nothing new
   absl::Duration dead_after = absl::Seconds(10);    // the attempts of a daemon that is silent for so long have ended
-  absl::Duration reattach = absl::Seconds(30);      // the same for daemons that have to find a coordinator that has just started
+  absl::Duration reattach = absl::Seconds(30);      // the same after the coordinator's own start
   absl::Duration lease = absl::Seconds(120);        // through which ranks run on without the coordinator
   absl::Duration lease_margin = absl::Seconds(5);   // for the kill when it ends, and for clocks that differ
   absl::Duration start_timeout = absl::Seconds(120);  // for all ranks of an attempt to be ready
   absl::Duration probe_timeout = absl::Seconds(30);   // for a worker to check a job's data files
   absl::Duration peer_failure_grace = absl::Seconds(1);
-  absl::Duration home_grace = absl::Minutes(10);  // for nodes that have a job's checkpoints, while others could take the job
+  absl::Duration home_grace = absl::Minutes(10);  // for a job to wait for the nodes that have its checkpoints
   ProgressLimits progress;
   uint32_t restarts_without_progress = 3;  // in a row end a job
   size_t max_queued_jobs = 100000;         // that wait; more are refused

@@ -249,8 +249,8 @@ void CoordinationService::OnLost(const std::string& name, const std::string& why
 // ---------------------------------------------------------------------------------------------------------------------
 // Time
 
-// The coordinator itself stood still, with its machine or for want of a core, and messages of daemons wait to be read. A daemon
-// then counts as heard of later than it was. That is safe: its lease is only waited for longer.
+// The coordinator itself stood still, with its machine or for want of a core, and messages of daemons wait to be
+// read. A daemon then counts as heard of later than it was. That is safe: its lease is only waited for longer.
 void CoordinationService::ForgivePause() {
   const absl::Duration pause = options_.Now() - last_tick_;
   last_tick_ = options_.Now();

@@ -8,20 +8,21 @@
 //   for (const Action& action : service.TakeActions()) ...    // send action.message to connection action.to
 //   service.Tick();                                           // often: deadlines pass here
 //
-// A job is one attempt after another. Each attempt has an epoch that no earlier one had, and a message of another epoch is
-// ignored. The first failure of an attempt ends it on all ranks; DecideRestart decides whether another one follows. That one starts
-// only when every daemon of the attempt before has reported that no process of it is left, or came back as another
-// incarnation, or the lease ran out through which its ranks may live without being heard of. So nothing runs twice.
+// A job is one attempt after another. Each attempt has an epoch that no earlier one had, and a message of another
+// epoch is ignored. The first failure of an attempt ends it on all ranks; DecideRestart decides whether another one
+// follows. That one starts only when every daemon of the attempt before has reported that no process of it is left,
+// or came back as another incarnation, or the lease ran out through which its ranks may live without being heard of.
+// So nothing runs twice.
 //
 // A worker daemon is known by its name and incarnation; its connection may break and come again. Its hello then has all
 // that it runs, which is compared with what it should run. Not thread-safe.
 //
 // The parts own the state, and each names in its constructor the parts that it may touch:
 //
-//   Outbox            what is decided and not taken yet        JobTable          the jobs, with the order of the queue
-//   WorkerTable       daemons, their slots                     CheckpointHomes   where jobs with checkpoints have to run
-//   JobQueue          which job starts next                    Leases            daemons that may still have processes
-//   Attempts          ranks, ends, restarts                    Submissions       data checks, plans, admission
+//   Outbox            what is decided and not taken yet      JobTable          the jobs, in the order of the queue
+//   WorkerTable       daemons, their slots                   CheckpointHomes   where jobs with checkpoints have to run
+//   JobQueue          which job starts next                  Leases            daemons that may still have processes
+//   Attempts          ranks, ends, restarts                  Submissions       data checks, plans, admission
 //   ClusterReport     answers to users; changes nothing
 #ifndef ADJOIN_COORDINATOR_DECISIONS_COORDINATION_SERVICE_H_
 #define ADJOIN_COORDINATOR_DECISIONS_COORDINATION_SERVICE_H_
@@ -61,8 +62,8 @@ class CoordinationService {
   CoordinationService(const CoordinationService&) = delete;
   CoordinationService& operator=(const CoordinationService&) = delete;
 
-  // Takes what a store had, before any other method is called. `functions` gives a job's plan and place functions from its
-  // submission.
+  // Takes what a store had, before any other method is called. `functions` gives a job's plan and place functions
+  // from its submission.
   struct SpecFunctions {
     PlanFunction plan_function;
     PlaceFunction place_of;
@@ -71,7 +72,8 @@ class CoordinationService {
 
   // The rows that changed since the last call.
   StoreChanges TakeChanges() { return outbox_.TakeChanges(jobs_); }
-  // What is to be sent since the last call, in order. Actions that are not urgent only once the changes are in the store.
+  // What is to be sent since the last call, in order. Actions that are not urgent only once the changes are in the
+  // store.
   std::vector<Action> TakeActions() { return outbox_.TakeActions(); }
   std::vector<PlanRequest> TakePlanRequests() { return outbox_.TakePlanRequests(); }
   // What has happened since the last call, for the coordinator's own log.
@@ -84,10 +86,11 @@ class CoordinationService {
   // These could not be written, and are refused with `reason`.
   void Withdraw(const std::vector<StoredSubmission>& submissions, const absl::Status& reason);
 
-  // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), each one job at a
-  // time; without one it is accepted, and checked as soon as a worker connects.
-  // Errors: kAlreadyExists (the key is another spec's), kPermissionDenied (the output_dir, or what it reads of another job, is another owner's),
-  // kFailedPrecondition (its ranks share files, and too few of the workers do), kResourceExhausted (so many wait already).
+  // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), each one
+  // job at a time; without one it is accepted, and checked as soon as a worker connects.
+  // Errors: kAlreadyExists (the key is another spec's), kPermissionDenied (the output_dir, or what it reads of
+  // another job, is another owner's), kFailedPrecondition (its ranks share files, and too few of the workers do),
+  // kResourceExhausted (so many wait already).
   absl::StatusOr<Submitted> Submit(NewJob job);
   void Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned);
   // The user who submitted the job waits no longer: it is forgotten unless it was accepted.
@@ -98,7 +101,8 @@ class CoordinationService {
   // While the store cannot be written, no job starts.
   void SetStoreWritable(bool writable);
 
-  // Errors of all three: those of JobTable::Resolve; what `may` returns; kFailedPrecondition (not possible in the job's state).
+  // Errors of all three: those of JobTable::Resolve; what `may` returns; kFailedPrecondition (not possible in the
+  // job's state).
   absl::StatusOr<JobState> Cancel(const std::string& reference, const JobCheck& may = AnybodyMay);
   absl::StatusOr<JobState> Retry(const std::string& reference, const JobCheck& may = AnybodyMay);
   absl::Status Hold(const std::string& reference, bool held, const JobCheck& may = AnybodyMay);
@@ -121,9 +125,9 @@ class CoordinationService {
   bool Settled(const std::string& job_id);
 
   using ArtifactSource = adjoin::ArtifactSource;
-  // Finds the worker that has the named result of a job. Errors: kInvalidArgument (a name that is no plain file name), kNotFound
-  // (the job has no such artifact; lists those it has), kFailedPrecondition (a later job has the same output folder),
-  // kUnavailable (the worker that holds it is not connected).
+  // Finds the worker that has the named result of a job. Errors: kInvalidArgument (a name that is no plain file
+  // name), kNotFound (the job has no such artifact; lists those it has), kFailedPrecondition (a later job has the
+  // same output folder), kUnavailable (the worker that holds it is not connected).
   absl::StatusOr<ArtifactSource> FindArtifact(const std::string& reference, const std::string& name) {
     return report_.FindArtifact(reference, name);
   }

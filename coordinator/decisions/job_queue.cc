@@ -61,7 +61,7 @@ int JobQueue::BackfillBudgetBehind(const JobRecord& head) const {
   }
   const Resources& wanted = head.spec.resources();
   const int ranks = static_cast<int>(head.spec.ranks());
-  // The head waits for more than a number of slots: nobody can tell which slots it could do without.
+  // The head waits for more than a number of slots: it is unknown which slots it could do without.
   const bool particular = wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
                           (NeedsSharedOutput(head.spec) && !ShareAll(workers_.AllFor(wanted))) || homes_.LacksHome(head) ||
                           free >= ranks;

@@ -4,8 +4,8 @@
 //   queue.Wake();                                              // slots became free, or a job came
 //   queue.Schedule([&](JobRecord& job, const Assignment& workers) { attempts.Start(job, workers); });
 //
-// Jobs start in the order of the queue. Behind the first that finds no slots, others start only where they cannot delay it
-// (backfill.h). Not thread-safe.
+// Jobs start in the order of the queue. Behind the first that finds no slots, others start only where they cannot
+// delay it (backfill.h). Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_JOB_QUEUE_H_
 #define ADJOIN_COORDINATOR_DECISIONS_JOB_QUEUE_H_
 

@@ -1,5 +1,5 @@
-// What the coordinator knows of one job and of its newest attempt. Plain data: JobTable owns the records, and each part of
-// CoordinationService changes the members that are its business.
+// What the coordinator knows of one job and of its newest attempt. Plain data: JobTable owns the records, and each
+// part of CoordinationService changes the members that are its business.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_JOB_RECORD_H_
 #define ADJOIN_COORDINATOR_DECISIONS_JOB_RECORD_H_
 
@@ -28,10 +28,12 @@ struct PlannedJob {
   std::string hash;
 };
 
-// Makes the plan of one job once the sizes of its data sets are known. Called without any lock, from a thread of its own.
+// Makes the plan of one job once the sizes of its data sets are known. Called without any lock, from a thread of its
+// own.
 using PlanFunction = std::function<absl::StatusOr<PlannedJob>(const std::vector<DatasetSize>&)>;
 
-// The location of a field of the spec in the text that the user wrote, "job.textproto:14:3"; "" where that is not known.
+// The location of a field of the spec in the text that the user wrote, "job.textproto:14:3"; "" where that is not
+// known.
 using PlaceFunction = std::function<std::string(const std::string& field)>;
 
 enum class RankState { kStarting, kReady, kRunning, kSucceeded, kDrained, kFailed, kKilled };
@@ -59,8 +61,8 @@ struct Holder {
   uint64_t incarnation = 0;
   std::string node_id;
   int slots = 0;
-  // Set where another node's daemon has the worker's name now. No report will come that the processes have gone: they have
-  // when their lease is over.
+  // Set where another node's daemon has the worker's name now. No report will come that the processes have gone: they
+  // have when their lease is over.
   std::optional<absl::Duration> lease_end;
 };
 
@@ -110,7 +112,8 @@ struct JobRecord {
   absl::Duration not_before;  // monotonic: the backoff before the next attempt
   absl::Duration backoff;
   absl::Duration running;     // of ended attempts
-  // Where its checkpoints are: OutputGroup of the workers of its newest attempt, and their names. Empty without checkpoints.
+  // Where its checkpoints are: OutputGroup of the workers of its newest attempt, and their names. Empty without
+  // checkpoints.
   std::string home;
   std::vector<std::string> home_workers;
   bool has_checkpoint = false;  // a rank reported one that it wrote or went on from

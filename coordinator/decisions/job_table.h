@@ -54,8 +54,8 @@ class JobTable {
   // STARTING and RUNNING, in the order of submission.
   std::vector<JobRecord*> Active();
   std::vector<const JobRecord*> Active() const;
-  // Calls `visit(job)` in the order of Pending until it returns false, without looking at the rest of a long queue. `visit` may
-  // change the state of the job that it is given, and of no other.
+  // Calls `visit(job)` in the order of Pending until it returns false, without looking at the rest of a long queue.
+  // `visit` may change the state of the job that it is given, and of no other.
   template <typename Visit>
   void VisitPending(const Visit& visit) {
     for (auto it = pending_.begin(); it != pending_.end();) {

@@ -1,5 +1,5 @@
-// The daemons that may still have processes of a job's attempt, and when they have none for certain: the job keeps their slots, and
-// does not start again, until then.
+// The daemons that may still have processes of a job's attempt, and when they have none for certain: the job keeps
+// their slots, and does not start again, until then.
 //
 //   Leases leases(options, jobs, workers, queue, outbox);
 //   leases.Release(job, "worker-0", "");                         // the daemon reported that no process is left

@@ -1,5 +1,5 @@
-// What CoordinationService has decided and its caller has not taken yet: rows for the store, messages to daemons, plans to be
-// made, lines for the log.
+// What CoordinationService has decided and its caller has not taken yet: rows for the store, messages to daemons,
+// plans to be made, lines for the log.
 //
 //   Outbox outbox(options);
 //   outbox.Event(job, "started", "on worker-0 (2)");

@@ -1,4 +1,5 @@
-// The owners of result folders: a job of one user writes neither over, nor above, nor below the results of another user.
+// The owners of result folders: a job of one user writes neither over, nor above, nor below the results of another
+// user.
 //
 //   OutputFolders folders;
 //   folders.Add("alice/lenet5", "alice", /*job=*/3);
@@ -6,8 +7,9 @@
 //   folders.OfAnother("alice", "bob");             // 3: its folder is below
 //   folders.OfAnother("bob", "bob");               // nothing
 //
-// Folders are output_dirs, relative to the workers' --output-root; two ways to write one folder are one folder. "" is the root
-// itself, which is compared with itself only, since all folders are in it. Links are not looked at. Not thread-safe.
+// Folders are output_dirs, relative to the workers' --output-root; two ways to write one folder are one folder. "" is
+// the root itself, which is compared with itself only, since all folders are in it. Links are not looked at. Not
+// thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_OUTPUT_FOLDERS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_OUTPUT_FOLDERS_H_
 

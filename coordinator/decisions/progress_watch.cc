@@ -56,7 +56,8 @@ absl::Duration ProgressWatch::Limit() const {
 
 std::optional<std::string> ProgressWatch::Stuck(absl::Duration now, const std::vector<std::string>& name_of) const {
   if (now - last_progress_ <= Limit()) return std::nullopt;
-  // The laggard is a stopped process; else one that is silent; else one that does not wait; else the one with the fewest steps.
+  // The laggard is a stopped process; else one that is silent; else one that does not wait; else the one with the
+  // fewest steps.
   auto badness = [&](size_t r) {
     if (pulses_[r].process() == "stopped") return 3;
     if (now - heard_[r] > limits_.silence) return 2;

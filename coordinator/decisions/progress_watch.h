@@ -4,8 +4,9 @@
 //   watch.Heard(rank, pulse, now);                       // with every heartbeat
 //   if (auto why = watch.Stuck(now)) ...                 // "no step was finished for 60s: rank 2 on worker-1 is stopped ..."
 //
-// Ranks advance in step with each other, so the attempt made progress whenever any of them finished a step or reached another
-// phase. While a rank that is heard of reads or writes files, the clock stands: slow files are no failure. Not thread-safe.
+// Ranks advance in step with each other, so the attempt made progress whenever any of them finished a step or reached
+// another phase. While a rank that is heard of reads or writes files, the clock stands: slow files are no failure.
+// Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_PROGRESS_WATCH_H_
 #define ADJOIN_COORDINATOR_DECISIONS_PROGRESS_WATCH_H_
 

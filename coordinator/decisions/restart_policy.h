@@ -37,9 +37,10 @@ struct RestartDecision {
   RestartHistory history;                  // after this end
 };
 
-// `steps`: done by the attempt that ended. An absent Restart.on means lost ranks and nodes. Lost nodes and drains do not use up
-// max_restarts, and a drain is always followed by another attempt. `limit` restarts in a row without progress end the job,
-// whatever their cause, drains aside; the first attempt is no restart. The backoff doubles with each restart, to at most ten minutes.
+// `steps`: done by the attempt that ended. An absent Restart.on means lost ranks and nodes. Lost nodes and drains do
+// not use up max_restarts, and a drain is always followed by another attempt. `limit` restarts in a row without
+// progress end the job, whatever their cause, drains aside; the first attempt is no restart. The backoff doubles with
+// each restart, to at most ten minutes.
 RestartDecision DecideRestart(const Restart& policy, EndCause cause, uint64_t steps, RestartHistory history,
                               uint32_t limit);
 

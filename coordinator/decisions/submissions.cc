@@ -49,7 +49,8 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
   return result;
 }
 
-// Errors: kPermissionDenied (a folder is another owner's), kFailedPrecondition (the workers that there are cannot share it).
+// Errors: kPermissionDenied (a folder is another owner's), kFailedPrecondition (the workers that there are cannot
+// share it).
 absl::Status Submissions::CheckFolders(const NewJob& submitted) const {
   const JobSpec& spec = submitted.spec;
   const OutputFolders& folders = jobs_.folders();

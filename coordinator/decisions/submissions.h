@@ -1,12 +1,12 @@
-// Jobs from their submission until they are in the store with a plan: the check of their data files by a worker, the plan, and
-// whether they are accepted.
+// Jobs from their submission until they are in the store with a plan: the check of their data files by a worker, the
+// plan, and whether they are accepted.
 //
 //   Submissions submissions(options, jobs, workers, queue, outbox);
 //   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted, submissions.Submit({.spec = spec, .plan_function = plan}));
 //   submissions.OnProbeResult("worker-0", result);               // then the plan is asked for, and comes with Planned
 //
-// With a worker at hand a job is accepted only after one has checked its data files; each worker checks one job at a time.
-// Without one the job is accepted at once, and checked as soon as a worker connects. Not thread-safe.
+// With a worker at hand a job is accepted only after one has checked its data files; each worker checks one job at a
+// time. Without one the job is accepted at once, and checked as soon as a worker connects. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 

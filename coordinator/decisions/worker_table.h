@@ -57,11 +57,13 @@ class WorkerTable {
   bool IsUsable(const WorkerRecord& worker) const;
   std::string StateOf(const WorkerRecord& worker) const;  // "ready" "suspect" "draining" "lost"
 
-  // The usable workers that have the labels of `wanted`: with their free slots, where they have any; with all their slots.
+  // The usable workers that have the labels of `wanted`: with their free slots, where they have any; with all their
+  // slots.
   std::vector<FreeSlots> FreeFor(const Resources& wanted) const;
   std::vector<FreeSlots> AllFor(const Resources& wanted) const;
 
-  // Errors: kInvalidArgument (no name, no slots), kAlreadyExists (another daemon of this name is connected and heard of).
+  // Errors: kInvalidArgument (no name, no slots), kAlreadyExists (another daemon of this name is connected and heard
+  // of).
   absl::Status CheckName(const WorkerHello& hello) const;
   // The daemon is connected from now on.
   void Attach(ConnectionId connection, const WorkerHello& hello);
@@ -76,7 +78,8 @@ class WorkerTable {
   // Adds a worker that ran ranks before this coordinator started, if it is not there yet, and has not connected since.
   void Expect(const std::string& name, const Holder& holder);
 
-  // Sends nothing to a worker that is not connected: its next hello tells what it needs. `urgent`, `plan_of`: as Action's.
+  // Sends nothing to a worker that is not connected: its next hello tells what it needs. `urgent`, `plan_of`: as
+  // Action's.
   void Send(const std::string& name, uint64_t epoch, CoordinatorMessage message, bool urgent = false, uint64_t plan_of = 0);
 
   void Heard(const std::string& name) { workers_.at(name).last_heard = options_.Now(); }

@@ -5,9 +5,9 @@
 //   ADJOIN_ASSIGN_OR_RETURN(LogStore::Chunk chunk, store.Read("job-17", 0));
 //   ... store.Read("job-17", chunk.next) ...
 //
-// A job's lines are in its folder, in one or two files named log-<position of the first byte>, so a position means the same
-// line to every coordinator that opens the folder. A line is "<unix ms> <rank>@<epoch> <text>". A line that a coordinator
-// did not finish when it died is cut off. Any thread.
+// A job's lines are in its folder, in one or two files named log-<position of the first byte>, so a position means
+// the same line to every coordinator that opens the folder. A line is "<unix ms> <rank>@<epoch> <text>". A line that
+// a coordinator did not finish when it died is cut off. Any thread.
 #ifndef ADJOIN_COORDINATOR_LOGS_LOG_STORE_H_
 #define ADJOIN_COORDINATOR_LOGS_LOG_STORE_H_
 
@@ -35,8 +35,8 @@ class LogStore {
   LogStore(std::string folder, int64_t max_bytes_per_job)
       : folder_(std::move(folder)), segment_bytes_(max_bytes_per_job / 2) {}
 
-  // Appends the lines with their epochs: all of them or none. Makes the job's folder where it is missing. A line end within a text
-  // becomes a space.
+  // Appends the lines with their epochs: all of them or none. Makes the job's folder where it is missing. A line end
+  // within a text becomes a space.
   // Errors: kUnavailable (the file cannot be written; with the reason).
   absl::Status Append(const std::string& job_id, const std::vector<LogLine>& lines);
 
@@ -44,8 +44,8 @@ class LogStore {
     std::vector<LogLine> lines;
     int64_t next = 0;  // the position to go on from; equal to the one asked for when there are no more lines yet
   };
-  // Returns at most about 256 KiB from `position` on (0: the oldest line kept). A job without lines has an empty chunk. A
-  // position after the last line, which can be there from before a loss of power, means the end.
+  // Returns at most about 256 KiB from `position` on (0: the oldest line kept). A job without lines has an empty
+  // chunk. A position after the last line, which can be there from before a loss of power, means the end.
   // Errors: kUnavailable.
   absl::StatusOr<Chunk> Read(const std::string& job_id, int64_t position);
   // Forgets the job and its lines. Errors: kUnavailable.

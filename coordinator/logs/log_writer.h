@@ -1,12 +1,14 @@
-// Writes the ranks' lines to the disk from a thread of its own, so that a disk that stalls keeps no daemon's heartbeat unread.
+// Writes the ranks' lines to the disk from a thread of its own, so that a disk that stalls keeps no daemon's
+// heartbeat unread.
 //
 //   LogWriter writer({.append = [&](const auto& job, const auto& lines) { return logs.Append(job, lines); },
 //                     .remove = [&](const auto& job) { return logs.Remove(job); }});
 //   writer.Add("job-17", lines);                              // returns at once
 //   if (writer.Flush(Deadline::After(absl::Seconds(10)))) ... // Read finds all that was added before
 //
-// The lines that wait are bounded. Where the disk is slower than the ranks, the oldest lines are lost, as are those that cannot be
-// written; a line in their place has their number. The destructor writes the lines that wait. Any thread.
+// The lines that wait are bounded. Where the disk is slower than the ranks, the oldest lines are lost, as are those
+// that cannot be written; a line in their place has their number. The destructor writes the lines that wait. Any
+// thread.
 #ifndef ADJOIN_COORDINATOR_LOGS_LOG_WRITER_H_
 #define ADJOIN_COORDINATOR_LOGS_LOG_WRITER_H_
 
@@ -48,8 +50,8 @@ class LogWriter {
   // Returns when all that was added or removed before is done, or lost; false at the deadline.
   bool Flush(Deadline deadline);
 
-  // `written` is called by the writer's thread after every change that a reader could see; null calls nothing. When Listen has
-  // returned, no call of the function before is running.
+  // `written` is called by the writer's thread after every change that a reader could see; null calls nothing. When
+  // Listen has returned, no call of the function before is running.
   void Listen(std::function<void()> written);
 
  private:

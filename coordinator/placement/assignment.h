@@ -42,23 +42,24 @@ struct AssignmentNeeds {
   Assignment before;            // the workers of the attempt before, of which some may be gone; empty: there was none
 };
 
-// Chooses a worker of one group for every rank. A pure function: the coordinator calls it under its lock, often, and also
-// with slots that are not free, to learn whether a job could run if nothing else did. `groups` is not empty.
-// Errors: kResourceExhausted (too few slots; `adjoin ps` shows the number of free slots itself); any other code where the policy
-// has another reason, whose message `adjoin ps` shows. The job then waits, and jobs behind it wait with it if they could delay it.
+// Chooses a worker of one group for every rank. A pure function: the coordinator calls it under its lock, often, and
+// also with slots that are not free, to learn whether a job could run if nothing else did. `groups` is not empty.
+// Errors: kResourceExhausted (too few slots; `adjoin ps` shows the number of free slots itself); any other code where
+// the policy has another reason, whose message `adjoin ps` shows. The job then waits, and jobs behind it wait with it
+// if they could delay it.
 using AssignmentPolicy =
     std::function<absl::StatusOr<Assignment>(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job)>;
 
-// The policy of adjoin-coordinator. A rank keeps its worker where that has room. Of the other ranks, one worker takes all
-// where one can (the one with the fewest slots, so that large jobs find room later); else ranks that follow each other
-// in job.rank_order stay together, on the workers with the most slots. The groups are tried from that of job.before on, then from the one
-// with the fewest free slots.
+// The policy of adjoin-coordinator. A rank keeps its worker where that has room. Of the other ranks, one worker takes
+// all where one can (the one with the fewest slots, so that large jobs find room later); else ranks that follow each
+// other in job.rank_order stay together, on the workers with the most slots. The groups are tried from that of
+// job.before on, then from the one with the fewest free slots.
 absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job);
 
-// Asks `policy` for the workers of a job's ranks. `free` has the workers whose labels fit. A job that needs a shared output
-// root (shared_output.h) is offered one group per output root, of which only `home` where that is not "".
-// Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where the choice breaks a rule: the
-// number of ranks, Candidate::most_ranks, one group.
+// Asks `policy` for the workers of a job's ranks. `free` has the workers whose labels fit. A job that needs a shared
+// output root (shared_output.h) is offered one group per output root, of which only `home` where that is not "".
+// Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where the choice breaks a
+// rule: the number of ranks, Candidate::most_ranks, one group.
 absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec, const std::vector<FreeSlots>& free,
                                   Assignment before, const std::string& home);
 

@@ -11,11 +11,12 @@
 
 namespace adjoin {
 
-// All ranks of the mesh; any run of consecutive ones is compact. The mesh is halved along its longest axis again and again.
+// All ranks of the mesh; any run of consecutive ones is compact. The mesh is halved along its longest axis again and
+// again.
 std::vector<int> CompactOrder(const Mesh& mesh);
 
-// Ranks 0 to spec.ranks() - 1 in the compact order of the first layout that has all of them, in which the first layers of a
-// network exchange halos. Without such a layout: 0, 1, 2, ...
+// Ranks 0 to spec.ranks() - 1 in the compact order of the first layout that has all of them, in which the first
+// layers of a network exchange halos. Without such a layout: 0, 1, 2, ...
 std::vector<int> AssignmentOrder(const JobSpec& spec);
 
 }  // namespace adjoin

@@ -14,7 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAreArray;
 
-// Pairs of neighbours in the mesh on one node, where nodes take `slots` ranks each in this order.
+// Returns the number of pairs of neighbours in the mesh that are on one node, where nodes take `slots` ranks each in
+// this order.
 int NeighboursTogether(const Mesh& mesh, const std::vector<int>& order, int slots) {
   std::map<int, int> node;
   for (size_t i = 0; i < order.size(); ++i) node[order[i]] = static_cast<int>(i) / slots;

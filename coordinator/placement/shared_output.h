@@ -16,7 +16,8 @@ namespace adjoin {
 // True where the job's ranks read and write files of each other: checkpoints, and what PREDICT writes.
 bool NeedsSharedOutput(const JobSpec& spec);
 
-// True where an attempt of the job goes on from files of the attempt before, which only ranks that see its output root can read.
+// True where an attempt of the job goes on from files of the attempt before, which only ranks that see its output
+// root can read.
 bool KeepsCheckpoints(const JobSpec& spec);
 
 // Names the workers that share this worker's output root: its output_id, or a name of its own while that is not known.
@@ -28,8 +29,8 @@ std::vector<std::vector<FreeSlots>> GroupsByOutputRoot(const std::vector<FreeSlo
 // True where all of `workers` are known to share one output root, so that only the number of slots counts.
 bool ShareAll(const std::vector<FreeSlots>& workers);
 
-// Errors: kFailedPrecondition where the workers of `all` have slots enough for the job, but none that share an output root do;
-// the message names the workers that share one, and says what would be right.
+// Errors: kFailedPrecondition where the workers of `all` have slots enough for the job, but none that share an output
+// root do; the message names the workers that share one, and what would be right.
 absl::Status CheckSharedOutput(const JobSpec& spec, const std::vector<FreeSlots>& all);
 
 }  // namespace adjoin

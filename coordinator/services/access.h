@@ -1,5 +1,5 @@
-// Who calls, and what the caller may do. Over TLS a client certificate or a token names the caller. Over plain text, which only
-// loopback has, every caller may do all.
+// Who calls, and what the caller may do. Over TLS a client certificate or a token names the caller. Over plain text,
+// which only loopback has, every caller may do all.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto access, Access::Create({.tls_ca = tls.ca}, &tokens));
 //   absl::StatusOr<Admitted> call = access->Admit(*context, "CancelJob");         // at the start of every handler
@@ -37,17 +37,18 @@ struct Caller {
 };
 std::string ToString(const Caller& caller);  // "user alice"
 
-// Checks that the caller's role may call a method of either service at all. Errors: kPermissionDenied, also for a method that
-// is not in the table.
+// Checks that the caller's role may call a method of either service at all. Errors: kPermissionDenied, also for a
+// method that is not in the table.
 absl::Status MayCall(const Caller& caller, absl::string_view method);
 
-// A job's owner is the name of the caller that submitted it, empty where that was a local one.
-// Checks that the caller may cancel, retry, hold and release the job: users their own jobs, admins all. Errors: kPermissionDenied.
+// Checks that the caller may cancel, retry, hold and release the job: users their own jobs, admins all. A job's owner is
+// the name of the caller that submitted it, empty where that was a local one. Errors: kPermissionDenied.
 absl::Status MayChange(const Caller& caller, const std::string& owner, const std::string& job_id);
 // Checks that the caller may read logs, artifacts and the spec of the job: users their own jobs, admins all. Errors:
 // kPermissionDenied.
 absl::Status MayRead(const Caller& caller, const std::string& owner, const std::string& job_id, absl::string_view what);
-// Removes what other users may not know of a job: its spec. Call it with every response to a caller that MayRead refuses.
+// Removes what other users may not know of a job: its spec. Call it with every response to a caller that MayRead
+// refuses.
 void HideContent(DescribeJobResponse& response);
 // Checks that a daemon has the name that its certificate gives it. Errors: kPermissionDenied.
 absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name);
@@ -80,8 +81,8 @@ class Access {
   // `tokens` may be null, and outlives the result. Errors: the authorities' file cannot be read.
   static absl::StatusOr<std::unique_ptr<Access>> Create(Options options, TokenBook* tokens);
 
-  // Finds out who calls. A token counts before a certificate. Errors: kUnauthenticated, which names the owner of the certificate
-  // or token, what is wrong with it and what would be right.
+  // Finds out who calls. A token counts before a certificate. Errors: kUnauthenticated, which names the owner of the
+  // certificate or token, what is wrong with it and what would be right.
   absl::StatusOr<Caller> Identify(const grpc::ServerContextBase& context);
 
   // Identify, then MayCall. `method`: "Submit". Errors: those of the two; kResourceExhausted (too many calls at once).

@@ -45,8 +45,8 @@ class DaemonConnection {
 
 class Hub {
  public:
-  // `store` outlives the hub. `state` is its content; `functions` as for CoordinationService::Restore. `on_forgotten` is
-  // called with each job that the service has forgotten.
+  // `store` outlives the hub. `state` is its content; `functions` as for CoordinationService::Restore. `on_forgotten`
+  // is called with each job that the service has forgotten.
   Hub(CoordinationOptions options, Store* store, StoredState state,
       const std::function<CoordinationService::SpecFunctions(const StoredSubmission&)>& functions,
       std::function<void(const std::string& job_id)> on_forgotten);
@@ -89,8 +89,8 @@ class Hub {
     return f(service_);
   }
 
-  // The same, but the state that `f` saw is in the store when this returns, so that no crash takes it back. Where the store
-  // cannot be written, it returns all the same after a moment.
+  // The same, but the state that `f` saw is in the store when this returns, so that no crash takes it back. Where the
+  // store cannot be written, it returns all the same after a moment.
   template <typename F>
   auto LookAtCommitted(F f) {
     uint64_t upto = 0;

@@ -4,8 +4,8 @@
 //                   hub.commit_seconds());
 //   ADJOIN_RETURN_IF_ERROR(metrics.Listen("127.0.0.1:9411", /*public_allowed=*/false));
 //
-// Every scrape looks anew, so jobs that have ended and workers that have gone are not shown any more: the number of time series
-// is that of running jobs and known workers. Counters count from the start of this coordinator.
+// Every scrape looks anew, so jobs that have ended and workers that have gone are not shown any more: the number of
+// time series is that of running jobs and known workers. Counters count from the start of this coordinator.
 #ifndef ADJOIN_COORDINATOR_SERVICES_METRICS_H_
 #define ADJOIN_COORDINATOR_SERVICES_METRICS_H_
 
@@ -37,8 +37,8 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
 
   // Serves from now on. `address` is HOST:PORT; port 0 takes a free one.
-  // Errors: kInvalidArgument (no address; one that other machines reach without `public_allowed`, since anybody may read plain
-  // HTTP), kUnavailable (nothing can listen there).
+  // Errors: kInvalidArgument (no address; one that other machines reach without `public_allowed`, since anybody may
+  // read plain HTTP), kUnavailable (nothing can listen there).
   absl::Status Listen(const std::string& address, bool public_allowed);
   int port() const;  // 0 before Listen
 

@@ -1,10 +1,10 @@
-// Checks that this process's own server still accepts connections. A gRPC server that has run out of file descriptors once
-// accepts none any more, while everything else in the process goes on; only a restart helps.
+// Checks that this process's own server still accepts connections. A gRPC server that has run out of file descriptors
+// once accepts none any more, while everything else in the process goes on; only a restart helps.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto check, SelfCheck::Start(bound, {}, [&](const std::string& why) { ... }));
 //
-// The check connects as a client does and waits until the server sends something or closes. Both are answers, with TLS and
-// without.
+// The check connects as a client does and waits until the server sends something or closes. Both are answers, with
+// TLS and without.
 #ifndef ADJOIN_COORDINATOR_SERVICES_SELF_CHECK_H_
 #define ADJOIN_COORDINATOR_SERVICES_SELF_CHECK_H_
 
@@ -30,8 +30,8 @@ class SelfCheck {
     int failures = 3;                          // so many in a row
   };
 
-  // `deaf` is called once, on a thread of the check's own, with the reason. An address that never answered, or that is no longer
-  // one of this machine's, does not count. Errors: kUnavailable.
+  // `deaf` is called once, on a thread of the check's own, with the reason. An address that never answered, or that
+  // is no longer one of this machine's, does not count. Errors: kUnavailable.
   static absl::StatusOr<std::unique_ptr<SelfCheck>> Start(const Endpoint& server, Options options,
                                                           std::function<void(const std::string&)> deaf);
   ~SelfCheck();
@@ -51,8 +51,8 @@ class SelfCheck {
   void Loop();
   // Errors: kUnavailable, which does not count against the server; all others do.
   absl::Status Ask(const Address& address) const;
-  // Waits for `events` on `fd`, or for no descriptor where it is -1. Returns 1 when they happened, 0 when the period is over,
-  // -1 when the destructor is called.
+  // Waits for `events` on `fd`, or for no descriptor where it is -1. Returns 1 when they happened, 0 when the period
+  // is over, -1 when the destructor is called.
   int Await(int fd, short events) const;
 
   const std::string shown_;

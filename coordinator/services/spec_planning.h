@@ -20,11 +20,12 @@
 namespace adjoin {
 
 // `rules` outlives the result. Every mistake that can be found without the data files is found here.
-// Errors: kInvalidArgument (the spec is too large, or wrong, with the location; a plan or an idempotency key is too large),
-// kUnimplemented (the spec needs something that is not supported yet).
+// Errors: kInvalidArgument (the spec is too large, or wrong, with the location; a plan or an idempotency key is too
+// large), kUnimplemented (the spec needs something that is not supported yet).
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerRules& rules);
 
-// Checks the size of a plan as it is stored and sent. Errors: kInvalidArgument (too large; names the size of the job and the limit).
+// Checks the size of a plan as it is stored and sent. Errors: kInvalidArgument (too large; names the size of the job
+// and the limit).
 absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec);
 
 // Returns the functions of a job that was accepted earlier. Nothing is parsed before they are called.

@@ -23,8 +23,9 @@
 
 namespace adjoin {
 
-// Every RPC refuses another protocol version (kFailedPrecondition) and callers that may not call it (coordinator/services/access.h). A
-// stream ends when its client goes away. The state that an RPC returns is in the store.
+// Every RPC refuses another protocol version (kFailedPrecondition) and callers that may not call it
+// (coordinator/services/access.h). A stream ends when its client goes away. The state that an RPC returns is in the
+// store.
 class UserService final : public Adjoin::Service {
  public:
   // All parts outlive the service.

@@ -22,8 +22,8 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kClientReads = absl::Seconds(60);
-// A daemon that reads nothing while so many messages wait for it is cut off. It connects again, and its hello has all that it
-// runs.
+// A daemon that reads nothing while so many messages wait for it is cut off. It connects again, and its hello has all
+// that it runs.
 constexpr size_t kMaxWaiting = 10000;
 
 absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "the worker", "this coordinator"); }

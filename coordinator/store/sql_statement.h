@@ -23,9 +23,9 @@
 
 namespace adjoin {
 
-// Returns the last error of `database`. Another try may succeed after kUnavailable (a full disk, an error of the device), and
-// cannot after kDataLoss (the file is damaged), kInvalidArgument (a value that is too large for a row) and kInternal (rows that
-// contradict each other, a wrong call).
+// Returns the last error of `database`. Another try may succeed after kUnavailable (a full disk, an error of the
+// device), and cannot after kDataLoss (the file is damaged), kInvalidArgument (a value that is too large for a row)
+// and kInternal (rows that contradict each other, a wrong call).
 inline absl::Status SqlError(sqlite3* database) {
   const char* message = sqlite3_errmsg(database);
   switch (sqlite3_errcode(database) & 0xff) {  // without SQLite's extension of the code

@@ -6,8 +6,8 @@
 //   changes.jobs.push_back(job);
 //   ADJOIN_RETURN_IF_ERROR(store->Apply(changes));             // on the disk when this returns
 //
-// Write-ahead log, synchronous=FULL: rows survive a crash of the machine once Apply has returned. The schema has a version; an
-// older file is migrated when it is opened, a newer one is refused. Any thread; calls exclude each other.
+// Write-ahead log, synchronous=FULL: rows survive a crash of the machine once Apply has returned. The schema has a
+// version; an older file is migrated when it is opened, a newer one is refused. Any thread; calls exclude each other.
 #ifndef ADJOIN_COORDINATOR_STORE_STORE_H_
 #define ADJOIN_COORDINATOR_STORE_STORE_H_
 
@@ -59,15 +59,17 @@ struct StoredState {
 
 class Store {
  public:
-  // Makes the file where it is missing (readable by its owner only). Errors: kUnavailable (cannot be made, read or written),
-  // kDataLoss (damaged), kFailedPrecondition (of a newer release; another process has it).
+  // Makes the file where it is missing (readable by its owner only). Errors: kUnavailable (cannot be made, read or
+  // written), kDataLoss (damaged), kFailedPrecondition (of a newer release; another process has it).
   static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& path);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Writes all rows or none. Errors after which another try may succeed: kUnavailable (a full disk, an error of the device).
-  // Errors after which none will: kInvalidArgument (a row is too large), kInternal (rows that contradict each other), kDataLoss.
+  // Writes all rows or none. Errors after which another try may succeed: kUnavailable (a full disk, an error of the
+  // device).
+  // Errors after which none will: kInvalidArgument (a row is too large), kInternal (rows that contradict each other),
+  // kDataLoss.
   absl::Status Apply(const StoreChanges& changes);
 
   // Writes a value that is never read, to learn whether the store can be written. Errors: as Apply's.

@@ -13,8 +13,8 @@
 namespace adjoin {
 
 // An AssignmentPolicy. Ranks go to the workers with the most free slots, as many to each as it may run, in the order
-// job.rank_order. So small jobs keep away from each other, and large jobs find fewer nodes that are empty. Where a rank ran before does not
-// count.
+// job.rank_order. So small jobs keep away from each other, and large jobs find fewer nodes that are empty. Where a
+// rank ran before does not count.
 // Errors: kResourceExhausted (no group has slots for all ranks).
 absl::StatusOr<Assignment> AssignEmptiestFirst(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job);
 
