@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/support/server_interceptor.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -28,7 +29,6 @@
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
 #include "base/watchdog.h"
-#include "coordinator/decisions/latency_histogram.h"
 #include "coordinator/logs/log_store.h"
 #include "coordinator/logs/log_writer.h"
 #include "coordinator/services/access.h"
@@ -111,7 +111,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
   AddTlsOptions(app, settings.tls);
 }
 
-CoordinationOptions MakeOptions(const Settings& settings) {
+CoordinationOptions MakeOptions(const Settings& settings, const AssignmentPolicy& assignment) {
   CoordinationOptions options;
   options.wall_clock = [] { return absl::Now(); };
   options.monotonic_clock = [] { return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()); };
@@ -126,6 +126,7 @@ CoordinationOptions MakeOptions(const Settings& settings) {
   options.restarts_without_progress = settings.restarts_without_progress;
   options.max_queued_jobs = settings.max_queued_jobs;
   options.keep_jobs = settings.keep_jobs;
+  options.assignment = assignment;
   return options;
 }
 
@@ -135,7 +136,7 @@ struct Services {
 };
 
 absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen, const TlsFiles& tls, Services services,
-                                                          CoordinatorInterceptors interceptors, Endpoint* bound) {
+                                                          Endpoint* bound) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(listen, tls));
@@ -149,6 +150,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<MalformedRequestFactory>());
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
@@ -181,7 +183,7 @@ absl::Status CheckSettings(const Settings& settings) {
 // A server that is deaf may not end, either.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
-absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorInterceptors interceptors, StopSignal& stop) {
+absl::Status Run(const Settings& settings, const LayerRules& rules, const AssignmentPolicy& assignment, StopSignal& stop) {
   std::optional<Watchdog> late;  // first: it watches the end of the rest
   ADJOIN_ASSIGN_OR_RETURN(Endpoint listen, ParseEndpoint(settings.listen));
   ADJOIN_RETURN_IF_ERROR(CheckSettings(settings));
@@ -200,7 +202,7 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorI
   LogStore logs(jobs_folder, settings.log_bytes);
   LogWriter log_writer({[&logs](const std::string& job, const std::vector<LogLine>& lines) { return logs.Append(job, lines); },
                         [&logs](const std::string& job) { return logs.Remove(job); }});
-  Hub hub(MakeOptions(settings), store.get(), std::move(stored),
+  Hub hub(MakeOptions(settings, assignment), store.get(), std::move(stored),
           [&rules](const StoredSubmission& submission) { return FunctionsOf(submission, rules); },
           [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
   ArtifactRelay relay;
@@ -208,14 +210,9 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorI
   WorkerService workers(hub, log_writer, relay, *access, absl::Seconds(settings.worker_timeout_seconds));
   Endpoint bound;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server,
-                          StartServer(listen, settings.tls, {users, workers}, std::move(interceptors), &bound));
-  LatencyHistogram commits;
-  Metrics metrics([&] {
-    for (double seconds : hub.TakeCommitSeconds()) commits.Observe(absl::Seconds(seconds));
-    ClusterSnapshot now = hub.Look([](CoordinationService& service) { return service.Snapshot(); });
-    now.store_commits = commits.Read();
-    return now;
-  });
+                          StartServer(listen, settings.tls, {users, workers}, &bound));
+  Metrics metrics([&] { return hub.Look([](CoordinationService& service) { return service.Snapshot(); }); },
+                  hub.commit_seconds());
   if (!settings.metrics_listen.empty()) {
     ADJOIN_RETURN_IF_ERROR(metrics.Listen(settings.metrics_listen, settings.metrics_public));
     LogInfo(absl::StrCat("metrics on port ", metrics.port()));
@@ -247,16 +244,16 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, CoordinatorI
 
 }  // namespace
 
-int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, CoordinatorInterceptors interceptors) {
+int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, const AssignmentPolicy& assignment) {
   StopSignal stop;
   RaiseFileLimit();
   Settings settings;
-  CLI::App app("Admits jobs, places their ranks on worker daemons and answers `adjoin`", "adjoin-coordinator");
+  CLI::App app("Admits jobs, assigns their ranks to worker daemons and answers `adjoin`", "adjoin-coordinator");
   AddOptions(app, settings);
   AddConfigSources(app, "ADJOIN_COORDINATOR_");
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
   InitLogging("adjoin-coordinator", ReadLogFormat(settings.log_format).value_or(LogFormat::kText));
-  absl::Status status = Run(settings, rules, std::move(interceptors), stop);
+  absl::Status status = Run(settings, rules, assignment, stop);
   if (status.ok()) return 0;
   std::cerr << "adjoin-coordinator: error: " << status.message() << "\n";
   return 1;

@@ -1,25 +1,19 @@
-// The program adjoin-coordinator, for the layers whose rules it is given.
+// The program adjoin-coordinator.
 //
-//   int main(int argc, char** argv) {
-//     return adjoin::RunCoordinatorCommand(argc, argv, adjoin::BuiltinLayerRules());     // or with a user's own
-//   }
+//   int main(int argc, char** argv) { return adjoin::RunCoordinatorCommand(argc, argv, adjoin::BuiltinLayerRules()); }
+//
+// A program with layers of a user's own passes their rules too, one with another assignment policy passes that
+// (docs/extending/assignment-policy.md).
 #ifndef ADJOIN_COORDINATOR_COMMAND_H_
 #define ADJOIN_COORDINATOR_COMMAND_H_
 
-#include <grpcpp/support/server_interceptor.h>
-
-#include <memory>
-#include <vector>
-
+#include "coordinator/placement/assignment.h"
 #include "layers/rules/layer_rule.h"
 
 namespace adjoin {
 
-// Of every RPC that the coordinator serves; for tests that inject faults.
-using CoordinatorInterceptors = std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
-
-// The exit code. Call it before any other thread is started: it takes over the signals that stop a program.
-int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, CoordinatorInterceptors interceptors = {});
+// Returns the exit code. Call it before any other thread is started: it takes over the signals that stop a program.
+int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, const AssignmentPolicy& assignment = &AssignCompactly);
 
 }  // namespace adjoin
 

@@ -1,4 +1,4 @@
-// adjoin-coordinator: admits jobs, places their ranks on worker daemons and answers users.
+// adjoin-coordinator: admits jobs, assigns their ranks to worker daemons and answers users.
 #include "coordinator/command.h"
 #include "layers/builtin/builtin_rules.h"
 

@@ -20,14 +20,14 @@ bool Delays(int needed, int free, const std::vector<int>& running, int taken) {
   return false;
 }
 
-TEST(BackfillTest, Examples) {
+TEST(BackfillTest, MatchesBudgetsWorkedOutByHand) {
   EXPECT_EQ(BackfillBudget(6, 2, {8, 1}), 2);   // only the 8 can bring the head to start, and it brings more than enough
   EXPECT_EQ(BackfillBudget(4, 2, {4, 2}), 0);   // the 2 may end first, and then every slot counts
   EXPECT_EQ(BackfillBudget(10, 3, {2, 2}), 3);  // it cannot start with these workers at all
   EXPECT_EQ(BackfillBudget(10, 3, {}), 3);
 }
 
-TEST(BackfillTest, IsTheLargestThatDelaysInNoOrderOfEnds) {
+TEST(BackfillTest, IsTheLargestBudgetThatDelaysTheHeadInNoOrderOfEnds) {
   const unsigned seed = std::random_device()();
   std::mt19937 random(seed);
   for (int i = 0; i < 2000; ++i) {

@@ -1,4 +1,5 @@
-// Jobs with checkpoints: on nodes that share a file system, where theirs are, and in nobody else's folders.
+// Jobs with checkpoints run on nodes that share a file system, where their checkpoints are, and write in folders of their
+// own owner only.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,7 +129,7 @@ TEST_F(CheckpointedJobsTest, TheNextAttemptRunsWhereTheCheckpointsAre) {
   EXPECT_EQ(resumed, 1);
 }
 
-TEST_F(CheckpointedJobsTest, ItWaitsForItsNodesWhileTheyAreThere) {
+TEST_F(CheckpointedJobsTest, AJobWaitsForItsNodesWhileTheyAreThere) {
   ConnectOn(1, "worker-0", "one");
   JobSpec spec = Restarted("net", 1);
   spec.mutable_restart()->set_backoff_s(5);
@@ -163,7 +164,7 @@ TEST_F(CheckpointedJobsTest, ItWaitsForItsNodesWhileTheyAreThere) {
   EXPECT_EQ(stored_.jobs.front().home(), "two");
 }
 
-TEST_F(CheckpointedJobsTest, ItWaitsForItsNodesAfterTheCoordinatorStartedAnew) {
+TEST_F(CheckpointedJobsTest, AJobWaitsForItsNodesAfterTheCoordinatorStartedAnew) {
   ConnectOn(1, "worker-0", "one");
   ConnectOn(2, "worker-1", "two");
   JobSpec spec = Restarted("net", 1);
@@ -221,7 +222,7 @@ TEST_F(CheckpointedJobsTest, ADrainedNodeIsWaitedFor) {
   EXPECT_EQ(WorkerOf(job, 0), "worker-0");
 }
 
-TEST_F(CheckpointedJobsTest, TheGraceRunsOnlyWhileOthersCouldTakeIt) {
+TEST_F(CheckpointedJobsTest, TheGraceRunsOnlyWhileOthersCouldTakeTheJob) {
   ConnectOn(1, "worker-0", "one");
   const std::string job = Submit(Restarted("net", 1));
   RunsWithCheckpointAndDies(1, job);
@@ -244,7 +245,7 @@ TEST_F(CheckpointedJobsTest, TheGraceRunsOnlyWhileOthersCouldTakeIt) {
   EXPECT_THAT(Kinds(job), Not(Contains("begins_anew")));
 }
 
-TEST_F(CheckpointedJobsTest, WithoutACheckpointItIsFree) {
+TEST_F(CheckpointedJobsTest, AJobWithoutACheckpointMayRunAnywhere) {
   ConnectOn(1, "worker-0", "one");
   const std::string job = Submit(Restarted("net", 1));
   Ready(1, job, 0);
@@ -256,7 +257,7 @@ TEST_F(CheckpointedJobsTest, WithoutACheckpointItIsFree) {
   EXPECT_THAT(Kinds(job), Not(Contains("begins_anew"))) << "there was nothing to lose";
 }
 
-TEST_F(CheckpointedJobsTest, AnOutputRootThatAnswersLateIsTheHomeItWas) {
+TEST_F(CheckpointedJobsTest, AnOutputRootThatAnswersLateStaysTheHome) {
   ConnectOn(1, "worker-0", "");
   JobSpec spec = Restarted("net", 1);
   spec.mutable_restart()->set_backoff_s(5);
@@ -264,7 +265,7 @@ TEST_F(CheckpointedJobsTest, AnOutputRootThatAnswersLateIsTheHomeItWas) {
   Ready(1, job, 0);
   SaysCheckpoint(1, job, 40);
   SaysOutput(1, "one");
-  ConnectOn(2, "worker-0", "");  // the same daemon once more: what it said holds
+  ConnectOn(2, "worker-0", "");  // the same daemon once more: its earlier output_id holds
   EXPECT_EQ(stored_.jobs.front().home(), "one");
   Ended(2, job, 0, "was killed by signal 9 (SIGKILL)");
   Cleared(2, job);
@@ -292,7 +293,7 @@ TEST_F(CheckpointedJobsTest, AnAttemptThatAnOlderCoordinatorStartedHasAHome) {
   EXPECT_TRUE(stored_.jobs.front().has_checkpoint());
 }
 
-TEST_F(CheckpointedJobsTest, NobodyWritesIntoTheCheckpointsOfAnother) {
+TEST_F(CheckpointedJobsTest, RefusesCheckpointFoldersOfOtherOwners) {
   ConnectOn(1, "worker-0", "one");
   EXPECT_EQ(TrySubmit(Checkpointed("net", 1), "alice"), absl::OkStatus());
   JobSpec mine = Spec("mine", 1);

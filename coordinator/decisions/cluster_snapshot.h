@@ -1,7 +1,6 @@
 // The cluster at one moment, in numbers, for /metrics.
 //
 //   ClusterSnapshot now = service.Snapshot();
-//   now.store_commits = commits.Read();
 #ifndef ADJOIN_COORDINATOR_DECISIONS_CLUSTER_SNAPSHOT_H_
 #define ADJOIN_COORDINATOR_DECISIONS_CLUSTER_SNAPSHOT_H_
 
@@ -10,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/decisions/latency_histogram.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
@@ -26,9 +24,9 @@ struct ClusterSnapshot {
   struct RunningJob {
     std::string id;
     uint64_t step = 0;
-    double step_seconds = 0;     // one step; 0: not known yet, and then not shown
-    double compute_seconds = 0;  // of one step, T_comp
-    double sync_seconds = 0;     // of one step, T_sync
+    double step_seconds = 0;     // of one step; 0: not known yet, and then not shown
+    double compute_seconds = 0;  // of one step (T_comp)
+    double sync_seconds = 0;     // of one step (T_sync)
     int64_t bytes_sent = 0;      // all ranks together, since the attempt's start
   };
   std::map<JobState, uint64_t> jobs;  // all that are known, by state
@@ -41,7 +39,6 @@ struct ClusterSnapshot {
   std::map<std::string, uint64_t> restarts;  // by what ended the attempt: "rank_lost" "node_lost" "error" ...
   double goodput_seconds = 0;                // of ended attempts that got further than any before, or succeeded
   double lost_seconds = 0;                   // of the others
-  LatencyCounts store_commits;
 };
 
 }  // namespace adjoin

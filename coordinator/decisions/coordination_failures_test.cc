@@ -61,7 +61,7 @@ TEST_F(CoordinationFailuresTest, ARunningJobOutlivesTheCoordinator) {
   EXPECT_GT(Job(waiting).epoch(), epoch);
 }
 
-TEST_F(CoordinationFailuresTest, WhatEndedWhileTheCoordinatorWasAwayIsInTheHello) {
+TEST_F(CoordinationFailuresTest, TheHelloHasRanksThatEndedWhileTheCoordinatorWasAway) {
   std::string job = RunningOnTwoWorkers();
   Restart();
   for (uint32_t rank : {0, 1}) {
@@ -77,7 +77,7 @@ TEST_F(CoordinationFailuresTest, WhatEndedWhileTheCoordinatorWasAwayIsInTheHello
   EXPECT_TRUE(service_->Settled(job));
 }
 
-TEST_F(CoordinationFailuresTest, OrdersThatWereLostAreGivenAgain) {
+TEST_F(CoordinationFailuresTest, LostMessagesAreSentAgain) {
   Connect(1, "worker-0", 1);
   Connect(2, "worker-1", 1);
   std::string job = Submit(Spec("net", 2));
@@ -94,11 +94,11 @@ TEST_F(CoordinationFailuresTest, OrdersThatWereLostAreGivenAgain) {
   *hello.add_attempt() = Report(job, 1);
   hello.mutable_attempt(0)->mutable_rank(0)->set_connected(false);
   Connect(4, hello);
-  EXPECT_EQ(Job(job).state(), RUNNING) << "the hello says that rank 1 is ready";
+  EXPECT_EQ(Job(job).state(), RUNNING) << "the hello reports that rank 1 is ready";
   EXPECT_THAT(Taken(CoordinatorMessage::kConnectRanks), ::testing::Contains(::testing::Field(&Action::to, 4)));
 }
 
-TEST_F(CoordinationFailuresTest, AStrangersAttemptIsStoppedAndItsEndAcknowledged) {
+TEST_F(CoordinationFailuresTest, AnUnknownAttemptIsStoppedAndItsEndAcknowledged) {
   WorkerHello hello = Hello("worker-0", 1);
   AttemptReport& report = *hello.add_attempt();
   report.set_job_id("job-77");
@@ -136,7 +136,7 @@ TEST_F(CoordinationFailuresTest, ALostNodesJobWaitsForConfirmationOrLease) {
                                       "started"));
 }
 
-TEST_F(CoordinationFailuresTest, ALeaseThatBecameLongerHoldsForWhatRunsAlready) {
+TEST_F(CoordinationFailuresTest, ALongerLeaseHoldsForAttemptsThatRunAlready) {
   std::string job = RunningOnTwoWorkers();
   options_.lease = absl::Seconds(300);
   Restart();
@@ -175,7 +175,7 @@ TEST_F(CoordinationFailuresTest, ALostNodeThatComesBackConfirmsTheKill) {
   EXPECT_EQ(Job(job).state(), STARTING);
 }
 
-TEST_F(CoordinationFailuresTest, ADaemonThatWasStartedAnewHasNothingLeft) {
+TEST_F(CoordinationFailuresTest, ADaemonThatWasStartedAnewHasNoProcessesLeft) {
   std::string job = RunningOnTwoWorkers();
   service_->WorkerDisconnected(2, "its connection ended");
   Connect(5, "worker-1", 1, /*incarnation=*/2);
@@ -187,7 +187,7 @@ TEST_F(CoordinationFailuresTest, ADaemonThatWasStartedAnewHasNothingLeft) {
 }
 
 // As when a pod is moved while its old machine is only cut off.
-TEST_F(CoordinationFailuresTest, AnotherNodeOfTheNameProvesNothing) {
+TEST_F(CoordinationFailuresTest, AnotherNodeWithTheNameDoesNotEndTheLease) {
   std::string job = RunningOnTwoWorkers();
   Pass(2, {1, 2});
   service_->WorkerDisconnected(2, "its connection ended");
@@ -203,7 +203,7 @@ TEST_F(CoordinationFailuresTest, AnotherNodeOfTheNameProvesNothing) {
   EXPECT_EQ(Job(job).state(), STARTING);
 }
 
-TEST_F(CoordinationFailuresTest, APauseOfTheCoordinatorItselfLosesNobody) {
+TEST_F(CoordinationFailuresTest, APauseOfTheCoordinatorLosesNoWorker) {
   std::string job = RunningOnTwoWorkers();
   Pass(1, {1, 2});
   now_ += absl::Seconds(40);

@@ -1,5 +1,5 @@
-// Drives a CoordinationService by hand: daemons that say what the test wants, a clock that the test sets, and a store in
-// memory from which another coordinator can be started at any time.
+// Drives a CoordinationService by hand: the test writes the messages of the daemons and sets the clock, and a store in
+// memory lets it start another coordinator at any time.
 //
 //   class RestartTest : public CoordinationTest {};
 //   TEST_F(RestartTest, ...) { Connect(1, "worker-0", 1); std::string job = Submit(Spec("net", 1)); Restart(); ... }
@@ -30,7 +30,7 @@ class CoordinationTest : public ::testing::Test {
     Restart();
   }
 
-  // Another coordinator, with what the store has.
+  // Starts another coordinator, which has only the store.
   void Restart() {
     service_ = std::make_unique<CoordinationService>(options_);
     taken_.clear();
@@ -82,7 +82,7 @@ class CoordinationTest : public ::testing::Test {
     service_->Tick();
     Settle();
   }
-  // Seconds in which these connections send heartbeats.
+  // Lets seconds pass in which these connections send heartbeats.
   void Pass(int seconds, const std::vector<ConnectionId>& alive) {
     for (int second = 0; second < seconds; ++second) {
       now_ += absl::Seconds(1);
@@ -116,7 +116,7 @@ class CoordinationTest : public ::testing::Test {
   void Connect(ConnectionId connection, const std::string& name, uint32_t slots, uint64_t incarnation = 1) {
     Connect(connection, Hello(name, slots, incarnation));
   }
-  // A daemon's report of one rank of a running attempt.
+  // Makes a daemon's report of one rank of a running attempt.
   AttemptReport Report(const std::string& job, uint32_t rank) {
     AttemptReport report;
     report.set_job_id(job);
@@ -164,7 +164,7 @@ class CoordinationTest : public ::testing::Test {
     return kinds;
   }
 
-  // The actions since the last call that have this kind.
+  // Returns the actions since the last call that have this kind.
   std::vector<Action> Taken(CoordinatorMessage::KindCase kind) {
     for (Action& action : service_->TakeActions()) taken_.push_back(action);
     std::vector<Action> result;
@@ -214,7 +214,7 @@ class CoordinationTest : public ::testing::Test {
     size.set_samples(100);
     Say(from, message);
   }
-  // A running job of two ranks on one worker each.
+  // Starts a job of two ranks, on one worker each, and returns its id.
   std::string RunningOnTwoWorkers(const std::string& restart = "") {
     Connect(1, "worker-0", 1);
     Connect(2, "worker-1", 1);

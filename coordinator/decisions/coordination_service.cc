@@ -1,398 +1,88 @@
-// Submission, data check, admission; what goes to the store and comes from it.
 #include "coordinator/decisions/coordination_service.h"
 
-#include <google/protobuf/util/message_differencer.h>
-
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
-#include "base/utf8.h"
 #include "coordinator/decisions/stored_rows.h"
-#include "coordinator/placement/shared_output.h"
-#include "proto/protocol.h"
 
 namespace adjoin {
 namespace {
 
-constexpr absl::Duration kKeepRefusals = absl::Minutes(5);
-constexpr size_t kMaxReason = 4096;
+// Ticks come ten times a second.
+constexpr absl::Duration kLongestTick = absl::Seconds(1);
 
 }  // namespace
 
 CoordinationService::CoordinationService(CoordinationOptions options) : options_(std::move(options)) {}
 
-int CoordinationService::Worker::FreeSlots() const {
-  int used = 0;
-  for (const auto& [job, slots] : held) used += slots;
-  return static_cast<int>(hello.slots()) - used;
-}
-
-void CoordinationService::Send(const std::string& worker, uint64_t epoch, CoordinatorMessage message, bool urgent) {
-  auto found = workers_.find(worker);
-  if (found == workers_.end() || found->second.connection == 0) return;  // its next hello says what it needs
-  Action action;
-  action.to = found->second.connection;
-  action.urgent = urgent;
-  *message.mutable_header() = MakeHeader(epoch);
-  action.message = std::move(message);
-  actions_.push_back(std::move(action));
-}
-
-void CoordinationService::Event(const JobRecord& job, const std::string& kind, const std::string& text) {
-  JobEvent event;
-  event.set_sequence(++last_event_);
-  event.set_job_id(job.id);
-  event.set_epoch(job.attempt.epoch);
-  event.set_unix_ms(absl::ToUnixMillis(options_.wall_clock()));
-  event.set_kind(kind);
-  event.set_text(text.substr(0, Utf8Prefix(text, kMaxReason)));
-  if (job.accepted) changes_.events.push_back(event);
-  notes_.push_back({absl::StrCat(job.id, " ", kind, text.empty() ? "" : ": ", event.text()), job.id, job.attempt.epoch});
+void CoordinationService::Schedule() {
+  queue_.Schedule([this](JobRecord& job, const Assignment& workers) { attempts_.Start(job, workers); });
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The store
 
-StoreChanges CoordinationService::TakeChanges() {
-  for (uint64_t number : changed_jobs_) {
-    const JobRecord* job = jobs_.Find(number);
-    if (job != nullptr && job->accepted) changes_.jobs.push_back(JobRow(*job));
-  }
-  for (uint64_t number : changed_attempts_) {
-    const JobRecord* job = jobs_.Find(number);
-    if (job != nullptr && job->accepted && job->attempt.epoch > 0) changes_.attempts.push_back(AttemptRow(*job));
-  }
-  changed_jobs_.clear();
-  changed_attempts_.clear();
-  return std::exchange(changes_, {});
-}
-
 void CoordinationService::Restore(StoredState state, const std::function<SpecFunctions(const StoredSubmission&)>& functions) {
-  store_id_ = state.store_id;
-  last_epoch_ = state.last_epoch;
-  last_event_ = state.last_event;
+  attempts_.Restore(state.last_epoch, state.store_id);
+  outbox_.Restore(state.last_event);
   jobs_.SkipTo(state.last_job + 1);
   for (const StoredJob& row : state.jobs) {
     StoredSubmission& submission = state.submissions[row.number()];
     SpecFunctions made = row.plan_hash().empty() ? functions(submission) : SpecFunctions();
-    auto attempt = state.attempts.find(row.number());
-    RestoreJob(row, std::move(submission), attempt == state.attempts.end() ? nullptr : &attempt->second);
-    JobRecord& job = *jobs_.Find(row.number());
+    JobRecord& job = jobs_.Add(JobFrom(row, std::move(submission), options_.Now()));
     job.plan_function = std::move(made.plan_function);
     job.place_of = std::move(made.place_of);
+    homes_.Return(job);
+    auto attempt = state.attempts.find(row.number());
+    if (attempt != state.attempts.end()) attempts_.RestoreAttempt(job, attempt->second);
+    submissions_.Restore(job);
   }
-  schedule_ = true;
-  const size_t active = jobs_.Active().size();
+  queue_.Wake();
   if (!state.jobs.empty()) {
-    notes_.push_back({absl::StrCat("the store has ", state.jobs.size(), " jobs: ", active, " run, ", jobs_.pending_count(),
-                                  " wait")});
+    outbox_.Log(absl::StrCat("the store has ", state.jobs.size(), " jobs: ", jobs_.Active().size(), " run, ",
+                             jobs_.pending_count(), " wait"));
   }
-}
-
-void CoordinationService::RestoreJob(const StoredJob& row, StoredSubmission submission, const StoredAttempt* attempt) {
-  auto made = std::make_unique<JobRecord>();
-  JobRecord& job = *made;
-  job.number = row.number();
-  job.id = absl::StrCat("job-", row.number());
-  job.spec = std::move(*submission.mutable_spec());
-  job.source = std::move(*submission.mutable_source());
-  job.file = std::move(*submission.mutable_file());
-  job.owner = row.owner();
-  job.priority = row.priority();
-  job.idempotency_key = row.idempotency_key();
-  job.plan_hash = row.plan_hash();
-  job.data_check = row.plan_hash().empty() ? DataCheck::kWaits : DataCheck::kDone;
-  job.accepted = job.durable = true;
-  job.state = row.state();
-  job.reason = row.reason();
-  job.held = row.held();
-  job.submitted = FromMillis(row.submitted_unix_ms());
-  job.started = FromMillis(row.started_unix_ms());
-  job.ended = FromMillis(row.ended_unix_ms());
-  job.backoff = absl::Seconds(row.backoff_seconds());
-  job.not_before = Now() + job.backoff;
-  job.running = absl::Seconds(row.running_seconds());
-  job.history = {row.attempts(), row.restarts_counted(), row.restarts_without_progress(), row.best_step()};
-  job.progress = row.progress();
-  job.artifacts.insert(row.artifact().begin(), row.artifact().end());
-  job.home = row.home();
-  job.home_workers.assign(row.home_worker().begin(), row.home_worker().end());
-  job.has_checkpoint = row.has_checkpoint();
-  job.home_usable = Now();
-  if (job.has_checkpoint) homed_.insert(job.number);
-  if (attempt != nullptr) {
-    job.attempt = AttemptFrom(*attempt, Now(), options_.wall_clock());
-    // Its daemons will be told the lease of today.
-    if (!job.attempt.holders.empty() && job.attempt.lease < options_.lease) {
-      job.attempt.lease = options_.lease;
-      AttemptChanged(job);
-    }
-    if (job.state == STARTING) job.attempt.start_deadline = Now() + options_.start_timeout + options_.reattach;
-    if (job.state == RUNNING) job.attempt.watch.emplace(options_.progress, job.attempt.ranks.size(), Now());
-    // That a rank suffered from a peer was waiting for the cause; the cause may still be reported.
-    for (size_t r = 0; r < job.attempt.ranks.size() && !job.attempt.over; ++r) {
-      if (job.attempt.ranks[r].state != RankState::kFailed) continue;
-      job.attempt.peer_failure = PeerFailure{absl::StrCat("rank ", r, " on ", job.attempt.ranks[r].worker, " failed"),
-                                             Now(), Now() + options_.peer_failure_grace};
-    }
-    for (const auto& [name, holder] : job.attempt.holders) {
-      auto [worker, is_new] = workers_.try_emplace(name);
-      if (is_new) {
-        // It may have been acknowledged a moment before this coordinator started.
-        worker->second.last_heard = Now();
-        worker->second.hello.set_name(name);
-        worker->second.hello.set_incarnation(holder.incarnation);
-        worker->second.hello.set_node_id(holder.node_id);
-      }
-      worker->second.held[job.number] = holder.slots;
-    }
-    if (job.home.empty() && !job.attempt.holders.empty()) SettleHome(job);  // an older coordinator did not keep it
-  }
-  if (job.state == PENDING && job.data_check == DataCheck::kWaits) unchecked_.insert(job.number);
-  jobs_.Add(std::move(made));
 }
 
 void CoordinationService::SetStoreWritable(bool writable) {
-  if (writable == store_writable_) return;
-  store_writable_ = writable;
-  schedule_ = true;
-  if (!writable) store_failed_at_ = Now();
-  // What they are to start with was held back meanwhile.
-  for (JobRecord* job : jobs_.Active()) {
-    if (writable) job->attempt.start_deadline += Now() - store_failed_at_;
+  if (writable == queue_.is_open()) return;
+  if (writable) {
+    attempts_.ExtendStarts(queue_.Open());  // the messages that start their ranks were held back meanwhile
+  } else {
+    queue_.Close();
   }
 }
 
 void CoordinationService::Durable(const std::vector<StoredSubmission>& submissions) {
-  for (const StoredSubmission& submission : submissions) {
-    if (JobRecord* job = jobs_.Find(submission.job())) job->durable = true;
-  }
   if (submissions.empty()) return;
-  schedule_ = true;
+  submissions_.Durable(submissions);
   Schedule();
 }
 
 void CoordinationService::Withdraw(const std::vector<StoredSubmission>& submissions, const absl::Status& reason) {
-  for (const StoredSubmission& submission : submissions) {
-    if (JobRecord* job = jobs_.Find(submission.job())) Refuse(*job, reason);
-  }
+  submissions_.Withdraw(submissions, reason);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Submission, data check
+// Users
 
-absl::StatusOr<Submitted> CoordinationService::Submit(NewJob submitted) {
-  if (!submitted.idempotency_key.empty()) {
-    const JobRecord* same = jobs_.FindKey(submitted.owner, submitted.idempotency_key);
-    if (same != nullptr) {
-      if (google::protobuf::util::MessageDifferencer::Equals(same->spec, submitted.spec)) return Submitted{same->id, true};
-      return absl::AlreadyExistsError(absl::StrCat("the idempotency key '", submitted.idempotency_key, "' is that of ",
-                                                   same->id, ", which has another spec: choose another key"));
-    }
-  }
-  const absl::Status folder = jobs_.folders().Check(submitted.spec.output_dir(), submitted.owner);
-  if (!folder.ok() && !submitted.any_folder) return folder;
-  ADJOIN_RETURN_IF_ERROR(CheckCheckpoints(submitted));
-  const absl::Status weights = jobs_.folders().CheckReads(submitted.spec.weights().from_output(), submitted.owner);
-  if (!weights.ok() && !submitted.any_folder) return weights;
-  if (jobs_.pending_count() >= options_.max_queued_jobs) {
-    return absl::ResourceExhaustedError(absl::StrCat("no more jobs can wait: ", jobs_.pending_count(),
-                                                     " do, which is the coordinator's --max-queued-jobs; try again later"));
-  }
-  auto made = std::make_unique<JobRecord>();
-  made->spec = std::move(submitted.spec);
-  made->plan_function = std::move(submitted.plan_function);
-  made->place_of = std::move(submitted.place_of);
-  made->model = std::move(submitted.model);
-  made->source = std::move(submitted.source);
-  made->file = std::move(submitted.file);
-  made->owner = std::move(submitted.owner);
-  made->priority = submitted.priority;
-  made->idempotency_key = std::move(submitted.idempotency_key);
-  made->submitted = options_.wall_clock();
-  JobRecord& job = jobs_.Add(std::move(made));
-  Submitted result{job.id, false};
-  ForgetOldJobs();
-  CheckData(job);
-  Schedule();
-  return result;
-}
-
-// Whose its folders of checkpoints are, and whether the workers that there are could share them.
-absl::Status CoordinationService::CheckCheckpoints(const NewJob& submitted) const {
-  const Checkpoint& checkpoint = submitted.spec.checkpoint();
-  for (const auto& [field, path] : {std::pair("checkpoint.dir", checkpoint.dir()),
-                                    std::pair("checkpoint.resume_from", checkpoint.resume_from())}) {
-    if (path.empty() || submitted.any_folder) continue;
-    ADJOIN_RETURN_IF_ERROR(jobs_.folders().Check(path, submitted.owner, field));
-  }
-  return CheckSharedOutput(submitted.spec, AllSlots(submitted.spec));
-}
-
-void CoordinationService::CheckData(JobRecord& job) {
-  if (job.spec.dataset().empty() && !job.spec.has_weights()) {
-    AskForPlan(job, {});
-    return;
-  }
-  job.data_check = DataCheck::kWaits;
-  unchecked_.insert(job.number);
-  CheckWaitingJobs();
-}
-
-void CoordinationService::CheckWaitingJobs() {
-  bool somebody = false;
-  for (auto& [name, worker] : workers_) {
-    if (unchecked_.empty()) return;
-    if (!Usable(worker)) continue;
-    somebody = true;
-    if (worker.checks) continue;
-    worker.checks = true;
-    AskForCheck(*jobs_.Find(*unchecked_.begin()), name);
-  }
-  if (somebody) return;
-  for (uint64_t number : unchecked_) Accept(*jobs_.Find(number));
-}
-
-void CoordinationService::AskForCheck(JobRecord& job, const std::string& worker) {
-  unchecked_.erase(job.number);
-  asked_.insert(job.number);
-  job.data_check = DataCheck::kAsked;
-  job.checked_by = worker;
-  job.check_deadline = Now() + options_.probe_timeout;
-  CoordinatorMessage message;
-  ProbeData& probe = *message.mutable_probe_data();
-  probe.set_request_id(job.id);
-  *probe.mutable_dataset() = job.spec.dataset();
-  if (job.spec.has_weights()) {
-    *probe.mutable_model()->mutable_weights() = job.spec.weights();
-    *probe.mutable_model()->mutable_tensor() = {job.model.begin(), job.model.end()};
-  }
-  Send(worker, 0, std::move(message), /*urgent=*/true);
-}
-
-// What this worker was to check waits for another one.
-void CoordinationService::ForgetChecks(const std::string& lost_worker) {
-  workers_.at(lost_worker).checks = false;
-  const std::set<uint64_t> asked = asked_;
-  for (uint64_t number : asked) {
-    JobRecord& job = *jobs_.Find(number);
-    if (job.checked_by != lost_worker) continue;
-    asked_.erase(number);
-    unchecked_.insert(number);
-    job.data_check = DataCheck::kWaits;
-  }
-}
-
-void CoordinationService::OnProbeResult(const std::string& worker, const ProbeResult& result) {
-  JobRecord* job = jobs_.Find(result.request_id());
-  workers_.at(worker).checks = false;
-  if (job == nullptr || job->state != PENDING || job->data_check != DataCheck::kAsked || job->checked_by != worker) {
-    CheckWaitingJobs();
-    return;
-  }
-  asked_.erase(job->number);
-  if (!result.error().empty()) {
-    const std::string place = job->place_of == nullptr ? "" : job->place_of(result.field());
-    EndCheck(*job, absl::InvalidArgumentError(
-                       absl::StrCat(place, place.empty() ? "" : ": ", result.error(), " (as ", worker, " sees it)")));
-    CheckWaitingJobs();
-    return;
-  }
-  AskForPlan(*job, {result.dataset().begin(), result.dataset().end()});
-  CheckWaitingJobs();
-}
-
-void CoordinationService::AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes) {
-  job.data_check = DataCheck::kPlanning;
-  plan_requests_.push_back({job.id, job.plan_function, std::move(sizes)});
+absl::StatusOr<Submitted> CoordinationService::Submit(NewJob job) {
+  absl::StatusOr<Submitted> submitted = submissions_.Submit(std::move(job));
+  if (submitted.ok() && !submitted->existed) Schedule();
+  return submitted;
 }
 
 void CoordinationService::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned) {
-  JobRecord* job = jobs_.Find(job_id);
-  if (job == nullptr || job->state != PENDING || job->data_check != DataCheck::kPlanning) return;
-  if (!planned.ok()) {
-    EndCheck(*job, planned.status());
-    return;
-  }
-  job->plan_function = nullptr;  // they hold the spec as it was written, and the plan goes to the store
-  job->place_of = nullptr;
-  job->model.clear();
-  job->plan_hash = std::move(planned->hash);
-  job->data_check = DataCheck::kDone;
-  StoredPlan row;
-  row.set_job(job->number);
-  row.set_plan(std::move(planned->plan));
-  changes_.plans.push_back(std::move(row));
-  Accept(*job);
-  Changed(*job);
-  schedule_ = true;
-  Schedule();
+  if (submissions_.Planned(job_id, std::move(planned))) Schedule();
 }
 
-void CoordinationService::Accept(JobRecord& job) {
-  if (job.accepted) return;
-  job.accepted = true;
-  ++counters_.submitted;
-  StoredSubmission row;
-  row.set_job(job.number);
-  *row.mutable_spec() = job.spec;
-  row.set_source(job.source);
-  row.set_file(job.file);
-  changes_.submissions.push_back(std::move(row));
-  job.source.clear();  // the store has it, and it can be large
-  Changed(job);
-  Event(job, "submitted", absl::StrCat(job.spec.name(), job.owner.empty() ? "" : absl::StrCat(" by ", job.owner)));
-}
-
-void CoordinationService::EndCheck(JobRecord& job, const absl::Status& failure) {
-  if (job.accepted) {
-    End(job, FAILED, std::string(failure.message()));
-  } else {
-    Refuse(job, failure);
-  }
-}
-
-void CoordinationService::Refuse(const JobRecord& job, const absl::Status& reason) {
-  refused_[job.id] = {reason, Now() + kKeepRefusals};
-  unchecked_.erase(job.number);
-  asked_.erase(job.number);
-  changed_jobs_.erase(job.number);
-  changed_attempts_.erase(job.number);
-  changes_.Withdraw({job.number});
-  jobs_.Erase(job.number);
-}
-
-void CoordinationService::Abandon(const std::string& job_id) {
-  JobRecord* job = jobs_.Find(job_id);
-  if (job != nullptr && !job->accepted) Refuse(*job, absl::DeadlineExceededError("its data files were not checked in time"));
-}
+void CoordinationService::Abandon(const std::string& job_id) { submissions_.Abandon(job_id); }
 
 Admission CoordinationService::AdmissionOf(const std::string& job_id, absl::Status* reason) {
-  if (auto it = refused_.find(job_id); it != refused_.end()) {
-    *reason = it->second.reason;
-    return Admission::kRefused;
-  }
-  JobRecord* job = jobs_.Find(job_id);
-  return job != nullptr && job->durable ? Admission::kAccepted : Admission::kUndecided;
+  return submissions_.AdmissionOf(job_id, reason);
 }
-
-void CoordinationService::ForgetOldJobs() {
-  if (jobs_.Ended().size() <= options_.keep_jobs) return;
-  const std::vector<uint64_t> ended(jobs_.Ended().begin(), jobs_.Ended().end());
-  for (size_t i = 0; i + options_.keep_jobs < ended.size(); ++i) {
-    const JobRecord& job = *jobs_.Find(ended[i]);
-    if (!job.attempt.holders.empty()) continue;  // what it still has somewhere is not forgotten
-    forgotten_.push_back(job.id);
-    changes_.forgotten.push_back(job.number);
-    jobs_.Erase(job.number);
-  }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// What users change
 
 absl::StatusOr<JobRecord*> CoordinationService::Resolve(const std::string& reference, const JobCheck& may) {
   absl::StatusOr<JobRecord*> job = jobs_.Resolve(reference);
@@ -406,11 +96,9 @@ absl::StatusOr<JobState> CoordinationService::Cancel(const std::string& referenc
   if (!found.ok()) return found.status();
   JobRecord& job = **found;
   if (!IsFinal(job.state)) {
-    Accept(job);
-    const bool runs = job.state != PENDING;
-    if (runs) CloseAttempt(job, "cancelled by a user");
-    if (runs) CountTime(job, /*useful=*/true);
-    End(job, CANCELLED, "cancelled by a user");
+    submissions_.Cancel(job);
+    if (job.state != PENDING) attempts_.Cancel(job, "cancelled by a user");
+    queue_.End(job, CANCELLED, "cancelled by a user");
     Schedule();
   }
   return job.state;
@@ -427,17 +115,16 @@ absl::StatusOr<JobState> CoordinationService::Retry(const std::string& reference
   job.history.counted = 0;
   job.history.without_progress = 0;
   job.backoff = absl::ZeroDuration();
-  job.not_before = Now();
+  job.not_before = options_.Now();
   job.ended = absl::Time();
   job.reason.clear();
   job.running = absl::ZeroDuration();
-  job.home_usable = Now();
-  if (job.has_checkpoint) homed_.insert(job.number);
+  homes_.Return(job);
   jobs_.SetState(job, PENDING);
-  if (job.data_check != DataCheck::kDone) CheckData(job);
-  Changed(job);
-  Event(job, "retried", "by a user");
-  schedule_ = true;
+  submissions_.CheckAgain(job);
+  outbox_.JobChanged(job);
+  outbox_.Event(job, "retried", "by a user");
+  queue_.Wake();
   Schedule();
   return job.state;
 }
@@ -452,11 +139,150 @@ absl::Status CoordinationService::Hold(const std::string& reference, bool held, 
   }
   if (job.held == held) return absl::OkStatus();
   job.held = held;
-  Changed(job);
-  Event(job, held ? "held" : "released", "by a user");
-  schedule_ = true;
+  outbox_.JobChanged(job);
+  outbox_.Event(job, held ? "held" : "released", "by a user");
+  queue_.Wake();
   Schedule();
   return absl::OkStatus();
+}
+
+bool CoordinationService::Settled(const std::string& job_id) {
+  const JobRecord* job = jobs_.Find(job_id);
+  return job == nullptr || (IsFinal(job->state) && job->attempt.holders.empty());
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Workers
+
+absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const WorkerHello& hello) {
+  const std::string& name = hello.name();
+  if (absl::Status allowed = workers_.CheckName(hello); !allowed.ok()) return allowed;
+  if (const WorkerRecord* known = workers_.Find(name)) {
+    const bool same = known->hello.incarnation() == hello.incarnation();
+    workers_.CloseConnection(name);
+    submissions_.ForgetChecksOf(name);  // the request was lost with the old connection
+    if (!same) attempts_.OnNewIncarnation(hello, known->last_heard);
+  }
+  workers_.Attach(connection, hello);
+  const std::string output_id = workers_.At(name).hello.output_id();
+  if (!output_id.empty()) homes_.OutputKnown(name, output_id);
+  const int attempts = hello.attempt_size();
+  outbox_.Log(absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
+                           attempts == 0 ? "" : absl::StrCat(" and ", attempts, attempts == 1 ? " attempt" : " attempts")));
+
+  CoordinatorMessage message;
+  message.mutable_welcome()->set_heartbeat_seconds(absl::ToDoubleSeconds(options_.heartbeat));
+  message.mutable_welcome()->set_lease_seconds(absl::ToDoubleSeconds(options_.lease));
+  workers_.Send(name, 0, std::move(message), /*urgent=*/true);
+  attempts_.OnHello(hello);
+  submissions_.CheckWaitingJobs();
+  queue_.Wake();
+  Schedule();
+  return absl::OkStatus();
+}
+
+void CoordinationService::WorkerDisconnected(ConnectionId connection, const std::string& why) {
+  const std::string name = workers_.NameOf(connection);
+  if (name.empty()) return;
+  workers_.Detach(connection);
+  submissions_.ForgetChecksOf(name);
+  outbox_.Log(absl::StrCat("worker ", name, " is not connected: ", why));
+  submissions_.CheckWaitingJobs();
+}
+
+void CoordinationService::WorkerSaid(ConnectionId connection, const WorkerMessage& message) {
+  const std::string name = workers_.NameOf(connection);
+  if (name.empty()) return;
+  const uint64_t epoch = message.header().epoch();
+  const WorkerRecord& worker = workers_.At(name);
+  const bool was_usable = workers_.IsUsable(worker);
+  workers_.Heard(name);
+  switch (message.kind_case()) {
+    case WorkerMessage::kHeartbeat: OnHeartbeat(name, message.heartbeat()); break;
+    case WorkerMessage::kProbeResult: submissions_.OnProbeResult(name, message.probe_result()); break;
+    case WorkerMessage::kRankReady: attempts_.OnRankReady(name, epoch, message.rank_ready()); break;
+    case WorkerMessage::kRankUpdate: attempts_.OnRankUpdate(name, epoch, message.rank_update()); break;
+    case WorkerMessage::kRankEnded: attempts_.OnRankEnded(name, epoch, message.rank_ended()); break;
+    case WorkerMessage::kAttemptCleared: attempts_.OnCleared(name, epoch, message.attempt_cleared().job_id()); break;
+    default: break;
+  }
+  if (!was_usable && workers_.IsUsable(worker)) {
+    submissions_.CheckWaitingJobs();
+    queue_.Wake();
+  }
+  Schedule();
+}
+
+void CoordinationService::OnHeartbeat(const std::string& name, const Heartbeat& heartbeat) {
+  const WorkerRecord& worker = workers_.At(name);
+  if (heartbeat.incarnation() != 0 && heartbeat.incarnation() != worker.hello.incarnation()) return;
+  if (heartbeat.draining() && !worker.draining) outbox_.Log(absl::StrCat("worker ", name, " drains"));
+  workers_.SetDraining(name, heartbeat.draining());
+  if (!heartbeat.output_id().empty() && heartbeat.output_id() != worker.hello.output_id()) {
+    workers_.SetOutputId(name, heartbeat.output_id());
+    homes_.OutputKnown(name, heartbeat.output_id());
+    queue_.Wake();
+  }
+  for (const AttemptPulse& pulse : heartbeat.attempt()) attempts_.OnPulse(name, pulse);
+  CoordinatorMessage message;
+  message.mutable_heartbeat_ack()->set_sequence(heartbeat.sequence());
+  workers_.Send(name, 0, std::move(message), /*urgent=*/true);
+}
+
+bool CoordinationService::Owns(ConnectionId connection, const std::string& job_id, uint64_t epoch) {
+  const std::string name = workers_.NameOf(connection);
+  const JobRecord* job = jobs_.Find(job_id);
+  if (name.empty() || job == nullptr || job->attempt.epoch != epoch) return false;
+  const std::vector<RankRecord>& ranks = job->attempt.ranks;
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankRecord& rank) { return rank.worker == name; });
+}
+
+void CoordinationService::OnLost(const std::string& name, const std::string& why) {
+  submissions_.ForgetChecksOf(name);
+  workers_.Lose(name);
+  outbox_.Log(absl::StrCat("worker ", name, " is lost: ", why));
+  attempts_.OnLost(name, why);
+  submissions_.CheckWaitingJobs();
+  queue_.Wake();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Time
+
+// The coordinator itself stood still, with its machine or for want of a core, and messages of daemons wait to be
+// read. A daemon then counts as heard of later than it was. That is safe: its lease is only waited for longer.
+void CoordinationService::ForgivePause() {
+  const absl::Duration pause = options_.Now() - last_tick_;
+  last_tick_ = options_.Now();
+  if (pause <= kLongestTick) return;
+  workers_.ForgivePause(pause);
+  attempts_.ForgivePause(pause);
+  submissions_.ForgivePause(pause);
+  homes_.ForgivePause(pause);
+}
+
+bool CoordinationService::TickWorkers() {
+  const auto silent = workers_.Silent();
+  for (const auto& [name, limit] : silent) {
+    OnLost(name, absl::StrCat("nothing heard for ", absl::FormatDuration(limit)));
+  }
+  return workers_.ForgetLost() || !silent.empty();
+}
+
+bool CoordinationService::Tick() {
+  ForgivePause();
+  bool changed = TickWorkers();
+  changed = leases_.Tick() || changed;
+  queue_.Tick();
+  changed = attempts_.Tick() || changed;
+  changed = submissions_.Tick() || changed;
+  if (queue_.is_open() && homes_.Tick()) {
+    queue_.Wake();
+    changed = true;
+  }
+  changed = changed || queue_.awake();
+  Schedule();
+  return changed;
 }
 
 }  // namespace adjoin

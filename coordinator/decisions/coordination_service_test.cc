@@ -25,7 +25,7 @@ TEST_F(CoordinationServiceTest, WaitsForAWorker) {
   EXPECT_EQ(starts[0].message.header().epoch(), Job(job).epoch());
 }
 
-TEST_F(CoordinationServiceTest, AnEpochGoesWithTheStoreThatItIsCountedIn) {
+TEST_F(CoordinationServiceTest, TheStartMessageHasTheIdOfTheStoreThatCountsEpochs) {
   stored_.store_id = 77;
   Restart();
   Connect(1, "worker-0", 1);
@@ -50,7 +50,7 @@ TEST_F(CoordinationServiceTest, WaitsUntilAllRanksFitAndSaysWhy) {
   for (uint32_t rank = 0; rank < 3; ++rank) Ended(1, first, rank, "");
   Ended(2, first, 3, "");
   EXPECT_EQ(Job(first).state(), SUCCEEDED);
-  EXPECT_EQ(Job(second).state(), PENDING) << "slots are free only when the daemon says that no process is left";
+  EXPECT_EQ(Job(second).state(), PENDING) << "slots are free only when the daemon reports that no process is left";
   Cleared(1, first);
   EXPECT_EQ(Job(second).state(), STARTING);
 }
@@ -68,7 +68,7 @@ TEST_F(CoordinationServiceTest, SmallJobsFillHolesWhereTheyCannotDelayTheHead) {
   EXPECT_THAT(Job(delays).reason(), HasSubstr("it could delay job-2"));
 }
 
-TEST_F(CoordinationServiceTest, AJobThatNoNodeFitsHoldsNobodyUp) {
+TEST_F(CoordinationServiceTest, AJobThatNoNodeFitsDelaysNoOther) {
   Connect(1, "worker-0", 4);
   JobSpec impossible = Spec("impossible", 1);
   (*impossible.mutable_resources()->mutable_node_label())["gpu"] = "h100";
@@ -107,7 +107,7 @@ TEST_F(CoordinationServiceTest, AWorkerChecksOneJobAtATimeAndAcceptedOnesAreChec
   EXPECT_EQ(service_->AdmissionOf(accepted, &reason), Admission::kAccepted);
 }
 
-TEST_F(CoordinationServiceTest, PrioritiesComeFirstAndWithinThemTheOldest) {
+TEST_F(CoordinationServiceTest, HigherPrioritiesStartFirstThenTheOldestJobs) {
   std::string low = Submit(Spec("low", 1), -1);
   std::string first = Submit(Spec("first", 1));
   std::string second = Submit(Spec("second", 1));
@@ -122,7 +122,7 @@ TEST_F(CoordinationServiceTest, PrioritiesComeFirstAndWithinThemTheOldest) {
   EXPECT_EQ(Job(second).state(), PENDING);
 }
 
-TEST_F(CoordinationServiceTest, TheQueueHasAnEnd) {
+TEST_F(CoordinationServiceTest, TheLengthOfTheQueueIsLimited) {
   options_.max_queued_jobs = 2;
   Restart();
   Submit(Spec("first", 1));
@@ -150,7 +150,7 @@ TEST_F(CoordinationServiceTest, AHeldJobWaitsForItsRelease) {
   EXPECT_EQ(service_->Hold(job, true).message(), "job-1 is starting: only a job that waits can be held");
 }
 
-TEST_F(CoordinationServiceTest, AnIdempotencyKeyIsOneJobs) {
+TEST_F(CoordinationServiceTest, AnIdempotencyKeyBelongsToOneJob) {
   NewJob first;
   first.spec = Spec("net", 1);
   first.owner = "alice";
@@ -217,7 +217,7 @@ TEST_F(CoordinationServiceTest, APeersReportCountsWhenNoCauseShowsUp) {
   EXPECT_EQ(Job(job).reason(), "rank 0 on worker-0 failed: rank 1 died");
 }
 
-TEST_F(CoordinationServiceTest, AnotherEpochIsIgnored) {
+TEST_F(CoordinationServiceTest, MessagesOfAnotherEpochAreIgnored) {
   std::string job = RunningOnTwoWorkers();
   WorkerMessage stale;
   *stale.mutable_header() = MakeHeader(Job(job).epoch() + 1);
@@ -296,7 +296,7 @@ TEST_F(CoordinationServiceTest, BadDataRefusesTheSubmission) {
   EXPECT_EQ(service_->Summary(job).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(CoordinationServiceTest, BadDataIsShownInTheLineThatNamesIt) {
+TEST_F(CoordinationServiceTest, BadDataIsReportedWithTheLineThatNamesIt) {
   Connect(1, "worker-0", 1);
   NewJob submitted;
   submitted.spec = Spec("net", 1, /*with_data=*/true);
@@ -338,7 +338,7 @@ TEST_F(CoordinationServiceTest, AnotherWorkerChecksWhenTheFirstIsLostAndTheCheck
   EXPECT_EQ(reason.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(CoordinationServiceTest, APlanThatTheSizesForbidRefuses) {
+TEST_F(CoordinationServiceTest, APlanThatFailsWithTheSizesRefusesTheSubmission) {
   Connect(1, "worker-0", 1);
   plan_error_ = absl::InvalidArgumentError("the data set is empty");
   std::string job = Submit(Spec("net", 1, /*with_data=*/true));
@@ -373,7 +373,7 @@ TEST_F(CoordinationServiceTest, OnlyTheNewestEndedJobsAreRemembered) {
   EXPECT_EQ(Job(pending).state(), PENDING);
 }
 
-TEST_F(CoordinationServiceTest, FilesThatALaterJobReplacedAreNotTakenForTheEarlierOnes) {
+TEST_F(CoordinationServiceTest, ArtifactsThatALaterJobReplacedAreNotFound) {
   Connect(1, "worker-0", 1);
   auto run = [this](const std::string& folder) {
     JobSpec spec = Spec("net", 1);
@@ -394,7 +394,7 @@ TEST_F(CoordinationServiceTest, FilesThatALaterJobReplacedAreNotTakenForTheEarli
   EXPECT_TRUE(service_->FindArtifact(third, "model.safetensors").ok());
 }
 
-TEST_F(CoordinationServiceTest, NobodyWritesOverTheResultsOfAnother) {
+TEST_F(CoordinationServiceTest, RefusesOutputFoldersOfOtherOwners) {
   auto submit = [this](const std::string& owner, const std::string& folder, bool admin = false) {
     NewJob job;
     job.spec = Spec("net", 1);

@@ -11,7 +11,7 @@
 namespace adjoin {
 namespace {
 
-// In which a job writes.
+// The folders that a job writes in.
 std::vector<std::string> FoldersOf(const JobSpec& spec) {
   std::vector<std::string> folders = {spec.output_dir()};
   if (!spec.checkpoint().dir().empty()) folders.push_back(spec.checkpoint().dir());
@@ -19,29 +19,6 @@ std::vector<std::string> FoldersOf(const JobSpec& spec) {
 }
 
 }  // namespace
-
-std::string ToString(RankState state) {
-  switch (state) {
-    case RankState::kStarting: return "starting";
-    case RankState::kReady: return "ready";
-    case RankState::kRunning: return "running";
-    case RankState::kSucceeded: return "succeeded";
-    case RankState::kDrained: return "drained";
-    case RankState::kFailed: return "failed";
-    case RankState::kKilled: return "killed";
-  }
-  return "";
-}
-
-RankState RankStateFrom(const std::string& text) {
-  for (RankState state : {RankState::kStarting, RankState::kReady, RankState::kRunning, RankState::kSucceeded,
-                          RankState::kDrained, RankState::kFailed}) {
-    if (ToString(state) == text) return state;
-  }
-  return RankState::kKilled;
-}
-
-bool IsFinal(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
 
 JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
   if (job->number == 0) {
@@ -90,7 +67,7 @@ JobRecord* JobTable::Find(uint64_t number) {
   return it == jobs_.end() ? nullptr : it->second.get();
 }
 
-JobRecord* JobTable::Find(const std::string& id) {
+const JobRecord* JobTable::Find(const std::string& id) const {
   absl::string_view digits = id;
   uint64_t number = 0;
   if (!absl::ConsumePrefix(&digits, "job-") || !absl::SimpleAtoi(digits, &number)) return nullptr;
@@ -98,14 +75,16 @@ JobRecord* JobTable::Find(const std::string& id) {
   return it == jobs_.end() || it->second->id != id ? nullptr : it->second.get();
 }
 
-absl::StatusOr<JobRecord*> JobTable::Resolve(const std::string& reference) {
+JobRecord* JobTable::Find(const std::string& id) { return const_cast<JobRecord*>(std::as_const(*this).Find(id)); }
+
+absl::StatusOr<const JobRecord*> JobTable::Resolve(const std::string& reference) const {
   if (reference.empty()) return absl::InvalidArgumentError("no job is named: give its id, as `adjoin ps` shows it");
-  if (JobRecord* job = Find(reference); job != nullptr) return job;
+  if (const JobRecord* job = Find(reference); job != nullptr) return job;
   for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
     if (it->second->spec.name() == reference) return it->second.get();
   }
-  std::vector<JobRecord*> fits;
-  for (auto& [number, job] : jobs_) {
+  std::vector<const JobRecord*> fits;
+  for (const auto& [number, job] : jobs_) {
     if (absl::StartsWith(job->id, reference)) fits.push_back(job.get());
   }
   if (fits.size() == 1) return fits[0];
@@ -116,23 +95,41 @@ absl::StatusOr<JobRecord*> JobTable::Resolve(const std::string& reference) {
                                                  fits[0]->id, " and ", fits[1]->id, ": give the whole id"));
 }
 
+absl::StatusOr<JobRecord*> JobTable::Resolve(const std::string& reference) {
+  absl::StatusOr<const JobRecord*> job = std::as_const(*this).Resolve(reference);
+  if (!job.ok()) return job.status();
+  return const_cast<JobRecord*>(*job);
+}
+
 std::vector<JobRecord*> JobTable::All() {
   std::vector<JobRecord*> all;
-  for (auto& [number, job] : jobs_) all.push_back(job.get());
+  for (const auto& [number, job] : jobs_) all.push_back(job.get());
   return all;
 }
 
-std::vector<JobRecord*> JobTable::Pending() {
-  std::vector<JobRecord*> selected;
-  selected.reserve(pending_.size());
-  for (const auto& [key, job] : pending_) selected.push_back(job);
-  return selected;
+std::vector<const JobRecord*> JobTable::All() const {
+  std::vector<const JobRecord*> all;
+  for (const auto& [number, job] : jobs_) all.push_back(job.get());
+  return all;
+}
+
+std::vector<const JobRecord*> JobTable::Pending() const {
+  std::vector<const JobRecord*> pending;
+  pending.reserve(pending_.size());
+  for (const auto& [key, job] : pending_) pending.push_back(job);
+  return pending;
 }
 
 std::vector<JobRecord*> JobTable::Active() {
-  std::vector<JobRecord*> selected;
-  for (uint64_t number : active_) selected.push_back(jobs_.at(number).get());
-  return selected;
+  std::vector<JobRecord*> active;
+  for (uint64_t number : active_) active.push_back(jobs_.at(number).get());
+  return active;
+}
+
+std::vector<const JobRecord*> JobTable::Active() const {
+  std::vector<const JobRecord*> active;
+  for (uint64_t number : active_) active.push_back(jobs_.at(number).get());
+  return active;
 }
 
 }  // namespace adjoin

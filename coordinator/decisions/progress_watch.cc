@@ -42,7 +42,7 @@ void ProgressWatch::Heard(const RankPulse& pulse, absl::Duration now) {
   last = pulse;
 }
 
-double ProgressWatch::step_seconds() const {
+double ProgressWatch::StepSeconds() const {
   double longest = 0;
   for (const RankPulse& pulse : pulses_) longest = std::max(longest, pulse.step_seconds());
   return longest;
@@ -50,13 +50,14 @@ double ProgressWatch::step_seconds() const {
 
 absl::Duration ProgressWatch::Limit() const {
   const bool first = std::all_of(pulses_.begin(), pulses_.end(), [](const RankPulse& p) { return p.step() == 0; });
-  const absl::Duration usual = std::max(limits_.shortest, absl::Seconds(kMedianSteps * step_seconds()));
+  const absl::Duration usual = std::max(limits_.shortest, absl::Seconds(kMedianSteps * StepSeconds()));
   return first ? std::max(usual, limits_.first_step) : usual;
 }
 
 std::optional<std::string> ProgressWatch::Stuck(absl::Duration now, const std::vector<std::string>& name_of) const {
   if (now - last_progress_ <= Limit()) return std::nullopt;
-  // Who lags: a stopped process; else one that says nothing; else one that does not wait; else the one with the fewest steps.
+  // The laggard is a stopped process; else one that is silent; else one that does not wait; else the one with the
+  // fewest steps.
   auto badness = [&](size_t r) {
     if (pulses_[r].process() == "stopped") return 3;
     if (now - heard_[r] > limits_.silence) return 2;

@@ -1,11 +1,12 @@
-// Finds that the ranks of an attempt make no progress, and which of them lags.
+// Finds out when the ranks of an attempt make no progress, and which of them lags.
 //
 //   ProgressWatch watch(limits, ranks, now);
 //   watch.Heard(rank, pulse, now);                       // with every heartbeat
 //   if (auto why = watch.Stuck(now)) ...                 // "no step was finished for 60s: rank 2 on worker-1 is stopped ..."
 //
-// Ranks advance in step with each other, so the last time that any of them finished a step or reached another phase is the
-// attempt's. While a rank that is heard of reads or writes files, the clock stands: slow files are no failure. Not thread-safe.
+// Ranks advance in step with each other, so the attempt made progress whenever any of them finished a step or reached
+// another phase. While a rank that is heard of reads or writes files, the clock stands: slow files are no failure.
+// Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_PROGRESS_WATCH_H_
 #define ADJOIN_COORDINATOR_DECISIONS_PROGRESS_WATCH_H_
 
@@ -20,9 +21,9 @@
 namespace adjoin {
 
 struct ProgressLimits {
-  absl::Duration shortest = absl::Seconds(60);     // without a step; longer where steps are: ten times their median
+  absl::Duration shortest = absl::Seconds(60);     // without a step; or ten times the median of the steps, where that is longer
   absl::Duration first_step = absl::Seconds(600);  // for the first step of each phase
-  absl::Duration silence = absl::Seconds(5);       // a rank that says nothing for so long is the one to name
+  absl::Duration silence = absl::Seconds(5);       // a rank that is silent for so long is the one to name
 };
 
 class ProgressWatch {
@@ -31,15 +32,14 @@ class ProgressWatch {
   ProgressWatch(const ProgressLimits& limits, size_t ranks, absl::Duration now);
 
   void Heard(const RankPulse& pulse, absl::Duration now);
-  // The daemons could not be heard: what was missed may have been progress.
+  // The daemons could not be heard: there may have been progress.
   void Excuse(absl::Duration now) { last_progress_ = now; }
-  // Why the attempt is stuck; nothing while it is not. `name_of`: "rank 2 on worker-1" for each rank.
+  // Returns why the attempt is stuck, or nothing while it is not. `name_of`: "rank 2 on worker-1" for each rank.
   std::optional<std::string> Stuck(absl::Duration now, const std::vector<std::string>& name_of) const;
 
-  // The largest median of the ranks' last steps; 0 before the first.
-  double step_seconds() const;
-
  private:
+  // Returns the largest median of the ranks' last steps; 0 before the first step.
+  double StepSeconds() const;
   absl::Duration Limit() const;
 
   ProgressLimits limits_;

@@ -55,7 +55,7 @@ TEST_F(ProgressWatchTest, NamesAStoppedProcessAndASilentOne) {
   EXPECT_THAT(StuckAt(101), ::testing::HasSubstr("rank 2 on b has said nothing for 1m40s"));
 }
 
-TEST_F(ProgressWatchTest, FilesFirstStepsAndLongStepsHaveTime) {
+TEST_F(ProgressWatchTest, FilesFirstStepsAndLongStepsGetMoreTime) {
   for (int second = 1; second <= 500; ++second) Hear(second, {Pulse(0, 0, COMPUTING), Pulse(1, 0, WAITING, "x")});
   EXPECT_EQ(StuckAt(500), "");
   EXPECT_THAT(StuckAt(602), ::testing::HasSubstr("no step was finished for 10m"));
@@ -70,7 +70,7 @@ TEST_F(ProgressWatchTest, FilesFirstStepsAndLongStepsHaveTime) {
   EXPECT_EQ(StuckAt(3303), "");
 }
 
-// It said that it reads before it was stopped.
+// The rank reported that it reads, and was stopped then.
 TEST_F(ProgressWatchTest, AStoppedReaderIsFound) {
   RankPulse reader = Pulse(0, 3, FILES);
   for (int second = 1; second <= 100; ++second) {

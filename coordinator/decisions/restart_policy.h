@@ -1,4 +1,4 @@
-// Whether a job goes on after an attempt has ended badly.
+// Decides whether a job goes on after an attempt has ended badly.
 //
 //   RestartDecision decision = DecideRestart(spec.restart(), EndCause::kNodeLost, /*steps=*/40, history, /*limit=*/3);
 #ifndef ADJOIN_COORDINATOR_DECISIONS_RESTART_POLICY_H_
@@ -14,15 +14,15 @@ namespace adjoin {
 
 // Why an attempt ended other than well.
 enum class EndCause {
-  kRankLost,   // a process died, or made no progress
-  kNodeLost,   // infrastructure
-  kDrained,    // infrastructure, in order
-  kError,      // a rank said so itself
-  kHopeless,   // likewise, and another attempt would end alike
+  kRankLost,  // a process died, or made no progress
+  kNodeLost,  // the infrastructure failed
+  kDrained,   // a node left in good order
+  kError,     // a rank reported an error
+  kHopeless,  // a rank reported an error that every attempt would end with
 };
-std::string ToString(EndCause cause);  // "rank_lost", ... as Restart.on has it
+std::string ToString(EndCause cause);  // "rank_lost", ... as in Restart.on
 
-// Of all attempts of a job so far.
+// Counts over all attempts of a job so far.
 struct RestartHistory {
   uint32_t attempts = 0;                   // started
   uint32_t counted = 0;                    // restarts against max_restarts
@@ -32,14 +32,15 @@ struct RestartHistory {
 
 struct RestartDecision {
   bool restart = false;
-  std::string why_not;                     // where it does not restart, for people; may be empty
+  std::string why_not;                     // why it does not restart, for people; may be empty
   absl::Duration backoff;                  // before the next attempt
   RestartHistory history;                  // after this end
 };
 
-// `steps`: done by the attempt that ended. Restart.on: absent, lost ranks and nodes. Lost nodes and drains do not use up
-// max_restarts, and a drain is always followed by another attempt. `limit` restarts in a row without progress end the job
-// whatever their cause (drains aside); the first attempt is no restart. The backoff doubles with each restart, to at most ten minutes.
+// `steps`: done by the attempt that ended. An absent Restart.on means lost ranks and nodes. Lost nodes and drains do
+// not use up max_restarts, and a drain is always followed by another attempt. `limit` restarts in a row without
+// progress end the job, whatever their cause, drains aside; the first attempt is no restart. The backoff doubles with
+// each restart, to at most ten minutes.
 RestartDecision DecideRestart(const Restart& policy, EndCause cause, uint64_t steps, RestartHistory history,
                               uint32_t limit);
 

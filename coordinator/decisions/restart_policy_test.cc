@@ -25,7 +25,7 @@ TEST(RestartPolicyTest, WithoutAPolicyOnlyLostInfrastructureRestarts) {
   EXPECT_TRUE(DecideRestart(Restart(), EndCause::kDrained, 5, After(1), 3).restart);
 }
 
-TEST(RestartPolicyTest, TheBudgetIsTheUsersAlone) {
+TEST(RestartPolicyTest, OnlyFailuresOfTheJobItselfUseUpItsRestarts) {
   RestartDecision decision = DecideRestart(Policy(1, 0), EndCause::kRankLost, 5, After(1), 3);
   EXPECT_TRUE(decision.restart);
   EXPECT_EQ(decision.history.counted, 1);
@@ -37,7 +37,7 @@ TEST(RestartPolicyTest, TheBudgetIsTheUsersAlone) {
   EXPECT_EQ(decision.why_not, "restart.max_restarts, which is 1, is used up");
 }
 
-TEST(RestartPolicyTest, OnSaysWhichCausesCount) {
+TEST(RestartPolicyTest, OnNamesTheCausesThatRestart) {
   EXPECT_TRUE(DecideRestart(Policy(2, 0, {"error"}), EndCause::kError, 1, After(1), 3).restart);
   EXPECT_FALSE(DecideRestart(Policy(2, 0, {"error"}), EndCause::kRankLost, 1, After(1), 3).restart);
   EXPECT_FALSE(DecideRestart(Policy(2, 0, {"error"}), EndCause::kNodeLost, 1, After(1), 3).restart);
@@ -45,7 +45,7 @@ TEST(RestartPolicyTest, OnSaysWhichCausesCount) {
   EXPECT_FALSE(DecideRestart(Policy(2, 0, {"error"}), EndCause::kHopeless, 1, After(1), 3).restart);
 }
 
-TEST(RestartPolicyTest, ThreeRestartsWithoutProgressEndIt) {
+TEST(RestartPolicyTest, ThreeRestartsWithoutProgressEndTheJob) {
   RestartHistory history = After(1);
   for (int attempt = 1; attempt <= 3; ++attempt) {
     history.attempts = attempt;

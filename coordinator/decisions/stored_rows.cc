@@ -5,14 +5,17 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace adjoin {
 namespace {
 
+// Milliseconds since 1970; 0 is absl::Time(), which means never.
 int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
 
-}  // namespace
-
 absl::Time FromMillis(int64_t millis) { return millis == 0 ? absl::Time() : absl::FromUnixMillis(millis); }
+
+}  // namespace
 
 StoredJob JobRow(const JobRecord& job) {
   StoredJob row;
@@ -72,6 +75,40 @@ StoredAttempt AttemptRow(const JobRecord& job) {
   return row;
 }
 
+std::unique_ptr<JobRecord> JobFrom(const StoredJob& row, StoredSubmission submission, absl::Duration now) {
+  auto job = std::make_unique<JobRecord>();
+  job->number = row.number();
+  job->id = absl::StrCat("job-", row.number());
+  job->spec = std::move(*submission.mutable_spec());
+  job->source = std::move(*submission.mutable_source());
+  job->file = std::move(*submission.mutable_file());
+  job->owner = row.owner();
+  job->priority = row.priority();
+  job->idempotency_key = row.idempotency_key();
+  job->plan_hash = row.plan_hash();
+  job->data_check = row.plan_hash().empty() ? DataCheck::kWaits : DataCheck::kDone;
+  job->accepted = job->durable = true;
+  job->state = row.state();
+  job->reason = row.reason();
+  job->held = row.held();
+  job->submitted = FromMillis(row.submitted_unix_ms());
+  job->started = FromMillis(row.started_unix_ms());
+  job->ended = FromMillis(row.ended_unix_ms());
+  job->backoff = absl::Seconds(row.backoff_seconds());
+  job->not_before = now + job->backoff;
+  job->running = absl::Seconds(row.running_seconds());
+  job->history = {.attempts = row.attempts(),
+                  .counted = row.restarts_counted(),
+                  .without_progress = row.restarts_without_progress(),
+                  .best_step = row.best_step()};
+  job->progress = row.progress();
+  job->artifacts.insert(row.artifact().begin(), row.artifact().end());
+  job->home = row.home();
+  job->home_workers.assign(row.home_worker().begin(), row.home_worker().end());
+  job->has_checkpoint = row.has_checkpoint();
+  return job;
+}
+
 Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now, absl::Time wall_now) {
   Attempt attempt;
   attempt.epoch = row.epoch();
@@ -87,7 +124,10 @@ Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now, absl::Time wal
   for (const StoredHolder& holder : row.holder()) {
     int slots = 0;
     for (const RankRecord& rank : attempt.ranks) slots += rank.worker == holder.worker() ? 1 : 0;
-    attempt.holders[holder.worker()] = {holder.incarnation(), holder.node_id(), slots, std::nullopt};
+    attempt.holders[holder.worker()] = {.incarnation = holder.incarnation(),
+                                         .node_id = holder.node_id(),
+                                         .slots = slots,
+                                         .lease_end = std::nullopt};
   }
   attempt.lease = absl::Seconds(row.lease_seconds());
   attempt.over = row.over();

@@ -101,7 +101,7 @@ std::string LogStore::PathOf(const std::string& job_id, const Segment& segment) 
   return absl::StrCat(FolderOf(job_id), "/log-", segment.begin);
 }
 
-absl::Status LogStore::Add(const std::string& job_id) {
+absl::Status LogStore::MakeFolder(const std::string& job_id) const {
   std::string folder = FolderOf(job_id);
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError(folder, "cannot be made");
   return absl::OkStatus();
@@ -155,7 +155,7 @@ absl::Status LogStore::Append(const std::string& job_id, const std::vector<LogLi
   absl::MutexLock lock(&mutex_);
   ADJOIN_ASSIGN_OR_RETURN(std::deque<Segment> * segments, SegmentsOf(job_id));
   if (segments->empty()) {
-    ADJOIN_RETURN_IF_ERROR(Add(job_id));
+    ADJOIN_RETURN_IF_ERROR(MakeFolder(job_id));
     segments->push_back({});
   }
   if (segments->back().end - segments->back().begin >= segment_bytes_) {

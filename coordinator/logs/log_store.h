@@ -5,9 +5,9 @@
 //   ADJOIN_ASSIGN_OR_RETURN(LogStore::Chunk chunk, store.Read("job-17", 0));
 //   ... store.Read("job-17", chunk.next) ...
 //
-// A job's lines lie in its folder in one or two files, log-<position of the first byte>, so a position means the same
-// line to every coordinator that ever opens the folder. A line is "<unix ms> <rank>@<epoch> <text>". What a coordinator
-// that died left of a line that it was writing is cut off. Any thread.
+// A job's lines are in its folder, in one or two files named log-<position of the first byte>, so a position means
+// the same line to every coordinator that opens the folder. A line is "<unix ms> <rank>@<epoch> <text>". A line that
+// a coordinator did not finish when it died is cut off. Any thread.
 #ifndef ADJOIN_COORDINATOR_LOGS_LOG_STORE_H_
 #define ADJOIN_COORDINATOR_LOGS_LOG_STORE_H_
 
@@ -28,25 +28,24 @@ namespace adjoin {
 
 class LogStore {
  public:
-  // Longer lines are cut; what is left ends in " [cut]".
+  // Longer lines are cut, and then end in " [cut]".
   static constexpr size_t kMaxLineBytes = 32 << 10;
 
-  // `folder` exists; it gets a folder per job. What is there already is found again.
+  // `folder` exists; it gets a folder per job. The lines of an earlier coordinator are found again.
   LogStore(std::string folder, int64_t max_bytes_per_job)
       : folder_(std::move(folder)), segment_bytes_(max_bytes_per_job / 2) {}
 
-  // Makes the job's folder; Append does, where it is missing. Errors: kUnavailable.
-  absl::Status Add(const std::string& job_id);
-  // Each line with its epoch. A line end within a text becomes a space. Either all lines are kept or none.
-  // Errors: kUnavailable (the file cannot be written; says why).
+  // Appends the lines with their epochs: all of them or none. Makes the job's folder where it is missing. A line end
+  // within a text becomes a space.
+  // Errors: kUnavailable (the file cannot be written; with the reason).
   absl::Status Append(const std::string& job_id, const std::vector<LogLine>& lines);
 
   struct Chunk {
     std::vector<LogLine> lines;
-    int64_t next = 0;  // where to go on; equal to the position asked for when there is nothing more yet
+    int64_t next = 0;  // the position to go on from; equal to the one asked for when there are no more lines yet
   };
-  // At most about 256 KiB from `position` on (0: the oldest line kept). A job without lines has an empty chunk. A
-  // position after the last line, which is from before a loss of power, means the end.
+  // Returns at most about 256 KiB from `position` on (0: the oldest line kept). A job without lines has an empty
+  // chunk. A position after the last line, which can be there from before a loss of power, means the end.
   // Errors: kUnavailable.
   absl::StatusOr<Chunk> Read(const std::string& job_id, int64_t position);
   // Forgets the job and its lines. Errors: kUnavailable.
@@ -59,7 +58,8 @@ class LogStore {
   };
   std::string FolderOf(const std::string& job_id) const;
   std::string PathOf(const std::string& job_id, const Segment& segment) const;
-  // Those in memory, or those that an earlier coordinator left.
+  absl::Status MakeFolder(const std::string& job_id) const;
+  // Returns the job's segments: those in memory, or those that an earlier coordinator left.
   absl::StatusOr<std::deque<Segment>*> SegmentsOf(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::deque<Segment>> FindSegments(const std::string& job_id) const;
 

@@ -24,7 +24,7 @@ LogLine Line(uint32_t rank, int64_t unix_ms, const std::string& text, uint64_t e
   return line;
 }
 
-TEST(LogStoreTest, ReadsWhatWasAppendedAndGoesOnWhereItStopped) {
+TEST(LogStoreTest, ReadsAppendedLinesAndGoesOnWhereItStopped) {
   LogStore store(Folder("order"), 1 << 20);
   EXPECT_TRUE(store.Read("job-1", 0)->lines.empty());
   ASSERT_TRUE(store.Append("job-1", {Line(0, 5, "first line"), Line(3, 6, "")}).ok());
@@ -40,12 +40,11 @@ TEST(LogStoreTest, ReadsWhatWasAppendedAndGoesOnWhereItStopped) {
   ASSERT_EQ(store.Read("job-1", position)->lines.size(), 1);
 }
 
-TEST(LogStoreTest, AJobsFolderIsThereFromItsAddingToItsRemoval) {
+TEST(LogStoreTest, AJobsFolderIsThereFromTheFirstLineToItsRemoval) {
   std::string folder = Folder("removal");
   LogStore store(folder, 1 << 20);
-  ASSERT_TRUE(store.Add("job-1").ok());
-  EXPECT_TRUE(std::filesystem::exists(folder + "/job-1")) << "or a job without lines gives its number away";
   ASSERT_TRUE(store.Append("job-1", {Line(0, 5, "line")}).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/job-1"));
   ASSERT_TRUE(store.Remove("job-1").ok());
   EXPECT_FALSE(std::filesystem::exists(folder + "/job-1"));
   EXPECT_TRUE(store.Read("job-1", 0)->lines.empty());
@@ -129,7 +128,7 @@ TEST(LogStoreTest, ATornLastLineIsCutOff) {
   ASSERT_EQ(All(store, "job-2").size(), 1);
 }
 
-TEST(LogStoreTest, ReadsLinesWithoutAnEpochAndSkipsWhatIsNoLine) {
+TEST(LogStoreTest, ReadsLinesWithoutAnEpochAndSkipsTextThatIsNoLine) {
   std::string folder = Folder("old");
   std::filesystem::create_directories(folder + "/job-1");
   std::ofstream(folder + "/job-1/log-0") << "5 2 a text @ all\nnonsense\n6 1@x no\n7 1@8 new\n";
@@ -142,7 +141,7 @@ TEST(LogStoreTest, ReadsLinesWithoutAnEpochAndSkipsWhatIsNoLine) {
   EXPECT_EQ(lines[1].epoch(), 8);
 }
 
-TEST(LogStoreTest, ALineStaysALine) {
+TEST(LogStoreTest, ALineEndWithinATextBecomesASpace) {
   LogStore store(Folder("lines"), 10 << 20);
   std::vector<LogLine> written;
   for (int i = 0; i < 20; ++i) written.push_back(Line(0, i, "forged\n9 9@9 line " + std::string(100000, 'z')));

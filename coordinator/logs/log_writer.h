@@ -1,12 +1,14 @@
-// Writes the ranks' lines to the disk from a thread of its own, so that a disk that stalls keeps no daemon's heartbeat unread.
+// Writes the ranks' lines to the disk from a thread of its own, so that a disk that stalls keeps no daemon's
+// heartbeat unread.
 //
 //   LogWriter writer({.append = [&](const auto& job, const auto& lines) { return logs.Append(job, lines); },
 //                     .remove = [&](const auto& job) { return logs.Remove(job); }});
 //   writer.Add("job-17", lines);                              // returns at once
-//   if (writer.Flush(Deadline::After(absl::Seconds(10)))) ... // all that was added before is where Read finds it
+//   if (writer.Flush(Deadline::After(absl::Seconds(10)))) ... // Read finds all that was added before
 //
-// What waits is bounded: where the disk is slower than the ranks, the oldest lines are lost, as are those that cannot be
-// written; a line in their place says how many. The destructor writes what waits. Any thread.
+// The lines that wait are bounded. Where the disk is slower than the ranks, the oldest lines are lost, as are those
+// that cannot be written; a line in their place has their number. The destructor writes the lines that wait. Any
+// thread.
 #ifndef ADJOIN_COORDINATOR_LOGS_LOG_WRITER_H_
 #define ADJOIN_COORDINATOR_LOGS_LOG_WRITER_H_
 
@@ -31,7 +33,7 @@ namespace adjoin {
 class LogWriter {
  public:
   struct Options {
-    // Called by the writer's thread alone. All lines of a call or none.
+    // Called by the writer's thread alone. `append` writes all lines of a call or none.
     std::function<absl::Status(const std::string& job_id, const std::vector<LogLine>& lines)> append;
     std::function<absl::Status(const std::string& job_id)> remove;
     size_t max_waiting_bytes = 64 << 20;
@@ -41,15 +43,15 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  // In the order of the calls.
+  // Lines are written in the order of the calls.
   void Add(const std::string& job_id, std::vector<LogLine> lines);
-  // Forgets what waits of the job, and removes what was written of it before.
+  // Forgets the lines of the job that wait, and removes those that were written before.
   void Remove(const std::string& job_id);
   // Returns when all that was added or removed before is done, or lost; false at the deadline.
   bool Flush(Deadline deadline);
 
-  // `written` is called by the writer's thread after every change that a reader could see. None of it runs any more when
-  // Listen has returned; null: nobody listens.
+  // `written` is called by the writer's thread after every change that a reader could see; null calls nothing. When
+  // Listen has returned, no call of the function before is running.
   void Listen(std::function<void()> written);
 
  private:
@@ -70,7 +72,7 @@ class LogWriter {
 
   void DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteUntilStopped();
-  // The gaps that came before the item, then the item. Returns what is to be said later since it could not be written.
+  // Writes lines for the gaps before the item, then the item. Returns the gaps that could not be written.
   Gaps Write(const Gaps& gaps, const Item& item);
   bool Append(const std::string& job_id, const std::vector<LogLine>& lines);
 
@@ -81,7 +83,7 @@ class LogWriter {
   size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   Gaps gaps_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_added_ ABSL_GUARDED_BY(mutex_) = 0;  // sequence
-  uint64_t done_ ABSL_GUARDED_BY(mutex_) = 0;        // likewise, of the last one that was written or tried
+  uint64_t done_ ABSL_GUARDED_BY(mutex_) = 0;        // the sequence of the last item that was written or tried
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Mutex listener_mutex_;
   std::function<void()> written_ ABSL_GUARDED_BY(listener_mutex_);

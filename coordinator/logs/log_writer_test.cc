@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A disk that stalls and fails when the test says so.
+// A disk that stalls and fails when the test lets it.
 class LogWriterTest : public ::testing::Test {
  protected:
   void Start(size_t max_waiting_bytes = 1 << 20) {
@@ -72,7 +72,7 @@ class LogWriterTest : public ::testing::Test {
 constexpr char kOneLost[] = "[here 1 lines were lost, which the coordinator could not write]";
 constexpr char kTwoLost[] = "[here 2 lines were lost, which the coordinator could not write]";
 
-TEST_F(LogWriterTest, WritesInOrderAndSaysWhenItHas) {
+TEST_F(LogWriterTest, WritesInOrderAndFlushReturnsWhenItHas) {
   Start();
   EXPECT_TRUE(Flush(absl::ZeroDuration())) << "nothing was added";
   std::atomic<int> heard = 0;
@@ -90,7 +90,7 @@ TEST_F(LogWriterTest, WritesInOrderAndSaysWhenItHas) {
   EXPECT_EQ(heard, 100);
 }
 
-TEST_F(LogWriterTest, ADiskThatStallsHoldsNobodyUp) {
+TEST_F(LogWriterTest, AStalledDiskDoesNotBlockAdd) {
   Start();
   Set(/*stall=*/true, false);
   for (int i = 0; i < 3; ++i) Add("job-1", absl::StrCat(i));
@@ -102,7 +102,7 @@ TEST_F(LogWriterTest, ADiskThatStallsHoldsNobodyUp) {
   EXPECT_THAT(Disk(), ElementsAre("job-1 0: 0", "job-1 0: 1", "job-1 0: 2"));
 }
 
-TEST_F(LogWriterTest, WhereTooMuchWaitsTheOldestIsLostAndALineSaysSo) {
+TEST_F(LogWriterTest, LosesTheOldestLinesWhereTooManyWaitAndWritesTheirNumber) {
   Start(/*max_waiting_bytes=*/300);  // two lines of 100 and what they take besides
   Set(/*stall=*/true, false);
   const std::string text(70, 'x');
@@ -123,7 +123,7 @@ TEST_F(LogWriterTest, WhereTooMuchWaitsTheOldestIsLostAndALineSaysSo) {
   EXPECT_EQ(Disk().back(), "job-3 0: " + std::string(1000, 'y'));
 }
 
-TEST_F(LogWriterTest, WhatCannotBeWrittenIsSaidOnceTheDiskIsWell) {
+TEST_F(LogWriterTest, WritesTheNumberOfLostLinesOnceTheDiskWorks) {
   Start();
   Set(false, /*fails=*/true);
   Add("job-1", "a");
@@ -137,7 +137,7 @@ TEST_F(LogWriterTest, WhatCannotBeWrittenIsSaidOnceTheDiskIsWell) {
   EXPECT_THAT(Disk(), ElementsAre(absl::StrCat("job-1 0: ", kTwoLost), absl::StrCat("job-2 7: ", kOneLost), "job-1 0: d"));
 }
 
-TEST_F(LogWriterTest, OfAJobThatIsRemovedNothingComesLater) {
+TEST_F(LogWriterTest, WritesNothingOfARemovedJob) {
   Start();
   Set(/*stall=*/true, /*fails=*/true);
   Add("job-1", "fails");

@@ -39,7 +39,7 @@ std::vector<int> CompactOrder(const Mesh& mesh) {
   return order;
 }
 
-std::vector<int> PlacementOrder(const JobSpec& spec) {
+std::vector<int> AssignmentOrder(const JobSpec& spec) {
   std::vector<int> all(spec.ranks());
   std::iota(all.begin(), all.end(), 0);
   for (const LayoutSpec& layout : spec.layout()) {

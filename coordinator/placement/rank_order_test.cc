@@ -14,7 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAreArray;
 
-// Pairs of neighbours in the mesh on one node, where nodes take `slots` ranks each in this order.
+// Returns the number of pairs of neighbours in the mesh that are on one node, where nodes take `slots` ranks each in
+// this order.
 int NeighboursTogether(const Mesh& mesh, const std::vector<int>& order, int slots) {
   std::map<int, int> node;
   for (size_t i = 0; i < order.size(); ++i) node[order[i]] = static_cast<int>(i) / slots;
@@ -31,7 +32,7 @@ int NeighboursTogether(const Mesh& mesh, const std::vector<int>& order, int slot
   return together;
 }
 
-TEST(RankOrderTest, TilesOfASquare) {
+TEST(RankOrderTest, ASquareIsCutIntoTiles) {
   EXPECT_THAT(CompactOrder(*Mesh::Create({4, 4})), ElementsAre(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
   EXPECT_THAT(CompactOrder(*Mesh::Create({5})), ElementsAre(0, 1, 2, 3, 4));
 }
@@ -56,7 +57,7 @@ TEST(RankOrderTest, TakesTheFirstLayoutWithAllRanks) {
   auto order = [](const std::string& text) {
     JobSpec spec;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec));
-    return PlacementOrder(spec);
+    return AssignmentOrder(spec);
   };
   EXPECT_THAT(order("ranks: 4"), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(order("ranks: 4 layout { partition: [1, 2] } layout { partition: [2, 2] rank: [3, 1, 2, 0] }"),

@@ -1,30 +1,22 @@
 #include "coordinator/placement/shared_output.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/placement/rank_order.h"
 
 namespace adjoin {
 namespace {
 
-std::vector<std::vector<FreeSlots>> Groups(const std::vector<FreeSlots>& workers) {
-  std::map<std::string, std::vector<FreeSlots>> by_id;
-  for (const FreeSlots& worker : workers) {
-    by_id[OutputGroup(worker)].push_back(worker);
-  }
-  std::vector<std::vector<FreeSlots>> groups;
-  for (auto& [id, members] : by_id) groups.push_back(std::move(members));
-  return groups;
-}
-
-int SlotsOf(const std::vector<FreeSlots>& workers) {
-  int slots = 0;
-  for (const FreeSlots& worker : workers) slots += worker.slots;
-  return slots;
+// True where the job's ranks have slots on these workers.
+bool Suffice(const std::vector<FreeSlots>& workers, const JobSpec& spec) {
+  const int64_t limit = spec.resources().max_ranks_per_node();
+  int64_t slots = 0;
+  for (const FreeSlots& worker : workers) slots += limit > 0 ? std::min<int64_t>(worker.slots, limit) : worker.slots;
+  return slots >= spec.ranks();
 }
 
 // "node-1 (4 slots) and node-2 (4 slots)"
@@ -32,11 +24,6 @@ std::string Names(const std::vector<FreeSlots>& group) {
   return absl::StrJoin(group, " and ", [](std::string* out, const FreeSlots& worker) {
     absl::StrAppend(out, worker.worker, " (", worker.slots, worker.slots == 1 ? " slot)" : " slots)");
   });
-}
-
-std::optional<std::vector<std::string>> Place(const JobSpec& spec, const std::vector<FreeSlots>& free,
-                                              const std::vector<std::string>& before) {
-  return PlaceRanks(PlacementOrder(spec), static_cast<int>(spec.resources().max_ranks_per_node()), free, before);
 }
 
 }  // namespace
@@ -54,39 +41,29 @@ std::string OutputGroup(const FreeSlots& worker) {
   return worker.output_id.empty() ? absl::StrCat("only ", worker.worker) : worker.output_id;
 }
 
+std::vector<std::vector<FreeSlots>> GroupsByOutputRoot(const std::vector<FreeSlots>& workers) {
+  std::map<std::string, std::vector<FreeSlots>> by_name;
+  for (const FreeSlots& worker : workers) by_name[OutputGroup(worker)].push_back(worker);
+  std::vector<std::vector<FreeSlots>> groups;
+  for (auto& [name, members] : by_name) groups.push_back(std::move(members));
+  return groups;
+}
+
 bool ShareAll(const std::vector<FreeSlots>& workers) {
   return std::all_of(workers.begin(), workers.end(), [&](const FreeSlots& worker) {
     return !worker.output_id.empty() && worker.output_id == workers.front().output_id;
   });
 }
 
-std::optional<std::vector<std::string>> PlaceJob(const JobSpec& spec, const std::vector<FreeSlots>& free,
-                                                 const std::vector<std::string>& before, const std::string& home) {
-  if (!NeedsSharedOutput(spec)) return Place(spec, free, before);
-  std::vector<std::vector<FreeSlots>> groups = Groups(free);
-  // Where the ranks ran before comes first; else the fewest free slots that do, as for single workers.
-  const auto ran_before = [&](const std::vector<FreeSlots>& group) {
-    return std::any_of(group.begin(), group.end(), [&](const FreeSlots& worker) {
-      return std::find(before.begin(), before.end(), worker.worker) != before.end();
-    });
-  };
-  std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) {
-    const bool a_before = ran_before(a), b_before = ran_before(b);
-    return a_before != b_before ? a_before : SlotsOf(a) < SlotsOf(b);
-  });
-  for (const std::vector<FreeSlots>& group : groups) {
-    if (!home.empty() && OutputGroup(group.front()) != home) continue;
-    if (auto of_rank = Place(spec, group, before)) return of_rank;
-  }
-  return std::nullopt;
-}
-
 absl::Status CheckSharedOutput(const JobSpec& spec, const std::vector<FreeSlots>& all) {
-  if (!NeedsSharedOutput(spec) || !Place(spec, all, {}).has_value()) return absl::OkStatus();
-  if (PlaceJob(spec, all, {}, "").has_value()) return absl::OkStatus();
+  if (!NeedsSharedOutput(spec) || !Suffice(all, spec)) return absl::OkStatus();
+  const std::vector<std::vector<FreeSlots>> groups = GroupsByOutputRoot(all);
+  if (std::any_of(groups.begin(), groups.end(), [&](const auto& group) { return Suffice(group, spec); })) {
+    return absl::OkStatus();
+  }
   std::vector<std::string> sharing;
   std::vector<FreeSlots> unknown;
-  for (const std::vector<FreeSlots>& group : Groups(all)) {
+  for (const std::vector<FreeSlots>& group : groups) {
     if (group.front().output_id.empty()) {
       unknown.push_back(group.front());
     } else {

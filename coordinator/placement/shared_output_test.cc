@@ -12,11 +12,9 @@ namespace adjoin {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::Optional;
+using ::testing::UnorderedElementsAre;
 
 JobSpec Job(uint32_t ranks, bool checkpoints) {
   JobSpec spec;
@@ -28,35 +26,25 @@ JobSpec Job(uint32_t ranks, bool checkpoints) {
 
 const std::vector<FreeSlots> kNodes = {{"a", 2, "one"}, {"b", 2, "two"}, {"c", 2, "one"}, {"d", 3, ""}, {"e", 3, ""}};
 
-TEST(SharedOutputTest, RanksThatMeetInFilesStayOnOneFileSystem) {
-  EXPECT_THAT(PlaceJob(Job(4, true), kNodes, {}, ""), Optional(ElementsAre("a", "a", "c", "c")));
-  EXPECT_THAT(PlaceJob(Job(2, true), kNodes, {}, ""), Optional(ElementsAre("b", "b")));
-  EXPECT_THAT(PlaceJob(Job(3, true), kNodes, {}, ""), Optional(ElementsAre("d", "d", "d"))) << "of which nothing is known";
-  EXPECT_FALSE(PlaceJob(Job(5, true), kNodes, {}, "").has_value());
-  EXPECT_TRUE(PlaceJob(Job(5, false), kNodes, {}, "").has_value()) << "others do not care";
-  JobSpec predict = Job(5, false);
-  predict.set_kind(PREDICT);
-  EXPECT_FALSE(PlaceJob(predict, kNodes, {}, "").has_value());
-}
-
-TEST(SharedOutputTest, AJobStaysWhereItsCheckpointsAre) {
-  EXPECT_THAT(PlaceJob(Job(2, true), kNodes, {"c", "c"}, "one"), Optional(ElementsAre("c", "c")));
-  EXPECT_THAT(PlaceJob(Job(2, true), kNodes, {"gone", "gone"}, "one"), Optional(Each(testing::AnyOf("a", "c"))));
-  EXPECT_FALSE(PlaceJob(Job(2, true), {{"b", 2, "two"}}, {"c", "c"}, "one").has_value());
+TEST(SharedOutputTest, WorkersAreGroupedByOutputRoot) {
   EXPECT_EQ(OutputGroup(kNodes[0]), "one");
-  EXPECT_THAT(PlaceJob(Job(2, true), kNodes, {}, OutputGroup(kNodes[3])), Optional(ElementsAre("d", "d")));
-  EXPECT_FALSE(PlaceJob(Job(2, true), {{"d", 2, "one"}}, {}, OutputGroup(kNodes[3])).has_value());
+  std::vector<std::string> names;
+  for (const std::vector<FreeSlots>& group : GroupsByOutputRoot(kNodes)) {
+    names.emplace_back();
+    for (const FreeSlots& worker : group) names.back() += worker.worker;
+  }
+  EXPECT_THAT(names, UnorderedElementsAre("ac", "b", "d", "e"));
 }
 
-TEST(SharedOutputTest, SlotsAreSlotsWhereAllShare) {
+TEST(SharedOutputTest, KnowsWhetherAllWorkersShareOneOutputRoot) {
   EXPECT_TRUE(ShareAll({{"a", 1, "one"}, {"b", 2, "one"}}));
   EXPECT_FALSE(ShareAll(kNodes));
-  EXPECT_FALSE(ShareAll({{"a", 1, ""}, {"b", 2, ""}})) << "of which nothing is known";
+  EXPECT_FALSE(ShareAll({{"a", 1, ""}, {"b", 2, ""}})) << "their output roots are not known";
 }
 
-TEST(SharedOutputTest, WhatCannotBeIsSaid) {
+TEST(SharedOutputTest, RefusesAJobThatFitsOnNoWorkersThatShare) {
   EXPECT_TRUE(CheckSharedOutput(Job(4, true), kNodes).ok());
-  EXPECT_TRUE(CheckSharedOutput(Job(99, true), kNodes).ok()) << "it waits for more nodes in any case";
+  EXPECT_TRUE(CheckSharedOutput(Job(99, true), kNodes).ok()) << "the job waits for more nodes in any case";
   EXPECT_TRUE(CheckSharedOutput(Job(5, true), {}).ok());
   const absl::Status status = CheckSharedOutput(Job(5, true), {{"a", 3, "one"}, {"b", 3, "two"}, {"c", 1, "one"}});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

@@ -27,7 +27,7 @@ struct Right {
   absl::string_view method;
   unsigned roles;
 };
-// Who may call what at all; of whose jobs, MayChange and MayRead say.
+// The roles that may call each method at all. MayChange and MayRead decide for whose jobs.
 constexpr Right kRights[] = {
     {"Submit", kAdmin | kUser},
     {"ListJobs", kAdmin | kUser | kViewer},
@@ -50,7 +50,7 @@ constexpr Right kRights[] = {
 constexpr std::pair<absl::string_view, Role> kRoleNames[] = {
     {"admin", Role::kAdmin}, {"user", Role::kUser}, {"worker", Role::kWorker}, {"viewer", Role::kViewer}};
 
-// Of a name that NameOf or TokenBook has let through.
+// `name` is one that NameOf or TokenBook has accepted.
 Role RoleOf(absl::string_view name) {
   for (const auto& [known, role] : kRoleNames) {
     if (known == name) return role;

@@ -1,5 +1,5 @@
-// Who calls, and what they may do: by client certificate or token over TLS; over plain text, which only loopback has,
-// all.
+// Who calls, and what the caller may do. Over TLS a client certificate or a token names the caller. Over plain text,
+// which only loopback has, every caller may do all.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto access, Access::Create({.tls_ca = tls.ca}, &tokens));
 //   absl::StatusOr<Admitted> call = access->Admit(*context, "CancelJob");         // at the start of every handler
@@ -33,27 +33,29 @@ enum class Role { kAdmin, kUser, kWorker, kViewer };
 struct Caller {
   std::string name;  // empty where `local`
   Role role = Role::kViewer;
-  bool local = false;  // over plain text on loopback, where nobody is asked: may do all, worker and admin in one
+  bool local = false;  // over plain text on loopback: may do all that workers and admins may
 };
 std::string ToString(const Caller& caller);  // "user alice"
 
-// Whether a role may call a method of either service at all. Errors: kPermissionDenied, also for a method that the
-// table does not know.
+// Checks that the caller's role may call a method of either service at all. Errors: kPermissionDenied, also for a
+// method that is not in the table.
 absl::Status MayCall(const Caller& caller, absl::string_view method);
 
-// A job's owner is the name of the caller that submitted it, empty where that was a local one.
-// Cancel, retry, hold and release: one's own jobs, admins all. Errors: kPermissionDenied.
+// Checks that the caller may cancel, retry, hold and release the job: users their own jobs, admins all. A job's owner is
+// the name of the caller that submitted it, empty where that was a local one. Errors: kPermissionDenied.
 absl::Status MayChange(const Caller& caller, const std::string& owner, const std::string& job_id);
-// Logs, artifacts and the spec: one's own jobs, admins all. Errors: kPermissionDenied.
+// Checks that the caller may read logs, artifacts and the spec of the job: users their own jobs, admins all. Errors:
+// kPermissionDenied.
 absl::Status MayRead(const Caller& caller, const std::string& owner, const std::string& job_id, absl::string_view what);
-// What others may know of a job: all but its spec. Call it with every response to a caller that MayRead refuses.
+// Removes what other users may not know of a job: its spec. Call it with every response to a caller that MayRead
+// refuses.
 void HideContent(DescribeJobResponse& response);
-// A daemon is known by its certificate. Errors: kPermissionDenied.
+// Checks that a daemon has the name that its certificate gives it. Errors: kPermissionDenied.
 absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name);
 
 class Access;
 
-// A call that was let in; it counts against its caller's limit for as long as this lives.
+// A call that was let in. It counts against its caller's limit until this object is destroyed.
 class Admitted {
  public:
   Admitted(Admitted&& other) : access_(std::exchange(other.access_, nullptr)), caller_(std::move(other.caller_)) {}
@@ -76,14 +78,14 @@ class Access {
     size_t calls_per_caller = 500;      // at once, over all connections of one name; local callers have no limit
     std::function<absl::Time()> clock;  // empty: absl::Now
   };
-  // `tokens`, which may be null, outlives it. Errors: the authorities' file cannot be read.
+  // `tokens` may be null, and outlives the result. Errors: the authorities' file cannot be read.
   static absl::StatusOr<std::unique_ptr<Access>> Create(Options options, TokenBook* tokens);
 
-  // A token is looked at before a certificate. Errors: kUnauthenticated: whose certificate or token, what is wrong with
-  // it, what would be right.
+  // Finds out who calls. A token counts before a certificate. Errors: kUnauthenticated, which names the owner of the
+  // certificate or token, what is wrong with it and what would be right.
   absl::StatusOr<Caller> Identify(const grpc::ServerContextBase& context);
 
-  // Identify and MayCall. `method`: "Submit". Errors: theirs; kResourceExhausted (too many calls at once).
+  // Identify, then MayCall. `method`: "Submit". Errors: those of the two; kResourceExhausted (too many calls at once).
   absl::StatusOr<Admitted> Admit(const grpc::ServerContextBase& context, absl::string_view method);
 
  private:
@@ -97,13 +99,13 @@ class Access {
   struct Known {
     Caller caller;
     absl::Time until;     // not_after
-    uint64_t generation;  // of the authorities
+    uint64_t generation;  // Authorities::generation when it was checked
   };
   const Options options_;
   TokenBook* const tokens_;
   const std::unique_ptr<Authorities> authorities_;  // null: plain text
   absl::Mutex mutex_;
-  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // certificates found good, by PEM
+  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // certificates that were found valid, by PEM
   std::map<std::pair<Role, std::string>, size_t> calls_ ABSL_GUARDED_BY(mutex_);
   absl::Time last_logged_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };

@@ -37,7 +37,7 @@ class NoStore : public TokenStore {
   absl::StatusOr<std::vector<TokenRecord>> All() override { return std::vector<TokenRecord>(); }
 };
 
-// Says who calls, in the job id.
+// Answers with the caller, in the job id.
 class Handlers : public Adjoin::Service {
  public:
   Access* access = nullptr;
@@ -104,7 +104,7 @@ class AccessTest : public ::testing::Test {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     return Adjoin::NewStub(grpc::CreateCustomChannel(absl::StrCat(host, ":", port_), *credentials, arguments));
   }
-  // Who the server says that we are, or "code: message".
+  // Returns the caller that the server sees, or "code: message".
   static std::string Call(Adjoin::Stub* stub, size_t bytes = 0) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -147,7 +147,7 @@ class AccessTest : public ::testing::Test {
   int port_ = 0;
 };
 
-TEST_F(AccessTest, TheCertificateSaysWhoCalls) {
+TEST_F(AccessTest, TheCertificateNamesTheCaller) {
   Serve();
   EXPECT_EQ(CallAs("certs", "user-alice"), "user alice");
   EXPECT_EQ(CallAs("certs", "admin-root"), "admin root");
@@ -156,7 +156,7 @@ TEST_F(AccessTest, TheCertificateSaysWhoCalls) {
             "7: worker node-1 may not call Submit; only these roles may: admin, user");
 }
 
-TEST_F(AccessTest, ACertificateThatIsNoGoodIsRefusedWithTheReason) {
+TEST_F(AccessTest, RefusesABadCertificateWithTheReason) {
   Serve();
   const std::string client = "subjectAltName=URI:adjoin://user/alice\\nextendedKeyUsage=clientAuth\\n";
   Sign("expired", client, "-days -1");
@@ -205,7 +205,7 @@ TEST_F(AccessTest, ACertificateThatIsNoGoodIsRefusedWithTheReason) {
   EXPECT_EQ(CallAs("certs", "user-alice"), "user alice");
 }
 
-TEST_F(AccessTest, ACertificateIsJudgedByTheTimeOfEachCall) {
+TEST_F(AccessTest, ACertificateIsCheckedAtTheTimeOfEachCall) {
   absl::Mutex mutex;
   absl::Time now = absl::Now();
   auto clock = [&] {
@@ -224,7 +224,7 @@ TEST_F(AccessTest, ACertificateIsJudgedByTheTimeOfEachCall) {
   EXPECT_THAT(Call(stub.get()), HasSubstr("16: certificate \"CN=alice\" expired on"));
 }
 
-TEST_F(AccessTest, AClientRefusesACoordinatorThatIsNotTheOne) {
+TEST_F(AccessTest, AClientRefusesAnotherCoordinator) {
   Serve();
   TlsFiles mixed = Files("other", "user-alice");
   EXPECT_THAT(
@@ -237,7 +237,7 @@ TEST_F(AccessTest, AClientRefusesACoordinatorThatIsNotTheOne) {
               AllOf(HasSubstr("is not one of host coord.example"), HasSubstr("--server coord.example")));
 }
 
-TEST_F(AccessTest, TokensGoOverTlsAndSayWhoCalls) {
+TEST_F(AccessTest, ATokenOverTlsNamesTheCaller) {
   Serve();
   const std::string token = tokens_.Create("bob", "user", 1, absl::Now())->token();
   TlsFiles authority = Files("certs", "user-alice");
@@ -261,7 +261,7 @@ TEST_F(AccessTest, TokensGoOverTlsAndSayWhoCalls) {
             absl::StatusCode::kPermissionDenied);
 }
 
-TEST_F(AccessTest, RenewedFilesAreTakenUpWithoutARestart) {
+TEST_F(AccessTest, RenewedFilesAreReadWithoutARestart) {
   Make("renewed --server localhost,127.0.0.1 --client user alice");
   TlsFiles server = Files("renewed", "server"), client = Files("renewed", "user-alice");
   Serve({}, server);
@@ -279,7 +279,7 @@ TEST_F(AccessTest, RenewedFilesAreTakenUpWithoutARestart) {
   EXPECT_THAT(WhyRefused(CallAs("certs", "user-alice")), HasSubstr("another authority"));
 }
 
-TEST_F(AccessTest, FilesThatNobodyWouldAcceptAreRefusedAtTheStart) {
+TEST_F(AccessTest, UnusableFilesAreRefusedAtTheStart) {
   auto why = [](const TlsFiles& files, const Endpoint& endpoint) {
     return std::string(MakeServerCredentials(endpoint, files).status().message());
   };
@@ -316,14 +316,14 @@ TEST_F(AccessTest, MessagesAndHeadersHaveLimits) {
   EXPECT_EQ(Call(stub.get()), "user alice");
 }
 
-TEST_F(AccessTest, ACallerHasSoManyCallsAtOnce) {
+TEST_F(AccessTest, CallsOfOneCallerAtOnceAreLimited) {
   Access::Options options;
   options.calls_per_caller = 0;
   Serve(options);
   EXPECT_THAT(CallAs("certs", "user-alice"), HasSubstr("8: user alice has 0 calls open already"));
 }
 
-TEST(Rights, EveryMethodHasItsRolesAndWorkersHaveTheirsAlone) {
+TEST(Rights, EveryMethodHasItsRolesAndOnlyWorkersCallTheirs) {
   const google::protobuf::FileDescriptor* file = SubmitRequest::descriptor()->file();
   ASSERT_EQ(file->service_count(), 2);
   const Role roles[] = {Role::kAdmin, Role::kUser, Role::kViewer, Role::kWorker};
@@ -355,7 +355,7 @@ TEST(Rights, EveryMethodHasItsRolesAndWorkersHaveTheirsAlone) {
   EXPECT_EQ(MayCall({"root", Role::kAdmin, false}, "Shutdown").code(), absl::StatusCode::kPermissionDenied);
 }
 
-TEST(Rights, OwnersAndAdminsOnly) {
+TEST(Rights, OnlyOwnersAndAdminsMayChangeOrReadAJob) {
   const Caller local{"", Role::kAdmin, true}, admin{"root", Role::kAdmin, false}, alice{"alice", Role::kUser, false};
   const Caller viewer{"alice", Role::kViewer, false};
   for (const std::string owner : {"alice", "bob", ""}) {

@@ -31,11 +31,11 @@ class ArtifactPipe {
  public:
   // Waits for room. Errors: kCancelled (the reader has gone), kDeadlineExceeded (it does not read).
   absl::Status Push(ArtifactChunk chunk, Deadline deadline);
-  // The next chunk, or nothing at the end. Errors: what Finish was given; kDeadlineExceeded.
+  // Returns the next chunk, or nothing at the end. Errors: the status that Finish was called with; kDeadlineExceeded.
   absl::StatusOr<std::optional<ArtifactChunk>> Pop(Deadline deadline);
-  // The writer's end. Only the first call counts.
+  // Called by the writer at the end. Only the first call counts.
   void Finish(absl::Status status);
-  // The reader's end.
+  // Called by the reader when it wants no more.
   void Cancel();
 
  private:
@@ -51,7 +51,7 @@ class ArtifactPipe {
 class ArtifactRelay {
  public:
   std::shared_ptr<ArtifactPipe> Open(const std::string& request_id);
-  // Null where nobody asked, or it was taken already.
+  // Null where no client opened the request, or its pipe was taken already.
   std::shared_ptr<ArtifactPipe> Take(const std::string& request_id);
 
  private:

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
+#include "coordinator/services/metrics.h"
 
 namespace adjoin {
 namespace {
@@ -14,14 +15,16 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kCommitRetry = absl::Milliseconds(500);
 // How long the threads wait for work before they look again.
 constexpr absl::Duration kIdle = absl::Seconds(60);
-constexpr size_t kMaxCommitSeconds = 10000;
 
 }  // namespace
 
 Hub::Hub(CoordinationOptions options, Store* store, StoredState state,
          const std::function<CoordinationService::SpecFunctions(const StoredSubmission&)>& functions,
          std::function<void(const std::string& job_id)> on_forgotten)
-    : store_(store), on_forgotten_(std::move(on_forgotten)), service_(std::move(options)) {
+    : store_(store),
+      on_forgotten_(std::move(on_forgotten)),
+      service_(std::move(options)),
+      commit_seconds_(CommitSecondsBounds()) {
   absl::MutexLock lock(&mutex_);
   service_.Restore(std::move(state), functions);
   Collect();
@@ -81,7 +84,7 @@ void Hub::AttachPlans(std::vector<Action>& actions) {
     if (plan.ok()) {
       action.message.mutable_start_ranks()->set_plan(*std::move(plan));
     } else {
-      LogError(std::string(plan.status().message()));  // the daemon says that it cannot read the plan
+      LogError(std::string(plan.status().message()));  // the daemon will report that it cannot read the plan
     }
   }
 }
@@ -102,15 +105,15 @@ void Hub::CommitOnce() {
     store_health_ = absl::OkStatus();
     service_.SetStoreWritable(true);
     committed_ = upto;
-    if (!changes.empty() && commit_seconds_.size() < kMaxCommitSeconds) commit_seconds_.push_back(seconds);
+    if (!changes.empty()) commit_seconds_.Observe(seconds);
     Dispatch(actions);
     service_.Durable(changes.submissions);
-    Collect();  // also wakes who waits for the commit
+    Collect();  // also wakes those who wait for the commit
     return;
   }
-  // As it was, with what came meanwhile after it.
+  // The changes wait again, and those that came meanwhile come after them.
   changes.Append(std::exchange(uncommitted_, {}));
-  // A store may stay full for days, in which running jobs say again and again how far they are.
+  // A store may stay full for days, in which running jobs report their progress again and again.
   changes.DropReplaced();
   uncommitted_ = std::move(changes);
   std::move(held_actions_.begin(), held_actions_.end(), std::back_inserter(actions));
@@ -123,13 +126,13 @@ void Hub::AfterFailedCommit(const absl::Status& error, uint64_t upto) {
   if (store_health_.ok()) LogError(std::string(error.message()));
   store_health_ = error;
   service_.SetStoreWritable(false);
-  // Nobody was told that these were accepted.
+  // No user was told that these were accepted.
   const std::vector<StoredSubmission> refused = std::exchange(uncommitted_.submissions, {});
   std::vector<uint64_t> numbers;
   for (const StoredSubmission& submission : refused) numbers.push_back(submission.job());
   uncommitted_.Withdraw(numbers);
   service_.Withdraw(refused, absl::UnavailableError(absl::StrCat("no job can be accepted now: ", std::string(error.message()))));
-  // To stop what has ended can wait for nothing. They are sent again in their turn, after the starts that they may undo.
+  // A stop cannot wait for the store. It is sent again in its turn, after the start that it may undo.
   std::vector<Action> stops;
   for (Action& action : held_actions_) {
     if (!action.message.has_stop_attempt() || std::exchange(action.sent_early, true)) continue;
@@ -165,11 +168,6 @@ absl::Status Hub::WaitUntilCommitted(uint64_t upto, Deadline deadline) {
   if (!in_time) return absl::UnavailableError("the store does not answer: what was asked for may or may not be done");
   return absl::UnavailableError(absl::StrCat(std::string(store_health_.message()),
                                              "; what was asked for is done, but a crash could take it back"));
-}
-
-std::vector<double> Hub::TakeCommitSeconds() {
-  absl::MutexLock lock(&mutex_);
-  return std::exchange(commit_seconds_, {});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
-// CoordinationService under a lock, joined to the store and to the daemons: what it decides is first committed, then sent.
+// CoordinationService under a lock, joined to the store and to the daemons: a decision is first committed, then sent.
 //
 //   Hub hub(options, store.get(), [&](const std::string& job_id) { logs.Remove(job_id).IgnoreError(); });
 //   absl::StatusOr<Submitted> job = hub.DoDurably([&](CoordinationService& service) { return service.Submit(...); }, deadline);
 //   uint64_t seen = hub.changes();
 //   ... look ...;  hub.WaitForChange(seen, Deadline::After(absl::Milliseconds(200)));
 //
-// One thread commits: all that has changed since the last commit goes into one transaction, so many callers share a disk's
-// flush. Where the store cannot be written (a full disk), new jobs are refused, nothing is started, what runs goes on,
+// One thread commits: all changes since the last commit go into one transaction, so many callers share a disk's
+// flush. Where the store cannot be written (a full disk), new jobs are refused, no job starts, jobs that run go on,
 // and the commit is tried again until it succeeds. Another thread makes plans, without the lock. Any thread may call.
 #ifndef ADJOIN_COORDINATOR_SERVICES_HUB_H_
 #define ADJOIN_COORDINATOR_SERVICES_HUB_H_
@@ -28,6 +28,7 @@
 #include "base/monotonic_condition.h"
 #include "coordinator/decisions/coordination_service.h"
 #include "coordinator/store/store.h"
+#include "prometheus/histogram.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
@@ -44,8 +45,8 @@ class DaemonConnection {
 
 class Hub {
  public:
-  // `store` outlives the hub. What it has is restored; `functions` as for CoordinationService::Restore. `on_forgotten` is
-  // called with each job that the service has forgotten.
+  // `store` outlives the hub. `state` is its content; `functions` as for CoordinationService::Restore. `on_forgotten`
+  // is called with each job that the service has forgotten.
   Hub(CoordinationOptions options, Store* store, StoredState state,
       const std::function<CoordinationService::SpecFunctions(const StoredSubmission&)>& functions,
       std::function<void(const std::string& job_id)> on_forgotten);
@@ -53,19 +54,19 @@ class Hub {
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
-  // Runs `f` on the service, alone; what follows from it is committed and sent soon.
+  // Runs `f` on the service, alone. The decisions that follow are committed and sent soon.
   template <typename F>
   auto Do(F f) {
     return DoAnd(f, /*always_wake=*/true);
   }
-  // The same for heartbeats, of which there are many: who waits for changes is woken only where there is something to keep.
+  // The same for heartbeats, which are many: wakes those who wait for changes only where there is something to store.
   template <typename F>
   auto DoQuietly(F f) {
     return DoAnd(f, /*always_wake=*/false);
   }
 
   // For an `f` that returns a Status or StatusOr: returns when its effects are in the store.
-  // Errors also: kUnavailable (they cannot be written now; says why).
+  // Errors also: kUnavailable (they cannot be written now; with the reason).
   template <typename F>
   auto DoDurably(F f, Deadline deadline) -> decltype(f(std::declval<CoordinationService&>())) {
     uint64_t upto = 0;
@@ -81,15 +82,15 @@ class Hub {
     return result;
   }
 
-  // For an `f` that changes nothing. What it sees may not be in the store yet.
+  // For an `f` that changes nothing. The state that it sees may not be in the store yet.
   template <typename F>
   auto Look(F f) {
     absl::MutexLock lock(&mutex_);
     return f(service_);
   }
 
-  // The same, but what it saw is in the store when this returns, so that no crash takes it back. Where the store cannot
-  // be written, it returns all the same after a moment.
+  // The same, but the state that `f` saw is in the store when this returns, so that no crash takes it back. Where the
+  // store cannot be written, it returns all the same after a moment.
   template <typename F>
   auto LookAtCommitted(F f) {
     uint64_t upto = 0;
@@ -105,17 +106,17 @@ class Hub {
   // Connects a daemon's stream. `connection` stays until Detach has returned.
   ConnectionId Attach(DaemonConnection* connection);
   void Detach(ConnectionId id);
-  // False when the daemon is not connected any more.
+  // Returns false when the daemon is not connected any more.
   bool SendTo(ConnectionId id, CoordinatorMessage message);
 
   uint64_t changes();
   // Returns when there was a change after `seen`, or at the deadline.
   void WaitForChange(uint64_t seen, Deadline deadline);
-  // For what changes outside of the service: log lines.
+  // Call it for a change outside of the service: log lines.
   void NoteChange();
 
-  // Seconds that commits took since the last call.
-  std::vector<double> TakeCommitSeconds();
+  // The seconds that commits took. Any thread.
+  const prometheus::Histogram& commit_seconds() const { return commit_seconds_; }
 
  private:
   static constexpr absl::Duration kLookTimeout = absl::Seconds(2);
@@ -142,7 +143,7 @@ class Hub {
   void PlanUntilStopped();
   void TickUntilStopped();
 
-  // With the lock held. By the monotonic clock, on which absl's own waits are not.
+  // Waits by the monotonic clock, which absl's own waits do not use.
   template <typename Condition>
   bool Wait(MonotonicCondition& wake, absl::Duration limit, Condition holds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return wake.Wait(mutex_, Deadline::After(limit), holds);
@@ -165,9 +166,9 @@ class Hub {
   std::vector<Action> held_actions_ ABSL_GUARDED_BY(mutex_);
   uint64_t collected_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t committed_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // so much of what was collected was part of a commit that failed
+  uint64_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // the last collection that was part of a commit that failed
   absl::Status store_health_ ABSL_GUARDED_BY(mutex_);
-  std::vector<double> commit_seconds_ ABSL_GUARDED_BY(mutex_);
+  prometheus::Histogram commit_seconds_;
 
   std::deque<PlanRequest> plan_requests_ ABSL_GUARDED_BY(mutex_);
   std::thread clock_, committer_, planner_;

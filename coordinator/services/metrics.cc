@@ -1,7 +1,6 @@
 #include "coordinator/services/metrics.h"
 
 #include <exception>
-#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -23,7 +22,7 @@ using prometheus::MetricType;
 constexpr JobState kJobStates[] = {PENDING, STARTING, RUNNING, SUCCEEDED, FAILED, CANCELLED};
 constexpr const char* kWorkerStates[] = {"ready", "suspect", "draining", "lost"};
 
-// One family while its series are added.
+// A family to which series are added.
 class Family {
  public:
   Family(std::vector<MetricFamily>& all, MetricType type, const std::string& name, const std::string& help)
@@ -43,7 +42,7 @@ class Family {
   }
 
  private:
-  MetricFamily& family_;  // used before the next one is added
+  MetricFamily& family_;  // valid until the next family is added
 };
 
 void AddJobs(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
@@ -106,40 +105,41 @@ void AddRunning(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
       [](const Job& job) { return job.bytes_sent; });
 }
 
-void AddCommits(const LatencyCounts& counts, std::vector<MetricFamily>& all) {
+void AddCommits(const prometheus::Histogram& commit_seconds, std::vector<MetricFamily>& all) {
   MetricFamily& family = all.emplace_back();
   family.name = "adjoin_store_commit_seconds";
   family.help = "How long commits to the store took.";
   family.type = MetricType::Histogram;
-  ClientMetric::Histogram& histogram = family.metric.emplace_back().histogram;
-  histogram.sample_count = counts.count;
-  histogram.sample_sum = counts.sum_seconds;
-  for (size_t i = 0; i < counts.below.size(); ++i) {
-    histogram.bucket.push_back({counts.below[i], LatencyCounts::kBounds[i]});
-  }
-  histogram.bucket.push_back({counts.count, std::numeric_limits<double>::infinity()});
+  family.metric.push_back(commit_seconds.Collect());
 }
 
 class Families : public prometheus::Collectable {
  public:
-  explicit Families(std::function<ClusterSnapshot()> look) : look_(std::move(look)) {}
+  Families(std::function<ClusterSnapshot()> look, const prometheus::Histogram& commit_seconds)
+      : look_(std::move(look)), commit_seconds_(commit_seconds) {}
   std::vector<MetricFamily> Collect() const override {
     const ClusterSnapshot now = look_();
     std::vector<MetricFamily> all;
     AddJobs(now, all);
     AddWorkers(now, all);
     AddRunning(now, all);
-    AddCommits(now.store_commits, all);
+    AddCommits(commit_seconds_, all);
     return all;
   }
 
  private:
   const std::function<ClusterSnapshot()> look_;
+  const prometheus::Histogram& commit_seconds_;
 };
 
 }  // namespace
 
-Metrics::Metrics(std::function<ClusterSnapshot()> look) : families_(std::make_shared<Families>(std::move(look))) {}
+prometheus::Histogram::BucketBoundaries CommitSecondsBounds() {
+  return {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5};
+}
+
+Metrics::Metrics(std::function<ClusterSnapshot()> look, const prometheus::Histogram& commit_seconds)
+    : families_(std::make_shared<Families>(std::move(look), commit_seconds)) {}
 
 Metrics::~Metrics() = default;
 
@@ -150,8 +150,8 @@ absl::Status Metrics::Listen(const std::string& address, bool public_allowed) {
   }
   if (!endpoint->IsLoopback() && !public_allowed) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--metrics-listen ", address, " can be reached from other machines, and whoever reaches it may read "
-                     "it, without encryption: listen on loopback, such as 127.0.0.1:9411, or allow it with "
+        absl::StrCat("--metrics-listen ", address, " can be reached from other machines, and anybody who reaches it may "
+                     "read it, without encryption: listen on loopback, such as 127.0.0.1:9411, or allow it with "
                      "--metrics-public"));
   }
   if (endpoint->host == "localhost") endpoint->host = "127.0.0.1";  // only addresses are understood below

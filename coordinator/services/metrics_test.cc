@@ -36,10 +36,10 @@ std::string Get(int port, const std::string& path) {
   return answer;
 }
 
-TEST(MetricsTest, AScrapeSeesTheClusterAsItIsNow) {
-  LatencyHistogram commits;
-  commits.Observe(absl::Milliseconds(3));
-  commits.Observe(absl::Seconds(9));
+TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
+  prometheus::Histogram commits(CommitSecondsBounds());
+  commits.Observe(0.00390625);
+  commits.Observe(9);
   ClusterSnapshot now;
   now.jobs = {{PENDING, 3}, {RUNNING, 1}};
   now.queue_length = 3;
@@ -50,8 +50,7 @@ TEST(MetricsTest, AScrapeSeesTheClusterAsItIsNow) {
   now.restarts = {{"node_lost", 2}};
   now.goodput_seconds = 3600;
   now.lost_seconds = 60;
-  now.store_commits = commits.Read();
-  Metrics metrics([&] { return now; });
+  Metrics metrics([&] { return now; }, commits);
   EXPECT_EQ(metrics.port(), 0);
   ASSERT_EQ(metrics.Listen("localhost:0", false), absl::OkStatus());
   ASSERT_GT(metrics.port(), 0);
@@ -67,12 +66,13 @@ TEST(MetricsTest, AScrapeSeesTheClusterAsItIsNow) {
            "# TYPE adjoin_job_sent_bytes_total counter", "adjoin_job_sent_bytes_total{job=\"job-7\"} 1048576",
            "adjoin_submits_total 10", "adjoin_restarts_total{reason=\"node_lost\"} 2", "adjoin_goodput_seconds_total 3600",
            "adjoin_lost_seconds_total 60",
+           "# TYPE adjoin_store_commit_seconds histogram", "adjoin_store_commit_seconds_bucket{le=\"0.0005\"} 0",
            "adjoin_store_commit_seconds_bucket{le=\"0.002\"} 0", "adjoin_store_commit_seconds_bucket{le=\"0.005\"} 1",
            "adjoin_store_commit_seconds_bucket{le=\"5\"} 1", "adjoin_store_commit_seconds_bucket{le=\"+Inf\"} 2",
-           "adjoin_store_commit_seconds_count 2"}) {
+           "adjoin_store_commit_seconds_count 2", "adjoin_store_commit_seconds_sum 9.00390625"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + line + "\n"));
   }
-  EXPECT_THAT(text, Not(HasSubstr("adjoin_job_step_seconds{job=\"job-8\"}"))) << "not known yet";
+  EXPECT_THAT(text, Not(HasSubstr("adjoin_job_step_seconds{job=\"job-8\"}"))) << "its step time is not known yet";
 
   now.running = {};
   now.workers.pop_back();
@@ -82,14 +82,15 @@ TEST(MetricsTest, AScrapeSeesTheClusterAsItIsNow) {
   EXPECT_THAT(Get(metrics.port(), "/etc/passwd"), HasSubstr("404"));
 }
 
-TEST(MetricsTest, ListensOnLoopbackUnlessMoreIsAllowed) {
-  Metrics metrics([] { return ClusterSnapshot(); });
+TEST(MetricsTest, ListensOnlyOnLoopbackUnlessPublicIsAllowed) {
+  const prometheus::Histogram commits(CommitSecondsBounds());
+  Metrics metrics([] { return ClusterSnapshot(); }, commits);
   absl::Status refused = metrics.Listen("0.0.0.0:0", false);
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--metrics-public"));
   EXPECT_THAT(std::string(metrics.Listen("7411", false).message()), HasSubstr("is not HOST:PORT"));
   EXPECT_EQ(metrics.Listen("0.0.0.0:0", true), absl::OkStatus());
-  Metrics second([] { return ClusterSnapshot(); });
+  Metrics second([] { return ClusterSnapshot(); }, commits);
   EXPECT_EQ(second.Listen(absl::StrCat("127.0.0.1:", metrics.port()), false).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(second.port(), 0);
 }

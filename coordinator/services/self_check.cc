@@ -119,8 +119,8 @@ absl::Status SelfCheck::Ask(const Address& address) const {
     socklen_t length = sizeof(cause);
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &cause, &length) != 0 || cause != 0) return SocketError(cause);
   }
-  // The kernel connects alone. That the server has it shows when it sends its settings; with TLS it waits for us to begin
-  // and closes when we do not.
+  // The kernel connects alone. That the server has it shows when it sends its settings; with TLS it waits for us to
+  // begin and closes when we do not.
   shutdown(fd, SHUT_WR);
   const int done = Await(fd, POLLIN);
   if (done <= 0) return done < 0 ? stopped : silent;

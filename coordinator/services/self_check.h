@@ -1,9 +1,10 @@
-// Whether this process's own server still accepts connections. A gRPC server that has run out of file descriptors once
-// accepts none any more, while everything else in the process goes on; only a restart helps.
+// Checks that this process's own server still accepts connections. A gRPC server that has run out of file descriptors
+// once accepts none any more, while everything else in the process goes on; only a restart helps.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto check, SelfCheck::Start(bound, {}, [&](const std::string& why) { ... }));
 //
-// It connects as a client does and waits until the server sends something or closes; both are answers, with TLS and without.
+// The check connects as a client does and waits until the server sends something or closes. Both are answers, with
+// TLS and without.
 #ifndef ADJOIN_COORDINATOR_SERVICES_SELF_CHECK_H_
 #define ADJOIN_COORDINATOR_SERVICES_SELF_CHECK_H_
 
@@ -29,8 +30,8 @@ class SelfCheck {
     int failures = 3;                          // so many in a row
   };
 
-  // `deaf` is called once, on a thread of the check's own, with the reason. An address that never answered, or is none of
-  // this machine's any more, says nothing about the server. Errors: kUnavailable.
+  // `deaf` is called once, on a thread of the check's own, with the reason. An address that never answered, or that
+  // is no longer one of this machine's, does not count. Errors: kUnavailable.
   static absl::StatusOr<std::unique_ptr<SelfCheck>> Start(const Endpoint& server, Options options,
                                                           std::function<void(const std::string&)> deaf);
   ~SelfCheck();
@@ -48,9 +49,10 @@ class SelfCheck {
   SelfCheck(std::string shown, Options options, std::function<void(const std::string&)> deaf, int stop,
             std::vector<Address> addresses);
   void Loop();
-  // Errors: kUnavailable, which says nothing about the server; all others do.
+  // Errors: kUnavailable, which does not count against the server; all others do.
   absl::Status Ask(const Address& address) const;
-  // Of `fd` and, where it is not -1, until the destructor is called. 1: it happened, 0: not in the period, -1: it is called.
+  // Waits for `events` on `fd`, or for no descriptor where it is -1. Returns 1 when they happened, 0 when the period
+  // is over, -1 when the destructor is called.
   int Await(int fd, short events) const;
 
   const std::string shown_;

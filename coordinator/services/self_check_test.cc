@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 SelfCheck::Options Fast(double seconds) { return {absl::Seconds(seconds), 3}; }
 
-// A socket that listens and whose owner accepts when the test says so.
+// A socket that listens. Its owner accepts when the test lets it.
 class Listener {
  public:
   Listener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -54,7 +54,7 @@ class Listener {
   int fd_;
 };
 
-// What the check says in the end.
+// Collects the reason that the check reports.
 class Verdict {
  public:
   std::function<void(const std::string&)> Take() {
@@ -76,7 +76,7 @@ class Verdict {
   std::string why_;
 };
 
-TEST(SelfCheckTest, ConnectionsThatAreNotAcceptedAreNoAnswer) {
+TEST(SelfCheckTest, ReportsAServerThatDoesNotAccept) {
   Listener listener;
   Verdict verdict;
   auto check = SelfCheck::Start({"127.0.0.1", listener.port}, Fast(0.1), verdict.Take());
@@ -85,7 +85,7 @@ TEST(SelfCheckTest, ConnectionsThatAreNotAcceptedAreNoAnswer) {
   EXPECT_THAT(verdict.Await(absl::Seconds(20)), HasSubstr("3 times in a row: a connection is not accepted within 100ms"));
 }
 
-TEST(SelfCheckTest, AServerThatHasGoneIsNoAnswer) {
+TEST(SelfCheckTest, ReportsAServerThatHasGone) {
   Listener listener;
   Verdict verdict;
   auto check = SelfCheck::Start({"127.0.0.1", listener.port}, Fast(0.1), verdict.Take());
@@ -95,7 +95,7 @@ TEST(SelfCheckTest, AServerThatHasGoneIsNoAnswer) {
   EXPECT_THAT(verdict.Await(absl::Seconds(20)), HasSubstr("nothing listens there any more"));
 }
 
-TEST(SelfCheckTest, WhereNothingEverAnsweredNothingIsSaid) {
+TEST(SelfCheckTest, ReportsNothingWhereNoAddressEverAnswered) {
   Listener listener;
   Verdict verdict;
   auto check = SelfCheck::Start({"127.0.0.1", listener.port}, Fast(0.01), verdict.Take());
@@ -127,7 +127,7 @@ void ExpectAnswers(const std::string& host, const TlsFiles& tls) {
 
 TEST(SelfCheckTest, AServerAnswersInPlainText) { ExpectAnswers("127.0.0.1", {}); }
 
-TEST(SelfCheckTest, AnyAddressIsAskedOnThisMachine) { ExpectAnswers("0.0.0.0", {}); }
+TEST(SelfCheckTest, TheWildcardAddressIsCheckedOnThisMachine) { ExpectAnswers("0.0.0.0", {}); }
 
 TEST(SelfCheckTest, AServerAnswersWithTls) {
   const std::string folder = ::testing::TempDir() + "/self-check-certs";

@@ -1,4 +1,4 @@
-// From the text that a user submits to a job whose plan can be made.
+// Makes a job that can be planned from the text that a user submits.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, rules));
 //   job.owner = caller.name;
@@ -19,15 +19,16 @@
 
 namespace adjoin {
 
-// `rules` outlives what is returned. Everything that can be found wrong without the data files is found here.
-// Errors: kInvalidArgument (the spec: too large, or wrong; with its place; a plan or an idempotency key that is too large), kUnimplemented
-// (what is not supported yet).
+// `rules` outlives the result. Every mistake that can be found without the data files is found here.
+// Errors: kInvalidArgument (the spec is too large, or wrong, with the location; a plan or an idempotency key is too
+// large), kUnimplemented (the spec needs something that is not supported yet).
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerRules& rules);
 
-// Of a plan as it is stored and sent. Errors: kInvalidArgument (it is too large; says of what job and how far).
+// Checks the size of a plan as it is stored and sent. Errors: kInvalidArgument (too large; names the size of the job
+// and the limit).
 absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec);
 
-// The same functions for a job that was accepted earlier. Nothing is parsed before they are called.
+// Returns the functions of a job that was accepted earlier. Nothing is parsed before they are called.
 CoordinationService::SpecFunctions FunctionsOf(const StoredSubmission& submission, const LayerRules& rules);
 
 }  // namespace adjoin

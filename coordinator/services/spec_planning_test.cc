@@ -5,7 +5,7 @@
 namespace adjoin {
 namespace {
 
-TEST(SpecPlanning, APlanHasABound) {
+TEST(SpecPlanning, APlanThatIsTooLargeIsRefused) {
   JobSpec spec;
   spec.set_ranks(4096);
   spec.add_layer();

@@ -17,7 +17,7 @@
 namespace adjoin {
 namespace {
 
-// "adj_" ID "_" SECRET, so that a token is known for what it is where it was left lying.
+// "adj_" ID "_" SECRET, so that a token that is found somewhere is recognised as one.
 constexpr char kPrefix[] = "adj_";
 constexpr size_t kIdBytes = 6;
 constexpr size_t kSecretBytes = 32;
@@ -30,7 +30,7 @@ std::string Hash(absl::string_view token) {
   return hash;
 }
 
-// The part that names the record; "" where it has not the form of a token.
+// Returns the part that names the record; "" where the text does not have the form of a token.
 std::string IdOf(absl::string_view token) {
   if (!absl::ConsumePrefix(&token, kPrefix) || token.size() <= 2 * kIdBytes || token[2 * kIdBytes] != '_') return "";
   return std::string(token.substr(0, 2 * kIdBytes));

@@ -26,7 +26,7 @@ struct TokenRecord {
   std::string hash;  // SHA-256 of the whole token, 32 bytes
 };
 
-// Where the records outlive the coordinator. What Put and Erase have returned from is kept.
+// Keeps the records when the coordinator ends. A change is kept once Put or Erase has returned.
 class TokenStore {
  public:
   virtual ~TokenStore() = default;
@@ -46,11 +46,11 @@ class TokenBook {
   // Takes the store's records. Errors: the store's.
   absl::Status Load();
 
-  // The response has the token itself, which nothing can show again. Tokens that expired more than a month ago are
-  // forgotten with it. Errors: kInvalidArgument (user, role, hours), kResourceExhausted, the store's.
+  // The response has the token itself, which cannot be shown again. Tokens that expired more than a month ago are
+  // forgotten. Errors: kInvalidArgument (user, role, hours), kResourceExhausted, the store's.
   absl::StatusOr<CreateTokenResponse> Create(const std::string& user, const std::string& role, double valid_hours,
                                              absl::Time now);
-  // Who shows the token. Errors: kUnauthenticated, which says of an expired one whose it was and when it expired.
+  // Returns the owner of the token. Errors: kUnauthenticated, which names the owner of an expired token and the time.
   absl::StatusOr<TokenSummary> Check(absl::string_view token, absl::Time now);
   // Oldest first.
   std::vector<TokenSummary> List();

@@ -53,7 +53,7 @@ TEST(TokenBook, ATokenNamesItsUserUntilItExpires) {
               AllOf(HasSubstr("of alice expired on 2027-01-15 10:00:00 UTC"), HasSubstr("adjoin token create")));
 }
 
-TEST(TokenBook, OnlyHashesAreKeptAndTheyOutliveTheBook) {
+TEST(TokenBook, OnlyHashesAreStoredAndAnotherBookLoadsThem) {
   MemoryStore store;
   TokenBook book(store);
   auto made = book.Create("alice", "admin", 1, kNow);
@@ -71,7 +71,7 @@ TEST(TokenBook, OnlyHashesAreKeptAndTheyOutliveTheBook) {
   EXPECT_TRUE(again.Check(made->token(), kNow).ok());
 }
 
-TEST(TokenBook, WhatIsNotExactlyTheTokenIsRefused) {
+TEST(TokenBook, RefusesTextThatIsNotExactlyTheToken) {
   MemoryStore store;
   TokenBook book(store);
   const std::string token = book.Create("alice", "user", 1, kNow)->token();
@@ -99,7 +99,7 @@ TEST(TokenBook, RevokedTokensAreUnknown) {
   EXPECT_EQ(store.records.size(), 1);
 }
 
-TEST(TokenBook, WhatTheStoreDidNotTakeDidNotHappen) {
+TEST(TokenBook, AChangeThatTheStoreRefusesDoesNotHappen) {
   MemoryStore store;
   TokenBook book(store);
   auto made = book.Create("alice", "user", 1, kNow);
@@ -110,7 +110,7 @@ TEST(TokenBook, WhatTheStoreDidNotTakeDidNotHappen) {
   EXPECT_TRUE(book.Check(made->token(), kNow).ok());
 }
 
-TEST(TokenBook, LongExpiredOnesAreForgotten) {
+TEST(TokenBook, ForgetsTokensThatExpiredLongAgo) {
   MemoryStore store;
   TokenBook book(store);
   ASSERT_TRUE(book.Create("alice", "user", 1, kNow).ok());
@@ -121,7 +121,7 @@ TEST(TokenBook, LongExpiredOnesAreForgotten) {
   EXPECT_EQ(store.records.size(), 2);
 }
 
-TEST(TokenBook, RefusesWhatNoTokenCanHave) {
+TEST(TokenBook, RefusesAUserRoleOrTimeThatNoTokenMayHave) {
   MemoryStore store;
   TokenBook book(store);
   struct Wrong {

@@ -26,13 +26,13 @@ constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
 constexpr absl::Duration kLogTimeout = absl::Seconds(5);
 constexpr int kMaxEvents = 1000;  // in one message
 
-// Not guessable: it is all that a daemon shows when it uploads.
+// Not guessable: a daemon that uploads shows nothing else.
 std::string NewRequestId() {
   std::random_device device;
   return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
 }
 
-// What a caller may change, as the service asks it.
+// Allows what the caller may change.
 JobCheck IsOwn(const Caller& caller) {
   return [&caller](const JobRecord& job) { return MayChange(caller, job.owner, job.id); };
 }
@@ -235,7 +235,7 @@ grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* requ
     uint64_t seen = hub_.changes();
     // Asked before the lines are read: once it is true, no line can come after those.
     bool settled = hub_.Look([&](CoordinationService& service) { return service.Settled(id); });
-    // Nor may one that waits for the disk.
+    // Lines that wait for the disk are read too.
     if ((settled || !request->follow()) && !parts_.log_writer.Flush(Deadline::After(kLogTimeout))) {
       return ToGrpc(absl::UnavailableError(absl::StrCat("the log of ", id, " cannot be read now: the coordinator's disk"
                                                         " takes no lines")));

@@ -1,4 +1,4 @@
-// The RPCs of service Adjoin: what users ask of the coordinator.
+// The RPCs of service Adjoin, which users call.
 //
 //   UserService users({.hub = hub, .store = *store, .logs = logs, .log_writer = log_writer, .relay = relay, .access = *access,
 //                      .tokens = tokens, .rules = rules});
@@ -23,11 +23,12 @@
 
 namespace adjoin {
 
-// Every RPC refuses another protocol version (kFailedPrecondition) and callers that may not call it (coordinator/services/access.h). A
-// stream ends when its client goes away. What an RPC returns is in the store.
+// Every RPC refuses another protocol version (kFailedPrecondition) and callers that may not call it
+// (coordinator/services/access.h). A stream ends when its client goes away. The state that an RPC returns is in the
+// store.
 class UserService final : public Adjoin::Service {
  public:
-  // All outlive the service.
+  // All parts outlive the service.
   struct Parts {
     Hub& hub;
     Store& store;
@@ -36,7 +37,7 @@ class UserService final : public Adjoin::Service {
     ArtifactRelay& relay;
     Access& access;
     TokenBook& tokens;
-    const LayerRules& rules;  // of the layers that jobs may have
+    const LayerRules& rules;  // the layers that jobs may have
   };
   explicit UserService(const Parts& parts) : parts_(parts), hub_(parts.hub) {}
 
@@ -61,7 +62,7 @@ class UserService final : public Adjoin::Service {
   grpc::Status RevokeToken(Context* context, const RevokeTokenRequest* request, RevokeTokenResponse* response) override;
 
  private:
-  // Who calls; refused where the header or the caller is. `method`: "Submit".
+  // Returns who calls. Errors: those of CheckProtocol and Access::Admit. `method`: "Submit".
   template <typename Request>
   absl::StatusOr<Admitted> Admit(const Context& context, const Request& request, absl::string_view method);
   absl::StatusOr<Submitted> SubmitAndAwait(const SubmitRequest& request, const Caller& caller);

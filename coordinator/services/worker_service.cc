@@ -22,12 +22,13 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kClientReads = absl::Seconds(60);
-// A daemon that reads nothing while so much waits for it is cut off; it connects again and says how far it came.
+// A daemon that reads nothing while so many messages wait for it is cut off. It connects again, and its hello has all
+// that it runs.
 constexpr size_t kMaxWaiting = 10000;
 
 absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "the worker", "this coordinator"); }
 
-// One daemon's stream. It deletes itself when gRPC has done with it.
+// One daemon's stream. It deletes itself when gRPC needs it no more.
 class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>, public DaemonConnection {
  public:
   DaemonStream(grpc::CallbackServerContext* context, Hub& hub, LogWriter& logs, absl::StatusOr<Admitted> call,
@@ -94,7 +95,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
  private:
   ~DaemonStream() override = default;
 
-  // The first message. Errors: what the daemon is refused with.
+  // Handles the first message. Errors: the reason why the daemon is refused.
   absl::Status Greet() {
     late_.Cancel();
     if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
@@ -133,7 +134,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
     logs_.Add(batch.job_id(), std::move(lines));
   }
 
-  // What the alarm may still look at when the stream is gone.
+  // The alarm may read this when the stream is gone.
   struct Alive {
     absl::Mutex mutex;
     grpc::CallbackServerContext* context ABSL_GUARDED_BY(mutex) = nullptr;
@@ -145,7 +146,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
   absl::StatusOr<Admitted> call_;
   const std::shared_ptr<Alive> alive_;
   grpc::Alarm late_;  // no hello came
-  ConnectionId id_ = 0;  // once it has greeted; its reads' alone
+  ConnectionId id_ = 0;  // set after its hello; used by its reads alone
   WorkerMessage in_;
   absl::Mutex mutex_;
   std::deque<CoordinatorMessage> out_ ABSL_GUARDED_BY(mutex_);  // the first one is being written
@@ -170,8 +171,8 @@ grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::S
   }
   if (absl::Status status = CheckHeader(chunk.header()); !status.ok()) return ToGrpc(status);
   std::shared_ptr<ArtifactPipe> pipe = relay_.Take(chunk.request_id());
-  if (pipe == nullptr) return grpc::Status(grpc::StatusCode::NOT_FOUND, "nobody waits for this upload");
-  // What ends it early: the stream broke.
+  if (pipe == nullptr) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no client waits for this upload");
+  // Counts where the stream breaks before the end.
   absl::Cleanup broken = [&] { pipe->Finish(absl::UnavailableError("the upload broke off")); };
   int64_t left = chunk.total_bytes();
   do {

@@ -21,7 +21,7 @@ namespace adjoin {
 // Every message of another protocol version ends its stream (kFailedPrecondition).
 class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<WorkerLink::Service> {
  public:
-  // `first_message`: how long a stream may be open without one. All outlive the service.
+  // `first_message`: how long a stream may be open without a message. All other arguments outlive the service.
   WorkerService(Hub& hub, LogWriter& logs, ArtifactRelay& relay, Access& access, absl::Duration first_message)
       : hub_(hub), logs_(logs), relay_(relay), access_(access), first_message_(first_message) {
     logs_.Listen([&hub] { hub.NoteChange(); });

@@ -23,9 +23,9 @@
 
 namespace adjoin {
 
-// The last error of `database`: kDataLoss (the file is damaged), kInvalidArgument (a value that is too large for a row) and kInternal
-// (rows that contradict each other, a wrong call) of what no other try will mend; kUnavailable of all that one may: a full
-// disk, an error of the device.
+// Returns the last error of `database`. Another try may succeed after kUnavailable (a full disk, an error of the
+// device), and cannot after kDataLoss (the file is damaged), kInvalidArgument (a value that is too large for a row)
+// and kInternal (rows that contradict each other, a wrong call).
 inline absl::Status SqlError(sqlite3* database) {
   const char* message = sqlite3_errmsg(database);
   switch (sqlite3_errcode(database) & 0xff) {  // without SQLite's extension of the code
@@ -66,13 +66,13 @@ class SqlStatement {
     return *this;
   }
 
-  // To its end; for statements without rows.
+  // Runs a statement without rows to its end.
   absl::Status Run() {
     while (Next()) {
     }
     return status_;
   }
-  // The next row; false at the end, and after an error.
+  // Goes to the next row; returns false at the end, and after an error.
   bool Next() {
     if (!status_.ok()) return false;
     const int code = sqlite3_step(statement_);
@@ -81,7 +81,7 @@ class SqlStatement {
   }
   const absl::Status& status() const { return status_; }
 
-  // Of the row, columns from 0.
+  // The values of the row. Columns count from 0.
   int64_t Integer(int column) { return sqlite3_column_int64(statement_, column); }
   std::string Bytes(int column) {
     const void* data = sqlite3_column_blob(statement_, column);

@@ -36,7 +36,7 @@ CREATE TABLE workers (name TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID
 CREATE TABLE tokens (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
 )",
     "INSERT INTO meta VALUES ('store_id', random())",
-    // Daemons say who they are when they connect: nobody ever read it.
+    // Never read: a daemon names itself when it connects.
     "DROP TABLE IF EXISTS workers"};
 constexpr int kVersion = std::size(kMigrations);
 

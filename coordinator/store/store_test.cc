@@ -59,7 +59,7 @@ class StoreTest : public ::testing::Test {
   const std::string path_ = ::testing::TempDir() + "/store-test.db";
 };
 
-TEST_F(StoreTest, WhatWasAppliedIsThereAfterOpeningAgain) {
+TEST_F(StoreTest, AppliedRowsAreThereAfterOpeningAgain) {
   {
     auto store = Open();
     EXPECT_THAT(Load(*store).jobs, IsEmpty());
@@ -96,7 +96,7 @@ TEST_F(StoreTest, WhatWasAppliedIsThereAfterOpeningAgain) {
   EXPECT_THAT(*store->Events("job-3", 30, 10), IsEmpty());
 }
 
-TEST_F(StoreTest, EachHasAnIdOfItsOwn) {
+TEST_F(StoreTest, EachStoreHasItsOwnId) {
   const uint64_t id = Load(*Open()).store_id;
   EXPECT_EQ(Load(*Open()).store_id, id);
   std::filesystem::remove(path_);
@@ -133,7 +133,7 @@ TEST_F(StoreTest, LaterRowsReplaceEarlierOnesAndNumbersAreNeverGivenAgain) {
   EXPECT_THAT(*store->Events("job-2", 0, 10), IsEmpty());
 }
 
-TEST_F(StoreTest, ATransactionIsAllOrNothing) {
+TEST_F(StoreTest, ApplyWritesAllRowsOrNone) {
   auto store = Open();
   ASSERT_EQ(store->Apply(Submission(1, "a")), absl::OkStatus());
   StoreChanges changes = Submission(2, "b");
@@ -168,7 +168,7 @@ TEST_F(StoreTest, RowsThatLaterOnesReplaceAreDroppedBeforeTheyAreWritten) {
   EXPECT_THAT(changes.events, SizeIs(101)) << "the history is kept whole";
 }
 
-TEST_F(StoreTest, OfEachJobTheNewestAttemptIsKept) {
+TEST_F(StoreTest, KeepsTheNewestAttemptOfEachJob) {
   auto store = Open();
   ASSERT_EQ(store->Apply(Submission(1, "a")), absl::OkStatus());
   ASSERT_EQ(store->Apply(Submission(2, "b")), absl::OkStatus());
@@ -203,7 +203,7 @@ TEST_F(StoreTest, WithdrawnJobsLeaveNoRow) {
   EXPECT_TRUE(changes.empty());
 }
 
-TEST_F(StoreTest, OneOwnerAtATimeAndOnlyItsOwnerReadsTheFile) {
+TEST_F(StoreTest, OneProcessAtATimeOpensTheFileAndOnlyItsOwnerMayReadIt) {
   auto store = Open();
   struct stat info;
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
@@ -225,7 +225,8 @@ TEST_F(StoreTest, ANewerSchemaAndADamagedFileAreRefused) {
   EXPECT_EQ(Store::Open(path_).status().code(), absl::StatusCode::kDataLoss);
 }
 
-// The file of a process that was killed while it wrote holds whole transactions only, each that was acknowledged among them.
+// The file of a process that was killed while it wrote holds whole transactions only, each that was acknowledged
+// among them.
 TEST_F(StoreTest, AKilledWriterLosesNothingThatItAcknowledged) {
   int acknowledged[2];
   ASSERT_EQ(pipe(acknowledged), 0);
@@ -256,7 +257,7 @@ TEST_F(StoreTest, AKilledWriterLosesNothingThatItAcknowledged) {
   EXPECT_EQ(state.last_job, state.jobs.back().number());
 }
 
-TEST_F(StoreTest, Tokens) {
+TEST_F(StoreTest, KeepsTokens) {
   auto store = Open();
   StoredToken token;
   token.mutable_summary()->set_id("t1");
@@ -268,7 +269,7 @@ TEST_F(StoreTest, Tokens) {
   EXPECT_THAT(*store->Tokens(), IsEmpty());
 }
 
-TEST_F(StoreTest, WhatNoOtherTryMendsIsSaidToBeThat) {
+TEST_F(StoreTest, ErrorsTellWhetherAnotherTryMaySucceed) {
   std::unique_ptr<Store> store = Open();
   ASSERT_EQ(store->Apply(Submission(1, "net")), absl::OkStatus());
   const absl::Status twice = store->Apply(Submission(1, "net"));

@@ -1,11 +1,11 @@
-#include "coordinator/placement/output_folders.h"
+#include "coordinator/decisions/output_folders.h"
 
 #include <gtest/gtest.h>
 
 namespace adjoin {
 namespace {
 
-TEST(OutputFoldersTest, FindsWhoseFolderIsTheSameAboveOrBelow) {
+TEST(OutputFoldersTest, FindsAnotherOwnersJobWithTheSameFolderOrOneAboveOrBelow) {
   OutputFolders folders;
   folders.Add("alice/lenet5", "alice", 3);
   for (const char* folder : {"alice/lenet5", "./alice//lenet5/", "alice", "alice/lenet5/deeper/still"}) {
@@ -18,7 +18,7 @@ TEST(OutputFoldersTest, FindsWhoseFolderIsTheSameAboveOrBelow) {
   }
 }
 
-TEST(OutputFoldersTest, TheRootIsOnesOwnOnlyAsAFolder) {
+TEST(OutputFoldersTest, TheRootIsComparedWithItselfOnly) {
   OutputFolders folders;
   folders.Add("", "alice", 1);
   EXPECT_EQ(folders.OfAnother("bob/x", "bob"), std::nullopt);
@@ -26,7 +26,7 @@ TEST(OutputFoldersTest, TheRootIsOnesOwnOnlyAsAFolder) {
   EXPECT_EQ(folders.OfAnother("", "alice"), std::nullopt);
 }
 
-TEST(OutputFoldersTest, SaysWhichJobIsInTheWayAndWhatWouldBeRight) {
+TEST(OutputFoldersTest, NamesTheJobInTheWayAndWhatWouldBeRight) {
   OutputFolders folders;
   folders.Add("lenet5", "alice", 3);
   folders.Add("", "alice", 4);
@@ -41,7 +41,7 @@ TEST(OutputFoldersTest, SaysWhichJobIsInTheWayAndWhatWouldBeRight) {
             " output_dir: \"bob/...\"");
 }
 
-TEST(OutputFoldersTest, FilesOfOthersAreNotRead) {
+TEST(OutputFoldersTest, RefusesToReadFilesOfOtherOwners) {
   OutputFolders folders;
   folders.Add("alice/x", "alice", 3);
   EXPECT_EQ(folders.CheckReads("", "bob"), absl::OkStatus());
@@ -55,7 +55,7 @@ TEST(OutputFoldersTest, FilesOfOthersAreNotRead) {
   EXPECT_EQ(folders.CheckReads("model.safetensors", "bob").code(), absl::StatusCode::kPermissionDenied) << "of the root";
 }
 
-TEST(OutputFoldersTest, ForgetsWhatIsRemoved) {
+TEST(OutputFoldersTest, ForgetsRemovedFolders) {
   OutputFolders folders;
   folders.Add("out", "alice", 1);
   folders.Add("out/", "alice", 2);

@@ -1,4 +1,4 @@
-#include "coordinator/placement/output_folders.h"
+#include "coordinator/decisions/output_folders.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -57,7 +57,7 @@ absl::Status OutputFolders::CheckReads(absl::string_view path, const std::string
   const bool in_root = !absl::StrContains(absl::StripSuffix(Normal(path), "/"), "/");
   const std::optional<uint64_t> job = OfAnother(in_root ? "" : path, owner);
   if (!job.has_value()) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("weights.from_output \"", path, "\" lies in the folder of job-", *job,
+  return absl::PermissionDeniedError(absl::StrCat("weights.from_output \"", path, "\" is in the folder of job-", *job,
                                                   ", which is somebody else's; copy the file below --data-root and write"
                                                   " weights.init_from"));
 }

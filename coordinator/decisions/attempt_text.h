@@ -1,0 +1,24 @@
+// The ranks and workers of an attempt, in the words that events and reasons use.
+#ifndef ADJOIN_COORDINATOR_DECISIONS_ATTEMPT_TEXT_H_
+#define ADJOIN_COORDINATOR_DECISIONS_ATTEMPT_TEXT_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/time/time.h"
+#include "coordinator/decisions/job_record.h"
+
+namespace adjoin {
+
+// "worker-0 (2), worker-1 (2)": the workers and their slots.
+std::string WorkersText(const Attempt& attempt);
+// "rank 2 on worker-1"
+std::string RankText(const Attempt& attempt, size_t rank);
+// "ranks 2, 3": those of the worker.
+std::string RanksOn(const Attempt& attempt, const std::string& worker);
+// "rank 2 on worker-1 did not become ready within 2m": the ranks that are still starting.
+std::string LateRanks(const Attempt& attempt, absl::Duration limit);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_DECISIONS_ATTEMPT_TEXT_H_

@@ -1,0 +1,101 @@
+#include "coordinator/decisions/checkpoint_homes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/placement/assignment.h"
+#include "coordinator/placement/shared_output.h"
+
+namespace adjoin {
+namespace {
+
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+
+}  // namespace
+
+bool CheckpointHomes::CouldStartOn(const JobRecord& job, const std::string& home) const {
+  return Assign(options_.assignment, job.spec, workers_.AllFor(job.spec.resources()), /*before=*/{}, home).ok();
+}
+
+bool CheckpointHomes::LacksHome(const JobRecord& job) const {
+  return job.state == PENDING && !job.held && job.has_checkpoint && !CouldEverStart(job) && CouldStartOn(job, "");
+}
+
+std::string CheckpointHomes::Reason(const JobRecord& job) const {
+  const std::string nodes =
+      absl::StrCat("nodes that share the output root of its checkpoints (", absl::StrJoin(job.home_workers, ", "), ")");
+  if (!LacksHome(job)) return nodes;
+  const absl::Duration left = absl::Ceil(job.home_usable + options_.home_grace - options_.Now(), absl::Seconds(1));
+  return absl::StrCat(nodes, "; without them it begins anew on others in ",
+                      absl::FormatDuration(std::max(absl::Seconds(1), left)));
+}
+
+void CheckpointHomes::Settle(JobRecord& job) {
+  if (!KeepsCheckpoints(job.spec)) return;
+  job.home_workers.clear();
+  for (const auto& [name, holder] : job.attempt.holders) job.home_workers.push_back(name);
+  const std::string& first = job.home_workers.front();
+  job.home = OutputGroup({first, 0, workers_.At(first).hello.output_id()});
+}
+
+void CheckpointHomes::Keep(JobRecord& job) {
+  if (job.has_checkpoint || job.home.empty()) return;
+  job.has_checkpoint = true;
+  Return(job);
+  outbox_.JobChanged(job);
+}
+
+void CheckpointHomes::Return(JobRecord& job) {
+  job.home_usable = options_.Now();
+  if (job.has_checkpoint) homed_.insert(job.number);
+}
+
+void CheckpointHomes::OutputKnown(const std::string& worker, const std::string& output_id) {
+  const std::string alone = OutputGroup({worker, 0, ""});
+  for (JobRecord* job : jobs_.All()) {
+    if (job->home != alone) continue;
+    job->home = output_id;
+    outbox_.JobChanged(*job);
+  }
+}
+
+bool CheckpointHomes::Tick() {
+  if (options_.Now() - looked_at_ < kBetweenLooks) return false;
+  looked_at_ = options_.Now();
+  bool changed = false;
+  const std::set<uint64_t> homed = homed_;
+  for (uint64_t number : homed) {
+    JobRecord* job = jobs_.Find(number);
+    if (job == nullptr || IsFinal(job->state)) {
+      homed_.erase(number);
+    } else if (!LacksHome(*job)) {
+      job->home_usable = options_.Now();
+    } else if (MayStart(*job, options_.Now()) && options_.Now() - job->home_usable >= options_.home_grace) {
+      Leave(*job);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+void CheckpointHomes::Leave(JobRecord& job) {
+  const absl::Duration gone = absl::Floor(options_.Now() - job.home_usable, absl::Seconds(1));
+  outbox_.Event(job, "begins_anew", absl::StrCat("its checkpoints are on nodes that are gone: begins anew (they are with ",
+                                                 absl::StrJoin(job.home_workers, ", "), ", not there for ",
+                                                 absl::FormatDuration(gone), ")"));
+  homed_.erase(job.number);
+  job.has_checkpoint = false;
+  job.home.clear();
+  job.home_workers.clear();
+  job.history.best_step = 0;  // steps that it does again are progress
+  outbox_.JobChanged(job);
+}
+
+void CheckpointHomes::ForgivePause(absl::Duration pause) {
+  for (uint64_t number : homed_) {
+    if (JobRecord* job = jobs_.Find(number)) job->home_usable += pause;
+  }
+}
+
+}  // namespace adjoin

@@ -1,0 +1,71 @@
+// Where the checkpoints of jobs are: with a job's home, the workers that share the output root of its last attempt.
+// Only they can go on from there, so the job waits for them; it leaves them when others could have taken it for long
+// and they could not.
+//
+//   CheckpointHomes homes(options, jobs, workers, outbox);
+//   homes.Settle(job);                    // an attempt starts: its workers are the job's home
+//   homes.Keep(job);                      // a rank reported a checkpoint: the job stays with its home from now on
+//   if (homes.Tick()) ...                 // some job has left its home, and may start elsewhere
+//
+// Not thread-safe.
+#ifndef ADJOIN_COORDINATOR_DECISIONS_CHECKPOINT_HOMES_H_
+#define ADJOIN_COORDINATOR_DECISIONS_CHECKPOINT_HOMES_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/time/time.h"
+#include "coordinator/decisions/coordination_options.h"
+#include "coordinator/decisions/job_record.h"
+#include "coordinator/decisions/job_table.h"
+#include "coordinator/decisions/outbox.h"
+#include "coordinator/decisions/worker_table.h"
+
+namespace adjoin {
+
+class CheckpointHomes {
+ public:
+  // All arguments outlive the homes.
+  CheckpointHomes(const CoordinationOptions& options, JobTable& jobs, const WorkerTable& workers, Outbox& outbox)
+      : options_(options), jobs_(jobs), workers_(workers), outbox_(outbox) {}
+  CheckpointHomes(const CheckpointHomes&) = delete;
+  CheckpointHomes& operator=(const CheckpointHomes&) = delete;
+
+  // The OutputGroup that the job has to run on; "" where any will do.
+  std::string HomeOf(const JobRecord& job) const { return job.has_checkpoint ? job.home : ""; }
+  // True where the job could start, with its checkpoints, if nothing else ran.
+  bool CouldEverStart(const JobRecord& job) const { return CouldStartOn(job, HomeOf(job)); }
+  // True where the job wants to start, and others could take it, but its home could not even if nothing else ran there.
+  bool LacksHome(const JobRecord& job) const;
+  // What the job waits for, for people.
+  std::string Reason(const JobRecord& job) const;
+
+  // Call it when an attempt starts, with its workers in job.attempt.holders.
+  void Settle(JobRecord& job);
+  // Call it when a rank's progress or end shows that there is a checkpoint.
+  void Keep(JobRecord& job);
+  // Call it for a job that was restored or retried: the time without its home counts from now on.
+  void Return(JobRecord& job);
+  // Call it when a worker's output_id becomes known: jobs whose home the worker is alone now have a home of that name.
+  void OutputKnown(const std::string& worker, const std::string& output_id);
+
+  // Lets jobs leave their homes. True where one did.
+  bool Tick();
+  void ForgivePause(absl::Duration pause);
+
+ private:
+  bool CouldStartOn(const JobRecord& job, const std::string& home) const;
+  void Leave(JobRecord& job);
+
+  const CoordinationOptions& options_;
+  JobTable& jobs_;
+  const WorkerTable& workers_;
+  Outbox& outbox_;
+  std::set<uint64_t> homed_;  // jobs that have a checkpoint, by number
+  absl::Duration looked_at_ = -absl::InfiniteDuration();
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_DECISIONS_CHECKPOINT_HOMES_H_

@@ -1,0 +1,39 @@
+// The settings of CoordinationService, which all its parts read.
+#ifndef ADJOIN_COORDINATOR_DECISIONS_COORDINATION_OPTIONS_H_
+#define ADJOIN_COORDINATOR_DECISIONS_COORDINATION_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "absl/time/time.h"
+#include "coordinator/decisions/progress_watch.h"
+#include "coordinator/placement/assignment.h"
+
+namespace adjoin {
+
+struct CoordinationOptions {
+  std::function<absl::Time()> wall_clock;           // for people
+  std::function<absl::Duration()> monotonic_clock;  // for deadlines; from any fixed start
+  absl::Duration heartbeat = absl::Seconds(1);
+  absl::Duration suspect_after = absl::Seconds(3);  // a daemon that is silent for so long gets nothing new
+  absl::Duration dead_after = absl::Seconds(10);    // the attempts of a daemon that is silent for so long have ended
+  absl::Duration reattach = absl::Seconds(30);      // the same after the coordinator's own start
+  absl::Duration lease = absl::Seconds(120);        // through which ranks run on without the coordinator
+  absl::Duration lease_margin = absl::Seconds(5);   // for the kill when it ends, and for clocks that differ
+  absl::Duration start_timeout = absl::Seconds(120);  // for all ranks of an attempt to be ready
+  absl::Duration probe_timeout = absl::Seconds(30);   // for a worker to check a job's data files
+  absl::Duration peer_failure_grace = absl::Seconds(1);
+  absl::Duration home_grace = absl::Minutes(10);  // for a job to wait for the nodes that have its checkpoints
+  ProgressLimits progress;
+  uint32_t restarts_without_progress = 3;  // in a row end a job
+  size_t max_queued_jobs = 100000;         // that wait; more are refused
+  size_t keep_jobs = 1000;                 // that have ended; beyond that the oldest are forgotten
+  AssignmentPolicy assignment = &AssignCompactly;
+
+  absl::Duration Now() const { return monotonic_clock(); }
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_DECISIONS_COORDINATION_OPTIONS_H_

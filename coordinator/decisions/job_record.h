@@ -1,0 +1,134 @@
+// What the coordinator knows of one job and of its newest attempt. Plain data: JobTable owns the records, and each
+// part of CoordinationService changes the members that are its business.
+#ifndef ADJOIN_COORDINATOR_DECISIONS_JOB_RECORD_H_
+#define ADJOIN_COORDINATOR_DECISIONS_JOB_RECORD_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/decisions/progress_watch.h"
+#include "coordinator/decisions/restart_policy.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+// A connection of a worker daemon. A daemon that connects again is another connection.
+using ConnectionId = uint64_t;
+
+// What every rank receives: a serialized Plan and its hash.
+struct PlannedJob {
+  std::string plan;
+  std::string hash;
+};
+
+// Makes the plan of one job once the sizes of its data sets are known. Called without any lock, from a thread of its
+// own.
+using PlanFunction = std::function<absl::StatusOr<PlannedJob>(const std::vector<DatasetSize>&)>;
+
+// The location of a field of the spec in the text that the user wrote, "job.textproto:14:3"; "" where that is not
+// known.
+using PlaceFunction = std::function<std::string(const std::string& field)>;
+
+enum class RankState { kStarting, kReady, kRunning, kSucceeded, kDrained, kFailed, kKilled };
+std::string ToString(RankState state);
+RankState RankStateFrom(const std::string& text);  // kKilled for anything unknown
+
+struct RankRecord {
+  std::string worker;
+  RankState state = RankState::kStarting;
+  int64_t pid = 0;
+  std::string transport_address;
+  std::string transport;
+  JobProgress progress;
+};
+
+// A failure that a rank suffered because a peer failed: reported only if no cause shows up before `until`.
+struct PeerFailure {
+  std::string reason;
+  absl::Duration since;
+  absl::Duration until;
+};
+
+// A daemon that may have processes of an attempt.
+struct Holder {
+  uint64_t incarnation = 0;
+  std::string node_id;
+  int slots = 0;
+  // Set where another node's daemon has the worker's name now. No report will come that the processes have gone: they
+  // have when their lease is over.
+  std::optional<absl::Duration> lease_end;
+};
+
+struct Attempt {
+  uint64_t epoch = 0;
+  std::vector<RankRecord> ranks;
+  std::map<std::string, Holder> holders;  // by worker; those that have not reported AttemptCleared
+  uint64_t steps = 0;                     // of training, done
+  absl::Duration steps_kept;              // when `steps` last went to the store
+  bool over = false;                      // decided; its processes may still be dying
+  bool connected = false;                 // the ranks have each other's addresses
+  std::string reason;                     // why it ended
+  absl::Time started, ended;
+  absl::Duration running_since;           // monotonic
+  absl::Duration start_deadline;
+  absl::Duration lease;                   // the longest one that its daemons may know of
+  std::optional<PeerFailure> peer_failure;
+  std::optional<ProgressWatch> watch;     // while it runs
+};
+
+// How far the check of a job's data files is: no worker has it; a worker has it; the plan is being made; all is done.
+enum class DataCheck { kWaits, kAsked, kPlanning, kDone };
+
+struct JobRecord {
+  uint64_t number = 0;
+  std::string id;  // "job-17"
+  JobSpec spec;
+  std::string source, file;  // the text that the user wrote, and its file; the text may be empty
+  std::string owner;
+  int32_t priority = 0;
+  std::string idempotency_key;
+  PlanFunction plan_function;
+  PlaceFunction place_of;  // may be empty
+  std::vector<ModelTensor> model;  // to be compared with the file of its weights; empty once the plan is made
+  std::string plan_hash;   // the plan itself is in the store
+  DataCheck data_check = DataCheck::kWaits;
+  std::string checked_by;  // a worker
+  absl::Duration check_deadline;
+  bool accepted = false;  // nothing is wrong with it as far as could be checked: it goes to the store
+  bool durable = false;   // it is in the store
+
+  JobState state = PENDING;
+  std::string reason;        // why it FAILED, or why its last attempt ended
+  std::string unassigned;    // why the assignment policy did not start it, where that is not a want of slots
+  bool held = false;
+  absl::Time submitted, started, ended;
+  absl::Duration not_before;  // monotonic: the backoff before the next attempt
+  absl::Duration backoff;
+  absl::Duration running;     // of ended attempts
+  // Where its checkpoints are: OutputGroup of the workers of its newest attempt, and their names. Empty without
+  // checkpoints.
+  std::string home;
+  std::vector<std::string> home_workers;
+  bool has_checkpoint = false;  // a rank reported one that it wrote or went on from
+  absl::Duration home_usable;   // monotonic: the last time when the job did not have to wait for its home
+  RestartHistory history;
+  Attempt attempt;            // the newest; epoch 0: none yet
+  JobProgress progress;
+  std::set<std::string> artifacts;
+};
+
+bool IsFinal(JobState state);
+
+// True where only slots, and its checkpoints, can keep the job from starting now.
+bool MayStart(const JobRecord& job, absl::Duration now);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_DECISIONS_JOB_RECORD_H_

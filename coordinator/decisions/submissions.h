@@ -1,0 +1,120 @@
+// Jobs from their submission until they are in the store with a plan: the check of their data files by a worker, the
+// plan, and whether they are accepted.
+//
+//   Submissions submissions(options, jobs, workers, queue, outbox);
+//   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted, submissions.Submit({.spec = spec, .plan_function = plan}));
+//   submissions.OnProbeResult("worker-0", result);               // then the plan is asked for, and comes with Planned
+//
+// With a worker at hand a job is accepted only after one has checked its data files; each worker checks one job at a
+// time. Without one the job is accepted at once, and checked as soon as a worker connects. Not thread-safe.
+#ifndef ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
+#define ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/decisions/coordination_options.h"
+#include "coordinator/decisions/job_queue.h"
+#include "coordinator/decisions/job_record.h"
+#include "coordinator/decisions/job_table.h"
+#include "coordinator/decisions/outbox.h"
+#include "coordinator/decisions/worker_table.h"
+#include "coordinator/store/records.pb.h"
+#include "proto/coordinator.pb.h"
+
+namespace adjoin {
+
+struct NewJob {
+  JobSpec spec;
+  PlanFunction plan_function;
+  PlaceFunction place_of;          // may be empty
+  std::vector<ModelTensor> model;  // the parameters, where the job's weights come from a file
+  std::string source, file;        // the text that the user wrote, and its file; to be stored
+  std::string owner;
+  int32_t priority = 0;
+  std::string idempotency_key;  // empty: none
+  bool any_folder = false;      // an admin's job may also use folders with results of other owners
+};
+
+struct Submitted {
+  std::string job_id;
+  bool existed = false;  // the key was this job's already
+};
+
+// What became of a submission. A job that is refused is unknown from then on.
+enum class Admission { kUndecided, kAccepted, kRefused };
+
+class Submissions {
+ public:
+  // All arguments outlive the submissions.
+  Submissions(const CoordinationOptions& options, JobTable& jobs, WorkerTable& workers, JobQueue& queue, Outbox& outbox)
+      : options_(options), jobs_(jobs), workers_(workers), queue_(queue), outbox_(outbox) {}
+  Submissions(const Submissions&) = delete;
+  Submissions& operator=(const Submissions&) = delete;
+
+  // The errors are those of CoordinationService::Submit.
+  absl::StatusOr<Submitted> Submit(NewJob submitted);
+  // Call it for a job from the store: it is checked when a worker connects, where it has no plan yet.
+  void Restore(const JobRecord& job);
+  // Call it for a job that a user retries.
+  void CheckAgain(JobRecord& job);
+  // Call it for a job that a user cancels: it is accepted if it was not yet, and checked no more.
+  void Cancel(JobRecord& job);
+  // True where the job has its plan now, and may start once it is in the store.
+  bool Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned);
+  void Abandon(const std::string& job_id);
+  // kRefused: sets `*reason`.
+  Admission AdmissionOf(const std::string& job_id, absl::Status* reason);
+
+  // The submissions are in the store now, or could not be written.
+  void Durable(const std::vector<StoredSubmission>& submissions);
+  void Withdraw(const std::vector<StoredSubmission>& submissions, const absl::Status& reason);
+
+  // Gives jobs that wait for their check to workers that have none. Call it when a worker became usable, or was lost.
+  void CheckWaitingJobs();
+  void OnProbeResult(const std::string& worker, const ProbeResult& result);
+  // The worker checks nothing any more: its job waits for another one.
+  void ForgetChecksOf(const std::string& worker);
+
+  // Lets deadlines pass. True where one did.
+  bool Tick();
+  void ForgivePause(absl::Duration pause);
+
+  uint64_t accepted() const { return accepted_; }  // since the coordinator's start
+
+ private:
+  absl::Status CheckFolders(const NewJob& submitted) const;
+  void CheckData(JobRecord& job);
+  void AskForCheck(JobRecord& job, const std::string& worker);
+  void AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes);
+  void EndCheck(JobRecord& job, const absl::Status& failure);
+  void Accept(JobRecord& job);
+  void Refuse(const JobRecord& job, const absl::Status& reason);
+  void ForgetOldJobs();
+  bool TickChecks();
+
+  struct Refusal {
+    absl::Status reason;
+    absl::Duration forget_at;
+  };
+
+  const CoordinationOptions& options_;
+  JobTable& jobs_;
+  WorkerTable& workers_;
+  JobQueue& queue_;
+  Outbox& outbox_;
+  std::set<uint64_t> unchecked_, asked_;  // jobs whose check waits, and is under way; by number
+  std::set<std::string> checking_;        // workers that were asked to check a job's data
+  std::map<std::string, Refusal> refused_;  // by job id
+  uint64_t accepted_ = 0;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_

@@ -1,0 +1,129 @@
+#include "coordinator/placement/assignment.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/placement/rank_order.h"
+#include "coordinator/placement/shared_output.h"
+
+namespace adjoin {
+namespace {
+
+// Assigns the ranks that have no worker yet.
+bool AssignRest(const std::vector<int>& order, CandidateGroup group, Assignment& workers) {
+  std::vector<int> rest;
+  for (int rank : order) {
+    if (workers[rank].empty()) rest.push_back(rank);
+  }
+  const Candidate* smallest = nullptr;
+  for (const Candidate& candidate : group) {
+    const bool fits = candidate.most_ranks >= static_cast<int>(rest.size());
+    if (fits && (smallest == nullptr || candidate.most_ranks < smallest->most_ranks)) smallest = &candidate;
+  }
+  if (smallest != nullptr) {
+    for (int rank : rest) workers[rank] = smallest->worker;
+    return true;
+  }
+  std::stable_sort(group.begin(), group.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.most_ranks > b.most_ranks; });
+  size_t assigned = 0;
+  for (const Candidate& candidate : group) {
+    for (int i = 0; i < candidate.most_ranks && assigned < rest.size(); ++i) workers[rest[assigned++]] = candidate.worker;
+  }
+  return assigned == rest.size();
+}
+
+std::optional<Assignment> AssignWithin(CandidateGroup group, const AssignmentNeeds& job) {
+  Assignment workers(job.rank_order.size());
+  for (size_t r = 0; r < std::min(job.before.size(), workers.size()); ++r) {
+    auto kept = std::find_if(group.begin(), group.end(), [&](const Candidate& c) { return c.worker == job.before[r]; });
+    if (kept == group.end() || kept->most_ranks <= 0) continue;
+    workers[r] = kept->worker;
+    --kept->most_ranks;
+  }
+  if (!AssignRest(job.rank_order, std::move(group), workers)) return std::nullopt;
+  return workers;
+}
+
+int FreeSlotsOf(const CandidateGroup& group) {
+  int slots = 0;
+  for (const Candidate& candidate : group) slots += candidate.free_slots;
+  return slots;
+}
+
+CandidateGroup CandidatesOf(const std::vector<FreeSlots>& workers, const JobSpec& spec) {
+  const int limit = static_cast<int>(spec.resources().max_ranks_per_node());
+  CandidateGroup group;
+  for (const FreeSlots& worker : workers) {
+    group.push_back({worker.worker, worker.slots, limit > 0 ? std::min(worker.slots, limit) : worker.slots});
+  }
+  return group;
+}
+
+std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<FreeSlots>& free, const std::string& home) {
+  if (free.empty()) return {};
+  if (!NeedsSharedOutput(spec)) return {CandidatesOf(free, spec)};
+  std::vector<CandidateGroup> groups;
+  for (const std::vector<FreeSlots>& workers : GroupsByOutputRoot(free)) {
+    if (home.empty() || OutputGroup(workers.front()) == home) groups.push_back(CandidatesOf(workers, spec));
+  }
+  return groups;
+}
+
+absl::Status CheckChoice(const Assignment& workers, const std::vector<CandidateGroup>& groups, size_t ranks) {
+  auto wrong = [](const auto&... what) {
+    return absl::InternalError(absl::StrCat("the coordinator's assignment policy is wrong: it assigned ", what...));
+  };
+  if (workers.size() != ranks) return wrong(workers.size(), " ranks of ", ranks);
+  if (ranks == 0) return absl::OkStatus();
+  for (const CandidateGroup& group : groups) {
+    std::map<std::string, int> room;
+    for (const Candidate& candidate : group) room[candidate.worker] = candidate.most_ranks;
+    if (room.count(workers[0]) == 0) continue;
+    for (size_t r = 0; r < ranks; ++r) {
+      auto found = room.find(workers[r]);
+      if (found == room.end()) {
+        return wrong("rank ", r, " to '", workers[r], "', which may not run the job together with ", workers[0]);
+      }
+      if (--found->second < 0) return wrong("more ranks to ", workers[r], " than it may run");
+    }
+    return absl::OkStatus();
+  }
+  return wrong("rank 0 to '", workers[0], "', which may not run the job");
+}
+
+}  // namespace
+
+absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) {
+  const auto ran_before = [&](const CandidateGroup& group) {
+    return std::any_of(group.begin(), group.end(), [&](const Candidate& candidate) {
+      return std::find(job.before.begin(), job.before.end(), candidate.worker) != job.before.end();
+    });
+  };
+  std::vector<const CandidateGroup*> in_turn;
+  for (const CandidateGroup& group : groups) in_turn.push_back(&group);
+  std::stable_sort(in_turn.begin(), in_turn.end(), [&](const CandidateGroup* a, const CandidateGroup* b) {
+    const bool a_before = ran_before(*a), b_before = ran_before(*b);
+    return a_before != b_before ? a_before : FreeSlotsOf(*a) < FreeSlotsOf(*b);
+  });
+  for (const CandidateGroup* group : in_turn) {
+    if (std::optional<Assignment> workers = AssignWithin(*group, job)) return *std::move(workers);
+  }
+  return absl::ResourceExhaustedError("the workers that may run the job together have too few slots");
+}
+
+absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec, const std::vector<FreeSlots>& free,
+                                  Assignment before, const std::string& home) {
+  const std::vector<CandidateGroup> groups = GroupsFor(spec, free, home);
+  if (groups.empty()) return absl::ResourceExhaustedError("no worker has a slot for the job");
+  absl::StatusOr<Assignment> workers = policy(groups, {AssignmentOrder(spec), std::move(before)});
+  if (!workers.ok()) return workers;
+  if (absl::Status allowed = CheckChoice(*workers, groups, spec.ranks()); !allowed.ok()) return allowed;
+  return workers;
+}
+
+}  // namespace adjoin

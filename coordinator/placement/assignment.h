@@ -1,0 +1,68 @@
+// Which worker runs which ranks: all ranks of a job at once, or none.
+//
+//   std::vector<FreeSlots> free = {{.worker = "node-1", .slots = 4}, {.worker = "node-2", .slots = 2}};
+//   absl::StatusOr<Assignment> workers = Assign(&AssignCompactly, spec, free, /*before=*/{}, /*home=*/"");
+//
+// Assign finds the workers that may run the job together, an AssignmentPolicy chooses among them, and Assign checks the
+// choice. So a policy can be replaced without knowing the rules that every choice must keep
+// (docs/extending/assignment-policy.md; examples/assignment_policy has one).
+#ifndef ADJOIN_COORDINATOR_PLACEMENT_ASSIGNMENT_H_
+#define ADJOIN_COORDINATOR_PLACEMENT_ASSIGNMENT_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+struct FreeSlots {
+  std::string worker;
+  int slots = 0;
+  std::string output_id = "";  // identifies its --output-root (WorkerHello.output_id); "" where that is not known
+};
+
+// The worker of each rank.
+using Assignment = std::vector<std::string>;
+
+// A worker that may run ranks of a job.
+struct Candidate {
+  std::string worker;
+  int free_slots = 0;
+  int most_ranks = 0;  // that it may run of this job: free_slots, or fewer where resources.max_ranks_per_node is less
+};
+
+// Workers that may run a job together: its ranks are on workers of one group.
+using CandidateGroup = std::vector<Candidate>;
+
+struct AssignmentNeeds {
+  std::vector<int> rank_order;  // every rank once; neighbours in the job's mesh follow each other (rank_order.h)
+  Assignment before;            // the workers of the attempt before, of which some may be gone; empty: there was none
+};
+
+// Chooses a worker of one group for every rank. A pure function: the coordinator calls it under its lock, often, and
+// also with slots that are not free, to learn whether a job could run if nothing else did. `groups` is not empty.
+// Errors: kResourceExhausted (too few slots; `adjoin ps` shows the number of free slots itself); any other code where
+// the policy has another reason, whose message `adjoin ps` shows. The job then waits, and jobs behind it wait with it
+// if they could delay it.
+using AssignmentPolicy =
+    std::function<absl::StatusOr<Assignment>(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job)>;
+
+// The policy of adjoin-coordinator. A rank keeps its worker where that has room. Of the other ranks, one worker takes
+// all where one can (the one with the fewest slots, so that large jobs find room later); else ranks that follow each
+// other in job.rank_order stay together, on the workers with the most slots. The groups are tried from that of
+// job.before on, then from the one with the fewest free slots.
+absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job);
+
+// Asks `policy` for the workers of a job's ranks. `free` has the workers whose labels fit. A job that needs a shared
+// output root (shared_output.h) is offered one group per output root, of which only `home` where that is not "".
+// Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where the choice breaks a
+// rule: the number of ranks, Candidate::most_ranks, one group.
+absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec, const std::vector<FreeSlots>& free,
+                                  Assignment before, const std::string& home);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_PLACEMENT_ASSIGNMENT_H_

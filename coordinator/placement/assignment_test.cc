@@ -1,0 +1,133 @@
+#include "coordinator/placement/assignment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/placement/shared_output.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<int> Ranks(int count) {
+  std::vector<int> ranks(count);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+CandidateGroup Group(const std::vector<std::pair<std::string, int>>& slots) {
+  CandidateGroup group;
+  for (const auto& [worker, free] : slots) group.push_back({worker, free, free});
+  return group;
+}
+
+// What the policy assigns; empty where it assigns nothing.
+Assignment Compact(const std::vector<int>& order, const CandidateGroup& group, const Assignment& before = {}) {
+  absl::StatusOr<Assignment> workers = AssignCompactly({group}, {order, before});
+  if (workers.ok()) return *workers;
+  EXPECT_EQ(workers.status().code(), absl::StatusCode::kResourceExhausted);
+  return {};
+}
+
+TEST(AssignCompactlyTest, OneWorkerTakesAllRanksWhereOneCanTheOneWithTheFewestSlots) {
+  EXPECT_THAT(Compact(Ranks(2), Group({{"a", 4}, {"b", 2}, {"c", 1}})), ElementsAre("b", "b"));
+}
+
+TEST(AssignCompactlyTest, ConsecutiveRanksStayTogether) {
+  EXPECT_THAT(Compact(Ranks(5), Group({{"a", 1}, {"b", 3}, {"c", 2}})), ElementsAre("b", "b", "b", "c", "c"));
+}
+
+TEST(AssignCompactlyTest, RanksThatFollowEachOtherInTheOrderStayTogether) {
+  EXPECT_THAT(Compact({0, 2, 1, 3}, Group({{"a", 2}, {"b", 2}})), ElementsAre("a", "b", "a", "b"));
+}
+
+TEST(AssignCompactlyTest, AssignsAllRanksOrNone) {
+  EXPECT_THAT(Compact(Ranks(7), Group({{"a", 1}, {"b", 3}, {"c", 2}})), ElementsAre());
+  EXPECT_THAT(Compact(Ranks(3), {{"a", 8, 1}, {"b", 8, 1}}), ElementsAre());
+  EXPECT_THAT(Compact(Ranks(2), {{"a", 8, 1}, {"b", 8, 1}}), ElementsAre("a", "b"));
+}
+
+TEST(AssignCompactlyTest, RanksKeepTheirWorkers) {
+  const Assignment before = {"b", "b", "c", "c"};
+  EXPECT_THAT(Compact(Ranks(4), Group({{"a", 8}, {"b", 2}, {"c", 2}}), before), ElementsAre("b", "b", "c", "c"));
+  EXPECT_THAT(Compact(Ranks(4), Group({{"a", 8}, {"c", 2}}), before), ElementsAre("a", "a", "c", "c")) << "b is gone";
+  EXPECT_THAT(Compact(Ranks(4), {{"a", 8, 2}, {"c", 2, 2}}, {"a", "a", "a", "c"}), ElementsAre("a", "a", "c", "c"));
+}
+
+TEST(AssignCompactlyTest, TheGroupOfTheAttemptBeforeComesFirstThenTheOneWithTheFewestFreeSlots) {
+  const std::vector<CandidateGroup> groups = {Group({{"a", 8}}), {{"b", 4, 2}}, {{"c", 6, 1}}};
+  EXPECT_THAT(*AssignCompactly(groups, {Ranks(1), {}}), ElementsAre("b"));
+  EXPECT_THAT(*AssignCompactly(groups, {Ranks(1), {"c"}}), ElementsAre("c"));
+  EXPECT_THAT(*AssignCompactly(groups, {Ranks(2), {"c", "c"}}), ElementsAre("b", "b"));
+}
+
+JobSpec Job(uint32_t ranks, bool checkpoints) {
+  JobSpec spec;
+  spec.set_kind(TRAIN);
+  spec.set_ranks(ranks);
+  if (checkpoints) spec.mutable_checkpoint()->set_dir("c");
+  return spec;
+}
+
+const std::vector<FreeSlots> kNodes = {{"a", 2, "one"}, {"b", 2, "two"}, {"c", 2, "one"}, {"d", 3, ""}, {"e", 3, ""}};
+
+Assignment Assigned(const JobSpec& spec, const std::vector<FreeSlots>& free, const Assignment& before = {},
+                    const std::string& home = "") {
+  absl::StatusOr<Assignment> workers = Assign(&AssignCompactly, spec, free, before, home);
+  return workers.ok() ? *workers : Assignment();
+}
+
+TEST(AssignTest, RanksThatShareFilesStayOnOneFileSystem) {
+  EXPECT_THAT(Assigned(Job(4, true), kNodes), ElementsAre("a", "a", "c", "c"));
+  EXPECT_THAT(Assigned(Job(2, true), kNodes), ElementsAre("b", "b"));
+  EXPECT_THAT(Assigned(Job(3, true), kNodes), ElementsAre("d", "d", "d")) << "one worker shares with itself";
+  EXPECT_THAT(Assigned(Job(5, true), kNodes), ElementsAre());
+  EXPECT_EQ(Assigned(Job(5, false), kNodes).size(), 5) << "a job without shared files runs anywhere";
+  JobSpec predict = Job(5, false);
+  predict.set_kind(PREDICT);
+  EXPECT_THAT(Assigned(predict, kNodes), ElementsAre());
+}
+
+TEST(AssignTest, AJobStaysWhereItsCheckpointsAre) {
+  EXPECT_THAT(Assigned(Job(2, true), kNodes, {"c", "c"}, "one"), ElementsAre("c", "c"));
+  EXPECT_THAT(Assigned(Job(2, true), kNodes, {"gone", "gone"}, "one"), Each(AnyOf("a", "c")));
+  EXPECT_EQ(Assigned(Job(2, true), kNodes, {"gone", "gone"}, "one").size(), 2);
+  EXPECT_THAT(Assigned(Job(2, true), {{"b", 2, "two"}}, {"c", "c"}, "one"), ElementsAre());
+  EXPECT_THAT(Assigned(Job(2, true), kNodes, {}, OutputGroup(kNodes[3])), ElementsAre("d", "d"));
+  EXPECT_THAT(Assigned(Job(2, true), {{"d", 2, "one"}}, {}, OutputGroup(kNodes[3])), ElementsAre());
+}
+
+TEST(AssignTest, NoMoreRanksOnANodeThanTheJobAllows) {
+  JobSpec spec = Job(3, false);
+  spec.mutable_resources()->set_max_ranks_per_node(2);
+  EXPECT_THAT(Assigned(spec, {{"a", 8}, {"b", 8}}), ElementsAre("a", "a", "b"));
+  EXPECT_THAT(Assigned(spec, {{"a", 8}}), ElementsAre());
+}
+
+TEST(AssignTest, RefusesAPolicysChoiceThatBreaksARule) {
+  auto refusal = [](const JobSpec& spec, const Assignment& choice) {
+    const AssignmentPolicy policy = [&](const auto& groups, const AssignmentNeeds& job) { return choice; };
+    const absl::Status status = Assign(policy, spec, kNodes, {}, "").status();
+    EXPECT_EQ(status.code(), status.ok() ? absl::StatusCode::kOk : absl::StatusCode::kInternal);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal(Job(2, false), {"a", "b"}), "");
+  EXPECT_THAT(refusal(Job(2, false), {"a"}), HasSubstr("it assigned 1 ranks of 2"));
+  EXPECT_THAT(refusal(Job(3, false), {"a", "a", "a"}), HasSubstr("more ranks to a than it may run"));
+  EXPECT_THAT(refusal(Job(1, false), {"elsewhere"}), HasSubstr("rank 0 to 'elsewhere', which may not run the job"));
+  EXPECT_THAT(refusal(Job(2, true), {"a", "b"}), HasSubstr("rank 1 to 'b', which may not run the job together with a"));
+}
+
+}  // namespace
+}  // namespace adjoin
