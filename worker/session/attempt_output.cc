@@ -30,7 +30,6 @@ constexpr char kEpochFile[] = ".epoch";
 constexpr char kLockFile[] = ".epoch.lock";
 constexpr char kAttemptFile[] = ".attempt";  // in the folder of an attempt: whose it is
 constexpr char kStorePrefix[] = "store-";
-constexpr char kMetricsFile[] = "metrics.jsonl";  // which a MetricsWriter locks while its attempt runs
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(10);
 
 absl::Status Failed(const std::string& path, int error) {
@@ -161,6 +160,7 @@ absl::Status TakeOver(const std::string& home, const Latest& mine) {
   // A rank of this job may live on for a while, and is fenced off. Another job's result must not be thrown away like that.
   const bool same_store = latest.store_id == mine.store_id;
   const bool another_job = latest.epoch != 0 && !(same_store && latest.job_id == mine.job_id);
+  // A running attempt's MetricsWriter keeps its file locked.
   if (another_job && MetricsWriter::InUse(absl::StrCat(home, "/", AttemptFolder(latest.epoch), "/", kMetricsFile))) {
     return absl::FailedPreconditionError(absl::StrCat(home, ": another job, ", latest.job_id,
                                                       ", is writing there; right would be an output_dir of its own for"

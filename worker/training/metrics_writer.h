@@ -21,6 +21,9 @@
 
 namespace adjoin {
 
+// The file's name in a job's output folder.
+inline constexpr char kMetricsFile[] = "metrics.jsonl";
+
 class MetricsWriter {
  public:
   using Value = std::variant<int64_t, double, std::string, std::vector<double>, std::vector<std::vector<int64_t>>>;
