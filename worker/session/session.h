@@ -8,9 +8,9 @@
 //   ADJOIN_ASSIGN_OR_RETURN(SessionResult result, RunSession(options));       // on every rank
 //
 // A job that trains resumes from its newest valid checkpoint (JobSpec.checkpoint), trains, writes model.safetensors and
-// evaluates. Rank 0 writes the files, into output_root / JobSpec.output_dir: metrics.jsonl line by line, and all others when
-// they are whole. With an epoch it writes them first into the folder attempt-<epoch> there and publishes them in the end
-// (attempt_output.h). Needs no coordinator: every program that gives its ranks a Transport can run a session.
+// evaluates. Rank 0 writes the files, into output_root / JobSpec.output_dir: metrics.jsonl line by line, and all others
+// when they are whole. With an epoch it writes them first into the folder attempt-<epoch> there and publishes them in
+// the end (attempt_output.h). Needs no coordinator: every program that gives its ranks a Transport can run a session.
 //
 // The parts, each with its own state, and one file each:
 //
@@ -48,13 +48,14 @@ struct SessionOptions {
   Plan plan;
   std::string data_root;    // the spec's paths of data and of init_from are below it
   std::string output_root;
-  std::string cache_dir;    // for inflated copies of data files, one for all ranks of a node; empty: each rank has its own
+  std::string cache_dir;    // inflated copies of data files for all ranks of a node; empty: each rank has its own
   int64_t cache_bytes = 0;  // most bytes of these copies; 0: 80 % of their disk
   Transport* transport = nullptr;         // this rank's; Abort on it ends the session
   const LayerRegistry* layers = nullptr;  // null: the built-in layers
   int threads = 1;                        // LibTorch's, in the whole process
   absl::Duration timeout = absl::Minutes(5);  // for each wait for another rank; covers that rank's slow files too
-  // The attempt's epoch, which grows over all jobs: an older attempt never publishes its output over a later one's. 0: none.
+  // The attempt's epoch, which grows over all jobs: an older attempt never publishes its output over a later one's. 0:
+  // none.
   uint64_t epoch = 0;
   std::string job_id;     // with an epoch
   uint64_t store_id = 0;  // names the coordinator's store that counts the epochs
@@ -70,24 +71,24 @@ struct SessionOptions {
 };
 
 struct SessionResult {
-  // The step after which all ranks stopped because one was asked to: of training, or of the job's only phase where it only
-  // evaluates or predicts. The job is not finished and nothing was published. Absent: the job is finished.
+  // The step after which all ranks stopped because one was asked to: of training, or of the job's only phase where it
+  // only evaluates or predicts. The job is not finished and nothing was published. Absent: the job is finished.
   std::optional<int64_t> drained_step;
   // The step of the checkpoint that training resumed from; absent: it began at its beginning.
   std::optional<int64_t> resumed_step;
   std::vector<std::string> artifacts;  // below output_dir: "metrics.jsonl", "model.safetensors"; empty but on rank 0
   JobProgress final;
-  // This rank's numbers of training: the largest local tensor of each layer, in elements, and by program the steps done and
-  // the bytes sent (to compare with the plan's bytes_per_step).
+  // This rank's numbers of training: the largest local tensor of each layer, in elements, and by program the steps done
+  // and the bytes sent (to compare with the plan's bytes_per_step).
   std::map<std::string, int64_t> peak_elements;
   std::map<std::string, int64_t> steps;
   std::map<std::string, int64_t> bytes_sent;
 };
 
 // Errors: kInvalidArgument (the plan or a file does not fit); kNotFound, kDataLoss, ... of a data file; kOutOfRange
-// (the loss is not finite; names the step and the layer); kFailedPrecondition (a later attempt has begun, or another job
-// writes into output_dir); errors of movements (kDeadlineExceeded, kUnavailable, the status given to Transport::Abort).
-// Collective: an error on one rank leaves the others waiting until they are aborted or time out.
+// (the loss is not finite; names the step and the layer); kFailedPrecondition (a later attempt has begun, or another
+// job writes into output_dir); errors of movements (kDeadlineExceeded, kUnavailable, the status given to
+// Transport::Abort). Collective: an error on one rank leaves the others waiting until they are aborted or time out.
 absl::StatusOr<SessionResult> RunSession(const SessionOptions& options);
 
 }  // namespace adjoin

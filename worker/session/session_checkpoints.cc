@@ -118,8 +118,8 @@ absl::Status SessionCheckpoints::OpenWriter(const RankSums& sums, const JobIdent
   return absl::OkStatus();
 }
 
-// A checkpoint of another job has weights, optimizer and the position in the data, but not how its validations were judged:
-// this job may ask for other metrics, and for more patience.
+// A checkpoint of another job has weights, optimizer and the position in the data, but not how its validations were
+// judged: this job may ask for other metrics, and for more patience.
 absl::StatusOr<SessionCheckpoints::Start> SessionCheckpoints::ResumeAt(Trainer& trainer, const Resumed& resumed,
                                                                        bool own) {
   const Manifest& manifest = resumed.manifest;
@@ -129,8 +129,8 @@ absl::StatusOr<SessionCheckpoints::Start> SessionCheckpoints::ResumeAt(Trainer& 
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint.resume_from: step ", step, " of ", PathOf(resumed.dir, manifest.name.ToString()), " came after ",
         manifest.data_epoch, " epochs and ", manifest.step_in_epoch, " steps; in this job, with ", per_epoch,
-        " steps an epoch, it would be another place. Right would be the same data set, batch and drop_last; to begin anew from"
-        " its weights: weights { from_output: ... } with the model that its job wrote"));
+        " steps an epoch, it would be another position in the data. Right would be the same data set, batch and"
+        " drop_last; to begin anew from its weights: weights { from_output: ... } with the model that its job wrote"));
   }
   if (manifest.seed != environment_.spec().seed() && environment_.writes()) {
     environment_.Log(absl::StrCat("WARNING: the checkpoint was written with seed ", manifest.seed,

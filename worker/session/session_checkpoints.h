@@ -55,7 +55,8 @@ class SessionCheckpoints {
   SessionCheckpoints(const SessionCheckpoints&) = delete;
   SessionCheckpoints& operator=(const SessionCheckpoints&) = delete;
 
-  // Puts parameters, trainer, progress and metrics.jsonl where the job's checkpoint left them, if it has one. Collective.
+  // Puts parameters, trainer, progress and metrics.jsonl where the job's checkpoint left them, if it has one.
+  // Collective.
   // Errors: as ResumeFromCheckpoint; kInvalidArgument (a checkpoint of other data).
   absl::StatusOr<Start> Begin(Trainer& trainer);
 

@@ -1,9 +1,10 @@
-// The surroundings of a session on one rank: its job, its paths, the other ranks. Nothing in it is replaced after the start,
-// so every part of a session gets it const.
+// The surroundings of a session on one rank: its job, its paths, the other ranks. Nothing in it is replaced after the
+// start, so every part of a session gets it const.
 //
 //   environment.Log("starts");
-//   ADJOIN_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(environment.plan(), environment.communicator, &parameters,
-//                                                         environment.Data(), environment.layers, environment.activity));
+//   ADJOIN_ASSIGN_OR_RETURN(auto trainer,
+//                           Trainer::Create(environment.plan(), environment.communicator, &parameters,
+//                                           environment.Data(), environment.layers, environment.activity));
 //
 // One thread.
 #ifndef ADJOIN_WORKER_SESSION_SESSION_ENVIRONMENT_H_

@@ -1,6 +1,6 @@
 // Evaluation in a session: over a whole data set, recorded in the log, the progress and metrics.jsonl.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(auto stopped, RunEvaluation(environment, &parameters, &output, &progress));    // on every rank
+//   ADJOIN_ASSIGN_OR_RETURN(auto stopped, RunEvaluation(environment, &parameters, &output, &progress));
 #ifndef ADJOIN_WORKER_SESSION_SESSION_EVALUATION_H_
 #define ADJOIN_WORKER_SESSION_SESSION_EVALUATION_H_
 

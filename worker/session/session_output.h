@@ -1,5 +1,5 @@
-// The files of a session's results: the attempt's folder, metrics.jsonl, and the list of what is published in the end. Rank 0
-// writes them; on the other ranks only FindFolder and AsShown have something to do.
+// The files of a session's results: the attempt's folder, metrics.jsonl, and the list of what is published in the end.
+// Rank 0 writes them; on the other ranks only FindFolder and AsShown have something to do.
 //
 //   ADJOIN_RETURN_IF_ERROR(output.Open());
 //   ADJOIN_RETURN_IF_ERROR(output.WriteMetrics({{"type", "step"}, {"step", int64_t{1}}}));
@@ -54,8 +54,8 @@ class SessionOutput {
   // The same error with the job's words for the attempt's folder.
   absl::Status AsShown(const absl::Status& status) const;
 
-  // A function for any thread that fails where a later attempt has begun, and may outlive this object; empty on other ranks
-  // than 0.
+  // A function for any thread that fails where a later attempt has begun, and may outlive this object; empty on other
+  // ranks than 0.
   std::function<absl::Status()> LatestCheck() const;
 
   // Writes the summary as the last line of metrics.jsonl and publishes all artifacts.

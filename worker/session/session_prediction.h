@@ -1,6 +1,6 @@
 // Prediction in a session: layers' outputs over a whole data set, as files of the attempt.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(auto stopped, RunPrediction(environment, &parameters, &output, &progress));    // on every rank
+//   ADJOIN_ASSIGN_OR_RETURN(auto stopped, RunPrediction(environment, &parameters, &output, &progress));
 #ifndef ADJOIN_WORKER_SESSION_SESSION_PREDICTION_H_
 #define ADJOIN_WORKER_SESSION_SESSION_PREDICTION_H_
 

@@ -32,8 +32,8 @@ class SessionProgress {
   // The step of the newest durable checkpoint, reported from the next step on. Not called: the job writes none.
   void set_checkpoint_step(int64_t step) { checkpoint_step_ = step; }
 
-  // Keeps the progress of training, which has ended, and reports it again as the job's last progress: what is left to be
-  // seen of a job are its steps of training, not those of a later phase.
+  // Keeps the progress of training, which has ended, and reports it again as the job's last progress: what is left to
+  // be seen of a job are its steps of training, not those of a later phase.
   void KeepTraining() { trained_ = shown_; }
   void ShowTraining();
   const JobProgress& trained() const { return trained_; }

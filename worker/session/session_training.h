@@ -1,4 +1,5 @@
-// Training in a session: from a checkpoint, from given weights or from the beginning, with validations, to the last step.
+// Training in a session: from a checkpoint, from given weights or from the beginning, with validations, to the last
+// step.
 //
 //   SessionTraining training(environment, &parameters, &output, &progress);
 //   ADJOIN_ASSIGN_OR_RETURN(SessionTraining::Result result, training.Run());                        // on every rank

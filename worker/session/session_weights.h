@@ -13,8 +13,8 @@ namespace adjoin {
 // Reads the file that JobSpec.weights names, if it names one. Errors: as HoldBelow and LoadModel.
 absl::Status LoadWeights(const SessionEnvironment& environment, Parameters* parameters);
 
-// Writes model.safetensors into the attempt's folder. Collective. Errors: as SaveModel; kFailedPrecondition (a later attempt
-// has begun).
+// Writes model.safetensors into the attempt's folder. Collective. Errors: as SaveModel; kFailedPrecondition (a later
+// attempt has begun).
 absl::Status WriteModel(const SessionEnvironment& environment, const Parameters& parameters, SessionOutput* output,
                         SessionProgress* progress);
 
