@@ -81,7 +81,10 @@ Slab ReadSlab(const std::string& format, const std::string& name, const Shape& s
   const int64_t before = ReadsSoFar();
   auto read = shard->Read({position}, stop, nullptr);
   EXPECT_TRUE(read.ok()) << read.status();
-  return {(*read)[0], watched.most(), watched.bytes_read(), ReadsSoFar() - before};
+  return {.cells = (*read)[0],
+          .most = watched.most(),
+          .bytes = watched.bytes_read(),
+          .reads_of_system = ReadsSoFar() - before};
 }
 
 at::Tensor Expected(const Shape& shape) {

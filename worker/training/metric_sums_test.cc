@@ -81,7 +81,7 @@ TEST(MetricSums, AgreeWithCountingOneByOne) {
       std::sort(order.begin(), order.end());
       ++confusion[t][order[0].second];
       for (int64_t k = 1; k <= kClasses; ++k) {
-        for (int64_t i = 0; i < k; ++i) top[k] += order[i].second == t ? 1 : 0;
+        for (int64_t best = 0; best < k; ++best) top[k] += order[best].second == t ? 1 : 0;
       }
     }
   }
