@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
+#include <torch/torch.h>
 
 #include "absl/strings/str_cat.h"
 #include "primitives/geometry/box.h"

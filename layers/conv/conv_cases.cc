@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <torch/torch.h>
+
 #include "absl/strings/str_cat.h"
 
 namespace adjoin {

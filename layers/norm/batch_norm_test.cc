@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
+#include <torch/torch.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <torch/torch.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layers/pointwise/activation_functions.h"

@@ -27,7 +27,6 @@
 #include "absl/strings/str_cat.h"
 #include "layers/builtin/builtin_rules.h"
 #include "layers/layer.h"
-#include "layers/pool/pool.h"
 #include "layers/pool/pool_case.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/named_layouts.h"
@@ -39,6 +38,9 @@
 #include "tests/vs_serial/random_jobs.h"
 
 namespace adjoin {
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildPool(LayerContext context);
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

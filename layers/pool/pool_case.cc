@@ -3,6 +3,8 @@
 #include <limits>
 #include <tuple>
 
+#include <torch/torch.h>
+
 #include "absl/strings/str_cat.h"
 
 namespace adjoin {

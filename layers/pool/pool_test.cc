@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
+#include <torch/torch.h>
 
 #include "absl/strings/str_cat.h"
 #include "layers/pool/pool_case.h"

@@ -13,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
-#include "layers/upsample/upsample.h"
 #include "layers/upsample/upsample_rule.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
@@ -28,6 +27,9 @@
 #include "tests/vs_serial/random_layer_job.h"
 
 namespace adjoin {
+
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildUpsample(LayerContext context);
+
 namespace {
 
 namespace F = torch::nn::functional;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <torch/torch.h>
+
 #include "primitives/random/philox.h"
 
 namespace adjoin {

@@ -1,4 +1,4 @@
-// What EVALUATE reports, compared with counting over whole predictions one element at a time.
+// The numbers that EVALUATE reports, compared with counting over whole predictions one element at a time.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -67,7 +67,7 @@ struct Truth {
   std::vector<double> dice_per_class;
 };
 
-// By loops over lists of numbers.
+// Counts with loops over lists of numbers.
 Truth CountOneByOne(const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& values,
                     const at::Tensor& two) {
   Truth truth;
@@ -123,7 +123,7 @@ class EvaluationTest : public testing::Test {
     images_ = at::randn({kSamples, 3, kHeight, kWidth}, at::kDouble);
     labels_ = at::randint(0, kClasses, {kSamples, kHeight, kWidth}, at::kLong);
     labels_.masked_fill_(at::rand({kSamples, kHeight, kWidth}) < 0.3, kIgnored);
-    labels_[4] = kIgnored;  // the last batch has nothing that counts
+    labels_[4] = kIgnored;  // in the last batch no target counts
     two_ = at::randn({kSamples, 2, kHeight, kWidth}, at::kDouble);
     folder_.WriteArray("data/images.npy", images_);
     folder_.WriteArray("data/labels.npy", labels_);
@@ -188,8 +188,7 @@ TEST_F(EvaluationTest, NeedsWeights) {
   EXPECT_THAT(std::string(PlanOfText(spec, {}).status().message()), HasSubstr("weights is missing"));
 }
 
-// Weights from what another job wrote.
-TEST_F(EvaluationTest, OfAnotherJobsOutput) {
+TEST_F(EvaluationTest, TakesWeightsFromAnotherJobsOutput) {
   ASSERT_TRUE(folder_.WriteModel("output/model.safetensors", model_).ok());
   const std::string spec =
       absl::StrReplaceAll(SpecOf(kCuts[0]), {{"init_from: \"w.safetensors\"", "from_output: \"model.safetensors\""}});

@@ -1,4 +1,4 @@
-// Jobs run whole, on threads as ranks, with the files that they read and write.
+// Runs whole jobs, with threads as ranks, and the files that they read and write.
 //
 //   JobFolder folder("unet");                                    // empty; data/ and output/ in it
 //   folder.WriteArray("data/volumes.npy", volumes);

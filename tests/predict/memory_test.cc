@@ -1,4 +1,4 @@
-// How much memory tensors take in prediction: that of one rank, divided by the ranks, and halos.
+// The memory of tensors in prediction is that of one rank divided by the number of ranks, and halos.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -72,7 +72,7 @@ std::string SpecOf(int ranks, const std::string& grid) {
   return absl::StrReplaceAll(kJob, {{"RANKS", absl::StrCat(ranks)}, {"GRID", grid}});
 }
 
-// Bytes of the largest rank's tensors, without the parameters, which every rank has whole.
+// The most bytes of tensors on any rank, without the parameters, which every rank has whole.
 absl::StatusOr<int64_t> PeakBytes(const std::string& spec, const JobFolder& folder, int64_t samples) {
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOfText(spec, {{"set", samples}}));
   std::mutex mutex;
@@ -99,7 +99,7 @@ absl::StatusOr<int64_t> PeakBytes(const std::string& spec, const JobFolder& fold
   return largest;
 }
 
-// Of one rank: what all its layers together fetch beyond their own cells, as if all of it lived at once.
+// The bytes that all layers of one rank fetch beyond their own cells, as if all of them lived at once.
 int64_t HaloBytes(const std::string& spec) {
   const Plan plan = PlanOfText(spec, {{"set", 1}}).value();
   int64_t cells = 0;
@@ -120,13 +120,13 @@ int64_t HaloBytes(const std::string& spec) {
   return cells * 4;
 }
 
-TEST(PredictMemory, OfEachRankAtMostItsPartAndHalos) {
+TEST(PredictMemory, EachRankHoldsAtMostItsPartAndHalos) {
   const JobFolder folder("memory");
   folder.WriteArray("data/volumes.npy", at::randn({2, 1, 32, 32, 32}, at::kDouble));
   const auto one = PeakBytes(SpecOf(1, "1, 1, 1, 1, 1"), folder, 2);
   ASSERT_TRUE(one.ok()) << one.status();
-  // At the largest layer, left.conv: its input, what the kernel reads of it with its border, its output, and LibTorch's own
-  // copy of the input for each of the 27 places of the window.
+  // The largest layer, left.conv, holds its input, the padded input that the kernel reads, its output, and LibTorch's
+  // copy of the input for each of the window's 27 positions.
   const int64_t volume = 32 * 32 * 32 * 4;
   EXPECT_GE(*one, (8 + 4) * volume);
   EXPECT_LE(*one, (8 + 10 + 4 + 27 * 8) * volume) << "values are freed after their last reader";

@@ -6,6 +6,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/conv3d.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/max_pool3d.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/upsample_trilinear3d.h>
+#include <ATen/ops/zeros.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/predict/job_run.h"
@@ -60,36 +74,35 @@ std::string SpecOf(const Variant& variant) {
                                      {"CLASSES", variant.classes}});
 }
 
-// What the U-Net is in plain LibTorch, in float64.
-std::pair<torch::Tensor, torch::Tensor> SerialUnet(const torch::Tensor& volumes, const Tensors& w) {
-  namespace F = torch::nn::functional;
-  const torch::Tensor x = (volumes - 0.25) / 2;
-  const auto conv = [&](const torch::Tensor& in, const std::string& name, int64_t pad) {
-    return torch::conv3d(in, w.at(name + ".weight"), w.at(name + ".bias"), 1, pad);
+// The U-Net in plain LibTorch, in float64.
+std::pair<at::Tensor, at::Tensor> SerialUnet(const at::Tensor& volumes, const Tensors& w) {
+  const at::Tensor x = (volumes - 0.25) / 2;
+  const auto conv = [&](const at::Tensor& in, const std::string& name, int64_t pad) {
+    return at::conv3d(in, w.at(name + ".weight"), w.at(name + ".bias"), 1, pad);
   };
-  const torch::Tensor down =
-      torch::relu(torch::batch_norm(conv(x, "down.conv", 1), w.at("down.norm.weight"), w.at("down.norm.bias"),
+  const at::Tensor down =
+      at::relu(at::batch_norm(conv(x, "down.conv", 1), w.at("down.norm.weight"), w.at("down.norm.bias"),
                                     w.at("down.norm.running_mean"), w.at("down.norm.running_var"), /*training=*/false,
                                     0.1, 1e-5, /*cudnn_enabled=*/false));
-  const torch::Tensor bottom = torch::leaky_relu(conv(torch::max_pool3d(down, 2), "bottom.conv", 2));
-  const torch::Tensor up = F::interpolate(
-      bottom, F::InterpolateFuncOptions().scale_factor(std::vector<double>{2, 2, 2}).mode(torch::kTrilinear).align_corners(false));
-  const torch::Tensor left = torch::relu(conv(torch::cat({down, up}, 1), "left.conv", 1));
+  const at::Tensor bottom = at::leaky_relu(conv(at::max_pool3d(down, 2), "bottom.conv", 2));
+  const at::Tensor up = at::upsample_trilinear3d(bottom, /*output_size=*/c10::nullopt, /*align_corners=*/false,
+                                                 std::vector<double>{2, 2, 2});
+  const at::Tensor left = at::relu(conv(at::cat({down, up}, 1), "left.conv", 1));
   return {conv(left, "head", 0), bottom};
 }
 
-double Largest(const torch::Tensor& x) { return x.abs().max().item<double>(); }
+double Largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 
 // The cells beside the cuts of the four ranks.
-torch::Tensor AtCuts(const torch::Tensor& x) {
-  return torch::cat({x.narrow(2, 3, 4).reshape({-1}), x.narrow(3, 7, 4).reshape({-1})});
+at::Tensor AtCuts(const at::Tensor& x) {
+  return at::cat({x.narrow(2, 3, 4).reshape({-1}), x.narrow(3, 7, 4).reshape({-1})});
 }
 
 class PredictionTest : public testing::Test {
  protected:
   void SetUp() override {
-    torch::manual_seed(testing::UnitTest::GetInstance()->random_seed() + 17);
-    volumes_ = torch::randn({kSamples, 1, kVolume[0], kVolume[1], kVolume[2]}, torch::kFloat64);
+    at::manual_seed(testing::UnitTest::GetInstance()->random_seed() + 17);
+    volumes_ = at::randn({kSamples, 1, kVolume[0], kVolume[1], kVolume[2]}, at::kDouble);
   }
 
   // Writes the data and random weights of the variant's type; `model_` has them in float64.
@@ -101,30 +114,30 @@ class PredictionTest : public testing::Test {
     const absl::Status written = folder.WriteModel("data/w.safetensors", model_);
     ASSERT_TRUE(written.ok()) << written;
     for (auto& entry : model_) {
-      if (entry.second.is_floating_point()) entry.second = entry.second.to(torch::kFloat64);
+      if (entry.second.is_floating_point()) entry.second = entry.second.to(at::kDouble);
     }
   }
 
   // One layer's output over all samples.
-  torch::Tensor Run(const Variant& variant, const std::string& layer, std::vector<SessionResult>* results = nullptr) {
+  at::Tensor Run(const Variant& variant, const std::string& layer, std::vector<SessionResult>* results = nullptr) {
     const JobFolder folder(absl::StrCat(variant.ranks, variant.type, variant.format));
     Prepare(folder, variant);
     const auto run = RunJob(SpecOf(variant), {{"set", kSamples}}, folder);
     EXPECT_TRUE(run.ok()) << run.status();
-    if (!run.ok()) return torch::zeros({1});
+    if (!run.ok()) return at::zeros({1});
     if (results != nullptr) *results = *run;
     const auto values = folder.ReadArray(absl::StrCat("output/job/", layer, variant.format == "hdf5" ? ".h5" : ".npy"));
     EXPECT_TRUE(values.ok()) << values.status();
-    return values.ok() ? *values : torch::zeros({1});
+    return values.ok() ? *values : at::zeros({1});
   }
 
-  torch::Tensor volumes_;
+  at::Tensor volumes_;
   Tensors model_;
 };
 
 TEST_F(PredictionTest, FourRanksWriteWhatLibTorchComputesOnTheWholeVolume) {
   std::vector<SessionResult> results;
-  const torch::Tensor head = Run(kFour, "head", &results);
+  const at::Tensor head = Run(kFour, "head", &results);
   ASSERT_EQ(results.size(), 4u);
   EXPECT_THAT(results[0].artifacts, ElementsAre("metrics.jsonl", "head.npy", "bottom.relu.npy"));
   EXPECT_TRUE(results[1].artifacts.empty());
@@ -140,9 +153,9 @@ TEST_F(PredictionTest, FourRanksWriteWhatLibTorchComputesOnTheWholeVolume) {
 TEST_F(PredictionTest, InFloat32OneAndFourRanksAgreeAlsoAtTheCuts) {
   Variant one, four = kFour;
   one.type = four.type = "float32";
-  volumes_ = volumes_.to(torch::kFloat32).to(torch::kFloat64);
-  const torch::Tensor whole = Run(one, "head");
-  const torch::Tensor cut = Run(four, "head");
+  volumes_ = volumes_.to(at::kFloat).to(at::kDouble);
+  const at::Tensor whole = Run(one, "head");
+  const at::Tensor cut = Run(four, "head");
   const double scale = std::max(1.0, Largest(whole));
   EXPECT_LE(Largest(cut - whole), 1e-6 * scale);
   const double at_cuts = Largest(AtCuts(cut - whole));
@@ -154,20 +167,20 @@ TEST_F(PredictionTest, InFloat32OneAndFourRanksAgreeAlsoAtTheCuts) {
 TEST_F(PredictionTest, Hdf5HoldsTheSame) {
   Variant hdf5 = kFour;
   hdf5.format = "hdf5";
-  const torch::Tensor npy = Run(kFour, "head");
-  EXPECT_TRUE(torch::equal(Run(hdf5, "head"), npy));
+  const at::Tensor npy = Run(kFour, "head");
+  EXPECT_TRUE(at::equal(Run(hdf5, "head"), npy));
 }
 
 TEST_F(PredictionTest, ClassesAreTheLargestChannel) {
   Variant classes = kFour;
   classes.classes = "classes: true";
-  const torch::Tensor map = Run(classes, "head");
-  const torch::Tensor serial = SerialUnet(volumes_, model_).first;
-  EXPECT_TRUE(torch::equal(map, serial.argmax(1).to(torch::kFloat64)));
+  const at::Tensor map = Run(classes, "head");
+  const at::Tensor serial = SerialUnet(volumes_, model_).first;
+  EXPECT_TRUE(at::equal(map, serial.argmax(1).to(at::kDouble)));
 }
 
-// Layers that do the same arithmetic for each output, however they are cut.
-TEST_F(PredictionTest, BitForBitWhereTheOperatorsAllowIt) {
+// These layers do the same arithmetic for each output, however they are cut.
+TEST_F(PredictionTest, AgreesBitForBitWhereTheOperatorsAllowIt) {
   constexpr char kJob[] = R"(
 name: "bits" kind: PREDICT ranks: RANKS seed: 1
 layout { name: "grid" GRID }
@@ -181,7 +194,7 @@ predict { dataset: "set" input: "up" format: "npy" }
 weights { init_from: "w.safetensors" }
 output_dir: "job"
 )";
-  std::vector<torch::Tensor> results;
+  std::vector<at::Tensor> results;
   for (const Variant& variant : {Variant(), kFour}) {
     const std::string spec = absl::StrReplaceAll(kJob, {{"RANKS", absl::StrCat(variant.ranks)}, {"GRID", variant.grid}});
     const JobFolder folder(absl::StrCat(variant.ranks));
@@ -194,7 +207,7 @@ output_dir: "job"
     ASSERT_TRUE(run.ok()) << run.status();
     results.push_back(folder.ReadArray("output/job/up.npy").value());
   }
-  EXPECT_TRUE(torch::equal(results[0], results[1]));
+  EXPECT_TRUE(at::equal(results[0], results[1]));
 }
 
 std::string NiftiSpec(const Variant& variant) {
@@ -202,7 +215,7 @@ std::string NiftiSpec(const Variant& variant) {
                                                 "nifti { path: [\"a.nii\", \"b.nii\", \"c.nii\"] }"}});
 }
 
-// One NIfTI file for each sample, in the place in space of its input.
+// One NIfTI file for each sample, with the affine of its input.
 TEST_F(PredictionTest, NiftiKeepsTheHeaderOfEachInput) {
   Variant nifti = kFour;
   nifti.format = "nifti";
@@ -231,7 +244,7 @@ TEST_F(PredictionTest, NiftiKeepsTheHeaderOfEachInput) {
   EXPECT_THAT((*run)[0].artifacts,
               ElementsAre("metrics.jsonl", "head-0.nii", "head-1.nii", "bottom.relu-0.nii", "bottom.relu-1.nii",
                           "head-2.nii", "bottom.relu-2.nii"));
-  const torch::Tensor serial = SerialUnet(volumes_, model_).first;
+  const at::Tensor serial = SerialUnet(volumes_, model_).first;
   for (int64_t i = 0; i < kSamples; ++i) {
     const auto written = folder.ReadArray(absl::StrCat("output/job/head-", i, ".nii"));
     ASSERT_TRUE(written.ok()) << written.status();
@@ -245,10 +258,10 @@ TEST_F(PredictionTest, NiftiKeepsTheHeaderOfEachInput) {
   nifti.classes = "classes: true";
   const auto classes = RunJob(NiftiSpec(nifti), {{"set", kSamples}}, folder, /*epoch=*/5);
   ASSERT_TRUE(classes.ok()) << classes.status();
-  EXPECT_TRUE(torch::equal(folder.ReadArray("output/job/head-2.nii").value(), serial.argmax(1)[2].to(torch::kFloat64)));
+  EXPECT_TRUE(at::equal(folder.ReadArray("output/job/head-2.nii").value(), serial.argmax(1)[2].to(at::kDouble)));
 }
 
-TEST_F(PredictionTest, WhatCannotBeWrittenIsRefused) {
+TEST_F(PredictionTest, RefusesOutputsThatTheFormatCannotHold) {
   const auto error = [](const std::string& from, const std::string& to) {
     Variant variant = kFour;
     return std::string(
@@ -267,13 +280,13 @@ TEST_F(PredictionTest, WhatCannotBeWrittenIsRefused) {
               AllOf(HasSubstr("300 classes"), HasSubstr("numbers 256")));
 }
 
-TEST_F(PredictionTest, WeightsThatDoNotAllFit) {
+TEST_F(PredictionTest, TakesWeightsThatDoNotAllFitUnlessStrict) {
   const JobFolder folder("some");
   Prepare(folder, kFour);
   const std::string spec = absl::StrReplaceAll(SpecOf(kFour), {{"weights { init_from", "weights { strict: false init_from"}});
   Tensors less = model_;
   less.erase("head.bias");
-  less["other"] = torch::zeros({2});
+  less["other"] = at::zeros({2});
   ASSERT_TRUE(folder.WriteModel("data/w.safetensors", less).ok());
   const auto run = RunJob(spec, {{"set", kSamples}}, folder);
   EXPECT_TRUE(run.ok()) << run.status() << "; strict: false takes what fits";

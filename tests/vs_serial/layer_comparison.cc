@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
+#include <torch/torch.h>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
+#include <torch/torch.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

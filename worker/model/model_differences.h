@@ -1,4 +1,4 @@
-// What a file of weights and a model have not in common. No LibTorch.
+// The differences between the tensors of a file of weights and a model's parameters. No LibTorch.
 //
 //   const ModelDifferences differences = CompareModel(file->entries(), {{"fc.weight", {10, 84}}});
 //   ADJOIN_RETURN_IF_ERROR(CheckDifferences("w.safetensors", differences, /*strict=*/true));   // lists them all

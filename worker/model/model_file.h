@@ -18,11 +18,11 @@ namespace adjoin {
 
 // Reads this rank's box of every parameter, converting the type. Not collective: each rank reads the file. Parameters
 // that differ keep their values and are returned.
-// Errors: as SafetensorsReader; as CheckDifferences; then no parameter has changed.
+// Errors: as SafetensorsReader; as CheckDifferences. After an error of CheckDifferences no parameter has changed.
 absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict, Parameters* parameters);
 
 // Brings one parameter at a time to rank 0, which writes it; other ranks write nothing. Collective.
-// Errors: as SafetensorsWriter; what a movement fails with.
+// Errors: as SafetensorsWriter and Communicator.
 absl::Status SaveModel(const std::string& path, const Plan& plan, Communicator* communicator,
                        const Parameters& parameters);
 

@@ -49,7 +49,7 @@ absl::Status CompareBlocks(const Parameters& a, const Parameters& b) {
   return absl::OkStatus();
 }
 
-TEST(ModelFileTest, WhatRanksWriteTogetherEachReadsItsPartOf) {
+TEST(ModelFileTest, EachRankReadsItsPartOfTheFileThatAllWrote) {
   const Plan plan = ModelPlan();
   const std::string path = Path("model.safetensors");
   const absl::Status status = RunRanks(3, TransportKind::kInMemoryDelayed, 9, [&](Transport& t) -> absl::Status {
@@ -88,7 +88,7 @@ void WriteTensors(const std::string& path, const std::vector<SafetensorsEntry>& 
   ASSERT_TRUE((*writer)->Finish().ok());
 }
 
-TEST(ModelFileTest, DifferencesAreListed) {
+TEST(ModelFileTest, ListsDifferences) {
   const Plan plan = ModelPlan();
   const std::string path = Path("other.safetensors");
   WriteTensors(path, {{"split.weight", DType::kFloat32, {4, 5}},

@@ -63,7 +63,7 @@ absl::StatusOr<std::string> HeaderText(const std::vector<SafetensorsEntry>& entr
   return text;
 }
 
-// One tensor of the header. Returns what is wrong, or nothing.
+// Parses one tensor of the header. Returns the error as a text, or an empty one.
 std::string ParseEntry(const nlohmann::json& value, SafetensorsEntry& entry, int64_t& end) {
   if (!value.is_object()) return "is not an object";
   const auto dtype = value.find("dtype");

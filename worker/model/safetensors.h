@@ -2,7 +2,7 @@
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(path, {{"fc.weight", DType::kFloat32, {10, 84}}}));
 //   ADJOIN_RETURN_IF_ERROR(writer->Append(data, bytes));      // in the order of the entries, in pieces of any size
-//   ADJOIN_RETURN_IF_ERROR(writer->Finish());                 // only now the file is there, whole
+//   ADJOIN_RETURN_IF_ERROR(writer->Finish());                 // makes the whole file appear at `path`
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::Open(path));
 //   ADJOIN_RETURN_IF_ERROR(reader->ReadBox(*reader->Find("fc.weight"), Box({{0, 5}, {0, 84}}), out));
@@ -29,12 +29,12 @@ struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
-  int64_t begin = 0;  // of its bytes within the data; set by the reader
+  int64_t begin = 0;  // its first byte within the data; set by the reader
 
   int64_t Bytes() const { return VolumeOf(shape) * SizeOf(dtype); }
 };
 
-// What stands before the data of a file with these entries, one after another: 8 bytes of length and the JSON.
+// Returns the bytes before the data of a file with these entries in this order: 8 bytes of length and the JSON.
 // Errors: kInvalidArgument (a name twice or reserved, a complex dtype).
 absl::StatusOr<std::string> SafetensorsHeader(const std::vector<SafetensorsEntry>& entries);
 
@@ -76,11 +76,11 @@ class SafetensorsReader {
   SafetensorsReader(const SafetensorsReader&) = delete;
   SafetensorsReader& operator=(const SafetensorsReader&) = delete;
 
-  // In order of their place in the file.
+  // In the order of their data in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   const SafetensorsEntry* Find(const std::string& name) const;  // null where there is none
 
-  // `box` lies within the entry's shape; `out` has room for box.Volume() elements.
+  // `box` is within the entry's shape; `out` has room for box.Volume() elements.
   // Errors: kDataLoss where the file became shorter; kUnavailable.
   absl::Status ReadBox(const SafetensorsEntry& entry, const Box& box, void* out) const;
 

@@ -73,14 +73,14 @@ TEST(SafetensorsTest, AnUnfinishedWriterLeavesTheOldFile) {
   EXPECT_NE(access((path + ".tmp").c_str(), F_OK), 0);
 }
 
-TEST(SafetensorsTest, RefusesWhatItCannotWrite) {
+TEST(SafetensorsTest, RefusesBadNamesTypesAndPaths) {
   EXPECT_FALSE(SafetensorsWriter::Create(TestPath("a"), {{"a", DType::kInt32, {1}}, {"a", DType::kInt32, {1}}}).ok());
   EXPECT_FALSE(SafetensorsWriter::Create(TestPath("a"), {{"__metadata__", DType::kInt32, {1}}}).ok());
   EXPECT_FALSE(SafetensorsWriter::Create(TestPath("a"), {{"a", DType::kComplex64, {1}}}).ok());
   EXPECT_EQ(SafetensorsWriter::Create(TestPath("no/such/folder"), {}).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(SafetensorsTest, RoundTripAndBoxes) {
+TEST(SafetensorsTest, ReadsBoxesOfWhatItWrote) {
   const unsigned seed = 11;
   std::mt19937 random(seed);
   for (int round = 0; round < 100; ++round) {
@@ -135,7 +135,7 @@ TEST(SafetensorsTest, AcceptsMetadataAndAnyOrder) {
   EXPECT_TRUE(OpenHeader("{}", "").ok());
 }
 
-TEST(SafetensorsTest, BadHeadersAreRefused) {
+TEST(SafetensorsTest, RefusesBadHeaders) {
   const struct {
     const char* header;
     const char* data;
@@ -173,7 +173,7 @@ TEST(SafetensorsTest, BadHeadersAreRefused) {
   EXPECT_EQ(SafetensorsReader::Open(TestPath("none")).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(SafetensorsTest, AnythingIsReadWithoutCrashing) {
+TEST(SafetensorsTest, ReadsRandomBytesWithoutCrashing) {
   const std::string good = FileOf(
       R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
       R"("b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})",

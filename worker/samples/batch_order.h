@@ -1,4 +1,4 @@
-// Which batch follows which, for whoever reads ahead.
+// The order of the batches, for reading ahead.
 //
 //   BatchOrder order(/*samples=*/11, /*trained=*/11);
 //   order.Add("train", /*training=*/true, /*batch=*/4);
@@ -20,7 +20,7 @@ namespace adjoin {
 struct BatchKey {
   std::string program;
   int64_t epoch = 0;
-  int64_t first = 0;  // place in the epoch
+  int64_t first = 0;  // position in the epoch
   friend bool operator==(const BatchKey& a, const BatchKey& b) {
     return a.program == b.program && a.epoch == b.epoch && a.first == b.first;
   }
@@ -29,13 +29,13 @@ struct BatchKey {
 class BatchOrder {
  public:
   BatchOrder() = default;
-  // `trained`: of the samples, those that an epoch of training goes through.
+  // `trained`: the number of samples that an epoch of training goes through.
   BatchOrder(int64_t samples, int64_t trained) : samples_(samples), trained_(trained) {}
 
-  // A program and how many samples it takes at once; "NAME_tail" takes what is left over by "NAME".
+  // A program and how many samples it takes at once; "NAME_tail" takes the samples that "NAME" leaves over.
   void Add(const std::string& program, bool training, int64_t batch) { programs_[program] = {training, batch}; }
 
-  // `key` names a program that was added. Absent where nothing follows, or nobody knows what.
+  // Returns the batch that follows `key`, whose program was added. Absent where none follows or it is not known which.
   std::optional<BatchKey> After(const BatchKey& key) const;
 
  private:

@@ -18,7 +18,7 @@ std::vector<std::string> Follow(const BatchOrder& order, std::optional<BatchKey>
   return batches;
 }
 
-TEST(BatchOrderTest, TrainingGoesOnWithTheNextEpoch) {
+TEST(BatchOrderTest, TheNextEpochFollowsInTraining) {
   BatchOrder order(11, 11);
   order.Add("train", true, 4);
   order.Add("train_tail", true, 3);
@@ -26,13 +26,13 @@ TEST(BatchOrderTest, TrainingGoesOnWithTheNextEpoch) {
             (std::vector<std::string>{"train 0 0", "train 0 4", "train_tail 0 8", "train 1 0", "train 1 4"}));
 }
 
-TEST(BatchOrderTest, WhatIsDroppedIsNotRead) {
+TEST(BatchOrderTest, SamplesThatAreDroppedAreNotRead) {
   BatchOrder order(11, 8);
   order.Add("train", true, 2);  // in parts of a batch of 4
   EXPECT_EQ(Follow(order, BatchKey{"train", 2, 4}, 3), (std::vector<std::string>{"train 2 4", "train 2 6", "train 3 0"}));
 }
 
-TEST(BatchOrderTest, PartsOfABatch) {
+TEST(BatchOrderTest, MicroBatchesFollowEachOther) {
   BatchOrder order(11, 11);
   order.Add("train", true, 2);
   order.Add("train_tail", true, 1);
@@ -47,7 +47,7 @@ TEST(BatchOrderTest, ASetSmallerThanABatchIsAllTail) {
   EXPECT_EQ(Follow(order, BatchKey{"train_tail", 0, 0}, 2), (std::vector<std::string>{"train_tail 0 0", "train_tail 1 0"}));
 }
 
-TEST(BatchOrderTest, OtherProgramsEndWithTheSamples) {
+TEST(BatchOrderTest, OutsideTrainingNothingFollowsTheLastBatch) {
   BatchOrder order(11, 8);
   order.Add("evaluate", false, 4);
   order.Add("evaluate_tail", false, 3);

@@ -45,7 +45,7 @@ std::optional<CellRules::Wrong> CellRules::Remap(double* cells, int64_t count) c
   if (field_.remap().empty()) return std::nullopt;
   for (int64_t i = 0; i < count; ++i) {
     if (!IsWhole(cells[i]) || cells[i] < 0 || cells[i] >= field_.remap_size()) {
-      return Wrong{i, absl::StrCat("the label is ", Shown(cells[i]), "; remap says what becomes of 0 to ",
+      return Wrong{i, absl::StrCat("the label is ", Shown(cells[i]), "; remap has entries for 0 to ",
                                    field_.remap_size() - 1)};
     }
     cells[i] = static_cast<double>(field_.remap(static_cast<int>(cells[i])));

@@ -1,4 +1,4 @@
-// What is done to each value of a field between its file and the tensor, and what it must be.
+// The rules for each value of a field between its file and the tensor: remapping, scaling, checks.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(CellRules rules, CellRules::Create(field, {3, 32, 32}, DType::kFloat32));
 //   if (auto wrong = rules.Apply(cells, /*count=*/2, box)) ...    // wrong->cell of `cells`: wrong->what
@@ -19,7 +19,7 @@
 
 namespace adjoin {
 
-// What a loss makes of labels.
+// The bound that a loss sets to labels: 0 .. classes - 1.
 struct ClassBound {
   int64_t classes = 0;
   std::optional<int64_t> ignored;  // also allowed
@@ -27,8 +27,8 @@ struct ClassBound {
 
 class CellRules {
  public:
-  // `sample_shape`: of a whole sample. Errors: kInvalidArgument (as many means or stds as neither 1 nor the channels; a
-  // dtype that fields do not have).
+  // `sample_shape`: a whole sample's. Errors: kInvalidArgument (a number of means or stds that is neither 1 nor that of
+  // the channels; a dtype that fields do not have).
   static absl::StatusOr<CellRules> Create(const Field& field, const std::vector<int64_t>& sample_shape, DType dtype);
   void Bound(const ClassBound& bound) { bounds_.push_back(bound); }
 
@@ -36,7 +36,8 @@ class CellRules {
     int64_t cell = 0;
     std::string what;  // "the label is 12; ..."
   };
-  // In place, on `count` samples' boxes, row-major; the channel is the box's first dim.
+  // Changes the cells of `count` samples' boxes, row-major; the channel is the box's first dim. Returns the first wrong
+  // cell.
   std::optional<Wrong> Apply(double* cells, int64_t count, const Box& box) const;
 
  private:

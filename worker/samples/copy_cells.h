@@ -1,4 +1,4 @@
-// Row-major cells into places that lie at any stride of each other, also backwards, converted on the way.
+// Copies row-major cells to positions with any strides, also negative ones, and converts them.
 //
 //   CopyCells(cells.data(), {2, 3}, {-4, 1}, float_tensor + 4);    // row 0 to cells 4 .. 6, row 1 to 0 .. 2
 //
@@ -11,7 +11,7 @@
 
 namespace adjoin {
 
-// `strides`, of `out`, one per extent. `out` is where the first cell goes.
+// `strides`: in cells of `out`, one per extent. `out` gets the first cell.
 template <typename To>
 void CopyCells(const double* in, const std::vector<int64_t>& extents, const std::vector<int64_t>& strides, To* out) {
   const size_t dims = extents.size();
@@ -38,7 +38,7 @@ void CopyCells(const double* in, const std::vector<int64_t>& extents, const std:
   }
 }
 
-// Of a row-major array.
+// The strides of a row-major array, in cells.
 inline std::vector<int64_t> RowMajorStrides(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t dim = shape.size(); dim > 1; --dim) strides[dim - 2] = strides[dim - 1] * shape[dim - 1];

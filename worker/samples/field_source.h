@@ -1,4 +1,4 @@
-// Where the values of one field come from: its files, or the seed. Boxes of samples, before anything is done to them.
+// The source of one field's values: its files, or the seed. Gives boxes of samples as they are stored.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto source, OpenFieldSource(dataset, field, {1, 28, 28}, seed, data));
 //   std::vector<double> cells(2 * 14 * 28);
@@ -24,15 +24,15 @@
 
 namespace adjoin {
 
-// Where a rank finds data, and whom it tells of them.
+// The folder in which a rank finds data, its cache, and its function for warnings.
 struct DataFolder {
   DataFolder(std::string root) : root(std::move(root)) {}  // also implicitly: a folder and nothing else
   DataFolder(const char* root) : root(root) {}
 
   std::string root;       // the spec's paths are below it
-  std::string cache_dir;  // of inflated copies, one for all ranks of a node; empty: each rank has its own, unseen
-  int64_t cache_bytes = 0;  // which it may have; 0: 80 % of its disk
-  // What is worth saying and no error, one line without its end. On the thread that reads a batch. May be empty.
+  std::string cache_dir;  // for inflated copies, one for all ranks of a node; empty: each rank has copies of its own
+  int64_t cache_bytes = 0;  // most bytes of the copies; 0: 80 % of their disk
+  // Gets warnings, each one line without its end, on the thread that reads a batch. May be empty.
   std::function<void(const std::string&)> warn;
 };
 
@@ -41,7 +41,7 @@ struct BoxCut {
   int dim;
   int64_t at;
 
-  // In the middle of the first dim that is longer than 1.
+  // Cuts in the middle of the first dim that is longer than 1; nothing where there is none.
   static std::optional<BoxCut> FirstDim(const Box& box) {
     for (int dim = 0; dim < box.dims(); ++dim) {
       if (box[dim].size() > 1) return BoxCut{dim, box[dim].lo + box[dim].size() / 2};
@@ -55,20 +55,20 @@ class FieldSource {
   virtual ~FieldSource() = default;
 
   virtual int64_t samples() const = 0;
-  // `count` samples from `sample`; of each, `box`, which lies within a sample. `out` has room for count * box.Volume()
-  // values, row-major.
+  // Reads `box`, which is within a sample, of each of `count` samples from `sample` on. `out` has room for
+  // count * box.Volume() values, row-major.
   // Errors: kOutOfRange (no such samples); as ArrayFile::Open and ArrayFile::Read.
   virtual absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) = 0;
-  // From any thread: a Read in progress, which may inflate a file for minutes, ends soon, and later ones do not begin that.
+  // From any thread. Ends a Read that inflates a file soon, which may else take minutes; later ones inflate nothing.
   virtual void Stop() {}
-  // As ArrayFile::bytes_read, of all files so far.
+  // The sum of ArrayFile::bytes_read over all files so far.
   virtual int64_t bytes_read() const = 0;
-  // Where to cut `box` of a sample in two, of which reading one after the other takes as much of the file as reading all, in
-  // few runs; nothing where it has no such place, as within a chunk.
+  // Returns where to cut `box` of a sample so that reading the two boxes takes as much of the file as reading `box`, in
+  // few runs; nothing where there is no such cut, as within a chunk.
   virtual std::optional<BoxCut> CutOf(int64_t /*sample*/, const Box& box) const { return BoxCut::FirstDim(box); }
 };
 
-// `sample_shape`: of a whole sample, also where the data set has blocks.
+// `sample_shape`: a whole sample's, also where the data set has blocks.
 // Errors: kInvalidArgument (no path; other cells than a sample has); as HoldBelow, ReadArrayHeader.
 absl::StatusOr<std::unique_ptr<FieldSource>> OpenFieldSource(const Dataset& dataset, const Field& field,
                                                              const std::vector<int64_t>& sample_shape, uint64_t seed,

@@ -3,8 +3,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(auto samples, FileSamples::Open(field, {2, 4, 3}, "/srv/data"));
 //   ADJOIN_RETURN_IF_ERROR(samples->Read(/*sample=*/5, /*count=*/1, Box({{0, 2}, {0, 2}, {0, 3}}), cells));
 //
-// Open reads every file's header. A file itself is opened when it is read, and a few stay open: a data set may have more files
-// than a process may open. One thread.
+// Open reads every file's header. A file itself is opened when it is read, and a few stay open: a data set may have
+// more files than a process may open. One thread.
 #ifndef ADJOIN_WORKER_SAMPLES_FILE_SAMPLES_H_
 #define ADJOIN_WORKER_SAMPLES_FILE_SAMPLES_H_
 
@@ -43,7 +43,7 @@ class FileSamples : public FieldSource {
     std::string name;  // below the data root
     ArrayHeader header;
     int64_t samples = 0;
-    std::vector<int64_t> chunk;  // extents in the dims of a sample; empty: it has no chunks, or they cut across these dims
+    std::vector<int64_t> chunk;  // extents in a sample's dims; empty: no chunks, or they do not follow these dims
   };
   struct OpenFile {
     size_t index;

@@ -36,7 +36,7 @@ std::vector<double> ReadAll(FieldSource& source, int64_t sample, int64_t count, 
   return cells;
 }
 
-TEST(FileSamplesTest, FilesContinueEachOther) {
+TEST(FileSamplesTest, SamplesOfSeveralFilesFollowEachOther) {
   Field field;
   WriteArray(testing::TempDir() + "/first", "npy", CellType::kInt32, {2, 6}, Count(12));
   WriteArray(testing::TempDir() + "/one", "npy", CellType::kFloat32, {2, 3}, Count(6, 12));
@@ -67,8 +67,7 @@ TEST(FileSamplesTest, StopsInsteadOfInflating) {
   EXPECT_EQ((*source)->Read(0, 1, Box({{0, 6}}), cells.data()).code(), absl::StatusCode::kCancelled);
 }
 
-// More files than stay open.
-TEST(FileSamplesTest, ManyFiles) {
+TEST(FileSamplesTest, ReadsMoreFilesThanStayOpen) {
   Field field;
   for (int i = 0; i < 40; ++i) {
     const std::string name = absl::StrCat("volume", i);
@@ -87,7 +86,7 @@ TEST(FileSamplesTest, ManyFiles) {
   EXPECT_EQ((*source)->bytes_read(), 2 * 40 * 3 * 2);
 }
 
-TEST(FileSamplesTest, OfChunkedDataSetsTheChunksThatAreMet) {
+TEST(FileSamplesTest, ReadsOnlyTheChunksThatTheBoxMeets) {
   const std::string path = testing::TempDir() + "/chunked.h5";
   {
     const Hdf5Lock lock;
@@ -121,7 +120,7 @@ TEST(FileSamplesTest, OfChunkedDataSetsTheChunksThatAreMet) {
   EXPECT_THAT(std::string(Open(field, {8, 8}).status().message()), HasSubstr("data"));
 }
 
-TEST(FileSamplesTest, SaysWhatDoesNotFit) {
+TEST(FileSamplesTest, NamesTheFileThatDoesNotFit) {
   WriteArray(testing::TempDir() + "/six", "npy", CellType::kInt32, {2, 6}, Count(12));
   Field field;
   field.set_name("image");
@@ -139,7 +138,7 @@ TEST(FileSamplesTest, SaysWhatDoesNotFit) {
 }
 
 // Whatever a file's length, what was cut off is noticed.
-TEST(FileSamplesTest, TruncatedFilesAndTypesThatAreNoNumbers) {
+TEST(FileSamplesTest, RefusesTruncatedFilesAndTypesThatAreNoNumbers) {
   for (const char* format : {"idx", "npy", "hdf5", "nifti"}) {
     const std::string name = absl::StrCat("truncated_", format);
     const std::string path = testing::TempDir() + "/" + name;

@@ -1,10 +1,10 @@
-// Reads the next thing in a thread while the last one is in use.
+// Reads the next value in a thread while the last one is in use.
 //
 //   ReadAhead<Key, Batch> batches([&](const Key& key, const std::atomic<bool>& stop) { return ReadBatch(key, stop); });
 //   ADJOIN_ASSIGN_OR_RETURN(Batch batch, batches.Get({0, 0}, /*next=*/Key{0, 64}));     // Key{0, 64} is being read now
 //
-// At most one result is kept, and one is being made. Everything is read in the one thread, also what nobody foresaw; an
-// error is the result of the `Get` that asks for it. Get is for one thread.
+// At most one result is kept, and one is being made. The one thread reads everything, also a key that was not announced
+// as `next`; an error is the result of the `Get` that asks for its key. Get is for one thread.
 #ifndef ADJOIN_WORKER_SAMPLES_READ_AHEAD_H_
 #define ADJOIN_WORKER_SAMPLES_READ_AHEAD_H_
 
@@ -40,7 +40,7 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // Waits as long as the reader takes, which is this process's own work. Then begins with `next`, if there is one.
+  // Waits as long as the reader takes, which is this process's own work. Then begins to read `next`, if there is one.
   absl::StatusOr<Value> Get(const Key& key, const std::optional<Key>& next) {
     absl::MutexLock lock(&mutex_);
     if (!wanted_.has_value() || !(*wanted_ == key)) Want(key);
@@ -56,7 +56,7 @@ class ReadAhead {
     wanted_ = key;
     result_.reset();
     ++wish_;
-    stop_ = true;  // what is being read is of an earlier wish
+    stop_ = true;  // a value that is being read belongs to an earlier wish
   }
 
   void Loop() {
@@ -85,7 +85,7 @@ class ReadAhead {
   absl::Mutex mutex_;
   std::optional<Key> wanted_ ABSL_GUARDED_BY(mutex_);
   uint64_t wish_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<absl::StatusOr<Value>> result_ ABSL_GUARDED_BY(mutex_);  // of wanted_
+  std::optional<absl::StatusOr<Value>> result_ ABSL_GUARDED_BY(mutex_);  // wanted_'s
   bool quit_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the others
 };

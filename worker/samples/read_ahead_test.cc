@@ -11,7 +11,7 @@
 namespace adjoin {
 namespace {
 
-TEST(ReadAheadTest, TheNextOneIsReadBeforeItIsAskedFor) {
+TEST(ReadAheadTest, ReadsTheNextValueBeforeItIsAskedFor) {
   absl::Notification second;
   std::vector<int> read;
   ReadAhead<int, std::string> ahead([&](int key, const std::atomic<bool>&) -> absl::StatusOr<std::string> {
@@ -25,7 +25,7 @@ TEST(ReadAheadTest, TheNextOneIsReadBeforeItIsAskedFor) {
   EXPECT_EQ(read, (std::vector<int>{1, 2}));
 }
 
-TEST(ReadAheadTest, WhatNobodyForesawStopsWhatWasForeseen) {
+TEST(ReadAheadTest, StopsReadingAheadWhereAnotherValueIsAskedFor) {
   std::atomic<int> stopped{0};
   absl::Notification began;
   ReadAhead<int, int> ahead([&](int key, const std::atomic<bool>& stop) -> absl::StatusOr<int> {
@@ -41,7 +41,7 @@ TEST(ReadAheadTest, WhatNobodyForesawStopsWhatWasForeseen) {
   EXPECT_EQ(stopped, 1);
 }
 
-TEST(ReadAheadTest, ErrorsComeWhenTheyAreAskedForAndOnce) {
+TEST(ReadAheadTest, ReturnsAnErrorOnceWhenItsValueIsAskedFor) {
   int tries = 0;
   ReadAhead<int, int> ahead([&](int key, const std::atomic<bool>&) -> absl::StatusOr<int> {
     if (key == 2 && ++tries == 1) return absl::DataLossError("truncated");
@@ -53,7 +53,7 @@ TEST(ReadAheadTest, ErrorsComeWhenTheyAreAskedForAndOnce) {
   EXPECT_EQ(*ahead.Get(2, std::nullopt), 2);
 }
 
-TEST(ReadAheadTest, EndsWhileItReads) {
+TEST(ReadAheadTest, EndsWhileAValueIsRead) {
   absl::Notification began;
   {
     ReadAhead<int, int> ahead([&](int key, const std::atomic<bool>& stop) -> absl::StatusOr<int> {

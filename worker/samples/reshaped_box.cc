@@ -17,7 +17,7 @@ struct Group {
   std::vector<int64_t> own;
 };
 
-// A part of a group: a box of its own dims, which lies in one run of its cells in what was asked for.
+// A part of a group: a box of its own dims, whose cells are one run of cells in the box that was asked for.
 struct GroupPart {
   Intervals box;
   int64_t at = 0;

@@ -17,17 +17,18 @@ namespace adjoin {
 
 struct ReshapedPart {
   Box box;                       // in the array's own shape
-  std::vector<int64_t> at;       // where its cells lie in what was asked for, seen with ReshapedBox::extents
-  std::vector<int64_t> extents;  // of its cells there, in the order of the box: row-major cells of both are the same
+  std::vector<int64_t> at;       // its first cell's position in the box that was asked for, in ReshapedBox::extents
+  std::vector<int64_t> extents;  // its extents there; the row-major order of its cells is the same in both
 };
 
 struct ReshapedBox {
-  // The box that was asked for, with neighbouring dims merged where the shapes need it: as many cells, in the same order.
+  // The extents of the box that was asked for, with neighbouring dims merged where the shapes need it: as many cells,
+  // in the same order.
   std::vector<int64_t> extents;
   std::vector<ReshapedPart> parts;  // cover it, each cell once; none for an empty box
 };
 
-// `box` lies within `seen`. `seen` and `own` have as many cells; no extent of either is 0.
+// `box` is within `seen`. `seen` and `own` have as many cells; no extent of either is 0.
 ReshapedBox BoxesUnder(const std::vector<int64_t>& seen, const Box& box, const std::vector<int64_t>& own);
 
 }  // namespace adjoin

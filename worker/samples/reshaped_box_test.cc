@@ -67,20 +67,20 @@ TEST(ReshapedBoxTest, EqualShapesAreOneBox) {
   EXPECT_EQ(reshaped.parts[0].box, Box({{3, 5}, {1, 4}, {2, 3}, {0, 1}, {0, 1}}));
 }
 
-TEST(ReshapedBoxTest, MergedDimsAreFewBoxes) {
+TEST(ReshapedBoxTest, MergedDimsNeedFewBoxes) {
   const ReshapedBox reshaped = BoxesUnder({2, 4, 3}, Box({{0, 2}, {1, 3}, {0, 2}}), {8, 3});
   ASSERT_EQ(reshaped.parts.size(), 2u);
   EXPECT_EQ(reshaped.parts[0].box, Box({{1, 3}, {0, 2}}));
   EXPECT_EQ(reshaped.parts[1].box, Box({{5, 7}, {0, 2}}));
 }
 
-TEST(ReshapedBoxTest, ScalarsAndEmptyBoxes) {
+TEST(ReshapedBoxTest, TakesScalarsAndEmptyBoxes) {
   EXPECT_EQ(BoxesUnder({}, Box(std::vector<Interval>{}), {1, 1}).parts.size(), 1u);
   EXPECT_EQ(BoxesUnder({1}, Box({{0, 1}}), {}).parts.size(), 1u);
   EXPECT_TRUE(BoxesUnder({4, 3}, Box({{1, 1}, {0, 3}}), {12}).parts.empty());
 }
 
-TEST(ReshapedBoxTest, AnyShapesAnyBoxes) {
+TEST(ReshapedBoxTest, RandomBoxesOfRandomShapesAreCovered) {
   const unsigned seed = std::random_device{}();
   std::mt19937 random(seed);
   for (int round = 0; round < 3000; ++round) {
@@ -97,7 +97,7 @@ TEST(ReshapedBoxTest, AnyShapesAnyBoxes) {
   }
 }
 
-TEST(CopyCellsTest, StridesGoBackwards) {
+TEST(CopyCellsTest, TakesNegativeStrides) {
   const std::vector<double> in = {1, 2, 3, 4, 5, 6};
   std::vector<float> out(8, 0);
   CopyCells(in.data(), {2, 3}, {-4, 1}, out.data() + 4);

@@ -23,7 +23,7 @@ int64_t CellsOf(const std::vector<int64_t>& shape) {
   return cells;
 }
 
-// Whether both have the same extents, in another order.
+// True where both have the same extents, in another order.
 bool Permuted(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   return a != b && a.size() == b.size() && std::is_permutation(a.begin(), a.end(), b.begin());
 }

@@ -1,4 +1,4 @@
-// How many samples an array file is.
+// The number of samples in an array file.
 //
 //   *SamplesIn(header, {{1, 28, 28}});      // 60000 of 60000x28x28; 1 of 28x28
 //
@@ -16,10 +16,11 @@
 
 namespace adjoin {
 
-// A NIfTI file is one sample, and has its extents; so is another file whose extents are the sample's. Extents of 1 do not
-// count. Else the first dim counts samples, and the others have as many cells as a sample, with dims merged or split: 784
-// where the sample has 28x28; but not the sample's extents in another order, which would be other cells.
-// `sample_shape`: absent where nothing is known of it: then NIfTI files are one sample, and of others the first dim counts.
+// A NIfTI file is one sample, and has its extents; so is another file whose extents are the sample's. Extents of 1 do
+// not count. Else the first dim counts samples, and the others have as many cells as a sample, with dims merged or
+// split: 784 where the sample has 28x28; but not the sample's extents in another order, which would be other cells.
+// `sample_shape`: absent where it is not known: then a NIfTI file is one sample, and the first dim of another file
+// counts.
 // Errors: kInvalidArgument (other cells than a sample has, or other extents).
 absl::StatusOr<int64_t> SamplesIn(const ArrayHeader& header, const std::optional<std::vector<int64_t>>& sample_shape);
 

@@ -13,7 +13,7 @@
 namespace adjoin {
 namespace {
 
-// What the losses make of the labels that `value` holds.
+// The bounds that the losses set to the labels of `value`.
 std::vector<ClassBound> BoundsOf(const ProgramPlan& program, int value) {
   std::vector<ClassBound> bounds;
   if (program.value(value).layout().dtype() != "int64") return bounds;
@@ -80,7 +80,10 @@ absl::Status ShardReader::AddProgram(const ProgramPlan& program, const DataFolde
     if (!shard.ok()) return At(field->name(), shard.status());
     for (const ClassBound& bound : BoundsOf(program, i)) shard->Bound(bound);
     if (shard->reads()) ADJOIN_RETURN_IF_ERROR(At(field->name(), OpenSource(*field, *shard, data)));
-    added.shards.push_back({value.name(), field->name(), seen.insert(field->name()).second, *std::move(shard)});
+    added.shards.push_back({.name = value.name(),
+                            .field = field->name(),
+                            .first_of_field = seen.insert(field->name()).second,
+                            .shard = *std::move(shard)});
   }
   return absl::OkStatus();
 }
@@ -94,7 +97,7 @@ absl::Status ShardReader::OpenSource(const Field& field, ValueShard& shard, cons
   return absl::OkStatus();
 }
 
-// Every rank has to draw from the same samples, so it must find as many as the planner knew of.
+// Every rank has to draw from the same samples, so it must find as many as the plan was made for.
 absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
   int64_t in_files = planned.in_files() > 0 ? planned.in_files() : std::max<int64_t>(1, planned.samples());
   for (const Field& field : dataset_.field()) {
@@ -112,7 +115,7 @@ absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
     }
     in_files = found;
   }
-  ADJOIN_ASSIGN_OR_RETURN(places_, SamplePlaces::Create(dataset_, seed_, in_files));
+  ADJOIN_ASSIGN_OR_RETURN(positions_, SamplePositions::Create(dataset_, seed_, in_files));
   return absl::OkStatus();
 }
 
@@ -121,12 +124,14 @@ absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, c
   Batch batch;
   for (const auto& [name, source] : sources_) batch.bytes -= source->bytes_read();
   try {
-    std::vector<SamplePlace> places;
-    for (int64_t i = 0; i < program.batch; ++i) places.push_back(places_->At(program.training, key.epoch, key.first + i));
+    std::vector<SamplePosition> positions;
+    for (int64_t i = 0; i < program.batch; ++i) {
+      positions.push_back(positions_->At(program.training, key.epoch, key.first + i));
+    }
     for (NamedShard& named : program.shards) {
       std::optional<std::string> not_finite;
       absl::StatusOr<at::Tensor> tensor =
-          named.shard.Read(places, stop, named.first_of_field ? &not_finite : nullptr);
+          named.shard.Read(positions, stop, named.first_of_field ? &not_finite : nullptr);
       if (!tensor.ok()) return At(named.field, tensor.status());
       batch.values[named.name] = *std::move(tensor);
       if (not_finite.has_value()) batch.not_finite[named.field] = *not_finite;
@@ -139,7 +144,7 @@ absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, c
 }
 
 absl::StatusOr<std::map<std::string, at::Tensor>> ShardReader::Read(const ProgramPlan& program, int64_t epoch,
-                                                                       int64_t first) {
+                                                                    int64_t first) {
   const auto known = programs_.find(program.name());
   if (known == programs_.end()) {
     return absl::InvalidArgumentError(
@@ -155,7 +160,7 @@ absl::StatusOr<std::map<std::string, at::Tensor>> ShardReader::Read(const Progra
   for (const auto& [field, where] : batch.not_finite) {
     if (!warned_.insert(field).second || !warn_) continue;
     warn_(absl::StrCat("data set \"", dataset_.name(), "\", field \"", field, "\": ", where,
-                       "; values that are not finite are used as they are, and said once"));
+                       "; values that are not finite are used as they are, and reported once"));
   }
   return std::move(batch.values);
 }

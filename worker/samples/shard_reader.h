@@ -4,12 +4,12 @@
 //   ADJOIN_ASSIGN_OR_RETURN(auto fields, reader->Read(program, /*epoch=*/0, /*first=*/128));
 //   network->Forward(fields, tape);
 //
-// A batch is `program.batch()` samples from place `first` of the epoch on. Which samples these are, and which blocks of
-// them, mirrored and shifted how, is the same on every rank (sample_places.h). Of each field only the box of the value's
-// layout is read and held, with its halo where the plan says so: the samples of this rank's part of the batch, and of them
-// its features. Values are read as doubles, remapped, (x * scale - mean) / std, then cast to the layout's type.
+// A batch is `program.batch()` samples from position `first` of the epoch on. Which samples these are, and which blocks
+// of them, mirrored and shifted how, is the same on every rank (sample_positions.h). The rank reads and holds only its
+// box of each field's layout, with its halo where the plan has one: its part of the batch's samples and of their
+// features. Values are read as doubles, remapped, (x * scale - mean) / std, then cast to the layout's type.
 //
-// While a batch is in use the one that follows it is read, in a thread. One thread may call.
+// While a batch is in use, another thread reads the next one. One thread may call.
 #ifndef ADJOIN_WORKER_SAMPLES_SHARD_READER_H_
 #define ADJOIN_WORKER_SAMPLES_SHARD_READER_H_
 
@@ -32,28 +32,31 @@
 #include "worker/samples/batch_order.h"
 #include "worker/samples/field_source.h"
 #include "worker/samples/read_ahead.h"
-#include "worker/samples/sample_places.h"
+#include "worker/samples/sample_positions.h"
 #include "worker/samples/value_shard.h"
 
 namespace adjoin {
 
 class ShardReader {
  public:
-  // Opens what `rank` needs for every program of the plan that reads `dataset`.
-  // Errors: kInvalidArgument (no such data set or field; as OpenFieldSource, ValueShard::Create, SamplePlaces::Create);
-  // kFailedPrecondition where a field does not have the number of samples that the plan was made for.
+  // Opens the sources that `rank` needs for every program of the plan that reads `dataset`.
+  // Errors: kInvalidArgument (no such data set or field; as OpenFieldSource, ValueShard::Create,
+  // SamplePositions::Create); kFailedPrecondition where a field does not have the number of samples that the plan was
+  // made for.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Create(const Plan& plan, const std::string& dataset,
                                                              const DataFolder& data, int rank);
 
-  int64_t samples() const { return places_->count(); }
+  int64_t samples() const { return positions_->count(); }
 
-  // By ValuePlan::name; shape (0, ..., 0) where this rank holds nothing. `program` is one of the plan's.
-  // The first value of a field that is not a number or infinite is said to DataFolder::warn, once: "data set "train", field
-  // "image": sample 3, position [0, 4]: nan". It belongs to the rank that holds its cell, so one value is said once in all.
-  // Errors: kOutOfRange where the batch goes beyond the data set; as ValueShard::Read, with the names of data set and field.
+  // Returns tensors by ValuePlan::name, of shape (0, ..., 0) where this rank holds nothing. `program` is one of the
+  // plan's. DataFolder::warn gets a field's first value that is not a number or infinite, once: "data set "train",
+  // field "image": sample 3, position [0, 4]: nan". Only the rank that holds its cell reports it, so no value is
+  // reported twice.
+  // Errors: kOutOfRange where the batch goes beyond the data set; as ValueShard::Read, with the names of data set and
+  // field.
   absl::StatusOr<std::map<std::string, at::Tensor>> Read(const ProgramPlan& program, int64_t epoch, int64_t first);
 
-  // Of files, for the batches that Read returned.
+  // Bytes of files, for the batches that Read returned.
   int64_t bytes_read() const { return bytes_read_; }
 
   // Ends what is being read ahead.
@@ -72,7 +75,7 @@ class ShardReader {
   struct NamedShard {
     std::string name;
     std::string field;
-    bool first_of_field = false;  // in its program: the others hold copies
+    bool first_of_field = false;  // in its program; the others hold copies
     ValueShard shard;
   };
   struct Program {
@@ -93,7 +96,7 @@ class ShardReader {
   std::function<void(const std::string&)> warn_;
   std::map<std::string, std::unique_ptr<FieldSource>> sources_;  // by field
   std::map<std::string, Program> programs_;
-  std::unique_ptr<SamplePlaces> places_;
+  std::unique_ptr<SamplePositions> positions_;
   BatchOrder order_;
   std::set<std::string> warned_;  // fields
   int64_t bytes_read_ = 0;

@@ -1,4 +1,5 @@
-// Random data sets, read by 1 to 6 ranks, against arrays in memory that are cropped, mirrored and normalised step by step.
+// Random data sets, read by 1 to 6 ranks, against arrays in memory that are cropped, mirrored and normalised step by
+// step.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -209,13 +210,15 @@ class Case {
     *value.mutable_read() = read;
   }
 
-  // The sample at a place of the epoch, step by step as one would with arrays.
-  at::Tensor Expected(int index, bool training, int64_t epoch, int64_t place) {
+  // The sample at a position of the epoch, computed step by step with whole arrays.
+  at::Tensor Expected(int index, bool training, int64_t epoch, int64_t position) {
     const Field& field = set_->field(index);
     const uint64_t seed = plan_.spec().seed();
     const bool moves = field.shape_size() >= spatial_;
-    int64_t sample = place;
-    if (training && set_->shuffle() && !set_->has_blocks()) sample = Permutation(seed, kPurposeShuffle, epoch, count_)[place];
+    int64_t sample = position;
+    if (training && set_->shuffle() && !set_->has_blocks()) {
+      sample = Permutation(seed, kPurposeShuffle, epoch, count_)[position];
+    }
     Shape origin(spatial_, 0);
     if (set_->has_blocks()) {
       const RandomStream stream(seed, kPurposeBlocks, training ? epoch : 0);
@@ -232,13 +235,13 @@ class Case {
         Shape edge = cells.sizes().vec();
         edge[at] = shift_;
         cells = at::cat({at::zeros(edge, at::kDouble), cells, at::zeros(edge, at::kDouble)}, at);
-        moved += static_cast<int64_t>(stream.BelowAt(place * 64 + 32 + dim, 2 * shift_ + 1));
+        moved += static_cast<int64_t>(stream.BelowAt(position * 64 + 32 + dim, 2 * shift_ + 1));
       }
       if (!coarse_) cells = cells.narrow(at, moved, block_[dim]);
       const std::string flip = "flip(" + std::to_string(spatial_ - 1 - dim) + ")";
       const auto& listed = set_->augment();
       if (training && std::count(listed.begin(), listed.end(), flip) > 0 &&
-          stream.UniformAt(place * 64 + spatial_ - 1 - dim) < 0.5) {
+          stream.UniformAt(position * 64 + spatial_ - 1 - dim) < 0.5) {
         cells = cells.flip({at});
       }
     }
@@ -292,7 +295,7 @@ class Case {
     ASSERT_TRUE(reader.ok()) << reader.status() << plan_.DebugString();
     ASSERT_EQ((*reader)->samples(), count_);
     int64_t most_bytes = 0;
-    // In the order of training, and then as nobody foresees.
+    // In the order of training, and then in one that cannot be read ahead.
     for (int step = 0; step < 6; ++step) {
       const ProgramPlan& program = plan_.program(step < 4 ? 0 : static_cast<int>(Below(2)));
       const int64_t per_epoch = count_ / batch_;
@@ -320,8 +323,8 @@ class Case {
   std::vector<at::Tensor> raw_;  // by field: [samples, ...]
   std::vector<int64_t> cell_bytes_;
   int spatial_ = 0;
-  Shape extents_;  // of the samples in the spatial dims
-  Shape block_;    // of what is read
+  Shape extents_;  // the samples', in the spatial dims
+  Shape block_;    // the block's, or `extents_`
   int64_t samples_ = 0;
   int64_t used_ = 0;
   int64_t count_ = 0;

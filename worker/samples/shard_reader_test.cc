@@ -152,7 +152,7 @@ TEST(ShardReaderTest, AnEpochSeesEverySampleOnce) {
   EXPECT_EQ(seen, expected);
 }
 
-TEST(ShardReaderTest, NamesWhatDoesNotFit) {
+TEST(ShardReaderTest, NamesTheDataSetAndFieldThatDoNotFit) {
   const std::string root = DataRoot(false);
   Plan plan = PlanOf({1, 1, 1, 1}, false);
   const auto message = [&](const Plan& changed) {
@@ -181,7 +181,8 @@ TEST(ShardReaderTest, NamesWhatDoesNotFit) {
   EXPECT_THAT(message(missing), HasSubstr("'nothing': no such file"));
 }
 
-// Volumes [1, 4, 6] with labels [4, 6] in NPY files, cut in both dims, the image read with the halo of a 3x3 convolution.
+// Volumes [1, 4, 6] with labels [4, 6] in NPY files, cut in both dims, the image read with the halo of a 3x3
+// convolution.
 class LabelledVolumes : public ::testing::Test {
  protected:
   static constexpr int64_t kVolumes = 3;
@@ -229,30 +230,30 @@ class LabelledVolumes : public ::testing::Test {
   }
   Field& field(int index) { return *plan_.mutable_spec()->mutable_dataset(0)->mutable_field(index); }
 
-  // What the four ranks say, and the first error, reading every sample of `epochs` epochs.
-  struct Said {
+  // The warnings of the four ranks, and the first error, where they read every sample of `epochs` epochs.
+  struct Outcome {
     std::vector<std::string> lines;
     std::string error;
     int64_t bytes = 0;
   };
-  Said Read(int64_t epochs = 1) {
+  Outcome Read(int64_t epochs = 1) {
     WriteArray(testing::TempDir() + "/volumes_image", "npy", CellType::kFloat32, {kVolumes, 4, 6}, image_);
     WriteArray(testing::TempDir() + "/volumes_label", "npy", CellType::kFloat64, {kVolumes, 4, 6}, label_);
-    Said said;
+    Outcome outcome;
     for (int rank = 0; rank < 4; ++rank) {
       DataFolder data(testing::TempDir());
-      data.warn = [&](const std::string& line) { said.lines.push_back(line); };
+      data.warn = [&](const std::string& line) { outcome.lines.push_back(line); };
       auto reader = ShardReader::Create(plan_, "set", data, rank);
       if (!reader.ok()) return {{}, std::string(reader.status().message()), 0};
       for (int64_t epoch = 0; epoch < epochs; ++epoch) {
         for (int64_t first = 0; first < kVolumes; ++first) {
           auto read = (*reader)->Read(plan_.program(0), epoch, first);
-          if (!read.ok() && said.error.empty()) said.error = std::string(read.status().message());
+          if (!read.ok() && outcome.error.empty()) outcome.error = std::string(read.status().message());
         }
       }
-      said.bytes += (*reader)->bytes_read();
+      outcome.bytes += (*reader)->bytes_read();
     }
-    return said;
+    return outcome;
   }
 
   Plan plan_;
@@ -260,22 +261,22 @@ class LabelledVolumes : public ::testing::Test {
 };
 
 TEST_F(LabelledVolumes, ReadsItsSlabAndItsHaloAndNothingElse) {
-  const Said said = Read(/*epochs=*/2);
-  EXPECT_EQ(said.error, "");
-  EXPECT_TRUE(said.lines.empty());
-  // Of each image (2 + 1) x (3 + 1) float32 cells on each rank, of each label 2 x 3 float64 ones.
-  EXPECT_EQ(said.bytes, 2 * kVolumes * 4 * (3 * 4 * 4 + 2 * 3 * 8));
+  const Outcome outcome = Read(/*epochs=*/2);
+  EXPECT_EQ(outcome.error, "");
+  EXPECT_TRUE(outcome.lines.empty());
+  // Each rank reads (2 + 1) x (3 + 1) float32 cells of each image and 2 x 3 float64 ones of each label.
+  EXPECT_EQ(outcome.bytes, 2 * kVolumes * 4 * (3 * 4 * 4 + 2 * 3 * 8));
 }
 
-TEST_F(LabelledVolumes, WhatIsNotFiniteIsSaidOnceWithItsPlace) {
+TEST_F(LabelledVolumes, ReportsTheFirstValueThatIsNotFiniteOnceWithItsPosition) {
   image_[24 + 2 * 6 + 3] = std::nan("");  // in the halo of the three other ranks
-  const Said said = Read(/*epochs=*/2);
-  EXPECT_EQ(said.error, "");
-  ASSERT_EQ(said.lines.size(), 1u);
-  EXPECT_THAT(said.lines[0], HasSubstr("data set \"set\", field \"image\": sample 1, position [0, 2, 3]: nan"));
+  const Outcome outcome = Read(/*epochs=*/2);
+  EXPECT_EQ(outcome.error, "");
+  ASSERT_EQ(outcome.lines.size(), 1u);
+  EXPECT_THAT(outcome.lines[0], HasSubstr("data set \"set\", field \"image\": sample 1, position [0, 2, 3]: nan"));
 }
 
-TEST_F(LabelledVolumes, LabelsAreClassesOfTheLoss) {
+TEST_F(LabelledVolumes, RefusesLabelsThatAreNoClassOfTheLoss) {
   label_[2 * 24 + 3 * 6 + 5] = 3;
   EXPECT_EQ(Read().error,
             "data set \"set\", field \"label\": sample 2, position [3, 5]: the label is 3; the loss compares it with 3"
@@ -288,10 +289,10 @@ TEST_F(LabelledVolumes, LabelsAreClassesOfTheLoss) {
   EXPECT_THAT(Read().error, HasSubstr("0 to 2 are allowed, and -100, which it ignores"));
 }
 
-TEST_F(LabelledVolumes, LabelsAreRemapped) {
+TEST_F(LabelledVolumes, RemapsLabels) {
   for (int64_t becomes : {0, 2}) field(1).add_remap(becomes);
-  EXPECT_EQ(Read().error, "data set \"set\", field \"label\": sample 0, position [0, 2]: the label is 2; remap says what"
-                          " becomes of 0 to 1");
+  EXPECT_EQ(Read().error, "data set \"set\", field \"label\": sample 0, position [0, 2]: the label is 2; remap has entries"
+                          " for 0 to 1");
   field(1).add_remap(3);
   EXPECT_THAT(Read().error, HasSubstr("sample 0, position [0, 2]: the label is 3; the loss compares"));
   field(1).set_remap(2, 1);
@@ -300,7 +301,7 @@ TEST_F(LabelledVolumes, LabelsAreRemapped) {
   EXPECT_THAT(Read().error, HasSubstr("the label is -1; remap"));
 }
 
-TEST_F(LabelledVolumes, Int64TakesWholeNumbers) {
+TEST_F(LabelledVolumes, RefusesFractionsWhereTheTypeIsInt64) {
   label_[24 + 6] = 0.5;
   EXPECT_EQ(Read().error, "data set \"set\", field \"label\": sample 1, position [1, 0]: the value is 0.5; dtype \"int64\""
                           " takes whole numbers up to 2^53");
@@ -309,7 +310,7 @@ TEST_F(LabelledVolumes, Int64TakesWholeNumbers) {
 }
 
 // An error of a batch that was read ahead comes when the batch is asked for, and as often as it is.
-TEST_F(LabelledVolumes, ErrorsBelongToTheirBatch) {
+TEST_F(LabelledVolumes, ReportsAnErrorWhenItsBatchIsAskedFor) {
   label_[24] = 7;
   Read();
   auto reader = ShardReader::Create(plan_, "set", testing::TempDir(), 0);
@@ -321,7 +322,7 @@ TEST_F(LabelledVolumes, ErrorsBelongToTheirBatch) {
   }
 }
 
-TEST_F(LabelledVolumes, BlocksAreRefusedWhereTheFilesChanged) {
+TEST_F(LabelledVolumes, RefusesBlocksWhereTheFilesHaveChanged) {
   Dataset& set = *plan_.mutable_spec()->mutable_dataset(0);
   for (int i = 0; i < 2; ++i) set.mutable_blocks()->add_size(2);
   set.mutable_blocks()->set_per_epoch(kVolumes);

@@ -1,11 +1,12 @@
-// Values made from the seed: each belongs to its place in the data set, so that any rank makes any of them.
+// Values made from the seed. Each depends on its position in the data set only, so that every rank can make every
+// value.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto samples, SyntheticSamples::Create("train", field, {1, 28, 28}, /*seed=*/7));
 //   ADJOIN_RETURN_IF_ERROR(samples->Read(/*sample=*/5, /*count=*/1, box, cells));
 //
-// "normal": mean 0, standard deviation 1 (Box and Muller). "uniform" in [low, high). "index": whole numbers in [low, high).
-// "constant": low. A value is a function of the seed, the names of data set and field, the number of the sample, and the
-// place in the whole sample. One thread.
+// "normal": mean 0, standard deviation 1 (Box and Muller). "uniform" in [low, high). "index": whole numbers in [low,
+// high). "constant": low. A value is a function of the seed, the names of data set and field, the number of the sample,
+// and the position in the whole sample. One thread.
 #ifndef ADJOIN_WORKER_SAMPLES_SYNTHETIC_SAMPLES_H_
 #define ADJOIN_WORKER_SAMPLES_SYNTHETIC_SAMPLES_H_
 

@@ -26,7 +26,7 @@ std::vector<double> All(FieldSource& source, const std::vector<int64_t>& shape =
   return cells;
 }
 
-TEST(SyntheticSamplesTest, BoxesAreBoxesOfTheWhole) {
+TEST(SyntheticSamplesTest, ABoxHasTheValuesOfTheWholeSample) {
   for (const char* kind : {"normal", "uniform", "index"}) {
     const auto source = SourceOf(kind, 0, kind == std::string("normal") ? 0 : 9);
     const std::vector<double> all = All(*source);
@@ -40,7 +40,7 @@ TEST(SyntheticSamplesTest, BoxesAreBoxesOfTheWhole) {
   }
 }
 
-TEST(SyntheticSamplesTest, Moments) {
+TEST(SyntheticSamplesTest, HasTheMomentsOfItsKind) {
   const std::vector<double> normal = All(*SourceOf("normal", 0, 0));
   double sum = 0, squares = 0;
   for (double x : normal) sum += x, squares += x * x;
@@ -58,14 +58,14 @@ TEST(SyntheticSamplesTest, Moments) {
   for (double x : All(*SourceOf("constant", 2.5, 0))) EXPECT_EQ(x, 2.5);
 }
 
-TEST(SyntheticSamplesTest, SeedAndNamesMatter) {
+TEST(SyntheticSamplesTest, DependsOnTheSeedAndTheNames) {
   const std::vector<double> one = All(*SourceOf("normal", 0, 0));
   EXPECT_EQ(one, All(*SourceOf("normal", 0, 0)));
   EXPECT_NE(one, All(*SourceOf("normal", 0, 0, {3, 4, 5}, 8)));
   EXPECT_NE(one, All(*SourceOf("normal", 0, 0, {3, 4, 5}, 7, "other")));
 }
 
-TEST(SyntheticSamplesTest, NoSampleBeyondTheLast) {
+TEST(SyntheticSamplesTest, RefusesSamplesBeyondTheLast) {
   const auto source = SourceOf("normal", 0, 0);
   double cell;
   EXPECT_EQ(source->Read(300, 1, Box({{0, 1}, {0, 1}, {0, 1}}), &cell).code(), absl::StatusCode::kOutOfRange);

@@ -18,7 +18,7 @@
 namespace adjoin {
 namespace {
 
-// Read and converted at once, so that a slab of any size needs no second one of doubles beside it.
+// Most cells that are read and converted at once: a slab of any size needs no second one of doubles beside it.
 constexpr int64_t kMostCells = int64_t{1} << 20;
 
 Box WithoutBatch(const Box& box) {
@@ -27,7 +27,7 @@ Box WithoutBatch(const Box& box) {
   return Box(std::move(dims));
 }
 
-// Whether no rank before this one holds the same cells.
+// True where no rank before this one holds the same cells.
 bool IsFirstCopy(const Layout& layout, int rank) {
   const std::optional<std::vector<int64_t>> coords = layout.mesh().CoordsOf(rank);
   if (!coords.has_value()) return false;
@@ -74,7 +74,7 @@ absl::StatusOr<ValueShard> ValueShard::Create(const Dataset& dataset, const Fiel
   shard.sample_ = std::move(sample);
   shard.dtype_ = layout.dtype();
   Layout holder = layout;
-  if (value.read().has_read()) {  // other ranks than those of the layout read it
+  if (value.read().has_read()) {  // other ranks than the layout's read it
     ADJOIN_ASSIGN_OR_RETURN(holder, LayoutFromProto(value.read().read()));
   }
   shard.own_ = IsFirstCopy(holder, rank) ? holder.BoxOf(rank) : Box::Nothing(layout.dims());
@@ -95,13 +95,13 @@ absl::StatusOr<ValueShard> ValueShard::Create(const Dataset& dataset, const Fiel
 
 bool ValueShard::reads() const { return !view_.pieces.empty(); }
 
-const DimPlace& ValueShard::PlaceOf(const SamplePlace& place, int dim) const {
-  static const DimPlace* as_it_is = new DimPlace;
+const DimPosition& ValueShard::PositionOf(const SamplePosition& position, int dim) const {
+  static const DimPosition* as_it_is = new DimPosition;
   const int spatial = dim - (static_cast<int>(whole_.size()) - spatial_);
-  return spatial < 0 || place.dims.empty() ? *as_it_is : place.dims[spatial];
+  return spatial < 0 || position.dims.empty() ? *as_it_is : position.dims[spatial];
 }
 
-absl::StatusOr<at::Tensor> ValueShard::Read(const std::vector<SamplePlace>& places, const std::atomic<bool>& stop,
+absl::StatusOr<at::Tensor> ValueShard::Read(const std::vector<SamplePosition>& positions, const std::atomic<bool>& stop,
                                                std::optional<std::string>* not_finite) {
   at::Tensor tensor = at::empty(view_.shape, ScalarTypeOf(dtype_));
   int64_t covered = 0;
@@ -112,7 +112,7 @@ absl::StatusOr<at::Tensor> ValueShard::Read(const std::vector<SamplePlace>& plac
     });
   }
   for (const Piece& piece : view_.pieces) {
-    ADJOIN_RETURN_IF_ERROR(ReadPiece(piece, places, stop, tensor, not_finite));
+    ADJOIN_RETURN_IF_ERROR(ReadPiece(piece, positions, stop, tensor, not_finite));
   }
   // A chunk is read as one, however large: what it took is not kept.
   if (cells_.size() > static_cast<size_t>(kMostCells)) {
@@ -122,21 +122,23 @@ absl::StatusOr<at::Tensor> ValueShard::Read(const std::vector<SamplePlace>& plac
   return tensor;
 }
 
-absl::Status ValueShard::ReadPiece(const Piece& piece, const std::vector<SamplePlace>& places,
+absl::Status ValueShard::ReadPiece(const Piece& piece, const std::vector<SamplePosition>& positions,
                                    const std::atomic<bool>& stop, at::Tensor& tensor,
                                    std::optional<std::string>* not_finite) {
   const Box box = WithoutBatch(piece.box);
   const int64_t each = box.Volume();
-  for (int64_t place = piece.box[0].lo; place < piece.box[0].hi;) {
+  for (int64_t position = piece.box[0].lo; position < piece.box[0].hi;) {
     // Samples that follow each other in the file are read at once.
-    const SamplePlace& from = places[place];
+    const SamplePosition& from = positions[position];
     int64_t count = 1;
     const auto follows = [&](int64_t next) {
-      return next < piece.box[0].hi && places[next].sample == from.sample + count && places[next].dims == from.dims;
+      return next < piece.box[0].hi && positions[next].sample == from.sample + count &&
+             positions[next].dims == from.dims;
     };
-    while ((count + 1) * each <= kMostCells && follows(place + count)) ++count;
-    ADJOIN_RETURN_IF_ERROR(ReadRun({place, &from, count, box}, piece, stop, tensor, not_finite));
-    place += count;
+    while ((count + 1) * each <= kMostCells && follows(position + count)) ++count;
+    ADJOIN_RETURN_IF_ERROR(ReadRun({.position = position, .from = &from, .count = count, .box = box}, piece, stop,
+                                   tensor, not_finite));
+    position += count;
   }
   return absl::OkStatus();
 }
@@ -158,7 +160,7 @@ absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::
   if (not_finite != nullptr && !not_finite->has_value()) LookForNotFinite(run, not_finite);
   std::vector<int64_t> extents = {run.count};
   const std::vector<int64_t> strides = RowMajorStrides(view_.shape);
-  int64_t at = (piece.at[0] + run.place - piece.box[0].lo) * strides[0];
+  int64_t at = (piece.at[0] + run.position - piece.box[0].lo) * strides[0];
   for (int dim = 0; dim < run.box.dims(); ++dim) {
     extents.push_back(run.box[dim].size());
     at += (piece.at[dim + 1] + run.box[dim].lo - piece.box[dim + 1].lo) * strides[dim + 1];
@@ -167,23 +169,23 @@ absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::
   return absl::OkStatus();
 }
 
-// Where to cut a run that is too large to be read at once, in the cells of the sample.
+// Returns where to cut a run that is too large to be read at once, in the cells of the sample.
 std::optional<BoxCut> ValueShard::CutOf(const Run& run) const {
   if (run.box.Volume() <= kMostCells) return std::nullopt;
   std::vector<Interval> inside;
   for (int dim = 0; dim < run.box.dims(); ++dim) {
-    inside.push_back(PlaceOf(*run.from, dim).In(run.box[dim], sample_[dim]).Intersect({0, whole_[dim]}));
+    inside.push_back(PositionOf(*run.from, dim).In(run.box[dim], sample_[dim]).Intersect({0, whole_[dim]}));
   }
   const Box box(std::move(inside));
-  if (box.Volume() <= kMostCells) return BoxCut::FirstDim(run.box);  // most of it lies outside
+  if (box.Volume() <= kMostCells) return BoxCut::FirstDim(run.box);  // most of it is outside of the file's sample
   std::optional<BoxCut> cut = source_->CutOf(run.from->sample, box);
   if (!cut.has_value()) return cut;
-  const DimPlace& place = PlaceOf(*run.from, cut->dim);
-  cut->at = place.mirrored ? place.first + sample_[cut->dim] - cut->at : cut->at - place.first;
+  const DimPosition& position = PositionOf(*run.from, cut->dim);
+  cut->at = position.mirrored ? position.first + sample_[cut->dim] - cut->at : cut->at - position.first;
   return cut;
 }
 
-// Into cells_: what lies outside the file's sample is 0, as if the file held it.
+// Reads the run into cells_. Cells outside of the file's sample are 0, as if the file held them.
 absl::Status ValueShard::FetchRun(const Run& run) {
   cells_.resize(run.count * run.box.Volume());
   std::vector<Interval> inside;
@@ -196,13 +198,13 @@ absl::Status ValueShard::FetchRun(const Run& run) {
   int64_t at = 0;
   bool as_it_is = true;
   for (int dim = 0; dim < run.box.dims(); ++dim) {
-    const DimPlace& place = PlaceOf(*run.from, dim);
-    const Interval wanted = place.In(run.box[dim], sample_[dim]);
+    const DimPosition& position = PositionOf(*run.from, dim);
+    const Interval wanted = position.In(run.box[dim], sample_[dim]);
     inside.push_back(wanted.Intersect({0, whole_[dim]}));
     extents.push_back(inside.back().size());
-    as_it_is = as_it_is && !place.mirrored && inside.back() == wanted;
-    at += (place.mirrored ? wanted.hi - 1 - inside.back().lo : inside.back().lo - wanted.lo) * strides[dim + 1];
-    if (place.mirrored) strides[dim + 1] = -strides[dim + 1];
+    as_it_is = as_it_is && !position.mirrored && inside.back() == wanted;
+    at += (position.mirrored ? wanted.hi - 1 - inside.back().lo : inside.back().lo - wanted.lo) * strides[dim + 1];
+    if (position.mirrored) strides[dim + 1] = -strides[dim + 1];
   }
   const Box box(std::move(inside));
   if (as_it_is) return source_->Read(run.from->sample, run.count, box, cells_.data());
@@ -217,7 +219,7 @@ absl::Status ValueShard::FetchRun(const Run& run) {
 std::string ValueShard::WhereIs(const Run& run, int64_t cell) const {
   std::vector<int64_t> position(run.box.dims());
   for (int dim = run.box.dims(); dim-- > 0; cell /= run.box[dim].size()) {
-    position[dim] = PlaceOf(*run.from, dim).CellOf(run.box[dim].lo + cell % run.box[dim].size(), sample_[dim]);
+    position[dim] = PositionOf(*run.from, dim).CellOf(run.box[dim].lo + cell % run.box[dim].size(), sample_[dim]);
   }
   return absl::StrCat("sample ", run.from->sample + cell,
                       position.empty() ? "" : absl::StrCat(", position [", absl::StrJoin(position, ", "), "]"));
@@ -234,7 +236,7 @@ void ValueShard::LookForNotFinite(const Run& run, std::optional<std::string>* no
     for (int dim = run.box.dims(); dim-- > 0; cell /= run.box[dim].size()) {
       own = own && own_[dim + 1].Contains(run.box[dim].lo + cell % run.box[dim].size());
     }
-    if (!own || !own_[0].Contains(run.place + cell)) continue;
+    if (!own || !own_[0].Contains(run.position + cell)) continue;
     *not_finite = absl::StrCat(WhereIs(run, static_cast<int64_t>(i)), ": ", cells_[i]);
     return;
   }

@@ -61,8 +61,8 @@ struct Slab {
   int64_t reads_of_system = 0;
 };
 
-// One sample of `shape` in the file, all of it, at `place`.
-Slab ReadSlab(const std::string& format, const std::string& name, const Shape& shape, const SamplePlace& place) {
+// Reads a whole sample of `shape`, at `position` in the file.
+Slab ReadSlab(const std::string& format, const std::string& name, const Shape& shape, const SamplePosition& position) {
   Dataset dataset;
   Field& field = *dataset.add_field();
   field.set_name("volume");
@@ -79,9 +79,12 @@ Slab ReadSlab(const std::string& format, const std::string& name, const Shape& s
   shard->SetSource(&watched);
   const std::atomic<bool> stop{false};
   const int64_t before = ReadsSoFar();
-  auto read = shard->Read({place}, stop, nullptr);
+  auto read = shard->Read({position}, stop, nullptr);
   EXPECT_TRUE(read.ok()) << read.status();
-  return {(*read)[0], watched.most(), watched.bytes_read(), ReadsSoFar() - before};
+  return {.cells = (*read)[0],
+          .most = watched.most(),
+          .bytes = watched.bytes_read(),
+          .reads_of_system = ReadsSoFar() - before};
 }
 
 at::Tensor Expected(const Shape& shape) {
@@ -104,12 +107,12 @@ void WriteHdf5(const std::string& name, const Shape& shape, const Shape& chunk) 
   ASSERT_GE(H5Dwrite(data.get(), H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, cells.data()), 0);
 }
 
-// Whatever a slab's size, it is not held a second time as doubles.
+// A slab of any size is not held a second time as doubles.
 TEST(ValueShardTest, SlabsOfHdf5AreReadInPieces) {
   const Shape shape = {1, 128, 160, 128};
   const int64_t cells = VolumeOf(shape);
-  const SamplePlace as_it_is;
-  const SamplePlace mirrored{0, {{0, true}, {0, false}, {0, true}}};
+  const SamplePosition as_it_is;
+  const SamplePosition mirrored{0, {{0, true}, {0, false}, {0, true}}};
   for (const Shape& chunk : {Shape{}, {1, 64, 64, 64}, {1, 1, 160, 128}, {1, 128, 10, 128}, {1, 128, 160, 1}}) {
     SCOPED_TRACE(testing::PrintToString(chunk));
     WriteHdf5("slab.h5", shape, chunk);
@@ -133,11 +136,11 @@ TEST(ValueShardTest, SlabsOfHdf5AreReadInPieces) {
 TEST(ValueShardTest, SlabsInFortranOrderAreReadByTheFilesOwnRuns) {
   const Shape shape = {128, 160, 128};
   WriteFortranNpy(testing::TempDir() + "/fortran.npy", shape, ValueOf);
-  const Slab slab = ReadSlab("npy", "fortran.npy", shape, SamplePlace());
+  const Slab slab = ReadSlab("npy", "fortran.npy", shape, SamplePosition());
   EXPECT_LE(slab.most, kMostAtOnce);
   EXPECT_LE(slab.reads_of_system, 8);
   EXPECT_TRUE(at::equal(slab.cells, Expected(shape)));
-  const Slab moved = ReadSlab("npy", "fortran.npy", shape, SamplePlace{0, {{0, false}, {0, true}}});
+  const Slab moved = ReadSlab("npy", "fortran.npy", shape, SamplePosition{0, {{0, false}, {0, true}}});
   EXPECT_LE(moved.reads_of_system, 8);
 }
 

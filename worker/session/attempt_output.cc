@@ -28,9 +28,8 @@ namespace {
 
 constexpr char kEpochFile[] = ".epoch";
 constexpr char kLockFile[] = ".epoch.lock";
-constexpr char kAttemptFile[] = ".attempt";  // in the folder of an attempt: whose it is
+constexpr char kAttemptFile[] = ".attempt";  // in an attempt's folder: names the attempt
 constexpr char kStorePrefix[] = "store-";
-constexpr char kMetricsFile[] = "metrics.jsonl";  // which a MetricsWriter locks while its attempt runs
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(10);
 
 absl::Status Failed(const std::string& path, int error) {
@@ -45,14 +44,14 @@ absl::Status SyncFolder(const std::string& folder) {
   return error == 0 ? absl::OkStatus() : Failed(folder, error);
 }
 
-// Of one folder; gone with its destruction or the process.
+// The lock of one folder, held until its destruction or the end of the process.
 class FolderLock {
  public:
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& folder, Deadline deadline) {
     const std::string path = absl::StrCat(folder, "/", kLockFile);
     std::unique_ptr<FolderLock> lock(new FolderLock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)));
     if (lock->fd_ < 0) return Failed(path, errno);
-    // Where the file system has no locks, there is none to respect.
+    // A file system without locks fails otherwise; the attempt then goes on without one.
     while (flock(lock->fd_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
       if (deadline.Expired()) {
         return absl::DeadlineExceededError(absl::StrCat(path, ": another attempt keeps it locked"));
@@ -72,20 +71,20 @@ class FolderLock {
   const int fd_;
 };
 
-// What .epoch and .attempt say: "5 job-12 store-00000000000000ff".
-struct Latest {
+// The content of .epoch and .attempt: "5 job-12 store-00000000000000ff".
+struct Note {
   uint64_t epoch = 0;
   std::string job_id;
   uint64_t store_id = 0;  // 0 where the file names none
 
-  bool operator==(const Latest& other) const {
+  bool operator==(const Note& other) const {
     return epoch == other.epoch && job_id == other.job_id && store_id == other.store_id;
   }
 };
 
 // Epoch 0 where there is no such file.
-absl::StatusOr<Latest> ReadNote(const std::string& path) {
-  Latest latest;
+absl::StatusOr<Note> ReadNote(const std::string& path) {
+  Note latest;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return latest;
   if (fd < 0) return Failed(path, errno);
@@ -109,9 +108,9 @@ absl::StatusOr<Latest> ReadNote(const std::string& path) {
   return latest;
 }
 
-absl::StatusOr<Latest> ReadEpoch(const std::string& home) { return ReadNote(absl::StrCat(home, "/", kEpochFile)); }
+absl::StatusOr<Note> ReadEpoch(const std::string& home) { return ReadNote(absl::StrCat(home, "/", kEpochFile)); }
 
-absl::Status WriteNote(const std::string& folder, const std::string& name, const Latest& latest) {
+absl::Status WriteNote(const std::string& folder, const std::string& name, const Note& latest) {
   const std::string path = absl::StrCat(folder, "/", name);
   const std::string temporary = absl::StrCat(path, ".new");
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -119,28 +118,28 @@ absl::Status WriteNote(const std::string& folder, const std::string& name, const
   absl::Cleanup close_fd = [fd] { close(fd); };
   const std::string text = absl::StrCat(latest.epoch, " ", latest.job_id, " ", kStorePrefix,
                                         absl::Hex(latest.store_id, absl::kZeroPad16), "\n");
-  errno = ENOSPC;  // of a write that is cut short
+  errno = ENOSPC;  // for a write that is cut short
   if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return Failed(temporary, errno);
   if (fsync(fd) != 0) return Failed(temporary, errno);
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return Failed(path, errno);
   return SyncFolder(folder);
 }
 
-absl::Status NoLonger(uint64_t epoch, const Latest& latest, const std::string& home) {
+absl::Status NoLonger(uint64_t epoch, const Note& latest, const std::string& home) {
   const std::string job = latest.job_id.empty() ? "" : absl::StrCat(" (", latest.job_id, ")");
   return absl::FailedPreconditionError(absl::StrCat("attempt ", epoch, " is no longer the job's: attempt ", latest.epoch,
-                                                    " has begun", job, ", says ", home, "/", kEpochFile));
+                                                    " has begun", job, ", as ", home, "/", kEpochFile, " records"));
 }
 
-// Whether an attempt made this folder, and not a user or another program.
+// True where an attempt made this folder, and not a user or another program.
 bool IsOfAttempt(const std::string& folder, uint64_t epoch) {
-  const absl::StatusOr<Latest> note = ReadNote(absl::StrCat(folder, "/", kAttemptFile));
+  const absl::StatusOr<Note> note = ReadNote(absl::StrCat(folder, "/", kAttemptFile));
   return note.ok() && note->epoch != 0 && note->epoch == epoch;
 }
 
-// The folders of attempts that can publish nothing any more, which are all but that of `but`.
+// Removes the folders of attempts that can no longer publish: all but that of `but`.
 void RemoveOthers(const std::string& home, uint64_t but) {
-  std::error_code ignored;  // what is left there harms nobody
+  std::error_code ignored;  // a folder that stays does no harm
   for (const auto& entry : std::filesystem::directory_iterator(home, ignored)) {
     const std::string name = entry.path().filename();
     absl::string_view number = name;
@@ -150,17 +149,19 @@ void RemoveOthers(const std::string& home, uint64_t but) {
     if (IsOfAttempt(entry.path(), epoch)) {
       std::filesystem::remove_all(entry.path(), ignored);
     } else {
-      rmdir(entry.path().c_str());  // where it is empty: of an attempt that died when it had just made it
+      rmdir(entry.path().c_str());  // removes an empty one: its attempt died when it had just made it
     }
   }
 }
 
-// With the folder locked.
-absl::Status TakeOver(const std::string& home, const Latest& mine) {
-  ADJOIN_ASSIGN_OR_RETURN(const Latest latest, ReadEpoch(home));
-  // A rank of this job may live on for a while, and is fenced off. Another job's result must not be thrown away like that.
+// Makes `mine` the latest attempt. With the folder locked.
+absl::Status TakeOver(const std::string& home, const Note& mine) {
+  ADJOIN_ASSIGN_OR_RETURN(const Note latest, ReadEpoch(home));
+  // A rank of this job may live on for a while, and is fenced off. Another job's result must not be thrown away like
+  // that.
   const bool same_store = latest.store_id == mine.store_id;
   const bool another_job = latest.epoch != 0 && !(same_store && latest.job_id == mine.job_id);
+  // A running attempt's MetricsWriter keeps its file locked.
   if (another_job && MetricsWriter::InUse(absl::StrCat(home, "/", AttemptFolder(latest.epoch), "/", kMetricsFile))) {
     return absl::FailedPreconditionError(absl::StrCat(home, ": another job, ", latest.job_id,
                                                       ", is writing there; right would be an output_dir of its own for"
@@ -173,12 +174,12 @@ absl::Status TakeOver(const std::string& home, const Latest& mine) {
 }
 
 // Marks the folder as an attempt's. With `home` locked.
-absl::Status Mark(const HeldPath& folder, const Latest& mine) {
+absl::Status Mark(const HeldPath& folder, const Note& mine) {
   if (IsOfAttempt(folder.path(), mine.epoch)) return absl::OkStatus();
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path(), error)) {
     const std::string name = entry.path().filename();
-    if (absl::StartsWith(name, kAttemptFile)) continue;  // of an attempt that died right here
+    if (absl::StartsWith(name, kAttemptFile)) continue;  // its attempt died right here
     return absl::FailedPreconditionError(absl::StrCat(folder.shown(), ": no attempt made this folder, and '", name,
                                                       "' is in it; move it elsewhere, or choose another output_dir"));
   }
@@ -190,11 +191,11 @@ absl::Status Mark(const HeldPath& folder, const Latest& mine) {
 
 absl::StatusOr<std::unique_ptr<AttemptOutput>> AttemptOutput::Begin(Options options, Deadline deadline) {
   std::error_code error;
-  std::filesystem::create_directories(options.root, error);  // where that fails, the next line says so
+  std::filesystem::create_directories(options.root, error);  // where it fails, the next line reports it
   ADJOIN_ASSIGN_OR_RETURN(HeldPath home, HoldFolder(options.root, options.output_dir));
   std::string relative = options.output_dir;
   std::unique_ptr<FolderLock> lock;
-  const Latest mine{options.epoch, options.job_id, options.store_id};
+  const Note mine{options.epoch, options.job_id, options.store_id};
   if (options.epoch != 0) {
     auto taken = FolderLock::Take(home.path(), deadline);
     if (!taken.ok()) return home.AsShown(taken.status());
@@ -209,9 +210,9 @@ absl::StatusOr<std::unique_ptr<AttemptOutput>> AttemptOutput::Begin(Options opti
 
 absl::Status AttemptOutput::CheckLatest() const {
   if (options_.epoch == 0) return absl::OkStatus();
-  const absl::StatusOr<Latest> latest = ReadEpoch(home_.path());
+  const absl::StatusOr<Note> latest = ReadEpoch(home_.path());
   if (!latest.ok()) return home_.AsShown(latest.status());
-  if (*latest == Latest{options_.epoch, options_.job_id, options_.store_id}) return absl::OkStatus();
+  if (*latest == Note{options_.epoch, options_.job_id, options_.store_id}) return absl::OkStatus();
   return home_.AsShown(NoLonger(options_.epoch, *latest, home_.path()));
 }
 

@@ -1,19 +1,22 @@
-// The folder of a job's results, of which several attempts may believe at once that it is theirs: a rank that was cut off
-// or stopped may go on when the next attempt has begun elsewhere.
+// The folder of a job's results, which several attempts may use at once: a rank that was cut off or stopped may still
+// run when the next attempt has begun elsewhere.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(auto output, AttemptOutput::Begin({.root = "/srv/results", .output_dir = "lenet5", .epoch = 5,
-//                                                              .job_id = "job-12", .store_id = 77}, deadline));
-//   ADJOIN_RETURN_IF_ERROR(output->AsShown(Write(output->folder() + "/metrics.jsonl")));  // lenet5/attempt-5/metrics.jsonl
-//   ADJOIN_RETURN_IF_ERROR(output->Publish({"metrics.jsonl"}, deadline));                 // lenet5/metrics.jsonl
+//   ADJOIN_ASSIGN_OR_RETURN(auto output, AttemptOutput::Begin({.root = "/srv/results",
+//                                                              .output_dir = "lenet5",
+//                                                              .epoch = 5,
+//                                                              .job_id = "job-12",
+//                                                              .store_id = 77}, deadline));
+//   ADJOIN_RETURN_IF_ERROR(output->AsShown(Write(output->folder() + "/x.npy")));  // lenet5/attempt-5/x.npy
+//   ADJOIN_RETURN_IF_ERROR(output->Publish({"x.npy"}, deadline));                 // lenet5/x.npy
 //
-// `output_dir/.epoch` holds the attempt that began there last: its epoch, its job, and the store of the coordinator that
-// counted the epoch. Nothing is published but by that attempt, and of one store none begins after one with a higher epoch.
-// Epochs of different stores cannot be compared: there the one that begins later counts. Begin
-// and Publish lock `output_dir/.epoch.lock`, so that between the comparison and the renaming no other attempt begins
-// (where the file system has locks). What an attempt that failed has written stays in its folder until a later one begins,
-// which removes only folders that attempts have made: each has a note, `.attempt`, that says whose it is.
-// With epoch 0 nobody is fenced off: folder() is output_dir, and Publish does nothing. No link leads out of the root, also
-// one that comes there later (path_rules.h). One thread; CheckLatest any, also beside the others.
+// `output_dir/.epoch` holds the attempt that began there last: its epoch, its job, and the store of the coordinator
+// that counted the epoch. Only that attempt publishes, and no attempt begins after one of the same store with a higher
+// epoch. Epochs of different stores cannot be compared: there the attempt that begins later counts. Begin and Publish
+// lock `output_dir/.epoch.lock`, so that between the comparison and the renaming no other attempt begins (where the
+// file system has locks). An attempt that failed leaves its files in its folder until a later one begins, which removes
+// only folders that attempts have made: each has a note, `.attempt`, that names its attempt. With epoch 0 no attempt is
+// fenced off: folder() is output_dir, and Publish does nothing. No link leads out of the root, not even one that is
+// made later (path_rules.h). One thread; CheckLatest any, also beside the others.
 #ifndef ADJOIN_WORKER_SESSION_ATTEMPT_OUTPUT_H_
 #define ADJOIN_WORKER_SESSION_ATTEMPT_OUTPUT_H_
 
@@ -41,19 +44,20 @@ class AttemptOutput {
   };
 
   // Errors: kFailedPrecondition (a later attempt has begun; another job's attempt writes there at this moment;
-  // a folder called as the attempt's is there and is nobody's); as HoldFolder; kDataLoss (an .epoch that no attempt wrote); kDeadlineExceeded (another attempt keeps it locked);
-  // kUnavailable with the path and the system's reason. Messages name paths as the job has them.
+  // a folder with the attempt's name exists and no attempt made it); as HoldFolder; kDataLoss (an .epoch that no
+  // attempt wrote); kDeadlineExceeded (another attempt keeps it locked); kUnavailable with the path and the system's
+  // reason. Messages name paths as the job has them.
   static absl::StatusOr<std::unique_ptr<AttemptOutput>> Begin(Options options, Deadline deadline);
 
-  std::string folder() const { return folder_.path(); }  // good while this lives
+  std::string folder() const { return folder_.path(); }  // valid while this lives
   // The same error with the job's words for folder().
   absl::Status AsShown(const absl::Status& status) const { return folder_.AsShown(status); }
 
-  // Whether it is still the latest attempt. Errors: kFailedPrecondition that says which one has begun; as Begin.
+  // OK while it is the latest attempt. Errors: kFailedPrecondition that names the later one; as Begin.
   absl::Status CheckLatest() const;
 
-  // Moves `files` of folder(), which are durable, to output_dir, makes that durable and removes folder() with all that is
-  // left in it. Errors: as CheckLatest and Begin.
+  // Moves `files` of folder(), which are durable, to output_dir, makes that durable and removes folder() with all that
+  // is left in it. Errors: as CheckLatest and Begin.
   absl::Status Publish(const std::vector<std::string>& files, Deadline deadline);
 
  private:

@@ -41,7 +41,7 @@ class AttemptOutputTest : public testing::Test {
   std::string root_;
 };
 
-TEST_F(AttemptOutputTest, IsPublishedAsAWhole) {
+TEST_F(AttemptOutputTest, PublishesAllFilesAtOnce) {
   auto output = Begin(4);
   ASSERT_TRUE(output.ok()) << output.status();
   Write((*output)->folder() + "/result", "four");
@@ -70,7 +70,7 @@ TEST_F(AttemptOutputTest, ALaterAttemptFencesOffTheOlderOne) {
   for (const absl::Status& status : {(*older)->CheckLatest(), Publish(**older)}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("attempt 4 is no longer the job's: attempt 5 has begun (job-1), says out/.epoch"));
+                HasSubstr("attempt 4 is no longer the job's: attempt 5 has begun (job-1), as out/.epoch records"));
   }
   EXPECT_FALSE(Exists("result"));
   Write((*newer)->folder() + "/result", "five");
@@ -82,7 +82,7 @@ TEST_F(AttemptOutputTest, ALaterAttemptFencesOffTheOlderOne) {
   EXPECT_EQ(Read(".epoch"), "5 job-1 store-00000000000000ff\n");
 }
 
-TEST_F(AttemptOutputTest, AnotherJobThatIsWritingIsLeftAlone) {
+TEST_F(AttemptOutputTest, RefusesAFolderInWhichAnotherJobIsWriting) {
   auto first = Begin(4, "job-1");
   ASSERT_TRUE(first.ok()) << first.status();
   {
@@ -96,7 +96,7 @@ TEST_F(AttemptOutputTest, AnotherJobThatIsWritingIsLeftAlone) {
   EXPECT_TRUE(Begin(5, "job-2").ok()) << "it is over";
 }
 
-TEST_F(AttemptOutputTest, EpochsOfAnotherStoreSayNothing) {
+TEST_F(AttemptOutputTest, EpochsOfAnotherStoreAreNotCompared) {
   constexpr uint64_t kOld = 255, kNew = 0xfedcba9876543210;
   ASSERT_TRUE(Begin(1, "job-0", 1).ok());
   Write(root_ + "/out/attempt-1/left", "of a store before");
@@ -121,7 +121,7 @@ TEST_F(AttemptOutputTest, EpochsOfAnotherStoreSayNothing) {
   EXPECT_EQ(Begin(1, "job-1", kNew).status().code(), absl::StatusCode::kFailedPrecondition) << "of the same store";
 }
 
-TEST_F(AttemptOutputTest, WhatNoAttemptMadeIsLeftAlone) {
+TEST_F(AttemptOutputTest, LeavesFoldersThatNoAttemptMade) {
   std::filesystem::create_directories(root_ + "/out/attempt-3");
   std::filesystem::create_directories(root_ + "/out/attempt-999/deep");
   std::filesystem::create_directories(root_ + "/out/attempt-9");
@@ -144,7 +144,9 @@ TEST_F(AttemptOutputTest, WaitsForTheLockNoLongerThanItMay) {
   ASSERT_GE(fd, 0);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
   const absl::Status late =
-      AttemptOutput::Begin({root_, "out", 5, "job-1", 255}, Deadline::After(absl::Milliseconds(50))).status();
+      AttemptOutput::Begin({.root = root_, .output_dir = "out", .epoch = 5, .job_id = "job-1", .store_id = 255},
+                           Deadline::After(absl::Milliseconds(50)))
+          .status();
   EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
   close(fd);
   EXPECT_TRUE(Begin(5).ok());
@@ -158,7 +160,7 @@ TEST_F(AttemptOutputTest, WithoutAnEpochNothingIsFenced) {
   EXPECT_FALSE(Exists(".epoch"));
 }
 
-TEST_F(AttemptOutputTest, RefusesWhatNoAttemptWrote) {
+TEST_F(AttemptOutputTest, RefusesNotesThatNoAttemptWrote) {
   std::filesystem::create_directories(root_ + "/out");
   Write(root_ + "/out/.epoch", "seven\n");
   EXPECT_EQ(Begin(8).status().code(), absl::StatusCode::kDataLoss);

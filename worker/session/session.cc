@@ -1,98 +1,140 @@
 #include "worker/session/session.h"
 
-#include <chrono>
+#include <optional>
 #include <utility>
 
 #include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/builtin/builtin_layers.h"
+#include "layers/network/parameters.h"
+#include "layers/registry.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/status_exception.h"
-#include "worker/session/session_run.h"
+#include "worker/session/session_environment.h"
+#include "worker/session/session_evaluation.h"
+#include "worker/session/session_output.h"
+#include "worker/session/session_prediction.h"
+#include "worker/session/session_progress.h"
+#include "worker/session/session_training.h"
+#include "worker/session/session_weights.h"
 
 namespace adjoin {
 namespace {
 
-constexpr char kFinished[] = "finished";
-constexpr auto kBetweenReports = std::chrono::milliseconds(100);
-
-}  // namespace
-
-void SessionRun::StartPhase(const std::string& phase, int64_t total_steps, int64_t steps_done) {
-  activity_.StartPhase(phase);
-  phase_begin_ = Clock::now();
-  last_report_ = Clock::time_point();
-  phase_steps_ = total_steps;
-  phase_first_step_ = steps_done;
-  result_.final.set_phase(phase);
-  result_.final.set_total_steps(total_steps);
-  Progress(steps_done, /*last=*/false);
-}
-
-void SessionRun::Progress(int64_t step, bool last) {
-  activity_.SetStep(step);
-  const Clock::time_point now = Clock::now();
-  if (!last && now - last_report_ < kBetweenReports) return;
-  last_report_ = now;
-  JobProgress& progress = result_.final;
-  progress.set_step(step);
-  if (checkpoints_ != nullptr) progress.set_checkpoint_step(static_cast<uint64_t>(checkpoints_->last_durable().value_or(0)));
-  progress.set_bytes_sent(communicator_.BytesSent());
-  const double seconds = SecondsSince(phase_begin_);
-  const double rate = seconds > 0 ? static_cast<double>(step - phase_first_step_) / seconds : 0;
-  progress.set_steps_per_second(rate);
-  progress.set_seconds_left(rate > 0 ? static_cast<double>(phase_steps_ - step) / rate : 0);
-  if (options_.on_progress) options_.on_progress(progress);
-}
-
-absl::Status SessionRun::RunPhases() {
-  ADJOIN_ASSIGN_OR_RETURN(parameters_, Parameters::Create(plan_, communicator_.rank()));
-  parameters_->Initialise(plan_.spec().seed());
-  // A job that trains may have a checkpoint instead (RunTraining).
-  if (plan_.spec().kind() != TRAIN) ADJOIN_RETURN_IF_ERROR(LoadWeights());
-  if (plan_.spec().kind() == PREDICT) return RunPrediction(&*parameters_);
-  if (plan_.spec().kind() == TRAIN) {
-    ADJOIN_RETURN_IF_ERROR(RunTraining());
-    if (result_.drained_step.has_value()) return absl::OkStatus();
-    ADJOIN_RETURN_IF_ERROR(WriteModel(*parameters_));
+// The parts of one session, and their order.
+class Session {
+ public:
+  explicit Session(const SessionOptions& options)
+      : communicator_(options.transport, &memory_,
+                      {.id = 0,
+                       .timeout = options.timeout,
+                       .compare_executions = options.plan.spec().compare_executions()}),
+        builtin_(BuiltinLayers()),
+        environment_{.options = options,
+                     .layers = options.layers != nullptr ? *options.layers : builtin_,
+                     .communicator = &communicator_,
+                     .activity = options.activity != nullptr ? options.activity : &own_activity_},
+        output_(environment_),
+        progress_(environment_) {
+    environment_.activity->Watch(&communicator_);
   }
-  return plan_.spec().has_evaluate() ? RunEvaluation(&*parameters_) : absl::OkStatus();
+  ~Session() { environment_.activity->Watch(nullptr); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  absl::StatusOr<SessionResult> Run();
+
+ private:
+  absl::Status RunPhases();
+  absl::Status Train();
+  absl::Status Evaluate();
+  MetricsWriter::Line Summary() const;
+
+  HostMemory memory_;
+  Communicator communicator_;
+  const LayerRegistry builtin_;
+  SessionActivity own_activity_;
+  const SessionEnvironment environment_;
+  SessionOutput output_;
+  SessionProgress progress_;
+  std::optional<Parameters> parameters_;
+  std::optional<SessionTraining> training_;  // kept to the end: its last checkpoint may still be in flight
+  Trainer::MeanTimes times_;
+  SessionResult result_;
+};
+
+absl::Status Session::RunPhases() {
+  const JobSpec& spec = environment_.spec();
+  ADJOIN_ASSIGN_OR_RETURN(parameters_, Parameters::Create(environment_.plan(), communicator_.rank()));
+  parameters_->Initialise(spec.seed());
+  if (spec.kind() == TRAIN) {
+    ADJOIN_RETURN_IF_ERROR(Train());
+    if (result_.drained_step.has_value()) return absl::OkStatus();
+    ADJOIN_RETURN_IF_ERROR(WriteModel(environment_, *parameters_, &output_, &progress_));
+  } else {
+    ADJOIN_RETURN_IF_ERROR(LoadWeights(environment_, &*parameters_));
+  }
+  if (spec.kind() == PREDICT) {
+    ADJOIN_ASSIGN_OR_RETURN(result_.drained_step,
+                            RunPrediction(environment_, &*parameters_, &output_, &progress_));
+    return absl::OkStatus();
+  }
+  return spec.has_evaluate() ? Evaluate() : absl::OkStatus();
 }
 
-// What is left to be seen of the job are its steps of training, not those of what came after it.
-void SessionRun::ShowTraining() {
-  activity_.StartPhase(kFinished);
-  JobProgress& progress = result_.final;
-  progress.set_phase(kFinished);
-  progress.set_program(trained_.program());
-  progress.set_step(trained_.step());
-  progress.set_total_steps(trained_.total_steps());
-  progress.set_steps_per_second(trained_.steps_per_second());
-  progress.set_seconds_left(0);
-  progress.set_bytes_sent(communicator_.BytesSent());
-  if (options_.on_progress) options_.on_progress(progress);
+absl::Status Session::Train() {
+  training_.emplace(environment_, &*parameters_, &output_, &progress_);
+  ADJOIN_ASSIGN_OR_RETURN(SessionTraining::Result trained, training_->Run());
+  times_ = trained.times;
+  result_.drained_step = trained.drained_step;
+  result_.resumed_step = trained.resumed_step;
+  result_.peak_elements = std::move(trained.peak_elements);
+  result_.steps = std::move(trained.steps);
+  result_.bytes_sent = std::move(trained.bytes_sent);
+  return absl::OkStatus();
 }
 
-absl::StatusOr<SessionResult> SessionRun::Run() {
-  ADJOIN_RETURN_IF_ERROR(OpenOutput());
+absl::Status Session::Evaluate() {
+  const int64_t trained_steps = progress_.trained().step();
+  ADJOIN_ASSIGN_OR_RETURN(result_.drained_step, RunEvaluation(environment_, &*parameters_, &output_, &progress_));
+  if (result_.drained_step.has_value() && environment_.spec().kind() == TRAIN) result_.drained_step = trained_steps;
+  return absl::OkStatus();
+}
+
+MetricsWriter::Line Session::Summary() const {
+  return {{"type", "summary"},
+          {"ranks", int64_t{communicator_.size()}},
+          {"seconds", progress_.session_seconds()},
+          {"t_comp", times_.compute_seconds},
+          {"t_sync", times_.sync_seconds},
+          {"bytes_sent", communicator_.BytesSent()}};
+}
+
+absl::StatusOr<SessionResult> Session::Run() {
+  ADJOIN_RETURN_IF_ERROR(output_.Open());
   ADJOIN_RETURN_IF_ERROR(RunPhases());
   if (result_.drained_step.has_value()) {
-    result_.artifacts.clear();
-    Log(absl::StrCat("asked to stop: all ranks did after step ", *result_.drained_step));
-    return std::move(result_);
+    environment_.Log(absl::StrCat("asked to stop: all ranks did after step ", *result_.drained_step));
+  } else {
+    ADJOIN_RETURN_IF_ERROR(output_.Publish(Summary()));
+    if (environment_.spec().kind() == TRAIN) progress_.ShowTraining();
+    result_.artifacts = output_.artifacts();
   }
-  ADJOIN_RETURN_IF_ERROR(PublishOutput());
-  if (plan_.spec().kind() == TRAIN) ShowTraining();
+  result_.final = progress_.shown();
   return std::move(result_);
 }
+
+}  // namespace
 
 absl::StatusOr<SessionResult> RunSession(const SessionOptions& options) {
   if (options.transport == nullptr) return absl::InvalidArgumentError("a session needs a transport");
   try {
     at::set_num_threads(options.threads);
-    return SessionRun(options).Run();
+    return Session(options).Run();
   } catch (...) {
     return StatusFromCurrentException();
   }

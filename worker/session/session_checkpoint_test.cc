@@ -1,4 +1,5 @@
-// Jobs that are stopped and go on from their checkpoints: on the same ranks bit for bit, on others as exactly as sums allow.
+// Jobs that are stopped and go on from their checkpoints: on the same ranks bit for bit, on others as exactly as sums
+// allow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -102,17 +103,17 @@ class CheckpointTest : public testing::Test {
     return parsed.ok() ? parsed->spec : JobSpec();
   }
 
-  // An attempt of the job below root_ + place. `stop_at`: it is aborted, or where `drain` asked to stop, once it has done so
-  // many steps.
-  Ended Attempt(const JobSpec& spec, const std::string& place, uint64_t epoch, const std::string& job_id, int64_t stop_at = 0,
-              bool drain = false) {
+  // Runs an attempt of the job below root_ + folder. After `stop_at` steps it is aborted, or with `drain` asked to
+  // stop.
+  Ended Attempt(const JobSpec& spec, const std::string& folder, uint64_t epoch, const std::string& job_id,
+                int64_t stop_at = 0, bool drain = false) {
     Ended run;
     const auto plan = Planner::Build(spec, {{"set", kSamples}, {"check", kSamples}}, BuiltinLayerRules());
     if (!plan.ok()) {
       run.statuses = {plan.status()};
       return run;
     }
-    std::filesystem::create_directories(root_ + place);
+    std::filesystem::create_directories(root_ + folder);
     std::mutex mutex;
     run.results.resize(spec.ranks());
     SessionActivity activity;
@@ -134,7 +135,7 @@ class CheckpointTest : public testing::Test {
           SessionOptions options;
           options.plan = *plan;
           options.data_root = root_;
-          options.output_root = root_ + place;
+          options.output_root = root_ + folder;
           options.transport = &t;
           options.timeout = absl::Seconds(60);
           options.epoch = epoch;
@@ -160,10 +161,10 @@ class CheckpointTest : public testing::Test {
     return run;
   }
 
-  // Loss by step, each once and in order; of the metrics that were published.
-  std::vector<double> Losses(const std::string& place) {
+  // The published losses by step, each step once and in order.
+  std::vector<double> Losses(const std::string& folder) {
     std::vector<double> losses;
-    std::ifstream in(root_ + place + "/out/metrics.jsonl");
+    std::ifstream in(root_ + folder + "/out/metrics.jsonl");
     for (std::string text; std::getline(in, text);) {
       const nlohmann::json line = nlohmann::json::parse(text);
       if (line["type"] != "step") continue;
@@ -173,10 +174,10 @@ class CheckpointTest : public testing::Test {
     return losses;
   }
 
-  std::string Model(const std::string& place) { return ReadFile(root_ + place + "/out/model.safetensors"); }
+  std::string Model(const std::string& folder) { return ReadFile(root_ + folder + "/out/model.safetensors"); }
 
-  std::vector<int64_t> Checkpoints(const std::string& place) {
-    DiskFiles files(root_ + place);
+  std::vector<int64_t> Checkpoints(const std::string& folder) {
+    DiskFiles files(root_ + folder);
     std::vector<int64_t> steps;
     const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, "ckpt");
     if (!names.ok()) return {-1};
@@ -190,43 +191,43 @@ class CheckpointTest : public testing::Test {
   JobSpec spec_;
 };
 
-// Runs it whole, and killed three times, for each of three seeds.
+// Runs the job whole, and killed three times for each of three seeds.
 void CheckpointTest::KillAnywhere(size_t most_kept) {
   const Ended whole = Attempt(spec_, "whole", 1, "job-1");
   ASSERT_TRUE(whole.ok()) << whole.Text();
   EXPECT_FALSE(whole.results[0].resumed_step.has_value());
   EXPECT_EQ(whole.results[0].final.checkpoint_step(), static_cast<uint64_t>(kSteps));
   ASSERT_EQ(Losses("whole").size(), static_cast<size_t>(kSteps));
-  // Those between depend on how fast the disk is.
+  // The checkpoints between depend on how fast the disk is.
   EXPECT_EQ(Checkpoints("whole").front(), kSteps);
   EXPECT_LE(Checkpoints("whole").size(), most_kept) << "keep_last";
   int resumed = 0;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     std::mt19937_64 random(seed);
-    const std::string place = absl::StrCat("killed-", seed);
+    const std::string folder = absl::StrCat("killed-", seed);
     int64_t reached = 0;
     uint64_t epoch = 1;
     for (int kill = 0; kill < 3; ++kill) {
       reached += 1 + static_cast<int64_t>(random() % 22);
-      const Ended run = Attempt(spec_, place, epoch++, "job-1", reached);
+      const Ended run = Attempt(spec_, folder, epoch++, "job-1", reached);
       ASSERT_FALSE(run.ok()) << "it should have been stopped after step " << reached << ", seed " << seed << run.log;
     }
-    const Ended last = Attempt(spec_, place, epoch, "job-1");
+    const Ended last = Attempt(spec_, folder, epoch, "job-1");
     ASSERT_TRUE(last.ok()) << last.Text();
     if (last.results[1].resumed_step.has_value()) ++resumed;
     EXPECT_EQ(last.results[0].final.resumed_step(), static_cast<uint64_t>(last.results[0].resumed_step.value_or(0)));
-    EXPECT_EQ(Losses(place), Losses("whole")) << "seed " << seed;
-    EXPECT_EQ(Model(place), Model("whole")) << "seed " << seed;
-    EXPECT_EQ(Checkpoints(place).front(), kSteps);
-    EXPECT_LE(Checkpoints(place).size(), most_kept) << "what attempts before have left is gone";
+    EXPECT_EQ(Losses(folder), Losses("whole")) << "seed " << seed;
+    EXPECT_EQ(Model(folder), Model("whole")) << "seed " << seed;
+    EXPECT_EQ(Checkpoints(folder).front(), kSteps);
+    EXPECT_LE(Checkpoints(folder).size(), most_kept) << "what attempts before have left is gone";
   }
   EXPECT_GT(resumed, 0);
 }
 
-TEST_F(CheckpointTest, AJobThatIsKilledAnywhereGoesOnBitForBit) { KillAnywhere(/*most_kept=*/2); }
+TEST_F(CheckpointTest, AJobThatIsKilledAnywhereResumesBitForBit) { KillAnywhere(/*most_kept=*/2); }
 
 // Random crops in micro-batches, a schedule, clipping, and validations that are judged.
-TEST_F(CheckpointTest, SoDoesOneThatValidates) {
+TEST_F(CheckpointTest, AJobThatValidatesResumesBitForBit) {
   Dataset* set = spec_.mutable_dataset(0);
   *spec_.add_dataset() = *set;
   spec_.mutable_dataset(1)->set_name("check");
@@ -283,7 +284,7 @@ JobSpec Cut(JobSpec spec, uint32_t ranks, const std::vector<uint32_t>& rows, con
   return spec;
 }
 
-// Relative to the larger; 0 where both are.
+// The largest difference, relative to the larger of the two numbers.
 double Difference(const std::vector<double>& a, const std::vector<double>& b) {
   double most = a.size() == b.size() ? 0 : INFINITY;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
@@ -292,7 +293,7 @@ double Difference(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
-TEST_F(CheckpointTest, OtherRanksAndOtherCutsGoOn) {
+TEST_F(CheckpointTest, OtherRanksAndOtherCutsResume) {
   spec_.mutable_precision()->set_compute("float64");
   struct Change {
     std::string name;
@@ -321,7 +322,7 @@ TEST_F(CheckpointTest, OtherRanksAndOtherCutsGoOn) {
   }
 }
 
-TEST_F(CheckpointTest, AnotherJobsPlaceInTheDataHasToBeThisJobsToo) {
+TEST_F(CheckpointTest, RefusesACheckpointAtAnotherPositionInTheData) {
   JobSpec first = spec_;
   first.mutable_train()->set_steps(14);
   ASSERT_TRUE(Attempt(first, "other", 1, "job-1").ok());
@@ -331,7 +332,7 @@ TEST_F(CheckpointTest, AnotherJobsPlaceInTheDataHasToBeThisJobsToo) {
   next.mutable_train()->set_batch(7);
   const Ended refused = Attempt(next, "other", 2, "job-2");
   EXPECT_THAT(refused.Text(), HasSubstr("came after 2 epochs and 2 steps; in this job, with 3 steps an epoch"));
-  // With another seed it goes on, and says that the samples are others; with fewer steps nothing is left.
+  // With another seed it resumes and logs that the order of the samples differs; with fewer steps none is left.
   next = spec_;
   next.mutable_checkpoint()->set_resume_from("ckpt");
   next.mutable_checkpoint()->set_dir("ckpt2");
@@ -343,9 +344,9 @@ TEST_F(CheckpointTest, AnotherJobsPlaceInTheDataHasToBeThisJobsToo) {
   EXPECT_GT(done.results[0].final.loss(), 0) << "of the last step that was done";
 }
 
-TEST_F(CheckpointTest, ADamagedOneIsSkippedAndNamed) {
+TEST_F(CheckpointTest, SkipsAndNamesADamagedCheckpoint) {
   ASSERT_TRUE(Attempt(spec_, "whole", 1, "job-1").ok());
-  // Each ends with a checkpoint.
+  // Each attempt ends with a checkpoint.
   JobSpec first = spec_;
   first.mutable_train()->set_steps(28);
   ASSERT_TRUE(Attempt(first, "damaged", 1, "job-1").ok());
@@ -373,7 +374,7 @@ TEST_F(CheckpointTest, ADamagedOneIsSkippedAndNamed) {
   EXPECT_EQ(Losses("damaged"), Losses("whole"));
 }
 
-TEST_F(CheckpointTest, AnotherJobsCheckpointsAreTakenOnlyWhereAskedFor) {
+TEST_F(CheckpointTest, TakesAnotherJobsCheckpointsOnlyWhereAskedFor) {
   JobSpec first = spec_;
   first.mutable_train()->set_steps(14);
   ASSERT_TRUE(Attempt(first, "foreign", 1, "job-1").ok());

@@ -106,10 +106,10 @@ class SessionDataTest : public testing::Test {
   std::vector<double> image_, label_;
   std::mutex mutex_;
   std::vector<std::string> log_;
-  std::vector<int64_t> bytes_sent_;  // by each rank, in training
+  std::vector<int64_t> bytes_sent_;  // each rank's, in training
 };
 
-TEST_F(SessionDataTest, OneCurveOnAnyRanks) {
+TEST_F(SessionDataTest, AnyNumberOfRanksHasTheSameLosses) {
   const auto serial = Train("partition: [1, 1, 1, 1, 1]", 1);
   ASSERT_TRUE(serial.ok()) << serial.status();
   ASSERT_EQ(serial->size(), 9u);
@@ -129,7 +129,7 @@ TEST_F(SessionDataTest, OneCurveOnAnyRanks) {
   compare("partition: [2, 1, 1, 1, 3] cut { dim: 4 size: [4, 0, 2] }", 6);
 }
 
-TEST_F(SessionDataTest, WhatIsNotFiniteIsInTheLogAndEndsTraining) {
+TEST_F(SessionDataTest, AValueThatIsNotFiniteIsLoggedAndEndsTraining) {
   // Where most blocks are.
   for (int64_t i = 0; i < kVolumes; ++i) image_[i * kCells + (4 * 6 + 3) * 10 + 5] = std::numeric_limits<double>::infinity();
   WriteFiles();
@@ -142,7 +142,7 @@ TEST_F(SessionDataTest, ALabelThatIsNoClassEndsTheJob) {
   label_.assign(label_.size(), 7);
   WriteFiles();
   EXPECT_THAT(std::string(Train("partition: [1, 1, 1, 1, 1]", 1).status().message()),
-              HasSubstr("the label is 7; remap says what becomes of 0 to 4"));
+              HasSubstr("the label is 7; remap has entries for 0 to 4"));
 }
 
 }  // namespace

@@ -1,49 +1,90 @@
-#include "worker/session/session_run.h"
+#include "worker/session/session_output.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/deadline.h"
+#include "base/output_dir.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
 namespace {
 
-constexpr char kMetricsFile[] = "metrics.jsonl";
 constexpr absl::Duration kOutputLockTimeout = absl::Seconds(60);
+
+// The attempt's folder, below the output root; "" for the root itself.
+std::string AttemptPath(const SessionEnvironment& environment) {
+  std::string path = environment.spec().output_dir();
+  const uint64_t epoch = environment.options.epoch;
+  if (epoch != 0) absl::StrAppend(&path, path.empty() ? "" : "/", AttemptFolder(epoch));
+  return path;
+}
 
 }  // namespace
 
-absl::Status SessionRun::OpenOutput() {
-  if (!writes()) return absl::OkStatus();
-  const SessionActivity::Files files(&activity_);
-  ADJOIN_ASSIGN_OR_RETURN(
-      output_, AttemptOutput::Begin({options_.output_root, plan_.spec().output_dir(), options_.epoch, options_.job_id,
-                                     options_.store_id},
-                                    Deadline::After(kOutputLockTimeout)));
+absl::Status SessionOutput::Open() {
+  if (!environment_.writes()) return absl::OkStatus();
+  const SessionActivity::Files files(environment_.activity);
+  const SessionOptions& options = environment_.options;
+  ADJOIN_ASSIGN_OR_RETURN(attempt_, AttemptOutput::Begin({.root = options.output_root,
+                                                          .output_dir = environment_.spec().output_dir(),
+                                                          .epoch = options.epoch,
+                                                          .job_id = options.job_id,
+                                                          .store_id = options.store_id},
+                                                         Deadline::After(kOutputLockTimeout)));
   absl::StatusOr<std::unique_ptr<MetricsWriter>> metrics =
-      MetricsWriter::Create(absl::StrCat(output_->folder(), "/", kMetricsFile));
-  if (!metrics.ok()) return output_->AsShown(metrics.status());
+      MetricsWriter::Create(absl::StrCat(attempt_->folder(), "/", kMetricsFile));
+  if (!metrics.ok()) return AsShown(metrics.status());
   metrics_ = *std::move(metrics);
-  result_.artifacts.push_back(kMetricsFile);
+  AddArtifact(kMetricsFile);
   return absl::OkStatus();
 }
 
-absl::Status SessionRun::WriteSummary() {
-  return metrics_->Write({{"type", "summary"},
-                          {"ranks", int64_t{communicator_.size()}},
-                          {"seconds", SecondsSince(begin_)},
-                          {"t_comp", times_over_ranks_.compute_seconds},
-                          {"t_sync", times_over_ranks_.sync_seconds},
-                          {"bytes_sent", communicator_.BytesSent()}});
+absl::Status SessionOutput::WriteMetrics(const MetricsWriter::Line& line) {
+  if (metrics_ == nullptr) return absl::OkStatus();
+  const SessionActivity::Files files(environment_.activity);
+  return AsShown(metrics_->Write(line));
 }
 
-absl::Status SessionRun::PublishOutput() {
-  if (!writes()) return absl::OkStatus();
-  const SessionActivity::Files files(&activity_);
-  ADJOIN_RETURN_IF_ERROR(output_->AsShown(WriteSummary()));
-  ADJOIN_RETURN_IF_ERROR(output_->AsShown(metrics_->Sync()));
-  return output_->Publish(result_.artifacts, Deadline::After(kOutputLockTimeout));
+absl::Status SessionOutput::AppendMetrics(const std::string& lines) {
+  if (metrics_ == nullptr) return absl::OkStatus();
+  return AsShown(metrics_->Append(lines));
+}
+
+std::string SessionOutput::metrics_path() const {
+  const std::string folder = AttemptPath(environment_);
+  return absl::StrCat(folder, folder.empty() ? "" : "/", kMetricsFile);
+}
+
+absl::StatusOr<std::string> SessionOutput::PathOfNewFile(const std::string& name) const {
+  ADJOIN_RETURN_IF_ERROR(attempt_->CheckLatest());
+  return absl::StrCat(attempt_->folder(), "/", name);
+}
+
+absl::StatusOr<std::string> SessionOutput::FindFolder() {
+  if (attempt_ != nullptr) return attempt_->folder();
+  const std::string relative = AttemptPath(environment_);
+  ADJOIN_ASSIGN_OR_RETURN(folder_, HoldBelow(environment_.options.output_root, relative.empty() ? "." : relative));
+  return folder_->path();
+}
+
+absl::Status SessionOutput::AsShown(const absl::Status& status) const {
+  if (attempt_ != nullptr) return attempt_->AsShown(status);
+  return folder_.has_value() ? folder_->AsShown(status) : status;
+}
+
+std::function<absl::Status()> SessionOutput::LatestCheck() const {
+  if (attempt_ == nullptr) return nullptr;
+  return [attempt = attempt_] { return attempt->CheckLatest(); };
+}
+
+absl::Status SessionOutput::Publish(const MetricsWriter::Line& summary) {
+  if (!environment_.writes()) return absl::OkStatus();
+  const SessionActivity::Files files(environment_.activity);
+  ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Write(summary)));
+  ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Sync()));
+  return attempt_->Publish(artifacts_, Deadline::After(kOutputLockTimeout));
 }
 
 }  // namespace adjoin

@@ -150,7 +150,7 @@ TEST_F(SessionTest, TrainsEvaluatesAndWrites) {
     EXPECT_EQ(last.metric().at("samples"), kSamples);
     EXPECT_EQ(last.total_epochs(), 3u);
     EXPECT_EQ(last.phase(), "finished");
-    EXPECT_EQ(last.step(), 18u) << "of training, whatever came after it";
+    EXPECT_EQ(last.step(), 18u) << "of training, not of a later phase";
     EXPECT_EQ(last.total_steps(), 18u);
     EXPECT_GE(last.bytes_sent(), result.bytes_sent.at("train") + result.bytes_sent.at("train_tail"));
     EXPECT_EQ(result.steps.at("train"), 15);
@@ -174,7 +174,7 @@ TEST_F(SessionTest, TrainsEvaluatesAndWrites) {
   EXPECT_THAT(log_, HasSubstr("largest local tensor"));
 }
 
-TEST_F(SessionTest, GoesOnFromItsOwnWeights) {
+TEST_F(SessionTest, StartsFromTheWeightsThatItWrote) {
   ASSERT_TRUE(Run().ok());
   const double trained = Metrics()[17]["loss"];
   spec_.mutable_weights()->set_init_from("out/small/model.safetensors");
@@ -225,8 +225,8 @@ TEST_F(SessionTest, RunningStatisticsAreSavedAndLoaded) {
   EXPECT_THAT(SavedTensor<int64_t>(path, "norm.num_batches_tracked"), ElementsAre(19));
 }
 
-// Whether a pixel is bright, said of four in five pixels.
-TEST_F(SessionTest, AccuracyPerPixelIsOfTheTargetsThatCount) {
+// Each pixel has a label, bright or not; one in five is ignored.
+TEST_F(SessionTest, AccuracyPerPixelCountsOnlyTargetsThatCount) {
   constexpr char kPixels[] = R"(
 name: "small" kind: TRAIN ranks: 2 seed: 3
 layout { name: "rows" partition: [1, 1, 2, 1] }
@@ -263,7 +263,7 @@ output_dir: "out/small"
   EXPECT_EQ(results_[0].final.metric().count("accuracy"), 0u);
   EXPECT_GT(results_[0].final.metric().at("loss"), 0);
 
-  // A label that is no class ends the job, and says which.
+  // A label that is no class ends the job, whose error names it.
   bright[40] = 2;
   WriteFile(root_ + "bright", IdxBytes(IdxType::kUInt8, {kSamples, 6, 6}, bright));
   EXPECT_THAT(std::string(Run().message()),
@@ -271,7 +271,7 @@ output_dir: "out/small"
                         " 2 classes, so that 0 to 1 are allowed, and 9, which it ignores"));
 }
 
-// All ranks say the same, wherever the value lies.
+// All ranks report the same, whichever rank has the value.
 void ExpectHopeless(const std::vector<absl::Status>& statuses, const std::string& text) {
   ASSERT_EQ(statuses.size(), 2u);
   for (const absl::Status& status : statuses) {
@@ -290,8 +290,8 @@ TEST_F(SessionTest, ALossThatIsNotFiniteEndsTheJob) {
                     HasSubstr("; training cannot go on (a smaller learning rate may help)")));
 }
 
-// fc lies on rank 1 only, the rows of conv on both, those of the planted pixel on rank 1.
-TEST_F(SessionTest, WhatIsNotFiniteFirstIsNamed) {
+// fc is on rank 1 only, the rows of conv are on both, the row of the planted pixel is on rank 1.
+TEST_F(SessionTest, NamesTheFirstValueThatIsNotFinite) {
   // Weights of 0.1, but for the last one of parameter `name`.
   const auto plant = [&](const std::string& name, float value) {
     const std::vector<SafetensorsEntry> entries = {{"conv.weight", DType::kFloat32, {2, 1, 3, 3}},
@@ -365,8 +365,8 @@ TEST_F(SessionTest, ADrainStopsAllRanksAfterTheSameStep) {
   EXPECT_TRUE(Metrics().empty()) << "nothing is published";
 }
 
-// The last step of training is not thrown away; the evaluation is left.
-TEST_F(SessionTest, ADrainIsHonouredInTheEvaluation) {
+// The last step of training is kept; the evaluation ends early.
+TEST_F(SessionTest, ADrainEndsTheEvaluation) {
   spec_.mutable_train()->set_steps(1);
   const std::atomic<bool> asked{true};
   const auto ask = [&](int rank, SessionOptions& options) {
@@ -386,7 +386,7 @@ TEST_F(SessionTest, ADrainIsHonouredInTheEvaluation) {
   EXPECT_EQ(Metrics().size(), 2u);
 }
 
-TEST_F(SessionTest, OutputIsThatOfTheLatestAttempt) {
+TEST_F(SessionTest, OnlyTheLatestAttemptPublishes) {
   spec_.mutable_train()->set_steps(1);
   const auto run = [&](uint64_t epoch, const std::string& job, const Adapt& adapt = nullptr) {
     return Run([=](int rank, SessionOptions& options) {
@@ -410,7 +410,9 @@ TEST_F(SessionTest, OutputIsThatOfTheLatestAttempt) {
     if (rank != 0) return;
     options.on_progress = [&](const JobProgress& progress) {
       if (progress.phase() != "training" || ninth.ok()) return;
-      ninth = AttemptOutput::Begin({root_, "out/small", 9, "job-3"}, Deadline::After(absl::Seconds(10)));
+      ninth = AttemptOutput::Begin(
+          {.root = root_, .output_dir = "out/small", .epoch = 9, .job_id = "job-3", .store_id = 0},
+          Deadline::After(absl::Seconds(10)));
     };
   });
   ASSERT_TRUE(ninth.ok()) << ninth.status();
@@ -421,8 +423,8 @@ TEST_F(SessionTest, OutputIsThatOfTheLatestAttempt) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << "it began too late: " << status;
 }
 
-// Rank 1 begins to train only once it has seen what rank 0 waits in.
-TEST_F(SessionTest, SaysWhatItWaitsIn) {
+// Rank 1 begins to train only once rank 0 reports that it waits.
+TEST_F(SessionTest, ReportsTheMovementThatItWaitsIn) {
   SessionActivity waiter;
   EXPECT_EQ(waiter.Now().activity(), STARTING_UP);
   RankPulse seen;
@@ -449,7 +451,7 @@ TEST_F(SessionTest, SaysWhatItWaitsIn) {
   EXPECT_GT(waiter.Now().step_seconds(), 0);
 }
 
-TEST_F(SessionTest, BadFilesAreNamed) {
+TEST_F(SessionTest, NamesBadFiles) {
   const std::string images = ReadFile(root_ + "images");
   WriteFile(root_ + "images", images.substr(0, images.size() / 2));
   EXPECT_THAT(std::string(Run().message()), AllOf(HasSubstr("images"), HasSubstr("truncated")));

@@ -1,26 +1,53 @@
-#include "worker/session/session_run.h"
+#include "worker/session/session_training.h"
 
-#include <string>
+#include <chrono>
+#include <cmath>
+#include <utility>
 #include <vector>
+
+#include <google/protobuf/map.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "worker/session/session_weights.h"
+#include "worker/training/evaluation_report.h"
 #include "worker/training/validation.h"
 
 namespace adjoin {
 
-absl::Status SessionRun::RecordStep(const StepReport& report) {
-  result_.final.set_loss(report.loss);
-  result_.final.set_epoch(static_cast<uint32_t>(report.epoch));
+absl::Status SessionTraining::Begin() {
+  ADJOIN_ASSIGN_OR_RETURN(trainer_, Trainer::Create(environment_.plan(), environment_.communicator, parameters_,
+                                                    environment_.Data(), environment_.layers, environment_.activity));
+  ADJOIN_ASSIGN_OR_RETURN(SessionCheckpoints::Start start, checkpoints_.Begin(*trainer_));
+  result_.resumed_step = start.resumed_step;
+  validated_.numbers = std::move(start.numbers);
+  if (!result_.resumed_step.has_value()) ADJOIN_RETURN_IF_ERROR(LoadWeights(environment_, parameters_));
+  if (Validation* validation = trainer_->validation(); validation != nullptr) validation->Restore(validated_.numbers);
+  const int64_t per_epoch = trainer_->steps_per_epoch();
+  progress_->shown().set_program("train");
+  progress_->shown().set_total_epochs(static_cast<uint32_t>((trainer_->total_steps() + per_epoch - 1) / per_epoch));
+  progress_->StartPhase("training", trainer_->total_steps(), trainer_->steps_done());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepReport> SessionTraining::RunStep() {
+  validated_.metrics.clear();
+  validated_.best = false;
+  return trainer_->RunStep(environment_.stop_asked(), checkpoints_.Words());
+}
+
+absl::Status SessionTraining::RecordStep(const StepReport& report) {
+  JobProgress& shown = progress_->shown();
+  shown.set_loss(report.loss);
+  shown.set_epoch(static_cast<uint32_t>(report.epoch));
   // This rank's running means.
-  const double weight = 1.0 / static_cast<double>(report.step - phase_first_step_);
-  JobProgress& p = result_.final;
-  p.set_compute_seconds(p.compute_seconds() + (report.compute_seconds - p.compute_seconds()) * weight);
-  p.set_sync_seconds(p.sync_seconds() + (report.sync_seconds - p.sync_seconds()) * weight);
-  if (metrics_ == nullptr) return absl::OkStatus();
-  const SessionActivity::Files files(&activity_);
+  const double weight = 1.0 / static_cast<double>(report.step - progress_->first_step());
+  shown.set_compute_seconds(shown.compute_seconds() + (report.compute_seconds - shown.compute_seconds()) * weight);
+  shown.set_sync_seconds(shown.sync_seconds() + (report.sync_seconds - shown.sync_seconds()) * weight);
+  if (!environment_.writes()) return absl::OkStatus();
   MetricsWriter::Line line = {{"type", "step"},
                               {"step", report.step},
                               {"epoch", report.epoch},
@@ -31,39 +58,60 @@ absl::Status SessionRun::RecordStep(const StepReport& report) {
                               {"t_sync", report.sync_seconds},
                               {"bytes_sent", report.bytes_sent}};
   if (report.gradient_norm.has_value()) line.push_back({"grad_norm", *report.gradient_norm});
-  return output_->AsShown(metrics_->Write(line));
+  return output_->WriteMetrics(line);
 }
 
-absl::Status SessionRun::RunTraining() {
-  ADJOIN_ASSIGN_OR_RETURN(trainer_, Trainer::Create(plan_, &communicator_, &*parameters_, Data(), layers_,
-                                                    &activity_));
-  ADJOIN_RETURN_IF_ERROR(ResumeTraining());
-  if (!result_.resumed_step.has_value()) ADJOIN_RETURN_IF_ERROR(LoadWeights());
-  if (Validation* validation = trainer_->validation(); validation != nullptr) validation->Restore(training_numbers_);
-  const int64_t per_epoch = trainer_->steps_per_epoch();
-  result_.final.set_program("train");
-  result_.final.set_total_epochs(static_cast<uint32_t>((trainer_->total_steps() + per_epoch - 1) / per_epoch));
-  StartPhase("training", trainer_->total_steps(), trainer_->steps_done());
+absl::Status SessionTraining::ValidateAfter(const StepReport& step) {
+  if (!trainer_->validation_due()) return absl::OkStatus();
+  Validation& validation = *trainer_->validation();
+  ADJOIN_ASSIGN_OR_RETURN(const EvaluationReport report, validation.Run(step.step));
+  validated_.numbers = validation.Numbers();
+  validated_.best = validation.is_best();
+  google::protobuf::Map<std::string, double> metrics;
+  AddMetrics(report, &metrics);
+  for (const auto& [name, value] : metrics) {
+    (*progress_->shown().mutable_metric())[absl::StrCat("validation.", name)] = value;
+    if (std::isfinite(value)) validated_.metrics[name] = value;
+  }
+  if (!environment_.writes()) return absl::OkStatus();
+  environment_.Log(absl::StrCat("step ", step.step, ", validation: ", TextOf(report),
+                                validated_.best ? ", the best so far" : ""));
+  if (validation.should_stop()) {
+    const BestMetric& judged = validation.stops_by();
+    const BestMetric::State& state = judged.state();
+    environment_.Log(absl::StrCat("stopped early after step ", step.step, ": ", state.failed,
+                                  " validations in a row have not improved the ", judged.metric(),
+                                  state.any ? absl::StrCat(" of step ", state.step, ", ", state.best) : ""));
+  }
+  MetricsWriter::Line line = LineOf(report, "validation");
+  line.insert(line.begin() + 1, {{"step", step.step}, {"epoch", step.epoch}});
+  return output_->WriteMetrics(line);
+}
+
+absl::StatusOr<SessionTraining::Result> SessionTraining::Run() {
+  ADJOIN_RETURN_IF_ERROR(Begin());
   while (!trainer_->done() && !result_.drained_step.has_value()) {
-    const Clock::time_point begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     ADJOIN_ASSIGN_OR_RETURN(const StepReport report, RunStep());
     ADJOIN_RETURN_IF_ERROR(RecordStep(report));
-    activity_.AddTrainingStep(absl::FromChrono(Clock::now() - begin));
+    environment_.activity->AddTrainingStep(absl::FromChrono(std::chrono::steady_clock::now() - begin));
     ADJOIN_RETURN_IF_ERROR(ValidateAfter(report));
-    CheckpointAfter(report);
-    // After its last step training is over, whoever asked: all that it came to is still to be written.
+    checkpoints_.AfterStep(*trainer_, report, validated_);
+    // After the last step training is over, even where a rank was asked to stop: its results are still to be written.
     if (report.stop_asked && !trainer_->done()) result_.drained_step = report.step;
-    Progress(report.step, /*last=*/trainer_->done() || result_.drained_step.has_value());
+    progress_->SetStep(report.step, /*last=*/trainer_->done() || result_.drained_step.has_value());
   }
-  trained_ = result_.final;
-  ADJOIN_RETURN_IF_ERROR(FinishCheckpoints());
+  progress_->KeepTraining();
+  // With a checkpoint of the last step, neither a later phase nor another attempt needs a step again.
+  const bool stepped = trainer_->steps_done() > progress_->first_step();
+  ADJOIN_RETURN_IF_ERROR(checkpoints_.Finish(*trainer_, /*write=*/stepped, validated_));
   ADJOIN_RETURN_IF_ERROR(RecordTraining());
-  trainer_.reset();  // what the optimizer holds is no use any more
-  return absl::OkStatus();
+  trainer_.reset();  // frees the memory of its networks and its optimizer for the next phase
+  return result_;
 }
 
-absl::Status SessionRun::RecordTraining() {
-  ADJOIN_ASSIGN_OR_RETURN(times_over_ranks_, trainer_->MeanTimesOverRanks());
+absl::Status SessionTraining::RecordTraining() {
+  ADJOIN_ASSIGN_OR_RETURN(result_.times, trainer_->MeanTimesOverRanks());
   result_.peak_elements = trainer_->PeakElements();
   std::vector<std::string> sent;
   for (const auto& [program, traffic] : trainer_->traffic()) {
@@ -71,9 +119,10 @@ absl::Status SessionRun::RecordTraining() {
     result_.bytes_sent[program] = traffic.bytes;
     sent.push_back(absl::StrCat(traffic.bytes, " bytes in ", traffic.steps, " steps of ", program));
   }
-  Log(absl::StrFormat("trained %d steps in %.1f s; sent %s; largest local tensor of each layer, in elements: %s",
-                      trainer_->steps_done() - phase_first_step_, SecondsSince(phase_begin_), absl::StrJoin(sent, ", "),
-                      absl::StrJoin(result_.peak_elements, ", ", absl::PairFormatter(" "))));
+  environment_.Log(absl::StrFormat(
+      "trained %d steps in %.1f s; sent %s; largest local tensor of each layer, in elements: %s",
+      trainer_->steps_done() - progress_->first_step(), progress_->phase_seconds(), absl::StrJoin(sent, ", "),
+      absl::StrJoin(result_.peak_elements, ", ", absl::PairFormatter(" "))));
   return absl::OkStatus();
 }
 

@@ -18,7 +18,7 @@ bool BestMetric::Judge(double value, int64_t step) {
   const double gain = larger_is_better_ ? value - state_.best : state_.best - value;
   const bool better = !std::isnan(value) && (!state_.any || gain > min_delta_);
   if (better) {
-    state_ = {true, value, step, 0};
+    state_ = {.any = true, .best = value, .step = step, .failed = 0};
   } else {
     ++state_.failed;
   }

@@ -19,26 +19,26 @@ namespace adjoin {
 
 class BestMetric {
  public:
-  // A metric of planner/checks/metric_rule.h, which says whether larger or smaller is better; "": "loss".
-  // Errors: kInvalidArgument for a name that is none.
+  // `metric`: one of planner/checks/metric_rule.h, which defines whether larger or smaller is better; "": "loss".
+  // Errors: kInvalidArgument (an unknown metric).
   static absl::StatusOr<BestMetric> Create(const std::string& metric, double min_delta = 0);
 
   const std::string& metric() const { return metric_; }
 
-  // Whether `value` is better than the best one so far by more than min_delta; it is then the best one. The first value is,
-  // one that is not a number never. `step`: of training, when it was measured.
+  // Returns true where `value` is better than the best one so far by more than min_delta, and makes it the best one.
+  // The first value always is better, NaN never is. `step`: the step of training after which it was measured.
   bool Judge(double value, int64_t step);
 
   struct State {
-    bool any = false;    // whether there is a best one
+    bool any = false;    // there is a best value
     double best = 0;
-    int64_t step = 0;    // at which it was measured
-    int64_t failed = 0;  // validations since
+    int64_t step = 0;    // the step of the best value
+    int64_t failed = 0;  // validations since the best value
   };
   const State& state() const { return state_; }
 
-  // The state by names that begin with `prefix`, to be kept and given back. FromNumbers takes what is there; without a number
-  // of the prefix it changes nothing.
+  // The state as numbers whose names begin with `prefix`, for checkpoints. FromNumbers changes nothing where there are
+  // no such numbers.
   void ToNumbers(const std::string& prefix, std::map<std::string, double>* numbers) const;
   void FromNumbers(const std::string& prefix, const std::map<std::string, double>& numbers);
 

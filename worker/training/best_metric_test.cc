@@ -34,7 +34,7 @@ TEST(BestMetricTest, CountsTheFailuresInARow) {
   EXPECT_EQ(loss.state().best, 0.5);
 }
 
-TEST(BestMetricTest, GoesOnFromItsNumbers) {
+TEST(BestMetricTest, IsRestoredFromItsNumbers) {
   BestMetric first = BestMetric::Create("loss").value();
   first.Judge(3, 7);
   first.Judge(4, 8);

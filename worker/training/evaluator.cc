@@ -109,7 +109,7 @@ void Evaluator::AddBatch(const ProgramPlan& program, const std::vector<double>& 
       continue;
     }
     const double weight = IsClassification(loss) ? sums[numbers_.weight(i)] : static_cast<double>(program.batch());
-    if (weight == 0) continue;  // of a batch without a target that counts, the mean is none
+    if (weight == 0) continue;  // without a target that counts, the batch has no mean
     totals_[numbers_.share(i)] += share * weight;
     totals_[numbers_.weight(i)] += weight;
   }

@@ -32,9 +32,9 @@ namespace adjoin {
 
 class Evaluator {
  public:
-  // `program`: "evaluate" or "validate", which with its "_tail" says of which data set and in which batches; its metrics
-  // are planner/checks/metric_rule.h's. `communicator` and `parameters` must outlive it, and so must `activity`, which hears when
-  // it reads files; null: nobody asks. Errors: as Network::Create and ShardReader::Create.
+  // `program`: "evaluate" or "validate"; it and its "_tail" set the data set and the batches. The metrics are those of
+  // planner/checks/metric_rule.h. `communicator` and `parameters` must outlive it, and so must `activity`, which is
+  // told when it reads files and may be null. Errors: as Network::Create and ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const Plan& plan, const std::string& program,
                                                            Communicator* communicator, Parameters* parameters,
                                                            const DataFolder& data, const LayerRegistry& registry,
@@ -44,16 +44,16 @@ class Evaluator {
   int64_t steps_done() const { return step_; }
   bool done() const { return step_ >= total_steps_; }
 
-  // The next batch, without gradients. Collective. `stop_asked`: this rank was asked to stop. Errors: what the data, a layer
-  // or a movement fails with.
+  // Runs the next batch, without gradients. Collective. `stop_asked`: this rank was asked to stop. Errors: those of the
+  // data, a layer or a movement.
   absl::Status RunStep(bool stop_asked = false);
-  // Whether any rank was asked before the last step: all of them stop after it.
+  // True where any rank was asked to stop before the last step: all of them stop after it.
   bool stop_asked() const { return stop_asked_; }
 
-  // Of the batches done; the same on every rank.
+  // The result of the batches done, the same on every rank.
   EvaluationReport report() const;
 
-  // From the first batch again, with the parameters as they are now.
+  // Begins with the first batch again, with the parameters as they are now.
   void Restart();
 
  private:
@@ -62,16 +62,16 @@ class Evaluator {
   void AddBatch(const ProgramPlan& program, const std::vector<double>& sums);
 
   const EvaluationNumbers numbers_;
-  double range_ = 1;  // of the targets, for "psnr"
+  double range_ = 1;  // the targets' range, for "psnr"
   std::unique_ptr<ShardReader> data_;
   std::unique_ptr<Network> full_;
-  std::unique_ptr<Network> tail_;  // of the last batch; null where there is none
+  std::unique_ptr<Network> tail_;  // for a smaller last batch; null where there is none
   int64_t total_steps_ = 0;
   int64_t step_ = 0;
   int64_t samples_ = 0;
   bool stop_asked_ = false;
   SessionActivity* activity_ = nullptr;
-  std::vector<double> totals_;  // at the places of numbers_; of a loss that is a mean its weighted sum and its weight
+  std::vector<double> totals_;  // at the positions of numbers_; a mean loss has its weighted sum and its weight
 };
 
 }  // namespace adjoin

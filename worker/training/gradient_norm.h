@@ -20,11 +20,12 @@ class GradientNorm {
   // `parameters` must outlive it. Errors: as FirstCopy (layers/rules/counted_layout.h).
   static absl::StatusOr<GradientNorm> Create(const Parameters& parameters);
 
-  // The sum of the squares, in float64, of those gradients' elements that count on this rank: of copies the first does, so
-  // that over all ranks each element of a trained parameter counts once. Their gradients must be defined.
+  // Returns the sum of the squares, in float64, of the gradients' elements that count on this rank. Only the first copy
+  // of an element counts, so over all ranks each element of a trained parameter counts once. The gradients must be
+  // defined.
   double SquaresHere() const;
 
-  // Multiplies all gradients with max_norm / (norm + 1e-6) where that is below 1. On every rank, with the same numbers.
+  // Multiplies all gradients by max_norm / (norm + 1e-6) where that is below 1. On every rank, with the same numbers.
   void Clip(double norm, double max_norm) const;
 
  private:

@@ -13,12 +13,12 @@ namespace adjoin {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-// Elements of a prediction that are made float64, or put into order by targets, at once.
+// Elements of a prediction that are converted to float64, or compared with their targets, at once.
 constexpr int64_t kChunk = int64_t{1} << 20;
 
 double Quotient(double part, double whole) { return whole > 0 ? part / whole : kNone; }
 
-// How many `rows` there are of each of `bins`, from place `at` on.
+// Adds the number of `rows` in each of `bins` to mine[at], mine[at + 1], ...
 void AddCounts(const at::Tensor& rows, int64_t bins, int64_t at, std::vector<double>& mine) {
   const at::Tensor bin = rows.contiguous();
   const int64_t* values = bin.data_ptr<int64_t>();
@@ -27,7 +27,7 @@ void AddCounts(const at::Tensor& rows, int64_t bins, int64_t at, std::vector<dou
   }
 }
 
-// [targets, classes] and [targets] of those that count.
+// The targets that count: [targets, classes] and [targets].
 struct Rows {
   at::Tensor prediction;
   at::Tensor target;
@@ -41,8 +41,8 @@ Rows CountedRows(const Loss& loss, const at::Tensor& prediction, const at::Tenso
   return {rows.prediction.index_select(0, counts), rows.target.index_select(0, counts)};
 }
 
-// Before how many classes the target's comes, by value and then by number.
-at::Tensor PlaceOfTarget(const Rows& rows) {
+// Returns the number of classes that come before the target's, by value and then by number.
+at::Tensor ClassesBeforeTarget(const Rows& rows) {
   const at::Tensor column = rows.target.unsqueeze(1);
   const at::Tensor own = rows.prediction.gather(1, column);
   const at::Tensor classes = at::arange(rows.prediction.size(1), at::kLong).unsqueeze(0);
@@ -66,7 +66,7 @@ void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const a
                      const at::Tensor& target, std::vector<double>& mine) {
   if (target.numel() == 0 || prediction.numel() == 0) return;
   if (prediction.numel() > kChunk && target.numel() > 1) {
-    // What is counted by target takes several times the prediction's memory: of a part at a time. Counts of parts add up.
+    // Counting takes several times the prediction's memory, so it takes a part at a time. The counts of parts add up.
     int64_t dim = 0;
     while (target.size(dim) == 1) ++dim;
     const int64_t half = target.size(dim) / 2;
@@ -80,8 +80,10 @@ void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const a
   const int64_t classes = numbers.classes();
   if (!numbers.hits().empty()) {
     mine[numbers.counted()] += static_cast<double>(rows.target.numel());
-    const at::Tensor place = PlaceOfTarget(rows);
-    for (const auto& [k, at] : numbers.hits()) mine[at] += static_cast<double>((place < k).sum().item<int64_t>());
+    const at::Tensor classes_before = ClassesBeforeTarget(rows);
+    for (const auto& [k, at] : numbers.hits()) {
+      mine[at] += static_cast<double>((classes_before < k).sum().item<int64_t>());
+    }
   }
   if (numbers.per_class() < 0 && numbers.confusion() < 0) return;
   const at::Tensor predicted = rows.prediction.argmax(1);

@@ -1,7 +1,7 @@
-// What a rank adds to the numbers of an evaluation, and what the metrics are once all ranks' numbers are summed.
+// The numbers that a rank adds to an evaluation, and the metrics from the sums over all ranks.
 //
 //   std::vector<double> mine(numbers.size());
-//   AddClassNumbers(numbers, loss, prediction, target, mine);          // of each batch, on every rank
+//   AddClassNumbers(numbers, loss, prediction, target, mine);          // for each batch, on every rank
 //   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network->SumOverRanks(mine));
 //   for (const MetricValue& metric : MetricValues(numbers, totals, /*range=*/1)) ...
 //
@@ -20,28 +20,28 @@
 
 namespace adjoin {
 
-// The weights of the targets [n, ...] that the mean of a loss of classes is of: class_weight, or 1, of those that are not
-// ignore_index's.
+// Returns the weight of the targets [n, ...] in the mean of a classification loss: the sum of their class_weight, or of
+// 1, without the targets that are ignore_index.
 double TargetWeight(const Loss& loss, const at::Tensor& target);
 
-// Of a prediction [n, classes, ...] and targets [n, ...] in [0, classes) or ignore_index. The prediction of a target is its
-// largest class, the first of equal ones; a class that is NaN is never right.
+// Adds a batch: its prediction [n, classes, ...] and targets [n, ...] in [0, classes) or ignore_index. The predicted
+// class is the largest one, the first of equal ones; a class that is NaN is never right.
 void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
                      const at::Tensor& target, std::vector<double>& mine);
 
-// Of a prediction and a target of one shape. Differences are taken in float64.
+// Adds a batch: its prediction and target of one shape. Differences are taken in float64.
 void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& prediction, const at::Tensor& target,
                      std::vector<double>& mine);
 
 struct MetricValue {
   std::string name;
-  double value = 0;                            // of "dice" and "iou" the mean over the classes that occur
-  std::vector<double> per_class = {};          // of "dice" and "iou"; NaN for a class that nothing is of
-  std::vector<std::vector<int64_t>> matrix = {};  // of "confusion", which has no value: by target, then by prediction
+  double value = 0;                               // for "dice" and "iou" the mean over the classes that occur
+  std::vector<double> per_class = {};             // for "dice" and "iou"; NaN for a class that does not occur
+  std::vector<std::vector<int64_t>> matrix = {};  // for "confusion", without a value: by target, then by prediction
 };
 
-// Of the numbers summed over batches and ranks, in the order of numbers.metrics(), without "loss". NaN where nothing counts.
-// `range`: of "psnr", the largest target less the smallest.
+// Returns the metrics in the order of numbers.metrics(), without "loss". NaN where no target counts. `totals`: the
+// numbers summed over batches and ranks. `range`: the largest target less the smallest, for "psnr".
 std::vector<MetricValue> MetricValues(const EvaluationNumbers& numbers, const std::vector<double>& totals, double range);
 
 }  // namespace adjoin

@@ -81,7 +81,7 @@ TEST(MetricSums, AgreeWithCountingOneByOne) {
       std::sort(order.begin(), order.end());
       ++confusion[t][order[0].second];
       for (int64_t k = 1; k <= kClasses; ++k) {
-        for (int64_t place = 0; place < k; ++place) top[k] += order[place].second == t ? 1 : 0;
+        for (int64_t best = 0; best < k; ++best) top[k] += order[best].second == t ? 1 : 0;
       }
     }
   }
@@ -138,7 +138,7 @@ TEST(MetricSums, LargePredictionsNeedLittleMemoryBesideThem) {
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 40 << 10) << "KiB";
 }
 
-TEST(MetricSums, NothingThatCountsIsNoNumber) {
+TEST(MetricSums, AreNanWhereNoTargetCounts) {
   const Fixture fixture("nll", {"accuracy", "dice"});
   Loss loss;
   loss.set_ignore_index(kIgnored);
@@ -147,7 +147,7 @@ TEST(MetricSums, NothingThatCountsIsNoNumber) {
   for (const MetricValue& value : MetricValues(fixture.numbers(), totals, 1)) EXPECT_TRUE(std::isnan(value.value));
 }
 
-TEST(MetricSums, AClassThatIsNoNumberIsNotRight) {
+TEST(MetricSums, AClassThatIsNanIsNotRight) {
   const Fixture fixture("nll", {"accuracy", "top2"});
   at::Tensor prediction = at::zeros({2, kClasses});
   prediction[0][3] = std::nan("");
@@ -156,7 +156,7 @@ TEST(MetricSums, AClassThatIsNoNumberIsNotRight) {
   for (const MetricValue& value : MetricValues(fixture.numbers(), totals, 1)) EXPECT_EQ(value.value, 0);
 }
 
-TEST(MetricSums, ErrorsAreOfFloat64) {
+TEST(MetricSums, TakeErrorsInFloat64) {
   const Fixture fixture("l1", {"mse", "mae", "psnr"});
   const EvaluationNumbers numbers = fixture.numbers();
   const at::Tensor target = at::arange(100, at::kFloat).reshape({4, 25});
@@ -173,7 +173,7 @@ TEST(MetricSums, ErrorsAreOfFloat64) {
   EXPECT_DOUBLE_EQ(values[2].value, 10 * std::log10(4 / mse));
 }
 
-TEST(MetricSums, WeightsOfTargets) {
+TEST(MetricSums, WeighTargetsByTheirClass) {
   Loss loss;
   const at::Tensor target = at::tensor({int64_t{0}, int64_t{2}, kIgnored, int64_t{2}}, at::kLong);
   loss.set_ignore_index(kIgnored);

@@ -1,11 +1,11 @@
-// metrics.jsonl: one JSON object a line, whole lines only, there as soon as it is written.
+// Writes metrics.jsonl: one JSON object a line, whole lines only, each in the file as soon as it is written.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Create("out/metrics.jsonl"));
 //   ADJOIN_RETURN_IF_ERROR(metrics->Write({{"step", int64_t{1}}, {"loss", 2.25}}));     // {"step": 1, "loss": 2.25}
 //
 // Numbers have 17 significant digits, so that a double is read back as it was. A process that is killed leaves the
-// lines written so far. Replaces an older file, unless another writer has it: two jobs with one output folder would
-// otherwise mix up their results. One thread.
+// lines written so far. Replaces an older file, unless another writer has it open: two jobs with one output folder
+// would otherwise mix up their results. One thread.
 #ifndef ADJOIN_WORKER_TRAINING_METRICS_WRITER_H_
 #define ADJOIN_WORKER_TRAINING_METRICS_WRITER_H_
 
@@ -21,24 +21,27 @@
 
 namespace adjoin {
 
+// The file's name in a job's output folder.
+inline constexpr char kMetricsFile[] = "metrics.jsonl";
+
 class MetricsWriter {
  public:
   using Value = std::variant<int64_t, double, std::string, std::vector<double>, std::vector<std::vector<int64_t>>>;
   using Line = std::vector<std::pair<std::string, Value>>;
 
-  // Errors: kFailedPrecondition where another writer, of this process or another, has the file; kUnavailable with the
-  // path and the system's reason, also of the methods.
+  // Errors: kFailedPrecondition where another writer, of this process or another, has the file open; kUnavailable with
+  // the path and the system's reason. The methods fail with the latter too.
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(const std::string& path);
-  // Whether a writer has the file at this moment.
+  // True where a writer has the file open at this moment.
   static bool InUse(const std::string& path);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  // A number that JSON cannot hold (not finite) becomes null. On a full disk lines wait in memory, to be written with a later
-  // one, until there are too many of them.
+  // A number that is not finite becomes null. On a full disk lines wait in memory, to be written with a later one,
+  // until there are too many of them.
   absl::Status Write(const Line& line);
-  // The same for lines that a writer wrote before, as they are.
+  // Appends lines that a writer wrote before, as they are.
   absl::Status Append(const std::string& lines);
   // Makes all lines durable.
   absl::Status Sync();
@@ -47,7 +50,7 @@ class MetricsWriter {
 
  private:
   MetricsWriter(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  // Writes what waits; `all`: it is an error where that cannot be.
+  // Writes the lines that wait; with `all` it is an error where one still has to wait.
   absl::Status Flush(bool all);
 
   const std::string path_;

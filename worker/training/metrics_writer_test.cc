@@ -16,7 +16,7 @@ std::vector<std::string> Lines(const std::string& path) {
   return lines;
 }
 
-TEST(MetricsWriterTest, LinesAreThereAtOnceAndExact) {
+TEST(MetricsWriterTest, LinesAreInTheFileAtOnceAndExact) {
   const std::string path = testing::TempDir() + "/metrics.jsonl";
   std::ofstream(path) << "an older run\n";
   auto writer = MetricsWriter::Create(path);

@@ -50,8 +50,8 @@ absl::StatusOr<std::unique_ptr<TrainOptimizer>> TrainOptimizer::Create(const Tra
   }
   if (trained.empty()) return absl::InvalidArgumentError("the network has no parameter to train");
   const Optimizer& spec = train.optimizer();
-  const auto keep = [&](const char* what, int place, const torch::Tensor& tensor) {
-    const int index = indices[place];
+  const auto keep = [&](const char* what, int i, const torch::Tensor& tensor) {
+    const int index = indices[i];
     optimizer->states_.push_back({absl::StrCat(what, "/", parameters.name(index)), index, tensor});
   };
   try {
@@ -103,7 +103,8 @@ void TrainOptimizer::Step(int64_t step) {
   for (torch::optim::OptimizerParamGroup& group : rule_->param_groups()) {
     group.options().set_lr(LearningRate(step));
     if (!train_.optimizer().has_sgd()) continue;
-    // The first step takes the gradient undamped for its buffer; that of zeros then becomes what LibTorch starts with.
+    // LibTorch's first step puts the undamped gradient into the buffer. With a buffer of zeros, no dampening does the
+    // same.
     auto& options = static_cast<torch::optim::SGDOptions&>(group.options());
     options.dampening(step == 0 ? 0 : train_.optimizer().sgd().dampening());
   }

@@ -1,5 +1,5 @@
-// Optimizers, schedules and clipping, step by step, against torch.optim of PyTorch in Python: this program takes 50 steps with
-// random gradients in float64 and writes them down; check_optimizer.py takes them again.
+// Optimizers, schedules and clipping, step by step, against torch.optim of PyTorch in Python: this program takes 50
+// steps with random gradients in float64 and writes them down; check_optimizer.py takes them again.
 #include "worker/training/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ void SetGradients(Parameters& parameters) {
 struct Case {
   Train train;
   std::string optimizer;
-  std::string scheduler;  // of the optimizer o; empty: none
+  std::string scheduler;  // in Python, for the optimizer o; empty: none
 };
 
 Phase PhaseOf(const std::string& shape, uint64_t steps, double from, double to) {
@@ -164,13 +164,13 @@ nlohmann::json Take(const Case& of) {
   return taken;
 }
 
-TEST(TrainOptimizerTest, EveryStepIsTorchOptims) {
+TEST(TrainOptimizerTest, EveryStepEqualsTorchOptims) {
   at::manual_seed(5);
   std::vector<Case> cases = Optimizers();
   for (const Case& next : Schedules()) cases.push_back(next);
   for (const int i : {1, 7}) {
     cases.push_back(Optimizers()[i]);
-    cases.back().train.set_clip_norm(4);  // of 17 standard normal numbers: about half of the steps
+    cases.back().train.set_clip_norm(4);  // the gradients are 17 standard normal numbers: clips about half of the steps
   }
   nlohmann::json all;
   for (const Case& next : cases) all.push_back(Take(next));
@@ -180,7 +180,7 @@ TEST(TrainOptimizerTest, EveryStepIsTorchOptims) {
 }
 
 // From what States() had after 20 steps: the very same bits from there on.
-TEST(TrainOptimizerTest, GoesOnFromWhatItKept) {
+TEST(TrainOptimizerTest, ResumesFromItsStates) {
   for (const Case& next : Optimizers()) {
     const Plan plan = PlanOfThree();
     std::vector<at::Tensor> kept_parameters, kept_states, after;
@@ -230,7 +230,7 @@ TEST(TrainOptimizerTest, NamesItsStates) {
   EXPECT_EQ(names(cases[4]), (std::vector<std::string>{"exp_avg/p0", "exp_avg_sq/p0", "exp_avg/p1", "exp_avg_sq/p1"}));
 }
 
-// Of a replicated gradient one copy counts, of a cut one each block.
+// One copy of a replicated gradient counts, and each part of a cut one.
 TEST(GradientNormTest, CountsEachElementOnce) {
   Plan plan;
   const std::vector<Layout> homes = {*Layout::Replicated({3}, DType::kFloat32, {0, 1}),
@@ -255,7 +255,7 @@ TEST(GradientNormTest, CountsEachElementOnce) {
   EXPECT_EQ(squares, 4 * (3 + 4 + 2));
 }
 
-TEST(ScheduleTest, HoldsItsLastFactor) {
+TEST(ScheduleTest, KeepsItsLastFactor) {
   Train train;
   EXPECT_EQ(ScheduleFactor(train, 1000), 1);
   *train.add_schedule() = PhaseOf("step", 2, 1, 0.5);

@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, C
   predictor->activity_ = activity;
   predictor->warn_ = data.warn;
   ADJOIN_RETURN_IF_ERROR(predictor->AddOutputs(*full));
-  predictor->FindPlaces(plan, *full);
+  predictor->FindInputs(plan, *full);
   {
     const SessionActivity::Files files(activity);
     ADJOIN_ASSIGN_OR_RETURN(predictor->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank()));
@@ -105,13 +105,13 @@ absl::Status Predictor::AddOutputs(const ProgramPlan& program) {
   return absl::OkStatus();
 }
 
-void Predictor::FindPlaces(const Plan& plan, const ProgramPlan& program) {
+void Predictor::FindInputs(const Plan& plan, const ProgramPlan& program) {
   for (const Dataset& dataset : plan.spec().dataset()) {
     if (dataset.name() != program.dataset()) continue;
     for (const ValuePlan& value : program.value()) {
       for (const Field& field : dataset.field()) {
-        if (!field.has_nifti() || field.name() != value.field() || !places_.empty()) continue;
-        places_ = field.nifti().path();
+        if (!field.has_nifti() || field.name() != value.field() || !inputs_.empty()) continue;
+        inputs_ = field.nifti().path();
       }
     }
   }
@@ -121,9 +121,9 @@ std::string Predictor::FileName(const Output& output, int64_t sample) const {
   return absl::StrCat(output.layer, PerSample() ? absl::StrCat("-", sample) : "", Extension(predict_.format()));
 }
 
-absl::StatusOr<std::string> Predictor::PlaceOf(const Output& output, int64_t sample) const {
-  if (!PerSample() || sample >= places_.size()) return "";
-  const std::string& name = places_[static_cast<int>(sample)];
+absl::StatusOr<std::string> Predictor::SpaceOf(const Output& output, int64_t sample) const {
+  if (!PerSample() || sample >= inputs_.size()) return "";
+  const std::string& name = inputs_[static_cast<int>(sample)];
   ADJOIN_ASSIGN_OR_RETURN(const HeldPath held, HoldBelow(data_root_, name));
   ArrayFileOptions options;
   options.format = "nifti";
@@ -135,13 +135,13 @@ absl::StatusOr<std::string> Predictor::PlaceOf(const Output& output, int64_t sam
   return same_cells ? header.nifti : "";
 }
 
-void Predictor::WarnOfNoPlace(const Output& output, int64_t sample) {
-  if (!PerSample() || places_.empty() || warned_ || !warn_) return;
+void Predictor::WarnOfNoSpace(const Output& output, int64_t sample) {
+  if (!PerSample() || inputs_.empty() || warned_ || !warn_) return;
   warned_ = true;
-  const int path = static_cast<int>(std::min<int64_t>(sample, places_.size() - 1));
+  const int path = static_cast<int>(std::min<int64_t>(sample, inputs_.size() - 1));
   warn_(absl::StrCat("the files of layer \"", output.layer, "\" (", absl::StrJoin(output.sample, "x"),
-                     " cells) do not have the cells of ", places_[path],
-                     ": they are written without its place in space (the affine, the size of a cell), as said once"));
+                     " cells) do not have the cells of ", inputs_[path],
+                     ": they are written without its affine and size of a cell (reported once)"));
 }
 
 absl::StatusOr<Predictor::File> Predictor::OpenFile(const Output& output, int64_t sample) {
@@ -162,8 +162,8 @@ absl::StatusOr<Predictor::File> Predictor::OpenFile(const Output& output, int64_
   if (!PerSample()) shape.insert(shape.begin(), samples_);
   ArrayWriterOptions options;
   if (Creates()) {
-    ADJOIN_ASSIGN_OR_RETURN(options.nifti, PlaceOf(output, sample));
-    if (options.nifti.empty()) WarnOfNoPlace(output, sample);
+    ADJOIN_ASSIGN_OR_RETURN(options.nifti, SpaceOf(output, sample));
+    if (options.nifti.empty()) WarnOfNoSpace(output, sample);
   }
   auto writer = Creates() ? ArrayWriter::Create(path, predict_.format(), output.type, shape, options)
                           : ArrayWriter::Open(path, predict_.format(), output.type, shape, options);
@@ -191,7 +191,7 @@ absl::Status Predictor::RunStep(bool stop_asked) {
   const ProgramPlan& program = network.program();
   try {
     ADJOIN_RETURN_IF_ERROR(CreateFiles(first, program.batch()));
-    // What all ranks wait for here: the files of this batch are made, those of the last one written.
+    // Here all ranks wait until the files of this batch are made and those of the last one are written.
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({stop_asked ? 1.0 : 0.0}));
     stop_asked_ = sums[0] > 0;
     if (stop_asked_) return absl::OkStatus();

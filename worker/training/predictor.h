@@ -5,11 +5,12 @@
 //   while (!predictor->done()) ADJOIN_RETURN_IF_ERROR(predictor->RunStep());                 // on every rank
 //   ADJOIN_ASSIGN_OR_RETURN(std::vector<std::string> files, predictor->Finish());            // on every rank
 //
-// Each rank writes the cells that the plan gives it (ProgramPlan.output) into files that all share: rank 0 makes a file in
-// its full size, the others open it. "npy" and "hdf5": `<layer>.npy` or `<layer>.h5`, [samples, ...]. "nifti":
-// `<layer>-<sample>.nii` for each sample, from 0, [z, y, x] or with channels [c, z, y, x], in the place in space of the
-// sample's input where that is a NIfTI file of the same extents. Values have the layer's type (bfloat16: float32); with
-// Predict.classes they are the index of the largest along dim 1, uint8, and dim 1 is gone.
+// Each rank writes the cells that the plan gives it (ProgramPlan.output) into files that all share: rank 0 makes a file
+// in its full size, the others open it. "npy" and "hdf5": `<layer>.npy` or `<layer>.h5`, [samples, ...]. "nifti":
+// `<layer>-<sample>.nii` for each sample, from 0, [z, y, x] or with channels [c, z, y, x], at the position in space
+// (the affine) of the sample's input where that is a NIfTI file of the same extents. Values have the layer's type
+// (bfloat16: float32); with Predict.classes they are the index of the largest value along dim 1, as uint8, without dim
+// 1.
 //
 // Nothing is kept for a backward pass; a value is freed after its last reader. One thread.
 #ifndef ADJOIN_WORKER_TRAINING_PREDICTOR_H_
@@ -45,11 +46,12 @@ namespace adjoin {
 
 class Predictor {
  public:
-  // The folder of the files as this rank sees it. Asked for once, on other ranks than 0 after rank 0 has made files there.
+  // Returns the folder of the files as this rank sees it. Called once, on other ranks than 0 after rank 0 has made
+  // files there.
   using FindFolder = std::function<absl::StatusOr<std::string>()>;
 
-  // The plan has a program "predict". `communicator` and `parameters` must outlive it, and so must `activity`, which hears when
-  // it reads and writes files; null: nobody asks.
+  // The plan has a program "predict". `communicator` and `parameters` must outlive it, and so must `activity`, which is
+  // told when it reads and writes files and may be null.
   // Errors: kInvalidArgument (a layer whose output the format cannot hold); as Network::Create and ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Predictor>> Create(const Plan& plan, Communicator* communicator,
                                                            Parameters* parameters, const DataFolder& data,
@@ -60,14 +62,15 @@ class Predictor {
   int64_t steps_done() const { return step_; }
   bool done() const { return step_ >= total_steps_; }
 
-  // The next batch, or nothing where any rank was asked to stop. Collective. `stop_asked`: this rank was. Errors: what the
-  // data, a layer or a movement fails with; as ArrayWriter; kNotFound where this rank does not see the files of rank 0.
+  // Runs the next batch, or nothing where any rank was asked to stop. Collective. `stop_asked`: this rank was. Errors:
+  // those of the data, a layer or a movement; as ArrayWriter; kNotFound where this rank does not see the files of rank
+  // 0.
   absl::Status RunStep(bool stop_asked = false);
-  // Whether any rank was asked before the last step: none of them has done it.
+  // True where any rank was asked to stop before the last step: none of them has done it.
   bool stop_asked() const { return stop_asked_; }
 
-  // Once done: waits until all ranks' cells are on the disk and gives the files their names. Returns these, without the
-  // folder, on rank 0. Collective. Errors: as ArrayWriter; what a movement fails with.
+  // Once done: waits until all ranks' cells are on the disk and gives the files their names. Returns the names, without
+  // the folder, on rank 0. Collective. Errors: as ArrayWriter; those of movements.
   absl::StatusOr<std::vector<std::string>> Finish();
 
  private:
@@ -75,7 +78,7 @@ class Predictor {
   struct Output {
     std::string layer;
     CellType type;
-    std::vector<int64_t> sample;  // the shape of one, as it is written
+    std::vector<int64_t> sample;  // a sample's shape in the file
   };
   struct File {
     std::string name;
@@ -90,12 +93,12 @@ class Predictor {
   bool PerSample() const { return predict_.format() == "nifti"; }
   bool Creates() const { return communicator_->rank() == 0; }
   absl::Status AddOutputs(const ProgramPlan& program);
-  void FindPlaces(const Plan& plan, const ProgramPlan& program);
+  void FindInputs(const Plan& plan, const ProgramPlan& program);
   std::string FileName(const Output& output, int64_t sample) const;
-  // The header of the sample's NIfTI input, where it lies in the same cells; else empty.
-  absl::StatusOr<std::string> PlaceOf(const Output& output, int64_t sample) const;
-  // Once, where the samples are NIfTI files and an output does not lie in their cells.
-  void WarnOfNoPlace(const Output& output, int64_t sample);
+  // Returns the header of the sample's NIfTI input, whose affine the output takes over; empty where its cells differ.
+  absl::StatusOr<std::string> SpaceOf(const Output& output, int64_t sample) const;
+  // Warns once, where the samples are NIfTI files and an output has other cells.
+  void WarnOfNoSpace(const Output& output, int64_t sample);
   absl::StatusOr<File> OpenFile(const Output& output, int64_t sample);
   absl::Status CreateFiles(int64_t first, int64_t count);
   absl::Status WriteOutput(const OutputPlan& plan, int index, int64_t first, at::Tensor value);
@@ -111,15 +114,15 @@ class Predictor {
   SessionActivity* activity_ = nullptr;
   std::unique_ptr<ShardReader> data_;
   std::unique_ptr<Network> full_;
-  std::unique_ptr<Network> tail_;  // of the last batch; null where there is none
-  google::protobuf::RepeatedPtrField<std::string> places_;  // NIfTI files of the samples; none where the input is not NIfTI
+  std::unique_ptr<Network> tail_;  // for a smaller last batch; null where there is none
+  google::protobuf::RepeatedPtrField<std::string> inputs_;  // the samples' NIfTI files, if they are
   std::function<void(const std::string&)> warn_;
   bool warned_ = false;
   int64_t samples_ = 0;
   std::vector<Output> outputs_;
-  std::map<std::pair<int, int64_t>, File> open_;  // by output, and by sample where each has a file of its own (else 0)
-  std::vector<File> written_;       // on rank 0, those of the batch before, which all ranks may not have written yet
-  std::vector<std::string> names_;  // on rank 0, of all that are published
+  std::map<std::pair<int, int64_t>, File> open_;  // by output, and by sample where each sample has a file (else 0)
+  std::vector<File> written_;       // on rank 0: files of the batch before, which other ranks may still write
+  std::vector<std::string> names_;  // on rank 0: all published files'
   int64_t total_steps_ = 0;
   int64_t step_ = 0;
   bool stop_asked_ = false;

@@ -1,4 +1,4 @@
-// What a session does at the moment, for whoever watches that it gets on: readable from any thread, at any time.
+// The activity of a session at the moment, for those that watch its progress: readable from any thread, at any time.
 //
 //   SessionActivity activity;
 //   std::thread watcher([&] {
@@ -63,17 +63,17 @@ class SessionActivity {
     SessionActivity* activity_;
   };
 
-  // The session's communicator, whose waits are looked at from now on; null: there is none any more.
+  // Shows the waits of the session's communicator from now on; null: it exists no longer.
   void Watch(const Communicator* communicator);
-  void StartPhase(const std::string& phase);  // with no step done
+  void StartPhase(const std::string& phase);  // sets the step to 0
   void SetStep(int64_t step) { step_.store(step, std::memory_order_relaxed); }
   void AddTrainingStep(absl::Duration taken);
 
-  // All but rank, age_seconds and process. Where several hold at once, WAITING is said before FILES, and FILES before
-  // COMPUTING; STARTING_UP stands for the latter before the first phase.
+  // Returns all fields but rank, age_seconds and process. Where several activities hold at once, WAITING wins over
+  // FILES, and FILES over COMPUTING; before the first phase STARTING_UP replaces COMPUTING.
   RankPulse Now() const;
 
-  // Returns true once another than phase number `*phase` (0 at first) has begun, and its number in `*phase`, or at the
+  // Returns true once a phase other than number `*phase` (0 at first) has begun, with its number in `*phase`, or at the
   // deadline; false once Close was called.
   bool AwaitPhase(uint64_t* phase, Deadline deadline);
   void Close();
@@ -92,8 +92,8 @@ class SessionActivity {
   std::string phase_ ABSL_GUARDED_BY(mutex_) = "starting";
   uint64_t phases_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::array<double, kRememberedSteps> step_seconds_ ABSL_GUARDED_BY(mutex_) = {};  // of the last steps
-  uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;                                      // of training, so far
+  std::array<double, kRememberedSteps> step_seconds_ ABSL_GUARDED_BY(mutex_) = {};  // the last steps'
+  uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;                                      // steps of training so far
 };
 
 }  // namespace adjoin

@@ -8,7 +8,7 @@
 namespace adjoin {
 namespace {
 
-TEST(SessionActivityTest, SaysWhatIsDoneNow) {
+TEST(SessionActivityTest, ReportsTheActivityOfTheMoment) {
   SessionActivity activity;
   EXPECT_EQ(activity.Now().phase(), "starting");
   EXPECT_EQ(activity.Now().activity(), STARTING_UP);
@@ -20,7 +20,7 @@ TEST(SessionActivityTest, SaysWhatIsDoneNow) {
     EXPECT_EQ(activity.Now().activity(), WAITING);
     EXPECT_EQ(activity.Now().operator_(), "the end of the job");
   }
-  const SessionActivity::Files nobody(nullptr);
+  const SessionActivity::Files unwatched(nullptr);
   activity.StartPhase("training");
   activity.SetStep(7);
   EXPECT_EQ(activity.Now().activity(), COMPUTING);
@@ -30,7 +30,7 @@ TEST(SessionActivityTest, SaysWhatIsDoneNow) {
   EXPECT_EQ(activity.Now().phase(), "evaluating");
 }
 
-TEST(SessionActivityTest, TheMedianIsOfTheLastSteps) {
+TEST(SessionActivityTest, TakesTheMedianOfTheLastSteps) {
   SessionActivity activity;
   EXPECT_EQ(activity.Now().step_seconds(), 0);
   activity.AddTrainingStep(absl::Seconds(9));
@@ -43,7 +43,7 @@ TEST(SessionActivityTest, TheMedianIsOfTheLastSteps) {
   EXPECT_EQ(activity.Now().step_seconds(), 5);
 }
 
-TEST(SessionActivityTest, AwaitsEachPhaseUntilItIsClosed) {
+TEST(SessionActivityTest, ReturnsEachPhaseUntilItIsClosed) {
   SessionActivity activity;
   std::vector<std::string> phases;
   absl::Mutex mutex;

@@ -104,7 +104,7 @@ absl::StatusOr<double> Trainer::ForwardAndBackward(const Part& part, int64_t epo
   const ProgramPlan& program = part.network->program();
   at::Tensor loss;
   for (int i = 0; i < program.loss_size(); ++i) {
-    // Of a mean over the whole batch, a part has as much as it has samples.
+    // A part's share of a mean over the whole batch is that of its samples.
     const bool sum = program.loss(i).spec().reduction() == "sum";
     const double weight = sum ? 1.0 : static_cast<double>(program.batch()) / static_cast<double>(samples);
     const at::Tensor share = weight == 1 ? result.shares[i] : result.shares[i] * weight;
@@ -145,7 +145,7 @@ void Trainer::Account(const Part& part, int64_t bytes_before) {
   traffic.bytes += communicator_->BytesSent() - bytes_before;
 }
 
-// All ranks know the loss, so all of them look for where it comes from.
+// All ranks know the loss, so all of them look for its source.
 absl::Status Trainer::NotFinite(const std::vector<Part>& parts, int64_t epoch, double loss) {
   std::optional<Network::NotFinite> found;
   for (const Part& part : parts) {
@@ -156,7 +156,7 @@ absl::Status Trainer::NotFinite(const std::vector<Part>& parts, int64_t epoch, d
   }
   const std::string where = found.has_value() ? absl::StrCat("the first value that is not finite is in ", found->where)
                                               : "a second run over the batch meets only finite values";
-  // A rank that ends takes with it what it has not sent yet: none does before all have found what it found.
+  // A rank that ends drops the data that it has not sent yet, so none ends before all have found the value.
   parts[0].network->SumOverRanks({}).status().IgnoreError();
   const bool data = found.has_value() && found->is_data;
   return absl::OutOfRangeError(absl::StrCat("step ", step_ + 1, ": the loss is ", loss, "; ", where,

@@ -50,7 +50,7 @@ struct StepReport {
   StepWords words = {};        // of all ranks, added up
 };
 
-// What this rank sent in all the steps of one program.
+// This rank's traffic in all steps of one program.
 struct ProgramTraffic {
   int64_t steps = 0;
   int64_t bytes = 0;
@@ -58,8 +58,8 @@ struct ProgramTraffic {
 
 class Trainer {
  public:
-  // `plan`, `communicator` and `parameters` must outlive it, and so must `activity`, which hears when it reads files; null:
-  // nobody asks.
+  // `plan`, `communicator` and `parameters` must outlive it, and so must `activity`, which is told when it reads files
+  // and may be null.
   // Errors: kInvalidArgument (nothing to train, a data set with no step in it, an optimizer that is not supported); as
   // Network::Create, GradientSync::Create, ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Plan& plan, Communicator* communicator,
@@ -72,28 +72,28 @@ class Trainer {
   int64_t steps_done() const { return step_; }
   bool done() const { return step_ >= total_steps_ || (validation_ != nullptr && validation_->should_stop()); }
 
-  // Goes on as if `steps_done` steps had been done, before the first RunStep: parameters (buffers too) and the optimizer's
-  // states must be as they were after them. The place in the data follows from the step, and so do all random numbers.
+  // Resumes after `steps_done` steps, before the first RunStep: parameters (buffers too) and the optimizer's states
+  // must be as they were after them. The position in the data follows from the step, and so do all random numbers.
   void Resume(int64_t steps_done) { step_ = resumed_at_ = steps_done; }
   TrainOptimizer& optimizer() { return *optimizer_; }
 
   // Null where the job does not validate.
   Validation* validation() { return validation_.get(); }
-  // Whether the job is to be validated (validation()->Run(steps_done())) before the next step.
+  // True where a validation (validation()->Run(steps_done())) is due before the next step.
   bool validation_due() const {
     return validation_ != nullptr && validation_->DueAfter(step_, steps_per_epoch_, total_steps_);
   }
 
-  // Collective. `stop_asked`: this rank was asked to stop. Errors: what the data, a layer or a movement fails with;
-  // kOutOfRange where the loss is not finite (on every rank alike, names the step and where the first such value is; the
-  // parameters are those before it, running statistics some after it), or where the norm of the gradients is not, of a job
-  // that clips it. `words`: this rank's, for StepReport::words.
+  // Collective. `stop_asked`: this rank was asked to stop. Errors: those of the data, a layer or a movement;
+  // kOutOfRange where the loss is not finite (on every rank alike, names the step and where the first such value is;
+  // the parameters are those before the step, running statistics may be those after it), or where a job clips the norm
+  // of the gradients and it is not finite. `words`: this rank's, for StepReport::words.
   absl::StatusOr<StepReport> RunStep(bool stop_asked = false, const StepWords& words = {});
 
   // Sums a few numbers (Network::SumOverRanks). Collective; beside the steps.
   absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
 
-  // T_comp and T_sync of one step: the mean over ranks and RunSteps so far. Collective.
+  // Returns T_comp and T_sync of one step: the mean over ranks and RunSteps so far. Collective.
   struct MeanTimes {
     double compute_seconds = 0;
     double sync_seconds = 0;
@@ -111,10 +111,10 @@ class Trainer {
   // One part of a step's batch: as many samples as its network takes.
   struct Part {
     Network* network = nullptr;
-    int64_t first = 0;  // of its samples, in the epoch
+    int64_t first = 0;  // its first sample's position in the epoch
   };
   std::vector<Part> PartsOf(int64_t first) const;
-  // Tells the part's network where it is in the job, for its random numbers.
+  // Tells the part's network its position in the job, for its random numbers.
   void SetPlace(const Part& part) const;
   // Adds to the gradients. Returns this rank's share of the loss; `samples`: of the whole batch.
   absl::StatusOr<double> ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples);
@@ -128,21 +128,21 @@ class Trainer {
   Communicator* communicator_ = nullptr;
   Parameters* parameters_ = nullptr;
   std::unique_ptr<ShardReader> data_;
-  std::unique_ptr<Network> full_;  // of a micro-batch's size; null where the data set is smaller
-  std::unique_ptr<Network> tail_;  // of what is left over at an epoch's end; null where nothing is
+  std::unique_ptr<Network> full_;  // for a micro-batch; null where the data set is smaller
+  std::unique_ptr<Network> tail_;  // for the samples left over at an epoch's end; null where there are none
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<TrainOptimizer> optimizer_;
   std::optional<GradientNorm> gradients_;  // where the job clips
   double clip_norm_ = 0;
   std::unique_ptr<Validation> validation_;  // where the job validates
   int64_t batch_ = 0;
-  int64_t epoch_samples_ = 0;  // that are trained on
+  int64_t epoch_samples_ = 0;  // samples that an epoch trains on
   int64_t steps_per_epoch_ = 0;
   int64_t total_steps_ = 0;
   int64_t step_ = 0;
   int64_t resumed_at_ = 0;
-  double compute_seconds_ = 0;  // of all steps
-  double sync_seconds_ = 0;
+  double compute_seconds_ = 0;  // all steps'
+  double sync_seconds_ = 0;     // likewise
   std::map<std::string, ProgramTraffic> traffic_;
 };
 

@@ -40,7 +40,7 @@ absl::StatusOr<EvaluationReport> Validation::Run(int64_t step) {
   if (activity_ != nullptr) activity_->StartPhase("validating");
   evaluator_->Restart();
   while (!evaluator_->done()) {
-    // Nobody is asked to stop here: the step that this belongs to is done, and all that it came to is to be known.
+    // Does not stop here where a rank was asked to: the validation belongs to a step that is done.
     ADJOIN_RETURN_IF_ERROR(evaluator_->RunStep());
     if (activity_ != nullptr) activity_->SetStep(evaluator_->steps_done());
   }

@@ -1,4 +1,4 @@
-// Validation while training: when it is due, the evaluation, what it says about going on.
+// Validation while training: when it is due, the evaluation, and whether training should go on.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto validation,
 //                           Validation::Create(plan, &communicator, &parameters, data_root, registry, nullptr));
@@ -34,28 +34,28 @@ namespace adjoin {
 
 class Validation {
  public:
-  // Of a plan whose train.validate_on names a data set. The arguments as of Evaluator::Create, with the same errors.
+  // The plan's train.validate_on names a data set. Arguments and errors: as Evaluator::Create.
   static absl::StatusOr<std::unique_ptr<Validation>> Create(const Plan& plan, Communicator* communicator,
                                                             Parameters* parameters, const DataFolder& data,
                                                             const LayerRegistry& registry, SessionActivity* activity);
 
-  // Whether it is due after `step` steps: every train.validate_every of them, or at the end of each epoch where that is
-  // absent; and after the last one.
+  // True where a validation is due after `step` steps: after every train.validate_every steps, or at the end of each
+  // epoch where that is absent; and after the last step.
   bool DueAfter(int64_t step, int64_t steps_per_epoch, int64_t total_steps) const;
 
-  // Over the whole data set, with the parameters as they are after `step` steps; then judges. Collective.
+  // Evaluates the whole data set with the parameters as they are after `step` steps, then judges the result.
+  // Collective.
   // Errors: as Evaluator::RunStep.
   absl::StatusOr<EvaluationReport> Run(int64_t step);
 
-  // The best value so far of checkpoint.keep_best, or where that is absent of what train.early_stop judges by, or of the
-  // loss; whether the last validation was it.
-  const BestMetric& best() const { return best_; }
+  // True where the last validation was the best so far, by checkpoint.keep_best, or where that is absent by the metric
+  // of train.early_stop, or by the loss.
   bool is_best() const { return is_best_; }
-  // Whether train.early_stop.patience validations in a row have not improved what it judges by.
+  // True where train.early_stop.patience validations in a row have not improved its metric.
   bool should_stop() const;
   const BestMetric& stops_by() const { return stop_by_; }
 
-  // All that a run which goes on elsewhere needs of the validations before. Empty numbers are those of none.
+  // The state that a run which resumes needs of the validations before it. Empty: there were none.
   std::map<std::string, double> Numbers() const;
   void Restore(const std::map<std::string, double>& numbers);
 
@@ -66,7 +66,7 @@ class Validation {
   const uint64_t every_;
   const std::optional<uint32_t> patience_;
   BestMetric best_;
-  BestMetric stop_by_;  // of early_stop
+  BestMetric stop_by_;  // early_stop's
   bool is_best_ = false;
   std::unique_ptr<Evaluator> evaluator_;
   SessionActivity* activity_ = nullptr;

@@ -1,4 +1,4 @@
-#include "worker/samples/sample_places.h"
+#include "worker/samples/sample_positions.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,61 +12,61 @@
 namespace adjoin {
 namespace {
 
-// Numbers of one place: far more than a sample has dims.
-constexpr uint64_t kNumbersPerPlace = 64;
-constexpr uint64_t kShiftNumbers = 32;  // after those of the flips
+// Random numbers for one position: far more than a sample has dims.
+constexpr uint64_t kNumbersPerPosition = 64;
+constexpr uint64_t kShiftNumbers = 32;  // after the numbers of the flips
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SamplePlaces>> SamplePlaces::Create(const Dataset& dataset, uint64_t seed,
+absl::StatusOr<std::unique_ptr<SamplePositions>> SamplePositions::Create(const Dataset& dataset, uint64_t seed,
                                                                    int64_t in_files) {
   ADJOIN_ASSIGN_OR_RETURN(Augment augment, ParseAugment(dataset));
-  std::unique_ptr<SamplePlaces> places(new SamplePlaces(dataset, seed, std::move(augment)));
-  places->in_files_ = dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;
-  places->count_ = SampleCount(dataset, in_files);
-  if (places->count_ < 1) {
+  std::unique_ptr<SamplePositions> positions(new SamplePositions(dataset, seed, std::move(augment)));
+  positions->in_files_ = dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;
+  positions->count_ = SampleCount(dataset, in_files);
+  if (positions->count_ < 1) {
     return absl::InvalidArgumentError(absl::StrCat("data set \"", dataset.name(), "\" has no samples"));
   }
   const int spatial = SpatialDims(dataset);
   const auto has = std::find_if(dataset.field().begin(), dataset.field().end(),
                                 [&](const Field& field) { return HasSpatialDims(dataset, field.shape_size()); });
   if (has == dataset.field().end()) {
-    if (!dataset.has_blocks()) return places;
+    if (!dataset.has_blocks()) return positions;
     return absl::InvalidArgumentError(
         absl::StrCat("data set \"", dataset.name(), "\": no field has the ", spatial, " dims of a block"));
   }
-  places->whole_.assign(has->shape().end() - spatial, has->shape().end());
-  places->extent_ = places->whole_;
-  if (dataset.has_blocks()) places->extent_.assign(dataset.blocks().size().begin(), dataset.blocks().size().end());
+  positions->whole_.assign(has->shape().end() - spatial, has->shape().end());
+  positions->extent_ = positions->whole_;
+  if (dataset.has_blocks()) positions->extent_.assign(dataset.blocks().size().begin(), dataset.blocks().size().end());
   for (int dim = 0; dim < spatial; ++dim) {
-    if (places->extent_[dim] >= 1 && places->extent_[dim] <= places->whole_[dim]) continue;
+    if (positions->extent_[dim] >= 1 && positions->extent_[dim] <= positions->whole_[dim]) continue;
     return absl::InvalidArgumentError(absl::StrCat("data set \"", dataset.name(), "\": a block has ",
-                                                   places->extent_[dim], " cells where field \"", has->name(), "\" has ",
-                                                   places->whole_[dim]));
+                                                   positions->extent_[dim], " cells where field \"", has->name(),
+                                                   "\" has ", positions->whole_[dim]));
   }
-  return places;
+  return positions;
 }
 
-int64_t SamplePlaces::Ordered(int64_t epoch, int64_t place) {
+int64_t SamplePositions::Ordered(int64_t epoch, int64_t position) {
   // Blocks are drawn at random; another order of them is nothing new, and there may be more than fit in memory.
-  if (!dataset_.shuffle() || dataset_.has_blocks()) return place;
+  if (!dataset_.shuffle() || dataset_.has_blocks()) return position;
   if (epoch != order_epoch_) {
     order_ = Permutation(seed_, kPurposeShuffle, static_cast<uint64_t>(epoch), count_);
     order_epoch_ = epoch;
   }
-  return order_[place];
+  return order_[position];
 }
 
-SamplePlace SamplePlaces::At(bool training, int64_t epoch, int64_t place) {
-  SamplePlace found;
-  found.sample = training ? Ordered(epoch, place) : place;
+SamplePosition SamplePositions::At(bool training, int64_t epoch, int64_t position) {
+  SamplePosition found;
+  found.sample = training ? Ordered(epoch, position) : position;
   const uint64_t epoch_drawn = training ? static_cast<uint64_t>(epoch) : 0;
   const bool augments = training && !augment_.empty();
   if (!dataset_.has_blocks() && !augments) return found;
   found.dims.resize(whole_.size());
   if (dataset_.has_blocks()) {
     const RandomStream stream(seed_, kPurposeBlocks, epoch_drawn);
-    const uint64_t numbers = static_cast<uint64_t>(found.sample) * kNumbersPerPlace;
+    const uint64_t numbers = static_cast<uint64_t>(found.sample) * kNumbersPerPosition;
     found.sample = static_cast<int64_t>(stream.BelowAt(numbers, in_files_));
     for (size_t dim = 0; dim < whole_.size(); ++dim) {
       found.dims[dim].first = static_cast<int64_t>(stream.BelowAt(numbers + 1 + dim, whole_[dim] - extent_[dim] + 1));
@@ -74,7 +74,7 @@ SamplePlace SamplePlaces::At(bool training, int64_t epoch, int64_t place) {
   }
   if (!augments) return found;
   const RandomStream stream(seed_, kPurposeAugment, epoch_drawn);
-  const uint64_t numbers = static_cast<uint64_t>(place) * kNumbersPerPlace;
+  const uint64_t numbers = static_cast<uint64_t>(position) * kNumbersPerPosition;
   for (int from_last : augment_.flip) {
     if (stream.UniformAt(numbers + from_last) >= 0.5) continue;
     found.dims[whole_.size() - 1 - from_last].mirrored = true;

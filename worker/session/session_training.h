@@ -1,0 +1,71 @@
+// Training in a session: from a checkpoint, from given weights or from the beginning, with validations, to the last
+// step.
+//
+//   SessionTraining training(environment, &parameters, &output, &progress);
+//   ADJOIN_ASSIGN_OR_RETURN(SessionTraining::Result result, training.Run());                        // on every rank
+//
+// One thread.
+#ifndef ADJOIN_WORKER_SESSION_SESSION_TRAINING_H_
+#define ADJOIN_WORKER_SESSION_SESSION_TRAINING_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layers/network/parameters.h"
+#include "worker/session/session_checkpoints.h"
+#include "worker/session/session_environment.h"
+#include "worker/session/session_output.h"
+#include "worker/session/session_progress.h"
+#include "worker/training/trainer.h"
+
+namespace adjoin {
+
+class SessionTraining {
+ public:
+  struct Result {
+    std::optional<int64_t> resumed_step;  // as SessionResult
+    std::optional<int64_t> drained_step;  // likewise
+    Trainer::MeanTimes times;             // over all ranks
+    // As SessionResult.
+    std::map<std::string, int64_t> peak_elements;
+    std::map<std::string, int64_t> steps;
+    std::map<std::string, int64_t> bytes_sent;
+  };
+
+  // All outlive it.
+  SessionTraining(const SessionEnvironment& environment, Parameters* parameters, SessionOutput* output,
+                  SessionProgress* progress)
+      : environment_(environment),
+        parameters_(parameters),
+        output_(output),
+        progress_(progress),
+        checkpoints_(environment, *parameters, output, progress) {}
+
+  // Once. Collective. Errors: as RunSession.
+  absl::StatusOr<Result> Run();
+
+ private:
+  absl::Status Begin();
+  absl::StatusOr<StepReport> RunStep();
+  absl::Status RecordStep(const StepReport& report);
+  absl::Status ValidateAfter(const StepReport& step);
+  absl::Status RecordTraining();
+
+  const SessionEnvironment& environment_;
+  Parameters* const parameters_;
+  SessionOutput* const output_;
+  SessionProgress* const progress_;
+  std::unique_ptr<Trainer> trainer_;  // until the end of Run
+  SessionCheckpoints checkpoints_;
+  SessionCheckpoints::Validated validated_;
+  Result result_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_SESSION_SESSION_TRAINING_H_
