@@ -90,7 +90,7 @@ at::Tensor LaidOut(const at::Tensor& t, int64_t how) {
     case 1: return t.dim() > 1 ? t.transpose(0, -1).contiguous().transpose(0, -1) : Inside(t);
     case 2: return t.dim() > 0 ? EverySecond(t) : t;
     case 3: return Inside(t);
-    case 4: return t.is_complex() ? at::conj(at::conj(t).resolve_conj()) : t;
+    case 4: return t.is_complex() ? t.conj().resolve_conj().conj() : t;
     case 5: return t.is_floating_point() ? at::_neg_view(at::neg(t)) : t;
     default: return t;
   }
