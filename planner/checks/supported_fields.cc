@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "layers/attention/block_expansion.h"
 #include "layers/rules/spec_error.h"
+#include "planner/spec/file_formats.h"
 
 namespace adjoin {
 namespace {
@@ -52,8 +53,7 @@ const std::map<std::string, std::set<std::string>>& SupportedFields() {
        {"kind", "input", "target", "weight", "reduction", "class_weight", "ignore_index", "label_smoothing", "delta",
         "pos_weight", "log_input", "full", "eps", "log_target", "smooth"}},
       {"Dataset", {"name", "field", "limit", "shuffle", "blocks", "augment"}},
-      {"Field",
-       {"name", "idx", "npy", "hdf5", "nifti", "synthetic", "mean", "std", "scale", "dtype", "shape", "remap"}},
+      {"Field", {"name", "synthetic", "mean", "std", "scale", "dtype", "shape", "remap"}},  // and the data formats
       {"File", {"path", "object"}},
       {"Synthetic", {"kind", "samples", "low", "high"}},
       {"Blocks", {"size", "per_epoch"}},
@@ -81,6 +81,7 @@ bool IsSupported(const FieldDescriptor& field, const LayerRules& rules) {
   const bool is_layer_op = field.containing_oneof() != nullptr && field.containing_type() == Layer::descriptor();
   // Whether a rule for Custom.type exists is said with the known types' names, elsewhere.
   if (is_layer_op) return field.name() == "custom" || IsBlock(field.name()) || rules.Find(field.name()) != nullptr;
+  if (field.containing_type() == Field::descriptor() && FindFileFormat(field.name()) != nullptr) return true;
   const auto known = SupportedFields().find(field.containing_type()->name());
   return known == SupportedFields().end() || known->second.count(field.name()) > 0;
 }
