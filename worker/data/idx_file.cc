@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "worker/data/byte_source.h"
+#include "worker/data/header_then_cells.h"
 
 namespace adjoin {
 namespace {
@@ -37,8 +39,6 @@ absl::Status TruncatedHeader(const ByteSource& source) {
                                           source.position(), " bytes"));
 }
 
-}  // namespace
-
 absl::StatusOr<StoredArray> ReadIdxHeader(ByteSource& source) {
   unsigned char magic[4] = {};
   ADJOIN_ASSIGN_OR_RETURN(int64_t count, source.Read(magic, 4));
@@ -66,6 +66,16 @@ absl::StatusOr<StoredArray> ReadIdxHeader(ByteSource& source) {
   array.offset = source.position();
   ADJOIN_RETURN_IF_ERROR(CheckArraySize(source.name(), array.header, array.offset));
   return array;
+}
+
+}  // namespace
+
+ArrayFormat IdxFormat() {
+  // Two zero bytes are little of a magic.
+  const auto sniff = [](const FileStart& start) {
+    return start.bytes.size() >= 2 && start.bytes[0] == 0 && start.bytes[1] == 0 ? Likeness::kMaybe : Likeness::kNo;
+  };
+  return HeaderThenCells({.name = "idx", .title = "IDX", .extension = ".idx", .sniff = sniff}, ReadIdxHeader);
 }
 
 }  // namespace adjoin
