@@ -13,6 +13,7 @@
 namespace adjoin {
 namespace {
 
+constexpr char kName[] = "pgm";
 constexpr int64_t kMostValue = 65535;
 constexpr size_t kMostDigits = 10;
 
@@ -49,7 +50,7 @@ absl::StatusOr<StoredArray> ReadPgmHeader(ByteSource& source) {
         absl::StrCat(source.name(), ": bad PGM header: largest value ", most, "; right would be 1 to ", kMostValue));
   }
   StoredArray array;
-  array.header.format = "pgm";
+  array.header.format = kName;
   array.header.type = most < 256 ? CellType::kUInt8 : CellType::kUInt16;
   array.header.shape = {height, width};
   array.big_endian = true;
@@ -66,7 +67,7 @@ Likeness Sniff(const FileStart& start) {
 }  // namespace
 
 ArrayFormat PgmFormat() {
-  return HeaderThenCells({.name = "pgm", .title = "PGM", .extension = ".pgm", .sniff = Sniff}, ReadPgmHeader);
+  return HeaderThenCells({.name = kName, .title = "PGM", .extension = ".pgm", .sniff = Sniff}, ReadPgmHeader);
 }
 
 }  // namespace adjoin

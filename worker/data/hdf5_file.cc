@@ -17,6 +17,7 @@
 namespace adjoin {
 namespace {
 
+constexpr char kName[] = "hdf5";
 constexpr int64_t kPieceBytes = 16 << 20;
 constexpr int64_t kMaxChunkCache = 256 << 20;
 // Each chunk costs at least this much of CheckLimits::bytes: a file of a few hundred bytes can claim any number of
@@ -81,7 +82,7 @@ absl::Status CheckFilters(hid_t creation) {
 absl::StatusOr<Cells> Describe(hid_t data_set, int64_t file_bytes) {
   Cells cells;
   ArrayHeader& header = cells.array.header;
-  header.format = "hdf5";
+  header.format = kName;
   const Hdf5Id type(H5Dget_type(data_set), H5Tclose);
   ADJOIN_ASSIGN_OR_RETURN(header.type, CellTypeOfHdf5(type.get(), &cells.array.big_endian));
   ADJOIN_ASSIGN_OR_RETURN(header.shape, ShapeOf(data_set));
@@ -397,7 +398,7 @@ absl::StatusOr<StoredArray> Create(const std::string& path, int, CellType type, 
   }
   const Hdf5Lock lock;
   StoredArray array;
-  array.header.format = "hdf5";
+  array.header.format = kName;
   array.header.type = type;
   array.header.shape = shape;
   {
@@ -437,7 +438,7 @@ absl::StatusOr<StoredArray> FindWritten(const std::string& path, const ArrayWrit
 
 ArrayFormat Hdf5Format() {
   return {
-      .name = "hdf5",
+      .name = kName,
       .title = "HDF5",
       .extension = ".h5",
       .sniff = Sniff,

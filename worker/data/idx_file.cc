@@ -13,6 +13,8 @@
 namespace adjoin {
 namespace {
 
+constexpr char kName[] = "idx";
+
 absl::StatusOr<CellType> ParseType(const std::string& name, int code) {
   switch (static_cast<IdxType>(code)) {
     case IdxType::kUInt8:
@@ -50,7 +52,7 @@ absl::StatusOr<StoredArray> ReadIdxHeader(ByteSource& source) {
   }
   if (count < 4) return TruncatedHeader(source);
   StoredArray array;
-  array.header.format = "idx";
+  array.header.format = kName;
   array.big_endian = true;
   ADJOIN_ASSIGN_OR_RETURN(array.header.type, ParseType(source.name(), magic[2]));
   if (magic[3] == 0) {
@@ -75,7 +77,7 @@ ArrayFormat IdxFormat() {
   const auto sniff = [](const FileStart& start) {
     return start.bytes.size() >= 2 && start.bytes[0] == 0 && start.bytes[1] == 0 ? Likeness::kMaybe : Likeness::kNo;
   };
-  return HeaderThenCells({.name = "idx", .title = "IDX", .extension = ".idx", .sniff = sniff}, ReadIdxHeader);
+  return HeaderThenCells({.name = kName, .title = "IDX", .extension = ".idx", .sniff = sniff}, ReadIdxHeader);
 }
 
 }  // namespace adjoin

@@ -1,8 +1,9 @@
 // Inflated copies of gzip files in a folder of the node, made once for all its processes.
 //
-//   InflateRequest request;
-//   request.path = "/data/ch2.nii.gz"; request.name = "ch2.nii.gz"; request.bytes = 352 + 181 * 217 * 181;
-//   request.cache_dir = "/var/cache/adjoin";
+//   const InflateRequest request{.path = "/data/ch2.nii.gz",
+//                                .name = "ch2.nii.gz",
+//                                .bytes = 352 + 181 * 217 * 181,
+//                                .cache_dir = "/var/cache/adjoin"};
 //   ADJOIN_ASSIGN_OR_RETURN(OpenFile copy, InflatedCopy(request));
 //
 // A copy's name has the file's device, inode, size, times and name, so a file that was changed gets a new copy. Where

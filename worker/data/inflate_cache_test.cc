@@ -65,11 +65,7 @@ class InflateCacheTest : public testing::Test {
   }
   // A file that inflates to Content(bytes, seed).
   InflateRequest Request(const std::string& name, int64_t bytes, int seed = 0) {
-    InflateRequest request;
-    request.path = TestPath(name);
-    request.name = name;
-    request.bytes = bytes;
-    request.cache_dir = folder_;
+    InflateRequest request{.path = TestPath(name), .name = name, .bytes = bytes, .cache_dir = folder_};
     WriteFile(request.path, Gzip(Content(bytes, seed)));
     return request;
   }

@@ -18,6 +18,7 @@ namespace {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are kept little-endian and not converted");
 
+constexpr char kName[] = "nifti";
 constexpr int kHeaderBytes = 348;
 constexpr int kNifti2HeaderBytes = 540;
 constexpr int kFirstCell = 352;  // at the earliest: four bytes after the header announce extensions
@@ -178,7 +179,7 @@ absl::StatusOr<StoredArray> ReadNiftiHeader(ByteSource& source) {
   }
   header.resize(static_cast<size_t>(count));
   StoredArray array;
-  array.header.format = "nifti";
+  array.header.format = kName;
   ADJOIN_RETURN_IF_ERROR(CheckKind(name, header, array.big_endian));
   ADJOIN_RETURN_IF_ERROR(ParseShape(name, header, array));
   ADJOIN_RETURN_IF_ERROR(ParseType(name, header, array));
@@ -249,7 +250,7 @@ Likeness Sniff(const FileStart& start) {
 ArrayFormat NiftiFormat() {
   return HeaderThenCells(
       {
-          .name = "nifti",
+          .name = kName,
           .title = "NIfTI-1",
           .extension = ".nii",
           .volume_dims = {"t", "z", "y", "x"},

@@ -18,6 +18,7 @@
 namespace adjoin {
 namespace {
 
+constexpr char kName[] = "npy";
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr int64_t kMagicBytes = 6;
 // Headers of arrays of numbers have about a hundred bytes.
@@ -190,7 +191,7 @@ absl::StatusOr<StoredArray> ReadNpyHeader(ByteSource& source) {
   ADJOIN_ASSIGN_OR_RETURN(count, source.Read(text.data(), length));
   if (count < length) return truncated();
   StoredArray array;
-  array.header.format = "npy";
+  array.header.format = kName;
   ADJOIN_RETURN_IF_ERROR(ParseHeader(name, text, array));
   array.offset = source.position();
   ADJOIN_RETURN_IF_ERROR(CheckArraySize(name, array.header, array.offset));
@@ -221,7 +222,7 @@ ArrayFormat NpyFormat() {
   const auto header_bytes = [](CellType type, const std::vector<int64_t>& shape, const ArrayWriterOptions&) {
     return NpyHeaderBytes(type, shape);
   };
-  return HeaderThenCells({.name = "npy", .title = "NPY", .extension = ".npy", .sniff = sniff}, ReadNpyHeader, header_bytes);
+  return HeaderThenCells({.name = kName, .title = "NPY", .extension = ".npy", .sniff = sniff}, ReadNpyHeader, header_bytes);
 }
 
 }  // namespace adjoin
