@@ -17,6 +17,7 @@
 #include "base/security/tls.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
+#include "worker/data/array_formats.h"
 
 namespace adjoin {
 namespace {
@@ -141,9 +142,10 @@ void AddData(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* data = app.add_subcommand("data", "Data files; needs no coordinator");
   data->require_subcommand(1);
   CLI::App* info = data->add_subcommand("info", "Show an array file's shape, type, range and histogram");
-  info->add_option("FILE", a.name, "IDX or NIfTI-1 (plain or gzip), NPY or HDF5")->required();
+  const ArrayFormats& formats = BuiltinArrayFormats();
+  info->add_option("FILE", a.name, absl::StrCat("An array file: ", formats.Titles()))->required();
   info->add_option("--object", a.object, "The data set in an HDF5 file; absent: lists those it has")->type_name("NAME");
-  info->add_option("--format", a.data_format, "idx, npy, hdf5 or nifti; absent: what the content shows")
+  info->add_option("--format", a.data_format, absl::StrCat(formats.Names(), "; absent: what the content shows"))
       ->type_name("FORMAT");
   info->callback([&] { chosen = [&] { return RunDataInfo(a.name, a.object, a.data_format); }; });
 }

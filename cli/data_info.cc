@@ -12,8 +12,8 @@
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "worker/data/array_file.h"
+#include "worker/data/array_formats.h"
 #include "worker/data/array_summary.h"
-#include "worker/data/hdf5_file.h"
 
 namespace adjoin {
 namespace {
@@ -26,8 +26,9 @@ std::string ShapeText(const ArrayHeader& header) {
   if (header.shape.empty()) return "scalar";
   std::string text = absl::StrJoin(header.shape, "x");
   const size_t dims = header.shape.size();
-  if (header.format == "nifti" && dims >= 2 && dims <= 4) {
-    const std::vector<std::string> names = {"t", "z", "y", "x"};
+  const ArrayFormat* const format = BuiltinArrayFormats().Find(header.format);
+  const std::vector<std::string> names = format == nullptr ? std::vector<std::string>() : format->volume_dims;
+  if (dims >= 2 && dims <= names.size()) {
     absl::StrAppend(&text, "  (", absl::StrJoin(names.end() - static_cast<int64_t>(dims), names.end(), ", "), ")");
   }
   return text;
@@ -54,11 +55,11 @@ void PrintHistogram(const ArraySummary& summary) {
   std::cout << "\n" << Table(rows);
 }
 
-absl::StatusOr<int> ListDataSets(const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<Hdf5Object> objects, ListHdf5(path, path));
+absl::StatusOr<int> ListDataSets(const ArrayFormat& format, const std::string& path) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<ArrayObject> objects, format.list(path, path));
   if (objects.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": no data set is in it"));
   std::vector<std::vector<std::string>> rows = {{"OBJECT", "SHAPE", "TYPE"}};
-  for (const Hdf5Object& object : objects) {
+  for (const ArrayObject& object : objects) {
     if (object.problem.ok()) {
       rows.push_back({object.name, ShapeText(object.header), ToString(object.header.type)});
     } else {
@@ -72,15 +73,19 @@ absl::StatusOr<int> ListDataSets(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<int> RunDataInfo(const std::string& path, const std::string& object, const std::string& format) {
-  if (object.empty() && (format == "hdf5" || (format.empty() && IsHdf5(path)))) return ListDataSets(path);
   ArrayFileOptions options;
   options.format = format;
   options.object = object;
+  const ArrayFormats& formats = BuiltinArrayFormats();
+  ADJOIN_ASSIGN_OR_RETURN(const ArrayFormat* const found, formats.Of(path, options));
+  if (object.empty() && found->list != nullptr) return ListDataSets(*found, path);
+  options.format = found->name;
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, ArrayFile::Open(path, options));
   const ArrayHeader& header = file->header();
-  if (!object.empty() && header.format != "hdf5") {
+  if (!object.empty() && found->list == nullptr) {
+    const std::string right = formats.Titles([](const ArrayFormat& known) { return known.list != nullptr; });
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": --object is for HDF5 files, this one is of format ", header.format));
+        absl::StrCat(path, ": --object is for ", right, " files, this one is of format ", header.format));
   }
   ADJOIN_ASSIGN_OR_RETURN(const ArraySummary summary, Summarise(*file));
   std::vector<std::vector<std::string>> rows = {{"file", path}};

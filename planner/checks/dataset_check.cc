@@ -13,6 +13,7 @@
 #include "planner/checks/name_check.h"
 #include "planner/spec/augment.h"
 #include "planner/spec/field_files.h"
+#include "planner/spec/file_formats.h"
 
 namespace adjoin {
 namespace {
@@ -33,9 +34,12 @@ absl::Status CheckFiles(const Field& field) {
     if (files.path(i).empty()) return AtField(at, InvalidSpec("an empty path"));
     ADJOIN_RETURN_IF_ERROR(CheckPath(at, "--data-root", files.path(i)));
   }
-  if (field.has_hdf5() || files.object().empty()) return absl::OkStatus();
+  const FileFormat* const format = FindFileFormat(source);
+  if (files.object().empty() || (format != nullptr && format->objects)) return absl::OkStatus();
+  const std::string right = FileFormatNames([](const FileFormat& known) { return known.objects; });
   return AtField(absl::StrCat(source, ".object"),
-                 InvalidSpec("only HDF5 files hold several data sets; leave object out, or write hdf5"));
+                 InvalidSpec("only files of format ", right, " hold several data sets; leave object out, or write ",
+                             right));
 }
 
 absl::Status CheckSynthetic(const Synthetic& made) {
@@ -106,8 +110,8 @@ absl::Status CheckNormalisation(const Field& field) {
 absl::Status CheckField(const Field& field) {
   ADJOIN_RETURN_IF_ERROR(CheckName("a field", field.name()));
   if (field.source_case() == Field::SOURCE_NOT_SET) {
-    return InvalidSpec("its source is missing; write idx, npy, hdf5 or nifti { path: ... }, or synthetic"
-                       " { ... }");
+    const std::string known = FileFormatNames([](const FileFormat&) { return true; });
+    return InvalidSpec("its source is missing; write ", known, " { path: ... }, or synthetic { ... }");
   }
   ADJOIN_RETURN_IF_ERROR(field.has_synthetic() ? CheckSynthetic(field.synthetic()) : CheckFiles(field));
   if (!field.dtype().empty() && field.dtype() != "float32" && field.dtype() != "float64" && field.dtype() != "int64") {

@@ -8,12 +8,12 @@
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "planner/checks/name_check.h"
+#include "planner/spec/file_formats.h"
 
 namespace adjoin {
 namespace {
 
 constexpr int64_t kMostClasses = 256;
-constexpr int64_t kMostNiftiCells = 32767;
 constexpr int kVolumeDims = 5;
 
 absl::Status CheckWritten(const JobSpec& spec) {
@@ -53,13 +53,11 @@ absl::Status CheckPredict(const JobSpec& spec) {
     return AtField("predict.dataset", InvalidSpec("data set \"", predict.dataset(), "\" has blocks, which are drawn at random;"
                                                   " prediction is of whole samples: name a data set without"));
   }
-  const std::string& format = predict.format();
-  if (format == "npy" || format == "hdf5" || format == "nifti") return absl::OkStatus();
-  if (format.empty()) {
-    return AtField("predict", InvalidSpec("predict.format is missing; it must be \"npy\", \"hdf5\" or \"nifti\""));
-  }
-  return AtField("predict.format",
-                 InvalidSpec("predict.format is \"", format, "\"; it must be \"npy\", \"hdf5\" or \"nifti\""));
+  const FileFormat* const format = FindFileFormat(predict.format());
+  if (format != nullptr && format->written) return absl::OkStatus();
+  const std::string right = FileFormatNames([](const FileFormat& known) { return known.written; }, "\"");
+  if (predict.format().empty()) return AtField("predict", InvalidSpec("predict.format is missing; it must be ", right));
+  return AtField("predict.format", InvalidSpec("predict.format is \"", predict.format(), "\"; it must be ", right));
 }
 
 absl::Status CheckWrittenShape(const Predict& predict, const std::string& layer, const std::vector<int64_t>& shape) {
@@ -72,17 +70,18 @@ absl::Status CheckWrittenShape(const Predict& predict, const std::string& layer,
     return InvalidSpec("layer \"", layer, "\" returns ", shape[1],
                        " classes; predict.classes writes uint8, which numbers ", kMostClasses);
   }
-  if (predict.format() != "nifti") return absl::OkStatus();
+  const FileFormat* const format = FindFileFormat(predict.format());
+  if (format == nullptr || !format->volumes) return absl::OkStatus();
+  const std::string other =
+      FileFormatNames([](const FileFormat& known) { return known.written && !known.volumes; }, "\"");
   if (dims != kVolumeDims) {
-    return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(shape),
-                       "; predict.format \"nifti\" holds volumes, [batch, channels, z, y, x]: write"
-                       " \"npy\" or \"hdf5\"");
+    return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(shape), "; predict.format \"", format->name,
+                       "\" holds volumes, [batch, channels, z, y, x]: write ", other);
   }
   for (int dim = 1; dim < dims; ++dim) {
-    if (shape[dim] <= kMostNiftiCells) continue;
-    return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(shape),
-                       "; a NIfTI file has at most ", kMostNiftiCells, " cells in each dim: write"
-                       " \"npy\" or \"hdf5\"");
+    if (format->most_extent == 0 || shape[dim] <= format->most_extent) continue;
+    return InvalidSpec("layer \"", layer, "\" returns ", ShapeText(shape), "; a file of format \"", format->name,
+                       "\" has at most ", format->most_extent, " cells in each dim: write ", other);
   }
   return absl::OkStatus();
 }

@@ -23,7 +23,7 @@ struct BackgroundTask::State {
 
 namespace {
 
-// The work goes with all that it holds before anybody hears that it is over.
+// Destroys the work, with all that it owns, before its result can be taken.
 absl::Status Do(std::function<absl::Status()> work) {
   try {
     return work();

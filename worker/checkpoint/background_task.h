@@ -1,12 +1,12 @@
-// One piece of work at a time on a thread of its own, whose result its owner asks for now and then.
+// Runs one piece of work at a time on a thread; the owner asks for its result now and then.
 //
 //   BackgroundTask task;
 //   task.Start([files, name] { return WriteSomething(*files, name); });   // owns all that it uses
 //   if (std::optional<absl::Status> result = task.TakeResult()) ...       // absent while it runs
 //
-// The owner's thread only. Work that a dead file server holds for ever holds nobody else: waits have a deadline, and what is
-// still at work a few seconds after it was given up is left alone, with its thread. So the work may use nothing that goes with
-// its owner: no pointer to it, only what is shared or copied.
+// Used by the owner's thread only. Work that hangs on a dead file server does not hang the owner: waits have a
+// deadline, and work that was given up goes on alone, with its thread. So the work must not point to its owner or
+// anything that ends with it; it uses what is shared or copied.
 #ifndef ADJOIN_WORKER_CHECKPOINT_BACKGROUND_TASK_H_
 #define ADJOIN_WORKER_CHECKPOINT_BACKGROUND_TASK_H_
 
@@ -24,29 +24,29 @@ namespace adjoin {
 class BackgroundTask {
  public:
   BackgroundTask() = default;
-  ~BackgroundTask();  // waits kFarewellSeconds for the work; who wants that to be enough tells it before to end
+  ~BackgroundTask();  // waits kFarewellSeconds for the work, then leaves it alone
   BackgroundTask(const BackgroundTask&) = delete;
   BackgroundTask& operator=(const BackgroundTask&) = delete;
 
   static constexpr int kFarewellSeconds = 3;
 
-  // There is no other, or it is over or was given up. Where no thread can be made, the result says so; what the work throws
-  // is its result: kResourceExhausted for memory, else kInternal.
+  // Gives up the work before, if there is any. Where no thread can be made, the result is kResourceExhausted; an
+  // exception of the work is its result: kResourceExhausted for memory, else kInternal.
   void Start(std::function<absl::Status()> work);
 
-  // Waits for the end of the work, whose result stays to be taken; false: it still runs. True where there is none.
+  // Waits for the end of the work. False: it still runs. True also where there is no work.
   bool Wait(Deadline deadline);
 
   // Absent while the work runs.
   std::optional<absl::Status> TakeResult();
 
-  // Nobody asks for the result any more. The work goes on, or ends, alone.
+  // Drops the result. The work goes on, or ends, alone.
   void GiveUp();
 
  private:
   struct State;
 
-  std::shared_ptr<State> state_;  // the thread's as well
+  std::shared_ptr<State> state_;  // shared with the thread
   std::thread thread_;
 };
 

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 Deadline Soon() { return Deadline::After(absl::Seconds(30)); }
 
-TEST(BackgroundTaskTest, WhatItsWorkThrowsIsItsResult) {
+TEST(BackgroundTaskTest, AnExceptionOfTheWorkIsItsResult) {
   BackgroundTask task;
   EXPECT_FALSE(task.TakeResult().has_value());
   task.Start([]() -> absl::Status { throw std::bad_alloc(); });
@@ -36,8 +36,8 @@ TEST(BackgroundTaskTest, WhatItsWorkThrowsIsItsResult) {
   EXPECT_TRUE(task.TakeResult()->ok());
 }
 
-// Held as by a file server that is gone.
-TEST(BackgroundTaskTest, WorkThatNeverEndsHoldsNobody) {
+// The work hangs, as on a dead file server.
+TEST(BackgroundTaskTest, WorkThatNeverEndsDoesNotHangItsOwner) {
   const auto released = std::make_shared<absl::Notification>();
   const auto ended = std::make_shared<absl::Notification>();
   const auto held = [released, ended] {
@@ -53,7 +53,7 @@ TEST(BackgroundTaskTest, WorkThatNeverEndsHoldsNobody) {
     task.GiveUp();
     task.Start([] { return absl::OkStatus(); });
     ASSERT_TRUE(task.Wait(Soon()));
-    EXPECT_TRUE(task.TakeResult()->ok()) << "of the later one";
+    EXPECT_TRUE(task.TakeResult()->ok()) << "the result of the later work";
   }
   released->Notify();
   EXPECT_TRUE(ended->WaitForNotificationWithTimeout(absl::Seconds(30))) << "it went on alone";

@@ -38,7 +38,7 @@ absl::StatusOr<std::string> HashOf(const FileSystem::Source& source, int64_t off
   return hash.Hex();
 }
 
-// Which of the file's tensors are other than they were written; all that is known where the file as a whole is.
+// Returns the tensors in a damaged file whose own checksums do not fit.
 absl::StatusOr<std::vector<std::string>> DamagedTensors(const FileSystem::Source& source, const Manifest& manifest,
                                                         int file) {
   std::vector<std::string> damaged;
@@ -59,7 +59,7 @@ Box Relative(const Box& part, const Box& whole) {
   return Box(std::move(dims));
 }
 
-// Puts the cells of `part` where they belong among those of `whole`.
+// Copies the cells of `part` to their positions in `whole`.
 void CopyInto(const Box& whole, const Box& part, const char* cells, int64_t element, char* out) {
   for (const CellRun& run : RunsOf(whole.Shape(), Relative(part, whole))) {
     std::memcpy(out + run.first * element, cells, run.count * element);
@@ -75,7 +75,7 @@ std::vector<std::string> TextsOf(const std::vector<absl::Status>& statuses) {
   return texts;
 }
 
-// A folder that was just made is there only once the one above it is synced, and so on.
+// A new folder survives a crash only once the folder above it is synced, and so on upwards.
 absl::Status SyncUpwards(FileSystem& files, std::string folder) {
   ADJOIN_RETURN_IF_ERROR(files.SyncFolder(folder));
   for (;;) {
@@ -83,11 +83,12 @@ absl::Status SyncUpwards(FileSystem& files, std::string folder) {
     const size_t slash = folder.rfind('/');
     folder.resize(slash == std::string::npos ? 0 : slash);
     const absl::Status synced = files.SyncFolder(folder);
-    if (!synced.ok() && !absl::IsPermissionDenied(synced)) return synced;  // what one may not read one did not make
+    // This process did not make a folder that it may not read.
+    if (!synced.ok() && !absl::IsPermissionDenied(synced)) return synced;
   }
 }
 
-// The finished checkpoint with the best value; of equal ones the newest.
+// Returns the finished checkpoint with the best value, the newest of equal ones.
 std::optional<CheckpointName> Best(const std::vector<std::pair<CheckpointName, Manifest>>& finished,
                                    const Retention& retention) {
   std::optional<CheckpointName> best;
@@ -150,8 +151,8 @@ absl::Status VerifyFile(FileSystem& files, const std::string& dir, const Manifes
   if (hash == expected.hash) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> damaged, DamagedTensors(*source, manifest, file));
   return absl::DataLossError(
-      absl::StrCat(path, ": damaged, its checksum is another one; ",
-                   damaged.empty() ? "no tensor of it is" : absl::StrCat("damaged is ", absl::StrJoin(damaged, ", "))));
+      absl::StrCat(path, ": damaged, its checksum does not fit; ",
+                   damaged.empty() ? "no tensor in it is" : absl::StrCat("damaged is ", absl::StrJoin(damaged, ", "))));
 }
 
 absl::Status ReadBox(FileSystem& files, const std::string& dir, const Manifest& manifest, const std::string& tensor,
@@ -203,13 +204,13 @@ absl::Status FinishCheckpoint(FileSystem& files, const std::string& dir, const s
     }
   }
   const std::string text = manifest.ToText();
-  // Whoever reads it would say the same, too late.
+  // Finds now what a reader would find too late.
   if (const absl::Status fits = Manifest::Parse(text).status(); !fits.ok()) return At(folder, fits);
-  // All that the manifest speaks of has its name before the manifest has.
+  // All files that the manifest names have their names before the manifest has its own.
   ADJOIN_RETURN_IF_ERROR(files.SyncFolder(folder));
   ADJOIN_RETURN_IF_ERROR(WriteDurably(files, folder, kManifestFile, text));
   ADJOIN_RETURN_IF_ERROR(SyncUpwards(files, dir));
-  for (int rank : ranks) files.Remove(PathOf(folder, RankNote(rank))).IgnoreError();  // they harm nobody
+  for (int rank : ranks) files.Remove(PathOf(folder, RankNote(rank))).IgnoreError();  // a note that stays does no harm
   return absl::OkStatus();
 }
 
@@ -243,7 +244,7 @@ std::vector<std::string> RemoveOld(FileSystem& files, const std::string& dir, co
       statuses.push_back(RemoveCheckpoint(files, dir, name));
       continue;
     }
-    if (retention.keep_last == 0) {  // there may be very many
+    if (retention.keep_last == 0) {  // all are kept: do not read very many manifests
       const absl::Status there = files.Open(PathOf(FolderOf(dir, name), kManifestFile)).status();
       if (absl::IsNotFound(there)) statuses.push_back(RemoveCheckpoint(files, dir, name));
       continue;

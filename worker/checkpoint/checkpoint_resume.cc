@@ -27,9 +27,9 @@ struct Candidate {
   std::string Path() const { return PathOf(dir, name.ToString()); }
 };
 
-constexpr char kUnreadable[] = "cannot be read: ";  // what rank 0 tells in place of an offer begins so
+constexpr char kUnreadable[] = "cannot be read: ";  // rank 0 sends this and the error in place of an offer
 
-// What fails an attempt, which is better than one that begins further back.
+// Fails the attempt: that is better than to resume from an older checkpoint.
 absl::Status Unreadable(absl::string_view path, absl::string_view why) {
   return absl::UnavailableError(absl::StrCat("the checkpoint ", path, " cannot be read just now: ", why,
                                              "; nothing is wrong with it as far as is known, so no older one is taken in its"
@@ -43,7 +43,7 @@ class Resume {
 
   absl::StatusOr<std::optional<Resumed>> Run() {
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, Candidates());
-    // Rank 0 knows them, the others hear of one after another.
+    // Rank 0 knows the candidates; the other ranks hear of one after another.
     for (size_t next = 0;;) {
       std::string told;
       for (; options_.rank == 0 && told.empty() && next < candidates.size(); ++next) told = Offer(candidates[next]);
@@ -70,7 +70,7 @@ class Resume {
     Log(absl::StrCat("checkpoint ", path, " is skipped: ", why));
   }
 
-  // On rank 0, newest first: the job's own, then those of resume_from. None on the others.
+  // Returns the candidates on rank 0, newest first: the job's own, then those of resume_from; none on the other ranks.
   absl::StatusOr<std::vector<Candidate>> Candidates() {
     std::vector<Candidate> candidates;
     absl::Status status;
@@ -106,7 +106,7 @@ class Resume {
     return absl::OkStatus();
   }
 
-  // What rank 0 tells of it, or "" where it is to be skipped.
+  // Returns what rank 0 tells all ranks of the candidate; "" where it is skipped.
   std::string Offer(const Candidate& candidate) {
     const absl::StatusOr<Manifest> manifest = ReadManifest(*options_.files, candidate.dir, candidate.name);
     if (manifest.ok()) {
@@ -130,7 +130,7 @@ class Resume {
     if (options_.damaged != nullptr && options_.rank == 0 && dir == options_.dir) options_.damaged->push_back(name);
   }
 
-  // Reads what rank 0 offers. Fails on all ranks where one cannot.
+  // Reads the manifest that rank 0 offers. Fails on all ranks where one rank cannot read it.
   absl::StatusOr<Resumed> Take(const std::string& offer) {
     const std::vector<std::string> words = absl::StrSplit(offer, '\n');
     const std::optional<CheckpointName> name = words.size() == 3 ? CheckpointName::Parse(words[1]) : std::nullopt;
@@ -141,7 +141,7 @@ class Resume {
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> blind, sums_({same || unreadable ? 0.0 : 1.0, unreadable ? 1.0 : 0.0}));
     if (blind[1] > 0) {
       return Unreadable(PathOf(words[0], words[1]), unreadable ? std::string(manifest.status().message())
-                                                               : absl::StrCat("so say ", blind[1], " of the ranks"));
+                                                               : absl::StrCat(blind[1], " of the ranks report it"));
     }
     const std::string shared = absl::StrCat("right would be one --output-root, on one file system, for all nodes on which"
                                             " the job's ranks run");
@@ -157,7 +157,7 @@ class Resume {
     return Resumed{*std::move(manifest), words[0], 0};
   }
 
-  // Every file by one of the ranks.
+  // Verifies the files, each on one of the ranks.
   absl::StatusOr<bool> Verify(const Resumed& resumed) {
     const std::string path = PathOf(resumed.dir, resumed.manifest.name.ToString());
     std::vector<std::string> wrong, unreadable;
@@ -170,18 +170,18 @@ class Resume {
     if (sum[0] == 0 && sum[1] == 0) return true;
     if (sum[0] == 0) {
       return Unreadable(path, !unreadable.empty() ? absl::StrJoin(unreadable, "; ")
-                                                  : absl::StrCat(sum[1], " of its files, say the ranks that have looked"));
+                                                  : absl::StrCat(sum[1], " of its files, as other ranks report"));
     }
     NoteDamage(resumed.dir, resumed.manifest.name);
     if (!wrong.empty()) {
       Skip(path, absl::StrJoin(wrong, "; "));
     } else if (options_.rank == 0) {
-      Skip(path, absl::StrCat(sum[0], " of its files are not as they were written, say the ranks that have looked"));
+      Skip(path, absl::StrCat(sum[0], " of its files are damaged, as other ranks report"));
     }
     return false;
   }
 
-  // The same on all ranks.
+  // Checks that the checkpoint has the job's tensors. The result is the same on all ranks.
   absl::Status CompareTensors(const Resumed& resumed) const {
     std::vector<std::string> missing, misshaped, extra;
     std::set<std::string> known;
@@ -273,7 +273,7 @@ absl::StatusOr<std::optional<Resumed>> ResumeFromCheckpoint(const ResumeOptions&
                                                             const std::vector<CheckpointTensor>& tensors,
                                                             const RankSums& sums) {
   absl::StatusOr<std::optional<Resumed>> resumed = Resume(options, tensors, sums).Run();
-  // All ranks fail alike. One that ends takes with it what it has not sent yet: none does before all have heard.
+  // All ranks fail alike. A rank that ends loses what it has not sent yet, so all wait here until all have heard.
   if (!resumed.ok()) sums({0}).status().IgnoreError();
   return resumed;
 }

@@ -1,13 +1,13 @@
-// Puts a job where a checkpoint left it, whatever number of ranks wrote it and however its tensors were cut.
+// Resumes a job from a checkpoint, whatever number of ranks wrote it and however its tensors were cut.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(std::optional<Manifest> from, ResumeFromCheckpoint(options, tensors, sums));   // on every rank
-//   if (from.has_value()) trainer->Resume(from->name.step);
+//   ADJOIN_ASSIGN_OR_RETURN(std::optional<Resumed> from, ResumeFromCheckpoint(options, tensors, sums));   // on every rank
+//   if (from.has_value()) trainer->Resume(from->manifest.name.step);
 //
-// A job goes on by itself from the newest of its own checkpoints that is valid; from those of another job only where
-// `resume_from` names their folder. Rank 0 chooses, and all ranks together look whether every byte is as it was written: each
-// verifies some of the files. One that is not, was never finished or is of a newer release is skipped by all of them, and the
-// log says why. One that cannot be read just now may be whole: the attempt fails, rather than to lose its steps. Then each rank
-// reads what its boxes have in common with the stored ones.
+// A job resumes from the newest of its own checkpoints that is valid; from another job's checkpoints only where
+// `resume_from` names their folder. Rank 0 chooses; all ranks together check every byte: each verifies some of the
+// files. All ranks skip a checkpoint that is damaged, was never finished or was written by a newer release, and log
+// why. A checkpoint that cannot be read just now may be whole: the attempt fails, rather than losing its steps. Then
+// each rank reads what its boxes have in common with the stored boxes.
 #ifndef ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_RESUME_H_
 #define ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_RESUME_H_
 
@@ -33,24 +33,24 @@ struct ResumeOptions {
   int rank = 0;
   int ranks = 1;
   std::function<void(const std::string&)> log;
-  std::vector<CheckpointName>* damaged = nullptr;  // on rank 0: grows by those in `dir` that were proven to be so; may be null
+  std::vector<CheckpointName>* damaged = nullptr;  // on rank 0: grows by those in `dir` that are damaged; may be null
 };
 
 struct Resumed {
   Manifest manifest;
-  std::string dir;         // where it lies
-  int64_t bytes_read = 0;  // of tensors, by this rank
+  std::string dir;         // the folder of checkpoints that it is in
+  int64_t bytes_read = 0;  // by this rank, from tensors
 };
 
-// The tag of a job's checkpoints. Of a job without an id there is none: 0.
+// Returns the tag of a job's checkpoints; 0, no tag, for a job without an id.
 uint64_t TagOf(const JobIdentity& job);
 
-// Fills `tensors`, which all have their names, types and shapes; absent: there is nothing to go on from, and they are as they
-// were. Collective.
-// Errors, on all ranks alike but for words: kInvalidArgument that lists the tensors that are missing, too many or of other
-// shapes; kNotFound (resume_from has none that is valid; says why each is not); kFailedPrecondition (a rank does not see what
-// rank 0 sees); kUnavailable (a rank cannot read one, and may the next time: no other is taken in its place); of `dir` itself
-// as FileSystem; those of the sums.
+// Fills `tensors`, whose names, types and shapes are set. Absent: there is no checkpoint to resume from, and the
+// tensors are unchanged. Collective.
+// Errors, with the same code on all ranks: kInvalidArgument with the tensors that are missing, too many or of other
+// shapes; kNotFound (resume_from has no valid checkpoint); kFailedPrecondition (a rank does not see what rank 0 sees);
+// kUnavailable (a rank cannot read a checkpoint just now; no other is taken in its place); as FileSystem for `dir`
+// itself; those of the sums.
 absl::StatusOr<std::optional<Resumed>> ResumeFromCheckpoint(const ResumeOptions& options,
                                                             const std::vector<CheckpointTensor>& tensors,
                                                             const RankSums& sums);

@@ -1,4 +1,4 @@
-// Which checkpoints are skipped, which fail the attempt, and which are removed afterwards.
+// Tests which checkpoints are skipped, which fail the attempt, and which are removed afterwards.
 #include "worker/checkpoint/checkpoint_resume.h"
 
 #include <gmock/gmock.h>
@@ -42,10 +42,10 @@ const JobIdentity kJob{"job-1", 9};
 
 thread_local int this_rank = -1;
 
-// Of which some cannot be read by some rank, although they are there.
+// Files that one rank cannot read, although they exist.
 class FailingFiles : public RecordedFiles {
  public:
-  // Rank -1: whoever is none.
+  // `part`: of the path; "": all ranks can read all files. `rank` -1: a thread that is no rank.
   void FailOn(int rank, const std::string& part) { rank_ = rank, part_ = part; }
 
   absl::StatusOr<std::unique_ptr<Source>> Open(const std::string& path) override {
@@ -77,7 +77,8 @@ class CheckpointResumeTest : public testing::Test {
     manifest.tensors["fc.weight"] = {DType::kFloat32, {6}, {}};
     const std::vector<float> cells(2, static_cast<float>(step));
     for (int rank = 0; rank < kRanks; ++rank) {
-      const HeldBox held{"fc.weight", DType::kFloat32, Home().BoxOf(rank), cells.data()};
+      const HeldBox held{
+          .tensor = "fc.weight", .dtype = DType::kFloat32, .box = Home().BoxOf(rank), .data = cells.data()};
       ASSERT_TRUE(WriteRankFile(files_, folder, manifest.name, rank, {held}, kNeverStop).ok());
     }
     const absl::Status status = FinishCheckpoint(files_, kDir, {0, 1, 2}, manifest);
@@ -135,7 +136,7 @@ class CheckpointResumeTest : public testing::Test {
     return ended;
   }
 
-  // Of the second attempt.
+  // Removes what the second attempt does not need after a step.
   std::vector<std::string> RemoveAfter(int64_t step, const Ended& ended, const Retention& retention) {
     return RemoveOld(files_, kDir, NameOf(step, 2), ended.damaged, retention);
   }
@@ -151,16 +152,16 @@ class CheckpointResumeTest : public testing::Test {
   FailingFiles files_;
 };
 
-TEST_F(CheckpointResumeTest, WhatCannotBeReadJustNowFailsTheAttemptOnAllRanks) {
+TEST_F(CheckpointResumeTest, ACheckpointThatCannotBeReadNowFailsTheAttemptOnAllRanks) {
   Write(7);
   Write(14);
   struct Case {
     int rank;
     std::string part;
   };
-  const std::vector<Case> cases = {{0, PathOf(NameOf(14).ToString(), kManifestFile)},  // before it is offered
-                                   {2, PathOf(NameOf(14).ToString(), kManifestFile)},  // then
-                                   {1, PathOf(NameOf(14).ToString(), RankFile(1))},    // verified by rank 1
+  const std::vector<Case> cases = {{0, PathOf(NameOf(14).ToString(), kManifestFile)},  // before rank 0 offers it
+                                   {2, PathOf(NameOf(14).ToString(), kManifestFile)},  // when rank 2 takes the offer
+                                   {1, PathOf(NameOf(14).ToString(), RankFile(1))},    // when rank 1 verifies its file
                                    {0, PathOf(NameOf(14).ToString(), RankFile(0))}};
   for (const Case& c : cases) {
     files_.FailOn(c.rank, c.part);
@@ -177,7 +178,7 @@ TEST_F(CheckpointResumeTest, WhatCannotBeReadJustNowFailsTheAttemptOnAllRanks) {
   EXPECT_THAT(Resume().steps, Each(14)) << "when it can be read again";
 }
 
-TEST_F(CheckpointResumeTest, DamagedOnesAreSkippedAndThenRemoved) {
+TEST_F(CheckpointResumeTest, DamagedCheckpointsAreSkippedAndThenRemoved) {
   for (const int64_t step : {7, 14, 21, 28, 35}) Write(step);
   Damage(PathOf(FolderOf(35), kManifestFile));
   ASSERT_TRUE(files_.Remove(PathOf(FolderOf(28), kManifestFile)).ok());
@@ -191,7 +192,7 @@ TEST_F(CheckpointResumeTest, DamagedOnesAreSkippedAndThenRemoved) {
   EXPECT_THAT(Steps(), ElementsAre(7));
 }
 
-TEST_F(CheckpointResumeTest, AllDamagedTheJobBeginsAnewAndKnowsThem) {
+TEST_F(CheckpointResumeTest, AJobWithOnlyDamagedCheckpointsBeginsAnewAndReportsThem) {
   Write(7);
   Damage(PathOf(FolderOf(7), RankFile(0)));
   const Ended ended = Resume();
@@ -200,7 +201,7 @@ TEST_F(CheckpointResumeTest, AllDamagedTheJobBeginsAnewAndKnowsThem) {
   EXPECT_THAT(ended.damaged, ElementsAre(NameOf(7)));
 }
 
-TEST_F(CheckpointResumeTest, ANewerFormatIsSkippedAndNeverRemoved) {
+TEST_F(CheckpointResumeTest, ACheckpointOfANewerFormatIsSkippedAndNeverRemoved) {
   for (const int64_t step : {7, 14, 21}) Write(step);
   MakeNewer(14);
   MakeNewer(21);
@@ -213,7 +214,7 @@ TEST_F(CheckpointResumeTest, ANewerFormatIsSkippedAndNeverRemoved) {
   EXPECT_THAT(Steps(), ElementsAre(21, 14, 8)) << "and it does not count";
 }
 
-// As by an attempt that finished it when the next had begun already.
+// An attempt may finish a checkpoint after the next attempt has begun.
 TEST_F(CheckpointResumeTest, AValidLaterStepOfAnEarlierAttemptStays) {
   Write(7);
   const Ended ended = Resume();
@@ -226,7 +227,7 @@ TEST_F(CheckpointResumeTest, AValidLaterStepOfAnEarlierAttemptStays) {
   EXPECT_THAT(Resume().steps, Each(14)) << "as good as any other";
 }
 
-TEST_F(CheckpointResumeTest, WhatCannotBeReadIsNotRemoved) {
+TEST_F(CheckpointResumeTest, ACheckpointThatCannotBeReadIsNotRemoved) {
   for (const int64_t step : {7, 14, 21, 28}) Write(step);
   files_.FailOn(-1, PathOf(NameOf(14).ToString(), kManifestFile));
   EXPECT_THAT(RemoveAfter(28, {}, {0}), IsEmpty());

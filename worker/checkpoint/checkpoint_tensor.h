@@ -10,11 +10,11 @@
 
 namespace adjoin {
 
-// Every rank has all of a job's in one order, also those of which it holds nothing.
+// Every rank lists all tensors of a job in the same order, including those of which it holds nothing.
 struct CheckpointTensor {
   std::string name;     // "conv1.weight", "exp_avg/conv1.weight"
   Layout home;
-  at::Tensor local;  // live: this rank's box of `home`
+  at::Tensor local;  // this rank's box of `home`, not a copy
 };
 
 }  // namespace adjoin

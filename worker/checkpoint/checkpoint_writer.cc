@@ -19,7 +19,7 @@
 namespace adjoin {
 namespace {
 
-// Both of a sum over at most 4096 ranks in one number.
+// A rank that is done adds 1, a rank that failed adds this: one sum over at most 4096 ranks counts both.
 constexpr double kFailed = 65536;
 
 std::vector<int> RanksThatWrite(const std::vector<CheckpointTensor>& tensors, int ranks) {
@@ -34,7 +34,7 @@ std::vector<int> RanksThatWrite(const std::vector<CheckpointTensor>& tensors, in
   return writers;
 }
 
-// A copy of what this rank writes.
+// Copies the boxes that this rank writes.
 std::vector<CheckpointTensor> CopyOfMine(const std::vector<CheckpointTensor>& tensors, int rank) {
   at::NoGradGuard no_grad;
   std::vector<CheckpointTensor> copies;
@@ -51,13 +51,13 @@ std::vector<CheckpointTensor> CopyOfMine(const std::vector<CheckpointTensor>& te
 
 }  // namespace
 
-// What the thread works on, also where nobody waits for it any more.
+// The data of the thread's work. It is shared, as the work may outlive the writer.
 struct CheckpointWriter::InFlight {
   std::atomic<bool> stop{false};
-  std::vector<CheckpointTensor> mine;  // copies; until they are written
-  std::vector<int> writers;            // on rank 0, as the manifest
+  std::vector<CheckpointTensor> mine;  // copies of this rank's boxes, until they are written
+  std::vector<int> writers;            // on rank 0, as is the manifest: the ranks that write a file
   Manifest manifest;
-  std::vector<std::string> left;       // of old checkpoints: why they could not be removed
+  std::vector<std::string> left;       // errors of removing old checkpoints
 };
 
 CheckpointWriter::CheckpointWriter(Options options) : options_(std::move(options)), last_begun_(options_.now()) {}
@@ -74,7 +74,7 @@ std::array<double, 2> CheckpointWriter::Words() {
   return {0, !result_.has_value() ? 0 : result_->ok() ? 1 : kFailed};
 }
 
-// What became of this rank's part, where it is done.
+// Takes and logs the result of this rank's part of the phase, once it is done.
 void CheckpointWriter::NoteResult() {
   if (phase_ == Phase::kManifest && options_.rank != 0) return;
   result_ = task_.TakeResult();
@@ -103,7 +103,7 @@ void CheckpointWriter::AfterStep(const std::array<double, 2>& words, const Momen
   if (phase_ == Phase::kIdle) {
     if (wanted_ || best) Begin(Take(moment, tensors));
   } else if (best) {
-    waiting_.reset();  // before there is another copy
+    waiting_.reset();  // frees the old copy before the new one is made
     waiting_ = Take(moment, tensors);
     wanted_ = false;
   }
@@ -127,7 +127,7 @@ CheckpointWriter::Snapshot CheckpointWriter::Take(const Moment& moment, const Te
 
 void CheckpointWriter::BeginWaiting() {
   if (phase_ != Phase::kIdle || !waiting_.has_value()) return;
-  const bool wanted = wanted_;  // of a later moment
+  const bool wanted = wanted_;  // a checkpoint of a later moment is still wanted
   Begin(*std::exchange(waiting_, std::nullopt));
   wanted_ = wanted;
 }
@@ -144,7 +144,7 @@ void CheckpointWriter::Begin(Snapshot snapshot) {
   try {
     if (status.ok()) return WriteFiles(std::move(snapshot));
   } catch (...) {
-    status = StatusFromCurrentException();  // the other ranks hear of it as of any other failure
+    status = StatusFromCurrentException();  // the other ranks learn of this failure as of any other
   }
   task_.Start([status] { return status; });
 }
@@ -176,7 +176,12 @@ void CheckpointWriter::WriteFiles(Snapshot snapshot) {
     ADJOIN_RETURN_IF_ERROR(files->MakeFolder(folder));
     std::vector<HeldBox> held;
     for (const CheckpointTensor& tensor : in_flight->mine) {
-      held.push_back({tensor.name, tensor.home.dtype(), tensor.home.BoxOf(rank), tensor.local.data_ptr()});
+      held.push_back({
+          .tensor = tensor.name,
+          .dtype = tensor.home.dtype(),
+          .box = tensor.home.BoxOf(rank),
+          .data = tensor.local.data_ptr(),
+      });
     }
     ADJOIN_RETURN_IF_ERROR(WriteRankFile(*files, folder, name, rank, held, in_flight->stop));
     in_flight->mine.clear();
@@ -188,7 +193,7 @@ void CheckpointWriter::WriteFiles(Snapshot snapshot) {
   });
 }
 
-// `told`: the sum over ranks of what became of the phase.
+// `told`: the sum over the ranks of their results of the phase.
 void CheckpointWriter::Advance(double told) {
   if (phase_ == Phase::kIdle) return;
   const auto sum = static_cast<int64_t>(told);
@@ -211,7 +216,7 @@ void CheckpointWriter::BeginManifest(bool fine) {
   if (options_.rank != 0) return;
   const std::string dir = options_.spec.dir();
   if (!fine) {
-    // What other attempts finished may be removed in time, what nobody did is no use.
+    // A checkpoint that is not finished is of no use.
     task_.Start([files = options_.files, dir, name = name_] {
       RemoveCheckpoint(*files, dir, name).IgnoreError();
       return absl::OkStatus();
@@ -231,8 +236,8 @@ void CheckpointWriter::BeginManifest(bool fine) {
   });
 }
 
-// All ranks wait for their disks, and now and then for each other, so that none waits long for one that is slow. False: it was
-// given up.
+// Each rank waits for its disk in slices, with a sum after each slice, so that no rank waits long for a slow one.
+// False: the checkpoint was given up.
 absl::StatusOr<bool> CheckpointWriter::AwaitPhase(const RankSums& sums) {
   const Phase phase = phase_;
   const Deadline deadline = Deadline::After(options_.patience);

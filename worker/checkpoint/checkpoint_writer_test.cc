@@ -31,7 +31,7 @@ using testing::IsEmpty;
 
 constexpr int kRanks = 3;
 
-// Whose syncs wait while it is told to.
+// Files whose syncs wait between Block and Release, and which can fail.
 class SlowFiles : public RecordedFiles {
  public:
   ~SlowFiles() override {
@@ -49,9 +49,9 @@ class SlowFiles : public RecordedFiles {
     if (!file.ok() || released_ == nullptr || path.find(slow_) == std::string::npos) return file;
     return std::unique_ptr<File>(new SlowFile(*std::move(file), released_));
   }
-  void SetFull(const std::string& part) { full_ = part; }  // of the paths of files that cannot be made; "": none
-  void SetSlow(const std::string& part) { slow_ = part; }  // of those whose syncs wait; "": all
-  void SetThrows(const std::string& part) { throws_ = part; }  // of those for which there is no memory; "": none
+  void SetFull(const std::string& part) { full_ = part; }  // files with `part` in their path cannot be made; "": none
+  void SetSlow(const std::string& part) { slow_ = part; }  // syncs of files with `part` in their path wait; "": all
+  void SetThrows(const std::string& part) { throws_ = part; }  // making files with `part` in it throws; "": none
 
  private:
   class SlowFile : public File {
@@ -75,7 +75,7 @@ class SlowFiles : public RecordedFiles {
   std::string full_, slow_, throws_;
 };
 
-// Three ranks that take steps one after the other in one thread; a vector cut over them and one that all have.
+// Three ranks that take steps one after the other in one thread. One vector is cut over them, all have the other.
 class CheckpointWriterTest : public testing::Test {
  protected:
   void Start(const Checkpoint& spec, const Retention& retention = {}) {
@@ -126,13 +126,13 @@ class CheckpointWriterTest : public testing::Test {
     for (int rank = 0; rank < kRanks; ++rank) writers_[rank]->AfterStep(sum, Now(), [&] { return TensorsOf(rank); });
   }
 
-  // Steps until what was begun is durable, or thrown away.
+  // Takes steps until `settled`.
   void Settle(const std::function<bool()>& settled) {
     const absl::Time end = absl::Now() + absl::Seconds(30);
     while (!settled() && absl::Now() < end) Step();
     EXPECT_TRUE(settled()) << log_;
   }
-  // On all ranks at once. What the sums of each rank came to.
+  // Finishes on all ranks at once; returns their statuses.
   std::vector<absl::Status> Finish(bool write) {
     SumsOfThreads all(kRanks);
     return all.Run([&](int rank, const RankSums& sums) {
@@ -163,17 +163,17 @@ class CheckpointWriterTest : public testing::Test {
   std::vector<std::unique_ptr<CheckpointWriter>> writers_;
 };
 
-TEST_F(CheckpointWriterTest, ASlowDiskHoldsNoStepUpAndTheNextOneWaits) {
+TEST_F(CheckpointWriterTest, ASlowDiskDelaysNoStepAndTheNextCheckpointWaits) {
   Checkpoint spec;
   spec.set_every_steps(2);
   files_->Block();
   Start(spec);
-  while (step_ < 9) Step();  // the disk answers none of it
+  while (step_ < 9) Step();  // the disk does not answer
   EXPECT_THAT(Finished(), IsEmpty());
   EXPECT_LE(ListCheckpoints(*files_, "ckpt")->size(), 1u) << "one in flight";
   files_->Release();
   Settle([&] { return Durable().value_or(0) == 2; });
-  // What it has is of the step when it was begun, whatever came after.
+  // The checkpoint has the values of the step at which it was begun.
   const absl::StatusOr<Manifest> manifest = ReadManifest(*files_, "ckpt", {2, 1, 7});
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   std::vector<float> cells(5);
@@ -185,7 +185,7 @@ TEST_F(CheckpointWriterTest, ASlowDiskHoldsNoStepUpAndTheNextOneWaits) {
   EXPECT_LE(*Durable(), at + 1);
 }
 
-TEST_F(CheckpointWriterTest, MinutesAreThoseOfRankZero) {
+TEST_F(CheckpointWriterTest, MinutesAreCountedByRankZerosClock) {
   Checkpoint spec;
   spec.set_every_minutes(10);
   Start(spec);
@@ -199,9 +199,9 @@ TEST_F(CheckpointWriterTest, MinutesAreThoseOfRankZero) {
   EXPECT_EQ(ListCheckpoints(*files_, "ckpt")->size(), 1u);
 }
 
-TEST_F(CheckpointWriterTest, AFullDiskOfOneRankCostsALineAndIsTriedAgain) {
+TEST_F(CheckpointWriterTest, AFullDiskOfOneRankIsAWarningAndTheNextCheckpointIsWritten) {
   Checkpoint spec;
-  spec.set_keep_best("loss");  // so that the test says when
+  spec.set_keep_best("loss");  // so that the test decides when a checkpoint is due
   Start(spec, {1});
   const auto begin = [&] {
     best_ = true;
@@ -224,7 +224,7 @@ TEST_F(CheckpointWriterTest, AFullDiskOfOneRankCostsALineAndIsTriedAgain) {
   EXPECT_THAT(Finished(), ElementsAre(*Durable()));
 }
 
-TEST_F(CheckpointWriterTest, TheBestIsKept) {
+TEST_F(CheckpointWriterTest, TheBestCheckpointIsKept) {
   Checkpoint spec;
   spec.set_keep_best("loss");
   Start(spec, {1, "loss", false});
@@ -248,7 +248,7 @@ TEST_F(CheckpointWriterTest, TheBestIsKept) {
   EXPECT_LE(Finished().size(), 3u);
 }
 
-TEST_F(CheckpointWriterTest, TheBestOfABusyTimeWaitsAsItWas) {
+TEST_F(CheckpointWriterTest, ABestCheckpointWaitsWithTheValuesOfItsStep) {
   Checkpoint spec;
   spec.set_keep_best("loss");
   files_->Block();
@@ -271,8 +271,7 @@ TEST_F(CheckpointWriterTest, TheBestOfABusyTimeWaitsAsItWas) {
   EXPECT_THAT(cells, ElementsAre(3, 3, 13, 13, 23));
 }
 
-// As from a list of tensors that is too long, or a library that throws.
-TEST_F(CheckpointWriterTest, ExceptionsCostALineAndTheRanksStayInStep) {
+TEST_F(CheckpointWriterTest, ExceptionsAreWarningsAndTheRanksStayInStep) {
   Checkpoint spec;
   spec.set_every_steps(1);
   Start(spec);
@@ -289,7 +288,7 @@ TEST_F(CheckpointWriterTest, ExceptionsCostALineAndTheRanksStayInStep) {
   EXPECT_EQ(Durable(), step_);
 }
 
-TEST_F(CheckpointWriterTest, FinishWaits) {
+TEST_F(CheckpointWriterTest, FinishWaitsUntilTheCheckpointIsDurable) {
   Start({});
   Step();
   EXPECT_THAT(Finish(/*write=*/true), testing::Each(absl::OkStatus()));
@@ -297,8 +296,8 @@ TEST_F(CheckpointWriterTest, FinishWaits) {
   EXPECT_THAT(Finished(), ElementsAre(1));
 }
 
-// A file server that is gone, for one rank or for the one that writes the manifest.
-TEST_F(CheckpointWriterTest, ADiskThatNeverAnswersHoldsNoRankForEver) {
+// A dead file server, for rank 1 or for rank 0, which writes the manifest.
+TEST_F(CheckpointWriterTest, ADiskThatNeverAnswersIsGivenUpByAllRanks) {
   for (const std::string& part : std::vector<std::string>{"rank-0001", kManifestFile}) {
     const auto files = files_ = std::make_shared<SlowFiles>();
     files_->SetSlow(part);
@@ -317,9 +316,9 @@ TEST_F(CheckpointWriterTest, ADiskThatNeverAnswersHoldsNoRankForEver) {
     EXPECT_THAT(Finished(), IsEmpty());
     const absl::Time begin = absl::Now();
     writers_.clear();
-    EXPECT_LT(absl::Now() - begin, absl::Seconds(2)) << "nobody waits for it any more";
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(2)) << "the writer does not wait for the disk";
     files->Release();
-    // What was left alone comes to its end, and finds all that it uses.
+    // The work that was left alone comes to its end and frees the files.
     const absl::Time end = absl::Now() + absl::Seconds(30);
     while (files.use_count() > 2 && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
     EXPECT_EQ(files.use_count(), 2);

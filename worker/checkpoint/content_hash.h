@@ -21,7 +21,7 @@ class ContentHash {
   ContentHash& operator=(const ContentHash&) = delete;
 
   void Add(const void* data, int64_t bytes);
-  std::string Hex() const;  // of what was added so far
+  std::string Hex() const;  // the checksum of what was added so far
 
   static std::string Of(const std::string& text);
 

@@ -27,20 +27,20 @@ absl::Status SystemError(const std::string& path, int error) {
   return absl::UnavailableError(message);
 }
 
-// The folder that a path is in, open, and its name there.
-struct Place {
+// The folder that a path is in, open, and the name in it.
+struct FolderAndName {
   HeldPath folder;
   std::string name;
 };
 
-absl::StatusOr<Place> PlaceOf(const std::string& root, const std::string& path) {
+absl::StatusOr<FolderAndName> Split(const std::string& root, const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) {
     ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldFolder(root, ""));
-    return Place{std::move(folder), path};
+    return FolderAndName{std::move(folder), path};
   }
   ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldBelow(root, path.substr(0, slash)));
-  return Place{std::move(folder), path.substr(slash + 1)};
+  return FolderAndName{std::move(folder), path.substr(slash + 1)};
 }
 
 class DiskFile : public FileSystem::File {
@@ -100,16 +100,16 @@ class DiskSource : public FileSystem::Source {
 absl::Status DiskFiles::MakeFolder(const std::string& path) { return HoldFolder(root_, path).status(); }
 
 absl::StatusOr<std::unique_ptr<FileSystem::File>> DiskFiles::Create(const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(const Place place, PlaceOf(root_, path));
-  const int fd = openat(place.folder.fd(), place.name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, path));
+  const int fd = openat(found.folder.fd(), found.name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return SystemError(path, errno);
   return std::unique_ptr<File>(new DiskFile(path, fd));
 }
 
 absl::Status DiskFiles::Rename(const std::string& from, const std::string& to) {
-  ADJOIN_ASSIGN_OR_RETURN(const Place old, PlaceOf(root_, from));
-  ADJOIN_ASSIGN_OR_RETURN(const Place place, PlaceOf(root_, to));
-  if (renameat(old.folder.fd(), old.name.c_str(), place.folder.fd(), place.name.c_str()) != 0) {
+  ADJOIN_ASSIGN_OR_RETURN(const FolderAndName old, Split(root_, from));
+  ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, to));
+  if (renameat(old.folder.fd(), old.name.c_str(), found.folder.fd(), found.name.c_str()) != 0) {
     return SystemError(to, errno);
   }
   return absl::OkStatus();
@@ -125,10 +125,10 @@ absl::Status DiskFiles::SyncFolder(const std::string& path) {
 }
 
 absl::Status DiskFiles::Remove(const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(const Place place, PlaceOf(root_, path));
-  if (unlinkat(place.folder.fd(), place.name.c_str(), 0) == 0) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, path));
+  if (unlinkat(found.folder.fd(), found.name.c_str(), 0) == 0) return absl::OkStatus();
   if (errno != EISDIR) return SystemError(path, errno);
-  return unlinkat(place.folder.fd(), place.name.c_str(), AT_REMOVEDIR) == 0 ? absl::OkStatus() : SystemError(path, errno);
+  return unlinkat(found.folder.fd(), found.name.c_str(), AT_REMOVEDIR) == 0 ? absl::OkStatus() : SystemError(path, errno);
 }
 
 absl::StatusOr<std::vector<std::string>> DiskFiles::List(const std::string& path) {
@@ -149,8 +149,8 @@ absl::StatusOr<std::vector<std::string>> DiskFiles::List(const std::string& path
 }
 
 absl::StatusOr<std::unique_ptr<FileSystem::Source>> DiskFiles::Open(const std::string& path) {
-  ADJOIN_ASSIGN_OR_RETURN(const Place place, PlaceOf(root_, path));
-  const int fd = openat(place.folder.fd(), place.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, path));
+  const int fd = openat(found.folder.fd(), found.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return SystemError(path, errno);
   struct stat info;
   const int error = fstat(fd, &info) == 0 ? 0 : errno;

@@ -1,11 +1,11 @@
-// The few operations on files that checkpoints are made of, so that a test can record them and lose what was not synced.
+// The few file operations that checkpoints need, as an interface: a test can record them and lose what was not synced.
 //
 //   const auto files = std::make_shared<DiskFiles>("/srv/results");
 //   ADJOIN_RETURN_IF_ERROR(files->MakeFolder("lenet5/ckpt"));
 //   ADJOIN_RETURN_IF_ERROR(WriteDurably(*files, "lenet5/ckpt", "note.json", text));
 //
-// Paths are relative to a root. What Write wrote survives a crash of the machine once Sync has returned, a name (made,
-// changed, removed) once SyncFolder of its folder has. Any thread; a File is one thread's.
+// Paths are relative to a root. Written bytes survive a crash of the machine once Sync has returned; a name that was
+// made, changed or removed, once SyncFolder of its folder has. Any thread; a File belongs to one thread.
 #ifndef ADJOIN_WORKER_CHECKPOINT_FILE_SYSTEM_H_
 #define ADJOIN_WORKER_CHECKPOINT_FILE_SYSTEM_H_
 
@@ -20,8 +20,8 @@
 
 namespace adjoin {
 
-// Errors of all methods: kNotFound, kPermissionDenied, kResourceExhausted (the disk is full), kUnavailable with the path and
-// the system's reason; kInvalidArgument for a path that leads out of the root.
+// Errors of all methods: kNotFound, kPermissionDenied, kResourceExhausted (the disk is full), kUnavailable with the
+// path and the system's reason; kInvalidArgument for a path that leads out of the root.
 class FileSystem {
  public:
   class File {
@@ -34,26 +34,26 @@ class FileSystem {
    public:
     virtual ~Source() = default;
     virtual int64_t size() const = 0;
-    // Errors: kDataLoss where the file ends before.
+    // Errors: kDataLoss where the file ends too early.
     virtual absl::Status Read(int64_t offset, void* data, int64_t bytes) const = 0;
   };
 
   virtual ~FileSystem() = default;
-  // With those above it; none where it exists.
+  // Makes the folder and those above it, where they are missing.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
-  // A new file, or an empty one in place of what was there.
+  // Makes an empty file, also in place of an existing one.
   virtual absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;
-  // Within one folder; replaces `to`.
+  // Renames within one folder; replaces `to`.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status SyncFolder(const std::string& path) = 0;
-  // A file or an empty folder.
+  // Removes a file or an empty folder.
   virtual absl::Status Remove(const std::string& path) = 0;
-  // Names, sorted.
+  // Returns the names in a folder, sorted.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<Source>> Open(const std::string& path) = 0;
 };
 
-// Below a folder of this machine; no link leads out of it (worker/data/path_rules.h).
+// Files below a folder of this machine; no link leads out of it (worker/data/path_rules.h).
 class DiskFiles : public FileSystem {
  public:
   explicit DiskFiles(std::string root) : root_(std::move(root)) {}
@@ -73,11 +73,11 @@ class DiskFiles : public FileSystem {
 // "a/b" of "a" and "b".
 std::string PathOf(const std::string& folder, const std::string& name);
 
-// Writes `folder`/`name` under a temporary name, syncs it, gives it its name and syncs the folder: afterwards it is there
-// whole and durable, at every moment before as it was.
+// Writes `folder`/`name` under a temporary name, syncs it, gives it its name and syncs the folder: afterwards the file
+// is whole and durable; until then the old file is unchanged.
 absl::Status WriteDurably(FileSystem& files, const std::string& folder, const std::string& name, const std::string& text);
 
-// Errors: kDataLoss for a file of more than `most` bytes, which is not read.
+// Reads a whole file. Errors: kDataLoss for a file of more than `most` bytes, which is not read.
 absl::StatusOr<std::string> ReadWhole(FileSystem& files, const std::string& path, int64_t most);
 
 }  // namespace adjoin

@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr char kStepPrefix[] = "step-";
 
-// The body is followed by its checksum, so that no bit of it can be another one unnoticed.
+// The body is followed by its checksum, so that every changed bit is noticed.
 constexpr char kOpening[] = "{\"checkpoint\": ";
 constexpr char kMiddle[] = ",\n\"xxh3_128\": \"";
 constexpr char kEnd[] = "\"}\n";
@@ -45,14 +45,14 @@ absl::StatusOr<Json> Unsealed(const std::string& text) {
   body.remove_suffix(kHexDigits);
   if (!absl::ConsumeSuffix(&body, kMiddle)) return absl::DataLossError("it has no checksum");
   if (ContentHash::Of(std::string(body)) != hash) {
-    return absl::DataLossError("its checksum is another one: it is damaged");
+    return absl::DataLossError("its checksum does not fit: it is damaged");
   }
   Json json = Json::parse(body.begin(), body.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::DataLossError("it is no JSON object");
+  if (!json.is_object()) return absl::DataLossError("it is not a JSON object");
   return json;
 }
 
-// All digits, so that a number is read back as it was; also those that JSON has no word for.
+// Numbers are text: with all digits they are read back unchanged, and JSON has no infinity and no NaN.
 Json NumbersToJson(const std::map<std::string, double>& numbers) {
   Json json = Json::object();
   for (const auto& [name, value] : numbers) json[name] = absl::StrFormat("%.17g", value);
@@ -98,11 +98,15 @@ Manifest::Piece PieceFromJson(const Json& json) {
   const auto to = json.at("to").get<std::vector<int64_t>>();
   std::vector<Interval> dims(from.size());
   for (size_t d = 0; d < from.size(); ++d) dims[d] = {from[d], d < to.size() ? to[d] : from[d]};
-  return {json.at("file").get<int>(), Box(std::move(dims)), json.at("offset").get<int64_t>(),
-          json.at("xxh3_128").get<std::string>()};
+  return {
+      .file = json.at("file").get<int>(),
+      .box = Box(std::move(dims)),
+      .offset = json.at("offset").get<int64_t>(),
+      .hash = json.at("xxh3_128").get<std::string>(),
+  };
 }
 
-// Far beyond what a file system holds, and little enough that bytes are counted without overflow.
+// More than any file system holds, and so few that counting bytes does not overflow.
 constexpr int64_t kMostElements = int64_t{1} << 56;
 
 bool IsShape(const std::vector<int64_t>& shape) {
@@ -122,7 +126,7 @@ bool IsWithin(const Box& box, const std::vector<int64_t>& shape) {
   return true;
 }
 
-// What does not fit together, or nothing.
+// Describes what does not fit together; empty where all does.
 std::string Wrong(const Manifest& manifest) {
   for (const auto& [name, tensor] : manifest.tensors) {
     if (!IsShape(tensor.shape)) return absl::StrCat("tensor ", name, " has no shape that a tensor can have");
@@ -187,7 +191,7 @@ absl::StatusOr<RankPart> PartFromJson(const Json& json) {
   return part;
 }
 
-// nlohmann's way of saying that a member is missing or of another type.
+// nlohmann throws where a member is missing or of another type.
 template <typename F>
 auto Caught(F f) -> decltype(f()) {
   try {
@@ -215,7 +219,7 @@ std::optional<CheckpointName> CheckpointName::Parse(const std::string& name) {
       !absl::SimpleHexAtoi(rest.substr(dash + 1), &parsed.tag)) {
     return std::nullopt;
   }
-  // Only what ToString returns: not another way of writing the numbers.
+  // Only the text that ToString returns: not the same numbers in another form.
   if (parsed.step < 0 || parsed.ToString() != name) return std::nullopt;
   return parsed;
 }

@@ -1,13 +1,14 @@
-// What a checkpoint is made of. Its folder below Checkpoint.dir, as step-0000000042.5-00c0ffee00c0ffee (step, attempt, tag of the job), has
+// The contents of a checkpoint. Its folder below Checkpoint.dir is named by step, attempt and tag of the job, as
+// step-0000000042.5-00c0ffee00c0ffee, and has
 //
-//   rank-0003.safetensors   what rank 3 wrote: of each of its tensors one box, under the tensor's name
-//   metrics.jsonl           the job's, up to the step
-//   manifest.json           last: all of the following, with a checksum of its own
+//   rank-0003.safetensors   written by rank 3: one box of each of its tensors, under the tensor's name
+//   metrics.jsonl           the job's metrics, up to the step
+//   manifest.json           written last: a Manifest with a checksum
 //
 //   ADJOIN_ASSIGN_OR_RETURN(Manifest manifest, Manifest::Parse(text));
-//   manifest.tensors.at("conv1.weight").pieces[0].box;          // of global indices
+//   manifest.tensors.at("conv1.weight").pieces[0].box;          // in global indices
 //
-// A checkpoint without a manifest is none: it was never finished, or is being removed.
+// A folder without a manifest is not a checkpoint: it was never finished, or is being removed.
 #ifndef ADJOIN_WORKER_CHECKPOINT_MANIFEST_H_
 #define ADJOIN_WORKER_CHECKPOINT_MANIFEST_H_
 
@@ -27,24 +28,20 @@ namespace adjoin {
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kMetricsCopy[] = "metrics.jsonl";
 
-// Which job, of which coordinator's store: the same numbers are given again in another one.
+// A job and its coordinator's store: another store gives the same job ids again.
 struct JobIdentity {
-  std::string job_id;  // empty where there is no coordinator: then it is the same as no other
+  std::string job_id;  // empty where there is no coordinator
   uint64_t store_id = 0;
-
-  bool SameJob(const JobIdentity& other) const {
-    return !job_id.empty() && job_id == other.job_id && store_id == other.store_id;
-  }
 };
 
 // The name of a checkpoint's folder.
 struct CheckpointName {
   int64_t step = 0;
-  uint64_t epoch = 0;  // of the attempt
-  uint64_t tag = 0;    // of the job, or where there is none of the run: two of them share no folder
+  uint64_t epoch = 0;  // the attempt's
+  uint64_t tag = 0;    // the job's, or the run's where there is no job: no two of them share a folder
 
   std::string ToString() const;
-  // Absent for the name of something else.
+  // Absent where `name` is not the name of a checkpoint.
   static std::optional<CheckpointName> Parse(const std::string& name);
   bool operator==(const CheckpointName& other) const {
     return step == other.step && epoch == other.epoch && tag == other.tag;
@@ -58,18 +55,18 @@ struct Manifest {
   struct File {
     std::string name;
     int64_t bytes = 0;
-    std::string hash;  // content_hash.h, of the whole file
+    std::string hash;  // ContentHash of the whole file
   };
   struct Piece {
-    int file = 0;        // in `files`
-    Box box;             // of global indices
-    int64_t offset = 0;  // in the file: row-major, of the tensor's type
-    std::string hash;    // of these bytes
+    int file = 0;        // position in `files`
+    Box box;             // in global indices
+    int64_t offset = 0;  // the first cell's byte in the file; cells are row-major, of the tensor's type
+    std::string hash;    // ContentHash of the cells' bytes
   };
   struct Tensor {
     DType dtype = DType::kFloat32;
     std::vector<int64_t> shape;
-    std::vector<Piece> pieces;  // which tile the tensor
+    std::vector<Piece> pieces;  // disjoint; together they are the tensor
   };
 
   JobIdentity job;
@@ -78,25 +75,25 @@ struct Manifest {
   std::string plan_hash;
   uint64_t seed = 0;
   int64_t ranks = 0;
-  int64_t data_epoch = 0;     // passes over the data that are done
-  int64_t step_in_epoch = 0;  // steps of the pass after them
+  int64_t data_epoch = 0;     // finished passes over the data
+  int64_t step_in_epoch = 0;  // finished steps of the next pass
   int64_t written_unix_ms = 0;
-  std::map<std::string, double> numbers;     // of training, as the best validation so far
-  std::map<std::string, double> validation;  // metrics of a validation with these very parameters; empty: there was none
+  std::map<std::string, double> numbers;     // state of training, such as the best validation so far
+  std::map<std::string, double> validation;  // metrics of a validation with these parameters; empty: there was none
   std::vector<File> files;
   std::map<std::string, Tensor> tensors;
 
   std::string ToText() const;
-  // Errors: kDataLoss that says what is wrong; kUnimplemented (whole, but of a newer release: the checksum stays where it is
-  // in all of them). What it returns fits together: pieces lie within their tensors and files.
+  // Errors: kDataLoss with what is wrong; kUnimplemented (whole, but written by a newer release: all releases have the
+  // checksum at the same position). The result fits together: pieces are within their tensors and files.
   static absl::StatusOr<Manifest> Parse(const std::string& text);
 };
 
-// What a rank's file holds, said by the rank to the one that writes the manifest.
+// The contents of a rank's file. The rank notes them for rank 0, which writes the manifest.
 struct RankPart {
   CheckpointName name;
   Manifest::File file;
-  std::map<std::string, Manifest::Piece> pieces;  // by tensor; `file` of no meaning
+  std::map<std::string, Manifest::Piece> pieces;  // by tensor; Piece::file is not used
 
   std::string ToText() const;
   static absl::StatusOr<RankPart> Parse(const std::string& text);

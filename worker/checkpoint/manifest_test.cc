@@ -26,12 +26,15 @@ Manifest Example() {
   manifest.numbers = {{"best", 0.1}, {"worst", -INFINITY}, {"none", NAN}};
   manifest.validation = {{"loss", 1e-300}};
   manifest.files = {{"rank-0000.safetensors", 100, std::string(32, 'a')}, {"rank-0001.safetensors", 90, std::string(32, 'b')}};
-  manifest.tensors["fc.weight"] = {DType::kFloat32, {4, 3}, {{0, Box({{0, 2}, {0, 3}}), 8, "x"}, {1, Box({{2, 4}, {0, 3}}), 16, "y"}}};
-  manifest.tensors["count"] = {DType::kInt64, {}, {{1, Box(), 40, "z"}}};
+  manifest.tensors["fc.weight"] = {DType::kFloat32,
+                                   {4, 3},
+                                   {{.file = 0, .box = Box({{0, 2}, {0, 3}}), .offset = 8, .hash = "x"},
+                                    {.file = 1, .box = Box({{2, 4}, {0, 3}}), .offset = 16, .hash = "y"}}};
+  manifest.tensors["count"] = {DType::kInt64, {}, {{.file = 1, .box = Box(), .offset = 40, .hash = "z"}}};
   return manifest;
 }
 
-TEST(ManifestTest, IsReadBackAsItWas) {
+TEST(ManifestTest, ParseReturnsWhatWasWritten) {
   const Manifest manifest = Example();
   const auto read = Manifest::Parse(manifest.ToText());
   ASSERT_TRUE(read.ok()) << read.status();
@@ -44,7 +47,7 @@ TEST(ManifestTest, IsReadBackAsItWas) {
   EXPECT_EQ(read->tensors.at("count").shape, std::vector<int64_t>());
 }
 
-TEST(ManifestTest, NamesAreThoseOfCheckpointsOnly) {
+TEST(ManifestTest, ParsesOnlyTheNamesOfCheckpoints) {
   const CheckpointName name{42, 7, 0xabc};
   EXPECT_EQ(name.ToString(), "step-0000000042.7-0000000000000abc");
   ASSERT_TRUE(CheckpointName::Parse(name.ToString()).has_value());
@@ -57,7 +60,7 @@ TEST(ManifestTest, NamesAreThoseOfCheckpointsOnly) {
   EXPECT_FALSE((CheckpointName{41, 7, 0}).NewerThan({42, 6, 9}));
 }
 
-// Its own checksum fits: somebody wrote it so.
+// Replaces text in a manifest and gives it the checksum that fits.
 std::string Resealed(std::string text, const std::string& from, const std::string& to) {
   const std::string opening = "{\"checkpoint\": ";
   const size_t end = text.find(",\n\"xxh3_128\": \"");
@@ -65,7 +68,7 @@ std::string Resealed(std::string text, const std::string& from, const std::strin
   return opening + body + ",\n\"xxh3_128\": \"" + ContentHash::Of(body) + "\"}\n";
 }
 
-TEST(ManifestTest, WhatDoesNotFitTogetherIsSaid) {
+TEST(ManifestTest, ParseNamesWhatDoesNotFitTogether) {
   const std::string text = Example().ToText();
   struct Case {
     std::string from, to, error;
@@ -96,13 +99,13 @@ TEST(ManifestTest, WhatDoesNotFitTogetherIsSaid) {
               HasSubstr("damaged"));
 }
 
-TEST(ManifestTest, ANewerFormatIsNoDamage) {
+TEST(ManifestTest, ANewerFormatIsNotDamage) {
   const std::string text = Example().ToText();
   EXPECT_TRUE(absl::IsUnimplemented(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": 2")).status()));
   EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": 0")).status()));
   EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": \"2\"")).status()));
   EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(absl::StrReplaceAll(text, {{"\"version\": 1", "\"version\": 2"}})).status()))
-      << "its checksum is another one";
+      << "the checksum does not fit";
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ class HashedFile {
   HashedFile(std::unique_ptr<FileSystem::File> file, const std::atomic<bool>& stop)
       : file_(std::move(file)), stop_(stop) {}
 
-  // `piece`: of one tensor; may be null.
+  // `piece`: the checksum of the tensor that `data` belongs to; may be null.
   absl::Status Append(const void* data, int64_t bytes, ContentHash* piece) {
     const char* from = static_cast<const char*>(data);
     while (bytes > 0) {

@@ -1,8 +1,10 @@
-// What one rank writes of a checkpoint: its boxes, in a safetensors file, and a note of it for the rank that writes the manifest.
+// Writes one rank's part of a checkpoint: a safetensors file with its boxes, and a note of them for rank 0, which
+// writes the manifest.
 //
-//   std::vector<HeldBox> held = {{"conv1.weight", DType::kFloat32, Box::Whole({6, 1, 5, 5}), data}};
+//   std::vector<HeldBox> held = {
+//       {.tensor = "conv1.weight", .dtype = DType::kFloat32, .box = Box::Whole({6, 1, 5, 5}), .data = data}};
 //   ADJOIN_RETURN_IF_ERROR(WriteRankFile(files, "ckpt/step-0000000042.5-0000000000000007", name, /*rank=*/3, held, stop));
-//   WritesBox(layout, /*rank=*/3, /*tensor=*/0);       // whether this rank writes its box, or another that has the same
+//   WritesBox(layout, /*rank=*/3, /*tensor=*/0);       // false where another rank with the same box writes it
 //
 // Any thread.
 #ifndef ADJOIN_WORKER_CHECKPOINT_RANK_FILE_H_
@@ -32,17 +34,17 @@ struct HeldBox {
   int64_t Bytes() const { return box.Volume() * SizeOf(dtype); }
 };
 
-// Whether `rank` writes its box of the tensor. Of ranks that have the same one, one does: another for each tensor, so that
-// replicated networks are written by all of them together.
+// True where `rank` writes its box of the tensor. One of the ranks that have the same box does; which one depends on
+// the tensor's number, so that the ranks of a replicated network share the writing.
 bool WritesBox(const Layout& home, int rank, int tensor);
 
-// Writes both files durably; nothing where nothing is held. `stop`: gives up soon once it is set, with kCancelled.
+// Writes both files durably; none where `held` is empty. Ends soon with kCancelled once `stop` is set.
 // Errors: as FileSystem.
 absl::Status WriteRankFile(FileSystem& files, const std::string& folder, const CheckpointName& name, int rank,
                            const std::vector<HeldBox>& held, const std::atomic<bool>& stop);
 
-// Copies the first `bytes` of a file to `folder`/`name` and syncs it, not the folder. Errors: kDataLoss where it is
-// shorter; as FileSystem.
+// Copies the first `bytes` of a file to `folder`/`name` and syncs the copy, not the folder. Errors: kDataLoss where the
+// file is shorter; as FileSystem.
 absl::StatusOr<Manifest::File> CopyFile(FileSystem& files, const std::string& from, int64_t bytes,
                                         const std::string& folder, const std::string& name, const std::atomic<bool>& stop);
 

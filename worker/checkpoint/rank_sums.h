@@ -13,10 +13,11 @@
 
 namespace adjoin {
 
-// Of at most four numbers. Collective.
+// Returns the sums over all ranks of at most four numbers. Collective.
 using RankSums = std::function<absl::StatusOr<std::vector<double>>(const std::vector<double>&)>;
 
-// What the one rank says that does not say "". Collective. Errors: those of the sums.
+// Returns, on every rank, the text of the one rank whose `mine` is not ""; "" where there is none. Collective. Errors:
+// those of the sums.
 absl::StatusOr<std::string> TellAll(const RankSums& sums, const std::string& mine);
 
 }  // namespace adjoin

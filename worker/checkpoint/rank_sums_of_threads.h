@@ -3,7 +3,7 @@
 //   SumsOfThreads all(3);
 //   std::vector<absl::Status> statuses = all.Run([&](int rank, const RankSums& sums) { return writers[rank]->Finish(..., sums); });
 //
-// A sum that some rank never comes to fails with kDeadlineExceeded, on the others.
+// Where one rank never comes to a sum, it fails on the others with kDeadlineExceeded.
 #ifndef ADJOIN_WORKER_CHECKPOINT_RANK_SUMS_OF_THREADS_H_
 #define ADJOIN_WORKER_CHECKPOINT_RANK_SUMS_OF_THREADS_H_
 
@@ -24,7 +24,7 @@ class SumsOfThreads {
  public:
   explicit SumsOfThreads(int ranks) : ranks_(ranks) {}
 
-  // By rank. Once, or again after all ranks made the same sums.
+  // Runs `work` on all ranks and returns their statuses. May be called again where all ranks made the same sums.
   std::vector<absl::Status> Run(const std::function<absl::Status(int rank, const RankSums& sums)>& work) {
     std::vector<absl::Status> statuses(ranks_);
     std::vector<std::thread> threads;
@@ -61,7 +61,7 @@ class SumsOfThreads {
   int arrived_ = 0;
   int64_t turn_ = 0;
   std::vector<double> sum_;
-  std::vector<double> told_;  // until the next turn is over, to which all have to come
+  std::vector<double> told_;  // the last sum; valid until the next turn is over
 };
 
 }  // namespace adjoin

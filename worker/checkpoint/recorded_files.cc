@@ -182,7 +182,7 @@ absl::StatusOr<std::unique_ptr<FileSystem::Source>> RecordedFiles::Open(const st
 std::unique_ptr<RecordedFiles> RecordedFiles::AfterCrash(size_t operations, std::mt19937_64& random) const {
   using Kind = Operation::Kind;
   const auto chance = [&] { return random() % 2 == 0; };
-  // The last operation that made what came before it to the same node durable.
+  // By node, its last sync: the operations on the node before it are durable.
   std::map<int, size_t> synced;
   for (size_t i = 0; i < operations; ++i) {
     const Kind kind = operations_[i].kind;
@@ -190,7 +190,7 @@ std::unique_ptr<RecordedFiles> RecordedFiles::AfterCrash(size_t operations, std:
   }
   auto left = std::make_unique<RecordedFiles>();
   left->next_ = next_;
-  // Sometimes nearly all is lost, sometimes nearly nothing.
+  // How much is lost differs from crash to crash, from nearly nothing to nearly everything.
   const uint64_t loss = random() % 9;
   for (size_t i = 0; i < operations; ++i) {
     Operation operation = operations_[i];

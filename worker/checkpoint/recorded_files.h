@@ -1,15 +1,15 @@
-// Files in memory that remember every operation, so that a test can ask what a crash of the machine would have left after any
-// of them.
+// Files in memory that record every operation, so that a test can see what a crash of the machine leaves after any of
+// them.
 //
 //   RecordedFiles files;
 //   WriteSomething(files);
 //   for (size_t n = 0; n <= files.operations(); ++n) {
-//     std::unique_ptr<RecordedFiles> left = files.AfterCrash(n, random);      // after the first n of them
+//     std::unique_ptr<RecordedFiles> left = files.AfterCrash(n, random);      // after the first n operations
 //   }
 //
-// What a crash leaves is any state that POSIX allows: of a file's writes since its last Sync each is there, is not, or is there
-// in part; of a folder's changes of names since its last SyncFolder each is there or not, and a renamed file may have both
-// names. What was synced is there. Any thread.
+// A crash leaves any state that POSIX allows. Each write to a file since its last Sync is kept, lost or kept in part;
+// each change of names in a folder since its last SyncFolder is kept or lost, and a renamed file may have both names.
+// Synced writes and names are kept. Any thread.
 #ifndef ADJOIN_WORKER_CHECKPOINT_RECORDED_FILES_H_
 #define ADJOIN_WORKER_CHECKPOINT_RECORDED_FILES_H_
 
@@ -42,12 +42,12 @@ class RecordedFiles : public FileSystem {
   size_t operations() const { return operations_.size(); }
   std::unique_ptr<RecordedFiles> AfterCrash(size_t operations, std::mt19937_64& random) const;
 
-  // All files, with their folders, by path.
+  // Returns the contents of all files by path.
   std::map<std::string, std::string> Contents() const;
-  // Not recorded.
+  // Changes a file without recording it.
   void SetContent(const std::string& path, const std::string& content);
 
-  // Of the disk: writes beyond it fail with kResourceExhausted. Negative: no limit.
+  // Sets the disk's free space: writes beyond it fail with kResourceExhausted. Negative: no limit.
   void SetSpace(int64_t bytes) { space_ = bytes; }
 
  private:
@@ -63,17 +63,17 @@ class RecordedFiles : public FileSystem {
     explicit Operation(Kind what) : kind(what) {}
 
     Kind kind;
-    int node = 0;       // of kLink, kUnlink, kRename, kSyncFolder the folder, else the file
-    int target = -1;    // what the name leads to
+    int node = 0;       // the folder for kLink, kUnlink, kRename, kSyncFolder; else the file
+    int target = -1;    // the node that the name leads to
     std::string name;
     std::string other;  // kRename: the new name
     int64_t offset = 0;
     std::string data;
-    bool folder = false;  // kLink: of what kind the target is
+    bool folder = false;  // kLink: the target is a folder
   };
 
   absl::StatusOr<int> Find(const std::string& path) const;
-  // The folder of a path; its last part in `name`.
+  // Returns the folder of a path; sets `name` to the path's last part.
   absl::StatusOr<int> FindFolder(const std::string& path, std::string* name) const;
   void Apply(const Operation& operation);
   void Record(Operation operation);

@@ -1,4 +1,4 @@
-// What is left of checkpoints when the machine dies while they are written, or a bit changes in them afterwards.
+// Tests what is left of checkpoints where the machine dies while they are written, or a bit changes in them afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ std::vector<NamedLayout> Tensors() {
   };
 }
 
-// What a tensor holds after a step: bytes that no other step has.
+// Returns a tensor's bytes after a step; no other step has the same.
 std::string Value(const NamedLayout& tensor, int index, int64_t step) {
   std::mt19937_64 random(static_cast<uint64_t>(step) * 100 + static_cast<uint64_t>(index));
   std::string bytes(static_cast<size_t>(VolumeOf(tensor.home.shape()) * SizeOf(tensor.home.dtype())), '\0');
@@ -71,7 +71,7 @@ std::string Metrics(int64_t step) {
   return text;
 }
 
-// As a CheckpointWriter on each rank does, the ranks in some order.
+// Writes a checkpoint as the CheckpointWriters of all ranks do, the ranks in `order`.
 void WriteCheckpoint(FileSystem& files, int64_t step, std::vector<int> order) {
   const std::string folder = PathOf(kDir, NameOf(step).ToString());
   const std::vector<NamedLayout> tensors = Tensors();
@@ -89,7 +89,8 @@ void WriteCheckpoint(FileSystem& files, int64_t step, std::vector<int> order) {
       const Layout& home = tensors[i].home;
       if (!WritesBox(home, rank, i)) continue;
       cells[i] = CellsOf(Value(tensors[i], i, step), home.shape(), home.BoxOf(rank), SizeOf(home.dtype()));
-      held.push_back({tensors[i].name, home.dtype(), home.BoxOf(rank), cells[i].data()});
+      held.push_back(
+          {.tensor = tensors[i].name, .dtype = home.dtype(), .box = home.BoxOf(rank), .data = cells[i].data()});
     }
     const absl::Status status = WriteRankFile(files, folder, manifest.name, rank, held, kNeverStop);
     ASSERT_TRUE(status.ok()) << status;
@@ -116,7 +117,7 @@ absl::Status Valid(FileSystem& files, const Manifest& manifest) {
   return absl::OkStatus();
 }
 
-// The step that a job would go on from; -1: none. What it would read is all of that step.
+// Returns the step that a job would resume from; -1: none. Checks that all that it would read is of that step.
 int64_t ResumedStep(FileSystem& files, const std::string& context) {
   const auto names = ListCheckpoints(files, kDir);
   if (!names.ok()) return -1;
@@ -157,7 +158,7 @@ TEST(Replay, ACrashAtAnyMomentLeavesAValidCheckpoint) {
     const size_t third = files.operations();
     EXPECT_TRUE(RemoveOld(files, kDir, NameOf(21), {}, {.keep_last = 2}).empty());
     int64_t found = 0;
-    // The last operations remove what ranks noted for rank 0, when all is durable already.
+    // The last operations remove the ranks' notes, when the checkpoint is durable already.
     const size_t notes = kRanks;
     for (size_t n = 0; n <= files.operations(); ++n) {
       for (int crash = 0; crash < 25; ++crash) {
@@ -176,8 +177,8 @@ TEST(Replay, ACrashAtAnyMomentLeavesAValidCheckpoint) {
   }
 }
 
-// Writing is a prefix of operations for every process that is killed, without anything lost.
-TEST(Replay, WhatWasNotFinishedIsRemovedByALaterAttempt) {
+// A killed process leaves a prefix of its operations.
+TEST(Replay, ALaterAttemptRemovesUnfinishedCheckpoints) {
   RecordedFiles files;
   WriteMetrics(files);
   WriteCheckpoint(files, 7, {0, 1, 2});
@@ -237,7 +238,7 @@ TEST(Replay, AFlippedBitIsFoundAndNamed) {
   EXPECT_EQ(ResumedStep(files, ""), 14);
 }
 
-TEST(Replay, AFullDiskLeavesTheOlderOne) {
+TEST(Replay, AFullDiskLeavesTheOlderCheckpoint) {
   RecordedFiles files;
   WriteMetrics(files);
   WriteCheckpoint(files, 7, {0, 1, 2});
@@ -246,8 +247,9 @@ TEST(Replay, AFullDiskLeavesTheOlderOne) {
     const std::string folder = PathOf(kDir, NameOf(14).ToString());
     ASSERT_TRUE(files.MakeFolder(folder).ok());
     const std::vector<double> data(20);
-    const absl::Status status = WriteRankFile(files, folder, NameOf(14), 0,
-                                              {{"fc.weight", DType::kFloat64, Box::Whole({5, 4}), data.data()}}, kNeverStop);
+    const HeldBox held{
+        .tensor = "fc.weight", .dtype = DType::kFloat64, .box = Box::Whole({5, 4}), .data = data.data()};
+    const absl::Status status = WriteRankFile(files, folder, NameOf(14), 0, {held}, kNeverStop);
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_EQ(ResumedStep(files, ""), 7);
     EXPECT_TRUE(RemoveCheckpoint(files, kDir, NameOf(14)).ok());

@@ -24,7 +24,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// What make_array_files.py has written, once for all tests.
+// The folder with the files of make_array_files.py, which are written once for all tests.
 const std::string& Folder() {
   static const std::string& folder = *[] {
     auto* made = new std::string(testing::TempDir() + "/arrays");
@@ -47,7 +47,14 @@ std::vector<Line> Manifest() {
   std::ifstream in(Folder() + "/manifest");
   std::string file, object, format, type, shape, truth;
   while (in >> file >> object >> format >> type >> shape >> truth) {
-    Line line{file, object == "-" ? "" : object, format, type, {}, {}};
+    Line line{
+        .file = file,
+        .object = object == "-" ? "" : object,
+        .format = format,
+        .type = type,
+        .shape = {},
+        .truth = {},
+    };
     if (shape != "-") {
       for (absl::string_view extent : absl::StrSplit(shape, 'x')) {
         int64_t value = 0;
@@ -104,7 +111,7 @@ std::string CheckError(const std::string& file, const std::string& object = "") 
   return std::string(status.message());
 }
 
-TEST(ArrayFileTest, AnyBoxOfEveryFileIsWhatNumPyAndH5pyWrote) {
+TEST(ArrayFileTest, ReadsAnyBoxOfFilesThatNumPyAndH5pyWrote) {
   const unsigned seed = 5;
   std::mt19937 random(seed);
   const std::vector<Line> lines = Manifest();
@@ -192,7 +199,7 @@ TEST(ArrayFileTest, RefusesByName) {
   }
 }
 
-TEST(ArrayFileTest, TruncationIsFoundAtEveryPlaceAndTrailingBytesAre) {
+TEST(ArrayFileTest, RefusesTruncatedFilesAndTrailingBytes) {
   for (const char* name : {"line.npy", "version2.npy", "int16_be.nii", "uint8_le.nii", "inflated.npy.gz",
                            "float32_le.nii.gz", "block.h5"}) {
     const std::string whole = ReadFile(Folder() + "/" + name);
@@ -212,7 +219,7 @@ TEST(ArrayFileTest, TruncationIsFoundAtEveryPlaceAndTrailingBytesAre) {
   }
 }
 
-TEST(ArrayFileTest, AFlippedBitOfAChunkIsFoundByItsChecksum) {
+TEST(ArrayFileTest, FindsAFlippedBitOfAChunkByItsChecksum) {
   const std::string bytes = ReadFile(Folder() + "/checked.h5");
   const std::string path = TestPath("flipped.h5");
   // Nearly all of the file is chunks.
@@ -226,7 +233,7 @@ TEST(ArrayFileTest, AFlippedBitOfAChunkIsFoundByItsChecksum) {
   }
 }
 
-TEST(ArrayFileTest, WhatAnHdf5FileClaimsNeedsNoMemoryAndEndsWithTheLimits) {
+TEST(ArrayFileTest, ChecksHdf5FilesWithinTheLimitsWhateverTheyClaim) {
   // A few kilobytes that claim 8 GiB in one row, 2^40 chunks, and 2^60 cells in one row.
   for (const char* object : {"one_row", "many", "wide"}) {
     SCOPED_TRACE(object);
@@ -253,7 +260,7 @@ TEST(ArrayFileTest, WhatAnHdf5FileClaimsNeedsNoMemoryAndEndsWithTheLimits) {
   }
 }
 
-TEST(ArrayFileTest, AChunkHasToUnpackToItsSize) {
+TEST(ArrayFileTest, RefusesAChunkThatDoesNotInflateToItsSize) {
   const auto check = [](const char* object) {
     ArrayFileOptions options;
     options.object = object;
@@ -275,7 +282,7 @@ TEST(ArrayFileTest, AChunkHasToUnpackToItsSize) {
   EXPECT_THAT(std::string(check("not_packed_more").message()), HasSubstr("unpacked it has more than its 1024 bytes"));
 }
 
-TEST(ArrayFileTest, CheckingTakesTheInflatedBytesOffItsLimits) {
+TEST(ArrayFileTest, CheckingSubtractsTheInflatedBytesFromTheLimits) {
   const std::string path = TestPath("zeros.npy.gz");
   const std::string text = "{'descr': '|u1', 'fortran_order': False, 'shape': (10000000,), }\n";
   std::string bytes = std::string("\x93NUMPY\x01\x00", 8);
@@ -295,7 +302,7 @@ TEST(ArrayFileTest, CheckingTakesTheInflatedBytesOffItsLimits) {
   WriteFile(path, packed);
   limits.bytes = 2 * size;
   ASSERT_TRUE(CheckArrayFile(path, {}, &limits).ok());
-  // What the header has was inflated before the limits were looked at.
+  // The header was inflated before the limits were checked.
   EXPECT_NEAR(static_cast<double>(limits.bytes), static_cast<double>(size), 200);
   int asked = 0;
   limits.bytes = size;
@@ -304,7 +311,7 @@ TEST(ArrayFileTest, CheckingTakesTheInflatedBytesOffItsLimits) {
   EXPECT_EQ(asked, 2);
 }
 
-TEST(ArrayFileTest, ALyingHeaderIsRefusedWithoutMemoryForIt) {
+TEST(ArrayFileTest, RefusesAHugeClaimWithoutAllocatingIt) {
   const std::string npy = "{'descr': '<f8', 'fortran_order': False, 'shape': (";
   for (const char* shape : {"4000000000,", "99999999999999999999,", "3037000500, 3037000500", "-3,", "2147483648, 2147483648, 4"}) {
     const std::string text = npy + shape + "), }\n";
@@ -312,7 +319,7 @@ TEST(ArrayFileTest, ALyingHeaderIsRefusedWithoutMemoryForIt) {
     bytes += static_cast<char>(text.size());
     bytes += '\0';
     bytes += text + "12345678";
-    const std::string path = TestPath("lie.npy");
+    const std::string path = TestPath("claim.npy");
     for (const bool gzip : {false, true}) {
       WriteFile(path, gzip ? Gzip(bytes) : bytes);
       EXPECT_EQ(CheckArrayFile(path, {}).status().code(), absl::StatusCode::kDataLoss) << shape;
@@ -321,7 +328,7 @@ TEST(ArrayFileTest, ALyingHeaderIsRefusedWithoutMemoryForIt) {
   }
 }
 
-TEST(ArrayFileTest, ShortenedWhileItIsReadIsAnError) {
+TEST(ArrayFileTest, AFileThatIsShortenedWhileItIsReadIsAnError) {
   const std::string path = TestPath("short.npy");
   const std::string whole = ReadFile(Folder() + "/line.npy");
   WriteFile(path, whole);

@@ -29,7 +29,7 @@ absl::Status CheckArraySize(const std::string& name, const ArrayHeader& header, 
   }
   overflow |= __builtin_add_overflow(bytes, offset, &bytes);
   if (!overflow) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(name, ": its ", absl::AsciiStrToUpper(header.format), " header says ",
+  return absl::DataLossError(absl::StrCat(name, ": its ", absl::AsciiStrToUpper(header.format), " header claims ",
                                           header.ToString(), ", more bytes than any file has"));
 }
 
@@ -44,10 +44,10 @@ absl::Status CheckBox(const std::string& name, const ArrayHeader& header, const 
 absl::Status ArrayLengthError(const std::string& name, const StoredArray& array, int64_t found) {
   const int64_t expected = array.DataBytes();
   if (found < expected) {
-    return absl::DataLossError(absl::StrCat(name, ": truncated: its header says ", array.header.ToString(), ", so ", expected,
-                                            " bytes of data were expected, found ", std::max<int64_t>(found, 0)));
+    return absl::DataLossError(absl::StrCat(name, ": truncated: its header names ", array.header.ToString(), ", so ",
+                                            expected, " bytes of data were expected, found ", std::max<int64_t>(found, 0)));
   }
-  return absl::DataLossError(absl::StrCat(name, ": trailing bytes: its header says ", array.header.ToString(), ", so ",
+  return absl::DataLossError(absl::StrCat(name, ": trailing bytes: its header names ", array.header.ToString(), ", so ",
                                           expected, " bytes of data were expected, but more follow"));
 }
 

@@ -20,7 +20,7 @@ std::vector<int64_t> IndexOf(const std::vector<int64_t>& shape, int64_t cell) {
   return index;
 }
 
-// Neumaier's sum, which many small values do not wear down.
+// Neumaier's sum: adding many small values loses no precision.
 class Sum {
  public:
   void Add(double value) {
@@ -35,8 +35,8 @@ class Sum {
   double rest_ = 0;
 };
 
-// Calls `f(cell, value)` for every cell, `cell` being its number in row-major order. They come by pieces that lie together in
-// the file.
+// Calls `f(cell, value)` for every cell; `cell` is its number in row-major order. Cells come in pieces that are stored
+// together in the file.
 template <typename F>
 absl::Status ForEachCell(ArrayFile& file, F f) {
   std::vector<double> values;
@@ -88,7 +88,7 @@ absl::Status ForEachPiece(const std::vector<int64_t>& shape, int64_t cells,
                           const std::function<absl::Status(const Box&)>& f) {
   Box box = Box::Whole(shape);
   if (box.empty()) return absl::OkStatus();
-  // The dims after `cut` are whole in every piece; one cell of each before it.
+  // A piece has the whole extents of the dims after `cut`, and one cell in each dim before `cut`.
   int cut = box.dims();
   int64_t inner = 1;
   while (cut > 0 && inner * shape[cut - 1] <= cells) inner *= shape[--cut];

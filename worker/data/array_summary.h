@@ -1,4 +1,4 @@
-// What values an array has: range, mean, what is not a number, and how they are spread.
+// The values of an array: range, mean, how many are not finite, and how they are spread.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(ArraySummary summary, Summarise(*file));
 //   summary.min; summary.mean; summary.nan_count;
@@ -26,15 +26,15 @@ struct ArraySummary {
   };
   int64_t cells = 0;
   int64_t finite = 0;
-  // Of the finite ones; 0 where there is none.
+  // Over the finite values; 0 where there is none.
   double min = 0;
   double max = 0;
   double mean = 0;
   int64_t nan_count = 0;
-  std::vector<int64_t> first_nan;  // its index
+  std::vector<int64_t> first_nan;  // the index of the first NaN, in row-major order
   int64_t infinite_count = 0;
   std::vector<int64_t> first_infinite;
-  // Equal ones over [min, max]. Where all values are whole numbers and few, one for each: lo == hi.
+  // Bins of equal width over [min, max]. Where the values are few whole numbers, one bin for each: lo == hi.
   std::vector<Bin> bins;
 };
 

@@ -23,7 +23,7 @@ ArraySummary SummaryOf(IdxType type, const std::vector<int64_t>& shape, const st
   return *summary;
 }
 
-TEST(ArraySummaryTest, PiecesAreTheArrayInOrder) {
+TEST(ArraySummaryTest, PiecesCoverTheArrayInOrder) {
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {7}, {3, 4, 5}, {1, 1, 9}, {5, 1, 2, 3}, {3, 0}}) {
     for (int64_t cells : {1, 2, 5, 7, 20, 1000}) {
       int64_t next = 0;
@@ -41,7 +41,7 @@ TEST(ArraySummaryTest, PiecesAreTheArrayInOrder) {
   }
 }
 
-TEST(ArraySummaryTest, FewWholeNumbersAreCountedEach) {
+TEST(ArraySummaryTest, CountsEachOfAFewWholeNumbers) {
   const ArraySummary summary = SummaryOf(IdxType::kInt8, {2, 4}, {-1, 3, 3, 0, 3, -1, 1, 3});
   EXPECT_EQ(summary.min, -1);
   EXPECT_EQ(summary.max, 3);
@@ -54,7 +54,7 @@ TEST(ArraySummaryTest, FewWholeNumbersAreCountedEach) {
   }
 }
 
-TEST(ArraySummaryTest, WhatIsNotFiniteIsCountedApart) {
+TEST(ArraySummaryTest, CountsValuesThatAreNotFiniteApart) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const ArraySummary summary = SummaryOf(IdxType::kFloat32, {2, 2, 3}, {0.5, 1, 2, 2.5, nan, nan, -inf, 1, 1, 1, inf, 32.5});
   EXPECT_EQ(summary.cells, 12);
@@ -71,7 +71,7 @@ TEST(ArraySummaryTest, WhatIsNotFiniteIsCountedApart) {
   EXPECT_EQ(summary.bins[15].count, 1) << "the largest one is in the last bin";
 }
 
-TEST(ArraySummaryTest, NothingAndTheWidestRange) {
+TEST(ArraySummaryTest, HandlesNoValuesAndTheWidestRange) {
   EXPECT_EQ(SummaryOf(IdxType::kUInt8, {0, 3}, {}).cells, 0);
   const ArraySummary nans = SummaryOf(IdxType::kFloat64, {1}, {std::nan("")});
   EXPECT_EQ(nans.finite, 0);

@@ -11,86 +11,55 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "worker/data/array_formats.h"
 #include "worker/data/box_runs.h"
-#include "worker/data/byte_source.h"
-#include "worker/data/hdf5_file.h"
-#include "worker/data/nifti_file.h"
-#include "worker/data/npy_file.h"
 #include "worker/data/open_file.h"
 
 namespace adjoin {
 namespace {
 
-absl::Status CheckFormat(const std::string& path, const std::string& format) {
-  if (format == "npy" || format == "nifti" || format == "hdf5") return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": format '", format, "' cannot be written; right would be npy, nifti or hdf5"));
-}
-
-absl::Status WriteAt(const std::string& path, int fd, int64_t offset, const void* data, int64_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t done = pwrite(fd, from, static_cast<size_t>(std::min<int64_t>(bytes, 1 << 30)), offset);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return FileError(path, errno);
-    from += done;
-    offset += done;
-    bytes -= done;
-  }
-  return absl::OkStatus();
-}
-
-// The disk's blocks are the file's from now on, so that a full disk is found at once.
+// Takes the disk's blocks for the file now, so that a full disk is found at once.
 absl::Status Allocate(const std::string& path, int fd, int64_t bytes) {
   if (bytes == 0 || fallocate(fd, 0, 0, bytes) == 0) return absl::OkStatus();
   if (errno != EOPNOTSUPP) return FileError(absl::StrCat(path, " (", bytes, " bytes)"), errno);
   return ftruncate(fd, bytes) == 0 ? absl::OkStatus() : FileError(path, errno);
 }
 
-// Makes all but the cells.
-absl::StatusOr<StoredArray> MakeFile(const std::string& path, const std::string& format, CellType type,
-                                     const std::vector<int64_t>& shape, const ArrayWriterOptions& options) {
-  StoredArray array;
-  array.header.format = format;
-  array.header.type = type;
-  array.header.shape = shape;
-  std::string start;
-  if (format == "npy") start = NpyHeaderBytes(type, shape);
-  if (format == "nifti") {
-    ADJOIN_ASSIGN_OR_RETURN(start, NiftiHeaderBytes(type, shape, options.nifti));
-  }
-  array.offset = static_cast<int64_t>(start.size());
-  ADJOIN_RETURN_IF_ERROR(CheckArraySize(path, array.header, array.offset));
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return FileError(path, errno);
-  const OpenFile file(fd, path);
-  if (format == "hdf5") {
-    ADJOIN_ASSIGN_OR_RETURN(array, CreateHdf5(path, options.object, type, shape));
-  } else {
-    ADJOIN_RETURN_IF_ERROR(WriteAt(path, fd, 0, start.data(), static_cast<int64_t>(start.size())));
-  }
-  ADJOIN_RETURN_IF_ERROR(Allocate(path, fd, array.EndOfData()));
-  return array;
+absl::StatusOr<const ArrayFormat*> WrittenFormat(const std::string& path, const std::string& name,
+                                                 const ArrayFormats& formats) {
+  const absl::StatusOr<const ArrayFormat*> format = formats.Written(name);
+  if (format.ok()) return format;
+  return absl::Status(format.status().code(), absl::StrCat(path, ": ", std::string(format.status().message())));
 }
 
-absl::StatusOr<StoredArray> FindFile(const std::string& path, const std::string& format, const std::string& object) {
-  if (format == "hdf5") return ReadHdf5Place(path, object);
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, ByteSource::Open(path));
-  return format == "npy" ? ReadNpyHeader(*source) : ReadNiftiHeader(*source);
+// Makes all but the cells.
+absl::StatusOr<StoredArray> MakeFile(const std::string& path, const ArrayFormat& format, CellType type,
+                                     const std::vector<int64_t>& shape, const ArrayWriterOptions& options) {
+  ArrayHeader wanted;
+  wanted.format = format.name;
+  wanted.type = type;
+  wanted.shape = shape;
+  ADJOIN_RETURN_IF_ERROR(CheckArraySize(path, wanted, 0));
+  const OpenFile file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644), path);
+  if (file.fd() < 0) return FileError(path, errno);
+  ADJOIN_ASSIGN_OR_RETURN(StoredArray array, format.create(path, file.fd(), type, shape, options));
+  ADJOIN_RETURN_IF_ERROR(Allocate(path, file.fd(), array.EndOfData()));
+  return array;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ArrayWriter>> ArrayWriter::Create(const std::string& path, const std::string& format,
                                                                  CellType type, const std::vector<int64_t>& shape,
-                                                                 const ArrayWriterOptions& options) {
-  ADJOIN_RETURN_IF_ERROR(CheckFormat(path, format));
+                                                                 const ArrayWriterOptions& options,
+                                                                 const ArrayFormats& formats) {
+  ADJOIN_ASSIGN_OR_RETURN(const ArrayFormat* const found, WrittenFormat(path, format, formats));
   if (std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; })) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": a negative extent"));
   }
   std::unique_ptr<ArrayWriter> writer(new ArrayWriter(path));
   writer->creator_ = true;
-  absl::StatusOr<StoredArray> array = MakeFile(writer->temporary_, format, type, shape, options);
+  absl::StatusOr<StoredArray> array = MakeFile(writer->temporary_, *found, type, shape, options);
   if (!array.ok()) {
     return absl::Status(array.status().code(),
                         absl::StrCat(path, " cannot be made: ", std::string(array.status().message())));
@@ -103,10 +72,11 @@ absl::StatusOr<std::unique_ptr<ArrayWriter>> ArrayWriter::Create(const std::stri
 
 absl::StatusOr<std::unique_ptr<ArrayWriter>> ArrayWriter::Open(const std::string& path, const std::string& format,
                                                                CellType type, const std::vector<int64_t>& shape,
-                                                               const ArrayWriterOptions& options) {
-  ADJOIN_RETURN_IF_ERROR(CheckFormat(path, format));
+                                                               const ArrayWriterOptions& options,
+                                                               const ArrayFormats& formats) {
+  ADJOIN_ASSIGN_OR_RETURN(const ArrayFormat* const found, WrittenFormat(path, format, formats));
   std::unique_ptr<ArrayWriter> writer(new ArrayWriter(path));
-  ADJOIN_ASSIGN_OR_RETURN(writer->array_, FindFile(writer->temporary_, format, options.object));
+  ADJOIN_ASSIGN_OR_RETURN(writer->array_, found->find(writer->temporary_, options));
   const ArrayHeader& header = writer->array_.header;
   if (header.type != type || header.shape != shape || writer->array_.big_endian || header.fortran) {
     ArrayHeader wanted;
@@ -152,7 +122,7 @@ absl::Status ArrayWriter::Publish() {
   if (!finished_) return absl::FailedPreconditionError(absl::StrCat(path_, ": is published before it was finished"));
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return FileError(path_, errno);
   creator_ = false;
-  // The name is safe only once the folder is.
+  // The name is safe only once the folder is synced.
   const size_t slash = path_.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
   const OpenFile held(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);

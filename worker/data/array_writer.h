@@ -9,11 +9,12 @@
 //   // the rank that created it, once all have finished:
 //   ADJOIN_RETURN_IF_ERROR(writer->Publish());
 //
-// The file has its full size from the beginning, under the name PATH.tmp, and cells that nobody writes are 0. It gets its
-// own name by Publish; the creator that goes before removes it. Where every rank waits for which is for the caller.
+// The file has its full size from the beginning, under the name PATH.tmp, and cells that no rank writes are 0. Publish
+// gives the file its own name; a creator that is destroyed before removes it. The caller makes ranks wait for each
+// other.
 //
-// Errors name the file: kInvalidArgument (a format, type, shape or box that does not fit), kNotFound, kPermissionDenied,
-// kResourceExhausted (the disk is full), kUnavailable. One thread.
+// Errors name the file: kInvalidArgument (a format, type, shape or box that does not fit), kNotFound,
+// kPermissionDenied, kResourceExhausted (the disk is full), kUnavailable. One thread.
 #ifndef ADJOIN_WORKER_DATA_ARRAY_WRITER_H_
 #define ADJOIN_WORKER_DATA_ARRAY_WRITER_H_
 
@@ -31,33 +32,39 @@
 
 namespace adjoin {
 
+class ArrayFormats;
+const ArrayFormats& BuiltinArrayFormats();  // array_formats.h
+
 struct ArrayWriterOptions {
-  // NIfTI: ArrayHeader::nifti of an input, whose place in space (qform, sform), spacing and units are kept; empty: 1 mm
-  // cells at the origin. Its extents, type and scaling become those of what is written; spacing of dims that it has not is 1.
-  std::string nifti;
+  // NIfTI: ArrayHeader::nifti of an input, whose location in space (qform, sform), spacing and units are kept; empty: 1
+  // mm cells at the origin. Extents, type and scaling become those of the written file; the spacing of further dims is
+  // 1.
+  std::string nifti = {};
   std::string object = "data";  // HDF5: the data set's name, without "/"
 };
 
 class ArrayWriter {
  public:
-  // `format`: "npy", "nifti", "hdf5". `shape` is row-major, NIfTI's [z, y, x] or [t, z, y, x] (at most 7 dims, each at
-  // least 1 and at most 32767). A PATH.tmp that is there is replaced.
+  // Makes PATH.tmp. `format` is the name of an ArrayFormat that can be written: "npy", "nifti", "hdf5". `shape` is
+  // row-major, NIfTI's [z, y, x] or [t, z, y, x] (at most 7 dims of 1 to 32767). A PATH.tmp that is there is replaced.
   static absl::StatusOr<std::unique_ptr<ArrayWriter>> Create(const std::string& path, const std::string& format,
                                                              CellType type, const std::vector<int64_t>& shape,
-                                                             const ArrayWriterOptions& options = {});
-  // The PATH.tmp that another rank has created with the same arguments, which is checked.
+                                                             const ArrayWriterOptions& options = {},
+                                                             const ArrayFormats& formats = BuiltinArrayFormats());
+  // Opens the PATH.tmp that another rank has created, and checks that its arguments were the same.
   static absl::StatusOr<std::unique_ptr<ArrayWriter>> Open(const std::string& path, const std::string& format,
                                                            CellType type, const std::vector<int64_t>& shape,
-                                                           const ArrayWriterOptions& options = {});
+                                                           const ArrayWriterOptions& options = {},
+                                                           const ArrayFormats& formats = BuiltinArrayFormats());
   ~ArrayWriter();
   ArrayWriter(const ArrayWriter&) = delete;
   ArrayWriter& operator=(const ArrayWriter&) = delete;
 
-  // `cells`: box.Volume() of the type, row-major, as the machine has them (float16: its 16 bits; see EncodeCells).
+  // Writes `cells`: box.Volume() of the type, row-major, in the machine's form (float16: its 16 bits).
   absl::Status Write(const Box& box, const void* cells);
-  // What this rank wrote is on the disk.
+  // Waits until what this rank wrote is on the disk.
   absl::Status Finish();
-  // On the rank that created the file, after all have finished.
+  // Gives the file its name. On the rank that created it, after all have finished.
   absl::Status Publish();
 
  private:

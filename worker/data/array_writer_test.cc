@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/data/array_file.h"
+#include "worker/data/encode_cells.h"
 #include "worker/data/idx_test_files.h"
 
 namespace adjoin {
@@ -87,7 +88,7 @@ void WriteByProcesses(const std::string& path, const std::string& format, CellTy
   EXPECT_FALSE(Exists(path + ".tmp"));
 }
 
-TEST(ArrayWriterTest, WhatManyProcessesWriteIsWhatNumPyAndH5pyRead) {
+TEST(ArrayWriterTest, NumPyAndH5pyReadWhatManyProcessesWrote) {
   const struct {
     std::string format;
     CellType type;
@@ -146,7 +147,7 @@ TEST(ArrayWriterTest, UnwrittenCellsAreZeroAndEmptyArraysAreFiles) {
   }
 }
 
-TEST(ArrayWriterTest, KeepsANiftiFilesPlaceInSpace) {
+TEST(ArrayWriterTest, KeepsANiftiFilesLocationInSpace) {
   std::string kept(348, '\0');
   for (size_t i = 0; i < kept.size(); ++i) kept[i] = static_cast<char>(i * 11 % 255 + 1);
   const auto put = [&](size_t offset, auto number) { std::memcpy(&kept[offset], &number, sizeof(number)); };
@@ -245,12 +246,12 @@ TEST(ArrayWriterTest, NamesWhatIsWrong) {
   EXPECT_EQ((*writer)->Write(Box({{2, 5}}), "abc").code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(ArrayWriterTest, AFullDiskIsFoundAtOnceAndLeavesNothing) {
+TEST(ArrayWriterTest, AFullDiskIsAnErrorOfCreateAndLeavesNothing) {
   for (const char* format : {"npy", "nifti", "hdf5"}) {
     const std::string path = TestPath(absl::StrCat("full.", format));
     const pid_t child = fork();
     if (child == 0) {
-      // A limit on files' sizes is the disk that is at hand everywhere.
+      // A limit on files' sizes stands for a full disk.
       signal(SIGXFSZ, SIG_IGN);
       const struct rlimit limit = {100'000, 100'000};
       setrlimit(RLIMIT_FSIZE, &limit);
@@ -263,7 +264,7 @@ TEST(ArrayWriterTest, AFullDiskIsFoundAtOnceAndLeavesNothing) {
   }
 }
 
-TEST(ArrayWriterTest, ASmallDiskIsFoundFullBeforeAnythingIsWritten) {
+TEST(ArrayWriterTest, ADiskThatIsTooSmallIsAnErrorOfCreate) {
   const std::string folder = TestPath("disk");
   mkdir(folder.c_str(), 0700);
   if (geteuid() != 0 || mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=1m") != 0) {

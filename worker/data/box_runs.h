@@ -1,4 +1,4 @@
-// A box within a row-major array, as runs of neighbouring cells: what to read of a file.
+// A box within a row-major array, as runs of neighbouring cells that can be read from a file one by one.
 //
 //   for (const CellRun& run : RunsOf({4, 6}, Box({{1, 3}, {2, 5}}))) ...      // {8, 3}, {14, 3}
 #ifndef ADJOIN_WORKER_DATA_BOX_RUNS_H_
@@ -18,12 +18,12 @@ struct CellRun {
   friend bool operator==(const CellRun& a, const CellRun& b) { return a.first == b.first && a.count == b.count; }
 };
 
-// Calls `f(CellRun)`, which returns a status, for each run in order, no two adjoining; ends at the first error. Needs no
-// memory for the runs. `box` and `shape` as of RunsOf.
+// Calls `f(CellRun)`, which returns a status, for each run in order, no two adjoining; ends at the first error. Needs
+// no memory for the runs. `box` and `shape` are those of RunsOf.
 template <typename F>
 absl::Status ForEachRun(const std::vector<int64_t>& shape, const Box& box, F f) {
   if (box.empty()) return absl::OkStatus();
-  // The last dims of which the box has everything are one stretch of cells, and so is the dim before them.
+  // A run covers the last dims, as far as the box has them whole, and the box's part of the dim before them.
   int dim = static_cast<int>(shape.size());
   int64_t stride = 1;
   while (dim > 0 && box[dim - 1].size() == shape[dim - 1]) stride *= shape[--dim];
@@ -52,7 +52,8 @@ absl::Status ForEachRun(const std::vector<int64_t>& shape, const Box& box, F f) 
   }
 }
 
-// In order, no two adjoining. `box` lies within `shape`; none for an empty box. A scalar is one run of one cell.
+// Returns the runs in order, no two adjoining. `box` is within `shape`; an empty box has none. A scalar is one run of
+// one cell.
 std::vector<CellRun> RunsOf(const std::vector<int64_t>& shape, const Box& box);
 
 }  // namespace adjoin

@@ -7,14 +7,14 @@
 namespace adjoin {
 namespace {
 
-TEST(BoxRunsTest, Examples) {
+TEST(BoxRunsTest, HasTheRunsOfTheExamples) {
   EXPECT_EQ(RunsOf({4, 6}, Box({{1, 3}, {2, 5}})), (std::vector<CellRun>{{8, 3}, {14, 3}}));
   EXPECT_EQ(RunsOf({4, 6}, Box({{1, 3}, {0, 6}})), (std::vector<CellRun>{{6, 12}}));
   EXPECT_EQ(RunsOf({}, Box::Whole({})), (std::vector<CellRun>{{0, 1}}));
   EXPECT_TRUE(RunsOf({4, 6}, Box({{1, 3}, {2, 2}})).empty());
 }
 
-TEST(BoxRunsTest, CoverTheBoxInOrder) {
+TEST(BoxRunsTest, RunsCoverTheBoxInOrder) {
   const unsigned seed = 3;
   std::mt19937 random(seed);
   for (int round = 0; round < 2000; ++round) {

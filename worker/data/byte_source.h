@@ -33,13 +33,13 @@ class ByteSource {
   const std::string& name() const { return name_; }
   bool compressed() const { return compressed_; }
   int64_t file_bytes() const { return file_bytes_; }
-  // Handed out or skipped so far, inflated.
+  // Bytes that were read or skipped so far, inflated.
   int64_t position() const { return position_; }
 
   // Returns how many bytes were written to `out`: fewer than `count` only at the end.
   // Errors: kDataLoss (a gzip stream that is corrupt, ends too early, or is followed by something else), kUnavailable.
   absl::StatusOr<int64_t> Read(void* out, int64_t count);
-  // As Read, without handing the bytes out.
+  // Does the same as Read, but drops the bytes.
   absl::StatusOr<int64_t> Skip(int64_t count);
 
  private:

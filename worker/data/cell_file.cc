@@ -11,29 +11,29 @@ namespace {
 
 constexpr int64_t kBufferBytes = 1 << 20;
 
-// Where the cells of a box go that come with the first dim fastest, when `out` has the last one fastest.
-class FortranPlaces {
+// The positions, in a row-major box, of cells that come with the first dim fastest.
+class FortranPositions {
  public:
-  explicit FortranPlaces(const Box& box) : shape_(box.Shape()), at_(shape_.size()), strides_(shape_.size()) {
+  explicit FortranPositions(const Box& box) : shape_(box.Shape()), at_(shape_.size()), strides_(shape_.size()) {
     int64_t stride = 1;
     for (size_t dim = shape_.size(); dim-- > 0; stride *= shape_[dim]) strides_[dim] = stride;
   }
   int64_t Next() {
-    const int64_t place = place_;
+    const int64_t position = position_;
     for (size_t dim = 0; dim < shape_.size(); ++dim) {
-      place_ += strides_[dim];
+      position_ += strides_[dim];
       if (++at_[dim] < shape_[dim]) break;
-      place_ -= strides_[dim] * shape_[dim];
+      position_ -= strides_[dim] * shape_[dim];
       at_[dim] = 0;
     }
-    return place;
+    return position;
   }
 
  private:
   const std::vector<int64_t> shape_;
   std::vector<int64_t> at_;
   std::vector<int64_t> strides_;
-  int64_t place_ = 0;
+  int64_t position_ = 0;
 };
 
 std::vector<int64_t> Backwards(std::vector<int64_t> shape) {
@@ -54,7 +54,7 @@ absl::Status CellFile::Read(const Box& box, double* out) {
   ADJOIN_RETURN_IF_ERROR(CheckBox(file_.name(), header, box));
   const int64_t size = SizeOf(header.type);
   const bool turn = header.fortran && box.dims() > 1;
-  FortranPlaces places(turn ? box : Box());
+  FortranPositions positions(turn ? box : Box());
   double* at = out;
   const int64_t cells = box.Volume();
   raw_.resize(static_cast<size_t>(std::min(kBufferBytes, cells * size)));
@@ -67,7 +67,7 @@ absl::Status CellFile::Read(const Box& box, double* out) {
       done += count;
       DecodeCells(header.type, array_.big_endian, raw_.data(), count, turn ? values_.data() : at);
       at += count;
-      for (int64_t i = 0; turn && i < count; ++i) out[places.Next()] = values_[i];
+      for (int64_t i = 0; turn && i < count; ++i) out[positions.Next()] = values_[i];
     }
     return absl::OkStatus();
   };

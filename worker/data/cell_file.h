@@ -32,7 +32,7 @@ class CellFile : public ArrayFile {
   const OpenFile file_;
   const StoredArray array_;
   std::vector<unsigned char> raw_;
-  std::vector<double> values_;  // of arrays in Fortran order, on their way to their places
+  std::vector<double> values_;  // a piece of an array in Fortran order, before its cells go to their positions
   int64_t bytes_read_ = 0;
 };
 

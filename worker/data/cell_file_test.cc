@@ -42,7 +42,7 @@ TEST(CellFileTest, FortranOrderIsReadByItsOwnRuns) {
   }
 }
 
-// In pieces that lie together in the file, and places are those of NumPy's index all the same.
+// It reads pieces that are stored together in the file; positions are still those of NumPy's index.
 TEST(CellFileTest, FortranOrderIsSummarisedInFewReads) {
   const std::vector<int64_t> shape = {128, 64, 96};
   const std::string path = TestPath("fortran_large.npy");

@@ -29,12 +29,8 @@ enum class CellType {
 int64_t SizeOf(CellType type);          // bytes of a cell
 std::string ToString(CellType type);    // NumPy's names: "uint8", "float16", ...
 
-// `count` cells of `SizeOf(type)` bytes each, as doubles: exact, but 64-bit integers beyond 2^53, which are rounded.
+// Reads `count` cells of SizeOf(type) bytes each as doubles. They are exact, but for 64-bit integers beyond 2^53.
 void DecodeCells(CellType type, bool big_endian, const unsigned char* in, int64_t count, double* out);
-
-// The same backwards, little-endian. Integers are rounded to the nearest and limited to the type's range, what is not a
-// number becomes 0; floating point cells are rounded to the nearest even.
-void EncodeCells(CellType type, const double* in, int64_t count, unsigned char* out);
 
 }  // namespace adjoin
 

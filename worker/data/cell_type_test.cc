@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "worker/data/encode_cells.h"
+
 namespace adjoin {
 namespace {
 
@@ -22,7 +24,7 @@ std::vector<double> There(CellType type, const std::vector<double>& values) {
   return back;
 }
 
-TEST(CellTypeTest, IntegersAreRoundedAndLimited) {
+TEST(CellTypeTest, IntegersAreEncodedRoundedAndLimited) {
   const std::vector<double> in = {-1e30, -3.5, -0.4, 0.5, 1.5, 254.7, 1e30, kInfinity, -kInfinity, std::nan("")};
   EXPECT_EQ(There(CellType::kUInt8, in), (std::vector<double>{0, 0, 0, 0, 2, 255, 255, 255, 0, 0}));
   EXPECT_EQ(There(CellType::kInt8, in), (std::vector<double>{-128, -4, 0, 0, 2, 127, 127, 127, -128, 0}));
@@ -31,7 +33,7 @@ TEST(CellTypeTest, IntegersAreRoundedAndLimited) {
   EXPECT_EQ(There(CellType::kUInt64, {-5, 1e30, 2 * most - 2048}), (std::vector<double>{0, 2 * most, 2 * most - 2048}));
 }
 
-TEST(CellTypeTest, EveryFloat16IsReadAsItsFormulaSaysAndWrittenBack) {
+TEST(CellTypeTest, DecodesAndEncodesEveryFloat16) {
   for (int code = 0; code < 1 << 16; ++code) {
     const auto bits = static_cast<uint16_t>(code);
     const unsigned char bytes[2] = {static_cast<unsigned char>(bits >> 8), static_cast<unsigned char>(bits & 0xff)};
@@ -59,7 +61,7 @@ TEST(CellTypeTest, Float16RoundsToTheNearestEven) {
             (std::vector<double>{1, 1 + 2 * step, 1 + step, 65504, kInfinity, -kInfinity, 0, std::ldexp(1, -24)}));
 }
 
-TEST(CellTypeTest, BothByteOrders) {
+TEST(CellTypeTest, DecodesBothByteOrders) {
   const unsigned char bytes[8] = {0x3f, 0x80, 0, 0, 0, 0, 0x80, 0x3f};
   double value;
   DecodeCells(CellType::kFloat32, true, bytes, 1, &value);

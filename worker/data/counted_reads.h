@@ -14,10 +14,11 @@
 
 namespace adjoin {
 
-// Of uint8. `value`: of the cell with this number in row-major order.
+// Writes cells of uint8. `value` returns the value of the cell with a number in row-major order.
 void WriteFortranNpy(const std::string& path, const std::vector<int64_t>& shape,
                      const std::function<int64_t(int64_t)>& value);
 
+// How often this process has called pread.
 int64_t ReadsSoFar();
 
 }  // namespace adjoin

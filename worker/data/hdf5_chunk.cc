@@ -9,9 +9,9 @@
 namespace adjoin {
 namespace {
 
-constexpr int64_t kChecksumBytes = 4;  // of fletcher32, after what it is of
+constexpr int64_t kChecksumBytes = 4;  // fletcher32's, which follows its data
 
-// Bytes that a zlib stream inflates to, or one more than `most`; -1 where it is none.
+// Returns how many bytes a zlib stream inflates to, at most `most` + 1; -1 where it is not a sound stream.
 int64_t InflatedBytes(const unsigned char* stream, int64_t size, int64_t most) {
   z_stream zlib = {};
   if (inflateInit(&zlib) != Z_OK) return -1;
@@ -36,7 +36,7 @@ int64_t InflatedBytes(const unsigned char* stream, int64_t size, int64_t most) {
   return code == Z_STREAM_END ? done : -1;
 }
 
-// In the order in which they were applied, without those that `mask` says were not.
+// Returns the filters in the order in which they were applied, without those that `mask` excludes.
 std::vector<H5Z_filter_t> FiltersOf(hid_t creation, uint32_t mask) {
   std::vector<H5Z_filter_t> filters;
   const int count = H5Pget_nfilters(creation);
@@ -62,20 +62,20 @@ absl::StatusOr<bool> CheckChunk(const Hdf5Lock&, hid_t data_set, const std::vect
   if (H5Fget_filesize(file.get(), &file_bytes) < 0 || stored > file_bytes) {
     return absl::DataLossError(absl::StrCat("claims ", stored, " bytes, more than the file has"));
   }
-  unsigned options = 0;  // by one of them the chunks at the edges have no filters
+  unsigned options = 0;  // one of them leaves the chunks at the edges without filters
   if (H5Pget_chunk_opts(creation.get(), &options) < 0 || options != 0) return false;
   std::vector<unsigned char> raw(stored);
   uint32_t mask = 0;
   if (H5Dread_chunk(data_set, H5P_DEFAULT, at.data(), &mask, raw.data()) < 0) return true;
-  int64_t after = static_cast<int64_t>(stored);  // what was there after the filter at hand
-  int64_t added = 0;                             // by checksums, to what was inflated last
+  int64_t after = static_cast<int64_t>(stored);  // bytes that the filter at hand had written
+  int64_t added = 0;                             // bytes of checksums among what was inflated
   bool inflated = false;
   const std::vector<H5Z_filter_t> filters = FiltersOf(creation.get(), mask);
   for (auto filter = filters.rbegin(); filter != filters.rend(); ++filter) {
     if (*filter == H5Z_FILTER_FLETCHER32) {
       (inflated ? added : after) += inflated ? kChecksumBytes : -kChecksumBytes;
     } else if (*filter == H5Z_FILTER_SHUFFLE) {
-      // It turns bytes round; what is behind it cannot be read without turning them back.
+      // Shuffled bytes cannot be inflated before they are put back in order.
       if (!inflated && std::count(filter, filters.rend(), H5Z_FILTER_DEFLATE) > 0) return false;
     } else if (*filter == H5Z_FILTER_DEFLATE && !inflated) {
       inflated = true;

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "worker/data/cell_file.h"
 #include "worker/data/hdf5_chunk.h"
@@ -16,19 +17,20 @@
 namespace adjoin {
 namespace {
 
+constexpr char kName[] = "hdf5";
 constexpr int64_t kPieceBytes = 16 << 20;
 constexpr int64_t kMaxChunkCache = 256 << 20;
-// What looking at a chunk costs at least, in bytes that could have been inflated in the time: a few hundred bytes of file can
-// claim any number of chunks.
+// Each chunk costs at least this much of CheckLimits::bytes: a file of a few hundred bytes can claim any number of
+// chunks.
 constexpr int64_t kLeastCost = 4096;
 
 herr_t RefuseLink(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
-// How a data set's cells lie in its file.
+// How a data set's cells are stored in its file.
 struct Cells {
-  StoredArray array;             // offset and order only where they follow each other
-  bool follow = false;           // they follow each other, from array.offset
-  std::vector<hsize_t> chunk;    // of a chunked one
+  StoredArray array;             // its offset and byte order have a meaning only with `follow`
+  bool follow = false;           // the cells follow each other, from array.offset
+  std::vector<hsize_t> chunk;    // extents of a chunk; empty: the data set is not chunked
 };
 
 // Files are read and made also on disks that have no locks.
@@ -39,7 +41,7 @@ Hdf5Id FileAccess() {
 }
 
 absl::StatusOr<Hdf5Id> OpenFileOf(const Hdf5Lock& lock, const std::string& path, const std::string& name) {
-  ADJOIN_RETURN_IF_ERROR(OpenFile::Open(path, name).status());  // says better what is wrong with the path
+  ADJOIN_RETURN_IF_ERROR(OpenFile::Open(path, name).status());  // its error describes a wrong path better
   const Hdf5Id access = FileAccess();
   Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (file.ok()) return file;
@@ -80,7 +82,7 @@ absl::Status CheckFilters(hid_t creation) {
 absl::StatusOr<Cells> Describe(hid_t data_set, int64_t file_bytes) {
   Cells cells;
   ArrayHeader& header = cells.array.header;
-  header.format = "hdf5";
+  header.format = kName;
   const Hdf5Id type(H5Dget_type(data_set), H5Tclose);
   ADJOIN_ASSIGN_OR_RETURN(header.type, CellTypeOfHdf5(type.get(), &cells.array.big_endian));
   ADJOIN_ASSIGN_OR_RETURN(header.shape, ShapeOf(data_set));
@@ -112,7 +114,7 @@ absl::Status Within(const std::string& name, const std::string& object, const ab
                       absl::StrCat(name, ": data set '", object, "' ", std::string(status.message())));
 }
 
-// Of all data sets, each by one of its names.
+// Returns one name of each data set.
 absl::StatusOr<std::vector<std::string>> Names(const Hdf5Lock& lock, hid_t file, const std::string& name) {
   std::vector<std::string> names;
   const auto add = [](hid_t, const char* path, const H5O_info_t* info, void* out) -> herr_t {
@@ -139,7 +141,7 @@ absl::StatusOr<Hdf5Id> OpenDataSet(const Hdf5Lock& lock, hid_t file, const std::
                                                  "; there are: ", absl::StrJoin(names, ", ")));
 }
 
-// The only data set there is, where none is named.
+// Returns `object`, or the only data set where it is empty.
 absl::StatusOr<std::string> ObjectOf(const Hdf5Lock& lock, hid_t file, const std::string& name,
                                      const std::string& object) {
   if (!object.empty()) return object;
@@ -166,7 +168,7 @@ class LibraryFile : public ArrayFile {
   int64_t bytes_read() const override { return bytes_read_; }
   const std::vector<hsize_t>& chunk() const { return cells_.chunk; }
 
-  // That the library can read the chunk from `at`; false where that cannot be told.
+  // Checks that the library can read the chunk that begins at `at`; false where this cannot be checked.
   absl::StatusOr<bool> CheckChunkAt(const std::vector<Interval>& at, int64_t bytes) const {
     if (cells_.chunk.empty()) return true;
     std::vector<hsize_t> first;
@@ -214,7 +216,7 @@ class LibraryFile : public ArrayFile {
       if (box.dims() > 0) {
         H5Sselect_hyperslab(from.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
       }
-      // In the file's own type, so that nothing is converted and cells are decoded as everywhere.
+      // The file's own type: the library converts nothing, and DecodeCells decodes the cells as for other formats.
       const Hdf5Id type(H5Dget_type(data_set_.get()), H5Tclose);
       if (H5Dread(data_set_.get(), type.get(), to.get(), from.get(), H5P_DEFAULT, raw_.data()) < 0) {
         return absl::DataLossError(absl::StrCat(name_, ": cells ", box.ToString(), " cannot be read: ", lock.Error()));
@@ -225,7 +227,7 @@ class LibraryFile : public ArrayFile {
     return absl::OkStatus();
   }
 
-  // Adds the stored sizes of the chunks that meet `box`, or of its cells.
+  // Adds the stored sizes of the chunks that meet `box`, or the size of its cells where there are no chunks.
   void Count(const Box& box) {
     if (cells_.chunk.empty()) {
       bytes_read_ += box.Volume() * SizeOf(header().type);
@@ -255,14 +257,14 @@ class LibraryFile : public ArrayFile {
   int64_t bytes_read_ = 0;
 };
 
-// Boxes that are read one after another often meet the same chunks: some of them stay inflated.
+// Returns how much the library may keep inflated: boxes that are read one after another often meet the same chunks.
 int64_t ChunkCacheBytes(const Cells& cells) {
   int64_t chunk_bytes = SizeOf(cells.array.header.type);
   for (hsize_t extent : cells.chunk) chunk_bytes *= static_cast<int64_t>(extent);  // below 4 GiB in any file
   return std::min(std::max<int64_t>(8 * chunk_bytes, 1 << 20), kMaxChunkCache);
 }
 
-// Whether `cost` bytes more may be inflated, which it takes off.
+// True where `cost` bytes more may be inflated; subtracts them.
 bool Afford(CheckLimits* limits, int64_t cost) {
   if (limits == nullptr) return true;
   if (limits->bytes < cost || (limits->enough && limits->enough())) return false;
@@ -274,7 +276,7 @@ bool Afford(CheckLimits* limits, int64_t cost) {
 absl::Status CheckChunks(LibraryFile& file, CheckLimits* limits) {
   const ArrayHeader& header = file.header();
   const std::vector<int64_t>& shape = header.shape;
-  // One that is not chunked is one piece, in the header of the data set or not in the file at all.
+  // A data set without chunks is one piece, in its header or not in the file at all.
   const std::vector<int64_t> chunk =
       file.chunk().empty() ? shape : std::vector<int64_t>(file.chunk().begin(), file.chunk().end());
   int64_t chunk_bytes = SizeOf(header.type);
@@ -320,22 +322,28 @@ absl::StatusOr<Found> Find(const Hdf5Lock& lock, const std::string& path, const 
     cells = *std::move(described);
   }
   ADJOIN_ASSIGN_OR_RETURN(Hdf5Id data_set, OpenDataSet(lock, file.get(), name, object, ChunkCacheBytes(cells)));
-  return Found{std::move(file), std::move(data_set), std::move(object), std::move(cells)};
+  return Found{
+      .file = std::move(file),
+      .data_set = std::move(data_set),
+      .object = std::move(object),
+      .cells = std::move(cells),
+  };
 }
 
-}  // namespace
-
-bool IsHdf5(const std::string& path) {
-  if (!OpenFile::Open(path).ok()) return false;  // the library would wait for the writer of a pipe
+// Finds the magic at the beginning or, by the library, after a user's block.
+Likeness Sniff(const FileStart& start) {
+  if (absl::StartsWith(start.bytes, absl::string_view("\x89HDF\r\n\x1a\n", 8))) return Likeness::kYes;
+  // The library would wait for the writer of a pipe.
+  if (start.compressed || !OpenFile::Open(start.path).ok()) return Likeness::kNo;
   const Hdf5Lock lock;
-  return H5Fis_hdf5(path.c_str()) > 0;
+  return H5Fis_hdf5(start.path.c_str()) > 0 ? Likeness::kYes : Likeness::kNo;
 }
 
-absl::StatusOr<std::unique_ptr<ArrayFile>> OpenHdf5(const std::string& path, const std::string& given_name,
-                                                    const std::string& object) {
-  const std::string& name = given_name.empty() ? path : given_name;
+// Opens the data set options.object, or the only one there is where that is empty.
+absl::StatusOr<std::unique_ptr<ArrayFile>> Open(const std::string& path, const ArrayFileOptions& options) {
+  const std::string& name = options.name.empty() ? path : options.name;
   const Hdf5Lock lock;
-  ADJOIN_ASSIGN_OR_RETURN(Found found, Find(lock, path, name, object));
+  ADJOIN_ASSIGN_OR_RETURN(Found found, Find(lock, path, name, options.object));
   const std::string shown = absl::StrCat(name, ": ", found.object);
   if (found.cells.follow) {
     ADJOIN_ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(path, shown));
@@ -345,27 +353,33 @@ absl::StatusOr<std::unique_ptr<ArrayFile>> OpenHdf5(const std::string& path, con
                                                                   std::move(found.cells), shown));
 }
 
-absl::StatusOr<ArrayHeader> CheckHdf5(const std::string& path, const std::string& name, const std::string& object,
-                                      CheckLimits* limits) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, OpenHdf5(path, name, object));
+absl::StatusOr<ArrayHeader> Header(const std::string& path, const ArrayFileOptions& options) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, Open(path, options));
+  return file->header();
+}
+
+// Has the library read every chunk, as far as `limits` go.
+absl::StatusOr<ArrayHeader> Check(const std::string& path, const ArrayFileOptions& options, CheckLimits* limits) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ArrayFile> file, Open(path, options));
   const ArrayHeader& header = file->header();
-  // Of a contiguous one nothing more can be wrong than its length, which was compared.
+  // A contiguous data set can be wrong in nothing but its length, which was compared.
   auto* const read_by_library = dynamic_cast<LibraryFile*>(file.get());
   if (read_by_library == nullptr || header.Cells() == 0) return header;
   ADJOIN_RETURN_IF_ERROR(CheckChunks(*read_by_library, limits));
   return header;
 }
 
-absl::StatusOr<std::vector<Hdf5Object>> ListHdf5(const std::string& path, const std::string& given_name) {
+// Lists every data set, but for those behind links to other files.
+absl::StatusOr<std::vector<ArrayObject>> List(const std::string& path, const std::string& given_name) {
   const std::string& name = given_name.empty() ? path : given_name;
   const Hdf5Lock lock;
   ADJOIN_ASSIGN_OR_RETURN(const OpenFile plain, OpenFile::Open(path, name));
   ADJOIN_ASSIGN_OR_RETURN(const int64_t bytes, plain.Size());
   ADJOIN_ASSIGN_OR_RETURN(const Hdf5Id file, OpenFileOf(lock, path, name));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(lock, file.get(), name));
-  std::vector<Hdf5Object> objects;
+  std::vector<ArrayObject> objects;
   for (const std::string& object : names) {
-    Hdf5Object entry;
+    ArrayObject entry;
     entry.name = object;
     const absl::StatusOr<Hdf5Id> data_set = OpenDataSet(lock, file.get(), name, object, 0);
     absl::StatusOr<Cells> cells = data_set.ok() ? Describe(data_set->get(), bytes) : data_set.status();
@@ -376,14 +390,15 @@ absl::StatusOr<std::vector<Hdf5Object>> ListHdf5(const std::string& path, const 
   return objects;
 }
 
-absl::StatusOr<StoredArray> CreateHdf5(const std::string& path, const std::string& object, CellType type,
-                                       const std::vector<int64_t>& shape) {
+absl::StatusOr<StoredArray> Create(const std::string& path, int, CellType type, const std::vector<int64_t>& shape,
+                                   const ArrayWriterOptions& options) {
+  const std::string& object = options.object;
   if (object.empty() || object == "." || absl::StrContains(object, '/')) {
     return absl::InvalidArgumentError(absl::StrCat("'", object, "' cannot be a data set's name; right would be 'data'"));
   }
   const Hdf5Lock lock;
   StoredArray array;
-  array.header.format = "hdf5";
+  array.header.format = kName;
   array.header.type = type;
   array.header.shape = shape;
   {
@@ -405,18 +420,35 @@ absl::StatusOr<StoredArray> CreateHdf5(const std::string& path, const std::strin
     const haddr_t offset = H5Dget_offset(data_set.get());
     if (offset != HADDR_UNDEF) array.offset = static_cast<int64_t>(offset);
     if (offset == HADDR_UNDEF && array.header.Cells() > 0) {
-      return absl::InternalError(absl::StrCat(path, ": libhdf5 gave the data set no place"));
+      return absl::InternalError(absl::StrCat(path, ": libhdf5 allocated nothing for the data set"));
     }
     if (H5Fflush(file.get(), H5F_SCOPE_GLOBAL) < 0) return absl::UnavailableError(absl::StrCat(path, ": ", lock.Error()));
   }
   return array;
 }
 
-absl::StatusOr<StoredArray> ReadHdf5Place(const std::string& path, const std::string& object) {
+absl::StatusOr<StoredArray> FindWritten(const std::string& path, const ArrayWriterOptions& options) {
   const Hdf5Lock lock;
-  ADJOIN_ASSIGN_OR_RETURN(Found found, Find(lock, path, path, object));
+  ADJOIN_ASSIGN_OR_RETURN(Found found, Find(lock, path, path, options.object));
   if (found.cells.follow || found.cells.array.header.Cells() == 0) return std::move(found.cells.array);
-  return absl::InvalidArgumentError(absl::StrCat(path, ": data set '", object, "' is not contiguous"));
+  return absl::InvalidArgumentError(absl::StrCat(path, ": data set '", options.object, "' is not contiguous"));
+}
+
+}  // namespace
+
+ArrayFormat Hdf5Format() {
+  return {
+      .name = kName,
+      .title = "HDF5",
+      .extension = ".h5",
+      .sniff = Sniff,
+      .header = Header,
+      .open = Open,
+      .check = Check,
+      .list = List,
+      .create = Create,
+      .find = FindWritten,
+  };
 }
 
 }  // namespace adjoin

@@ -24,7 +24,7 @@ Hdf5Lock::Hdf5Lock() : lock_(LibraryMutex()) {
 std::string Hdf5Lock::Error() const {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, KeepFirst, &text);
-  return text.empty() ? "libhdf5 does not say why" : text;
+  return text.empty() ? "libhdf5 gives no reason" : text;
 }
 
 }  // namespace adjoin

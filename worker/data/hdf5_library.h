@@ -20,7 +20,7 @@ class Hdf5Lock {
  public:
   // Turns off what the library would write to stderr, and its loading of filters from files that are found somewhere.
   Hdf5Lock();
-  // What the last failed call complained of, where it began.
+  // Returns the reason of the last failed call, from where the failure began.
   std::string Error() const;
 
  private:

@@ -11,10 +11,10 @@
 
 namespace adjoin {
 
-// Enumerations are the integers that stand for their names. Errors: kInvalidArgument, without a file's name.
+// Returns the type; an enumeration has the type of its integers. Errors: kInvalidArgument, without a file's name.
 absl::StatusOr<CellType> CellTypeOfHdf5(hid_t type, bool* big_endian);
 
-// Little-endian.
+// Returns the little-endian type.
 Hdf5Id Hdf5TypeOf(CellType type);
 
 }  // namespace adjoin

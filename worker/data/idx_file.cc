@@ -7,9 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "worker/data/byte_source.h"
+#include "worker/data/header_then_cells.h"
 
 namespace adjoin {
 namespace {
+
+constexpr char kName[] = "idx";
 
 absl::StatusOr<CellType> ParseType(const std::string& name, int code) {
   switch (static_cast<IdxType>(code)) {
@@ -37,8 +41,6 @@ absl::Status TruncatedHeader(const ByteSource& source) {
                                           source.position(), " bytes"));
 }
 
-}  // namespace
-
 absl::StatusOr<StoredArray> ReadIdxHeader(ByteSource& source) {
   unsigned char magic[4] = {};
   ADJOIN_ASSIGN_OR_RETURN(int64_t count, source.Read(magic, 4));
@@ -50,7 +52,7 @@ absl::StatusOr<StoredArray> ReadIdxHeader(ByteSource& source) {
   }
   if (count < 4) return TruncatedHeader(source);
   StoredArray array;
-  array.header.format = "idx";
+  array.header.format = kName;
   array.big_endian = true;
   ADJOIN_ASSIGN_OR_RETURN(array.header.type, ParseType(source.name(), magic[2]));
   if (magic[3] == 0) {
@@ -66,6 +68,16 @@ absl::StatusOr<StoredArray> ReadIdxHeader(ByteSource& source) {
   array.offset = source.position();
   ADJOIN_RETURN_IF_ERROR(CheckArraySize(source.name(), array.header, array.offset));
   return array;
+}
+
+}  // namespace
+
+ArrayFormat IdxFormat() {
+  // Two zero bytes are little of a magic.
+  const auto sniff = [](const FileStart& start) {
+    return start.bytes.size() >= 2 && start.bytes[0] == 0 && start.bytes[1] == 0 ? Likeness::kMaybe : Likeness::kNo;
+  };
+  return HeaderThenCells({.name = kName, .title = "IDX", .extension = ".idx", .sniff = sniff}, ReadIdxHeader);
 }
 
 }  // namespace adjoin

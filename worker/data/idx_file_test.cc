@@ -75,7 +75,7 @@ TEST(IdxFileTest, NamesWhatIsWrong) {
               HasSubstr("trailing bytes after the gzip stream"));
 }
 
-TEST(IdxFileTest, TruncationIsFoundAtEveryPlace) {
+TEST(IdxFileTest, RefusesAFileThatEndsAnywhere) {
   const std::string plain = Images();
   for (size_t length = 0; length < plain.size(); ++length) {
     const absl::Status status = ProbeBytes(plain.substr(0, length));
@@ -95,7 +95,7 @@ TEST(IdxFileTest, TruncationIsFoundAtEveryPlace) {
   }
 }
 
-TEST(IdxFileTest, AFlippedBitInAGzipFileIsFound) {
+TEST(IdxFileTest, FindsAFlippedBitInAGzipFile) {
   const std::string gzip = Gzip(Images());
   for (size_t at = 10; at < gzip.size(); ++at) {  // the first ten bytes are gzip's own header, with its time stamp
     std::string bad = gzip;
@@ -104,7 +104,7 @@ TEST(IdxFileTest, AFlippedBitInAGzipFileIsFound) {
   }
 }
 
-TEST(IdxFileTest, ALyingHeaderIsRefusedWithoutMemoryForIt) {
+TEST(IdxFileTest, RefusesAHugeClaimWithoutAllocatingIt) {
   for (const std::vector<int64_t>& shape :
        {std::vector<int64_t>{0xffffffff}, {0xffffffff, 0xffffffff}, {0x7fffffff, 0x7fffffff, 0x7fffffff, 2}}) {
     const std::string bytes = IdxHeaderBytes(0x0e, shape) + "12345678";

@@ -12,14 +12,14 @@
 
 namespace adjoin {
 
-// A sound file's bytes; `cells` are cast to the type.
+// Returns the bytes of a sound file; `cells` are cast to the type.
 std::string IdxBytes(IdxType type, const std::vector<int64_t>& shape, const std::vector<double>& cells);
-// Only the header, with any content.
+// Returns the bytes of a header, which need not be sound.
 std::string IdxHeaderBytes(int type, const std::vector<int64_t>& shape);
 std::string Gzip(const std::string& bytes);
 void WriteFile(const std::string& path, const std::string& bytes);
 std::string ReadFile(const std::string& path);
-// A new name in the test's own folder.
+// Returns a path in the test's temporary folder, with the test's name in it.
 std::string TestPath(const std::string& name);
 
 }  // namespace adjoin

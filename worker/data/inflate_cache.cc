@@ -34,7 +34,7 @@ namespace {
 constexpr char kCopy[] = ".inflated";
 constexpr char kTemporary[] = ".tmp";
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(20);
-// Deflate's best: a byte of the file stands for at most 1032 of the content.
+// Deflate's limit: a byte of the file inflates to at most 1032.
 constexpr int64_t kMaxRatio = 1032;
 
 uint64_t HashOf(absl::string_view text) {
@@ -57,8 +57,8 @@ absl::Status CacheError(const InflateRequest& request, int error) {
   return FileError(absl::StrCat(request.name, ": the cache of inflated files"), error);
 }
 
-// Takes (F_RDLCK, F_WRLCK) or gives back a lock on a byte of a file, without waiting; 0 or an errno. It ends with the
-// process, and is the description's, so that threads exclude each other as processes do.
+// Takes (F_RDLCK, F_WRLCK) or releases a lock on a byte of a file, without waiting; returns 0 or an errno. The lock
+// ends with the process and belongs to the open file description, so threads exclude each other as processes do.
 int SetLock(int fd, short type, int64_t byte) {
   struct flock lock = {};
   lock.l_type = type;
@@ -68,11 +68,11 @@ int SetLock(int fd, short type, int64_t byte) {
   return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
 }
 
-// Another has it. All else is a file system that has no locks, or no more of them.
+// True where another process has the lock. Any other error means that the file system has no locks, or no more of them.
 bool IsHeld(int error) { return error == EAGAIN || error == EACCES; }
 
-// Locks on bytes of one file in the folder: byte 0 for who makes room, another one for each copy's key. (On the copies
-// themselves, those who have them open share byte 0.)
+// Locks on bytes of one file in the folder: byte 0 is for the process that makes room, another byte for each copy's
+// key. (Processes that have a copy open share the lock on that copy's byte 0.)
 class Locks {
  public:
   explicit Locks(int fd) : fd_(fd) {}
@@ -80,7 +80,7 @@ class Locks {
   ~Locks() { close(fd_); }
 
   static int64_t ByteOf(absl::string_view key) { return 1 + static_cast<int64_t>(HashOf(key) >> 2); }
-  // False: another has it. Errors: kUnavailable, there are no locks.
+  // False: another process has the lock. Errors: kUnavailable (the file system has no locks).
   absl::StatusOr<bool> Try(int64_t byte) {
     const int error = SetLock(fd_, F_WRLCK, byte);
     if (error == 0 || IsHeld(error)) return error == 0;
@@ -119,7 +119,8 @@ struct Copy {
   int64_t bytes;
 };
 
-// What lies in the folder, longest unused first. Removes what processes left that died while they inflated.
+// Returns the copies in the folder, longest unused first. Removes the temporary files of processes that died while they
+// inflated.
 std::vector<Copy> Copies(const std::string& folder, Locks& locks, absl::string_view own_key, int64_t* bytes) {
   std::vector<Copy> copies;
   *bytes = 0;
@@ -145,8 +146,8 @@ std::vector<Copy> Copies(const std::string& folder, Locks& locks, absl::string_v
   return copies;
 }
 
-// Removes a copy that no process has open; false where one does: it would keep its blocks, and others would inflate the
-// file again.
+// Removes a copy that no process has open. False where one has: the disk would keep the copy's blocks, and other
+// processes would inflate the file again.
 bool RemoveUnused(const Copy& copy) {
   const int fd = open(copy.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   const bool unused = fd >= 0 && SetLock(fd, F_WRLCK, 0) == 0;
@@ -155,7 +156,7 @@ bool RemoveUnused(const Copy& copy) {
   return unused;
 }
 
-// The file's blocks are there afterwards; 0 or an errno.
+// Takes the disk's blocks for the file; returns 0 or an errno.
 int Allocate(int fd, int64_t bytes) {
   if (bytes == 0 || fallocate(fd, 0, 0, bytes) == 0) return 0;
   if (errno != EOPNOTSUPP) return errno;
@@ -172,7 +173,7 @@ int64_t FreeBytes(const std::string& folder) {
   return statvfs(folder.c_str(), &disk) == 0 ? static_cast<int64_t>(disk.f_bavail * disk.f_frsize) : 0;
 }
 
-// A temporary file of the wanted size, for which others have gone if need be. Under the lock on byte 0.
+// Makes a temporary file of the wanted size, and removes copies where there is no room. Under the lock on byte 0.
 absl::StatusOr<Temporary> MakeRoom(const InflateRequest& request, const std::string& key, Locks& locks) {
   struct statvfs disk;
   if (statvfs(request.cache_dir.c_str(), &disk) != 0) return CacheError(request, errno);
@@ -222,11 +223,11 @@ bool Unchanged(const struct stat& a, const struct stat& b) {
   return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-// Inflates all of `source` to `fd`, no byte more than wanted.
+// Inflates `source` to `fd`, at most request.bytes.
 absl::Status Inflate(const InflateRequest& request, const OpenFile& source, int fd) {
   struct stat before, after;
   if (fstat(source.fd(), &before) != 0) return FileError(request.name, errno);
-  // The very file that is open here, whatever has its name by now.
+  // Opens the same file again, even if another one has its name by now.
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> stream,
                           ByteSource::Open(absl::StrCat("/proc/self/fd/", source.fd()), request.name));
   constexpr int64_t kPiece = 1 << 20;
@@ -237,7 +238,7 @@ absl::Status Inflate(const InflateRequest& request, const OpenFile& source, int 
     ADJOIN_ASSIGN_OR_RETURN(const int64_t got, stream->Read(buffer.get(), piece));
     if (got < piece) {
       return absl::DataLossError(absl::StrCat(request.name, ": truncated: inflated it has ", stream->position(),
-                                              " bytes; its header says ", request.bytes));
+                                              " bytes; its header names ", request.bytes));
     }
     ADJOIN_RETURN_IF_ERROR(WriteAll(request, fd, buffer.get(), got));
   }
@@ -245,7 +246,7 @@ absl::Status Inflate(const InflateRequest& request, const OpenFile& source, int 
   ADJOIN_ASSIGN_OR_RETURN(const int64_t more, stream->Read(buffer.get(), 1));
   if (more > 0) {
     return absl::DataLossError(absl::StrCat(request.name, ": trailing bytes: inflated it has more than the ",
-                                            request.bytes, " bytes that its header says"));
+                                            request.bytes, " bytes that its header names"));
   }
   if (fstat(source.fd(), &after) != 0) return FileError(request.name, errno);
   if (!Unchanged(before, after)) {
@@ -259,7 +260,7 @@ std::string TemporaryFolder() {
   return named != nullptr && named[0] != '\0' ? named : "/tmp";
 }
 
-// Of this process only: without a name, in `folder`.
+// Makes a copy without a name in `folder`, for this process only.
 absl::StatusOr<OpenFile> PrivateCopy(const InflateRequest& request, const OpenFile& source, const std::string& folder) {
   std::string path = folder + "/adjoin-inflated-XXXXXX";
   OpenFile file(mkostemp(path.data(), O_CLOEXEC), request.name);
@@ -276,14 +277,14 @@ absl::StatusOr<OpenFile> PrivateCopy(const InflateRequest& request, const OpenFi
   return file;
 }
 
-// The copy, if it is there; nobody removes it while it is open.
+// Opens the copy, if it is there. No process removes it while it is open.
 std::optional<OpenFile> Find(const InflateRequest& request, const std::string& path) {
   OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW), request.name);
   struct stat info;
-  // One that is removed right now is locked, or has no name any more.
+  // A copy that is being removed is locked, or has no name any more.
   if (file.fd() < 0 || IsHeld(SetLock(file.fd(), F_RDLCK, 0))) return std::nullopt;
   if (fstat(file.fd(), &info) != 0 || info.st_nlink == 0 || info.st_size != request.bytes) return std::nullopt;
-  // It was used now. Where that cannot be noted it goes earlier, which costs time only.
+  // Notes that the copy was used now. Where this fails the copy is removed earlier, which costs only time.
   (void)futimens(file.fd(), nullptr);
   return file;
 }
@@ -326,7 +327,7 @@ absl::StatusOr<OpenFile> MakeCopy(const InflateRequest& request, const OpenFile&
   if (!room.ok()) return room.status();
   ADJOIN_RETURN_IF_ERROR(Inflate(request, source, room->fd()));
   if (fsync(room->fd()) != 0) return CacheError(request, errno);
-  // Before others can see it, so nobody has a lock on it.
+  // The copy has no name yet, so no other process can have a lock on it.
   (void)SetLock(room->fd(), F_RDLCK, 0);
   if (std::rename(room->path().c_str(), path.c_str()) != 0) return CacheError(request, errno);
   OpenFile file(room->Release(), request.name);
@@ -341,7 +342,7 @@ absl::StatusOr<OpenFile> InflatedCopy(const InflateRequest& request) {
   struct stat info;
   if (fstat(source.fd(), &info) != 0) return FileError(request.name, errno);
   if (request.bytes / kMaxRatio > info.st_size) {
-    return absl::DataLossError(absl::StrCat(request.name, ": truncated: its header says ", request.bytes,
+    return absl::DataLossError(absl::StrCat(request.name, ": truncated: its header names ", request.bytes,
                                             " bytes, which no gzip file of ", info.st_size, " bytes holds"));
   }
   if (request.cache_dir.empty()) return PrivateCopy(request, source, TemporaryFolder());
@@ -362,7 +363,7 @@ absl::StatusOr<OpenFile> InflatedCopy(const InflateRequest& request) {
     if (*alone) break;
     ADJOIN_RETURN_IF_ERROR(Wait(request, "inflates it"));
   }
-  // Who had the lock before may have made it just now.
+  // The process that had the lock before may have made the copy just now.
   if (std::optional<OpenFile> copy = Find(request, path)) return std::move(*copy);
   return MakeCopy(request, source, key, path, locks);
 }

@@ -1,22 +1,23 @@
 // Inflated copies of gzip files in a folder of the node, made once for all its processes.
 //
-//   InflateRequest request;
-//   request.path = "/data/ch2.nii.gz"; request.name = "ch2.nii.gz"; request.bytes = 352 + 181 * 217 * 181;
-//   request.cache_dir = "/var/cache/adjoin";
+//   const InflateRequest request{.path = "/data/ch2.nii.gz",
+//                                .name = "ch2.nii.gz",
+//                                .bytes = 352 + 181 * 217 * 181,
+//                                .cache_dir = "/var/cache/adjoin"};
 //   ADJOIN_ASSIGN_OR_RETURN(OpenFile copy, InflatedCopy(request));
 //
-// A copy is called by the file's device, inode, size, times and name, so a file that was changed gets a new one. Of
-// several processes that want a copy, one inflates it (under a temporary name, synced, then renamed) while the others
-// wait; if it dies, another begins anew. Copies over the folder's limit go, those first that were used longest ago, but none
-// that a process has open: those may have more than the limit. The folder belongs to one user and holds nothing else.
-// Where its file system refuses locks, nobody could wait for another: each process then gets a copy without a name, in the
-// folder, and says so in its log.
+// A copy's name has the file's device, inode, size, times and name, so a file that was changed gets a new copy. Where
+// several processes want a copy, one inflates it (under a temporary name, synced, then renamed) while the others wait;
+// if that one dies, another begins anew. Copies over the folder's limit are removed, the longest unused first, but not
+// while a process has them open, even if these exceed the limit. The folder belongs to one user and holds nothing else.
+// Where its file system refuses locks, processes cannot wait for each other: each gets a copy without a name, in the
+// folder, and logs a warning.
 //
-// A stream that inflates to more than `bytes`, what its header says, is refused before more is written than that.
+// A stream that inflates to more than `bytes` is refused; no more than `bytes` are written.
 //
-// Errors name the file: kDataLoss (corrupt, truncated, trailing bytes); kResourceExhausted (the limit or the disk is too
-// small; nothing is left behind); kDeadlineExceeded; kCancelled (stopped); kUnavailable,
-// kPermissionDenied (the folder). Any thread.
+// Errors name the file: kDataLoss (corrupt, truncated, trailing bytes); kResourceExhausted (the limit or the disk is
+// too small; nothing is left behind); kDeadlineExceeded; kCancelled (stopped); kUnavailable, kPermissionDenied (the
+// folder). Any thread.
 #ifndef ADJOIN_WORKER_DATA_INFLATE_CACHE_H_
 #define ADJOIN_WORKER_DATA_INFLATE_CACHE_H_
 
@@ -32,12 +33,12 @@ namespace adjoin {
 
 struct InflateRequest {
   std::string path;
-  std::string name;       // what messages call it
-  int64_t bytes = 0;      // inflated: exactly so many
+  std::string name;       // the file's name in messages
+  int64_t bytes = 0;      // the exact size of the inflated copy
   std::string cache_dir;  // made where it is missing; empty: a temporary file without a name, of this process only
-  int64_t limit = 0;      // bytes in the folder that are not in use; 0: 80 % of its disk
-  Deadline deadline = Deadline::After(absl::Hours(1));  // of waiting for another process
-  const std::atomic<bool>* stop = nullptr;  // true: neither inflates nor waits any longer; may be null
+  int64_t limit = 0;      // for the bytes in the folder that are not in use; 0: 80 % of its disk
+  Deadline deadline = Deadline::After(absl::Hours(1));  // for waiting for another process
+  const std::atomic<bool>* stop = nullptr;  // true: stops to inflate and to wait; may be null
 };
 
 absl::StatusOr<OpenFile> InflatedCopy(const InflateRequest& request);

@@ -32,7 +32,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What the file system answers to everybody who wants a lock; 0: what it does.
+// The errno that the file system returns to each request for a lock; 0: the real answer.
 std::atomic<int> refused_locks{0};
 
 std::string Content(int64_t bytes, int seed = 0) {
@@ -65,11 +65,7 @@ class InflateCacheTest : public testing::Test {
   }
   // A file that inflates to Content(bytes, seed).
   InflateRequest Request(const std::string& name, int64_t bytes, int seed = 0) {
-    InflateRequest request;
-    request.path = TestPath(name);
-    request.name = name;
-    request.bytes = bytes;
-    request.cache_dir = folder_;
+    InflateRequest request{.path = TestPath(name), .name = name, .bytes = bytes, .cache_dir = folder_};
     WriteFile(request.path, Gzip(Content(bytes, seed)));
     return request;
   }
@@ -87,11 +83,11 @@ TEST_F(InflateCacheTest, InflatesOnceAndFindsItAgain) {
     ASSERT_EQ(stat(folder_.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0700u);
   }
-  // The copy is what is read: an unseen change of it shows that nothing was inflated again.
+  // A change of the copy is read back: nothing was inflated again.
   const std::string copied = folder_ + "/" + *FilesIn(folder_).begin();
   WriteFile(copied, Content(300'000, 5));
   EXPECT_EQ(Content(*InflatedCopy(request)), Content(300'000, 5));
-  // A copy of another size is none (a machine that died while its disk had not written all).
+  // A copy of another size is not used (the machine died before its disk had written everything).
   WriteFile(copied, "short");
   EXPECT_EQ(Content(*InflatedCopy(request)), Content(300'000));
 }
@@ -104,7 +100,7 @@ TEST_F(InflateCacheTest, AChangedFileGetsANewCopy) {
   EXPECT_EQ(FilesIn(folder_).size(), 2u);
 }
 
-TEST_F(InflateCacheTest, WithoutAFolderNothingIsLeft) {
+TEST_F(InflateCacheTest, LeavesNothingWhereThereIsNoFolder) {
   InflateRequest request = Request("a.gz", 100'000);
   request.cache_dir = "";
   const auto copy = InflatedCopy(request);
@@ -115,7 +111,7 @@ TEST_F(InflateCacheTest, WithoutAFolderNothingIsLeft) {
   EXPECT_EQ(info.st_nlink, 0u);
 }
 
-TEST_F(InflateCacheTest, OfManyProcessesAndThreadsOneInflates) {
+TEST_F(InflateCacheTest, OnlyOneOfManyProcessesAndThreadsInflates) {
   const InflateRequest request = Request("a.gz", 3'000'000);
   std::vector<pid_t> children;
   for (int i = 0; i < 4; ++i) {
@@ -150,7 +146,7 @@ TEST_F(InflateCacheTest, OfManyProcessesAndThreadsOneInflates) {
   EXPECT_EQ(FilesIn(folder_).size(), 1u);
 }
 
-TEST_F(InflateCacheTest, WhoWaitsTooLongSaysForWhatAndTheNextOfADeadOneBeginsAnew) {
+TEST_F(InflateCacheTest, TimesOutWhileAnotherInflatesAndReplacesADeadProcess) {
   InflateRequest request = Request("a.gz", 1000);
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -181,7 +177,7 @@ TEST_F(InflateCacheTest, WhoWaitsTooLongSaysForWhatAndTheNextOfADeadOneBeginsAne
   close(ready[1]);
 }
 
-TEST_F(InflateCacheTest, ThoseUsedLongestAgoGo) {
+TEST_F(InflateCacheTest, RemovesTheLongestUnusedCopiesFirst) {
   std::vector<InflateRequest> requests;
   for (int i = 0; i < 4; ++i) {
     requests.push_back(Request(absl::StrCat("f", i, ".gz"), 10'000, i));
@@ -223,7 +219,7 @@ TEST_F(InflateCacheTest, ThoseUsedLongestAgoGo) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("30000"));
 }
 
-TEST_F(InflateCacheTest, ThoseThatAreOpenStay) {
+TEST_F(InflateCacheTest, KeepsCopiesThatAreOpen) {
   std::vector<InflateRequest> requests;
   for (int i = 0; i < 5; ++i) {
     requests.push_back(Request(absl::StrCat("f", i, ".gz"), 10'000, i));
@@ -237,11 +233,11 @@ TEST_F(InflateCacheTest, ThoseThatAreOpenStay) {
   std::vector<absl::StatusOr<OpenFile>> held;
   held.push_back(InflatedCopy(requests[0]));
   inode(InflatedCopy(requests[1]));
-  // The one used longest ago is open, so the other goes.
+  // The longest unused copy is open, so the other one is removed.
   held.push_back(InflatedCopy(requests[2]));
   EXPECT_EQ(FilesIn(folder_).size(), 2u);
   EXPECT_EQ(inode(InflatedCopy(requests[0])), inode(held[0]));
-  // Found copies are held as made ones are. Where all are, there are more than the limit allows.
+  // Copies that were found are held like those that were made. Where all are held, they exceed the limit.
   held.push_back(InflatedCopy(requests[0]));
   held.push_back(InflatedCopy(requests[3]));
   EXPECT_EQ(FilesIn(folder_).size(), 3u);
@@ -271,7 +267,7 @@ TEST_F(InflateCacheTest, WithoutLocksEachProcessHasItsOwnCopyAtOnce) {
   refused_locks = 0;
 }
 
-TEST_F(InflateCacheTest, StopsWhereItInflatesAndWhereItWaits) {
+TEST_F(InflateCacheTest, StopsWhileItInflatesAndWhileItWaits) {
   InflateRequest request = Request("a.gz", 100'000);
   const std::atomic<bool> stop = true;
   request.stop = &stop;
@@ -286,7 +282,7 @@ TEST_F(InflateCacheTest, StopsWhereItInflatesAndWhereItWaits) {
   refused_locks = 0;
 }
 
-TEST_F(InflateCacheTest, ABombStopsAtWhatTheHeaderSays) {
+TEST_F(InflateCacheTest, StopsAtTheSizeThatTheHeaderNames) {
   InflateRequest request = Request("bomb.gz", 5'000'000);
   WriteFile(request.path, Gzip(std::string(5'000'000, '\0')));
   for (const std::string& cache_dir : {folder_, std::string()}) {
@@ -308,14 +304,14 @@ TEST_F(InflateCacheTest, ABombStopsAtWhatTheHeaderSays) {
 TEST_F(InflateCacheTest, ACorruptStreamLeavesNothing) {
   const InflateRequest request = Request("a.gz", 100'000);
   std::string bytes = ReadFile(request.path);
-  bytes[bytes.size() - 6] = static_cast<char>(bytes[bytes.size() - 6] ^ 1);  // of the checksum
+  bytes[bytes.size() - 6] = static_cast<char>(bytes[bytes.size() - 6] ^ 1);  // a byte of the checksum
   WriteFile(request.path, bytes);
   EXPECT_EQ(InflatedCopy(request).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_TRUE(FilesIn(folder_).empty());
 }
 
 TEST_F(InflateCacheTest, AFullDiskIsOneErrorAndLeavesNothing) {
-  // A limit on files' sizes is the disk that is at hand everywhere.
+  // A limit on files' sizes stands for a full disk.
   const InflateRequest request = Request("a.gz", 1'000'000);
   const pid_t child = fork();
   if (child == 0) {
@@ -331,7 +327,7 @@ TEST_F(InflateCacheTest, AFullDiskIsOneErrorAndLeavesNothing) {
   EXPECT_TRUE(FilesIn(folder_).empty());
 }
 
-TEST_F(InflateCacheTest, ASmallDiskKeepsWhatItCanAndSaysWhatItCannot) {
+TEST_F(InflateCacheTest, MakesRoomOnASmallDiskAndRefusesWhatDoesNotFit) {
   ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
   if (geteuid() != 0 || mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=1m") != 0) {
     GTEST_SKIP() << "a tmpfs cannot be mounted here: " << strerror(errno);
@@ -345,7 +341,7 @@ TEST_F(InflateCacheTest, ASmallDiskKeepsWhatItCanAndSaysWhatItCannot) {
               testing::MatchesRegex("large.gz: inflated it has 2000000 bytes, and the disk of the cache of inflated files "
                                     "has [0-9]+ free: make room there"));
   EXPECT_TRUE(FilesIn(folder_).empty());
-  // Without a limit of its own it is that of the disk, of which some is left.
+  // Without a limit the disk's size limits the folder.
   EXPECT_THAT(std::string(InflatedCopy(large).status().message()), HasSubstr("more than the cache of inflated files may have"));
   for (int i = 0; i < 3; ++i) {
     InflateRequest half = Request(absl::StrCat("half", i, ".gz"), 600'000, i);

@@ -6,21 +6,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "worker/data/byte_source.h"
+#include "worker/data/header_then_cells.h"
 
 namespace adjoin {
 namespace {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are kept little-endian and not converted");
 
+constexpr char kName[] = "nifti";
 constexpr int kHeaderBytes = 348;
 constexpr int kNifti2HeaderBytes = 540;
-constexpr int kFirstCell = 352;  // at the earliest: four bytes say whether extensions follow
+constexpr int kFirstCell = 352;  // at the earliest: four bytes after the header announce extensions
 constexpr int kMaxDims = 7;
 constexpr int64_t kMaxExtent = 32767;
 
-// Where fields stand, and how many numbers of which size.
+// Where a field is in the header, how many numbers it has and of which size.
 struct Fields {
   int offset;
   int count;
@@ -31,8 +36,8 @@ constexpr Fields kSizeofHdr{0, 1, 4}, kDim{40, 8, 2}, kIntent{56, 3, 4}, kIntent
     kCalMax{124, 1, 4}, kGlMax{140, 1, 4};
 constexpr int kIntentName = 328;  // text, up to the magic
 constexpr int kMagicOffset = 344;
-// Every field of more than one byte, to turn a header's byte order: extents, session_error, dim, intent_p, intent_code to
-// slice_start, pixdim to scl_inter, slice_end, cal_max to glmin, qform_code and sform_code, quatern_b to srow_z.
+// Every field of more than one byte, to turn a header's byte order: extents, session_error, dim, intent_p, intent_code
+// to slice_start, pixdim to scl_inter, slice_end, cal_max to glmin, qform_code and sform_code, quatern_b to srow_z.
 constexpr Fields kNumbers[] = {{0, 1, 4},  {32, 1, 4},  {36, 1, 2},  {40, 8, 2},  {56, 3, 4},  {68, 4, 2},
                                {76, 11, 4}, {120, 1, 2}, {124, 6, 4}, {252, 2, 2}, {256, 18, 4}};
 
@@ -80,7 +85,8 @@ std::string TypeName(int code) {
   return "cells of an unknown type";
 }
 
-// That it is NIfTI-1 in one file, by the header's size and magic; turns it to little-endian.
+// Checks by the header's size and magic that the file is NIfTI-1 with header and cells; turns the header to
+// little-endian.
 absl::Status CheckKind(const std::string& name, std::string& header, bool& big_endian) {
   const auto refuse = [&](const std::string& what) { return absl::InvalidArgumentError(absl::StrCat(name, ": ", what)); };
   int32_t size = Get<int32_t>(header, kSizeofHdr);
@@ -141,7 +147,7 @@ absl::Status ParseType(const std::string& name, const std::string& header, Store
   return absl::OkStatus();
 }
 
-absl::Status ParsePlace(const std::string& name, const std::string& header, StoredArray& array) {
+absl::Status ParseOffsetAndScale(const std::string& name, const std::string& header, StoredArray& array) {
   const auto bad = [&](const std::string& what) {
     return absl::DataLossError(absl::StrCat(name, ": bad NIfTI header: ", what));
   };
@@ -163,8 +169,6 @@ absl::Status ParsePlace(const std::string& name, const std::string& header, Stor
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<StoredArray> ReadNiftiHeader(ByteSource& source) {
   const std::string& name = source.name();
   std::string header(kHeaderBytes, '\0');
@@ -175,17 +179,20 @@ absl::StatusOr<StoredArray> ReadNiftiHeader(ByteSource& source) {
   }
   header.resize(static_cast<size_t>(count));
   StoredArray array;
-  array.header.format = "nifti";
+  array.header.format = kName;
   ADJOIN_RETURN_IF_ERROR(CheckKind(name, header, array.big_endian));
   ADJOIN_RETURN_IF_ERROR(ParseShape(name, header, array));
   ADJOIN_RETURN_IF_ERROR(ParseType(name, header, array));
-  ADJOIN_RETURN_IF_ERROR(ParsePlace(name, header, array));
+  ADJOIN_RETURN_IF_ERROR(ParseOffsetAndScale(name, header, array));
   ADJOIN_RETURN_IF_ERROR(CheckArraySize(name, array.header, array.offset));
   array.header.nifti = std::move(header);
   return array;
 }
 
-absl::StatusOr<std::string> NiftiHeaderBytes(CellType type, const std::vector<int64_t>& shape, const std::string& kept) {
+// The header of options.nifti, or an empty one, with the fields that follow from the cells.
+absl::StatusOr<std::string> NiftiHeaderBytes(CellType type, const std::vector<int64_t>& shape,
+                                             const ArrayWriterOptions& options) {
+  const std::string& kept = options.nifti;
   const auto* code = std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes),
                                   [&](const auto& known) { return known.first == type; });
   if (code == std::end(kTypeCodes)) {
@@ -220,7 +227,7 @@ absl::StatusOr<std::string> NiftiHeaderBytes(CellType type, const std::vector<in
   Set<float>(header, kVoxOffset, 0, kFirstCell);
   Set<float>(header, kSclSlope, 0, 1);
   Set<float>(header, kSclInter, 0, 0);
-  // What the cells of the input meant, and how bright to show them, need not hold for these.
+  // The meaning and brightness of the input's cells need not hold for these cells.
   Set<int16_t>(header, kIntentCode, 0, 0);
   for (int i = 0; i < kIntent.count; ++i) Set<float>(header, kIntent, i, 0);
   for (int i = 0; i < 2; ++i) Set<float>(header, kCalMax, i, 0);
@@ -228,6 +235,29 @@ absl::StatusOr<std::string> NiftiHeaderBytes(CellType type, const std::vector<in
   header.replace(kIntentName, kMagicOffset - kIntentName, kMagicOffset - kIntentName, '\0');
   std::memcpy(&header[kMagicOffset], "n+1", 4);
   return header + std::string(4, '\0');  // no extensions
+}
+
+// A header begins with its size: 348, or 540 for NIfTI-2, which the reader refuses by name; in either byte order.
+Likeness Sniff(const FileStart& start) {
+  for (const char* size : {"\x5c\x01\0\0", "\0\0\x01\x5c", "\x1c\x02\0\0", "\0\0\x02\x1c"}) {
+    if (absl::StartsWith(start.bytes, absl::string_view(size, 4))) return Likeness::kYes;
+  }
+  return Likeness::kNo;
+}
+
+}  // namespace
+
+ArrayFormat NiftiFormat() {
+  return HeaderThenCells(
+      {
+          .name = kName,
+          .title = "NIfTI-1",
+          .extension = ".nii",
+          .volume_dims = {"t", "z", "y", "x"},
+          .shape_hint = "a NIfTI file's extents are in the order of its memory, [z, y, x], which is nibabel's shape reversed",
+          .sniff = Sniff,
+      },
+      ReadNiftiHeader, NiftiHeaderBytes);
 }
 
 }  // namespace adjoin

@@ -6,15 +6,19 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "worker/data/byte_source.h"
+#include "worker/data/header_then_cells.h"
 
 namespace adjoin {
 namespace {
 
+constexpr char kName[] = "npy";
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr int64_t kMagicBytes = 6;
 // Headers of arrays of numbers have about a hundred bytes.
@@ -27,7 +31,7 @@ const std::pair<CellType, const char*> kTypeNames[] = {
     {CellType::kFloat16, "f2"}, {CellType::kFloat32, "f4"}, {CellType::kFloat64, "f8"}, {CellType::kUInt8, "b1"},
 };
 
-// Reads the header's Python dictionary. Every function returns false where something else stands there.
+// Reads the header's Python dictionary. Every function returns false where the text has something else.
 class DictParser {
  public:
   explicit DictParser(absl::string_view text) : text_(text) {}
@@ -156,8 +160,6 @@ absl::Status ParseHeader(const std::string& name, const std::string& text, Store
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<StoredArray> ReadNpyHeader(ByteSource& source) {
   const std::string& name = source.name();
   const auto truncated = [&] {
@@ -189,12 +191,14 @@ absl::StatusOr<StoredArray> ReadNpyHeader(ByteSource& source) {
   ADJOIN_ASSIGN_OR_RETURN(count, source.Read(text.data(), length));
   if (count < length) return truncated();
   StoredArray array;
-  array.header.format = "npy";
+  array.header.format = kName;
   ADJOIN_RETURN_IF_ERROR(ParseHeader(name, text, array));
   array.offset = source.position();
   ADJOIN_RETURN_IF_ERROR(CheckArraySize(name, array.header, array.offset));
   return array;
 }
+
+}  // namespace
 
 std::string NpyHeaderBytes(CellType type, const std::vector<int64_t>& shape) {
   const auto* name = std::find_if(std::begin(kTypeNames), std::end(kTypeNames),
@@ -209,6 +213,16 @@ std::string NpyHeaderBytes(CellType type, const std::vector<int64_t>& shape) {
   std::string bytes(kMagic);
   bytes += {'\x01', '\x00', static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
   return bytes + text;
+}
+
+ArrayFormat NpyFormat() {
+  const auto sniff = [](const FileStart& start) {
+    return absl::StartsWith(start.bytes, kMagic) ? Likeness::kYes : Likeness::kNo;
+  };
+  const auto header_bytes = [](CellType type, const std::vector<int64_t>& shape, const ArrayWriterOptions&) {
+    return NpyHeaderBytes(type, shape);
+  };
+  return HeaderThenCells({.name = kName, .title = "NPY", .extension = ".npy", .sniff = sniff}, ReadNpyHeader, header_bytes);
 }
 
 }  // namespace adjoin

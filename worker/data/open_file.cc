@@ -21,6 +21,19 @@ absl::Status FileError(const std::string& name, int error) {
   return absl::UnavailableError(message);
 }
 
+absl::Status WriteAt(const std::string& name, int fd, int64_t offset, const void* data, int64_t bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t done = pwrite(fd, from, static_cast<size_t>(std::min<int64_t>(bytes, 1 << 30)), offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return FileError(name, errno);
+    from += done;
+    offset += done;
+    bytes -= done;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<OpenFile> OpenFile::Open(const std::string& path, const std::string& given_name) {
   const std::string& name = given_name.empty() ? path : given_name;
   // Without waiting for the writer of a pipe.

@@ -1,4 +1,4 @@
-// A regular file that is open for reading at any place.
+// A regular file that is open for reading at any offset.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open("/data/a.npy", "a.npy"));
 //   ADJOIN_RETURN_IF_ERROR(file.ReadAt(128, cells, 1024));
@@ -16,15 +16,18 @@
 
 namespace adjoin {
 
-// What a system call's `error` means for the file `name`: kNotFound, kPermissionDenied, kResourceExhausted (the disk is
-// full, or the quota), else kUnavailable.
+// Returns the status for a system call's `error` on the file `name`: kNotFound, kPermissionDenied, kResourceExhausted
+// (the disk or the quota is full), else kUnavailable.
 absl::Status FileError(const std::string& name, int error);
+
+// Writes all `bytes` to a file that is open for writing. Errors: as FileError.
+absl::Status WriteAt(const std::string& name, int fd, int64_t offset, const void* data, int64_t bytes);
 
 class OpenFile {
  public:
-  // `name`: what messages call it; empty: its path. Errors: as FileError; kInvalidArgument (not a regular file).
+  // `name`: the file's name in messages; empty: its path. Errors: as FileError; kInvalidArgument (not a regular file).
   static absl::StatusOr<OpenFile> Open(const std::string& path, const std::string& name = "");
-  // Takes `fd`.
+  // Takes ownership of `fd`.
   OpenFile(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
   OpenFile(OpenFile&& other) : fd_(std::exchange(other.fd_, -1)), name_(std::move(other.name_)) {}
   OpenFile& operator=(OpenFile&& other) {
@@ -37,7 +40,7 @@ class OpenFile {
   int fd() const { return fd_; }
   const std::string& name() const { return name_; }
   absl::StatusOr<int64_t> Size() const;
-  // All `bytes` of them. Errors: kDataLoss where the file is shorter; kUnavailable.
+  // Reads all `bytes`. Errors: kDataLoss where the file is shorter; kUnavailable.
   absl::Status ReadAt(int64_t offset, void* out, int64_t bytes) const;
 
  private:

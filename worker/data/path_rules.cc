@@ -77,7 +77,7 @@ int OpenAt2(int folder, const std::string& path, int flags, uint64_t resolve) {
   }
 }
 
-// Linux 5.6 has it; some containers forbid what their makers did not know.
+// Linux 5.6 has openat2; some containers forbid it.
 bool HasOpenAt2() {
   static const bool has = [] {
     const int fd = OpenAt2(AT_FDCWD, "/", kHold | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
@@ -87,7 +87,7 @@ bool HasOpenAt2() {
   return has;
 }
 
-// By the path that realpath gave: what was opened says where it lies.
+// Compares with the path that realpath gave: the open file tells where it is.
 absl::StatusOr<HeldPath> OpenAndLook(const std::string& real_root, const std::string& real, const std::string& shown) {
   const int fd = open(real.c_str(), kHold | O_NOFOLLOW);
   if (fd < 0) return SystemError(shown, errno);
@@ -101,7 +101,7 @@ absl::StatusOr<HeldPath> OpenAndLook(const std::string& real_root, const std::st
   return held;
 }
 
-// `root` is open as `top`; `shown` is what messages name.
+// `root` is open as `top`; messages name `shown`.
 absl::StatusOr<HeldPath> OpenBelow(int top, const std::string& root, const std::string& relative,
                                    const std::string& shown) {
   if (HasOpenAt2()) {
@@ -159,11 +159,11 @@ absl::StatusOr<HeldPath> HoldFolder(const std::string& root, const std::string& 
     absl::StrAppend(&path, path.empty() ? "" : "/", part);
     absl::StatusOr<HeldPath> next = OpenBelow(top.fd(), root, path, relative);
     if (absl::IsNotFound(next.status())) {
-      // Somebody else may make it at the same time, or a link in its place: it is opened like any other.
+      // Another process may make the folder at the same time, or a link in its place: open it like any other.
       if (mkdirat(folder.fd(), std::string(part).c_str(), 0755) != 0 && errno != EEXIST)
         return SystemError(relative, errno);
       next = OpenBelow(top.fd(), root, path, relative);
-      // The name leads nowhere: whoever made the target would decide where the job writes.
+      // The link leads to nothing: a process that made its target could decide where the job writes.
       if (absl::IsNotFound(next.status())) return LeadsOut(relative);
     }
     ADJOIN_RETURN_IF_ERROR(next.status());
@@ -195,7 +195,7 @@ absl::Status CheckOutputPath(const std::string& root, const std::string& relativ
   for (absl::string_view part : absl::StrSplit(relative, '/', absl::SkipEmpty())) {
     absl::StrAppend(&path, "/", part);
     absl::StatusOr<std::string> real = RealPath(path, relative);
-    // Nothing below exists. A link that points nowhere is refused too: somebody might make its target later.
+    // Nothing below exists. A link that points to nothing is refused too: its target might be made later.
     if (absl::IsNotFound(real.status())) {
       char target[PATH_MAX];
       return readlink(path.c_str(), target, sizeof(target)) >= 0 ? LeadsOut(relative) : absl::OkStatus();

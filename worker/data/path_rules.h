@@ -1,12 +1,12 @@
 // Where a job may read and write: below the worker's --data-root and --output-root and nowhere else.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(HeldPath file, HoldBelow("/srv/data", "mnist/train-images.idx.gz"));
-//   std::ifstream stream(file.path());                       // what was found, whatever has come under that name since
+//   std::ifstream stream(file.path());                       // the file that was found, even if its name is another's now
 //   ADJOIN_RETURN_IF_ERROR(CheckOutputPath("/srv/output", "lenet5"));
 //   ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldFolder("/srv/output", "lenet5"));
 //
-// A symbolic link may lead from one place below the root to another. Messages name a path as the job has it, never the
-// root. Any thread.
+// A symbolic link may lead to anything below the root. Messages name a path as the job has it, never the root. Any
+// thread.
 #ifndef ADJOIN_WORKER_DATA_PATH_RULES_H_
 #define ADJOIN_WORKER_DATA_PATH_RULES_H_
 
@@ -18,7 +18,7 @@
 
 namespace adjoin {
 
-// Something below a root, found without a moment in which a link could have been put in the way.
+// A file or folder below a root, found so that no link that is put in the way meanwhile can lead elsewhere.
 class HeldPath {
  public:
   HeldPath(int fd, std::string shown) : fd_(fd), shown_(std::move(shown)) {}
@@ -30,11 +30,11 @@ class HeldPath {
   }
   ~HeldPath();
 
-  int fd() const { return fd_; }  // O_PATH: nothing has been opened yet, no device and no pipe
-  // Opens what was found, or names what is in it where it is a folder; for this process, and only while this lives.
+  int fd() const { return fd_; }  // O_PATH: no device and no pipe has been opened yet
+  // Returns a path that opens the file, or the folder and what is in it; for this process, while this object exists.
   std::string path() const;
   const std::string& shown() const { return shown_; }  // as the job names it
-  // The same error with shown() wherever it says path().
+  // Returns the same error with shown() in place of path().
   absl::Status AsShown(const absl::Status& status) const;
 
  private:
@@ -42,19 +42,20 @@ class HeldPath {
   std::string shown_;
 };
 
-// Something that exists. Errors: kInvalidArgument (empty, absolute, with "..", or a symbolic link that leads out of the
-// root), kNotFound, kPermissionDenied, kUnavailable.
+// Finds a file or folder that exists. Errors: kInvalidArgument (empty, absolute, with "..", or a symbolic link that
+// leads out of the root), kNotFound, kPermissionDenied, kUnavailable.
 absl::StatusOr<HeldPath> HoldBelow(const std::string& root, const std::string& relative);
 
-// A folder, made with those above it where they are missing. "" is the root itself. Errors: as HoldBelow.
+// Finds a folder; makes it, and those above it, where they are missing. "" is the root itself. Errors: as HoldBelow.
 absl::StatusOr<HeldPath> HoldFolder(const std::string& root, const std::string& relative);
 
-// The real path, without symbolic links, of something that exists: for people, and to say early what HoldBelow would.
+// Returns the real path, without symbolic links, of a file or folder that exists: for messages, and to find early the
+// errors that HoldBelow would find.
 // Errors: as HoldBelow.
 absl::StatusOr<std::string> ResolveBelow(const std::string& root, const std::string& relative);
 
-// The same rules for a folder that need not exist yet: what exists of the path must not lead out of the root, and no
-// part of it may be a name that attempts have (base/output_dir.h). "" is the root itself.
+// Checks a folder that need not exist yet by the same rules: the part of the path that exists must not lead out of the
+// root, and no part may be a name that attempts have (base/output_dir.h). "" is the root itself.
 absl::Status CheckOutputPath(const std::string& root, const std::string& relative);
 
 }  // namespace adjoin

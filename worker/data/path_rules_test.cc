@@ -121,7 +121,7 @@ TEST_F(PathRulesTest, FoldersAreMadeBelowTheRootOnly) {
   EXPECT_FALSE(fs::exists(base_ / "nothing_yet"));
 }
 
-// Somebody puts a link to elsewhere in the place of a folder, and the folder back, while others open files in it.
+// A thread replaces a folder by a link to elsewhere, and puts the folder back, while others open files in it.
 TEST_F(PathRulesTest, ALinkThatIsPutInTheWayMeanwhileLeadsNowhere) {
   const fs::path outside = base_ / "outside", folder = root_ / "data", link = root_ / "link";
   fs::create_directories(outside);

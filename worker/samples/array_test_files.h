@@ -9,12 +9,16 @@
 #include <string>
 #include <vector>
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
+#include "planner/spec/file_formats.h"
 #include "primitives/geometry/box.h"
 #include "proto/job.pb.h"
 #include "worker/data/array_writer.h"
 #include "worker/data/cell_type.h"
+#include "worker/data/encode_cells.h"
 #include "worker/data/idx_test_files.h"
 
 namespace adjoin {
@@ -35,12 +39,11 @@ inline void WriteArray(const std::string& path, const std::string& format, CellT
 }
 
 inline void SetFile(Field& field, const std::string& format, const std::string& path) {
-  File* file = format == "idx"    ? field.mutable_idx()
-               : format == "npy"  ? field.mutable_npy()
-               : format == "hdf5" ? field.mutable_hdf5()
-                                  : field.mutable_nifti();
+  const auto* const source = Field::descriptor()->FindFieldByName(format);
+  ASSERT_NE(source, nullptr) << format;
+  auto* const file = static_cast<File*>(field.GetReflection()->MutableMessage(&field, source));
   file->add_path(path);
-  if (format == "hdf5") file->set_object("data");
+  if (FindFileFormat(format)->objects) file->set_object("data");
 }
 
 }  // namespace adjoin

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/data/array_formats.h"
 
 namespace adjoin {
 namespace {
@@ -33,26 +34,27 @@ std::string TextOf(const std::vector<int64_t>& shape) { return absl::StrCat("[",
 }  // namespace
 
 absl::StatusOr<int64_t> SamplesIn(const ArrayHeader& header, const std::optional<std::vector<int64_t>>& sample_shape) {
-  const bool one = header.format == "nifti" || header.shape.empty() ||
+  const ArrayFormat* const format = BuiltinArrayFormats().Find(header.format);
+  const bool volume = format != nullptr && !format->volume_dims.empty();
+  const bool one = volume || header.shape.empty() ||
                    (sample_shape.has_value() && WithoutOnes(header.shape) == WithoutOnes(*sample_shape));
   if (!sample_shape.has_value()) return one ? 1 : header.shape[0];
   const int64_t wanted = CellsOf(*sample_shape);
   const std::vector<int64_t> in_file(header.shape.begin() + (one ? 0 : 1), header.shape.end());
   const int64_t has = CellsOf(in_file);
-  const bool nifti = header.format == "nifti";
-  const char* const order = nifti ? "; a NIfTI file's extents are in the order of its memory, [z, y, x], which is nibabel's"
-                                    " shape reversed" : "";
+  const std::string hint =
+      format != nullptr && !format->shape_hint.empty() ? absl::StrCat("; ", format->shape_hint) : "";
   if (wanted != has) {
     return absl::InvalidArgumentError(absl::StrCat("shape ", TextOf(*sample_shape), " has ", wanted,
                                                    " cells a sample, the file (", header.ToString(),
-                                                   one ? "), which is one sample, has " : ") has ", has, order));
+                                                   one ? "), which is one sample, has " : ") has ", has, hint));
   }
   const std::vector<int64_t> extents = WithoutOnes(in_file);
   const std::vector<int64_t> right = WithoutOnes(*sample_shape);
-  if (nifti ? extents != right : Permuted(extents, right)) {
+  if (volume ? extents != right : Permuted(extents, right)) {
     return absl::InvalidArgumentError(
         absl::StrCat("shape ", TextOf(*sample_shape), " is not that of ", one ? "the file" : "the file's samples",
-                     ", which is ", TextOf(in_file), nifti ? "" : ": the same extents in another order", order));
+                     ", which is ", TextOf(in_file), volume ? "" : ": the same extents in another order", hint));
   }
   return one ? 1 : header.shape[0];
 }

@@ -8,11 +8,13 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "layers/rules/layout_proto.h"
+#include "planner/spec/field_files.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 #include "worker/data/array_file.h"
+#include "worker/data/array_formats.h"
 #include "worker/data/path_rules.h"
 
 namespace adjoin {
@@ -60,8 +62,6 @@ at::ScalarType TensorTypeOf(CellType type) {
   }
 }
 
-std::string Extension(const std::string& format) { return format == "hdf5" ? ".h5" : format == "npy" ? ".npy" : ".nii"; }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, Communicator* communicator,
@@ -70,7 +70,8 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, C
                                                              SessionActivity* activity) {
   const ProgramPlan* full = FindProgram(plan, kProgram);
   if (full == nullptr) return absl::InvalidArgumentError("the plan has no program \"predict\"");
-  std::unique_ptr<Predictor> predictor(new Predictor(plan, communicator, data.root, std::move(find_folder)));
+  ADJOIN_ASSIGN_OR_RETURN(const ArrayFormat* const format, BuiltinArrayFormats().Written(plan.spec().predict().format()));
+  std::unique_ptr<Predictor> predictor(new Predictor(plan, format, communicator, data.root, std::move(find_folder)));
   predictor->activity_ = activity;
   predictor->warn_ = data.warn;
   ADJOIN_RETURN_IF_ERROR(predictor->AddOutputs(*full));
@@ -110,15 +111,15 @@ void Predictor::FindInputs(const Plan& plan, const ProgramPlan& program) {
     if (dataset.name() != program.dataset()) continue;
     for (const ValuePlan& value : program.value()) {
       for (const Field& field : dataset.field()) {
-        if (!field.has_nifti() || field.name() != value.field() || !inputs_.empty()) continue;
-        inputs_ = field.nifti().path();
+        if (SourceName(field) != format_.name || field.name() != value.field() || !inputs_.empty()) continue;
+        inputs_ = FilesOf(field)->path();
       }
     }
   }
 }
 
 std::string Predictor::FileName(const Output& output, int64_t sample) const {
-  return absl::StrCat(output.layer, PerSample() ? absl::StrCat("-", sample) : "", Extension(predict_.format()));
+  return absl::StrCat(output.layer, PerSample() ? absl::StrCat("-", sample) : "", format_.extension);
 }
 
 absl::StatusOr<std::string> Predictor::SpaceOf(const Output& output, int64_t sample) const {
@@ -126,7 +127,7 @@ absl::StatusOr<std::string> Predictor::SpaceOf(const Output& output, int64_t sam
   const std::string& name = inputs_[static_cast<int>(sample)];
   ADJOIN_ASSIGN_OR_RETURN(const HeldPath held, HoldBelow(data_root_, name));
   ArrayFileOptions options;
-  options.format = "nifti";
+  options.format = format_.name;
   options.name = name;
   ADJOIN_ASSIGN_OR_RETURN(const ArrayHeader header, ReadArrayHeader(held.path(), options));
   constexpr size_t kSpatial = 3;

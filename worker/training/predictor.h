@@ -36,6 +36,7 @@
 #include "primitives/comm/communicator.h"
 #include "primitives/geometry/box.h"
 #include "proto/plan.pb.h"
+#include "worker/data/array_format.h"
 #include "worker/data/array_writer.h"
 #include "worker/data/cell_type.h"
 #include "worker/samples/field_source.h"
@@ -85,12 +86,14 @@ class Predictor {
     std::unique_ptr<ArrayWriter> writer;
   };
 
-  Predictor(const Plan& plan, Communicator* communicator, std::string data_root, FindFolder find_folder)
+  Predictor(const Plan& plan, const ArrayFormat* format, Communicator* communicator, std::string data_root,
+            FindFolder find_folder)
       : predict_(plan.spec().predict()),
+        format_(*format),
         communicator_(communicator),
         data_root_(std::move(data_root)),
         find_folder_(std::move(find_folder)) {}
-  bool PerSample() const { return predict_.format() == "nifti"; }
+  bool PerSample() const { return !format_.volume_dims.empty(); }
   bool Creates() const { return communicator_->rank() == 0; }
   absl::Status AddOutputs(const ProgramPlan& program);
   void FindInputs(const Plan& plan, const ProgramPlan& program);
@@ -107,6 +110,7 @@ class Predictor {
   absl::Status PublishWritten();
 
   const Predict predict_;
+  const ArrayFormat& format_;
   Communicator* const communicator_;
   const std::string data_root_;
   const FindFolder find_folder_;
