@@ -16,13 +16,9 @@
 
 namespace adjoin {
 
-// What a system call's `error` means for the file `name`: kNotFound, kPermissionDenied, kResourceExhausted (the disk is
-// full, or the quota), else kUnavailable.
-absl::Status FileError(const std::string& name, int error);
-
 class OpenFile {
  public:
-  // `name`: what messages call it; empty: its path. Errors: as FileError; kInvalidArgument (not a regular file).
+  // `name`: what messages call it; empty: its path. Errors: as ErrnoStatus (base/errno_status.h); kInvalidArgument (not a regular file).
   static absl::StatusOr<OpenFile> Open(const std::string& path, const std::string& name = "");
   // Takes `fd`.
   OpenFile(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
