@@ -82,25 +82,6 @@ std::string DurationText(double seconds) {
   return absl::StrCat(whole / 3600, " h ", whole / 60 % 60, " min");
 }
 
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    absl::StripTrailingAsciiWhitespace(&line);
-    absl::StrAppend(&text, line, "\n");
-  }
-  return text;
-}
-
 std::string ProgressText(const JobProgress& progress) {
   std::vector<std::string> parts;
   if (!IsTraining(progress)) parts.push_back(progress.phase());

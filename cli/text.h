@@ -1,4 +1,4 @@
-// How the command shows what it knows: states, durations, tables, a job's progress.
+// How the command shows what it knows: states, durations, a job's progress.
 //
 //   ProgressLine(summary, 100);   // "job-1 lenet5 running  [#####-----]  50%  step 5/10  loss 0.25  3.1 steps/s  2 s left"
 #ifndef ADJOIN_CLI_TEXT_H_
@@ -15,9 +15,6 @@ std::string StateName(JobState state);  // "pending", ...
 bool IsFinalState(JobState state);
 
 std::string DurationText(double seconds);  // "0.4 s", "12 s", "3 min 20 s", "2 h 5 min"
-
-// Columns padded to their longest cell, a line per row.
-std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 // What a job does now: "step 5/10, loss 0.25, 3.1 steps/s", "evaluating, step 3/32, 90.1 steps/s", "writing weights"; ""
 // before its first report.

@@ -13,11 +13,10 @@
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
 namespace {
-
-std::string ShapeText(torch::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
 // Zero where there is none.
 double LargestOf(const torch::Tensor& whole) {
