@@ -1,4 +1,5 @@
 // Parts of one image on one process, their edges cut out of it by the test, against LibTorch's convolution of the whole.
+#include "base/testing/test_seed.h"
 #include "layers/conv/edge_convolution.h"
 
 #include <algorithm>
@@ -96,7 +97,8 @@ torch::Tensor Whole(const Case& c, const torch::Tensor& x, const torch::Tensor& 
 }
 
 TEST(EdgeConvolutionTest, ValuesAndTwoGradients) {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 60; ++seed) {
     std::mt19937 random(seed);
     torch::manual_seed(seed);
     const Case c = RandomCase(random);
@@ -118,7 +120,8 @@ TEST(EdgeConvolutionTest, ValuesAndTwoGradients) {
       for (const torch::Tensor& g : torch::autograd::grad({sum}, leaves)) result.push_back(g);
     }
     for (size_t i = 0; i < results[0].size(); ++i) {
-      EXPECT_TRUE(torch::allclose(results[0][i], results[1][i], 1e-9, 1e-9)) << "result " << i << " seed " << seed;
+      EXPECT_TRUE(torch::allclose(results[0][i], results[1][i], 1e-9, 1e-9))
+          << "result " << i << " ADJOIN_TEST_SEED=" << seed;
     }
   }
 }

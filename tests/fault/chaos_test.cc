@@ -1,7 +1,7 @@
 // Coordinator, daemons and ranks are killed at random moments, again and again, while users submit and cancel jobs: every
 // accepted job ends as its spec says, nothing runs twice at once, nothing is left behind.
 //
-//   ADJOIN_CHAOS_SEED=7 bazel-bin/tests/fault/chaos_test     the kills of a run that failed, in the same order
+//   ADJOIN_TEST_SEED=7 bazel-bin/tests/fault/chaos_test     the kills of a run that failed, in the same order
 //   ADJOIN_CHAOS_KILLS=200                                   how many
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/testing/test_seed.h"
 #include "cli/coordinator_client.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/harness/leftovers.h"
@@ -195,9 +196,9 @@ void ExpectEnds(LocalCluster& cluster, const std::vector<Submitted>& jobs) {
 }
 
 TEST(ChaosTest, EveryJobEndsAsItsSpecSays) {
-  const uint64_t seed = FromEnvironment("ADJOIN_CHAOS_SEED", std::random_device()());
+  const uint64_t seed = TestSeed();
   const uint64_t kills = FromEnvironment("ADJOIN_CHAOS_KILLS", 20);
-  std::cerr << "ADJOIN_CHAOS_SEED=" << seed << " ADJOIN_CHAOS_KILLS=" << kills << std::endl;
+  std::cerr << "ADJOIN_CHAOS_KILLS=" << kills << std::endl;
   const std::set<std::string> shared_before = SharedMemory();
   LocalClusterOptions options;
   options.rank_binary = "worker/testing/fake-rank";

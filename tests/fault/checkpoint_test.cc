@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/testing/test_seed.h"
 #include "tests/harness/local_cluster.h"
 
 namespace adjoin {
@@ -84,7 +85,7 @@ class CheckpointedJobTest : public ::testing::Test {
 
 TEST_F(CheckpointedJobTest, KilledBetweenCheckpointsItGoesOnBitForBit) {
   constexpr int kSteps = 900;  // progress comes once a second: enough that none of the kills comes too late
-  const uint64_t seed = 20;
+  const uint64_t seed = TestSeed(20);
   std::mt19937_64 random(seed);
   Start(1, 4);
   RunWhole(Job("whole", kSteps));

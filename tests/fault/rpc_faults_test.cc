@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/test_seed.h"
 #include "cli/coordinator_client.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/harness/local_cluster.h"
@@ -50,8 +51,7 @@ absl::Status Insist(const std::function<absl::Status()>& call) {
 class RpcFaultsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    seed_ = std::random_device()();
-    std::cerr << "seed " << seed_ << std::endl;
+    seed_ = TestSeed();
     faults_ = std::make_unique<RpcFaults>(seed_);
     LocalClusterOptions options;
     options.rank_binary = "worker/testing/fake-rank";

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/testing/test_seed.h"
 #include "tests/predict/job_run.h"
 
 namespace adjoin {
@@ -112,7 +113,7 @@ Truth CountOneByOne(const torch::Tensor& scores, const torch::Tensor& labels, co
 class EvaluationTest : public testing::Test {
  protected:
   void SetUp() override {
-    torch::manual_seed(testing::UnitTest::GetInstance()->random_seed() + 29);
+    torch::manual_seed(TestSeed(29));
     images_ = torch::randn({kSamples, 3, kHeight, kWidth}, torch::kFloat64);
     labels_ = torch::randint(0, kClasses, {kSamples, kHeight, kWidth}, torch::kInt64);
     labels_.masked_fill_(torch::rand({kSamples, kHeight, kWidth}) < 0.3, kIgnored);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/testing/test_seed.h"
 #include "tests/predict/job_run.h"
 
 namespace adjoin {
@@ -88,7 +89,7 @@ torch::Tensor AtCuts(const torch::Tensor& x) {
 class PredictionTest : public testing::Test {
  protected:
   void SetUp() override {
-    torch::manual_seed(testing::UnitTest::GetInstance()->random_seed() + 17);
+    torch::manual_seed(TestSeed(17));
     volumes_ = torch::randn({kSamples, 1, kVolume[0], kVolume[1], kVolume[2]}, torch::kFloat64);
   }
 

@@ -289,9 +289,4 @@ std::string Differences(const Plan& plan, const std::string& program, const std:
   return comparison.text();
 }
 
-uint64_t TestSeed(uint64_t otherwise) {
-  const char* text = std::getenv("ADJOIN_TEST_SEED");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 }  // namespace adjoin
