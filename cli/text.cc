@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kBarWidth = 24;
 constexpr int kSmallestBar = 6;
-constexpr double kFourDigits = 0.01;  // of smaller values more digits are shown than four after the point
+constexpr double kFourDigits = 0.01;  // smaller values are shown with more than four digits after the point
 
 std::string Number(double value) { return absl::StrFormat("%.4g", value); }
 
@@ -107,7 +107,7 @@ std::string ProgressLine(const JobSummary& job, int width) {
     absl::StrAppendFormat(&rest, "  %.1f steps/s", progress.steps_per_second());
     absl::StrAppend(&rest, "  ", DurationText(progress.seconds_left()), " left");
     auto room_for_bar = [&] { return width - static_cast<int>(line.size() + rest.size()) - 3; };  // " [" and "]"
-    if (room_for_bar() < kBarWidth) line = job.job_id();  // the bar says that it runs
+    if (room_for_bar() < kBarWidth) line = job.job_id();  // the bar shows that the job runs
     int room = room_for_bar();
     if (room >= kSmallestBar) absl::StrAppend(&line, Bar(part, std::min(room, kBarWidth)));
     absl::StrAppend(&line, rest);

@@ -25,7 +25,7 @@ using grpc::experimental::FileWatcherCertificateProvider;
 constexpr unsigned kPollSeconds = 1;
 constexpr char kRefused[] = "the coordinator is not trusted: ";
 
-// gRPC's own check of a server says little more than that it failed.
+// gRPC's own check of a server gives hardly any reason.
 class ServerVerifier : public grpc::experimental::ExternalCertificateVerifier {
  public:
   ServerVerifier(std::unique_ptr<Authorities> authorities, std::string host)

@@ -1,5 +1,5 @@
 // The jobs of examples/mnist through a real coordinator on 1, 2 and 4 real daemons: loss by loss, and to the same
-// weights, as a plain serial program from the same initial file; and every rank sends what the plan says.
+// weights, as a plain serial program from the same initial file; and every rank sends as many bytes as the plan counts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,7 +87,7 @@ TEST_P(MnistCluster, EveryJobEqualsSerial) {
     EXPECT_EQ(Differences(*output, truth, precision.tolerance), "");
     ExpectPlannedBytes(**cluster, spec, *job, *output);
   }
-  // Of the four gzip files each node has inflated those that its ranks read, once for all ranks and jobs.
+  // Each node has inflated those of the four gzip files that its ranks read, once for all ranks and jobs.
   for (int node = 0; node < nodes; ++node) {
     int copies = 0;
     for (const auto& entry :

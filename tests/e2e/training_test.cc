@@ -76,7 +76,7 @@ TEST_P(TrainingTest, AdamWithScheduleClippingMicroBatchesAFrozenLayerAndValidati
   AddPhase("linear", kWarmUp, 0.25, 1, train);
   AddPhase("cosine", 10, 1, 0.1, train);
   train.set_clip_norm(0.7);
-  train.set_microbatches(4);  // of 16; the last batch of an epoch is three of them and one of 5
+  train.set_microbatches(4);  // 16 samples each; the last batch of an epoch is three of them and one of 5
   LayerOf(spec, "conv2").set_frozen(true);
   LayerOf(spec, "relu1").set_recompute(true);
   LayerOf(spec, "pool1").set_recompute(true);

@@ -1,5 +1,5 @@
 // Coordinator, daemons and ranks are killed at random moments, again and again, while users submit and cancel jobs: every
-// accepted job ends as its spec says, nothing runs twice at once, nothing is left behind.
+// accepted job ends as its spec demands, nothing runs twice at once, nothing is left behind.
 //
 //   ADJOIN_TEST_SEED=7 bazel-bin/tests/fault/chaos_test     the kills of a run that failed, in the same order
 //   ADJOIN_CHAOS_KILLS=200                                   how many
@@ -47,7 +47,7 @@ struct Kind {
   int ranks;
   std::string restart;  // on
   JobState end;
-  std::string reason;   // of a failure
+  std::string reason;   // part of the reason of a failure
 };
 
 const std::vector<Kind>& Kinds() {
@@ -195,7 +195,7 @@ void ExpectEnds(LocalCluster& cluster, const std::vector<Submitted>& jobs) {
   EXPECT_EQ(list->job_size(), static_cast<int>(jobs.size())) << "no job but those that were acknowledged";
 }
 
-TEST(ChaosTest, EveryJobEndsAsItsSpecSays) {
+TEST(ChaosTest, EveryJobEndsAsItsSpecDemands) {
   const uint64_t seed = TestSeed();
   const uint64_t kills = FromEnvironment("ADJOIN_CHAOS_KILLS", 20);
   std::cerr << "ADJOIN_CHAOS_KILLS=" << kills << std::endl;

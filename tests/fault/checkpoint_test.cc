@@ -1,5 +1,5 @@
-// Jobs of real ranks that are killed, drained or out of disk go on from their checkpoints, and publish the losses of a run that
-// nobody disturbed, bit for bit.
+// Jobs of real ranks that are killed, drained or out of disk go on from their checkpoints, and publish the losses of an
+// undisturbed run, bit for bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

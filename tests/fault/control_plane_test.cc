@@ -1,4 +1,4 @@
-// The control plane with real processes: coordinator, daemons, command, and ranks that do as the job's name says.
+// The control plane with real processes: coordinator, daemons, command, and ranks that do what the job's name demands.
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

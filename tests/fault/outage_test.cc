@@ -1,4 +1,4 @@
-// The coordinator is down while LeNet-5 trains: the job goes on, and nobody can tell from its losses. A rank that dies
+// The coordinator is down while LeNet-5 trains: the job goes on with the same losses. A rank that dies
 // meanwhile takes its peers with it, and all stay down until the coordinator is back.
 //
 // Outages last for 0 and 20 s; ADJOIN_OUTAGE_SECONDS names another one.

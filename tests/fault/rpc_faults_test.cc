@@ -1,5 +1,5 @@
-// Lost requests, lost responses, delays and streams that break, on every RPC that there is: each job exists once and ends
-// as its spec says, and what users read is complete.
+// Lost requests, lost responses, delays and streams that break, on every RPC: each job exists once and ends
+// as its spec demands, and users read all of its results.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>

@@ -128,7 +128,7 @@ class SecurityTest : public ::testing::Test {
   // A request that has the right protocol version and nothing else.
   static std::string OnlyHeader() { return std::string("\x0a\x02\x08\x01", 4); }
 
-  // What a program says that is expected to end at once with exit code 1.
+  // Returns the error output of a program that is expected to end at once with exit code 1.
   std::string Refusal(const std::vector<std::string>& command) {
     auto child = ChildProgram::Start(command, {}, folder_ + "/refused");
     EXPECT_TRUE(child.ok()) << child.status();
@@ -442,7 +442,7 @@ TEST_F(SecurityTest, JobsThatReachForMoreAreRefusedAndTheDaemonsLive) {
   EXPECT_THAT(refusal(with(path, "etc/passwd")), HasSubstr("leads out of the root by a symbolic link"));
   const std::string output = "output_dir: \"";
   EXPECT_THAT(refusal(with(output, output + "../")), HasSubstr("no '..'"));
-  // What lies in the way on one node only is found when it starts there.
+  // A link in the way on one node only is found when the job starts there.
   const std::string linked = SubmitAs("user-alice", with(output, output + "elsewhere/"));
   auto end = cluster_->WaitFor(linked, Within(60));
   ASSERT_TRUE(end.ok()) << end.status();
@@ -471,7 +471,7 @@ TEST_F(SecurityTest, JobsThatReachForMoreAreRefusedAndTheDaemonsLive) {
   request.set_spec_source(text);
   status = RawCall(channel, "/adjoin.Adjoin/Submit", request.SerializeAsString());
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
-  // 100,000 groups in each other, as a field that nobody knows, in a binary spec.
+  // 100,000 nested groups, as an unknown field of a binary spec.
   std::string groups;
   for (int i = 0; i < 100000; ++i) groups += "\xc3\x3e";
   for (int i = 0; i < 100000; ++i) groups += "\xc4\x3e";

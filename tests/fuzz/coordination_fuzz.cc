@@ -62,7 +62,7 @@ WorkerMessage Garbage(ByteReader& bytes) {
       break;
     case 4: message.ParsePartialFromString(bytes.Text(64)); break;
   }
-  // Only a daemon's own word can clear an attempt: that it lies about its processes is not what is tested here.
+  // Only a daemon's own message clears an attempt; a daemon with wrong reports about its processes is not tested here.
   if (message.has_attempt_cleared()) message.clear_attempt_cleared();
   return message;
 }

@@ -17,11 +17,11 @@
 
 namespace adjoin {
 
-// Command lines, by process, of all whose arguments name something below `folder` or whose working directory lies there.
+// Returns the command lines, by process, of all whose arguments or working directory are in `folder` or below.
 // Zombies and the calling process do not count.
 std::map<pid_t, std::string> ProcessesIn(const std::string& folder);
 
-// The same once there are none, or at the deadline.
+// Waits until there are none, or for the deadline, and returns the same.
 std::map<pid_t, std::string> ProcessesLeft(const std::string& folder, Deadline deadline);
 
 // The names in /dev/shm.

@@ -100,7 +100,7 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   attempt.start = start;
   for (uint32_t number : start.rank()) attempt.ranks[number].report.set_rank(number);
   if (draining_.has_value()) return EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", *draining_), true);
-  if (living != 0) {  // said at once, so that nobody waits for these ranks
+  if (living != 0) {  // reported at once, so that no rank elsewhere waits for these
     return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: processes of attempt ", living,
                                                      " are still dying here"), true);
   }

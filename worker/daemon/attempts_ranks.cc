@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxErrorBytes = 4096;
 
-// What a rank says of its own failure, fit for a message.
+// Returns the error that a rank reported, fit for a message.
 std::string CleanError(const std::string& error) { return CleanText(absl::string_view(error).substr(0, kMaxErrorBytes)); }
 
 }  // namespace

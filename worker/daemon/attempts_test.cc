@@ -47,7 +47,7 @@ class FakePeer final : public RankPeer {
   std::vector<DaemonMessage> messages_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Ranks are processes that wait until the test says how they end; it also says what they say.
+// Ranks are processes that wait until the test ends them; the test also sends their messages.
 class AttemptsTest : public ::testing::Test {
  protected:
   AttemptsTest() {
@@ -226,7 +226,7 @@ TEST_F(AttemptsTest, TellsAllUntilTheCoordinatorHasAcknowledged) {
   EXPECT_EQ(first.transport(), "lanes");
   EXPECT_EQ(hello.attempt(0).rank(1).pid(), 0);
 
-  attempts_->Acknowledged("job-1", 4);  // of an attempt with processes: as if it had not come
+  attempts_->Acknowledged("job-1", 4);  // the attempt has processes: it is ignored
   attempts_->Stop("job-1", 4, "cancelled");
   ASSERT_TRUE(AwaitCleared());
   hello = Hello();

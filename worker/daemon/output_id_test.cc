@@ -58,7 +58,7 @@ TEST(OutputIdTest, SaysWhatIsWrong) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("odd/.adjoin-output-id"));
 }
 
-// A file server that answers when the test says so; the last read may outlive the reader.
+// A file server that answers when the test lets it; the last read may outlive the reader.
 struct Server {
   absl::StatusOr<std::string> Read() {
     absl::MutexLock lock(&mutex);
