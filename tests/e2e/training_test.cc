@@ -220,7 +220,7 @@ TEST(ValidationTest, DoesNotDisturbTraining) {
   for (const auto& [name, weight] : without->weights) EXPECT_TRUE(torch::equal(with->weights.at(name), weight)) << name;
 }
 
-TEST(ValidationTest, AtTheEndOfEachEpochWhereNothingIsSaid) {
+TEST(ValidationTest, RunsAtTheEndOfEachEpochByDefault) {
   JobSpec spec = ExampleJob("lenet5-serial").value();
   ShortenTo(18, "float64", spec);
   Validate(0, spec);
@@ -231,7 +231,7 @@ TEST(ValidationTest, AtTheEndOfEachEpochWhereNothingIsSaid) {
 }
 
 // A learning rate that leaves the weights as they are: the first validation is the best, and after two more training ends.
-TEST(ValidationTest, TrainingEndsWhereItGetsNoBetter) {
+TEST(ValidationTest, EndsTrainingThatGetsNoBetter) {
   JobSpec spec = ExampleJob("lenet5-spatial").value();
   ShortenTo(40, "float64", spec);
   spec.mutable_train()->mutable_optimizer()->mutable_sgd()->set_lr(1e-300);

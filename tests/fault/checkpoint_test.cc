@@ -83,7 +83,7 @@ class CheckpointedJobTest : public ::testing::Test {
   std::unique_ptr<LocalCluster> cluster_;
 };
 
-TEST_F(CheckpointedJobTest, KilledBetweenCheckpointsItGoesOnBitForBit) {
+TEST_F(CheckpointedJobTest, AJobKilledBetweenCheckpointsGoesOnBitForBit) {
   constexpr int kSteps = 900;  // progress comes once a second: enough that none of the kills comes too late
   const uint64_t seed = TestSeed(20);
   std::mt19937_64 random(seed);

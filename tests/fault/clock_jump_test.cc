@@ -60,7 +60,7 @@ class ClockJumpTest : public ::testing::Test {
   std::unique_ptr<LocalCluster> cluster_;
 };
 
-TEST_F(ClockJumpTest, LosesNobodyAndHidesNoDeath) {
+TEST_F(ClockJumpTest, JumpsLoseNoProcessAndHideNoDeath) {
   absl::StatusOr<std::string> job = cluster_->Submit(FakeJob("steps-100000x10ms", 4));
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_TRUE(cluster_->WaitUntil(*job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60)).ok());

@@ -99,14 +99,14 @@ class OutageTest : public ::testing::Test {
   std::unique_ptr<LocalCluster> cluster_;
 };
 
-TEST_F(OutageTest, TheLossesAreThoseOfARunWithoutIt) {
+TEST_F(OutageTest, LossesAreThoseOfARunWithoutAnOutage) {
   const char* text = getenv("ADJOIN_OUTAGE_SECONDS");
   double seconds = 0;
   ASSERT_TRUE(text != nullptr && absl::SimpleAtod(text, &seconds)) << "ADJOIN_OUTAGE_SECONDS is to say how long";
   ExpectSameLosses(seconds);
 }
 
-TEST_F(OutageTest, ARankThatDiesMeanwhileTakesItsPeersWithItAndAllComeBack) {
+TEST_F(OutageTest, ARankThatDiesDuringAnOutageTakesItsPeersAndAllComeBack) {
   absl::StatusOr<std::string> job =
       cluster_->Submit(LeNet("outage", "epochs: 1000", "restart { max_restarts: 1 }"));
   ASSERT_TRUE(job.ok()) << job.status();

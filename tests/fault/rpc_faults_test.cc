@@ -163,7 +163,7 @@ class RpcFaultsTest : public ::testing::Test {
   std::set<std::string> submitted_;
 };
 
-TEST_F(RpcFaultsTest, OnEveryMethod) {
+TEST_F(RpcFaultsTest, EveryMethodSurvivesEveryFault) {
   for (int round = 0; round < kRounds; ++round) {
     Succeeds(round);
     IsHeldAndCancelled(round);

@@ -159,7 +159,7 @@ TEST_F(SecurityTest, AJobRunsOverTlsAndItsOwnerFetchesItsResults) {
   EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
 }
 
-TEST_F(SecurityTest, CertificatesThatAreNoGoodAreRefusedWithTheReason) {
+TEST_F(SecurityTest, BadCertificatesAreRefusedWithTheReason) {
   StartCluster(1);
   MakeCerts("other", "--client user alice");
   const std::string client = "subjectAltName=URI:adjoin://user/alice\\nextendedKeyUsage=clientAuth\\n";
@@ -198,7 +198,7 @@ TEST_F(SecurityTest, CertificatesThatAreNoGoodAreRefusedWithTheReason) {
   ExpectNextJobSucceeds();
 }
 
-TEST_F(SecurityTest, TlsToACoordinatorInPlainTextIsSaidSo) {
+TEST_F(SecurityTest, TlsToACoordinatorInPlainTextIsReported) {
   LocalClusterOptions options;
   options.rank_binary = "worker/testing/fake-rank";
   auto cluster = LocalCluster::Start(1, 2, options);
@@ -419,7 +419,7 @@ TEST_F(SecurityTest, PlainTextStaysOnLoopback) {
               AllOf(HasSubstr("there is no interface 'nothing0'"), HasSubstr("lo (127.0.0.1")));
 }
 
-TEST_F(SecurityTest, JobsThatReachForMoreAreRefusedAndTheDaemonsLive) {
+TEST_F(SecurityTest, JobsThatReachBeyondTheirLimitsAreRefusedAndDaemonsLive) {
   StartCluster(1);
   fs::create_symlink("/etc/passwd", cluster_->data_root() + "/outside.idx");
   fs::create_directory_symlink("/etc", cluster_->data_root() + "/etc");
