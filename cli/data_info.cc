@@ -47,7 +47,7 @@ void PrintHistogram(const ArraySummary& summary) {
   std::vector<std::vector<std::string>> rows = {{"VALUES", "CELLS", "SHARE", ""}};
   for (const ArraySummary::Bin& bin : summary.bins) {
     const double share = static_cast<double>(bin.count) / static_cast<double>(summary.cells);
-    // What is there at all gets a mark.
+    // Every count above 0 gets a mark.
     const auto marks = static_cast<size_t>(
         std::ceil(kBarWidth * static_cast<double>(bin.count) / static_cast<double>(most)));
     rows.push_back({bin.lo == bin.hi ? Number(bin.lo) : absl::StrCat(Number(bin.lo), " to ", Number(bin.hi)),

@@ -66,7 +66,7 @@ class Authorities {
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 1;
 };
 
-// Whether the certificate is one of `host`, a name or an IP address. Errors: kUnauthenticated.
+// Checks that the certificate names `host`, a name or an IP address. Errors: kUnauthenticated.
 absl::Status CheckHost(const std::string& pem, const std::string& host);
 
 // Checks that `key_file` is the private key of the first certificate of `certificate_file`, and that only its owner may
@@ -77,7 +77,7 @@ absl::Status CheckKey(const std::string& certificate_file, const std::string& ke
 struct PeerName {
   std::string role, name;
 };
-// From the one URI adjoin://ROLE/NAME of the certificate. Errors: kUnauthenticated.
+// Reads the one URI adjoin://ROLE/NAME of the certificate. Errors: kUnauthenticated.
 absl::StatusOr<PeerName> NameOf(const Certificate& certificate);
 
 }  // namespace adjoin

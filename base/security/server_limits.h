@@ -1,4 +1,4 @@
-// What one caller, or all of them together, may take of a gRPC server.
+// Limits of a gRPC server, for one caller and for all together.
 //
 //   grpc::ServerBuilder builder;
 //   SetServerLimits(builder);

@@ -183,7 +183,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
 
 std::string WhyRefused(const std::string& message) {
   if (const size_t at = message.find(kRefused); at != std::string::npos) return message.substr(at);
-  // What OpenSSL makes of an answer in plain text.
+  // OpenSSL's errors for an answer in plain text.
   if (absl::StrContains(message, "wrong version number")) {
     return "the coordinator does not speak TLS: where it is on loopback and speaks plain text, leave out the --tls "
            "flags";

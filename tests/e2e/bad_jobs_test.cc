@@ -1,4 +1,4 @@
-// What is wrong with a job is said by `adjoin submit`, in the line where it stands, with what would be right.
+// `adjoin submit` refuses a wrong job with the line of the error and what would be right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -133,7 +133,7 @@ TEST_F(DeepPrior, FourRanksTrainWhatSerialPyTorchTrains) {
   ExpectSame(job->weights, serial->weights);
 }
 
-// As the README has it, from weights that the job draws itself.
+// The job of the README, from weights that the job draws itself.
 TEST_F(DeepPrior, TheFieldNearsTheSolution) {
   auto first = Example("deep-prior");
   ASSERT_TRUE(first.ok()) << first.status();

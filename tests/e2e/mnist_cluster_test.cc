@@ -40,7 +40,7 @@ const ProgramPlan& ProgramOf(const Plan& plan, bool tail) {
   TORCH_CHECK(false, "no such program");
 }
 
-// What each rank sends, by its own count: rank 0 of every step, the others of all.
+// The bytes that each rank sends, by its own count: rank 0 counts them step by step, the others all together.
 void ExpectPlannedBytes(LocalCluster& cluster, const JobSpec& spec, const std::string& job, const JobOutput& output) {
   auto plan = PlanOf(spec);
   ASSERT_TRUE(plan.ok()) << plan.status();

@@ -46,7 +46,7 @@ Folders MakeFolders(const std::string& name, const NamedTensors& initial);
 
 void WriteWeights(const std::string& path, const NamedTensors& weights);
 
-// What a job left in its output folder.
+// The results in a job's output folder.
 struct JobOutput {
   std::vector<double> losses;
   std::vector<int64_t> bytes_sent;  // by rank 0, of each step

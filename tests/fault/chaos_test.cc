@@ -41,7 +41,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
 }
 
-// What a job does, and how it has to end however often it is disturbed.
+// A kind of job, and how it has to end however often it is disturbed.
 struct Kind {
   std::string name;
   int ranks;

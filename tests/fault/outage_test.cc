@@ -102,7 +102,7 @@ class OutageTest : public ::testing::Test {
 TEST_F(OutageTest, LossesAreThoseOfARunWithoutAnOutage) {
   const char* text = getenv("ADJOIN_OUTAGE_SECONDS");
   double seconds = 0;
-  ASSERT_TRUE(text != nullptr && absl::SimpleAtod(text, &seconds)) << "ADJOIN_OUTAGE_SECONDS is to say how long";
+  ASSERT_TRUE(text != nullptr && absl::SimpleAtod(text, &seconds)) << "ADJOIN_OUTAGE_SECONDS has to be a number";
   ExpectSameLosses(seconds);
 }
 

@@ -78,7 +78,7 @@ TEST_P(RankKilledTest, FailsTheJobByNameAndLeavesNothing) {
   EXPECT_EQ(cluster.Stop(), absl::OkStatus());
 }
 
-// Its peers see the failed rank die, and may say so first; its own reason counts.
+// Its peers see the failed rank die, and may report it first; its own reason counts.
 TEST(RankFailedTest, ARanksOwnFailureIsTheJobsReason) {
   auto started = LocalCluster::Start(1, 4);
   ASSERT_TRUE(started.ok()) << started.status();

@@ -1,4 +1,4 @@
-// Who may do what, with real processes that speak TLS on loopback: certificates, roles, owners, tokens; and jobs that
+// Permissions, with real processes that speak TLS on loopback: certificates, roles, owners, tokens; and jobs that
 // try to get out of what they may do. Every refusal has its reason, and the daemons live on.
 #include <dirent.h>
 #include <gmock/gmock.h>

@@ -33,7 +33,7 @@ absl::Duration Time(ByteReader& bytes) {
   return absl::Milliseconds(kMillis[bytes.Below(12)]);
 }
 
-// What a connection that does not keep the protocol might say of the jobs that there are.
+// A message about existing jobs, from a connection that does not keep the protocol.
 WorkerMessage Garbage(ByteReader& bytes) {
   WorkerMessage message;
   message.mutable_header()->set_epoch(bytes.Number());

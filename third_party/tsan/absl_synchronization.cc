@@ -182,7 +182,7 @@ bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
   return library::wait_with_deadline(this, mutex, deadline);
 }
 
-// What these do with their mutex the sanitizer sees; they need none where it is notified already.
+// The sanitizer sees how these use their mutex; they need none where it is notified already.
 void Notification::Notify() {
   __tsan_release(NotifiedYet(this));
   library::notify(this);

@@ -1,4 +1,4 @@
-// What the thread sanitizer has to be told in executables with gRPC. TSAN_OPTIONS can set other values.
+// The options of the thread sanitizer for executables with gRPC. TSAN_OPTIONS can set other values.
 
 // libgrpc, libssl and what they use are not instrumented, and order most of what they do with atomic variables, which the
 // sanitizer does not see. It does see what they copy and free, and would report dozens of races in every call. So it ignores

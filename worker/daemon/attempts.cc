@@ -12,7 +12,8 @@ namespace adjoin {
 namespace {
 
 constexpr size_t kRememberedJobs = 4096;
-// What a rank needs beside its job's tensors, above StartRanks.memory_bytes: the program, its threads' stacks, buffers.
+// Memory that a rank needs besides its job's tensors, above StartRanks.memory_bytes: the program, its threads' stacks,
+// buffers.
 constexpr uint64_t kMemoryAllowance = uint64_t{1} << 30;
 // Where memory runs out, the kernel is to kill a rank, not the daemon.
 constexpr int kOomScoreAbove = 500;
@@ -223,7 +224,7 @@ void Attempts::Connected() {
 void Attempts::Disconnected() {
   absl::MutexLock lock(&mutex_);
   connected_ = false;
-  // What the coordinator was told last may not have come there.
+  // The last messages may not have reached the coordinator.
   for (const auto& [key, attempt] : attempts_) StopPeersOfFailed(key);
 }
 

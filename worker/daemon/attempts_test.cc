@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What a rank was told.
+// A rank that records the messages that it gets.
 class FakePeer final : public RankPeer {
  public:
   void Send(const DaemonMessage& message) override {
@@ -176,7 +176,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     }
     return facts;
   }
-  // What looks at a job's files hangs until the gate opens.
+  // The check of a job's files hangs until the gate opens.
   void SetGate(bool shut) {
     absl::MutexLock lock(&gate_->mutex);
     gate_->shut = shut;

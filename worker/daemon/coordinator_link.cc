@@ -19,7 +19,7 @@ namespace {
 constexpr int kMaxLinesPerMessage = 1000;
 constexpr double kDefaultLeaseSeconds = 120;
 
-// Whether connecting again can mend it.
+// Returns true where connecting again may succeed.
 bool IsPermanent(grpc::StatusCode code) {
   return code == grpc::StatusCode::FAILED_PRECONDITION || code == grpc::StatusCode::INVALID_ARGUMENT ||
          code == grpc::StatusCode::UNIMPLEMENTED;

@@ -1,4 +1,4 @@
-// Which state folder of which machine a daemon has.
+// The id of a daemon: it names the state folder and the machine.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::string id, NodeId("/var/lib/adjoin-worker"));
 //

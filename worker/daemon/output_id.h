@@ -1,4 +1,4 @@
-// Which file system a daemon's --output-root is on: nodes with one id see each other's files there.
+// The id of the file system of a daemon's --output-root: nodes with the same id see each other's files there.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::string id, OutputId("/srv/results"));
 //

@@ -84,7 +84,7 @@ void BecomeProgram(const Prepared& prepared) {
   execve(request.binary.c_str(), prepared.arguments, prepared.environment);
 }
 
-// What to write to a child's oom_score_adj.
+// Returns the text to write to a child's oom_score_adj.
 std::string OomScore(int above) {
   std::ifstream file("/proc/self/oom_score_adj");
   int own = 0;

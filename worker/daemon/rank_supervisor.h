@@ -40,7 +40,7 @@ struct RankExit {
   int signal = 0;           // the signal that killed it, else 0
   std::string spawn_error;  // it never ran
 
-  // What to say after "rank 2 on worker-1": "was killed by signal 9 (SIGKILL)", "exited with code 3".
+  // The text after "rank 2 on worker-1" in a message: "was killed by signal 9 (SIGKILL)", "exited with code 3".
   std::string ToString() const;
 };
 

@@ -53,7 +53,7 @@ class RankSupervisorTest : public ::testing::Test {
     auto there = [&] { return !lines_.empty(); };
     return mutex_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(20)) ? lines_[0] : "";
   }
-  // Whether it is gone; a killed process may take a moment.
+  // Returns true once the process is gone; a killed one may take a moment.
   static bool Gone(pid_t pid) {
     for (int i = 0; i < 200; ++i) {
       if (kill(pid, 0) != 0) return true;
