@@ -16,7 +16,7 @@ struct Endpoint {
   std::string host;  // a name, an IPv4 address, or an IPv6 address without its brackets
   int port = 0;      // 0: any free one
 
-  // Whether only this machine can reach it: 127.0.0.0/8, ::1 or "localhost".
+  // True where only this machine can reach it: 127.0.0.0/8, ::1 or "localhost".
   bool IsLoopback() const;
   std::string ToString() const;
 };

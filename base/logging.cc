@@ -24,7 +24,7 @@ std::string JsonLine(spdlog::level::level_enum level, const std::string& message
   if (!fields.job.empty()) line["job"] = fields.job;
   if (fields.attempt != 0) line["attempt"] = fields.attempt;
   if (fields.rank.has_value()) line["rank"] = *fields.rank;
-  // What is not UTF-8 is replaced: a line is never lost for it.
+  // Bytes that are not UTF-8 are replaced, so that no line is lost for them.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

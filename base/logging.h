@@ -19,13 +19,14 @@
 namespace adjoin {
 
 enum class LogFormat { kText, kJson };
-// "text" or "json"; nothing for others.
+// Reads "text" or "json"; nothing for any other name.
 std::optional<LogFormat> ReadLogFormat(const std::string& name);
 
-// What a line is about, for programs that look for it: a line for people says the same in its words.
+// The job, attempt and rank that a line is about, for programs that search the log. A line for people has them in its
+// text.
 struct LogFields {
-  std::string job = {};              // empty: of none
-  uint64_t attempt = 0;              // the epoch; 0: of none
+  std::string job = {};              // empty: no job
+  uint64_t attempt = 0;              // the epoch; 0: no attempt
   std::optional<uint32_t> rank = {};
 };
 

@@ -22,7 +22,7 @@ TEST(LoggingTest, LinesForPeopleHaveTimeProgramAndLevel) {
   EXPECT_THAT(line, HasSubstr("braces {} and %v stay\n"));
 }
 
-TEST(LoggingTest, LinesForProgramsAreObjectsWithWhatTheyAreAbout) {
+TEST(LoggingTest, LinesForProgramsAreObjectsWithJobAttemptAndRank) {
   testing::internal::CaptureStderr();
   InitLogging("adjoin-worker", LogFormat::kJson);
   LogInfo("connected");

@@ -1,11 +1,11 @@
-// A condition variable for absl::Mutex whose waits end by the monotonic clock. absl's own timed waits follow the clock on the
-// wall: when that is set back by an hour, they last an hour longer.
+// A condition variable for absl::Mutex whose waits end by the monotonic clock. absl's own timed waits follow the wall
+// clock: when that is set back by an hour, they last an hour longer.
 //
 //   absl::MutexLock lock(&mutex_);
 //   if (!changed_.Wait(mutex_, deadline, [this] { return done_; })) return absl::DeadlineExceededError("...");
 //
 //   { absl::MutexLock lock(&mutex_);  done_ = true; }
-//   changed_.NotifyAll();                              // whoever changes what is waited for has to say so
+//   changed_.NotifyAll();                              // after each change of what a Wait tests
 #ifndef ADJOIN_BASE_MONOTONIC_CONDITION_H_
 #define ADJOIN_BASE_MONOTONIC_CONDITION_H_
 

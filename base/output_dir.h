@@ -23,14 +23,14 @@ inline constexpr char kReservedNames[] = "attempt-NUMBER and names that begin wi
 
 inline std::string AttemptFolder(uint64_t epoch) { return absl::StrCat(kAttemptPrefix, epoch); }
 
-// Whether an attempt's folder may be called so, now or in a later release.
+// Returns true where an attempt's folder or note may have this name, now or in a later release.
 inline bool IsReservedName(absl::string_view name) {
   if (!name.empty() && name[0] == '.') return name != ".";
   if (!absl::ConsumePrefix(&name, kAttemptPrefix) || name.empty()) return false;
   return std::all_of(name.begin(), name.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
 }
 
-// The first such part of a path; "" where there is none.
+// Returns the first reserved name among the parts of a path; "" where there is none.
 inline absl::string_view ReservedName(absl::string_view path) {
   for (absl::string_view part : absl::StrSplit(path, '/')) {
     if (IsReservedName(part)) return part;

@@ -27,7 +27,7 @@ TEST(StateFolderTest, IsHeldByOneAtATime) {
   EXPECT_EQ(StateFolder::Lock("/proc/nothing").status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(StateFolderTest, OnlyAFolderOfItsOwnMakingIsClosedToOthers) {
+TEST(StateFolderTest, OnlyAFolderThatItMadeIsClosedToOthers) {
   ASSERT_TRUE(StateFolder::Lock(Path("new")).ok());
   EXPECT_EQ(ModeOf(Path("new")), 0700);
   ASSERT_EQ(mkdir(Path("there").c_str(), 0755), 0);

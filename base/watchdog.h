@@ -1,7 +1,7 @@
 // Calls a function when its scope lasts too long: a deadline for a call that has none of its own.
 //
 //   Watchdog late(absl::Seconds(10), [&] { context.TryCancel(); });
-//   if (!stream->Read(&message)) return ...;                         // gRPC's synchronous streams wait for ever
+//   if (!stream->Read(&message)) return ...;                         // gRPC's synchronous streams have no deadline
 #ifndef ADJOIN_BASE_WATCHDOG_H_
 #define ADJOIN_BASE_WATCHDOG_H_
 

@@ -1,4 +1,4 @@
-// What each of adjoin's commands does. All return the process's exit code, or the error for its one line on stderr.
+// adjoin's commands. All return the process's exit code, or the error for its one line on stderr.
 #ifndef ADJOIN_CLI_COMMANDS_H_
 #define ADJOIN_CLI_COMMANDS_H_
 
@@ -16,7 +16,7 @@ namespace adjoin {
 inline constexpr int kExitFailed = 100;     // the followed job failed
 inline constexpr int kExitCancelled = 103;  // the followed job was cancelled
 
-// What commands that ask the coordinator have in common.
+// Options of all commands that call the coordinator.
 struct CommandOptions {
   ClientOptions client;
   Format format = Format::kTable;
@@ -38,9 +38,9 @@ struct LogOptions {
 };
 
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit);
-// Until the job ends; Ctrl-C only stops looking (exit code 0).
+// Shows the job until it ends; Ctrl-C only stops the showing (exit code 0).
 absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job);
-// Without a coordinator. `data_root`: where the data files are looked for.
+// Needs no coordinator. `data_root`: the folder of the data files.
 absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std::string>& settings,
                             const std::string& data_root, const LayerRules& rules);
 // Becomes the program `binary` (empty: adjoin-verify beside this one). Returns only where that fails.

@@ -48,7 +48,7 @@ struct Submission {
   std::string spec_source;
   std::string spec_file;  // what messages call it
   int32_t priority = 0;
-  std::string idempotency_key;  // empty: one that nobody else has, so that Submit itself may ask again
+  std::string idempotency_key;  // empty: a random one, so that Submit itself may ask again
 };
 
 struct LogQuery {
@@ -96,13 +96,13 @@ class CoordinatorClient {
 
   template <typename Request, typename Response>
   using Method = grpc::Status (Adjoin::Stub::*)(grpc::ClientContext*, const Request&, Response*);
-  // `repeated`, where given, says whether it was made more than once.
+  // Sets `repeated`, where given, to whether the call was made more than once.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Request, Response> method, Request request, std::chrono::seconds timeout,
                                 bool* repeated = nullptr);
   template <typename Response>
   using Open = std::function<std::unique_ptr<grpc::ClientReader<Response>>(grpc::ClientContext*)>;
-  // Reads all of a stream. After a break it is opened again while `again` says that it may be.
+  // Reads all of a stream. After a break it is opened again while `again` returns true.
   template <typename Response>
   absl::Status Stream(const Open<Response>& open, std::chrono::seconds timeout, const std::function<bool()>& again,
                       const std::function<absl::Status(Response&)>& on_message);
@@ -119,7 +119,7 @@ class CoordinatorClient {
   absl::Mutex mutex_;
   MonotonicCondition changed_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  grpc::ClientContext* reading_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the stream that is read now
+  grpc::ClientContext* reading_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the stream that is read now
 };
 
 }  // namespace adjoin

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "Socket closed");  // as gRPC itself says it
+const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "Socket closed");  // as gRPC itself reports it
 
 // Breaks every stream after a few messages, and the answer to the first call of each kind after its work is done.
 class BreakingCoordinator : public Adjoin::Service {

@@ -9,8 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/text_table.h"
 #include "cli/commands.h"
 #include "cli/text.h"
+#include "primitives/geometry/shape_text.h"
 #include "worker/data/array_file.h"
 #include "worker/data/array_formats.h"
 #include "worker/data/array_summary.h"
@@ -22,9 +24,9 @@ constexpr int kBarWidth = 40;
 
 std::string Number(double value) { return absl::StrFormat("%.7g", value); }
 
-std::string ShapeText(const ArrayHeader& header) {
-  if (header.shape.empty()) return "scalar";
-  std::string text = absl::StrJoin(header.shape, "x");
+// The shape, with the names of the dims where the format has them.
+std::string NamedShapeText(const ArrayHeader& header) {
+  std::string text = ShapeText(header.shape);
   const size_t dims = header.shape.size();
   const ArrayFormat* const format = BuiltinArrayFormats().Find(header.format);
   const std::vector<std::string> names = format == nullptr ? std::vector<std::string>() : format->volume_dims;
@@ -46,13 +48,13 @@ void PrintHistogram(const ArraySummary& summary) {
   std::vector<std::vector<std::string>> rows = {{"VALUES", "CELLS", "SHARE", ""}};
   for (const ArraySummary::Bin& bin : summary.bins) {
     const double share = static_cast<double>(bin.count) / static_cast<double>(summary.cells);
-    // What is there at all gets a mark.
+    // Every count above 0 gets a mark.
     const auto marks = static_cast<size_t>(
         std::ceil(kBarWidth * static_cast<double>(bin.count) / static_cast<double>(most)));
     rows.push_back({bin.lo == bin.hi ? Number(bin.lo) : absl::StrCat(Number(bin.lo), " to ", Number(bin.hi)),
                     absl::StrCat(bin.count), absl::StrFormat("%.2f %%", 100 * share), std::string(marks, '#')});
   }
-  std::cout << "\n" << Table(rows);
+  std::cout << "\n" << TextTable(rows);
 }
 
 absl::StatusOr<int> ListDataSets(const ArrayFormat& format, const std::string& path) {
@@ -61,12 +63,12 @@ absl::StatusOr<int> ListDataSets(const ArrayFormat& format, const std::string& p
   std::vector<std::vector<std::string>> rows = {{"OBJECT", "SHAPE", "TYPE"}};
   for (const ArrayObject& object : objects) {
     if (object.problem.ok()) {
-      rows.push_back({object.name, ShapeText(object.header), ToString(object.header.type)});
+      rows.push_back({object.name, NamedShapeText(object.header), ToString(object.header.type)});
     } else {
       rows.push_back({object.name, "-", std::string(object.problem.message())});
     }
   }
-  std::cout << Table(rows) << "Show one with --object NAME.\n";
+  std::cout << TextTable(rows) << "Show one with --object NAME.\n";
   return 0;
 }
 
@@ -91,7 +93,7 @@ absl::StatusOr<int> RunDataInfo(const std::string& path, const std::string& obje
   std::vector<std::vector<std::string>> rows = {{"file", path}};
   if (!object.empty()) rows.push_back({"object", object});
   rows.push_back({"format", header.format});
-  rows.push_back({"shape", ShapeText(header)});
+  rows.push_back({"shape", NamedShapeText(header)});
   rows.push_back({"type", ToString(header.type)});
   if (header.slope != 1 || header.intercept != 0) {
     rows.push_back({"values", absl::StrCat(Number(header.slope), " * cell + ", Number(header.intercept))});
@@ -105,7 +107,7 @@ absl::StatusOr<int> RunDataInfo(const std::string& path, const std::string& obje
   if (summary.infinite_count > 0) {
     rows.push_back({"infinite", CountText(summary.infinite_count, summary.cells, summary.first_infinite)});
   }
-  std::cout << Table(rows);
+  std::cout << TextTable(rows);
   if (summary.finite > 0) PrintHistogram(summary);
   return 0;
 }

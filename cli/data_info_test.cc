@@ -45,7 +45,7 @@ Shown Info(const std::string& arguments) {
   return {WEXITSTATUS(status), Text(Folder() + "/out"), Text(Folder() + "/err")};
 }
 
-TEST(DataInfoTest, LabelsAreCountedEach) {
+TEST(DataInfoTest, CountsEachLabel) {
   const Shown shown = Info("labels.npy");
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_EQ(shown.out,
@@ -65,7 +65,7 @@ TEST(DataInfoTest, LabelsAreCountedEach) {
             "3       100    50.00 %  ########################################\n");
 }
 
-TEST(DataInfoTest, WhatIsNotANumberIsCountedWithItsPlace) {
+TEST(DataInfoTest, CountsNansWithThePositionOfTheFirst) {
   const Shown shown = Info("values.npy.gz");
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("NaN       1 of 64 cells, the first at [1, 2]\n"));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/text_table.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "cli/time_text.h"
@@ -47,7 +48,7 @@ void PrintRanks(const DescribeJobResponse& described) {
                     Millis(rank.progress().compute_seconds()),
                     Millis(rank.progress().sync_seconds()), rank.transport()});
   }
-  std::cout << "\n" << Table(rows);
+  std::cout << "\n" << TextTable(rows);
 }
 
 // "3", "7 (2 so far; restarts that count: 1)": the number grows over all jobs, so that no two attempts share one.
@@ -84,7 +85,7 @@ void PrintJob(const DescribeJobResponse& described) {
   if (job.state() == SUCCEEDED) rows.push_back({"result", EndLine(job)});
   for (std::vector<std::string>& row : ClassRows(job.progress())) rows.push_back(std::move(row));
   AddTimes(described, rows);
-  std::cout << Table(rows);
+  std::cout << TextTable(rows);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ absl::Status Name(const std::string& partial, const std::string& path, bool forc
 }  // namespace
 
 absl::StatusOr<int> RunExport(const CommandOptions& options, const std::string& job, const std::string& path, bool force) {
-  // Before anything is sent; Name says it again of a file that comes meanwhile.
+  // Checked before anything is sent; Name checks again, for a file that comes meanwhile.
   if (!force && access(path.c_str(), F_OK) == 0) return AlreadyThere(path);
   const std::string partial = absl::StrCat(path, ".", getpid(), ".part");
   const int fd = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

@@ -28,7 +28,7 @@ std::string Json(const google::protobuf::Message& message, bool lines) {
   return text;
 }
 
-// Whether a text is read as this text, and not as a number, a truth value or syntax, where it stands without quotes.
+// True where YAML reads an unquoted text as this text, and not as a number, a truth value or syntax.
 bool IsPlainText(const std::string& text) {
   static const char* const kWords[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"};
   if (text.empty() || !absl::ascii_isalpha(static_cast<unsigned char>(text[0]))) return false;

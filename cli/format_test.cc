@@ -37,7 +37,7 @@ TEST(FormatTest, JsonHasEveryFieldByTheNameOfTheProtoFile) {
   EXPECT_TRUE(json["worker"].is_array());
 }
 
-TEST(FormatTest, YamlSaysTheSame) {
+TEST(FormatTest, YamlHoldsTheSameAsJson) {
   const std::string text = Formatted(Example(), Format::kYaml);
   YAML::Node yaml = YAML::Load(text);
   EXPECT_EQ(yaml["job"][0]["job_id"].as<std::string>(), "job-1");

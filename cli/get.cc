@@ -24,7 +24,7 @@ absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job
     std::cout << std::flush;
     return 0;
   }
-  // Under another name until it is whole.
+  // The file has another name until it is whole.
   const std::string path = output.empty() ? name : output;
   const std::string partial = absl::StrCat(path, ".", getpid(), ".part");
   absl::Cleanup remove = [&] { unlink(partial.c_str()); };

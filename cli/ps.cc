@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "base/text_table.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 
@@ -63,8 +64,8 @@ absl::StatusOr<int> RunPs(const CommandOptions& options) {
     std::cout << Formatted(list, options.format) << std::flush;
     return 0;
   }
-  std::cout << (list.job().empty() ? "no jobs\n" : Table(JobRows(list))) << "\n";
-  std::cout << (list.worker().empty() ? "no workers\n" : Table(WorkerRows(list))) << std::flush;
+  std::cout << (list.job().empty() ? "no jobs\n" : TextTable(JobRows(list))) << "\n";
+  std::cout << (list.worker().empty() ? "no workers\n" : TextTable(WorkerRows(list))) << std::flush;
   return 0;
 }
 

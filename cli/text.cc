@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kBarWidth = 24;
 constexpr int kSmallestBar = 6;
-constexpr double kFourDigits = 0.01;  // of smaller values more digits are shown than four after the point
+constexpr double kFourDigits = 0.01;  // smaller values are shown with more than four digits after the point
 
 std::string Number(double value) { return absl::StrFormat("%.4g", value); }
 
@@ -82,25 +82,6 @@ std::string DurationText(double seconds) {
   return absl::StrCat(whole / 3600, " h ", whole / 60 % 60, " min");
 }
 
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    absl::StripTrailingAsciiWhitespace(&line);
-    absl::StrAppend(&text, line, "\n");
-  }
-  return text;
-}
-
 std::string ProgressText(const JobProgress& progress) {
   std::vector<std::string> parts;
   if (!IsTraining(progress)) parts.push_back(progress.phase());
@@ -126,7 +107,7 @@ std::string ProgressLine(const JobSummary& job, int width) {
     absl::StrAppendFormat(&rest, "  %.1f steps/s", progress.steps_per_second());
     absl::StrAppend(&rest, "  ", DurationText(progress.seconds_left()), " left");
     auto room_for_bar = [&] { return width - static_cast<int>(line.size() + rest.size()) - 3; };  // " [" and "]"
-    if (room_for_bar() < kBarWidth) line = job.job_id();  // the bar says that it runs
+    if (room_for_bar() < kBarWidth) line = job.job_id();  // the bar shows that the job runs
     int room = room_for_bar();
     if (room >= kSmallestBar) absl::StrAppend(&line, Bar(part, std::min(room, kBarWidth)));
     absl::StrAppend(&line, rest);

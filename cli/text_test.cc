@@ -17,8 +17,6 @@ TEST(TextTest, Durations) {
   EXPECT_EQ(DurationText(-1), "?");
 }
 
-TEST(TextTest, TablesAlign) { EXPECT_EQ(Table({{"A", "B"}, {"long", "x"}, {"y"}}), "A     B\nlong  x\ny\n"); }
-
 TEST(TextTest, Progress) {
   JobSummary job;
   job.set_job_id("job-1");

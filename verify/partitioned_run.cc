@@ -9,6 +9,7 @@
 #include "layers/network/gradient_sync.h"
 #include "layers/network/network.h"
 #include "layers/network/parameters.h"
+#include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
@@ -146,9 +147,7 @@ at::Tensor PartOf(const at::Tensor& whole, const Layout& layout, int rank) {
 }
 
 absl::StatusOr<const ProgramPlan*> VerifiedProgramOf(const Plan& plan) {
-  for (const ProgramPlan& program : plan.program()) {
-    if (program.name() == kVerifiedProgram) return &program;
-  }
+  if (const ProgramPlan* program = FindProgram(plan, kVerifiedProgram)) return program;
   return absl::InternalError(absl::StrCat("the plan has no program \"", kVerifiedProgram, "\""));
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/text_table.h"
 
 namespace adjoin {
 namespace {
@@ -29,22 +30,6 @@ Difference Worst(const std::map<std::string, Difference>& differences) {
     if (!worst.compared || entry.second.relative > worst.relative) worst = entry.second;
   }
   return worst;
-}
-
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> width(rows[0].size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i)
-      absl::StrAppend(&line, " ", row[i], std::string(width[i] - row[i].size() + 1, ' '));
-    line.erase(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&text, line, "\n");
-  }
-  return text;
 }
 
 std::string Where(const Difference& difference, uint32_t steps) {
@@ -91,7 +76,7 @@ std::string RunText(const VerifyResult& result, const RanksResult& run) {
                     Cell(Worst(layer.parameters), result.tolerance)});
   }
   rows.push_back({"loss", "", Cell(run.comparison.loss, result.tolerance), "", "", ""});
-  absl::StrAppend(&text, Table(rows));
+  absl::StrAppend(&text, TextTable(rows, {.indent = 2}));
   AddOperators(run, text);
   if (run.first.has_value()) {
     const bool loss = run.first->layer == "the loss";

@@ -98,7 +98,7 @@ std::vector<std::string> UrisOf(X509* certificate) {
   return uris;
 }
 
-// What is wrong with the certificate at which the verification stopped, and what would be right.
+// Returns what is wrong with the certificate at which the verification stopped, and what would be right.
 std::string Reason(X509_STORE_CTX* context, const std::string& authorities, CertificatePurpose purpose,
                    absl::Time now) {
   X509* at = X509_STORE_CTX_get_current_cert(context);
@@ -221,7 +221,7 @@ absl::StatusOr<Certificate> Authorities::Check(const std::string& pem, const std
   X509_STORE_CTX_set_purpose(
       context.get(), purpose == CertificatePurpose::kClient ? X509_PURPOSE_SSL_CLIENT : X509_PURPOSE_SSL_SERVER);
   X509_STORE_CTX_set_time(context.get(), 0, absl::ToTimeT(now));
-  // As TLS itself does by default: no keys or hashes below 112 bits of security.
+  // The default of TLS itself: no keys or hashes below 112 bits of security.
   X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context.get()), 2);
   const bool good = X509_verify_cert(context.get()) == 1;
   ERR_clear_error();

@@ -1,4 +1,4 @@
-// X.509 certificates of peers: whether an authority of ours signed them, whom they name, and if they are no good, why.
+// X.509 certificates of peers: whether a trusted authority signed them, whom they name, and why one is refused.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto authorities, Authorities::Open("/etc/adjoin/ca.pem"));
 //   ADJOIN_ASSIGN_OR_RETURN(Certificate peer,
@@ -24,11 +24,11 @@ enum class CertificatePurpose { kClient, kServer };
 
 struct Certificate {
   std::string subject;            // "CN=alice", fit for a message
-  std::vector<std::string> uris;  // of its subjectAltName
+  std::vector<std::string> uris;  // in its subjectAltName
   absl::Time not_after;
 };
 
-// What of a file tells that it is not the one that was read before.
+// Differs where a file was changed or replaced since it was read.
 struct FileStamp {
   int64_t mtime_ns = -1, size = -1, inode = -1;
   static FileStamp Of(const std::string& path);  // all -1 where there is none
@@ -66,17 +66,18 @@ class Authorities {
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 1;
 };
 
-// Whether the certificate is one of `host`, a name or an IP address. Errors: kUnauthenticated.
+// Checks that the certificate names `host`, a name or an IP address. Errors: kUnauthenticated.
 absl::Status CheckHost(const std::string& pem, const std::string& host);
 
-// Whether `key_file` is the private key of the first certificate of `certificate_file`, and nobody else may read it.
+// Checks that `key_file` is the private key of the first certificate of `certificate_file`, and that only its owner may
+// read it.
 // Errors: kNotFound, kInvalidArgument, kPermissionDenied.
 absl::Status CheckKey(const std::string& certificate_file, const std::string& key_file);
 
 struct PeerName {
   std::string role, name;
 };
-// From the one URI adjoin://ROLE/NAME of the certificate. Errors: kUnauthenticated.
+// Reads the one URI adjoin://ROLE/NAME of the certificate. Errors: kUnauthenticated.
 absl::StatusOr<PeerName> NameOf(const Certificate& certificate);
 
 }  // namespace adjoin

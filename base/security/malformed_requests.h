@@ -1,5 +1,5 @@
-// What gRPC itself says of a request that it cannot parse is code INTERNAL and no word. This gives the refusal its
-// reason.
+// gRPC refuses a request that it cannot parse with code INTERNAL and an empty message. This gives the refusal its code
+// and its reason.
 //
 //   interceptors.push_back(std::make_unique<MalformedRequestFactory>());
 //   builder.experimental().SetInterceptorCreators(std::move(interceptors));

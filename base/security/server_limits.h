@@ -1,4 +1,4 @@
-// What one caller, or all of them together, may take of a gRPC server.
+// Limits of a gRPC server, for one caller and for all together.
 //
 //   grpc::ServerBuilder builder;
 //   SetServerLimits(builder);
@@ -10,24 +10,24 @@
 
 namespace adjoin {
 
-// Of one message. A job spec may have 1 MiB (layers/plan), which is refused with a message of its own above that; a
-// daemon's batch of log lines or report of its attempts may be larger.
+// The longest message. A job spec may have 1 MiB, and the planner refuses a longer one with its own reason; a daemon's
+// batch of log lines or report of its attempts may be larger.
 inline constexpr int kMaxMessageBytes = 16 << 20;
-// Of a call's headers; a token has about 60 bytes.
+// The longest headers of a call; a token has about 60 bytes.
 inline constexpr int kMaxMetadataBytes = 8 << 10;
-// Of one connection, at once: a daemon has one stream and at most 16 uploads, a command one or two.
+// The most calls at once on one connection: a daemon has one stream and at most 16 uploads, a command one or two.
 inline constexpr int kMaxCallsPerConnection = 100;
-// Of all connections. A daemon's stream holds none; every other call holds one for as long as it lasts: an `adjoin follow`, an
-// upload of results.
+// The most threads for all connections. A daemon's stream holds none; every other call holds one for as long as it
+// lasts, as an `adjoin follow` or an upload of results.
 inline constexpr int kMaxServerThreads = 8000;
-// For messages in flight, of all connections.
+// The most memory for messages in flight on all connections.
 inline constexpr size_t kMaxServerBytes = size_t{1} << 30;
 
 inline void SetServerLimits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);  // who connects and says nothing is cut off
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);  // cuts off a client that sends nothing
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 600000);  // no call for so long: a client connects again
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two coordinators on one port would share its clients
   grpc::ResourceQuota quota("adjoin");

@@ -25,7 +25,7 @@ using grpc::experimental::FileWatcherCertificateProvider;
 constexpr unsigned kPollSeconds = 1;
 constexpr char kRefused[] = "the coordinator is not trusted: ";
 
-// gRPC's own check of a server says little more than that it failed.
+// gRPC's own check of a server gives hardly any reason.
 class ServerVerifier : public grpc::experimental::ExternalCertificateVerifier {
  public:
   ServerVerifier(std::unique_ptr<Authorities> authorities, std::string host)
@@ -183,7 +183,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
 
 std::string WhyRefused(const std::string& message) {
   if (const size_t at = message.find(kRefused); at != std::string::npos) return message.substr(at);
-  // What OpenSSL makes of an answer in plain text.
+  // OpenSSL's errors for an answer in plain text.
   if (absl::StrContains(message, "wrong version number")) {
     return "the coordinator does not speak TLS: where it is on loopback and speaks plain text, leave out the --tls "
            "flags";

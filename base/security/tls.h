@@ -42,7 +42,7 @@ void AddTokenOption(CLI::App& app, std::string& token_file);
 // Encrypts and asks for the client's certificate, but leaves judging it to the service (coordinator/services/access.h), which
 // can say what is wrong with it. Without `files`: plain text, where `listen` is loopback. `flag` is how messages call
 // it. Errors: kInvalidArgument (plain text elsewhere; files missing among the flags), kNotFound, kPermissionDenied,
-// kUnauthenticated (a certificate that nobody would accept).
+// kUnauthenticated (a certificate that every client would refuse).
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(const Endpoint& listen,
                                                                                const TlsFiles& files,
                                                                                const std::string& flag = "--listen");
@@ -54,7 +54,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
                                                                                  const TlsFiles& files,
                                                                                  const std::string& token_file);
 
-// Of a failed RPC's message: why the server was refused here (its certificate, plain text), or "".
+// Returns why the server was refused here (its certificate, plain text), from the message of a failed RPC; "" where it
+// was not.
 std::string WhyRefused(const std::string& message);
 
 }  // namespace adjoin

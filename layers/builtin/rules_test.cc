@@ -7,6 +7,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -77,7 +78,8 @@ TEST(ConvRuleTest, ShapesOfOneTwoAndThreeDims) {
 }
 
 TEST(ConvRuleTest, RandomOutputSizesEqualACount) {
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 300; ++seed) {
     std::mt19937 random(seed);
     const auto pick = [&](int from, int to) { return from + static_cast<int>(random() % (to - from + 1)); };
     const int n = pick(1, 20), k = pick(1, 5), s = pick(1, 4), d = pick(1, 3), lo = pick(0, 4), hi = pick(0, 4);
@@ -87,10 +89,10 @@ TEST(ConvRuleTest, RandomOutputSizesEqualACount) {
                                             " dilation: ", d, " pad_lo: ", lo, " pad_hi: ", hi, " } }"),
                                Cut({1, 1, n}, {1, 1, pick(1, 6)}));
     if (outputs == 0) {
-      EXPECT_THAT(ErrorOf(outcome), HasSubstr("larger than the padded input")) << "seed " << seed;
+      EXPECT_THAT(ErrorOf(outcome), HasSubstr("larger than the padded input")) << "ADJOIN_TEST_SEED=" << seed;
     } else {
-      ASSERT_TRUE(outcome.ok()) << outcome.status() << " seed " << seed;
-      EXPECT_EQ(outcome->output.shape()[2], outputs) << "seed " << seed;
+      ASSERT_TRUE(outcome.ok()) << outcome.status() << " ADJOIN_TEST_SEED=" << seed;
+      EXPECT_EQ(outcome->output.shape()[2], outputs) << "ADJOIN_TEST_SEED=" << seed;
     }
   }
 }
@@ -222,7 +224,8 @@ TEST(FlattenRuleTest, CutsBecomeThoseOfTheMergedDim) {
 }
 
 TEST(FlattenRuleTest, LocalPiecesAreThoseOfTheGlobalTensor) {
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 300; ++seed) {
     std::mt19937 random(seed);
     const auto pick = [&](int from, int to) { return from + static_cast<int>(random() % (to - from + 1)); };
     Shape64 shape, partition;
@@ -251,7 +254,7 @@ TEST(FlattenRuleTest, LocalPiecesAreThoseOfTheGlobalTensor) {
       const Box flat = outcome->output.BoxOf(rank);
       for (int64_t a = flat[0].lo; a < flat[0].hi; ++a)
         for (int64_t b = flat[1].lo; b < flat[1].hi; ++b) after.push_back(a * outcome->output.shape()[1] + b);
-      EXPECT_EQ(before, after) << "seed " << seed << " " << x.ToString();
+      EXPECT_EQ(before, after) << "ADJOIN_TEST_SEED=" << seed << " " << x.ToString();
     }
   }
 }

@@ -1,4 +1,5 @@
 // Parts of one image on one process, their edges cut out of it by the test, against LibTorch's convolution of the whole.
+#include "base/testing/test_seed.h"
 #include "layers/conv/edge_convolution.h"
 
 #include <algorithm>
@@ -105,7 +106,8 @@ at::Tensor Whole(const Case& c, const at::Tensor& x, const at::Tensor& weight, c
 }
 
 TEST(EdgeConvolutionTest, ValuesAndTwoGradients) {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 60; ++seed) {
     std::mt19937 random(seed);
     at::manual_seed(seed);
     const Case c = RandomCase(random);
@@ -127,7 +129,8 @@ TEST(EdgeConvolutionTest, ValuesAndTwoGradients) {
       for (const at::Tensor& g : torch::autograd::grad({sum}, leaves)) result.push_back(g);
     }
     for (size_t i = 0; i < results[0].size(); ++i) {
-      EXPECT_TRUE(at::allclose(results[0][i], results[1][i], 1e-9, 1e-9)) << "result " << i << " seed " << seed;
+      EXPECT_TRUE(at::allclose(results[0][i], results[1][i], 1e-9, 1e-9))
+          << "result " << i << " ADJOIN_TEST_SEED=" << seed;
     }
   }
 }

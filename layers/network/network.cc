@@ -17,10 +17,12 @@
 #include "layers/loss/loss_context.h"
 #include "layers/network/operators.h"
 #include "layers/recompute.h"
+#include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
+#include "primitives/geometry/shape_text.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
@@ -35,10 +37,8 @@ struct LossTerm {
   std::shared_ptr<Movement> movement;  // of the prediction; null where nothing moves
 };
 
-absl::StatusOr<const ProgramPlan*> FindProgram(const Plan& plan, const std::string& name) {
-  for (const ProgramPlan& program : plan.program()) {
-    if (program.name() == name) return &program;
-  }
+absl::StatusOr<const ProgramPlan*> ProgramOf(const Plan& plan, const std::string& name) {
+  if (const ProgramPlan* program = FindProgram(plan, name)) return program;
   return absl::InvalidArgumentError(absl::StrCat(
       "no program \"", name, "\" in the plan; known: ",
       absl::StrJoin(plan.program(), ", ", [](std::string* out, const ProgramPlan& p) { out->append(p.name()); })));
@@ -72,8 +72,6 @@ at::Tensor InLossType(const at::Tensor& prediction) {
 bool IsFinite(const at::Tensor& tensor) {
   return !tensor.defined() || !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
 }
-
-std::string ShapeText(at::IntArrayRef shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
 }  // namespace
 
@@ -323,7 +321,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
                                                          const LayerRegistry& registry) {
   std::unique_ptr<Network> network(new Network());
   State& state = *network->state_;
-  ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* found, FindProgram(plan, program));
+  ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* found, ProgramOf(plan, program));
   state.program = *found;
   state.rank = communicator->rank();
   state.place->seed = plan.spec().seed();

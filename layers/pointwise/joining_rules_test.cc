@@ -6,6 +6,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -94,7 +95,8 @@ TEST(ConcatRuleTest, AlongACutDimInputsAreCutWhereTheResultIs) {
 
 // Every cell of a rank's result is in one of its inputs' parts, in their order.
 TEST(ConcatRuleTest, PartsOfTheInputsTileThePartsOfTheResult) {
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 300; ++seed) {
     std::mt19937 random(seed);
     const auto pick = [&](int from, int to) { return from + static_cast<int>(random() % (to - from + 1)); };
     std::vector<Layout> inputs;
@@ -117,7 +119,7 @@ TEST(ConcatRuleTest, PartsOfTheInputsTileThePartsOfTheResult) {
       }
       const Interval result = outcome->output.BoxOf(rank)[1];
       for (int64_t cell = result.lo; cell < result.hi; ++cell) expected.push_back(cell);
-      EXPECT_EQ(cells, expected) << "seed " << seed << " rank " << rank;
+      EXPECT_EQ(cells, expected) << "ADJOIN_TEST_SEED=" << seed << " rank " << rank;
     }
     EXPECT_EQ(outcome->output.shape()[1], total);
   }

@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "layers/rules/layout_proto.h"
 
 #include <algorithm>
@@ -19,8 +20,9 @@ namespace adjoin {
 namespace {
 
 TEST(LayoutProtoTest, RandomLayoutsSurvive) {
-  for (uint32_t seed = 0; seed < 500; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 500; ++seed) {
+    SCOPED_TRACE(testing::Message() << "ADJOIN_TEST_SEED=" << seed);
     std::mt19937 random(seed);
     const auto pick = [&](int from, int to) { return from + static_cast<int>(random() % (to - from + 1)); };
     const int dims = pick(1, 4), axes = pick(1, 3);

@@ -10,10 +10,6 @@
 
 namespace adjoin {
 
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return shape.empty() ? "a single number" : absl::StrJoin(shape, "x");
-}
-
 std::vector<int64_t> PartSizes(const Layout& layout, int dim) {
   const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
   std::vector<int64_t> sizes;

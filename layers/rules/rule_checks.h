@@ -11,11 +11,9 @@
 #include "absl/strings/string_view.h"
 #include "layers/rules/layer_rule.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
-
-// "64x1x28x28"; "a single number" for no dims.
-std::string ShapeText(const std::vector<int64_t>& shape);
 
 // The sizes of the parts of a dim, in order.
 std::vector<int64_t> PartSizes(const Layout& layout, int dim);

@@ -9,31 +9,16 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/number_ranges.h"
+#include "base/text_table.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/plan/planner.h"
+#include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
 namespace {
 
-// Returns the rows with their cells in aligned columns. The first row is the header.
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      absl::StrAppend(&line, i == 0 ? "  " : "   ", row[i], std::string(widths[i] - row[i].size(), ' '));
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&text, line, "\n");
-  }
-  return text;
-}
+std::string Table(const std::vector<std::vector<std::string>>& rows) { return TextTable(rows, {.indent = 2, .gap = 3}); }
 
 // Returns "1x1x2x2 on ranks 0-3" where every axis cuts its own dim, in order; else the mesh with its placements.
 std::string LayoutText(const LayoutPlan& layout) {
@@ -50,10 +35,6 @@ std::string LayoutText(const LayoutPlan& layout) {
   }
   for (const Cut& cut : layout.cut()) absl::StrAppend(&text, ", dim ", cut.dim(), " ", absl::StrJoin(cut.size(), "+"));
   return text;
-}
-
-std::string ShapeText(const LayoutPlan& layout) {
-  return layout.shape().empty() ? "1" : absl::StrJoin(layout.shape(), "x");
 }
 
 template <typename List>
@@ -176,7 +157,7 @@ std::string LayersText(const ProgramPlan& program) {
       {"layer", "kind", "output", "layout", "halo (left,right of each part)", "window", "Mflop"}};
   for (const LayerPlan& layer : program.layer()) {
     const LayoutPlan& output = program.value(layer.output()).layout();
-    rows.push_back({layer.name(), KindOf(layer.spec()), ShapeText(output), LayoutText(output), HaloText(layer),
+    rows.push_back({layer.name(), KindOf(layer.spec()), ShapeText(output.shape()), LayoutText(output), HaloText(layer),
                     WindowsText(program, layer), absl::StrFormat("%.3g", layer.flops() / 1e6)});
   }
   std::string text = Table(rows);
@@ -217,7 +198,7 @@ std::string ParametersText(const Plan& plan) {
                              : parameter.frozen() ? "frozen"
                                                   : absl::StrCat(Sum(parameter.sync().bytes_forward()));
     rows.push_back(
-        {parameter.name(), ShapeText(parameter.home()), LayoutText(parameter.home()), absl::StrCat(bytes), sync});
+        {parameter.name(), ShapeText(parameter.home().shape()), LayoutText(parameter.home()), absl::StrCat(bytes), sync});
   }
   return Table(rows);
 }

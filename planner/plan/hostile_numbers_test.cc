@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "gtest/gtest.h"
 
 #include "layers/builtin/builtin_rules.h"
@@ -157,15 +158,14 @@ TEST_P(HostileNumbers, OneAtATime) {
 
 TEST_P(HostileNumbers, SeveralAtOnce) {
   const JobSpec spec = Example(GetParam());
-  const uint32_t seed = std::random_device()();
-  std::cout << "seed " << seed << "\n";
+  const uint64_t seed = TestSeed();
   std::mt19937 random(seed);
   for (int round = 0; round < 400; ++round) {
     JobSpec copy = spec;
     copy.set_seed(round);
     std::vector<Place> places;
     CollectPlaces(&copy, places);
-    std::string what = "seed " + std::to_string(seed);
+    std::string what = "ADJOIN_TEST_SEED=" + std::to_string(seed);
     for (uint32_t i = 0, n = 1 + random() % 4; i < n; ++i) {
       const Place& place = places[random() % places.size()];
       const int64_t value = kExtremes[random() % std::size(kExtremes)];

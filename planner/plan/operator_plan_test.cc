@@ -1,8 +1,8 @@
 // Compares a plan's bytes with those that each rank's MovementPlan sends.
+#include "base/testing/test_seed.h"
 #include "planner/plan/operator_plan.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <string>
@@ -21,14 +21,9 @@ namespace {
 
 constexpr int kRanks = 16;
 
-uint64_t Seed() {
-  const char* seed = std::getenv("ADJOIN_TEST_SEED");
-  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
-}
-
 // The same cut of a tensor on two lists of ranks, some of which are in both.
 TEST(OperatorPlanTest, PartsThatChangeRanksAreCountedAsTheMovementSendsThem) {
-  const uint64_t seed = Seed();
+  const uint64_t seed = TestSeed(1);
   for (uint64_t i = 0; i < 500; ++i) {
     std::mt19937_64 random(seed + i);
     const auto between = [&random](int64_t lo, int64_t hi) {

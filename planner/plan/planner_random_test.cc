@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/testing/test_seed.h"
 #include "gtest/gtest.h"
 
 #include "layers/builtin/builtin_rules.h"
@@ -130,9 +131,10 @@ void CheckPlan(const Plan& plan) {
 
 TEST(PlannerRandomTest, NetworksArePlannedOrRefusedWithAReason) {
   int planned = 0;
-  for (uint32_t seed = 0; seed < 1500; ++seed) {
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 1500; ++seed) {
     const std::string text = RandomJob(seed).Text();
-    SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << text);
+    SCOPED_TRACE(testing::Message() << "ADJOIN_TEST_SEED=" << seed << "\n" << text);
     const auto parsed = ParseSpec(text, "job.textproto");
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     const auto plan = Planner::Build(parsed->spec, {{"train", 19}}, BuiltinLayerRules(), &parsed->locations);
@@ -154,8 +156,9 @@ TEST(PlannerRandomTest, DamagedJobsNeverCrash) {
   const std::vector<std::string> bits = {
       "0",       "1",        "7",     "-1", "4294967295", "2147483648", "[0]",         "[]",          "1e300", "nan",
       "\"row\"", "\"grid\"", "[1,2]", "}",  "{",          "x: \"col\"", "w: \"w2x2\"", "y: \"chan\"", "\"\""};
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 3000; ++seed) {
+    SCOPED_TRACE(testing::Message() << "ADJOIN_TEST_SEED=" << seed);
     std::mt19937 random(seed);
     std::string text = original;
     for (int edits = 1 + random() % 2; edits > 0; --edits) {

@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "primitives/comm/pack.h"
 
 #include <algorithm>
@@ -83,9 +84,7 @@ void CheckCase(DType dtype, const Case& c) {
 }
 
 TEST(PackTest, AsCountedOut) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(TestSeed());
   for (int i = 0; i < 3000; ++i) {
     const Case c = RandomCase(random);
     CheckCase<int16_t>(DType::kBFloat16, c);
@@ -96,9 +95,7 @@ TEST(PackTest, AsCountedOut) {
 }
 
 TEST(PackTest, CombinesAndCopiesBetweenTensors) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(TestSeed());
   HostMemory memory;
   for (int i = 0; i < 3000; ++i) {
     const Case from = RandomCase(random);

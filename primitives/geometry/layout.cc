@@ -10,15 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
 namespace {
 
 using Kind = Placement::Kind;
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return shape.empty() ? "scalar" : absl::StrJoin(shape, "x");
-}
 
 std::string ReduceText(ReduceOp reduce) {
   switch (reduce) {

@@ -1,12 +1,11 @@
 #include "primitives/geometry/random_cases.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "base/testing/test_seed.h"
 #include "primitives/geometry/dtype.h"
 
 namespace adjoin {
@@ -28,13 +27,7 @@ std::vector<int> ShuffledRanks(Draw& draw) {
 
 }  // namespace
 
-Draw Draw::FromEnvironment() {
-  const char* text = std::getenv("ADJOIN_TEST_SEED");
-  const uint64_t seed = text == nullptr ? std::random_device()() : std::strtoull(text, nullptr, 10);
-  std::printf("ADJOIN_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  std::fflush(stdout);
-  return Draw(seed);
-}
+Draw Draw::FromEnvironment() { return Draw(TestSeed()); }
 
 std::vector<int64_t> Draw::Sizes(int64_t n, int64_t parts) {
   std::vector<int64_t> cuts = {0, n};

@@ -11,16 +11,13 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/shape_text.h"
 #include "primitives/geometry/window.h"
 
 namespace adjoin {
 namespace {
 
 using Kind = Placement::Kind;
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return shape.empty() ? "scalar" : absl::StrJoin(shape, "x");
-}
 
 // What the outputs [lo, hi) read of a dim with n cells: each once, beginning with x[lo mod n].
 DimView Read(Interval outputs, int64_t n) {

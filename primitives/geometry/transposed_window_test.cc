@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "primitives/geometry/transposed_window.h"
 
 #include <algorithm>
@@ -30,13 +31,14 @@ TEST(TransposedWindowTest, ByHand) {
 }
 
 TEST(TransposedWindowTest, EqualsALoopOverInputsAndKernel) {
-  for (uint32_t seed = 0; seed < 2000; ++seed) {
+  const uint64_t first = TestSeed(0);
+  for (uint64_t seed = first; seed < first + 2000; ++seed) {
     std::mt19937 random(seed);
     const auto pick = [&](int64_t from, int64_t to) { return from + static_cast<int64_t>(random() % (to - from + 1)); };
     TransposedWindow::Options o{pick(1, 7), pick(1, 4), pick(1, 3), pick(0, 7), pick(0, 7), 0};
     o.output_padding = pick(0, std::max(o.stride, o.dilation) - 1);
     const auto made = TransposedWindow::Create(o);
-    ASSERT_TRUE(made.ok()) << made.status() << " seed " << seed;
+    ASSERT_TRUE(made.ok()) << made.status() << " ADJOIN_TEST_SEED=" << seed;
     const int64_t n = pick(1, 12);
     // What every input gives to, counted from the first output of the first input without padding.
     int64_t last = 0;
@@ -45,10 +47,10 @@ TEST(TransposedWindowTest, EqualsALoopOverInputsAndKernel) {
     }
     const int64_t outputs = last + 1 - o.pad_lo - o.pad_hi + o.output_padding;
     if (outputs < 1) {
-      EXPECT_FALSE(made->OutputSize(n).ok()) << "seed " << seed;
+      EXPECT_FALSE(made->OutputSize(n).ok()) << "ADJOIN_TEST_SEED=" << seed;
       continue;
     }
-    ASSERT_EQ(*made->OutputSize(n), outputs) << "seed " << seed;
+    ASSERT_EQ(*made->OutputSize(n), outputs) << "ADJOIN_TEST_SEED=" << seed;
     const int64_t lo = pick(0, outputs), hi = pick(lo, outputs);
     std::set<int64_t> read, written;
     for (int64_t i = 0; i < n; ++i) {
@@ -59,7 +61,7 @@ TEST(TransposedWindowTest, EqualsALoopOverInputsAndKernel) {
     }
     // A hull: it may have inputs at its ends only if they give to these outputs, or to others around a gap of theirs.
     const Interval reads = made->Reads({lo, hi}, n);
-    for (int64_t i : read) EXPECT_TRUE(i >= reads.lo && i < reads.hi) << "seed " << seed;
+    for (int64_t i : read) EXPECT_TRUE(i >= reads.lo && i < reads.hi) << "ADJOIN_TEST_SEED=" << seed;
     EXPECT_GE(reads.lo, 0);
     EXPECT_LE(reads.hi, n);
     if (reads.empty()) continue;
@@ -68,8 +70,8 @@ TEST(TransposedWindowTest, EqualsALoopOverInputsAndKernel) {
       written.insert((reads.hi - 1) * o.stride - o.pad_lo + j * o.dilation);
     }
     // The local kernel's result meets these outputs: it can be cut and extended to them.
-    EXPECT_EQ(made->Writes(reads), (Interval{*written.begin(), *written.rbegin() + 1})) << "seed " << seed;
-    EXPECT_FALSE(made->Writes(reads).Intersect({lo, hi}).empty()) << "seed " << seed;
+    EXPECT_EQ(made->Writes(reads), (Interval{*written.begin(), *written.rbegin() + 1})) << "ADJOIN_TEST_SEED=" << seed;
+    EXPECT_FALSE(made->Writes(reads).Intersect({lo, hi}).empty()) << "ADJOIN_TEST_SEED=" << seed;
     EXPECT_EQ(made->Needed({lo, hi}, n).extent, reads.size());
   }
 }

@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "primitives/transport/tag.h"
 
 #include <random>
@@ -8,7 +9,7 @@ namespace adjoin {
 namespace {
 
 TEST(TagTest, FieldsSurviveTheRoundTrip) {
-  const uint64_t seed = 20240901;
+  const uint64_t seed = TestSeed(20240901);
   std::mt19937_64 random(seed);
   auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
   for (int i = 0; i < 10000; ++i) {

@@ -1,4 +1,4 @@
-// What is wrong with a job is said by `adjoin submit`, in the line where it stands, with what would be right.
+// `adjoin submit` refuses a wrong job with the line of the error and what would be right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ int64_t LineOf(const std::string& job, const std::string& text) {
   return 1 + std::count(job.begin(), job.begin() + static_cast<int64_t>(job.find(text)), '\n');
 }
 
-TEST(BadJobs, AreRefusedInTheirLineWithWhatWouldBeRight) {
+TEST(BadJobs, AreRefusedWithTheirLineAndWhatWouldBeRight) {
   auto cluster = LocalCluster::Start(1, 4);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   const std::filesystem::path data = (*cluster)->data_root() + "/mnist";

@@ -31,8 +31,8 @@ namespace {
 using ::testing::StartsWith;
 
 constexpr size_t kClasses = 4;
-// What train_pytorch.py, the same training in serial PyTorch, reaches on the right half: the mean of three seeds, and how
-// far they are apart. Blocks and weights are drawn otherwise here, so this is one more seed.
+// The result of train_pytorch.py, the same training in serial PyTorch, on the right half: the mean of three seeds, and
+// how far they are apart. Blocks and weights are drawn otherwise here, so this is one more seed.
 constexpr double kSerialDice = 0.781;
 constexpr double kSerialSpread = 0.099;
 constexpr double kLeastDice = kSerialDice - kSerialSpread;
@@ -68,7 +68,7 @@ absl::StatusOr<Dice> EvaluatedDice(const std::string& metrics) {
   return absl::NotFoundError(absl::StrCat("no evaluation in ", metrics));
 }
 
-// What dice.py prints: a number and a name per line, the mean last.
+// Parses the output of dice.py: a number and a name per line, the mean last.
 Dice PrintedDice(const std::string& text) {
   Dice dice;
   std::istringstream in(text);

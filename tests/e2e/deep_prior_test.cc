@@ -64,7 +64,8 @@ absl::StatusOr<std::string> RunJob(LocalCluster& cluster, const JobSpec& spec) {
   return absl::StrCat(cluster.output_root(), "/", spec.output_dir());
 }
 
-// Of deep-prior-evaluate, with the weights of this output folder: the mean squared error against the solution.
+// Returns the mean squared error against the solution that deep-prior-evaluate finds with the weights in this output
+// folder.
 absl::StatusOr<double> ErrorOf(LocalCluster& cluster, const std::string& trained) {
   ADJOIN_ASSIGN_OR_RETURN(JobSpec spec, Example("deep-prior-evaluate"));
   spec.set_name(trained + "-evaluate");
@@ -132,7 +133,7 @@ TEST_F(DeepPrior, FourRanksTrainWhatSerialPyTorchTrains) {
   ExpectSame(job->weights, serial->weights);
 }
 
-// As the README has it, from weights that the job draws itself.
+// The job of the README, from weights that the job draws itself.
 TEST_F(DeepPrior, TheFieldNearsTheSolution) {
   auto first = Example("deep-prior");
   ASSERT_TRUE(first.ok()) << first.status();

@@ -1,4 +1,4 @@
-// What a user gets from tools/quickstart: the whole example job through the command, to the accuracy that serial PyTorch
+// The same as tools/quickstart: the whole example job through the command, to the accuracy that serial PyTorch
 // reaches (96.3%), with weights that PyTorch itself counts as many right answers with.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The jobs of examples/mnist through a real coordinator on 1, 2 and 4 real daemons: loss by loss, and to the same
-// weights, as a plain serial program from the same initial file; and every rank sends what the plan says.
+// weights, as a plain serial program from the same initial file; and every rank sends as many bytes as the plan counts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ const ProgramPlan& ProgramOf(const Plan& plan, bool tail) {
   TORCH_CHECK(false, "no such program");
 }
 
-// What each rank sends, by its own count: rank 0 of every step, the others of all.
+// The bytes that each rank sends, by its own count: rank 0 counts them step by step, the others all together.
 void ExpectPlannedBytes(LocalCluster& cluster, const JobSpec& spec, const std::string& job, const JobOutput& output) {
   auto plan = PlanOf(spec);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -87,7 +87,7 @@ TEST_P(MnistCluster, EveryJobEqualsSerial) {
     EXPECT_EQ(Differences(*output, truth, precision.tolerance), "");
     ExpectPlannedBytes(**cluster, spec, *job, *output);
   }
-  // Of the four gzip files each node has inflated those that its ranks read, once for all ranks and jobs.
+  // Each node has inflated those of the four gzip files that its ranks read, once for all ranks and jobs.
   for (int node = 0; node < nodes; ++node) {
     int copies = 0;
     for (const auto& entry :

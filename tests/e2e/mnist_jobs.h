@@ -46,14 +46,14 @@ Folders MakeFolders(const std::string& name, const NamedTensors& initial);
 
 void WriteWeights(const std::string& path, const NamedTensors& weights);
 
-// What a job left in its output folder.
+// The results in a job's output folder.
 struct JobOutput {
   std::vector<double> losses;
   std::vector<int64_t> bytes_sent;  // by rank 0, of each step
   int64_t correct = 0;
   double test_loss = 0;
   std::vector<double> rates;  // learning rates, of each step
-  std::vector<double> norms;  // of the gradients, likewise, where they are clipped
+  std::vector<double> norms;  // norms of the gradients, likewise, where they are clipped
   std::vector<double> validation_losses;
   std::vector<int64_t> validation_steps;
   NamedTensors weights;

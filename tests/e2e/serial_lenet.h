@@ -46,9 +46,9 @@ struct SerialOptions {
 };
 
 struct SerialRun {
-  std::vector<double> losses;  // of each step, before it
+  std::vector<double> losses;  // by step, before it
   NamedTensors weights;        // after the last step
-  int64_t correct = 0;         // of the test images
+  int64_t correct = 0;         // test images
   double test_loss = 0;
   std::vector<double> norms;              // of all gradients, before clipping, of each step; where they are clipped
   std::vector<double> validation_losses;  // at each validation

@@ -77,7 +77,7 @@ TEST_P(TrainingTest, AdamWithScheduleClippingMicroBatchesAFrozenLayerAndValidati
   AddPhase("linear", kWarmUp, 0.25, 1, train);
   AddPhase("cosine", 10, 1, 0.1, train);
   train.set_clip_norm(0.7);
-  train.set_microbatches(4);  // of 16; the last batch of an epoch is three of them and one of 5
+  train.set_microbatches(4);  // 16 samples each; the last batch of an epoch is three of them and one of 5
   LayerOf(spec, "conv2").set_frozen(true);
   LayerOf(spec, "relu1").set_recompute(true);
   LayerOf(spec, "pool1").set_recompute(true);
@@ -221,7 +221,7 @@ TEST(ValidationTest, DoesNotDisturbTraining) {
   for (const auto& [name, weight] : without->weights) EXPECT_TRUE(torch::equal(with->weights.at(name), weight)) << name;
 }
 
-TEST(ValidationTest, AtTheEndOfEachEpochWhereNothingIsSaid) {
+TEST(ValidationTest, RunsAtTheEndOfEachEpochByDefault) {
   JobSpec spec = ExampleJob("lenet5-serial").value();
   ShortenTo(18, "float64", spec);
   Validate(0, spec);
@@ -232,7 +232,7 @@ TEST(ValidationTest, AtTheEndOfEachEpochWhereNothingIsSaid) {
 }
 
 // A learning rate that leaves the weights as they are: the first validation is the best, and after two more training ends.
-TEST(ValidationTest, TrainingEndsWhereItGetsNoBetter) {
+TEST(ValidationTest, EndsTrainingThatGetsNoBetter) {
   JobSpec spec = ExampleJob("lenet5-spatial").value();
   ShortenTo(40, "float64", spec);
   spec.mutable_train()->mutable_optimizer()->mutable_sgd()->set_lr(1e-300);

@@ -59,7 +59,7 @@ absl::StatusOr<JobSpec> ShortJob(int ranks) {
 
 struct Trained {
   JobSummary end;
-  std::vector<std::string> workers;  // of each rank
+  std::vector<std::string> workers;  // by rank
   JobOutput output;
 };
 

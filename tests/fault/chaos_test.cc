@@ -1,7 +1,7 @@
 // Coordinator, daemons and ranks are killed at random moments, again and again, while users submit and cancel jobs: every
-// accepted job ends as its spec says, nothing runs twice at once, nothing is left behind.
+// accepted job ends as its spec demands, nothing runs twice at once, nothing is left behind.
 //
-//   ADJOIN_CHAOS_SEED=7 bazel-bin/tests/fault/chaos_test     the kills of a run that failed, in the same order
+//   ADJOIN_TEST_SEED=7 bazel-bin/tests/fault/chaos_test     the kills of a run that failed, in the same order
 //   ADJOIN_CHAOS_KILLS=200                                   how many
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/testing/test_seed.h"
 #include "cli/coordinator_client.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/harness/leftovers.h"
@@ -40,13 +41,13 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
 }
 
-// What a job does, and how it has to end however often it is disturbed.
+// A kind of job, and how it has to end however often it is disturbed.
 struct Kind {
   std::string name;
   int ranks;
   std::string restart;  // on
   JobState end;
-  std::string reason;   // of a failure
+  std::string reason;   // part of the reason of a failure
 };
 
 const std::vector<Kind>& Kinds() {
@@ -194,10 +195,10 @@ void ExpectEnds(LocalCluster& cluster, const std::vector<Submitted>& jobs) {
   EXPECT_EQ(list->job_size(), static_cast<int>(jobs.size())) << "no job but those that were acknowledged";
 }
 
-TEST(ChaosTest, EveryJobEndsAsItsSpecSays) {
-  const uint64_t seed = FromEnvironment("ADJOIN_CHAOS_SEED", std::random_device()());
+TEST(ChaosTest, EveryJobEndsAsItsSpecDemands) {
+  const uint64_t seed = TestSeed();
   const uint64_t kills = FromEnvironment("ADJOIN_CHAOS_KILLS", 20);
-  std::cerr << "ADJOIN_CHAOS_SEED=" << seed << " ADJOIN_CHAOS_KILLS=" << kills << std::endl;
+  std::cerr << "ADJOIN_CHAOS_KILLS=" << kills << std::endl;
   const std::set<std::string> shared_before = SharedMemory();
   LocalClusterOptions options;
   options.rank_binary = "worker/testing/fake-rank";

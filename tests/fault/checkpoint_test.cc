@@ -1,5 +1,5 @@
-// Jobs of real ranks that are killed, drained or out of disk go on from their checkpoints, and publish the losses of a run that
-// nobody disturbed, bit for bit.
+// Jobs of real ranks that are killed, drained or out of disk go on from their checkpoints, and publish the losses of an
+// undisturbed run, bit for bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/testing/test_seed.h"
 #include "tests/harness/local_cluster.h"
 
 namespace adjoin {
@@ -82,9 +83,9 @@ class CheckpointedJobTest : public ::testing::Test {
   std::unique_ptr<LocalCluster> cluster_;
 };
 
-TEST_F(CheckpointedJobTest, KilledBetweenCheckpointsItGoesOnBitForBit) {
+TEST_F(CheckpointedJobTest, AJobKilledBetweenCheckpointsGoesOnBitForBit) {
   constexpr int kSteps = 900;  // progress comes once a second: enough that none of the kills comes too late
-  const uint64_t seed = 20;
+  const uint64_t seed = TestSeed(20);
   std::mt19937_64 random(seed);
   Start(1, 4);
   RunWhole(Job("whole", kSteps));

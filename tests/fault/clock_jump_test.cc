@@ -1,6 +1,6 @@
-// Wall clocks that are set forwards and backwards by hours while jobs run: nobody is declared dead for it, and whoever dies
-// afterwards is found in time. The daemons see the clock of libfaketime, which leaves the monotonic clock alone; where that
-// library is missing the test is skipped.
+// Wall clocks that are set forwards and backwards by hours while jobs run: no process is declared dead for it, and one
+// that dies afterwards is found in time. The daemons see the clock of libfaketime, which leaves the monotonic clock
+// alone; where that library is missing the test is skipped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ class ClockJumpTest : public ::testing::Test {
   std::unique_ptr<LocalCluster> cluster_;
 };
 
-TEST_F(ClockJumpTest, LosesNobodyAndHidesNoDeath) {
+TEST_F(ClockJumpTest, JumpsLoseNoProcessAndHideNoDeath) {
   absl::StatusOr<std::string> job = cluster_->Submit(FakeJob("steps-100000x10ms", 4));
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_TRUE(cluster_->WaitUntil(*job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60)).ok());

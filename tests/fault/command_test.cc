@@ -39,7 +39,7 @@ std::vector<nlohmann::json> JsonLines(const std::string& text) {
   return objects;
 }
 
-// What `GET path` answers on this machine.
+// Returns this machine's answer to `GET path`.
 std::string HttpGet(int port, const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   timeval timeout = {20, 0};
@@ -72,7 +72,7 @@ class CommandTest : public ::testing::Test {
     std::ofstream(file) << FakeJob(name, ranks, more);
     return file;
   }
-  // What a command prints; it has to succeed.
+  // Runs a command that has to succeed, and returns its output.
   std::string Run(const std::vector<std::string>& arguments) {
     LocalCluster::CliResult result = cluster_->Cli(arguments);
     EXPECT_EQ(result.exit_code, 0) << arguments[0] << ": " << result.err;

@@ -1,4 +1,4 @@
-// The control plane with real processes: coordinator, daemons, command, and ranks that do as the job's name says.
+// The control plane with real processes: coordinator, daemons, command, and ranks that do what the job's name demands.
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST_F(ControlPlaneTest, AJobSucceedsAndItsResultsCanBeFetched) {
   EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
 }
 
-TEST_F(ControlPlaneTest, AModelIsExportedWholeAndOverNothing) {
+TEST_F(ControlPlaneTest, AModelIsExportedWholeAndReplacesNoFile) {
   StartCluster(1, 2);
   const std::string model = Submit("model", 1), torn = Submit("model-torn", 1);
   ASSERT_EQ(End(model).state(), SUCCEEDED);
@@ -119,7 +119,7 @@ TEST_F(ControlPlaneTest, AModelIsExportedWholeAndOverNothing) {
   }
 }
 
-TEST_F(ControlPlaneTest, WithTooFewSlotsAJobWaitsAndSaysWhy) {
+TEST_F(ControlPlaneTest, WithTooFewSlotsAJobWaitsWithAReason) {
   StartCluster(2, 2);
   std::string first = Submit("hang", 3);
   WaitForState(first, RUNNING);
@@ -272,7 +272,7 @@ TEST_F(ControlPlaneTest, ADrainedWorkersJobGoesOnElsewhere) {
   EXPECT_THAT(cluster_->Cli({"events", job}).out, HasSubstr("drained: stopped after step "));
 }
 
-TEST_F(ControlPlaneTest, FollowingSaysHowAJobEnded) {
+TEST_F(ControlPlaneTest, FollowingShowsHowAJobEnded) {
   StartCluster(1, 2);
   auto submit = [&](const std::string& name) {
     std::string file = absl::StrCat(cluster_->output_root(), "/", name, ".textproto");
@@ -330,7 +330,7 @@ TEST_F(ControlPlaneTest, StoppedProgramsTakeTheirRanksWithThem) {
   for (pid_t pid : pids) EXPECT_FALSE(Alive(pid)) << pid;
 }
 
-TEST_F(ControlPlaneTest, AStreamOnWhichNothingComesIsEnded) {
+TEST_F(ControlPlaneTest, AStreamWithoutMessagesIsEnded) {
   StartCluster(1, 1, {"--worker-timeout-seconds", "0.5", "--suspect-seconds", "0.3", "--heartbeat-seconds", "0.1"});
   auto workers = WorkerLink::NewStub(grpc::CreateChannel(cluster_->address(), grpc::InsecureChannelCredentials()));
   grpc::ClientContext context, upload_context;
@@ -477,7 +477,7 @@ TEST_F(ControlPlaneTest, OneCoordinatorPerStateFolderAndOnLoopbackOnly) {
   EXPECT_THAT(run({"--listen", cluster_->address(), "--state-dir", folder + "/s"}), HasSubstr("cannot listen on"));
 }
 
-TEST_F(ControlPlaneTest, WithoutACoordinatorTheCommandSaysHowToStartOne) {
+TEST_F(ControlPlaneTest, WithoutACoordinatorTheCommandTellsHowToStartOne) {
   StartCluster(1, 1);
   ASSERT_EQ(cluster_->Stop(), absl::OkStatus());
   LocalCluster::CliResult result = cluster_->Cli({"ps", "--retry-seconds", "0"});

@@ -1,5 +1,5 @@
-// A coordinator that has run out of file descriptors: gRPC accepts no connection ever again, so it ends and says why, and
-// jobs run on until it is there again.
+// A coordinator that has run out of file descriptors: gRPC never accepts a connection again, so it ends with the
+// reason, and jobs run on until it is there again.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A full disk under the coordinator's store, a small tmpfs: submissions are refused and say why, what runs goes on, and
-// when there is room again all is as before.
+// A full disk under the coordinator's store, a small tmpfs: submissions are refused with the reason, running jobs go
+// on, and when there is room again all is as before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ TEST_F(DiskFullTest, SubmissionsAreRefusedAndJobsGoOn) {
     ASSERT_TRUE(end.ok()) << end.status();
     EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
   }
-  // What happened while the disk was full is in the store now.
+  // The events while the disk was full are in the store now.
   ASSERT_EQ(cluster_->KillCoordinator(), absl::OkStatus());
   ASSERT_EQ(cluster_->RestartCoordinator(), absl::OkStatus());
   EXPECT_EQ(cluster_->Describe(*job)->job().state(), SUCCEEDED);

@@ -48,7 +48,7 @@ class Network {
     Shell(absl::StrCat(kTool, " link del ", Bridge()));
   }
 
-  // False where the system does not allow it.
+  // Returns false where the system does not allow it.
   bool Make() {
     if (geteuid() != 0 || access(kTool, X_OK) != 0) return false;
     bool ok = Shell(absl::StrCat(kTool, " link add ", Bridge(), " type bridge")) &&

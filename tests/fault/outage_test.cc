@@ -1,4 +1,4 @@
-// The coordinator is down while LeNet-5 trains: the job goes on, and nobody can tell from its losses. A rank that dies
+// The coordinator is down while LeNet-5 trains: the job goes on with the same losses. A rank that dies
 // meanwhile takes its peers with it, and all stay down until the coordinator is back.
 //
 // Outages last for 0 and 20 s; ADJOIN_OUTAGE_SECONDS names another one.
@@ -99,14 +99,14 @@ class OutageTest : public ::testing::Test {
   std::unique_ptr<LocalCluster> cluster_;
 };
 
-TEST_F(OutageTest, TheLossesAreThoseOfARunWithoutIt) {
+TEST_F(OutageTest, LossesAreThoseOfARunWithoutAnOutage) {
   const char* text = getenv("ADJOIN_OUTAGE_SECONDS");
   double seconds = 0;
-  ASSERT_TRUE(text != nullptr && absl::SimpleAtod(text, &seconds)) << "ADJOIN_OUTAGE_SECONDS is to say how long";
+  ASSERT_TRUE(text != nullptr && absl::SimpleAtod(text, &seconds)) << "ADJOIN_OUTAGE_SECONDS has to be a number";
   ExpectSameLosses(seconds);
 }
 
-TEST_F(OutageTest, ARankThatDiesMeanwhileTakesItsPeersWithItAndAllComeBack) {
+TEST_F(OutageTest, ARankThatDiesDuringAnOutageTakesItsPeersAndAllComeBack) {
   absl::StatusOr<std::string> job =
       cluster_->Submit(LeNet("outage", "epochs: 1000", "restart { max_restarts: 1 }"));
   ASSERT_TRUE(job.ok()) << job.status();

@@ -26,8 +26,8 @@ std::set<std::string> SharedMemory() {
   return names;
 }
 
-// What is there now, was not before, and stays. UCX names a segment only for the moment of its making, so other processes
-// of this machine may show names here that go away.
+// Returns the segments that are there now, were not before, and stay. UCX names a segment only while it makes it, so
+// names of other processes on this machine may show up here and go away.
 std::set<std::string> NewSharedMemory(const std::set<std::string>& before, Deadline deadline) {
   std::set<std::string> added = SharedMemory();
   for (const std::string& name : before) added.erase(name);
@@ -78,7 +78,7 @@ TEST_P(RankKilledTest, FailsTheJobByNameAndLeavesNothing) {
   EXPECT_EQ(cluster.Stop(), absl::OkStatus());
 }
 
-// Its peers see the failed rank die, and may say so first; its own reason counts.
+// Its peers see the failed rank die, and may report it first; its own reason counts.
 TEST(RankFailedTest, ARanksOwnFailureIsTheJobsReason) {
   auto started = LocalCluster::Start(1, 4);
   ASSERT_TRUE(started.ok()) << started.status();

@@ -1,5 +1,5 @@
-// Lost requests, lost responses, delays and streams that break, on every RPC that there is: each job exists once and ends
-// as its spec says, and what users read is complete.
+// Lost requests, lost responses, delays and streams that break, on every RPC: each job exists once and ends
+// as its spec demands, and users read all of its results.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/test_seed.h"
 #include "cli/coordinator_client.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/harness/local_cluster.h"
@@ -50,8 +51,7 @@ absl::Status Insist(const std::function<absl::Status()>& call) {
 class RpcFaultsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    seed_ = std::random_device()();
-    std::cerr << "seed " << seed_ << std::endl;
+    seed_ = TestSeed();
     faults_ = std::make_unique<RpcFaults>(seed_);
     LocalClusterOptions options;
     options.rank_binary = "worker/testing/fake-rank";
@@ -163,7 +163,7 @@ class RpcFaultsTest : public ::testing::Test {
   std::set<std::string> submitted_;
 };
 
-TEST_F(RpcFaultsTest, OnEveryMethod) {
+TEST_F(RpcFaultsTest, EveryMethodSurvivesEveryFault) {
   for (int round = 0; round < kRounds; ++round) {
     Succeeds(round);
     IsHeldAndCancelled(round);

@@ -1,4 +1,4 @@
-// Who may do what, with real processes that speak TLS on loopback: certificates, roles, owners, tokens; and jobs that
+// Permissions, with real processes that speak TLS on loopback: certificates, roles, owners, tokens; and jobs that
 // try to get out of what they may do. Every refusal has its reason, and the daemons live on.
 #include <dirent.h>
 #include <gmock/gmock.h>
@@ -128,7 +128,7 @@ class SecurityTest : public ::testing::Test {
   // A request that has the right protocol version and nothing else.
   static std::string OnlyHeader() { return std::string("\x0a\x02\x08\x01", 4); }
 
-  // What a program says that is expected to end at once with exit code 1.
+  // Returns the error output of a program that is expected to end at once with exit code 1.
   std::string Refusal(const std::vector<std::string>& command) {
     auto child = ChildProgram::Start(command, {}, folder_ + "/refused");
     EXPECT_TRUE(child.ok()) << child.status();
@@ -159,7 +159,7 @@ TEST_F(SecurityTest, AJobRunsOverTlsAndItsOwnerFetchesItsResults) {
   EXPECT_EQ(cluster_->Stop(), absl::OkStatus());
 }
 
-TEST_F(SecurityTest, CertificatesThatAreNoGoodAreRefusedWithTheReason) {
+TEST_F(SecurityTest, BadCertificatesAreRefusedWithTheReason) {
   StartCluster(1);
   MakeCerts("other", "--client user alice");
   const std::string client = "subjectAltName=URI:adjoin://user/alice\\nextendedKeyUsage=clientAuth\\n";
@@ -198,7 +198,7 @@ TEST_F(SecurityTest, CertificatesThatAreNoGoodAreRefusedWithTheReason) {
   ExpectNextJobSucceeds();
 }
 
-TEST_F(SecurityTest, TlsToACoordinatorInPlainTextIsSaidSo) {
+TEST_F(SecurityTest, TlsToACoordinatorInPlainTextIsReported) {
   LocalClusterOptions options;
   options.rank_binary = "worker/testing/fake-rank";
   auto cluster = LocalCluster::Start(1, 2, options);
@@ -419,7 +419,7 @@ TEST_F(SecurityTest, PlainTextStaysOnLoopback) {
               AllOf(HasSubstr("there is no interface 'nothing0'"), HasSubstr("lo (127.0.0.1")));
 }
 
-TEST_F(SecurityTest, JobsThatReachForMoreAreRefusedAndTheDaemonsLive) {
+TEST_F(SecurityTest, JobsThatReachBeyondTheirLimitsAreRefusedAndDaemonsLive) {
   StartCluster(1);
   fs::create_symlink("/etc/passwd", cluster_->data_root() + "/outside.idx");
   fs::create_directory_symlink("/etc", cluster_->data_root() + "/etc");
@@ -442,7 +442,7 @@ TEST_F(SecurityTest, JobsThatReachForMoreAreRefusedAndTheDaemonsLive) {
   EXPECT_THAT(refusal(with(path, "etc/passwd")), HasSubstr("leads out of the root by a symbolic link"));
   const std::string output = "output_dir: \"";
   EXPECT_THAT(refusal(with(output, output + "../")), HasSubstr("no '..'"));
-  // What lies in the way on one node only is found when it starts there.
+  // A link in the way on one node only is found when the job starts there.
   const std::string linked = SubmitAs("user-alice", with(output, output + "elsewhere/"));
   auto end = cluster_->WaitFor(linked, Within(60));
   ASSERT_TRUE(end.ok()) << end.status();
@@ -471,7 +471,7 @@ TEST_F(SecurityTest, JobsThatReachForMoreAreRefusedAndTheDaemonsLive) {
   request.set_spec_source(text);
   status = RawCall(channel, "/adjoin.Adjoin/Submit", request.SerializeAsString());
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
-  // 100,000 groups in each other, as a field that nobody knows, in a binary spec.
+  // 100,000 nested groups, as an unknown field of a binary spec.
   std::string groups;
   for (int i = 0; i < 100000; ++i) groups += "\xc3\x3e";
   for (int i = 0; i < 100000; ++i) groups += "\xc4\x3e";

@@ -328,7 +328,7 @@ TEST_F(WorkerDaemonTest, RanksRunAsAnotherUser) {
   EXPECT_TRUE(AwaitDead(pids, Within(5))) << "they die with their daemon, whose user they are not";
 }
 
-TEST_F(WorkerDaemonTest, TellsItsLabels) {
+TEST_F(WorkerDaemonTest, ReportsItsLabels) {
   StartDaemon({"--label", "zone=a", "--label", "disk=nvme=2"});
   AwaitStream(1);
   const WorkerHello hello = coordinator_.Streams()[0].hello;

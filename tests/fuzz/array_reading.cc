@@ -36,7 +36,7 @@ void CheckPart(ArrayFile& file, const std::vector<double>& whole) {
     auto rest = static_cast<int64_t>(cell);
     bool inside = true;
     for (int dim = box.dims() - 1; dim >= 0; rest /= shape[dim--]) inside &= box[dim].Contains(rest % shape[dim]);
-    // By their bits: what is not a number equals itself.
+    // Compared by their bits, so that a NaN equals itself.
     if (inside) FuzzCheck(std::memcmp(&part[at++], &whole[cell], sizeof(double)) == 0, "a part is the whole's");
   }
   FuzzCheck(at == part.size(), "a part has as many cells as its box");

@@ -1,4 +1,4 @@
-// What must hold for any content of an array file of one format.
+// Checks what must hold for any content of an array file of one format.
 //
 //   CheckArrayReading("npy", data, size);
 #ifndef ADJOIN_TESTS_FUZZ_ARRAY_READING_H_

@@ -1,4 +1,5 @@
-// What must hold in a fuzz target: says what broke and ends the process, which the fuzzer takes for a finding.
+// Checks what must hold in a fuzz target: prints what does not, and ends the process, which the fuzzer takes for a
+// finding.
 //
 //   FuzzCheck(slots >= 0, "worker-1 has negative slots");
 #ifndef ADJOIN_TESTS_FUZZ_CHECK_H_

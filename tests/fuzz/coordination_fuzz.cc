@@ -33,7 +33,7 @@ absl::Duration Time(ByteReader& bytes) {
   return absl::Milliseconds(kMillis[bytes.Below(12)]);
 }
 
-// What a connection that does not keep the protocol might say of the jobs that there are.
+// A message about existing jobs, from a connection that does not keep the protocol.
 WorkerMessage Garbage(ByteReader& bytes) {
   WorkerMessage message;
   message.mutable_header()->set_epoch(bytes.Number());
@@ -62,7 +62,7 @@ WorkerMessage Garbage(ByteReader& bytes) {
       break;
     case 4: message.ParsePartialFromString(bytes.Text(64)); break;
   }
-  // Only a daemon's own word can clear an attempt: that it lies about its processes is not what is tested here.
+  // Only a daemon's own message clears an attempt; a daemon with wrong reports about its processes is not tested here.
   if (message.has_attempt_cleared()) message.clear_attempt_cleared();
   return message;
 }

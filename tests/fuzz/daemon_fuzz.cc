@@ -1,5 +1,5 @@
-// What a coordinator, and processes that claim to be ranks, may say to a daemon in any order. The ranks' program does not
-// exist, so that each start fails: what is tested is the daemon's account of it.
+// Messages to a daemon, in any order, from a coordinator and from processes that claim to be ranks. The ranks' program
+// does not exist, so that each start fails: what is tested is the daemon's account of it.
 #include <cstddef>
 #include <cstdint>
 #include <map>

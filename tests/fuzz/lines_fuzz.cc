@@ -1,4 +1,5 @@
-// What a rank writes: cut into lines alike however it arrives, and nothing in them that a terminal or a log would obey.
+// The output of a rank: cut into the same lines however it arrives, without characters that a terminal or a log would
+// obey.
 #include <string>
 #include <vector>
 

@@ -13,7 +13,7 @@ constexpr absl::Duration kLease = absl::Seconds(120);
 
 absl::StatusOr<PlannedJob> MakePlan(const std::vector<DatasetSize>&) { return PlannedJob{"plan", "hash"}; }
 
-// As Store::Apply and Store::Load, in memory.
+// Does the same as Store::Apply and Store::Load, in memory.
 void Apply(const StoreChanges& changes, StoredState& state) {
   for (const StoredSubmission& row : changes.submissions) {
     state.submissions[row.job()] = row;
@@ -74,7 +74,7 @@ void SimulatedCluster::StartCoordinator() {
 
 void SimulatedCluster::Advance(absl::Duration time) {
   now_ += time;
-  // Daemons and ranks hold to the lease by their own clocks, whatever anybody else does.
+  // Daemons and ranks hold to the lease by their own clocks, whatever the coordinator does.
   for (Daemon& daemon : daemons_) {
     if (now_ < daemon.lease_from + kLease) continue;
     for (const Pick& pick : Alive(daemon)) EndRank(daemon, pick.key, pick.rank, RANK_LOST);
@@ -151,7 +151,7 @@ void SimulatedCluster::FailCommit() {
 }
 
 void SimulatedCluster::CrashCoordinator() {
-  // What was urgent may have been sent just before.
+  // An urgent message may have been sent just before.
   std::vector<Action> urgent;
   for (Action& action : service_->TakeActions()) {
     if (action.urgent) urgent.push_back(std::move(action));

@@ -1,5 +1,5 @@
 // CoordinationService with all that surrounds it simulated: daemons that keep the protocol, their ranks' processes, streams
-// that break, a store, a clock, and crashes of each of them. Everything happens in the order in which the caller says so.
+// that break, a store, a clock, and crashes of each of them. Everything happens in the order of the calls.
 //
 //   SimulatedCluster cluster(/*daemons=*/3, /*slots=*/2);
 //   cluster.Connect(0);
@@ -61,7 +61,7 @@ class SimulatedCluster {
   void RankReady(int daemon, uint32_t which);
   void RankStep(int daemon, uint32_t which, uint64_t step);
   void RankEnds(int daemon, uint32_t which, RankEnd end);
-  // Of a connection that does not keep the protocol.
+  // A message on a connection that does not keep the protocol.
   void Garbage(int daemon, const WorkerMessage& message);
 
   void Check();

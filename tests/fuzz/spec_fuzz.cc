@@ -1,4 +1,4 @@
-// What a user submits: text format or JSON, parsed, printed and parsed again, and planned.
+// A job spec, as text format or JSON: parsed, printed and parsed again, and planned.
 #include <cstddef>
 #include <cstdint>
 
@@ -20,7 +20,7 @@ void Plans(const ParsedSpec& parsed) {
   for (const Dataset& dataset : parsed.spec.dataset()) sizes[dataset.name()] = 100;
   absl::StatusOr<Plan> plan = Planner::Build(parsed.spec, sizes, BuiltinLayerRules(), &parsed.locations);
   if (!plan.ok()) {
-    FuzzCheck(!plan.status().message().empty(), "a refusal says why");
+    FuzzCheck(!plan.status().message().empty(), "a refusal has a reason");
     return;
   }
   FuzzCheck(!Planner::Explain(*plan).empty(), "a plan can be explained");

@@ -1,4 +1,4 @@
-// What programs leave behind: processes that work in a folder, names in /dev/shm.
+// Finds what programs leave behind: processes that work in a folder, names in /dev/shm.
 //
 //   const std::set<std::string> before = SharedMemory();
 //   ... run and kill programs whose working directory or arguments are below `folder` ...
@@ -17,18 +17,18 @@
 
 namespace adjoin {
 
-// Command lines, by process, of all whose arguments name something below `folder` or whose working directory lies there.
+// Returns the command lines, by process, of all whose arguments or working directory are in `folder` or below.
 // Zombies and the calling process do not count.
 std::map<pid_t, std::string> ProcessesIn(const std::string& folder);
 
-// The same once there are none, or at the deadline.
+// Waits until there are none, or for the deadline, and returns the same.
 std::map<pid_t, std::string> ProcessesLeft(const std::string& folder, Deadline deadline);
 
 // The names in /dev/shm.
 std::set<std::string> SharedMemory();
 
-// What is there now, was not `before`, and stays until the deadline. UCX names a segment only for the moment of its making,
-// so other processes of this machine may show names here that go away.
+// Returns the names that are there now, were not there `before`, and stay until the deadline. UCX names a segment only
+// for the moment of its making, so other processes of this machine may show names here that go away.
 std::set<std::string> SharedMemoryLeft(const std::set<std::string>& before, Deadline deadline);
 
 }  // namespace adjoin

@@ -29,11 +29,11 @@
 
 namespace adjoin {
 
-// What one program of a cluster has beside the others.
+// What one program of a cluster gets in addition to the others.
 struct ProgramOptions {
   std::vector<std::string> flags;
   std::vector<std::string> environment;
-  std::vector<std::string> prefix;            // of its command line: {"/usr/sbin/ip", "netns", "exec", "left"}
+  std::vector<std::string> prefix;            // before its command line: {"/usr/sbin/ip", "netns", "exec", "left"}
 };
 
 struct LocalClusterOptions {
@@ -41,19 +41,19 @@ struct LocalClusterOptions {
   std::string coordinator_binary;             // likewise; empty: //coordinator:adjoin-coordinator
   std::vector<std::string> coordinator_flags;
   std::vector<std::string> worker_flags;
-  std::vector<std::string> environment;       // of all programs, "UCX_TLS=tcp,self"
-  ProgramOptions coordinator;                 // of the coordinator only
-  std::map<int, ProgramOptions> worker;       // of single daemons
-  std::map<int, std::string> output_root;     // of single daemons: an existing folder instead of the cluster's
+  std::vector<std::string> environment;       // for all programs: "UCX_TLS=tcp,self"
+  ProgramOptions coordinator;                 // for the coordinator only
+  std::map<int, ProgramOptions> worker;       // by daemon
+  std::map<int, std::string> output_root;     // by daemon: an existing folder instead of the cluster's
   std::string worker_binary;                  // among the runfiles; empty: //worker:adjoin-worker
-  std::shared_ptr<grpc::ChannelCredentials> credentials;  // of stub() and what uses it; null: plain text
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // for stub() and all methods that use it; null: plain text
   std::string listen = "127.0.0.1:0";         // the coordinator's
   std::string coordinator_state;              // an existing folder for its state; empty: in the cluster's own
 };
 
 class LocalCluster {
  public:
-  // Returns when the daemons, "worker-0" and so on, are connected. Errors: what kept a program from starting.
+  // Returns when the daemons, "worker-0" and so on, are connected. Errors: the reason why a program did not start.
   static absl::StatusOr<std::unique_ptr<LocalCluster>> Start(int nodes, int slots_per_node,
                                                              LocalClusterOptions options = {});
   ~LocalCluster();
@@ -69,7 +69,7 @@ class LocalCluster {
                                        Deadline deadline);
   absl::StatusOr<DescribeJobResponse> Describe(const std::string& job);
   absl::StatusOr<ListJobsResponse> ListJobs();
-  // Until all slots are free: no process of any job is left.
+  // Waits until all slots are free: no process of any job is left.
   absl::Status WaitUntilIdle(Deadline deadline);
 
   // Processes of a job's ranks, in order; 0 for one that is not ready yet.
@@ -77,16 +77,16 @@ class LocalCluster {
   absl::Status KillRank(const std::string& job, int rank, int signal);
   absl::Status KillWorker(int node);
   absl::Status StartWorker(int node);
-  // To a daemon only, not to its ranks: SIGSTOP, SIGCONT, SIGTERM.
+  // Sends SIGSTOP, SIGCONT or SIGTERM to a daemon only, not to its ranks.
   void SignalWorker(int node, int signal) { workers_[node]->Signal(signal); }
-  // For a daemon that was told to stop. Errors: kDeadlineExceeded; kInternal (an exit code other than 0).
+  // Waits for a daemon that was told to stop. Errors: kDeadlineExceeded; kInternal (an exit code other than 0).
   absl::Status WaitForWorkerEnd(int node, Deadline deadline);
-  // A coordinator that was killed is started again at the same address and on the same state.
+  // StartCoordinator starts a coordinator that was killed again, at the same address and on the same state.
   absl::Status KillCoordinator();
   absl::Status StartCoordinator();
-  // For one that ends by itself: its exit code. Errors: kDeadlineExceeded.
+  // Waits for a coordinator that ends by itself, and returns its exit code. Errors: kDeadlineExceeded.
   absl::StatusOr<int> WaitForCoordinatorEnd(Deadline deadline) { return coordinator_->Wait(deadline); }
-  // Started, and all daemons are connected.
+  // Starts it, and returns when all daemons are connected.
   absl::Status RestartCoordinator();
   absl::Status WaitForWorkers(Deadline deadline);
 
@@ -101,13 +101,13 @@ class LocalCluster {
   const std::string& address() const { return address_; }
   // Below it the data files of examples/mnist are at "mnist/..."; a test may add files.
   const std::string& data_root() const { return data_root_; }
-  // Of all daemons; a job's results are in its output_dir below it.
+  // The output root of all daemons; a job's results are in its output_dir below it.
   const std::string& output_root() const { return output_root_; }
-  // All that the programs of this cluster write lies below it, and each of its processes has it on its command line or
+  // All that the programs of this cluster write is below it, and each of its processes has it on its command line or
   // works in it (leftovers.h).
   const std::string& folder() const { return folder_; }
 
-  // The orderly end. Errors: a program that did not end by itself or not with exit code 0.
+  // Stops all programs in order. Errors: a program that did not end by itself or not with exit code 0.
   absl::Status Stop();
 
  private:

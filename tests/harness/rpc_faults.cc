@@ -18,7 +18,7 @@ using grpc::experimental::InterceptorBatchMethods;
 
 // A stream whose response is lost breaks after fewer messages than this.
 constexpr int kBrokenStream = 8;
-// One in both directions would otherwise last for ever, and meet no other fault: it breaks after so many.
+// A stream in both directions breaks after so many messages; otherwise it would never end and meet no other fault.
 constexpr int kLongestStream = 32;
 
 }  // namespace
@@ -33,7 +33,7 @@ std::string ToString(RpcFault fault) {
   return "";
 }
 
-// Of one call; gRPC calls it once for each batch of operations on its way out, and once on its way back.
+// Belongs to one call; gRPC calls it once for each batch of operations on its way out, and once on its way back.
 class RpcFaults::CallInterceptor : public Interceptor {
  public:
   CallInterceptor(ClientRpcInfo* info, RpcFault fault, int messages, absl::Duration delay)

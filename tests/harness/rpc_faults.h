@@ -39,8 +39,8 @@ class RpcFaults {
   // For any number of channels. They share the count of calls, and must not outlive this.
   Factories MakeFactories();
 
-  // What happens to call number `call`, from 0, of a method: of each four in a row, each kind to one. A lost response of a
-  // stream breaks it after some messages, and a stream in both directions breaks in any case.
+  // Returns the fault of call number `call`, from 0, of a method: of each four in a row, each kind to one. A lost
+  // response of a stream breaks it after some messages, and a stream in both directions breaks in any case.
   RpcFault Of(const std::string& method, uint64_t call) const;
 
   // How often each was done, by method ("/adjoin.Adjoin/Submit").

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/testing/test_seed.h"
 #include "tests/predict/job_run.h"
 
 namespace adjoin {
@@ -119,7 +120,7 @@ Truth CountOneByOne(const at::Tensor& scores, const at::Tensor& labels, const at
 class EvaluationTest : public testing::Test {
  protected:
   void SetUp() override {
-    at::manual_seed(testing::UnitTest::GetInstance()->random_seed() + 29);
+    at::manual_seed(TestSeed(29));
     images_ = at::randn({kSamples, 3, kHeight, kWidth}, at::kDouble);
     labels_ = at::randint(0, kClasses, {kSamples, kHeight, kWidth}, at::kLong);
     labels_.masked_fill_(at::rand({kSamples, kHeight, kWidth}) < 0.3, kIgnored);

@@ -22,6 +22,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/testing/test_seed.h"
 #include "tests/predict/job_run.h"
 
 namespace adjoin {
@@ -101,7 +102,7 @@ at::Tensor AtCuts(const at::Tensor& x) {
 class PredictionTest : public testing::Test {
  protected:
   void SetUp() override {
-    at::manual_seed(testing::UnitTest::GetInstance()->random_seed() + 17);
+    at::manual_seed(TestSeed(17));
     volumes_ = at::randn({kSamples, 1, kVolume[0], kVolume[1], kVolume[2]}, at::kDouble);
   }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
+#include "base/testing/test_seed.h"
 #include "planner/spec/spec_parser.h"
 #include "verify/report.h"
 #include "verify/verify.h"
@@ -191,8 +192,7 @@ class RandomModels : public testing::TestWithParam<int> {};
 
 TEST_P(RandomModels, EqualSerial) {
   const int ranks = GetParam();
-  const char* given = std::getenv("ADJOIN_TEST_SEED");
-  const uint64_t first = given == nullptr ? 100 : std::strtoull(given, nullptr, 10);
+  const uint64_t first = TestSeed(100);
   constexpr int kModels = 40;
   for (uint64_t seed = first; seed < first + kModels; ++seed) {
     const std::string text = RandomModel(seed, ranks).Text();

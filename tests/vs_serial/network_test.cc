@@ -88,7 +88,7 @@ TEST(NetworkTest, MissingOrMisshapenDataIsNamed) {
               absl::StatusCode::kInvalidArgument, "no data for \"x\"");
   ExpectError(Forward("train", BuiltinLayers(),
                       [](Tensors& fields) { fields["x"] = at::zeros({2, 3, 5}, at::kDouble); }),
-              absl::StatusCode::kInvalidArgument, "data for \"x\" is Double [2, 3, 5], expected Double [2, 3, 4]");
+              absl::StatusCode::kInvalidArgument, "data for \"x\" is Double 2x3x5, expected Double 2x3x4");
   ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields["x"] = at::zeros({2, 3, 4}); }),
               absl::StatusCode::kInvalidArgument, "is Float [2, 3, 4], expected Double");
 }
@@ -120,7 +120,7 @@ TEST(NetworkTest, ALayerThatDisagreesWithThePlanIsNamed) {
     return std::make_unique<ShortLayer>(std::move(context));
   });
   ExpectError(Forward("train", registry, Nothing), absl::StatusCode::kInternal,
-              "returned shape [1, 2, 3]; the plan says [2, 2, 3]");
+              "returned shape 1x2x3; the plan says 2x2x3");
 }
 
 TEST(ComparisonTest, NoticesAWrongValueAndAMissingName) {

@@ -21,6 +21,7 @@
 #include "layers/network/parameter_collect.h"
 #include "layers/network/parameters.h"
 #include "layers/registry.h"
+#include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
@@ -36,10 +37,9 @@ namespace adjoin {
 namespace {
 
 const ProgramPlan& ProgramOf(const Plan& plan, const std::string& name) {
-  for (const ProgramPlan& program : plan.program()) {
-    if (program.name() == name) return program;
-  }
-  TORCH_CHECK(false, "no program ", name);
+  const ProgramPlan* program = FindProgram(plan, name);
+  TORCH_CHECK(program != nullptr, "no program ", name);
+  return *program;
 }
 
 // Whether `rank` is the one whose copy of a broadcast value counts.
@@ -292,11 +292,6 @@ std::string Differences(const Plan& plan, const std::string& program, const std:
     comparison.Add("the plan lacks a value or parameter that the test expects");
   }
   return comparison.text();
-}
-
-uint64_t TestSeed(uint64_t otherwise) {
-  const char* text = std::getenv("ADJOIN_TEST_SEED");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
 }  // namespace adjoin

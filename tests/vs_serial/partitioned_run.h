@@ -17,6 +17,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
+#include "base/testing/test_seed.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
@@ -77,9 +78,6 @@ struct Expected {
 // element (at least 1); else the first few differences by name and rank.
 std::string Differences(const Plan& plan, const std::string& program, const std::vector<RankResult>& ranks,
                         const Expected& expected, double tolerance);
-
-// ADJOIN_TEST_SEED, or `otherwise`.
-uint64_t TestSeed(uint64_t otherwise);
 
 }  // namespace adjoin
 

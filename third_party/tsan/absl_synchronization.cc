@@ -30,7 +30,7 @@ template <typename Result, typename... Arguments>
 class Function<Result(Arguments...)> {
  public:
   explicit constexpr Function(const char* symbol) : symbol_(symbol) {}
-  // Of a member function, the first argument is the object.
+  // The first argument of a member function is the object.
   Result operator()(Arguments... arguments) {
     void* found = found_.load(std::memory_order_relaxed);
     if (found == nullptr) {
@@ -49,7 +49,7 @@ class Function<Result(Arguments...)> {
   std::atomic<void*> found_{nullptr};
 };
 
-// Of the WithTimeout functions, the library's call these WithDeadline.
+// The library's WithTimeout functions call these, WithDeadline.
 namespace library {
 #define ADJOIN_ABSL(name) "_ZN4absl7debian3" name
 
@@ -106,7 +106,7 @@ class Unlocking {
 };
 
 // A wait releases the mutex and takes it again. Also where it need not: the sanitizer then believes that others may have had it
-// meanwhile, and holds nothing against anybody. The mutex is held exclusively: nobody waits with a reader's lock.
+// meanwhile, and reports no race. The mutex is held exclusively: no wait has a reader's lock.
 class Waiting {
  public:
   explicit Waiting(absl::Mutex* mutex) : locking_(Unlocked(mutex)) {}
@@ -182,7 +182,7 @@ bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
   return library::wait_with_deadline(this, mutex, deadline);
 }
 
-// What these do with their mutex the sanitizer sees; they need none where it is notified already.
+// The sanitizer sees how these use their mutex; they need none where it is notified already.
 void Notification::Notify() {
   __tsan_release(NotifiedYet(this));
   library::notify(this);

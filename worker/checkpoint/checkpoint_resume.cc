@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "primitives/geometry/shape_text.h"
 #include "primitives/torch_dtype.h"
 #include "worker/checkpoint/checkpoint_folder.h"
 #include "worker/checkpoint/content_hash.h"
@@ -197,9 +198,9 @@ class Resume {
       const bool fits = found->second.shape == home.shape() &&
                         IsFloatingPoint(found->second.dtype) == IsFloatingPoint(home.dtype());
       if (fits) continue;
-      misshaped.push_back(absl::StrCat(tensor.name, ": ", ToString(home.dtype()), " ", ShapeOf(home.shape()),
+      misshaped.push_back(absl::StrCat(tensor.name, ": ", ToString(home.dtype()), " ", ShapeText(home.shape()),
                                        " in the job, ", ToString(found->second.dtype), " ",
-                                       ShapeOf(found->second.shape), " in the checkpoint"));
+                                       ShapeText(found->second.shape), " in the checkpoint"));
     }
     for (const auto& [name, tensor] : stored) {
       if (known.count(name) == 0) extra.push_back(name);
@@ -213,10 +214,6 @@ class Resume {
         "the checkpoint ", PathOf(resumed.dir, resumed.manifest.name.ToString()),
         " does not fit the job (right would be every parameter and state of the optimizer in its shape and nothing else): ",
         absl::StrJoin(parts, "; ")));
-  }
-
-  static std::string ShapeOf(const std::vector<int64_t>& shape) {
-    return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
   }
 
   absl::Status ReadTensors(Resumed& resumed) {

@@ -7,25 +7,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/errno_status.h"
 #include "base/status_macros.h"
+#include "base/sync_folder.h"
 #include "worker/data/path_rules.h"
 
 namespace adjoin {
 namespace {
 
 constexpr int64_t kMostAtOnce = 1 << 20;
-
-absl::Status SystemError(const std::string& path, int error) {
-  const std::string message = absl::StrCat(path, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-  if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
-  return absl::UnavailableError(message);
-}
 
 // The folder that a path is in, open, and the name in it.
 struct FolderAndName {
@@ -53,7 +46,7 @@ class DiskFile : public FileSystem::File {
     while (bytes > 0) {
       const ssize_t done = pwrite(fd_, from, static_cast<size_t>(std::min(bytes, kMostAtOnce)), offset);
       if (done < 0 && errno == EINTR) continue;
-      if (done < 0) return SystemError(path_, errno);
+      if (done < 0) return ErrnoStatus(errno, path_);
       from += done;
       offset += done;
       bytes -= done;
@@ -61,7 +54,7 @@ class DiskFile : public FileSystem::File {
     return absl::OkStatus();
   }
 
-  absl::Status Sync() override { return fsync(fd_) == 0 ? absl::OkStatus() : SystemError(path_, errno); }
+  absl::Status Sync() override { return fsync(fd_) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path_); }
 
  private:
   const std::string path_;
@@ -80,7 +73,7 @@ class DiskSource : public FileSystem::Source {
     while (bytes > 0) {
       const ssize_t done = pread(fd_, to, static_cast<size_t>(std::min(bytes, kMostAtOnce)), offset);
       if (done < 0 && errno == EINTR) continue;
-      if (done < 0) return SystemError(path_, errno);
+      if (done < 0) return ErrnoStatus(errno, path_);
       if (done == 0) return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset, ", too early"));
       to += done;
       offset += done;
@@ -102,7 +95,7 @@ absl::Status DiskFiles::MakeFolder(const std::string& path) { return HoldFolder(
 absl::StatusOr<std::unique_ptr<FileSystem::File>> DiskFiles::Create(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, path));
   const int fd = openat(found.folder.fd(), found.name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return SystemError(path, errno);
+  if (fd < 0) return ErrnoStatus(errno, path);
   return std::unique_ptr<File>(new DiskFile(path, fd));
 }
 
@@ -110,31 +103,28 @@ absl::Status DiskFiles::Rename(const std::string& from, const std::string& to) {
   ADJOIN_ASSIGN_OR_RETURN(const FolderAndName old, Split(root_, from));
   ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, to));
   if (renameat(old.folder.fd(), old.name.c_str(), found.folder.fd(), found.name.c_str()) != 0) {
-    return SystemError(to, errno);
+    return ErrnoStatus(errno, to);
   }
   return absl::OkStatus();
 }
 
 absl::Status DiskFiles::SyncFolder(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const HeldPath folder, path.empty() ? HoldFolder(root_, "") : HoldBelow(root_, path));
-  const int fd = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError(path, errno);
-  const int error = fsync(fd) == 0 ? 0 : errno;
-  close(fd);
-  return error == 0 ? absl::OkStatus() : SystemError(path, error);
+  const int error = adjoin::SyncFolder(folder.path());
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, path);
 }
 
 absl::Status DiskFiles::Remove(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, path));
   if (unlinkat(found.folder.fd(), found.name.c_str(), 0) == 0) return absl::OkStatus();
-  if (errno != EISDIR) return SystemError(path, errno);
-  return unlinkat(found.folder.fd(), found.name.c_str(), AT_REMOVEDIR) == 0 ? absl::OkStatus() : SystemError(path, errno);
+  if (errno != EISDIR) return ErrnoStatus(errno, path);
+  return unlinkat(found.folder.fd(), found.name.c_str(), AT_REMOVEDIR) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
 }
 
 absl::StatusOr<std::vector<std::string>> DiskFiles::List(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const HeldPath folder, path.empty() ? HoldFolder(root_, "") : HoldBelow(root_, path));
   DIR* stream = opendir(folder.path().c_str());
-  if (stream == nullptr) return SystemError(path, errno);
+  if (stream == nullptr) return ErrnoStatus(errno, path);
   absl::Cleanup close_stream = [stream] { closedir(stream); };
   std::vector<std::string> names;
   errno = 0;
@@ -143,7 +133,7 @@ absl::StatusOr<std::vector<std::string>> DiskFiles::List(const std::string& path
     if (name != "." && name != "..") names.push_back(name);
     errno = 0;
   }
-  if (errno != 0) return SystemError(path, errno);
+  if (errno != 0) return ErrnoStatus(errno, path);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -151,12 +141,12 @@ absl::StatusOr<std::vector<std::string>> DiskFiles::List(const std::string& path
 absl::StatusOr<std::unique_ptr<FileSystem::Source>> DiskFiles::Open(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, path));
   const int fd = openat(found.folder.fd(), found.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return SystemError(path, errno);
+  if (fd < 0) return ErrnoStatus(errno, path);
   struct stat info;
   const int error = fstat(fd, &info) == 0 ? 0 : errno;
   if (error == 0 && S_ISREG(info.st_mode)) return std::unique_ptr<Source>(new DiskSource(path, fd, info.st_size));
   close(fd);
-  return error == 0 ? absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file")) : SystemError(path, error);
+  return error == 0 ? absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file")) : ErrnoStatus(error, path);
 }
 
 std::string PathOf(const std::string& folder, const std::string& name) {

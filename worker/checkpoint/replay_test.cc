@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing/test_seed.h"
 #include "primitives/geometry/layout.h"
 #include "worker/checkpoint/checkpoint_folder.h"
 #include "worker/checkpoint/file_system.h"
@@ -142,7 +143,8 @@ int64_t ResumedStep(FileSystem& files, const std::string& context) {
 }
 
 TEST(Replay, ACrashAtAnyMomentLeavesAValidCheckpoint) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  const uint64_t first_seed = TestSeed(1);
+  for (uint64_t seed = first_seed; seed < first_seed + 6; ++seed) {
     std::mt19937_64 random(seed);
     RecordedFiles files;
     WriteMetrics(files);
@@ -163,7 +165,8 @@ TEST(Replay, ACrashAtAnyMomentLeavesAValidCheckpoint) {
     for (size_t n = 0; n <= files.operations(); ++n) {
       for (int crash = 0; crash < 25; ++crash) {
         const auto left = files.AfterCrash(n, random);
-        const std::string context = absl::StrCat(" after ", n, " operations, seed ", seed, ", crash ", crash);
+        const std::string context =
+            absl::StrCat(" after ", n, " operations, ADJOIN_TEST_SEED=", seed, ", crash ", crash);
         const int64_t step = ResumedStep(*left, context);
         const int64_t durable = n >= third - notes ? 21 : n >= second - notes ? 14 : n >= first - notes ? 7 : -1;
         EXPECT_GE(step, durable) << context;

@@ -98,7 +98,7 @@ void ArtifactUploader::Run(Upload& upload, const SendArtifact& request, bool bus
                                         [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
     if (stopping) break;
   }
-  // What the coordinator has taken already it does not take twice.
+  // The coordinator answers NOT_FOUND where it has the file already.
   if (status.error_code() == grpc::StatusCode::NOT_FOUND) return;
   LogWarning(absl::StrCat("sending ", request.name(), " failed: ", status.error_message()));
 }

@@ -1,4 +1,4 @@
-// Sends results of jobs to the coordinator, each in a thread of its own.
+// Sends results of jobs to the coordinator, each on a thread of its own.
 //
 //   ArtifactUploader uploader("/srv/output", [] { return channel; });
 //   uploader.Start(send_artifact);
@@ -38,11 +38,11 @@ class ArtifactUploader {
 
  private:
   struct Upload {
-    std::optional<grpc::ClientContext> context;  // of the try under way; guarded by mutex_
+    std::optional<grpc::ClientContext> context;  // the RPC under way; guarded by mutex_
     std::atomic<bool> over{false};
     std::thread thread;
   };
-  // Again where the request was lost: the coordinator's caller waits.
+  // Tries again where the connection broke, since a user waits for the file.
   void Run(Upload& upload, const SendArtifact& request, bool busy);
   grpc::Status TryOnce(Upload& upload, const SendArtifact& request, bool busy);
 

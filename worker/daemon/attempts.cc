@@ -12,7 +12,8 @@ namespace adjoin {
 namespace {
 
 constexpr size_t kRememberedJobs = 4096;
-// What a rank needs beside its job's tensors, above StartRanks.memory_bytes: the program, its threads' stacks, buffers.
+// Memory that a rank needs besides its job's tensors, above StartRanks.memory_bytes: the program, its threads' stacks,
+// buffers.
 constexpr uint64_t kMemoryAllowance = uint64_t{1} << 30;
 // Where memory runs out, the kernel is to kill a rank, not the daemon.
 constexpr int kOomScoreAbove = 500;
@@ -100,7 +101,7 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   attempt.start = start;
   for (uint32_t number : start.rank()) attempt.ranks[number].report.set_rank(number);
   if (draining_.has_value()) return EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", *draining_), true);
-  if (living != 0) {  // said at once, so that nobody waits for these ranks
+  if (living != 0) {  // reported at once, so that no rank elsewhere waits for these
     return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: processes of attempt ", living,
                                                      " are still dying here"), true);
   }
@@ -223,7 +224,7 @@ void Attempts::Connected() {
 void Attempts::Disconnected() {
   absl::MutexLock lock(&mutex_);
   connected_ = false;
-  // What the coordinator was told last may not have come there.
+  // The last messages may not have reached the coordinator.
   for (const auto& [key, attempt] : attempts_) StopPeersOfFailed(key);
 }
 

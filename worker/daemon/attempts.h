@@ -1,5 +1,5 @@
-// The attempts that run on this daemon: joins what the supervisor (processes), the rank link (what ranks say) and the
-// coordinator (what is wanted) say about each rank.
+// The attempts that run on this daemon. For each rank, joins the state of its process (from the supervisor), its
+// messages (from the rank link) and its orders (from the coordinator).
 //
 //   Attempts attempts(settings, send);            // `send` passes a message to the coordinator
 //   attempts.Start(epoch, start_ranks);
@@ -55,8 +55,9 @@ class Attempts {
     int64_t cache_bytes = 0;
     std::string net_device, data_port_range;
     std::optional<User> rank_user;                    // absent: the daemon's own
-    // What has to be looked at before ranks start, which may take as long as file systems do; it is called on threads of
-    // its own, which may outlive the attempts. kResourceExhausted: not the job's fault. Absent: PrepareJobPaths.
+    // Checks and makes a job's paths before its ranks start. It may take as long as file systems do, so it is called on
+    // threads of its own, which may outlive the Attempts. kResourceExhausted: not the job's fault. Absent:
+    // PrepareJobPaths.
     std::function<absl::Status(const StartRanks&)> prepare;
     size_t most_preparing = 16;                       // at once; StartRanks beyond that are refused
     absl::Duration stop_grace = absl::Seconds(2);     // between the request to stop and SIGKILL
@@ -66,36 +67,37 @@ class Attempts {
   // `record`, where there is one, names the processes while they live; it outlives the attempts.
   Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record = nullptr);
 
-  // From the coordinator. What repeats an attempt that is here or was is ignored. What comes while an earlier attempt of
-  // the job has processes here ends at once, by no fault of its own.
+  // Orders from the coordinator. An attempt that is or was here is not started again. One that comes while an earlier
+  // attempt of the job has processes here ends at once, and the coordinator may start another.
   void Start(uint64_t epoch, const StartRanks& start);
   void ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect);
   void Stop(const std::string& job_id, uint64_t epoch, const std::string& reason);
   void Acknowledged(const std::string& job_id, uint64_t epoch);
 
-  // The stream to the coordinator. MakeReports fills a hello and calls `open`, from which on what is sent follows that
+  // The stream to the coordinator. MakeReports fills a hello and calls `open`; messages sent from then on follow that
   // hello. While there is no stream, a rank that fails takes the other ranks of its attempt here with it.
   void MakeReports(WorkerHello& hello, const std::function<void()>& open);
   void Connected();
   void Disconnected();
-  // All but the sequence.
+  // Fills all but the sequence.
   void FillHeartbeat(Heartbeat& heartbeat);
 
-  // All ranks are told until when they may run; `length` is for messages.
+  // Tells all ranks until when they may run; `length` is for messages.
   void SetLease(int64_t until_boottime_ns, absl::Duration length);
   void LeaseOver();
 
   // Asks all ranks to stop after a step; nothing starts any more.
   void Drain(const std::string& reason);
-  // Kills everything, which the coordinator is told as "was killed: <reason>".
+  // Kills all ranks; the coordinator is told "was killed: <reason>".
   void KillAll(const std::string& reason);
-  // Until no process is left. False: not in time.
+  // Waits until no process is left. Returns false where the deadline came first.
   bool WaitUntilCleared(Deadline deadline);
-  // Until no attempt is left that the coordinator has not acknowledged. False: not in time, or EndWaits was called.
+  // Waits until the coordinator has acknowledged the end of every attempt. Returns false after the deadline or
+  // EndWaits.
   bool WaitUntilAcknowledged(Deadline deadline);
   void EndWaits();
 
-  // From a rank: its hello, answered by its orders; what it says after that; the end of its stream.
+  // What comes from a rank: its hello, which is answered by its orders; its other messages; the end of its stream.
   // Errors: kNotFound (no such rank is to run here, now), kAlreadyExists (it is connected already).
   absl::Status RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer);
   void RankSaid(const RankKey& key, const RankMessage& message);
@@ -126,12 +128,12 @@ class Attempts {
   void OnLog(const RankKey& key, std::vector<std::string> lines);
   void OnExit(const RankKey& key, const RankExit& exit);
   Rank* Find(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Why a StartRanks is ignored; empty: it is not.
+  // Returns why a StartRanks is ignored; "" where it is not.
   std::string WhyNot(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt of this job that is not cleared; 0: none.
   uint64_t LivingAttempt(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ends all ranks, as which no process was started.
+  // Ends all ranks of an attempt of which no process was started.
   void EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, bool infrastructure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfOver(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -154,13 +156,13 @@ class Attempts {
   absl::Mutex mutex_;
   MonotonicCondition changed_;  // an attempt is cleared or acknowledged
   std::map<AttemptKey, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
-  std::optional<uint64_t> store_id_ ABSL_GUARDED_BY(mutex_);        // in which newest_'s epochs were counted; none known yet
+  std::optional<uint64_t> store_id_ ABSL_GUARDED_BY(mutex_);        // whose epochs newest_ has; absent: not known yet
   std::map<std::string, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // epoch of each job that was here
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;                  // the highest epoch dropped from newest_
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<std::string> draining_ ABSL_GUARDED_BY(mutex_);     // why
   bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;
-  int64_t lease_until_ ABSL_GUARDED_BY(mutex_) = 0;                 // of CLOCK_BOOTTIME; 0: none yet
+  int64_t lease_until_ ABSL_GUARDED_BY(mutex_) = 0;                 // by CLOCK_BOOTTIME; 0: none yet
   absl::Duration lease_length_ ABSL_GUARDED_BY(mutex_);
   uint64_t preparations_ ABSL_GUARDED_BY(mutex_) = 0;               // so many began
   RankSupervisor supervisor_;  // its thread uses the rest

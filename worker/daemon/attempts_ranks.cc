@@ -1,4 +1,4 @@
-// What ranks say and how they end; what the coordinator wants of them is in attempts.cc.
+// Attempts: messages from ranks, and their ends. The coordinator's orders are in attempts.cc.
 #include "worker/daemon/attempts.h"
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxErrorBytes = 4096;
 
-// What a rank says of its own failure, fit for a message.
+// Returns the error that a rank reported, fit for a message.
 std::string CleanError(const std::string& error) { return CleanText(absl::string_view(error).substr(0, kMaxErrorBytes)); }
 
 }  // namespace
@@ -138,7 +138,7 @@ void Attempts::ReportIfOver(const RankKey& key) {
   const Rank& rank = *Find(key);
   if (rank.report.has_ended() || !rank.exit.has_value()) return;
   const bool normal = rank.exit->signal == 0 && rank.exit->spawn_error.empty();
-  // What a rank said before it exited may still be on its way; the end of its stream comes after that.
+  // The last messages of a rank that has exited may still be on their way; the end of its stream comes after them.
   if (normal && !rank.result.has_value() && rank.peer != nullptr) return;
   ReportEnd(key, EndOf(key, rank, attempts_.at({key.job_id, key.epoch})));
 }

@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What a rank was told.
+// A rank that records the messages that it gets.
 class FakePeer final : public RankPeer {
  public:
   void Send(const DaemonMessage& message) override {
@@ -47,7 +47,7 @@ class FakePeer final : public RankPeer {
   std::vector<DaemonMessage> messages_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Ranks are processes that wait until the test says how they end; it also says what they say.
+// Ranks are processes that wait until the test ends them; the test also sends their messages.
 class AttemptsTest : public ::testing::Test {
  protected:
   AttemptsTest() {
@@ -176,7 +176,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     }
     return facts;
   }
-  // What looks at a job's files hangs until the gate opens.
+  // The check of a job's files hangs until the gate opens.
   void SetGate(bool shut) {
     absl::MutexLock lock(&gate_->mutex);
     gate_->shut = shut;
@@ -203,7 +203,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
   std::unique_ptr<Attempts> attempts_;
 };
 
-TEST_F(AttemptsTest, TellsAllUntilTheCoordinatorHasAcknowledged) {
+TEST_F(AttemptsTest, ReportsRepeatUntilTheCoordinatorHasAcknowledged) {
   Start(4, 2);
   auto peer = Connect(4, 0);
   Say(4, 0, [](RankMessage& m) { m.set_transport_address("here"); });
@@ -226,7 +226,7 @@ TEST_F(AttemptsTest, TellsAllUntilTheCoordinatorHasAcknowledged) {
   EXPECT_EQ(first.transport(), "lanes");
   EXPECT_EQ(hello.attempt(0).rank(1).pid(), 0);
 
-  attempts_->Acknowledged("job-1", 4);  // of an attempt with processes: as if it had not come
+  attempts_->Acknowledged("job-1", 4);  // the attempt has processes: it is ignored
   attempts_->Stop("job-1", 4, "cancelled");
   ASSERT_TRUE(AwaitCleared());
   hello = Hello();
@@ -242,7 +242,7 @@ TEST_F(AttemptsTest, TellsAllUntilTheCoordinatorHasAcknowledged) {
   EXPECT_THAT(Hello().attempt(), IsEmpty());
 }
 
-TEST_F(AttemptsTest, IgnoresWhatWasHereAndWhatWouldRunTwice) {
+TEST_F(AttemptsTest, IgnoresStartsOfOldAttemptsAndOfRunningOnes) {
   Start(4, 1);
   Start(4, 1);
   Start(3, 1);
@@ -327,7 +327,7 @@ TEST_F(AttemptsTest, WithoutAStreamARankThatSucceededLeavesItsPeersAlone) {
   EXPECT_EQ(Hello().attempt(0).rank(1).ended().drained_step(), 41);
 }
 
-TEST_F(AttemptsTest, PulsesSayWhatRanksDoAndWhetherTheyAreStopped) {
+TEST_F(AttemptsTest, HeartbeatsShowWhatRanksDoAndWhichAreStopped) {
   Start(4, 1);
   EXPECT_EQ(Beat().attempt(0).rank(0).activity(), STARTING_UP);
   auto peer = Connect(4, 0);
@@ -351,7 +351,7 @@ TEST_F(AttemptsTest, PulsesSayWhatRanksDoAndWhetherTheyAreStopped) {
   EXPECT_THAT(Beat().attempt(), IsEmpty());
 }
 
-TEST_F(AttemptsTest, TheEndOfTheLeaseKillsAndSaysWhy) {
+TEST_F(AttemptsTest, TheEndOfTheLeaseKillsRanksWithTheReason) {
   Start(4, 2);
   auto first = Connect(4, 0);
   EXPECT_EQ(first->Count(DaemonMessage::kLease), 0);
@@ -395,7 +395,7 @@ TEST_F(AttemptsTest, ADrainAsksEveryRankAndStartsNone) {
   EXPECT_FALSE(attempts_->WaitUntilAcknowledged(Deadline::After(absl::Hours(1))));
 }
 
-TEST_F(AttemptsTest, HopelessIsHopelessWhateverItsPeersDo) {
+TEST_F(AttemptsTest, ALossThatIsNotFiniteStaysTheReasonWhateverPeersReport) {
   Start(4, 2);
   Connect(4, 0);
   Connect(4, 1);
@@ -406,7 +406,7 @@ TEST_F(AttemptsTest, HopelessIsHopelessWhateverItsPeersDo) {
   EXPECT_EQ(Hello().attempt(0).rank(1).ended().end(), RANK_PEER_FAILED);
 }
 
-TEST_F(AttemptsTest, WhatCannotStartEndsAtOnce) {
+TEST_F(AttemptsTest, ARankThatCannotStartEndsAtOnce) {
   StartRanks start;
   start.set_job_id("job-1");
   start.add_rank(3);
@@ -425,7 +425,7 @@ TEST_F(AttemptsTest, WhatCannotStartEndsAtOnce) {
   EXPECT_TRUE(Hello().attempt(1).rank(0).ended().infrastructure()) << "the machine is";
 }
 
-TEST_F(AttemptsTest, WhatHangsBeforeAStartHoldsNothingUp) {
+TEST_F(AttemptsTest, PathsThatHangHoldUpNoOtherAttempt) {
   SetGate(/*shut=*/true);
   StartOnly(4, 2);
   StartOnly(5, 1, "job-2");

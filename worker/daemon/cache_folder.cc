@@ -29,7 +29,7 @@ absl::Status NotTheirs(const std::string& path, const User& user, const std::str
                                                     ": name a folder that is theirs, or is not there yet"));
 }
 
-// As worker/data/inflate_cache.h calls its files.
+// The names that worker/data/inflate_cache.cc gives to its files.
 bool IsOfTheCache(const std::string& name) {
   return name == "lock" || absl::EndsWith(name, ".inflated") || absl::EndsWith(name, ".inflated.tmp");
 }
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<std::string>> NamesIn(int folder, const std::string& 
   return names;
 }
 
-// They are removed and not given away: a user whom the folder belonged to may have put a link to any file there.
+// Files are removed, not given to the user: a former owner of the folder may have put a link to any file there.
 absl::Status RemoveOthersFiles(int folder, const std::string& path, const std::vector<std::string>& names, const User& user) {
   for (const std::string& name : names) {
     struct stat info;
@@ -86,7 +86,7 @@ absl::Status MakeCacheFolder(const std::string& path, bool named, const std::opt
     ADJOIN_RETURN_IF_ERROR(MakeFolders(path));
     if (chmod(path.c_str(), 0700) != 0) return Unavailable(path, "cannot be made");
   }
-  // Who names one may do so by a link.
+  // The operator may name the folder by a link.
   const UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (named ? 0 : O_NOFOLLOW)));
   if (folder.get() < 0) return Unavailable(path, "cannot be opened");
   if (user.has_value()) return GiveTo(folder.get(), path, named, *user);

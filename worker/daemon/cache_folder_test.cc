@@ -59,7 +59,7 @@ class CacheFolderOfRootTest : public CacheFolderTest {
   }
 };
 
-TEST_F(CacheFolderOfRootTest, ANewUserGetsItWithoutTheFilesOfTheOldOne) {
+TEST_F(CacheFolderOfRootTest, ANewUserGetsTheFolderWithoutTheFormerUsersFiles) {
   ASSERT_TRUE(MakeCacheFolder(path_, false, std::nullopt).ok());
   const std::string outside = path_ + "/../outside";
   std::ofstream(outside) << "root's";
@@ -78,7 +78,7 @@ TEST_F(CacheFolderOfRootTest, ANewUserGetsItWithoutTheFilesOfTheOldOne) {
   EXPECT_FALSE(Has("b.inflated"));
 }
 
-TEST_F(CacheFolderOfRootTest, ANamedOneIsTakenOverOnlyWhereThatIsSafe) {
+TEST_F(CacheFolderOfRootTest, ANamedFolderIsTakenOverOnlyWhereThatIsSafe) {
   ASSERT_TRUE(MakeCacheFolder(path_, true, bob_).ok());
   EXPECT_EQ(OwnerOf(path_), kBob);
   ASSERT_EQ(chown(path_.c_str(), 0, 0), 0);

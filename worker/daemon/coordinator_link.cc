@@ -19,7 +19,7 @@ namespace {
 constexpr int kMaxLinesPerMessage = 1000;
 constexpr double kDefaultLeaseSeconds = 120;
 
-// Whether connecting again can mend it.
+// Returns true where connecting again may succeed.
 bool IsPermanent(grpc::StatusCode code) {
   return code == grpc::StatusCode::FAILED_PRECONDITION || code == grpc::StatusCode::INVALID_ARGUMENT ||
          code == grpc::StatusCode::UNIMPLEMENTED;
@@ -100,7 +100,8 @@ void CoordinatorLink::WriteMessages(Stream& stream) {
   Deadline next = Deadline::After(absl::ZeroDuration());
   while (std::optional<WorkerMessage> message = NextMessage(next)) {
     if (message->has_heartbeat()) {
-      // Before the heartbeat is filled: whoever takes what it says for old enough errs on the safe side.
+      // The time is taken before the heartbeat is filled, so the lease counts from a moment before its content, never
+      // after.
       const int64_t now = BootTimeNanos();
       callbacks_.on_heartbeat(*message->mutable_heartbeat());
       message->mutable_heartbeat()->set_sequence(++beats);

@@ -4,10 +4,10 @@
 //   link.Send(message);
 //   absl::Status why = link.Run();            // until Stop, or an error that another try does not mend
 //
-// The hello of a stream says all that holds, so messages that tell a change are dropped while there is no stream: from
-// Callbacks::on_connecting's `open` on they are kept, and sent after that hello. Log lines are kept across an outage.
-// A coordinator that does not acknowledge heartbeats is left, as one that went away. Run is one thread's; but for
-// on_heartbeat it calls back from there. Send, BeatNow and Stop may be called from any thread.
+// The hello of a stream reports the whole state, so messages that report a change are dropped while there is no stream;
+// after Callbacks::on_connecting has called `open` they are kept, and sent after that hello. Log lines are kept across
+// an outage. A coordinator that does not acknowledge heartbeats is left, as one that went away. Run is one thread's;
+// but for on_heartbeat it calls back from there. Send, BeatNow and Stop may be called from any thread.
 #ifndef ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_
 #define ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_
 
@@ -43,11 +43,11 @@ class CoordinatorLink {
     absl::Duration longest_backoff = absl::Seconds(5);
     absl::Duration answer_timeout = absl::Seconds(15);  // for the welcome, and without an acknowledged heartbeat
     size_t max_log_messages = 256;  // waiting to be sent; beyond that the oldest log lines are dropped
-    std::function<ClientInterceptors()> interceptors;   // of each channel; empty: none
+    std::function<ClientInterceptors()> interceptors;   // for each channel; empty: none
   };
   struct Callbacks {
-    // Fills the hello and calls `open`. What Send gets after that is sent after the hello, so whoever sends facts holds
-    // the lock under which they change over both.
+    // Fills the hello and calls `open`. Messages given to Send after that are sent after the hello, so the callback
+    // holds the lock under which the state changes during both.
     std::function<void(WorkerHello& hello, const std::function<void()>& open)> on_connecting;
     // The coordinator has answered.
     std::function<void()> on_connected;
@@ -98,7 +98,7 @@ class CoordinatorLink {
   MonotonicCondition changed_;
   std::deque<WorkerMessage> outbox_ ABSL_GUARDED_BY(mutex_);
   size_t logs_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool open_ ABSL_GUARDED_BY(mutex_) = false;       // messages are kept: a hello that says what was before is made
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;       // messages are kept: the hello has the state before them
   bool streaming_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator has welcomed it
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool beat_now_ ABSL_GUARDED_BY(mutex_) = false;

@@ -87,7 +87,7 @@ class CoordinatorLinkTest : public ::testing::Test {
   std::vector<std::pair<int64_t, absl::Duration>> leases_;
 };
 
-TEST_F(CoordinatorLinkTest, AHelloAndWhatFollowsItMissNoFact) {
+TEST_F(CoordinatorLinkTest, NoChangeIsLostBetweenAHelloAndItsStream) {
   Start();
   Run();
   for (int stream = 1; stream <= 20; ++stream) {
@@ -112,7 +112,7 @@ TEST_F(CoordinatorLinkTest, AHelloAndWhatFollowsItMissNoFact) {
   }
 }
 
-TEST_F(CoordinatorLinkTest, LogsWaitForTheNextStreamAndFactsDoNot) {
+TEST_F(CoordinatorLinkTest, LogsAreKeptForTheNextStreamAndReportsAreNot) {
   Start();
   for (int epoch = 1; epoch <= 5; ++epoch) TellLog(epoch, absl::StrCat("line ", epoch));
   TellLog(5, "line 6");
@@ -129,7 +129,7 @@ TEST_F(CoordinatorLinkTest, LogsWaitForTheNextStreamAndFactsDoNot) {
   EXPECT_EQ(stream.hello.slots(), 1) << "the hello tells the fact";
 }
 
-TEST_F(CoordinatorLinkTest, TheLeaseFollowsWhatWasSentAndAcknowledged) {
+TEST_F(CoordinatorLinkTest, TheLeaseCountsFromTheAcknowledgedHeartbeat) {
   const int64_t before = BootTimeNanos();
   Start();
   Run();
@@ -146,7 +146,7 @@ TEST_F(CoordinatorLinkTest, TheLeaseFollowsWhatWasSentAndAcknowledged) {
   }
 }
 
-TEST_F(CoordinatorLinkTest, ACoordinatorThatHangsIsLeft) {
+TEST_F(CoordinatorLinkTest, LeavesACoordinatorThatHangs) {
   FakeCoordinator::Manner manner;
   manner.acknowledges = false;
   coordinator_.SetManner(manner);
@@ -182,7 +182,7 @@ TEST_F(CoordinatorLinkTest, AHeartbeatCanBeSentAtOnce) {
   }
 }
 
-TEST_F(CoordinatorLinkTest, ARefusalThatStaysEndsIt) {
+TEST_F(CoordinatorLinkTest, EndsAfterAPermanentRefusal) {
   FakeCoordinator::Manner manner;
   manner.refusal = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "use the same release");
   coordinator_.SetManner(manner);

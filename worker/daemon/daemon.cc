@@ -79,7 +79,7 @@ class DaemonImpl final : public Daemon {
 
   absl::Status Run() override {
     absl::Status status = link_.Run();
-    Stop();  // a drain has nobody to tell any more
+    Stop();  // no coordinator is left that a drain could be reported to
     attempts_.KillAll("the worker stops");
     if (attempts_.WaitUntilCleared(Deadline::After(kKillTimeout)) || !status.ok()) return status;
     return absl::DeadlineExceededError("rank processes do not die");

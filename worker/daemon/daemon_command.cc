@@ -235,7 +235,7 @@ absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSi
     ADJOIN_ASSIGN_OR_RETURN(health, ServeHealth(flags.listen, flags.tls));
   }
   absl::Status status = RunUntilSignal(*daemon, absl::Seconds(flags.drain_seconds), stop);
-  // No rank is left. What may still be under way, a check of large files, is nobody's any more.
+  // No rank is left. A check of large files may still be under way, for which no coordinator waits any more.
   static constexpr absl::Duration kEndTimeout = absl::Seconds(5);
   Watchdog late(kEndTimeout, [&] { _exit(ExitCode(status)); });
   if (health != nullptr) health->Shutdown(std::chrono::system_clock::now());

@@ -11,11 +11,11 @@
 namespace adjoin {
 
 struct WorkerCommandOptions {
-  // Of each gRPC channel to the coordinator; tests inject faults with them.
+  // Makes the interceptors for each gRPC channel to the coordinator; tests inject faults with them.
   std::function<ClientInterceptors()> interceptors;
 };
 
-// The exit code. Call it before any other thread is started: it takes over the signals that stop a program.
+// Returns the exit code. Call it before any other thread is started: it takes over the signals that stop a program.
 int RunWorkerCommand(int argc, char** argv, const WorkerCommandOptions& options = {});
 
 }  // namespace adjoin

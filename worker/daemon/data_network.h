@@ -1,4 +1,4 @@
-// Which network the ranks' data may take: UCX neither encrypts nor asks who connects, so it is bound to a named
+// The network that the ranks' data may take: UCX neither encrypts nor asks who connects, so it is bound to a named
 // interface, whose addresses the public Internet must not reach.
 //
 //   ADJOIN_RETURN_IF_ERROR(CheckDataNetwork(flags.net_device, flags.trusted_network));
@@ -17,7 +17,7 @@ namespace adjoin {
 using Interfaces = std::map<std::string, std::vector<std::string>>;
 Interfaces ListInterfaces();
 
-// Whether packets to it stay in networks that are somebody's own: loopback, 10/8, 172.16/12, 192.168/16 (RFC 1918),
+// True where packets to the address stay in a private network: loopback, 10/8, 172.16/12, 192.168/16 (RFC 1918),
 // 100.64/10 (RFC 6598), link-local (169.254/16, fe80::/10) and fc00::/7 (RFC 4193).
 bool IsPrivateAddress(const std::string& address);
 
@@ -27,7 +27,7 @@ bool IsPrivateAddress(const std::string& address);
 absl::Status CheckDataNetwork(const std::string& devices, bool trusted,
                               const Interfaces& interfaces = ListInterfaces());
 
-// "eth0 (10.0.0.7), lo (127.0.0.1, ::1)"
+// Returns "eth0 (10.0.0.7), lo (127.0.0.1, ::1)".
 std::string ToString(const Interfaces& interfaces);
 
 }  // namespace adjoin

@@ -20,8 +20,8 @@ struct JobRoots {
   std::optional<User> rank_user;  // gets the folders of results and of checkpoints; absent: ranks make them themselves
 };
 
-// Whether what the job reads and writes is below the roots; makes its folders of results and of checkpoints where
-// the ranks cannot.
+// Checks that all that the job reads and writes is below the roots; makes its folders of results and of checkpoints
+// where the ranks cannot.
 // Errors: kResourceExhausted (no space is left for them), which is not the job's fault; all others are.
 absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start);
 

@@ -1,9 +1,9 @@
-// The id of a daemon's --output-root, as far as it is known: the file server may be slow, an automount takes its time, and what
-// was known stays known while nobody answers.
+// The id of a daemon's --output-root, as far as it is known: the file server may be slow, and an automount takes its
+// time. While the server does not answer, the id that was read last is returned.
 //
 //   KnownOutputId output([root] { return OutputId(root); });
 //   std::string id = output.LookAgain(absl::Seconds(2));   // in a hello
-//   std::string id = output.Get();                          // in each heartbeat: "" as long as nobody has answered
+//   std::string id = output.Get();                          // in each heartbeat: "" until the first answer
 #ifndef ADJOIN_WORKER_DAEMON_KNOWN_OUTPUT_ID_H_
 #define ADJOIN_WORKER_DAEMON_KNOWN_OUTPUT_ID_H_
 
@@ -24,10 +24,10 @@ namespace adjoin {
 // Thread-safe.
 class KnownOutputId {
  public:
-  // `read` may hang for ever; it is called in threads that nobody waits for, one at a time, and what it uses is its own.
+  // `read` may never return; it is called on threads that are not joined, one at a time, and must own all that it uses.
   explicit KnownOutputId(std::function<absl::StatusOr<std::string>()> read) : read_(std::move(read)) {}
 
-  // Reads once more and waits at most `wait` for the answer, then goes on without; the last id that was read, "" where none was.
+  // Reads once more, waits at most `wait` for the answer, and returns the last id that was read, "" where none was.
   std::string LookAgain(absl::Duration wait);
   // The same without waiting; reads in the background while there is none.
   std::string Get();

@@ -32,7 +32,7 @@ class LineSplitter {
   bool cut_ = false;
 };
 
-// As in the class comment.
+// Returns a line without the characters that the class comment excludes.
 std::string CleanText(absl::string_view bytes);
 
 }  // namespace adjoin

@@ -54,7 +54,7 @@ class ModelProbeTest : public ::testing::Test {
   ProbeResult result_;
 };
 
-TEST_F(ModelProbeTest, AFileThatFits) {
+TEST_F(ModelProbeTest, AcceptsAFileThatFits) {
   Write("data/model.safetensors", {{"fc.weight", DType::kFloat32, {2, 3}}, {"fc.bias", DType::kFloat64, {2}}});
   EXPECT_EQ(Error(), "");
   EXPECT_EQ(result_.field(), "");
@@ -83,13 +83,13 @@ TEST_F(ModelProbeTest, DifferencesAreListed) {
   EXPECT_EQ(Error(), "") << "nothing is known of the model";
 }
 
-TEST_F(ModelProbeTest, NothingThatFitsIsAnErrorAlsoIfNotStrict) {
+TEST_F(ModelProbeTest, RefusesAFileOfWhichNothingFitsAlsoIfNotStrict) {
   Write("data/model.safetensors", {{"other.weight", DType::kFloat32, {2, 3}}});
   request_.mutable_weights()->set_strict(false);
   EXPECT_THAT(Error(), HasSubstr("has no tensor of the model"));
 }
 
-TEST_F(ModelProbeTest, WhatAnotherJobWrote) {
+TEST_F(ModelProbeTest, FindsAModelThatAnotherJobWrote) {
   request_.mutable_weights()->clear_init_from();
   request_.mutable_weights()->set_from_output("job/model.safetensors");
   EXPECT_EQ(Error(), "weights.from_output: 'job/model.safetensors': no such file below the worker's output root");

@@ -1,4 +1,4 @@
-// Which state folder of which machine a daemon has.
+// The id of a daemon: it names the state folder and the machine.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::string id, NodeId("/var/lib/adjoin-worker"));
 //
@@ -14,9 +14,9 @@
 
 namespace adjoin {
 
-// 32 hexadecimal digits, of a random number that is kept in the folder's file "node-id" and of what the first of
-// `machine_files` says that says anything; the machine's own name cannot be read from them. A copy of the folder on another
-// machine has another id. Where no file names the machine, the id is new each time. The folder is locked by the caller.
+// Returns 32 hexadecimal digits: a hash of a random number, kept in the folder's file "node-id", and of the first of
+// `machine_files` that is not empty, whose content cannot be read from it. A copy of the folder on another machine has
+// another id. Where no file names the machine, the id is new each time. The caller holds the folder's lock.
 // Errors: kUnavailable (the folder cannot be written).
 absl::StatusOr<std::string> NodeId(const std::string& folder, const std::vector<std::string>& machine_files = {
                                                                   "/etc/machine-id", "/proc/sys/kernel/random/boot_id"});

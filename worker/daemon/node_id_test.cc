@@ -34,7 +34,7 @@ class NodeIdTest : public ::testing::Test {
   std::string base_, folder_;
 };
 
-TEST_F(NodeIdTest, IsOfOneFolderOnOneMachine) {
+TEST_F(NodeIdTest, BelongsToOneFolderOnOneMachine) {
   const std::string id = Id(folder_, {"machine"});
   EXPECT_EQ(id.size(), 32);
   EXPECT_EQ(Id(folder_, {"machine"}), id);
@@ -46,14 +46,14 @@ TEST_F(NodeIdTest, IsOfOneFolderOnOneMachine) {
   EXPECT_EQ(id.find("0123456789"), std::string::npos) << "the machine's own name";
 }
 
-TEST_F(NodeIdTest, AMachineWithoutANameHasItsBoot) {
+TEST_F(NodeIdTest, ChangesWithTheBootWhereTheMachineHasNoName) {
   const std::string id = Id(folder_, {"none", "other", "machine"});
   EXPECT_EQ(Id(folder_, {"empty", "other"}), id);
   EXPECT_EQ(Id(folder_, {"image", "other"}), id);
   EXPECT_NE(Id(folder_, {"none"}), Id(folder_, {"none"})) << "nothing is proved";
 }
 
-TEST_F(NodeIdTest, WhatIsNoIdIsMadeAnew) {
+TEST_F(NodeIdTest, AFileThatHoldsNoIdIsReplaced) {
   const std::string id = Id(folder_, {"machine"});
   for (const char* text : {"", "0000", "zz"}) {
     std::ofstream(folder_ + "/node-id") << text;

@@ -1,7 +1,6 @@
 #include "worker/daemon/output_id.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/errno_status.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -26,33 +26,29 @@ std::string RandomId() {
   return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
 }
 
-absl::Status Failed(const std::string& path, int error) {
-  return absl::UnavailableError(absl::StrCat(path, ": ", strerror(error)));
-}
-
-// "" where there is no file.
+// Returns "" where there is no file.
 absl::StatusOr<std::string> ReadId(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return std::string();
-  if (fd < 0) return Failed(path, errno);
+  if (fd < 0) return ErrnoStatus(errno, path);
   char text[kDigits];
   const ssize_t size = read(fd, text, sizeof(text));
   const int error = errno;
   close(fd);
-  if (size < 0) return Failed(path, error);
+  if (size < 0) return ErrnoStatus(error, path);
   const std::string id(text, static_cast<size_t>(size));
   if (id.size() == kDigits && std::all_of(id.begin(), id.end(), absl::ascii_isxdigit)) return id;
-  return absl::DataLossError(absl::StrCat(path, ": is no id of an output root; remove it"));
+  return absl::DataLossError(absl::StrCat(path, ": holds no id of an output root; right would be to remove it"));
 }
 
-// Under a name of its own, whole and durable.
+// Writes the file under a name of its own, and returns once it is on the disk.
 absl::Status WriteId(const std::string& path, const std::string& id) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) return Failed(path, errno);
+  if (fd < 0) return ErrnoStatus(errno, path);
   absl::Cleanup close_fd = [fd] { close(fd); };
   const std::string line = id + "\n";
-  errno = ENOSPC;  // of a write that is cut short
-  if (write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()) || fsync(fd) != 0) return Failed(path, errno);
+  errno = ENOSPC;  // a write that is cut short sets none
+  if (write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()) || fsync(fd) != 0) return ErrnoStatus(errno, path);
   return absl::OkStatus();
 }
 
@@ -65,10 +61,10 @@ absl::StatusOr<std::string> OutputId(const std::string& root) {
   const std::string id = RandomId();
   const std::string mine = absl::StrCat(path, ".", id);
   ADJOIN_RETURN_IF_ERROR(WriteId(mine, id));
-  // A link is made by one: the others find it there.
+  // Only one daemon can make the link; the others find it there.
   const int error = link(mine.c_str(), path.c_str()) == 0 ? 0 : errno;
   unlink(mine.c_str());
-  if (error != 0 && error != EEXIST) return Failed(path, error);
+  if (error != 0 && error != EEXIST) return ErrnoStatus(error, path);
   ADJOIN_ASSIGN_OR_RETURN(const std::string agreed, ReadId(path));
   if (agreed.empty()) return absl::UnavailableError(absl::StrCat(path, ": was removed"));
   return agreed;

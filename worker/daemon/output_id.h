@@ -1,4 +1,4 @@
-// Which file system a daemon's --output-root is on: nodes with one id see each other's files there.
+// The id of the file system of a daemon's --output-root: nodes with the same id see each other's files there.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::string id, OutputId("/srv/results"));
 //
@@ -14,7 +14,7 @@
 namespace adjoin {
 
 // 32 hexadecimal digits. Any number of daemons may call it at once, on one machine or on several.
-// Errors: kUnavailable with the path and the system's reason; kDataLoss (the file is another's).
+// Errors: as ErrnoStatus (base/errno_status.h), with the path; kDataLoss (the file is no id of an output root).
 absl::StatusOr<std::string> OutputId(const std::string& root);
 
 }  // namespace adjoin

@@ -31,7 +31,7 @@ std::string Folder(const std::string& name) {
   return folder;
 }
 
-TEST(OutputIdTest, AllThatLookAtOnceAgree) {
+TEST(OutputIdTest, DaemonsThatAskAtOnceGetOneId) {
   const std::string root = Folder("shared");
   std::vector<std::string> ids(8);
   std::vector<std::thread> daemons;
@@ -49,7 +49,7 @@ TEST(OutputIdTest, OtherFoldersHaveOtherIds) {
   EXPECT_NE(OutputId(Folder("one")).value(), OutputId(Folder("two")).value());
 }
 
-TEST(OutputIdTest, SaysWhatIsWrong) {
+TEST(OutputIdTest, ErrorsNameTheFileAndTheReason) {
   EXPECT_EQ(OutputId("/nowhere/at/all").status().code(), absl::StatusCode::kUnavailable);
   const std::string root = Folder("odd");
   std::ofstream(root + "/.adjoin-output-id") << "something else";
@@ -58,7 +58,7 @@ TEST(OutputIdTest, SaysWhatIsWrong) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("odd/.adjoin-output-id"));
 }
 
-// A file server that answers when the test says so; the last read may outlive the reader.
+// A file server that answers when the test lets it; the last read may outlive the reader.
 struct Server {
   absl::StatusOr<std::string> Read() {
     absl::MutexLock lock(&mutex);
@@ -80,7 +80,7 @@ struct Server {
   int reads = 0;
 };
 
-TEST(KnownOutputIdTest, AnAnswerThatComesLateIsKnownWhenItComes) {
+TEST(KnownOutputIdTest, TakesAnAnswerThatComesLate) {
   const auto server = std::make_shared<Server>();
   KnownOutputId output([server] { return server->Read(); });
   server->Set(false, "one");
@@ -91,7 +91,7 @@ TEST(KnownOutputIdTest, AnAnswerThatComesLateIsKnownWhenItComes) {
   EXPECT_EQ(output.Get(), "one");
 }
 
-TEST(KnownOutputIdTest, WhatWasKnownStaysKnown) {
+TEST(KnownOutputIdTest, KeepsTheLastIdWhileTheServerHangs) {
   const auto server = std::make_shared<Server>();
   KnownOutputId output([server] { return server->Read(); });
   EXPECT_EQ(output.LookAgain(absl::Seconds(30)), "one");

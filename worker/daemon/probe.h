@@ -1,4 +1,4 @@
-// Checks the data files of a job before it is accepted, where they are.
+// Checks the data files of a job before it is accepted, on a node that has them.
 //
 //   ProbeResult result = Probe("/srv/data", request);
 //   result.error();   // "data set 'train', field 'image': 'a.gz': no such file below ..."; empty when all is well
@@ -21,7 +21,7 @@ namespace adjoin {
 
 struct ProbeLimits {
   int64_t bytes = int64_t{512} << 20;  // inflated ones, of all files together
-  // After it only headers are read. The coordinator waits for half a minute.
+  // Only headers are read after this. The coordinator waits for half a minute.
   Deadline deadline = Deadline::After(absl::Seconds(15));
   const std::atomic<bool>* stop = nullptr;  // true: the probe ends, with an error; may be null
 };

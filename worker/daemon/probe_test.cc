@@ -87,7 +87,7 @@ TEST_F(ProbeTest, TruncatedAndCorruptFiles) {
   EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[1].idx.path[0]");
 }
 
-TEST_F(ProbeTest, OfMuchDataOnlyTheHeaders) {
+TEST_F(ProbeTest, ReadsOnlyHeadersBeyondTheLimitOfBytes) {
   // The labels are 18 bytes, however few of gzip they are; the images are not inflated.
   std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
   ProbeLimits limits;
@@ -99,7 +99,7 @@ TEST_F(ProbeTest, OfMuchDataOnlyTheHeaders) {
   EXPECT_THAT(Probe(root_, request_, limits).error(), HasSubstr("images"));
 }
 
-TEST_F(ProbeTest, AfterTheDeadlineOnlyTheHeaders) {
+TEST_F(ProbeTest, ReadsOnlyHeadersAfterTheDeadline) {
   std::filesystem::resize_file(root_ + "/labels.gz", std::filesystem::file_size(root_ + "/labels.gz") - 4);
   EXPECT_THAT(Probe(root_, request_, {}).error(), HasSubstr("field 'label'"));
   ProbeLimits limits;
@@ -116,7 +116,7 @@ TEST_F(ProbeTest, StopsWhenItIsTold) {
   EXPECT_THAT(Probe(root_, request_, limits).error(), HasSubstr("the worker stops"));
 }
 
-TEST_F(ProbeTest, FieldsHaveAsManySamples) {
+TEST_F(ProbeTest, RefusesFieldsWithDifferentNumbersOfSamples) {
   Write("images", Idx({9, 2, 3}));
   EXPECT_THAT(Error(), HasSubstr("field 'label' has 10 samples, field 'image' has 9"));
   EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[1]");

@@ -1,4 +1,4 @@
-// What the kernel says of a process in /proc/PID/stat.
+// A process as /proc/PID/stat shows it.
 //
 //   std::optional<ProcStat> stat = ReadProcStat(pid);
 //   bool stopped = stat.has_value() && stat->Stopped();
@@ -16,13 +16,13 @@ namespace adjoin {
 
 struct ProcStat {
   char state = '?';         // as in proc(5): R, S, D, T, t, Z, ...
-  uint64_t start_time = 0;  // ticks since the machine started: with the number, it names a process for good
+  uint64_t start_time = 0;  // ticks since the machine started; no other process has the same pid and start time
 
   bool Stopped() const { return state == 'T' || state == 't'; }
   bool Dead() const { return state == 'Z' || state == 'X'; }  // it runs nothing any more, and waits to be reaped
 };
 
-// Nothing where there is no such process.
+// Returns nothing where there is no such process.
 std::optional<ProcStat> ReadProcStat(pid_t pid);
 
 }  // namespace adjoin

@@ -19,7 +19,7 @@ TEST(ProcStatTest, KnowsThisProcess) {
 }
 
 // A process may go between the opening of its file and the reading.
-TEST(ProcStatTest, OfAProcessThatEndsMeanwhileThereIsNone) {
+TEST(ProcStatTest, IsAbsentForAProcessThatHasEnded) {
   for (int i = 0; i < 500; ++i) {
     const pid_t pid = fork();
     ASSERT_GE(pid, 0);

@@ -31,7 +31,7 @@ std::string BootId() {
 absl::Status KillOne(pid_t pid, uint64_t start_time, Deadline deadline) {
   UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (fd.get() < 0) return absl::OkStatus();
-  // Now the descriptor names whoever has the number; is it still the one that was recorded?
+  // The descriptor is that of the process that has the pid now, which may be another one than was recorded.
   std::optional<ProcStat> stat = ReadProcStat(pid);
   if (!stat.has_value() || stat->start_time != start_time || stat->Dead()) return absl::OkStatus();
   LogWarning(absl::StrCat("killing process ", pid, ", which an earlier daemon has left"));
@@ -74,7 +74,7 @@ absl::Status ProcessRecord::Add(pid_t pid) {
 
 void ProcessRecord::Remove(pid_t pid) {
   start_times_.erase(pid);
-  // A name too many does no harm: its number and start time name nobody any more.
+  // An entry too many does no harm: no process has its pid and start time any more.
   if (absl::Status status = Write(); !status.ok()) LogWarning(std::string(status.message()));
 }
 

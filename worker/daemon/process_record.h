@@ -6,9 +6,9 @@
 //   ADJOIN_RETURN_IF_ERROR(record.Add(pid));      // after each start
 //   record.Remove(pid);                           // after it was reaped
 //
-// Ranks die with the thread that started them; but a process that waits in the kernel dies only when that wait ends. Each is
-// named by its number and its start time, and the file by the machine's start: a number that was given away again kills
-// nobody. One thread at a time.
+// Ranks die with the thread that started them; but a process that waits in the kernel dies only when that wait ends.
+// The file names each by its pid and start time, and also names the machine's boot, so that no other process with the
+// same pid is killed. One thread at a time.
 #ifndef ADJOIN_WORKER_DAEMON_PROCESS_RECORD_H_
 #define ADJOIN_WORKER_DAEMON_PROCESS_RECORD_H_
 
@@ -28,7 +28,7 @@ class ProcessRecord {
  public:
   explicit ProcessRecord(std::string path) : path_(std::move(path)) {}
 
-  // Kills what the file names, waits for the end of it all, and empties the file. A file that is missing names nothing.
+  // Kills all processes in the file, waits until they have ended, and empties the file. A missing file is an empty one.
   // Errors: kDeadlineExceeded (names a process that does not die), kUnavailable, kDataLoss (not such a file).
   absl::Status KillLeftovers(Deadline deadline);
 

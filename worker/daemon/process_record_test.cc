@@ -55,7 +55,7 @@ class ProcessRecordTest : public ::testing::Test {
   void TearDown() override { unlink(path_.c_str()); }
 };
 
-TEST_F(ProcessRecordTest, TheNextDaemonKillsWhatIsLeft) {
+TEST_F(ProcessRecordTest, TheNextDaemonKillsProcessesThatAreLeft) {
   Sleeper left, reaped;
   ProcessRecord record(path_);
   ASSERT_EQ(record.KillLeftovers(Soon()), absl::OkStatus());
@@ -70,7 +70,7 @@ TEST_F(ProcessRecordTest, TheNextDaemonKillsWhatIsLeft) {
   EXPECT_EQ(ProcessRecord(path_).KillLeftovers(Soon()), absl::OkStatus());
 }
 
-TEST_F(ProcessRecordTest, AnotherProcessOfTheSameNumberLives) {
+TEST_F(ProcessRecordTest, AnotherProcessWithTheSamePidLives) {
   Sleeper other;
   std::optional<ProcStat> stat = ReadProcStat(other.pid());
   ASSERT_TRUE(stat.has_value());
@@ -86,7 +86,7 @@ TEST_F(ProcessRecordTest, AnotherProcessOfTheSameNumberLives) {
   EXPECT_TRUE(other.Runs()) << "that was before the machine started";
 }
 
-TEST_F(ProcessRecordTest, SaysWhatIsWrong) {
+TEST_F(ProcessRecordTest, ErrorsNameTheFileAndTheReason) {
   ProcessRecord record(path_);
   EXPECT_TRUE(absl::IsNotFound(record.Add(2147483000)));
   ASSERT_EQ(record.KillLeftovers(Soon()), absl::OkStatus());

@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/errno_status.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -83,7 +84,7 @@ void BecomeProgram(const Prepared& prepared) {
   execve(request.binary.c_str(), prepared.arguments, prepared.environment);
 }
 
-// What to write to a child's oom_score_adj.
+// Returns the text to write to a child's oom_score_adj.
 std::string OomScore(int above) {
   std::ifstream file("/proc/self/oom_score_adj");
   int own = 0;
@@ -96,13 +97,6 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   for (std::string& text : strings) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;
-}
-
-absl::Status ExecError(const std::string& binary, int cause) {
-  std::string message = absl::StrCat(binary, " cannot be run: ", strerror(cause));
-  if (cause == ENOENT) return absl::NotFoundError(message);
-  if (cause == EACCES) return absl::PermissionDeniedError(message);
-  return absl::UnavailableError(message);
 }
 
 }  // namespace
@@ -135,7 +129,7 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
   } while (got < 0 && errno == EINTR);
   if (got == sizeof(cause)) {
     waitpid(pid, nullptr, 0);
-    return ExecError(request.binary, cause);
+    return ErrnoStatus(cause, absl::StrCat(request.binary, " cannot be run"));
   }
   ChildProcess child;
   child.pid = pid;

@@ -27,7 +27,7 @@ struct User {
   std::string name, home;
   uid_t uid = 0;
   gid_t gid = 0;
-  std::vector<gid_t> groups;  // all of them
+  std::vector<gid_t> groups;  // the supplementary ones too
 };
 
 struct SpawnRequest {
@@ -36,7 +36,7 @@ struct SpawnRequest {
   std::vector<std::string> environment;  // "NAME=value", all of it
   std::string folder;                    // its working directory; empty: the caller's
   uint64_t memory_bytes = 0;             // RLIMIT_DATA: an allocation beyond it fails; 0: no limit
-  int oom_score_above = 0;               // how much rather than the caller the kernel kills it where memory runs out
+  int oom_score_above = 0;               // added to the caller's oom_score_adj
   std::optional<User> user;              // absent: the caller's; else the caller is root
 };
 
@@ -46,11 +46,13 @@ struct ChildProcess {
 };
 
 // Linux kills the child when the calling *thread* ends, so call it from a thread that lives as long as the daemon.
-// Errors: kUnavailable (no processes or descriptors left), kNotFound, kPermissionDenied (the program cannot be run; says why).
+// Errors: kUnavailable (no processes or descriptors left), kNotFound, kPermissionDenied (the program cannot be run; the
+// message has the reason).
 absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request);
 
-// What a rank gets of the daemon's own environment: PATH, HOME, LANG, UCX_*, OMP_NUM_THREADS (1 unless set) and the
-// sanitizers' options. Credentials and all else stay behind. `home`, where it is not empty, is HOME instead.
+// Returns the part of the daemon's own environment that a rank gets: PATH, HOME, LANG, UCX_*, OMP_NUM_THREADS (1 unless
+// set) and the sanitizers' options. Credentials and all else stay behind. `home`, where it is not empty, is HOME
+// instead.
 std::vector<std::string> RankEnvironment(const std::string& home = "");
 
 // Errors: kNotFound.

@@ -26,8 +26,8 @@ constexpr absl::Duration kHelloTimeout = absl::Seconds(30);
 
 using Stream = grpc::ServerReaderWriter<DaemonMessage, RankMessage>;
 
-// Writes on a thread of its own, so that a rank that does not read holds nobody up. gRPC allows one writer at a time, and
-// none once the RPC's handler has returned.
+// Writes on a thread of its own, so that a rank that does not read holds up no other. gRPC allows one writer at a time,
+// and none once the RPC's handler has returned.
 class StreamPeer final : public RankPeer {
  public:
   explicit StreamPeer(Stream* stream) : stream_(stream), writer_([this] { WriteMessages(); }) {}
@@ -37,7 +37,7 @@ class StreamPeer final : public RankPeer {
     {
       absl::MutexLock lock(&mutex_);
       if (closed_) return;
-      // Of leases only the last one counts.
+      // Only the last lease counts.
       if (message.has_lease() && !outbox_.empty() && outbox_.back().has_lease()) outbox_.pop_back();
       outbox_.push_back(message);
     }

@@ -2,7 +2,7 @@
 //
 //   RankSupervisor supervisor({.on_start = ..., .on_log = ..., .on_exit = ...});
 //   supervisor.Start({{.job_id = "job-1", .epoch = 4, .rank = 0}, spawn_request});
-//   supervisor.Kill("job-1", 4, absl::Seconds(2));     // SIGKILL to whatever is left of the attempt then
+//   supervisor.Kill("job-1", 4, absl::Seconds(2));     // SIGKILL to the ranks of the attempt that are left then
 //
 // One thread does all of it and calls back from there. on_start comes once for every process that runs; on_exit once for
 // every process that was to be started (also where it could not be), after it was reaped and its last line was passed on.
@@ -36,11 +36,11 @@ struct RankKey {
 };
 
 struct RankExit {
-  int code = 0;             // of an exit
-  int signal = 0;           // of a death by signal, else 0
+  int code = 0;             // where it exited
+  int signal = 0;           // the signal that killed it, else 0
   std::string spawn_error;  // it never ran
 
-  // What to say after "rank 2 on worker-1": "was killed by signal 9 (SIGKILL)", "exited with code 3".
+  // The text after "rank 2 on worker-1" in a message: "was killed by signal 9 (SIGKILL)", "exited with code 3".
   std::string ToString() const;
 };
 
@@ -52,15 +52,16 @@ class RankSupervisor {
     std::function<void(const RankKey&, const RankExit&)> on_exit;
   };
 
-  // `record`, where there is one, outlives the supervisor and names its processes; what it cannot name is not run. Errors
-  // are programming errors or a system without descriptors: it ends the process then.
+  // `record`, where there is one, outlives the supervisor and names its processes; a process that cannot be recorded
+  // is not run. The constructor ends the daemon where the system has no descriptors left.
   explicit RankSupervisor(Callbacks callbacks, ProcessRecord* record = nullptr);
   ~RankSupervisor();
   RankSupervisor(const RankSupervisor&) = delete;
   RankSupervisor& operator=(const RankSupervisor&) = delete;
 
   void Start(RankKey key, SpawnRequest request);
-  // After `grace`, kills the process groups of the attempt's ranks that are still there. Of two calls the earlier counts.
+  // After `grace`, kills the process groups of the attempt's ranks that are still there. Where it is called twice, the
+  // earlier end counts.
   void Kill(const std::string& job_id, uint64_t epoch, absl::Duration grace);
   // The same for one rank.
   void KillRank(const RankKey& key, absl::Duration grace);

@@ -53,7 +53,7 @@ class RankSupervisorTest : public ::testing::Test {
     auto there = [&] { return !lines_.empty(); };
     return mutex_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(20)) ? lines_[0] : "";
   }
-  // Whether it is gone; a killed process may take a moment.
+  // Returns true once the process is gone; a killed one may take a moment.
   static bool Gone(pid_t pid) {
     for (int i = 0; i < 200; ++i) {
       if (kill(pid, 0) != 0) return true;
@@ -75,7 +75,7 @@ TEST_F(RankSupervisorTest, ReportsHowAProcessEnded) {
   EXPECT_EQ(ExitOf(1), "was killed by signal 9 (SIGKILL)");
 }
 
-TEST_F(RankSupervisorTest, ReportsWhatCannotBeStarted) {
+TEST_F(RankSupervisorTest, ReportsAProgramThatCannotBeStarted) {
   SpawnRequest request;
   request.binary = "/nowhere/adjoin-rank";
   Start(0, request);
@@ -94,7 +94,7 @@ TEST_F(RankSupervisorTest, PassesOnLinesBeforeTheEnd) {
   EXPECT_THAT(lines_, ::testing::Not(Contains(HasSubstr("secret"))));
 }
 
-TEST_F(RankSupervisorTest, LimitsWhatAProcessMayHave) {
+TEST_F(RankSupervisorTest, LimitsMemoryAndPrivilegesOfAProcess) {
   SpawnRequest request;
   request.binary = "/bin/sh";
   request.arguments = {"-c", "ulimit -d; pwd; cat /proc/self/oom_score_adj; grep NoNewPrivs /proc/self/status"};
@@ -138,7 +138,7 @@ TEST_F(RankSupervisorTest, KillsAfterTheGrace) {
   EXPECT_EQ(ExitOf(0), "was killed by signal 9 (SIGKILL)");
 }
 
-TEST_F(RankSupervisorTest, WhatAProcessLeavesBehindGoesWithIt) {
+TEST_F(RankSupervisorTest, KillsTheChildrenThatAProcessLeavesBehind) {
   Start(0, "sleep 60 & echo $!");
   pid_t child = 0;
   ASSERT_TRUE(absl::SimpleAtoi(WaitForLine(), &child));
@@ -146,7 +146,7 @@ TEST_F(RankSupervisorTest, WhatAProcessLeavesBehindGoesWithIt) {
   EXPECT_TRUE(Gone(child));
 }
 
-TEST_F(RankSupervisorTest, TheEndKillsWhatIsLeft) {
+TEST_F(RankSupervisorTest, TheDestructorKillsProcessesThatAreLeft) {
   Start(0, "echo $$; sleep 60");
   pid_t child = 0;
   ASSERT_TRUE(absl::SimpleAtoi(WaitForLine(), &child));

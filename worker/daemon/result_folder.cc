@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/errno_status.h"
 #include "base/unique_fd.h"
 
 namespace adjoin {
@@ -32,9 +32,7 @@ absl::Status ErrorOf(const std::string& what, int cause) {
   if (cause == EXDEV || cause == ELOOP) {
     return absl::PermissionDeniedError(absl::StrCat("'", what, "': a symbolic link is in the way"));
   }
-  std::string message = absl::StrCat("'", what, "': ", strerror(cause));
-  if (cause == ENOSPC || cause == EDQUOT) return absl::ResourceExhaustedError(message);
-  return cause == EACCES || cause == EPERM ? absl::PermissionDeniedError(message) : absl::UnavailableError(message);
+  return ErrnoStatus(cause, absl::StrCat("'", what, "'"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class ResultFolderTest : public ::testing::Test {
   std::string root_;
 };
 
-TEST_F(ResultFolderTest, GivesAwayWhatItMakes) {
+TEST_F(ResultFolderTest, GivesFoldersThatItMakesToTheUser) {
   const uid_t user = geteuid() == 0 ? 12345 : geteuid();
   const gid_t group = geteuid() == 0 ? 12345 : getegid();
   std::filesystem::create_directories(root_ + "/old");
@@ -35,7 +35,7 @@ TEST_F(ResultFolderTest, GivesAwayWhatItMakes) {
   EXPECT_EQ(MakeResultFolder(root_, "", user, group), absl::OkStatus());
 }
 
-TEST_F(ResultFolderTest, LeavesTheRootByNoLink) {
+TEST_F(ResultFolderTest, FollowsNoLinkOutOfTheRoot) {
   std::filesystem::create_symlink("/tmp", root_ + "/away");
   std::filesystem::create_directories(root_ + "/a");
   std::filesystem::create_symlink("a", root_ + "/inside");

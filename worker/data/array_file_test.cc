@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "worker/data/array_file.h"
 
 #include <sys/resource.h>
@@ -112,7 +113,7 @@ std::string CheckError(const std::string& file, const std::string& object = "") 
 }
 
 TEST(ArrayFileTest, ReadsAnyBoxOfFilesThatNumPyAndH5pyWrote) {
-  const unsigned seed = 5;
+  const uint64_t seed = TestSeed(5);
   std::mt19937 random(seed);
   const std::vector<Line> lines = Manifest();
   ASSERT_GT(lines.size(), 120u);

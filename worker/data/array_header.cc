@@ -4,7 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
 
@@ -17,7 +17,7 @@ int64_t ArrayHeader::Cells() const {
 }
 
 std::string ArrayHeader::ToString() const {
-  return absl::StrCat(shape.empty() ? "scalar" : absl::StrJoin(shape, "x"), " ", adjoin::ToString(type));
+  return absl::StrCat(ShapeText(shape), " ", adjoin::ToString(type));
 }
 
 absl::Status CheckArraySize(const std::string& name, const ArrayHeader& header, int64_t offset) {

@@ -10,7 +10,9 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "base/errno_status.h"
 #include "base/status_macros.h"
+#include "base/sync_folder.h"
 #include "worker/data/array_formats.h"
 #include "worker/data/box_runs.h"
 #include "worker/data/open_file.h"
@@ -21,8 +23,8 @@ namespace {
 // Takes the disk's blocks for the file now, so that a full disk is found at once.
 absl::Status Allocate(const std::string& path, int fd, int64_t bytes) {
   if (bytes == 0 || fallocate(fd, 0, 0, bytes) == 0) return absl::OkStatus();
-  if (errno != EOPNOTSUPP) return FileError(absl::StrCat(path, " (", bytes, " bytes)"), errno);
-  return ftruncate(fd, bytes) == 0 ? absl::OkStatus() : FileError(path, errno);
+  if (errno != EOPNOTSUPP) return ErrnoStatus(errno, absl::StrCat(path, " (", bytes, " bytes)"));
+  return ftruncate(fd, bytes) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
 }
 
 absl::StatusOr<const ArrayFormat*> WrittenFormat(const std::string& path, const std::string& name,
@@ -41,7 +43,7 @@ absl::StatusOr<StoredArray> MakeFile(const std::string& path, const ArrayFormat&
   wanted.shape = shape;
   ADJOIN_RETURN_IF_ERROR(CheckArraySize(path, wanted, 0));
   const OpenFile file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644), path);
-  if (file.fd() < 0) return FileError(path, errno);
+  if (file.fd() < 0) return ErrnoStatus(errno, path);
   ADJOIN_ASSIGN_OR_RETURN(StoredArray array, format.create(path, file.fd(), type, shape, options));
   ADJOIN_RETURN_IF_ERROR(Allocate(path, file.fd(), array.EndOfData()));
   return array;
@@ -66,7 +68,7 @@ absl::StatusOr<std::unique_ptr<ArrayWriter>> ArrayWriter::Create(const std::stri
   }
   writer->array_ = *std::move(array);
   writer->fd_ = open(writer->temporary_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (writer->fd_ < 0) return FileError(writer->temporary_, errno);
+  if (writer->fd_ < 0) return ErrnoStatus(errno, writer->temporary_);
   return writer;
 }
 
@@ -86,7 +88,7 @@ absl::StatusOr<std::unique_ptr<ArrayWriter>> ArrayWriter::Open(const std::string
                                                    ", this rank writes ", wanted.ToString()));
   }
   writer->fd_ = open(writer->temporary_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (writer->fd_ < 0) return FileError(writer->temporary_, errno);
+  if (writer->fd_ < 0) return ErrnoStatus(errno, writer->temporary_);
   return writer;
 }
 
@@ -110,7 +112,7 @@ absl::Status ArrayWriter::Write(const Box& box, const void* cells) {
 }
 
 absl::Status ArrayWriter::Finish() {
-  if (fsync(fd_) != 0) return FileError(temporary_, errno);
+  if (fsync(fd_) != 0) return ErrnoStatus(errno, temporary_);
   finished_ = true;
   return absl::OkStatus();
 }
@@ -120,14 +122,12 @@ absl::Status ArrayWriter::Publish() {
     return absl::FailedPreconditionError(absl::StrCat(path_, ": only the rank that created it publishes it, once"));
   }
   if (!finished_) return absl::FailedPreconditionError(absl::StrCat(path_, ": is published before it was finished"));
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return FileError(path_, errno);
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return ErrnoStatus(errno, path_);
   creator_ = false;
-  // The name is safe only once the folder is synced.
-  const size_t slash = path_.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-  const OpenFile held(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
-  if (held.fd() < 0 || fsync(held.fd()) != 0) return FileError(folder, errno);
-  return absl::OkStatus();
+  // The name is safe only once the folder is.
+  const std::string folder = FolderOf(path_);
+  const int error = SyncFolder(folder);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, folder);
 }
 
 }  // namespace adjoin

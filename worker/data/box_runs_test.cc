@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "worker/data/box_runs.h"
 
 #include <random>
@@ -15,7 +16,7 @@ TEST(BoxRunsTest, HasTheRunsOfTheExamples) {
 }
 
 TEST(BoxRunsTest, RunsCoverTheBoxInOrder) {
-  const unsigned seed = 3;
+  const uint64_t seed = TestSeed(3);
   std::mt19937 random(seed);
   for (int round = 0; round < 2000; ++round) {
     std::vector<int64_t> shape;

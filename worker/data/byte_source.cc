@@ -9,32 +9,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/errno_status.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
-namespace {
-
-absl::Status SystemError(const std::string& path, int error) {
-  const std::string message = absl::StrCat(path, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-  if (error == EACCES) return absl::PermissionDeniedError(message);
-  return absl::UnavailableError(message);
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<ByteSource>> ByteSource::Open(const std::string& path, const std::string& given_name) {
   const std::string& name = given_name.empty() ? path : given_name;
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) return SystemError(name, errno);
+  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, name);
   // Opening a pipe would wait for its writer.
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(name, ": not a regular file"));
   std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) return SystemError(name, errno);
+  if (file == nullptr) return ErrnoStatus(errno, name);
   std::unique_ptr<ByteSource> source(new ByteSource(name, std::move(file), info.st_size));
   unsigned char magic[2] = {0, 0};
   ADJOIN_ASSIGN_OR_RETURN(const int64_t count, source->ReadFile(magic, 2));
-  if (std::fseek(source->file_.get(), 0, SEEK_SET) != 0) return SystemError(name, errno);
+  if (std::fseek(source->file_.get(), 0, SEEK_SET) != 0) return ErrnoStatus(errno, name);
   if (count == 2 && magic[0] == 0x1f && magic[1] == 0x8b) ADJOIN_RETURN_IF_ERROR(source->StartInflating());
   return source;
 }
@@ -62,7 +52,7 @@ absl::Status ByteSource::Corrupt(const std::string& what) const {
 absl::StatusOr<int64_t> ByteSource::ReadFile(void* out, int64_t count) {
   errno = 0;
   const size_t got = std::fread(out, 1, static_cast<size_t>(count), file_.get());
-  if (std::ferror(file_.get())) return SystemError(name_, errno == 0 ? EIO : errno);
+  if (std::ferror(file_.get())) return ErrnoStatus(errno == 0 ? EIO : errno, name_);
   return static_cast<int64_t>(got);
 }
 

@@ -23,9 +23,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/errno_status.h"
 #include "base/logging.h"
 #include "base/state_folder.h"
 #include "base/status_macros.h"
+#include "base/sync_folder.h"
 #include "worker/data/byte_source.h"
 
 namespace adjoin {
@@ -54,7 +56,7 @@ absl::Status CheckStop(const InflateRequest& request) {
 }
 
 absl::Status CacheError(const InflateRequest& request, int error) {
-  return FileError(absl::StrCat(request.name, ": the cache of inflated files"), error);
+  return ErrnoStatus(error, absl::StrCat(request.name, ": the cache of inflated files"));
 }
 
 // Takes (F_RDLCK, F_WRLCK) or releases a lock on a byte of a file, without waiting; returns 0 or an errno. The lock
@@ -226,7 +228,7 @@ bool Unchanged(const struct stat& a, const struct stat& b) {
 // Inflates `source` to `fd`, at most request.bytes.
 absl::Status Inflate(const InflateRequest& request, const OpenFile& source, int fd) {
   struct stat before, after;
-  if (fstat(source.fd(), &before) != 0) return FileError(request.name, errno);
+  if (fstat(source.fd(), &before) != 0) return ErrnoStatus(errno, request.name);
   // Opens the same file again, even if another one has its name by now.
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> stream,
                           ByteSource::Open(absl::StrCat("/proc/self/fd/", source.fd()), request.name));
@@ -248,7 +250,7 @@ absl::Status Inflate(const InflateRequest& request, const OpenFile& source, int 
     return absl::DataLossError(absl::StrCat(request.name, ": trailing bytes: inflated it has more than the ",
                                             request.bytes, " bytes that its header names"));
   }
-  if (fstat(source.fd(), &after) != 0) return FileError(request.name, errno);
+  if (fstat(source.fd(), &after) != 0) return ErrnoStatus(errno, request.name);
   if (!Unchanged(before, after)) {
     return absl::UnavailableError(absl::StrCat(request.name, ": was changed while it was inflated"));
   }
@@ -264,7 +266,7 @@ std::string TemporaryFolder() {
 absl::StatusOr<OpenFile> PrivateCopy(const InflateRequest& request, const OpenFile& source, const std::string& folder) {
   std::string path = folder + "/adjoin-inflated-XXXXXX";
   OpenFile file(mkostemp(path.data(), O_CLOEXEC), request.name);
-  if (file.fd() < 0) return FileError(absl::StrCat(request.name, ": an inflated copy in ", folder), errno);
+  if (file.fd() < 0) return ErrnoStatus(errno, absl::StrCat(request.name, ": an inflated copy in ", folder));
   unlink(path.c_str());
   const int error = Allocate(file.fd(), request.bytes);
   if (error == ENOSPC || error == EDQUOT) {
@@ -272,7 +274,7 @@ absl::StatusOr<OpenFile> PrivateCopy(const InflateRequest& request, const OpenFi
                                         " free: make room there, or name another folder by ",
                                         request.cache_dir.empty() ? "TMPDIR" : "adjoin-worker's --cache-dir"));
   }
-  if (error != 0) return FileError(absl::StrCat(request.name, ": an inflated copy in ", folder), error);
+  if (error != 0) return ErrnoStatus(error, absl::StrCat(request.name, ": an inflated copy in ", folder));
   ADJOIN_RETURN_IF_ERROR(Inflate(request, source, file.fd()));
   return file;
 }
@@ -287,14 +289,6 @@ std::optional<OpenFile> Find(const InflateRequest& request, const std::string& p
   // Notes that the copy was used now. Where this fails the copy is removed earlier, which costs only time.
   (void)futimens(file.fd(), nullptr);
   return file;
-}
-
-absl::Status SyncFolder(const InflateRequest& request) {
-  const int fd = open(request.cache_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return CacheError(request, errno);
-  const int error = fsync(fd) == 0 ? 0 : errno;
-  close(fd);
-  return error == 0 ? absl::OkStatus() : CacheError(request, error);
 }
 
 absl::Status Wait(const InflateRequest& request, const std::string& for_what) {
@@ -331,7 +325,7 @@ absl::StatusOr<OpenFile> MakeCopy(const InflateRequest& request, const OpenFile&
   (void)SetLock(room->fd(), F_RDLCK, 0);
   if (std::rename(room->path().c_str(), path.c_str()) != 0) return CacheError(request, errno);
   OpenFile file(room->Release(), request.name);
-  ADJOIN_RETURN_IF_ERROR(SyncFolder(request));
+  if (const int error = SyncFolder(request.cache_dir); error != 0) return CacheError(request, error);
   return file;
 }
 
@@ -340,7 +334,7 @@ absl::StatusOr<OpenFile> MakeCopy(const InflateRequest& request, const OpenFile&
 absl::StatusOr<OpenFile> InflatedCopy(const InflateRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(const OpenFile source, OpenFile::Open(request.path, request.name));
   struct stat info;
-  if (fstat(source.fd(), &info) != 0) return FileError(request.name, errno);
+  if (fstat(source.fd(), &info) != 0) return ErrnoStatus(errno, request.name);
   if (request.bytes / kMaxRatio > info.st_size) {
     return absl::DataLossError(absl::StrCat(request.name, ": truncated: its header names ", request.bytes,
                                             " bytes, which no gzip file of ", info.st_size, " bytes holds"));

@@ -1,7 +1,6 @@
 #include "worker/data/open_file.h"
 
 #include <cerrno>
-#include <cstring>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,23 +9,16 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/errno_status.h"
 
 namespace adjoin {
-
-absl::Status FileError(const std::string& name, int error) {
-  const std::string message = absl::StrCat(name, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-  if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return absl::ResourceExhaustedError(message);
-  return absl::UnavailableError(message);
-}
 
 absl::Status WriteAt(const std::string& name, int fd, int64_t offset, const void* data, int64_t bytes) {
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t done = pwrite(fd, from, static_cast<size_t>(std::min<int64_t>(bytes, 1 << 30)), offset);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return FileError(name, errno);
+    if (done < 0) return ErrnoStatus(errno, name);
     from += done;
     offset += done;
     bytes -= done;
@@ -38,9 +30,9 @@ absl::StatusOr<OpenFile> OpenFile::Open(const std::string& path, const std::stri
   const std::string& name = given_name.empty() ? path : given_name;
   // Without waiting for the writer of a pipe.
   OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), name);
-  if (file.fd_ < 0) return FileError(name, errno);
+  if (file.fd_ < 0) return ErrnoStatus(errno, name);
   struct stat info;
-  if (fstat(file.fd_, &info) != 0) return FileError(name, errno);
+  if (fstat(file.fd_, &info) != 0) return ErrnoStatus(errno, name);
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(name, ": not a regular file"));
   return file;
 }
@@ -51,7 +43,7 @@ OpenFile::~OpenFile() {
 
 absl::StatusOr<int64_t> OpenFile::Size() const {
   struct stat info;
-  if (fstat(fd_, &info) != 0) return FileError(name_, errno);
+  if (fstat(fd_, &info) != 0) return ErrnoStatus(errno, name_);
   return int64_t{info.st_size};
 }
 
@@ -60,7 +52,7 @@ absl::Status OpenFile::ReadAt(int64_t offset, void* out, int64_t bytes) const {
   while (bytes > 0) {
     const ssize_t got = pread(fd_, to, static_cast<size_t>(std::min<int64_t>(bytes, 1 << 30)), offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError(name_, errno);
+    if (got < 0) return ErrnoStatus(errno, name_);
     if (got == 0) return absl::DataLossError(absl::StrCat(name_, ": became shorter while it was read"));
     to += got;
     offset += got;

@@ -16,16 +16,13 @@
 
 namespace adjoin {
 
-// Returns the status for a system call's `error` on the file `name`: kNotFound, kPermissionDenied, kResourceExhausted
-// (the disk or the quota is full), else kUnavailable.
-absl::Status FileError(const std::string& name, int error);
-
-// Writes all `bytes` to a file that is open for writing. Errors: as FileError.
+// Writes all `bytes` to a file that is open for writing. Errors: as ErrnoStatus.
 absl::Status WriteAt(const std::string& name, int fd, int64_t offset, const void* data, int64_t bytes);
 
 class OpenFile {
  public:
-  // `name`: the file's name in messages; empty: its path. Errors: as FileError; kInvalidArgument (not a regular file).
+  // `name`: the file's name in messages; empty: its path.
+  // Errors: as ErrnoStatus (base/errno_status.h); kInvalidArgument (not a regular file).
   static absl::StatusOr<OpenFile> Open(const std::string& path, const std::string& name = "");
   // Takes ownership of `fd`.
   OpenFile(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}

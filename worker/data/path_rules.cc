@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/errno_status.h"
 #include "base/output_dir.h"
 #include "base/status_macros.h"
 
@@ -42,9 +43,9 @@ bool IsBelow(const std::string& root, const std::string& path) {
 
 absl::Status SystemError(const std::string& shown, int error) {
   if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(absl::StrCat("'", shown, "': no such file"));
-  const std::string message = absl::StrCat("'", shown, "': ", strerror(error));
-  if (error == ELOOP) return absl::InvalidArgumentError(message);
-  return error == EACCES || error == EPERM ? absl::PermissionDeniedError(message) : absl::UnavailableError(message);
+  const std::string quoted = absl::StrCat("'", shown, "'");
+  if (error == ELOOP) return absl::InvalidArgumentError(absl::StrCat(quoted, ": ", strerror(error)));
+  return ErrnoStatus(error, quoted);
 }
 
 absl::StatusOr<std::string> RealPath(const std::string& path, const std::string& shown) {

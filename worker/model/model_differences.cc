@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
 
@@ -27,8 +28,8 @@ ModelDifferences CompareModel(const std::vector<SafetensorsEntry>& file, const s
     if (entry == in_file.end()) {
       differences.missing.push_back(parameter.name);
     } else if (entry->second->shape != parameter.shape) {
-      differences.misshaped.push_back(absl::StrCat(parameter.name, ": ", absl::StrJoin(parameter.shape, "x"),
-                                                   " in the model, ", absl::StrJoin(entry->second->shape, "x"),
+      differences.misshaped.push_back(absl::StrCat(parameter.name, ": ", ShapeText(parameter.shape),
+                                                   " in the model, ", ShapeText(entry->second->shape),
                                                    " in the file"));
     } else {
       ++differences.fitting;

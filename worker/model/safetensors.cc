@@ -16,7 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/errno_status.h"
 #include "base/status_macros.h"
+#include "base/sync_folder.h"
 #include "worker/data/box_runs.h"
 
 namespace adjoin {
@@ -31,14 +33,6 @@ const std::pair<DType, const char*> kTypeNames[] = {
     {DType::kFloat64, "F64"}, {DType::kFloat32, "F32"}, {DType::kBFloat16, "BF16"}, {DType::kFloat16, "F16"},
     {DType::kInt64, "I64"},   {DType::kInt32, "I32"},   {DType::kUInt8, "U8"},      {DType::kBool, "BOOL"},
 };
-
-absl::Status SystemError(const std::string& path, int error) {
-  const std::string message = absl::StrCat(path, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-  if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
-  return absl::UnavailableError(message);
-}
 
 absl::StatusOr<std::string> HeaderText(const std::vector<SafetensorsEntry>& entries) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
@@ -115,7 +109,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   for (const SafetensorsEntry& entry : entries) data_bytes += entry.Bytes();
   const std::string temporary = path + ".tmp";
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return SystemError(temporary, errno);
+  if (fd < 0) return ErrnoStatus(errno, temporary);
   std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(path, fd, data_bytes));
   ADJOIN_RETURN_IF_ERROR(writer->Write(header.data(), static_cast<int64_t>(header.size())));
   return writer;
@@ -132,7 +126,7 @@ absl::Status SafetensorsWriter::Write(const void* data, int64_t bytes) {
   while (bytes > 0) {
     const ssize_t done = write(fd_, from, static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return SystemError(temporary_, errno);
+    if (done < 0) return ErrnoStatus(errno, temporary_);
     from += done;
     bytes -= done;
   }
@@ -153,26 +147,22 @@ absl::Status SafetensorsWriter::Append(const void* data, int64_t bytes) {
 absl::Status SafetensorsWriter::Finish() {
   if (fd_ < 0) return absl::FailedPreconditionError(absl::StrCat(path_, ": already finished"));
   if (missing_ != 0) return absl::InvalidArgumentError(absl::StrCat(path_, ": ", missing_, " bytes are missing"));
-  if (fsync(fd_) != 0) return SystemError(temporary_, errno);
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return SystemError(path_, errno);
+  if (fsync(fd_) != 0) return ErrnoStatus(errno, temporary_);
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return ErrnoStatus(errno, path_);
   close(fd_);
   fd_ = -1;
   // The name is safe only once the folder is.
-  const size_t slash = path_.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-  const int folder_fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_fd < 0) return SystemError(folder, errno);
-  const int error = fsync(folder_fd) == 0 ? 0 : errno;
-  close(folder_fd);
-  return error == 0 ? absl::OkStatus() : SystemError(folder, error);
+  const std::string folder = FolderOf(path_);
+  const int error = SyncFolder(folder);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, folder);
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const std::string& path) {
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) return SystemError(path, errno);
+  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return SystemError(path, errno);
+  if (fd < 0) return ErrnoStatus(errno, path);
   std::unique_ptr<SafetensorsReader> reader(new SafetensorsReader(path, fd));
   uint64_t length = 0;
   if (info.st_size < 8) {
@@ -246,7 +236,7 @@ absl::Status SafetensorsReader::ReadAt(int64_t offset, void* out, int64_t bytes)
   while (bytes > 0) {
     const ssize_t got = pread(fd_, to, static_cast<size_t>(bytes), offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError(path_, errno);
+    if (got < 0) return ErrnoStatus(errno, path_);
     if (got == 0) return absl::DataLossError(absl::StrCat(path_, ": became shorter while it was read"));
     to += got;
     offset += got;

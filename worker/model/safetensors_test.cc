@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "worker/model/safetensors.h"
 
 #include <unistd.h>
@@ -81,7 +82,7 @@ TEST(SafetensorsTest, RefusesBadNamesTypesAndPaths) {
 }
 
 TEST(SafetensorsTest, ReadsBoxesOfWhatItWrote) {
-  const unsigned seed = 11;
+  const uint64_t seed = TestSeed(11);
   std::mt19937 random(seed);
   for (int round = 0; round < 100; ++round) {
     std::vector<SafetensorsEntry> entries;
@@ -179,7 +180,7 @@ TEST(SafetensorsTest, ReadsRandomBytesWithoutCrashing) {
       R"("b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})",
       "12345678abc");
   ASSERT_TRUE(OpenBytes(good).ok());
-  const unsigned seed = 23;
+  const uint64_t seed = TestSeed(23);
   std::mt19937 random(seed);
   const std::string alphabet = "{}[]\",:0123456789-eE.aFU\\ ";
   for (int round = 0; round < 4000; ++round) {

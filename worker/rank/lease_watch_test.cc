@@ -1,3 +1,4 @@
+#include "base/boot_clock.h"
 #include "worker/rank/lease_watch.h"
 
 #include <gtest/gtest.h>

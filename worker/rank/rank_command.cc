@@ -35,8 +35,8 @@ namespace {
 constexpr absl::Duration kDaemonTimeout = absl::Seconds(60);
 // Longer than the coordinator's limit for starting an attempt, which gives the better message.
 constexpr absl::Duration kPeersTimeout = absl::Seconds(180);
-// Of each wait for another rank. A rank may read slow files for long; whether a job hangs is for the coordinator to find,
-// from what all its ranks say they do, and the lease ends this process where nobody is left to tell it.
+// The deadline of each wait for another rank. A rank may read slow files for long. The coordinator finds a job that
+// hangs, from the pulses of all its ranks, and the lease ends this process where the coordinator cannot reach it.
 constexpr absl::Duration kRankTimeout = absl::Hours(6);
 constexpr absl::Duration kBetweenPulses = absl::Seconds(1);
 constexpr absl::Duration kResultTimeout = absl::Seconds(5);
@@ -72,14 +72,14 @@ void EndSoon() {
   }).detach();
 }
 
-// Of the transport, in the end.
+// How the transport ended.
 struct Disturbance {
   bool disturbed = false;
   bool aborted_by_peer = false;
 };
 
-// Says once in a while, and at every change of phase, what the session does; on a thread of its own, without LibTorch, so
-// that it says so also where the session hangs.
+// Reports what the session does, once a second and at every change of phase. Its thread uses no LibTorch, so it reports
+// also where the session hangs.
 class PulseSender {
  public:
   PulseSender(RankProcessLink& link, SessionActivity& activity, uint32_t rank)

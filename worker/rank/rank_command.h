@@ -1,6 +1,5 @@
-// The program adjoin-rank, one rank of one attempt of one job, for the layers that are linked into it. The daemon
-// starts it, with
-// --rank-binary another one than the stock program.
+// The program adjoin-rank: one rank of one attempt of one job, with the layers that are linked into it. The daemon
+// starts it, or another such program that its --rank-binary names.
 //
 //   int main(int argc, char** argv) {
 //     return adjoin::RunRankCommand(argc, argv, adjoin::BuiltinLayers());     // or with a user's own
@@ -12,7 +11,7 @@
 
 namespace adjoin {
 
-// Ends the process, but where the command line is wrong: then it returns the exit code.
+// Ends the process, unless the command line is wrong: then it returns the exit code.
 int RunRankCommand(int argc, char** argv, const LayerRegistry& layers);
 
 }  // namespace adjoin

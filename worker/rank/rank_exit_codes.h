@@ -1,4 +1,4 @@
-// Exit codes with which a rank process ends itself, beside 0 (success) and 1 (it has said why).
+// Exit codes with which a rank process ends itself, besides 0 (success) and 1 (an error that it has reported).
 #ifndef ADJOIN_WORKER_RANK_RANK_EXIT_CODES_H_
 #define ADJOIN_WORKER_RANK_RANK_EXIT_CODES_H_
 

@@ -23,7 +23,7 @@
 namespace adjoin {
 namespace {
 
-// Until the daemon says something else.
+// The lease until the daemon sends the first one.
 constexpr absl::Duration kFirstLease = absl::Seconds(120);
 
 [[noreturn]] void EndForWantOfLease() {

@@ -58,7 +58,7 @@ class RankProcessLink {
   virtual void SendTransport(const std::string& lanes) = 0;
   virtual void SendProgress(const JobProgress& progress) = 0;
   virtual void SendPulse(const RankPulse& pulse) = 0;
-  // The last word. Returns when the daemon has taken it, or at the deadline.
+  // The last message. Returns when the daemon has taken it, or at the deadline.
   virtual void SendResult(const RankResult& result, Deadline deadline) = 0;
 };
 

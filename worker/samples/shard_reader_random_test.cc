@@ -16,6 +16,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/testing/test_seed.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
@@ -338,10 +339,10 @@ class Case {
 };
 
 TEST(ShardReaderRandomTest, EveryRankGetsWhatArraysInMemoryGive) {
-  const unsigned base = std::random_device{}();
-  for (unsigned i = 0; i < 60; ++i) {
-    SCOPED_TRACE(testing::Message() << "seed " << base + i);
-    Case(base + i).Run();
+  const uint64_t seed = TestSeed();
+  for (uint64_t i = 0; i < 60; ++i) {
+    SCOPED_TRACE(testing::Message() << "ADJOIN_TEST_SEED=" << seed + i);
+    Case(seed + i).Run();
     if (HasFailure()) return;
   }
 }

@@ -21,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "base/output_dir.h"
 #include "base/status_macros.h"
+#include "base/sync_folder.h"
 #include "worker/training/metrics_writer.h"
 
 namespace adjoin {
@@ -36,11 +37,8 @@ absl::Status Failed(const std::string& path, int error) {
   return absl::UnavailableError(absl::StrCat(path, ": ", strerror(error)));
 }
 
-absl::Status SyncFolder(const std::string& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return Failed(folder, errno);
-  const int error = fsync(fd) == 0 ? 0 : errno;
-  close(fd);
+absl::Status SyncNamesIn(const std::string& folder) {
+  const int error = SyncFolder(folder);
   return error == 0 ? absl::OkStatus() : Failed(folder, error);
 }
 
@@ -122,7 +120,7 @@ absl::Status WriteNote(const std::string& folder, const std::string& name, const
   if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return Failed(temporary, errno);
   if (fsync(fd) != 0) return Failed(temporary, errno);
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return Failed(path, errno);
-  return SyncFolder(folder);
+  return SyncNamesIn(folder);
 }
 
 absl::Status NoLonger(uint64_t epoch, const Note& latest, const std::string& home) {
@@ -226,7 +224,7 @@ absl::Status AttemptOutput::Publish(const std::vector<std::string>& files, Deadl
     const std::string from = absl::StrCat(folder(), "/", file);
     if (std::rename(from.c_str(), absl::StrCat(home, "/", file).c_str()) != 0) return AsShown(Failed(from, errno));
   }
-  ADJOIN_RETURN_IF_ERROR(home_.AsShown(SyncFolder(home)));
+  ADJOIN_RETURN_IF_ERROR(home_.AsShown(SyncNamesIn(home)));
   std::error_code ignored;  // the results are there
   std::filesystem::remove_all(absl::StrCat(home, "/", AttemptFolder(options_.epoch)), ignored);
   return absl::OkStatus();

@@ -1,10 +1,10 @@
-// A rank process for tests of the control plane. It trains nothing; what it does is in the name of the job's spec:
+// A rank process for tests of the control plane. It trains nothing; the name of the job's spec sets what it does:
 //
-//   succeed                 says progress once and succeeds, with the result "result.bin" of 3,000,000 bytes
+//   succeed                 reports progress once and succeeds, with the result "result.bin" of 3,000,000 bytes
 //   model                   the same, and with a "model.safetensors" of one tensor, "w" with two elements
 //   model-torn              the same, but the last byte of that file is missing
 //   hang                    runs until it is told to stop, to drain, or for 60 s
-//   stubborn                the same, but listens to nobody
+//   stubborn                the same, but ignores all orders
 //   silent                  never becomes ready
 //   fail-rank-1             rank 1 reports an error; the others hang
 //   exit-rank-1             rank 1 exits with code 3 without a result
@@ -14,13 +14,13 @@
 //        fail               reports an error (RANK_ERROR)
 //        nan                reports a loss that is not finite (RANK_HOPELESS)
 //        exit, kill         exits with code 3, or dies by SIGKILL, without a result
-//        stall              computes for ever; the others wait for it in the operator "fc.sum", as their pulses say
+//        stall              computes without an end; the pulses of the others report that they wait for it in "fc.sum"
 //   steps-200x10ms-WHAT-1-at-50-once   only in the first attempt of the job
 //
 // Any other words may follow: "steps-200x10ms-of-alice". Steps are reported as progress (with the loss 1 / (1 + step)) and in
 // pulses, at most ten times a second and at least once. A rank that is asked to drain names a step in the file
 // "drain-JOB-EPOCH" of the output root, where ranks of other daemons see it, and all ranks of the attempt end with RANK_DRAINED
-// after it (or at once, where they are further); one that has done all its steps says so there: then nobody drains.
+// after it (or at once, where they are further); one that has done all its steps notes that there: then no rank drains.
 //
 // Each rank of any kind appends lines to "runs.log" in the output root:
 //   JOB EPOCH RANK start PID BOOTTIME_NS     once it has its orders

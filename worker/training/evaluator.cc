@@ -9,19 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/loss/loss_rule.h"
+#include "layers/rules/find_program.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 #include "worker/training/metric_sums.h"
 
 namespace adjoin {
 namespace {
-
-const ProgramPlan* FindProgram(const Plan& plan, const std::string& name) {
-  for (const ProgramPlan& program : plan.program()) {
-    if (program.name() == name) return &program;
-  }
-  return nullptr;
-}
 
 bool IsSum(const Loss& loss) { return loss.reduction() == "sum"; }
 

@@ -1,3 +1,4 @@
+#include "base/testing/test_seed.h"
 #include "worker/training/metric_sums.h"
 
 #include <sys/resource.h>
@@ -46,9 +47,7 @@ struct Fixture {
 TEST(MetricSums, AgreeWithCountingOneByOne) {
   const Fixture fixture("cross_entropy", {"accuracy", "top2", "top5", "dice", "iou", "confusion"});
   const EvaluationNumbers numbers = fixture.numbers();
-  const uint32_t seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(TestSeed());
   const int64_t n = 7, m = 11;
   Loss loss;
   loss.set_kind("cross_entropy");

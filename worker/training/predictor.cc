@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/spec/field_files.h"
 #include "primitives/geometry/dtype.h"
@@ -23,13 +24,6 @@ namespace {
 constexpr char kProgram[] = "predict";
 constexpr int kClassDim = 1;
 constexpr int kVolumeDims = 5;  // [samples, channels, z, y, x]
-
-const ProgramPlan* FindProgram(const Plan& plan, const std::string& name) {
-  for (const ProgramPlan& program : plan.program()) {
-    if (program.name() == name) return &program;
-  }
-  return nullptr;
-}
 
 CellType CellTypeOf(DType dtype) {
   switch (dtype) {

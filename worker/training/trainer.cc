@@ -13,18 +13,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/rules/find_program.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 
 namespace adjoin {
-namespace {
-
-bool HasProgram(const Plan& plan, const std::string& name) {
-  return std::any_of(plan.program().begin(), plan.program().end(),
-                     [&](const ProgramPlan& program) { return program.name() == name; });
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Communicator* communicator,
                                                          Parameters* parameters, const DataFolder& data,
@@ -44,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   if (trainer->data_->samples() >= trainer->batch_ / std::max<int64_t>(1, train.microbatches())) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->full_, Network::Create(plan, "train", communicator, parameters, registry));
   }
-  if (HasProgram(plan, "train_tail")) {
+  if (FindProgram(plan, "train_tail") != nullptr) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->tail_, Network::Create(plan, "train_tail", communicator, parameters, registry));
   }
   ADJOIN_ASSIGN_OR_RETURN(trainer->sync_, GradientSync::Create(plan, communicator, parameters));
