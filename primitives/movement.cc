@@ -19,11 +19,11 @@
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
+#include "primitives/transport/reserved_ids.h"
 
 namespace adjoin {
 namespace {
 
-constexpr int64_t kMaxId = 65535;
 constexpr int64_t kIdsOfGradientOfExtreme = 2;
 
 using torch::autograd::AutogradContext;
@@ -110,8 +110,8 @@ bool KeepsCells(const Distribution& from, const Distribution& to) {
 
 absl::Status CheckCreate(const Distribution& from, const Movement::Options& options) {
   const int64_t more = options.differentiable && ReduceOf(from) != ReduceOp::kSum ? kIdsOfGradientOfExtreme : 0;
-  if (options.id < 1 || options.id + more > kMaxId) {
-    return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": the id is not in [1, ", kMaxId - more, "]"));
+  if (options.id < 1 || options.id + more > kLargestOperator) {
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": the id is not in [1, ", kLargestOperator - more, "]"));
   }
   if (options.differentiable && !IsFloatingPoint(from.dtype())) {
     return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": ", ToString(from.dtype()),
@@ -338,8 +338,8 @@ std::shared_ptr<MovementFlight> SavedFlight(AutogradContext* context) {
   return static_cast<FlightHolder*>(capsule.get())->flight;
 }
 
-// (x, token) -> (link, token') and (link, token) -> (y, token'). The link is empty: it makes Wait's node one that Start's
-// needs, and so in the backward, where the two change places, the other way round.
+// (x, token) -> (link, token') and (link, token) -> (y, token'). The link is empty: it makes Wait's node one that
+// Start's needs, and so in the backward, where the two change places, the other way round.
 struct StartFunction : torch::autograd::Function<StartFunction> {
   static variable_list forward(AutogradContext* context, at::Tensor x, at::Tensor token,
                                std::shared_ptr<MovementFlight> flight) {

@@ -1,5 +1,5 @@
-// An operator that moves a tensor between two distributions, with its adjoint, in LibTorch's autograd. It is linear, but
-// where it starts in P(max) or P(min).
+// An operator that moves a tensor between two distributions, with its adjoint, in LibTorch's autograd. It is linear,
+// but where it starts in P(max) or P(min).
 //
 //   auto halo = *Movement::Create(&communicator, Distribution::Of(x_layout),
 //                                 *Distribution::Reads(x_layout, windows, y_layout), {.id = 1, .name = "conv1.x"});
@@ -17,14 +17,14 @@
 // them. So is the gradient: the cotangent goes to the partials that have this value, in equal shares (along a B axis to
 // the replica that the selection names). Whether they have it is constant: the gradient is linear in the cotangent, and
 // differentiated again in it alone. In a forward pass with gradients this takes two more executions: the result goes
-// back to its partials, unless it lies there already, and those that have it are counted. Axes of one rank hold the only
-// partial, which is copied like any other tensor.
+// back to its partials, unless it lies there already, and those that have it are counted. Axes of one rank hold the
+// only partial, which is copied like any other tensor.
 //
 // Shapes: Apply and Forward take this rank's local tensor of `from` and return that of `to` (a tensor of shape
 // (0, ..., 0) outside a mesh); Adjoint the other way. Inputs are never modified, and may be strided: these are copied
 // once to contiguous memory, which lives until the execution ends. Results are freshly owned and contiguous.
-// Complex tensors are moved by the same real operator. Every rank of the communicator that takes part in either side must
-// call the same operators in the same order.
+// Complex tensors are moved by the same real operator. Every rank of the communicator that takes part in either side
+// must call the same operators in the same order.
 //
 // Errors inside autograd travel as StatusException (status_exception.h); at creation as absl::Status.
 // One thread; each execution, forward or adjoint, takes the next generation of its (operator, direction).
@@ -54,8 +54,9 @@ class MovementFlight;
 class Movement : public std::enable_shared_from_this<Movement> {
  public:
   struct Options {
-    // Fixed by the plan; unique within the communicator, 1 .. 65535. A differentiable movement from P(max) or P(min)
-    // takes id + 1 and id + 2 as well: for the sum along its pairs, and for the count of ties.
+    // Fixed by the plan; unique within the communicator, 1 to kLargestOperator (reserved_ids.h). A differentiable
+    // movement from P(max) or P(min) takes id + 1 and id + 2 as well: for the sum along its pairs, and for the count of
+    // ties.
     int64_t id = 0;
     std::string name;          // for messages: "conv1.x"
     double fill = 0;           // cells of the destination that no global index covers (forward only)
@@ -69,8 +70,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   static absl::StatusOr<std::shared_ptr<Movement>> Create(Communicator* communicator, const Distribution& from,
                                                           const Distribution& to, Options options);
 
-  // With autograd, on the tape (unless not differentiable). The gradient of what it returns goes through the adjoint as a
-  // differentiable operator, so that gradients can be differentiated again.
+  // With autograd, on the tape (unless not differentiable). The gradient of what it returns goes through the adjoint as
+  // a differentiable operator, so that gradients can be differentiated again.
   at::Tensor Apply(const at::Tensor& x, Tape& tape);
 
   // An execution between Start and Wait. Dropped without a Wait it fails this rank's communicator, for good, with
@@ -80,8 +81,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
     ~Pending();
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
-    // What Apply would have returned. Once. Throws StatusException: as Forward; kFailedPrecondition for a second Wait, an
-    // earlier execution of the operator that was not waited for, a Wait without gradients after a Start with them.
+    // What Apply would have returned. Once. Throws StatusException: as Forward; kFailedPrecondition for a second Wait,
+    // an earlier execution of the operator that was not waited for, a Wait without gradients after a Start with them.
     at::Tensor Wait(Tape& tape);
 
    private:
@@ -100,8 +101,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   std::unique_ptr<Pending> Start(const at::Tensor& x, Tape& tape);
 
   // The bare operator and its adjoint, without autograd. Collective. Throw StatusException: kInvalidArgument for an
-  // undefined tensor or another shape, dtype or device than the plan's; kFailedPrecondition while one that was started is
-  // not waited for, and for the adjoint of a maximum or minimum, which has none without its source; else what the
+  // undefined tensor or another shape, dtype or device than the plan's; kFailedPrecondition while one that was started
+  // is not waited for, and for the adjoint of a maximum or minimum, which has none without its source; else what the
   // communicator returns.
   at::Tensor Forward(const at::Tensor& x);
   // Forward without fill: the linear operator that Adjoint is the adjoint of.

@@ -1,13 +1,13 @@
-// Memory of large tensors that is used again: a tensor of 32 MiB and more gets the memory of one that is gone, where one
-// fits, rather than fresh pages, whose first touch costs more than moving a tensor over them does. (Below that size the C
-// library uses memory again; from then on its heap keeps what the process has used, instead of giving its end back and
-// getting it anew in every step.)
+// Memory of large tensors that is used again: a tensor of 32 MiB and more gets the memory of one that is gone, where
+// one fits, rather than fresh pages, whose first touch costs more than moving a tensor over them does. (Below that size
+// the C library uses memory again; from then on its heap keeps what the process has used, instead of giving its end
+// back and getting it anew in every step.)
 //
 //   ReuseTensorMemory();      // once, before the first tensor
 //
 // It takes the place of LibTorch's allocator for the CPU, of smaller tensors excepted. Memory is given away only once
-// nothing refers to it any more, so results stay as fresh as ever. It never holds more memory than tensors of that size once
-// used at the same time: what does not fit below that goes back to the system, the longest unused first.
+// nothing refers to it any more, so results stay as fresh as ever. It never holds more memory than tensors of that size
+// once used at the same time: what does not fit below that goes back to the system, the longest unused first.
 #ifndef ADJOIN_PRIMITIVES_TENSOR_MEMORY_H_
 #define ADJOIN_PRIMITIVES_TENSOR_MEMORY_H_
 

@@ -19,11 +19,11 @@
 #include "planner/plan/operator_plan.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/geometry/box.h"
+#include "primitives/transport/reserved_ids.h"
 
 namespace adjoin {
 namespace {
 
-constexpr uint32_t kMaxOperatorId = 65535;
 // Of every movement a plan says what each rank sends: 2^24 such numbers are 128 MiB.
 constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
 // What a plan adds up from them stays within 64 bits.
@@ -54,8 +54,8 @@ OutputWindow HaloOf(const Layout& x, int dim, const Reading& of, const Layout& y
 }  // namespace
 
 absl::Status OperatorIds::Take(OperatorPlan& op) {
-  if (last_ >= kMaxOperatorId) {
-    return InvalidSpec("the job needs more than ", kMaxOperatorId,
+  if (last_ >= kLargestOperator) {
+    return InvalidSpec("the job needs more than ", kLargestOperator,
                        " movements, the most that a plan can number; use fewer layers");
   }
   op.set_id(++last_);

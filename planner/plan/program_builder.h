@@ -43,8 +43,9 @@ struct PlanContext {
 // Hands out operator ids, 1, 2, ... and keeps the whole plan within what can be numbered, counted and held.
 class OperatorIds {
  public:
-  // Sets the id. Errors: kInvalidArgument above 65535, the largest that a tag can carry; where the plan's numbers for each
-  // rank would be too many; where the bytes of all movements would be more than a sum of them can hold.
+  // Sets the id. Errors: kInvalidArgument above kLargestOperator (reserved_ids.h), the largest of a tag; where the
+  // plan's numbers for each rank would be too many; where the bytes of all movements would be more than a sum of them
+  // can hold.
   absl::Status Take(OperatorPlan& op);
 
  private:

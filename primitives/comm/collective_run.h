@@ -24,8 +24,8 @@ namespace adjoin {
 
 class CollectiveRun {
  public:
-  // All outlive the run. `source` and `destination` are the rank's whole local tensors; one that the group does not touch
-  // may be anything.
+  // All outlive the run. `source` and `destination` are the rank's whole local tensors; one that the group does not
+  // touch may be anything.
   CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce, const CollectiveProgram* program,
                 const Buffer* source, const Buffer* destination);
   ~CollectiveRun();

@@ -1,4 +1,5 @@
-// Collectives in flight beside each other over a transport whose sends read their buffers late; the same bits everywhere.
+// Collectives in flight beside each other over a transport whose sends read their buffers late; the same bits
+// everywhere.
 #include "primitives/comm/collective_run.h"
 
 #include <atomic>
@@ -165,8 +166,8 @@ TEST(CollectiveRunTest, LateSendsBesideEachOther) {
   }
 }
 
-// Rank 2 of a tree has as many sends to rank 3 in flight as it may, and what it should pass on next has come: it does not
-// wait for that, but for a send, and no longer than to its deadline.
+// Rank 2 of a tree has as many sends to rank 3 in flight as it may, and what it should pass on next has come: it does
+// not wait for that, but for a send, and no longer than to its deadline.
 TEST(CollectiveRunTest, WaitsForItsSendsNoLongerThanToTheDeadline) {
   const Collective broadcast{{0, 1, 2, 3}, /*partial=*/false, /*replicated=*/true, /*owner=*/0, 20 * 16384};
   std::atomic<bool> all_came{false};
@@ -188,8 +189,8 @@ TEST(CollectiveRunTest, WaitsForItsSendsNoLongerThanToTheDeadline) {
   EXPECT_NE(all[2].message().find("waiting to send to rank 3"), std::string::npos) << all[2];
 }
 
-// Zeros of both signs are equal, and NaNs differ in sign and payload: a maximum or sum of them depends on the order of its
-// operands, which must be the same everywhere.
+// Zeros of both signs are equal, and NaNs differ in sign and payload: a maximum or sum of them depends on the order of
+// its operands, which must be the same everywhere.
 TEST(CollectiveRunTest, ReplicasHaveTheSameBitsOfZerosAndNaNs) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float other_nan = -std::nanf("77");

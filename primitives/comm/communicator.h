@@ -1,5 +1,5 @@
-// Executes movements on buffers over a transport: packing, posting, collective steps, deadlines, one sticky failure. Every
-// wait advances whatever is in flight, so an execution goes on while others are waited for.
+// Executes movements on buffers over a transport: packing, posting, collective steps, deadlines, one sticky failure.
+// Every wait advances whatever is in flight, so an execution goes on while others are waited for.
 //
 //   HostMemory memory;
 //   Communicator comm(&transport, &memory, {});
@@ -42,8 +42,8 @@ namespace adjoin {
 class Communicator {
  public:
   struct Options {
-    int id = 0;                                   // of the tags, [0, 63): the transport keeps the last
-    absl::Duration timeout = absl::Seconds(300);  // of Start, Wait and Execute each
+    int id = 0;                                   // in the tags: from 0 to kTransportCommunicator - 1 (reserved_ids.h)
+    absl::Duration timeout = absl::Seconds(300);  // the limit of Start, Wait and Execute each
     // For programs under development: before each execution the ranks that exchange data in it compare what it is
     // (operator, direction, shape, type, layouts), and fail naming both where they differ. Start then waits for them.
     bool compare_executions = false;
@@ -60,13 +60,13 @@ class Communicator {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
 
-  // Starts one execution without blocking: posts receives, packs and sends. `source` and `destination` are contiguous local
-  // tensors of plan.direct().from_shape() and to_shape() in this communicator's memory, kept by their keepalive until
-  // Wait. At most two executions of an operator in one direction may be started and not waited for, and they are waited for
-  // in the order of their starts, so that no rank gets further ahead of the others. `destination` is initialised by the
-  // caller: its cells that nothing reaches keep their value, those that contributions are combined in must be 0 (for a
-  // maximum or minimum the lowest or highest number). The source must not change, nor the destination be used, before
-  // Wait.
+  // Starts one execution without blocking: posts receives, packs and sends. `source` and `destination` are contiguous
+  // local tensors of plan.direct().from_shape() and to_shape() in this communicator's memory, kept by their keepalive
+  // until Wait. At most two executions of an operator in one direction may be started and not waited for, and they are
+  // waited for in the order of their starts, so that no rank gets further ahead of the others. `destination` is
+  // initialised by the caller: its cells that nothing reaches keep their value, those that contributions are combined
+  // in must be 0 (for a maximum or minimum the lowest or highest number). The source must not change, nor the
+  // destination be used, before Wait.
   // Errors: the first failure; kInvalidArgument (a buffer of another size or kind of memory, a plan of another rank);
   // kFailedPrecondition (an operator that was executed before with a plan that has other peers); the transport's.
   absl::StatusOr<std::unique_ptr<PendingMovement>> Start(const Execution& execution, const MovementPlan& plan,
@@ -87,7 +87,8 @@ class Communicator {
     Direction direction = Direction::kForward;
     int64_t execution = 0;  // which one of this operator in this direction, from 1
   };
-  // Absent while it does not wait. From any thread; costs an execution one store to memory where it waits, else nothing.
+  // Absent while it does not wait. From any thread; costs an execution one store to memory where it waits, else
+  // nothing.
   std::optional<Waiting> waiting() const;
 
   // Time spent in Start, Wait and Execute since the start, and payload bytes sent by the transport.

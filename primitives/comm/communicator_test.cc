@@ -150,7 +150,8 @@ TEST(CommunicatorTest, RefusesBuffersThatDoNotFit) {
       << status;
 }
 
-// Rank 0 gives its value only after it has seen, from another thread, what rank 1 waits in; in each of three executions.
+// Rank 0 gives its value only after it has seen, from another thread, what rank 1 waits in; in each of three
+// executions.
 TEST(CommunicatorTest, SaysWhatItWaitsIn) {
   std::atomic<const Communicator*> waiter{nullptr};
   std::atomic<bool> over{false};

@@ -6,8 +6,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(bool moved, exchange.Send());       // then, until done():
 //   ADJOIN_ASSIGN_OR_RETURN(moved, exchange.Receive());
 //
-// Beside the two tensors it uses at most about kStagedBytes for what was packed and is not sent, and as much for what is
-// received and not taken in (or one segment of each, if that is more). Threads: as Transport.
+// Beside the two tensors it uses at most about kStagedBytes for what was packed and is not sent, and as much for what
+// is received and not taken in (or one segment of each, if that is more). Threads: as Transport.
 #ifndef ADJOIN_PRIMITIVES_COMM_DIRECT_EXCHANGE_H_
 #define ADJOIN_PRIMITIVES_COMM_DIRECT_EXCHANGE_H_
 

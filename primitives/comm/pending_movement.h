@@ -6,14 +6,14 @@
 //
 // Nothing here blocks: a Communicator advances every execution that is in flight while it waits for one.
 //
-// Contributions to one cell are combined in an order that the plan fixes (movement_program.h), so the result has the same
-// bits in every run, however messages arrive. Dropping it unfinished cancels what it can.
+// Contributions to one cell are combined in an order that the plan fixes (movement_program.h), so the result has the
+// same bits in every run, however messages arrive. Dropping it unfinished cancels what it can.
 //
-// Bound on what is in flight. A sender of an execution's generation g first waits for the receiver's credit for g - 2, a
-// message without payload, so at most two executions of an operator's messages lie unreceived at a rank. Where two
+// Bound on what is in flight. A sender of an execution's generation g first waits for the receiver's credit for g - 2,
+// a message without payload, so at most two executions of an operator's messages lie unreceived at a rank. Where two
 // ranks send each other data in every execution, and in an all-sum-reduce, the data itself is such a word, and no
-// credits are sent: a rank starts at most two executions ahead of the last one that it has waited for, so a peer that has
-// fallen behind has at most four unreceived.
+// credits are sent: a rank starts at most two executions ahead of the last one that it has waited for, so a peer that
+// has fallen behind has at most four unreceived.
 //
 // Threads: as Transport.
 #ifndef ADJOIN_PRIMITIVES_COMM_PENDING_MOVEMENT_H_

@@ -144,8 +144,8 @@ std::vector<CollectiveStep> DoublingSteps(int position, int size, int64_t elemen
   return steps;
 }
 
-// Reduce-scatter, then all-gather, each between all pairs: in round k a position sends to the one k after it and receives
-// from the one k before it. Position p sums chunk p, whose bits the others copy.
+// Reduce-scatter, then all-gather, each between all pairs: in round k a position sends to the one k after it and
+// receives from the one k before it. Position p sums chunk p, whose bits the others copy.
 std::vector<CollectiveStep> PairwiseSteps(int position, int size, int64_t elements, DType dtype) {
   std::vector<Interval> chunks;
   int64_t begin = 0;
@@ -174,8 +174,8 @@ std::vector<CollectiveStep> PairwiseSteps(int position, int size, int64_t elemen
   return steps;
 }
 
-// What an algorithm costs the rank that is busiest, in microseconds: orders of magnitude of shared memory and fast networks,
-// good enough to choose by. They are part of the plan, never measured: every rank must choose the same.
+// What an algorithm costs the rank that is busiest, in microseconds: orders of magnitude of shared memory and fast
+// networks, good enough to choose by. They are part of the plan, never measured: every rank must choose the same.
 constexpr double kRound = 5;            // until a message that depends on another can arrive
 constexpr double kMessage = 0.5;        // to handle a message
 constexpr double kByte = 1.0 / 5000.0;  // to send or receive a byte
@@ -189,7 +189,8 @@ int Log2Ceil(int size) {
   return log;
 }
 
-// Every rank that gives anything sends it straight to every one that needs it; where they are added, the rank's own, too.
+// Every rank that gives anything sends it straight to every one that needs it; where they are added, the rank's own,
+// too.
 double PlainListCost(int size, double bytes, bool adds) {
   return kRound + (size - 1) * MessageCost(bytes) + (adds ? size * bytes * kAdd : 0);
 }

@@ -94,9 +94,9 @@ class GroupFinder {
     return std::make_optional(group);
   }
 
-  // Whether `rank` differs from this rank only along axes of one mesh that go from P to B. Neither what a rank holds nor
-  // whom the selection joins it with depends on those, so its lists need not be built: with a thousand ranks that would
-  // take seconds.
+  // Whether `rank` differs from this rank only along axes of one mesh that go from P to B. Neither what a rank holds
+  // nor whom the selection joins it with depends on those, so its lists need not be built: with a thousand ranks that
+  // would take seconds.
   bool HasOwnLists(int rank) const {
     if (!coords_.has_value()) return false;
     const std::vector<int64_t> other = *from_.mesh().CoordsOf(rank);

@@ -43,8 +43,9 @@ class Reading {
   Interval Reads(Interval outputs, int64_t n) const;
   // The same, resolved to indices within [0, n).
   Need Needed(Interval outputs, int64_t n) const;
-  // Where what is fetched is not yet what is read (a mirrored boundary, a selection): cell i of that is cell IndexMap[i]
-  // of what is fetched. Empty where they are the same tensor. As long as what is read: for a rank's own part.
+  // Where what is fetched is not yet what is read (a mirrored boundary, a selection): cell i of that is cell
+  // IndexMap[i] of what is fetched. Empty where they are the same tensor. As long as what is read: for a rank's own
+  // part.
   std::vector<int64_t> IndexMap(Interval outputs, int64_t n) const;
   std::string ToString() const;
 

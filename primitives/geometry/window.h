@@ -41,8 +41,8 @@ class Window {
     bool ceil_mode = false;
   };
 
-  // Errors: kInvalidArgument (kernel, stride or dilation below 1; one of them above 2^31; a padding below 0, or ceil_mode,
-  // with another boundary than zeros; a padding below -2^31).
+  // Errors: kInvalidArgument (kernel, stride or dilation below 1; one of them above 2^31; a padding below 0, or
+  // ceil_mode, with another boundary than zeros; a padding below -2^31).
   static absl::StatusOr<Window> Create(const Options& options);
 
   const Options& options() const { return options_; }

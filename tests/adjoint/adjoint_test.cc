@@ -1,4 +1,5 @@
-// Every movement x every type x every transport, on 1 to 8 ranks: hundreds of random cases of each, proved by ProveCases.
+// Every movement x every type x every transport, on 1 to 8 ranks: hundreds of random cases of each, proved by
+// ProveCases.
 //
 // A failure names its case: ADJOIN_TEST_CASE=Halo:float16:5:123 runs that one alone, on every transport.
 #include <cstdint>

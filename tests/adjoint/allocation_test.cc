@@ -1,10 +1,11 @@
-// What a movement allocates beside its result, on every rank: a bounded number of bytes in flight, however large the tensors.
+// What a movement allocates beside its result, on every rank: a bounded number of bytes in flight, however large the
+// tensors.
 //
 // Every rank is a thread over UCX's shared memory, and everything that its thread takes from the heap during an
-// execution is counted: LibTorch's tensors, the engine's staging and bookkeeping, UCX's requests (counted_memory.h). Not
-// counted is what UCX maps itself: messages that arrived before their receive was posted lie there. They are the transport's,
-// at most those of two executions. The in-memory transport would be no better: it copies what is sent into the heap.
-// The most that lives at one time may exceed the result by
+// execution is counted: LibTorch's tensors, the engine's staging and bookkeeping, UCX's requests (counted_memory.h).
+// Not counted is what UCX maps itself: messages that arrived before their receive was posted lie there. They are the
+// transport's, at most those of two executions. The in-memory transport would be no better: it copies what is sent into
+// the heap. The most that lives at one time may exceed the result by
 //   - what was packed and is not sent, and what came and is not taken in: kStagedBytes each, or all there is if less. What
 //     travels in place, a run of the tensor where nothing is combined, needs none;
 //   - in a collective, kAhead + 1 messages that will be combined, and kSegments segments where a rank that passes sums on
