@@ -49,7 +49,7 @@
 
 namespace adjoin {
 
-class MovementFlight;
+class TensorExecution;
 
 class Movement : public std::enable_shared_from_this<Movement> {
  public:
@@ -87,9 +87,9 @@ class Movement : public std::enable_shared_from_this<Movement> {
 
    private:
     friend class Movement;
-    Pending(std::shared_ptr<MovementFlight> flight, at::Tensor link)
-        : flight_(std::move(flight)), link_(std::move(link)) {}
-    std::shared_ptr<MovementFlight> flight_;
+    Pending(std::shared_ptr<TensorExecution> execution, at::Tensor link)
+        : execution_(std::move(execution)), link_(std::move(link)) {}
+    std::shared_ptr<TensorExecution> execution_;
     at::Tensor link_;  // from Start's node to Wait's; undefined without autograd
   };
 
@@ -115,7 +115,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   const MovementPlan& adjoint_plan() const { return extreme_.sum != nullptr ? extreme_.sum->adjoint_ : adjoint_; }
 
  private:
-  friend class MovementFlight;
+  friend class TensorExecution;
 
   // For the gradient of a maximum or minimum; else null.
   struct Extreme {
@@ -125,7 +125,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   };
 
   // Executions by Start in one direction.
-  struct Flights {
+  struct Counts {
     int64_t started = 0;
     int64_t waited = 0;
   };
@@ -152,7 +152,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   at::Tensor SourceOf(const at::Tensor& x, Direction direction);
   // Fails this rank's communicator, since the others would wait for this rank, and throws.
   [[noreturn]] void Fail(absl::Status status);
-  Flights& FlightsOf(Direction direction) { return flights_[direction == Direction::kForward ? 0 : 1]; }
+  Counts& CountsOf(Direction direction) { return counts_[direction == Direction::kForward ? 0 : 1]; }
 
   Communicator* communicator_;
   Options options_;
@@ -162,7 +162,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   InitialCells forward_initial_;
   InitialCells linear_initial_;
   InitialCells adjoint_initial_;
-  Flights flights_[2];
+  Counts counts_[2];
   Extreme extreme_;
 };
 

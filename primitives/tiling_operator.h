@@ -54,11 +54,11 @@ class TilingOperator {
 
    private:
     friend class TilingOperator;
-    Pending(const TilingOperator* f, at::Tensor x, std::unique_ptr<Movement::Pending> flight)
-        : f_(f), x_(std::move(x)), flight_(std::move(flight)) {}
+    Pending(const TilingOperator* f, at::Tensor x, std::unique_ptr<Movement::Pending> execution)
+        : f_(f), x_(std::move(x)), execution_(std::move(execution)) {}
     const TilingOperator* f_;
     at::Tensor x_;  // where nothing moves, until Wait
-    std::unique_ptr<Movement::Pending> flight_;
+    std::unique_ptr<Movement::Pending> execution_;
   };
 
   // Apply in two halves, so that other work goes on while data moves; the rules are those of Movement::Start.

@@ -6,7 +6,7 @@
 //   ADJOIN_RETURN_IF_ERROR(comm.Execute({.op = 7, .name = "conv1.x", .direction = Direction::kForward}, plan, src, dst));
 //
 // Every rank that a plan concerns executes the same operators in the same order. How many executions of an operator lie
-// sent but unreceived between two ranks is bounded (pending_movement.h says how). After a failure, or an
+// sent but unreceived between two ranks is bounded (movement_execution.h says how). After a failure, or an
 // abort, every call fails at once with the first failure.
 //
 // Threads: as Transport (one at a time; Abort, status and waiting from any).
@@ -32,8 +32,8 @@
 #include "primitives/comm/channel.h"
 #include "primitives/comm/execution_check.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/movement_program.h"
-#include "primitives/comm/pending_movement.h"
+#include "primitives/comm/compiled_movement.h"
+#include "primitives/comm/movement_execution.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/transport.h"
 
@@ -69,9 +69,9 @@ class Communicator {
   // destination be used, before Wait.
   // Errors: the first failure; kInvalidArgument (a buffer of another size or kind of memory, a plan of another rank);
   // kFailedPrecondition (an operator that was executed before with a plan that has other peers); the transport's.
-  absl::StatusOr<std::unique_ptr<PendingMovement>> Start(const Execution& execution, const MovementPlan& plan,
+  absl::StatusOr<std::unique_ptr<MovementExecution>> Start(const Execution& execution, const MovementPlan& plan,
                                                          const Buffer& source, const Buffer& destination);
-  absl::Status Wait(std::unique_ptr<PendingMovement> pending);
+  absl::Status Wait(std::unique_ptr<MovementExecution> pending);
   // Start and Wait in a row, under one deadline.
   absl::Status Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
                        const Buffer& destination);
@@ -99,21 +99,21 @@ class Communicator {
   // An operator in one direction.
   struct Operator {
     Execution execution;
-    std::shared_ptr<const MovementProgram> program;
+    std::shared_ptr<const CompiledMovement> compiled;
     int64_t generation = 0;  // the next one
   };
 
-  absl::StatusOr<std::unique_ptr<PendingMovement>> StartNow(const Execution& execution, const MovementPlan& plan,
+  absl::StatusOr<std::unique_ptr<MovementExecution>> StartNow(const Execution& execution, const MovementPlan& plan,
                                                             const Buffer& source, const Buffer& destination);
   absl::StatusOr<Operator*> FindOperator(const Execution& execution, const MovementPlan& plan);
-  absl::Status WaitBy(Deadline deadline, std::unique_ptr<PendingMovement> pending);
+  absl::Status WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending);
   // Until `pending` is done.
-  absl::Status Finish(PendingMovement& pending, Deadline deadline);
+  absl::Status Finish(MovementExecution& pending, Deadline deadline);
   // Says that this rank waits in an execution from now on, until StopWaiting.
   void BeginWaiting(const Execution& execution, int64_t generation);
   void StopWaiting() { waiting_.store(0, std::memory_order_release); }
   // Advances the other executions in flight. Whether anything happened.
-  absl::StatusOr<bool> AdvanceOthers(const PendingMovement& pending);
+  absl::StatusOr<bool> AdvanceOthers(const MovementExecution& pending);
   absl::Status CheckArguments(const MovementPlan& plan, const Buffer& source, const Buffer& destination) const;
   // Makes `status` the first failure if there is none, ends every wait, and returns `status`.
   absl::Status Fail(absl::Status status);
@@ -124,7 +124,7 @@ class Communicator {
   Options options_;
   absl::Duration time_moving_;
   absl::node_hash_map<std::pair<int64_t, int>, Operator> operators_;  // by id and direction
-  std::vector<PendingMovement*> in_flight_;
+  std::vector<MovementExecution*> in_flight_;
   ExecutionCheck check_;
   // Of Finish, kept for their memory.
   std::vector<Channel::Posted> blockers_;

@@ -247,10 +247,6 @@ int64_t MovementPlan::BytesSent() const {
   return elements * SizeOf(dtype_);
 }
 
-bool MovementPlan::nothing_moves() const {
-  return groups_.empty() && SideOf(direct_.sends(), rank()).ranks == 0 && SideOf(direct_.recvs(), rank()).ranks == 0;
-}
-
 std::string MovementPlan::DescribeGroups() const {
   std::vector<std::string> parts;
   for (const CollectiveGroup& group : groups_) parts.push_back(DescribeGroup(group, reduce_, AlgorithmOf(group, dtype_)));

@@ -90,7 +90,6 @@ class MovementPlan {
   MovementPlan With(ReduceOp reduce, DType dtype) const;
   // Bytes that leave this rank, exactly as the transport counts them.
   int64_t BytesSent() const;
-  bool nothing_moves() const;  // nothing leaves or reaches this rank
   // The collectives that it is and their algorithms, as in the example above up to the bytes; "" for other movements.
   std::string DescribeGroups() const;
   // One line: which algorithms, and what this rank does.

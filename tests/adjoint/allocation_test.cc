@@ -41,9 +41,9 @@
 #include "primitives/all_to_all.h"
 #include "primitives/broadcast.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/direct_exchange.h"
+#include "primitives/comm/direct_execution.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/movement_program.h"
+#include "primitives/comm/compiled_movement.h"
 #include "primitives/extreme_reduce.h"
 #include "primitives/gather.h"
 #include "primitives/geometry/layout.h"
@@ -142,7 +142,7 @@ std::vector<AllocationCase> Cases() {
 
 // What an execution of `plan` may use beside the source and the result.
 int64_t BytesInFlight(const MovementPlan& plan) {
-  const MovementProgram program = MovementProgram::Compile(plan);
+  const CompiledMovement program = CompiledMovement::Compile(plan);
   const int64_t size = SizeOf(program.dtype);
   int64_t packed = 0, staged = 0, bytes = kSlack;
   for (const ListedMessage& message : program.sends) {
@@ -153,11 +153,11 @@ int64_t BytesInFlight(const MovementPlan& plan) {
     bytes += kSlackPerMessage;
     if (!message.run.has_value() || program.combines) staged += message.elements * size;
   }
-  bytes += std::min(packed, DirectExchange::kStagedBytes) + std::min(staged, DirectExchange::kStagedBytes);
-  for (const CollectiveProgram& collective : program.collectives) {
-    const int64_t most = (CollectiveProgram::kAhead + 1) * collective.longest_combined +
-                         (collective.works_in_destination ? 0 : CollectiveProgram::kSegments * collective.segment);
-    bytes += std::min<int64_t>(most * size, (CollectiveProgram::kAhead + 1 + CollectiveProgram::kSegments) * kSegmentBytes);
+  bytes += std::min(packed, DirectExecution::kStagedBytes) + std::min(staged, DirectExecution::kStagedBytes);
+  for (const CompiledCollective& collective : program.collectives) {
+    const int64_t most = (CompiledCollective::kAhead + 1) * collective.longest_combined +
+                         (collective.works_in_destination ? 0 : CompiledCollective::kSegments * collective.segment);
+    bytes += std::min<int64_t>(most * size, (CompiledCollective::kAhead + 1 + CompiledCollective::kSegments) * kSegmentBytes);
     bytes += static_cast<int64_t>(collective.steps.size()) * kSlackPerMessage;
   }
   return bytes;

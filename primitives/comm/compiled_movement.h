@@ -1,11 +1,11 @@
 // What one rank does in every execution of a movement, worked out once: its messages in order, and the steps of its
 // collectives with what each of them must wait for.
 //
-//   const MovementProgram program = MovementProgram::Compile(plan);
+//   const CompiledMovement compiled = CompiledMovement::Compile(plan);
 //
 // A pure function of the plan. Offsets are in elements.
-#ifndef ADJOIN_PRIMITIVES_COMM_MOVEMENT_PROGRAM_H_
-#define ADJOIN_PRIMITIVES_COMM_MOVEMENT_PROGRAM_H_
+#ifndef ADJOIN_PRIMITIVES_COMM_COMPILED_MOVEMENT_H_
+#define ADJOIN_PRIMITIVES_COMM_COMPILED_MOVEMENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ struct KeptCells {
 
 // A step of a collective as CollectiveStep, with ranks for positions, and with its dependencies in this rank's list of
 // steps: something may be posted once that many steps are complete.
-struct ProgramStep {
+struct CompiledStep {
   // What becomes of what is received.
   enum class Take {
     kReplace,         // it is received in place
@@ -64,11 +64,11 @@ struct ProgramStep {
   int slot = 0;
 };
 
-struct CollectiveProgram {
+struct CompiledCollective {
   // How many steps ahead of the first incomplete one messages are posted.
   static constexpr std::size_t kAhead = 4;
 
-  std::vector<ProgramStep> steps;
+  std::vector<CompiledStep> steps;
   int64_t elements = 0;
   // A broadcast's root that is a destination as well: it copies its source.
   bool copies_source = false;
@@ -90,8 +90,8 @@ struct CollectiveProgram {
   }
 };
 
-struct MovementProgram {
-  static MovementProgram Compile(const MovementPlan& plan);
+struct CompiledMovement {
+  static CompiledMovement Compile(const MovementPlan& plan);
 
   uint64_t plan_serial = 0;
   int rank = 0;
@@ -106,7 +106,7 @@ struct MovementProgram {
   std::vector<ListedMessage> receives;
   std::vector<KeptCells> kept;
   bool combines = false;  // whether a destination cell gets more than one contribution
-  std::vector<CollectiveProgram> collectives;
+  std::vector<CompiledCollective> collectives;
   // All ranks that this one exchanges data with, ascending.
   std::vector<int> peers;
   // Peers that get data in each execution and give none, and the other way round: credits go between these.
@@ -116,4 +116,4 @@ struct MovementProgram {
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_PRIMITIVES_COMM_MOVEMENT_PROGRAM_H_
+#endif  // ADJOIN_PRIMITIVES_COMM_COMPILED_MOVEMENT_H_

@@ -1,12 +1,12 @@
 // One execution of a movement in flight, between Communicator::Start and Communicator::Wait.
 //
-//   PendingMovement pending(&transport, &memory, /*communicator=*/0, &execution, /*generation=*/0, program, x, y);
-//   ADJOIN_RETURN_IF_ERROR(pending.Start());                 // posts receives, sends, copies what the rank keeps
-//   ADJOIN_ASSIGN_OR_RETURN(bool moved, pending.Advance());  // until done()
+//   MovementExecution execution(&transport, &memory, /*communicator=*/0, &what, /*generation=*/0, compiled, x, y);
+//   ADJOIN_RETURN_IF_ERROR(execution.Start());                 // posts receives, sends, copies what the rank keeps
+//   ADJOIN_ASSIGN_OR_RETURN(bool moved, execution.Advance());  // until done()
 //
 // Nothing here blocks: a Communicator advances every execution that is in flight while it waits for one.
 //
-// Contributions to one cell are combined in an order that the plan fixes (movement_program.h), so the result has the
+// Contributions to one cell are combined in an order that the plan fixes (compiled_movement.h), so the result has the
 // same bits in every run, however messages arrive. Dropping it unfinished cancels what it can.
 //
 // Bound on what is in flight. A sender of an execution's generation g first waits for the receiver's credit for g - 2,
@@ -16,8 +16,8 @@
 // has fallen behind has at most four unreceived.
 //
 // Threads: as Transport.
-#ifndef ADJOIN_PRIMITIVES_COMM_PENDING_MOVEMENT_H_
-#define ADJOIN_PRIMITIVES_COMM_PENDING_MOVEMENT_H_
+#ifndef ADJOIN_PRIMITIVES_COMM_MOVEMENT_EXECUTION_H_
+#define ADJOIN_PRIMITIVES_COMM_MOVEMENT_EXECUTION_H_
 
 #include <cstdint>
 #include <memory>
@@ -28,25 +28,25 @@
 #include "absl/status/statusor.h"
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
-#include "primitives/comm/collective_run.h"
-#include "primitives/comm/direct_exchange.h"
+#include "primitives/comm/collective_execution.h"
+#include "primitives/comm/direct_execution.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/movement_program.h"
+#include "primitives/comm/compiled_movement.h"
 #include "primitives/transport/buffer.h"
 #include "primitives/transport/transport.h"
 
 namespace adjoin {
 
-class PendingMovement {
+class MovementExecution {
  public:
   // `execution` outlives this. Buffers as in Communicator::Start.
-  PendingMovement(Transport* transport, LocalMemory* memory, int communicator, const Execution* execution,
-                  int64_t generation, std::shared_ptr<const MovementProgram> program, Buffer source,
+  MovementExecution(Transport* transport, LocalMemory* memory, int communicator, const Execution* execution,
+                  int64_t generation, std::shared_ptr<const CompiledMovement> compiled, Buffer source,
                   Buffer destination);
   // Tells the list it is in, if any.
-  ~PendingMovement();
-  PendingMovement(const PendingMovement&) = delete;
-  PendingMovement& operator=(const PendingMovement&) = delete;
+  ~MovementExecution();
+  MovementExecution(const MovementExecution&) = delete;
+  MovementExecution& operator=(const MovementExecution&) = delete;
 
   // Errors: the transport's and the memory's; messages name operator, direction, generation and peer.
   absl::Status Start();
@@ -62,7 +62,7 @@ class PendingMovement {
   absl::Status GivenUp(const Channel::Posted& blocker);
 
   // Executions in flight, of which this is one from now on until it is done or dropped.
-  void Join(std::vector<PendingMovement*>* list);
+  void Join(std::vector<MovementExecution*>* list);
 
   // The sends of the credits that it gave when it was done. A credit that cannot be delivered harms only a peer that is
   // gone, so nobody waits for them; the Communicator forgets those that are over.
@@ -74,18 +74,18 @@ class PendingMovement {
   void GiveCredits();
   void Leave();
 
-  std::shared_ptr<const MovementProgram> program_;
+  std::shared_ptr<const CompiledMovement> compiled_;
   Buffer source_;
   Buffer destination_;
   Channel channel_;
-  DirectExchange direct_;
-  std::vector<std::unique_ptr<CollectiveRun>> collectives_;
+  DirectExecution direct_;
+  std::vector<std::unique_ptr<CollectiveExecution>> collectives_;
   std::vector<Channel::Posted> credits_;  // that have not come
   bool done_ = false;
   std::vector<Handle> credit_sends_;
-  std::vector<PendingMovement*>* list_ = nullptr;
+  std::vector<MovementExecution*>* list_ = nullptr;
 };
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_PRIMITIVES_COMM_PENDING_MOVEMENT_H_
+#endif  // ADJOIN_PRIMITIVES_COMM_MOVEMENT_EXECUTION_H_
