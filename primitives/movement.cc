@@ -35,7 +35,8 @@ struct MovementHolder : torch::CustomClassHolder {
   std::shared_ptr<Movement> movement;
 };
 
-// What a node of the graph executes. The backward of the first two is the adjoint, and that of the adjoint the second.
+// Names what a node of the graph executes. The backward of the first two is the adjoint, and that of the adjoint the
+// second.
 enum class Executes : int64_t { kForward, kLinear, kAdjoint };
 
 // (x, token) -> (y, token'). Its backward is the same function with the dual operator, recorded again where a graph of
@@ -93,7 +94,8 @@ absl::Status CheckInput(const at::Tensor& x, const MovementPlan& plan, const Mov
       absl::StrCat(expected, " as a dense tensor on the CPU, got one on ", x.device().str()));
 }
 
-// Whether the destination's cells lie on every rank as the source's do, and nothing but partials is reduced.
+// True where the destination has on every rank the cells that the source has there, and nothing but partials is
+// reduced.
 bool KeepsCells(const Distribution& from, const Distribution& to) {
   if (from.mesh() != to.mesh()) return false;
   for (int axis = 0; axis < from.mesh().axes(); ++axis) {
@@ -239,7 +241,7 @@ class TensorExecution {
   // `recorded`: a backward pass may follow.
   void Start(const at::Tensor& x, bool recorded);
   at::Tensor Wait();
-  // Gives up an execution that nobody waits for any more.
+  // Gives up an execution that will not be waited for.
   void Drop();
 
   // What the backward pass executes, not started: the adjoint, of a maximum or minimum that of the sum.
@@ -276,10 +278,10 @@ class TensorExecution {
   std::unique_ptr<MovementExecution> pending_;
   at::Tensor result_;  // until Wait: the graph, which holds this, must not hold itself
   std::shared_ptr<TensorExecution> reverse_;
-  // Of a maximum or minimum whose gradient may be wanted:
+  // Set for a maximum or minimum whose gradient may be wanted:
   at::Tensor source_;  // until Wait
-  at::Tensor mask_;    // of the source: whether it is what was chosen
-  at::Tensor ties_;    // of the destination: how many partials are
+  at::Tensor mask_;    // for each cell of the source: it is the one chosen
+  at::Tensor ties_;    // for each cell of the destination: the number of partials with its value
 };
 
 void TensorExecution::Start(const at::Tensor& x, bool recorded) {
@@ -340,7 +342,7 @@ std::shared_ptr<TensorExecution> SavedExecution(AutogradContext* context) {
 }
 
 // (x, token) -> (link, token') and (link, token) -> (y, token'). The link is empty: it makes Wait's node one that
-// Start's needs, and so in the backward, where the two change places, the other way round.
+// Start's needs, and so in the backward, where the two are exchanged, the other way round.
 struct StartFunction : torch::autograd::Function<StartFunction> {
   static variable_list forward(AutogradContext* context, at::Tensor x, at::Tensor token,
                                std::shared_ptr<TensorExecution> execution) {
@@ -377,7 +379,7 @@ variable_list StartFunction::backward(AutogradContext* context, variable_list gr
 
 std::unique_ptr<Movement::Pending> Movement::Start(const at::Tensor& x, Tape& tape) {
   auto execution = std::make_shared<TensorExecution>(shared_from_this(), Direction::kForward, /*linear=*/false);
-  // Autograd cannot take an undefined input; the execution says what is wrong with it.
+  // Autograd cannot take an undefined input; the execution reports what is wrong with it.
   if (!options_.differentiable || !at::GradMode::is_enabled() || !x.defined()) {
     execution->Start(x, /*recorded=*/false);
     return std::unique_ptr<Pending>(new Pending(std::move(execution), at::Tensor()));

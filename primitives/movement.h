@@ -17,7 +17,7 @@
 // them. So is the gradient: the cotangent goes to the partials that have this value, in equal shares (along a B axis to
 // the replica that the selection names). Whether they have it is constant: the gradient is linear in the cotangent, and
 // differentiated again in it alone. In a forward pass with gradients this takes two more executions: the result goes
-// back to its partials, unless it lies there already, and those that have it are counted. Axes of one rank hold the
+// back to its partials, unless it is there already, and those that have it are counted. Axes of one rank hold the
 // only partial, which is copied like any other tensor.
 //
 // Shapes: Apply and Forward take this rank's local tensor of `from` and return that of `to` (a tensor of shape
@@ -81,8 +81,9 @@ class Movement : public std::enable_shared_from_this<Movement> {
     ~Pending();
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
-    // What Apply would have returned. Once. Throws StatusException: as Forward; kFailedPrecondition for a second Wait,
-    // an earlier execution of the operator that was not waited for, a Wait without gradients after a Start with them.
+    // Returns the result of the movement, as Apply would have. Once. Throws StatusException: as Forward;
+    // kFailedPrecondition for a second Wait, an earlier execution of the operator that was not waited for, a Wait
+    // without gradients after a Start with them.
     at::Tensor Wait(Tape& tape);
 
    private:
@@ -111,7 +112,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
 
   const Options& options() const { return options_; }
   const MovementPlan& forward_plan() const { return forward_; }
-  // What a backward pass executes, if there is one.
+  // The plan that a backward pass executes, if there is one.
   const MovementPlan& adjoint_plan() const { return extreme_.sum != nullptr ? extreme_.sum->adjoint_ : adjoint_; }
 
  private:
@@ -121,10 +122,10 @@ class Movement : public std::enable_shared_from_this<Movement> {
   struct Extreme {
     std::shared_ptr<Movement> sum;   // along the same pairs, with its adjoint
     std::shared_ptr<Movement> ties;  // that sum of int32: exact however many there are
-    bool in_place = false;           // the result lies where its partials do
+    bool in_place = false;           // every rank with a partial has the result, too
   };
 
-  // Executions by Start in one direction.
+  // Numbers of executions by Start in one direction.
   struct Counts {
     int64_t started = 0;
     int64_t waited = 0;
@@ -148,7 +149,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
     return direction == Direction::kForward ? forward_ : adjoint_;
   }
   const Execution& ExecutionOf(Direction direction) const { return executions_[direction == Direction::kForward ? 0 : 1]; }
-  // Checks `x` and returns its cells as they lie in contiguous memory.
+  // Checks `x` and returns its cells in contiguous memory.
   at::Tensor SourceOf(const at::Tensor& x, Direction direction);
   // Fails this rank's communicator, since the others would wait for this rank, and throws.
   [[noreturn]] void Fail(absl::Status status);
@@ -157,7 +158,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   Communicator* communicator_;
   Options options_;
   MovementPlan forward_;
-  MovementPlan adjoint_;  // of a maximum or minimum: brings a result back to its partials
+  MovementPlan adjoint_;  // for a maximum or minimum: brings a result back to its partials
   Execution executions_[2];  // forward, adjoint
   InitialCells forward_initial_;
   InitialCells linear_initial_;

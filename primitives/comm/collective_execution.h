@@ -24,15 +24,15 @@ namespace adjoin {
 
 class CollectiveExecution {
  public:
-  // All outlive the execution. `source` and `destination` are the rank's whole local tensors; one that the group does not
-  // touch may be anything.
+  // All outlive the execution. `source` and `destination` are the rank's whole local tensors; one that the group does
+  // not touch may be anything.
   CollectiveExecution(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce, const CompiledCollective* compiled,
                 const Buffer* source, const Buffer* destination);
   ~CollectiveExecution();
   CollectiveExecution(const CollectiveExecution&) = delete;
   CollectiveExecution& operator=(const CollectiveExecution&) = delete;
 
-  // Does what can be done. Whether anything happened. Errors: the transport's and the memory's.
+  // Does what can be done. Returns true where anything happened. Errors: the transport's and the memory's.
   absl::StatusOr<bool> Advance();
   bool done() const { return copied_ && next_ == compiled_->steps.size() && sends_.empty(); }
   // Appends what it now waits for: at least one of them must be over for it to go on.
@@ -41,7 +41,7 @@ class CollectiveExecution {
  private:
   struct InFlight {
     Channel::Posted posted;
-    Interval work;  // of the work buffer that it reads; empty: it reads the source
+    Interval work;  // the cells of the work buffer that it reads; empty: it reads the source
   };
   struct Receiving {
     Channel::Posted posted;
@@ -51,11 +51,11 @@ class CollectiveExecution {
   absl::Status Begin();
   absl::StatusOr<bool> PostReceives();
   absl::StatusOr<bool> PostSends();
-  // Whether no send reads these cells of the work buffer any more.
+  // True where no send reads these cells of the work buffer any more.
   absl::StatusOr<bool> MayWrite(Interval work);
-  // Ends the sends that are over. Whether there were any.
+  // Ends the sends that are over. Returns true where there were any.
   absl::StatusOr<bool> EndSends();
-  // Whether the step is complete.
+  // True where the step is complete.
   absl::StatusOr<bool> Complete(const CompiledStep& step);
   absl::Status Combine(const CompiledStep& step);
   Buffer Elements(const Buffer& buffer, Interval elements) const;

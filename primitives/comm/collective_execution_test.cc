@@ -47,7 +47,7 @@ Buffer BufferOf(const std::shared_ptr<std::vector<T>>& values) {
 
 // A collective of int64 over some of the ranks.
 struct Collective {
-  std::vector<int> ranks;  // of the replicas or partials
+  std::vector<int> ranks;  // those with replicas or partials
   bool partial;            // the source is partial sums; else one owner's
   bool replicated;         // the destination is on `ranks`; else at one owner
   int owner;

@@ -5,8 +5,8 @@
 //   Communicator comm(&transport, &memory, {});
 //   ADJOIN_RETURN_IF_ERROR(comm.Execute({.op = 7, .name = "conv1.x", .direction = Direction::kForward}, plan, src, dst));
 //
-// Every rank that a plan concerns executes the same operators in the same order. How many executions of an operator lie
-// sent but unreceived between two ranks is bounded (movement_execution.h says how). After a failure, or an
+// Every rank that a plan concerns executes the same operators in the same order. The number of executions of an
+// operator that were sent and not received between two ranks is bounded (movement_execution.h). After a failure, or an
 // abort, every call fails at once with the first failure.
 //
 // Threads: as Transport (one at a time; Abort, status and waiting from any).
@@ -81,9 +81,9 @@ class Communicator {
   // OK, or the first failure. From any thread.
   absl::Status status() const;
 
-  // What this rank waits for other ranks in.
+  // The execution in which this rank waits for other ranks.
   struct Waiting {
-    std::string name;  // of the operator; "operator 7" where it has none
+    std::string name;  // the operator's; "operator 7" where it has none
     Direction direction = Direction::kForward;
     int64_t execution = 0;  // which one of this operator in this direction, from 1
   };
@@ -107,12 +107,12 @@ class Communicator {
                                                             const Buffer& source, const Buffer& destination);
   absl::StatusOr<Operator*> FindOperator(const Execution& execution, const MovementPlan& plan);
   absl::Status WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending);
-  // Until `pending` is done.
+  // Returns once `pending` is done.
   absl::Status Finish(MovementExecution& pending, Deadline deadline);
-  // Says that this rank waits in an execution from now on, until StopWaiting.
+  // Notes that this rank waits in an execution, until StopWaiting.
   void BeginWaiting(const Execution& execution, int64_t generation);
   void StopWaiting() { waiting_.store(0, std::memory_order_release); }
-  // Advances the other executions in flight. Whether anything happened.
+  // Advances the other executions in flight. Returns true where anything happened.
   absl::StatusOr<bool> AdvanceOthers(const MovementExecution& pending);
   absl::Status CheckArguments(const MovementPlan& plan, const Buffer& source, const Buffer& destination) const;
   // Makes `status` the first failure if there is none, ends every wait, and returns `status`.
@@ -126,13 +126,13 @@ class Communicator {
   absl::node_hash_map<std::pair<int64_t, int>, Operator> operators_;  // by id and direction
   std::vector<MovementExecution*> in_flight_;
   ExecutionCheck check_;
-  // Of Finish, kept for their memory.
+  // Used in Finish only; members so that their memory is used again.
   std::vector<Channel::Posted> blockers_;
   std::vector<Handle> handles_;
   std::vector<Handle> credit_sends_;
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<int64_t, std::string> names_ ABSL_GUARDED_BY(mutex_);  // of operators, by id
+  absl::flat_hash_map<int64_t, std::string> names_ ABSL_GUARDED_BY(mutex_);  // the operators', by id
   std::atomic<uint64_t> waiting_{0};  // one word, so that it is consistent without a lock; 0: it does not wait
 };
 

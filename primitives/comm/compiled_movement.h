@@ -1,4 +1,4 @@
-// What one rank does in every execution of a movement, worked out once: its messages in order, and the steps of its
+// What one rank does in every execution of a movement, computed once: its messages in order, and the steps of its
 // collectives with what each of them must wait for.
 //
 //   const CompiledMovement compiled = CompiledMovement::Compile(plan);
@@ -33,7 +33,7 @@ struct ListedMessage {
   std::optional<int64_t> run;
 };
 
-// What a rank keeps of its own source, a part of it where it is cut like the messages.
+// Cells of its own source that a rank keeps; a part of them where they are cut like the messages.
 struct KeptCells {
   std::vector<Region> from;
   std::vector<Region> to;
@@ -44,7 +44,7 @@ struct KeptCells {
 // A step of a collective as CollectiveStep, with ranks for positions, and with its dependencies in this rank's list of
 // steps: something may be posted once that many steps are complete.
 struct CompiledStep {
-  // What becomes of what is received.
+  // How a received message is used.
   enum class Take {
     kReplace,         // it is received in place
     kCombineSource,   // work = source (op) received: the first contribution to these cells
@@ -60,7 +60,7 @@ struct CompiledStep {
   // What is received is the left operand, so that two ranks that combine the same two contributions do so in one order:
   // that of zeros of different signs and of NaNs shows in the result's bits.
   bool received_first = false;
-  std::size_t recv_after = 0;  // of one in place
+  std::size_t recv_after = 0;  // of a receive in place
   int slot = 0;
 };
 
@@ -82,7 +82,7 @@ struct CompiledCollective {
   std::vector<int> receives_from;
   bool mutual = false;  // the data itself keeps the ranks together: every one of them waits for all
 
-  // Where cells of the whole tensor lie in the work buffer.
+  // The position of cells of the whole tensor in the work buffer.
   Interval InWork(Interval cells) const {
     if (works_in_destination) return cells;
     const int64_t offset = cells.lo / segment % kSegments * segment - cells.lo / segment * segment;

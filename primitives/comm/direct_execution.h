@@ -37,9 +37,10 @@ class DirectExecution {
 
   // Posts as many receives as may be staged. Errors: the transport's and the memory's, here and below.
   absl::Status PostReceives();
-  // Sends what can be sent. Whether anything happened.
+  // Sends what can be sent. Returns true where anything happened.
   absl::StatusOr<bool> Send();
-  // Takes in what has come, and what the rank keeps. Whether anything happened.
+  // Copies the messages that have come, and the cells that the rank keeps, to the destination. Returns true where
+  // anything happened.
   absl::StatusOr<bool> Receive();
 
   bool received() const { return taken_ == compiled_->receives.size() && kept_ == compiled_->kept.size(); }

@@ -1,4 +1,4 @@
-// What a movement does with the memory that a rank's tensors lie in: allocate, copy rows, combine rows. Injected into
+// The operations of a movement on the memory of a rank's tensors: allocate, copy rows, combine rows. Injected into
 // the Communicator, so that memory other than the host's brings its own.
 //
 //   HostMemory memory;

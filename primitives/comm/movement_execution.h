@@ -1,4 +1,6 @@
-// One execution of a movement in flight, between Communicator::Start and Communicator::Wait.
+// An execution: one run of a movement, between Communicator::Start and Communicator::Wait. Its parts are a
+// DirectExecution (the plain list of messages) and a CollectiveExecution per collective; what they do is in a
+// CompiledMovement.
 //
 //   MovementExecution execution(&transport, &memory, /*communicator=*/0, &what, /*generation=*/0, compiled, x, y);
 //   ADJOIN_RETURN_IF_ERROR(execution.Start());                 // posts receives, sends, copies what the rank keeps
@@ -10,8 +12,8 @@
 // same bits in every run, however messages arrive. Dropping it unfinished cancels what it can.
 //
 // Bound on what is in flight. A sender of an execution's generation g first waits for the receiver's credit for g - 2,
-// a message without payload, so at most two executions of an operator's messages lie unreceived at a rank. Where two
-// ranks send each other data in every execution, and in an all-sum-reduce, the data itself is such a word, and no
+// a message without payload, so the messages of at most two executions of an operator wait unreceived at a rank. Where
+// two ranks send each other data in every execution, and in an all-sum-reduce, the data itself is such a word, and no
 // credits are sent: a rank starts at most two executions ahead of the last one that it has waited for, so a peer that
 // has fallen behind has at most four unreceived.
 //
@@ -43,21 +45,21 @@ class MovementExecution {
   MovementExecution(Transport* transport, LocalMemory* memory, int communicator, const Execution* execution,
                   int64_t generation, std::shared_ptr<const CompiledMovement> compiled, Buffer source,
                   Buffer destination);
-  // Tells the list it is in, if any.
+  // Leaves the list that it has joined.
   ~MovementExecution();
   MovementExecution(const MovementExecution&) = delete;
   MovementExecution& operator=(const MovementExecution&) = delete;
 
   // Errors: the transport's and the memory's; messages name operator, direction, generation and peer.
   absl::Status Start();
-  // Does what can be done. Whether anything happened.
+  // Does what can be done. Returns true where anything happened.
   absl::StatusOr<bool> Advance();
   bool done() const { return done_; }
   const Execution& execution() const { return channel_.execution(); }
   int64_t generation() const { return channel_.generation(); }
   // Appends what it now waits for: at least one of them must be over for it to go on. Empty once done.
   void AppendBlockers(std::vector<Channel::Posted>& blockers) const;
-  // The error of a wait that is given up, its time being up or for an abort: says for whom. `blocker` is one of this
+  // The error of a wait that is given up, its time being up or for an abort: names the peer. `blocker` is one of this
   // execution's.
   absl::Status GivenUp(const Channel::Posted& blocker);
 
@@ -65,11 +67,11 @@ class MovementExecution {
   void Join(std::vector<MovementExecution*>* list);
 
   // The sends of the credits that it gave when it was done. A credit that cannot be delivered harms only a peer that is
-  // gone, so nobody waits for them; the Communicator forgets those that are over.
+  // gone, so they are not waited for; the Communicator forgets those that are over.
   std::vector<Handle> TakeCreditSends() { return std::move(credit_sends_); }
 
  private:
-  // Whether every credit has come.
+  // True where every credit has come.
   absl::StatusOr<bool> TakeCredits();
   void GiveCredits();
   void Leave();

@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, MovementExecutionTest,
                                                                                                     : "Groups");
                          });
 
-TEST(MovementExecutionTest, OverUcx) {
+TEST(MovementExecutionTest, MovesOverUcx) {
   Draw draw = Draw::FromEnvironment();
   for (const TransportKind kind : {TransportKind::kUcxSharedMemory, TransportKind::kUcxTcp}) {
     std::vector<Case> cases;

@@ -7,7 +7,7 @@
 namespace adjoin {
 namespace {
 
-// A box of cells that lies in two tensors at once, a and b: after merging what is contiguous in both, rows of
+// A box of cells that is in two tensors at once, a and b: after merging what is contiguous in both, rows of
 // contiguous elements, and loops around them.
 class Walk {
  public:

@@ -33,7 +33,7 @@ std::vector<int64_t> Offsets(const std::vector<int64_t>& shape, const Region& re
 struct Case {
   std::vector<int64_t> shape;
   std::vector<Region> regions;
-  std::vector<int64_t> offsets;  // of the message's elements
+  std::vector<int64_t> offsets;  // offsets of the message's elements
 };
 
 Case RandomCase(std::mt19937_64& random) {
@@ -82,7 +82,7 @@ void CheckCase(DType dtype, const Case& c) {
   }
 }
 
-TEST(PackTest, AsCountedOut) {
+TEST(PackTest, PacksRegionsCountedByHand) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kTreeSegmentBytes = 128 << 10;
 constexpr int64_t kPairwiseSegmentBytes = 256 << 10;
-constexpr int kSlots = 4095;  // of a tag's 4096, less the one of the plain list
+constexpr int kSlots = 4095;  // a tag's 4096 slots, less the one of the plain list
 // A rank can be in a broadcast and in a sum-reduce of one execution: each has its half of the slots.
 constexpr int kTreeSlots = kSlots / 2;
 // More than the depth of any tree: positions have 31 bits.
@@ -47,7 +47,7 @@ void Append(const CollectiveStep& step, std::vector<CollectiveStep>& steps) {
   if (step.send_to >= 0 || step.recv_from >= 0) steps.push_back(step);
 }
 
-// A position's place in the binomial tree with root 0: the parent clears the lowest set bit.
+// A position's parent and children in the binomial tree with root 0: the parent clears the lowest set bit.
 struct TreePlace {
   TreePlace(int position, int size) : parent(position == 0 ? -1 : position & (position - 1)) {
     for (int rest = position; rest != 0; rest &= rest - 1) ++depth;

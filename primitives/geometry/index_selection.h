@@ -37,9 +37,9 @@ class IndexSelection {
   // Errors: kInvalidArgument for a negative index.
   static absl::StatusOr<IndexSelection> Of(std::vector<int64_t> indices);
 
-  // Of Cyclic, `start` in [0, modulus).
+  // The options as given; for Cyclic with `start` in [0, modulus).
   const Options& options() const { return options_; }
-  const std::vector<int64_t>& indices() const { return indices_; }  // of Of
+  const std::vector<int64_t>& indices() const { return indices_; }  // those given to Of
   bool is_list() const { return is_list_; }
 
   // Errors: kInvalidArgument where an index is not within the input of n cells, the modulus is below n, or, mirrored,

@@ -29,7 +29,7 @@ struct CollectiveGroup {
   // their mesh; for an all-sum-reduce all in the order of the source's mesh.
   std::vector<int> ranks;
   int64_t elements = 0;
-  // Whether the root is itself a destination (broadcast) or a source (sum-reduce). Always so for an all-sum-reduce.
+  // True where the root is itself a destination (broadcast) or a source (sum-reduce). Always so for an all-sum-reduce.
   bool root_takes_part = true;
   friend bool operator==(const CollectiveGroup& a, const CollectiveGroup& b) {
     return a.kind == b.kind && a.ranks == b.ranks && a.elements == b.elements && a.root_takes_part == b.root_takes_part;
@@ -57,7 +57,7 @@ struct CollectiveStep {
 std::vector<CollectiveStep> StepsOf(const CollectiveGroup& group, int position, DType dtype);
 // "binomial tree", "recursive doubling" or "pairwise exchange".
 std::string AlgorithmOf(const CollectiveGroup& group, DType dtype);
-// Whether by the same model nothing is gained over the plain list: the group is then none.
+// True where by the same model nothing is gained over the plain list: the group is then none.
 bool PlainListIsCheaper(const CollectiveGroup& group, DType dtype);
 // Elements per segment of a binomial tree: the steps' intervals begin at its multiples.
 int64_t SegmentElements(const CollectiveGroup& group, DType dtype);

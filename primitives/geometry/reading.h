@@ -39,7 +39,7 @@ class Reading {
   // Outputs of an input of n cells.
   // Errors: kInvalidArgument (as of each kind; an interpolation of another extent).
   absl::StatusOr<int64_t> OutputSize(int64_t n) const;
-  // The input indices that `outputs`, within [0, OutputSize(n)), read: their hull; a window's may lie outside [0, n).
+  // The input indices that `outputs`, within [0, OutputSize(n)), read: their hull; a window's may be outside [0, n).
   Interval Reads(Interval outputs, int64_t n) const;
   // The same, resolved to indices within [0, n).
   Need Needed(Interval outputs, int64_t n) const;

@@ -1,4 +1,4 @@
-// What becomes of a layout when the tensor is given another shape with as many cells, in row-major order
+// The layout of a tensor that is given another shape with as many cells, in row-major order
 // (torch.Tensor.reshape), and no cell leaves its rank.
 //
 //   const Layout x = *Layout::Partition({2, 12, 5}, DType::kFloat32, {1, 2, 1}, {0, 1});
@@ -22,9 +22,9 @@
 
 namespace adjoin {
 
-// Of each rank, the same cells. Axes with B or P keep them, and so do those of dims that stay as they are; ranks
-// without cells may be left out. Errors: kInvalidArgument (another number of cells; parts that are no blocks or no
-// grid: names the dims).
+// Returns the layout of the reshaped tensor in which each rank has the same cells. Axes with B or P keep these, and so
+// do the axes of dims that stay as they are; ranks without cells may be left out. Errors: kInvalidArgument (another
+// number of cells; parts that are no blocks or no grid: names the dims).
 absl::StatusOr<Layout> Reshaped(const Layout& x, const std::vector<int64_t>& shape);
 
 // A partition of x's shape for which Reshaped succeeds: cut as x, but for groups where that is impossible, which are

@@ -50,8 +50,8 @@ class InMemoryTransport final : public Transport {
     char* view = nullptr;  // the address at which this process may touch the memory
     bool done = false;
     absl::Status outcome;
-    uint64_t sequence = 0;  // of a send
-    int hold_back = 0;      // of a send
+    uint64_t sequence = 0;  // a send: its number among those to its peer
+    int hold_back = 0;      // a send: calls that are left until it may depart
   };
   struct Arriving {
     Message message;
@@ -229,8 +229,8 @@ void InMemoryTransport::Depart(Pending& send) {
   send.done = true;
 }
 
-// Moves what may move: sends that have waited long enough read their buffers and leave, messages that have waited long
-// enough meet their receives. One that waits holds back the later ones of equal peer and tag.
+// Advances all operations: sends that have waited long enough read their buffers and leave, messages that have waited
+// long enough meet their receives. One that waits holds back the later ones of equal peer and tag.
 void InMemoryTransport::Progress() {
   if (mailbox_.dead.load()) return;
   std::set<Key> waiting;
@@ -287,8 +287,9 @@ void InMemoryTransport::Forget(uint64_t id) {
   pending_.erase(it);
 }
 
-// Until something changes for this rank; at once where only further calls of Progress let something move. The peers are
-// those that were alive before the last Progress.
+// Returns when something changes for this rank; at once where only further calls of Progress let something move.
+// `living`:
+// the peers that were alive before the last Progress.
 void InMemoryTransport::Block(absl::Span<const int> living, Deadline deadline) {
   if (!departing_.empty() || !arriving_.empty()) {
     std::this_thread::yield();
@@ -411,7 +412,7 @@ void InMemoryTransport::Abort(absl::Status reason) {
     mailbox_.aborted.store(true);
     mailbox_.changed.notify_all();
   }
-  if (mailbox_.dead.load()) return;  // the dead tell nobody
+  if (mailbox_.dead.load()) return;  // a dead rank tells no other
   const absl::Status told(reason.code(), absl::StrCat("rank ", rank_, ": ", reason.message()));
   for (InMemoryFabric::Mailbox& other : fabric_->mailboxes_) {
     std::lock_guard<std::mutex> lock(other.mutex);

@@ -73,7 +73,7 @@ TEST(InMemoryTransportTest, DelaysComeFromTheSeedAlone) {
   EXPECT_GE(reordered, 15);
 }
 
-TEST(InMemoryTransportTest, ADelayedSendReadsItsBufferLate) {
+TEST(InMemoryTransportTest, ReadsTheBufferOfADelayedSendLate) {
   // A program that changes a buffer before its Wait returns sends the changed bytes.
   int late = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -89,7 +89,7 @@ TEST(InMemoryTransportTest, ADelayedSendReadsItsBufferLate) {
   EXPECT_GE(late, 10);
 }
 
-TEST(InMemoryTransportTest, ADeadRankEndsWaitsOnIt) {
+TEST(InMemoryTransportTest, EndsWaitsOnADeadRank) {
   for (bool delay : {false, true}) {
     Pair pair = MakePair(3, delay);
     int64_t sent = 11, got = 0, never = 0;

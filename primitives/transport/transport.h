@@ -52,7 +52,7 @@ class Transport {
   // given to Abort.
   virtual absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline) = 0;
 
-  // Posts a send or a receive. The buffer must stay valid and, for a send, unchanged until Wait says that it is over
+  // Posts a send or a receive. The buffer must stay valid and, for a send, unchanged until Wait returns
   // (`keepalive` guarantees the former).
   // Errors: kInvalidArgument (no such peer, a tag whose source is not the sender's rank, memory of a kind that this
   // transport cannot move); the status given to Abort; kUnavailable after the peer's death, except for a receive whose
@@ -61,12 +61,12 @@ class Transport {
   virtual absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) = 0;
 
   // Waits until the operation is over and forgets the handle, whatever the outcome.
-  // Errors: kDeadlineExceeded (says peer, tag, direction; the operation is cancelled, or kept with its keepalive until
-  // the transport dies where it cannot be), kUnavailable (the peer died), kDataLoss (length differs: both ends, both
-  // lengths), the status given to Abort, kNotFound (no such handle).
+  // Errors: kDeadlineExceeded (names peer, tag and direction; the operation is cancelled, or kept with its keepalive
+  // until the transport dies where it cannot be), kUnavailable (the peer died), kDataLoss (length differs: both ends,
+  // both lengths), the status given to Abort, kNotFound (no such handle).
   virtual absl::Status Wait(Handle handle, Deadline deadline) = 0;
 
-  // Whether the operation is over, after making progress once without blocking. The handle stays valid until Wait.
+  // True where the operation is over, after making progress once without blocking. The handle stays valid until Wait.
   virtual bool Test(Handle handle) = 0;
 
   // Ends every wait of this rank, now and later, with `reason` (the first one given stays). Only sets a flag and wakes:
@@ -97,7 +97,7 @@ class Transport {
   // True where another rank's abort ended this rank's waits: its status is then that rank's.
   virtual bool AbortedByPeer() const = 0;
 
-  // How messages to `peer` travel, in the library's own words, e.g. "posix" or "tcp/lo"; for logs and tests.
+  // The way of messages to `peer`, in the words of the library beneath, e.g. "posix" or "tcp/lo"; for logs and tests.
   virtual std::string Describe(int peer) const = 0;
 };
 

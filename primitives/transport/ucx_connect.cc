@@ -37,7 +37,7 @@ absl::Status Failed(const char* what, ucs_status_t status) {
   return absl::InternalError(absl::StrCat("UCX: ", what, ": ", ucs_status_string(status)));
 }
 
-// Takes in the control words that nobody waits for any more (the last executions' credits), which have no payload: UCX
+// Receives the control messages that are left (credits of the last executions), which have no payload: UCX
 // warns about every message that is left.
 void DropControlMessages(ucp_worker_h worker, Deadline deadline) {
   Tag::Fields control;
@@ -86,7 +86,7 @@ ScopedEnvironment::Variables Settings(const UcxTransport::Options& options) {
     // Without it UCX would silently use TCP, because it could not tell that a peer died.
     variables.emplace_back("UCX_POSIX_ERROR_HANDLING", "y");
   }
-  // Whoever names transports may mean TCP, too.
+  // A user who names UCX's transports may name TCP.
   if (tcp || std::getenv("UCX_TLS") != nullptr) {
     if (!options.net_devices.empty()) variables.emplace_back("UCX_NET_DEVICES", options.net_devices);
     if (!options.port_range.empty()) variables.emplace_back("UCX_TCP_PORT_RANGE", options.port_range);

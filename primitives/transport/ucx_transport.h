@@ -98,12 +98,12 @@ class UcxTransport final : public Transport {
     ucp_ep_h endpoint = nullptr;
     absl::Status failure;  // sticky
   };
-  // A rank's word that it has aborted, and why.
+  // The message of a rank that has aborted: why.
   struct Notice {
     int32_t code = 0;
     char message[508] = {};  // zero-terminated
   };
-  // What waits for the word of one peer, as long as the worker lives.
+  // The receive of one peer's Notice, posted as long as the worker lives.
   struct NoticeReceive {
     UcxTransport* transport = nullptr;
     int peer = 0;
@@ -111,7 +111,7 @@ class UcxTransport final : public Transport {
     void* ucx = nullptr;  // null before it is started and once done
     bool done = false;
   };
-  // Where a wait is between spinning and sleeping.
+  // How far a wait has gone from spinning to sleeping.
   struct Patience {
     int pauses = 0;
     Deadline::Clock::time_point sleep_from;

@@ -28,7 +28,7 @@ namespace {
 
 constexpr DType kTypes[] = {DType::kFloat64,   DType::kFloat32,    DType::kBFloat16, DType::kFloat16,
                             DType::kComplex64, DType::kComplex128, DType::kInt64,    DType::kBool};
-// Of each type and number of ranks: 4 + 7 x 40 are 284.
+// The cases of each type and number of ranks: 4 + 7 x 40 are 284.
 constexpr int kCasesOnOneRank = 4;
 constexpr int kCasesOnMore = 40;
 
@@ -96,7 +96,7 @@ class AdjointTest : public testing::TestWithParam<CaseKind> {
   void SetUp() override { at::set_num_threads(1); }
 };
 
-TEST_P(AdjointTest, EveryTypeOnEveryTransport) {
+TEST_P(AdjointTest, HoldsForEveryTypeOnEveryTransport) {
   if (const std::optional<CaseSeed> only = CaseFromEnvironment(); only.has_value()) {
     if (only->kind == GetParam()) Prove({CaseOf(*only)}, only->ranks, only->seed, ChoicesFor(only->kind));
     return;

@@ -3,9 +3,9 @@
 //
 // Every rank is a thread over UCX's shared memory, and everything that its thread takes from the heap during an
 // execution is counted: LibTorch's tensors, the engine's staging and bookkeeping, UCX's requests (counted_memory.h).
-// Not counted is what UCX maps itself: messages that arrived before their receive was posted lie there. They are the
-// transport's, at most those of two executions. The in-memory transport would be no better: it copies what is sent into
-// the heap. The most that lives at one time may exceed the result by
+// Memory that UCX maps itself is not counted: it holds messages that arrived before their receive was posted. They are
+// the transport's, at most those of two executions. The in-memory transport would be no better: it copies what is sent
+// into the heap. The most that lives at one time may exceed the result by
 //   - what was packed and is not sent, and what came and is not taken in: kStagedBytes each, or all there is if less. What
 //     travels in place, a run of the tensor where nothing is combined, needs none;
 //   - in a collective, kAhead + 1 messages that will be combined, and kSegments segments where a rank that passes sums on
@@ -230,7 +230,7 @@ class Checker {
 
 class AllocationTest : public testing::TestWithParam<AllocationCase> {};
 
-TEST_P(AllocationTest, OnlyTheResultAndWhatIsInFlight) {
+TEST_P(AllocationTest, AllocatesOnlyTheResultAndMessagesInFlight) {
   if (!MemoryCount::kWorks) GTEST_SKIP() << "the sanitizer has its own malloc";
   at::set_num_threads(1);
   const AllocationCase& c = GetParam();
@@ -254,8 +254,8 @@ TEST_P(AllocationTest, OnlyTheResultAndWhatIsInFlight) {
 INSTANTIATE_TEST_SUITE_P(All, AllocationTest, testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
-// Whatever asks for memory, and whoever gives it back.
-TEST(MemoryCountTest, SeesEveryKindOfAllocation) {
+// All ways to ask for memory and to give it back.
+TEST(MemoryCountTest, CountsEveryKindOfAllocation) {
   if (!MemoryCount::kWorks) GTEST_SKIP() << "the sanitizer has its own malloc";
   const auto expect = [](const char* what, const std::function<void()>& allocate) {
     MemoryCount count;

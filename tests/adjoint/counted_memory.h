@@ -32,7 +32,7 @@ class MemoryCount {
   MemoryCount& operator=(const MemoryCount&) = delete;
 
   int64_t live() const;         // bytes allocated and not given back
-  int64_t highest() const;      // of live
+  int64_t highest() const;      // the largest value of live()
   int64_t allocations() const;  // number of blocks, those given back included
 
  private:
