@@ -179,12 +179,6 @@ const LocalView& Distribution::View(int rank) const {
   return index.has_value() ? views_[*index] : outside_;
 }
 
-int64_t Distribution::CoveredElements(int rank) const {
-  int64_t elements = 0;
-  for (const Piece& piece : View(rank).pieces) elements += piece.box.Volume();
-  return elements;
-}
-
 absl::StatusOr<Distribution> Distribution::Dual() const {
   Distribution dual = *this;
   for (Placement& placement : dual.placements_) {

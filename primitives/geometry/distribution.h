@@ -72,8 +72,6 @@ class Distribution {
   const LocalView& View(int rank) const;
   // The view of the rank at a row-major position of the mesh.
   const LocalView& ViewAt(int64_t position) const { return views_[position]; }
-  // Every rank's cells that a piece covers.
-  int64_t CoveredElements(int rank) const;
   // B and P(sum) exchanged. Errors: kInvalidArgument for P(max) and P(min).
   absl::StatusOr<Distribution> Dual() const;
 

@@ -96,7 +96,7 @@ TEST(MovementPlanTest, EmptyTensorsHaveNoGroups) {
   const Layout owner = Layout::Owner({0, 3}, DType::kFloat32, 0);
   const Layout copies = *Layout::Replicated({0, 3}, DType::kFloat32, {0, 1, 2, 3});
   EXPECT_TRUE(PlanOf(owner, copies, 0).groups().empty());
-  EXPECT_EQ(PlanOf(owner, copies, 0).BytesSent(), 0);
+  EXPECT_EQ(PlanOf(owner, copies, 0).Describe(), "nothing");
 }
 
 // Each part's owner broadcasts to a column of ranks that the other owner is in: one group takes its source, another

@@ -5,6 +5,7 @@
 #include <complex>
 #include <sstream>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randperm.h>

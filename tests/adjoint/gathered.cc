@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 
 #include "primitives/torch_dtype.h"
