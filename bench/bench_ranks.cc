@@ -70,8 +70,8 @@ absl::Status RunBenchRanks(char** argv, int ranks, Deadline deadline) {
   return code == 0 ? absl::OkStatus() : absl::AbortedError(absl::StrCat("a rank of ", ranks, " ended with ", code));
 }
 
-absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout) {
-  UcxTransport::Options options;
+absl::StatusOr<std::unique_ptr<Transport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout) {
+  TransportOptions options;
   options.rank = rank.rank;
   options.size = rank.size;
   options.other_nodes = false;

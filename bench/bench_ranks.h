@@ -22,7 +22,7 @@
 #include "base/deadline.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/movement.h"
-#include "primitives/transport/ucx_transport.h"
+#include "primitives/transport/transport.h"
 
 namespace adjoin {
 
@@ -38,7 +38,7 @@ std::optional<BenchRank> ThisBenchRank();
 absl::Status RunBenchRanks(char** argv, int ranks, Deadline deadline);
 
 // Errors: as ConnectThroughFolder.
-absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout);
+absl::StatusOr<std::unique_ptr<Transport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout);
 
 // The largest of all ranks' times, and a barrier. Throws StatusException.
 class SlowestTime {

@@ -52,7 +52,7 @@
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 #include "primitives/tensor_memory.h"
-#include "primitives/transport/ucx_transport.h"
+#include "primitives/transport/transport.h"
 #include "proto/plan.pb.h"
 
 namespace adjoin {
@@ -185,7 +185,7 @@ absl::Status RunRank(BenchRank rank, const Flags& flags, const LayerCase& c) {
   at::set_num_threads(flags.threads);
   ReuseTensorMemory();  // as the rank processes of a job do
   const absl::Duration timeout = absl::Seconds(flags.timeout);
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport, ConnectBenchRank(rank, timeout));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Transport> transport, ConnectBenchRank(rank, timeout));
   HostMemory memory;
   Communicator communicator(transport.get(), &memory, {0, timeout});
   ADJOIN_ASSIGN_OR_RETURN(const SlowestTime slowest, SlowestTime::Create(&communicator, kTimesId));

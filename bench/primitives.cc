@@ -29,7 +29,7 @@
 #include "primitives/comm/local_memory.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_memory.h"
-#include "primitives/transport/ucx_transport.h"
+#include "primitives/transport/transport.h"
 
 namespace adjoin {
 namespace {
@@ -89,7 +89,7 @@ absl::Status RunRank(BenchRank rank, const Flags& flags) {
   at::set_num_threads(1);
   ReuseTensorMemory();  // as the rank processes of a job do
   const absl::Duration timeout = absl::Seconds(flags.timeout);
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport, ConnectBenchRank(rank, timeout));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Transport> transport, ConnectBenchRank(rank, timeout));
   HostMemory memory;
   Communicator communicator(transport.get(), &memory, {0, timeout});
   try {

@@ -17,7 +17,7 @@ absl::Status Refuse(const Layout& x, const Layout& y, const std::string& why) {
       absl::StrCat("all-gather: ", y.ToString(), " is not ", x.ToString(), " gathered along mesh axes: ", why));
 }
 
-// Whether y's parts of `dim` are x's, put together along the axes that split it in x and not in y.
+// True where y's parts of `dim` are x's, put together along the axes that split it in x and not in y.
 absl::Status CheckDim(const Layout& x, const Layout& y, int dim) {
   int gathered = -1;
   for (int axis : x.AxesOf(dim)) {

@@ -6,8 +6,8 @@
 //                                 *Layout::Create({8, 12}, dtype, mesh, {Placement::Split(1)}), {.id = 10, .name = "x"});
 //
 // x and y have the same mesh, and agree on every axis of size above 1 but one, which is S(i) in x and S(j) in y. That
-// axis is the innermost of those that split i in x and j in y, and the cuts are the same but for its own: then data goes
-// only between ranks along it. What needs more is a Redistribute.
+// axis is the innermost of those that split i in x and j in y, and the cuts are the same but for its own: then data
+// goes only between ranks along it. What needs more is a Redistribute.
 #ifndef ADJOIN_PRIMITIVES_ALL_TO_ALL_H_
 #define ADJOIN_PRIMITIVES_ALL_TO_ALL_H_
 

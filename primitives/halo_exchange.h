@@ -24,7 +24,7 @@
 namespace adjoin {
 
 struct HaloExchange {
-  // `readings` by tensor dim. `options.fill` is what lies on a zero boundary (minus infinity for max pooling).
+  // `readings` by tensor dim. `options.fill` is the value of cells on a zero boundary (minus infinity for max pooling).
   // Errors: as Distribution::Reads and Movement::Create.
   static absl::StatusOr<std::shared_ptr<Movement>> Create(Communicator* communicator, const Layout& x,
                                                           const std::map<int, Reading>& readings, const Layout& y,

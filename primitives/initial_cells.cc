@@ -18,7 +18,7 @@
 namespace adjoin {
 namespace {
 
-// Whether this rank gets the group's result.
+// True where this rank gets the group's result.
 bool GetsResult(const CollectiveGroup& group, int rank) {
   const bool root = group.ranks[0] == rank;
   switch (group.kind) {
@@ -29,7 +29,7 @@ bool GetsResult(const CollectiveGroup& group, int rank) {
   return false;
 }
 
-// Whether contributions reach every cell, and the first one needs nothing there.
+// True where contributions reach every cell, and the first one needs nothing there.
 bool OverwritesEverything(const MovementPlan& plan) {
   const ExchangeSchedule& direct = plan.direct();
   if (direct.accumulates()) return false;
@@ -74,7 +74,7 @@ std::optional<Region> TiledBox(const std::vector<Region>& regions) {
   return box;
 }
 
-// What lies around `box` in a tensor of `shape`: at most two regions per dim.
+// The regions around `box` in a tensor of `shape`: at most two regions per dim.
 std::vector<Region> Around(const Region& box, const std::vector<int64_t>& shape) {
   std::vector<Region> regions;
   Region rest{std::vector<int64_t>(shape.size(), 0), shape};

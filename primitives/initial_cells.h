@@ -23,7 +23,8 @@ namespace adjoin {
 
 class InitialCells {
  public:
-  // Of `plan`'s destination. Cells that no contribution reaches get `background`; 0 where they lie in `covered`.
+  // The cells of `plan`'s destination before the movement: those that no contribution reaches get `background`, and 0
+  // where they are in `covered`.
   InitialCells(const MovementPlan& plan, double background, const std::vector<Piece>& covered);
 
   // A contiguous tensor of the plan's shape and type on the CPU; not initialised where every cell is overwritten.

@@ -77,7 +77,7 @@ bool Meet(const Region& a, const Region& b) {
   return true;
 }
 
-// Of an allocation `x` may be cut at any index from 0 to its extent, of a deallocation at a range of its indices.
+// An allocation cuts `x` at any index from 0 to its extent, a deallocation at a range of its indices.
 void CheckRange(const at::Tensor& x, const Operation& op) {
   if (op.dim < 0 || op.dim >= x.dim()) {
     Refuse(op.kind, absl::StrCat("dim ", op.dim, " of a tensor of shape (", absl::StrJoin(x.sizes(), ", "), ")"));

@@ -13,9 +13,9 @@
 //
 // Source: Hewett & Grady, "A Linear Algebraic Approach to Model Parallelism in Deep Learning", arXiv 2006.03108.
 //
-// A block is a box of cells. Two blocks of one operator have the same size and no cell in common. Out of place: inputs may
-// be strided and are never modified, results are freshly owned, and every operator is recorded by autograd, gradients
-// of gradients included. In place: `x` is changed, and nothing recorded. Any dtype and device; any thread.
+// A block is a box of cells. Two blocks of one operator have the same size and no cell in common. Out of place: inputs
+// may be strided and are never modified, results are freshly owned, and every operator is recorded by autograd,
+// gradients of gradients included. In place: `x` is changed, and nothing recorded. Any dtype and device; any thread.
 //
 // Throw StatusException: kInvalidArgument for an undefined tensor, a block outside the tensor, blocks that differ in
 // size or meet, and, in place, for a tensor that autograd records.

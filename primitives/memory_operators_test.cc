@@ -105,7 +105,7 @@ void ExpectMatrix(const std::string& what, Draw& draw, const std::vector<int64_t
   ASSERT_TRUE(at::allclose(second.reshape({-1}), matrix.mv(v.reshape({-1})), 1e-12, 1e-12)) << what;
 }
 
-TEST(MemoryOperatorsTest, BlocksAgainstDenseMatrices) {
+TEST(MemoryOperatorsTest, BlocksEqualDenseMatrices) {
   Draw draw = Draw::FromEnvironment();
   for (int i = 0; i < 200 && !HasFailure(); ++i) {
     const std::vector<int64_t> shape = draw.Integers(draw.Between(1, 3), 1, 5);
@@ -138,7 +138,7 @@ TEST(MemoryOperatorsTest, BlocksAgainstDenseMatrices) {
   }
 }
 
-TEST(MemoryOperatorsTest, AllocateAndDeallocateAgainstDenseMatrices) {
+TEST(MemoryOperatorsTest, AllocateAndDeallocateEqualDenseMatrices) {
   Draw draw = Draw::FromEnvironment();
   for (int i = 0; i < 200 && !HasFailure(); ++i) {
     const std::vector<int64_t> shape = draw.Integers(draw.Between(1, 3), 1, 5);
@@ -163,7 +163,7 @@ TEST(MemoryOperatorsTest, AllocateAndDeallocateAgainstDenseMatrices) {
   }
 }
 
-TEST(MemoryOperatorsTest, OtherTypes) {
+TEST(MemoryOperatorsTest, WorksOnOtherTypes) {
   const Region a{{0}, {2}}, b{{2}, {2}};
   const auto complex = at::tensor(std::vector<double>{1, 2, 3, 4}).to(at::kComplexDouble) * c10::complex<double>(0, 1);
   EXPECT_TRUE(at::equal(memory::Add(complex, a, b)[2], complex[0] + complex[2]));

@@ -13,17 +13,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "primitives/comm/pending_movement.h"
+#include "primitives/comm/movement_execution.h"
 #include "primitives/geometry/exchange_schedule.h"
 #include "primitives/geometry/fingerprint.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
+#include "primitives/transport/reserved_ids.h"
 
 namespace adjoin {
 namespace {
 
-constexpr int64_t kMaxId = 65535;
 constexpr int64_t kIdsOfGradientOfExtreme = 2;
 
 using torch::autograd::AutogradContext;
@@ -35,7 +35,8 @@ struct MovementHolder : torch::CustomClassHolder {
   std::shared_ptr<Movement> movement;
 };
 
-// What a node of the graph executes. The backward of the first two is the adjoint, and that of the adjoint the second.
+// Names what a node of the graph executes. The backward of the first two is the adjoint, and that of the adjoint the
+// second.
 enum class Executes : int64_t { kForward, kLinear, kAdjoint };
 
 // (x, token) -> (y, token'). Its backward is the same function with the dual operator, recorded again where a graph of
@@ -93,7 +94,8 @@ absl::Status CheckInput(const at::Tensor& x, const MovementPlan& plan, const Mov
       absl::StrCat(expected, " as a dense tensor on the CPU, got one on ", x.device().str()));
 }
 
-// Whether the destination's cells lie on every rank as the source's do, and nothing but partials is reduced.
+// True where the destination has on every rank the cells that the source has there, and nothing but partials is
+// reduced.
 bool KeepsCells(const Distribution& from, const Distribution& to) {
   if (from.mesh() != to.mesh()) return false;
   for (int axis = 0; axis < from.mesh().axes(); ++axis) {
@@ -110,8 +112,8 @@ bool KeepsCells(const Distribution& from, const Distribution& to) {
 
 absl::Status CheckCreate(const Distribution& from, const Movement::Options& options) {
   const int64_t more = options.differentiable && ReduceOf(from) != ReduceOp::kSum ? kIdsOfGradientOfExtreme : 0;
-  if (options.id < 1 || options.id + more > kMaxId) {
-    return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": the id is not in [1, ", kMaxId - more, "]"));
+  if (options.id < 1 || options.id + more > kLargestOperator) {
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": the id is not in [1, ", kLargestOperator - more, "]"));
   }
   if (options.differentiable && !IsFloatingPoint(from.dtype())) {
     return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": ", ToString(from.dtype()),
@@ -198,8 +200,8 @@ at::Tensor Movement::SourceOf(const at::Tensor& x, Direction direction) {
 }
 
 void Movement::RefuseIfInFlight(Direction direction) {
-  const Flights& flights = FlightsOf(direction);
-  if (flights.started == flights.waited) return;
+  const Counts& counts = CountsOf(direction);
+  if (counts.started == counts.waited) return;
   Fail(absl::FailedPreconditionError(absl::StrCat(NameOf(options_), ", rank ", communicator_->rank(),
                                                   ": applied while one that was started is not waited for")));
 }
@@ -227,24 +229,24 @@ at::Tensor Movement::Adjoint(const at::Tensor& y) {
 }
 
 // One execution, from its start to its wait.
-class MovementFlight {
+class TensorExecution {
  public:
   // `linear`: forward without fill.
-  MovementFlight(std::shared_ptr<Movement> movement, Direction direction, bool linear)
+  TensorExecution(std::shared_ptr<Movement> movement, Direction direction, bool linear)
       : movement_(std::move(movement)), direction_(direction), linear_(linear) {}
-  ~MovementFlight() { Drop(); }
-  MovementFlight(const MovementFlight&) = delete;
-  MovementFlight& operator=(const MovementFlight&) = delete;
+  ~TensorExecution() { Drop(); }
+  TensorExecution(const TensorExecution&) = delete;
+  TensorExecution& operator=(const TensorExecution&) = delete;
 
   // `recorded`: a backward pass may follow.
   void Start(const at::Tensor& x, bool recorded);
   at::Tensor Wait();
-  // Gives up an execution that nobody waits for any more.
+  // Gives up an execution that will not be waited for.
   void Drop();
 
   // What the backward pass executes, not started: the adjoint, of a maximum or minimum that of the sum.
-  std::shared_ptr<MovementFlight> Opposite() const {
-    return std::make_shared<MovementFlight>(
+  std::shared_ptr<TensorExecution> Opposite() const {
+    return std::make_shared<TensorExecution>(
         mask_.defined() ? movement_->extreme_.sum : movement_,
         direction_ == Direction::kForward ? Direction::kAdjoint : Direction::kForward, /*linear=*/true);
   }
@@ -252,8 +254,8 @@ class MovementFlight {
   at::Tensor ShareOf(const at::Tensor& grad) const { return mask_.defined() ? grad / ties_ : grad; }
   at::Tensor Masked(const at::Tensor& grad) const { return mask_.defined() ? grad * mask_ : grad; }
   // Between the backward of this one's wait and that of its start.
-  void KeepReverse(std::shared_ptr<MovementFlight> reverse) { reverse_ = std::move(reverse); }
-  std::shared_ptr<MovementFlight> TakeReverse() {
+  void KeepReverse(std::shared_ptr<TensorExecution> reverse) { reverse_ = std::move(reverse); }
+  std::shared_ptr<TensorExecution> TakeReverse() {
     if (reverse_ == nullptr) Refuse("the backward of its start comes before that of its wait");
     return std::move(reverse_);
   }
@@ -273,40 +275,40 @@ class MovementFlight {
   Direction direction_;
   bool linear_;
   int64_t number_ = 0;
-  std::unique_ptr<PendingMovement> pending_;
+  std::unique_ptr<MovementExecution> pending_;
   at::Tensor result_;  // until Wait: the graph, which holds this, must not hold itself
-  std::shared_ptr<MovementFlight> reverse_;
-  // Of a maximum or minimum whose gradient may be wanted:
+  std::shared_ptr<TensorExecution> reverse_;
+  // Set for a maximum or minimum whose gradient may be wanted:
   at::Tensor source_;  // until Wait
-  at::Tensor mask_;    // of the source: whether it is what was chosen
-  at::Tensor ties_;    // of the destination: how many partials are
+  at::Tensor mask_;    // for each cell of the source: it is the one chosen
+  at::Tensor ties_;    // for each cell of the destination: the number of partials with its value
 };
 
-void MovementFlight::Start(const at::Tensor& x, bool recorded) {
+void TensorExecution::Start(const at::Tensor& x, bool recorded) {
   const at::NoGradGuard no_grad;
   const at::Tensor source = movement_->SourceOf(x, direction_);
-  Movement::Flights& flights = movement_->FlightsOf(direction_);
-  if (flights.started - flights.waited >= 2) Refuse("two executions are started and not waited for; wait for one first");
+  Movement::Counts& counts = movement_->CountsOf(direction_);
+  if (counts.started - counts.waited >= 2) Refuse("two executions are started and not waited for; wait for one first");
   result_ = movement_->NewResult(direction_, linear_);
-  absl::StatusOr<std::unique_ptr<PendingMovement>> pending = movement_->communicator_->Start(
+  absl::StatusOr<std::unique_ptr<MovementExecution>> pending = movement_->communicator_->Start(
       movement_->ExecutionOf(direction_), movement_->PlanOf(direction_), BufferOf(source), BufferOf(result_));
   ThrowIfError(pending.status());
   pending_ = *std::move(pending);
   if (recorded && movement_->extreme_.sum != nullptr) source_ = source.detach();
-  number_ = flights.started++;
+  number_ = counts.started++;
 }
 
-at::Tensor MovementFlight::Wait() {
+at::Tensor TensorExecution::Wait() {
   if (pending_ == nullptr) Refuse("waited for twice");
-  Movement::Flights& flights = movement_->FlightsOf(direction_);
-  if (number_ != flights.waited) Refuse("an earlier execution was not waited for");
+  Movement::Counts& counts = movement_->CountsOf(direction_);
+  if (number_ != counts.waited) Refuse("an earlier execution was not waited for");
   ThrowIfError(movement_->communicator_->Wait(std::move(pending_)));
-  ++flights.waited;
+  ++counts.waited;
   if (source_.defined()) FindTies(result_);
   return std::move(result_);
 }
 
-void MovementFlight::FindTies(const at::Tensor& y) {
+void TensorExecution::FindTies(const at::Tensor& y) {
   const at::NoGradGuard no_grad;
   const Movement::Extreme& extreme = movement_->extreme_;
   mask_ = source_ == (extreme.in_place ? y : movement_->Run(y, Direction::kAdjoint, /*linear=*/true));
@@ -314,7 +316,7 @@ void MovementFlight::FindTies(const at::Tensor& y) {
   ties_ = extreme.ties->Forward(mask_.to(at::kInt)).to(y.scalar_type());
 }
 
-void MovementFlight::Drop() {
+void TensorExecution::Drop() {
   if (pending_ == nullptr) return;
   movement_->communicator_->Abort(
       absl::FailedPreconditionError(absl::StrCat(Text(), "started, and dropped without Wait")));
@@ -323,28 +325,29 @@ void MovementFlight::Drop() {
 
 namespace {
 
-// Lets a node of the graph own the flight.
-struct FlightHolder : torch::CustomClassHolder {
-  explicit FlightHolder(std::shared_ptr<MovementFlight> held) : flight(std::move(held)) {}
-  std::shared_ptr<MovementFlight> flight;
+// Lets a node of the graph own the execution.
+struct ExecutionHolder : torch::CustomClassHolder {
+  explicit ExecutionHolder(std::shared_ptr<TensorExecution> held) : execution(std::move(held)) {}
+  std::shared_ptr<TensorExecution> execution;
 };
 
-void SaveFlight(AutogradContext* context, std::shared_ptr<MovementFlight> flight) {
-  context->saved_data["flight"] = c10::IValue::make_capsule(c10::make_intrusive<FlightHolder>(std::move(flight)));
+void SaveExecution(AutogradContext* context, std::shared_ptr<TensorExecution> execution) {
+  context->saved_data["execution"] =
+      c10::IValue::make_capsule(c10::make_intrusive<ExecutionHolder>(std::move(execution)));
 }
 
-std::shared_ptr<MovementFlight> SavedFlight(AutogradContext* context) {
-  const c10::intrusive_ptr<torch::CustomClassHolder> capsule = context->saved_data["flight"].toCapsule();
-  return static_cast<FlightHolder*>(capsule.get())->flight;
+std::shared_ptr<TensorExecution> SavedExecution(AutogradContext* context) {
+  const c10::intrusive_ptr<torch::CustomClassHolder> capsule = context->saved_data["execution"].toCapsule();
+  return static_cast<ExecutionHolder*>(capsule.get())->execution;
 }
 
-// (x, token) -> (link, token') and (link, token) -> (y, token'). The link is empty: it makes Wait's node one that Start's
-// needs, and so in the backward, where the two change places, the other way round.
+// (x, token) -> (link, token') and (link, token) -> (y, token'). The link is empty: it makes Wait's node one that
+// Start's needs, and so in the backward, where the two are exchanged, the other way round.
 struct StartFunction : torch::autograd::Function<StartFunction> {
   static variable_list forward(AutogradContext* context, at::Tensor x, at::Tensor token,
-                               std::shared_ptr<MovementFlight> flight) {
-    flight->Start(x, /*recorded=*/true);
-    SaveFlight(context, std::move(flight));
+                               std::shared_ptr<TensorExecution> execution) {
+    execution->Start(x, /*recorded=*/true);
+    SaveExecution(context, std::move(execution));
     return {at::empty_like(token), at::empty_like(token)};
   }
   static variable_list backward(AutogradContext* context, variable_list grads);
@@ -352,49 +355,49 @@ struct StartFunction : torch::autograd::Function<StartFunction> {
 
 struct WaitFunction : torch::autograd::Function<WaitFunction> {
   static variable_list forward(AutogradContext* context, at::Tensor, at::Tensor token,
-                               std::shared_ptr<MovementFlight> flight) {
-    at::Tensor y = flight->Wait();
-    SaveFlight(context, std::move(flight));
+                               std::shared_ptr<TensorExecution> execution) {
+    at::Tensor y = execution->Wait();
+    SaveExecution(context, std::move(execution));
     return {y, at::empty_like(token)};
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const std::shared_ptr<MovementFlight> flight = SavedFlight(context);
-    std::shared_ptr<MovementFlight> reverse = flight->Opposite();
-    variable_list results = StartFunction::apply(flight->ShareOf(grads[0]), grads[1], reverse);
-    flight->KeepReverse(std::move(reverse));
+    const std::shared_ptr<TensorExecution> execution = SavedExecution(context);
+    std::shared_ptr<TensorExecution> reverse = execution->Opposite();
+    variable_list results = StartFunction::apply(execution->ShareOf(grads[0]), grads[1], reverse);
+    execution->KeepReverse(std::move(reverse));
     return {results[0], results[1], at::Tensor()};
   }
 };
 
 variable_list StartFunction::backward(AutogradContext* context, variable_list grads) {
-  const std::shared_ptr<MovementFlight> flight = SavedFlight(context);
-  variable_list results = WaitFunction::apply(grads[0], grads[1], flight->TakeReverse());
-  return {flight->Masked(results[0]), results[1], at::Tensor()};
+  const std::shared_ptr<TensorExecution> execution = SavedExecution(context);
+  variable_list results = WaitFunction::apply(grads[0], grads[1], execution->TakeReverse());
+  return {execution->Masked(results[0]), results[1], at::Tensor()};
 }
 
 }  // namespace
 
 std::unique_ptr<Movement::Pending> Movement::Start(const at::Tensor& x, Tape& tape) {
-  auto flight = std::make_shared<MovementFlight>(shared_from_this(), Direction::kForward, /*linear=*/false);
-  // Autograd cannot take an undefined input; the flight says what is wrong with it.
+  auto execution = std::make_shared<TensorExecution>(shared_from_this(), Direction::kForward, /*linear=*/false);
+  // Autograd cannot take an undefined input; the execution reports what is wrong with it.
   if (!options_.differentiable || !at::GradMode::is_enabled() || !x.defined()) {
-    flight->Start(x, /*recorded=*/false);
-    return std::unique_ptr<Pending>(new Pending(std::move(flight), at::Tensor()));
+    execution->Start(x, /*recorded=*/false);
+    return std::unique_ptr<Pending>(new Pending(std::move(execution), at::Tensor()));
   }
-  variable_list results = StartFunction::apply(x, tape.token(), flight);
+  variable_list results = StartFunction::apply(x, tape.token(), execution);
   tape.Advance(results[1]);
-  return std::unique_ptr<Pending>(new Pending(std::move(flight), results[0]));
+  return std::unique_ptr<Pending>(new Pending(std::move(execution), results[0]));
 }
 
 at::Tensor Movement::Pending::Wait(Tape& tape) {
-  if (!link_.defined()) return flight_->Wait();
-  if (!at::GradMode::is_enabled()) flight_->Refuse("started with gradients, waited for without");
-  variable_list results = WaitFunction::apply(std::exchange(link_, at::Tensor()), tape.token(), flight_);
+  if (!link_.defined()) return execution_->Wait();
+  if (!at::GradMode::is_enabled()) execution_->Refuse("started with gradients, waited for without");
+  variable_list results = WaitFunction::apply(std::exchange(link_, at::Tensor()), tape.token(), execution_);
   tape.Advance(results[1]);
   return results[0];
 }
 
-Movement::Pending::~Pending() { flight_->Drop(); }
+Movement::Pending::~Pending() { execution_->Drop(); }
 
 at::Tensor Movement::Apply(const at::Tensor& x, Tape& tape) {
   if (!options_.differentiable || !at::GradMode::is_enabled()) return Forward(x);

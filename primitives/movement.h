@@ -1,5 +1,5 @@
-// An operator that moves a tensor between two distributions, with its adjoint, in LibTorch's autograd. It is linear, but
-// where it starts in P(max) or P(min).
+// An operator that moves a tensor between two distributions, with its adjoint, in LibTorch's autograd. It is linear,
+// but where it starts in P(max) or P(min).
 //
 //   auto halo = *Movement::Create(&communicator, Distribution::Of(x_layout),
 //                                 *Distribution::Reads(x_layout, windows, y_layout), {.id = 1, .name = "conv1.x"});
@@ -17,14 +17,14 @@
 // them. So is the gradient: the cotangent goes to the partials that have this value, in equal shares (along a B axis to
 // the replica that the selection names). Whether they have it is constant: the gradient is linear in the cotangent, and
 // differentiated again in it alone. In a forward pass with gradients this takes two more executions: the result goes
-// back to its partials, unless it lies there already, and those that have it are counted. Axes of one rank hold the only
-// partial, which is copied like any other tensor.
+// back to its partials, unless it is there already, and those that have it are counted. Axes of one rank hold the
+// only partial, which is copied like any other tensor.
 //
 // Shapes: Apply and Forward take this rank's local tensor of `from` and return that of `to` (a tensor of shape
 // (0, ..., 0) outside a mesh); Adjoint the other way. Inputs are never modified, and may be strided: these are copied
 // once to contiguous memory, which lives until the execution ends. Results are freshly owned and contiguous.
-// Complex tensors are moved by the same real operator. Every rank of the communicator that takes part in either side must
-// call the same operators in the same order.
+// Complex tensors are moved by the same real operator. Every rank of the communicator that takes part in either side
+// must call the same operators in the same order.
 //
 // Errors inside autograd travel as StatusException (status_exception.h); at creation as absl::Status.
 // One thread; each execution, forward or adjoint, takes the next generation of its (operator, direction).
@@ -49,13 +49,14 @@
 
 namespace adjoin {
 
-class MovementFlight;
+class TensorExecution;
 
 class Movement : public std::enable_shared_from_this<Movement> {
  public:
   struct Options {
-    // Fixed by the plan; unique within the communicator, 1 .. 65535. A differentiable movement from P(max) or P(min)
-    // takes id + 1 and id + 2 as well: for the sum along its pairs, and for the count of ties.
+    // Fixed by the plan; unique within the communicator, 1 to kLargestOperator (reserved_ids.h). A differentiable
+    // movement from P(max) or P(min) takes id + 1 and id + 2 as well: for the sum along its pairs, and for the count of
+    // ties.
     int64_t id = 0;
     std::string name;          // for messages: "conv1.x"
     double fill = 0;           // cells of the destination that no global index covers (forward only)
@@ -69,8 +70,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   static absl::StatusOr<std::shared_ptr<Movement>> Create(Communicator* communicator, const Distribution& from,
                                                           const Distribution& to, Options options);
 
-  // With autograd, on the tape (unless not differentiable). The gradient of what it returns goes through the adjoint as a
-  // differentiable operator, so that gradients can be differentiated again.
+  // With autograd, on the tape (unless not differentiable). The gradient of what it returns goes through the adjoint as
+  // a differentiable operator, so that gradients can be differentiated again.
   at::Tensor Apply(const at::Tensor& x, Tape& tape);
 
   // An execution between Start and Wait. Dropped without a Wait it fails this rank's communicator, for good, with
@@ -80,15 +81,16 @@ class Movement : public std::enable_shared_from_this<Movement> {
     ~Pending();
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
-    // What Apply would have returned. Once. Throws StatusException: as Forward; kFailedPrecondition for a second Wait, an
-    // earlier execution of the operator that was not waited for, a Wait without gradients after a Start with them.
+    // Returns the result of the movement, as Apply would have. Once. Throws StatusException: as Forward;
+    // kFailedPrecondition for a second Wait, an earlier execution of the operator that was not waited for, a Wait
+    // without gradients after a Start with them.
     at::Tensor Wait(Tape& tape);
 
    private:
     friend class Movement;
-    Pending(std::shared_ptr<MovementFlight> flight, at::Tensor link)
-        : flight_(std::move(flight)), link_(std::move(link)) {}
-    std::shared_ptr<MovementFlight> flight_;
+    Pending(std::shared_ptr<TensorExecution> execution, at::Tensor link)
+        : execution_(std::move(execution)), link_(std::move(link)) {}
+    std::shared_ptr<TensorExecution> execution_;
     at::Tensor link_;  // from Start's node to Wait's; undefined without autograd
   };
 
@@ -100,8 +102,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   std::unique_ptr<Pending> Start(const at::Tensor& x, Tape& tape);
 
   // The bare operator and its adjoint, without autograd. Collective. Throw StatusException: kInvalidArgument for an
-  // undefined tensor or another shape, dtype or device than the plan's; kFailedPrecondition while one that was started is
-  // not waited for, and for the adjoint of a maximum or minimum, which has none without its source; else what the
+  // undefined tensor or another shape, dtype or device than the plan's; kFailedPrecondition while one that was started
+  // is not waited for, and for the adjoint of a maximum or minimum, which has none without its source; else what the
   // communicator returns.
   at::Tensor Forward(const at::Tensor& x);
   // Forward without fill: the linear operator that Adjoint is the adjoint of.
@@ -110,21 +112,21 @@ class Movement : public std::enable_shared_from_this<Movement> {
 
   const Options& options() const { return options_; }
   const MovementPlan& forward_plan() const { return forward_; }
-  // What a backward pass executes, if there is one.
+  // The plan that a backward pass executes, if there is one.
   const MovementPlan& adjoint_plan() const { return extreme_.sum != nullptr ? extreme_.sum->adjoint_ : adjoint_; }
 
  private:
-  friend class MovementFlight;
+  friend class TensorExecution;
 
   // For the gradient of a maximum or minimum; else null.
   struct Extreme {
     std::shared_ptr<Movement> sum;   // along the same pairs, with its adjoint
     std::shared_ptr<Movement> ties;  // that sum of int32: exact however many there are
-    bool in_place = false;           // the result lies where its partials do
+    bool in_place = false;           // every rank with a partial has the result, too
   };
 
-  // Executions by Start in one direction.
-  struct Flights {
+  // Numbers of executions by Start in one direction.
+  struct Counts {
     int64_t started = 0;
     int64_t waited = 0;
   };
@@ -147,21 +149,21 @@ class Movement : public std::enable_shared_from_this<Movement> {
     return direction == Direction::kForward ? forward_ : adjoint_;
   }
   const Execution& ExecutionOf(Direction direction) const { return executions_[direction == Direction::kForward ? 0 : 1]; }
-  // Checks `x` and returns its cells as they lie in contiguous memory.
+  // Checks `x` and returns its cells in contiguous memory.
   at::Tensor SourceOf(const at::Tensor& x, Direction direction);
   // Fails this rank's communicator, since the others would wait for this rank, and throws.
   [[noreturn]] void Fail(absl::Status status);
-  Flights& FlightsOf(Direction direction) { return flights_[direction == Direction::kForward ? 0 : 1]; }
+  Counts& CountsOf(Direction direction) { return counts_[direction == Direction::kForward ? 0 : 1]; }
 
   Communicator* communicator_;
   Options options_;
   MovementPlan forward_;
-  MovementPlan adjoint_;  // of a maximum or minimum: brings a result back to its partials
+  MovementPlan adjoint_;  // for a maximum or minimum: brings a result back to its partials
   Execution executions_[2];  // forward, adjoint
   InitialCells forward_initial_;
   InitialCells linear_initial_;
   InitialCells adjoint_initial_;
-  Flights flights_[2];
+  Counts counts_[2];
   Extreme extreme_;
 };
 

@@ -23,7 +23,7 @@ absl::StatusOr<std::shared_ptr<Movement>> SendReceive::Create(Communicator* comm
 
 namespace {
 
-// Whether this rank gives away cells.
+// True where this rank gives away cells.
 bool IsSource(const MovementPlan& plan) {
   if (!plan.direct().sends().empty()) return true;
   for (const CollectiveGroup& group : plan.groups()) {

@@ -5,9 +5,9 @@
 //   at::Tensor loss = ...;
 //   tape.Backward(loss);            // on every rank, also where `loss` has no gradient or is undefined
 //
-// An empty *token* that requires grad is threaded through every differentiable movement, so that each rank's graph holds
-// every movement's node, in the order in which the forward pass ran them, whether or not this rank's input needs a
-// gradient or its output reaches the loss. A peer waits for ever for a node that a rank lacks; the token is what
+// An empty *token* that requires grad is threaded through every differentiable movement, so that each rank's graph
+// holds every movement's node, in the order in which the forward pass ran them, whether or not this rank's input needs
+// a gradient or its output reaches the loss. A peer waits without end for a node that a rank lacks; the token is what
 // prevents it. A Tape serves one backward pass (or several with retain_graph) and one thread: make a new one for each
 // step. After a pass that does not retain the graph it starts anew, so what is freed is never run again.
 #ifndef ADJOIN_PRIMITIVES_TAPE_H_

@@ -32,9 +32,9 @@ struct Block {
   std::size_t mapped_bytes = 0;
 };
 
-// Fresh memory for `bytes`, a multiple of kPage, on huge pages; without data if there is none. Tensors that began at equal
-// places of their pages would compete for the same lines of a cache: copying one to another took nearly twice as long. So each
-// begins at another of kColours places.
+// Fresh memory for `bytes`, a multiple of kPage, on huge pages; without data if there is none. Tensors that began at
+// equal places of their pages would compete for the same lines of a cache: copying one to another took nearly twice as
+// long. So each begins at another of kColours places.
 Block Map(std::size_t bytes, std::size_t number) {
   constexpr std::size_t kColours = 13;
   constexpr std::size_t kShift = kPage + 5 * 64;  // a page, and lines within it
@@ -159,8 +159,8 @@ void ReusingAllocator::GiveBackEither(void* data) {
 void ReuseTensorMemory(int64_t smallest) {
   if (c10::GetCPUAllocator() == &Instance()) return;
   Instance().SetSmallest(smallest);
-  // Smaller tensors come from the heap, which keeps what they have used: by its own rule it would give the end of the heap
-  // back to the system after most steps, and get it anew, page by page, in the next.
+  // Smaller tensors come from the heap, which keeps what they have used: by its own rule it would give the end of the
+  // heap back to the system after most steps, and get it anew, page by page, in the next.
   mallopt(M_MMAP_THRESHOLD, static_cast<int>(std::min(smallest, kLargeTensorBytes)));
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   c10::SetCPUAllocator(&Instance(), /*priority=*/1);

@@ -1,13 +1,13 @@
-// Memory of large tensors that is used again: a tensor of 32 MiB and more gets the memory of one that is gone, where one
-// fits, rather than fresh pages, whose first touch costs more than moving a tensor over them does. (Below that size the C
-// library uses memory again; from then on its heap keeps what the process has used, instead of giving its end back and
-// getting it anew in every step.)
+// Memory of large tensors that is used again: a tensor of 32 MiB and more gets the memory of one that is gone, where
+// one fits, rather than fresh pages, whose first touch costs more than moving a tensor over them does. (Below that size
+// the C library uses memory again; from then on its heap keeps what the process has used, instead of giving its end
+// back and getting it anew in every step.)
 //
 //   ReuseTensorMemory();      // once, before the first tensor
 //
-// It takes the place of LibTorch's allocator for the CPU, of smaller tensors excepted. Memory is given away only once
-// nothing refers to it any more, so results stay as fresh as ever. It never holds more memory than tensors of that size once
-// used at the same time: what does not fit below that goes back to the system, the longest unused first.
+// It replaces LibTorch's allocator for the CPU, except for smaller tensors. Memory is given away only once
+// nothing refers to it any more, so results stay as fresh as ever. It never holds more memory than tensors of that size
+// once used at the same time: what does not fit below that goes back to the system, the longest unused first.
 #ifndef ADJOIN_PRIMITIVES_TENSOR_MEMORY_H_
 #define ADJOIN_PRIMITIVES_TENSOR_MEMORY_H_
 
@@ -24,7 +24,7 @@ void ReuseTensorMemory(int64_t smallest = kLargeTensorBytes);
 struct TensorMemoryUse {
   int64_t live = 0;     // in use
   int64_t idle = 0;     // kept for the next tensors
-  int64_t highest = 0;  // of live
+  int64_t highest = 0;  // the largest value of `live`
   int64_t mapped = 0;   // number of times that fresh memory was needed
 };
 TensorMemoryUse TensorMemoryInUse();

@@ -44,7 +44,7 @@ TEST_F(TensorMemoryTest, GivesALargeTensorTheMemoryOfOneThatIsGone) {
   EXPECT_TRUE(at::equal(second, at::full({983040}, 3, at::kLong)));
 }
 
-TEST_F(TensorMemoryTest, WastesLittle) {
+TEST_F(TensorMemoryTest, KeepsWasteSmall) {
   { const at::Tensor gone = MiB(8); }
   const int64_t live = TensorMemoryInUse().live;
   const at::Tensor small = MiB(4);
@@ -69,7 +69,7 @@ TEST_F(TensorMemoryTest, NeverHoldsMoreThanWasOnceInUse) {
   tensors.clear();
 }
 
-TEST_F(TensorMemoryTest, SmallTensorsAreLibTorchsOwn) {
+TEST_F(TensorMemoryTest, LeavesSmallTensorsToLibTorch) {
   const TensorMemoryUse before = TensorMemoryInUse();
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 100; ++i) tensors.push_back(MiB(0.01));
@@ -78,7 +78,7 @@ TEST_F(TensorMemoryTest, SmallTensorsAreLibTorchsOwn) {
 }
 
 // As oneDNN's wrapper does.
-TEST_F(TensorMemoryTest, RawMemoryOfAnySize) {
+TEST_F(TensorMemoryTest, GivesRawMemoryOfAnySize) {
   const int64_t live = TensorMemoryInUse().live;
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20, std::size_t{5} << 20}) {
     c10::Allocator* const allocator = c10::GetCPUAllocator();
@@ -90,7 +90,7 @@ TEST_F(TensorMemoryTest, RawMemoryOfAnySize) {
   EXPECT_EQ(TensorMemoryInUse().live, live);
 }
 
-TEST_F(TensorMemoryTest, AnyThread) {
+TEST_F(TensorMemoryTest, WorksFromAnyThread) {
   std::vector<std::thread> threads;
   std::vector<int> wrong(4);
   for (int t = 0; t < 4; ++t) {
@@ -105,7 +105,7 @@ TEST_F(TensorMemoryTest, AnyThread) {
   EXPECT_EQ(wrong, std::vector<int>(4));
 }
 
-TEST_F(TensorMemoryTest, SaysWhatDoesNotFit) {
+TEST_F(TensorMemoryTest, NamesTheSizeThatDoesNotFit) {
   EXPECT_THROW(at::empty({int64_t{1} << 50}, at::kLong), c10::Error);
 }
 

@@ -81,7 +81,7 @@ std::unique_ptr<TilingOperator::Pending> TilingOperator::Start(const at::Tensor&
 }
 
 at::Tensor TilingOperator::Pending::Wait(Tape& tape) {
-  if (flight_ != nullptr) return f_->TileAny(flight_->Wait(tape));
+  if (execution_ != nullptr) return f_->TileAny(execution_->Wait(tape));
   if (!x_.defined()) {
     f_->Fail(absl::FailedPreconditionError(absl::StrCat(f_->parts_.what, ", rank ", f_->rank(), ": waited for twice")));
   }

@@ -2,7 +2,7 @@
 // has to be brought, followed by an operator on the rank's own memory.
 //
 //   std::unique_ptr<Expand> f = *Expand::Create(&communicator, x_layout, {8, -1, -1}, {.id = 3, .name = "fc1.x"});
-//   at::Tensor y = f->Apply(x, tape);        // lies in f->output_layout()
+//   at::Tensor y = f->Apply(x, tape);        // has the layout f->output_layout()
 //   f->BytesSent();                             // by this rank; 0 where nothing moves
 //
 // Which output layouts are legal and from which nothing moves is said in geometry/tiling.h. Shapes: Apply and Forward
@@ -54,11 +54,11 @@ class TilingOperator {
 
    private:
     friend class TilingOperator;
-    Pending(const TilingOperator* f, at::Tensor x, std::unique_ptr<Movement::Pending> flight)
-        : f_(f), x_(std::move(x)), flight_(std::move(flight)) {}
+    Pending(const TilingOperator* f, at::Tensor x, std::unique_ptr<Movement::Pending> execution)
+        : f_(f), x_(std::move(x)), execution_(std::move(execution)) {}
     const TilingOperator* f_;
     at::Tensor x_;  // where nothing moves, until Wait
-    std::unique_ptr<Movement::Pending> flight_;
+    std::unique_ptr<Movement::Pending> execution_;
   };
 
   // Apply in two halves, so that other work goes on while data moves; the rules are those of Movement::Start.
@@ -107,7 +107,7 @@ class TilingOperator {
 
   Parts parts_;
   std::vector<int64_t> input_shape_;  // this rank's
-  std::vector<int64_t> read_shape_;   // of what it reads
+  std::vector<int64_t> read_shape_;   // the shape of the cells that it reads
   std::vector<int64_t> output_shape_;
 };
 

@@ -24,7 +24,8 @@
 #include "primitives/tensor_memory.h"
 #include "primitives/transport/rank_processes.h"
 #include "primitives/transport/rendezvous.h"
-#include "primitives/transport/ucx_transport.h"
+#include "primitives/transport/transport.h"
+#include "primitives/transport/transport_options.h"
 
 namespace adjoin {
 namespace {
@@ -33,6 +34,7 @@ struct Flags {
   std::string folder;
   std::string run_id;
   std::string net_devices = "lo";
+  std::string transport = TransportOptions().name;
   double timeout = 120;  // seconds
 };
 
@@ -58,12 +60,13 @@ absl::Status RunRank(const Seat& seat, const Flags& flags, const std::function<a
         flags.folder.empty() ? "folder to meet the others in: --folder FOLDER, which all ranks see"
                              : "name of the run: --run_id NAME, another one for every run"));
   }
-  UcxTransport::Options options;
+  TransportOptions options;
   options.rank = seat.rank;
   options.size = seat.size;
   options.net_devices = flags.net_devices;
+  options.name = flags.transport;
   const absl::Duration timeout = absl::Seconds(flags.timeout);
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport,
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Transport> transport,
                           ConnectThroughFolder({flags.folder, run_id}, options, Deadline::After(timeout)));
   ReuseTensorMemory();
   HostMemory memory;
@@ -130,6 +133,8 @@ int Launch(int argc, char** argv, int ranks, const std::function<absl::Status(Co
   app.add_option("--folder", flags.folder, "Where the ranks meet; all see it. Needed under mpirun and the like");
   app.add_option("--run_id", flags.run_id, "Another name for every run; by default that of mpirun or srun");
   app.add_option("--net_devices", flags.net_devices, "Network interfaces between nodes, e.g. eth0")
+      ->capture_default_str();
+  app.add_option("--transport", flags.transport, "Carries the messages: a name in transport_factory.cc")
       ->capture_default_str();
   app.add_option("--timeout", flags.timeout, "Seconds that one wait, or a whole run of ranks started here, may take")
       ->check(CLI::PositiveNumber)->capture_default_str();

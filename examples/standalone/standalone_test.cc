@@ -77,7 +77,7 @@ class StandaloneTest : public testing::Test {
   int started_ = 0;
 };
 
-TEST_F(StandaloneTest, HaloExchangeIsAdjoint) {
+TEST_F(StandaloneTest, ExchangesHalosWithTheAdjointInBackward) {
   const Outcome halo = Run({Program("halo")});
   EXPECT_EQ(halo.code, 0) << halo.errors;
   const Strings lines = {"<Fx, y> = ", "\n<x, F*y> = ",
@@ -86,7 +86,7 @@ TEST_F(StandaloneTest, HaloExchangeIsAdjoint) {
   EXPECT_TRUE(Names("tmp").empty());
 }
 
-TEST_F(StandaloneTest, NetworkTrainsAsTheSerialOne) {
+TEST_F(StandaloneTest, TrainsTheNetworkAsTheSerialOne) {
   const Outcome network = Run({Program("network")});
   EXPECT_EQ(network.code, 0) << network.errors;
   double first = 0, last = 0;
@@ -105,7 +105,7 @@ TEST_F(StandaloneTest, NetworkTrainsAsTheSerialOne) {
   EXPECT_LT(last, 0.9 * first);
 }
 
-TEST_F(StandaloneTest, RanksOfOtherLaunchers) {
+TEST_F(StandaloneTest, TakesRanksFromOtherLaunchers) {
   const std::vector<Strings> launchers = {
       {"RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID=a"},
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE=prterun-host-17@1"},
@@ -127,7 +127,7 @@ TEST_F(StandaloneTest, RanksOfOtherLaunchers) {
   }
 }
 
-TEST_F(StandaloneTest, ARankAloneSaysWhoIsMissing) {
+TEST_F(StandaloneTest, NamesTheMissingRanks) {
   const Outcome outcome = Run({Program("halo"), "--folder", folder_ + "/meet", "--run_id", "x", "--timeout", "0.1"},
                               {"RANK=1", "WORLD_SIZE=3"});
   EXPECT_EQ(outcome.code, 1);
@@ -136,7 +136,7 @@ TEST_F(StandaloneTest, ARankAloneSaysWhoIsMissing) {
                          "0, 2 (file rank-0.x): is it running, with this folder and this run id?\n"));
 }
 
-TEST_F(StandaloneTest, WhatALauncherLeavesOut) {
+TEST_F(StandaloneTest, NamesTheFlagsForVariablesThatALauncherLeavesOut) {
   const std::string halo = Program("halo");
   Outcome outcome = Run({halo}, {"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1", "PMIX_NAMESPACE=1"});
   EXPECT_EQ(outcome.code, 1);
@@ -154,7 +154,7 @@ TEST_F(StandaloneTest, WhatALauncherLeavesOut) {
   EXPECT_EQ(Run({halo, "--timeout", "0"}).code, 2);
 }
 
-TEST_F(StandaloneTest, ARankThatFailsEndsTheOthers) {
+TEST_F(StandaloneTest, EndsAllRanksWhenOneFails) {
   struct Case {
     std::string failure, timeout;
     int code;
@@ -176,7 +176,7 @@ TEST_F(StandaloneTest, ARankThatFailsEndsTheOthers) {
 }
 
 // Rank 2 is stopped, so that the others wait for it.
-TEST_F(StandaloneTest, StoppingTheLauncherStopsTheRanks) {
+TEST_F(StandaloneTest, StopsTheRanksWithTheLauncher) {
   const std::unique_ptr<ChildProgram> child = Start({Program("failing_ranks")}, {"FAILURE=stop"});
   ASSERT_NE(child, nullptr);
   const Deadline deadline = Deadline::After(absl::Seconds(30));

@@ -20,11 +20,11 @@
 #include "planner/plan/step_sums.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/geometry/box.h"
+#include "primitives/transport/reserved_ids.h"
 
 namespace adjoin {
 namespace {
 
-constexpr uint32_t kMaxOperatorId = 65535;
 // A plan holds, for every movement, the bytes that each rank sends: 2^24 such numbers are 128 MiB.
 constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
 // Sums of bytes below this limit stay within 64 bits.
@@ -53,8 +53,8 @@ OutputWindow HaloOf(const Layout& x, int dim, const Reading& reading, const Layo
 }  // namespace
 
 absl::Status OperatorIds::Take(OperatorPlan& op) {
-  if (last_ >= kMaxOperatorId) {
-    return InvalidSpec("the job needs more than ", kMaxOperatorId,
+  if (last_ >= kLargestOperator) {
+    return InvalidSpec("the job needs more than ", kLargestOperator,
                        " movements, the most that a plan can number; use fewer layers");
   }
   op.set_id(++last_);

@@ -46,7 +46,7 @@ struct PlanContext {
 // Hands out operator ids, 1, 2, ..., and refuses a plan whose movements are too many to be numbered, counted or held.
 class OperatorIds {
  public:
-  // Sets the id. Errors: kInvalidArgument above 65535, the largest that a tag can carry; where the plan would hold more
+  // Sets the id. Errors: kInvalidArgument above kLargestOperator (reserved_ids.h); where the plan would hold more
   // than 2^24 numbers of bytes per rank; where the bytes of all movements are more than 2^60.
   absl::Status Take(OperatorPlan& op);
 

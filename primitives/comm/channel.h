@@ -23,12 +23,12 @@
 
 namespace adjoin {
 
-// One execution of an operator, forward or adjoint.
+// The operator and direction that are executed.
 struct Execution {
   int64_t op = 0;
   std::string name;  // for messages
   Direction direction = Direction::kForward;
-  // By which ranks can find out whether they mean the same movement (FingerprintOf), and what it moves, for messages.
+  // FingerprintOf the movement, by which ranks find out that they mean the same one, and what it moves, for messages.
   uint64_t fingerprint = 0;
   std::string what = {};
 };
@@ -38,7 +38,7 @@ Buffer PartOf(const Buffer& buffer, int64_t offset_bytes, int64_t bytes);
 
 class Channel {
  public:
-  // A send or a receive in flight. Whoever posted it ends it: by Wait, or by Abandon.
+  // A send or a receive in flight. The code that posted it ends it: by Wait, or by Abandon.
   struct Posted {
     Handle handle;
     int peer = 0;
@@ -55,7 +55,7 @@ class Channel {
   absl::StatusOr<Posted> Send(int peer, int slot, const Buffer& buffer);
   absl::StatusOr<Posted> Recv(int peer, int slot, const Buffer& buffer);
   absl::Status Wait(const Posted& posted, Deadline deadline);
-  // Whether Wait would return at once; makes progress without blocking.
+  // True where Wait would return at once; makes progress without blocking.
   bool Over(const Posted& posted) { return transport_->Test(posted.handle); }
   // Takes back what was never waited for, without blocking: cancelled, or kept by its keepalive.
   void Abandon(const Posted& posted);

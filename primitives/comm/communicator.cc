@@ -66,22 +66,22 @@ absl::Status Communicator::CheckArguments(const MovementPlan& plan, const Buffer
 absl::StatusOr<Communicator::Operator*> Communicator::FindOperator(const Execution& execution,
                                                                    const MovementPlan& plan) {
   Operator& op = operators_[{execution.op, static_cast<int>(execution.direction)}];
-  if (op.program != nullptr && op.program->plan_serial == plan.serial()) return &op;
-  auto program = std::make_shared<const MovementProgram>(MovementProgram::Compile(plan));
+  if (op.compiled != nullptr && op.compiled->plan_serial == plan.serial()) return &op;
+  auto compiled = std::make_shared<const CompiledMovement>(CompiledMovement::Compile(plan));
   // Credits count the executions of an operator between two ranks: other peers would wait for words never given.
-  if (op.program != nullptr && (op.program->sends_one_way_to != program->sends_one_way_to ||
-                                op.program->receives_one_way_from != program->receives_one_way_from)) {
+  if (op.compiled != nullptr && (op.compiled->sends_one_way_to != compiled->sends_one_way_to ||
+                                op.compiled->receives_one_way_from != compiled->receives_one_way_from)) {
     return absl::FailedPreconditionError(absl::StrCat("this id was that of operator \"", op.execution.name,
                                                       "\" before, which has other peers; ids are unique"));
   }
   op.execution = execution;
-  op.program = std::move(program);
+  op.compiled = std::move(compiled);
   absl::MutexLock lock(&mutex_);
   names_[execution.op] = execution.name.empty() ? absl::StrCat("operator ", execution.op) : execution.name;
   return &op;
 }
 
-absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::StartNow(const Execution& execution,
+absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const Execution& execution,
                                                                         const MovementPlan& plan,
                                                                         const Buffer& source,
                                                                         const Buffer& destination) {
@@ -96,23 +96,23 @@ absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::StartNow(const Ex
   }
   if (options_.compare_executions) {
     BeginWaiting(execution, (*op)->generation);
-    const absl::Status same = check_.Compare(execution, (*op)->generation, (*op)->program->peers,
+    const absl::Status same = check_.Compare(execution, (*op)->generation, (*op)->compiled->peers,
                                              Deadline::After(options_.timeout));
     StopWaiting();
     if (!same.ok()) return Fail(same);
   }
   auto pending =
-      std::make_unique<PendingMovement>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
-                                        (*op)->program, source, destination);
+      std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
+                                        (*op)->compiled, source, destination);
   pending->Join(&in_flight_);
   if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
   return pending;
 }
 
-absl::StatusOr<bool> Communicator::AdvanceOthers(const PendingMovement& pending) {
+absl::StatusOr<bool> Communicator::AdvanceOthers(const MovementExecution& pending) {
   bool moved = false;
   for (std::size_t i = 0; i < in_flight_.size();) {
-    PendingMovement* other = in_flight_[i];
+    MovementExecution* other = in_flight_[i];
     if (other != &pending) {
       ADJOIN_ASSIGN_OR_RETURN(const bool advanced, other->Advance());
       moved = moved || advanced;
@@ -122,7 +122,7 @@ absl::StatusOr<bool> Communicator::AdvanceOthers(const PendingMovement& pending)
   return moved;
 }
 
-absl::Status Communicator::Finish(PendingMovement& pending, Deadline deadline) {
+absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline) {
   while (true) {
     ADJOIN_ASSIGN_OR_RETURN(bool moved, pending.Advance());
     if (pending.done()) return absl::OkStatus();
@@ -136,7 +136,7 @@ absl::Status Communicator::Finish(PendingMovement& pending, Deadline deadline) {
     pending.AppendBlockers(blockers_);
     if (blockers_.empty()) return absl::InternalError("an execution that is not done waits for nothing");
     const Channel::Posted first = blockers_.front();
-    for (PendingMovement* other : in_flight_) {
+    for (MovementExecution* other : in_flight_) {
       if (other != &pending) other->AppendBlockers(blockers_);
     }
     for (const Channel::Posted& blocker : blockers_) handles_.push_back(blocker.handle);
@@ -145,7 +145,7 @@ absl::Status Communicator::Finish(PendingMovement& pending, Deadline deadline) {
   }
 }
 
-absl::Status Communicator::WaitBy(Deadline deadline, std::unique_ptr<PendingMovement> pending) {
+absl::Status Communicator::WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending) {
   ADJOIN_RETURN_IF_ERROR(status());
   const absl::Status finished = Finish(*pending, deadline);
   StopWaiting();
@@ -153,14 +153,14 @@ absl::Status Communicator::WaitBy(Deadline deadline, std::unique_ptr<PendingMove
   return finished.ok() ? finished : Fail(finished);
 }
 
-absl::StatusOr<std::unique_ptr<PendingMovement>> Communicator::Start(const Execution& execution,
+absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::Start(const Execution& execution,
                                                                      const MovementPlan& plan, const Buffer& source,
                                                                      const Buffer& destination) {
   Stopwatch stopwatch(&time_moving_);
   return StartNow(execution, plan, source, destination);
 }
 
-absl::Status Communicator::Wait(std::unique_ptr<PendingMovement> pending) {
+absl::Status Communicator::Wait(std::unique_ptr<MovementExecution> pending) {
   Stopwatch stopwatch(&time_moving_);
   return WaitBy(Deadline::After(options_.timeout), std::move(pending));
 }
@@ -168,7 +168,7 @@ absl::Status Communicator::Wait(std::unique_ptr<PendingMovement> pending) {
 absl::Status Communicator::Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
                                    const Buffer& destination) {
   Stopwatch stopwatch(&time_moving_);
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<PendingMovement> pending,
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<MovementExecution> pending,
                           StartNow(execution, plan, source, destination));
   return WaitBy(Deadline::After(options_.timeout), std::move(pending));
 }

@@ -1,12 +1,12 @@
-// Executes movements on buffers over a transport: packing, posting, collective steps, deadlines, one sticky failure. Every
-// wait advances whatever is in flight, so an execution goes on while others are waited for.
+// Executes movements on buffers over a transport: packing, posting, collective steps, deadlines, one sticky failure.
+// Every wait advances whatever is in flight, so an execution goes on while others are waited for.
 //
 //   HostMemory memory;
 //   Communicator comm(&transport, &memory, {});
 //   ADJOIN_RETURN_IF_ERROR(comm.Execute({.op = 7, .name = "conv1.x", .direction = Direction::kForward}, plan, src, dst));
 //
-// Every rank that a plan concerns executes the same operators in the same order. How many executions of an operator lie
-// sent but unreceived between two ranks is bounded (pending_movement.h says how). After a failure, or an
+// Every rank that a plan concerns executes the same operators in the same order. The number of executions of an
+// operator that were sent and not received between two ranks is bounded (movement_execution.h). After a failure, or an
 // abort, every call fails at once with the first failure.
 //
 // Threads: as Transport (one at a time; Abort, status and waiting from any).
@@ -32,8 +32,8 @@
 #include "primitives/comm/channel.h"
 #include "primitives/comm/execution_check.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/movement_program.h"
-#include "primitives/comm/pending_movement.h"
+#include "primitives/comm/compiled_movement.h"
+#include "primitives/comm/movement_execution.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/transport.h"
 
@@ -42,8 +42,8 @@ namespace adjoin {
 class Communicator {
  public:
   struct Options {
-    int id = 0;                                   // of the tags, [0, 63): the transport keeps the last
-    absl::Duration timeout = absl::Seconds(300);  // of Start, Wait and Execute each
+    int id = 0;                                   // in the tags: from 0 to kTransportCommunicator - 1 (reserved_ids.h)
+    absl::Duration timeout = absl::Seconds(300);  // the limit of Start, Wait and Execute each
     // For programs under development: before each execution the ranks that exchange data in it compare what it is
     // (operator, direction, shape, type, layouts), and fail naming both where they differ. Start then waits for them.
     bool compare_executions = false;
@@ -60,18 +60,18 @@ class Communicator {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
 
-  // Starts one execution without blocking: posts receives, packs and sends. `source` and `destination` are contiguous local
-  // tensors of plan.direct().from_shape() and to_shape() in this communicator's memory, kept by their keepalive until
-  // Wait. At most two executions of an operator in one direction may be started and not waited for, and they are waited for
-  // in the order of their starts, so that no rank gets further ahead of the others. `destination` is initialised by the
-  // caller: its cells that nothing reaches keep their value, those that contributions are combined in must be 0 (for a
-  // maximum or minimum the lowest or highest number). The source must not change, nor the destination be used, before
-  // Wait.
+  // Starts one execution without blocking: posts receives, packs and sends. `source` and `destination` are contiguous
+  // local tensors of plan.direct().from_shape() and to_shape() in this communicator's memory, kept by their keepalive
+  // until Wait. At most two executions of an operator in one direction may be started and not waited for, and they are
+  // waited for in the order of their starts, so that no rank gets further ahead of the others. `destination` is
+  // initialised by the caller: its cells that nothing reaches keep their value, those that contributions are combined
+  // in must be 0 (for a maximum or minimum the lowest or highest number). The source must not change, nor the
+  // destination be used, before Wait.
   // Errors: the first failure; kInvalidArgument (a buffer of another size or kind of memory, a plan of another rank);
   // kFailedPrecondition (an operator that was executed before with a plan that has other peers); the transport's.
-  absl::StatusOr<std::unique_ptr<PendingMovement>> Start(const Execution& execution, const MovementPlan& plan,
+  absl::StatusOr<std::unique_ptr<MovementExecution>> Start(const Execution& execution, const MovementPlan& plan,
                                                          const Buffer& source, const Buffer& destination);
-  absl::Status Wait(std::unique_ptr<PendingMovement> pending);
+  absl::Status Wait(std::unique_ptr<MovementExecution> pending);
   // Start and Wait in a row, under one deadline.
   absl::Status Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
                        const Buffer& destination);
@@ -81,13 +81,14 @@ class Communicator {
   // OK, or the first failure. From any thread.
   absl::Status status() const;
 
-  // What this rank waits for other ranks in.
+  // The execution in which this rank waits for other ranks.
   struct Waiting {
-    std::string name;  // of the operator; "operator 7" where it has none
+    std::string name;  // the operator's; "operator 7" where it has none
     Direction direction = Direction::kForward;
     int64_t execution = 0;  // which one of this operator in this direction, from 1
   };
-  // Absent while it does not wait. From any thread; costs an execution one store to memory where it waits, else nothing.
+  // Absent while it does not wait. From any thread; costs an execution one store to memory where it waits, else
+  // nothing.
   std::optional<Waiting> waiting() const;
 
   // Time spent in Start, Wait and Execute since the start, and payload bytes sent by the transport.
@@ -98,21 +99,21 @@ class Communicator {
   // An operator in one direction.
   struct Operator {
     Execution execution;
-    std::shared_ptr<const MovementProgram> program;
+    std::shared_ptr<const CompiledMovement> compiled;
     int64_t generation = 0;  // the next one
   };
 
-  absl::StatusOr<std::unique_ptr<PendingMovement>> StartNow(const Execution& execution, const MovementPlan& plan,
+  absl::StatusOr<std::unique_ptr<MovementExecution>> StartNow(const Execution& execution, const MovementPlan& plan,
                                                             const Buffer& source, const Buffer& destination);
   absl::StatusOr<Operator*> FindOperator(const Execution& execution, const MovementPlan& plan);
-  absl::Status WaitBy(Deadline deadline, std::unique_ptr<PendingMovement> pending);
-  // Until `pending` is done.
-  absl::Status Finish(PendingMovement& pending, Deadline deadline);
-  // Says that this rank waits in an execution from now on, until StopWaiting.
+  absl::Status WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending);
+  // Returns once `pending` is done.
+  absl::Status Finish(MovementExecution& pending, Deadline deadline);
+  // Notes that this rank waits in an execution, until StopWaiting.
   void BeginWaiting(const Execution& execution, int64_t generation);
   void StopWaiting() { waiting_.store(0, std::memory_order_release); }
-  // Advances the other executions in flight. Whether anything happened.
-  absl::StatusOr<bool> AdvanceOthers(const PendingMovement& pending);
+  // Advances the other executions in flight. Returns true where anything happened.
+  absl::StatusOr<bool> AdvanceOthers(const MovementExecution& pending);
   absl::Status CheckArguments(const MovementPlan& plan, const Buffer& source, const Buffer& destination) const;
   // Makes `status` the first failure if there is none, ends every wait, and returns `status`.
   absl::Status Fail(absl::Status status);
@@ -123,15 +124,15 @@ class Communicator {
   Options options_;
   absl::Duration time_moving_;
   absl::node_hash_map<std::pair<int64_t, int>, Operator> operators_;  // by id and direction
-  std::vector<PendingMovement*> in_flight_;
+  std::vector<MovementExecution*> in_flight_;
   ExecutionCheck check_;
-  // Of Finish, kept for their memory.
+  // Used in Finish only; members so that their memory is used again.
   std::vector<Channel::Posted> blockers_;
   std::vector<Handle> handles_;
   std::vector<Handle> credit_sends_;
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<int64_t, std::string> names_ ABSL_GUARDED_BY(mutex_);  // of operators, by id
+  absl::flat_hash_map<int64_t, std::string> names_ ABSL_GUARDED_BY(mutex_);  // the operators', by id
   std::atomic<uint64_t> waiting_{0};  // one word, so that it is consistent without a lock; 0: it does not wait
 };
 

@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<double>> Move(Communicator& communicator, const Execu
   return destination;
 }
 
-TEST(CommunicatorTest, ManyGenerationsInBothDirections) {
+TEST(CommunicatorTest, ExecutesManyGenerationsInBothDirections) {
   const absl::Status status = RunRanks(4, TransportKind::kInMemoryDelayed, 5, [](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
@@ -62,7 +62,7 @@ TEST(CommunicatorTest, ManyGenerationsInBothDirections) {
 }
 
 // Nobody receives: two executions are sent, the third waits for the first one's credit.
-TEST(CommunicatorTest, ASenderGetsNoFurtherThanTwoAhead) {
+TEST(CommunicatorTest, KeepsASenderAtMostTwoExecutionsAhead) {
   const auto all = RunRanksCollect(2, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Milliseconds(100)});
@@ -83,7 +83,7 @@ TEST(CommunicatorTest, ASenderGetsNoFurtherThanTwoAhead) {
 }
 
 // The receiver is three behind in real time, yet everything arrives in order: the credits let the sender on.
-TEST(CommunicatorTest, CreditsLetTheSenderOn) {
+TEST(CommunicatorTest, LetsTheSenderOnByCredits) {
   for (TransportKind kind : kAllTransportKinds) {
     const absl::Status status = RunRanks(3, kind, 3, [](Transport& transport) -> absl::Status {
       HostMemory memory;
@@ -101,7 +101,7 @@ TEST(CommunicatorTest, CreditsLetTheSenderOn) {
   }
 }
 
-TEST(CommunicatorTest, TheFirstFailureStays) {
+TEST(CommunicatorTest, KeepsTheFirstFailure) {
   const auto all = RunRanksCollect(2, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Milliseconds(50)});
@@ -117,7 +117,7 @@ TEST(CommunicatorTest, TheFirstFailureStays) {
   EXPECT_EQ(std::string(all[1].message()).find("operator 7 forward, generation 0: waiting for rank 0: "), 0u) << all[1];
 }
 
-TEST(CommunicatorTest, AbortFromAnotherThreadEndsTheWait) {
+TEST(CommunicatorTest, EndsAWaitByAnAbortOfAnotherThread) {
   for (TransportKind kind : kAllTransportKinds) {
     const auto all = RunRanksCollect(2, kind, 1, [](Transport& transport) -> absl::Status {
       HostMemory memory;
@@ -150,8 +150,9 @@ TEST(CommunicatorTest, RefusesBuffersThatDoNotFit) {
       << status;
 }
 
-// Rank 0 gives its value only after it has seen, from another thread, what rank 1 waits in; in each of three executions.
-TEST(CommunicatorTest, SaysWhatItWaitsIn) {
+// Rank 0 gives its value only after it has seen, from another thread, what rank 1 waits in; in each of three
+// executions.
+TEST(CommunicatorTest, NamesTheExecutionInWhichItWaits) {
   std::atomic<const Communicator*> waiter{nullptr};
   std::atomic<bool> over{false};
   const absl::Status status = RunRanks(2, TransportKind::kInMemory, 1, [&](Transport& transport) -> absl::Status {
@@ -192,7 +193,7 @@ TEST(CommunicatorTest, SaysWhatItWaitsIn) {
 }
 
 // Two executions at once, waited for in the other order.
-TEST(CommunicatorTest, SeveralInFlight) {
+TEST(CommunicatorTest, HandlesSeveralExecutionsInFlight) {
   const absl::Status status = RunRanks(2, TransportKind::kInMemoryDelayed, 9, [](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
@@ -211,8 +212,8 @@ TEST(CommunicatorTest, SeveralInFlight) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// A large broadcast goes on while another operator is waited for, though nobody waits for it yet.
-TEST(CommunicatorTest, WhatWasStartedGoesOnWhileOthersAreWaitedFor) {
+// A large broadcast goes on while another operator is waited for, before its own wait.
+TEST(CommunicatorTest, AdvancesStartedExecutionsWhileOthersAreWaitedFor) {
   constexpr int64_t kMany = 1 << 20;
   const Layout owner = Layout::Owner({kMany}, DType::kFloat64, 0);
   const Layout all = *Layout::Replicated({kMany}, DType::kFloat64, {0, 1, 2, 3});
@@ -238,7 +239,7 @@ TEST(CommunicatorTest, WhatWasStartedGoesOnWhileOthersAreWaitedFor) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(CommunicatorTest, AnIdOfAnotherOperatorIsRefused) {
+TEST(CommunicatorTest, RefusesAnIdOfAnotherOperator) {
   const auto all = RunRanksCollect(3, TransportKind::kInMemory, 1, [](Transport& transport) -> absl::Status {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Seconds(5)});

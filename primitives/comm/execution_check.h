@@ -1,5 +1,5 @@
-// Finds ranks that do not execute the same operator: before an execution, ranks that exchange data in it tell each other what
-// it is. Without it such a program hangs until a deadline, or moves one operator's data into another.
+// Finds ranks that do not execute the same operator: before an execution, ranks that exchange data in it tell each
+// other what it is. Without it such a program hangs until a deadline, or moves one operator's data into another.
 //
 //   ExecutionCheck check(&transport, /*communicator=*/0);
 //   ADJOIN_RETURN_IF_ERROR(check.Compare(execution, generation, peers, deadline));

@@ -1,6 +1,7 @@
 #include "primitives/comm/fake_device_memory.h"
 
 #include "base/status_macros.h"
+#include "primitives/transport/fake_device.h"
 
 namespace adjoin {
 
@@ -10,7 +11,7 @@ absl::StatusOr<Buffer> FakeDeviceMemory::Allocate(int64_t bytes) {
     nothing.kind = MemoryKind::kFakeDevice;
     return nothing;
   }
-  return device_->Allocate(static_cast<std::size_t>(bytes));
+  return FakeDevice::Allocate(static_cast<std::size_t>(bytes));
 }
 
 absl::StatusOr<char*> FakeDeviceMemory::View(const void* address, int64_t element_bytes, int64_t stride,
@@ -19,7 +20,7 @@ absl::StatusOr<char*> FakeDeviceMemory::View(const void* address, int64_t elemen
   span.data = const_cast<void*>(address);
   span.bytes = static_cast<std::size_t>(((rows.rows - 1) * stride + rows.row_elements) * element_bytes);
   span.kind = MemoryKind::kFakeDevice;
-  return device_->View(span);
+  return FakeDevice::View(span);
 }
 
 absl::Status FakeDeviceMemory::Copy(int64_t element_bytes, const void* from, void* onto, const Rows& rows) {

@@ -26,7 +26,7 @@ inline float FloatFromBFloat16(uint16_t bits) { return FloatOfBits(static_cast<u
 
 inline uint16_t BFloat16FromFloat(float value) {
   const uint32_t bits = BitsOfFloat(value);
-  // A NaN whose payload lies in the low half alone would round to infinity.
+  // A NaN whose payload is in the low half alone would round to infinity.
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
 }

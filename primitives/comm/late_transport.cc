@@ -16,7 +16,7 @@ absl::StatusOr<Handle> LateTransport::StartSend(int peer, Tag tag, const Buffer&
 }
 
 absl::StatusOr<Handle> LateTransport::StartRecv(int peer, Tag tag, const Buffer& buffer) {
-  ADJOIN_ASSIGN_OR_RETURN(const Handle begun, inner_->StartRecv(peer, tag, buffer));
+  ADJOIN_ASSIGN_OR_RETURN(const Handle begun, inner().StartRecv(peer, tag, buffer));
   begun_[++last_id_] = begun;
   return Handle{last_id_};
 }
@@ -30,7 +30,7 @@ absl::Status LateTransport::SendOne() {
   const auto first = std::find_if(late_.begin(), late_.end(), [&](const Late& late) {
     return late.peer == any.peer && late.tag == any.tag;
   });
-  ADJOIN_ASSIGN_OR_RETURN(begun_[first->id], inner_->StartSend(first->peer, first->tag, first->buffer));
+  ADJOIN_ASSIGN_OR_RETURN(begun_[first->id], inner().StartSend(first->peer, first->tag, first->buffer));
   late_.erase(first);
   return absl::OkStatus();
 }
@@ -42,12 +42,12 @@ absl::Status LateTransport::Wait(Handle handle, Deadline deadline) {
   if (it == begun_.end()) return absl::NotFoundError(absl::StrCat("no operation in flight has handle ", handle.id));
   const Handle begun = it->second;
   begun_.erase(it);
-  return inner_->Wait(begun, deadline);
+  return inner().Wait(begun, deadline);
 }
 
 bool LateTransport::Test(Handle handle) {
   const auto it = begun_.find(handle.id);
-  if (it != begun_.end()) return inner_->Test(it->second);
+  if (it != begun_.end()) return inner().Test(it->second);
   return !IsLate(handle);
 }
 
@@ -67,7 +67,7 @@ absl::Status LateTransport::WaitAny(absl::Span<const Handle> handles, Deadline d
   }
   std::vector<Handle> begun;
   for (Handle handle : handles) begun.push_back(begun_.at(handle.id));
-  return inner_->WaitAny(begun, deadline);
+  return inner().WaitAny(begun, deadline);
 }
 
 }  // namespace adjoin

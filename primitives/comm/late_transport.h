@@ -1,7 +1,8 @@
-// A transport whose sends read their buffers as late as they may: only once their rank has nothing else to do, and in any
-// order but among those of equal peer and tag. For tests: what overwrites a buffer before its send is over is found out.
+// A transport whose sends read their buffers as late as they may: only once their rank has nothing else to do, and in
+// any order but among those of equal peer and tag. For tests: code that overwrites a buffer before its send is over is
+// found.
 //
-//   LateTransport late(&transport, /*seed=*/7);      // of an in-memory transport, which outlives it
+//   LateTransport late(&transport, /*seed=*/7);      // around an in-memory transport, which outlives it
 //   Communicator communicator(&late, &memory, {});
 #ifndef ADJOIN_PRIMITIVES_COMM_LATE_TRANSPORT_H_
 #define ADJOIN_PRIMITIVES_COMM_LATE_TRANSPORT_H_
@@ -9,35 +10,30 @@
 #include <cstdint>
 #include <deque>
 #include <random>
-#include <string>
 #include <unordered_map>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/deadline.h"
 #include "primitives/transport/buffer.h"
+#include "primitives/transport/forwarding_transport.h"
 #include "primitives/transport/tag.h"
 #include "primitives/transport/transport.h"
 
 namespace adjoin {
 
-class LateTransport final : public Transport {
+class LateTransport final : public ForwardingTransport {
  public:
-  // `never`: not even then, as to a peer that is stopped.
-  LateTransport(Transport* inner, uint64_t seed, bool never = false) : inner_(inner), random_(seed), never_(never) {}
+  // `never`: sends never read their buffers, as those to a peer that is stopped.
+  LateTransport(Transport* inner, uint64_t seed, bool never = false)
+      : ForwardingTransport(inner), random_(seed), never_(never) {}
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
   absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;
   absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) override;
   absl::Status Wait(Handle handle, Deadline deadline) override;
   bool Test(Handle handle) override;
   absl::Status WaitAny(absl::Span<const Handle> handles, Deadline deadline) override;
-  void Abort(absl::Status reason) override { inner_->Abort(std::move(reason)); }
-  int64_t BytesSent() const override { return inner_->BytesSent(); }
-  std::string Describe(int peer) const override { return inner_->Describe(peer); }
 
  private:
   struct Late {
@@ -51,7 +47,6 @@ class LateTransport final : public Transport {
   // Lets one of the late sends go.
   absl::Status SendOne();
 
-  Transport* const inner_;
   std::mt19937_64 random_;
   const bool never_;
   uint64_t last_id_ = 0;

@@ -1,12 +1,12 @@
-// What a movement does with the memory that a rank's tensors lie in: allocate, copy rows, combine rows. Injected into the
-// Communicator, so that memory other than the host's brings its own.
+// The operations of a movement on the memory of a rank's tensors: allocate, copy rows, combine rows. Injected into
+// the Communicator, so that memory other than the host's brings its own.
 //
 //   HostMemory memory;
 //   ADJOIN_RETURN_IF_ERROR(memory.Combine(ReduceOp::kSum, DType::kFloat64, x, y, y, {.rows = 1, .row_elements = n}));
 //
 // One operation per element, rounded to the element's type (bfloat16 and float16: computed in float32, rounded to
-// nearest, ties to even). Integers wrap; the sum of bools is "or", as in LibTorch. The maximum or minimum of a number and
-// NaN is NaN, as in LibTorch; complex numbers have neither. Any thread.
+// nearest, ties to even). Integers wrap; the sum of bools is "or", as in LibTorch. The maximum or minimum of a number
+// and NaN is NaN, as in LibTorch; complex numbers have neither. Any thread.
 #ifndef ADJOIN_PRIMITIVES_COMM_LOCAL_MEMORY_H_
 #define ADJOIN_PRIMITIVES_COMM_LOCAL_MEMORY_H_
 
@@ -43,8 +43,8 @@ class LocalMemory {
   // not overlap.
   virtual absl::Status Copy(int64_t element_bytes, const void* from, void* onto, const Rows& rows) = 0;
 
-  // The same with onto = with + from, max(with, from) or min(with, from); `with` has the strides of `onto` and may be the same
-  // memory, and so may `from` of one row. All are aligned to the element (to its real part if it is complex).
+  // The same with onto = with + from, max(with, from) or min(with, from); `with` has the strides of `onto` and may be
+  // the same memory, and so may `from` of one row. All are aligned to the element (to its real part if it is complex).
   // Errors: kUnimplemented for a type that has no such operation.
   virtual absl::Status Combine(ReduceOp op, DType dtype, const void* from, const void* with, void* onto,
                                const Rows& rows) = 0;

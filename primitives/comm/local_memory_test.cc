@@ -27,7 +27,7 @@ std::vector<T> Add(DType dtype, std::vector<T> from, std::vector<T> onto) {
   return Combine<T>(ReduceOp::kSum, dtype, std::move(from), std::move(onto));
 }
 
-TEST(LocalMemoryTest, SumOfEveryType) {
+TEST(LocalMemoryTest, SumsEveryType) {
   EXPECT_EQ(Add<double>(DType::kFloat64, {1, 2.5, 3}, {10, 20, 30}), (std::vector<double>{11, 22.5, 33}));
   EXPECT_EQ(Add<float>(DType::kFloat32, {1, 2.5f}, {10, 20}), (std::vector<float>{11, 22.5f}));
   using C64 = std::complex<float>;
@@ -42,7 +42,7 @@ TEST(LocalMemoryTest, SumOfEveryType) {
             (std::vector<int64_t>{std::numeric_limits<int64_t>::min(), 18}));
 }
 
-TEST(LocalMemoryTest, MaximumAndMinimumOfEveryOrderedType) {
+TEST(LocalMemoryTest, TakesMaximumAndMinimumOfEveryOrderedType) {
   constexpr ReduceOp kMax = ReduceOp::kMax, kMin = ReduceOp::kMin;
   EXPECT_EQ(Combine<double>(kMax, DType::kFloat64, {1, -2.5}, {-10, 20}), (std::vector<double>{1, 20}));
   EXPECT_EQ(Combine<float>(kMin, DType::kFloat32, {1, -2.5f}, {-10, 20}), (std::vector<float>{-10, -2.5f}));
@@ -59,7 +59,7 @@ TEST(LocalMemoryTest, MaximumAndMinimumOfEveryOrderedType) {
             absl::StatusCode::kUnimplemented);
 }
 
-TEST(LocalMemoryTest, ANanStays) {
+TEST(LocalMemoryTest, KeepsNans) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kSum}) {
     for (const double value : Combine<double>(op, DType::kFloat64, {nan, 1, nan}, {1, nan, nan})) {
@@ -68,7 +68,7 @@ TEST(LocalMemoryTest, ANanStays) {
   }
 }
 
-TEST(LocalMemoryTest, RowsWithStrides) {
+TEST(LocalMemoryTest, HandlesRowsWithStrides) {
   std::vector<double> from = {1, 2, 3, 4, 5, 6};
   std::vector<double> onto(8, 100);
   HostMemory memory;
@@ -76,7 +76,7 @@ TEST(LocalMemoryTest, RowsWithStrides) {
   EXPECT_EQ(onto, (std::vector<double>{100, 101, 102, 100, 100, 104, 105, 100}));
 }
 
-TEST(LocalMemoryTest, TheResultMayGoElsewhere) {
+TEST(LocalMemoryTest, WritesTheResultToOtherMemory) {
   const std::vector<float> from = {1, 2, 3}, with = {10, 20, 30};
   std::vector<float> onto(3, -1);
   HostMemory memory;
@@ -86,7 +86,7 @@ TEST(LocalMemoryTest, TheResultMayGoElsewhere) {
 
 bool Same(float a, float b) { return (a != a && b != b) || BitsOfFloat(a) == BitsOfFloat(b); }
 
-TEST(HalfFloatTest, EveryValueAsLibTorchReadsIt) {
+TEST(HalfFloatTest, ReadsEveryValueAsLibTorchDoes) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const uint16_t half = static_cast<uint16_t>(bits);
     ASSERT_TRUE(Same(FloatFromBFloat16(half), c10::detail::f32_from_bits(half))) << bits;

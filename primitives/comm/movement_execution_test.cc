@@ -23,7 +23,6 @@
 #include "primitives/geometry/random_cases.h"
 #include "primitives/geometry/simulated_ranks.h"
 #include "primitives/transport/fake_device.h"
-#include "primitives/transport/in_memory_transport.h"
 #include "primitives/transport/transport_ranks.h"
 
 namespace adjoin {
@@ -76,22 +75,21 @@ std::vector<Case> RandomCases(Draw& draw, AlgorithmChoice choice) {
 // Memory of either kind, filled from the host and read by it.
 class Memory {
  public:
-  Memory(Where where, FakeDevice* device) : device_(device), on_device_(device), where_(where) {}
+  explicit Memory(Where where) : where_(where) {}
   LocalMemory& local() { return where_ == Where::kHost ? static_cast<LocalMemory&>(host_) : on_device_; }
 
   absl::StatusOr<Buffer> From(const std::vector<int64_t>& values) {
     ADJOIN_ASSIGN_OR_RETURN(const Buffer buffer, local().Allocate(static_cast<int64_t>(values.size()) * 8));
-    ADJOIN_RETURN_IF_ERROR(values.empty() ? absl::OkStatus() : device_->CopyIn(buffer, values.data()));
+    ADJOIN_RETURN_IF_ERROR(values.empty() ? absl::OkStatus() : FakeDevice::CopyIn(buffer, values.data()));
     return buffer;
   }
   absl::StatusOr<std::vector<int64_t>> ToHost(const Buffer& buffer) {
     std::vector<int64_t> values(buffer.bytes / 8);
-    ADJOIN_RETURN_IF_ERROR(values.empty() ? absl::OkStatus() : device_->CopyOut(values.data(), buffer));
+    ADJOIN_RETURN_IF_ERROR(values.empty() ? absl::OkStatus() : FakeDevice::CopyOut(values.data(), buffer));
     return values;
   }
 
  private:
-  FakeDevice* device_;  // copies from and to host memory as well
   HostMemory host_;
   FakeDeviceMemory on_device_;
   Where where_;
@@ -120,9 +118,7 @@ absl::Status RunCase(Communicator& communicator, Memory& memory, const Case& c, 
 
 void RunCases(TransportKind kind, Where where, const std::vector<Case>& cases, uint64_t seed) {
   const absl::Status status = RunRanks(kRanks, kind, seed, [&](Transport& transport) -> absl::Status {
-    FakeDevice host_only;
-    FakeDevice* device = FakeDeviceOf(transport);
-    Memory memory(where, device != nullptr ? device : &host_only);
+    Memory memory(where);
     Communicator communicator(&transport, &memory.local(), {0, absl::Seconds(30)});
     int64_t op = 0;
     for (const Case& c : cases) ADJOIN_RETURN_IF_ERROR(RunCase(communicator, memory, c, ++op));
@@ -154,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, MovementExecutionTest,
                                                                                                     : "Groups");
                          });
 
-TEST(MovementExecutionTest, OverUcx) {
+TEST(MovementExecutionTest, MovesOverUcx) {
   Draw draw = Draw::FromEnvironment();
   for (const TransportKind kind : {TransportKind::kUcxSharedMemory, TransportKind::kUcxTcp}) {
     std::vector<Case> cases;
@@ -167,8 +163,8 @@ TEST(MovementExecutionTest, OverUcx) {
   }
 }
 
-// Every replica of a sum has the same bits, also where the mesh names its ranks out of order: each column of the mesh adds
-// up the same partials.
+// Every replica of a sum has the same bits, also where the mesh names its ranks out of order: each column of the mesh
+// adds up the same partials.
 TEST(MovementExecutionTest, ReplicasHaveTheSameBitsInAnyMesh) {
   Draw draw = Draw::FromEnvironment();
   const Mesh mesh = *Mesh::Create({3, 2}, {0, 5, 1, 4, 2, 3});

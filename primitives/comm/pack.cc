@@ -7,8 +7,8 @@
 namespace adjoin {
 namespace {
 
-// A box of cells that lies in two tensors at once, a and b: after merging what is contiguous in both, rows of contiguous
-// elements, and loops around them.
+// A box of cells that is in two tensors at once, a and b: after merging what is contiguous in both, rows of
+// contiguous elements, and loops around them.
 class Walk {
  public:
   Walk(const std::vector<int64_t>& size, const std::vector<int64_t>& a_shape, const std::vector<int64_t>& a_at,

@@ -1,9 +1,9 @@
-// Regions of a contiguous local tensor, to and from a message in which they lie back to back.
+// Regions of a contiguous local tensor, to and from a message in which they follow each other without gaps.
 //
 //   ADJOIN_RETURN_IF_ERROR(Pack(memory, dtype, shape, transfer.regions, tensor, message));
 //   ADJOIN_RETURN_IF_ERROR(Unpack(memory, dtype, std::nullopt, shape, transfer.regions, message, tensor));
 //
-// Shapes, offsets and sizes are in elements; row-major. Tensors and messages lie in `memory`. Any thread.
+// Shapes, offsets and sizes are in elements; row-major. Tensors and messages are in `memory`. Any thread.
 #ifndef ADJOIN_PRIMITIVES_COMM_PACK_H_
 #define ADJOIN_PRIMITIVES_COMM_PACK_H_
 

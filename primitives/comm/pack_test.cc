@@ -34,7 +34,7 @@ std::vector<int64_t> Offsets(const std::vector<int64_t>& shape, const Region& re
 struct Case {
   std::vector<int64_t> shape;
   std::vector<Region> regions;
-  std::vector<int64_t> offsets;  // of the message's elements
+  std::vector<int64_t> offsets;  // offsets of the message's elements
 };
 
 Case RandomCase(std::mt19937_64& random) {
@@ -83,7 +83,7 @@ void CheckCase(DType dtype, const Case& c) {
   }
 }
 
-TEST(PackTest, AsCountedOut) {
+TEST(PackTest, PacksRegionsCountedByHand) {
   std::mt19937_64 random(TestSeed());
   for (int i = 0; i < 3000; ++i) {
     const Case c = RandomCase(random);

@@ -3,7 +3,7 @@
 //   AdaptiveWindow w = *AdaptiveWindow::Create(3);
 //   w.Reads({1, 2}, 7);      // [2, 5)
 //
-// Of m outputs over n inputs, output o reads [floor(o n / m), ceil((o + 1) n / m)): neighbours may overlap.
+// With m outputs over n inputs, output o reads [floor(o n / m), ceil((o + 1) n / m)): neighbours may overlap.
 // Source: ATen/native/AdaptivePooling.h of LibTorch 1.13.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_ADAPTIVE_WINDOW_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_ADAPTIVE_WINDOW_H_

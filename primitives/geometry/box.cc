@@ -49,9 +49,11 @@ std::vector<int64_t> Box::Origin() const {
   return origin;
 }
 
-std::vector<int64_t> Box::CellAt(int64_t place) const {
+std::vector<int64_t> Box::CellAt(int64_t position) const {
   std::vector<int64_t> index(dims_.size());
-  for (size_t d = dims_.size(); d-- > 0; place /= dims_[d].size()) index[d] = dims_[d].lo + place % dims_[d].size();
+  for (size_t d = dims_.size(); d-- > 0; position /= dims_[d].size()) {
+    index[d] = dims_[d].lo + position % dims_[d].size();
+  }
   return index;
 }
 
@@ -82,9 +84,9 @@ int64_t VolumeOf(const std::vector<int64_t>& shape) {
 }
 
 int64_t RowMajorPlace(const std::vector<int64_t>& index, const std::vector<int64_t>& shape) {
-  int64_t place = 0;
-  for (size_t d = 0; d < shape.size(); ++d) place = place * shape[d] + index[d];
-  return place;
+  int64_t position = 0;
+  for (size_t d = 0; d < shape.size(); ++d) position = position * shape[d] + index[d];
+  return position;
 }
 
 }  // namespace adjoin

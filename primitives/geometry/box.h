@@ -48,8 +48,8 @@ class Box {
   bool empty() const { return Volume() == 0; }
   std::vector<int64_t> Shape() const;
   std::vector<int64_t> Origin() const;
-  // The index of the cell that is number `place`, from 0, in row-major order. Requires 0 <= place < Volume().
-  std::vector<int64_t> CellAt(int64_t place) const;
+  // The index of the cell that is number `position`, from 0, in row-major order. Requires 0 <= position < Volume().
+  std::vector<int64_t> CellAt(int64_t position) const;
   // Both boxes have the same number of dims.
   Box Intersect(const Box& other) const;
   bool Contains(const Box& other) const;  // an empty box is contained in any

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kTreeSegmentBytes = 128 << 10;
 constexpr int64_t kPairwiseSegmentBytes = 256 << 10;
-constexpr int kSlots = 4095;  // of a tag's 4096, less the one of the plain list
+constexpr int kSlots = 4095;  // a tag's 4096 slots, less the one of the plain list
 // A rank can be in a broadcast and in a sum-reduce of one execution: each has its half of the slots.
 constexpr int kTreeSlots = kSlots / 2;
 // More than the depth of any tree: positions have 31 bits.
@@ -47,7 +47,7 @@ void Append(const CollectiveStep& step, std::vector<CollectiveStep>& steps) {
   if (step.send_to >= 0 || step.recv_from >= 0) steps.push_back(step);
 }
 
-// A position's place in the binomial tree with root 0: the parent clears the lowest set bit.
+// A position's parent and children in the binomial tree with root 0: the parent clears the lowest set bit.
 struct TreePlace {
   TreePlace(int position, int size) : parent(position == 0 ? -1 : position & (position - 1)) {
     for (int rest = position; rest != 0; rest &= rest - 1) ++depth;
@@ -144,8 +144,8 @@ std::vector<CollectiveStep> DoublingSteps(int position, int size, int64_t elemen
   return steps;
 }
 
-// Reduce-scatter, then all-gather, each between all pairs: in round k a position sends to the one k after it and receives
-// from the one k before it. Position p sums chunk p, whose bits the others copy.
+// Reduce-scatter, then all-gather, each between all pairs: in round k a position sends to the one k after it and
+// receives from the one k before it. Position p sums chunk p, whose bits the others copy.
 std::vector<CollectiveStep> PairwiseSteps(int position, int size, int64_t elements, DType dtype) {
   std::vector<Interval> chunks;
   int64_t begin = 0;
@@ -174,8 +174,8 @@ std::vector<CollectiveStep> PairwiseSteps(int position, int size, int64_t elemen
   return steps;
 }
 
-// What an algorithm costs the rank that is busiest, in microseconds: orders of magnitude of shared memory and fast networks,
-// good enough to choose by. They are part of the plan, never measured: every rank must choose the same.
+// What an algorithm costs the rank that is busiest, in microseconds: orders of magnitude of shared memory and fast
+// networks, good enough to choose by. They are part of the plan, never measured: every rank must choose the same.
 constexpr double kRound = 5;            // until a message that depends on another can arrive
 constexpr double kMessage = 0.5;        // to handle a message
 constexpr double kByte = 1.0 / 5000.0;  // to send or receive a byte
@@ -189,7 +189,8 @@ int Log2Ceil(int size) {
   return log;
 }
 
-// Every rank that gives anything sends it straight to every one that needs it; where they are added, the rank's own, too.
+// Every rank that gives anything sends it straight to every one that needs it; where they are added, the rank's own,
+// too.
 double PlainListCost(int size, double bytes, bool adds) {
   return kRound + (size - 1) * MessageCost(bytes) + (adds ? size * bytes * kAdd : 0);
 }

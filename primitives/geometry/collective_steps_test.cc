@@ -62,7 +62,7 @@ void CheckGroup(const CollectiveGroup& group, Draw& draw) {
   }
 }
 
-TEST(CollectiveStepsTest, GiveTheSameAsTheDefinition) {
+TEST(CollectiveStepsTest, EqualTheDefinition) {
   Draw draw = Draw::FromEnvironment();
   for (int size = 1; size <= 9; ++size) {
     for (int64_t elements : ElementCounts()) {
@@ -114,7 +114,7 @@ TEST(CollectiveStepsTest, ChoosesByBytes) {
 }
 
 // The segments grow where a fixed length would need more slots than a tag has.
-TEST(CollectiveStepsTest, HugeTensorsStayWithinTheSlots) {
+TEST(CollectiveStepsTest, KeepHugeTensorsWithinTheSlots) {
   const int64_t elements = (int64_t{1} << 40) + 12345;
   for (Kind kind : {Kind::kBroadcast, Kind::kSumReduce, Kind::kAllSumReduce}) {
     const CollectiveGroup group = GroupOf(kind, 9, elements);

@@ -41,7 +41,7 @@ absl::Status CheckReadings(const Layout& x, const std::map<int, Reading>& readin
   return absl::OkStatus();
 }
 
-// Whether two pieces share a cell of the local tensor.
+// True where two pieces share a cell of the local tensor.
 bool Meet(const Piece& a, const Piece& b) {
   for (int d = 0; d < a.box.dims(); ++d) {
     if (a.at[d] >= b.at[d] + b.box[d].size() || b.at[d] >= a.at[d] + a.box[d].size()) return false;
@@ -63,12 +63,12 @@ absl::Status CheckView(const LocalView& view, const std::vector<int64_t>& shape,
     if (piece.box.dims() != whole.dims() || piece.at.size() != shape.size()) {
       return refuse(absl::StrCat("has a piece with another number of dims than ", shape.size()));
     }
-    std::vector<Interval> lies;
-    for (int d = 0; d < piece.box.dims(); ++d) lies.push_back({piece.at[d], piece.at[d] + piece.box[d].size()});
-    const Box place(std::move(lies));
+    std::vector<Interval> cells;
+    for (int d = 0; d < piece.box.dims(); ++d) cells.push_back({piece.at[d], piece.at[d] + piece.box[d].size()});
+    const Box stored(std::move(cells));
     if (piece.box.empty()) return refuse(absl::StrCat("has the empty piece ", piece.box.ToString()));
-    if (!whole.Contains(piece.box) || !local.Contains(place)) {
-      return refuse(absl::StrCat("has piece ", piece.box.ToString(), " at ", place.ToString(), ", outside the tensor ",
+    if (!whole.Contains(piece.box) || !local.Contains(stored)) {
+      return refuse(absl::StrCat("has piece ", piece.box.ToString(), " at ", stored.ToString(), ", outside the tensor ",
                                  whole.ToString(), " or the local one ", local.ToString()));
     }
     for (size_t j = 0; j < i; ++j) {

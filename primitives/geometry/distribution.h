@@ -22,7 +22,7 @@
 
 namespace adjoin {
 
-// A box of global indices that lies in a local tensor with its low corner at `at`.
+// A box of global indices, stored in a local tensor with its low corner at `at`.
 struct Piece {
   Box box;
   std::vector<int64_t> at;
@@ -49,7 +49,7 @@ class Distribution {
  public:
   static Distribution Of(const Layout& layout);
 
-  // What the ranks of `y` read of a tensor that lies in layout `x`: in the dims named in `readings`, what the outputs
+  // The parts that the ranks of `y` read of a tensor with layout `x`: in the dims named in `readings`, what the outputs
   // that `y` gives the rank read (fetched extents, boundary included); in every other dim, what the rank holds of x.
   // `x` and `y` have the same mesh and the same placement on every axis.
   // Errors: kInvalidArgument where they do not, or where y's extent is not the reading's output size.
@@ -57,7 +57,7 @@ class Distribution {
 
   // Any views, one per rank in row-major order of the mesh, of a tensor of `shape`. Along an axis that is B or P the
   // views are the same; along one that splits they may overlap, repeat cells, or leave some out (of a destination).
-  // Errors: kInvalidArgument (as Layout::Create; another number of views; a piece that is empty, lies outside the
+  // Errors: kInvalidArgument (as Layout::Create; another number of views; a piece that is empty, is outside the
   // global or the local tensor, or meets another one in local memory; views that differ along an axis that does not
   // split).
   static absl::StatusOr<Distribution> FromViews(std::vector<int64_t> shape, DType dtype, Mesh mesh,
@@ -70,7 +70,7 @@ class Distribution {
   DType dtype() const { return dtype_; }
   // The view of a rank outside the mesh is empty: shape (0, ..., 0), no pieces.
   const LocalView& View(int rank) const;
-  // Of the rank at a row-major position of the mesh.
+  // The view of the rank at a row-major position of the mesh.
   const LocalView& ViewAt(int64_t position) const { return views_[position]; }
   // B and P(sum) exchanged. Errors: kInvalidArgument for P(max) and P(min).
   absl::StatusOr<Distribution> Dual() const;

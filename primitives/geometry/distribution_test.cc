@@ -24,7 +24,7 @@ Window WindowOf(int64_t kernel, int64_t pad, Boundary boundary) {
   return *Window::Create(options);
 }
 
-TEST(DistributionTest, OfALayout) {
+TEST(DistributionTest, HoldsThePartsOfALayout) {
   const Layout x = *Layout::Partition({4, 6}, DType::kFloat32, {1, 4}, {0, 1, 2, 3}, {{1, {3, 0, 1, 2}}});
   const Distribution d = Distribution::Of(x);
   EXPECT_EQ(d.View(0), (LocalView{{4, 3}, {{Box({{0, 4}, {0, 3}}), {0, 0}}}}));
@@ -34,7 +34,7 @@ TEST(DistributionTest, OfALayout) {
   EXPECT_EQ(d.global_shape(), (Numbers{4, 6}));
 }
 
-TEST(DistributionTest, AScalarHasAPieceInsideTheMeshOnly) {
+TEST(DistributionTest, GivesAScalarAPieceInsideTheMeshOnly) {
   const Distribution d = Distribution::Of(Layout::Owner({}, DType::kFloat32, 1));
   EXPECT_EQ(d.View(1).pieces.size(), 1u);
   EXPECT_TRUE(d.View(0).pieces.empty());
@@ -58,7 +58,7 @@ TEST(DistributionTest, DualExchangesBroadcastAndPartial) {
   EXPECT_EQ(Distribution::Of(max).Dual().status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(DistributionTest, WindowsRefuseWhatDoesNotFit) {
+TEST(DistributionTest, RefusesWindowsThatDoNotFit) {
   const Layout x = *Layout::Partition({2, 6}, DType::kFloat32, {1, 2}, {0, 1});
   const Window window = WindowOf(3, 0, Boundary::kZeros);
   EXPECT_TRUE(Distribution::Reads(x, {{1, window}}, *x.WithShape({2, 4})).ok());
@@ -92,7 +92,7 @@ TEST(DistributionTest, FromViewsHoldsAnyBoxes) {
   EXPECT_EQ(*Distribution::FromViews(x.shape(), x.dtype(), x.mesh(), x.placements(), {of.View(0), of.View(1)}), of);
 }
 
-TEST(DistributionTest, FromViewsRefusesWhatCannotBe) {
+TEST(DistributionTest, FromViewsRefusesWrongPieces) {
   const auto with = [](std::vector<LocalView> views, Placement placement = Placement::Split(0)) {
     return Distribution::FromViews({5}, DType::kFloat32, *Mesh::Create({2}), {placement}, std::move(views)).status();
   };

@@ -28,7 +28,7 @@ TEST(DTypeTest, NamesAndSizes) {
   }
 }
 
-TEST(DTypeTest, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
+TEST(DTypeTest, RefusesAnUnknownNameAndListsTheKnownOnes) {
   const absl::Status status = ParseDType("float").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("\"float\""), absl::string_view::npos);

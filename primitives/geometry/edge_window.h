@@ -5,8 +5,8 @@
 //   inner.Needed({4, 12}, 20);    // [4, 6) at 0 and [10, 12) at 2: the part's own first and last cells
 //   outer.Needed({4, 12}, 20);    // [2, 4) at 0 and [12, 14) at 2: its neighbours'
 //
-// A movement from the inner edges of every part to the outer ones carries the halos of windows of stride 1 that reach that
-// far on both sides. Beyond the tensor's ends lies fill.
+// A movement from the inner edges of every part to the outer ones carries the halos of windows of stride 1 that reach
+// that far on both sides. Beyond the tensor's ends is fill.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_EDGE_WINDOW_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_EDGE_WINDOW_H_
 

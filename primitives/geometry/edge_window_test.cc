@@ -7,7 +7,7 @@
 namespace adjoin {
 namespace {
 
-// What lies in each cell of the local tensor; -1: fill.
+// The index in each cell of the local tensor; -1: fill.
 std::vector<int64_t> CellsOf(const Need& need) {
   std::vector<int64_t> cells(need.fetched, -1);
   for (const Segment& segment : need.segments) {
@@ -32,7 +32,7 @@ TEST(EdgeWindowTest, Cells) {
   EXPECT_EQ(Cells(2, false, {4, 4}, 20), Indices{});
 }
 
-TEST(EdgeWindowTest, NonsenseIsRefused) {
+TEST(EdgeWindowTest, RefusesWrongOptions) {
   EXPECT_FALSE(EdgeWindow::Create({0, true}).ok());
   EXPECT_FALSE(EdgeWindow::Create({-1, false}).ok());
 }

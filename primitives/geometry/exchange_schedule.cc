@@ -32,7 +32,7 @@ class Selection {
     }
   }
 
-  // Whether cells go from the rank at `a` to rank `dest` at `b`.
+  // True where cells go from the rank at `a` to rank `dest` at `b`.
   bool Joins(const Coords& a, int dest, const Coords& b) const {
     return same_mesh_ ? JoinsOnOneMesh(a, b) : JoinsAcrossMeshes(a, dest, b);
   }
@@ -115,7 +115,7 @@ Region RegionOf(const Piece& piece, const Box& part) {
   return region;
 }
 
-// The regions of one transfer, by destination piece and then source piece: the order that both ends know. They lie in
+// The regions of one transfer, by destination piece and then source piece: the order that both ends know. They are in
 // the source's local tensor, or in the destination's.
 Transfer TransferBetween(const LocalView& source, const LocalView& dest, int peer, bool in_source) {
   Transfer transfer;
@@ -142,7 +142,7 @@ bool Overlap(const Region& a, const Region& b) {
   return true;
 }
 
-// Whether two regions of `transfers` share a cell.
+// True where two regions of `transfers` share a cell.
 bool AnyOverlap(const std::vector<Transfer>& transfers) {
   std::vector<const Region*> regions;
   for (const Transfer& transfer : transfers) {

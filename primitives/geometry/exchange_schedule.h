@@ -57,9 +57,9 @@ class ExchangeSchedule {
   static absl::StatusOr<ExchangeSchedule> Build(const Distribution& from, const Distribution& to, int rank);
 
   int rank() const { return rank_; }
-  // In the order of the peers in the other side's mesh, row-major, so that sums are taken alike wherever their terms have
-  // like places, whatever the ranks are called; `rank` itself where it keeps something (the same cells then stand in both
-  // lists, in the same order). No transfer is empty.
+  // In the order of the peers in the other side's mesh, row-major, so that sums are taken alike wherever their terms
+  // have like positions, whatever the ranks are called; `rank` itself where it keeps something (the same cells then
+  // stand in both lists, in the same order). No transfer is empty.
   const std::vector<Transfer>& sends() const { return sends_; }
   const std::vector<Transfer>& recvs() const { return recvs_; }
   const std::vector<int64_t>& from_shape() const { return from_shape_; }
@@ -73,7 +73,7 @@ class ExchangeSchedule {
   ExchangeSchedule Reversed() const;
   // Elements that leave this rank: what it keeps does not count.
   int64_t ElementsSent() const;
-  // Whether a destination cell of this rank receives more than one contribution.
+  // True where a destination cell of this rank receives more than one contribution.
   bool accumulates() const { return accumulates_; }
 
   friend bool operator==(const ExchangeSchedule& a, const ExchangeSchedule& b);

@@ -83,14 +83,14 @@ TEST(ExchangeScheduleTest, AcrossMeshesReplicasAreDealtOutAndOwnCopiesKept) {
 
 // Rank 1 has a copy of the first half itself; of the second half it takes the copy that its turn gives, not the one at
 // its own coordinate.
-TEST(ExchangeScheduleTest, OnlyItsOwnIndicesComeFromItself) {
+TEST(ExchangeScheduleTest, KeepsOnlyItsOwnIndices) {
   const Layout from = *Layout::Create({4}, DType::kFloat32, *Mesh::Create({2, 2}),
                                       {Placement::Split(0), Placement::Broadcast()});
   const Layout to = *Layout::Replicated({4}, DType::kFloat32, {2, 3, 1});
   EXPECT_EQ(PeersOf(ScheduleOf(from, to, 1).recvs()), (Peers{{1, 2}, {2, 2}}));
 }
 
-TEST(ExchangeScheduleTest, ARankOutsideHasNothing) {
+TEST(ExchangeScheduleTest, GivesARankOutsideTheMeshesNothing) {
   const ExchangeSchedule schedule = ScheduleOf(Line("S(0)", {6, 5}), Line("B", {6, 5}), 7);
   EXPECT_TRUE(schedule.sends().empty());
   EXPECT_TRUE(schedule.recvs().empty());
@@ -115,7 +115,7 @@ TEST(ExchangeScheduleTest, CircularHalo) {
   EXPECT_TRUE(schedule.Reversed().accumulates());
 }
 
-TEST(ExchangeScheduleTest, WithoutOneSide) {
+TEST(ExchangeScheduleTest, DropsTheSendsOrTheReceives) {
   const ExchangeSchedule schedule = ScheduleOf(Line("P"), Line("B"), 1);
   EXPECT_TRUE(schedule.WithoutSends().sends().empty());
   EXPECT_EQ(schedule.WithoutSends().recvs(), schedule.recvs());
@@ -124,7 +124,7 @@ TEST(ExchangeScheduleTest, WithoutOneSide) {
 }
 
 // A tensor of 2^42 elements (16 TiB of float32): every extent and offset in 64 bits.
-TEST(ExchangeScheduleTest, HugeTensors) {
+TEST(ExchangeScheduleTest, HandlesHugeTensors) {
   const int64_t side = int64_t{1} << 21;
   const Mesh mesh = *Mesh::Create({4});
   const Layout rows = *Layout::Create({side, side}, DType::kFloat32, mesh, {Placement::Split(0)});
@@ -142,7 +142,7 @@ TEST(ExchangeScheduleTest, HugeTensors) {
   EXPECT_EQ(ScheduleOf(flat, uneven, 0).recvs()[3].regions, (std::vector<Region>{{{line / 4 * 3}, {line / 4 - 3}}}));
 }
 
-TEST(ExchangeScheduleTest, RefusesWhatIsNoMovement) {
+TEST(ExchangeScheduleTest, RefusesPairsThatAreNoMovement) {
   const Distribution x = Distribution::Of(Line("S(0)"));
   const auto code = [](const Distribution& from, const Layout& to) {
     return ExchangeSchedule::Build(from, Distribution::Of(to), 0).status().code();
@@ -160,7 +160,7 @@ Layout Grid(const char* first, const char* second, std::vector<int64_t> mesh = {
                          {*Placement::Parse(first), *Placement::Parse(second)});
 }
 
-TEST(ExchangeScheduleTest, PartialAxesReduceInOneWay) {
+TEST(ExchangeScheduleTest, RefusesPartialAxesThatReduceDifferently) {
   const auto status = [](const Layout& from) {
     const Distribution to = Distribution::Of(Layout::Owner({6}, DType::kFloat32, 0));
     return ExchangeSchedule::Build(Distribution::Of(from), to, 0).status();

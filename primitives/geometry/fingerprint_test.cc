@@ -32,7 +32,7 @@ TEST(FingerprintTest, TellsRandomMovementsApart) {
   }
 }
 
-TEST(FingerprintTest, SeesWindowsAndTypes) {
+TEST(FingerprintTest, DependsOnWindowsAndTypes) {
   const Layout x = *Layout::Partition({12}, DType::kFloat32, {2}, {0, 1});
   const auto fetched = [&](int64_t kernel, Boundary boundary) {
     Window::Options options;

@@ -89,7 +89,7 @@ Integers LabelsOf(const Layout& layout) {
 Integers ValidState(Draw& draw, const Layout& layout, const std::vector<int64_t>& global) {
   const Integers labels = LabelsOf(layout);
   Integers state;
-  // Of every index the partials, the same for all its copies.
+  // The partials of every index, the same for all its copies.
   std::map<int64_t, std::vector<int64_t>> parts;
   for (const auto& entry : labels) {
     const int rank = entry.first;

@@ -135,7 +135,7 @@ Need IndexSelection::Needed(Interval outputs, int64_t n) const {
 std::vector<int64_t> IndexSelection::IndexMap(Interval outputs, int64_t n) const {
   if (outputs.empty() || InPlace(outputs)) return {};
   const std::vector<Interval> runs = Runs(outputs);
-  std::vector<int64_t> starts;  // of each run in what is fetched
+  std::vector<int64_t> starts;  // the start of each run in the tensor that is fetched
   int64_t fetched = 0;
   for (const Interval& run : runs) {
     starts.push_back(fetched);

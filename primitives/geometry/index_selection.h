@@ -6,8 +6,8 @@
 //   IndexSelection some = *IndexSelection::Of({3, 0, 3});                                         // torch.index_select
 //   roll.Needed({0, 4}, 8);    // [5, 8) at 0 and [0, 1) at 3
 //
-// Output i is the input's cell (start + step i) mod modulus. Where the modulus is larger than the input, cells beyond its
-// end are the zero boundary: shifted windows pad a dim, and roll what they have padded.
+// Output i is the input's cell (start + step i) mod modulus. Where the modulus is larger than the input, cells beyond
+// its end are the zero boundary: shifted windows pad a dim, and roll what they have padded.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_INDEX_SELECTION_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_INDEX_SELECTION_H_
 
@@ -31,22 +31,24 @@ class IndexSelection {
     int64_t modulus = 0;
   };
 
-  // Errors: kInvalidArgument (negative outputs; another step; a modulus below 1 where there are outputs; numbers above 2^46).
+  // Errors: kInvalidArgument (negative outputs; another step; a modulus below 1 where there are outputs; numbers above
+  // 2^46).
   static absl::StatusOr<IndexSelection> Cyclic(const Options& options);
   // Errors: kInvalidArgument for a negative index.
   static absl::StatusOr<IndexSelection> Of(std::vector<int64_t> indices);
 
-  // Of Cyclic, `start` in [0, modulus).
+  // The options as given; for Cyclic with `start` in [0, modulus).
   const Options& options() const { return options_; }
-  const std::vector<int64_t>& indices() const { return indices_; }  // of Of
+  const std::vector<int64_t>& indices() const { return indices_; }  // those given to Of
   bool is_list() const { return is_list_; }
 
-  // Errors: kInvalidArgument where an index is not within the input of n cells, the modulus is below n, or, mirrored, is not n.
+  // Errors: kInvalidArgument where an index is not within the input of n cells, the modulus is below n, or, mirrored,
+  // is not n.
   absl::StatusOr<int64_t> OutputSize(int64_t n) const;
   // The hull of the input's cells that `outputs` are.
   Interval Reads(Interval outputs, int64_t n) const;
-  // Each of them is fetched once, with those between them where they are more than 64 runs. Cyclic outputs that pass no cell twice are fetched to where they belong; of others
-  // IndexMap says where they are.
+  // Each of them is fetched once, with those between them where they are more than 64 runs. Cyclic outputs that pass no
+  // cell twice are fetched to where they belong; of others IndexMap says where they are.
   Need Needed(Interval outputs, int64_t n) const;
   // Output outputs.lo + i is cell IndexMap[i] of what is fetched; empty where the two are the same tensor.
   std::vector<int64_t> IndexMap(Interval outputs, int64_t n) const;

@@ -29,7 +29,7 @@ Indices CellsOf(const IndexSelection& selection, Interval outputs, int64_t n, in
   return cells;
 }
 
-TEST(IndexSelectionTest, NamedOnes) {
+TEST(IndexSelectionTest, GivesTheNamedSelections) {
   const IndexSelection roll = *IndexSelection::Cyclic({8, -3, 1, 8});
   EXPECT_EQ(CellsOf(roll, {0, 8}, 8), (Indices{5, 6, 7, 0, 1, 2, 3, 4}));
   EXPECT_EQ(CellsOf(roll, {2, 5}, 8), (Indices{7, 0, 1}));
@@ -47,7 +47,7 @@ TEST(IndexSelectionTest, NamedOnes) {
 }
 
 // Against the definition, cell by cell.
-TEST(IndexSelectionTest, RandomParts) {
+TEST(IndexSelectionTest, SelectsTheCellsOfRandomParts) {
   std::mt19937_64 random(7);
   const auto between = [&random](int64_t lo, int64_t hi) {
     return std::uniform_int_distribution<int64_t>(lo, hi)(random);
@@ -84,7 +84,7 @@ TEST(IndexSelectionTest, RandomParts) {
 }
 
 // No more than 64 segments: what is nearest to each other is joined.
-TEST(IndexSelectionTest, ManyRunsAreJoinedAtTheNarrowestGaps) {
+TEST(IndexSelectionTest, JoinsManyRunsAtTheNarrowestGaps) {
   Indices even, few;
   for (int64_t i = 0; i < 200; i += 2) even.push_back(i);
   few.assign(even.begin(), even.begin() + 64);
@@ -101,7 +101,7 @@ TEST(IndexSelectionTest, ManyRunsAreJoinedAtTheNarrowestGaps) {
   EXPECT_EQ(fetched, 64);
 }
 
-TEST(IndexSelectionTest, NonsenseIsRefused) {
+TEST(IndexSelectionTest, RefusesWrongOptions) {
   EXPECT_FALSE(IndexSelection::Of({1, -1}).ok());
   EXPECT_FALSE(IndexSelection::Cyclic({3, 0, 2, 3}).ok());
   EXPECT_FALSE(IndexSelection::Cyclic({3, 0, 1, 0}).ok());

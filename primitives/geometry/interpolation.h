@@ -2,15 +2,15 @@
 //
 //   Interpolation twice = *Interpolation::Create({.mode = Interpolation::Mode::kLinear, .inputs = 4, .outputs = 8});
 //   twice.taps();           // 2
-//   twice.TapOf(3, 0);      // {1, 0.75}: output 3 lies at 0.5 * 3.5 - 0.5 = 1.25
+//   twice.TapOf(3, 0);      // {1, 0.75}: output 3 is at 0.5 * 3.5 - 0.5 = 1.25
 //   twice.TapOf(3, 1);      // {2, 0.25}
 //   twice.Reads({3, 5});    // [1, 3)
 //
-// Output o lies at the global input coordinate
+// Output o is at the global input coordinate
 //   r (o + 1/2) - 1/2   (linear: at least 0)     or, with align_corners and for nearest,     r o;
 //   r = 1 / scale where the user gave one, else inputs / outputs;
 //   with align_corners (inputs - 1) / (outputs - 1), or 0 for a single output.
-// Nearest reads the cell below, linear the two around it, cubic four (a = -0.75); beyond the borders lie copies of the
+// Nearest reads the cell below, linear the two around it, cubic four (a = -0.75); beyond the borders are copies of the
 // border's cell. r is rounded to the tensor's type, and nearest rounds its coordinate to float32, as LibTorch's forward
 // kernels do: otherwise some outputs would read another cell. Equal extents copy, except that nearest and cubic follow
 // a scale other than 1. Source: ATen/native/UpSample.h of LibTorch 1.13.
@@ -59,7 +59,7 @@ class Interpolation {
   static absl::StatusOr<int64_t> OutputSize(int64_t inputs, double scale);
 
   const Options& options() const { return options_; }
-  // Whether output i is input i, for every i.
+  // True where output i is input i, for every i.
   bool copies() const;
   // How many input cells an output is made of: 1, 2 or 4. Some may be the same cell (at the borders), or weigh 0.
   int taps() const;

@@ -50,7 +50,7 @@ std::string ErrorOf(const Interpolation::Options& options) {
   return std::string(Interpolation::Create(options).status().message());
 }
 
-TEST(InterpolationTest, WorkedByHand) {
+TEST(InterpolationTest, EqualsResultsWorkedByHand) {
   const Interpolation twice = Made(Mode::kLinear, 4, 8);
   EXPECT_EQ(twice.TapOf(0, 0), (Interpolation::Tap{0, 1}));  // -1/4, held at 0
   EXPECT_EQ(twice.TapOf(3, 0), (Interpolation::Tap{1, 0.75}));
@@ -68,7 +68,7 @@ TEST(InterpolationTest, WorkedByHand) {
   EXPECT_EQ(nearest.TapOf(8, 0).index, 3);  // 8 / 2.3 = 3.48
   EXPECT_EQ(Made(Mode::kNearest, 5, 2).TapOf(1, 0).index, 2);
 
-  // Output 1 of a doubling lies at 1/4: cells -1 (the border's, 0), 0, 1, 2.
+  // Output 1 of a doubling is at 1/4: cells -1 (the border's, 0), 0, 1, 2.
   const Interpolation cubic = Made(Mode::kCubic, 4, 8);
   EXPECT_EQ(cubic.taps(), 4);
   EXPECT_EQ(cubic.TapOf(1, 0), (Interpolation::Tap{0, -0.10546875}));
@@ -77,7 +77,7 @@ TEST(InterpolationTest, WorkedByHand) {
   EXPECT_EQ(cubic.TapOf(1, 3), (Interpolation::Tap{2, -0.03515625}));
 }
 
-TEST(InterpolationTest, EqualExtentsCopy) {
+TEST(InterpolationTest, CopiesWhereExtentsAreEqual) {
   for (Mode mode : {Mode::kNearest, Mode::kLinear, Mode::kCubic}) {
     EXPECT_TRUE(Made(mode, 7, 7).copies()) << ToString(mode);
     EXPECT_EQ(Made(mode, 7, 7).Reads({2, 4}), (Interval{2, 4})) << ToString(mode);
@@ -163,7 +163,7 @@ TEST(InterpolationTest, ViewsHoldWhatEveryOutputReads) {
   }
 }
 
-TEST(InterpolationTest, NonsenseIsRefused) {
+TEST(InterpolationTest, RefusesWrongOptions) {
   EXPECT_THAT(ErrorOf({Mode::kLinear, 0, 4}), HasSubstr("from 0 to 4"));
   EXPECT_THAT(ErrorOf({Mode::kLinear, 4, 0}), HasSubstr("from 4 to 0"));
   EXPECT_THAT(ErrorOf({Mode::kNearest, 4, 8, true}), HasSubstr("leave it out"));

@@ -1,9 +1,9 @@
-// How a global tensor lies on ranks: split, broadcast or partial along each axis of a mesh.
+// How a global tensor is cut over ranks: split, broadcast or partial along each axis of a mesh.
 //
 //   // DistDL's partition 1x1x2x2 of a batch of 28x28 images over ranks 0..3
 //   Layout x = *Layout::Partition({64, 1, 28, 28}, DType::kFloat32, {1, 1, 2, 2}, {0, 1, 2, 3});
 //   x.BoxOf(1);                        // [0, 64) x [0, 1) x [0, 14) x [14, 28)
-//   x.Dual();                          // the layout of its gradient: S stays, B and P(sum) change places
+//   x.Dual();                          // the layout of its gradient: S stays, B and P(sum) are exchanged
 //
 // Source: DistDL's partitions and OneFlow's SBP placements; the dual follows from the inner product that sums every
 // rank's cells, redundant copies included.
@@ -30,8 +30,8 @@ enum class ReduceOp { kSum, kMax, kMin };
 struct Placement {
   enum class Kind { kSplit, kBroadcast, kPartial };
   Kind kind = Kind::kBroadcast;
-  int dim = -1;                       // of a split: the tensor dim that is cut
-  ReduceOp reduce = ReduceOp::kSum;   // of a partial
+  int dim = -1;                       // a split: the tensor dim that is cut
+  ReduceOp reduce = ReduceOp::kSum;   // a partial: how its terms combine
 
   static Placement Split(int dim) { return {Kind::kSplit, dim, ReduceOp::kSum}; }
   static Placement Broadcast() { return {Kind::kBroadcast, -1, ReduceOp::kSum}; }

@@ -28,7 +28,7 @@ TEST(PlacementTest, ParsesWhatItPrints) {
   }
 }
 
-TEST(LayoutTest, DistDLPartition) {
+TEST(LayoutTest, GivesThePartsOfADistDLPartition) {
   const Layout x = *Layout::Partition({64, 1, 28, 28}, DType::kFloat32, {1, 1, 2, 2}, {0, 1, 2, 3});
   EXPECT_EQ(x.BoxOf(1), Box({{0, 64}, {0, 1}, {0, 14}, {14, 28}}));
   EXPECT_EQ(x.ToString(), "float32 64x1x28x28 on 1x1x2x2 [0 1 2 3] S(0) S(1) S(2) S(3)");
@@ -46,7 +46,7 @@ TEST(LayoutTest, BalancedSizes) {
 }
 
 // 10 over 2, then 5 over 4: 2,1,1,1,2,1,1,1. One flat cut over 8 would be 2,2,1,1,1,1,1,1.
-TEST(LayoutTest, ADimSplitBySeveralAxesIsBalancedOverTheOuterOneFirst) {
+TEST(LayoutTest, BalancesASplitBySeveralAxesOverTheOuterOneFirst) {
   const Mesh mesh = *Mesh::Create({2, 4});
   const Layout x = *Layout::Create({10}, DType::kFloat32, mesh, {Placement::Split(0), Placement::Split(0)});
   EXPECT_EQ(x.Boundaries(0), (Numbers{0, 2, 3, 4, 5, 7, 8, 9, 10}));

@@ -36,7 +36,7 @@ class Mesh {
   std::optional<std::vector<int64_t>> CoordsOf(int rank) const;
   std::optional<int64_t> IndexOf(int rank) const;  // row-major position
   bool Has(int rank) const { return IndexOf(rank).has_value(); }
-  // `coords` lie within the shape.
+  // `coords` are within the shape.
   int RankAt(const std::vector<int64_t>& coords) const;
   // The ranks along `axis` through `rank`, which is in the mesh; in order of their coordinate.
   std::vector<int> Along(int axis, int rank) const;

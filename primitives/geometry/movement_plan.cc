@@ -35,7 +35,8 @@ std::vector<int> WholePeers(const std::vector<Transfer>& transfers, const std::v
 std::vector<int> Sources(const ExchangeSchedule& schedule) { return WholePeers(schedule.recvs(), schedule.to_shape()); }
 std::vector<int> Dests(const ExchangeSchedule& schedule) { return WholePeers(schedule.sends(), schedule.from_shape()); }
 
-// Whether a rank sends its whole tensor to all `members` and receives whole tensors from exactly these, in this order.
+// True where a rank sends its whole tensor to all `members` and receives whole tensors from exactly these, in this
+// order.
 bool Exchanges(const ExchangeSchedule& schedule, const std::vector<int>& members) {
   const std::vector<int> dests = Dests(schedule);
   return !members.empty() && Sources(schedule) == members && dests.size() == members.size() &&
@@ -50,7 +51,7 @@ class GroupFinder {
     if (from.mesh() == to.mesh()) coords_ = from.mesh().CoordsOf(own.rank());
   }
 
-  // Whether the group's algorithm is taken; else its transfers stay in the plain list.
+  // True where the group's algorithm is taken; else its transfers stay in the plain list.
   bool Pays(const CollectiveGroup& group) const {
     return choice_ == AlgorithmChoice::kGroups || !PlainListIsCheaper(group, from_.dtype());
   }
@@ -94,9 +95,9 @@ class GroupFinder {
     return std::make_optional(group);
   }
 
-  // Whether `rank` differs from this rank only along axes of one mesh that go from P to B. Neither what a rank holds nor
-  // whom the selection joins it with depends on those, so its lists need not be built: with a thousand ranks that would
-  // take seconds.
+  // True where `rank` differs from this rank only along axes of one mesh that go from P to B. Neither what a rank holds
+  // nor whom the selection joins it with depends on those, so its lists need not be built: with a thousand ranks that
+  // would take seconds.
   bool HasOwnLists(int rank) const {
     if (!coords_.has_value()) return false;
     const std::vector<int64_t> other = *from_.mesh().CoordsOf(rank);

@@ -29,7 +29,7 @@ struct CollectiveGroup {
   // their mesh; for an all-sum-reduce all in the order of the source's mesh.
   std::vector<int> ranks;
   int64_t elements = 0;
-  // Whether the root is itself a destination (broadcast) or a source (sum-reduce). Always so for an all-sum-reduce.
+  // True where the root is itself a destination (broadcast) or a source (sum-reduce). Always so for an all-sum-reduce.
   bool root_takes_part = true;
   friend bool operator==(const CollectiveGroup& a, const CollectiveGroup& b) {
     return a.kind == b.kind && a.ranks == b.ranks && a.elements == b.elements && a.root_takes_part == b.root_takes_part;
@@ -51,19 +51,19 @@ struct CollectiveStep {
 };
 
 // The algorithm: a binomial tree in segments for broadcast and sum-reduce; for an all-sum-reduce recursive doubling, or
-// a reduce-scatter and an all-gather between all pairs, whichever costs less by the model in collective_steps.cc. The order
-// of additions is fixed by the group alone, and every rank of an all-sum-reduce gets the same bits. `position` is in
-// group.ranks. No step is without a message.
+// a reduce-scatter and an all-gather between all pairs, whichever costs less by the model in collective_steps.cc. The
+// order of additions is fixed by the group alone, and every rank of an all-sum-reduce gets the same bits. `position` is
+// in group.ranks. No step is without a message.
 std::vector<CollectiveStep> StepsOf(const CollectiveGroup& group, int position, DType dtype);
 // "binomial tree", "recursive doubling" or "pairwise exchange".
 std::string AlgorithmOf(const CollectiveGroup& group, DType dtype);
-// Whether by the same model nothing is gained over the plain list: the group is then none.
+// True where by the same model nothing is gained over the plain list: the group is then none.
 bool PlainListIsCheaper(const CollectiveGroup& group, DType dtype);
 // Elements per segment of a binomial tree: the steps' intervals begin at its multiples.
 int64_t SegmentElements(const CollectiveGroup& group, DType dtype);
 
-// Which algorithm a plan takes for what could be a group: the cheapest, or the group's own wherever there is a group (so
-// that tests see groups on small tensors). All ranks choose alike.
+// Which algorithm a plan takes for what could be a group: the cheapest, or the group's own wherever there is a group
+// (so that tests see groups on small tensors). All ranks choose alike.
 enum class AlgorithmChoice { kCheapest, kGroups };
 
 class MovementPlan {

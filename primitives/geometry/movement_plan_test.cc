@@ -39,7 +39,7 @@ TEST(MovementPlanTest, BroadcastFromAnOwner) {
   EXPECT_EQ(back.Describe(), "sum-reduce of 150 elements from 4 ranks to rank 0 (binomial tree); 0 bytes leave rank 0");
 }
 
-TEST(MovementPlanTest, ABroadcastWhoseRootKeepsNothing) {
+TEST(MovementPlanTest, PlansABroadcastWhoseRootKeepsNothing) {
   const Layout owner = Layout::Owner({4}, DType::kFloat32, 5);
   const Layout copies = *Layout::Replicated({4}, DType::kFloat32, {0, 1, 2});
   for (int rank : {0, 1, 2, 5}) {
@@ -61,7 +61,7 @@ TEST(MovementPlanTest, AllSumReduceIsItsOwnReverse) {
                                  std::to_string(plan.BytesSent()) + " bytes leave rank 4");
 }
 
-TEST(MovementPlanTest, OtherMovementsGoAsAPlainList) {
+TEST(MovementPlanTest, PlansOtherMovementsAsAPlainList) {
   const Mesh mesh = *Mesh::Create({3});
   const Layout rows = *Layout::Create({6, 6}, DType::kFloat32, mesh, {Placement::Split(0)});
   const Layout columns = *Layout::Create({6, 6}, DType::kFloat32, mesh, {Placement::Split(1)});
@@ -77,7 +77,7 @@ TEST(MovementPlanTest, OtherMovementsGoAsAPlainList) {
 }
 
 // Small tensors go as a plain list, large ones by the group's algorithm: on every rank alike.
-TEST(MovementPlanTest, TakesTheCheapest) {
+TEST(MovementPlanTest, TakesTheCheapestAlgorithm) {
   for (const int64_t elements : {100, 100000}) {
     const Layout owner = Layout::Owner({elements}, DType::kFloat32, 0);
     const Layout copies = *Layout::Replicated({elements}, DType::kFloat32, {0, 1, 2, 3});
@@ -101,7 +101,7 @@ TEST(MovementPlanTest, EmptyTensorsHaveNoGroups) {
 
 // Each part's owner broadcasts to a column of ranks that the other owner is in: one group takes its source, another
 // gives its destination.
-TEST(MovementPlanTest, ARankCanBeInTwoGroups) {
+TEST(MovementPlanTest, PutsARankIntoTwoGroups) {
   const Layout from = *Layout::Partition({8}, DType::kFloat32, {2}, {0, 1});
   const Mesh mesh = *Mesh::Create({3, 2}, {2, 3, 4, 0, 1, 5});
   const Layout to = *Layout::Create({8}, DType::kFloat32, mesh, {Placement::Broadcast(), Placement::Split(0)});

@@ -9,14 +9,14 @@
 
 namespace adjoin {
 
-// A run of global indices and where it lies in the local tensor.
+// A run of global indices and its position in the local tensor.
 struct Segment {
   Interval source;
   int64_t at = 0;
   friend bool operator==(const Segment& a, const Segment& b) { return a.source == b.source && a.at == b.at; }
 };
 
-// The local tensor that a layer's kernel reads has `extent` cells; each is covered by a segment, or lies on the zero
+// The local tensor that a layer's kernel reads has `extent` cells; each is covered by a segment, or is on the zero
 // boundary and is filled. Reflect and replicate fetch each image once: then the fetched tensor has `fetched` cells, and
 // Window::IndexMap says which of them each cell of the kernel's tensor is.
 struct Need {

@@ -39,12 +39,13 @@ class Reading {
   // Outputs of an input of n cells.
   // Errors: kInvalidArgument (as of each kind; an interpolation of another extent).
   absl::StatusOr<int64_t> OutputSize(int64_t n) const;
-  // The input indices that `outputs`, within [0, OutputSize(n)), read: their hull; a window's may lie outside [0, n).
+  // The input indices that `outputs`, within [0, OutputSize(n)), read: their hull; a window's may be outside [0, n).
   Interval Reads(Interval outputs, int64_t n) const;
   // The same, resolved to indices within [0, n).
   Need Needed(Interval outputs, int64_t n) const;
-  // Where what is fetched is not yet what is read (a mirrored boundary, a selection): cell i of that is cell IndexMap[i]
-  // of what is fetched. Empty where they are the same tensor. As long as what is read: for a rank's own part.
+  // Where what is fetched is not yet what is read (a mirrored boundary, a selection): cell i of that is cell
+  // IndexMap[i] of what is fetched. Empty where they are the same tensor. As long as what is read: for a rank's own
+  // part.
   std::vector<int64_t> IndexMap(Interval outputs, int64_t n) const;
   std::string ToString() const;
 

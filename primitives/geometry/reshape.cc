@@ -100,11 +100,11 @@ std::optional<Box> SameCells(const Box& box, const Numbers& x, const Numbers& y)
 
 // The parts of a group in the result.
 struct Grid {
-  std::vector<Numbers> sizes;  // of the parts of each of its dims of the result
+  std::vector<Numbers> sizes;  // the sizes of the parts of each of its dims of the result
   Numbers part;                // row-major in the grid: which of the input's parts, row-major in its dims
 };
 
-// The sizes of intervals that lie one after another in [0, extent); absent where they do not.
+// The sizes of intervals that follow each other in [0, extent); absent where they do not.
 std::optional<Numbers> ChainOf(std::vector<Interval> intervals, int64_t extent) {
   std::sort(intervals.begin(), intervals.end(), [](Interval a, Interval b) { return a.lo < b.lo; });
   Numbers sizes;
@@ -118,7 +118,7 @@ std::optional<Numbers> ChainOf(std::vector<Interval> intervals, int64_t extent) 
   return end == extent ? std::optional<Numbers>(std::move(sizes)) : std::nullopt;
 }
 
-// Parts without cells stay where one dim at most is cut; in a grid of several they have no place.
+// Parts without cells stay where one dim at most is cut; a grid of several dims cannot have them.
 void KeepEmptyParts(const std::vector<std::optional<Box>>& boxes, Grid& grid) {
   size_t cut = 0;
   int dims_cut = 0;
@@ -144,7 +144,7 @@ Numbers PartsOf(const Layout& x, const Group& group) {
 std::optional<Grid> GridOf(const Layout& x, const Numbers& shape, const Group& group) {
   const Numbers of_x = Slice(x.shape(), group.x_first, group.x_end), of_y = Slice(shape, group.y_first, group.y_end);
   const Numbers parts = PartsOf(x, group);
-  std::vector<std::optional<Box>> boxes(VolumeOf(parts));  // of the result; absent: no cells
+  std::vector<std::optional<Box>> boxes(VolumeOf(parts));  // boxes of the result; absent: no cells
   Grid grid;
   for (size_t part = 0; part < boxes.size(); ++part) {
     const Numbers index = Box::Whole(parts).CellAt(static_cast<int64_t>(part));

@@ -1,4 +1,4 @@
-// What becomes of a layout when the tensor is given another shape with as many cells, in row-major order
+// The layout of a tensor that is given another shape with as many cells, in row-major order
 // (torch.Tensor.reshape), and no cell leaves its rank.
 //
 //   const Layout x = *Layout::Partition({2, 12, 5}, DType::kFloat32, {1, 2, 1}, {0, 1});
@@ -7,10 +7,10 @@
 //   Reshaped(x, {2, 5, 12});        // an error: cells 0 to 29 are no block of 5 rows of 12
 //   *Reshapeable(x, {2, 5, 12});    // a layout of x from which it is possible: all on the first rank
 //
-// Neighbouring dims of the two shapes that have as many cells belong together: 12 and 5 become 60, the batch stays what it
-// is. Within such a group, a rank's cells must be one block (a box) of the result, and all blocks together a grid. Most
-// often that means that only the outermost of the group's dims is cut, where the result's dims inside it come out whole.
-// Several axes may cut one group, and then there is one axis per dim of the result.
+// Neighbouring dims of the two shapes that have as many cells belong together: 12 and 5 become 60, the batch stays what
+// it is. Within such a group, a rank's cells must be one block (a box) of the result, and all blocks together a grid.
+// Most often that means that only the outermost of the group's dims is cut, where the result's dims inside it come out
+// whole. Several axes may cut one group, and then there is one axis per dim of the result.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_RESHAPE_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_RESHAPE_H_
 
@@ -22,13 +22,14 @@
 
 namespace adjoin {
 
-// Of each rank, the same cells. Axes with B or P keep them, and so do those of dims that stay as they are; ranks without
-// cells may be left out. Errors: kInvalidArgument (another number of cells; parts that are no blocks or no grid: names
-// the dims).
+// Returns the layout of the reshaped tensor in which each rank has the same cells. Axes with B or P keep these, and so
+// do the axes of dims that stay as they are; ranks without cells may be left out. Errors: kInvalidArgument (another
+// number of cells; parts that are no blocks or no grid: names the dims).
 absl::StatusOr<Layout> Reshaped(const Layout& x, const std::vector<int64_t>& shape);
 
-// A partition of x's shape for which Reshaped succeeds: cut as x, but for groups where that is impossible, which are cut
-// as evenly as possible in their first dim, into as many parts as before. Errors: kInvalidArgument (another number of cells).
+// A partition of x's shape for which Reshaped succeeds: cut as x, but for groups where that is impossible, which are
+// cut as evenly as possible in their first dim, into as many parts as before. Errors: kInvalidArgument (another number
+// of cells).
 absl::StatusOr<Layout> Reshapeable(const Layout& x, const std::vector<int64_t>& shape);
 
 }  // namespace adjoin

@@ -25,7 +25,7 @@ Layout Cut(const Numbers& shape, const Numbers& partition, Layout::Cuts cuts = {
   return Layout::Partition(shape, DType::kFloat32, partition, ranks, std::move(cuts)).value();
 }
 
-TEST(ReshapeTest, WorkedByHand) {
+TEST(ReshapeTest, EqualsResultsWorkedByHand) {
   const Layout x = Cut({2, 12, 5}, {1, 2, 1});
   EXPECT_EQ(*Reshaped(x, {2, 60}), Cut({2, 60}, {1, 2}));
   EXPECT_EQ(*Reshaped(x, {2, 4, 3, 5}), Cut({2, 4, 3, 5}, {1, 2, 1, 1}));
@@ -40,7 +40,7 @@ TEST(ReshapeTest, WorkedByHand) {
 }
 
 // Six channels over four ranks: two heads of three channels.
-TEST(ReshapeTest, OneAxisBecomesTwo) {
+TEST(ReshapeTest, SplitsOneAxisIntoTwo) {
   const Layout x = Cut({6}, {6}), y = *Reshaped(x, {2, 3});
   EXPECT_EQ(y, Cut({2, 3}, {2, 3}));
   EXPECT_EQ(*Reshaped(y, {6}), x);
@@ -49,7 +49,7 @@ TEST(ReshapeTest, OneAxisBecomesTwo) {
   EXPECT_TRUE(Reshaped(Cut({6}, {3}, {{0, {3, 0, 3}}}), {2, 3}).ok());
 }
 
-TEST(ReshapeTest, NoCells) {
+TEST(ReshapeTest, HandlesTensorsWithoutCells) {
   const Layout x = Cut({4, 0, 3}, {2, 1, 3});
   for (const Numbers& shape : {Numbers{4, 0}, Numbers{4, 7, 0}, Numbers{0}, Numbers{4, 0, 3, 1}}) {
     const auto y = Reshaped(x, shape);
@@ -90,7 +90,7 @@ Box HullOf(const std::vector<int64_t>& cells, const Numbers& shape) {
   return Box(std::move(hull));
 }
 
-// Whether every rank's cells are a box of `shape` and these are a grid.
+// True where every rank's cells are a box of `shape` and these are a grid.
 bool Possible(const Layout& x, const Numbers& shape) {
   std::set<std::vector<int64_t>> parts;
   for (int rank : x.mesh().ranks()) parts.insert(CellsOf(x.BoxOf(rank), x.shape()));
@@ -128,7 +128,7 @@ Numbers RandomShape(Draw& draw, const Numbers& factors) {
   return shape;
 }
 
-TEST(ReshapeTest, PossibleExactlyWherePartsAreBlocksInAGrid) {
+TEST(ReshapeTest, SucceedsExactlyWherePartsAreBlocksInAGrid) {
   Draw draw = Draw::FromEnvironment();
   int possible = 0, moved = 0, refused = 0;
   for (int i = 0; i < 20000; ++i) {

@@ -13,7 +13,7 @@
 namespace adjoin {
 namespace {
 
-// The rank that is in the same place but for `dim`, of which it has part `part`.
+// The rank with the same coordinates except in `dim`, where it has part `part`.
 int RankWith(const Layout& layout, int rank, int dim, int64_t part) {
   const std::vector<int64_t> coords = *layout.mesh().CoordsOf(rank);
   for (int other : layout.mesh().ranks()) {
@@ -27,7 +27,7 @@ int RankWith(const Layout& layout, int rank, int dim, int64_t part) {
   return -1;
 }
 
-TEST(RotationTest, EachRankHasThePartOfTheOneThatIsFurther) {
+TEST(RotationTest, GivesEachRankThePartOfALaterRank) {
   Draw draw = Draw::FromEnvironment();
   for (int i = 0; i < 2000; ++i) {
     const Layout layout = RandomLayout(draw, draw.Integers(3, 0, 6), RandomMesh(draw));

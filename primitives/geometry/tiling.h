@@ -20,7 +20,7 @@
 //   B                                     S(e) of any dim that changes, or B
 //
 // Nothing moves where every rank holds what it reads: whenever x does not split a dim that changes, when one rank has
-// all of that dim, and when y's parts are whole parts of x's (the copies lie on an outer axis of y's split along
+// all of that dim, and when y's parts are whole parts of x's (the copies are along an outer axis of y's split along
 // which x is B). From S(d) to P(sum) nothing moves either, but each rank then has y's whole extent, zeros where it
 // held nothing.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_TILING_H_
@@ -73,7 +73,7 @@ class Tiling {
   const Layout& x() const { return x_; }
   const Layout& y() const { return y_; }
   int new_dims() const { return y_.dims() - x_.dims(); }
-  // Whether a rank's part of y is to be made from other cells than its part of x. The same on every rank.
+  // True where a rank's part of y is to be made from other cells than its part of x. The same on every rank.
   bool moves() const { return needed_.has_value(); }
   // What each rank reads, as a distribution of x: each cell once, in the order in which y first has it; nothing where
   // its part of y is empty. Where nothing moves, x itself.

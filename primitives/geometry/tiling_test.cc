@@ -32,7 +32,7 @@ void ExpectRefused(const absl::Status& status, const std::string& why) {
       << status << "\nexpected: " << why;
 }
 
-TEST(TilingTest, ShapesAreTorchs) {
+TEST(TilingTest, GivesTheShapesOfTorch) {
   EXPECT_EQ(*ExpandedShape({4, 3, 1, 2}, {2, 4, 3, 4, 2}), (Numbers{2, 4, 3, 4, 2}));
   EXPECT_EQ(*ExpandedShape({4, 3, 1, 2}, {2, -1, -1, 4, -1}), (Numbers{2, 4, 3, 4, 2}));
   EXPECT_EQ(*ExpandedShape({1, 0}, {0, -1}), (Numbers{0, 0}));
@@ -43,7 +43,7 @@ TEST(TilingTest, ShapesAreTorchs) {
   EXPECT_EQ(*RepeatedShape({0}, {7, 7}), (Numbers{7, 0}));
 }
 
-TEST(TilingTest, ShapesRefuseWhatTorchRefuses) {
+TEST(TilingTest, RefusesTheShapesThatTorchRefuses) {
   ExpectRefused(ExpandedShape({4, 3}, {3}).status(), "expand: 4x3 to sizes [3]: 1 sizes for 2 dims");
   ExpectRefused(ExpandedShape({3}, {-1, 3}).status(), "-1 keeps an extent, but dim 0 is new and needs a size");
   ExpectRefused(ExpandedShape({4, 3}, {2, 4, 6}).status(), "dim 2 has extent 3; only dims of extent 1 are expanded");
@@ -54,7 +54,7 @@ TEST(TilingTest, ShapesRefuseWhatTorchRefuses) {
   ExpectRefused(RepeatedShape({4}, {int64_t{1} << 61}).status(), "dim 0 would have more than 2^63 - 1 cells");
 }
 
-TEST(TilingTest, TheDefaultKeepsEveryPlacement) {
+TEST(TilingTest, KeepsEveryPlacementByDefault) {
   const Layout x = On({4, 3, 1, 2}, {2}, {"S(3)"});
   const Layout y = *Tiling::OutputLayout("expand", x, {2, 4, 3, 4, 2});
   EXPECT_EQ(y, On({2, 4, 3, 4, 2}, {2}, {"S(4)"}));
@@ -72,7 +72,7 @@ TEST(TilingTest, TheDefaultKeepsEveryPlacement) {
   EXPECT_EQ(*Tiling::OutputLayout("repeat", On({0}, {2}, {"S(0)"}), {0}), On({0}, {2}, {"S(0)"}));
 }
 
-TEST(TilingTest, WhatEachRankReads) {
+TEST(TilingTest, GivesTheCellsThatEachRankReads) {
   // Five cells, cut 3 and 2, twice over: rank 0 makes 0 1 2 3 4, rank 1 the same again.
   const Layout x = On({5}, {2}, {"S(0)"});
   const Tiling twice = *Tiling::Create("repeat", x, On({10}, {2}, {"S(0)"}));
@@ -85,8 +85,8 @@ TEST(TilingTest, WhatEachRankReads) {
   EXPECT_EQ(uneven.TilesOf(1), (std::vector<DimTile>{{5, 0, 6}}));
 }
 
-TEST(TilingTest, NothingMovesWhereEveryRankHoldsWhatItReads) {
-  // The copies lie on axis 0, along which x is B.
+TEST(TilingTest, MovesNothingWhereEveryRankHoldsTheCellsItReads) {
+  // The copies are along axis 0, along which x is B.
   const Layout x = On({5}, {2, 2}, {"B", "S(0)"});
   const Tiling outer = *Tiling::Create("repeat", x, On({10}, {2, 2}, {"S(0)", "S(0)"}, {{0, {3, 2, 3, 2}}}));
   EXPECT_FALSE(outer.moves());
@@ -102,7 +102,7 @@ TEST(TilingTest, NothingMovesWhereEveryRankHoldsWhatItReads) {
   EXPECT_FALSE(Tiling::Create("repeat", On({5}, {2}, {"S(0)"}), On({0, 5}, {2}, {"S(1)"}))->moves());
 }
 
-TEST(TilingTest, RefusesOtherLayoutsAndSaysWhatIsLegal) {
+TEST(TilingTest, RefusesOtherLayoutsAndNamesTheLegalOnes) {
   const auto create = [](const Layout& x, const Layout& y) { return Tiling::Create("expand", x, y).status(); };
   const Layout x = On({4, 1}, {2, 2}, {"S(0)", "B"});
   EXPECT_TRUE(create(x, On({3, 4, 6}, {2, 2}, {"S(1)", "S(2)"})).ok());

@@ -11,8 +11,8 @@
 
 namespace adjoin {
 
-// Segments of at most `most` elements (at least 1) that are together `transfer`, in the order of its message. They depend on
-// the sizes of its regions alone, so both ends find the same.
+// Segments of at most `most` elements (at least 1) that are together `transfer`, in the order of its message. They
+// depend on the sizes of its regions alone, so both ends find the same.
 std::vector<Transfer> SegmentsOf(const Transfer& transfer, int64_t most);
 
 }  // namespace adjoin

@@ -10,7 +10,7 @@
 namespace adjoin {
 namespace {
 
-TEST(TransferSegmentsTest, AreTheTransferInOrderAndSmall) {
+TEST(TransferSegmentsTest, CoverTheTransferInOrderAndAreSmall) {
   Draw draw = Draw::FromEnvironment();
   for (int i = 0; i < 3000; ++i) {
     const std::vector<int64_t> shape = draw.Integers(draw.Between(0, 5), 1, 7);
@@ -47,7 +47,7 @@ TEST(TransferSegmentsTest, AreNoMoreThanNeeded) {
   EXPECT_EQ(SegmentsOf(row, 500000).size(), 3u);
 }
 
-TEST(TransferSegmentsTest, BeyondTwoToThe32) {
+TEST(TransferSegmentsTest, HandlesOffsetsBeyondTwoToThe32) {
   const int64_t rows = int64_t{3} << 30;
   const std::vector<Transfer> segments = SegmentsOf({0, {{{rows, 5}, {rows, 2}}}, 2 * rows}, int64_t{1} << 30);
   ASSERT_EQ(segments.size(), 6u);

@@ -32,8 +32,8 @@ class TransposedWindow {
     int64_t output_padding = 0;
   };
 
-  // Errors: kInvalidArgument (kernel, stride or dilation below 1; a padding below 0; an output padding that is not below
-  // the stride or the dilation; one of them above 2^31).
+  // Errors: kInvalidArgument (kernel, stride or dilation below 1; a padding below 0; an output padding that is not
+  // below the stride or the dilation; one of them above 2^31).
   static absl::StatusOr<TransposedWindow> Create(const Options& options);
 
   const Options& options() const { return options_; }

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(TransposedWindowTest, ByHand) {
+TEST(TransposedWindowTest, EqualsCellsWorkedByHand) {
   const auto w = *TransposedWindow::Create({4, 2, 1, 1, 1, 0});
   EXPECT_EQ(*w.OutputSize(5), 10);
   EXPECT_EQ(w.Reads({4, 8}, 5), (Interval{1, 5}));

@@ -23,7 +23,7 @@
 
 namespace adjoin {
 
-// What lies outside the input.
+// The values outside the input.
 enum class Boundary { kZeros, kCircular, kReflect, kReplicate };
 // "zeros" (also ""), "circular", "reflect", "replicate".
 absl::StatusOr<Boundary> ParseBoundary(absl::string_view name);
@@ -41,8 +41,8 @@ class Window {
     bool ceil_mode = false;
   };
 
-  // Errors: kInvalidArgument (kernel, stride or dilation below 1; one of them above 2^31; a padding below 0, or ceil_mode,
-  // with another boundary than zeros; a padding below -2^31).
+  // Errors: kInvalidArgument (kernel, stride or dilation below 1; one of them above 2^31; a padding below 0, or
+  // ceil_mode, with another boundary than zeros; a padding below -2^31).
   static absl::StatusOr<Window> Create(const Options& options);
 
   const Options& options() const { return options_; }
@@ -55,8 +55,8 @@ class Window {
   // The input indices, possibly outside [0, n), that `outputs` read: their hull. Empty for no outputs.
   Interval Reads(Interval outputs) const;
 
-  // What `outputs`, within [0, OutputSize(n)), need of an input of `n` cells. Every boundary is resolved to indices
-  // within [0, n).
+  // The cells that `outputs`, within [0, OutputSize(n)), need of an input of `n` cells. Every boundary is resolved to
+  // indices within [0, n).
   Need Needed(Interval outputs, int64_t n) const;
   // At a mirrored boundary: cell i of what the kernel reads is cell IndexMap[i] of what is fetched (its adjoint is an
   // index-add). Empty where the two are the same tensor. As long as what is read: for a rank's own part.

@@ -173,7 +173,7 @@ std::string Describe(const Case& c) {
   return text;
 }
 
-TEST(WindowMovementPropertyTest, EveryRankGetsWhatItsOutputsRead) {
+TEST(WindowMovementPropertyTest, GivesEveryRankTheCellsThatItsOutputsRead) {
   Draw draw = Draw::FromEnvironment();
   for (int i = 0; i < kCases && !HasFailure(); ++i) {
     const Case c = RandomCase(draw);

@@ -30,7 +30,7 @@ Numbers BoundariesOf(const Numbers& sizes) {
   return boundaries;
 }
 
-TEST(WindowTest, TextbookHalos) {
+TEST(WindowTest, GivesTextbookHalos) {
   const struct {
     const char* name;
     Window::Options options;
@@ -60,7 +60,7 @@ TEST(WindowTest, TextbookHalos) {
   }
 }
 
-TEST(WindowTest, TheHeadersExample) {
+TEST(WindowTest, GivesTheExampleOfTheHeader) {
   const Window window = *Window::Create(OptionsOf(5, 1, 2));
   EXPECT_EQ(*window.OutputSize(11), 11);
   const Need need = window.Needed({4, 8}, 11);
@@ -144,7 +144,7 @@ TEST(WindowTest, RefusesInputsThatAreTooSmall) {
 }
 
 // Beyond 2 GiB everything is 64 bits.
-TEST(WindowTest, HugeExtents) {
+TEST(WindowTest, HandlesHugeExtents) {
   const int64_t n = int64_t{3} << 40;
   const Window window = *Window::Create(OptionsOf(3, 2, 1));
   EXPECT_EQ(*window.OutputSize(n), n / 2);

@@ -15,8 +15,8 @@
 
 namespace adjoin {
 
-// What a stream of numbers is for, so that two uses of one seed never share numbers.
-inline constexpr uint64_t kPurposeInit = 1;     // initial weights; step: the parameter's place in the plan
+// The purpose of a stream of numbers, so that two uses of one seed never share numbers.
+inline constexpr uint64_t kPurposeInit = 1;     // initial weights; step: the parameter's position in the plan
 inline constexpr uint64_t kPurposeShuffle = 2;  // the order of samples; step: the epoch
 inline constexpr uint64_t kPurposeBlocks = 3;   // which block of which sample; step: the epoch
 inline constexpr uint64_t kPurposeAugment = 4;  // flips and shifts; step: the epoch

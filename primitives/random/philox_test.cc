@@ -13,7 +13,7 @@ namespace {
 using Block = std::array<uint32_t, 4>;
 
 // kat_vectors of Random123 (philox4x32, 10 rounds).
-TEST(PhiloxTest, KnownAnswers) {
+TEST(PhiloxTest, GivesKnownAnswers) {
   EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const uint32_t ones = 0xffffffff;
   EXPECT_EQ(Philox4x32({ones, ones, ones, ones}, {ones, ones}),
@@ -39,7 +39,7 @@ TEST(PhiloxTest, UniformHasTheRightRangeAndMoments) {
   EXPECT_NEAR(squares / n, 1.0 / 3, 0.005);
 }
 
-TEST(PhiloxTest, EveryPartOfTheNameMatters) {
+TEST(PhiloxTest, DependsOnEveryPartOfTheName) {
   std::set<double> values;
   const uint64_t big = uint64_t{1} << 40;  // also in the upper halves
   for (uint64_t seed : {uint64_t{0}, uint64_t{1}, big})
@@ -79,7 +79,7 @@ TEST(PhiloxTest, BelowStaysBelowAndReachesEverything) {
   for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(stream.BelowAt(i, 1), 0u);
 }
 
-TEST(PermutationTest, AllOrdersAreEquallyLikely) {
+TEST(PermutationTest, GivesAllOrdersEqualChances) {
   std::map<std::vector<int64_t>, int> seen;
   const int draws = 24000;
   for (int epoch = 0; epoch < draws; ++epoch) ++seen[Permutation(1, kPurposeShuffle, epoch, 4)];

@@ -11,10 +11,10 @@ enum class MemoryKind {
   kHost,
   kPinnedHost,
   kCuda,
-  kFakeDevice,  // the in-memory transport's own device: the host may not touch it (tests)
+  kFakeDevice,  // for tests: memory that the host may not touch (fake_device.h)
 };
 
-// A span of memory. It does not own the memory, but `keepalive` holds whatever does: a transport keeps it until the
+// A span of memory. It does not own the memory, but `keepalive` holds its owner: a transport keeps it until the
 // operation is over, also when the operation is abandoned by an abort and the transport cannot take the request back.
 struct Buffer {
   void* data = nullptr;

@@ -15,6 +15,11 @@
 
 namespace adjoin {
 
+FakeDevice::Registry& FakeDevice::TheRegistry() {
+  static Registry* registry = new Registry;  // memory may be freed after the end of main
+  return *registry;
+}
+
 absl::StatusOr<Buffer> FakeDevice::Allocate(std::size_t bytes) {
   const std::size_t mapped = std::max<std::size_t>(bytes, 1);
   auto failed = [&](const char* call) {
@@ -38,18 +43,18 @@ absl::StatusOr<Buffer> FakeDevice::Allocate(std::size_t bytes) {
     return status;
   }
   {
-    std::lock_guard<std::mutex> lock(registry_->mutex);
-    registry_->allocations[static_cast<char*>(hidden)] = {static_cast<char*>(view), bytes};
+    std::lock_guard<std::mutex> lock(TheRegistry().mutex);
+    TheRegistry().allocations[static_cast<char*>(hidden)] = {static_cast<char*>(view), bytes};
   }
   Buffer buffer;
   buffer.data = hidden;
   buffer.bytes = bytes;
   buffer.kind = MemoryKind::kFakeDevice;
   buffer.device = 0;
-  buffer.keepalive = std::shared_ptr<void>(hidden, [registry = registry_, view, mapped](void* address) {
+  buffer.keepalive = std::shared_ptr<void>(hidden, [view, mapped](void* address) {
     {
-      std::lock_guard<std::mutex> lock(registry->mutex);
-      registry->allocations.erase(static_cast<char*>(address));
+      std::lock_guard<std::mutex> lock(TheRegistry().mutex);
+      TheRegistry().allocations.erase(static_cast<char*>(address));
     }
     munmap(address, mapped);
     munmap(view, mapped);
@@ -57,30 +62,31 @@ absl::StatusOr<Buffer> FakeDevice::Allocate(std::size_t bytes) {
   return buffer;
 }
 
-absl::StatusOr<char*> FakeDevice::View(const Buffer& buffer) const {
+absl::StatusOr<char*> FakeDevice::View(const Buffer& buffer) {
   char* const data = static_cast<char*>(buffer.data);
   if (buffer.kind == MemoryKind::kHost || buffer.kind == MemoryKind::kPinnedHost) return data;
   if (buffer.kind != MemoryKind::kFakeDevice) {
-    return absl::InvalidArgumentError("in-memory transport: the memory is neither the host's nor the fake device's");
+    return absl::InvalidArgumentError("fake device: the memory is neither the host's nor the fake device's");
   }
-  std::lock_guard<std::mutex> lock(registry_->mutex);
-  auto after = registry_->allocations.upper_bound(data);
-  if (after != registry_->allocations.begin()) {
+  Registry& registry = TheRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  auto after = registry.allocations.upper_bound(data);
+  if (after != registry.allocations.begin()) {
     const auto& [start, allocation] = *std::prev(after);
     const std::size_t offset = static_cast<std::size_t>(data - start);
     if (offset <= allocation.bytes && buffer.bytes <= allocation.bytes - offset) return allocation.view + offset;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("in-memory transport: ", buffer.bytes, " bytes are not within one allocation of the fake device"));
+      absl::StrCat("fake device: ", buffer.bytes, " bytes are not within one allocation of the fake device"));
 }
 
-absl::Status FakeDevice::CopyIn(const Buffer& to, const void* from) const {
+absl::Status FakeDevice::CopyIn(const Buffer& to, const void* from) {
   ADJOIN_ASSIGN_OR_RETURN(char* view, View(to));
   if (to.bytes > 0) std::memcpy(view, from, to.bytes);
   return absl::OkStatus();
 }
 
-absl::Status FakeDevice::CopyOut(void* to, const Buffer& from) const {
+absl::Status FakeDevice::CopyOut(void* to, const Buffer& from) {
   ADJOIN_ASSIGN_OR_RETURN(char* view, View(from));
   if (from.bytes > 0) std::memcpy(to, view, from.bytes);
   return absl::OkStatus();

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "primitives/transport/barrier.h"
 #include "primitives/transport/operation.h"
 
 namespace adjoin {
@@ -24,13 +25,18 @@ class InMemoryTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return fabric_->size(); }
-  FakeDevice& fake_device() { return fabric_->fake_device(); }
+  std::string Address() const override { return fabric_->AddressOf(rank_); }
+  absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline) override;
   absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;
   absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) override;
   absl::Status Wait(Handle handle, Deadline deadline) override;
   bool Test(Handle handle) override;
   absl::Status WaitAny(absl::Span<const Handle> handles, Deadline deadline) override;
+  absl::Status Flush(Deadline deadline) override;
+  absl::Status Close(Deadline deadline) override;
   void Abort(absl::Status reason) override;
+  bool Disturbed() const override;
+  bool AbortedByPeer() const override { return mailbox_.aborted_by_peer.load(); }
   int64_t BytesSent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
   std::string Describe(int peer) const override { return peer == rank_ ? "memory/self" : "memory"; }
 
@@ -41,11 +47,11 @@ class InMemoryTransport final : public Transport {
   struct Pending {
     Operation operation;
     Buffer buffer;
-    char* view = nullptr;  // where the memory may be touched
+    char* view = nullptr;  // the address at which this process may touch the memory
     bool done = false;
     absl::Status outcome;
-    uint64_t sequence = 0;  // of a send
-    int hold_back = 0;      // of a send
+    uint64_t sequence = 0;  // a send: its number among those to its peer
+    int hold_back = 0;      // a send: calls that are left until it may depart
   };
   struct Arriving {
     Message message;
@@ -67,6 +73,8 @@ class InMemoryTransport final : public Transport {
   const int rank_;
   InMemoryFabric::Mailbox& mailbox_;
   std::atomic<int64_t> bytes_sent_{0};
+  bool connected_ = false;
+  bool closed_ = false;
 
   uint64_t last_id_ = 0;
   std::unordered_map<uint64_t, Pending> pending_;
@@ -91,6 +99,10 @@ absl::StatusOr<std::unique_ptr<Transport>> InMemoryFabric::CreateTransport(int r
   if (mailbox.taken) return absl::AlreadyExistsError(absl::StrCat("rank ", rank, " already has a transport"));
   mailbox.taken = true;
   return std::unique_ptr<Transport>(new InMemoryTransport(shared_from_this(), rank));
+}
+
+std::string InMemoryFabric::AddressOf(int rank) const {
+  return absl::StrCat("in-memory fabric ", reinterpret_cast<uintptr_t>(this), " rank ", rank, " of ", size());
 }
 
 void InMemoryFabric::Kill(int rank) {
@@ -126,6 +138,7 @@ absl::Status InMemoryTransport::OwnFailure() const {
 absl::StatusOr<InMemoryTransport::Pending> InMemoryTransport::Prepare(bool send, int peer, Tag tag,
                                                                       const Buffer& buffer) const {
   ADJOIN_RETURN_IF_ERROR(OwnFailure());
+  if (closed_) return absl::FailedPreconditionError("in-memory transport: the transport is closed");
   Pending pending;
   pending.operation.send = send;
   pending.operation.rank = rank_;
@@ -134,7 +147,14 @@ absl::StatusOr<InMemoryTransport::Pending> InMemoryTransport::Prepare(bool send,
   pending.operation.bytes = buffer.bytes;
   pending.buffer = buffer;
   ADJOIN_RETURN_IF_ERROR(CheckOperation(pending.operation, size(), buffer));
-  ADJOIN_ASSIGN_OR_RETURN(pending.view, fabric_->fake_device_.View(buffer));
+  if (buffer.kind == MemoryKind::kHost || buffer.kind == MemoryKind::kPinnedHost) {
+    pending.view = static_cast<char*>(buffer.data);
+  } else if (fabric_->options_.view != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(pending.view, fabric_->options_.view(buffer));
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat(pending.operation.ToString(), ": the in-memory transport moves host memory only"));
+  }
   return pending;
 }
 
@@ -209,8 +229,8 @@ void InMemoryTransport::Depart(Pending& send) {
   send.done = true;
 }
 
-// Moves what may move: sends that have waited long enough read their buffers and leave, messages that have waited long
-// enough meet their receives. One that waits holds back the later ones of equal peer and tag.
+// Advances all operations: sends that have waited long enough read their buffers and leave, messages that have waited
+// long enough meet their receives. One that waits holds back the later ones of equal peer and tag.
 void InMemoryTransport::Progress() {
   if (mailbox_.dead.load()) return;
   std::set<Key> waiting;
@@ -267,8 +287,9 @@ void InMemoryTransport::Forget(uint64_t id) {
   pending_.erase(it);
 }
 
-// Until something changes for this rank; at once where only further calls of Progress let something move. The peers are
-// those that were alive before the last Progress.
+// Returns when something changes for this rank; at once where only further calls of Progress let something move.
+// `living`:
+// the peers that were alive before the last Progress.
 void InMemoryTransport::Block(absl::Span<const int> living, Deadline deadline) {
   if (!departing_.empty() || !arriving_.empty()) {
     std::this_thread::yield();
@@ -343,6 +364,45 @@ absl::Status InMemoryTransport::WaitAny(absl::Span<const Handle> handles, Deadli
   }
 }
 
+absl::Status InMemoryTransport::Connect(const std::vector<std::string>& addresses, Deadline deadline) {
+  if (connected_) return absl::FailedPreconditionError("in-memory transport: Connect was already called");
+  if (addresses.size() != static_cast<size_t>(size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("in-memory transport: ", addresses.size(), " addresses for ", size(), " ranks"));
+  }
+  for (int r = 0; r < size(); ++r) {
+    if (addresses[r] == fabric_->AddressOf(r)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("address ", r, " is not that of rank ", r, " of this fabric of ", size(), " ranks"));
+  }
+  connected_ = true;
+  return Barrier(*this, Meeting::kConnect, deadline);
+}
+
+absl::Status InMemoryTransport::Flush(Deadline deadline) {
+  while (true) {
+    ADJOIN_RETURN_IF_ERROR(OwnFailure());
+    Progress();
+    if (departing_.empty()) return absl::OkStatus();
+    if (deadline.Expired()) {
+      return absl::DeadlineExceededError(absl::StrCat("waited too long at rank ", rank_, " for: flush"));
+    }
+  }
+}
+
+absl::Status InMemoryTransport::Close(Deadline deadline) {
+  if (closed_) return absl::OkStatus();
+  ADJOIN_RETURN_IF_ERROR(Flush(deadline));
+  ADJOIN_RETURN_IF_ERROR(Barrier(*this, Meeting::kClose, deadline));
+  closed_ = true;
+  return absl::OkStatus();
+}
+
+bool InMemoryTransport::Disturbed() const {
+  return mailbox_.aborted.load() || std::any_of(fabric_->mailboxes_.begin(), fabric_->mailboxes_.end(),
+                                                [](const auto& mailbox) { return mailbox.dead.load(); });
+}
+
 void InMemoryTransport::Abort(absl::Status reason) {
   if (reason.ok()) reason = absl::CancelledError("aborted without a reason");
   {
@@ -352,20 +412,16 @@ void InMemoryTransport::Abort(absl::Status reason) {
     mailbox_.aborted.store(true);
     mailbox_.changed.notify_all();
   }
-  if (mailbox_.dead.load()) return;  // the dead tell nobody
+  if (mailbox_.dead.load()) return;  // a dead rank tells no other
   const absl::Status told(reason.code(), absl::StrCat("rank ", rank_, ": ", reason.message()));
   for (InMemoryFabric::Mailbox& other : fabric_->mailboxes_) {
     std::lock_guard<std::mutex> lock(other.mutex);
     if (other.aborted.load()) continue;
     other.abort_reason = told;
+    other.aborted_by_peer.store(true);
     other.aborted.store(true);
     other.changed.notify_all();
   }
-}
-
-FakeDevice* FakeDeviceOf(Transport& transport) {
-  auto* in_memory = dynamic_cast<InMemoryTransport*>(&transport);
-  return in_memory == nullptr ? nullptr : &in_memory->fake_device();
 }
 
 }  // namespace adjoin

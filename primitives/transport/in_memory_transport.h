@@ -1,27 +1,32 @@
-// Ranks as threads of one process, their messages copied in memory: for tests of everything above the transport.
+// Ranks as threads of one process, their messages copied in memory: for `adjoin verify`, and for tests of everything
+// above the transport.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto fabric, InMemoryFabric::Create(4, {.seed = 7, .delay = true}));
 //   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Transport> rank_2, fabric->CreateTransport(2));
 //
 // With `delay` the transport is as unhelpful as its contract allows. A send reads its buffer, and a message becomes
 // visible to its receiver, only after a number of calls into that rank's transport, which comes from the seed and the
-// message's place among those of its pair; so messages overtake each other, except those of equal sender and tag.
+// message's position among those of its pair; so messages overtake each other, except those of equal sender and tag.
 // Nothing depends on a clock.
 //
-// Memory: kHost, kPinnedHost, and kFakeDevice allocated by `fake_device()`.
+// The transports of a fabric find each other without Connect: a program may leave it out. Where it is called, it does
+// what Transport says.
+//
+// Memory: kHost, kPinnedHost, and what `Options::view` knows.
 #ifndef ADJOIN_PRIMITIVES_TRANSPORT_IN_MEMORY_TRANSPORT_H_
 #define ADJOIN_PRIMITIVES_TRANSPORT_IN_MEMORY_TRANSPORT_H_
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "primitives/transport/fake_device.h"
 #include "primitives/transport/transport.h"
 
 namespace adjoin {
@@ -32,6 +37,8 @@ class InMemoryFabric : public std::enable_shared_from_this<InMemoryFabric> {
   struct Options {
     uint64_t seed = 0;
     bool delay = false;
+    // Returns the address at which this process may touch a buffer that is not host memory. Null: only host memory.
+    std::function<absl::StatusOr<char*>(const Buffer&)> view;
   };
 
   // Errors: kInvalidArgument (size < 1).
@@ -45,8 +52,6 @@ class InMemoryFabric : public std::enable_shared_from_this<InMemoryFabric> {
   // already been sent; the rank's own calls fail.
   void Kill(int rank);
 
-  FakeDevice& fake_device() { return fake_device_; }
-
  private:
   friend class InMemoryTransport;
 
@@ -57,7 +62,7 @@ class InMemoryFabric : public std::enable_shared_from_this<InMemoryFabric> {
     std::unique_ptr<char[]> payload;
     std::size_t bytes = 0;
   };
-  // What other threads may hand to a rank.
+  // The state of a rank that other threads change.
   struct Mailbox {
     std::mutex mutex;
     std::condition_variable changed;
@@ -65,22 +70,20 @@ class InMemoryFabric : public std::enable_shared_from_this<InMemoryFabric> {
     bool taken = false;          // guarded by mutex
     absl::Status abort_reason;   // guarded by mutex
     std::atomic<bool> aborted{false};
+    std::atomic<bool> aborted_by_peer{false};
     std::atomic<bool> dead{false};
   };
 
   InMemoryFabric(int size, const Options& options) : options_(options), mailboxes_(size) {}
 
   int size() const { return static_cast<int>(mailboxes_.size()); }
-  // In [0, 64): for how many calls a message is held back at its sender (`at_sender`) or receiver.
+  std::string AddressOf(int rank) const;
+  // The number of calls, in [0, 64), for which a message is held back at its sender (`at_sender`) or receiver.
   int HoldBack(int sender, int receiver, uint64_t sequence, bool at_sender) const;
 
   const Options options_;
   std::vector<Mailbox> mailboxes_;
-  FakeDevice fake_device_;
 };
-
-// The device whose memory the transport can move, where that is an in-memory one; else null.
-FakeDevice* FakeDeviceOf(Transport& transport);
 
 }  // namespace adjoin
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "primitives/transport/fake_device.h"
 
 namespace adjoin {
 namespace {
@@ -31,7 +32,7 @@ struct Pair {
 
 Pair MakePair(uint64_t seed, bool delay) {
   Pair pair;
-  pair.fabric = *InMemoryFabric::Create(2, {seed, delay});
+  pair.fabric = *InMemoryFabric::Create(2, {.seed = seed, .delay = delay, .view = FakeDevice::View});
   pair.zero = *pair.fabric->CreateTransport(0);
   pair.one = *pair.fabric->CreateTransport(1);
   return pair;
@@ -72,8 +73,8 @@ TEST(InMemoryTransportTest, DelaysComeFromTheSeedAlone) {
   EXPECT_GE(reordered, 15);
 }
 
-TEST(InMemoryTransportTest, ADelayedSendReadsItsBufferLate) {
-  // What a program sees that changes a buffer before Wait has said that it may.
+TEST(InMemoryTransportTest, ReadsTheBufferOfADelayedSendLate) {
+  // A program that changes a buffer before its Wait returns sends the changed bytes.
   int late = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Pair pair = MakePair(seed, true);
@@ -88,7 +89,7 @@ TEST(InMemoryTransportTest, ADelayedSendReadsItsBufferLate) {
   EXPECT_GE(late, 10);
 }
 
-TEST(InMemoryTransportTest, ADeadRankEndsWaitsOnIt) {
+TEST(InMemoryTransportTest, EndsWaitsOnADeadRank) {
   for (bool delay : {false, true}) {
     Pair pair = MakePair(3, delay);
     int64_t sent = 11, got = 0, never = 0;
@@ -114,7 +115,7 @@ TEST(InMemoryTransportTest, ADeadRankEndsWaitsOnIt) {
 
 TEST(InMemoryTransportTest, MovesTheFakeDevicesMemory) {
   Pair pair = MakePair(5, true);
-  FakeDevice& device = pair.fabric->fake_device();
+  FakeDevice device;
   std::vector<int64_t> values(1000), back(1000);
   std::iota(values.begin(), values.end(), 1);
   const Buffer from = *device.Allocate(8000), to = *device.Allocate(8000);
@@ -132,6 +133,14 @@ TEST(InMemoryTransportTest, MovesTheFakeDevicesMemory) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(back[i], i < 500 ? values[i + 100] : 0);
   part.bytes = 8000;
   EXPECT_EQ(pair.zero->StartSend(1, MakeTag(0, 1), part).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(InMemoryTransportTest, RefusesADevicesMemoryWithoutAView) {
+  auto fabric = *InMemoryFabric::Create(1, {});
+  const auto transport = *fabric->CreateTransport(0);
+  const Buffer on_device = *FakeDevice::Allocate(8);
+  const absl::Status status = transport->StartSend(0, MakeTag(0, 0), on_device).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
 TEST(InMemoryTransportDeathTest, TheHostMayNotTouchTheFakeDevice) {

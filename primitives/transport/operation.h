@@ -1,4 +1,4 @@
-// What every transport checks and says about one send or receive, so that all of them say it in the same words.
+// The checks and error messages of one send or receive, the same for every transport.
 //
 //   ADJOIN_RETURN_IF_ERROR(CheckOperation({.send = true, .rank = 0, .peer = 1, .tag = tag, .bytes = 8}, size, buffer));
 #ifndef ADJOIN_PRIMITIVES_TRANSPORT_OPERATION_H_
@@ -25,13 +25,13 @@ struct Operation {
 };
 
 // Errors: kInvalidArgument: no such peer; a tag whose source is not the sender (messages are told apart by the tag
-// alone, so such a one could be taken for another rank's); null memory of more than zero bytes.
+// alone, so such a message could be taken for another rank's); null memory of more than zero bytes.
 absl::Status CheckOperation(const Operation& operation, int size, const Buffer& buffer);
 
 // kDataLoss that names both ends and both lengths.
 absl::Status LengthMismatch(const Operation& receive, std::size_t sent_bytes);
 
-// kDeadlineExceeded that says what was waited for.
+// kDeadlineExceeded that names the operation.
 absl::Status WaitedTooLong(const Operation& operation);
 
 }  // namespace adjoin

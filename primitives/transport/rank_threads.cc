@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -95,6 +96,19 @@ std::vector<absl::Status> RunRankThreads(std::vector<std::unique_ptr<Transport>>
                                          std::function<absl::Status(Transport&)> fn, absl::Duration timeout,
                                          int* first) {
   return Run(std::move(transports), std::move(fn), timeout).Go(first);
+}
+
+std::vector<absl::Status> RunConnectedRankThreads(std::vector<std::unique_ptr<Transport>> transports,
+                                                  std::function<absl::Status(Transport&)> fn, absl::Duration timeout,
+                                                  int* first) {
+  std::vector<std::string> addresses;
+  for (const auto& transport : transports) addresses.push_back(transport->Address());
+  const Deadline deadline = Deadline::After(timeout);
+  const auto connected = [fn = std::move(fn), addresses = std::move(addresses), deadline](Transport& transport) {
+    const absl::Status status = transport.Connect(addresses, deadline);
+    return status.ok() ? fn(transport) : status;
+  };
+  return RunRankThreads(std::move(transports), connected, timeout, first);
 }
 
 absl::Status RunRanksInMemory(int n, std::function<absl::Status(Transport&)> fn, absl::Duration timeout) {

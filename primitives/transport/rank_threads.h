@@ -21,14 +21,19 @@
 
 namespace adjoin {
 
-// Every rank's own status, in the order of `transports`; `first` becomes the rank whose error came first in time, or
-// -1.
+// Returns every rank's own status, in the order of `transports`; `first` becomes the rank whose error came first in
+// time, or -1.
 std::vector<absl::Status> RunRankThreads(std::vector<std::unique_ptr<Transport>> transports,
                                          std::function<absl::Status(Transport&)> fn, absl::Duration timeout,
                                          int* first);
 
-// On ranks 0 to n-1 that exchange data within the process. Errors: the one that came first in time, with "rank r: "
-// before its message; kDeadlineExceeded.
+// The same, after every rank has connected to all of them; so `transports` are those of ranks 0 to n-1, in this order.
+std::vector<absl::Status> RunConnectedRankThreads(std::vector<std::unique_ptr<Transport>> transports,
+                                                  std::function<absl::Status(Transport&)> fn, absl::Duration timeout,
+                                                  int* first);
+
+// Runs `fn` on ranks 0 to n-1 that exchange data within the process. Errors: the one that came first in time, with
+// "rank r: " before its message; kDeadlineExceeded.
 absl::Status RunRanksInMemory(int n, std::function<absl::Status(Transport&)> fn, absl::Duration timeout);
 
 }  // namespace adjoin

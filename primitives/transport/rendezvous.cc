@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "primitives/transport/transport_factory.h"
 
 namespace adjoin {
 namespace {
@@ -91,7 +92,7 @@ absl::StatusOr<std::string> ReadIfThere(const std::string& path) {
   return content;
 }
 
-absl::Status MissingError(const Rendezvous& rendezvous, const UcxTransport::Options& options,
+absl::Status MissingError(const Rendezvous& rendezvous, const TransportOptions& options,
                           std::vector<int> missing) {
   const size_t unnamed = missing.size() - std::min(missing.size(), kNamedRanks);
   missing.resize(missing.size() - unnamed);
@@ -102,7 +103,7 @@ absl::Status MissingError(const Rendezvous& rendezvous, const UcxTransport::Opti
 }
 
 absl::StatusOr<std::vector<std::string>> WaitForAddresses(const Rendezvous& rendezvous, const std::string& prefix,
-                                                          const UcxTransport::Options& options, Deadline deadline) {
+                                                          const TransportOptions& options, Deadline deadline) {
   std::vector<std::string> addresses(options.size);
   absl::Duration sleep = absl::Milliseconds(1);
   while (true) {
@@ -122,15 +123,14 @@ absl::StatusOr<std::vector<std::string>> WaitForAddresses(const Rendezvous& rend
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectThroughFolder(const Rendezvous& rendezvous,
-                                                                   const UcxTransport::Options& options,
-                                                                   Deadline deadline) {
+absl::StatusOr<std::unique_ptr<Transport>> ConnectThroughFolder(const Rendezvous& rendezvous,
+                                                                const TransportOptions& options, Deadline deadline) {
   const std::string& id = rendezvous.run_id;
   if (id.empty() || id.size() > kLongestRunId || id.find_first_of(std::string("/\0", 2)) != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat("run id '", id, "' must have 1 to ", kLongestRunId,
                                                    " bytes, and no '/': it is part of a file's name"));
   }
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport, UcxTransport::Create(options));
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeTransport(options));
   const std::string prefix = rendezvous.folder + "/rank-";
   OwnFile own(absl::StrCat(prefix, options.rank, ".", id));
   ADJOIN_RETURN_IF_ERROR(own.Publish(transport->Address()));

@@ -16,7 +16,7 @@
 #include "base/deadline.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
-#include "primitives/transport/ucx_transport.h"
+#include "primitives/transport/transport_factory.h"
 
 namespace adjoin {
 namespace {
@@ -33,7 +33,7 @@ class RendezvousTest : public testing::Test {
   ~RendezvousTest() override { std::filesystem::remove_all(folder_); }
 
   absl::Status Connect(const std::string& run_id, int rank, int size, Deadline deadline) {
-    UcxTransport::Options options;
+    TransportOptions options;
     options.rank = rank;
     options.size = size;
     return ConnectThroughFolder({folder_, run_id}, options, deadline).status();
@@ -46,7 +46,7 @@ class RendezvousTest : public testing::Test {
     for (int r = 0; r < size; ++r) {
       threads.emplace_back([&, r] {
         statuses[r] = [&]() -> absl::Status {
-          UcxTransport::Options options;
+          TransportOptions options;
           options.rank = r;
           options.size = size;
           ADJOIN_ASSIGN_OR_RETURN(const auto transport, ConnectThroughFolder({folder_, run_id}, options, Soon()));
@@ -71,7 +71,7 @@ class RendezvousTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(RendezvousTest, RanksMeetAndLeaveNothingBehind) {
+TEST_F(RendezvousTest, ConnectsRanksAndRemovesTheirFiles) {
   for (const int size : {1, 2, 5}) {
     const absl::Status status = ConnectAll("run", size);
     EXPECT_TRUE(status.ok()) << size << " ranks: " << status;
@@ -79,7 +79,7 @@ TEST_F(RendezvousTest, RanksMeetAndLeaveNothingBehind) {
   }
 }
 
-TEST_F(RendezvousTest, FilesOfAnotherRunAreNotTaken) {
+TEST_F(RendezvousTest, IgnoresTheFilesOfAnotherRun) {
   const std::vector<std::string> stale = {"rank-0.earlier", "rank-1.earlier", "rank-1.run.AbCdEf", "rank-1"};
   for (const std::string& name : stale) Write(name, "not an address");
   const absl::Status status = ConnectAll("run", 2);
@@ -97,13 +97,13 @@ TEST_F(RendezvousTest, NamesTheRanksThatAreMissing) {
   EXPECT_EQ(Files().size(), 2);  // its own is gone
 }
 
-TEST_F(RendezvousTest, NamesOnlyTheFirstOfManyMissingRanks) {
+TEST_F(RendezvousTest, NamesTheFirstOfManyMissingRanks) {
   const absl::Status status = Connect("run", 0, 40, AtOnce());
   EXPECT_TRUE(absl::StrContains(std::string(status.message()), "of rank 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, "
                                 "15, 16 and 23 more (file rank-1.run)")) << status;
 }
 
-TEST_F(RendezvousTest, OneRankTwice) {
+TEST_F(RendezvousTest, RefusesASecondProcessOfOneRank) {
   Write("rank-0.run", "of another process");
   const absl::Status status = Connect("run", 0, 2, Soon());
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
@@ -111,11 +111,11 @@ TEST_F(RendezvousTest, OneRankTwice) {
   EXPECT_EQ(Files().size(), 1);  // the other's stays, and no temporary file
 }
 
-TEST_F(RendezvousTest, RanksThatDisagreeAboutTheirNumber) {
-  UcxTransport::Options options;
+TEST_F(RendezvousTest, RefusesRanksOfAnotherNumberOfRanks) {
+  TransportOptions options;
   options.rank = 1;
   options.size = 3;
-  const auto other = UcxTransport::Create(options);
+  const auto other = MakeTransport(options);
   ASSERT_TRUE(other.ok()) << other.status();
   Write("rank-1.run", (*other)->Address());
   const absl::Status status = Connect("run", 0, 2, Soon());
@@ -123,7 +123,7 @@ TEST_F(RendezvousTest, RanksThatDisagreeAboutTheirNumber) {
   EXPECT_EQ(status.message(), "address 1 of 2 is that of rank 1 of 3");
 }
 
-TEST_F(RendezvousTest, RefusesWhatIsNoFilesName) {
+TEST_F(RendezvousTest, RefusesRunIdsThatCannotBePartOfAFileName) {
   for (const std::string& id : {std::string(), std::string("a/b"), std::string(201, 'x'), std::string("a\0b", 3)}) {
     EXPECT_EQ(Connect(id, 0, 1, Soon()).code(), absl::StatusCode::kInvalidArgument) << id;
   }

@@ -27,7 +27,7 @@ class ScopedEnvironment {
   ScopedEnvironment(const ScopedEnvironment&) = delete;
   ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
 
-  // Whether this object has set `name`; false where it was set before. To be asked instead of the environment, which
+  // True where this object has set `name`; false where it was set before. Ask this instead of the environment, which
   // another thread's object may be changing.
   bool Set(const std::string& name) const { return std::find(set_.begin(), set_.end(), name) != set_.end(); }
 

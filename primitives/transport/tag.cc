@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "primitives/transport/reserved_ids.h"
 
 namespace adjoin {
 namespace {
@@ -23,6 +24,9 @@ constexpr int kCommunicatorShift = kOpShift + kOpBits;
 static_assert(kCommunicatorShift + kCommunicatorBits == 64, "the fields fill the tag");
 
 constexpr int64_t Limit(int bits) { return int64_t{1} << bits; }
+
+static_assert(kTransportCommunicator == Limit(kCommunicatorBits) - 1, "the transport keeps the last communicator");
+static_assert(kTransportOperator < Limit(kOpBits) && kLargestOperator < Limit(kOpBits), "they fit into a tag");
 
 absl::Status CheckRange(const char* name, int64_t value, int bits) {
   if (value >= 0 && value < Limit(bits)) return absl::OkStatus();

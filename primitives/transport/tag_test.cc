@@ -4,6 +4,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
+#include "primitives/transport/reserved_ids.h"
 
 namespace adjoin {
 namespace {
@@ -40,7 +41,8 @@ TEST(TagTest, BitsAreWhereTheHeaderSays) {
   EXPECT_EQ(Tag::Make({0, 0, 0, Direction::kAdjoint, 0, 0})->bits(), uint64_t{1} << 30);
   EXPECT_EQ(Tag::Make({0, 0, 0, Direction::kForward, 1, 0})->bits(), uint64_t{1} << 12);
   EXPECT_EQ(Tag::Make({0, 0, 0, Direction::kForward, 0, 1})->bits(), uint64_t{1});
-  EXPECT_EQ(Tag::Make({63, 65535, 1023, Direction::kControl, 262143, 4095})->bits(), ~uint64_t{0});
+  EXPECT_EQ(Tag::Make({kTransportCommunicator, kTransportOperator, 1023, Direction::kControl, 262143, 4095})->bits(),
+            ~uint64_t{0});
 }
 
 TEST(TagTest, GenerationsWrap) {

@@ -14,18 +14,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "primitives/transport/transport.h"
 
 namespace adjoin {
 
-// kOnDevice: in memory and delayed, and every message leaves from and arrives in the fake device's memory. It is for tests
-// of transports; those of movements bring a device's memory themselves.
+// kOnDevice: in memory and delayed, and every message leaves from and arrives in the fake device's memory. It is for
+// tests of transports; those of movements bring a device's memory themselves.
 enum class TransportKind { kInMemory, kInMemoryDelayed, kOnDevice, kUcxSharedMemory, kUcxTcp };
 
 // All but kOnDevice.
@@ -35,10 +37,14 @@ inline constexpr TransportKind kAllTransportKinds[] = {TransportKind::kInMemory,
 std::string ToString(TransportKind kind);  // "InMemory", ...: fit for the name of a parametrised test
 inline std::ostream& operator<<(std::ostream& out, TransportKind kind) { return out << ToString(kind); }
 
+// Returns the transports of ranks 0 to n-1, not connected. `seed` drives the in-memory transport's delays; UCX ignores
+// it.
+absl::StatusOr<std::vector<std::unique_ptr<Transport>>> OpenTransports(int n, TransportKind kind, uint64_t seed);
+
 using RankFunction = std::function<absl::Status(Transport&)>;
 
 // Runs `fn` on ranks 0 to n-1 and returns the error that came first in time, with "rank r: " before its message, or OK
-// if every rank returned OK. `seed` drives the in-memory transport's delays; the UCX transports ignore it.
+// if every rank returned OK. `seed`: as for OpenTransports.
 absl::Status RunRanks(int n, TransportKind kind, uint64_t seed, RankFunction fn,
                       absl::Duration timeout = absl::Seconds(60));
 

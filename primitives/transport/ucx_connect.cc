@@ -2,6 +2,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -12,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "primitives/transport/barrier.h"
+#include "primitives/transport/reserved_ids.h"
 #include "primitives/transport/scoped_environment.h"
 #include "primitives/transport/ucx_address.h"
 #include "primitives/transport/ucx_transport.h"
@@ -19,17 +22,22 @@
 namespace adjoin {
 namespace {
 
-constexpr int kConnectGeneration = 0;
-constexpr int kCloseGeneration = 1;
-constexpr int kNoticeGeneration = 2;
+constexpr int64_t kNoticeGeneration = 2;  // after those of the barriers
 
-Tag NoticeTag(int source) { return *Tag::Make({63, 65535, kNoticeGeneration, Direction::kControl, source, 0}); }
+Tag NoticeTag(int source) {
+  return *Tag::Make({.communicator = kTransportCommunicator,
+                     .op = kTransportOperator,
+                     .generation = kNoticeGeneration,
+                     .direction = Direction::kControl,
+                     .source = source,
+                     .slot = 0});
+}
 
 absl::Status Failed(const char* what, ucs_status_t status) {
   return absl::InternalError(absl::StrCat("UCX: ", what, ": ", ucs_status_string(status)));
 }
 
-// Takes in the control words that nobody waits for any more (the last executions' credits), which have no payload: UCX
+// Receives the control messages that are left (credits of the last executions), which have no payload: UCX
 // warns about every message that is left.
 void DropControlMessages(ucp_worker_h worker, Deadline deadline) {
   Tag::Fields control;
@@ -78,7 +86,7 @@ ScopedEnvironment::Variables Settings(const UcxTransport::Options& options) {
     // Without it UCX would silently use TCP, because it could not tell that a peer died.
     variables.emplace_back("UCX_POSIX_ERROR_HANDLING", "y");
   }
-  // Whoever names transports may mean TCP, too.
+  // A user who names UCX's transports may name TCP.
   if (tcp || std::getenv("UCX_TLS") != nullptr) {
     if (!options.net_devices.empty()) variables.emplace_back("UCX_NET_DEVICES", options.net_devices);
     if (!options.port_range.empty()) variables.emplace_back("UCX_TCP_PORT_RANGE", options.port_range);
@@ -151,7 +159,7 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses, De
   peers_.resize(size());
   for (int r = 0; r < size(); ++r) ADJOIN_RETURN_IF_ERROR(OpenEndpoint(peers_[r], decoded[r].worker));
   ListenForNotices();
-  ADJOIN_RETURN_IF_ERROR(Barrier(kConnectGeneration, deadline));
+  ADJOIN_RETURN_IF_ERROR(Barrier(*this, Meeting::kConnect, deadline));
   for (int r = 0; r < size(); ++r) {
     const bool shares_memory = r != rank() && options_.shared_memory && !user_chose_lanes_ &&
                                decoded[r].shared_memory && decoded[r].node == node_;
@@ -184,22 +192,6 @@ absl::Status UcxTransport::CheckLane(const Peer& peer) const {
   return absl::FailedPreconditionError(absl::StrCat(
       "rank ", rank(), " and rank ", peer.rank, " are on one node and both use shared memory, but UCX sends by ", lane,
       ": check that /dev/shm is writable and large enough, or turn shared memory off"));
-}
-
-// Dissemination: after log2(size) rounds every rank has heard, directly or not, of every other.
-absl::Status UcxTransport::Barrier(int generation, Deadline deadline) {
-  const Buffer nothing;
-  int slot = 0;
-  for (int64_t distance = 1; distance < size(); distance *= 2, ++slot) {
-    const int to = static_cast<int>((rank() + distance) % size());
-    const int from = static_cast<int>((rank() - distance + size()) % size());
-    auto tag = [&](int source) { return *Tag::Make({63, 65535, generation, Direction::kControl, source, slot}); };
-    ADJOIN_ASSIGN_OR_RETURN(Handle receive, StartRecv(from, tag(from), nothing));
-    ADJOIN_ASSIGN_OR_RETURN(Handle send, StartSend(to, tag(rank()), nothing));
-    ADJOIN_RETURN_IF_ERROR(Wait(receive, deadline));
-    ADJOIN_RETURN_IF_ERROR(Wait(send, deadline));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status UcxTransport::WaitForUcx(ucs_status_ptr_t request, const char* what, Deadline deadline) {
@@ -238,7 +230,7 @@ absl::Status UcxTransport::Flush(Deadline deadline) {
 absl::Status UcxTransport::Close(Deadline deadline) {
   if (closed_) return absl::OkStatus();
   ADJOIN_RETURN_IF_ERROR(Flush(deadline));
-  if (!peers_.empty()) ADJOIN_RETURN_IF_ERROR(Barrier(kCloseGeneration, deadline));
+  if (!peers_.empty()) ADJOIN_RETURN_IF_ERROR(Barrier(*this, Meeting::kClose, deadline));
   // All ranks are here, so all that was sent has been received: what is left is the last messages of the barrier.
   ADJOIN_RETURN_IF_ERROR(Flush(deadline));
   closed_ = true;

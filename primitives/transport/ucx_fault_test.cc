@@ -206,7 +206,7 @@ struct Scene {
 
 class UcxFaultTest : public testing::TestWithParam<Scene> {};
 
-TEST_P(UcxFaultTest, ThePeerOfAKilledRankLearnsItSoon) {
+TEST_P(UcxFaultTest, TellsThePeersOfAKilledRankSoon) {
   const Scene scene = GetParam();
   const std::set<std::string> files_before = SharedMemoryFiles();
   std::vector<std::unique_ptr<RankProcess>> ranks;

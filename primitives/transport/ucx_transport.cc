@@ -200,7 +200,7 @@ absl::StatusOr<Handle> UcxTransport::StartRecv(int peer, Tag tag, const Buffer& 
   return handle;
 }
 
-// Whether the request is done once everything that has already reached this process is taken in. The bound keeps a
+// True where the request is done once everything that has already reached this process is taken in. The bound keeps a
 // peer that sends without end from holding it up.
 bool UcxTransport::DrainedDone(const Request& request) {
   for (int i = 0; i < 10000 && !request.done && ucp_worker_progress(worker_) > 0; ++i) {

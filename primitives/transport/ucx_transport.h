@@ -6,11 +6,11 @@
 //   ... StartSend, StartRecv, Wait ...
 //   ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(absl::Seconds(60))));   // or just destroy it
 //
-// It belongs to one attempt of a job; a failed transport is destroyed and never reused. Host memory only.
+// Host memory only. Programs open it by name (transport_factory.h).
 // The user's own UCX_* variables win over the settings made here.
 //
 // All data is sent eagerly, so that a send is over once UCX has taken the data, whether or not the receive was posted;
-// the caller bounds what is in flight. Communicator 63's control tags of operator 65535 are the transport's own.
+// the caller bounds what is in flight.
 //
 // A peer's death is noticed by keepalive (about the interval, shared memory) or by its sockets (at once, TCP). A
 // stopped process and one that its parent has not reaped are never noticed: deadlines are for these.
@@ -57,33 +57,17 @@ class UcxTransport final : public Transport {
   // Errors: kInvalidArgument (options), kInternal (UCX's own error, with its name).
   static absl::StatusOr<std::unique_ptr<UcxTransport>> Create(const Options& options);
 
-  // Never waits for peers: unfinished operations are abandoned.
   ~UcxTransport() override;
   UcxTransport(const UcxTransport&) = delete;
   UcxTransport& operator=(const UcxTransport&) = delete;
 
-  // Bytes that reach this rank, for the others' Connect.
-  const std::string& Address() const { return address_; }
-
-  // Connects to all ranks; `addresses[r]` is rank r's Address(). Collective: returns once every rank is in it.
-  // Errors: kInvalidArgument (addresses of other ranks or of another size), kFailedPrecondition (called twice; ranks of
-  // one node that should share memory and do not), kUnavailable, kDeadlineExceeded, the status given to Abort.
-  absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline);
-
-  // Waits until everything sent so far has left this process (its peers need not have received it).
-  // Errors: as Wait.
-  absl::Status Flush(Deadline deadline);
-
-  // The orderly end, so that a rank that finishes early cuts nothing that is in flight: returns once every rank is in
-  // Close, and disconnects. Nothing can be started afterwards. Errors: as Wait; the transport is then still to be
-  // destroyed, which never waits.
-  absl::Status Close(Deadline deadline);
-
-  // Whether a peer was found dead or Abort was called: a failure of this rank may then be no more than the echo of that.
-  bool Disturbed() const;
-  // Whether another rank's abort ended this one: its status is then that rank's.
-  bool AbortedByPeer() const { return aborted_by_peer_.load(); }
-
+  std::string Address() const override { return address_; }
+  // kFailedPrecondition also where ranks of one node should share memory and do not.
+  absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline) override;
+  absl::Status Flush(Deadline deadline) override;
+  absl::Status Close(Deadline deadline) override;
+  bool Disturbed() const override;
+  bool AbortedByPeer() const override { return aborted_by_peer_.load(); }
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
   absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;
@@ -114,12 +98,12 @@ class UcxTransport final : public Transport {
     ucp_ep_h endpoint = nullptr;
     absl::Status failure;  // sticky
   };
-  // A rank's word that it has aborted, and why.
+  // The message of a rank that has aborted: why.
   struct Notice {
     int32_t code = 0;
     char message[508] = {};  // zero-terminated
   };
-  // What waits for the word of one peer, as long as the worker lives.
+  // The receive of one peer's Notice, posted as long as the worker lives.
   struct NoticeReceive {
     UcxTransport* transport = nullptr;
     int peer = 0;
@@ -127,7 +111,7 @@ class UcxTransport final : public Transport {
     void* ucx = nullptr;  // null before it is started and once done
     bool done = false;
   };
-  // Where a wait is between spinning and sleeping.
+  // How far a wait has gone from spinning to sleeping.
   struct Patience {
     int pauses = 0;
     Deadline::Clock::time_point sleep_from;
@@ -137,7 +121,6 @@ class UcxTransport final : public Transport {
   absl::Status Open();
   absl::Status OpenEndpoint(Peer& peer, const std::string& worker_address);
   absl::Status CheckLane(const Peer& peer) const;
-  absl::Status Barrier(int generation, Deadline deadline);
   absl::Status WaitForUcx(ucs_status_ptr_t request, const char* what, Deadline deadline);
 
   absl::Status CheckStart(const Operation& operation, const Buffer& buffer);

@@ -98,7 +98,7 @@ TEST(UcxTransportTest, RefusesAddressesOfOtherRanks) {
   EXPECT_EQ(zero->Describe(1), "not connected");
 }
 
-TEST(UcxTransportTest, ConnectSaysWhichRankIsMissing) {
+TEST(UcxTransportTest, ConnectNamesTheMissingRank) {
   UcxTransport::Options options;
   options.size = 2;
   auto zero = *UcxTransport::Create(options);
@@ -110,7 +110,7 @@ TEST(UcxTransportTest, ConnectSaysWhichRankIsMissing) {
   EXPECT_TRUE(absl::StrContains(status.message(), "from rank 1")) << status;
 }
 
-TEST(UcxTransportTest, SharedMemoryIsChosenAlsoWhereOtherNodesMayBe) {
+TEST(UcxTransportTest, ChoosesSharedMemoryAlsoWhereOtherNodesMayBe) {
   for (bool other_nodes : {false, true}) {
     UcxTransport::Options options;
     options.other_nodes = other_nodes;
@@ -123,7 +123,7 @@ TEST(UcxTransportTest, SharedMemoryIsChosenAlsoWhereOtherNodesMayBe) {
   }
 }
 
-TEST(UcxTransportTest, TheUsersOwnSettingsWinAndTheEnvironmentStaysAsItWas) {
+TEST(UcxTransportTest, KeepsTheUsersSettingsAndTheEnvironment) {
   auto variables = [] {
     std::set<std::string> all;
     for (char** variable = environ; *variable != nullptr; ++variable) all.insert(*variable);
@@ -140,7 +140,7 @@ TEST(UcxTransportTest, TheUsersOwnSettingsWinAndTheEnvironmentStaysAsItWas) {
   unsetenv("UCX_TLS");
 }
 
-TEST(UcxTransportTest, NothingInFlightIsCutByARankThatFinishesEarly) {
+TEST(UcxTransportTest, CutsNothingInFlightWhenARankFinishesEarly) {
   for (bool shared_memory : {true, false}) {
     for (int repetition = 0; repetition < 10; ++repetition) {
       UcxTransport::Options options;
@@ -189,7 +189,7 @@ TEST(UcxTransportTest, CloseGivesUpAtItsDeadlineAndDestructionNeverWaits) {
 }
 
 // A rank that aborts and ends without another call tells the others by its end, and however long its story is.
-TEST(UcxTransportTest, AnAbortIsToldAtTheLatestByTheEndOfTheTransport) {
+TEST(UcxTransportTest, TellsAnAbortAtTheLatestInItsDestructor) {
   for (const bool shared_memory : {true, false}) {
     UcxTransport::Options options;
     options.shared_memory = shared_memory;
@@ -216,7 +216,7 @@ TEST(UcxTransportTest, AnAbortIsToldAtTheLatestByTheEndOfTheTransport) {
   }
 }
 
-TEST(UcxTransportTest, ASendGivenUpKeepsItsMemoryUntilUcxIsThrough) {
+TEST(UcxTransportTest, KeepsTheMemoryOfASendThatWasGivenUp) {
   // Rank 1 makes no progress, so a long send cannot end; its memory must stay although its owner and its wait are gone.
   std::atomic<bool> done{false};
   std::weak_ptr<std::vector<char>> watched;
@@ -274,7 +274,7 @@ TEST(UcxTransportTest, ListensOnTheGivenInterfaceAndPortsOnly) {
   EXPECT_GE(found, 2);
 }
 
-TEST(UcxTransportTest, WithoutOtherNodesNothingListens) {
+TEST(UcxTransportTest, DoesNotListenWithoutOtherNodes) {
   UcxTransport::Options options;
   options.other_nodes = false;
   std::atomic<int> found{0};

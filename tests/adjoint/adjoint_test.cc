@@ -1,4 +1,5 @@
-// Every movement x every type x every transport, on 1 to 8 ranks: hundreds of random cases of each, proved by ProveCases.
+// Every movement x every type x every transport, on 1 to 8 ranks: hundreds of random cases of each, proved by
+// ProveCases.
 //
 // A failure names its case: ADJOIN_TEST_CASE=Halo:float16:5:123 runs that one alone, on every transport.
 #include <cstdint>
@@ -27,7 +28,7 @@ namespace {
 
 constexpr DType kTypes[] = {DType::kFloat64,   DType::kFloat32,    DType::kBFloat16, DType::kFloat16,
                             DType::kComplex64, DType::kComplex128, DType::kInt64,    DType::kBool};
-// Of each type and number of ranks: 4 + 7 x 40 are 284.
+// The cases of each type and number of ranks: 4 + 7 x 40 are 284.
 constexpr int kCasesOnOneRank = 4;
 constexpr int kCasesOnMore = 40;
 
@@ -95,7 +96,7 @@ class AdjointTest : public testing::TestWithParam<CaseKind> {
   void SetUp() override { at::set_num_threads(1); }
 };
 
-TEST_P(AdjointTest, EveryTypeOnEveryTransport) {
+TEST_P(AdjointTest, HoldsForEveryTypeOnEveryTransport) {
   if (const std::optional<CaseSeed> only = CaseFromEnvironment(); only.has_value()) {
     if (only->kind == GetParam()) Prove({CaseOf(*only)}, only->ranks, only->seed, ChoicesFor(only->kind));
     return;

@@ -1,10 +1,11 @@
-// What a movement allocates beside its result, on every rank: a bounded number of bytes in flight, however large the tensors.
+// What a movement allocates beside its result, on every rank: a bounded number of bytes in flight, however large the
+// tensors.
 //
 // Every rank is a thread over UCX's shared memory, and everything that its thread takes from the heap during an
-// execution is counted: LibTorch's tensors, the engine's staging and bookkeeping, UCX's requests (counted_memory.h). Not
-// counted is what UCX maps itself: messages that arrived before their receive was posted lie there. They are the transport's,
-// at most those of two executions. The in-memory transport would be no better: it copies what is sent into the heap.
-// The most that lives at one time may exceed the result by
+// execution is counted: LibTorch's tensors, the engine's staging and bookkeeping, UCX's requests (counted_memory.h).
+// Memory that UCX maps itself is not counted: it holds messages that arrived before their receive was posted. They are
+// the transport's, at most those of two executions. The in-memory transport would be no better: it copies what is sent
+// into the heap. The most that lives at one time may exceed the result by
 //   - what was packed and is not sent, and what came and is not taken in: kStagedBytes each, or all there is if less. What
 //     travels in place, a run of the tensor where nothing is combined, needs none;
 //   - in a collective, kAhead + 1 messages that will be combined, and kSegments segments where a rank that passes sums on
@@ -40,9 +41,9 @@
 #include "primitives/all_to_all.h"
 #include "primitives/broadcast.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/direct_exchange.h"
+#include "primitives/comm/direct_execution.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/movement_program.h"
+#include "primitives/comm/compiled_movement.h"
 #include "primitives/extreme_reduce.h"
 #include "primitives/gather.h"
 #include "primitives/geometry/layout.h"
@@ -141,7 +142,7 @@ std::vector<AllocationCase> Cases() {
 
 // What an execution of `plan` may use beside the source and the result.
 int64_t BytesInFlight(const MovementPlan& plan) {
-  const MovementProgram program = MovementProgram::Compile(plan);
+  const CompiledMovement program = CompiledMovement::Compile(plan);
   const int64_t size = SizeOf(program.dtype);
   int64_t packed = 0, staged = 0, bytes = kSlack;
   for (const ListedMessage& message : program.sends) {
@@ -152,11 +153,11 @@ int64_t BytesInFlight(const MovementPlan& plan) {
     bytes += kSlackPerMessage;
     if (!message.run.has_value() || program.combines) staged += message.elements * size;
   }
-  bytes += std::min(packed, DirectExchange::kStagedBytes) + std::min(staged, DirectExchange::kStagedBytes);
-  for (const CollectiveProgram& collective : program.collectives) {
-    const int64_t most = (CollectiveProgram::kAhead + 1) * collective.longest_combined +
-                         (collective.works_in_destination ? 0 : CollectiveProgram::kSegments * collective.segment);
-    bytes += std::min<int64_t>(most * size, (CollectiveProgram::kAhead + 1 + CollectiveProgram::kSegments) * kSegmentBytes);
+  bytes += std::min(packed, DirectExecution::kStagedBytes) + std::min(staged, DirectExecution::kStagedBytes);
+  for (const CompiledCollective& collective : program.collectives) {
+    const int64_t most = (CompiledCollective::kAhead + 1) * collective.longest_combined +
+                         (collective.works_in_destination ? 0 : CompiledCollective::kSegments * collective.segment);
+    bytes += std::min<int64_t>(most * size, (CompiledCollective::kAhead + 1 + CompiledCollective::kSegments) * kSegmentBytes);
     bytes += static_cast<int64_t>(collective.steps.size()) * kSlackPerMessage;
   }
   return bytes;
@@ -229,7 +230,7 @@ class Checker {
 
 class AllocationTest : public testing::TestWithParam<AllocationCase> {};
 
-TEST_P(AllocationTest, OnlyTheResultAndWhatIsInFlight) {
+TEST_P(AllocationTest, AllocatesOnlyTheResultAndMessagesInFlight) {
   if (!MemoryCount::kWorks) GTEST_SKIP() << "the sanitizer has its own malloc";
   at::set_num_threads(1);
   const AllocationCase& c = GetParam();
@@ -253,8 +254,8 @@ TEST_P(AllocationTest, OnlyTheResultAndWhatIsInFlight) {
 INSTANTIATE_TEST_SUITE_P(All, AllocationTest, testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
-// Whatever asks for memory, and whoever gives it back.
-TEST(MemoryCountTest, SeesEveryKindOfAllocation) {
+// All ways to ask for memory and to give it back.
+TEST(MemoryCountTest, CountsEveryKindOfAllocation) {
   if (!MemoryCount::kWorks) GTEST_SKIP() << "the sanitizer has its own malloc";
   const auto expect = [](const char* what, const std::function<void()>& allocate) {
     MemoryCount count;

@@ -58,7 +58,7 @@ class CaseOnRank {
 
  private:
   int64_t InputLayout() const { return static_cast<int64_t>(number_) + rank_; }
-  // Of those ways that keep bits as they are.
+  // One of the memory layouts that keep bits as they are.
   int64_t BitsLayout() const { return InputLayout() % 4; }
 
   // The bare operator and its adjoint on independent cells.
@@ -72,7 +72,7 @@ class CaseOnRank {
       if (!result.is_contiguous() || result.requires_grad()) return absl::InternalError("a result is not plain");
       for (const at::Tensor& input : {x, y}) {
         if (result.numel() > 0 && result.storage().data() == input.storage().data()) {
-          return absl::InternalError("a result lies in an input's memory");
+          return absl::InternalError("a result is in an input's memory");
         }
       }
     }
@@ -120,7 +120,7 @@ class CaseOnRank {
     return absl::InternalError("the derivative of F* w in w is not F");
   }
 
-  // Of Re sum conj(w) z^3 with z = F x, on integers so small that nothing is rounded.
+  // First and second derivatives of Re sum conj(w) z^3 with z = F x, on integers so small that nothing is rounded.
   absl::Status NonlinearTwice() {
     Draw draw(number_ * 64 + rank_);
     const auto integers = [&](const at::Tensor& like) { return RandomIntegers(draw, like.sizes().vec(), c_.dtype); };

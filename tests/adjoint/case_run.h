@@ -2,10 +2,10 @@
 //
 //   absl::Status status = ProveCases(cases, /*ranks=*/4, TransportKind::kUcxTcp, seed, &results);
 //
-// Of each case, on all ranks together: the values of the operator on the gathered tensor (of copies, every bit); the
-// adjoint identity, where one exists, on independent cells and on valid states; as many bytes sent as planned; results
-// that are fresh, inputs that are left alone, however they lie in memory; of types that have gradients, first and
-// second derivatives through the tape, bit for bit; of a move, a source that is cleared.
+// It checks for each case, on all ranks together: the values of the operator on the gathered tensor (for copies, every
+// bit); the adjoint identity, where one exists, on independent cells and on valid states; as many bytes sent as
+// planned; results that are fresh, inputs that are left alone, with any strides; for types that have gradients, first
+// and second derivatives through the tape, bit for bit; for a move, a source that is cleared.
 #ifndef ADJOIN_TESTS_ADJOINT_CASE_RUN_H_
 #define ADJOIN_TESTS_ADJOINT_CASE_RUN_H_
 
@@ -24,7 +24,7 @@ namespace adjoin {
 struct CaseResults {
   std::vector<at::Tensor> fx;
   std::vector<at::Tensor> fx_valid;
-  std::vector<at::Tensor> fx_bits;  // of copies
+  std::vector<at::Tensor> fx_bits;  // the bits of copies
   std::vector<at::Tensor> fy;
   // Without fill: the linear operator.
   std::vector<at::Tensor> linear;

@@ -15,7 +15,7 @@ namespace {
 // Where malloc may look at them: their memory is there before the thread's first allocation.
 #define ADJOIN_EARLY_TLS thread_local __attribute__((tls_model("initial-exec")))
 ADJOIN_EARLY_TLS MemoryCount* current = nullptr;
-ADJOIN_EARLY_TLS bool in_ledger = false;  // what the ledger itself allocates is nobody's
+ADJOIN_EARLY_TLS bool in_ledger = false;  // the ledger's own allocations are not counted
 
 std::atomic<int64_t> blocks_counted{0};  // that are live
 
@@ -47,7 +47,8 @@ class Ledger {
     ++count.allocations_;
   }
 
-  // Before the memory is given back, so that nobody gets the same address meanwhile. The bytes count until Subtract.
+  // Before the memory is given back, so that no other allocation gets the same address meanwhile. The bytes count until
+  // Subtract.
   std::optional<Block> Remove(void* data) {
     if (in_ledger) return std::nullopt;
     const InLedger guard;

@@ -4,10 +4,10 @@
 //   torch::Tensor y = movement->Forward(x);
 //   count.highest();          // bytes that were allocated meanwhile, as many as lived at the same time
 //
-// A test that links this has its own malloc family in front of the C library's (operator new uses it). A block belongs to
-// the count under which its thread asked for it, whichever thread gives it back; blocks from before a count are not its.
-// Bytes are those asked for. Memory that somebody maps from the system himself is not counted: UCX does so for the buffers
-// that messages arrive in.
+// A test that links this has its own malloc family in front of the C library's (operator new uses it). A block belongs
+// to the count under which its thread asked for it, whichever thread gives it back; blocks from before a count are not
+// its. Bytes are those asked for. Memory that somebody maps from the system himself is not counted: UCX does so for the
+// buffers that messages arrive in.
 //
 // Not under sanitizers, which have their own malloc: MemoryCount::kWorks is false then. One count per thread at a time.
 #ifndef ADJOIN_TESTS_ADJOINT_COUNTED_MEMORY_H_
@@ -32,7 +32,7 @@ class MemoryCount {
   MemoryCount& operator=(const MemoryCount&) = delete;
 
   int64_t live() const;         // bytes allocated and not given back
-  int64_t highest() const;      // of live
+  int64_t highest() const;      // the largest value of live()
   int64_t allocations() const;  // number of blocks, those given back included
 
  private:

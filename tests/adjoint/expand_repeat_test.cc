@@ -51,10 +51,10 @@ struct Results {
   Tensors y;
   Tensors fx;
   Tensors fy;
-  Tensors gradient;  // of <w, F x> in x
-  Tensors g;         // of <w, (F x)^3> in x
-  Tensors second;    // of <g, v> in x
-  Tensors dw;        // of <g, v> in w
+  Tensors gradient;  // the gradient of <w, F x> in x
+  Tensors g;         // the gradient of <w, (F x)^3> in x
+  Tensors second;    // the gradient of <g, v> in x
+  Tensors dw;        // the gradient of <g, v> in w
 };
 
 absl::StatusOr<std::unique_ptr<TilingOperator>> Create(const TilingCase& c, Communicator* communicator, int64_t id) {
@@ -206,7 +206,7 @@ TEST_P(ExpandRepeatTest, RandomLayoutsInOtherTypes) {
   RunCases(cases, 4, TransportKind::kInMemoryDelayed, static_cast<uint64_t>(draw.Between(0, 1 << 30)));
 }
 
-TEST_P(ExpandRepeatTest, OverUcx) {
+TEST_P(ExpandRepeatTest, MovesOverUcx) {
   Draw draw = Draw::FromEnvironment();
   std::vector<TilingCase> cases;
   for (int i = 0; i < 20; ++i) cases.push_back(RandomTilingCase(draw, GetParam(), 4, DType::kFloat64));
@@ -240,7 +240,7 @@ void RunOn(int ranks, const std::function<absl::Status(Communicator&)>& fn) {
 #define EXPECT_ON_RANK(condition) \
   if (!(condition)) return absl::InternalError("not so: " #condition)
 
-TEST(ExpandTest, ASplitThatStaysIsAView) {
+TEST(ExpandTest, ReturnsAViewWhereTheSplitStays) {
   RunOn(2, [](Communicator& communicator) -> absl::Status {
     const Layout layout = On({4, 3, 1, 2}, {2}, {"S(3)"});
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Expand::Create(&communicator, layout, {2, 4, 3, 4, 2}, {1, "x"}));
@@ -274,7 +274,7 @@ TEST(ExpandTest, EachRankExpandsToItsOwnPartOfANewDim) {
 
 // One index on rank 1 grows to four on three ranks: two cells go to each of the others, and back when the operator
 // itself is gone.
-TEST(ExpandTest, AGrownDimStaysSplitAndItsCellsGoOnlyWhereTheyAreNeeded) {
+TEST(ExpandTest, KeepsAGrownDimSplitAndSendsOnlyCellsThatAreRead) {
   RunOn(4, [](Communicator& communicator) -> absl::Status {
     const Layout x_layout = On({1, 2}, {4}, {"S(0)"}, {{0, {0, 1, 0, 0}}});
     const Layout y_layout = On({4, 2}, {4}, {"S(0)"}, {{0, {1, 2, 0, 1}}});
@@ -295,7 +295,7 @@ TEST(ExpandTest, AGrownDimStaysSplitAndItsCellsGoOnlyWhereTheyAreNeeded) {
   });
 }
 
-TEST(RepeatTest, OntoAnOuterAxisNothingMoves) {
+TEST(RepeatTest, MovesNothingOntoAnOuterAxis) {
   RunOn(4, [](Communicator& communicator) -> absl::Status {
     const Layout x_layout = On({5}, {2, 2}, {"B", "S(0)"});
     const Layout y_layout = On({10}, {2, 2}, {"S(0)", "S(0)"}, {{0, {3, 2, 3, 2}}});
@@ -310,7 +310,7 @@ TEST(RepeatTest, OntoAnOuterAxisNothingMoves) {
 }
 
 // Five cells cut 3 and 2, twice over cut 4 and 6: rank 0 lacks cell 3, rank 1 lacks cells 0, 1 and 2.
-TEST(RepeatTest, ASplitDimStaysSplitAndOnlyWhatIsLackingTravels) {
+TEST(RepeatTest, KeepsASplitDimSplitAndSendsOnlyMissingCells) {
   RunOn(2, [](Communicator& communicator) -> absl::Status {
     const Layout x_layout = On({5}, {2}, {"S(0)"});
     const Layout y_layout = On({10}, {2}, {"S(0)"}, {{0, {4, 6}}});
@@ -367,7 +367,7 @@ TEST(ExpandRepeatErrorsTest, CreateSaysWhatIsWrong) {
   });
 }
 
-TEST(ExpandRepeatErrorsTest, AnotherTensorThanTheLayouts) {
+TEST(ExpandRepeatErrorsTest, RefusesAnotherShapeThanTheLayouts) {
   RunOn(1, [](Communicator& communicator) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, On({4}, {1}, {"B"}), {2}, {1, "x"}));
     Tape tape;
@@ -389,7 +389,7 @@ TEST(ExpandRepeatErrorsTest, AnotherTensorThanTheLayouts) {
   });
 }
 
-TEST(ExpandRepeatErrorsTest, WaitedForTwice) {
+TEST(ExpandRepeatErrorsTest, RefusesASecondWait) {
   for (const char* placement : {"B", "S(0)"}) {
     RunOn(2, [&](Communicator& communicator) -> absl::Status {
       const Layout layout = On({4}, {2}, {placement});
@@ -410,7 +410,7 @@ TEST(ExpandRepeatErrorsTest, WaitedForTwice) {
   }
 }
 
-TEST(ExpandRepeatErrorsTest, IntegersHaveNoGradient) {
+TEST(ExpandRepeatErrorsTest, RecordsNoGradientForIntegers) {
   RunOn(2, [](Communicator& communicator) -> absl::Status {
     const Layout layout = On({3}, {2}, {"S(0)"}).WithDType(DType::kInt64);
     ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, layout, {2}, {1, "x"}));

@@ -42,16 +42,16 @@ ExtremeCase RandomExtremeCase(Draw& draw, int ranks, DType dtype);
 // A case between given layouts: random cells, half the time few different ones.
 ExtremeCase ExtremeCaseOf(Draw& draw, const Layout& from, const Layout& to, ReduceOp reduce, int ranks);
 
-// Whether the case's second derivatives are compared: in float64, without NaN, and without replicas of the source. (The
-// selection says which of these has the gradient, and its square depends on that.)
+// True where the case's second derivatives are compared: in float64, without NaN, and without replicas of the source.
+// (The selection says which of these has the gradient, and its square depends on that.)
 bool HasSecond(const ExtremeCase& c);
 
 // What the ranks found, per rank.
 struct ExtremeResults {
   explicit ExtremeResults(int ranks) : y(ranks), first(ranks), second(ranks), of_cotangent(ranks), free_slope(ranks) {}
   std::vector<at::Tensor> y;
-  std::vector<at::Tensor> first;         // of sum(c y)
-  std::vector<at::Tensor> second;        // of sum(v g^2) with g the gradient of sum(c y^2)
+  std::vector<at::Tensor> first;         // the gradient of sum(c y)
+  std::vector<at::Tensor> second;        // the gradient of sum(v g^2), with g the gradient of sum(c y^2)
   std::vector<at::Tensor> of_cotangent;  // the same in c
   std::vector<at::Tensor> free_slope;    // (by the gradient, by differences), of the free cells
 };

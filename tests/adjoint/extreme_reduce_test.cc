@@ -6,7 +6,21 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -124,7 +138,7 @@ class ExtremeReduceOnTest : public testing::TestWithParam<TransportKind> {
   }
 };
 
-TEST_P(ExtremeReduceOnTest, AsAmaxAndAmin) {
+TEST_P(ExtremeReduceOnTest, EqualsAmaxAndAmin) {
   Draw draw = Draw::FromEnvironment();
   at::manual_seed(static_cast<uint64_t>(draw.Between(0, 1 << 30)));
   for (int ranks = 1; ranks <= 8; ++ranks) {
@@ -141,7 +155,7 @@ TEST_P(ExtremeReduceOnTest, AsAmaxAndAmin) {
 }
 
 // Large enough for every collective algorithm, towards a root that has no partial of its own as well.
-TEST_P(ExtremeReduceOnTest, Collectives) {
+TEST_P(ExtremeReduceOnTest, EqualsAmaxByCollectives) {
   Draw draw = Draw::FromEnvironment();
   at::manual_seed(1);
   std::vector<ExtremeCase> cases;
@@ -163,7 +177,7 @@ TEST_P(ExtremeReduceOnTest, Collectives) {
 }
 
 // Two executions of one movement and one of another in flight, against one after the other.
-TEST_P(ExtremeReduceOnTest, InTwoHalves) {
+TEST_P(ExtremeReduceOnTest, EqualsAmaxByStartAndWait) {
   Draw draw = Draw::FromEnvironment();
   at::manual_seed(2);
   constexpr int kRanks = 4;
@@ -255,7 +269,7 @@ absl::Status MaximumWithHalo(Communicator& communicator, const Window& window, d
   return absl::OkStatus();
 }
 
-TEST(ExtremeReduceWindowsTest, FillAroundAMaximum) {
+TEST(ExtremeReduceWindowsTest, LeavesFillAroundAMaximum) {
   const Boundary zeros = Boundary::kZeros;
   const Boundary circular = Boundary::kCircular;
   const std::vector<Window::Options> windows = {
@@ -294,7 +308,7 @@ absl::Status Refused(const absl::StatusOr<std::shared_ptr<Movement>>& created, a
   return absl::InternalError(absl::StrCat("expected ", message, ", got ", created.status().ToString()));
 }
 
-TEST(ExtremeReduceErrorsTest, AtCreation) {
+TEST(ExtremeReduceErrorsTest, CreateRefusesWrongArguments) {
   OnTwo([](Communicator& c) -> absl::Status {
     const Layout max = Line("P(max)");
     const Layout all = Line("B");
@@ -313,7 +327,7 @@ TEST(ExtremeReduceErrorsTest, AtCreation) {
   });
 }
 
-TEST(ExtremeReduceErrorsTest, NoAdjointWithoutItsSource) {
+TEST(ExtremeReduceErrorsTest, AdjointRefusesToRunWithoutItsSource) {
   OnTwo([](Communicator& c) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const auto max, AllMaxReduce::Create(&c, Line("P(max)"), {1, "y"}));
     try {
@@ -331,7 +345,7 @@ TEST(ExtremeReduceErrorsTest, NoAdjointWithoutItsSource) {
 }
 
 // With nothing to choose from it is a copy, and so has an adjoint.
-TEST(ExtremeReduceTest, OnePartialIsACopy) {
+TEST(ExtremeReduceTest, CopiesASinglePartial) {
   OnTwo([](Communicator& c) -> absl::Status {
     const Layout one = Line("P(max)", DType::kFloat64, 1);
     const Layout owner = Layout::Owner({3}, DType::kFloat64, 1);
@@ -342,7 +356,7 @@ TEST(ExtremeReduceTest, OnePartialIsACopy) {
 }
 
 // More ties than bfloat16 counts to, one by one.
-TEST(ExtremeReduceTest, ManyTies) {
+TEST(ExtremeReduceTest, SharesGradientsAmongManyTies) {
   constexpr int kRanks = 300;
   const absl::Status status = OnRanks(kRanks, TransportKind::kInMemory, 1, [](Communicator& c) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const auto max,
@@ -358,7 +372,7 @@ TEST(ExtremeReduceTest, ManyTies) {
 }
 
 // Without gradients nothing but the movement itself is executed.
-TEST(ExtremeReduceTest, EvaluationMovesNothingElse) {
+TEST(ExtremeReduceTest, MovesNothingElseInEvaluation) {
   OnTwo([](Communicator& c) -> absl::Status {
     ADJOIN_ASSIGN_OR_RETURN(const auto max, Redistribute::Create(&c, Line("P(max)"), Line("S(0)"), {1, "y"}));
     const at::Tensor x = at::arange(3, at::kDouble) * (c.rank() - 0.5);

@@ -21,7 +21,7 @@ namespace {
 
 using Kind = Placement::Kind;
 
-// Where a padded index lies in [0, n), or -1 for the zero boundary.
+// The position of a padded index in [0, n), or -1 for the zero boundary.
 int64_t Image(int64_t i, int64_t n, Boundary boundary) {
   if (i >= 0 && i < n) return i;
   switch (boundary) {

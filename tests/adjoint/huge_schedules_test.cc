@@ -38,7 +38,7 @@ int64_t AllBytes(const std::vector<MovementPlan>& plans) {
   return bytes;
 }
 
-// Every region lies within its local tensor, sizes add up, and what is sent is what is received.
+// Every region is within its local tensor, sizes add up, and the receiver gets the cells that were sent.
 void ExpectConsistent(const std::vector<MovementPlan>& plans, int64_t moved) {
   std::map<std::pair<int, int>, int64_t> sent;
   std::map<std::pair<int, int>, int64_t> received;

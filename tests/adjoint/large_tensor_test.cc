@@ -75,7 +75,7 @@ at::Tensor Local(const Layout& layout, int rank) {
   return t;
 }
 
-// Whether `t` is `factor` times what Local gives.
+// True where `t` is `factor` times what Local gives.
 absl::Status Expect(const char* what, const at::Tensor& t, const Layout& layout, int rank, int factor) {
   if (t.sizes() != at::IntArrayRef(layout.LocalShape(rank))) return absl::InternalError("another shape");
   if (!layout.mesh().Has(rank)) return absl::OkStatus();

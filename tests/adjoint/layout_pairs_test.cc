@@ -39,7 +39,7 @@ class LayoutPairsTest : public testing::Test {
   }
 };
 
-TEST_F(LayoutPairsTest, EveryPairOfPlacementsOfOneAxis) {
+TEST_F(LayoutPairsTest, MovesBetweenEveryPairOfPlacementsOfOneAxis) {
   Draw draw = Draw::FromEnvironment();
   for (int ranks = 1; ranks <= 8; ++ranks) {
     const Mesh mesh = *Mesh::Create({ranks});
@@ -57,8 +57,8 @@ TEST_F(LayoutPairsTest, EveryPairOfPlacementsOfOneAxis) {
   }
 }
 
-// Of a tensor of one to five dims on meshes of three to eight ranks each, with S, B and P on any axis.
-TEST_F(LayoutPairsTest, AThousandRandomPairsOnDifferentMeshes) {
+// Layouts of a tensor of one to five dims on meshes of three to eight ranks each, with S, B and P on any axis.
+TEST_F(LayoutPairsTest, MovesBetweenAThousandRandomPairsOnDifferentMeshes) {
   Draw draw = Draw::FromEnvironment();
   int pairs = 0;
   for (int ranks : {3, 4, 5, 6, 7, 8}) {
@@ -86,7 +86,7 @@ TEST_F(LayoutPairsTest, AThousandRandomPairsOnDifferentMeshes) {
 }
 
 // Large enough for several segments of every collective algorithm, and for the cheapest one to be such.
-TEST_F(LayoutPairsTest, SegmentedCollectives) {
+TEST_F(LayoutPairsTest, MovesSegmentedCollectives) {
   Draw draw = Draw::FromEnvironment();
   const std::vector<int64_t> shape = {101, 701};
   for (int ranks : {2, 5, 8}) {

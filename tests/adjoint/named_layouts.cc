@@ -88,7 +88,7 @@ LayoutPair RandomAllGather(Draw& draw, const std::vector<int64_t>& shape, const 
     placements.push_back(draw.OneIn(2) ? Placement::Split(RandomDim(draw, shape)) : placement);
   }
   const Layout from = RandomlyCut(draw, shape, dtype, mesh, placements);
-  // Inner axes first: what is gathered lies inside what stays split.
+  // Inner axes first: the dims that are gathered are inside those that stay split.
   std::vector<bool> stays(shape.size(), false);
   std::vector<int64_t> factor(shape.size(), 1);
   for (int axis = mesh.axes() - 1; axis >= 0; --axis) {

@@ -115,7 +115,7 @@ absl::Status Expect(const std::string& what, const at::Tensor& got, const at::Te
 }
 
 // x -> 3 x is moved (or copied) to rank 0, which weighs it by 5; rank 2 then uses what it has left, weighed by 7.
-TEST(NamedMovementsTest, AMoveClearsAndACopyAdds) {
+TEST(NamedMovementsTest, ClearsTheSourceOfAMoveAndAddsGradientsOfACopy) {
   for (const bool move : {true, false}) {
     const absl::Status status = RunThree([&](Communicator& communicator, Movement& send) -> absl::Status {
       const int rank = communicator.rank();
@@ -135,7 +135,7 @@ TEST(NamedMovementsTest, AMoveClearsAndACopyAdds) {
   }
 }
 
-TEST(NamedMovementsTest, ALeafCannotBeMovedAndNobodyWaits) {
+TEST(NamedMovementsTest, RefusesToMoveALeafAndLetsNoRankWait) {
   const absl::Status status = RunThree([](Communicator& communicator, Movement& send) -> absl::Status {
     at::Tensor x = at::ones({communicator.rank() == 2 ? 4 : 0}, at::kDouble).requires_grad_();
     Tape tape;

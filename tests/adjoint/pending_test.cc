@@ -133,7 +133,7 @@ absl::Status OnRanks(int ranks, TransportKind kind, uint64_t seed,
 
 class PendingTest : public testing::TestWithParam<TransportKind> {};
 
-TEST_P(PendingTest, AnyOrderGivesTheSameBits) {
+TEST_P(PendingTest, GivesTheSameBitsInAnyOrder) {
   Draw draw = Draw::FromEnvironment();
   for (int ranks : {1, 3, 4}) {
     std::vector<std::vector<MovementCase>> rounds(4);
@@ -165,7 +165,7 @@ absl::StatusOr<std::shared_ptr<Movement>> Gather(Communicator& communicator, boo
 at::Tensor Part(int rank, double value) { return at::full({rank == 0 ? 4 : 3}, value, at::kDouble); }
 
 // Two executions of one operator in flight all the time, with gradients and without.
-TEST_P(PendingTest, TwoOfOneOperator) {
+TEST_P(PendingTest, AllowsTwoExecutionsOfOneOperator) {
   const absl::Status status = OnRanks(kRanks, GetParam(), 3, [](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     for (bool differentiable : {true, false}) {
@@ -226,12 +226,12 @@ void ExpectEnds(const std::function<void(Movement&, const at::Tensor& x, Tape&)>
   for (int rank : {0, 2}) EXPECT_TRUE(absl::StrContains(all[rank].message(), message)) << all[rank];
 }
 
-TEST(PendingErrorsTest, DroppedWithoutWait) {
+TEST(PendingErrorsTest, FailsWhereAnExecutionIsDroppedWithoutWait) {
   ExpectEnds([](Movement& f, const at::Tensor& x, Tape& tape) { f.Start(x, tape); },
              "operator 1 (gather) forward, rank 1: started, and dropped without Wait");
 }
 
-TEST(PendingErrorsTest, AThirdExecution) {
+TEST(PendingErrorsTest, RefusesAThirdExecution) {
   ExpectEnds(
       [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto first = f.Start(x, tape);
@@ -241,7 +241,7 @@ TEST(PendingErrorsTest, AThirdExecution) {
       "operator 1 (gather) forward, rank 1: two executions are started and not waited for; wait for one first");
 }
 
-TEST(PendingErrorsTest, InTheWrongOrder) {
+TEST(PendingErrorsTest, RefusesWaitsInTheWrongOrder) {
   ExpectEnds(
       [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto first = f.Start(x, tape);
@@ -250,7 +250,7 @@ TEST(PendingErrorsTest, InTheWrongOrder) {
       "operator 1 (gather) forward, rank 1: an earlier execution was not waited for");
 }
 
-TEST(PendingErrorsTest, WaitedForTwice) {
+TEST(PendingErrorsTest, RefusesASecondWait) {
   ExpectEnds(
       [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto pending = f.Start(x, tape);
@@ -260,7 +260,7 @@ TEST(PendingErrorsTest, WaitedForTwice) {
       "operator 1 (gather) forward, rank 1: waited for twice");
 }
 
-TEST(PendingErrorsTest, AppliedMeanwhile) {
+TEST(PendingErrorsTest, RefusesApplyBetweenStartAndWait) {
   ExpectEnds(
       [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto pending = f.Start(x, tape);
@@ -269,7 +269,7 @@ TEST(PendingErrorsTest, AppliedMeanwhile) {
       "operator 1 (gather), rank 1: applied while one that was started is not waited for");
 }
 
-TEST(PendingErrorsTest, WaitedForWithoutGradients) {
+TEST(PendingErrorsTest, RefusesAWaitWithoutGradients) {
   ExpectEnds(
       [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto pending = f.Start(x, tape);
@@ -279,7 +279,7 @@ TEST(PendingErrorsTest, WaitedForWithoutGradients) {
       "operator 1 (gather) forward, rank 1: started with gradients, waited for without");
 }
 
-TEST(PendingErrorsTest, BackwardBeforeWait) {
+TEST(PendingErrorsTest, RefusesBackwardBeforeWait) {
   ExpectEnds(
       [](Movement& f, const at::Tensor& x, Tape& tape) {
         const auto pending = f.Start(x, tape);
@@ -289,7 +289,7 @@ TEST(PendingErrorsTest, BackwardBeforeWait) {
 }
 
 // The graph owns the movement, and nothing owns the graph when it is gone.
-TEST(PendingLifetimeTest, TheGraphOwnsTheMovementAndNotItself) {
+TEST(PendingLifetimeTest, KeepsTheMovementAliveByTheGraphButNotTheGraph) {
   const absl::Status status = OnRanks(kRanks, TransportKind::kInMemory, 1, [](Communicator& communicator) -> absl::Status {
     std::weak_ptr<Movement> alive;
     for (bool backward : {true, false}) {

@@ -102,7 +102,7 @@ at::Tensor OtherBits(const at::Tensor& t) {
     case 2: ChangeBits<uint16_t>(changed); break;
     case 4: ChangeBits<uint32_t>(changed); break;
     case 8: ChangeBits<uint64_t>(changed); break;
-    default: break;  // of a bool there is no other
+    default: break;  // a bool has no other
   }
   return changed;
 }

@@ -37,7 +37,8 @@ bool SameBits(const at::Tensor& a, const at::Tensor& b);
 
 // The cells in row-major order; bools as 0 and 1.
 std::vector<std::complex<double>> CellsOf(const at::Tensor& t);
-// Of float64 and float32 and of the parts of complex numbers; 0 for types whose random numbers are never rounded.
+// The rounding error of float64, of float32 and of the parts of complex numbers; 0 for types whose random numbers are
+// never rounded.
 double RoundingOf(DType dtype);
 
 }  // namespace adjoin

@@ -80,7 +80,7 @@ void ExpectSameBits(const std::vector<MovementCase>& cases, int ranks) {
   }
 }
 
-TEST(ReproducibleTest, EveryMovement) {
+TEST(ReproducibleTest, GivesEveryMovementTheSameBits) {
   at::set_num_threads(1);
   Draw draw = Draw::FromEnvironment();
   for (int ranks : {3, 4, 7, 8}) {
@@ -99,7 +99,7 @@ TEST(ReproducibleTest, EveryMovement) {
   }
 }
 
-TEST(ReproducibleTest, SumsOfManySegments) {
+TEST(ReproducibleTest, GivesSumsOfManySegmentsTheSameBits) {
   at::set_num_threads(1);
   Draw draw = Draw::FromEnvironment();
   const std::vector<int64_t> shape = {37, 2001};

@@ -80,7 +80,7 @@ absl::Status RunThree(const std::function<absl::Status(Communicator&)>& fn) {
 }
 
 // loss = sum over ranks of sum(w_r * gather(x)); d/dx = sum of all w, sliced.
-TEST(TapeTest, ARankWhoseInputNeedsNoGradient) {
+TEST(TapeTest, CompletesWhereARanksInputNeedsNoGradient) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
@@ -90,13 +90,13 @@ TEST(TapeTest, ARankWhoseInputNeedsNoGradient) {
     const at::Tensor y = gather->Apply(x, tape);
     if (!y.requires_grad()) return absl::InternalError("the movement is not on the tape");
     tape.Backward((y * (rank + 1)).sum());
-    if (rank == 1) return x.grad().defined() ? absl::InternalError("a gradient nobody asked for") : absl::OkStatus();
+    if (rank == 1) return x.grad().defined() ? absl::InternalError("a gradient that was not asked for") : absl::OkStatus();
     return Expect("x.grad", x.grad(), at::full_like(x.detach(), 6));
   });
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(TapeTest, ARankWhoseOutputDoesNotReachTheLoss) {
+TEST(TapeTest, CompletesWhereARanksOutputDoesNotReachTheLoss) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
@@ -111,7 +111,7 @@ TEST(TapeTest, ARankWhoseOutputDoesNotReachTheLoss) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(TapeTest, ALossUndefinedOrWithoutGradientOnSomeRanks) {
+TEST(TapeTest, CompletesWhereTheLossIsUndefinedOrWithoutGradientOnSomeRanks) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
@@ -128,7 +128,7 @@ TEST(TapeTest, ALossUndefinedOrWithoutGradientOnSomeRanks) {
 }
 
 // Two movements in a row on ranks 0 and 1; rank 2 uses neither result of the one nor feeds the other from it.
-TEST(TapeTest, TwoMovementsInGraphsThatDiffer) {
+TEST(TapeTest, CompletesWithTwoMovementsInGraphsThatDiffer) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
@@ -169,7 +169,7 @@ TEST(TapeTest, RetainsAndStartsAnew) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(TapeTest, WithoutGradientsNothingIsRecorded) {
+TEST(TapeTest, RecordsNothingWithoutGradients) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const auto gather, Redistribute::Create(&communicator, Split(), All(), {1, "gather"}));
@@ -190,7 +190,7 @@ TEST(TapeTest, WithoutGradientsNothingIsRecorded) {
 }
 
 // The graph alone keeps the movement alive.
-TEST(TapeTest, TheGraphOwnsTheMovement) {
+TEST(TapeTest, KeepsTheMovementAliveByTheGraph) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     at::Tensor x = Ramp(Split().LocalShape(rank)[0], rank).requires_grad_();
@@ -238,7 +238,7 @@ class Composition {
   std::shared_ptr<Movement> halo_, repartition_, to_partial_, sum_, broadcast_;
 };
 
-TEST(TapeTest, FiniteDifferencesOfFirstAndSecondOrder) {
+TEST(TapeTest, AgreesWithFiniteDifferencesOfFirstAndSecondOrder) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const Composition f, Composition::Create(&communicator));
@@ -277,7 +277,7 @@ TEST(TapeTest, FiniteDifferencesOfFirstAndSecondOrder) {
 }
 
 // One rank fails in the middle; the others end with a message that says what they waited for.
-TEST(TapeTest, AFailureReachesEveryRank) {
+TEST(TapeTest, TellsAFailureToEveryRank) {
   at::set_num_threads(1);
   const auto start = Deadline::Clock::now();
   const std::vector<absl::Status> all =

@@ -33,15 +33,15 @@ struct TilingCase {
   Layout x;
   Layout y;
   GatheredState x_state;
-  GatheredState w_state;  // of a cotangent: in y's dual layout
-  GatheredState v_state;  // of a direction: in x's layout
+  GatheredState w_state;  // the state of a cotangent: in y's dual layout
+  GatheredState v_state;  // the state of a direction: in x's layout
   std::vector<at::Tensor> x_free;  // per rank, drawn independently, copies differing
   std::vector<at::Tensor> y_free;
 };
 
 // States are of whole numbers, so that no sum is rounded in any order; in float64 the free cells are normal.
 TilingCase RandomTilingCase(Draw& draw, bool expand, int ranks, DType dtype);
-// Of any tensor of c.x's shape, with autograd.
+// The serial result for any tensor of c.x's shape, with autograd.
 at::Tensor Reference(const TilingCase& c, const at::Tensor& x);
 
 // A box of a global tensor, as a tensor of its own.

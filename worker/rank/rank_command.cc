@@ -23,7 +23,7 @@
 #include "base/status_macros.h"
 #include "planner/plan/planner.h"
 #include "primitives/tensor_memory.h"
-#include "primitives/transport/ucx_transport.h"
+#include "primitives/transport/transport_factory.h"
 #include "proto/plan.pb.h"
 #include "worker/rank/rank_process_link.h"
 #include "worker/session/session.h"
@@ -123,20 +123,20 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   SessionActivity activity;
   const PulseSender pulses(link, activity, settings.rank);
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, ReadPlan(start));
-  UcxTransport::Options options;
+  TransportOptions options;
   options.rank = static_cast<int>(settings.rank);
   options.size = static_cast<int>(start.world_size());
   options.other_nodes = !start.single_node();
   options.net_devices = start.net_device();
   options.port_range = start.port_range();
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport, UcxTransport::Create(options));
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeTransport(options));
   link.OnAbort([&transport](const absl::Status& reason) {
     transport->Abort(reason);
     EndSoon();
   });
   struct ForgetTransport {
     RankProcessLink& link;
-    const UcxTransport& transport;
+    const Transport& transport;
     Disturbance* disturbance;
     ~ForgetTransport() {
       link.OnAbort(nullptr);

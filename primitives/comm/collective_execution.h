@@ -1,12 +1,12 @@
 // One rank's part of a broadcast, sum-reduce or all-sum-reduce, in flight, step by step, without ever blocking.
 //
-//   CollectiveRun run(&channel, &memory, dtype, reduce, &program, source, destination);
-//   ADJOIN_ASSIGN_OR_RETURN(bool moved, run.Advance());    // until done()
+//   CollectiveExecution execution(&channel, &memory, dtype, reduce, &compiled, source, destination);
+//   ADJOIN_ASSIGN_OR_RETURN(bool moved, execution.Advance());    // until done()
 //
 // The steps fix the order in which contributions are combined. The source is only read, and the destination only
 // written where the rank has one: nothing else is allocated but a few segments. Threads: as Transport.
-#ifndef ADJOIN_PRIMITIVES_COMM_COLLECTIVE_RUN_H_
-#define ADJOIN_PRIMITIVES_COMM_COLLECTIVE_RUN_H_
+#ifndef ADJOIN_PRIMITIVES_COMM_COLLECTIVE_EXECUTION_H_
+#define ADJOIN_PRIMITIVES_COMM_COLLECTIVE_EXECUTION_H_
 
 #include <cstddef>
 #include <vector>
@@ -15,33 +15,33 @@
 #include "absl/status/statusor.h"
 #include "primitives/comm/channel.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/movement_program.h"
+#include "primitives/comm/compiled_movement.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/transport/buffer.h"
 
 namespace adjoin {
 
-class CollectiveRun {
+class CollectiveExecution {
  public:
-  // All outlive the run. `source` and `destination` are the rank's whole local tensors; one that the group does not touch
-  // may be anything.
-  CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce, const CollectiveProgram* program,
+  // All outlive the execution. `source` and `destination` are the rank's whole local tensors; one that the group does
+  // not touch may be anything.
+  CollectiveExecution(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce, const CompiledCollective* compiled,
                 const Buffer* source, const Buffer* destination);
-  ~CollectiveRun();
-  CollectiveRun(const CollectiveRun&) = delete;
-  CollectiveRun& operator=(const CollectiveRun&) = delete;
+  ~CollectiveExecution();
+  CollectiveExecution(const CollectiveExecution&) = delete;
+  CollectiveExecution& operator=(const CollectiveExecution&) = delete;
 
-  // Does what can be done. Whether anything happened. Errors: the transport's and the memory's.
+  // Does what can be done. Returns true where anything happened. Errors: the transport's and the memory's.
   absl::StatusOr<bool> Advance();
-  bool done() const { return copied_ && next_ == program_->steps.size() && sends_.empty(); }
+  bool done() const { return copied_ && next_ == compiled_->steps.size() && sends_.empty(); }
   // Appends what it now waits for: at least one of them must be over for it to go on.
   void AppendBlockers(std::vector<Channel::Posted>& blockers) const;
 
  private:
   struct InFlight {
     Channel::Posted posted;
-    Interval work;  // of the work buffer that it reads; empty: it reads the source
+    Interval work;  // the cells of the work buffer that it reads; empty: it reads the source
   };
   struct Receiving {
     Channel::Posted posted;
@@ -51,13 +51,13 @@ class CollectiveRun {
   absl::Status Begin();
   absl::StatusOr<bool> PostReceives();
   absl::StatusOr<bool> PostSends();
-  // Whether no send reads these cells of the work buffer any more.
+  // True where no send reads these cells of the work buffer any more.
   absl::StatusOr<bool> MayWrite(Interval work);
-  // Ends the sends that are over. Whether there were any.
+  // Ends the sends that are over. Returns true where there were any.
   absl::StatusOr<bool> EndSends();
-  // Whether the step is complete.
-  absl::StatusOr<bool> Complete(const ProgramStep& step);
-  absl::Status Combine(const ProgramStep& step);
+  // True where the step is complete.
+  absl::StatusOr<bool> Complete(const CompiledStep& step);
+  absl::Status Combine(const CompiledStep& step);
   Buffer Elements(const Buffer& buffer, Interval elements) const;
   Buffer StagingOf(std::size_t step, Interval elements) const;
 
@@ -66,7 +66,7 @@ class CollectiveRun {
   DType dtype_;
   ReduceOp reduce_;
   int64_t element_bytes_;
-  const CollectiveProgram* program_;
+  const CompiledCollective* compiled_;
   const Buffer* source_;
   const Buffer* destination_;
   bool begun_ = false;
@@ -82,4 +82,4 @@ class CollectiveRun {
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_PRIMITIVES_COMM_COLLECTIVE_RUN_H_
+#endif  // ADJOIN_PRIMITIVES_COMM_COLLECTIVE_EXECUTION_H_

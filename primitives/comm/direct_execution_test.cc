@@ -1,5 +1,5 @@
 // The memory that a plain list of messages needs beside the tensors.
-#include "primitives/comm/direct_exchange.h"
+#include "primitives/comm/direct_execution.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -41,7 +41,7 @@ class CountedMemory : public HostMemory {
 };
 
 // Messages of several lengths take turns: however the buffers fit, no more of them are kept than are in flight.
-TEST(DirectExchangeTest, StagingStaysWithinItsBound) {
+TEST(DirectExecutionTest, KeepsStagingWithinItsBound) {
   constexpr int64_t kRows = 200;
   const std::vector<int64_t> columns = {60000, 50000, 40000, 30000, 20000};
   const std::vector<int64_t> shape = {kRows, 200000};
@@ -66,7 +66,7 @@ TEST(DirectExchangeTest, StagingStaysWithinItsBound) {
             ADJOIN_RETURN_IF_ERROR(communicator.Execute({1, "x"}, plan, source, destination));
             if (y != std::vector<uint8_t>(y.size(), 1)) return absl::InternalError("wrong cells");
           }
-          if (memory.highest() <= DirectExchange::kStagedBytes + kSegmentBytes) return absl::OkStatus();
+          if (memory.highest() <= DirectExecution::kStagedBytes + kSegmentBytes) return absl::OkStatus();
           return absl::InternalError(absl::StrCat(memory.highest(), " bytes of staging"));
         });
     EXPECT_TRUE(status.ok()) << status << (gather ? ", receiving" : ", sending");

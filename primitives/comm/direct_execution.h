@@ -1,15 +1,15 @@
 // One rank's part of a plain list of messages, in flight: packs, sends, receives and takes in, segment after segment,
 // without ever blocking.
 //
-//   DirectExchange exchange(&channel, &memory, &program, source, destination);
-//   ADJOIN_RETURN_IF_ERROR(exchange.PostReceives());
-//   ADJOIN_ASSIGN_OR_RETURN(bool moved, exchange.Send());       // then, until done():
-//   ADJOIN_ASSIGN_OR_RETURN(moved, exchange.Receive());
+//   DirectExecution execution(&channel, &memory, &compiled, source, destination);
+//   ADJOIN_RETURN_IF_ERROR(execution.PostReceives());
+//   ADJOIN_ASSIGN_OR_RETURN(bool moved, execution.Send());       // then, until done():
+//   ADJOIN_ASSIGN_OR_RETURN(moved, execution.Receive());
 //
-// Beside the two tensors it uses at most about kStagedBytes for what was packed and is not sent, and as much for what is
-// received and not taken in (or one segment of each, if that is more). Threads: as Transport.
-#ifndef ADJOIN_PRIMITIVES_COMM_DIRECT_EXCHANGE_H_
-#define ADJOIN_PRIMITIVES_COMM_DIRECT_EXCHANGE_H_
+// Beside the two tensors it uses at most about kStagedBytes for what was packed and is not sent, and as much for what
+// is received and not taken in (or one segment of each, if that is more). Threads: as Transport.
+#ifndef ADJOIN_PRIMITIVES_COMM_DIRECT_EXECUTION_H_
+#define ADJOIN_PRIMITIVES_COMM_DIRECT_EXECUTION_H_
 
 #include <cstddef>
 #include <optional>
@@ -19,31 +19,32 @@
 #include "absl/status/statusor.h"
 #include "primitives/comm/channel.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/movement_program.h"
+#include "primitives/comm/compiled_movement.h"
 #include "primitives/transport/buffer.h"
 
 namespace adjoin {
 
-class DirectExchange {
+class DirectExecution {
  public:
   static constexpr int64_t kStagedBytes = 8 << 20;
 
-  // All outlive the exchange.
-  DirectExchange(Channel* channel, LocalMemory* memory, const MovementProgram* program, const Buffer* source,
+  // All outlive the execution.
+  DirectExecution(Channel* channel, LocalMemory* memory, const CompiledMovement* compiled, const Buffer* source,
                  const Buffer* destination);
-  ~DirectExchange();
-  DirectExchange(const DirectExchange&) = delete;
-  DirectExchange& operator=(const DirectExchange&) = delete;
+  ~DirectExecution();
+  DirectExecution(const DirectExecution&) = delete;
+  DirectExecution& operator=(const DirectExecution&) = delete;
 
   // Posts as many receives as may be staged. Errors: the transport's and the memory's, here and below.
   absl::Status PostReceives();
-  // Sends what can be sent. Whether anything happened.
+  // Sends what can be sent. Returns true where anything happened.
   absl::StatusOr<bool> Send();
-  // Takes in what has come, and what the rank keeps. Whether anything happened.
+  // Copies the messages that have come, and the cells that the rank keeps, to the destination. Returns true where
+  // anything happened.
   absl::StatusOr<bool> Receive();
 
-  bool received() const { return taken_ == program_->receives.size() && kept_ == program_->kept.size(); }
-  bool sent() const { return posted_sends_ == program_->sends.size() && ended_sends_ == sends_.size(); }
+  bool received() const { return taken_ == compiled_->receives.size() && kept_ == compiled_->kept.size(); }
+  bool sent() const { return posted_sends_ == compiled_->sends.size() && ended_sends_ == sends_.size(); }
   // Appends what it now waits for: at least one of them must be over for it to go on.
   void AppendBlockers(std::vector<Channel::Posted>& blockers) const;
 
@@ -58,13 +59,13 @@ class DirectExchange {
   absl::Status TakeIn(const ListedMessage& message, const InFlight& receive);
   absl::Status Keep(const KeptCells& kept);
   std::optional<ReduceOp> op() const {
-    return program_->combines ? std::make_optional(program_->reduce) : std::nullopt;
+    return compiled_->combines ? std::make_optional(compiled_->reduce) : std::nullopt;
   }
   int64_t BytesOf(const ListedMessage& message) const { return message.elements * element_bytes_; }
 
   Channel* channel_;
   LocalMemory* memory_;
-  const MovementProgram* program_;
+  const CompiledMovement* compiled_;
   const Buffer* source_;
   const Buffer* destination_;
   int64_t element_bytes_;
@@ -81,4 +82,4 @@ class DirectExchange {
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_PRIMITIVES_COMM_DIRECT_EXCHANGE_H_
+#endif  // ADJOIN_PRIMITIVES_COMM_DIRECT_EXECUTION_H_

@@ -1,11 +1,11 @@
-// What one rank does in every execution of a movement, worked out once: its messages in order, and the steps of its
+// What one rank does in every execution of a movement, computed once: its messages in order, and the steps of its
 // collectives with what each of them must wait for.
 //
-//   const MovementProgram program = MovementProgram::Compile(plan);
+//   const CompiledMovement compiled = CompiledMovement::Compile(plan);
 //
 // A pure function of the plan. Offsets are in elements.
-#ifndef ADJOIN_PRIMITIVES_COMM_MOVEMENT_PROGRAM_H_
-#define ADJOIN_PRIMITIVES_COMM_MOVEMENT_PROGRAM_H_
+#ifndef ADJOIN_PRIMITIVES_COMM_COMPILED_MOVEMENT_H_
+#define ADJOIN_PRIMITIVES_COMM_COMPILED_MOVEMENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct ListedMessage {
   std::optional<int64_t> run;
 };
 
-// What a rank keeps of its own source, a part of it where it is cut like the messages.
+// Cells of its own source that a rank keeps; a part of them where they are cut like the messages.
 struct KeptCells {
   std::vector<Region> from;
   std::vector<Region> to;
@@ -43,8 +43,8 @@ struct KeptCells {
 
 // A step of a collective as CollectiveStep, with ranks for positions, and with its dependencies in this rank's list of
 // steps: something may be posted once that many steps are complete.
-struct ProgramStep {
-  // What becomes of what is received.
+struct CompiledStep {
+  // How a received message is used.
   enum class Take {
     kReplace,         // it is received in place
     kCombineSource,   // work = source (op) received: the first contribution to these cells
@@ -60,15 +60,15 @@ struct ProgramStep {
   // What is received is the left operand, so that two ranks that combine the same two contributions do so in one order:
   // that of zeros of different signs and of NaNs shows in the result's bits.
   bool received_first = false;
-  std::size_t recv_after = 0;  // of one in place
+  std::size_t recv_after = 0;  // of a receive in place
   int slot = 0;
 };
 
-struct CollectiveProgram {
+struct CompiledCollective {
   // How many steps ahead of the first incomplete one messages are posted.
   static constexpr std::size_t kAhead = 4;
 
-  std::vector<ProgramStep> steps;
+  std::vector<CompiledStep> steps;
   int64_t elements = 0;
   // A broadcast's root that is a destination as well: it copies its source.
   bool copies_source = false;
@@ -82,7 +82,7 @@ struct CollectiveProgram {
   std::vector<int> receives_from;
   bool mutual = false;  // the data itself keeps the ranks together: every one of them waits for all
 
-  // Where cells of the whole tensor lie in the work buffer.
+  // The position of cells of the whole tensor in the work buffer.
   Interval InWork(Interval cells) const {
     if (works_in_destination) return cells;
     const int64_t offset = cells.lo / segment % kSegments * segment - cells.lo / segment * segment;
@@ -90,8 +90,8 @@ struct CollectiveProgram {
   }
 };
 
-struct MovementProgram {
-  static MovementProgram Compile(const MovementPlan& plan);
+struct CompiledMovement {
+  static CompiledMovement Compile(const MovementPlan& plan);
 
   uint64_t plan_serial = 0;
   int rank = 0;
@@ -106,7 +106,7 @@ struct MovementProgram {
   std::vector<ListedMessage> receives;
   std::vector<KeptCells> kept;
   bool combines = false;  // whether a destination cell gets more than one contribution
-  std::vector<CollectiveProgram> collectives;
+  std::vector<CompiledCollective> collectives;
   // All ranks that this one exchanges data with, ascending.
   std::vector<int> peers;
   // Peers that get data in each execution and give none, and the other way round: credits go between these.
@@ -116,4 +116,4 @@ struct MovementProgram {
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_PRIMITIVES_COMM_MOVEMENT_PROGRAM_H_
+#endif  // ADJOIN_PRIMITIVES_COMM_COMPILED_MOVEMENT_H_

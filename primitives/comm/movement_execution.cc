@@ -1,4 +1,4 @@
-#include "primitives/comm/pending_movement.h"
+#include "primitives/comm/movement_execution.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,40 +14,40 @@ constexpr int64_t kUnreceived = 2;  // executions
 
 }  // namespace
 
-PendingMovement::PendingMovement(Transport* transport, LocalMemory* memory, int communicator,
+MovementExecution::MovementExecution(Transport* transport, LocalMemory* memory, int communicator,
                                  const Execution* execution, int64_t generation,
-                                 std::shared_ptr<const MovementProgram> program, Buffer source, Buffer destination)
-    : program_(std::move(program)),
+                                 std::shared_ptr<const CompiledMovement> compiled, Buffer source, Buffer destination)
+    : compiled_(std::move(compiled)),
       source_(std::move(source)),
       destination_(std::move(destination)),
       channel_(transport, communicator, execution, generation),
-      direct_(&channel_, memory, program_.get(), &source_, &destination_) {
-  for (const CollectiveProgram& collective : program_->collectives) {
-    collectives_.push_back(std::make_unique<CollectiveRun>(&channel_, memory, program_->dtype, program_->reduce,
+      direct_(&channel_, memory, compiled_.get(), &source_, &destination_) {
+  for (const CompiledCollective& collective : compiled_->collectives) {
+    collectives_.push_back(std::make_unique<CollectiveExecution>(&channel_, memory, compiled_->dtype, compiled_->reduce,
                                                            &collective, &source_, &destination_));
   }
 }
 
-PendingMovement::~PendingMovement() {
+MovementExecution::~MovementExecution() {
   Leave();
   for (const Channel::Posted& credit : credits_) channel_.Abandon(credit);
 }
 
-void PendingMovement::Join(std::vector<PendingMovement*>* list) {
+void MovementExecution::Join(std::vector<MovementExecution*>* list) {
   list_ = list;
   list_->push_back(this);
 }
 
-void PendingMovement::Leave() {
+void MovementExecution::Leave() {
   if (list_ == nullptr) return;
   list_->erase(std::find(list_->begin(), list_->end(), this));
   list_ = nullptr;
 }
 
-absl::Status PendingMovement::Start() {
+absl::Status MovementExecution::Start() {
   ADJOIN_RETURN_IF_ERROR(direct_.PostReceives());
   if (channel_.generation() >= kUnreceived) {
-    for (int peer : program_->sends_one_way_to) {
+    for (int peer : compiled_->sends_one_way_to) {
       ADJOIN_ASSIGN_OR_RETURN(const Channel::Posted credit,
                               channel_.RecvCredit(peer, channel_.generation() - kUnreceived));
       credits_.push_back(credit);
@@ -56,7 +56,7 @@ absl::Status PendingMovement::Start() {
   return Advance().status();
 }
 
-absl::StatusOr<bool> PendingMovement::TakeCredits() {
+absl::StatusOr<bool> MovementExecution::TakeCredits() {
   while (!credits_.empty()) {
     const Channel::Posted credit = credits_.back();
     if (!channel_.Over(credit)) return false;
@@ -66,7 +66,7 @@ absl::StatusOr<bool> PendingMovement::TakeCredits() {
   return true;
 }
 
-absl::StatusOr<bool> PendingMovement::Advance() {
+absl::StatusOr<bool> MovementExecution::Advance() {
   if (done_) return false;
   const std::size_t credits = credits_.size();
   ADJOIN_ASSIGN_OR_RETURN(const bool may_send, TakeCredits());
@@ -75,7 +75,7 @@ absl::StatusOr<bool> PendingMovement::Advance() {
   if (may_send) {
     ADJOIN_ASSIGN_OR_RETURN(const bool sent, direct_.Send());
     moved = moved || sent;
-    for (const std::unique_ptr<CollectiveRun>& collective : collectives_) {
+    for (const std::unique_ptr<CollectiveExecution>& collective : collectives_) {
       if (collective->done()) continue;
       ADJOIN_ASSIGN_OR_RETURN(const bool advanced, collective->Advance());
       moved = moved || advanced;
@@ -90,24 +90,24 @@ absl::StatusOr<bool> PendingMovement::Advance() {
   return true;
 }
 
-void PendingMovement::GiveCredits() {
-  for (int peer : program_->receives_one_way_from) {
+void MovementExecution::GiveCredits() {
+  for (int peer : compiled_->receives_one_way_from) {
     const absl::StatusOr<Handle> credit = channel_.SendCredit(peer);
     if (credit.ok()) credit_sends_.push_back(*credit);
   }
 }
 
-void PendingMovement::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
+void MovementExecution::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
   if (done_) return;
   direct_.AppendBlockers(blockers);
   if (!credits_.empty()) {
     blockers.push_back(credits_.back());
     return;
   }
-  for (const std::unique_ptr<CollectiveRun>& collective : collectives_) collective->AppendBlockers(blockers);
+  for (const std::unique_ptr<CollectiveExecution>& collective : collectives_) collective->AppendBlockers(blockers);
 }
 
-absl::Status PendingMovement::GivenUp(const Channel::Posted& blocker) {
+absl::Status MovementExecution::GivenUp(const Channel::Posted& blocker) {
   const absl::Status status = channel_.Wait(blocker, Deadline::After(absl::ZeroDuration()));
   if (!status.ok()) return status;
   return channel_.Annotate(absl::DeadlineExceededError("not done in time"), "waiting");  // it came in the last moment

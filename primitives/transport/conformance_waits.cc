@@ -1,6 +1,9 @@
-// How waits end on every transport: by their operation, their deadline, or an abort on any rank.
+// The conformance tests of waits, which end by their operation, their deadline or an abort on any rank, and of Connect,
+// Flush and Close.
+#include <atomic>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -8,15 +11,14 @@
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "primitives/transport/buffer.h"
-#include "primitives/transport/conformance_ranks.h"
+#include "primitives/transport/conformance_suite.h"
 #include "primitives/transport/tag.h"
 #include "primitives/transport/transport.h"
-#include "primitives/transport/transport_ranks.h"
 
 namespace adjoin {
 namespace {
 
-TEST_P(ConformanceTest, ADeadlineEndsAWaitAndTheTransportStaysUsable) {
+TEST_P(ConformanceTest, StaysUsableAfterADeadlineEndedAWait) {
   Run(2, [](Transport& t) -> absl::Status {
     ADJOIN_RETURN_IF_ERROR(PingPong(t, 1));
     const int other = 1 - t.rank();
@@ -36,7 +38,7 @@ TEST_P(ConformanceTest, ADeadlineEndsAWaitAndTheTransportStaysUsable) {
   });
 }
 
-TEST_P(ConformanceTest, TestSaysWhenAnOperationIsOver) {
+TEST_P(ConformanceTest, TestsWhetherAnOperationIsOver) {
   Run(2, [](Transport& t) -> absl::Status {
     const int other = 1 - t.rank();
     int64_t in = 0, out = 7;
@@ -54,13 +56,13 @@ TEST_P(ConformanceTest, TestSaysWhenAnOperationIsOver) {
   });
 }
 
-TEST_P(ConformanceTest, AbortFromAnotherThreadEndsWaitsNowAndLater) {
+TEST_P(ConformanceTest, EndsWaitsNowAndLaterByAnAbortOfAnotherThread) {
   Run(2, [](Transport& t) -> absl::Status {
     ADJOIN_RETURN_IF_ERROR(PingPong(t, 1));
     const int other = 1;
     int64_t first = 0, second = 0;
     if (t.rank() == 1) {
-      // That it is done with its own waits. The abort may come before the end of this send.
+      // Tells rank 0 that this rank has no waits left. The abort may come before the end of this send.
       ADJOIN_ASSIGN_OR_RETURN(Handle done, t.StartSend(0, MakeTag(1, 2), BufferOf(first)));
       t.Wait(done, Soon()).IgnoreError();
       return absl::OkStatus();
@@ -84,7 +86,7 @@ TEST_P(ConformanceTest, AbortFromAnotherThreadEndsWaitsNowAndLater) {
   });
 }
 
-TEST_P(ConformanceTest, AbortWakesASleepingWait) {
+TEST_P(ConformanceTest, WakesASleepingWaitByAnAbort) {
   // The aborter comes when the wait has had time to fall asleep; the outcome does not depend on whether it has.
   Run(1, [](Transport& t) -> absl::Status {
     int64_t value = 0;
@@ -103,14 +105,15 @@ TEST_P(ConformanceTest, AbortWakesASleepingWait) {
   });
 }
 
-// Nobody but rank 1 knows of a failure, and nobody sends anything: the others learn of it all the same.
-TEST_P(ConformanceTest, AnAbortEndsEveryRanksWaits) {
+// Only rank 1 knows of a failure, and no rank sends anything: the others learn of the failure all the same.
+TEST_P(ConformanceTest, EndsEveryRanksWaitsByAnAbort) {
   Run(4, [](Transport& t) -> absl::Status {
     const absl::StatusCode code = absl::StatusCode::kDataLoss;
     int64_t in = 0, ready = 1;
     if (t.rank() == 1) {
       for (int other : {0, 2, 3}) ADJOIN_RETURN_IF_ERROR(ReceiveNow(t, other, MakeTag(other, 2), BufferOf(in)));
       t.Abort(absl::DataLossError("conv1.x: this rank's disk is gone"));
+      ADJOIN_RETURN_IF_ERROR(Expect(t.Disturbed() && !t.AbortedByPeer(), "to know that it aborted itself"));
       return ExpectError(t.StartRecv(0, MakeTag(0, 1), BufferOf(in)).status(), code, {"conv1.x: this rank's disk"});
     }
     const int next = (t.rank() + 1) % 4;
@@ -120,11 +123,12 @@ TEST_P(ConformanceTest, AnAbortEndsEveryRanksWaits) {
     t.Wait(send, Soon()).IgnoreError();
     const absl::Status status = t.rank() == 2 ? t.Wait(receive, Soon()) : t.WaitAny({&receive, 1}, Soon());
     ADJOIN_RETURN_IF_ERROR(ExpectError(status, code, {"rank 1: conv1.x: this rank's disk is gone"}));
+    ADJOIN_RETURN_IF_ERROR(Expect(t.Disturbed() && t.AbortedByPeer(), "to know that rank 1 aborted this one"));
     return ExpectError(t.StartRecv(next, MakeTag(next, 3), BufferOf(in)).status(), code, {"rank 1: conv1.x"});
   });
 }
 
-TEST_P(ConformanceTest, WaitAnyReturnsWhenOneIsOver) {
+TEST_P(ConformanceTest, WaitsForAnyOfSeveralOperations) {
   Run(3, [](Transport& t) -> absl::Status {
     if (t.rank() == 2) return absl::OkStatus();
     const int other = 1 - t.rank();
@@ -145,7 +149,7 @@ TEST_P(ConformanceTest, WaitAnyReturnsWhenOneIsOver) {
     ADJOIN_RETURN_IF_ERROR(Expect(in == 7, "the message"));
     const absl::Status given_up = t.Wait(silent, Deadline::After(absl::ZeroDuration()));
     if (!absl::IsDeadlineExceeded(given_up) && !absl::IsUnavailable(given_up)) return given_up;
-    // The other one is done with its waits before this one aborts.
+    // Rank 1 has no waits left before rank 0 aborts.
     if (t.rank() == 1) return SendNow(t, 0, MakeTag(1, 2), BufferOf(out));
     ADJOIN_RETURN_IF_ERROR(ReceiveNow(t, 1, MakeTag(1, 2), BufferOf(in)));
     t.Abort(absl::CancelledError("enough"));
@@ -153,7 +157,45 @@ TEST_P(ConformanceTest, WaitAnyReturnsWhenOneIsOver) {
   });
 }
 
-ADJOIN_INSTANTIATE_CONFORMANCE_TESTS
+TEST_P(ConformanceTest, ConnectsOnceAndOnlyToTheAddressesOfItsRanks) {
+  auto ranks = GetParam().open(2), others = GetParam().open(3);
+  ASSERT_TRUE(ranks.ok() && others.ok()) << ranks.status() << ", " << others.status();
+  Transport& zero = *(*ranks)[0];
+  const std::string own = zero.Address(), second = (*ranks)[1]->Address();
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {}, {own}, {own, second, second}, {second, own}, {own, own}, {own, (*others)[1]->Address()}, {own, "x"}}) {
+    EXPECT_EQ(zero.Connect(wrong, Soon()).code(), absl::StatusCode::kInvalidArgument) << wrong.size() << " addresses";
+  }
+  Run(2, [](Transport& t) -> absl::Status {
+    return ExpectError(t.Connect({"", ""}, Soon()), absl::StatusCode::kFailedPrecondition, {"already"});
+  });
+}
+
+TEST_P(ConformanceTest, ClosesOnceEveryRankIsInClose) {
+  std::atomic<int> closing{0};
+  Run(3, [&closing](Transport& t) -> absl::Status {
+    const int next = (t.rank() + 1) % 3, previous = (t.rank() + 2) % 3;
+    int64_t out = t.rank(), in = -1;
+    ADJOIN_RETURN_IF_ERROR(SendNow(t, next, MakeTag(t.rank(), 1), BufferOf(out)));
+    ADJOIN_RETURN_IF_ERROR(t.Flush(Soon()));
+    ADJOIN_RETURN_IF_ERROR(ReceiveNow(t, previous, MakeTag(previous, 1), BufferOf(in)));
+    ADJOIN_RETURN_IF_ERROR(Expect(in == previous, "the message"));
+    ++closing;
+    ADJOIN_RETURN_IF_ERROR(t.Close(Soon()));
+    ADJOIN_RETURN_IF_ERROR(Expect(closing == 3, "every rank in Close"));
+    ADJOIN_RETURN_IF_ERROR(Expect(!t.Disturbed() && !t.AbortedByPeer(), "no failure in an orderly end"));
+    return ExpectError(t.StartSend(next, MakeTag(t.rank(), 2), BufferOf(out)).status(),
+                       absl::StatusCode::kFailedPrecondition, {"closed"});
+  });
+}
+
+TEST_P(ConformanceTest, EndsFlushAndCloseByAnAbort) {
+  Run(1, [](Transport& t) -> absl::Status {
+    t.Abort(absl::AbortedError("enough"));
+    ADJOIN_RETURN_IF_ERROR(ExpectError(t.Flush(Soon()), absl::StatusCode::kAborted, {"enough"}));
+    return ExpectError(t.Close(Soon()), absl::StatusCode::kAborted, {"enough"});
+  });
+}
 
 }  // namespace
 }  // namespace adjoin

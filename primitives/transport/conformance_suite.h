@@ -1,18 +1,30 @@
-// What the tests of every transport share: ranks, buffers, checks that return a Status, and the transports to run on.
+// The tests that every transport must pass. They are in conformance_messages.cc and conformance_waits.cc; a test
+// program names the transports on which they run:
 //
-//   TEST_P(ConformanceTest, ...) { Run(2, [](Transport& t) -> absl::Status { ... }); }
-//   ADJOIN_INSTANTIATE_CONFORMANCE_TESTS
-#ifndef ADJOIN_PRIMITIVES_TRANSPORT_CONFORMANCE_RANKS_H_
-#define ADJOIN_PRIMITIVES_TRANSPORT_CONFORMANCE_RANKS_H_
+//   absl::StatusOr<std::vector<std::unique_ptr<Transport>>> OpenRanks(int n) { ... }   // 0 to n-1, not connected
+//
+//   INSTANTIATE_TEST_SUITE_P(Mine, ConformanceTest,
+//                            testing::Values(ConformanceCase{
+//                                .name = "Mine", .open = OpenRanks, .lane = "mine", .seed = 1}),
+//                            ConformanceCaseName);
+//
+// The rest of this header is what the tests share: buffers, tags, and checks that return a Status.
+#ifndef ADJOIN_PRIMITIVES_TRANSPORT_CONFORMANCE_SUITE_H_
+#define ADJOIN_PRIMITIVES_TRANSPORT_CONFORMANCE_SUITE_H_
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -20,22 +32,23 @@
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "primitives/transport/buffer.h"
+#include "primitives/transport/rank_threads.h"
 #include "primitives/transport/tag.h"
 #include "primitives/transport/transport.h"
-#include "primitives/transport/transport_ranks.h"
 
 namespace adjoin {
 
 struct ConformanceCase {
-  TransportKind kind;
-  uint64_t seed;
+  std::string name;  // letters and digits: the end of the tests' names
+  // Returns the transports of ranks 0 to n-1 of this process, not connected.
+  std::function<absl::StatusOr<std::vector<std::unique_ptr<Transport>>>(int n)> open;
+  std::string lane;   // a part of what Describe returns for another rank
+  uint64_t seed = 0;  // drives the random orders of the tests
 };
 
-inline void PrintTo(const ConformanceCase& c, std::ostream* out) { *out << c.kind << " with seed " << c.seed; }
+inline void PrintTo(const ConformanceCase& c, std::ostream* out) { *out << c.name << " with seed " << c.seed; }
 
-inline std::string ConformanceCaseName(const testing::TestParamInfo<ConformanceCase>& info) {
-  return absl::StrCat(ToString(info.param.kind), "Seed", info.param.seed);
-}
+inline std::string ConformanceCaseName(const testing::TestParamInfo<ConformanceCase>& info) { return info.param.name; }
 
 inline Deadline Soon() { return Deadline::After(absl::Seconds(30)); }
 
@@ -55,7 +68,12 @@ Buffer BufferOf(T& value) {
 }
 
 inline Tag MakeTag(int source, int64_t op, int64_t slot = 0) {
-  return *Tag::Make({0, op, 0, Direction::kForward, source, slot});
+  return *Tag::Make({.communicator = 0,
+                     .op = op,
+                     .generation = 0,
+                     .direction = Direction::kForward,
+                     .source = source,
+                     .slot = slot});
 }
 
 // Contents that tell one message from another, and every position within it.
@@ -107,29 +125,17 @@ inline absl::Status PingPong(Transport& t, int64_t op) {
 
 class ConformanceTest : public testing::TestWithParam<ConformanceCase> {
  protected:
-  void Run(int n, RankFunction fn) {
-    const absl::Status status = RunRanks(n, GetParam().kind, GetParam().seed, std::move(fn));
-    EXPECT_TRUE(status.ok()) << status << " (seed " << GetParam().seed << ")";
+  // Runs `fn` on n connected ranks, each on a thread of its own; the test fails with the error that came first.
+  void Run(int n, std::function<absl::Status(Transport&)> fn) {
+    auto transports = GetParam().open(n);
+    ASSERT_TRUE(transports.ok()) << transports.status();
+    int first = -1;
+    const std::vector<absl::Status> statuses =
+        RunConnectedRankThreads(*std::move(transports), std::move(fn), absl::Seconds(60), &first);
+    if (first >= 0) ADD_FAILURE() << "rank " << first << ": " << statuses[first] << " (seed " << GetParam().seed << ")";
   }
 };
 
-// Every transport, the delayed one with several orders of arrival.
-#define ADJOIN_INSTANTIATE_CONFORMANCE_TESTS                                                               \
-  INSTANTIATE_TEST_SUITE_P(InMemory, ConformanceTest,                                                        \
-                           testing::Values(ConformanceCase{TransportKind::kInMemory, 0}), ConformanceCaseName); \
-  INSTANTIATE_TEST_SUITE_P(Delayed, ConformanceTest,                                                         \
-                           testing::Values(ConformanceCase{TransportKind::kInMemoryDelayed, 1},              \
-                                           ConformanceCase{TransportKind::kInMemoryDelayed, 2},              \
-                                           ConformanceCase{TransportKind::kInMemoryDelayed, 3},              \
-                                           ConformanceCase{TransportKind::kInMemoryDelayed, 4}),             \
-                           ConformanceCaseName);                                                             \
-  INSTANTIATE_TEST_SUITE_P(Device, ConformanceTest,                                                          \
-                           testing::Values(ConformanceCase{TransportKind::kOnDevice, 5}), ConformanceCaseName); \
-  INSTANTIATE_TEST_SUITE_P(Ucx, ConformanceTest,                                                             \
-                           testing::Values(ConformanceCase{TransportKind::kUcxSharedMemory, 0},              \
-                                           ConformanceCase{TransportKind::kUcxTcp, 0}),                      \
-                           ConformanceCaseName);
-
 }  // namespace adjoin
 
-#endif  // ADJOIN_PRIMITIVES_TRANSPORT_CONFORMANCE_RANKS_H_
+#endif  // ADJOIN_PRIMITIVES_TRANSPORT_CONFORMANCE_SUITE_H_

@@ -1,4 +1,4 @@
-#include "primitives/comm/collective_run.h"
+#include "primitives/comm/collective_execution.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,62 +10,62 @@
 namespace adjoin {
 namespace {
 
-constexpr std::size_t kWindow = CollectiveProgram::kAhead + 1;
+constexpr std::size_t kWindow = CompiledCollective::kAhead + 1;
 constexpr std::size_t kMostSends = 16;  // in flight
 
 Deadline Now() { return Deadline::After(absl::ZeroDuration()); }
 
 }  // namespace
 
-CollectiveRun::CollectiveRun(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce,
-                             const CollectiveProgram* program, const Buffer* source, const Buffer* destination)
+CollectiveExecution::CollectiveExecution(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce,
+                             const CompiledCollective* compiled, const Buffer* source, const Buffer* destination)
     : channel_(channel),
       memory_(memory),
       dtype_(dtype),
       reduce_(reduce),
       element_bytes_(SizeOf(dtype)),
-      program_(program),
+      compiled_(compiled),
       source_(source),
       destination_(destination),
-      copied_(!program->copies_source),
+      copied_(!compiled->copies_source),
       receiving_(kWindow) {}
 
-CollectiveRun::~CollectiveRun() {
+CollectiveExecution::~CollectiveExecution() {
   for (const InFlight& send : sends_) channel_->Abandon(send.posted);
   for (std::size_t i = next_; i < posted_receives_; ++i) {
     const Receiving& receiving = receiving_[i % kWindow];
-    if (program_->steps[i].recv_from >= 0 && !receiving.over) channel_->Abandon(receiving.posted);
+    if (compiled_->steps[i].recv_from >= 0 && !receiving.over) channel_->Abandon(receiving.posted);
   }
 }
 
-Buffer CollectiveRun::Elements(const Buffer& buffer, Interval elements) const {
+Buffer CollectiveExecution::Elements(const Buffer& buffer, Interval elements) const {
   return PartOf(buffer, elements.lo * element_bytes_, elements.size() * element_bytes_);
 }
 
-Buffer CollectiveRun::StagingOf(std::size_t step, Interval elements) const {
-  const int64_t offset = static_cast<int64_t>(step % kWindow) * program_->longest_combined;
+Buffer CollectiveExecution::StagingOf(std::size_t step, Interval elements) const {
+  const int64_t offset = static_cast<int64_t>(step % kWindow) * compiled_->longest_combined;
   return Elements(staging_, {offset, offset + elements.size()});
 }
 
-absl::Status CollectiveRun::Begin() {
+absl::Status CollectiveExecution::Begin() {
   begun_ = true;
-  const auto combined = std::count_if(program_->steps.begin(), program_->steps.end(), [](const ProgramStep& step) {
-    return step.recv_from >= 0 && step.take != ProgramStep::Take::kReplace;
+  const auto combined = std::count_if(compiled_->steps.begin(), compiled_->steps.end(), [](const CompiledStep& step) {
+    return step.recv_from >= 0 && step.take != CompiledStep::Take::kReplace;
   });
   if (combined > 0) {
-    const int64_t places = std::min<int64_t>(static_cast<int64_t>(program_->steps.size()), kWindow);
-    ADJOIN_ASSIGN_OR_RETURN(staging_, memory_->Allocate(places * program_->longest_combined * element_bytes_));
+    const int64_t places = std::min<int64_t>(static_cast<int64_t>(compiled_->steps.size()), kWindow);
+    ADJOIN_ASSIGN_OR_RETURN(staging_, memory_->Allocate(places * compiled_->longest_combined * element_bytes_));
   }
-  if (program_->works_in_destination) {
+  if (compiled_->works_in_destination) {
     work_ = *destination_;
   } else if (combined > 0) {
-    const int64_t elements = std::min(program_->elements, CollectiveProgram::kSegments * program_->segment);
+    const int64_t elements = std::min(compiled_->elements, CompiledCollective::kSegments * compiled_->segment);
     ADJOIN_ASSIGN_OR_RETURN(work_, memory_->Allocate(elements * element_bytes_));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> CollectiveRun::EndSends() {
+absl::StatusOr<bool> CollectiveExecution::EndSends() {
   std::size_t kept = 0;
   absl::Status status;
   for (std::size_t i = 0; i < sends_.size(); ++i) {
@@ -81,23 +81,23 @@ absl::StatusOr<bool> CollectiveRun::EndSends() {
   return ended;
 }
 
-absl::StatusOr<bool> CollectiveRun::MayWrite(Interval work) {
+absl::StatusOr<bool> CollectiveExecution::MayWrite(Interval work) {
   const auto reads = [&](const InFlight& send) { return !send.work.Intersect(work).empty(); };
   if (std::none_of(sends_.begin(), sends_.end(), reads)) return true;
   ADJOIN_RETURN_IF_ERROR(EndSends().status());
   return std::none_of(sends_.begin(), sends_.end(), reads);
 }
 
-absl::StatusOr<bool> CollectiveRun::PostReceives() {
+absl::StatusOr<bool> CollectiveExecution::PostReceives() {
   const std::size_t before = posted_receives_;
-  const std::size_t end = std::min(program_->steps.size(), next_ + kWindow);
+  const std::size_t end = std::min(compiled_->steps.size(), next_ + kWindow);
   for (; posted_receives_ < end; ++posted_receives_) {
-    const ProgramStep& step = program_->steps[posted_receives_];
+    const CompiledStep& step = compiled_->steps[posted_receives_];
     if (step.recv_from < 0) continue;
     Buffer into;
-    if (step.take == ProgramStep::Take::kReplace) {
+    if (step.take == CompiledStep::Take::kReplace) {
       if (step.recv_after > next_) break;
-      const Interval cells = program_->InWork(step.recv);
+      const Interval cells = compiled_->InWork(step.recv);
       ADJOIN_ASSIGN_OR_RETURN(const bool may_write, MayWrite(cells));
       if (!may_write) break;
       into = Elements(work_, cells);
@@ -112,18 +112,18 @@ absl::StatusOr<bool> CollectiveRun::PostReceives() {
   return posted_receives_ != before;
 }
 
-absl::StatusOr<bool> CollectiveRun::PostSends() {
+absl::StatusOr<bool> CollectiveExecution::PostSends() {
   const std::size_t before = posted_sends_;
-  const std::size_t end = std::min(program_->steps.size(), next_ + kWindow);
+  const std::size_t end = std::min(compiled_->steps.size(), next_ + kWindow);
   for (; posted_sends_ < end; ++posted_sends_) {
-    const ProgramStep& step = program_->steps[posted_sends_];
+    const CompiledStep& step = compiled_->steps[posted_sends_];
     if (step.send_to < 0) continue;
     if (step.send_after > next_) break;
     if (sends_.size() >= kMostSends) {
       ADJOIN_ASSIGN_OR_RETURN(const bool ended, EndSends());
       if (!ended) break;
     }
-    const Interval work = step.send_from_source ? Interval{} : program_->InWork(step.send);
+    const Interval work = step.send_from_source ? Interval{} : compiled_->InWork(step.send);
     const Buffer out = step.send_from_source ? Elements(*source_, step.send) : Elements(work_, work);
     ADJOIN_ASSIGN_OR_RETURN(const Channel::Posted posted,
                             channel_->Send(step.send_to, Channel::CollectiveSlot(step.slot), out));
@@ -132,16 +132,16 @@ absl::StatusOr<bool> CollectiveRun::PostSends() {
   return posted_sends_ != before;
 }
 
-absl::Status CollectiveRun::Combine(const ProgramStep& step) {
-  const Interval cells = program_->InWork(step.recv);
+absl::Status CollectiveExecution::Combine(const CompiledStep& step) {
+  const Interval cells = compiled_->InWork(step.recv);
   const Buffer onto = Elements(work_, cells);
-  const void* left = step.take == ProgramStep::Take::kCombineSource ? Elements(*source_, step.recv).data : onto.data;
+  const void* left = step.take == CompiledStep::Take::kCombineSource ? Elements(*source_, step.recv).data : onto.data;
   const void* right = StagingOf(next_, step.recv).data;
   if (step.received_first) std::swap(left, right);
   return memory_->Combine(reduce_, dtype_, right, left, onto.data, {1, step.recv.size(), 0, 0});
 }
 
-absl::StatusOr<bool> CollectiveRun::Complete(const ProgramStep& step) {
+absl::StatusOr<bool> CollectiveExecution::Complete(const CompiledStep& step) {
   if (step.send_to >= 0 && posted_sends_ <= next_) return false;
   if (step.recv_from < 0) return true;
   if (posted_receives_ <= next_) return false;
@@ -151,14 +151,14 @@ absl::StatusOr<bool> CollectiveRun::Complete(const ProgramStep& step) {
     receiving.over = true;
     ADJOIN_RETURN_IF_ERROR(channel_->Wait(receiving.posted, Now()));
   }
-  if (step.take == ProgramStep::Take::kReplace) return true;
-  ADJOIN_ASSIGN_OR_RETURN(const bool may_write, MayWrite(program_->InWork(step.recv)));
+  if (step.take == CompiledStep::Take::kReplace) return true;
+  ADJOIN_ASSIGN_OR_RETURN(const bool may_write, MayWrite(compiled_->InWork(step.recv)));
   if (!may_write) return false;
   ADJOIN_RETURN_IF_ERROR(Combine(step));
   return true;
 }
 
-absl::StatusOr<bool> CollectiveRun::Advance() {
+absl::StatusOr<bool> CollectiveExecution::Advance() {
   if (!begun_) ADJOIN_RETURN_IF_ERROR(Begin());
   bool moved = false;
   while (true) {
@@ -166,12 +166,12 @@ absl::StatusOr<bool> CollectiveRun::Advance() {
     ADJOIN_ASSIGN_OR_RETURN(const bool sends, PostSends());
     moved = moved || receives || sends;
     if (!copied_) {  // once the first messages are on their way
-      const Rows all = {1, program_->elements, 0, 0};
+      const Rows all = {1, compiled_->elements, 0, 0};
       ADJOIN_RETURN_IF_ERROR(memory_->Copy(element_bytes_, source_->data, destination_->data, all));
       copied_ = moved = true;
     }
-    if (next_ == program_->steps.size()) break;
-    ADJOIN_ASSIGN_OR_RETURN(const bool complete, Complete(program_->steps[next_]));
+    if (next_ == compiled_->steps.size()) break;
+    ADJOIN_ASSIGN_OR_RETURN(const bool complete, Complete(compiled_->steps[next_]));
     if (!complete) break;
     ++next_;
     moved = true;
@@ -180,10 +180,10 @@ absl::StatusOr<bool> CollectiveRun::Advance() {
   return moved || ended;
 }
 
-void CollectiveRun::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
+void CollectiveExecution::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
   // While a step's own send waits for others to be over, its receive does not let it go on.
   const bool sent = next_ < posted_sends_;
-  if (sent && next_ < posted_receives_ && program_->steps[next_].recv_from >= 0 && !receiving_[next_ % kWindow].over) {
+  if (sent && next_ < posted_receives_ && compiled_->steps[next_].recv_from >= 0 && !receiving_[next_ % kWindow].over) {
     blockers.push_back(receiving_[next_ % kWindow].posted);
   }
   for (const InFlight& send : sends_) blockers.push_back(send.posted);

@@ -1,5 +1,6 @@
-// Collectives in flight beside each other over a transport whose sends read their buffers late; the same bits everywhere.
-#include "primitives/comm/collective_run.h"
+// Collectives in flight beside each other over a transport whose sends read their buffers late; the same bits
+// everywhere.
+#include "primitives/comm/collective_execution.h"
 
 #include <atomic>
 #include <cmath>
@@ -46,7 +47,7 @@ Buffer BufferOf(const std::shared_ptr<std::vector<T>>& values) {
 
 // A collective of int64 over some of the ranks.
 struct Collective {
-  std::vector<int> ranks;  // of the replicas or partials
+  std::vector<int> ranks;  // those with replicas or partials
   bool partial;            // the source is partial sums; else one owner's
   bool replicated;         // the destination is on `ranks`; else at one owner
   int owner;
@@ -88,7 +89,7 @@ Collective RandomCollective(Draw& draw, int size) {
 struct Running {
   int64_t generation;
   std::shared_ptr<std::vector<int64_t>> x, y;
-  std::unique_ptr<PendingMovement> pending;
+  std::unique_ptr<MovementExecution> pending;
 };
 
 absl::StatusOr<Running> StartOne(Communicator& communicator, const Collective& c, const MovementPlan& plan, int64_t op,
@@ -139,7 +140,7 @@ absl::Status RunTurns(Transport& transport, const std::vector<Collective>& all, 
   return absl::OkStatus();
 }
 
-TEST(CollectiveRunTest, LateSendsBesideEachOther) {
+TEST(CollectiveExecutionTest, SurvivesLateSendsBesideEachOther) {
   Draw draw = Draw::FromEnvironment();
   for (int batch = 0; batch < 25 && !HasFailure(); ++batch) {
     const int size = static_cast<int>(draw.Between(2, 9));
@@ -165,9 +166,9 @@ TEST(CollectiveRunTest, LateSendsBesideEachOther) {
   }
 }
 
-// Rank 2 of a tree has as many sends to rank 3 in flight as it may, and what it should pass on next has come: it does not
-// wait for that, but for a send, and no longer than to its deadline.
-TEST(CollectiveRunTest, WaitsForItsSendsNoLongerThanToTheDeadline) {
+// Rank 2 of a tree has as many sends to rank 3 in flight as it may, and what it should pass on next has come: it does
+// not wait for that, but for a send, and no longer than to its deadline.
+TEST(CollectiveExecutionTest, WaitsForItsSendsNoLongerThanToTheDeadline) {
   const Collective broadcast{{0, 1, 2, 3}, /*partial=*/false, /*replicated=*/true, /*owner=*/0, 20 * 16384};
   std::atomic<bool> all_came{false};
   const auto all = RunRanksCollect(
@@ -188,9 +189,9 @@ TEST(CollectiveRunTest, WaitsForItsSendsNoLongerThanToTheDeadline) {
   EXPECT_NE(all[2].message().find("waiting to send to rank 3"), std::string::npos) << all[2];
 }
 
-// Zeros of both signs are equal, and NaNs differ in sign and payload: a maximum or sum of them depends on the order of its
-// operands, which must be the same everywhere.
-TEST(CollectiveRunTest, ReplicasHaveTheSameBitsOfZerosAndNaNs) {
+// Zeros of both signs are equal, and NaNs differ in sign and payload: a maximum or sum of them depends on the order of
+// its operands, which must be the same everywhere.
+TEST(CollectiveExecutionTest, ReplicasHaveTheSameBitsOfZerosAndNaNs) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float other_nan = -std::nanf("77");
   const float values[] = {0.0f, -0.0f, nan, other_nan};

@@ -1,4 +1,4 @@
-#include "primitives/comm/movement_program.h"
+#include "primitives/comm/compiled_movement.h"
 
 #include <algorithm>
 #include <iterator>
@@ -36,10 +36,10 @@ ListedMessage MessageOf(const Transfer& transfer, const std::vector<int64_t>& sh
   return {transfer.peer, transfer.elements, transfer.regions, RunOf(shape, transfer.regions)};
 }
 
-void CompileList(const ExchangeSchedule& direct, MovementProgram& program) {
+void CompileList(const ExchangeSchedule& direct, CompiledMovement& compiled) {
   const int rank = direct.rank();
-  std::vector<Numbered> sends = Cut(direct.sends(), program.dtype);
-  std::vector<Numbered> receives = Cut(direct.recvs(), program.dtype);
+  std::vector<Numbered> sends = Cut(direct.sends(), compiled.dtype);
+  std::vector<Numbered> receives = Cut(direct.recvs(), compiled.dtype);
   // Each rank begins with the peers after itself, so that not all of them send to the same one at once.
   auto turn = [&](const Numbered& n) {
     return std::make_tuple(n.number, n.transfer.peer < rank, n.transfer.peer);
@@ -53,15 +53,15 @@ void CompileList(const ExchangeSchedule& direct, MovementProgram& program) {
     if (send.transfer.peer == rank) {
       kept.push_back(&send.transfer);
     } else {
-      program.sends.push_back(MessageOf(send.transfer, direct.from_shape()));
+      compiled.sends.push_back(MessageOf(send.transfer, direct.from_shape()));
     }
   }
   for (const Numbered& receive : receives) {
     if (receive.transfer.peer != rank) {
-      program.receives.push_back(MessageOf(receive.transfer, direct.to_shape()));
+      compiled.receives.push_back(MessageOf(receive.transfer, direct.to_shape()));
     } else {
       // The same cells in the same order in both lists, and so the same segments.
-      program.kept.push_back({kept[program.kept.size()]->regions, receive.transfer.regions, program.receives.size()});
+      compiled.kept.push_back({kept[compiled.kept.size()]->regions, receive.transfer.regions, compiled.receives.size()});
     }
   }
 }
@@ -91,69 +91,69 @@ struct Role {
 bool Meet(Interval a, Interval b) { return !a.Intersect(b).empty(); }
 
 // Completes the dependencies of the last step. Steps further back than kAhead are complete before it is looked at.
-void FindDependencies(const CollectiveProgram& program, std::vector<ProgramStep>& steps) {
-  ProgramStep& step = steps.back();
+void FindDependencies(const CompiledCollective& compiled, std::vector<CompiledStep>& steps) {
+  CompiledStep& step = steps.back();
   const std::size_t last = steps.size() - 1;
-  const std::size_t first = last > CollectiveProgram::kAhead ? last - CollectiveProgram::kAhead : 0;
+  const std::size_t first = last > CompiledCollective::kAhead ? last - CompiledCollective::kAhead : 0;
   const bool sends_work = step.send_to >= 0 && !step.send_from_source;
-  const bool in_place = step.recv_from >= 0 && step.take == ProgramStep::Take::kReplace;
+  const bool in_place = step.recv_from >= 0 && step.take == CompiledStep::Take::kReplace;
   for (std::size_t i = first; i < last; ++i) {
-    const ProgramStep& other = steps[i];
+    const CompiledStep& other = steps[i];
     const bool writes = other.recv_from >= 0;
-    if (sends_work && writes && Meet(program.InWork(other.recv), program.InWork(step.send))) step.send_after = i + 1;
+    if (sends_work && writes && Meet(compiled.InWork(other.recv), compiled.InWork(step.send))) step.send_after = i + 1;
     if (!in_place) continue;
-    const Interval to = program.InWork(step.recv);
+    const Interval to = compiled.InWork(step.recv);
     const bool reads = other.send_to >= 0 && !other.send_from_source;
-    if ((writes && Meet(program.InWork(other.recv), to)) || (reads && Meet(program.InWork(other.send), to))) {
+    if ((writes && Meet(compiled.InWork(other.recv), to)) || (reads && Meet(compiled.InWork(other.send), to))) {
       step.recv_after = i + 1;
     }
   }
 }
 
-CollectiveProgram CompileGroup(const CollectiveGroup& group, int rank, DType dtype) {
+CompiledCollective CompileGroup(const CollectiveGroup& group, int rank, DType dtype) {
   const int position = static_cast<int>(std::find(group.ranks.begin(), group.ranks.end(), rank) - group.ranks.begin());
   const Role role(group, position);
-  CollectiveProgram program;
-  program.elements = group.elements;
-  program.copies_source = group.kind == Kind::kBroadcast && role.has_source && role.has_destination;
-  program.works_in_destination = role.has_destination;
-  program.segment = group.kind == Kind::kAllSumReduce ? group.elements : SegmentElements(group, dtype);
+  CompiledCollective compiled;
+  compiled.elements = group.elements;
+  compiled.copies_source = group.kind == Kind::kBroadcast && role.has_source && role.has_destination;
+  compiled.works_in_destination = role.has_destination;
+  compiled.segment = group.kind == Kind::kAllSumReduce ? group.elements : SegmentElements(group, dtype);
   absl::flat_hash_set<int64_t> written;  // by first element: intervals of one collective are equal or apart
   for (const CollectiveStep& listed : StepsOf(group, position, dtype)) {
-    ProgramStep step;
+    CompiledStep step;
     step.slot = listed.slot;
     if (listed.send_to >= 0) {
       step.send_to = group.ranks[listed.send_to];
       step.send = listed.send;
       step.send_from_source = role.has_source && written.count(listed.send.lo) == 0;
-      program.sends_to.push_back(step.send_to);
+      compiled.sends_to.push_back(step.send_to);
     }
     if (listed.recv_from >= 0) {
       step.recv_from = group.ranks[listed.recv_from];
       step.recv = listed.recv;
       const bool first = written.insert(listed.recv.lo).second;
-      if (listed.add && !first) step.take = ProgramStep::Take::kCombineWork;
-      if (listed.add && first && role.has_source) step.take = ProgramStep::Take::kCombineSource;
+      if (listed.add && !first) step.take = CompiledStep::Take::kCombineWork;
+      if (listed.add && first && role.has_source) step.take = CompiledStep::Take::kCombineSource;
       step.received_first = group.kind == Kind::kAllSumReduce && listed.recv_from < position;
-      if (step.take != ProgramStep::Take::kReplace) {
-        program.longest_combined = std::max(program.longest_combined, step.recv.size());
+      if (step.take != CompiledStep::Take::kReplace) {
+        compiled.longest_combined = std::max(compiled.longest_combined, step.recv.size());
       }
-      program.receives_from.push_back(step.recv_from);
+      compiled.receives_from.push_back(step.recv_from);
     }
-    program.steps.push_back(step);
-    FindDependencies(program, program.steps);
+    compiled.steps.push_back(step);
+    FindDependencies(compiled, compiled.steps);
   }
-  program.mutual = group.kind == Kind::kAllSumReduce;
-  return program;
+  compiled.mutual = group.kind == Kind::kAllSumReduce;
+  return compiled;
 }
 
-void FindPeers(MovementProgram& program) {
+void FindPeers(CompiledMovement& compiled) {
   std::set<int> to;
   std::set<int> from;
   std::set<int> all;
-  for (const ListedMessage& message : program.sends) to.insert(message.peer);
-  for (const ListedMessage& message : program.receives) from.insert(message.peer);
-  for (const CollectiveProgram& collective : program.collectives) {
+  for (const ListedMessage& message : compiled.sends) to.insert(message.peer);
+  for (const ListedMessage& message : compiled.receives) from.insert(message.peer);
+  for (const CompiledCollective& collective : compiled.collectives) {
     all.insert(collective.sends_to.begin(), collective.sends_to.end());
     all.insert(collective.receives_from.begin(), collective.receives_from.end());
     if (collective.mutual) continue;
@@ -162,29 +162,29 @@ void FindPeers(MovementProgram& program) {
   }
   all.insert(to.begin(), to.end());
   all.insert(from.begin(), from.end());
-  program.peers.assign(all.begin(), all.end());
-  std::set_difference(to.begin(), to.end(), from.begin(), from.end(), std::back_inserter(program.sends_one_way_to));
+  compiled.peers.assign(all.begin(), all.end());
+  std::set_difference(to.begin(), to.end(), from.begin(), from.end(), std::back_inserter(compiled.sends_one_way_to));
   std::set_difference(from.begin(), from.end(), to.begin(), to.end(),
-                      std::back_inserter(program.receives_one_way_from));
+                      std::back_inserter(compiled.receives_one_way_from));
 }
 
 }  // namespace
 
-MovementProgram MovementProgram::Compile(const MovementPlan& plan) {
-  MovementProgram program;
-  program.plan_serial = plan.serial();
-  program.rank = plan.rank();
-  program.dtype = plan.dtype();
-  program.reduce = plan.reduce();
-  program.from_shape = plan.direct().from_shape();
-  program.to_shape = plan.direct().to_shape();
-  program.combines = plan.direct().accumulates();
-  CompileList(plan.direct(), program);
+CompiledMovement CompiledMovement::Compile(const MovementPlan& plan) {
+  CompiledMovement compiled;
+  compiled.plan_serial = plan.serial();
+  compiled.rank = plan.rank();
+  compiled.dtype = plan.dtype();
+  compiled.reduce = plan.reduce();
+  compiled.from_shape = plan.direct().from_shape();
+  compiled.to_shape = plan.direct().to_shape();
+  compiled.combines = plan.direct().accumulates();
+  CompileList(plan.direct(), compiled);
   for (const CollectiveGroup& group : plan.groups()) {
-    program.collectives.push_back(CompileGroup(group, plan.rank(), plan.dtype()));
+    compiled.collectives.push_back(CompileGroup(group, plan.rank(), plan.dtype()));
   }
-  FindPeers(program);
-  return program;
+  FindPeers(compiled);
+  return compiled;
 }
 
 }  // namespace adjoin

@@ -1,4 +1,4 @@
-#include "primitives/comm/direct_exchange.h"
+#include "primitives/comm/direct_execution.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,24 +10,24 @@
 
 namespace adjoin {
 
-DirectExchange::DirectExchange(Channel* channel, LocalMemory* memory, const MovementProgram* program,
+DirectExecution::DirectExecution(Channel* channel, LocalMemory* memory, const CompiledMovement* compiled,
                                const Buffer* source, const Buffer* destination)
     : channel_(channel),
       memory_(memory),
-      program_(program),
+      compiled_(compiled),
       source_(source),
       destination_(destination),
-      element_bytes_(SizeOf(program->dtype)) {
-  sends_.reserve(program->sends.size());
-  receives_.reserve(program->receives.size());
+      element_bytes_(SizeOf(compiled->dtype)) {
+  sends_.reserve(compiled->sends.size());
+  receives_.reserve(compiled->receives.size());
 }
 
-DirectExchange::~DirectExchange() {
+DirectExecution::~DirectExecution() {
   for (std::size_t i = ended_sends_; i < sends_.size(); ++i) channel_->Abandon(sends_[i].posted);
   for (std::size_t i = taken_; i < receives_.size(); ++i) channel_->Abandon(receives_[i].posted);
 }
 
-absl::StatusOr<Buffer> DirectExchange::TakeStaging(int64_t bytes) {
+absl::StatusOr<Buffer> DirectExecution::TakeStaging(int64_t bytes) {
   while (!free_staging_.empty()) {
     Buffer staging = std::move(free_staging_.back());
     free_staging_.pop_back();
@@ -37,13 +37,13 @@ absl::StatusOr<Buffer> DirectExchange::TakeStaging(int64_t bytes) {
   return memory_->Allocate(bytes);
 }
 
-absl::Status DirectExchange::PostReceives() {
-  while (receives_.size() < program_->receives.size()) {
-    const ListedMessage& message = program_->receives[receives_.size()];
+absl::Status DirectExecution::PostReceives() {
+  while (receives_.size() < compiled_->receives.size()) {
+    const ListedMessage& message = compiled_->receives[receives_.size()];
     const int64_t bytes = BytesOf(message);
     InFlight receive;
     Buffer into;
-    if (message.run.has_value() && !program_->combines) {
+    if (message.run.has_value() && !compiled_->combines) {
       into = PartOf(*destination_, *message.run * element_bytes_, bytes);
     } else {
       if (staged_to_take_ > 0 && staged_to_take_ + bytes > kStagedBytes) return absl::OkStatus();
@@ -58,7 +58,7 @@ absl::Status DirectExchange::PostReceives() {
 }
 
 // In order: what travels in place needs nothing more, and what was packed gives its memory back.
-absl::Status DirectExchange::EndSends() {
+absl::Status DirectExecution::EndSends() {
   for (; ended_sends_ < sends_.size() && channel_->Over(sends_[ended_sends_].posted); ++ended_sends_) {
     InFlight& send = sends_[ended_sends_];
     const absl::Status ended = channel_->Wait(send.posted, Deadline::After(absl::ZeroDuration()));
@@ -73,11 +73,11 @@ absl::Status DirectExchange::EndSends() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> DirectExchange::Send() {
+absl::StatusOr<bool> DirectExecution::Send() {
   const std::size_t before = posted_sends_ + ended_sends_;
   ADJOIN_RETURN_IF_ERROR(EndSends());
-  while (posted_sends_ < program_->sends.size()) {
-    const ListedMessage& message = program_->sends[posted_sends_];
+  while (posted_sends_ < compiled_->sends.size()) {
+    const ListedMessage& message = compiled_->sends[posted_sends_];
     const int64_t bytes = BytesOf(message);
     InFlight send;
     Buffer out;
@@ -87,7 +87,7 @@ absl::StatusOr<bool> DirectExchange::Send() {
       if (staged_to_send_ > 0 && staged_to_send_ + bytes > kStagedBytes) break;
       ADJOIN_ASSIGN_OR_RETURN(send.staging, TakeStaging(bytes));
       staged_to_send_ += static_cast<int64_t>(send.staging.bytes);
-      ADJOIN_RETURN_IF_ERROR(Pack(*memory_, program_->dtype, program_->from_shape, message.regions, source_->data,
+      ADJOIN_RETURN_IF_ERROR(Pack(*memory_, compiled_->dtype, compiled_->from_shape, message.regions, source_->data,
                                   send.staging.data));
       out = PartOf(send.staging, 0, bytes);
     }
@@ -99,29 +99,29 @@ absl::StatusOr<bool> DirectExchange::Send() {
   return posted_sends_ + ended_sends_ != before;
 }
 
-absl::Status DirectExchange::Keep(const KeptCells& kept) {
-  return CopyRegions(*memory_, program_->dtype, op(), program_->from_shape, kept.from, source_->data,
-                     program_->to_shape, kept.to, destination_->data);
+absl::Status DirectExecution::Keep(const KeptCells& kept) {
+  return CopyRegions(*memory_, compiled_->dtype, op(), compiled_->from_shape, kept.from, source_->data,
+                     compiled_->to_shape, kept.to, destination_->data);
 }
 
-absl::Status DirectExchange::TakeIn(const ListedMessage& message, const InFlight& receive) {
+absl::Status DirectExecution::TakeIn(const ListedMessage& message, const InFlight& receive) {
   if (receive.staging.bytes == 0) return absl::OkStatus();
-  return Unpack(*memory_, program_->dtype, op(), program_->to_shape, message.regions, receive.staging.data,
+  return Unpack(*memory_, compiled_->dtype, op(), compiled_->to_shape, message.regions, receive.staging.data,
                 destination_->data);
 }
 
-absl::StatusOr<bool> DirectExchange::Receive() {
+absl::StatusOr<bool> DirectExecution::Receive() {
   const std::size_t before = taken_ + kept_;
   while (true) {
     // Where nothing is combined, what is kept need not wait for its turn.
-    while (kept_ < program_->kept.size() &&
-           (!program_->combines || program_->kept[kept_].before_receive <= taken_)) {
-      ADJOIN_RETURN_IF_ERROR(Keep(program_->kept[kept_]));
+    while (kept_ < compiled_->kept.size() &&
+           (!compiled_->combines || compiled_->kept[kept_].before_receive <= taken_)) {
+      ADJOIN_RETURN_IF_ERROR(Keep(compiled_->kept[kept_]));
       ++kept_;
     }
     if (taken_ == receives_.size() || !channel_->Over(receives_[taken_].posted)) break;
     InFlight& receive = receives_[taken_];
-    const ListedMessage& message = program_->receives[taken_];
+    const ListedMessage& message = compiled_->receives[taken_];
     ++taken_;  // whatever comes of it, it is no longer this one's to abandon
     ADJOIN_RETURN_IF_ERROR(channel_->Wait(receive.posted, Deadline::After(absl::ZeroDuration())));
     ADJOIN_RETURN_IF_ERROR(TakeIn(message, receive));
@@ -134,7 +134,7 @@ absl::StatusOr<bool> DirectExchange::Receive() {
   return taken_ + kept_ != before;
 }
 
-void DirectExchange::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
+void DirectExecution::AppendBlockers(std::vector<Channel::Posted>& blockers) const {
   if (taken_ < receives_.size()) blockers.push_back(receives_[taken_].posted);
   if (ended_sends_ < sends_.size()) blockers.push_back(sends_[ended_sends_].posted);
 }

@@ -1,0 +1,60 @@
+#include "primitives/transport/transport_factory.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "primitives/transport/in_memory_transport.h"
+#include "primitives/transport/ucx_transport.h"
+
+namespace adjoin {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Transport>> OpenUcx(const TransportOptions& options) {
+  UcxTransport::Options ucx;
+  ucx.rank = options.rank;
+  ucx.size = options.size;
+  ucx.shared_memory = options.shared_memory;
+  ucx.other_nodes = options.other_nodes;
+  ucx.net_devices = options.net_devices;
+  ucx.port_range = options.port_range;
+  return UcxTransport::Create(ucx);
+}
+
+// Several ranks share an InMemoryFabric, which this process cannot hand to another.
+absl::StatusOr<std::unique_ptr<Transport>> OpenInMemory(const TransportOptions& options) {
+  if (options.size != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "transport \"in-memory\" connects the threads of one process: a process that is one of ", options.size,
+        " ranks cannot use it"));
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const auto fabric, InMemoryFabric::Create(1, {}));
+  return fabric->CreateTransport(options.rank);
+}
+
+struct Entry {
+  const char* name;
+  absl::StatusOr<std::unique_ptr<Transport>> (*open)(const TransportOptions&);
+};
+
+constexpr Entry kTransports[] = {
+    {"ucx", &OpenUcx},
+    {"in-memory", &OpenInMemory},
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const TransportOptions& options) {
+  std::vector<std::string> names;
+  for (const Entry& entry : kTransports) {
+    if (options.name == entry.name) return entry.open(options);
+    names.push_back(entry.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no transport \"", options.name, "\"; there are: ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace adjoin

@@ -1,0 +1,21 @@
+// What a program chooses when it opens a transport, whichever it is.
+#ifndef ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_OPTIONS_H_
+#define ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_OPTIONS_H_
+
+#include <string>
+
+namespace adjoin {
+
+struct TransportOptions {
+  std::string name = "ucx";  // which transport: a name in transport_factory.cc
+  int rank = 0;
+  int size = 1;
+  bool shared_memory = true;       // ranks of one node may share memory; off: they use the network
+  bool other_nodes = true;         // some rank may be on another node; off: no network
+  std::string net_devices = "lo";  // the network interfaces to use, e.g. "eth0"; empty: all
+  std::string port_range;          // the ports to listen on, e.g. "41000-41999"; empty: any
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_OPTIONS_H_
