@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <torch/types.h>
 
 namespace adjoin {
 namespace {

@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include "absl/strings/str_cat.h"
 #include "primitives/geometry/box.h"

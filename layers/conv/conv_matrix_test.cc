@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "layers/conv/conv_cases.h"

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 #include <vector>
+#include <torch/types.h>
+#include <torch/nn.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"

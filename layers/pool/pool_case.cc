@@ -2,6 +2,8 @@
 
 #include <limits>
 #include <tuple>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include "absl/strings/str_cat.h"
 

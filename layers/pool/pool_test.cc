@@ -4,6 +4,8 @@
 #include <string>
 #include <tuple>
 #include <vector>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include "absl/strings/str_cat.h"
 #include "layers/pool/pool_case.h"

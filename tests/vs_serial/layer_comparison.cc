@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 #include <vector>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"

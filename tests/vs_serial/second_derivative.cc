@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
