@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/conv/edge_roles.h"
 #include "primitives/geometry/edge_window.h"
 #include "primitives/geometry/window.h"
 
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const s
     const auto [dim, window] = *halos.begin();
     halos.erase(halos.begin());
     const int64_t reach = window.As<Window>()->options().pad_lo;
-    MovementNeed need{absl::StrCat("edges", dim), x, x};
+    MovementNeed need{.role = EdgeRole(dim), .from = x, .to = x};
     ADJOIN_ASSIGN_OR_RETURN(const EdgeWindow inner, EdgeWindow::Create({reach, /*inner=*/true}));
     ADJOIN_ASSIGN_OR_RETURN(const EdgeWindow outer, EdgeWindow::Create({reach, /*inner=*/false}));
     need.source.emplace(dim, inner);

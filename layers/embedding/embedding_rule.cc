@@ -14,6 +14,7 @@
 
 #include "base/status_macros.h"
 #include "layers/rules/layer_rule.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/dtype.h"
@@ -159,7 +160,7 @@ absl::StatusOr<LayerOutcome> EmbeddingRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Ends ends, EndsOf(request, table));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, ends.output));
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(spec, table, table, table.mesh().ranks()));
-  ParameterNeed weight{"weight", std::move(home), table, /*fan_in=*/0};
+  ParameterNeed weight{kRoleWeight, std::move(home), table, /*fan_in=*/0};
   weight.init = InitOf(embedding);
   InputNeed indices{std::move(ends.indices)};
   // From there the builder knows which rows a rank has.

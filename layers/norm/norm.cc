@@ -2,7 +2,7 @@
 // for the registry.
 //
 // Sums are in float64 and of deviations from the mean of all ranks' elements (channel_statistics.h), each of them added up
-// over the ranks by one movement where a cut goes through what is normalised together ("mean", "deviations"). A rank
+// over the ranks by one movement where a cut goes through what is normalised together (kRoleMean, kRoleDeviations). A rank
 // without cells adds zeros. Of the input nothing is kept for the backward pass but itself, and the normalised values where
 // "layer" and "rms" have a weight. It can be differentiated twice. Local shapes: x and y alike; weight and bias [c] of
 // this rank's channels, or of its part of the normalised dims.
@@ -25,8 +25,10 @@
 #include "layers/layer.h"
 #include "layers/norm/batch_norm.h"
 #include "layers/norm/channel_statistics.h"
+#include "layers/norm/norm_roles.h"
 #include "layers/norm/norm_sums.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 
@@ -62,13 +64,13 @@ class SetNormLayer : public LayerModule {
     const Tensor count = of_rows[0], mean_of_row = of_rows[1], squares = of_rows[2];
     Tensor mean = at::zeros_like(count), apart = mean_of_row;
     if (spec().norm().kind() != "rms") {
-      mean = PerRow(Move("mean", PerSet(count * mean_of_row), tape) / elements);
+      mean = PerRow(Move(kRoleMean, PerSet(count * mean_of_row), tape) / elements);
       apart = mean_of_row - mean;
     }
-    const Tensor deviations = Move("deviations", PerSet(squares + count * apart.square()), tape);
+    const Tensor deviations = Move(kRoleDeviations, PerSet(squares + count * apart.square()), tape);
     const Tensor scale = PerRow(at::rsqrt(deviations / elements + spec().norm().eps()));
-    const Tensor weight = Parameter("weight", tape);
-    const Tensor bias = Parameter("bias", tape);
+    const Tensor weight = Parameter(kRoleWeight, tape);
+    const Tensor bias = Parameter(kRoleBias, tape);
     const Tensor y = sets_.group_of.defined() ? ByChannel(pass, x, mean, scale, weight, bias)
                                               : ByElement(pass.Normalised(x, mean, scale, {}), weight, bias);
     return Output(y.reshape(own.sizes()).to(own.scalar_type()), tape);

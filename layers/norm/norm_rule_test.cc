@@ -42,9 +42,12 @@ Layout Cut(std::vector<int64_t> shape, std::vector<int64_t> parts, Layout::Cuts 
   return *Layout::Partition(std::move(shape), dtype, std::move(parts), std::move(ranks), std::move(cuts));
 }
 
+// The roles in which something moves.
 std::vector<std::string> RolesOf(const std::vector<MovementNeed>& movements) {
   std::vector<std::string> roles;
-  for (const MovementNeed& need : movements) roles.push_back(need.role);
+  for (const MovementNeed& need : movements) {
+    if (need.from != need.to) roles.push_back(need.role);
+  }
   return roles;
 }
 

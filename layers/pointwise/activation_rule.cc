@@ -9,6 +9,7 @@
 #include "layers/pointwise/activation_functions.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/layout_like.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/layout.h"
@@ -35,7 +36,7 @@ absl::StatusOr<ParameterNeed> PreluWeight(const LayerRequest& request, double co
                                       : PerChannel(x, request.parameter_dtype);
   ADJOIN_RETURN_IF_ERROR(needed.status());
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(request.spec, *needed, *needed, x.mesh().ranks()));
-  return ParameterNeed{"weight", std::move(home), *std::move(needed), 0, initial};
+  return ParameterNeed{kRoleWeight, std::move(home), *std::move(needed), 0, initial};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "layers/pointwise/softmax_roles.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/rule_checks.h"
 #include "primitives/geometry/layout.h"
@@ -42,7 +43,7 @@ absl::StatusOr<LayerOutcome> SoftmaxRule(const LayerRequest& request) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout largest, PerRow(x, dim, Placement::Partial(ReduceOp::kMax)));
     ADJOIN_ASSIGN_OR_RETURN(const Layout partial, PerRow(x, dim, Placement::Partial()));
     ADJOIN_ASSIGN_OR_RETURN(const Layout whole, PerRow(x, dim, Placement::Broadcast()));
-    movements = {{"max", largest, whole, /*constant=*/true}, {"sum", partial, whole}};
+    movements = {{kRoleMax, largest, whole, /*constant=*/true}, {kRoleSum, partial, whole}};
   }
   Layer spec = request.spec;
   spec.mutable_softmax()->set_dim(dim);

@@ -25,6 +25,7 @@
 
 #include "base/status_macros.h"
 #include "layers/pool/pool_dims.h"
+#include "layers/pool/pool_roles.h"
 
 namespace adjoin {
 namespace {
@@ -85,8 +86,8 @@ class MaxPoolLayer : public LayerModule {
     }
     const bool indices = spec().pool().return_indices();
     // No gradient passes through indices, and the plan has its movement without one.
-    const at::Tensor values = Move("largest", (indices ? own.detach() : own).reshape(own_shape), tape);
-    const at::Tensor places = Move("places", place.reshape(own_shape), tape);
+    const at::Tensor values = Move(kRoleLargest, (indices ? own.detach() : own).reshape(own_shape), tape);
+    const at::Tensor places = Move(kRolePositions, place.reshape(own_shape), tape);
     if (!runs_here()) {
       return indices ? places.reshape({-1}).narrow(0, 0, 0).reshape(context().compute_shape)
                      : EmptyResult(context().compute_shape, {values});

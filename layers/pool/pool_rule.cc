@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/pool/pool_roles.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/layout_like.h"
 #include "layers/rules/rule_checks.h"
@@ -172,8 +173,8 @@ absl::StatusOr<std::vector<MovementNeed>> Candidates(const Layout& x, const std:
   ADJOIN_ASSIGN_OR_RETURN(const Layout together,
                           Layout::Create(shape, x.dtype(), x.mesh(), whole.placements(), CutsOf(whole)));
   return std::vector<MovementNeed>{
-      {"largest", apart, together, constant},
-      {"places", apart.WithDType(DType::kInt64), together.WithDType(DType::kInt64), /*constant=*/true}};
+      {kRoleLargest, apart, together, constant},
+      {kRolePositions, apart.WithDType(DType::kInt64), together.WithDType(DType::kInt64), /*constant=*/true}};
 }
 
 // Of an output of `shape`. The dims of `to_one`, cut in the input, have one output each, whole on all ranks that share

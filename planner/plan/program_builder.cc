@@ -6,11 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "layers/loss/loss_roles.h"
 #include "layers/loss/loss_rule.h"
 #include "layers/rules/counted_layout.h"
 #include "layers/rules/init_rule.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "planner/checks/metric_rule.h"
@@ -33,7 +35,7 @@ constexpr int64_t kReportedNumbers = 5;
 
 // Whether Layer.init draws it: "weight", attention's "in_proj_weight" and "out_proj.weight".
 bool IsWeight(absl::string_view role) {
-  return role == "weight" || absl::EndsWith(role, ".weight") || absl::EndsWith(role, "_weight");
+  return role == kRoleWeight || absl::EndsWith(role, ".weight") || absl::EndsWith(role, "_weight");
 }
 
 // How far each part of `dim` reaches beyond its own cells for what its outputs read.
@@ -203,7 +205,7 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputNeed& need = outcome.input[i];
     const bool grad = request_.training && program_.value(inputs[i]).needs_grad();
-    const std::string role = i == 0 ? "x" : absl::StrCat("x", i);
+    const std::string role = InputRole(static_cast<int>(i));
     const std::string name = absl::StrCat(layer.name(), ".", role);
     const Layout& lies = layouts_[inputs[i]];
     const Layout& read = need.layout.has_value() ? *need.layout : x[i];
@@ -290,6 +292,7 @@ absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, Laye
     trained = trained || (request_.training && !need.buffer && !outcome.spec.frozen());
   }
   for (const MovementNeed& need : outcome.movement) {
+    layer.add_role(need.role);
     if (need.backward && !grad && !trained) continue;
     ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
                                    {absl::StrCat(layer.name(), ".", need.role), need.from, need.to, need.readings, 0,
@@ -366,7 +369,7 @@ absl::Status ProgramBuilder::AddLayer(int index) {
   for (uint32_t input : inputs) needs_grad = needs_grad || program_.value(input).needs_grad();
   needs_grad = needs_grad && request_.training && IsFloatingPoint(outcome.output.dtype());
   ADJOIN_RETURN_IF_ERROR(
-      AddRole(layer, "y", {absl::StrCat(spec.name(), ".y"), outcome.compute, outcome.output, {}, 0, needs_grad}));
+      AddRole(layer, kRoleOutput, {absl::StrCat(spec.name(), ".y"), outcome.compute, outcome.output, {}, 0, needs_grad}));
   by_layer_[spec.name()] = AddValue(spec.name(), outcome.output, needs_grad, "");
   layer.set_output(by_layer_[spec.name()]);
   *program_.add_layer() = std::move(layer);
@@ -384,8 +387,9 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   LossPlan loss;
   *loss.mutable_spec() = outcome.spec;
   loss.set_input(input);
-  outcome.movement.insert(outcome.movement.begin(), {"prediction", prediction, outcome.prediction, true});
+  outcome.movement.insert(outcome.movement.begin(), {kRolePrediction, prediction, outcome.prediction, true});
   for (const LossMovement& movement : outcome.movement) {
+    loss.add_role(movement.role);
     const bool grad = movement.differentiable && request_.training && program_.value(input).needs_grad();
     ADJOIN_ASSIGN_OR_RETURN(
         const std::optional<uint32_t> op,
