@@ -245,10 +245,10 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout by_head, HeadLayout(w, cut, heads));
   ADJOIN_ASSIGN_OR_RETURN(Layout compute, WithoutHeads(w, cut, x.shape(), Placement::Partial()));
   Layout remembered = queries;
-  std::vector<InputNeed> inputs = {InputNeed{queries, {}, 0, by_head}};
+  std::vector<InputNeed> inputs = {InputNeed{.layout = queries, .reader = by_head}};
   if (request.input.size() == 2) {
     ADJOIN_ASSIGN_OR_RETURN(remembered, MemoryLayout(w, cut, memory));
-    inputs.push_back(InputNeed{remembered, {}, 0, remembered});
+    inputs.push_back(InputNeed{.layout = remembered, .reader = remembered});
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout travelling, Travelling(remembered, by_head, cut.width));
   std::vector<MovementNeed> movements;
@@ -256,8 +256,13 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, Parameters(request, spec, cut).All());
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   const double flops = Flops(request, spec.attention());
-  return LayerOutcome{std::move(spec),    std::move(inputs), std::move(parameters), std::move(compute),
-                      std::move(output), flops,             std::move(movements)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = std::move(inputs),
+                      .parameter = std::move(parameters),
+                      .compute = std::move(compute),
+                      .output = std::move(output),
+                      .flops = flops,
+                      .movement = std::move(movements)};
 }
 
 }  // namespace adjoin

@@ -367,16 +367,14 @@ TEST(LinearRuleTest, DataAndTensorParallel) {
 }
 
 TEST(RegistryTest, AUserAddsARuleOnce) {
-  class Same : public LayerRule {
-   public:
-    absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override {
-      return LayerOutcome{request.spec, {InputNeed{}}, {}, request.input[0], request.input[0], 0};
-    }
+  const LayerRule same = [](const LayerRequest& request) -> absl::StatusOr<LayerOutcome> {
+    return LayerOutcome{
+        .spec = request.spec, .input = {InputNeed{}}, .compute = request.input[0], .output = request.input[0]};
   };
   LayerRules rules;
   ASSERT_TRUE(AddBuiltinLayerRules(rules).ok());
-  EXPECT_TRUE(rules.Register("same", std::make_unique<Same>()).ok());
-  EXPECT_EQ(rules.Register("same", std::make_unique<Same>()).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(rules.Register("same", same).ok());
+  EXPECT_EQ(rules.Register("same", same).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(rules.Kinds(), testing::IsSupersetOf({"activation", "conv", "same", "upsample"}));
   EXPECT_THAT(rules.Kinds(), testing::WhenSorted(testing::ElementsAreArray(rules.Kinds())));
   EXPECT_EQ(rules.Find("drop"), nullptr);

@@ -132,8 +132,8 @@ absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& requ
                                                    ? PerChannel(x, request.parameter_dtype)
                                                    : DimsFrom(norm.dim(0), x, request.parameter_dtype));
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, HomeOf(spec, needed, needed, x.mesh().ranks()));
-  parameters.push_back({kRoleWeight, home, needed, 0, 1.0});
-  if (norm.kind() != "rms") parameters.push_back({kRoleBias, home, needed, 0, 0.0});
+  parameters.push_back({.role = kRoleWeight, .home = home, .needed = needed, .initial = 1.0});
+  if (norm.kind() != "rms") parameters.push_back({.role = kRoleBias, .home = home, .needed = needed, .initial = 0.0});
   return parameters;
 }
 
@@ -141,8 +141,8 @@ absl::StatusOr<std::vector<MovementNeed>> MovementsOf(const Layout& x, const Nor
   std::vector<MovementNeed> movements;
   ADJOIN_ASSIGN_OR_RETURN(const Layout own, NormSums(x, norm, Placement::Partial()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout whole, NormSums(x, norm, Placement::Broadcast()));
-  if (norm.kind() != "rms") movements.push_back({kRoleMean, own, whole});
-  movements.push_back({kRoleDeviations, own, whole});
+  if (norm.kind() != "rms") movements.push_back({.role = kRoleMean, .from = own, .to = whole});
+  movements.push_back({.role = kRoleDeviations, .from = own, .to = whole});
   return movements;
 }
 
@@ -174,8 +174,13 @@ absl::StatusOr<LayerOutcome> NormRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, ParametersOf(request, spec));
   ADJOIN_ASSIGN_OR_RETURN(std::vector<MovementNeed> movements, MovementsOf(x, norm));
   const double flops = static_cast<double>(volume) * FlopsPerElement(norm);
-  return LayerOutcome{std::move(spec), {InputNeed{}}, std::move(parameters), x, std::move(output), flops,
-                      std::move(movements)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{}},
+                      .parameter = std::move(parameters),
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = flops,
+                      .movement = std::move(movements)};
 }
 
 }  // namespace adjoin

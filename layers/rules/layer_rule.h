@@ -79,7 +79,7 @@ struct MovementNeed {
 struct LayerOutcome {
   Layer spec;                    // as written, with the defaults filled in
   std::vector<InputNeed> input;  // one per input
-  std::vector<ParameterNeed> parameter;
+  std::vector<ParameterNeed> parameter = {};
   Layout compute;    // of what the local kernel returns; P(sum) is allowed
   Layout output;     // S and B only; moved there from `compute`
   double flops = 0;  // forward, all ranks

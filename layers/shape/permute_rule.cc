@@ -58,7 +58,10 @@ absl::StatusOr<LayerOutcome> PermuteRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, compute.shape(), compute));
   Layer spec = request.spec;
   for (int i = 0; i < x.dims(); ++i) spec.mutable_permute()->set_arg(i, order[i]);
-  return LayerOutcome{std::move(spec), {InputNeed{}}, {}, std::move(compute), std::move(output), 0};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{}},
+                      .compute = std::move(compute),
+                      .output = std::move(output)};
 }
 
 }  // namespace adjoin

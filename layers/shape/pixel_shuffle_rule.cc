@@ -111,7 +111,10 @@ absl::StatusOr<LayerOutcome> PixelShuffleRule(const LayerRequest& request) {
     compute = output;
     ADJOIN_ASSIGN_OR_RETURN(read, Scaled(output, back));
   }
-  return LayerOutcome{request.spec, {InputNeed{std::move(read)}}, {}, std::move(compute), std::move(output), 0};
+  return LayerOutcome{.spec = request.spec,
+                      .input = {InputNeed{.layout = std::move(read)}},
+                      .compute = std::move(compute),
+                      .output = std::move(output)};
 }
 
 }  // namespace adjoin

@@ -148,7 +148,10 @@ absl::StatusOr<LayerOutcome> SelectionRule(const LayerRequest& request) {
     // Fetched from where it is to where the output is: other dims cut as there.
     ADJOIN_ASSIGN_OR_RETURN(need.layout, LayoutLike(output, x.shape(), resized));
   }
-  return LayerOutcome{std::move(spec), {std::move(need)}, {}, output, output, 0};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {std::move(need)},
+                      .compute = output,
+                      .output = output};
 }
 
 }  // namespace adjoin
