@@ -25,6 +25,7 @@ _LAYER_DEPS = _RULE_DEPS + [
 _RULE_TEST_DEPS = _RULE_DEPS + [
     ":rules",
     "//layers/builtin:builtin_rules",
+    "//layers/builtin:rule_fixture",
     "//planner/plan",
     "//planner/spec",
     "//planner/spec:spec_fixtures",

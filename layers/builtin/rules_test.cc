@@ -4,16 +4,14 @@
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "layers/builtin/builtin_rules.h"
-#include "layers/rules/layer_kind.h"
+#include "layers/builtin/rule_fixture.h"
 #include "layers/rules/layer_rule.h"
-#include "layers/rules/named_layouts.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
@@ -26,31 +24,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Shape64 = std::vector<int64_t>;
 
-std::vector<int> Ranks(int64_t n) {
-  std::vector<int> ranks(n);
-  for (int64_t i = 0; i < n; ++i) ranks[i] = static_cast<int>(i);
-  return ranks;
-}
-
-Layout Cut(const Shape64& shape, const Shape64& partition, Layout::Cuts cuts = {}) {
-  int64_t n = 1;
-  for (int64_t parts : partition) n *= parts;
-  return Layout::Partition(shape, DType::kFloat32, partition, Ranks(n), std::move(cuts)).value();
-}
-
-// The layer `text`, applied to an input in layout `x`; `layouts`: what the job names.
 absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x, const std::string& layouts = "") {
-  JobSpec spec;
-  if (!google::protobuf::TextFormat::ParseFromString("ranks: 16 " + layouts + " layer { " + text + " }", &spec)) {
-    return absl::InvalidArgumentError("the test's own text");
-  }
-  const NamedLayouts named = NamedLayouts::Create(spec).value();
-  const std::vector<Layout> inputs = {x};
-  return (*BuiltinLayerRules().Find(KindOf(spec.layer(0))))({spec.layer(0), inputs, named, DType::kFloat32});
-}
-
-std::string ErrorOf(const absl::StatusOr<LayerOutcome>& outcome) {
-  return outcome.ok() ? "" : std::string(outcome.status().message());
+  return ApplyRule(text, {x}, layouts);
 }
 
 TEST(ConvRuleTest, ShapesOfOneTwoAndThreeDims) {
