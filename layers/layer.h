@@ -46,8 +46,8 @@ struct LocalReads {
 // Which step of which job a pass belongs to: with the layer, what its random numbers are a function of.
 struct StepPlace {
   uint64_t seed = 0;
-  int64_t step = 0;          // of the optimizer, from 0
-  int64_t first_sample = 0;  // of the pass's batch, in the step's: a micro-batch goes on where the one before it ends
+  int64_t step = 0;          // the optimizer's, from 0
+  int64_t first_sample = 0;  // index in the step's batch of the pass's first sample: micro-batches follow each other
 };
 
 // What a builder gets: the layer's part of the plan and this rank's objects for it.
@@ -55,9 +55,9 @@ struct LayerContext {
   LayerPlan plan;
   int rank = 0;
   bool training = false;
-  int index = 0;  // of the layer, in ProgramPlan.layer
-  std::shared_ptr<const StepPlace> place;  // of the pass that runs
-  // Of what the local kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
+  int index = 0;  // the layer's index in ProgramPlan.layer
+  std::shared_ptr<const StepPlace> place;  // the pass that runs
+  // Local shape of what the kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
   std::vector<int64_t> compute_shape;
   // Global, of each input.
   std::vector<std::vector<int64_t>> input_shapes;

@@ -35,7 +35,7 @@ using at::Tensor;
 
 // Where this rank's queries and keys are in the whole.
 struct Place {
-  int64_t batch = 0, head = 0, query = 0;  // of the first ones
+  int64_t batch = 0, head = 0, query = 0;  // indices of the first ones here
   int64_t heads = 0, queries = 0;          // global
   std::vector<int64_t> first_key;
   int64_t part = 0;
@@ -82,7 +82,7 @@ class AttentionLayer : public LayerModule {
     return {q.unsqueeze(0).narrow(0, 0, 0), at::stack({k, v}).narrow(0, 0, 0)};
   }
 
-  // Of the pass that runs.
+  // The attention of the pass that runs.
   std::shared_ptr<RingAttention> Ring() const {
     BlockAttention::Options options;
     options.causal = spec().attention().causal();

@@ -23,8 +23,8 @@
 namespace adjoin {
 namespace {
 
-constexpr int kLength = 1;            // of [batch, length, features]
-constexpr int kTravellingLength = 4;  // of [copies, 2, batch, heads, length, width]
+constexpr int kLength = 1;            // dim of [batch, length, features]
+constexpr int kTravellingLength = 4;  // dim of [copies, 2, batch, heads, length, width]
 
 absl::Status CheckInputs(const LayerRequest& request) {
   if (request.input.size() > 2) {
@@ -108,7 +108,7 @@ absl::StatusOr<Layout> Travelling(const Layout& memory, const Layout& heads, int
                         memory.mesh(), std::move(placements), std::move(cuts));
 }
 
-// Of each movement a plan says what each rank sends; one attention has at most so many such numbers.
+// A plan holds one number per movement and rank, the bytes sent; one attention has at most so many of them.
 constexpr int64_t kMostRingNumbers = int64_t{1} << 22;
 
 absl::Status AddRing(const LayerRequest& request, const Layout& travelling, std::vector<MovementNeed>& movements) {

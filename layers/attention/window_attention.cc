@@ -86,7 +86,7 @@ class WindowAttentionLayer : public LayerModule {
     return FromWindows(values.transpose(2, 3).reshape({count, cells, heads * width}), window_, shape);
   }
 
-  // Of the weights, [samples, windows, heads, cells, cells]: 0 where one is dropped. Undefined where none is.
+  // Factors of the weights, [samples, windows, heads, cells, cells]: 0 where one is dropped. Undefined where none is.
   Tensor Factors(const Tensor& x) const {
     const double p = spec().window_attention().dropout();
     if (p == 0 || !context().training) return Tensor();

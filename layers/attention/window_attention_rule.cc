@@ -31,7 +31,7 @@ constexpr double kTableStd = 0.02;
 // Per spatial dim, checked.
 struct Windows {
   std::vector<int64_t> window, shift, padded;
-  int64_t cells = 1;      // of a window
+  int64_t cells = 1;      // in a window
   int64_t distances = 1;  // between two cells of a window: rows of the table
 };
 
@@ -98,7 +98,7 @@ absl::Status CheckFields(const LayerRequest& request) {
   return absl::OkStatus();
 }
 
-// Of a tensor of the input's shape: how the layer is cut, by Layer.w or, without it, as the input.
+// The layout in which the layer is cut, for a tensor of the input's shape: Layer.w or, without it, the input's.
 absl::StatusOr<Layout> SourceOf(const LayerRequest& request) {
   const Layout& x = request.input[0];
   if (!request.spec.w().empty()) {

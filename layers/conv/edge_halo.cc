@@ -29,7 +29,7 @@ int64_t ShortestPart(const Layout& layout, int dim) {
 absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const std::map<int, Reading>& windows,
                                                         const Layout& y, int64_t smallest) {
   const std::vector<MovementNeed> none;
-  std::map<int, Reading> halos;  // of the cut dims, as the general way would read them
+  std::map<int, Reading> halos;  // by cut dim, as the general way would read them
   int64_t least = 1;             // elements of one sample in the smallest part
   for (int dim = 0; dim < x.dims(); ++dim) {
     const int64_t shortest = ShortestPart(x, dim);

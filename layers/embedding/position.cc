@@ -39,7 +39,7 @@ class PositionLayer : public LayerModule {
   const at::Tensor fixed_;
 };
 
-// Of these positions and features of `features` in all.
+// The sines and cosines of these positions and of these features, of `all_features` in all.
 at::Tensor Sinusoids(Interval positions, Interval features, int64_t all_features) {
   at::Tensor table = at::empty({positions.size(), features.size()}, at::kDouble);
   double* out = table.data_ptr<double>();

@@ -29,7 +29,7 @@ namespace adjoin {
 struct LossContext {
   Loss spec;                       // defaults filled in
   std::string name;                // for messages: "loss 0, cross_entropy of \"fc3\""
-  std::vector<int64_t> shape;      // of the prediction, global
+  std::vector<int64_t> shape;      // the prediction's, global
   Box box;                         // this rank's elements of it; each is on one rank
   bool takes_part = false;         // else the rank's tensors have the shape (0, ..., 0)
   std::shared_ptr<RoleMovements> roles;  // never null

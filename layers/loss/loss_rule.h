@@ -26,7 +26,7 @@ namespace adjoin {
 struct LossRequest {
   const Loss& spec;                   // has passed CheckLossFields
   const Layout& prediction;           // as its layer leaves it; S and B only
-  std::vector<int64_t> target_shape;  // of a batch of the field
+  std::vector<int64_t> target_shape;  // a batch of the field
   DType target_dtype = DType::kFloat32;
 };
 

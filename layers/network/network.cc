@@ -35,7 +35,7 @@ namespace {
 struct LossTerm {
   LossPlan plan;
   LossFunction share;
-  std::shared_ptr<Movement> movement;    // of the prediction; null where nothing moves
+  std::shared_ptr<Movement> movement;    // moves the prediction; null where nothing moves
   std::shared_ptr<RoleMovements> roles;  // the others
 };
 
@@ -84,7 +84,7 @@ std::string ShapeText(at::IntArrayRef shape) { return absl::StrCat("[", absl::St
 struct Network::State {
   ProgramPlan program;
   int rank = 0;
-  std::vector<std::shared_ptr<Movement>> movements;  // of ProgramPlan.op, in its order
+  std::vector<std::shared_ptr<Movement>> movements;  // by index in ProgramPlan.op
   std::vector<std::vector<int64_t>> value_shape;      // local, per value
   std::vector<at::ScalarType> value_dtype;
   std::vector<std::unique_ptr<LayerModule>> layers;

@@ -40,11 +40,11 @@ using at::Tensor;
 // What a rank's input looks like to a normalisation: rows of elements that lie one after the other and belong to the same
 // set, of which a set may have several.
 struct Sets {
-  std::vector<int64_t> shape;  // of one number per set of which this rank has a part
-  int64_t elements = 0;        // of a set, on all ranks
+  std::vector<int64_t> shape;  // one number per set of which this rank has a part
+  int64_t elements = 0;        // in a set, on all ranks
   int64_t rows = 0;
-  int64_t length = 0;          // of a row
-  // Of "group" and "instance", whose sets are [n, groups] and whose rows are [n, channels]: each channel's group. Else
+  int64_t length = 0;          // elements in a row
+  // Each channel's group for "group" and "instance", whose sets are [n, groups] and whose rows are [n, channels]. Else
   // undefined: each set has one row.
   Tensor group_of;
 };
@@ -106,7 +106,7 @@ class SetNormLayer : public LayerModule {
   const Sets sets_;
 };
 
-// Of this rank, whose part of the input has `local` shape.
+// The sets of this rank, whose part of the input has `local` shape.
 absl::StatusOr<Sets> SetsOf(const Layout& x, const Norm& norm, int rank, const std::vector<int64_t>& local) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout sums, NormSums(x, norm, Placement::Partial()));
   Sets sets;

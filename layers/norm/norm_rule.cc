@@ -146,7 +146,7 @@ absl::StatusOr<std::vector<MovementNeed>> MovementsOf(const Layout& x, const Nor
   return movements;
 }
 
-// Of each element: add up, subtract, square, add up; subtract, scale; groups' shift comes with the scale. "rms": square,
+// Per element: add up, subtract, square, add up; subtract, scale; groups' shift comes with the scale. "rms": square,
 // add up, scale.
 double FlopsPerElement(const Norm& norm) {
   if (norm.kind() == "rms") return norm.affine() ? 4 : 3;

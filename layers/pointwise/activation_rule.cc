@@ -1,6 +1,6 @@
 // An element-wise function: local in every layout; the output lies as the input does.
 //
-// Of prelu, the weight (one number, or one per channel) lies as the input's channels do.
+// The weight of prelu (one number, or one per channel) is cut as the input's channels are.
 // Those of activation_functions.h.
 #include <utility>
 #include <vector>

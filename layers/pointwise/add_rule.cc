@@ -1,7 +1,7 @@
 // The sum, or the product, of all inputs, which have one shape and any layouts.
 //
 // It is computed where the first input lies; the others are moved there.
-// Of the kinds "add" and "multiply".
+// The rule of the kinds "add" and "multiply".
 #include <utility>
 #include <vector>
 

@@ -74,7 +74,7 @@ class MaxPoolLayer : public LayerModule {
     return x.flatten(2).gather(2, index.flatten(2)).reshape(index.sizes());
   }
 
-  // Of dims that are cut and pooled to one element: the largest of what each rank found in its part.
+  // Pools dims that are cut to one element: the largest of what each rank found in its part.
   at::Tensor OverRanks(const at::Tensor& x, Tape& tape) {
     std::vector<int64_t> own_shape = {x.size(0), x.size(1)};
     for (const PoolDim& dim : dims_) own_shape.push_back(static_cast<int64_t>(dim.windows.size()));

@@ -10,7 +10,7 @@
 
 namespace adjoin {
 
-inline constexpr char kRoleInput[] = "x";    // of the first input
+inline constexpr char kRoleInput[] = "x";    // brings the first input
 inline constexpr char kRoleOutput[] = "y";   // from LayerOutcome::compute to LayerOutcome::output
 inline constexpr char kRoleWeight[] = "weight";
 inline constexpr char kRoleBias[] = "bias";

@@ -2,7 +2,7 @@
 //
 // Both are windows of one element with a padding, negative where elements are left out. The output is cut as the input,
 // in the dims that change evenly unless y says otherwise.
-// Of the kinds "crop" and "pad".
+// The rule of the kinds "crop" and "pad".
 #include <algorithm>
 #include <cstdint>
 #include <map>

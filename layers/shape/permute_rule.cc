@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<int>> OrderOf(const Shape& spec, int dims) {
 
 absl::StatusOr<Layout> Permuted(const Layout& x, const std::vector<int>& order) {
   std::vector<int64_t> shape;
-  std::vector<int> place(order.size());  // of each dim of the input
+  std::vector<int> place(order.size());  // by dim of the input: its dim in the output
   Layout::Cuts cuts;
   for (int dim = 0; dim < x.dims(); ++dim) {
     shape.push_back(x.shape()[order[dim]]);

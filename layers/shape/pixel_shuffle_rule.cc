@@ -3,7 +3,7 @@
 //
 // Nothing moves where the cuts of the channels (of the pixels, the other way round) lie between such groups. Elsewhere the
 // input is moved to the nearest cuts that do.
-// Of the kinds "pixel_shuffle" and "pixel_unshuffle".
+// The rule of the kinds "pixel_shuffle" and "pixel_unshuffle".
 #include <cstdint>
 #include <utility>
 #include <vector>
