@@ -5,13 +5,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/index_select.h>
 
-#include "absl/strings/str_cat.h"
+#include "layers/rules/roles.h"
 
 namespace adjoin {
 
 at::Tensor LayerModule::Input(const std::vector<at::Tensor>& inputs, int index, Tape& tape) {
-  const std::string role = index == 0 ? "x" : absl::StrCat("x", index);
-  at::Tensor x = Move(role, inputs[index], tape);
+  at::Tensor x = Move(InputRole(index), inputs[index], tape);
   if (static_cast<size_t>(index) < context_.reads.size()) {
     for (const auto& [dim, reads] : context_.reads[index]) {
       if (!reads.boundary.defined()) continue;
@@ -25,11 +24,11 @@ at::Tensor LayerModule::Input(const std::vector<at::Tensor>& inputs, int index, 
   return x;
 }
 
-at::Tensor LayerModule::Output(const at::Tensor& y, Tape& tape) { return Move("y", y, tape); }
+at::Tensor LayerModule::Output(const at::Tensor& y, Tape& tape) { return Move(kRoleOutput, y, tape); }
 
 at::Tensor LayerModule::Move(const std::string& role, const at::Tensor& x, Tape& tape) {
-  auto movement = context_.movements.find(role);
-  at::Tensor moved = movement == context_.movements.end() ? x : movement->second->Apply(x, tape);
+  const std::shared_ptr<Movement> movement = MovementOf(role);
+  at::Tensor moved = movement == nullptr ? x : movement->Apply(x, tape);
   peak_elements_ = std::max({peak_elements_, x.numel(), moved.numel()});
   return moved;
 }
@@ -37,8 +36,8 @@ at::Tensor LayerModule::Move(const std::string& role, const at::Tensor& x, Tape&
 at::Tensor LayerModule::Parameter(const std::string& role, Tape& tape) const {
   auto parameter = context_.parameters.find(role);
   if (parameter == context_.parameters.end()) return at::Tensor();
-  auto movement = context_.movements.find(role);
-  return movement == context_.movements.end() ? parameter->second : movement->second->Apply(parameter->second, tape);
+  const std::shared_ptr<Movement> movement = MovementOf(role);
+  return movement == nullptr ? parameter->second : movement->Apply(parameter->second, tape);
 }
 
 RandomStream LayerModule::Draws(uint64_t purpose) const {

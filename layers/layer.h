@@ -25,6 +25,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "layers/role_movements.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/reading.h"
 #include "primitives/movement.h"
@@ -45,8 +46,8 @@ struct LocalReads {
 // Which step of which job a pass belongs to: with the layer, what its random numbers are a function of.
 struct StepPlace {
   uint64_t seed = 0;
-  int64_t step = 0;          // of the optimizer, from 0
-  int64_t first_sample = 0;  // of the pass's batch, in the step's: a micro-batch goes on where the one before it ends
+  int64_t step = 0;          // the optimizer's, from 0
+  int64_t first_sample = 0;  // index in the step's batch of the pass's first sample: micro-batches follow each other
 };
 
 // What a builder gets: the layer's part of the plan and this rank's objects for it.
@@ -54,16 +55,16 @@ struct LayerContext {
   LayerPlan plan;
   int rank = 0;
   bool training = false;
-  int index = 0;  // of the layer, in ProgramPlan.layer
-  std::shared_ptr<const StepPlace> place;  // of the pass that runs
-  // Of what the local kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
+  int index = 0;  // the layer's index in ProgramPlan.layer
+  std::shared_ptr<const StepPlace> place;  // the pass that runs
+  // Local shape of what the kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
   std::vector<int64_t> compute_shape;
   // Global, of each input.
   std::vector<std::vector<int64_t>> input_shapes;
   // Per input: what this rank's outputs read of it, by dim; none where the layer reads no halo.
   std::vector<std::map<int, LocalReads>> reads;
-  // By role; a role that is absent moves nothing.
-  std::map<std::string, std::shared_ptr<Movement>> movements;
+  // Never null. Knows every role that the rule named.
+  std::shared_ptr<RoleMovements> roles;
   // This rank's block of each parameter's home, by role.
   std::map<std::string, at::Tensor> parameters;
   // Which part of the whole parameter Parameter returns, by role.
@@ -95,19 +96,22 @@ class LayerModule {
   // Whether this rank computes anything: else the kernel is skipped, and EmptyResult stands for its result.
   bool runs_here() const { return c10::multiply_integers(context_.compute_shape) > 0; }
 
-  // What the local kernel reads of input `index`, parameter `role` and (for others to read) returns. Each runs the
-  // movements of its role on all ranks; call them once per Forward, in this order.
+  // Return what the local kernel reads of input `index` and of parameter `role`, and what others read of its result.
+  // Each runs the movement of its role on all ranks; call them once per Forward, in this order.
   at::Tensor Input(const std::vector<at::Tensor>& inputs, int index, Tape& tape);
   at::Tensor Parameter(const std::string& role, Tape& tape) const;  // undefined where the layer has none
   at::Tensor Output(const at::Tensor& y, Tape& tape);
-  // What the kernel moves between its steps, by a role of its own; `x` itself where the plan moves nothing.
+  // What the kernel moves between its steps, by a role that its rule names as a MovementNeed; `x` itself where the plan
+  // moves nothing. Like all that take a role, it throws StatusException, kInternal, for one that the rule does not name.
   at::Tensor Move(const std::string& role, const at::Tensor& x, Tape& tape);
-  // Whether the plan moves anything in a role, and Move in two halves, so that a kernel runs meanwhile (Movement::Start):
-  // for roles that move something.
-  bool Moves(const std::string& role) const { return context_.movements.count(role) > 0; }
+  // True where the plan moves something in a role, which the rule need not name.
+  bool Moves(const std::string& role) const { return context_.roles->Moves(role); }
+  // Move in two halves, so that a kernel runs meanwhile (Movement::Start): for roles that move something.
   std::unique_ptr<Movement::Pending> StartMove(const std::string& role, const at::Tensor& x, Tape& tape) {
-    return context_.movements.at(role)->Start(x, tape);
+    return MovementOf(role)->Start(x, tape);
   }
+  // For a kernel that runs a movement itself, as in its backward pass; null where the plan moves nothing.
+  std::shared_ptr<Movement> MovementOf(const std::string& role) const { return context_.roles->Use(role); }
 
  private:
   LayerContext context_;

@@ -26,6 +26,7 @@ _RULE_TEST_DEPS = _RULE_DEPS + [
     ":rules",
     "//base/testing:test_seed",
     "//layers/builtin:builtin_rules",
+    "//layers/builtin:rule_fixture",
     "//planner/plan",
     "//planner/spec",
     "//planner/spec:spec_fixtures",
@@ -52,14 +53,14 @@ _LAYER_TEST_DEPS = _LAYER_DEPS + [
 def layer_family(rule_sources = [], separate = [], rule_deps = [], layer_deps = [], serial_deps = [], test_deps = [], tests = {}):
     """Libraries `rules`, `layers` and `serial`, and a test of each *_test.cc.
 
-    *_rule.{h,cc} and `rule_sources` (names without ending) are rules; serial_*.{h,cc} are serial functions; other sources are
+    *_rule.{h,cc}, *_roles.h and `rule_sources` (names without ending) are rules; serial_*.{h,cc} are serial functions; other sources are
     layers. Tests named *_rule_test.cc or *_rules_test.cc link no LibTorch.
 
     separate: names of sources that have targets of their own in the BUILD file.
     tests: attributes of single tests by name, such as {"attention_test": {"shard_count": 2}}; None: no test is made of the file.
     """
     own = [name + ending for name in separate for ending in [".cc", ".h"]]
-    rules = native.glob(["*_rule.cc", "*_rule.h"]) + native.glob([name + ending for name in rule_sources for ending in [".cc", ".h"]])
+    rules = native.glob(["*_rule.cc", "*_rule.h", "*_roles.h"]) + native.glob([name + ending for name in rule_sources for ending in [".cc", ".h"]])
     serial = native.glob(["serial_*.cc", "serial_*.h"])
     layers = native.glob(["*.cc", "*.h"], exclude = rules + serial + own + ["*_test.cc"])
     cc_library(

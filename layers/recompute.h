@@ -28,7 +28,7 @@ struct RecomputedRun {
   std::vector<uint32_t> outputs;  // made by the run, read after it
 };
 
-// Of a program that trains, in order: the stretches of neighbouring layers that are marked `recompute`. One of n layers is
+// Returns the stretches of neighbouring layers of a training program that are marked `recompute`. One of n layers is
 // cut into pieces of about sqrt(n): what is kept between them and what a piece makes again at a time are then about as
 // much. Pieces that no gradient goes through are left out. None for other programs.
 std::vector<RecomputedRun> RecomputedRuns(const ProgramPlan& program);

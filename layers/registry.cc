@@ -1,6 +1,8 @@
 #include "layers/registry.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -9,6 +11,12 @@
 
 namespace adjoin {
 
+std::vector<std::string> LayerRegistry::Kinds() const {
+  std::vector<std::string> kinds;
+  for (const auto& entry : builders_) kinds.push_back(entry.first);
+  return kinds;
+}
+
 absl::StatusOr<std::unique_ptr<LayerModule>> LayerRegistry::Build(LayerContext context) const {
   const std::string name = context.plan.name();
   const std::string kind = KindOf(context.plan.spec());
@@ -16,7 +24,7 @@ absl::StatusOr<std::unique_ptr<LayerModule>> LayerRegistry::Build(LayerContext c
   if (builder == builders_.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "layer \"", name, "\": no builder for kind \"", kind, "\"; known: ",
-        absl::StrJoin(builders_, ", ", [](std::string* out, const auto& entry) { out->append(entry.first); })));
+        absl::StrJoin(Kinds(), ", ")));
   }
   auto module = builder->second(std::move(context));
   if (!module.ok()) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "layers/layer.h"
@@ -29,6 +30,9 @@ class LayerRegistry {
 
   // Replaces the builder of a kind that is registered already.
   void Register(const std::string& kind, Builder builder) { builders_[kind] = std::move(builder); }
+
+  // The registered kinds, sorted.
+  std::vector<std::string> Kinds() const;
 
   // Errors: kInvalidArgument where no builder of the layer's kind is known (lists the known kinds); the builder's, with
   // the layer's name.

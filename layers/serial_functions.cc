@@ -46,4 +46,10 @@ const SerialFunction* SerialFunctions::Find(const std::string& kind) const {
   return found == functions_.end() ? nullptr : &found->second;
 }
 
+std::vector<std::string> SerialFunctions::Kinds() const {
+  std::vector<std::string> kinds;
+  for (const auto& entry : functions_) kinds.push_back(entry.first);
+  return kinds;
+}
+
 }  // namespace adjoin

@@ -99,6 +99,8 @@ class SerialFunctions {
   void Register(const std::string& kind, SerialFunction function) { functions_[kind] = std::move(function); }
   // Null where there is none.
   const SerialFunction* Find(const std::string& kind) const;
+  // The registered kinds, sorted.
+  std::vector<std::string> Kinds() const;
 
  private:
   std::map<std::string, SerialFunction> functions_;

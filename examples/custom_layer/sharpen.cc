@@ -3,6 +3,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <ATen/TensorOperators.h>
+
+#include "examples/custom_layer/sharpen_roles.h"
 
 namespace adjoin {
 namespace {
@@ -12,13 +15,13 @@ class SharpenLayer : public LayerModule {
   explicit SharpenLayer(LayerContext context)
       : LayerModule(std::move(context)), radius_(std::stoll(spec().custom().arg().at("radius"))) {}
 
-  torch::Tensor Forward(const std::vector<torch::Tensor>& inputs, Tape& tape) override {
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     // With the neighbours' pixels, as the rule asked.
-    torch::Tensor x = Input(inputs, 0, tape);
-    torch::Tensor amount = Parameter("amount", tape);
+    at::Tensor x = Input(inputs, 0, tape);
+    at::Tensor amount = Parameter(kRoleAmount, tape);
     if (!runs_here()) return Output(EmptyResult(context().compute_shape, {x, amount}), tape);
-    torch::Tensor centre = x.narrow(-1, radius_, context().compute_shape.back());
-    torch::Tensor mean = x.unfold(-1, 2 * radius_ + 1, 1).mean(-1);
+    at::Tensor centre = x.narrow(-1, radius_, context().compute_shape.back());
+    at::Tensor mean = x.unfold(-1, 2 * radius_ + 1, 1).mean(-1);
     std::vector<int64_t> per_channel(x.dim(), 1);
     per_channel[1] = -1;
     return Output(centre + amount.reshape(per_channel) * (centre - mean), tape);

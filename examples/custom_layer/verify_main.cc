@@ -1,5 +1,7 @@
 // adjoin-verify, which compares the layer with a serial function.
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <string>
 
@@ -15,16 +17,16 @@ namespace {
 
 // What the layer shall compute, on whole tensors and by other means than its own. Without it the layer would be
 // compared with itself on one rank.
-torch::Tensor SerialSharpen(adjoin::SerialCall& call) {
+at::Tensor SerialSharpen(adjoin::SerialCall& call) {
   const auto& arguments = call.spec().custom().arg();
   const int64_t radius = arguments.count("radius") > 0 ? std::stoll(arguments.at("radius")) : 1;
-  const torch::Tensor& x = call.input();
-  torch::Tensor sum = torch::zeros_like(x);
+  const at::Tensor& x = call.input();
+  at::Tensor sum = at::zeros_like(x);
   for (int64_t offset = -radius; offset <= radius; ++offset) {
-    sum = sum + x.index_select(-1, (torch::arange(x.size(-1)) + offset).clamp(0, x.size(-1) - 1));
+    sum = sum + x.index_select(-1, (at::arange(x.size(-1)) + offset).clamp(0, x.size(-1) - 1));
   }
-  torch::Tensor difference = x - sum / static_cast<double>(2 * radius + 1);
-  torch::Tensor amount = call.Parameter("amount", {x.size(1)}, /*spread=*/0.5);
+  at::Tensor difference = x - sum / static_cast<double>(2 * radius + 1);
+  at::Tensor amount = call.Parameter("amount", {x.size(1)}, /*spread=*/0.5);
   return x + (difference.movedim(1, -1) * amount).movedim(-1, 1);
 }
 

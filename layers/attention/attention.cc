@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/attention/attention_roles.h"
 #include "layers/attention/block_attention.h"
 #include "layers/attention/heads.h"
 #include "layers/attention/ring_attention.h"
@@ -34,7 +35,7 @@ using at::Tensor;
 
 // Where this rank's queries and keys are in the whole.
 struct Place {
-  int64_t batch = 0, head = 0, query = 0;  // of the first ones
+  int64_t batch = 0, head = 0, query = 0;  // indices of the first ones here
   int64_t heads = 0, queries = 0;          // global
   std::vector<int64_t> first_key;
   int64_t part = 0;
@@ -49,7 +50,7 @@ class AttentionLayer : public LayerModule {
     const Tensor x = Input(inputs, 0, tape);
     const Tensor memory = inputs.size() > 1 ? Input(inputs, 1, tape) : x;
     const auto [wq, wkv] = InWeights(x.scalar_type(), tape);
-    const Tensor bias = Cast(Parameter("in_proj_bias", tape), x.scalar_type());
+    const Tensor bias = Cast(Parameter(kRoleInProjBias, tape), x.scalar_type());
     const auto bias_of = [&](int64_t from, int64_t count) {
       return bias.defined() && place_.inside ? bias.narrow(0, from, count) : bias;
     };
@@ -58,8 +59,8 @@ class AttentionLayer : public LayerModule {
     const double scale = 1 / std::sqrt(static_cast<double>(Width()));
     Tensor y = place_.inside ? Attend(Ring(), q[0] * scale, kv.unsqueeze(0), tape)
                              : Attend(Ring(), q.reshape({0, 0, 0, 0}), kv.reshape({0, 0, 0, 0, 0, 0}), tape);
-    y = FromHeads(y, Cast(Parameter("out_proj.weight", tape), x.scalar_type()));
-    const Tensor out_bias = Cast(Parameter("out_proj.bias", tape), x.scalar_type());
+    y = FromHeads(y, Cast(Parameter(kRoleOutProjWeight, tape), x.scalar_type()));
+    const Tensor out_bias = Cast(Parameter(kRoleOutProjBias, tape), x.scalar_type());
     if (out_bias.defined() && out_bias.numel() > 0) y = y + out_bias;
     return Output(y, tape);
   }
@@ -73,15 +74,15 @@ class AttentionLayer : public LayerModule {
 
   // [1, heads, width, features] of the queries, [2, ...] of keys and values.
   std::pair<Tensor, Tensor> InWeights(at::ScalarType type, Tape& tape) {
-    Tensor all = Cast(Parameter("in_proj_weight", tape), type);
+    Tensor all = Cast(Parameter(kRoleInProjWeight, tape), type);
     if (all.defined()) return place_.inside ? std::pair(all.narrow(0, 0, 1), all.narrow(0, 1, 2)) : std::pair(all, all);
-    const Tensor q = Cast(Parameter("q_proj_weight", tape), type), k = Cast(Parameter("k_proj_weight", tape), type);
-    const Tensor v = Cast(Parameter("v_proj_weight", tape), type);
+    const Tensor q = Cast(Parameter(kRoleQProjWeight, tape), type), k = Cast(Parameter(kRoleKProjWeight, tape), type);
+    const Tensor v = Cast(Parameter(kRoleVProjWeight, tape), type);
     if (place_.inside) return {q.unsqueeze(0), at::stack({k, v})};
     return {q.unsqueeze(0).narrow(0, 0, 0), at::stack({k, v}).narrow(0, 0, 0)};
   }
 
-  // Of the pass that runs.
+  // The attention of the pass that runs.
   std::shared_ptr<RingAttention> Ring() const {
     BlockAttention::Options options;
     options.causal = spec().attention().causal();
@@ -93,15 +94,17 @@ class AttentionLayer : public LayerModule {
                                       {context().input_shapes[0][0], place_.heads, place_.queries, place_.first_key.back()},
                                       spec().attention().dropout()};
     }
-    const auto moves = [&](const char* role) {
+    // From `first` on, as the rule names them; those of the backward pass in training alone.
+    const auto moves = [&](std::string (*role)(int64_t), size_t first, bool named) {
       std::vector<std::shared_ptr<Movement>> found(place_.first_key.size());
-      for (size_t step = 1; step + 1 < place_.first_key.size(); ++step) {
-        const auto movement = context().movements.find(absl::StrCat(role, step));
-        if (movement != context().movements.end()) found[step] = movement->second;
+      for (size_t step = first; named && step + 1 < place_.first_key.size(); ++step) {
+        found[step] = MovementOf(role(static_cast<int64_t>(step)));
       }
       return found;
     };
-    return std::make_shared<RingAttention>(RingAttention{moves("ring"), moves("back"), moves("gradient"),
+    const bool training = context().training;
+    return std::make_shared<RingAttention>(RingAttention{moves(RingRole, 1, true), moves(RingBackRole, 2, training),
+                                                         moves(RingGradientRole, 1, training),
                                                          place_.first_key, place_.part,
                                                          BlockAttention(std::move(options))});
   }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/attention/attention_roles.h"
 #include "layers/attention/head_cut.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/rule_checks.h"
@@ -22,8 +23,8 @@
 namespace adjoin {
 namespace {
 
-constexpr int kLength = 1;            // of [batch, length, features]
-constexpr int kTravellingLength = 4;  // of [copies, 2, batch, heads, length, width]
+constexpr int kLength = 1;            // dim of [batch, length, features]
+constexpr int kTravellingLength = 4;  // dim of [copies, 2, batch, heads, length, width]
 
 absl::Status CheckInputs(const LayerRequest& request) {
   if (request.input.size() > 2) {
@@ -107,7 +108,7 @@ absl::StatusOr<Layout> Travelling(const Layout& memory, const Layout& heads, int
                         memory.mesh(), std::move(placements), std::move(cuts));
 }
 
-// Of each movement a plan says what each rank sends; one attention has at most so many such numbers.
+// A plan holds one number per movement and rank, the bytes sent; one attention has at most so many of them.
 constexpr int64_t kMostRingNumbers = int64_t{1} << 22;
 
 absl::Status AddRing(const LayerRequest& request, const Layout& travelling, std::vector<MovementNeed>& movements) {
@@ -123,19 +124,18 @@ absl::Status AddRing(const LayerRequest& request, const Layout& travelling, std:
     ADJOIN_ASSIGN_OR_RETURN(Layout rotated, RotatedParts(travelling, kTravellingLength, step));
     after.push_back(std::move(rotated));
   }
-  const auto add = [&](const char* role, int64_t step, const Layout& from, const Layout& to, bool backward) {
-    MovementNeed need{absl::StrCat(role, step), from, to, /*constant=*/true};
-    need.backward = backward;
-    movements.push_back(std::move(need));
+  const auto add = [&](std::string role, const Layout& from, const Layout& to, bool backward) {
+    movements.push_back(
+        {.role = std::move(role), .from = from, .to = to, .constant = true, .backward = backward});
   };
-  for (int64_t step = 1; step < parts; ++step) add("ring", step, after[step - 1], after[step], false);
+  for (int64_t step = 1; step < parts; ++step) add(RingRole(step), after[step - 1], after[step], false);
   if (!request.training) return absl::OkStatus();
   // Sums of few bits would lose what the later parts give.
   const bool short_type = SizeOf(travelling.dtype()) < SizeOf(DType::kFloat32);
   const DType sums = short_type ? DType::kFloat32 : travelling.dtype();
   for (int64_t step = parts - 1; step >= 1; --step) {
-    if (step > 1) add("back", step, after[step], after[step - 1], true);
-    add("gradient", step, after[step].WithDType(sums), after[step - 1].WithDType(sums), true);
+    if (step > 1) add(RingBackRole(step), after[step], after[step - 1], true);
+    add(RingGradientRole(step), after[step].WithDType(sums), after[step - 1].WithDType(sums), true);
   }
   return absl::OkStatus();
 }
@@ -152,23 +152,23 @@ class Parameters {
 
   absl::StatusOr<std::vector<ParameterNeed>> All() {
     if (memory_features_ == features_) {
-      ADJOIN_RETURN_IF_ERROR(In("in_proj_weight", {3, heads_, cut_.width, features_}, 1, {3 * features_, features_}));
+      ADJOIN_RETURN_IF_ERROR(In(kRoleInProjWeight, {3, heads_, cut_.width, features_}, 1, {3 * features_, features_}));
     } else {
-      ADJOIN_RETURN_IF_ERROR(In("q_proj_weight", {heads_, cut_.width, features_}, 0, {features_, features_}));
-      for (const char* role : {"k_proj_weight", "v_proj_weight"}) {
+      ADJOIN_RETURN_IF_ERROR(In(kRoleQProjWeight, {heads_, cut_.width, features_}, 0, {features_, features_}));
+      for (const char* role : {kRoleKProjWeight, kRoleVProjWeight}) {
         ADJOIN_RETURN_IF_ERROR(In(role, {heads_, cut_.width, memory_features_}, 0, {features_, memory_features_}));
       }
     }
     if (spec_.attention().bias()) {
-      ADJOIN_RETURN_IF_ERROR(In("in_proj_bias", {3, heads_, cut_.width}, 1, {3 * features_}));
+      ADJOIN_RETURN_IF_ERROR(In(kRoleInProjBias, {3, heads_, cut_.width}, 1, {3 * features_}));
     }
-    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed out, HeadParameter(spec_, cut_, dtype_, "out_proj.weight",
+    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed out, HeadParameter(spec_, cut_, dtype_, kRoleOutProjWeight,
                                                              {features_, heads_, cut_.width}, 1));
     out.fan_in = features_;
     out.stored_shape = {features_, features_};
     found_.push_back(std::move(out));
     if (spec_.attention().bias()) {
-      ADJOIN_ASSIGN_OR_RETURN(ParameterNeed bias, BiasOverHeads(spec_, cut_, dtype_, "out_proj.bias", features_));
+      ADJOIN_ASSIGN_OR_RETURN(ParameterNeed bias, BiasOverHeads(spec_, cut_, dtype_, kRoleOutProjBias, features_));
       found_.push_back(std::move(bias));
     }
     return std::move(found_);
@@ -245,10 +245,10 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout by_head, HeadLayout(w, cut, heads));
   ADJOIN_ASSIGN_OR_RETURN(Layout compute, WithoutHeads(w, cut, x.shape(), Placement::Partial()));
   Layout remembered = queries;
-  std::vector<InputNeed> inputs = {InputNeed{queries, {}, 0, by_head}};
+  std::vector<InputNeed> inputs = {InputNeed{.layout = queries, .reader = by_head}};
   if (request.input.size() == 2) {
     ADJOIN_ASSIGN_OR_RETURN(remembered, MemoryLayout(w, cut, memory));
-    inputs.push_back(InputNeed{remembered, {}, 0, remembered});
+    inputs.push_back(InputNeed{.layout = remembered, .reader = remembered});
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout travelling, Travelling(remembered, by_head, cut.width));
   std::vector<MovementNeed> movements;
@@ -256,8 +256,13 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, Parameters(request, spec, cut).All());
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   const double flops = Flops(request, spec.attention());
-  return LayerOutcome{std::move(spec),    std::move(inputs), std::move(parameters), std::move(compute),
-                      std::move(output), flops,             std::move(movements)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = std::move(inputs),
+                      .parameter = std::move(parameters),
+                      .compute = std::move(compute),
+                      .output = std::move(output),
+                      .flops = flops,
+                      .movement = std::move(movements)};
 }
 
 }  // namespace adjoin

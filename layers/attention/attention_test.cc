@@ -8,6 +8,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <torch/types.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn.h>
 
 #include <torch/torch.h>
 

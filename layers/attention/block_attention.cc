@@ -23,7 +23,7 @@ namespace {
 using at::Tensor;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-// Of a tile: so many rows and columns are enough for matrix products to be efficient, and so few scores stay in a cache.
+// Rows and columns of a tile: enough for matrix products to be efficient, and few enough scores for a cache.
 constexpr int64_t kRows = 128, kColumns = 256;
 constexpr int64_t kScores = int64_t{1} << 18;
 
@@ -37,8 +37,8 @@ struct BlockAttention::Tile {
   int64_t pair, pairs;
   int64_t row, rows;
   int64_t column, columns;
-  int64_t key;    // of the first column, global
-  int64_t heads;  // of this rank
+  int64_t key;    // global index of the first column's key
+  int64_t heads;  // how many this rank has
 
   Tensor Pairs(const Tensor& x) const { return x.narrow(0, pair, pairs); }
   Tensor Rows(const Tensor& x) const { return Pairs(x).narrow(1, row, rows); }
@@ -120,7 +120,7 @@ void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int6
     Mask(tile, scores);
     Tensor largest = tile.Rows(sums.largest), sum = tile.Rows(sums.sum), weighted = tile.Rows(sums.weighted);
     const Tensor larger = at::maximum(largest, scores.amax(-1));
-    // Of a row that has no key yet, nothing is subtracted: minus infinity from itself would be NaN.
+    // Nothing is subtracted from a row that has no key yet: minus infinity from itself would be NaN.
     const Tensor shift = larger.masked_fill(larger == kMinusInfinity, 0);
     scores.sub_(shift.unsqueeze(-1)).exp_();
     const Tensor shrinks = at::exp(largest - shift);

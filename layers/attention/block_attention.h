@@ -37,7 +37,7 @@ struct WeightDropout {
 // Sums in this type: float32 for bfloat16 and float16.
 at::ScalarType SumType(at::ScalarType type);
 
-// Of the rows seen so far: largest score, sum of the exponentials above it, and the same of their values.
+// State of the rows seen so far: largest score, sum of the exponentials above it, and the same of their values.
 struct SoftmaxSums {
   at::Tensor largest;   // [n * heads, queries]
   at::Tensor sum;       // likewise
@@ -52,7 +52,7 @@ struct AttendedRows {
 // What the gradients of a block are made of.
 struct RowGradients {
   at::Tensor q;         // scaled
-  at::Tensor gradient;  // of the values
+  at::Tensor gradient;  // the values' gradient
   at::Tensor log_sums;
   at::Tensor delta;
 };
@@ -80,7 +80,7 @@ class BlockAttention {
                     at::Tensor& dq, at::Tensor dk, at::Tensor dv) const;
   // [queries, keys]: what is added to the scores of all keys, 0 or minus infinity; undefined where none is masked.
   at::Tensor CausalScores(const at::Tensor& q, int64_t keys) const;
-  // Of all scores of n and heads as in `q` and keys 0 ... keys - 1: 1 / (1 - p) or 0; undefined without dropout.
+  // Factors of all scores, n and heads as in `q`, keys 0 ... keys - 1: 1 / (1 - p) or 0; undefined without dropout.
   at::Tensor DropoutFactors(const at::Tensor& q, int64_t keys) const;
 
  private:

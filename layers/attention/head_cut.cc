@@ -76,7 +76,7 @@ absl::StatusOr<ParameterNeed> HeadParameter(const Layer& spec, const HeadCut& cu
   ADJOIN_ASSIGN_OR_RETURN(Layout needed,
                           Layout::Create(std::move(shape), dtype, cut.mesh, cut.Placements(dim), std::move(cuts)));
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HeadHome(spec, needed, cut.mesh.ranks()));
-  return ParameterNeed{std::move(role), std::move(home), std::move(needed), /*fan_in=*/1};
+  return ParameterNeed{.role = std::move(role), .home = std::move(home), .needed = std::move(needed), .fan_in = 1};
 }
 
 absl::StatusOr<ParameterNeed> BiasOverHeads(const Layer& spec, const HeadCut& cut, DType dtype, std::string role,
@@ -90,7 +90,7 @@ absl::StatusOr<ParameterNeed> BiasOverHeads(const Layer& spec, const HeadCut& cu
   }
   ADJOIN_ASSIGN_OR_RETURN(Layout needed, Layout::Replicated({features}, dtype, std::move(ranks)));
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(spec, needed, needed, cut.mesh.ranks()));
-  ParameterNeed bias{std::move(role), std::move(home), std::move(needed), /*fan_in=*/1};
+  ParameterNeed bias{.role = std::move(role), .home = std::move(home), .needed = std::move(needed), .fan_in = 1};
   bias.initial = 0.0;
   return bias;
 }

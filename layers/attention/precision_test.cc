@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <torch/torch.h>
 

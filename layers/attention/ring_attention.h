@@ -34,7 +34,7 @@ struct RingAttention {
 
   int64_t parts() const { return static_cast<int64_t>(first_key.size()) - 1; }
   int64_t keys() const { return first_key.back(); }
-  // Of the part that is here after `step` steps.
+  // The first key of the part that is here after `step` steps.
   int64_t FirstKeyAt(int64_t step) const { return first_key[(part + step) % parts()]; }
   // Whether its backward pass moves anything: then its node is on the tape, on all ranks.
   bool MovesBack() const;

@@ -1,7 +1,7 @@
 // Attention within windows, which may be shifted, as torchvision's ShiftedWindowAttention, of 1, 2 or 3 spatial dims.
 //
 // The movement "x" brings whole windows of the padded and rolled tensor, all channels of them; the kernel attends within each
-// with this rank's heads; "unroll" brings what they return back to where its cells belong, in the input's extents; the
+// with this rank's heads; kRoleUnroll brings what they return back to where its cells belong, in the input's extents; the
 // projection there is a sum over this rank's heads, which "y" completes. Relative positions, and the regions that do not see
 // each other where the tensor was rolled around its ends, follow from global places.
 // A dropped weight belongs to its place in [batch, windows per dim ..., heads, cells, cells].
@@ -15,6 +15,7 @@
 #include <ATen/ops/mm.h>
 
 #include "base/status_macros.h"
+#include "layers/attention/attention_roles.h"
 #include "layers/attention/block_attention.h"
 #include "layers/attention/heads.h"
 #include "layers/attention/window_places.h"
@@ -48,17 +49,17 @@ class WindowAttentionLayer : public LayerModule {
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
-    const Tensor qkv_weight = Read("qkv.weight", x, tape), qkv_bias = Read("qkv.bias", x, tape);
-    const Tensor proj_weight = Read("proj.weight", x, tape), proj_bias = Read("proj.bias", x, tape);
+    const Tensor qkv_weight = Read(kRoleQkvWeight, x, tape), qkv_bias = Read(kRoleQkvBias, x, tape);
+    const Tensor proj_weight = Read(kRoleProjWeight, x, tape), proj_bias = Read(kRoleProjBias, x, tape);
     // A row's gradient is a sum over all pairs of cells at its distance: it is added up in a type that loses nothing.
-    const Tensor table = Parameter("relative_position_bias_table", tape).to(SumType(x.scalar_type()));
+    const Tensor table = Parameter(kRolePositionBias, tape).to(SumType(x.scalar_type()));
     const int64_t heads = table.size(1);
     std::vector<int64_t> shape = part_.Shape();
     shape.back() = heads * qkv_weight.size(2);
     const bool attends = !part_.empty() && heads > 0;
     Tensor attended = attends ? Attend(x, qkv_weight, qkv_bias, table)
                               : EmptyResult(shape, {x, qkv_weight, qkv_bias, table.to(x.scalar_type())});
-    attended = Move("unroll", attended, tape);
+    attended = Move(kRoleUnroll, attended, tape);
     return Output(Project(attended, proj_weight, proj_bias), tape);
   }
 
@@ -85,11 +86,11 @@ class WindowAttentionLayer : public LayerModule {
     return FromWindows(values.transpose(2, 3).reshape({count, cells, heads * width}), window_, shape);
   }
 
-  // Of the weights, [samples, windows, heads, cells, cells]: 0 where one is dropped. Undefined where none is.
+  // Factors of the weights, [samples, windows, heads, cells, cells]: 0 where one is dropped. Undefined where none is.
   Tensor Factors(const Tensor& x) const {
     const double p = spec().window_attention().dropout();
     if (p == 0 || !context().training) return Tensor();
-    const Interval heads = context().parameter_boxes.at("relative_position_bias_table")[1];
+    const Interval heads = context().parameter_boxes.at(kRolePositionBias)[1];
     const int64_t cells = places_.cells();
     std::vector<int64_t> shape = {padded_[0]};
     Box box({part_[0]});

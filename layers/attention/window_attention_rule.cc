@@ -2,7 +2,7 @@
 //
 // A window is never cut: in each split dim the input is moved to whole windows of the padded tensor, rolled by the shift in
 // the same movement, as an index selection modulo the padded extent ("x"). What the windows return is rolled back and cropped
-// by another one ("unroll"). A dim that is neither shifted nor padded and is cut at windows moves nothing.
+// by another one (kRoleUnroll). A dim that is neither shifted nor padded and is cut at windows moves nothing.
 // Where the features are cut, or the last dim of Layer.w, the heads are, and what they return is summed over them ("y").
 // In LayerOutcome::spec, window and shift have one value per spatial dim, 0 where nothing is shifted.
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "layers/attention/attention_roles.h"
 #include "layers/attention/head_cut.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/rule_checks.h"
@@ -30,7 +31,7 @@ constexpr double kTableStd = 0.02;
 // Per spatial dim, checked.
 struct Windows {
   std::vector<int64_t> window, shift, padded;
-  int64_t cells = 1;      // of a window
+  int64_t cells = 1;      // in a window
   int64_t distances = 1;  // between two cells of a window: rows of the table
 };
 
@@ -97,7 +98,7 @@ absl::Status CheckFields(const LayerRequest& request) {
   return absl::OkStatus();
 }
 
-// Of a tensor of the input's shape: how the layer is cut, by Layer.w or, without it, as the input.
+// The layout in which the layer is cut, for a tensor of the input's shape: Layer.w or, without it, the input's.
 absl::StatusOr<Layout> SourceOf(const LayerRequest& request) {
   const Layout& x = request.input[0];
   if (!request.spec.w().empty()) {
@@ -155,16 +156,16 @@ absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& requ
     parameters.push_back(*std::move(need));
     return absl::OkStatus();
   };
-  ADJOIN_RETURN_IF_ERROR(add("qkv.weight", {3, heads, width, channels}, 1, {3 * channels, channels}));
-  if (spec.bias()) ADJOIN_RETURN_IF_ERROR(add("qkv.bias", {3, heads, width}, 1, {3 * channels}));
-  ADJOIN_RETURN_IF_ERROR(add("proj.weight", {channels, heads, width}, 1, {channels, channels}));
+  ADJOIN_RETURN_IF_ERROR(add(kRoleQkvWeight, {3, heads, width, channels}, 1, {3 * channels, channels}));
+  if (spec.bias()) ADJOIN_RETURN_IF_ERROR(add(kRoleQkvBias, {3, heads, width}, 1, {3 * channels}));
+  ADJOIN_RETURN_IF_ERROR(add(kRoleProjWeight, {channels, heads, width}, 1, {channels, channels}));
   if (spec.bias()) {
-    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed bias, BiasOverHeads(request.spec, cut, dtype, "proj.bias", channels));
+    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed bias, BiasOverHeads(request.spec, cut, dtype, kRoleProjBias, channels));
     bias.initial = std::nullopt;
     bias.fan_in = channels;
     parameters.push_back(std::move(bias));
   }
-  ADJOIN_RETURN_IF_ERROR(add("relative_position_bias_table", {windows.distances, heads}, 1, {}));
+  ADJOIN_RETURN_IF_ERROR(add(kRolePositionBias, {windows.distances, heads}, 1, {}));
   Init init;
   init.set_kind("trunc_normal");
   init.set_gain(kTableStd);
@@ -276,16 +277,18 @@ absl::StatusOr<LayerOutcome> WindowAttentionRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   ADJOIN_ASSIGN_OR_RETURN(Ways ways, WaysOf(source, cut, *windows, padded, output));
   ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, ParametersOf(request, spec, cut, *windows));
-  std::vector<MovementNeed> movements;
-  if (!ways.unroll.empty()) {
-    MovementNeed unroll{"unroll", std::move(ways.attended), std::move(ways.cropped), false, std::move(ways.unroll)};
-    unroll.of_parameters = true;
-    movements.push_back(std::move(unroll));
-  }
-  return LayerOutcome{std::move(filled),        {std::move(ways.need)},
-                      std::move(parameters),    std::move(ways.compute),
-                      std::move(output),        FlopsOf(x.shape(), padded, windows->cells),
-                      std::move(movements)};
+  MovementNeed unroll = {.role = kRoleUnroll,
+                         .from = std::move(ways.attended),
+                         .to = std::move(ways.cropped),
+                         .readings = std::move(ways.unroll),
+                         .of_parameters = true};
+  return LayerOutcome{.spec = std::move(filled),
+                      .input = {std::move(ways.need)},
+                      .parameter = std::move(parameters),
+                      .compute = std::move(ways.compute),
+                      .output = std::move(output),
+                      .flops = FlopsOf(x.shape(), padded, windows->cells),
+                      .movement = {std::move(unroll)}};
 }
 
 }  // namespace adjoin

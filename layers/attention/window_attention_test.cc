@@ -245,7 +245,7 @@ TEST(WindowAttentionTest, ManyPairsAtOneDistanceLoseNothingInBFloat16) {
   const Tensor x = at::stack({at::ones({24, 24}, at::kDouble), ramp.unsqueeze(1).expand({24, 24})}, -1)
                        .unsqueeze(0).expand({8, -1, -1, -1}).contiguous();
   Tensor values = at::zeros({6, 2}, at::kDouble);
-  values[4][1] = 1;  // of the second channel
+  values[4][1] = 1;  // in the second channel
   const Tensors parameters = {{"y.qkv.weight", values},
                               {"y.proj.weight", at::eye(2, at::kDouble)},
                               {"y.relative_position_bias_table", at::zeros({529, 1}, at::kDouble)}};

@@ -58,7 +58,7 @@ bool WindowPlaces::AnyHidden() const {
 }
 
 Tensor WindowPlaces::Hidden(const std::vector<Interval>& part) const {
-  // Of each cell of the part: which region it is in.
+  // The region of each cell of the part.
   std::vector<int64_t> shape = {1};
   for (const Interval& dim : part) shape.push_back(dim.size());
   shape.push_back(1);

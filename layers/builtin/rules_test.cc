@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/testing/test_seed.h"
@@ -12,9 +11,8 @@
 #include "gtest/gtest.h"
 
 #include "layers/builtin/builtin_rules.h"
-#include "layers/rules/layer_kind.h"
+#include "layers/builtin/rule_fixture.h"
 #include "layers/rules/layer_rule.h"
-#include "layers/rules/named_layouts.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
@@ -27,31 +25,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Shape64 = std::vector<int64_t>;
 
-std::vector<int> Ranks(int64_t n) {
-  std::vector<int> ranks(n);
-  for (int64_t i = 0; i < n; ++i) ranks[i] = static_cast<int>(i);
-  return ranks;
-}
-
-Layout Cut(const Shape64& shape, const Shape64& partition, Layout::Cuts cuts = {}) {
-  int64_t n = 1;
-  for (int64_t parts : partition) n *= parts;
-  return Layout::Partition(shape, DType::kFloat32, partition, Ranks(n), std::move(cuts)).value();
-}
-
-// The layer `text`, applied to an input in layout `x`; `layouts`: what the job names.
 absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x, const std::string& layouts = "") {
-  JobSpec spec;
-  if (!google::protobuf::TextFormat::ParseFromString("ranks: 16 " + layouts + " layer { " + text + " }", &spec)) {
-    return absl::InvalidArgumentError("the test's own text");
-  }
-  const NamedLayouts named = NamedLayouts::Create(spec).value();
-  const std::vector<Layout> inputs = {x};
-  return (*BuiltinLayerRules().Find(KindOf(spec.layer(0))))({spec.layer(0), inputs, named, DType::kFloat32});
-}
-
-std::string ErrorOf(const absl::StatusOr<LayerOutcome>& outcome) {
-  return outcome.ok() ? "" : std::string(outcome.status().message());
+  return ApplyRule(text, {x}, layouts);
 }
 
 TEST(ConvRuleTest, ShapesOfOneTwoAndThreeDims) {
@@ -370,16 +345,14 @@ TEST(LinearRuleTest, DataAndTensorParallel) {
 }
 
 TEST(RegistryTest, AUserAddsARuleOnce) {
-  class Same : public LayerRule {
-   public:
-    absl::StatusOr<LayerOutcome> Apply(const LayerRequest& request) const override {
-      return LayerOutcome{request.spec, {InputNeed{}}, {}, request.input[0], request.input[0], 0};
-    }
+  const LayerRule same = [](const LayerRequest& request) -> absl::StatusOr<LayerOutcome> {
+    return LayerOutcome{
+        .spec = request.spec, .input = {InputNeed{}}, .compute = request.input[0], .output = request.input[0]};
   };
   LayerRules rules;
   ASSERT_TRUE(AddBuiltinLayerRules(rules).ok());
-  EXPECT_TRUE(rules.Register("same", std::make_unique<Same>()).ok());
-  EXPECT_EQ(rules.Register("same", std::make_unique<Same>()).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(rules.Register("same", same).ok());
+  EXPECT_EQ(rules.Register("same", same).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(rules.Kinds(), testing::IsSupersetOf({"activation", "conv", "same", "upsample"}));
   EXPECT_THAT(rules.Kinds(), testing::WhenSorted(testing::ElementsAreArray(rules.Kinds())));
   EXPECT_EQ(rules.Find("drop"), nullptr);

@@ -18,6 +18,8 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randn_like.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include "layers/loss/serial_loss.h"
 

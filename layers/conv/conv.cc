@@ -15,11 +15,12 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/zeros.h>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/conv/edge_convolution.h"
+#include "layers/conv/edge_roles.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/transposed_window.h"
@@ -44,16 +45,14 @@ class ConvLayer : public LayerModule {
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
     if (!cut_.empty()) return Output(BesideItsNeighbours(x, tape), tape);
-    const at::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     const at::Tensor bias = Bias(x, tape);
     return Output(runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight}), tape);
   }
 
  private:
-  static std::string EdgeRole(int dim) { return absl::StrCat("edges", dim); }
-
   at::Tensor Bias(const at::Tensor& x, Tape& tape) const {
-    const at::Tensor bias = Parameter("bias", tape);
+    const at::Tensor bias = Parameter(kRoleBias, tape);
     if (!bias.defined() || bias.numel() == 0) return at::Tensor();  // another rank's of this sum adds it
     return bias.to(x.scalar_type());
   }
@@ -64,7 +63,7 @@ class ConvLayer : public LayerModule {
 
   // The edges travel while the kernel runs on what lies here.
   at::Tensor BesideItsNeighbours(const at::Tensor& x, Tape& tape) {
-    const at::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     const at::Tensor bias = Bias(x, tape);
     const bool computes = runs_here() && x.numel() > 0 && weight.numel() > 0;
     EdgeConvolution pass({padding_, dilation_, computes ? Groups(x, weight) : 1, cut_});

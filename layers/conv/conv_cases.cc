@@ -1,6 +1,8 @@
 #include "layers/conv/conv_cases.h"
 
 #include <algorithm>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <torch/torch.h>
 

@@ -35,7 +35,7 @@ struct ConvCase {
   at::Tensor Serial(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
 };
 
-// Of `spatial` dims whose extents (at most `most`) are added to `extents`; any boundary, groups, paddings.
+// A case of `spatial` dims whose extents (at most `most`) are added to `extents`; any boundary, groups, paddings.
 ConvCase RandomConv(RandomJobs& random, int spatial, int64_t most, std::vector<int64_t>& extents);
 
 }  // namespace adjoin

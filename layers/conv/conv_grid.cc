@@ -170,7 +170,7 @@ void ConvGrid::NameExtraAxes(const std::vector<int>& extra, const Layout& x) {
   for (size_t i = 0; i < extra.size(); ++i) axes_[extra[i]] = {ConvAxis::Kind::kDim, mine == its ? dims[i] : 0};
 }
 
-// Of a weight with several groups dim 0 counts the channels of all groups and dim 1 those of one. Ranks get whole
+// In a weight with several groups dim 0 counts the channels of all groups and dim 1 those of one. Ranks get whole
 // groups, or parts of one group each where their number along dim 0 is a multiple of the groups'.
 absl::Status ConvGrid::GroupWeightAxes(const Layout& w, const ConvExtents& extents) {
   const ConvAxis::Kind kind0 = extents.transposed ? ConvAxis::Kind::kIn : ConvAxis::Kind::kOut;

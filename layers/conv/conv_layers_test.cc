@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -16,12 +16,12 @@ namespace adjoin {
 
 struct ConvLayouts {
   std::optional<Layout> x;       // where the input is moved to; absent: as P_x has it
-  std::optional<Layout> reader;  // of the outputs that read it; absent: `compute`
+  std::optional<Layout> reader;  // the outputs' that read it; absent: `compute`
   Layout weight;                 // where the kernels read it
   Layout bias;
   Layout compute;
   Layout output;
-  // Of each block of the weight and of the bias the first rank that has it; absent where every rank has all of it.
+  // The first rank that has each block of the weight and of the bias; absent where every rank has all of it.
   std::optional<Layout> weight_owners;
   std::optional<Layout> bias_owners;
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <ATen/TensorOperators.h>
 
 #include <ATen/TensorOperators.h>
 

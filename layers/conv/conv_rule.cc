@@ -21,6 +21,7 @@
 #include "layers/conv/conv_layouts.h"
 #include "layers/conv/edge_halo.h"
 #include "layers/rules/layer_rule.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "layers/rules/windowed.h"
@@ -96,10 +97,16 @@ absl::StatusOr<LayerOutcome> ConvRule(const LayerRequest& request) {
   const std::vector<int>& ranks = layouts.compute.mesh().ranks();
   ADJOIN_ASSIGN_OR_RETURN(Layout weight_home, HomeIn(spec, layouts.weight, layouts.weight_owners, ranks));
   std::vector<ParameterNeed> parameters;
-  parameters.push_back({"weight", std::move(weight_home), std::move(layouts.weight), fan_in});
+  parameters.push_back({.role = kRoleWeight,
+                        .home = std::move(weight_home),
+                        .needed = std::move(layouts.weight),
+                        .fan_in = fan_in});
   if (spec.conv().bias()) {
     ADJOIN_ASSIGN_OR_RETURN(Layout bias_home, HomeIn(spec, layouts.bias, layouts.bias_owners, ranks));
-    parameters.push_back({"bias", std::move(bias_home), std::move(layouts.bias), fan_in});
+    parameters.push_back({.role = kRoleBias,
+                          .home = std::move(bias_home),
+                          .needed = std::move(layouts.bias),
+                          .fan_in = fan_in});
   }
   // Each element of the product's input, or of its output, meets a kernel of one group.
   const std::vector<int64_t>& each = extents.transposed ? request.input[0].shape() : extents.output;
@@ -110,14 +117,18 @@ absl::StatusOr<LayerOutcome> ConvRule(const LayerRequest& request) {
                                                  layouts.reader.has_value() ? *layouts.reader : layouts.compute,
                                                  kSmallestInterior));
   }
-  InputNeed need{std::move(layouts.x)};
+  InputNeed need{.layout = std::move(layouts.x)};
   if (edges.empty()) {
     need.readings = std::move(dims->windows);
     need.reader = std::move(layouts.reader);
   }
-  return LayerOutcome{std::move(spec),           {std::move(need)},         std::move(parameters),
-                      std::move(layouts.compute), std::move(layouts.output), flops,
-                      std::move(edges)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {std::move(need)},
+                      .parameter = std::move(parameters),
+                      .compute = std::move(layouts.compute),
+                      .output = std::move(layouts.output),
+                      .flops = flops,
+                      .movement = std::move(edges)};
 }
 
 }  // namespace adjoin

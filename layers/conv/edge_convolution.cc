@@ -22,7 +22,7 @@ namespace adjoin {
 struct EdgeConvolution::Handover {
   bool expected = false;   // whether TakeEdges takes part in the backward pass
   bool too_late = false;   // TakeEdges came first in this one
-  at::Tensor gradient;  // of x, by Interior
+  at::Tensor gradient;  // x's, by Interior
 };
 
 namespace {

@@ -14,6 +14,7 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <ATen/TensorOperators.h>
 
 #include "gtest/gtest.h"
 

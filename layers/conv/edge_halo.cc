@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/conv/edge_roles.h"
 #include "primitives/geometry/edge_window.h"
 #include "primitives/geometry/window.h"
 
@@ -29,7 +29,7 @@ int64_t ShortestPart(const Layout& layout, int dim) {
 absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const std::map<int, Reading>& windows,
                                                         const Layout& y, int64_t smallest) {
   const std::vector<MovementNeed> none;
-  std::map<int, Reading> halos;  // of the cut dims, as the general way would read them
+  std::map<int, Reading> halos;  // by cut dim, as the general way would read them
   int64_t least = 1;             // elements of one sample in the smallest part
   for (int dim = 0; dim < x.dims(); ++dim) {
     const int64_t shortest = ShortestPart(x, dim);
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const s
     const auto [dim, window] = *halos.begin();
     halos.erase(halos.begin());
     const int64_t reach = window.As<Window>()->options().pad_lo;
-    MovementNeed need{absl::StrCat("edges", dim), x, x};
+    MovementNeed need{.role = EdgeRole(dim), .from = x, .to = x};
     ADJOIN_ASSIGN_OR_RETURN(const EdgeWindow inner, EdgeWindow::Create({reach, /*inner=*/true}));
     ADJOIN_ASSIGN_OR_RETURN(const EdgeWindow outer, EdgeWindow::Create({reach, /*inner=*/false}));
     need.source.emplace(dim, inner);

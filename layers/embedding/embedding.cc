@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
@@ -38,7 +39,7 @@ class EmbeddingLayer : public LayerModule {
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
-    const Tensor weight = Parameter("weight", tape);
+    const Tensor weight = Parameter(kRoleWeight, tape);
     CheckIndices(x);
     // The gradient of a row is a sum over all places that look it up: it is added up in the table's own type.
     return Output(Lookup(x, weight).to(dtype_), tape);

@@ -14,6 +14,7 @@
 
 #include "base/status_macros.h"
 #include "layers/rules/layer_rule.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/dtype.h"
@@ -159,14 +160,18 @@ absl::StatusOr<LayerOutcome> EmbeddingRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Ends ends, EndsOf(request, table));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, ends.output));
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(spec, table, table, table.mesh().ranks()));
-  ParameterNeed weight{"weight", std::move(home), table, /*fan_in=*/0};
+  ParameterNeed weight{.role = kRoleWeight, .home = std::move(home), .needed = table};
   weight.init = InitOf(embedding);
-  InputNeed indices{std::move(ends.indices)};
+  InputNeed indices{.layout = std::move(ends.indices)};
   // From there the builder knows which rows a rank has.
   indices.reader = std::move(table);
   // Each number of the result is copied once.
-  return LayerOutcome{std::move(spec),         {std::move(indices)}, {std::move(weight)},
-                      std::move(ends.compute), std::move(output),    static_cast<double>(volume)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {std::move(indices)},
+                      .parameter = {std::move(weight)},
+                      .compute = std::move(ends.compute),
+                      .output = std::move(output),
+                      .flops = static_cast<double>(volume)};
 }
 
 }  // namespace adjoin

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <torch/torch.h>
 
@@ -34,7 +36,7 @@ std::string TextOf(const JobParts& job) {
 }
 
 struct Case {
-  std::vector<int64_t> shape;  // of the indices
+  std::vector<int64_t> shape;  // the indices'
   int64_t rows = 1;
   int64_t columns = 1;
   int64_t padding = -1;

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 
@@ -30,7 +31,7 @@ class PositionLayer : public LayerModule {
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
-    const at::Tensor weight = Parameter("weight", tape);
+    const at::Tensor weight = Parameter(kRoleWeight, tape);
     return Output(x + (fixed_.defined() ? fixed_ : weight).to(x.scalar_type()), tape);
   }
 
@@ -38,7 +39,7 @@ class PositionLayer : public LayerModule {
   const at::Tensor fixed_;
 };
 
-// Of these positions and features of `features` in all.
+// The sines and cosines of these positions and of these features, of `all_features` in all.
 at::Tensor Sinusoids(Interval positions, Interval features, int64_t all_features) {
   at::Tensor table = at::empty({positions.size(), features.size()}, at::kDouble);
   double* out = table.data_ptr<double>();

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/layout_like.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/layout.h"
@@ -26,7 +27,7 @@ absl::StatusOr<ParameterNeed> Learned(const LayerRequest& request) {
   }
   ADJOIN_ASSIGN_OR_RETURN(Layout needed, DimsFrom(1, x, request.parameter_dtype));
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(request.spec, needed, needed, x.mesh().ranks()));
-  ParameterNeed weight{"weight", std::move(home), std::move(needed), /*fan_in=*/0};
+  ParameterNeed weight{.role = kRoleWeight, .home = std::move(home), .needed = std::move(needed)};
   weight.init.emplace();
   weight.init->set_kind("normal");
   weight.init->set_gain(kStandardDeviation);
@@ -59,8 +60,12 @@ absl::StatusOr<LayerOutcome> PositionRule(const LayerRequest& request) {
   }
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
-  return LayerOutcome{request.spec, {InputNeed{}}, std::move(parameters), x, std::move(output),
-                      static_cast<double>(volume)};
+  return LayerOutcome{.spec = request.spec,
+                      .input = {InputNeed{}},
+                      .parameter = std::move(parameters),
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = static_cast<double>(volume)};
 }
 
 }  // namespace adjoin

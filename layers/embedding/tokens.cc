@@ -8,6 +8,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "layers/layer.h"
+#include "layers/rules/roles.h"
 
 namespace adjoin {
 namespace {
@@ -18,7 +19,7 @@ class TokensLayer : public LayerModule {
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
-    const at::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     const at::Tensor nothing = EmptyResult({0}, {x}).sum();
     return Output(weight.unsqueeze(0).expand(context().compute_shape) + nothing, tape);
   }

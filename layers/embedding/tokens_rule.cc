@@ -1,12 +1,13 @@
 // [batch, count, features]: the same trained vectors, the parameter "weight" [count, features], for every sample.
 //
-// Of the input, [batch, ..., features], shape and layout count: batch and features are cut as there; along axes that cut its
+// The input's shape, [batch, ..., features], and layout count: batch and features are cut alike; along axes that cut its
 // other dims all ranks have the same. Nothing moves but the parameter. The input's gradient is zero.
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "layers/rules/layer_rule.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/layout.h"
@@ -56,13 +57,17 @@ absl::StatusOr<LayerOutcome> TokensRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout needed,
                           CutAs(x, {count, x.shape().back()}, /*has_batch=*/false, request.parameter_dtype));
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(request.spec, needed, needed, x.mesh().ranks()));
-  ParameterNeed weight{"weight", std::move(home), std::move(needed), /*fan_in=*/0};
+  ParameterNeed weight{.role = kRoleWeight, .home = std::move(home), .needed = std::move(needed)};
   weight.init.emplace();
   weight.init->set_kind("normal");
   weight.init->set_gain(kStandardDeviation);
   // Each number of the result is copied once.
-  return LayerOutcome{request.spec, {InputNeed{}}, {std::move(weight)}, std::move(compute), std::move(output),
-                      static_cast<double>(volume)};
+  return LayerOutcome{.spec = request.spec,
+                      .input = {InputNeed{}},
+                      .parameter = {std::move(weight)},
+                      .compute = std::move(compute),
+                      .output = std::move(output),
+                      .flops = static_cast<double>(volume)};
 }
 
 }  // namespace adjoin

@@ -9,6 +9,7 @@
 #include <ATen/ops/matmul.h>
 
 #include "layers/layer.h"
+#include "layers/rules/roles.h"
 
 namespace adjoin {
 namespace {
@@ -19,8 +20,8 @@ class LinearLayer : public LayerModule {
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     at::Tensor x = Input(inputs, 0, tape);
-    at::Tensor weight = Parameter("weight", tape).to(x.scalar_type());
-    at::Tensor bias = Parameter("bias", tape);
+    at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
+    at::Tensor bias = Parameter(kRoleBias, tape);
     if (bias.defined()) bias = bias.to(x.scalar_type());
     at::Tensor y =
         runs_here() ? at::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});

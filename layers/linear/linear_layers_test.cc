@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <torch/torch.h>
 

@@ -15,6 +15,7 @@
 
 #include "base/status_macros.h"
 #include "layers/rules/layer_rule.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/layout.h"
@@ -214,17 +215,23 @@ absl::StatusOr<LayerOutcome> LinearRule(const LayerRequest& request) {
   const std::vector<int>& ranks = operands.weight.mesh().ranks();
   ADJOIN_ASSIGN_OR_RETURN(Layout weight_home, HomeOf(spec, operands.weight, operands.weight, ranks));
   std::vector<ParameterNeed> parameters;
-  parameters.push_back({"weight", std::move(weight_home), operands.weight, in_features});
+  parameters.push_back({.role = kRoleWeight,
+                        .home = std::move(weight_home),
+                        .needed = operands.weight,
+                        .fan_in = in_features});
   if (linear.bias()) {
     ADJOIN_ASSIGN_OR_RETURN(Layout bias_home, HomeOf(spec, operands.bias, operands.bias, ranks));
-    parameters.push_back({"bias", std::move(bias_home), operands.bias, in_features});
+    parameters.push_back({.role = kRoleBias,
+                          .home = std::move(bias_home),
+                          .needed = operands.bias,
+                          .fan_in = in_features});
   }
-  return LayerOutcome{std::move(spec),
-                      {InputNeed{std::move(operands.x)}},
-                      std::move(parameters),
-                      std::move(operands.compute),
-                      std::move(output),
-                      2.0 * static_cast<double>(volume) * static_cast<double>(in_features)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{.layout = std::move(operands.x)}},
+                      .parameter = std::move(parameters),
+                      .compute = std::move(operands.compute),
+                      .output = std::move(output),
+                      .flops = 2.0 * static_cast<double>(volume) * static_cast<double>(in_features)};
 }
 
 }  // namespace adjoin

@@ -7,6 +7,8 @@
 #include <torch/nn/functional.h>
 #include <torch/types.h>
 
+#include "layers/loss/loss_roles.h"
+
 namespace adjoin {
 namespace {
 
@@ -58,7 +60,7 @@ class ClassLoss {
     const torch::Tensor own = weight_.defined() ? weight_.index_select(0, counted).sum()
                                                 : torch::scalar_tensor(counted.numel(), torch::kFloat64);
     const torch::Tensor part = own.reshape({1}).narrow(0, 0, context_.takes_part ? 1 : 0);
-    const torch::Tensor all = MoveForLoss(context_, "count", part, tape);
+    const torch::Tensor all = MoveForLoss(context_, kRoleCount, part, tape);
     // Elsewhere there is nothing to divide.
     return context_.takes_part ? all.item<double>() : 1;
   }

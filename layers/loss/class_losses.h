@@ -7,7 +7,7 @@
 
 namespace adjoin {
 
-// Of the kinds "cross_entropy" and "nll". The classes are whole on each rank. A mean is over the weights of the targets
+// Builds "cross_entropy" and "nll". The classes are whole on each rank. A mean is over the weights of the targets
 // that count: NaN where none does, as in LibTorch.
 absl::StatusOr<LossFunction> BuildClassLoss(LossContext context);
 

@@ -7,6 +7,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/stack.h>
 
+#include "layers/loss/loss_roles.h"
+
 namespace adjoin {
 namespace {
 
@@ -37,12 +39,12 @@ absl::StatusOr<LossFunction> BuildDice(LossContext context) {
   return LossFunction([context = std::move(context)](const at::Tensor& prediction, const at::Tensor& target,
                                                      Tape& tape) {
     const double smooth = context.spec.smooth();
-    const at::Tensor sums = MoveForLoss(context, "sums", OwnSums(context, prediction, target), tape);
+    const at::Tensor sums = MoveForLoss(context, kRoleSums, OwnSums(context, prediction, target), tape);
     const at::Tensor loss =
         context.takes_part
             ? 1 - ((2 * sums[0] + smooth) / (sums[1] + sums[2] + smooth)).mean(/*dim=*/0, /*keepdim=*/true)
             : sums.reshape({0});
-    return MoveForLoss(context, "share", loss, tape).sum().to(prediction.scalar_type());
+    return MoveForLoss(context, kRoleShare, loss, tape).sum().to(prediction.scalar_type());
   });
 }
 

@@ -9,8 +9,8 @@
 namespace adjoin {
 
 at::Tensor MoveForLoss(const LossContext& context, const std::string& role, const at::Tensor& x, Tape& tape) {
-  auto movement = context.movements.find(role);
-  return movement == context.movements.end() ? x : movement->second->Apply(x, tape);
+  const std::shared_ptr<Movement>& movement = context.roles->Use(role);
+  return movement == nullptr ? x : movement->Apply(x, tape);
 }
 
 double MeanDivisor(const LossContext& context) {

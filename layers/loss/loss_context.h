@@ -7,21 +7,20 @@
 //   }
 //
 // A loss is a scalar in P: the ranks' shares add up to it. Like a layer it holds no communication code: what it needs
-// of the other ranks are the plan's movements, by role (layers/loss/loss_rule.h).
+// of the other ranks are the plan's movements, by role (layers/loss/loss_roles.h).
 #ifndef ADJOIN_LAYERS_LOSS_LOSS_CONTEXT_H_
 #define ADJOIN_LAYERS_LOSS_LOSS_CONTEXT_H_
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "layers/role_movements.h"
 #include "primitives/geometry/box.h"
-#include "primitives/movement.h"
 #include "primitives/tape.h"
 #include "proto/job.pb.h"
 
@@ -30,11 +29,10 @@ namespace adjoin {
 struct LossContext {
   Loss spec;                       // defaults filled in
   std::string name;                // for messages: "loss 0, cross_entropy of \"fc3\""
-  std::vector<int64_t> shape;      // of the prediction, global
+  std::vector<int64_t> shape;      // the prediction's, global
   Box box;                         // this rank's elements of it; each is on one rank
   bool takes_part = false;         // else the rank's tensors have the shape (0, ..., 0)
-  // By role; a role that is absent moves nothing.
-  std::map<std::string, std::shared_ptr<Movement>> movements;
+  std::shared_ptr<RoleMovements> roles;  // never null
 };
 
 // This rank's share of the loss, without Loss.weight, from its elements of the prediction and the targets beside them: a
@@ -43,7 +41,7 @@ struct LossContext {
 using LossFunction =
     std::function<at::Tensor(const at::Tensor& prediction, const at::Tensor& target, Tape& tape)>;
 
-// `x`, moved by the role's movement.
+// Moves `x` by the role's movement. Throws StatusException, kInternal, for a role that the loss's rule does not name.
 at::Tensor MoveForLoss(const LossContext& context, const std::string& role, const at::Tensor& x, Tape& tape);
 
 // What the sum over all elements of the prediction is divided by: their number for "mean", the batch for "batchmean", 1

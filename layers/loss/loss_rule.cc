@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "layers/loss/loss_roles.h"
 #include "layers/rules/counted_layout.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
@@ -202,7 +203,9 @@ absl::StatusOr<std::vector<LossMovement>> MovementsOf(const Loss& spec, const La
   std::vector<LossMovement> movements;
   if (spec.kind() != "dice") {
     const bool some = spec.class_weight_size() > 0 || spec.has_ignore_index();
-    if (some && spec.reduction() == "mean") movements.push_back({"count", partial, same, false});
+    if (some && spec.reduction() == "mean") {
+      movements.push_back({.role = kRoleCount, .from = partial, .to = same, .differentiable = false});
+    }
     return movements;
   }
   std::vector<Placement> placements = at.placements();
@@ -219,7 +222,8 @@ absl::StatusOr<std::vector<LossMovement>> MovementsOf(const Loss& spec, const La
   ADJOIN_ASSIGN_OR_RETURN(const Layout all,
                           Layout::Create(shape, DType::kFloat64, at.mesh(),
                                          std::vector<Placement>(placements.size(), Placement::Broadcast())));
-  return std::vector<LossMovement>{{"sums", own, all, true}, {"share", same, partial, true}};
+  return std::vector<LossMovement>{{.role = kRoleSums, .from = own, .to = all, .differentiable = true},
+                                   {.role = kRoleShare, .from = same, .to = partial, .differentiable = true}};
 }
 
 }  // namespace

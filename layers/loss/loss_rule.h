@@ -26,14 +26,11 @@ namespace adjoin {
 struct LossRequest {
   const Loss& spec;                   // has passed CheckLossFields
   const Layout& prediction;           // as its layer leaves it; S and B only
-  std::vector<int64_t> target_shape;  // of a batch of the field
+  std::vector<int64_t> target_shape;  // a batch of the field
   DType target_dtype = DType::kFloat32;
 };
 
-// Of one dtype and shape, by role:
-//   "count"  [1], P -> B: the weights of the targets that count, summed over all ranks; a mean is divided by them
-//   "sums"   [3, classes], P -> B: per class the sums of the products, the predictions and the targets, for dice
-//   "share"  [1], B -> P: what every rank has computed from these counts on one
+// What a loss moves; `from` and `to` have one dtype and shape. The roles: layers/loss/loss_roles.h.
 struct LossMovement {
   std::string role;
   Layout from;

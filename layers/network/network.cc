@@ -15,10 +15,13 @@
 #include "base/status_macros.h"
 #include "layers/loss/loss_builder.h"
 #include "layers/loss/loss_context.h"
+#include "layers/loss/loss_roles.h"
 #include "layers/network/operators.h"
 #include "layers/recompute.h"
+#include "layers/role_movements.h"
 #include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
@@ -34,7 +37,8 @@ namespace {
 struct LossTerm {
   LossPlan plan;
   LossFunction share;
-  std::shared_ptr<Movement> movement;  // of the prediction; null where nothing moves
+  std::shared_ptr<Movement> movement;    // moves the prediction; null where nothing moves
+  std::shared_ptr<RoleMovements> roles;  // the others
 };
 
 absl::StatusOr<const ProgramPlan*> ProgramOf(const Plan& plan, const std::string& name) {
@@ -78,10 +82,11 @@ bool IsFinite(const at::Tensor& tensor) {
 struct Network::State {
   ProgramPlan program;
   int rank = 0;
-  std::vector<std::shared_ptr<Movement>> movements;  // of ProgramPlan.op, in its order
+  std::vector<std::shared_ptr<Movement>> movements;  // by index in ProgramPlan.op
   std::vector<std::vector<int64_t>> value_shape;      // local, per value
   std::vector<at::ScalarType> value_dtype;
   std::vector<std::unique_ptr<LayerModule>> layers;
+  std::vector<std::shared_ptr<RoleMovements>> roles;  // by layer
   std::vector<LossTerm> losses;
   std::vector<RecomputedRun> recomputed;
   std::vector<std::vector<uint32_t>> read_last;  // by layer, the values that nothing reads after it
@@ -93,7 +98,8 @@ struct Network::State {
 
   absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, int index,
                                                           const Parameters& parameters,
-                                                          const LayerRegistry& registry) const;
+                                                          const LayerRegistry& registry);
+  absl::StatusOr<std::shared_ptr<RoleMovements>> RolesOf(const Plan& plan, const LayerPlan& layer) const;
   absl::StatusOr<LossTerm> BuildTerm(int index) const;
   absl::StatusOr<std::vector<at::Tensor>> TakeFields(const std::map<std::string, at::Tensor>& fields) const;
   void FindLastReaders();
@@ -113,7 +119,7 @@ struct Network::State {
 
 absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Plan& plan, int index,
                                                                         const Parameters& parameters,
-                                                                        const LayerRegistry& registry) const {
+                                                                        const LayerRegistry& registry) {
   const LayerPlan& layer = program.layer(index);
   LayerContext context;
   context.plan = layer;
@@ -128,13 +134,8 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
     context.input_shapes.emplace_back(shape.begin(), shape.end());
   }
   ADJOIN_ASSIGN_OR_RETURN(context.reads, LocalReadsOf(program, layer, rank));
-  for (const OperatorUse& use : layer.op()) {
-    if (use.index() >= movements.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("layer \"", layer.name(), "\": role \"", use.role(),
-                                                     "\" names operator ", use.index(), " of ", movements.size()));
-    }
-    context.movements[use.role()] = movements[use.index()];
-  }
+  ADJOIN_ASSIGN_OR_RETURN(context.roles, RolesOf(plan, layer));
+  roles.push_back(context.roles);
   for (const ParameterUse& use : layer.parameter()) {
     const std::string& name = plan.parameter(use.index()).name();
     ADJOIN_ASSIGN_OR_RETURN(const int index, parameters.IndexOf(name));
@@ -150,6 +151,26 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
   return registry.Build(std::move(context));
 }
 
+// Knows the layer's inputs, its output, its parameters and what its rule moves.
+absl::StatusOr<std::shared_ptr<RoleMovements>> Network::State::RolesOf(const Plan& plan, const LayerPlan& layer) const {
+  auto roles = std::make_shared<RoleMovements>(absl::StrCat("layer \"", layer.name(), "\""));
+  for (int i = 0; i < layer.input_size(); ++i) roles->Add(InputRole(i));
+  roles->Add(kRoleOutput);
+  for (const std::string& role : layer.role()) roles->Add(role);
+  for (const ParameterUse& use : layer.parameter()) {
+    // A layer may leave its own state alone, as batch normalisation does in evaluation.
+    roles->Add(use.role(), nullptr, /*required=*/!plan.parameter(use.index()).buffer());
+  }
+  for (const OperatorUse& use : layer.op()) {
+    if (use.index() >= movements.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("layer \"", layer.name(), "\": role \"", use.role(),
+                                                     "\" names operator ", use.index(), " of ", movements.size()));
+    }
+    roles->Add(use.role(), movements[use.index()]);
+  }
+  return roles;
+}
+
 absl::StatusOr<LossTerm> Network::State::BuildTerm(int index) const {
   LossTerm term;
   term.plan = program.loss(index);
@@ -157,23 +178,25 @@ absl::StatusOr<LossTerm> Network::State::BuildTerm(int index) const {
   LossContext context;
   context.spec = spec;
   context.name = absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"");
+  context.roles = term.roles = std::make_shared<RoleMovements>(context.name);
+  for (const std::string& role : term.plan.role()) context.roles->Add(role);
+  LayoutPlan compared = program.value(term.plan.input()).layout();
   for (const OperatorUse& use : term.plan.op()) {
     if (use.index() >= movements.size()) {
       return absl::InvalidArgumentError(absl::StrCat(context.name, ": role \"", use.role(), "\" names operator ",
                                                      use.index(), " of ", movements.size()));
     }
-    context.movements[use.role()] = movements[use.index()];
-  }
-  LayoutPlan compared = program.value(term.plan.input()).layout();
-  for (const OperatorUse& use : term.plan.op()) {
-    if (use.role() == "prediction") compared = program.op(use.index()).to();
+    if (use.role() == kRolePrediction) {
+      term.movement = movements[use.index()];
+      compared = program.op(use.index()).to();
+    } else {
+      context.roles->Add(use.role(), movements[use.index()]);
+    }
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
   context.shape = layout.shape();
   context.box = layout.BoxOf(rank);
   context.takes_part = layout.mesh().Has(rank);
-  auto movement = context.movements.find("prediction");
-  if (movement != context.movements.end()) term.movement = movement->second;
   ADJOIN_ASSIGN_OR_RETURN(term.share, BuildLoss(std::move(context)));
   return term;
 }
@@ -207,6 +230,7 @@ absl::Status Network::State::RunLayer(int index, std::vector<at::Tensor>& values
   std::vector<at::Tensor> inputs;
   for (uint32_t input : layer.input()) inputs.push_back(values[input]);
   at::Tensor output = layers[index]->Forward(inputs, tape);
+  ADJOIN_RETURN_IF_ERROR(roles[index]->CheckUsed());
   // Rule and builder are written apart; here they must agree, or a later movement would mix up cells.
   if (output.sizes() != at::IntArrayRef(value_shape[layer.output()])) {
     return absl::InternalError(absl::StrCat("layer \"", layer.name(), "\" on rank ", rank, " returned shape ",
@@ -276,6 +300,7 @@ void Network::State::AddLosses(const std::vector<at::Tensor>& values, Tape& tape
     result.predictions.push_back(prediction);
     const at::Tensor share =
         term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
+    ThrowIfError(term.roles->CheckUsed());
     result.shares.push_back(share);
     result.loss = result.loss.defined() ? result.loss + share : share;
   }

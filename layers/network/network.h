@@ -36,9 +36,9 @@ class Network {
     // This rank's share of the loss (a scalar in P): the sum over its elements / the global count. Undefined where the
     // program has no loss.
     at::Tensor loss;
-    // Of each loss in order, its part of `loss`.
+    // Each loss's part of `loss`, in order.
     std::vector<at::Tensor> shares;
-    // Of each loss in order, what it compares with the target: local, each element on one rank.
+    // What each loss compares with its target, in order: local, each element on one rank.
     std::vector<at::Tensor> predictions;
     // What is written to files: local, in the layout of each ProgramPlan.output.
     std::vector<at::Tensor> outputs;

@@ -33,7 +33,7 @@ at::Tensor FromPlaces(const std::vector<int64_t>& shape, const Box& box, Fn valu
 
 constexpr double kTruncated = 2;  // torch.nn.init.trunc_normal_'s default of a and b
 
-// Of the standard normal distribution: Box and Muller's transform, of two numbers of the stream for each element.
+// Draws from the standard normal distribution by Box and Muller's transform: two numbers of the stream per element.
 double NormalAt(const RandomStream& stream, int64_t index) {
   const double radius = std::sqrt(-2 * std::log1p(-stream.UniformAt(2 * index)));
   return radius * std::cos(2 * M_PI * stream.UniformAt(2 * index + 1));

@@ -10,7 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "layers/norm/channel_statistics.h"
+#include "layers/norm/norm_roles.h"
 #include "layers/recompute.h"
+#include "layers/rules/roles.h"
 
 namespace adjoin {
 namespace {
@@ -26,7 +28,7 @@ class BatchNormLayer : public LayerModule {
     ChannelStatistics pass;
     at::Tensor mean, variance;
     if (context().training) {
-      const at::Tensor parts = Move("statistics", InTheirPlace(pass.Of(x)), tape);
+      const at::Tensor parts = Move(kRoleStatistics, InTheirPlace(pass.Of(x)), tape);
       if (parts.numel() > 0) {
         const at::Tensor all = MergeStatistics(parts);
         mean = all[1];
@@ -37,11 +39,11 @@ class BatchNormLayer : public LayerModule {
         UpdateRunningStatistics(mean, variance);
       }
     } else {
-      mean = Buffer("running_mean").to(at::kDouble);
-      variance = Buffer("running_var").to(at::kDouble);
+      mean = Buffer(kRoleRunningMean).to(at::kDouble);
+      variance = Buffer(kRoleRunningVar).to(at::kDouble);
     }
-    const at::Tensor weight = Parameter("weight", tape);
-    const at::Tensor bias = Parameter("bias", tape);
+    const at::Tensor weight = Parameter(kRoleWeight, tape);
+    const at::Tensor bias = Parameter(kRoleBias, tape);
     at::Tensor scale = at::rsqrt(variance + spec().norm().eps());
     if (weight.defined()) scale = scale * weight;
     return Output(pass.Normalised(x, mean, scale, bias).to(own.scalar_type()), tape);
@@ -62,9 +64,9 @@ class BatchNormLayer : public LayerModule {
     const auto update = [momentum](at::Tensor running, const at::Tensor& of_batch) {
       running.copy_((1 - momentum) * running.to(at::kDouble) + momentum * of_batch);
     };
-    update(Buffer("running_mean"), mean);
-    update(Buffer("running_var"), unbiased_variance);
-    Buffer("num_batches_tracked").add_(1);
+    update(Buffer(kRoleRunningMean), mean);
+    update(Buffer(kRoleRunningVar), unbiased_variance);
+    Buffer(kRoleBatchesTracked).add_(1);
   }
 
   // Where it lives is where it is used.

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "layers/norm/norm_roles.h"
 #include "layers/rules/layout_like.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/dtype.h"
@@ -49,7 +51,7 @@ absl::StatusOr<MovementNeed> Gathered(const Layout& x) {
   }
   ADJOIN_ASSIGN_OR_RETURN(Layout from, Layout::Create(shape, DType::kFloat64, x.mesh(), std::move(own), cuts));
   ADJOIN_ASSIGN_OR_RETURN(Layout to, Layout::Create(shape, DType::kFloat64, x.mesh(), std::move(all), cuts));
-  return MovementNeed{"statistics", std::move(from), std::move(to)};
+  return MovementNeed{.role = kRoleStatistics, .from = std::move(from), .to = std::move(to)};
 }
 
 // As in PyTorch's state_dict.
@@ -60,13 +62,17 @@ absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& requ
   std::vector<ParameterNeed> parameters;
   if (spec.norm().affine()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout home, HomeOf(spec, channels, channels, x.mesh().ranks()));
-    parameters.push_back({"weight", home, channels, 0, 1.0});
-    parameters.push_back({"bias", home, channels, 0, 0.0});
+    parameters.push_back({.role = kRoleWeight, .home = home, .needed = channels, .initial = 1.0});
+    parameters.push_back({.role = kRoleBias, .home = home, .needed = channels, .initial = 0.0});
   }
-  parameters.push_back({"running_mean", channels, channels, 0, 0.0, /*buffer=*/true});
-  parameters.push_back({"running_var", channels, channels, 0, 1.0, /*buffer=*/true});
+  parameters.push_back({.role = kRoleRunningMean,
+                        .home = channels,
+                        .needed = channels,
+                        .initial = 0.0,
+                        .buffer = true});
+  parameters.push_back({.role = kRoleRunningVar, .home = channels, .needed = channels, .initial = 1.0, .buffer = true});
   ADJOIN_ASSIGN_OR_RETURN(const Layout count, Layout::Replicated({}, DType::kInt64, x.mesh().ranks()));
-  parameters.push_back({"num_batches_tracked", count, count, 0, 0.0, /*buffer=*/true});
+  parameters.push_back({.role = kRoleBatchesTracked, .home = count, .needed = count, .initial = 0.0, .buffer = true});
   return parameters;
 }
 
@@ -96,8 +102,13 @@ absl::StatusOr<LayerOutcome> BatchNormRule(const LayerRequest& request) {
   }
   // Subtract, scale, shift; in training also add up, square and add up.
   const double flops = static_cast<double>(volume) * (request.training ? 6 : 3);
-  return LayerOutcome{std::move(spec), {InputNeed{}}, std::move(parameters), x, std::move(output), flops,
-                      std::move(movements)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{}},
+                      .parameter = std::move(parameters),
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = flops,
+                      .movement = std::move(movements)};
 }
 
 }  // namespace adjoin

@@ -10,7 +10,7 @@
 
 namespace adjoin {
 
-// Of the layer "norm" where its kind is "batch". The message has been checked by NormRule, which hands it over.
+// The rule of the layer "norm" where its kind is "batch". NormRule has checked the message, and hands it over.
 absl::StatusOr<LayerOutcome> BatchNormRule(const LayerRequest& request);
 
 }  // namespace adjoin

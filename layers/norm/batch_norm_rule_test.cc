@@ -1,10 +1,10 @@
 // The rule of batch normalisation: layouts of what is kept per channel and of the sums, and what is refused.
+#include "layers/builtin/rule_fixture.h"
 #include "layers/norm/batch_norm_rule.h"
 
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -12,7 +12,6 @@
 
 #include "layers/builtin/builtin_rules.h"
 #include "layers/rules/layer_rule.h"
-#include "layers/rules/named_layouts.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_fixtures.h"
 #include "planner/spec/spec_parser.h"
@@ -30,13 +29,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x, bool training = true) {
-  JobSpec spec;
-  if (!google::protobuf::TextFormat::ParseFromString("ranks: 16 layer { name: 'n' " + text + " }", &spec)) {
-    return absl::InvalidArgumentError("the test's own text");
-  }
-  const NamedLayouts named = NamedLayouts::Create(spec).value();
-  const std::vector<Layout> inputs = {x};
-  return BatchNormRule({spec.layer(0), inputs, named, DType::kFloat32, training});
+  return ApplyRule(text, {x}, /*job=*/"", training);
 }
 
 TEST(BatchNormRuleTest, WhatIsKeptPerChannelLiesAsTheChannelsDo) {

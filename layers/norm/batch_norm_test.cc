@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 #include <vector>
+#include <torch/types.h>
+#include <torch/nn.h>
 
 #include <torch/torch.h>
 

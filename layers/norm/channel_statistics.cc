@@ -19,7 +19,7 @@ namespace adjoin {
 
 struct ChannelStatistics::Handover {
   bool expected = false;  // whether Of takes part in the backward pass
-  at::Tensor gradient;  // of y
+  at::Tensor gradient;  // y's gradient
   at::Tensor scale;
 };
 

@@ -22,7 +22,7 @@ class ChannelStatistics {
  public:
   ChannelStatistics();
 
-  // Of the elements of `x`, [n, c, ...] of float32 or float64; zeros where there are none.
+  // Returns the statistics of the elements of `x`, [n, c, ...] of float32 or float64; zeros where there are none.
   at::Tensor Of(const at::Tensor& x);
   // `mean` and `scale` [c] in float64, `bias` [c] of x's type or undefined. In a backward pass that is not itself
   // differentiated, x's gradient leaves through Of, which must then have had the same x: both parts in one pass.

@@ -14,6 +14,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <ATen/TensorOperators.h>
 
 #include "gtest/gtest.h"
 

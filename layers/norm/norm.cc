@@ -2,7 +2,7 @@
 // for the registry.
 //
 // Sums are in float64 and of deviations from the mean of all ranks' elements (channel_statistics.h), each of them added up
-// over the ranks by one movement where a cut goes through what is normalised together ("mean", "deviations"). A rank
+// over the ranks by one movement where a cut goes through what is normalised together (kRoleMean, kRoleDeviations). A rank
 // without cells adds zeros. Of the input nothing is kept for the backward pass but itself, and the normalised values where
 // "layer" and "rms" have a weight. It can be differentiated twice. Local shapes: x and y alike; weight and bias [c] of
 // this rank's channels, or of its part of the normalised dims.
@@ -25,8 +25,10 @@
 #include "layers/layer.h"
 #include "layers/norm/batch_norm.h"
 #include "layers/norm/channel_statistics.h"
+#include "layers/norm/norm_roles.h"
 #include "layers/norm/norm_sums.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 
@@ -38,11 +40,11 @@ using at::Tensor;
 // What a rank's input looks like to a normalisation: rows of elements that lie one after the other and belong to the same
 // set, of which a set may have several.
 struct Sets {
-  std::vector<int64_t> shape;  // of one number per set of which this rank has a part
-  int64_t elements = 0;        // of a set, on all ranks
+  std::vector<int64_t> shape;  // one number per set of which this rank has a part
+  int64_t elements = 0;        // in a set, on all ranks
   int64_t rows = 0;
-  int64_t length = 0;          // of a row
-  // Of "group" and "instance", whose sets are [n, groups] and whose rows are [n, channels]: each channel's group. Else
+  int64_t length = 0;          // elements in a row
+  // Each channel's group for "group" and "instance", whose sets are [n, groups] and whose rows are [n, channels]. Else
   // undefined: each set has one row.
   Tensor group_of;
 };
@@ -62,13 +64,13 @@ class SetNormLayer : public LayerModule {
     const Tensor count = of_rows[0], mean_of_row = of_rows[1], squares = of_rows[2];
     Tensor mean = at::zeros_like(count), apart = mean_of_row;
     if (spec().norm().kind() != "rms") {
-      mean = PerRow(Move("mean", PerSet(count * mean_of_row), tape) / elements);
+      mean = PerRow(Move(kRoleMean, PerSet(count * mean_of_row), tape) / elements);
       apart = mean_of_row - mean;
     }
-    const Tensor deviations = Move("deviations", PerSet(squares + count * apart.square()), tape);
+    const Tensor deviations = Move(kRoleDeviations, PerSet(squares + count * apart.square()), tape);
     const Tensor scale = PerRow(at::rsqrt(deviations / elements + spec().norm().eps()));
-    const Tensor weight = Parameter("weight", tape);
-    const Tensor bias = Parameter("bias", tape);
+    const Tensor weight = Parameter(kRoleWeight, tape);
+    const Tensor bias = Parameter(kRoleBias, tape);
     const Tensor y = sets_.group_of.defined() ? ByChannel(pass, x, mean, scale, weight, bias)
                                               : ByElement(pass.Normalised(x, mean, scale, {}), weight, bias);
     return Output(y.reshape(own.sizes()).to(own.scalar_type()), tape);
@@ -104,7 +106,7 @@ class SetNormLayer : public LayerModule {
   const Sets sets_;
 };
 
-// Of this rank, whose part of the input has `local` shape.
+// The sets of this rank, whose part of the input has `local` shape.
 absl::StatusOr<Sets> SetsOf(const Layout& x, const Norm& norm, int rank, const std::vector<int64_t>& local) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout sums, NormSums(x, norm, Placement::Partial()));
   Sets sets;

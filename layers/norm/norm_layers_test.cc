@@ -14,6 +14,7 @@
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/sqrt.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"
@@ -86,7 +87,7 @@ Norms RandomNorms(RandomJobs& random, const std::string& kind) {
   if (kind == "group") {
     norms.groups = random.Between(1, 4);
     norms.shape[1] = norms.groups * random.Between(1, 4);
-    // Of one element each, gradients are noise alone.
+    // Groups of one element each have gradients of noise alone.
     if (dims == 2 && norms.shape[1] == norms.groups) norms.shape[1] *= 2;
   }
   if (kind == "layer" || kind == "rms") norms.last = static_cast<int>(random.Between(1, dims - 1));

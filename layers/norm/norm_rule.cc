@@ -2,7 +2,7 @@
 // "batch", which batch_norm_rule.h plans; all in any layout.
 //
 // Each rank adds up its own elements of each set that is normalised together. Where a cut goes through a set, one sum
-// over the ranks gives the mean ("mean") and one the squares of the deviations from it ("deviations"), so that nothing is
+// over the ranks gives the mean (kRoleMean) and one the squares of the deviations from it (kRoleDeviations), so that nothing is
 // lost where the mean is large; "rms", whose deviations are from zero, needs the latter only. Elsewhere nothing moves.
 // Weight and bias lie as x's channels do, or as its normalised dims.
 #include <cmath>
@@ -15,9 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/norm/batch_norm_rule.h"
+#include "layers/norm/norm_roles.h"
 #include "layers/norm/norm_sums.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/layout_like.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/dtype.h"
@@ -130,22 +132,21 @@ absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& requ
                                                    ? PerChannel(x, request.parameter_dtype)
                                                    : DimsFrom(norm.dim(0), x, request.parameter_dtype));
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, HomeOf(spec, needed, needed, x.mesh().ranks()));
-  parameters.push_back({"weight", home, needed, 0, 1.0});
-  if (norm.kind() != "rms") parameters.push_back({"bias", home, needed, 0, 0.0});
+  parameters.push_back({.role = kRoleWeight, .home = home, .needed = needed, .initial = 1.0});
+  if (norm.kind() != "rms") parameters.push_back({.role = kRoleBias, .home = home, .needed = needed, .initial = 0.0});
   return parameters;
 }
 
 absl::StatusOr<std::vector<MovementNeed>> MovementsOf(const Layout& x, const Norm& norm) {
   std::vector<MovementNeed> movements;
   ADJOIN_ASSIGN_OR_RETURN(const Layout own, NormSums(x, norm, Placement::Partial()));
-  if (!own.HasKind(Placement::Kind::kPartial)) return movements;
   ADJOIN_ASSIGN_OR_RETURN(const Layout whole, NormSums(x, norm, Placement::Broadcast()));
-  if (norm.kind() != "rms") movements.push_back({"mean", own, whole});
-  movements.push_back({"deviations", own, whole});
+  if (norm.kind() != "rms") movements.push_back({.role = kRoleMean, .from = own, .to = whole});
+  movements.push_back({.role = kRoleDeviations, .from = own, .to = whole});
   return movements;
 }
 
-// Of each element: add up, subtract, square, add up; subtract, scale; groups' shift comes with the scale. "rms": square,
+// Per element: add up, subtract, square, add up; subtract, scale; groups' shift comes with the scale. "rms": square,
 // add up, scale.
 double FlopsPerElement(const Norm& norm) {
   if (norm.kind() == "rms") return norm.affine() ? 4 : 3;
@@ -173,8 +174,13 @@ absl::StatusOr<LayerOutcome> NormRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, ParametersOf(request, spec));
   ADJOIN_ASSIGN_OR_RETURN(std::vector<MovementNeed> movements, MovementsOf(x, norm));
   const double flops = static_cast<double>(volume) * FlopsPerElement(norm);
-  return LayerOutcome{std::move(spec), {InputNeed{}}, std::move(parameters), x, std::move(output), flops,
-                      std::move(movements)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{}},
+                      .parameter = std::move(parameters),
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = flops,
+                      .movement = std::move(movements)};
 }
 
 }  // namespace adjoin

@@ -2,14 +2,13 @@
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "layers/builtin/rule_fixture.h"
 #include "layers/rules/layer_rule.h"
-#include "layers/rules/named_layouts.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
@@ -17,9 +16,6 @@
 #include "proto/job.pb.h"
 
 namespace adjoin {
-
-absl::StatusOr<LayerOutcome> NormRule(const LayerRequest& request);
-
 namespace {
 
 using testing::ElementsAre;
@@ -27,30 +23,12 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x) {
-  JobSpec spec;
-  if (!google::protobuf::TextFormat::ParseFromString("ranks: 16 layer { name: 'n' " + text + " }", &spec)) {
-    return absl::InvalidArgumentError("the test's own text");
-  }
-  const NamedLayouts named = NamedLayouts::Create(spec).value();
-  const std::vector<Layout> inputs = {x};
-  return NormRule({spec.layer(0), inputs, named, DType::kFloat32, /*training=*/true});
-}
-
-Layout Cut(std::vector<int64_t> shape, std::vector<int64_t> parts, Layout::Cuts cuts = {}, DType dtype = DType::kFloat32) {
-  std::vector<int> ranks;
-  for (int64_t part = 0; part < VolumeOf(parts); ++part) ranks.push_back(static_cast<int>(part));
-  return *Layout::Partition(std::move(shape), dtype, std::move(parts), std::move(ranks), std::move(cuts));
-}
-
-std::vector<std::string> RolesOf(const std::vector<MovementNeed>& movements) {
-  std::vector<std::string> roles;
-  for (const MovementNeed& need : movements) roles.push_back(need.role);
-  return roles;
+  return ApplyRule(text, {x}, /*job=*/"", /*training=*/true);
 }
 
 TEST(NormRuleTest, DefaultsArePyTorchs) {
   const auto norm = [&](const std::string& text, DType dtype = DType::kFloat32) {
-    const auto outcome = Apply(absl::StrCat("norm { kind: '", text, " }"), Cut({4, 6, 8}, {1, 1, 1}, {}, dtype));
+    const auto outcome = Apply(absl::StrCat("norm { kind: '", text, " }"), Cut({4, 6, 8}, {1, 1, 1}).WithDType(dtype));
     EXPECT_TRUE(outcome.ok()) << text << ": " << outcome.status();
     return outcome->spec.norm();
   };

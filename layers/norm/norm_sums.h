@@ -20,7 +20,7 @@ namespace adjoin {
 // Whether the kind normalises over groups of channels and all dims after them: "group" and "instance", where each
 // channel is a group. Else ("layer", "rms") over the last dims.
 bool NormalisesGroups(const Norm& norm);
-// Of [batch, channels, ...]: norm.groups, or the channels.
+// How many sets a sample of [batch, channels, ...] has: norm.groups, or the channels.
 int64_t GroupsOf(const Norm& norm, const Layout& x);
 
 // In float64, on the mesh of `x`; `along` on the axes that cut a set. "layer" and "rms" (norm.dim ascending, from 0): x's

@@ -37,6 +37,7 @@
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/pointwise/activation_functions.h"
+#include "layers/rules/roles.h"
 
 namespace adjoin {
 namespace {
@@ -97,7 +98,7 @@ class PreluLayer : public LayerModule {
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
-    const Tensor weight = Parameter("weight", tape).to(x.scalar_type());
+    const Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     const Tensor y = runs_here() ? at::prelu(x, weight) : EmptyResult(context().compute_shape, {x, weight});
     return Output(y, tape);
   }

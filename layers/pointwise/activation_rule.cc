@@ -1,6 +1,6 @@
 // An element-wise function: local in every layout; the output lies as the input does.
 //
-// Of prelu, the weight (one number, or one per channel) lies as the input's channels do.
+// The weight of prelu (one number, or one per channel) is cut as the input's channels are.
 // Those of activation_functions.h.
 #include <utility>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "layers/pointwise/activation_functions.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/layout_like.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/layout.h"
@@ -35,7 +36,7 @@ absl::StatusOr<ParameterNeed> PreluWeight(const LayerRequest& request, double co
                                       : PerChannel(x, request.parameter_dtype);
   ADJOIN_RETURN_IF_ERROR(needed.status());
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(request.spec, *needed, *needed, x.mesh().ranks()));
-  return ParameterNeed{"weight", std::move(home), *std::move(needed), 0, initial};
+  return ParameterNeed{.role = kRoleWeight, .home = std::move(home), .needed = *std::move(needed), .initial = initial};
 }
 
 }  // namespace
@@ -57,8 +58,12 @@ absl::StatusOr<LayerOutcome> ActivationRule(const LayerRequest& request) {
   Layer spec = request.spec;
   spec.mutable_activation()->clear_arg();
   spec.mutable_activation()->mutable_arg()->Add(arguments->begin(), arguments->end());
-  return LayerOutcome{std::move(spec), {InputNeed{}}, std::move(parameters), x, std::move(output),
-                      static_cast<double>(volume)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{}},
+                      .parameter = std::move(parameters),
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = static_cast<double>(volume)};
 }
 
 }  // namespace adjoin

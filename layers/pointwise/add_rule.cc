@@ -1,7 +1,7 @@
 // The sum, or the product, of all inputs, which have one shape and any layouts.
 //
 // It is computed where the first input lies; the others are moved there.
-// Of the kinds "add" and "multiply".
+// The rule of the kinds "add" and "multiply".
 #include <utility>
 #include <vector>
 
@@ -26,9 +26,13 @@ absl::StatusOr<LayerOutcome> AddRule(const LayerRequest& request) {
   }
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
-  std::vector<InputNeed> needs(request.input.size(), InputNeed{x});
+  std::vector<InputNeed> needs(request.input.size(), InputNeed{.layout = x});
   const double flops = static_cast<double>(volume) * static_cast<double>(needs.size() - 1);
-  return LayerOutcome{request.spec, std::move(needs), {}, x, std::move(output), flops};
+  return LayerOutcome{.spec = request.spec,
+                      .input = std::move(needs),
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = flops};
 }
 
 }  // namespace adjoin

@@ -28,7 +28,11 @@ absl::StatusOr<LayerOutcome> DropoutRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   // One multiplication each; drawing is not counted.
   const double flops = request.training && dropout.p() > 0 ? static_cast<double>(volume) : 0;
-  return LayerOutcome{request.spec, {InputNeed{}}, {}, x, std::move(output), flops};
+  return LayerOutcome{.spec = request.spec,
+                      .input = {InputNeed{}},
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = flops};
 }
 
 }  // namespace adjoin

@@ -85,7 +85,7 @@ std::string CompareAdd(uint64_t seed, TransportKind transport) {
   return CompareLayer(job, random, inputs.fields, {}, {{"y", y}}, transport);
 }
 
-// Of tensors that differ in `dim`, which may be the batch: the network's end then reads the sum of two samples.
+// Concatenates tensors that differ in `dim`, which may be the batch: the network then ends with the sum of two samples.
 std::string CompareConcat(uint64_t seed, TransportKind transport) {
   RandomJobs random(seed);
   std::vector<int64_t> shape = RandomShape(random);

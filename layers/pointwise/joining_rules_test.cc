@@ -3,17 +3,14 @@
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/testing/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "layers/builtin/builtin_rules.h"
-#include "layers/rules/layer_kind.h"
+#include "layers/builtin/rule_fixture.h"
 #include "layers/rules/layer_rule.h"
-#include "layers/rules/named_layouts.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "proto/job.pb.h"
@@ -25,31 +22,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Shape64 = std::vector<int64_t>;
 
-Layout Cut(const Shape64& shape, const Shape64& partition, Layout::Cuts cuts = {}, int first_rank = 0) {
-  int64_t n = 1;
-  for (int64_t parts : partition) n *= parts;
-  std::vector<int> ranks(n);
-  for (int64_t i = 0; i < n; ++i) ranks[i] = first_rank + static_cast<int>(i);
-  return Layout::Partition(shape, DType::kFloat32, partition, ranks, std::move(cuts)).value();
-}
-
-absl::StatusOr<LayerOutcome> Apply(const std::string& text, const std::vector<Layout>& inputs,
-                                   const std::string& layouts = "") {
-  JobSpec spec;
-  if (!google::protobuf::TextFormat::ParseFromString("ranks: 16 " + layouts + " layer { " + text + " }", &spec)) {
-    return absl::InvalidArgumentError("the test's own text");
-  }
-  const NamedLayouts named = NamedLayouts::Create(spec).value();
-  return (*BuiltinLayerRules().Find(KindOf(spec.layer(0))))({spec.layer(0), inputs, named, DType::kFloat32});
-}
-
-std::string ErrorOf(const absl::StatusOr<LayerOutcome>& outcome) {
-  return outcome.ok() ? "" : std::string(outcome.status().message());
-}
-
 TEST(AddRuleTest, ComputesWhereTheFirstInputLies) {
   const Layout a = Cut({4, 6}, {2, 1}, {{0, {3, 1}}}, 3), b = Cut({4, 6}, {1, 3});
-  const auto outcome = Apply("name: 's' y: 'y' add {}", {a, b, a}, "layout { name: 'y' partition: [4, 1] }");
+  const auto outcome = ApplyRule("name: 's' y: 'y' add {}", {a, b, a}, "layout { name: 'y' partition: [4, 1] }");
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   ASSERT_EQ(outcome->input.size(), 3u);
   for (const InputNeed& need : outcome->input) EXPECT_EQ(need.layout, a);
@@ -60,16 +35,16 @@ TEST(AddRuleTest, ComputesWhereTheFirstInputLies) {
 
 TEST(AddRuleTest, WhatDoesNotFitIsNamed) {
   const Layout x = Cut({4, 6}, {2, 1});
-  EXPECT_THAT(ErrorOf(Apply("name: 's' add {}", {x})), HasSubstr("two inputs or more"));
-  EXPECT_THAT(ErrorOf(Apply("name: 's' add {}", {x, Cut({4, 5}, {2, 1})})),
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 's' add {}", {x})), HasSubstr("two inputs or more"));
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 's' add {}", {x, Cut({4, 5}, {2, 1})})),
               HasSubstr("input 0 is 4x6, input 1 is 4x5"));
-  EXPECT_THAT(ErrorOf(Apply("name: 's' add {}", {x, x.WithDType(DType::kInt64)})), HasSubstr("has the type int64"));
-  EXPECT_THAT(ErrorOf(Apply("name: 's' home: OWNER add {}", {x, x})), HasSubstr("it has none"));
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 's' add {}", {x, x.WithDType(DType::kInt64)})), HasSubstr("has the type int64"));
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 's' home: OWNER add {}", {x, x})), HasSubstr("it has none"));
 }
 
 TEST(ConcatRuleTest, AlongADimThatIsWholeNothingMovesAlongIt) {
   const Layout a = Cut({4, 3, 6}, {2, 1, 2}, {{0, {1, 3}}}), b = Cut({4, 2, 6}, {1, 1, 3});
-  const auto outcome = Apply("name: 'c' concat { arg: -2 }", {a, b});
+  const auto outcome = ApplyRule("name: 'c' concat { arg: -2 }", {a, b});
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->spec.concat().arg(0), 1);
   EXPECT_EQ(outcome->output, Cut({4, 5, 6}, {2, 1, 2}, {{0, {1, 3}}}));
@@ -80,13 +55,13 @@ TEST(ConcatRuleTest, AlongADimThatIsWholeNothingMovesAlongIt) {
 TEST(ConcatRuleTest, AlongACutDimInputsAreCutWhereTheResultIs) {
   const Layout a = Cut({2, 5}, {1, 3}), b = Cut({2, 2}, {1, 2}), c = Cut({2, 4}, {2, 1});
   // Eleven columns: 4, 4, 3.
-  const auto outcome = Apply("name: 'c' concat { arg: 1 }", {a, b, c});
+  const auto outcome = ApplyRule("name: 'c' concat { arg: 1 }", {a, b, c});
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->output, Cut({2, 11}, {1, 3}));
   EXPECT_EQ(outcome->input[0].layout, Cut({2, 5}, {1, 3}, {{1, {4, 1, 0}}}));
   EXPECT_EQ(outcome->input[1].layout, Cut({2, 2}, {1, 3}, {{1, {0, 2, 0}}}));
   EXPECT_EQ(outcome->input[2].layout, Cut({2, 4}, {1, 3}, {{1, {0, 1, 3}}}));
-  const auto named = Apply("name: 'c' y: 'y' concat { arg: 1 }", {a, b, c},
+  const auto named = ApplyRule("name: 'c' y: 'y' concat { arg: 1 }", {a, b, c},
                            "layout { name: 'y' partition: [2, 2] cut { dim: 1 size: [0, 11] } }");
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_EQ(named->compute, named->output);
@@ -106,7 +81,7 @@ TEST(ConcatRuleTest, PartsOfTheInputsTileThePartsOfTheResult) {
       total += inputs.back().shape()[1];
     }
     const int parts = pick(1, 6);
-    const auto outcome = Apply("name: 'c' y: 'y' concat { arg: 1 }", inputs,
+    const auto outcome = ApplyRule("name: 'c' y: 'y' concat { arg: 1 }", inputs,
                                absl::StrCat("layout { name: 'y' partition: [1, ", parts, "] }"));
     ASSERT_TRUE(outcome.ok()) << outcome.status();
     for (int rank = 0; rank < parts; ++rank) {
@@ -127,13 +102,13 @@ TEST(ConcatRuleTest, PartsOfTheInputsTileThePartsOfTheResult) {
 
 TEST(ConcatRuleTest, WhatDoesNotFitIsNamed) {
   const Layout x = Cut({4, 6}, {2, 1});
-  EXPECT_THAT(ErrorOf(Apply("name: 'c' concat {}", {x, x})), HasSubstr("one argument, the dim; 0 are given"));
-  EXPECT_THAT(ErrorOf(Apply("name: 'c' concat { arg: 2 }", {x, x})), HasSubstr("-2 to 1 are possible"));
-  EXPECT_THAT(ErrorOf(Apply("name: 'c' concat { arg: 1 }", {x, Cut({5, 6}, {1, 1})})),
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 'c' concat {}", {x, x})), HasSubstr("one argument, the dim; 0 are given"));
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 'c' concat { arg: 2 }", {x, x})), HasSubstr("-2 to 1 are possible"));
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 'c' concat { arg: 1 }", {x, Cut({5, 6}, {1, 1})})),
               HasSubstr("differ in that dim only; input 0 is 4x6, input 1 is 5x6"));
-  EXPECT_THAT(ErrorOf(Apply("name: 'c' concat { arg: 1 }", {x, Cut({4, 6, 1}, {1, 1, 1})})),
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 'c' concat { arg: 1 }", {x, Cut({4, 6, 1}, {1, 1, 1})})),
               HasSubstr("input 1 is 4x6x1"));
-  EXPECT_THAT(ErrorOf(Apply("name: 'c' concat { arg: 1 }", {x})), HasSubstr("two inputs or more"));
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 'c' concat { arg: 1 }", {x})), HasSubstr("two inputs or more"));
 }
 
 }  // namespace

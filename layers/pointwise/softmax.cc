@@ -1,7 +1,7 @@
 // torch.nn.Softmax and LogSoftmax.
 //
-// Over a dim that is cut, each row is shifted by its largest element of all ranks ("max") and divided by the sum of its
-// exponentials over all ranks ("sum"). A part without cells has the maximum minus infinity and the sum 0. It can be
+// Over a dim that is cut, each row is shifted by its largest element of all ranks (kRoleMax) and divided by the sum of its
+// exponentials over all ranks (kRoleSum). A part without cells has the maximum minus infinity and the sum 0. It can be
 // differentiated any number of times. Local shapes: x and y alike; of what moves, 1 in the dim.
 // Errors: kInvalidArgument where the plan's layout is none.
 #include <limits>
@@ -18,6 +18,7 @@
 
 #include "base/status_macros.h"
 #include "layers/layer.h"
+#include "layers/pointwise/softmax_roles.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/layout.h"
 
@@ -42,11 +43,11 @@ class SoftmaxLayer : public LayerModule {
 
  private:
   at::Tensor OverRanks(const at::Tensor& x, Tape& tape) {
-    const at::Tensor shifted = x - Move("max", Largest(x.detach()), tape);
+    const at::Tensor shifted = x - Move(kRoleMax, Largest(x.detach()), tape);
     const at::Tensor exponentials = at::exp(shifted);
     // A rank outside the mesh has no rows: the shape there is not x's with a 1.
     const at::Tensor own = exponentials.sum(dim_, /*keepdim=*/true).reshape(row_shape_);
-    const at::Tensor sum = Move("sum", own, tape);
+    const at::Tensor sum = Move(kRoleSum, own, tape);
     return log_ ? shifted - at::log(sum) : exponentials / sum;
   }
 

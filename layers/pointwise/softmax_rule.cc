@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "layers/pointwise/softmax_roles.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/rule_checks.h"
 #include "primitives/geometry/layout.h"
@@ -42,13 +43,18 @@ absl::StatusOr<LayerOutcome> SoftmaxRule(const LayerRequest& request) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout largest, PerRow(x, dim, Placement::Partial(ReduceOp::kMax)));
     ADJOIN_ASSIGN_OR_RETURN(const Layout partial, PerRow(x, dim, Placement::Partial()));
     ADJOIN_ASSIGN_OR_RETURN(const Layout whole, PerRow(x, dim, Placement::Broadcast()));
-    movements = {{"max", largest, whole, /*constant=*/true}, {"sum", partial, whole}};
+    movements = {{.role = kRoleMax, .from = largest, .to = whole, .constant = true},
+                 {.role = kRoleSum, .from = partial, .to = whole}};
   }
   Layer spec = request.spec;
   spec.mutable_softmax()->set_dim(dim);
   // Compare, subtract, exponentiate, add up, divide.
-  return LayerOutcome{std::move(spec), {InputNeed{}}, {}, x, std::move(output), 5.0 * static_cast<double>(volume),
-                      std::move(movements)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{}},
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = 5.0 * static_cast<double>(volume),
+                      .movement = std::move(movements)};
 }
 
 }  // namespace adjoin

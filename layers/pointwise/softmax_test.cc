@@ -13,6 +13,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"

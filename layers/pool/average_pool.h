@@ -13,7 +13,7 @@
 
 namespace adjoin {
 
-// Of a plan with the mode "avg" or "lp".
+// Builds the layer of a plan with the mode "avg" or "lp".
 absl::StatusOr<std::unique_ptr<LayerModule>> BuildAveragePool(LayerContext context);
 
 }  // namespace adjoin

@@ -25,6 +25,7 @@
 
 #include "base/status_macros.h"
 #include "layers/pool/pool_dims.h"
+#include "layers/pool/pool_roles.h"
 
 namespace adjoin {
 namespace {
@@ -73,7 +74,7 @@ class MaxPoolLayer : public LayerModule {
     return x.flatten(2).gather(2, index.flatten(2)).reshape(index.sizes());
   }
 
-  // Of dims that are cut and pooled to one element: the largest of what each rank found in its part.
+  // Pools dims that are cut to one element: the largest of what each rank found in its part.
   at::Tensor OverRanks(const at::Tensor& x, Tape& tape) {
     std::vector<int64_t> own_shape = {x.size(0), x.size(1)};
     for (const PoolDim& dim : dims_) own_shape.push_back(static_cast<int64_t>(dim.windows.size()));
@@ -85,8 +86,8 @@ class MaxPoolLayer : public LayerModule {
     }
     const bool indices = spec().pool().return_indices();
     // No gradient passes through indices, and the plan has its movement without one.
-    const at::Tensor values = Move("largest", (indices ? own.detach() : own).reshape(own_shape), tape);
-    const at::Tensor places = Move("places", place.reshape(own_shape), tape);
+    const at::Tensor values = Move(kRoleLargest, (indices ? own.detach() : own).reshape(own_shape), tape);
+    const at::Tensor places = Move(kRolePositions, place.reshape(own_shape), tape);
     if (!runs_here()) {
       return indices ? places.reshape({-1}).narrow(0, 0, 0).reshape(context().compute_shape)
                      : EmptyResult(context().compute_shape, {values});

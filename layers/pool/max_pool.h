@@ -4,7 +4,7 @@
 // takes that has anything else. Of a dim that is pooled to one element and cut, each rank pools its own part, and the
 // roles "largest" and "places" bring what all of them found.
 //
-// Of equal elements the first in row-major order counts, of NaNs the last, as in LibTorch; it gets the gradient, and is
+// The first of equal elements in row-major order counts, the last of NaNs, as in LibTorch; it gets the gradient, and is
 // what return_indices gives: int64, the row-major position over the spatial dims of the whole input. A dilated window
 // of padding alone yields minus infinity and passes no gradient on; its index is LibTorch's, that of a place beyond the
 // input.
@@ -18,7 +18,7 @@
 
 namespace adjoin {
 
-// Of a plan with the mode "max".
+// Builds the layer of a plan with the mode "max".
 absl::StatusOr<std::unique_ptr<LayerModule>> BuildMaxPool(LayerContext context);
 
 }  // namespace adjoin

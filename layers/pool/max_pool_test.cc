@@ -23,13 +23,17 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <google/protobuf/text_format.h>
+#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
+#include "layers/builtin/builtin_layers.h"
 #include "layers/builtin/builtin_rules.h"
 #include "layers/layer.h"
 #include "layers/pool/pool_case.h"
+#include "layers/role_movements.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/named_layouts.h"
+#include "layers/rules/roles.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
@@ -51,7 +55,7 @@ LayerOutcome OutcomeOf(const std::string& text, const std::vector<int64_t>& x_sh
       absl::StrCat("ranks: 1 layer { name: \"y\" ", text, " }"), &spec));
   const NamedLayouts named = NamedLayouts::Create(spec).value();
   const std::vector<Layout> inputs = {Layout::Owner(x_shape, DType::kFloat64, 0)};
-  return BuiltinLayerRules().Find("pool")->Apply({spec.layer(0), inputs, named, DType::kFloat64}).value();
+  return (*BuiltinLayerRules().Find("pool"))({spec.layer(0), inputs, named, DType::kFloat64}).value();
 }
 
 // What a rank that computes the outputs `part` gets, and what its layer makes of that.
@@ -60,6 +64,9 @@ at::Tensor PartOfPool(const LayerOutcome& outcome, const at::Tensor& x, const Bo
   *context.plan.mutable_spec() = outcome.spec;
   context.compute_shape = part.Shape();
   context.input_shapes = {x.sizes().vec()};
+  context.roles = std::make_shared<RoleMovements>("the layer");
+  context.roles->Add(kRoleInput);
+  context.roles->Add(kRoleOutput);
   context.reads.resize(1);
   at::Tensor local = x.narrow(0, part[0].lo, part[0].size()).narrow(1, part[1].lo, part[1].size());
   for (const auto& [dim, reading] : outcome.input[0].readings) {
@@ -72,7 +79,7 @@ at::Tensor PartOfPool(const LayerOutcome& outcome, const at::Tensor& x, const Bo
     local = at::constant_pad_nd(local, padding, outcome.input[0].fill)
                 .narrow(dim, reads.lo + padding[padding.size() - 2], reads.size());
   }
-  auto layer = BuildPool(std::move(context));
+  auto layer = BuiltinLayers().Build(std::move(context));
   EXPECT_TRUE(layer.ok()) << layer.status();
   Tape tape;
   return (*layer)->Forward({local}, tape);

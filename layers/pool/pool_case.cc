@@ -2,6 +2,8 @@
 
 #include <limits>
 #include <tuple>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <torch/torch.h>
 

@@ -17,7 +17,7 @@
 namespace adjoin {
 
 struct PoolDim {
-  int dim = 0;                    // of the tensor
+  int dim = 0;                    // a dim of the tensor
   int64_t inputs = 0;             // global extent
   Interval box;                   // global indices that the local tensor holds; beyond [0, inputs) lies padding
   std::vector<Interval> windows;  // per output of this rank

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/pool/pool_roles.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/layout_like.h"
 #include "layers/rules/rule_checks.h"
@@ -172,11 +173,14 @@ absl::StatusOr<std::vector<MovementNeed>> Candidates(const Layout& x, const std:
   ADJOIN_ASSIGN_OR_RETURN(const Layout together,
                           Layout::Create(shape, x.dtype(), x.mesh(), whole.placements(), CutsOf(whole)));
   return std::vector<MovementNeed>{
-      {"largest", apart, together, constant},
-      {"places", apart.WithDType(DType::kInt64), together.WithDType(DType::kInt64), /*constant=*/true}};
+      {.role = kRoleLargest, .from = apart, .to = together, .constant = constant},
+      {.role = kRolePositions,
+       .from = apart.WithDType(DType::kInt64),
+       .to = together.WithDType(DType::kInt64),
+       .constant = true}};
 }
 
-// Of an output of `shape`. The dims of `to_one`, cut in the input, have one output each, whole on all ranks that share
+// Layouts for an output of `shape`. The dims of `to_one`, cut in the input, have one output each, whole on all that share
 // the dim. Nothing is fetched for them: each rank pools its own part, and these are added up or compared.
 absl::StatusOr<PoolLayouts> LayoutsOf(const LayerRequest& request, const std::set<int>& read,
                                       const std::set<int>& to_one, const std::vector<int64_t>& shape) {
@@ -235,8 +239,12 @@ absl::StatusOr<LayerOutcome> PoolRule(const LayerRequest& request) {
   need.fill = pool.mode() == "max" ? -std::numeric_limits<double>::infinity() : 0;
   need.reader = std::move(layouts.reader);
   const double flops = static_cast<double>(*volume) * dims->per_output;
-  return LayerOutcome{std::move(spec), {std::move(need)}, {}, std::move(layouts.compute), std::move(layouts.output),
-                      flops, std::move(layouts.movement)};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {std::move(need)},
+                      .compute = std::move(layouts.compute),
+                      .output = std::move(layouts.output),
+                      .flops = flops,
+                      .movement = std::move(layouts.movement)};
 }
 
 }  // namespace adjoin

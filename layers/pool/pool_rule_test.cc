@@ -3,16 +3,14 @@
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "layers/builtin/builtin_rules.h"
-#include "layers/rules/layer_kind.h"
+#include "layers/builtin/rule_fixture.h"
 #include "layers/rules/layer_rule.h"
-#include "layers/rules/named_layouts.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_fixtures.h"
 #include "planner/spec/spec_parser.h"
@@ -28,29 +26,12 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Shape64 = std::vector<int64_t>;
 
-Layout Cut(const Shape64& shape, const Shape64& partition, Layout::Cuts cuts = {}) {
-  std::vector<int> ranks(1, 0);
-  int64_t n = 1;
-  for (int64_t parts : partition) n *= parts;
-  for (int64_t i = 1; i < n; ++i) ranks.push_back(static_cast<int>(i));
-  return Layout::Partition(shape, DType::kFloat32, partition, ranks, std::move(cuts)).value();
-}
-
-// The layer `text`, applied to an input in layout `x`; `layouts`: what the job names.
 absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x, const std::string& layouts = "") {
-  JobSpec spec;
-  if (!google::protobuf::TextFormat::ParseFromString(
-          absl::StrCat("ranks: 16 ", layouts, " layer { name: 'l' ", text, " }"), &spec)) {
-    return absl::InvalidArgumentError("the test's own text");
-  }
-  const NamedLayouts named = NamedLayouts::Create(spec).value();
-  const std::vector<Layout> inputs = {x};
-  return (*BuiltinLayerRules().Find(KindOf(spec.layer(0))))({spec.layer(0), inputs, named, DType::kFloat32});
+  return ApplyRule(text, {x}, layouts);
 }
 
 std::string ErrorOf(const std::string& text, const Shape64& shape) {
-  const auto outcome = Apply(text, Cut(shape, Shape64(shape.size(), 1)));
-  return outcome.ok() ? "" : std::string(outcome.status().message());
+  return adjoin::ErrorOf(Apply(text, Cut(shape, Shape64(shape.size(), 1))));
 }
 
 TEST(PoolRuleTest, StrideIsTheKernelAndCeilModeCounts) {

@@ -31,7 +31,7 @@ struct InitSpread {
   double center = 0;
 };
 
-// Of an init that has passed CheckInit.
+// `init` has passed CheckInit.
 InitSpread Spread(const Init& init, const std::vector<int64_t>& shape);
 
 }  // namespace adjoin

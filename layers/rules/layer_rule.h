@@ -36,7 +36,7 @@ struct LayerRequest {
   const NamedLayouts& layouts;  // resolves Layer.w and Layer.y
   DType parameter_dtype;
   bool training = false;  // whether the program has a backward pass
-  DType compute_dtype = DType::kFloat32;  // of activations
+  DType compute_dtype = DType::kFloat32;  // the activations' type
 };
 
 // What the layer reads of one input.
@@ -79,8 +79,8 @@ struct MovementNeed {
 struct LayerOutcome {
   Layer spec;                    // as written, with the defaults filled in
   std::vector<InputNeed> input;  // one per input
-  std::vector<ParameterNeed> parameter;
-  Layout compute;    // of what the local kernel returns; P(sum) is allowed
+  std::vector<ParameterNeed> parameter = {};
+  Layout compute;    // the layout of what the local kernel returns; P(sum) is allowed
   Layout output;     // S and B only; moved there from `compute`
   double flops = 0;  // forward, all ranks
   std::vector<MovementNeed> movement = {};  // in the order of their use

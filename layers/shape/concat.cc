@@ -1,6 +1,6 @@
 // torch.cat of all inputs.
 //
-// Of each input the plan brings to a rank what its part of the result holds, which may be nothing.
+// The plan brings to a rank the cells of each input that its part of the result holds, which may be none.
 #include <utility>
 
 #include <ATen/ops/cat.h>

@@ -84,11 +84,14 @@ absl::StatusOr<LayerOutcome> ConcatRule(const LayerRequest& request) {
   for (const Layout& input : request.input) {
     ADJOIN_ASSIGN_OR_RETURN(Layout share, Share(output, dim, offset, input.shape()[dim]));
     offset += input.shape()[dim];
-    needs.push_back(InputNeed{std::move(share)});
+    needs.push_back(InputNeed{.layout = std::move(share)});
   }
   Layer spec = request.spec;
   spec.mutable_concat()->set_arg(0, dim);
-  return LayerOutcome{std::move(spec), std::move(needs), {}, output, output, 0};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = std::move(needs),
+                      .compute = output,
+                      .output = output};
 }
 
 }  // namespace adjoin

@@ -2,7 +2,7 @@
 //
 // Both are windows of one element with a padding, negative where elements are left out. The output is cut as the input,
 // in the dims that change evenly unless y says otherwise.
-// Of the kinds "crop" and "pad".
+// The rule of the kinds "crop" and "pad".
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -84,7 +84,10 @@ absl::StatusOr<LayerOutcome> CropPadRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout even, LayoutLike(x, shape, changed));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, even));
   Layout compute = SameButFor(changed, even, output) ? output : std::move(even);
-  return LayerOutcome{request.spec, {std::move(need)}, {}, std::move(compute), std::move(output), 0};
+  return LayerOutcome{.spec = request.spec,
+                      .input = {std::move(need)},
+                      .compute = std::move(compute),
+                      .output = std::move(output)};
 }
 
 }  // namespace adjoin

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
 
 #include "absl/strings/str_cat.h"

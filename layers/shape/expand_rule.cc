@@ -96,7 +96,10 @@ absl::StatusOr<LayerOutcome> ExpandRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout read, Repeated(x, *expansion, output));
   Layer spec = request.spec;
   for (int i = 0; i < spec.expand().arg_size(); ++i) spec.mutable_expand()->set_arg(i, expansion->shape[i]);
-  return LayerOutcome{std::move(spec), {InputNeed{std::move(read)}}, {}, output, output, 0};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{.layout = std::move(read)}},
+                      .compute = output,
+                      .output = output};
 }
 
 }  // namespace adjoin

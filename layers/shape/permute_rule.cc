@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<int>> OrderOf(const Shape& spec, int dims) {
 
 absl::StatusOr<Layout> Permuted(const Layout& x, const std::vector<int>& order) {
   std::vector<int64_t> shape;
-  std::vector<int> place(order.size());  // of each dim of the input
+  std::vector<int> place(order.size());  // by dim of the input: its dim in the output
   Layout::Cuts cuts;
   for (int dim = 0; dim < x.dims(); ++dim) {
     shape.push_back(x.shape()[order[dim]]);
@@ -58,7 +58,10 @@ absl::StatusOr<LayerOutcome> PermuteRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, compute.shape(), compute));
   Layer spec = request.spec;
   for (int i = 0; i < x.dims(); ++i) spec.mutable_permute()->set_arg(i, order[i]);
-  return LayerOutcome{std::move(spec), {InputNeed{}}, {}, std::move(compute), std::move(output), 0};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{}},
+                      .compute = std::move(compute),
+                      .output = std::move(output)};
 }
 
 }  // namespace adjoin

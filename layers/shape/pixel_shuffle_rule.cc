@@ -3,7 +3,7 @@
 //
 // Nothing moves where the cuts of the channels (of the pixels, the other way round) lie between such groups. Elsewhere the
 // input is moved to the nearest cuts that do.
-// Of the kinds "pixel_shuffle" and "pixel_unshuffle".
+// The rule of the kinds "pixel_shuffle" and "pixel_unshuffle".
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -111,7 +111,10 @@ absl::StatusOr<LayerOutcome> PixelShuffleRule(const LayerRequest& request) {
     compute = output;
     ADJOIN_ASSIGN_OR_RETURN(read, Scaled(output, back));
   }
-  return LayerOutcome{request.spec, {InputNeed{std::move(read)}}, {}, std::move(compute), std::move(output), 0};
+  return LayerOutcome{.spec = request.spec,
+                      .input = {InputNeed{.layout = std::move(read)}},
+                      .compute = std::move(compute),
+                      .output = std::move(output)};
 }
 
 }  // namespace adjoin

@@ -16,7 +16,10 @@ absl::StatusOr<LayerOutcome> RepartitionRule(const LayerRequest& request) {
   }
   const Layout& x = request.input[0];
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
-  return LayerOutcome{request.spec, {InputNeed{}}, {}, x, std::move(output), 0};
+  return LayerOutcome{.spec = request.spec,
+                      .input = {InputNeed{}},
+                      .compute = x,
+                      .output = std::move(output)};
 }
 
 }  // namespace adjoin

@@ -76,7 +76,10 @@ absl::StatusOr<LayerOutcome> LocalReshape(const LayerRequest& request, const std
                        LayoutText(possible));
   }
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, *compute));
-  return LayerOutcome{std::move(spec), {InputNeed{}}, {}, *std::move(compute), std::move(output), 0};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {InputNeed{}},
+                      .compute = *std::move(compute),
+                      .output = std::move(output)};
 }
 
 absl::StatusOr<LayerOutcome> ReshapeRule(const LayerRequest& request) {

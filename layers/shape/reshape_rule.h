@@ -13,7 +13,8 @@
 
 namespace adjoin {
 
-// Of a layer that only gives its one input another shape with as many elements; `spec`: with the defaults filled in.
+// Returns the outcome of a layer that only gives its one input another shape with as many elements. `spec` has the
+// defaults filled in.
 // Errors: kInvalidArgument, with an advice, where it would move data.
 absl::StatusOr<LayerOutcome> LocalReshape(const LayerRequest& request, const std::vector<int64_t>& shape, Layer spec);
 

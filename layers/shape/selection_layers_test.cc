@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/flip.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/roll.h>

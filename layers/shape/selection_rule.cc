@@ -2,7 +2,7 @@
 //
 // Each is a reading (primitives/geometry/index_selection.h): a rank fetches the cells that its part of the output holds,
 // each once, and nothing is left to compute. The output is cut as the input, in dims of another extent evenly, or as y says.
-// Of the kinds "flip", "index_select", "repeat" and "roll".
+// The rule of the kinds "flip", "index_select", "repeat" and "roll".
 #include <cstdint>
 #include <map>
 #include <set>
@@ -148,7 +148,10 @@ absl::StatusOr<LayerOutcome> SelectionRule(const LayerRequest& request) {
     // Fetched from where it is to where the output is: other dims cut as there.
     ADJOIN_ASSIGN_OR_RETURN(need.layout, LayoutLike(output, x.shape(), resized));
   }
-  return LayerOutcome{std::move(spec), {std::move(need)}, {}, output, output, 0};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {std::move(need)},
+                      .compute = output,
+                      .output = output};
 }
 
 }  // namespace adjoin

@@ -231,7 +231,7 @@ std::string ComparePixelShuffle(uint64_t seed, TransportKind transport) {
 
 TEST(PixelShuffleLayerTest, EqualsSerial) { ForSeeds(4000, 400, ComparePixelShuffle); }
 
-// Of up to three fields, some read twice.
+// Concatenates up to three fields, some read twice.
 std::string CompareMultiply(uint64_t seed, TransportKind transport) {
   RandomJobs random(seed);
   Shape64 shape(random.Between(2, 5));
@@ -258,7 +258,7 @@ std::string CompareMultiply(uint64_t seed, TransportKind transport) {
 
 TEST(MultiplyLayerTest, EqualsSerial) { ForSeeds(5000, 200, CompareMultiply); }
 
-// Of x times x, with the cotangent u: 2 u x, whose product with v has the gradient 2 u v.
+// The second derivative of x times x, with the cotangent u: 2 u x, whose product with v has the gradient 2 u v.
 TEST(MultiplyLayerTest, TwiceDifferentiable) {
   const uint64_t seed = TestSeed(7000);
   for (uint64_t i = 0; i < 30; ++i) {

@@ -2,16 +2,13 @@
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "layers/builtin/builtin_rules.h"
-#include "layers/rules/layer_kind.h"
+#include "layers/builtin/rule_fixture.h"
 #include "layers/rules/layer_rule.h"
-#include "layers/rules/named_layouts.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "proto/job.pb.h"
@@ -23,25 +20,9 @@ using testing::HasSubstr;
 using testing::Not;
 using Shape64 = std::vector<int64_t>;
 
-Layout Cut(const Shape64& shape, const Shape64& partition, Layout::Cuts cuts = {}) {
-  std::vector<int> ranks(VolumeOf(partition));
-  for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
-  return Layout::Partition(shape, DType::kFloat32, partition, ranks, std::move(cuts)).value();
-}
-
 absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x, const std::string& y = "") {
-  JobSpec spec;
-  const std::string layout = y.empty() ? "" : absl::StrCat(" layout { name: 'y' ", y, " }");
-  if (!google::protobuf::TextFormat::ParseFromString(
-          absl::StrCat("ranks: 16", layout, " layer { name: 'l' ", y.empty() ? "" : "y: 'y' ", text, " }"), &spec)) {
-    return absl::InvalidArgumentError("the test's own text");
-  }
-  const NamedLayouts named = NamedLayouts::Create(spec).value();
-  return (*BuiltinLayerRules().Find(KindOf(spec.layer(0))))({spec.layer(0), {x}, named, DType::kFloat32});
-}
-
-std::string ErrorOf(const absl::StatusOr<LayerOutcome>& outcome) {
-  return outcome.ok() ? "" : std::string(outcome.status().message());
+  if (y.empty()) return ApplyRule(text, {x});
+  return ApplyRule(absl::StrCat("y: 'y' ", text), {x}, absl::StrCat("layout { name: 'y' ", y, " }"));
 }
 
 TEST(ReshapeRuleTest, StaysLocalOrSaysWhatWould) {

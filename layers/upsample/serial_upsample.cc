@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <vector>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "layers/serial_functions.h"
 #include "layers/serial_windows.h"

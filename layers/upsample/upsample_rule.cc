@@ -136,7 +136,11 @@ absl::StatusOr<LayerOutcome> UpsampleRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout even, LayoutLike(x, shape, spatial));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, even));
   Layout compute = SameButFor(spatial, even, output) ? output : std::move(even);
-  return LayerOutcome{std::move(spec), {std::move(need)}, {}, std::move(compute), std::move(output), flops};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {std::move(need)},
+                      .compute = std::move(compute),
+                      .output = std::move(output),
+                      .flops = flops};
 }
 
 }  // namespace adjoin

@@ -3,16 +3,15 @@
 #include <utility>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "layers/builtin/builtin_rules.h"
+#include "layers/builtin/rule_fixture.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/layout_proto.h"
-#include "layers/rules/named_layouts.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_fixtures.h"
 #include "planner/spec/spec_parser.h"
@@ -28,24 +27,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Shape64 = std::vector<int64_t>;
 
-Layout Cut(const Shape64& shape, const Shape64& partition, Layout::Cuts cuts = {}) {
-  std::vector<int> ranks = {0};
-  int64_t n = 1;
-  for (int64_t parts : partition) n *= parts;
-  while (static_cast<int64_t>(ranks.size()) < n) ranks.push_back(static_cast<int>(ranks.size()));
-  return Layout::Partition(shape, DType::kFloat32, partition, ranks, std::move(cuts)).value();
-}
-
 absl::StatusOr<LayerOutcome> Apply(const std::string& op, const Layout& x, const std::string& layouts = "") {
-  JobSpec spec;
-  const std::string text = absl::StrCat("ranks: 16 ", layouts, " layer { name: 'u' ",
-                                        layouts.empty() ? "" : "y: 'y' ", "upsample { ", op, " } }");
-  if (!google::protobuf::TextFormat::ParseFromString(text, &spec)) {
-    return absl::InvalidArgumentError("the test's own text");
-  }
-  const NamedLayouts named = NamedLayouts::Create(spec).value();
-  const std::vector<Layout> inputs = {x};
-  return (*BuiltinLayerRules().Find("upsample"))({spec.layer(0), inputs, named, DType::kFloat32});
+  return ApplyRule(absl::StrCat(layouts.empty() ? "" : "y: 'y' ", "upsample { ", op, " }"), {x}, layouts);
 }
 
 std::string ErrorOf(const std::string& op, const Shape64& shape) {

@@ -8,11 +8,17 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "layers/builtin/builtin_layers.h"
 #include "layers/layer.h"
+#include "layers/role_movements.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "layers/upsample/upsample_rule.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
@@ -204,9 +210,12 @@ LayerAlone MakeLayerAlone(const UpsampleCase& c, DType dtype) {
   x_shape.insert(x_shape.end(), c.extent.begin(), c.extent.end());
   context.compute_shape.insert(context.compute_shape.end(), c.size.begin(), c.size.end());
   context.input_shapes = {x_shape};
+  context.roles = std::make_shared<RoleMovements>("the layer");
+  context.roles->Add(kRoleInput);
+  context.roles->Add(kRoleOutput);
   *context.plan.mutable_compute() = ToProto(Layout::Owner(context.compute_shape, dtype, 0));
   auto interpolations = InterpolationsOf(*spec, x_shape, dtype).value();
-  auto layer = BuildUpsample(std::move(context));
+  auto layer = BuiltinLayers().Build(std::move(context));
   EXPECT_TRUE(layer.ok()) << layer.status();
   return {*std::move(layer), std::move(interpolations)};
 }

@@ -9,6 +9,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "layers/conv/edge_roles.h"
+#include "layers/rules/roles.h"
 
 namespace adjoin {
 namespace {
@@ -31,9 +33,9 @@ std::string FreeName(const ProgramPlan& program, const std::string& field) {
 }
 
 bool CanBeRead(const ProgramPlan& program, const LayerPlan& layer, const OperatorUse& use, int input) {
-  if (use.role() != (input == 0 ? "x" : absl::StrCat("x", input))) return false;
+  if (use.role() != InputRole(input)) return false;
   for (const OperatorUse& other : layer.op()) {
-    if (absl::StartsWith(other.role(), "edges")) return false;  // uses the input without halos
+    if (IsEdgeRole(other.role())) return false;  // uses the input without halos
   }
   const ValuePlan& value = program.value(layer.input(input));
   const OperatorPlan& op = program.op(use.index());

@@ -6,11 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "layers/loss/loss_roles.h"
 #include "layers/loss/loss_rule.h"
 #include "layers/rules/counted_layout.h"
 #include "layers/rules/init_rule.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "planner/checks/metric_rule.h"
@@ -32,7 +34,7 @@ constexpr int64_t kMaxBytes = int64_t{1} << 60;
 
 // True where Layer.init draws the parameter: "weight", attention's "in_proj_weight" and "out_proj.weight".
 bool IsWeight(absl::string_view role) {
-  return role == "weight" || absl::EndsWith(role, ".weight") || absl::EndsWith(role, "_weight");
+  return role == kRoleWeight || absl::EndsWith(role, ".weight") || absl::EndsWith(role, "_weight");
 }
 
 // Returns how far the outputs of each part of `dim` read beyond the part's own cells.
@@ -202,7 +204,7 @@ absl::Status ProgramBuilder::AddInputRoles(const LayerOutcome& outcome, const st
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputNeed& need = outcome.input[i];
     const bool grad = request_.training && program_.value(inputs[i]).needs_grad();
-    const std::string role = i == 0 ? "x" : absl::StrCat("x", i);
+    const std::string role = InputRole(static_cast<int>(i));
     const std::string name = absl::StrCat(layer.name(), ".", role);
     const Layout& stored = layouts_[inputs[i]];
     const Layout& read = need.layout.has_value() ? *need.layout : x[i];
@@ -298,6 +300,7 @@ absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, Laye
     trained = trained || (request_.training && !need.buffer && !outcome.spec.frozen());
   }
   for (const MovementNeed& need : outcome.movement) {
+    layer.add_role(need.role);
     if (need.backward && !grad && !trained) continue;
     ADJOIN_RETURN_IF_ERROR(
         AddRole(layer, need.role,
@@ -372,7 +375,7 @@ absl::Status ProgramBuilder::AddLayer(int index) {
   ADJOIN_ASSIGN_OR_RETURN(bool needs_grad, AddParameters(outcome, layer));
   for (uint32_t input : inputs) needs_grad = needs_grad || program_.value(input).needs_grad();
   needs_grad = needs_grad && request_.training && IsFloatingPoint(outcome.output.dtype());
-  ADJOIN_RETURN_IF_ERROR(AddRole(layer, "y",
+  ADJOIN_RETURN_IF_ERROR(AddRole(layer, kRoleOutput,
                                  {.name = absl::StrCat(spec.name(), ".y"),
                                   .from = outcome.compute,
                                   .to = outcome.output,
@@ -397,9 +400,10 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   *loss.mutable_spec() = outcome.spec;
   loss.set_input(input);
   const LossMovement to_loss = {
-      .role = "prediction", .from = prediction, .to = outcome.prediction, .differentiable = true};
+      .role = kRolePrediction, .from = prediction, .to = outcome.prediction, .differentiable = true};
   outcome.movement.insert(outcome.movement.begin(), to_loss);
   for (const LossMovement& movement : outcome.movement) {
+    loss.add_role(movement.role);
     const bool grad = movement.differentiable && request_.training && program_.value(input).needs_grad();
     ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
                             AddOperator({.name = absl::StrCat("loss", index, ".", movement.role),

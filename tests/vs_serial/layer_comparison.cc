@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 #include <vector>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 
 #include <torch/torch.h>
 

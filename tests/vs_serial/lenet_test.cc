@@ -9,6 +9,9 @@
 #include <sstream>
 #include <string>
 #include <vector>
+#include <torch/types.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
 
 #include <torch/torch.h>
 

@@ -11,12 +11,14 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/network/parameters.h"
 #include "layers/registry.h"
+#include "layers/rules/roles.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/tape.h"
@@ -121,6 +123,43 @@ TEST(NetworkTest, ALayerThatDisagreesWithThePlanIsNamed) {
   });
   ExpectError(Forward("train", registry, Nothing), absl::StatusCode::kInternal,
               "returned shape 1x2x3; the plan says 2x2x3");
+}
+
+// A convolution that uses the role `asked` besides its parameters; without `forgotten`.
+class OddLayer : public LayerModule {
+ public:
+  OddLayer(LayerContext context, std::string asked, std::string forgotten)
+      : LayerModule(std::move(context)), asked_(std::move(asked)), forgotten_(std::move(forgotten)) {}
+  at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
+    Input(inputs, 0, tape);
+    for (const char* role : {kRoleWeight, kRoleBias}) {
+      if (role != forgotten_) Parameter(role, tape);
+    }
+    const at::Tensor y = at::zeros(context().compute_shape, at::kDouble);
+    return Output(asked_.empty() ? y : Move(asked_, y, tape), tape);
+  }
+
+ private:
+  const std::string asked_, forgotten_;
+};
+
+LayerRegistry WithOddConv(const std::string& asked, const std::string& forgotten) {
+  LayerRegistry registry = BuiltinLayers();
+  registry.Register("conv", [=](LayerContext context) -> absl::StatusOr<std::unique_ptr<LayerModule>> {
+    return std::make_unique<OddLayer>(std::move(context), asked, forgotten);
+  });
+  return registry;
+}
+
+TEST(NetworkTest, ARoleThatTheRuleDoesNotNameIsRefused) {
+  ExpectError(Forward("train", WithOddConv("summ", ""), Nothing), absl::StatusCode::kInternal,
+              "layer \"y\" asks for the role \"summ\", which its rule does not name; the rule's roles are "
+              "\"bias\", \"weight\", \"x\", \"y\"");
+}
+
+TEST(NetworkTest, ARoleThatTheLayerDoesNotUseIsNamed) {
+  ExpectError(Forward("train", WithOddConv("", "bias"), Nothing), absl::StatusCode::kInternal,
+              "layer \"y\" did not use the role \"bias\" in its forward pass, but its rule names it");
 }
 
 TEST(ComparisonTest, NoticesAWrongValueAndAMissingName) {

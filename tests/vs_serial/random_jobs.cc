@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 
 #include "absl/strings/str_cat.h"

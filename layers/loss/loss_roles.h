@@ -1,0 +1,18 @@
+// The roles of losses' movements.
+#ifndef ADJOIN_LAYERS_LOSS_LOSS_ROLES_H_
+#define ADJOIN_LAYERS_LOSS_LOSS_ROLES_H_
+
+namespace adjoin {
+
+// To the layout in which every element of the prediction counts once: done before the loss is asked.
+inline constexpr char kRolePrediction[] = "prediction";
+// [1], P -> B: the weights of the targets that count, summed over all ranks; a mean is divided by them.
+inline constexpr char kRoleCount[] = "count";
+// [3, classes], P -> B: per class the sums of the products, the predictions and the targets, for dice.
+inline constexpr char kRoleSums[] = "sums";
+// [1], B -> P: the result, the same on every rank, counts on one.
+inline constexpr char kRoleShare[] = "share";
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_LAYERS_LOSS_LOSS_ROLES_H_

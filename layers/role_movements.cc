@@ -1,0 +1,41 @@
+#include "layers/role_movements.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "primitives/status_exception.h"
+
+namespace adjoin {
+
+void RoleMovements::Add(const std::string& role, std::shared_ptr<Movement> movement, bool required) {
+  Role& entry = roles_[role];
+  if (movement != nullptr) entry.movement = std::move(movement);
+  entry.required = entry.required || required || entry.movement != nullptr;
+}
+
+const std::shared_ptr<Movement>& RoleMovements::Use(const std::string& role) {
+  const auto entry = roles_.find(role);
+  if (entry == roles_.end()) {
+    const auto name = [](std::string* out, const auto& known) { absl::StrAppend(out, "\"", known.first, "\""); };
+    throw StatusException(absl::InternalError(absl::StrCat(
+        owner_, " asks for the role \"", role, "\", which its rule does not name; the rule's roles are ",
+        absl::StrJoin(roles_, ", ", name))));
+  }
+  entry->second.used = true;
+  return entry->second.movement;
+}
+
+bool RoleMovements::Moves(const std::string& role) const {
+  const auto entry = roles_.find(role);
+  return entry != roles_.end() && entry->second.movement != nullptr;
+}
+
+absl::Status RoleMovements::CheckUsed() const {
+  for (const auto& [role, entry] : roles_) {
+    if (!entry.required || entry.used) continue;
+    return absl::InternalError(absl::StrCat(owner_, " did not use the role \"", role,
+                                            "\" in its forward pass, but its rule names it"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace adjoin
