@@ -1,8 +1,8 @@
 // The rule of `attention`: torch.nn.MultiheadAttention, batch first, of one input or of two.
 //
-// Of Layer.w, a layout of [batch, length, features], the axes that split dim 0 split the batch, those of dim 1 the sequence,
-// those of dim 2 the heads. Absent: x's own. Movements "ring<s>", "back<s>", "gradient<s>" (layers/attention/ring_attention.h)
-// where the sequence is cut. The builder finds in LayerPlan.reading where [batch, queries, heads] and where the memory lies.
+// Layer.w, a layout of [batch, length, features], cuts the batch by the axes that split its dim 0, the sequence by those of
+// dim 1 and the heads by those of dim 2. Absent: x's own layout. Where the sequence is cut, there are movements of the roles of
+// a ring (layers/attention/ring_attention.h). LayerPlan.reading holds the layouts of [batch, queries, heads] and of the memory.
 #include <algorithm>
 #include <string>
 #include <utility>

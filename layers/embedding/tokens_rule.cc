@@ -1,7 +1,7 @@
 // [batch, count, features]: the same trained vectors, the parameter "weight" [count, features], for every sample.
 //
-// The input's shape, [batch, ..., features], and layout count: batch and features are cut alike; along axes that cut its
-// other dims all ranks have the same. Nothing moves but the parameter. The input's gradient is zero.
+// The input's shape, [batch, ..., features], and layout count: batch and features are cut alike; along axes that cut
+// its other dims all ranks have the same. Nothing moves but the parameter. The input's gradient is zero.
 #include <utility>
 #include <vector>
 

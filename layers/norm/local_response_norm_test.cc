@@ -9,10 +9,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/functional.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "layers/builtin/builtin_serial_functions.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/transport/transport_ranks.h"
@@ -46,10 +46,11 @@ struct NormCase {
   }
   std::string Text() const { return absl::StrCat("local_response_norm { ", norm.ShortDebugString(), " }"); }
   Tensor Serial(const Tensor& x) const {
-    Layer layer;
-    *layer.mutable_local_response_norm() = norm;
-    SerialCall call(layer, {x}, /*parameters=*/nullptr, /*tape=*/nullptr);
-    return (*BuiltinSerialFunctions().Find("local_response_norm"))(call);
+    return torch::nn::functional::local_response_norm(
+        x, torch::nn::functional::LocalResponseNormFuncOptions(norm.size())
+               .alpha(norm.has_alpha() ? norm.alpha() : 1e-4)
+               .beta(norm.has_beta() ? norm.beta() : 0.75)
+               .k(norm.has_k() ? norm.k() : 1));
   }
 };
 

@@ -180,8 +180,8 @@ absl::StatusOr<std::vector<MovementNeed>> Candidates(const Layout& x, const std:
        .constant = true}};
 }
 
-// Layouts for an output of `shape`. The dims of `to_one`, cut in the input, have one output each, whole on all that share
-// the dim. Nothing is fetched for them: each rank pools its own part, and these are added up or compared.
+// Layouts for an output of `shape`. The dims of `to_one`, cut in the input, have one output each, whole on all ranks
+// that share the dim. Nothing is fetched for them: each rank pools its own part, and these are added up or compared.
 absl::StatusOr<PoolLayouts> LayoutsOf(const LayerRequest& request, const std::set<int>& read,
                                       const std::set<int>& to_one, const std::vector<int64_t>& shape) {
   const Layout& x = request.input[0];
