@@ -21,9 +21,7 @@ class Deadline {
 
   bool Expired() const { return Clock::now() >= when_; }
   // Never negative.
-  absl::Duration Remaining() const {
-    return std::max(absl::ZeroDuration(), absl::FromChrono(when_ - Clock::now()));
-  }
+  absl::Duration Remaining() const { return std::max(absl::ZeroDuration(), absl::FromChrono(when_ - Clock::now())); }
   Clock::time_point when() const { return when_; }
 
  private:

@@ -1,7 +1,8 @@
 // The status for a system call that failed.
 //
 //   if (fd < 0) return ErrnoStatus(errno, path);                                // "/x/y: No such file or directory"
-//   return ErrnoStatus(errno, absl::StrCat(path, " cannot be written"));        // "/x/y cannot be written: Disk quota exceeded"
+//   return ErrnoStatus(errno, absl::StrCat(path, " cannot be written"));        // "/x/y cannot be written: Disk quota
+//   exceeded"
 #ifndef ADJOIN_BASE_ERRNO_STATUS_H_
 #define ADJOIN_BASE_ERRNO_STATUS_H_
 

@@ -30,8 +30,7 @@ std::string JsonLine(spdlog::level::level_enum level, const std::string& message
 
 // A message is never a format string: it may hold braces.
 void Log(spdlog::level::level_enum level, const std::string& message, const LogFields& fields) {
-  spdlog::default_logger_raw()->log(level,
-                                    spdlog::string_view_t(as_json ? JsonLine(level, message, fields) : message));
+  spdlog::default_logger_raw()->log(level, spdlog::string_view_t(as_json ? JsonLine(level, message, fields) : message));
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ std::optional<LogFormat> ReadLogFormat(const std::string& name);
 // The job, attempt and rank that a line is about, for programs that search the log. A line for people has them in its
 // text.
 struct LogFields {
-  std::string job = {};              // empty: no job
-  uint64_t attempt = 0;              // the epoch; 0: no attempt
+  std::string job = {};  // empty: no job
+  uint64_t attempt = 0;  // the epoch; 0: no attempt
   std::optional<uint32_t> rank = {};
 };
 

@@ -19,7 +19,8 @@
 namespace adjoin {
 
 inline constexpr char kAttemptPrefix[] = "attempt-";
-inline constexpr char kReservedNames[] = "attempt-NUMBER and names that begin with '.' are kept for attempts and their notes";
+inline constexpr char kReservedNames[] =
+    "attempt-NUMBER and names that begin with '.' are kept for attempts and their notes";
 
 inline std::string AttemptFolder(uint64_t epoch) { return absl::StrCat(kAttemptPrefix, epoch); }
 

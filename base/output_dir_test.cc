@@ -7,7 +7,8 @@ namespace {
 
 TEST(OutputDir, KnowsTheNamesThatAttemptsHave) {
   EXPECT_EQ(AttemptFolder(12), "attempt-12");
-  for (const char* path : {"", "lenet5", "a/b//c/", "./a/.", "attempt-", "attempt-x", "attempt-1x", "attempts", "my-attempt-1", "a.b"}) {
+  for (const char* path :
+       {"", "lenet5", "a/b//c/", "./a/.", "attempt-", "attempt-x", "attempt-1x", "attempts", "my-attempt-1", "a.b"}) {
     EXPECT_EQ(ReservedName(path), "") << path;
   }
   EXPECT_EQ(ReservedName("attempt-1"), "attempt-1");

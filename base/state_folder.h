@@ -15,8 +15,8 @@ namespace adjoin {
 
 class StateFolder {
  public:
-  // Makes the folder where it is missing (then readable by its owner only) and holds a lock on it until the process ends.
-  // Errors: kUnavailable (cannot be made or written), kAlreadyExists (another process holds it).
+  // Makes the folder where it is missing (then readable by its owner only) and holds a lock on it until the process
+  // ends. Errors: kUnavailable (cannot be made or written), kAlreadyExists (another process holds it).
   static absl::StatusOr<StateFolder> Lock(const std::string& path);
   StateFolder(StateFolder&& other) : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
   StateFolder& operator=(StateFolder&&) = delete;

@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define ADJOIN_RETURN_IF_ERROR(expr)                      \
-  do {                                                    \
-    ::absl::Status adjoin_status_ = (expr);               \
-    if (!adjoin_status_.ok()) return adjoin_status_;      \
+#define ADJOIN_RETURN_IF_ERROR(expr)                 \
+  do {                                               \
+    ::absl::Status adjoin_status_ = (expr);          \
+    if (!adjoin_status_.ok()) return adjoin_status_; \
   } while (false)
 
 #define ADJOIN_CONCAT_INNER_(a, b) a##b

@@ -15,8 +15,8 @@ struct TextTableStyle {
   size_t gap = 2;     // spaces between columns
 };
 
-// Returns a line per row, each column padded to its longest cell. Rows may have fewer cells than others; no line ends in
-// spaces.
+// Returns a line per row, each column padded to its longest cell. Rows may have fewer cells than others; no line ends
+// in spaces.
 std::string TextTable(const std::vector<std::vector<std::string>>& rows, TextTableStyle style = {});
 
 }  // namespace adjoin

@@ -84,9 +84,8 @@ absl::StatusOr<SlowestTime> SlowestTime::Create(Communicator* communicator, int6
   ADJOIN_ASSIGN_OR_RETURN(const Layout each,
                           Layout::Partition({communicator->size()}, DType::kFloat64, {communicator->size()}, all));
   ADJOIN_ASSIGN_OR_RETURN(const Layout everywhere, Layout::Replicated({communicator->size()}, DType::kFloat64, all));
-  ADJOIN_ASSIGN_OR_RETURN(
-      auto gather,
-      AllGather::Create(communicator, each, everywhere, {.id = id, .name = "times", .differentiable = false}));
+  ADJOIN_ASSIGN_OR_RETURN(auto gather, AllGather::Create(communicator, each, everywhere,
+                                                         {.id = id, .name = "times", .differentiable = false}));
   return SlowestTime(std::move(gather));
 }
 

@@ -2,8 +2,8 @@
 //
 //   bazel build //bench:control_plane && bazel-bin/bench/control_plane --workers 1000 --jobs 10000
 //
-// A coordinator is started on a folder of its own. Every worker has one slot; the first jobs take all of them and never end,
-// the others wait. Then running jobs are cancelled one by one, and each makes room for the next.
+// A coordinator is started on a folder of its own. Every worker has one slot; the first jobs take all of them and never
+// end, the others wait. Then running jobs are cancelled one by one, and each makes room for the next.
 #include <grpcpp/grpcpp.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -91,7 +91,10 @@ std::unique_ptr<Adjoin::Stub> NewStub(const std::string& address) {
 
 // Connects `workers` daemons and, when this program is stopped, prints the times that they saw.
 int Simulate(const Flags& flags, StopSignal& stop) {
-  SimulatedWorkers workers({.coordinator = flags.simulate, .first = flags.first, .count = flags.workers, .slots = 1,
+  SimulatedWorkers workers({.coordinator = flags.simulate,
+                            .first = flags.first,
+                            .count = flags.workers,
+                            .slots = 1,
                             .builders = BuiltinLayerRules().Kinds()});
   if (!workers.WaitUntilConnected(Deadline::After(absl::Seconds(120)))) return 1;
   std::cout << "connected" << std::endl;
@@ -136,9 +139,9 @@ class ControlPlane {
     int first = 0;
     for (int p = 0; p < flags_.processes; ++p) {
       const int count = (flags_.workers - first) / (flags_.processes - p);
-      ADJOIN_ASSIGN_OR_RETURN(auto program,
-                              ChildProgram::Start({self, "--simulate", address_, "--workers", absl::StrCat(count), "--first",
-                                                   absl::StrCat(first)}, {}, absl::StrCat(folder_, "/workers-", p)));
+      ADJOIN_ASSIGN_OR_RETURN(auto program, ChildProgram::Start({self, "--simulate", address_, "--workers",
+                                                                 absl::StrCat(count), "--first", absl::StrCat(first)},
+                                                                {}, absl::StrCat(folder_, "/workers-", p)));
       programs_.push_back(std::move(program));
       first += count;
     }
@@ -247,8 +250,8 @@ void PrintDecisions(const Flags& flags) {
 }
 
 absl::Status Run(const Flags& flags) {
-  std::cout << flags.workers << " workers in " << flags.processes << " processes, " << flags.jobs << " jobs in the queue, "
-            << flags.users << " users\n\n";
+  std::cout << flags.workers << " workers in " << flags.processes << " processes, " << flags.jobs
+            << " jobs in the queue, " << flags.users << " users\n\n";
   ControlPlane plane(flags);
   ADJOIN_RETURN_IF_ERROR(plane.Start());
   const double empty = Memory(plane.coordinator(), "VmRSS:");
@@ -276,8 +279,9 @@ absl::Status Run(const Flags& flags) {
 
   std::cout << absl::StrFormat("jobs submitted: %.0f a second over %.1f s; %d run, %d wait; connections lost: %.0f\n",
                                flags.jobs / seconds, seconds, running, waiting, lost);
-  std::cout << absl::StrFormat("memory of the coordinator, MiB: %.0f empty, %.0f with workers, %.0f with the queue, %.0f at most\n\n",
-                               empty, connected, queued, most);
+  std::cout << absl::StrFormat(
+      "memory of the coordinator, MiB: %.0f empty, %.0f with workers, %.0f with the queue, %.0f at most\n\n", empty,
+      connected, queued, most);
   std::cout << "| ms | count | median | 99% | most |\n|---|--:|--:|--:|--:|\n";
   PrintTimes("submit, until it is acknowledged", submits);
   PrintTimes("heartbeat, until it is acknowledged", heartbeats);

@@ -66,7 +66,9 @@ class Cluster {
     service_.TakeActions();
     return time;
   }
-  double Tick() { return Time([&] { service_.Tick(); }); }
+  double Tick() {
+    return Time([&] { service_.Tick(); });
+  }
   size_t running() const { return running_.size(); }
 
  private:

@@ -25,7 +25,7 @@ SerialLayer Conv(std::vector<int64_t> x_shape, int64_t kernel) {
           [padding](const at::Tensor& x, const std::map<std::string, at::Tensor>& parameters) {
             const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0);
             return at::convolution(x, parameters.at("weight"), parameters.at("bias"), ones, padding, ones,
-                                      /*transposed=*/false, zeros, /*groups=*/1);
+                                   /*transposed=*/false, zeros, /*groups=*/1);
           }};
 }
 
@@ -75,7 +75,7 @@ SerialLayer BatchNorm(std::vector<int64_t> x_shape) {
           {{"weight", {channels}}, {"bias", {channels}}},
           [](const at::Tensor& x, const std::map<std::string, at::Tensor>& parameters) {
             return at::batch_norm(x, parameters.at("weight"), parameters.at("bias"), /*running_mean=*/{},
-                                     /*running_var=*/{}, /*training=*/true, 0.1, 1e-5, /*cudnn_enabled=*/false);
+                                  /*running_var=*/{}, /*training=*/true, 0.1, 1e-5, /*cudnn_enabled=*/false);
           }};
 }
 
@@ -100,15 +100,14 @@ SerialLayer Attention(int64_t length, int64_t features, int64_t heads, int64_t w
            {"out_proj.weight", {features, inner}},
            {"out_proj.bias", {features}}},
           [heads, width, inner](const at::Tensor& x, const std::map<std::string, at::Tensor>& parameters) {
-            const at::Tensor all =
-                at::linear(x, parameters.at("in_proj_weight"), parameters.at("in_proj_bias"))
-                    .reshape({x.size(0), x.size(1), 3, heads, width})
-                    .permute({2, 0, 3, 1, 4});
+            const at::Tensor all = at::linear(x, parameters.at("in_proj_weight"), parameters.at("in_proj_bias"))
+                                       .reshape({x.size(0), x.size(1), 3, heads, width})
+                                       .permute({2, 0, 3, 1, 4});
             const at::Tensor scores =
                 at::matmul(all[0] / std::sqrt(static_cast<double>(width)), all[1].transpose(2, 3));
             const at::Tensor y = at::matmul(at::softmax(scores, -1), all[2]);
             return at::linear(y.transpose(1, 2).reshape({x.size(0), x.size(1), inner}),
-                                 parameters.at("out_proj.weight"), parameters.at("out_proj.bias"));
+                              parameters.at("out_proj.weight"), parameters.at("out_proj.bias"));
           }};
 }
 

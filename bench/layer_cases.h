@@ -26,7 +26,7 @@ struct LayerCase {
   std::string layouts;  // of 2 ranks: "layout { name: 'x' ... }", and of the weight 'w' where the layer has one
   std::string uses;     // of these: "x: 'x'"
   SerialLayer whole;
-  SerialLayer half;     // what one of two processes computes that know nothing of each other
+  SerialLayer half;  // what one of two processes computes that know nothing of each other
 };
 
 std::vector<LayerCase> LayerCases();

@@ -3,7 +3,8 @@
 //
 //   bazel-bin/bench/layers --case conv2d_8x512_k3 --mode ranks      two ranks with one thread each
 //                                                 --mode rank       one rank with one thread
-//                                                 --mode halves     two processes of plain LibTorch that know nothing of
+//                                                 --mode halves     two processes of plain LibTorch that know nothing
+//                                                 of
 //                                                                   each other, each on half of the work, at once
 //                                                 --mode serial --threads 2      plain LibTorch
 //
@@ -64,7 +65,7 @@ struct Flags {
   std::string layer_case;
   std::string mode;
   int threads = 1;
-  int passes = 0;  // 0: for about two seconds
+  int passes = 0;        // 0: for about two seconds
   double timeout = 300;  // seconds
 };
 
@@ -82,8 +83,8 @@ absl::StatusOr<Plan> PlanFor(const LayerCase& c, int ranks) {
       "name: 'bench' kind: TRAIN ranks: ", ranks, "\n", ranks > 1 ? c.layouts : "", "\nlayer { name: 'y' input: 'x' ",
       ranks > 1 ? c.uses : "", " ", c.layer, " }\nloss { kind: 'mse' input: 'y' target: 'target' }\n",
       "dataset { name: 'data' field { name: 'x' idx { path: 'x' } shape: ", one,
-      " } field { name: 'target' idx { path: 't' } shape: ", one, " } }\n",
-      "train { dataset: 'data' batch: ", shape[0], " steps: 1 optimizer { sgd { lr: 1 } } }\n");
+      " } field { name: 'target' idx { path: 't' } shape: ", one, " } }\n", "train { dataset: 'data' batch: ", shape[0],
+      " steps: 1 optimizer { sgd { lr: 1 } } }\n");
   ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(text, "bench.textproto"));
   ADJOIN_ASSIGN_OR_RETURN(Plan plan,
                           Planner::Build(parsed.spec, {{"data", shape[0]}}, BuiltinLayerRules(), &parsed.locations));
@@ -107,8 +108,8 @@ class RankLayer {
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, communicator->rank()));
     layer->parameters_.emplace(std::move(parameters));
     layer->parameters_->Initialise(1);
-    ADJOIN_ASSIGN_OR_RETURN(layer->network_, Network::Create(plan, "train", communicator, &*layer->parameters_,
-                                                             BuiltinLayers()));
+    ADJOIN_ASSIGN_OR_RETURN(layer->network_,
+                            Network::Create(plan, "train", communicator, &*layer->parameters_, BuiltinLayers()));
     ADJOIN_ASSIGN_OR_RETURN(layer->sync_, GradientSync::Create(plan, communicator, &*layer->parameters_));
     const ProgramPlan& program = plan.program(0);
     for (const ValuePlan& value : program.value()) {
@@ -176,9 +177,11 @@ void Print(const Flags& flags, std::vector<double> times, double mib) {
 // `pass` on every rank at once; what the slowest takes.
 template <typename Pass>
 std::vector<double> Times(const Flags& flags, const SlowestTime& slowest, const Pass& pass) {
-  const double once = bench::Measure({1, 2}, [&](int64_t) { pass(); }, slowest)[1];
+  const double once = bench::Measure(
+      {1, 2}, [&](int64_t) { pass(); }, slowest)[1];
   const int64_t passes = flags.passes > 0 ? flags.passes : std::clamp<int64_t>(2e6 / once, 7, 101);
-  return bench::Measure({1, passes}, [&](int64_t) { pass(); }, slowest);
+  return bench::Measure(
+      {1, passes}, [&](int64_t) { pass(); }, slowest);
 }
 
 absl::Status RunRank(BenchRank rank, const Flags& flags, const LayerCase& c) {
@@ -226,11 +229,13 @@ int Main(int argc, char** argv) {
   }
   CLI::App app("Times one layer, forward and backward", "layers");
   app.add_option("--case", flags.layer_case, "The layer")->required()->check(CLI::IsMember(names));
-  app.add_option("--mode", flags.mode, "Who computes it")->required()
+  app.add_option("--mode", flags.mode, "Who computes it")
+      ->required()
       ->check(CLI::IsMember({"ranks", "rank", "halves", "serial"}));
   app.add_option("--threads", flags.threads, "Of each process")->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--passes", flags.passes, "So many, instead of about two seconds")->check(CLI::PositiveNumber);
-  app.add_option("--timeout", flags.timeout, "Seconds for everything")->check(CLI::PositiveNumber)
+  app.add_option("--timeout", flags.timeout, "Seconds for everything")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   if (const std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
   if (const std::optional<BenchRank> rank = ThisBenchRank()) {

@@ -127,9 +127,8 @@ void MeasureAll(const std::string& name, const std::string& ops, const std::stri
       if (bytes % (4 * ranks) != 0) Fail(std::to_string(bytes) + " bytes are not a number of floats for each rank");
       std::vector<float> a(bytes / 4), b(bytes / 4);
       const Run run = Make(op, bytes, a.data(), b.data());
-      const std::vector<double> times = Measure(CountsFor(bytes), run, [&](double time) {
-        return Slowest(time) / (op == "ping_pong" ? 2 : 1);
-      });
+      const std::vector<double> times =
+          Measure(CountsFor(bytes), run, [&](double time) { return Slowest(time) / (op == "ping_pong" ? 2 : 1); });
       if (rank == 0) Report(name, op, ranks, bytes, times);
     }
   }

@@ -30,9 +30,7 @@ namespace {
 using Movements = std::vector<std::shared_ptr<Movement>>;
 
 // Every cell written, so that reading it reads memory: a fresh page of zeros may be one that all share.
-at::Tensor Filled(const std::vector<int64_t>& shape, double value) {
-  return at::empty(shape, at::kFloat).fill_(value);
-}
+at::Tensor Filled(const std::vector<int64_t>& shape, double value) { return at::empty(shape, at::kFloat).fill_(value); }
 
 }  // namespace
 
@@ -56,15 +54,16 @@ at::Tensor OperatorCases::Call(Movement& movement, const at::Tensor& x) const {
 
 absl::StatusOr<OperatorCase> OperatorCases::Make(const std::string& op, int64_t bytes) {
   if (bytes <= 0 || bytes % (4 * ranks()) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes are not a number of floats for each of ", ranks(),
-                                                   " ranks"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes, " bytes are not a number of floats for each of ", ranks(), " ranks"));
   }
   if (op == "ping_pong") return PingPong(bytes / 4);
   if (op == "broadcast" || op == "sum_reduce") return Rooted(op, bytes / 4);
   if (op == "halo") {
     const auto [channels, side] = bench::PatchOf(bytes);
     if (channels == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("halo: ", bytes, " bytes are no patch of 16, 8 or 4 channels "
+      return absl::InvalidArgumentError(absl::StrCat("halo: ", bytes,
+                                                     " bytes are no patch of 16, 8 or 4 channels "
                                                      "whose side is a power of two from 8 up"));
     }
     return Halo(channels, side * bench::GridOf(ranks()).rows, side * bench::GridOf(ranks()).columns);
@@ -112,9 +111,9 @@ absl::StatusOr<OperatorCase> OperatorCases::Rooted(const std::string& op, int64_
   Movements by_root;
   for (int root = 0; root < size; ++root) {
     const Layout owner = Layout::Owner({cells}, DType::kFloat32, root);
-    ADJOIN_ASSIGN_OR_RETURN(auto movement,
-                            broadcast ? Broadcast::Create(communicator_, owner, everywhere, NextOptions(op))
-                                      : SumReduce::Create(communicator_, parts, owner, NextOptions(op)));
+    ADJOIN_ASSIGN_OR_RETURN(auto movement, broadcast
+                                               ? Broadcast::Create(communicator_, owner, everywhere, NextOptions(op))
+                                               : SumReduce::Create(communicator_, parts, owner, NextOptions(op)));
     by_root.push_back(std::move(movement));
   }
   const at::Tensor own = Filled({cells}, rank + 1), none = at::empty({0}, at::kFloat);
@@ -167,9 +166,8 @@ absl::StatusOr<OperatorCase> OperatorCases::MakeImageHalo() {
 absl::StatusOr<OperatorCase> OperatorCases::Halo(int64_t channels, int64_t rows, int64_t columns) {
   const int rank = communicator_->rank();
   const bench::Grid grid = bench::GridOf(ranks());
-  ADJOIN_ASSIGN_OR_RETURN(const Layout image,
-                          Layout::Partition({1, channels, rows, columns}, DType::kFloat32,
-                                            {1, 1, grid.rows, grid.columns}, AllRanks()));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout image, Layout::Partition({1, channels, rows, columns}, DType::kFloat32,
+                                                                {1, 1, grid.rows, grid.columns}, AllRanks()));
   ADJOIN_ASSIGN_OR_RETURN(const Window window, Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1}));
   ADJOIN_ASSIGN_OR_RETURN(auto movement, HaloExchange::Create(communicator_, image, {{2, window}, {3, window}}, image,
                                                               NextOptions("halo")));

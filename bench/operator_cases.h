@@ -26,7 +26,7 @@ namespace adjoin {
 struct OperatorCase {
   std::function<at::Tensor(int64_t i)> run;       // the i-th execution; roots rotate with i
   std::function<at::Tensor(int64_t i)> expected;  // its result on this rank
-  double messages = 1;                               // run's time divided by this is what is reported
+  double messages = 1;                            // run's time divided by this is what is reported
 };
 
 class OperatorCases {

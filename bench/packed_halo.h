@@ -50,8 +50,12 @@ class PackedHalo {
 
   // Patches of equal size; ranks in row-major order of `grid`.
   PackedHalo(int rank, Grid grid, Part part, Form form)
-      : part_(part), form_(form), padded_(part.channels * (part.rows + 2) * (part.columns + 2), 0.0f),
-        row_(rank / grid.columns), column_(rank % grid.columns), grid_(grid) {
+      : part_(part),
+        form_(form),
+        padded_(part.channels * (part.rows + 2) * (part.columns + 2), 0.0f),
+        row_(rank / grid.columns),
+        column_(rank % grid.columns),
+        grid_(grid) {
     if (form == kIntoPadded) plain_.resize(part.channels * part.rows * part.columns);
     for (int64_t c = 0; c < part.channels; ++c) {
       for (int64_t y = 0; y < part.rows; ++y) {

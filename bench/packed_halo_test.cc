@@ -47,8 +47,8 @@ TEST(Protocol, PatchesHaveTheirBytes) {
 
 TEST(Protocol, ABatchIsNotLongerThanItsLimit) {
   int runs = 0;
-  const std::vector<double> times =
-      Measure({100, 7}, [&](int64_t) { ++runs; }, [](double) { return kLongestBatch / 2; });
+  const std::vector<double> times = Measure(
+      {100, 7}, [&](int64_t) { ++runs; }, [](double) { return kLongestBatch / 2; });
   EXPECT_EQ(times, std::vector<double>(7, kLongestBatch / 2));
   EXPECT_EQ(runs, 100 + 2 * 7);
 }

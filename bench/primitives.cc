@@ -109,14 +109,17 @@ int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Times Adjoin's operators on tensors", "primitives");
   app.add_option("--ops", flags.ops, "Operators, with commas between")->delimiter(',')->capture_default_str();
-  app.add_option("--ranks", flags.ranks, "Numbers of ranks")->delimiter(',')->check(CLI::Range(1, 64))
+  app.add_option("--ranks", flags.ranks, "Numbers of ranks")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--bytes", flags.bytes, "Sizes")->delimiter(',')->check(CLI::PositiveNumber)->capture_default_str();
   app.add_flag("--autograd", flags.autograd, "By Apply, on a tape, instead of Forward");
   app.add_option("--repeat", flags.repeat, "Everything so often")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_flag("--quick", flags.quick, "One batch of two executions: whether it works, not how fast");
   app.add_option("--timeout", flags.timeout, "Seconds that the ranks of one number of ranks may take in all")
-      ->check(CLI::PositiveNumber)->capture_default_str();
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   if (const std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
 
   if (const std::optional<BenchRank> rank = ThisBenchRank()) {

@@ -49,8 +49,8 @@ TEST(Primitives, EveryOperatorIsCorrectAndTimed) {
 }
 
 TEST(Primitives, TheSameWithAutograd) {
-  const Outcome outcome = RunProgram(
-      {"primitives", "--ops", "broadcast", "--bytes", "1024", "--ranks", "2", "--quick", "--autograd"});
+  const Outcome outcome =
+      RunProgram({"primitives", "--ops", "broadcast", "--bytes", "1024", "--ranks", "2", "--quick", "--autograd"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   ASSERT_EQ(outcome.lines.size(), 1);
   EXPECT_TRUE(absl::StartsWith(outcome.lines[0], "adjoin_autograd,broadcast,2,1024,")) << outcome.lines[0];

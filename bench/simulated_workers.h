@@ -1,6 +1,6 @@
 // Worker daemons without processes, many in one program, for bench/control_plane: each has its own connection to the
-// coordinator and speaks the whole protocol of proto/coordinator.proto. A job's ranks become ready at once and run until
-// they are told to stop.
+// coordinator and speaks the whole protocol of proto/coordinator.proto. A job's ranks become ready at once and run
+// until they are told to stop.
 //
 //   SimulatedWorkers workers({.coordinator = "127.0.0.1:7411", .first = 0, .count = 250});
 //   ... WaitUntilConnected ... wait ...

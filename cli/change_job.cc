@@ -21,9 +21,9 @@ absl::StatusOr<int> RunCancel(const CommandOptions& options, const std::string& 
   CancelJobResponse answer;
   ADJOIN_ASSIGN_OR_RETURN(JobState state, client.CancelJob(job));
   answer.set_state(state);
-  return Say(options, answer,
-             state == CANCELLED ? job + " is cancelled"
-                                : absl::StrCat(job, " had ended already: it ", StateName(state)));
+  return Say(
+      options, answer,
+      state == CANCELLED ? job + " is cancelled" : absl::StrCat(job, " had ended already: it ", StateName(state)));
 }
 
 absl::StatusOr<int> RunRetry(const CommandOptions& options, const std::string& job) {

@@ -64,18 +64,21 @@ void AddJob(CLI::App* command, Arguments& a) {
 void AddSpec(CLI::App* command, Arguments& a) {
   command->add_option("SPEC", a.submit.spec_file, "The job's file, text format or JSON; - reads standard input")
       ->required();
-  command->add_option("--set", a.submit.settings,
-                      "PATH=VALUE: a field of the job to change first, such as train.batch=32 or "
-                      "layer[conv1].conv.out_channels=8; may be given again and again")
-      ->allow_extra_args(false)->type_name("PATH=VALUE");
+  command
+      ->add_option("--set", a.submit.settings,
+                   "PATH=VALUE: a field of the job to change first, such as train.batch=32 or "
+                   "layer[conv1].conv.out_channels=8; may be given again and again")
+      ->allow_extra_args(false)
+      ->type_name("PATH=VALUE");
 }
 
 void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* submit = app.add_subcommand("submit", "Submit a job; prints its id");
   AddSpec(submit, a);
   submit->add_option("--priority", a.submit.priority, "Higher ones start first")->capture_default_str();
-  submit->add_option("--idempotency-key", a.submit.idempotency_key,
-                     "Submitting again with the same key and job is the same job; with another job it is an error")
+  submit
+      ->add_option("--idempotency-key", a.submit.idempotency_key,
+                   "Submitting again with the same key and job is the same job; with another job it is an error")
       ->type_name("KEY");
   submit->add_flag("-f,--follow", a.submit.follow,
                    "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
@@ -90,14 +93,16 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
 
   CLI::App* plan = app.add_subcommand("plan", "Check a job and show its layouts and movements; needs no coordinator");
   AddSpec(plan, a);
-  plan->add_option("--data-root", a.data_root, "Where its data files are looked for, for their sizes")->capture_default_str();
-  plan->callback([&] {
-    chosen = [&] { return RunPlan(a.submit.spec_file, a.submit.settings, a.data_root, *a.rules); };
-  });
+  plan->add_option("--data-root", a.data_root, "Where its data files are looked for, for their sizes")
+      ->capture_default_str();
+  plan->callback(
+      [&] { chosen = [&] { return RunPlan(a.submit.spec_file, a.submit.settings, a.data_root, *a.rules); }; });
 
   CLI::App* verify = app.add_subcommand(
-      "verify", "Compare a job's model, partitioned, with the serial one on a small random input; needs no coordinator");
-  verify->add_option("--verify-binary", a.verify_binary, "The program that does it; absent: adjoin-verify beside this one");
+      "verify",
+      "Compare a job's model, partitioned, with the serial one on a small random input; needs no coordinator");
+  verify->add_option("--verify-binary", a.verify_binary,
+                     "The program that does it; absent: adjoin-verify beside this one");
   // All else is that program's to read, --help too.
   verify->set_help_flag();
   verify->allow_extras()->fallthrough(false);
@@ -125,7 +130,8 @@ void AddTokens(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* create = token->add_subcommand("create", "Make a token and show it, this once");
   create->add_option("USER", a.user, "Whose jobs the token's holder submits and changes")->required();
   create->add_option("--role", a.role, "admin, user or viewer")
-      ->capture_default_str()->check(CLI::IsMember({"admin", "user", "viewer"}).description(""));
+      ->capture_default_str()
+      ->check(CLI::IsMember({"admin", "user", "viewer"}).description(""));
   create->add_option("--valid-for", a.valid_for, "Until it expires: 12h, 30d, ...")->capture_default_str();
   AddFormat(create, a);
   create->callback([&] { chosen = [&] { return RunTokenCreate(a.options, a.user, a.role, a.valid_for); }; });
@@ -169,7 +175,9 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* logs = app.add_subcommand("logs", "Show what a job's ranks wrote, in all of its attempts");
   AddJob(logs, a);
   logs->add_option("--rank", a.logs.ranks, "Only these ranks, such as 0-3,7")
-      ->delimiter(',')->allow_extra_args(false)->type_name("RANKS");
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("RANKS");
   logs->add_option("--since", a.logs.since, "Only lines from then on: 10m, 2h, 7d ago, or 2026-11-20T14:00:00")
       ->type_name("TIME");
   logs->add_flag("-f,--follow", a.logs.follow, "Go on until the job ends");
@@ -202,16 +210,20 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   arguments.rules = &rules;
   Command chosen;
   CLI::App app("Trains networks whose tensors do not fit one machine", "adjoin");
-  app.footer("`adjoin COMMAND --help` shows the options of one command.\n"
-             "Exit codes: 0 done, 1 an error (a line on stderr says which), 2 wrong usage; of a followed job 100 if it failed, "
-             "103 if it was cancelled.");
+  app.footer(
+      "`adjoin COMMAND --help` shows the options of one command.\n"
+      "Exit codes: 0 done, 1 an error (a line on stderr says which), 2 wrong usage; of a followed job 100 if it "
+      "failed, "
+      "103 if it was cancelled.");
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--coordinator", arguments.options.client.address, "HOST:PORT of the coordinator")
-      ->capture_default_str()->envname("ADJOIN_COORDINATOR");
+      ->capture_default_str()
+      ->envname("ADJOIN_COORDINATOR");
   app.add_option("--retry-seconds", arguments.retry_seconds,
                  "How long to try again while the coordinator does not answer; 0: not at all")
-      ->capture_default_str()->check(CLI::Range(0.0, 1e6).description(""));
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6).description(""));
   AddTlsOptions(app, arguments.tls);
   AddTokenOption(app, arguments.token_file);
   AddJobCommands(app, arguments, chosen);

@@ -62,9 +62,10 @@ absl::StatusOr<int> RunTokenRevoke(const CommandOptions& options, const std::str
 absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job, const std::string& name,
                            const std::string& output);
 // The trained model of a job, as one safetensors file with PyTorch's names. `force`: also over a file that is there.
-absl::StatusOr<int> RunExport(const CommandOptions& options, const std::string& job, const std::string& path, bool force);
-// Without a coordinator: what an array file holds. `object`: of an HDF5 file; empty: the list of its data sets. `format`:
-// an ArrayFormat's name; empty: the content shows it.
+absl::StatusOr<int> RunExport(const CommandOptions& options, const std::string& job, const std::string& path,
+                              bool force);
+// Without a coordinator: what an array file holds. `object`: of an HDF5 file; empty: the list of its data sets.
+// `format`: an ArrayFormat's name; empty: the content shows it.
 absl::StatusOr<int> RunDataInfo(const std::string& path, const std::string& object, const std::string& format);
 
 }  // namespace adjoin

@@ -15,9 +15,9 @@ namespace adjoin {
 namespace {
 
 constexpr std::chrono::seconds kShort{15};
-constexpr std::chrono::seconds kSubmit{120};       // includes the check of the data files
+constexpr std::chrono::seconds kSubmit{120};  // includes the check of the data files
 constexpr std::chrono::hours kTransfer{6};
-constexpr std::chrono::hours kFollow{24 * 365};    // a dead connection is found by keepalive, long before
+constexpr std::chrono::hours kFollow{24 * 365};  // a dead connection is found by keepalive, long before
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // A stream that lived so long was well: what breaks it is a new outage.
 constexpr absl::Duration kWell = absl::Seconds(2);
@@ -200,7 +200,8 @@ absl::StatusOr<JobState> CoordinatorClient::RetryJob(const std::string& job) {
   auto response = Call(&Adjoin::Stub::RetryJob, About<RetryJobRequest>(job), kShort, &repeated);
   if (response.ok()) return response->state();
   if (repeated && absl::IsFailedPrecondition(response.status())) {
-    // Refused because it waits or runs: then the first call did it, and only its answer was lost. It may have ended since.
+    // Refused because it waits or runs: then the first call did it, and only its answer was lost. It may have ended
+    // since.
     auto described = DescribeJob(job);
     if (!described.ok()) return described.status();
     const JobState state = described->job().state();
@@ -253,13 +254,13 @@ absl::Status CoordinatorClient::FollowJob(const std::string& job,
                                           const std::function<void(const JobSummary&)>& on_update) {
   auto request = About<FollowJobRequest>(job);
   *request.mutable_header() = MakeHeader();
-  return Stream<FollowJobResponse>([&](grpc::ClientContext* context) { return stub_->FollowJob(context, request); },
-                                   kFollow, [] { return true; },
-                                   [&](FollowJobResponse& response) {
-                                     request.set_job_id(response.job().job_id());  // a name may come to mean a later job
-                                     on_update(response.job());
-                                     return absl::OkStatus();
-                                   });
+  return Stream<FollowJobResponse>(
+      [&](grpc::ClientContext* context) { return stub_->FollowJob(context, request); }, kFollow, [] { return true; },
+      [&](FollowJobResponse& response) {
+        request.set_job_id(response.job().job_id());  // a name may come to mean a later job
+        on_update(response.job());
+        return absl::OkStatus();
+      });
 }
 
 absl::Status CoordinatorClient::ReadLogs(const LogQuery& query, const std::function<void(const LogLine&)>& on_line) {
@@ -304,14 +305,14 @@ absl::Status CoordinatorClient::GetArtifact(const std::string& job, const std::s
   *request.mutable_header() = MakeHeader();
   request.set_name(name);
   int64_t total = -1, got = 0;
-  absl::Status status = Stream<ArtifactChunk>(
-      [&](grpc::ClientContext* context) { return stub_->GetArtifact(context, request); }, kTransfer,
-      [&] { return total < 0; },  // a part of it cannot be asked for
-      [&](ArtifactChunk& chunk) {
-        if (total < 0) total = chunk.total_bytes();
-        got += static_cast<int64_t>(chunk.data().size());
-        return on_data(chunk.data());
-      });
+  absl::Status status =
+      Stream<ArtifactChunk>([&](grpc::ClientContext* context) { return stub_->GetArtifact(context, request); },
+                            kTransfer, [&] { return total < 0; },  // a part of it cannot be asked for
+                            [&](ArtifactChunk& chunk) {
+                              if (total < 0) total = chunk.total_bytes();
+                              got += static_cast<int64_t>(chunk.data().size());
+                              return on_data(chunk.data());
+                            });
   if (status.ok() && got != total) {
     return absl::DataLossError(absl::StrCat(name, " has ", total, " bytes, but ", got, " came"));
   }

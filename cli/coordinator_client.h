@@ -4,10 +4,11 @@
 //   ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse jobs, client.ListJobs());
 //
 // While the coordinator does not answer (nothing listens, the connection broke), calls are made again for
-// ClientOptions::retry, and streams go on where they stopped: nothing that was handed out comes twice, nothing is left out.
+// ClientOptions::retry, and streams go on where they stopped: nothing that was handed out comes twice, nothing is left
+// out.
 //
-// Errors of all methods: what the coordinator said; kUnavailable with how to start one where none answers; kCancelled after
-// Cancel. One thread, except Cancel.
+// Errors of all methods: what the coordinator said; kUnavailable with how to start one where none answers; kCancelled
+// after Cancel. One thread, except Cancel.
 #ifndef ADJOIN_CLI_COORDINATOR_CLIENT_H_
 #define ADJOIN_CLI_COORDINATOR_CLIENT_H_
 

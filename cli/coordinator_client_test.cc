@@ -197,10 +197,11 @@ TEST_F(CoordinatorClientTest, CancelEndsAStreamAndAlsoTheWaitForACoordinator) {
   service_.endless = true;
   CoordinatorClient client(Options(absl::Hours(1)));
   std::thread canceller;
-  EXPECT_EQ(client.FollowJob("job-1",
-                             [&](const JobSummary& job) {
-                               if (job.state() == SUCCEEDED) canceller = std::thread([&] { client.Cancel(); });
-                             })
+  EXPECT_EQ(client
+                .FollowJob("job-1",
+                           [&](const JobSummary& job) {
+                             if (job.state() == SUCCEEDED) canceller = std::thread([&] { client.Cancel(); });
+                           })
                 .code(),
             absl::StatusCode::kCancelled);
   canceller.join();

@@ -49,8 +49,8 @@ void PrintHistogram(const ArraySummary& summary) {
   for (const ArraySummary::Bin& bin : summary.bins) {
     const double share = static_cast<double>(bin.count) / static_cast<double>(summary.cells);
     // Every count above 0 gets a mark.
-    const auto marks = static_cast<size_t>(
-        std::ceil(kBarWidth * static_cast<double>(bin.count) / static_cast<double>(most)));
+    const auto marks =
+        static_cast<size_t>(std::ceil(kBarWidth * static_cast<double>(bin.count) / static_cast<double>(most)));
     rows.push_back({bin.lo == bin.hi ? Number(bin.lo) : absl::StrCat(Number(bin.lo), " to ", Number(bin.hi)),
                     absl::StrCat(bin.count), absl::StrFormat("%.2f %%", 100 * share), std::string(marks, '#')});
   }

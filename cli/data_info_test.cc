@@ -31,8 +31,8 @@ std::string Text(const std::string& path) {
 const std::string& Folder() {
   static const std::string& folder = *[] {
     auto* made = new std::string(testing::TempDir() + "/info");
-    const std::string command = absl::StrCat("rm -rf ", *made, " && mkdir ", *made,
-                                             " && /usr/bin/python3 cli/make_data_info_files.py ", *made);
+    const std::string command =
+        absl::StrCat("rm -rf ", *made, " && mkdir ", *made, " && /usr/bin/python3 cli/make_data_info_files.py ", *made);
     EXPECT_EQ(std::system(command.c_str()), 0);
     return made;
   }();
@@ -40,7 +40,8 @@ const std::string& Folder() {
 }
 
 Shown Info(const std::string& arguments) {
-  const std::string command = absl::StrCat("a=$PWD/cli/adjoin && cd ", Folder(), " && $a data info ", arguments, " > out 2> err");
+  const std::string command =
+      absl::StrCat("a=$PWD/cli/adjoin && cd ", Folder(), " && $a data info ", arguments, " > out 2> err");
   const int status = std::system(command.c_str());
   return {WEXITSTATUS(status), Text(Folder() + "/out"), Text(Folder() + "/err")};
 }

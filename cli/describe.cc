@@ -32,7 +32,8 @@ void AddTimes(const DescribeJobResponse& described, std::vector<std::vector<std:
   }
   compute /= ranks;
   sync /= ranks;
-  rows.push_back({"times", absl::StrFormat("T_comp %s, T_sync %s a step (means over ranks)", Millis(compute), Millis(sync))});
+  rows.push_back(
+      {"times", absl::StrFormat("T_comp %s, T_sync %s a step (means over ranks)", Millis(compute), Millis(sync))});
   int limit = described.rank_size() - 1;
   if (limit == 0) return;
   double ratio = sync / compute;
@@ -41,11 +42,12 @@ void AddTimes(const DescribeJobResponse& described, std::vector<std::vector<std:
 }
 
 void PrintRanks(const DescribeJobResponse& described) {
-  std::vector<std::vector<std::string>> rows = {{"RANK", "WORKER", "PID", "STATE", "PHASE", "STEP", "T_COMP", "T_SYNC", "LANES"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"RANK", "WORKER", "PID", "STATE", "PHASE", "STEP", "T_COMP", "T_SYNC", "LANES"}};
   for (const RankStatus& rank : described.rank()) {
-    rows.push_back({absl::StrCat(rank.rank()), rank.worker(), rank.pid() == 0 ? "-" : absl::StrCat(rank.pid()), rank.state(),
-                    rank.progress().phase().empty() ? "-" : rank.progress().phase(), absl::StrCat(rank.progress().step()),
-                    Millis(rank.progress().compute_seconds()),
+    rows.push_back({absl::StrCat(rank.rank()), rank.worker(), rank.pid() == 0 ? "-" : absl::StrCat(rank.pid()),
+                    rank.state(), rank.progress().phase().empty() ? "-" : rank.progress().phase(),
+                    absl::StrCat(rank.progress().step()), Millis(rank.progress().compute_seconds()),
                     Millis(rank.progress().sync_seconds()), rank.transport()});
   }
   std::cout << "\n" << TextTable(rows);

@@ -12,7 +12,8 @@ namespace adjoin {
 
 namespace {
 
-std::string Line(const std::string& time, const std::string& attempt, const std::string& kind, const std::string& text) {
+std::string Line(const std::string& time, const std::string& attempt, const std::string& kind,
+                 const std::string& text) {
   std::string line = absl::StrFormat("%-19s  %-7s  %-14s  %s", time, attempt, kind, text);
   absl::StripTrailingAsciiWhitespace(&line);
   return line + "\n";

@@ -45,7 +45,8 @@ absl::Status Name(const std::string& partial, const std::string& path, bool forc
 
 }  // namespace
 
-absl::StatusOr<int> RunExport(const CommandOptions& options, const std::string& job, const std::string& path, bool force) {
+absl::StatusOr<int> RunExport(const CommandOptions& options, const std::string& job, const std::string& path,
+                              bool force) {
   // Checked before anything is sent; Name checks again, for a file that comes meanwhile.
   if (!force && access(path.c_str(), F_OK) == 0) return AlreadyThere(path);
   const std::string partial = absl::StrCat(path, ".", getpid(), ".part");
@@ -61,7 +62,8 @@ absl::StatusOr<int> RunExport(const CommandOptions& options, const std::string& 
   }
   absl::StatusOr<std::unique_ptr<SafetensorsReader>> model = SafetensorsReader::Open(partial);
   if (!model.ok()) {
-    return absl::DataLossError(absl::StrCat("what came of ", job, " is no whole model: ", std::string(model.status().message())));
+    return absl::DataLossError(
+        absl::StrCat("what came of ", job, " is no whole model: ", std::string(model.status().message())));
   }
   ADJOIN_RETURN_IF_ERROR(Name(partial, path, force));
   int64_t bytes = 0;

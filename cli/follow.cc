@@ -103,7 +103,8 @@ absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& 
   });
   if (table) display.End();
   if (interrupted && absl::IsCancelled(status)) {
-    (table ? std::cout : std::cerr) << job << " goes on; follow it again with `adjoin follow " << job << "`" << std::endl;
+    (table ? std::cout : std::cerr) << job << " goes on; follow it again with `adjoin follow " << job << "`"
+                                    << std::endl;
     return 0;
   }
   if (!status.ok()) {

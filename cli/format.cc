@@ -33,7 +33,8 @@ bool IsPlainText(const std::string& text) {
   static const char* const kWords[] = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"};
   if (text.empty() || !absl::ascii_isalpha(static_cast<unsigned char>(text[0]))) return false;
   for (const char c : text) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.' && c != '/') return false;
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != '.' && c != '/')
+      return false;
   }
   for (const char* word : kWords) {
     if (absl::AsciiStrToLower(text) == word) return false;

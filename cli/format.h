@@ -1,5 +1,5 @@
-// Answers as programs read them: JSON as protobuf's own printer writes it, with the names of the .proto file, every field
-// present and 64-bit numbers as texts; YAML with the same content.
+// Answers as programs read them: JSON as protobuf's own printer writes it, with the names of the .proto file, every
+// field present and 64-bit numbers as texts; YAML with the same content.
 //
 //   std::cout << Formatted(response, Format::kJson);
 //   std::cout << FormattedItem(line, Format::kJson);     // one of many: a line each, or a YAML document each

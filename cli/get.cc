@@ -29,7 +29,9 @@ absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job
   const std::string partial = absl::StrCat(path, ".", getpid(), ".part");
   absl::Cleanup remove = [&] { unlink(partial.c_str()); };
   std::ofstream file;
-  auto write_error = [&] { return absl::UnavailableError(absl::StrCat(partial, " cannot be written: ", strerror(errno))); };
+  auto write_error = [&] {
+    return absl::UnavailableError(absl::StrCat(partial, " cannot be written: ", strerror(errno)));
+  };
   ADJOIN_RETURN_IF_ERROR(client.GetArtifact(job, name, [&](const std::string& data) {
     if (!file.is_open()) file.open(partial, std::ios::binary);
     file.write(data.data(), static_cast<std::streamsize>(data.size()));

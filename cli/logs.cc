@@ -39,7 +39,8 @@ absl::StatusOr<int> RunLogs(const CommandOptions& options, const LogOptions& log
   ADJOIN_ASSIGN_OR_RETURN(query.ranks, ReadRanks(logs.ranks));
   if (!logs.since.empty()) {
     absl::StatusOr<absl::Time> since = ReadSince(logs.since, absl::Now());
-    if (!since.ok()) return absl::InvalidArgumentError(absl::StrCat("--since: ", std::string(since.status().message())));
+    if (!since.ok())
+      return absl::InvalidArgumentError(absl::StrCat("--since: ", std::string(since.status().message())));
     query.since_unix_ms = absl::ToUnixMillis(*since);
   }
   CoordinatorClient client(options.client);

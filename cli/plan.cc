@@ -69,7 +69,8 @@ absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std:
   ReadHalosFromFiles(&plan);
   std::cout << Planner::Explain(plan);
   if (!unknown.empty()) {
-    std::cout << "The size of data set " << absl::StrJoin(unknown, ", ") << " is not known here: its files are not below "
+    std::cout << "The size of data set " << absl::StrJoin(unknown, ", ")
+              << " is not known here: its files are not below "
               << std::filesystem::absolute(data_root).lexically_normal().string()
               << ". Name their folder with --data-root to see the last, smaller batch as well.\n";
   }

@@ -33,8 +33,8 @@ std::string RestartsText(const JobSummary& job) {
 }
 
 Rows JobRows(const ListJobsResponse& list) {
-  const bool owned = std::any_of(list.job().begin(), list.job().end(),
-                                 [](const JobSummary& job) { return !job.owner().empty(); });
+  const bool owned =
+      std::any_of(list.job().begin(), list.job().end(), [](const JobSummary& job) { return !job.owner().empty(); });
   Rows rows = {{"JOB", "NAME", "STATE", "PRIORITY", "RANKS", "RESTARTS", "SUBMITTED", "PROGRESS", "REASON"}};
   if (owned) rows[0].insert(rows[0].begin() + 2, "OWNER");
   for (const JobSummary& job : list.job()) {

@@ -25,7 +25,8 @@ absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions
       std::cerr << "adjoin: " << answer.job_id() << " was submitted with this idempotency key before" << std::endl;
     }
   } else {
-    std::cout << (submit.follow ? FormattedItem(answer, options.format) : Formatted(answer, options.format)) << std::flush;
+    std::cout << (submit.follow ? FormattedItem(answer, options.format) : Formatted(answer, options.format))
+              << std::flush;
   }
   return submit.follow ? RunFollow(options, answer.job_id()) : 0;
 }

@@ -33,9 +33,10 @@ std::string Metrics(const JobProgress& progress) {
     double value = progress.metric().at(name);
     bool whole = value == std::floor(value) && std::abs(value) < 1e15;
     bool small = std::abs(value) < kFourDigits;
-    parts.push_back(absl::StrCat(name, " ", whole && value != 1 ? absl::StrFormat("%.0f", value)
-                                            : small             ? Number(value)
-                                                                : absl::StrFormat("%.4f", value)));
+    parts.push_back(absl::StrCat(name, " ",
+                                 whole && value != 1 ? absl::StrFormat("%.0f", value)
+                                 : small             ? Number(value)
+                                                     : absl::StrFormat("%.4f", value)));
   }
   return absl::StrJoin(parts, ", ");
 }
@@ -62,9 +63,10 @@ std::vector<std::vector<std::string>> ClassRows(const JobProgress& progress) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const auto& [metric, classes] : by_metric) {
-    rows.push_back({absl::StrCat(metric, " by class"), absl::StrJoin(classes, ", ", [](std::string* out, const auto& entry) {
-                      absl::StrAppend(out, entry.first, ": ", absl::StrFormat("%.4f", entry.second));
-                    })});
+    rows.push_back(
+        {absl::StrCat(metric, " by class"), absl::StrJoin(classes, ", ", [](std::string* out, const auto& entry) {
+           absl::StrAppend(out, entry.first, ": ", absl::StrFormat("%.4f", entry.second));
+         })});
   }
   return rows;
 }

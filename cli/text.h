@@ -1,6 +1,7 @@
 // How the command shows what it knows: states, durations, a job's progress.
 //
-//   ProgressLine(summary, 100);   // "job-1 lenet5 running  [#####-----]  50%  step 5/10  loss 0.25  3.1 steps/s  2 s left"
+//   ProgressLine(summary, 100);   // "job-1 lenet5 running  [#####-----]  50%  step 5/10  loss 0.25  3.1 steps/s  2 s
+//   left"
 #ifndef ADJOIN_CLI_TEXT_H_
 #define ADJOIN_CLI_TEXT_H_
 

@@ -34,7 +34,8 @@ absl::StatusOr<absl::Time> ReadSince(const std::string& text, absl::Time now) {
 }
 
 std::string TimeText(int64_t unix_ms) {
-  return unix_ms == 0 ? "-" : absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMillis(unix_ms), absl::LocalTimeZone());
+  return unix_ms == 0 ? "-"
+                      : absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMillis(unix_ms), absl::LocalTimeZone());
 }
 
 }  // namespace adjoin

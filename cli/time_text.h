@@ -16,8 +16,8 @@ namespace adjoin {
 // "90s", "10m", "2h", "1h30m", "7d"; more than nothing. Errors: kInvalidArgument.
 absl::StatusOr<absl::Duration> ReadDuration(const std::string& text);
 
-// A time ago ("10m"), or a time: "2026-11-20T14:00:00" (this machine's zone), with or without seconds or 'T', a date alone,
-// or with a zone, "2026-11-20T14:00:00Z" and "...+01:00". Errors: kInvalidArgument.
+// A time ago ("10m"), or a time: "2026-11-20T14:00:00" (this machine's zone), with or without seconds or 'T', a date
+// alone, or with a zone, "2026-11-20T14:00:00Z" and "...+01:00". Errors: kInvalidArgument.
 absl::StatusOr<absl::Time> ReadSince(const std::string& text, absl::Time now);
 
 // In this machine's zone; "-" for 0.

@@ -21,10 +21,10 @@ absl::StatusOr<int> RunTokenCreate(const CommandOptions& options, const std::str
   }
   const TokenSummary& token = answer.summary();
   std::cout << TextTable({{"token", answer.token()},
-                      {"id", token.id()},
-                      {"user", token.user()},
-                      {"role", token.role()},
-                      {"expires", TimeText(token.expires_unix_ms())}})
+                          {"id", token.id()},
+                          {"user", token.user()},
+                          {"role", token.role()},
+                          {"expires", TimeText(token.expires_unix_ms())}})
             << std::flush;
   std::cerr << "The token is shown this once: the coordinator keeps only its hash." << std::endl;
   return 0;
@@ -39,8 +39,8 @@ absl::StatusOr<int> RunTokenList(const CommandOptions& options) {
   }
   std::vector<std::vector<std::string>> rows = {{"TOKEN", "USER", "ROLE", "CREATED", "EXPIRES"}};
   for (const TokenSummary& token : list.token()) {
-    rows.push_back({token.id(), token.user(), token.role(), TimeText(token.created_unix_ms()),
-                    TimeText(token.expires_unix_ms())});
+    rows.push_back(
+        {token.id(), token.user(), token.role(), TimeText(token.created_unix_ms()), TimeText(token.expires_unix_ms())});
   }
   std::cout << (list.token().empty() ? "no tokens\n" : TextTable(rows)) << std::flush;
   return 0;

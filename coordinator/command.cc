@@ -1,7 +1,7 @@
 #include "coordinator/command.h"
 
-#include <grpcpp/grpcpp.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/support/server_interceptor.h>
 #include <signal.h>
@@ -80,8 +80,10 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--port-file", settings.port_file, "Write the address to this file once it listens");
   app.add_option("--state-dir", settings.state_dir, "Folder for the store and the jobs' logs")->capture_default_str();
   app.add_option("--heartbeat-seconds", settings.heartbeat_seconds, "How often workers report that they live")
-      ->capture_default_str()->check(CLI::Range(0.01, 3600.0));
-  AddSeconds(app, "--suspect-seconds", settings.suspect_seconds, "Without a word for so long, a worker gets nothing new");
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 3600.0));
+  AddSeconds(app, "--suspect-seconds", settings.suspect_seconds,
+             "Without a word for so long, a worker gets nothing new");
   AddSeconds(app, "--worker-timeout-seconds", settings.worker_timeout_seconds,
              "Without a word for so long, a worker is lost, and what ran there is restarted");
   AddSeconds(app, "--reattach-seconds", settings.reattach_seconds,
@@ -93,21 +95,28 @@ void AddOptions(CLI::App& app, Settings& settings) {
   AddSeconds(app, "--first-step-seconds", settings.first_step_seconds, "The same for its first step");
   app.add_option("--restarts-without-progress", settings.restarts_without_progress,
                  "So many restarts in a row that come no further than before end a job")
-      ->capture_default_str()->check(CLI::Range(1, 1000000));
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
   AddSeconds(app, "--start-timeout-seconds", settings.start_timeout_seconds, "For all ranks of a job to start");
-  AddSeconds(app, "--self-check-seconds", settings.self_check_seconds,
-             "How often it connects to itself; when it has not accepted that three times, it ends, to be started again");
+  AddSeconds(
+      app, "--self-check-seconds", settings.self_check_seconds,
+      "How often it connects to itself; when it has not accepted that three times, it ends, to be started again");
   app.add_option("--log-bytes", settings.log_bytes, "Bytes of log kept per job; the oldest lines go first")
-      ->capture_default_str()->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
   app.add_option("--max-queued-jobs", settings.max_queued_jobs, "So many jobs may wait; more are refused")
-      ->capture_default_str()->check(CLI::Range(1, 10000000));
-  app.add_option("--keep-jobs", settings.keep_jobs, "Ended jobs that it remembers, with their logs; the oldest go first")
-      ->capture_default_str()->check(CLI::Range(1, 1000000));
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000000));
+  app.add_option("--keep-jobs", settings.keep_jobs,
+                 "Ended jobs that it remembers, with their logs; the oldest go first")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
   app.add_option("--metrics-listen", settings.metrics_listen,
                  "HOST:PORT of Prometheus' /metrics, in plain HTTP; port 0 takes a free one; absent: none");
   app.add_flag("--metrics-public", settings.metrics_public, "Let --metrics-listen be reached from other machines");
   app.add_option("--log-format", settings.log_format, "text, or json: an object on each line")
-      ->capture_default_str()->check(CLI::IsMember({"text", "json"}).description(""));
+      ->capture_default_str()
+      ->check(CLI::IsMember({"text", "json"}).description(""));
   AddTlsOptions(app, settings.tls);
 }
 
@@ -135,8 +144,8 @@ struct Services {
   WorkerService& workers;
 };
 
-absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen, const TlsFiles& tls, Services services,
-                                                          Endpoint* bound) {
+absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen, const TlsFiles& tls,
+                                                          Services services, Endpoint* bound) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(listen, tls));
@@ -161,9 +170,10 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen
 }
 
 absl::Status CheckSettings(const Settings& settings) {
-  auto too_short = [](const std::string& flag, double value, const std::string& why, const std::string& than, double least) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, " ", value, " ", why, ": it has to be at least ", than,
-                                                   ", which is ", least));
+  auto too_short = [](const std::string& flag, double value, const std::string& why, const std::string& than,
+                      double least) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " ", value, " ", why, ": it has to be at least ", than, ", which is ", least));
   };
   if (settings.suspect_seconds < 2 * settings.heartbeat_seconds) {
     return too_short("--suspect-seconds", settings.suspect_seconds, "would suspect workers that are well",
@@ -183,7 +193,8 @@ absl::Status CheckSettings(const Settings& settings) {
 // A server that is deaf may not end, either.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
-absl::Status Run(const Settings& settings, const LayerRules& rules, const AssignmentPolicy& assignment, StopSignal& stop) {
+absl::Status Run(const Settings& settings, const LayerRules& rules, const AssignmentPolicy& assignment,
+                 StopSignal& stop) {
   std::optional<Watchdog> late;  // first: it watches the end of the rest
   ADJOIN_ASSIGN_OR_RETURN(Endpoint listen, ParseEndpoint(settings.listen));
   ADJOIN_RETURN_IF_ERROR(CheckSettings(settings));
@@ -200,11 +211,13 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, const Assign
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Access> access, Access::Create(access_options, &tokens));
 
   LogStore logs(jobs_folder, settings.log_bytes);
-  LogWriter log_writer({[&logs](const std::string& job, const std::vector<LogLine>& lines) { return logs.Append(job, lines); },
-                        [&logs](const std::string& job) { return logs.Remove(job); }});
-  Hub hub(MakeOptions(settings, assignment), store.get(), std::move(stored),
-          [&rules](const StoredSubmission& submission) { return FunctionsOf(submission, rules); },
-          [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
+  LogWriter log_writer(
+      {[&logs](const std::string& job, const std::vector<LogLine>& lines) { return logs.Append(job, lines); },
+       [&logs](const std::string& job) { return logs.Remove(job); }});
+  Hub hub(
+      MakeOptions(settings, assignment), store.get(), std::move(stored),
+      [&rules](const StoredSubmission& submission) { return FunctionsOf(submission, rules); },
+      [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
   ArtifactRelay relay;
   UserService users({hub, *store, logs, log_writer, relay, *access, tokens, rules});
   WorkerService workers(hub, log_writer, relay, *access, absl::Seconds(settings.worker_timeout_seconds));
@@ -227,9 +240,9 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, const Assign
     SelfCheck::Options options;
     options.period = absl::Seconds(settings.self_check_seconds);
     ADJOIN_ASSIGN_OR_RETURN(self_check, SelfCheck::Start(bound, options, [&deaf](const std::string& why) {
-      deaf = absl::InternalError(why);
-      kill(getpid(), SIGTERM);  // ends the wait below
-    }));
+                              deaf = absl::InternalError(why);
+                              kill(getpid(), SIGTERM);  // ends the wait below
+                            }));
   }
   stop.Wait();
   self_check.reset();

@@ -13,7 +13,8 @@
 namespace adjoin {
 
 // Returns the exit code. Call it before any other thread is started: it takes over the signals that stop a program.
-int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, const AssignmentPolicy& assignment = &AssignCompactly);
+int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules,
+                          const AssignmentPolicy& assignment = &AssignCompactly);
 
 }  // namespace adjoin
 

@@ -15,9 +15,8 @@ at::Tensor LayerModule::Input(const std::vector<at::Tensor>& inputs, int index, 
     for (const auto& [dim, reads] : context_.reads[index]) {
       if (!reads.boundary.defined()) continue;
       // The gradient adds up all that came of a cell, which may be many: not in bfloat16.
-      x = x.scalar_type() == at::kBFloat16
-              ? at::index_select(x.to(at::kFloat), dim, reads.boundary).to(at::kBFloat16)
-              : at::index_select(x, dim, reads.boundary);
+      x = x.scalar_type() == at::kBFloat16 ? at::index_select(x.to(at::kFloat), dim, reads.boundary).to(at::kBFloat16)
+                                           : at::index_select(x, dim, reads.boundary);
     }
   }
   peak_elements_ = std::max(peak_elements_, x.numel());

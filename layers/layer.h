@@ -38,8 +38,8 @@ namespace adjoin {
 // What the local kernel's tensor holds of one dim of an input.
 struct LocalReads {
   Reading reading;
-  Interval outputs;        // global: those that this rank computes
-  int64_t inputs = 0;      // global extent of the input
+  Interval outputs;     // global: those that this rank computes
+  int64_t inputs = 0;   // global extent of the input
   at::Tensor boundary;  // int64: which fetched cell each cell is (Reading::IndexMap); Input has applied it
 };
 
@@ -55,7 +55,7 @@ struct LayerContext {
   LayerPlan plan;
   int rank = 0;
   bool training = false;
-  int index = 0;  // the layer's index in ProgramPlan.layer
+  int index = 0;                           // the layer's index in ProgramPlan.layer
   std::shared_ptr<const StepPlace> place;  // the pass that runs
   // Local shape of what the kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
   std::vector<int64_t> compute_shape;
@@ -89,8 +89,8 @@ class LayerModule {
   const LayerContext& context() const { return context_; }
   const Layer& spec() const { return context_.plan.spec(); }
   // Random numbers of the running pass, the same on all ranks. Those of an element of sample n belong to
-  // (place().first_sample + n) * elements of a sample + its row-major index in the sample, so that any number of ranks and
-  // any micro-batches draw the same.
+  // (place().first_sample + n) * elements of a sample + its row-major index in the sample, so that any number of ranks
+  // and any micro-batches draw the same.
   RandomStream Draws(uint64_t purpose) const;
   const StepPlace& place() const { return *context_.place; }
   // Whether this rank computes anything: else the kernel is skipped, and EmptyResult stands for its result.
@@ -102,7 +102,8 @@ class LayerModule {
   at::Tensor Parameter(const std::string& role, Tape& tape) const;  // undefined where the layer has none
   at::Tensor Output(const at::Tensor& y, Tape& tape);
   // What the kernel moves between its steps, by a role that its rule names as a MovementNeed; `x` itself where the plan
-  // moves nothing. Like all that take a role, it throws StatusException, kInternal, for one that the rule does not name.
+  // moves nothing. Like all that take a role, it throws StatusException, kInternal, for one that the rule does not
+  // name.
   at::Tensor Move(const std::string& role, const at::Tensor& x, Tape& tape);
   // True where the plan moves something in a role, which the rule need not name.
   bool Moves(const std::string& role) const { return context_.roles->Moves(role); }

@@ -73,7 +73,7 @@ void FillNormals(const RandomStream& stream, T* out, int64_t index, int64_t n) {
 }  // namespace
 
 at::Tensor PlacedKept(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
-                         const Box& box, double p) {
+                      const Box& box, double p) {
   at::Tensor kept = at::empty(box.Shape(), at::kBool);
   FillPlaced(kept.data_ptr<bool>(), first_sample, shape, box, [&](bool* out, int64_t index, int64_t n) {
     for (int64_t i = 0; i < n; ++i) out[i] = stream.UniformAt(index + i) >= p;
@@ -82,7 +82,7 @@ at::Tensor PlacedKept(const RandomStream& stream, int64_t first_sample, const st
 }
 
 at::Tensor PlacedNormals(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
-                            const Box& box, at::ScalarType dtype) {
+                         const Box& box, at::ScalarType dtype) {
   if (dtype == at::kDouble) {
     at::Tensor normals = at::empty(box.Shape(), at::kDouble);
     FillPlaced(normals.data_ptr<double>(), first_sample, shape, box,

@@ -46,7 +46,8 @@ TEST(PlacedRandomTest, EveryCellHasTheNumberOfItsPlace) {
     for (int64_t cell = 0; cell < box.Volume(); ++cell) {
       std::vector<int64_t> at(shape.size());
       int64_t rest = cell;
-      for (size_t dim = shape.size(); dim-- > 0; rest /= box[dim].size()) at[dim] = box[dim].lo + rest % box[dim].size();
+      for (size_t dim = shape.size(); dim-- > 0; rest /= box[dim].size())
+        at[dim] = box[dim].lo + rest % box[dim].size();
       const int64_t index = IndexOf(at, shape, first);
       ASSERT_EQ(flat_kept[cell].item<bool>(), UniformAt(kSeed, kPurposeNoise, kStep, index) >= 0.4) << box.ToString();
       ASSERT_NEAR(flat_normals[cell].item<double>(), NormalAt(index), 1e-12) << box.ToString();

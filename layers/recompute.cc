@@ -124,7 +124,7 @@ std::vector<RecomputedRun> RecomputedRuns(const ProgramPlan& program) {
 }
 
 std::vector<at::Tensor> Recompute(RecomputedFunction function, const std::vector<at::Tensor>& inputs,
-                                     const std::vector<at::Tensor>& parameters, Tape& tape) {
+                                  const std::vector<at::Tensor>& parameters, Tape& tape) {
   auto kept = std::make_shared<Kept>();
   kept->function = std::move(function);
   for (const at::Tensor& input : inputs) kept->needs_grad.push_back(input.requires_grad());

@@ -34,16 +34,15 @@ struct RecomputedRun {
 std::vector<RecomputedRun> RecomputedRuns(const ProgramPlan& program);
 
 // Computes outputs from inputs; runs twice, the second time with gradients. Throws as a layer does.
-using RecomputedFunction =
-    std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs, Tape& tape)>;
+using RecomputedFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs, Tape& tape)>;
 
-// function(inputs), of which the graph keeps `inputs` only. `parameters`: the leaves that require grad and that `function`
-// reads. Collective.
+// function(inputs), of which the graph keeps `inputs` only. `parameters`: the leaves that require grad and that
+// `function` reads. Collective.
 std::vector<at::Tensor> Recompute(RecomputedFunction function, const std::vector<at::Tensor>& inputs,
-                                     const std::vector<at::Tensor>& parameters, Tape& tape);
+                                  const std::vector<at::Tensor>& parameters, Tape& tape);
 
-// Whether this thread is in the second run of such a function: a layer then leaves state of its own, as running statistics,
-// as the first run has left it.
+// Whether this thread is in the second run of such a function: a layer then leaves state of its own, as running
+// statistics, as the first run has left it.
 bool IsRecomputing();
 
 }  // namespace adjoin

@@ -22,9 +22,8 @@ absl::StatusOr<std::unique_ptr<LayerModule>> LayerRegistry::Build(LayerContext c
   const std::string kind = KindOf(context.plan.spec());
   auto builder = builders_.find(kind);
   if (builder == builders_.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "layer \"", name, "\": no builder for kind \"", kind, "\"; known: ",
-        absl::StrJoin(Kinds(), ", ")));
+    return absl::InvalidArgumentError(absl::StrCat("layer \"", name, "\": no builder for kind \"", kind,
+                                                   "\"; known: ", absl::StrJoin(Kinds(), ", ")));
   }
   auto module = builder->second(std::move(context));
   if (!module.ok()) {

@@ -16,9 +16,9 @@ const std::shared_ptr<Movement>& RoleMovements::Use(const std::string& role) {
   const auto entry = roles_.find(role);
   if (entry == roles_.end()) {
     const auto name = [](std::string* out, const auto& known) { absl::StrAppend(out, "\"", known.first, "\""); };
-    throw StatusException(absl::InternalError(absl::StrCat(
-        owner_, " asks for the role \"", role, "\", which its rule does not name; the rule's roles are ",
-        absl::StrJoin(roles_, ", ", name))));
+    throw StatusException(absl::InternalError(absl::StrCat(owner_, " asks for the role \"", role,
+                                                           "\", which its rule does not name; the rule's roles are ",
+                                                           absl::StrJoin(roles_, ", ", name))));
   }
   entry->second.used = true;
   return entry->second.movement;
@@ -32,8 +32,8 @@ bool RoleMovements::Moves(const std::string& role) const {
 absl::Status RoleMovements::CheckUsed() const {
   for (const auto& [role, entry] : roles_) {
     if (!entry.required || entry.used) continue;
-    return absl::InternalError(absl::StrCat(owner_, " did not use the role \"", role,
-                                            "\" in its forward pass, but its rule names it"));
+    return absl::InternalError(
+        absl::StrCat(owner_, " did not use the role \"", role, "\" in its forward pass, but its rule names it"));
   }
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@ at::Tensor SerialParameters::Draw(at::IntArrayRef shape, double centre, double s
 }
 
 at::Tensor SerialCall::Parameter(const std::string& role, const std::vector<int64_t>& shape, double spread,
-                                    double centre) {
+                                 double centre) {
   const std::string name = spec_.name() + "." + role;
   if (!parameters_->Has(name)) {
     const bool trained = !spec_.frozen();
@@ -29,7 +29,7 @@ at::Tensor SerialCall::Parameter(const std::string& role, const std::vector<int6
 }
 
 at::Tensor SerialCall::Buffer(const std::string& role, const std::vector<int64_t>& shape, double spread,
-                                 double centre) {
+                              double centre) {
   const std::string name = spec_.name() + "." + role;
   if (!parameters_->Has(name)) parameters_->Add(name, parameters_->Draw(shape, centre, spread), /*trained=*/false);
   return parameters_->Get(name);

@@ -25,8 +25,9 @@ absl::Status CheckDim(const Layout& x, const Layout& y, int dim) {
     if (y.placements()[axis].kind == Kind::kBroadcast) {
       gathered = axis;
     } else if (gathered >= 0) {
-      return Refuse(x, y, absl::StrCat("axis ", axis, " still splits dim ", dim, " inside axis ", gathered,
-                                       ", along which it is gathered"));
+      return Refuse(x, y,
+                    absl::StrCat("axis ", axis, " still splits dim ", dim, " inside axis ", gathered,
+                                 ", along which it is gathered"));
     }
   }
   const int64_t factor = x.Parts(dim) / y.Parts(dim);
@@ -48,8 +49,9 @@ absl::Status AllGather::Check(const Layout& x, const Layout& y) {
     const Placement to = y.placements()[axis];
     if (x.mesh().shape()[axis] == 1 || from == to) continue;
     if (from.kind == Kind::kSplit && to.kind == Kind::kBroadcast) continue;
-    return Refuse(x, y, absl::StrCat("axis ", axis, " goes from ", from.ToString(), " to ", to.ToString(),
-                                     "; it may stay as it is or go from a split to B"));
+    return Refuse(x, y,
+                  absl::StrCat("axis ", axis, " goes from ", from.ToString(), " to ", to.ToString(),
+                               "; it may stay as it is or go from a split to B"));
   }
   for (int dim = 0; dim < x.dims(); ++dim) ADJOIN_RETURN_IF_ERROR(CheckDim(x, y, dim));
   return absl::OkStatus();

@@ -47,8 +47,9 @@ absl::Status AllToAll::Check(const Layout& x, const Layout& y) {
     const Placement to = y.placements()[axis];
     if (x.mesh().shape()[axis] == 1 || from == to) continue;
     if (from.kind != Kind::kSplit || to.kind != Kind::kSplit) {
-      return Refuse(x, y, absl::StrCat("axis ", axis, " goes from ", from.ToString(), " to ", to.ToString(),
-                                       ", expected two splits"));
+      return Refuse(
+          x, y,
+          absl::StrCat("axis ", axis, " goes from ", from.ToString(), " to ", to.ToString(), ", expected two splits"));
     }
     if (changed >= 0) return Refuse(x, y, absl::StrCat("axes ", changed, " and ", axis, " change, expected one"));
     changed = axis;

@@ -3,7 +3,8 @@
 //   // 8 rows on 4 ranks, two each -> 12 columns, three each
 //   const Mesh mesh = *Mesh::Create({4});
 //   auto turn = *AllToAll::Create(&communicator, *Layout::Create({8, 12}, dtype, mesh, {Placement::Split(0)}),
-//                                 *Layout::Create({8, 12}, dtype, mesh, {Placement::Split(1)}), {.id = 10, .name = "x"});
+//                                 *Layout::Create({8, 12}, dtype, mesh, {Placement::Split(1)}), {.id = 10, .name =
+//                                 "x"});
 //
 // x and y have the same mesh, and agree on every axis of size above 1 but one, which is S(i) in x and S(j) in y. That
 // axis is the innermost of those that split i in x and j in y, and the cuts are the same but for its own: then data

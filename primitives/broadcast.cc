@@ -31,8 +31,8 @@ absl::Status Broadcast::Check(const Layout& x, const Layout& y) {
       return Refuse(x, y, absl::StrCat("axis ", axis, " is ", placement.ToString(), ", expected B"));
     }
     if (x_size != y_size || x.placements()[axis] != placement) {
-      return Refuse(x, y, absl::StrCat("axis ", axis, " has size ", x_size, " in the source, where only size 1 is ",
-                                       "repeated"));
+      return Refuse(
+          x, y, absl::StrCat("axis ", axis, " has size ", x_size, " in the source, where only size 1 is ", "repeated"));
     }
   }
   for (int dim = 0; dim < x.dims(); ++dim) {

@@ -1,7 +1,8 @@
 // Broadcast: copies a tensor along the axes of a mesh, NumPy-style. Its adjoint is SumReduce.
 //
 //   // x on one rank -> y on all of them
-//   auto copy = *Broadcast::Create(&communicator, Layout::Owner(shape, dtype, 0), *Layout::Replicated(shape, dtype, {0, 1, 2}),
+//   auto copy = *Broadcast::Create(&communicator, Layout::Owner(shape, dtype, 0), *Layout::Replicated(shape, dtype, {0,
+//   1, 2}),
 //                                  {.id = 2, .name = "fc1.b"});
 //
 // x and y have the same number of mesh axes, or x is on one rank. An axis along which x's mesh has size 1 and y's more

@@ -1,6 +1,7 @@
 // Gather: puts the parts of a split tensor together on one rank. Its adjoint is Scatter.
 //
-//   auto whole = *Gather::Create(&communicator, *Layout::Partition({10}, dtype, {3}, {0, 1, 2}), Layout::Owner({10}, dtype, 0),
+//   auto whole = *Gather::Create(&communicator, *Layout::Partition({10}, dtype, {3}, {0, 1, 2}), Layout::Owner({10},
+//   dtype, 0),
 //                                {.id = 7, .name = "y"});
 //
 // What Scatter says, with x and y exchanged.

@@ -1,8 +1,8 @@
 // HaloExchange: gives each rank what its outputs read, neighbours' cells and boundary included.
 //
 //   Window w = *Window::Create({.kernel = 3, .pad_lo = 1, .pad_hi = 1});
-//   auto halo = *HaloExchange::Create(&communicator, x_layout, {{2, w}, {3, w}}, y_layout, {.id = 1, .name = "conv1.x"});
-//   torch::Tensor padded = halo->Apply(x, tape);   // then the local kernel without padding
+//   auto halo = *HaloExchange::Create(&communicator, x_layout, {{2, w}, {3, w}}, y_layout, {.id = 1, .name =
+//   "conv1.x"}); torch::Tensor padded = halo->Apply(x, tape);   // then the local kernel without padding
 //
 // Corners, several neighbours, unused own cells and any cuts of input and output are one exchange. The adjoint adds
 // what overlaps into the cells' owners. Boundaries reflect and replicate are fetched, not yet repeated: see

@@ -116,8 +116,14 @@ void RunInPlace(const at::Tensor& x, const Operation& op) {
   switch (op.kind) {
     case Kind::kAdd: b.add_(a); break;
     case Kind::kCopy: b.copy_(a); break;
-    case Kind::kGiveBack: a.add_(b); b.zero_(); break;
-    case Kind::kMove: b.copy_(a); a.zero_(); break;
+    case Kind::kGiveBack:
+      a.add_(b);
+      b.zero_();
+      break;
+    case Kind::kMove:
+      b.copy_(a);
+      a.zero_();
+      break;
     default: break;
   }
 }
@@ -199,9 +205,7 @@ at::Tensor Deallocate(const at::Tensor& x, int64_t dim, int64_t at, int64_t size
   return Apply(x, {Kind::kDeallocate, {}, {}, dim, at, size});
 }
 at::Tensor Clear(const at::Tensor& x, const Region& block) { return Apply(x, {Kind::kClear, block, {}, 0, 0, 0}); }
-at::Tensor Add(const at::Tensor& x, const Region& a, const Region& b) {
-  return Apply(x, {Kind::kAdd, a, b, 0, 0, 0});
-}
+at::Tensor Add(const at::Tensor& x, const Region& a, const Region& b) { return Apply(x, {Kind::kAdd, a, b, 0, 0, 0}); }
 at::Tensor Copy(const at::Tensor& x, const Region& a, const Region& b) {
   return Apply(x, {Kind::kCopy, a, b, 0, 0, 0});
 }

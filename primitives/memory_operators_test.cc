@@ -116,10 +116,14 @@ TEST(MemoryOperatorsTest, BlocksEqualDenseMatrices) {
     const at::Tensor add = AddMatrix(shape, a, b);
     const at::Tensor copy = add.mm(clear_to);
     const at::Tensor move = clear_from.mm(copy);
-    ExpectMatrix("clear", draw, shape, [&](const at::Tensor& x) { return memory::Clear(x, from); }, clear_from);
-    ExpectMatrix("add", draw, shape, [&](const at::Tensor& x) { return memory::Add(x, from, to); }, add);
-    ExpectMatrix("copy", draw, shape, [&](const at::Tensor& x) { return memory::Copy(x, from, to); }, copy);
-    ExpectMatrix("move", draw, shape, [&](const at::Tensor& x) { return memory::Move(x, from, to); }, move);
+    ExpectMatrix(
+        "clear", draw, shape, [&](const at::Tensor& x) { return memory::Clear(x, from); }, clear_from);
+    ExpectMatrix(
+        "add", draw, shape, [&](const at::Tensor& x) { return memory::Add(x, from, to); }, add);
+    ExpectMatrix(
+        "copy", draw, shape, [&](const at::Tensor& x) { return memory::Copy(x, from, to); }, copy);
+    ExpectMatrix(
+        "move", draw, shape, [&](const at::Tensor& x) { return memory::Move(x, from, to); }, move);
 
     // In place: the same matrices on x's own memory.
     using InPlace = std::function<void(at::Tensor&)>;
@@ -153,13 +157,12 @@ TEST(MemoryOperatorsTest, AllocateAndDeallocateEqualDenseMatrices) {
     before.size[dim] = at;
     after.at[dim] = at + size;
     after.size[dim] = shape[dim] - at;
-    const at::Tensor cells =
-        std::get<0>(at::cat({CellNumbers(larger, before), CellNumbers(larger, after)}).sort());
+    const at::Tensor cells = std::get<0>(at::cat({CellNumbers(larger, before), CellNumbers(larger, after)}).sort());
     const at::Tensor drop = Identity(VolumeOf(larger)).index_select(0, cells);
-    ExpectMatrix("allocate", draw, shape, [&](const at::Tensor& x) { return memory::Allocate(x, dim, at, size); },
-                 drop.t());
-    ExpectMatrix("deallocate", draw, larger,
-                 [&](const at::Tensor& x) { return memory::Deallocate(x, dim, at, size); }, drop);
+    ExpectMatrix(
+        "allocate", draw, shape, [&](const at::Tensor& x) { return memory::Allocate(x, dim, at, size); }, drop.t());
+    ExpectMatrix(
+        "deallocate", draw, larger, [&](const at::Tensor& x) { return memory::Deallocate(x, dim, at, size); }, drop);
   }
 }
 
@@ -170,8 +173,7 @@ TEST(MemoryOperatorsTest, WorksOnOtherTypes) {
   // A conjugate that LibTorch has not computed yet.
   EXPECT_TRUE(at::equal(memory::Copy(complex.conj(), a, b)[2].resolve_conj(), -complex[0]));
   EXPECT_TRUE(at::equal(memory::Move(at::arange(4), a, b), at::tensor({0, 0, 0, 1}, at::kLong)));
-  EXPECT_TRUE(at::equal(memory::Clear(at::ones({4}, at::kBool), a),
-                           at::tensor({0, 0, 1, 1}, at::kLong).to(at::kBool)));
+  EXPECT_TRUE(at::equal(memory::Clear(at::ones({4}, at::kBool), a), at::tensor({0, 0, 1, 1}, at::kLong).to(at::kBool)));
 }
 
 std::string MessageOf(const std::function<void()>& fn) {
@@ -189,7 +191,9 @@ TEST(MemoryOperatorsTest, SaysWhatIsWrong) {
   const Region top{{0, 0}, {2, 3}}, middle{{1, 0}, {2, 3}}, row{{3, 0}, {1, 3}}, below{{3, 0}, {2, 3}};
   EXPECT_EQ(MessageOf([&] { memory::Clear(x, below); }),
             "clear: the block of size (2, 3) at (3, 0) is not inside a tensor of shape (4, 3)");
-  EXPECT_EQ(MessageOf([&] { memory::Clear(x, {{0}, {1}}); }),
+  EXPECT_EQ(MessageOf([&] {
+              memory::Clear(x, {{0}, {1}});
+            }),
             "clear: the block of size (1) at (0) is not inside a tensor of shape (4, 3)");
   EXPECT_EQ(MessageOf([&] { memory::Copy(x, top, middle); }),
             "copy: the block of size (2, 3) at (0, 0) and the block of size (2, 3) at (1, 0) have cells in common");

@@ -45,9 +45,10 @@ struct MovementFunction : torch::autograd::Function<MovementFunction> {
   static variable_list forward(AutogradContext* context, at::Tensor x, at::Tensor token,
                                std::shared_ptr<Movement> movement, Executes executes) {
     at::Tensor y = executes == Executes::kForward  ? movement->Forward(x)
-                      : executes == Executes::kLinear ? movement->Linear(x)
-                                                      : movement->Adjoint(x);
-    context->saved_data["movement"] = c10::IValue::make_capsule(c10::make_intrusive<MovementHolder>(std::move(movement)));
+                   : executes == Executes::kLinear ? movement->Linear(x)
+                                                   : movement->Adjoint(x);
+    context->saved_data["movement"] =
+        c10::IValue::make_capsule(c10::make_intrusive<MovementHolder>(std::move(movement)));
     context->saved_data["executes"] = static_cast<int64_t>(executes);
     return {y, at::empty_like(token)};
   }
@@ -113,11 +114,12 @@ bool KeepsCells(const Distribution& from, const Distribution& to) {
 absl::Status CheckCreate(const Distribution& from, const Movement::Options& options) {
   const int64_t more = options.differentiable && ReduceOf(from) != ReduceOp::kSum ? kIdsOfGradientOfExtreme : 0;
   if (options.id < 1 || options.id + more > kLargestOperator) {
-    return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": the id is not in [1, ", kLargestOperator - more, "]"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(NameOf(options), ": the id is not in [1, ", kLargestOperator - more, "]"));
   }
   if (options.differentiable && !IsFloatingPoint(from.dtype())) {
-    return absl::InvalidArgumentError(absl::StrCat(NameOf(options), ": ", ToString(from.dtype()),
-                                                   " has no gradient; set differentiable = false"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(NameOf(options), ": ", ToString(from.dtype()), " has no gradient; set differentiable = false"));
   }
   return absl::OkStatus();
 }
@@ -156,8 +158,8 @@ absl::StatusOr<std::shared_ptr<Movement>> Movement::Create(Communicator* communi
   MovementPlan adjoint = plan->Reversed().With(plan->reduce(), plan->dtype());
   std::shared_ptr<Movement> movement(new Movement(communicator, std::move(options), *std::move(plan),
                                                   std::move(adjoint), to.View(communicator->rank()).pieces));
-  movement->Identify(FingerprintOf(from, to), absl::StrCat(ToString(from.dtype()), " [",
-                                                           absl::StrJoin(from.global_shape(), ", "), "]"));
+  movement->Identify(FingerprintOf(from, to),
+                     absl::StrCat(ToString(from.dtype()), " [", absl::StrJoin(from.global_shape(), ", "), "]"));
   if (movement->IsExtreme() && movement->options_.differentiable) {
     movement->PrepareGradientOfExtreme(KeepsCells(from, to));
   }
@@ -220,10 +222,9 @@ at::Tensor Movement::Linear(const at::Tensor& x) { return Run(x, Direction::kFor
 
 at::Tensor Movement::Adjoint(const at::Tensor& y) {
   if (IsExtreme()) {
-    Fail(absl::FailedPreconditionError(absl::StrCat(NameOf(options_), ", rank ", communicator_->rank(),
-                                                    ": a movement from ",
-                                                    Placement::Partial(forward_.reduce()).ToString(),
-                                                    " has no adjoint: its gradient depends on its source")));
+    Fail(absl::FailedPreconditionError(absl::StrCat(
+        NameOf(options_), ", rank ", communicator_->rank(), ": a movement from ",
+        Placement::Partial(forward_.reduce()).ToString(), " has no adjoint: its gradient depends on its source")));
   }
   return Run(y, Direction::kAdjoint, /*linear=*/true);
 }

@@ -58,8 +58,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
     // movement from P(max) or P(min) takes id + 1 and id + 2 as well: for the sum along its pairs, and for the count of
     // ties.
     int64_t id = 0;
-    std::string name;          // for messages: "conv1.x"
-    double fill = 0;           // cells of the destination that no global index covers (forward only)
+    std::string name;            // for messages: "conv1.x"
+    double fill = 0;             // cells of the destination that no global index covers (forward only)
     bool differentiable = true;  // false: runs off the tape on all ranks, and has no adjoint in a backward pass
     AlgorithmChoice algorithms = AlgorithmChoice::kCheapest;  // the same on all ranks
   };
@@ -148,7 +148,9 @@ class Movement : public std::enable_shared_from_this<Movement> {
   const MovementPlan& PlanOf(Direction direction) const {
     return direction == Direction::kForward ? forward_ : adjoint_;
   }
-  const Execution& ExecutionOf(Direction direction) const { return executions_[direction == Direction::kForward ? 0 : 1]; }
+  const Execution& ExecutionOf(Direction direction) const {
+    return executions_[direction == Direction::kForward ? 0 : 1];
+  }
   // Checks `x` and returns its cells in contiguous memory.
   at::Tensor SourceOf(const at::Tensor& x, Direction direction);
   // Fails this rank's communicator, since the others would wait for this rank, and throws.
@@ -158,7 +160,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
   Communicator* communicator_;
   Options options_;
   MovementPlan forward_;
-  MovementPlan adjoint_;  // for a maximum or minimum: brings a result back to its partials
+  MovementPlan adjoint_;     // for a maximum or minimum: brings a result back to its partials
   Execution executions_[2];  // forward, adjoint
   InitialCells forward_initial_;
   InitialCells linear_initial_;

@@ -1,6 +1,7 @@
 // Scatter: gives each rank its part of a tensor that one rank holds. Its adjoint is Gather.
 //
-//   auto parts = *Scatter::Create(&communicator, Layout::Owner({10}, dtype, 0), *Layout::Partition({10}, dtype, {3}, {0, 1, 2}),
+//   auto parts = *Scatter::Create(&communicator, Layout::Owner({10}, dtype, 0), *Layout::Partition({10}, dtype, {3},
+//   {0, 1, 2}),
 //                                 {.id = 6, .name = "x"});
 //
 // One rank holds x. In y one rank holds each cell: each axis of size above 1 is S, with any cuts, on any mesh.

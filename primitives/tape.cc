@@ -44,17 +44,14 @@ void Tape::Backward(const at::Tensor& loss, double seed, bool retain_graph) {
   torch::autograd::backward(roots, seeds, retain_graph);
 }
 
-std::vector<at::Tensor> Tape::Grad(const std::vector<at::Tensor>& outputs,
-                                      const std::vector<at::Tensor>& inputs,
-                                      const std::vector<at::Tensor>& grad_outputs, bool create_graph,
-                                      bool retain_graph) {
+std::vector<at::Tensor> Tape::Grad(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                                   const std::vector<at::Tensor>& grad_outputs, bool create_graph, bool retain_graph) {
   variable_list roots;
   variable_list seeds;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined() || !outputs[i].requires_grad()) continue;
     roots.push_back(outputs[i]);
-    seeds.push_back(i < grad_outputs.size() && grad_outputs[i].defined() ? grad_outputs[i]
-                                                                         : at::ones_like(outputs[i]));
+    seeds.push_back(i < grad_outputs.size() && grad_outputs[i].defined() ? grad_outputs[i] : at::ones_like(outputs[i]));
   }
   roots.push_back(token_);
   seeds.push_back(at::zeros_like(token_));

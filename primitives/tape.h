@@ -39,8 +39,8 @@ class Tape {
   // are zeros of the input's shape. Outputs that need no gradient, or are undefined, are left out. With `create_graph`
   // the adjoint movements join the tape, so that a later pass differentiates them as well. Collective.
   std::vector<at::Tensor> Grad(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
-                                  const std::vector<at::Tensor>& grad_outputs, bool create_graph = false,
-                                  bool retain_graph = false);
+                               const std::vector<at::Tensor>& grad_outputs, bool create_graph = false,
+                               bool retain_graph = false);
 
  private:
   void Renew();

@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "primitives/tensor_memory.h"
+#include "base/testing/test_seed.h"
 
 #include <cstdint>
 #include <cstring>

@@ -30,9 +30,8 @@ absl::StatusOr<TilingOperator::Parts> TilingOperator::Prepare(absl::string_view 
   const bool differentiable = options.differentiable;
   ADJOIN_ASSIGN_OR_RETURN(Tiling tiling, Tiling::Create(who, x, y));
   // Also where nothing moves: so a bad id, or a rank that does not exist, is refused whatever the layouts.
-  ADJOIN_ASSIGN_OR_RETURN(
-      std::shared_ptr<Movement> movement,
-      Movement::Create(communicator, Distribution::Of(x), tiling.Needed(), std::move(options)));
+  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> movement,
+                          Movement::Create(communicator, Distribution::Of(x), tiling.Needed(), std::move(options)));
   return Parts{who, communicator, std::move(tiling), std::move(movement), differentiable};
 }
 
@@ -97,8 +96,8 @@ at::Tensor TilingOperator::Forward(const at::Tensor& x) const {
 at::Tensor TilingOperator::Adjoint(const at::Tensor& y) const {
   const at::NoGradGuard no_grad;
   Check(y, output_shape_);
-  const at::Tensor read = VolumeOf(output_shape_) > 0 ? TileAdjoint(y.detach(), read_shape_)
-                                                         : at::zeros(read_shape_, y.options());
+  const at::Tensor read =
+      VolumeOf(output_shape_) > 0 ? TileAdjoint(y.detach(), read_shape_) : at::zeros(read_shape_, y.options());
   return moves() ? parts_.movement->Adjoint(read) : read;
 }
 

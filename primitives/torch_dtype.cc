@@ -9,11 +9,16 @@ constexpr struct {
   DType dtype;
   c10::ScalarType type;
 } kTypes[] = {
-    {DType::kFloat64, c10::ScalarType::Double},         {DType::kFloat32, c10::ScalarType::Float},
-    {DType::kBFloat16, c10::ScalarType::BFloat16},      {DType::kFloat16, c10::ScalarType::Half},
-    {DType::kComplex64, c10::ScalarType::ComplexFloat}, {DType::kComplex128, c10::ScalarType::ComplexDouble},
-    {DType::kInt64, c10::ScalarType::Long},             {DType::kInt32, c10::ScalarType::Int},
-    {DType::kUInt8, c10::ScalarType::Byte},             {DType::kBool, c10::ScalarType::Bool},
+    {DType::kFloat64, c10::ScalarType::Double},
+    {DType::kFloat32, c10::ScalarType::Float},
+    {DType::kBFloat16, c10::ScalarType::BFloat16},
+    {DType::kFloat16, c10::ScalarType::Half},
+    {DType::kComplex64, c10::ScalarType::ComplexFloat},
+    {DType::kComplex128, c10::ScalarType::ComplexDouble},
+    {DType::kInt64, c10::ScalarType::Long},
+    {DType::kInt32, c10::ScalarType::Int},
+    {DType::kUInt8, c10::ScalarType::Byte},
+    {DType::kBool, c10::ScalarType::Bool},
 };
 
 }  // namespace

@@ -21,7 +21,8 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()), details);
 }
 
-// True where ToGrpc made `status`, on either side. False where gRPC did: a broken connection, a deadline, a cancelled call.
+// True where ToGrpc made `status`, on either side. False where gRPC did: a broken connection, a deadline, a cancelled
+// call.
 inline bool IsAnswer(const grpc::Status& status) { return !status.error_details().empty(); }
 
 inline absl::Status FromGrpc(const grpc::Status& status) {

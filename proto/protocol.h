@@ -25,8 +25,8 @@ inline Header MakeHeader(uint64_t epoch = 0) {
 // Errors: kFailedPrecondition, naming both versions, when `header` has another version than this release's.
 inline absl::Status CheckProtocol(const Header& header, const std::string& sender, const std::string& self) {
   if (header.protocol_version() == PROTOCOL_CURRENT) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(sender, " speaks protocol version ", header.protocol_version(), ", ",
-                                                    self, " speaks version ", static_cast<int>(PROTOCOL_CURRENT),
+  return absl::FailedPreconditionError(absl::StrCat(sender, " speaks protocol version ", header.protocol_version(),
+                                                    ", ", self, " speaks version ", static_cast<int>(PROTOCOL_CURRENT),
                                                     ": use the same release of adjoin on both sides"));
 }
 

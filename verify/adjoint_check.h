@@ -25,9 +25,8 @@ struct AdjointResult {
   bool holds() const { return error <= kAdjointTolerance; }  // false for NaN
 };
 
-// Checks the movements of the program that verify runs, and those of the parameters, in the plan's order; all in float64.
-// Ranks are threads.
-// Errors: what a movement fails with.
+// Checks the movements of the program that verify runs, and those of the parameters, in the plan's order; all in
+// float64. Ranks are threads. Errors: what a movement fails with.
 absl::StatusOr<std::vector<AdjointResult>> CheckAdjoints(const Plan& plan, uint64_t seed);
 
 }  // namespace adjoin

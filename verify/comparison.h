@@ -20,11 +20,11 @@
 
 namespace adjoin {
 
-// The largest difference of one tensor over all cells, ranks and steps. Its scale is the largest |expected| of the tensor, or
-// 1 if that is less; for gradients, or the largest of all gradients of the step, if that is less than 1.
+// The largest difference of one tensor over all cells, ranks and steps. Its scale is the largest |expected| of the
+// tensor, or 1 if that is less; for gradients, or the largest of all gradients of the step, if that is less than 1.
 struct Difference {
   bool compared = false;
-  double relative = 0;            // |found - expected| / the scale; infinite for NaN
+  double relative = 0;  // |found - expected| / the scale; infinite for NaN
   double found = 0;
   double expected = 0;
   int rank = -1;                  // -1: not of one rank
@@ -39,7 +39,8 @@ struct LayerComparison {
   std::string name;
   std::string kind;
   Difference output;
-  // The difference of the gradients of its output; not compared where the output is its input's very tensor, or needs no gradient.
+  // The difference of the gradients of its output; not compared where the output is its input's very tensor, or needs
+  // no gradient.
   Difference cotangent;
   std::map<std::string, Difference> gradients;   // of its parameters, by name, after GradientSync
   std::map<std::string, Difference> parameters;  // after the optimizer's step; buffers too

@@ -44,7 +44,8 @@ class Rank {
     ADJOIN_ASSIGN_OR_RETURN(auto optimizer, TrainOptimizer::Create(plan_.spec().train(), parameters));
     for (const NamedTensors& fields : input_.fields) {
       RankStep step;
-      ADJOIN_RETURN_IF_ERROR(RunStep(fields, *network, parameters, *sync, *optimizer, static_cast<int64_t>(steps.size()), step));
+      ADJOIN_RETURN_IF_ERROR(
+          RunStep(fields, *network, parameters, *sync, *optimizer, static_cast<int64_t>(steps.size()), step));
       steps.push_back(std::move(step));
     }
     return absl::OkStatus();

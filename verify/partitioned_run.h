@@ -34,8 +34,8 @@ struct RankStep {
   NamedTensors values;                         // local, by ValuePlan::name
   NamedTensors cotangents;                     // local, in the dual of the value's layout; absent: none on this rank
   std::map<std::string, std::string> same_as;  // values that are another one's very tensor, and so share its cotangent
-  std::vector<at::Tensor> parameter_grads;  // local blocks of the homes, in the plan's order; undefined: not trained
-  std::vector<at::Tensor> parameters;       // after the step
+  std::vector<at::Tensor> parameter_grads;     // local blocks of the homes, in the plan's order; undefined: not trained
+  std::vector<at::Tensor> parameters;          // after the step
   double loss = 0;                             // summed over ranks
 };
 using RankSteps = std::vector<RankStep>;

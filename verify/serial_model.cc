@@ -125,7 +125,8 @@ void SerialModel::MakeOptimizer() {
       return options.eps(adam.has_eps() ? adam.eps() : 1e-8).weight_decay(adam.weight_decay());
     };
     if (adam.decoupled()) {
-      optimizer_ = std::make_unique<torch::optim::AdamW>(std::move(trained), fill(torch::optim::AdamWOptions(adam.lr())));
+      optimizer_ =
+          std::make_unique<torch::optim::AdamW>(std::move(trained), fill(torch::optim::AdamWOptions(adam.lr())));
     } else {
       optimizer_ = std::make_unique<torch::optim::Adam>(std::move(trained), fill(torch::optim::AdamOptions(adam.lr())));
     }

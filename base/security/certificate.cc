@@ -129,8 +129,7 @@ std::string Reason(X509_STORE_CTX* context, const std::string& authorities, Cert
                  : absl::StrCat(
                        of,
                        " is not for servers: it needs extendedKeyUsage serverAuth, as of tools/make-certs --server");
-    default:
-      return absl::StrCat(of, " is refused: ", X509_verify_cert_error_string(error));
+    default: return absl::StrCat(of, " is refused: ", X509_verify_cert_error_string(error));
   }
 }
 

@@ -39,10 +39,10 @@ void AddTlsOptions(CLI::App& app, TlsFiles& files);
 // --token-file, of a user's program.
 void AddTokenOption(CLI::App& app, std::string& token_file);
 
-// Encrypts and asks for the client's certificate, but leaves judging it to the service (coordinator/services/access.h), which
-// can say what is wrong with it. Without `files`: plain text, where `listen` is loopback. `flag` is how messages call
-// it. Errors: kInvalidArgument (plain text elsewhere; files missing among the flags), kNotFound, kPermissionDenied,
-// kUnauthenticated (a certificate that every client would refuse).
+// Encrypts and asks for the client's certificate, but leaves judging it to the service (coordinator/services/access.h),
+// which can say what is wrong with it. Without `files`: plain text, where `listen` is loopback. `flag` is how messages
+// call it. Errors: kInvalidArgument (plain text elsewhere; files missing among the flags), kNotFound,
+// kPermissionDenied, kUnauthenticated (a certificate that every client would refuse).
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(const Endpoint& listen,
                                                                                const TlsFiles& files,
                                                                                const std::string& flag = "--listen");

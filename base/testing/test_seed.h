@@ -5,8 +5,8 @@
 //
 //   ADJOIN_TEST_SEED=1007 bazel test --test_filter=... //x:y
 //
-// Both print "ADJOIN_TEST_SEED=1000", which a failed test's output therefore contains. A test whose cases have one seed each
-// counts up from it, and prints the seed of a case that fails: that case is the first of a run with this seed.
+// Both print "ADJOIN_TEST_SEED=1000", which a failed test's output therefore contains. A test whose cases have one seed
+// each counts up from it, and prints the seed of a case that fails: that case is the first of a run with this seed.
 #ifndef ADJOIN_BASE_TESTING_TEST_SEED_H_
 #define ADJOIN_BASE_TESTING_TEST_SEED_H_
 

@@ -59,7 +59,8 @@ void Attempts::RestoreAttempt(JobRecord& job, const StoredAttempt& row) {
   // A rank that failed in an attempt that is not over failed because of a peer. The cause may still be reported.
   for (size_t r = 0; r < attempt.ranks.size() && !attempt.over; ++r) {
     if (attempt.ranks[r].state != RankState::kFailed) continue;
-    attempt.peer_failure = PeerFailure{absl::StrCat(RankText(attempt, r), " failed"), now, now + options_.peer_failure_grace};
+    attempt.peer_failure =
+        PeerFailure{absl::StrCat(RankText(attempt, r), " failed"), now, now + options_.peer_failure_grace};
   }
   for (const auto& [name, holder] : attempt.holders) {
     workers_.Expect(name, holder);
@@ -102,7 +103,8 @@ void Attempts::Start(JobRecord& job, const Assignment& workers) {
 }
 
 void Attempts::SendStart(const JobRecord& job, const std::string& worker) {
-  workers_.Send(worker, job.attempt.epoch, StartMessage(job, worker, store_id_), /*urgent=*/false, /*plan_of=*/job.number);
+  workers_.Send(worker, job.attempt.epoch, StartMessage(job, worker, store_id_), /*urgent=*/false,
+                /*plan_of=*/job.number);
 }
 
 void Attempts::SendConnect(const JobRecord& job, const std::string& worker) {
@@ -380,8 +382,8 @@ void Attempts::Cancel(JobRecord& job, const std::string& reason) {
 
 void Attempts::End(JobRecord& job, EndCause cause, const std::string& reason) {
   Close(job, reason);
-  const RestartDecision decision = DecideRestart(job.spec.restart(), cause, job.attempt.steps, job.history,
-                                                 options_.restarts_without_progress);
+  const RestartDecision decision =
+      DecideRestart(job.spec.restart(), cause, job.attempt.steps, job.history, options_.restarts_without_progress);
   CountTime(job, decision.history.best_step > job.history.best_step);
   job.history = decision.history;
   outbox_.Event(job, "attempt_ended", absl::StrCat(ToString(cause), ": ", reason));
@@ -395,8 +397,9 @@ void Attempts::End(JobRecord& job, EndCause cause, const std::string& reason) {
   job.not_before = options_.Now() + decision.backoff;
   job.reason = reason;
   jobs_.SetState(job, PENDING);
-  outbox_.Event(job, "restarting", decision.backoff > absl::ZeroDuration()
-                                       ? absl::StrCat("in ", absl::FormatDuration(decision.backoff)) : "");
+  outbox_.Event(
+      job, "restarting",
+      decision.backoff > absl::ZeroDuration() ? absl::StrCat("in ", absl::FormatDuration(decision.backoff)) : "");
   queue_.Wake();
 }
 

@@ -32,16 +32,22 @@ namespace adjoin {
 // Counted since the coordinator's start.
 struct AttemptCounters {
   std::map<std::string, uint64_t> restarts;  // by cause
-  double goodput_seconds = 0;                // of attempts that got further than any before, and of those that succeeded
-  double lost_seconds = 0;                   // of the others
+  double goodput_seconds = 0;  // of attempts that got further than any before, and of those that succeeded
+  double lost_seconds = 0;     // of the others
 };
 
 class Attempts {
  public:
   // All arguments outlive the attempts.
-  Attempts(const CoordinationOptions& options, JobTable& jobs, WorkerTable& workers, CheckpointHomes& homes, JobQueue& queue,
-           Leases& leases, Outbox& outbox)
-      : options_(options), jobs_(jobs), workers_(workers), homes_(homes), queue_(queue), leases_(leases), outbox_(outbox) {}
+  Attempts(const CoordinationOptions& options, JobTable& jobs, WorkerTable& workers, CheckpointHomes& homes,
+           JobQueue& queue, Leases& leases, Outbox& outbox)
+      : options_(options),
+        jobs_(jobs),
+        workers_(workers),
+        homes_(homes),
+        queue_(queue),
+        leases_(leases),
+        outbox_(outbox) {}
   Attempts(const Attempts&) = delete;
   Attempts& operator=(const Attempts&) = delete;
 

@@ -21,8 +21,8 @@ bool Delays(int needed, int free, const std::vector<int>& running, int taken) {
 }
 
 TEST(BackfillTest, MatchesBudgetsWorkedOutByHand) {
-  EXPECT_EQ(BackfillBudget(6, 2, {8, 1}), 2);   // only the 8 can bring the head to start, and it brings more than enough
-  EXPECT_EQ(BackfillBudget(4, 2, {4, 2}), 0);   // the 2 may end first, and then every slot counts
+  EXPECT_EQ(BackfillBudget(6, 2, {8, 1}), 2);  // only the 8 can bring the head to start, and it brings more than enough
+  EXPECT_EQ(BackfillBudget(4, 2, {4, 2}), 0);  // the 2 may end first, and then every slot counts
   EXPECT_EQ(BackfillBudget(10, 3, {2, 2}), 3);  // it cannot start with these workers at all
   EXPECT_EQ(BackfillBudget(10, 3, {}), 3);
 }
@@ -35,8 +35,8 @@ TEST(BackfillTest, IsTheLargestBudgetThatDelaysTheHeadInNoOrderOfEnds) {
     for (int& slots : running) slots = 1 + static_cast<int>(random() % (i % 2 == 0 ? 5 : 90));
     const int needed = 1 + static_cast<int>(random() % 120);
     const int free = static_cast<int>(random() % needed);
-    const std::string what = absl::StrCat("seed ", seed, ": needs ", needed, ", ", free, " free, running ",
-                                          absl::StrJoin(running, " "));
+    const std::string what =
+        absl::StrCat("seed ", seed, ": needs ", needed, ", ", free, " free, running ", absl::StrJoin(running, " "));
     const int budget = BackfillBudget(needed, free, running);
     ASSERT_FALSE(Delays(needed, free, running, budget)) << what << ", budget " << budget;
     if (budget < free) {

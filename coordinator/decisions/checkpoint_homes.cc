@@ -81,9 +81,10 @@ bool CheckpointHomes::Tick() {
 
 void CheckpointHomes::Leave(JobRecord& job) {
   const absl::Duration gone = absl::Floor(options_.Now() - job.home_usable, absl::Seconds(1));
-  outbox_.Event(job, "begins_anew", absl::StrCat("its checkpoints are on nodes that are gone: begins anew (they are with ",
-                                                 absl::StrJoin(job.home_workers, ", "), ", not there for ",
-                                                 absl::FormatDuration(gone), ")"));
+  outbox_.Event(
+      job, "begins_anew",
+      absl::StrCat("its checkpoints are on nodes that are gone: begins anew (they are with ",
+                   absl::StrJoin(job.home_workers, ", "), ", not there for ", absl::FormatDuration(gone), ")"));
   homed_.erase(job.number);
   job.has_checkpoint = false;
   job.home.clear();

@@ -1,5 +1,5 @@
-// Jobs with checkpoints run on nodes that share a file system, where their checkpoints are, and write in folders of their
-// own owner only.
+// Jobs with checkpoints run on nodes that share a file system, where their checkpoints are, and write in folders of
+// their own owner only.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -152,14 +152,16 @@ TEST_F(CheckpointedJobsTest, AJobWaitsForItsNodesWhileTheyAreThere) {
   service_->WorkerDisconnected(1, "gone");
   Pass(500, {2});
   EXPECT_EQ(Job(job).state(), PENDING);
-  EXPECT_THAT(Job(job).reason(), AllOf(HasSubstr("waits for nodes that share the output root of its checkpoints (worker-0); "
-                                                 "without them it begins anew on others in 1m"),
-                                       HasSubstr("worker-0 was lost")));
+  EXPECT_THAT(Job(job).reason(),
+              AllOf(HasSubstr("waits for nodes that share the output root of its checkpoints (worker-0); "
+                              "without them it begins anew on others in 1m"),
+                    HasSubstr("worker-0 was lost")));
   EXPECT_THAT(Kinds(job), Not(Contains("begins_anew")));
   Pass(110, {2});
   EXPECT_EQ(WorkerOf(job, 0), "worker-1") << "its nodes are gone for good: better anew than never";
-  EXPECT_THAT(Texts("begins_anew"), ElementsAre(HasSubstr("its checkpoints are on nodes that are gone: begins anew (they are with "
-                                                          "worker-0, ")));
+  EXPECT_THAT(Texts("begins_anew"),
+              ElementsAre(HasSubstr("its checkpoints are on nodes that are gone: begins anew (they are with "
+                                    "worker-0, ")));
   SaysCheckpoint(2, job, 7);
   EXPECT_EQ(stored_.jobs.front().home(), "two");
 }

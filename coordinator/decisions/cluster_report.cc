@@ -55,10 +55,12 @@ std::string ClusterReport::PendingReason(const JobRecord& job, uint32_t queue_po
   }
   const absl::Duration now = parts_.options.Now();
   if (job.not_before > now) {
-    return absl::StrCat("starts again in ", absl::FormatDuration(absl::Ceil(job.not_before - now, absl::Seconds(1))), after);
+    return absl::StrCat("starts again in ", absl::FormatDuration(absl::Ceil(job.not_before - now, absl::Seconds(1))),
+                        after);
   }
   const std::map<std::string, WorkerRecord>& workers = parts_.workers.All();
-  if (std::none_of(workers.begin(), workers.end(), [&](const auto& each) { return parts_.workers.IsUsable(each.second); })) {
+  if (std::none_of(workers.begin(), workers.end(),
+                   [&](const auto& each) { return parts_.workers.IsUsable(each.second); })) {
     return "no worker is connected";
   }
   if (job.data_check == DataCheck::kAsked) return absl::StrCat("its data files are being checked by ", job.checked_by);
@@ -180,7 +182,8 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const std::string& r
   return response;
 }
 
-absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const std::string& reference, const std::string& name) const {
+absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const std::string& reference,
+                                                           const std::string& name) const {
   absl::StatusOr<const JobRecord*> found = parts_.jobs.Resolve(reference);
   if (!found.ok()) return found.status();
   const JobRecord& job = **found;

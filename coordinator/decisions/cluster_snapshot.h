@@ -31,7 +31,7 @@ struct ClusterSnapshot {
   };
   std::map<JobState, uint64_t> jobs;  // all that are known, by state
   uint64_t queue_length = 0;
-  double queue_oldest_seconds = 0;    // since its submission
+  double queue_oldest_seconds = 0;  // since its submission
   std::vector<Worker> workers;
   std::vector<RunningJob> running;
   // Since the coordinator's start.

@@ -124,8 +124,9 @@ TEST_F(CoordinationFailuresTest, ALostNodesJobWaitsForConfirmationOrLease) {
   Pass(1, {1, 3});
   EXPECT_EQ(Job(job).state(), PENDING);
   EXPECT_EQ(Taken(CoordinatorMessage::kStopAttempt).size(), 1) << "worker-0 is told";
-  EXPECT_EQ(Job(job).reason(), "starts again when no process of attempt 1 is left on worker-0, worker-1 after: worker-1 was "
-                               "lost (nothing heard for 10s) with rank 1");
+  EXPECT_EQ(Job(job).reason(),
+            "starts again when no process of attempt 1 is left on worker-0, worker-1 after: worker-1 was "
+            "lost (nothing heard for 10s) with rank 1");
   Cleared(1, job);
   Pass(114, {1, 3});
   EXPECT_EQ(Job(job).state(), PENDING) << "worker-1 may still have its process";
@@ -279,7 +280,8 @@ TEST_F(CoordinationFailuresTest, ALostNodeIsNamedWhenAPeerNoticesFirst) {
   Ended(1, job, 0, "failed: rank 1 died", true);
   Pass(1, {1});
   EXPECT_EQ(Job(job).state(), FAILED);
-  EXPECT_EQ(Job(job).reason(), "worker-1 was lost (nothing heard for 1s) with rank 1; rank 0 on worker-0 failed: rank 1 died");
+  EXPECT_EQ(Job(job).reason(),
+            "worker-1 was lost (nothing heard for 1s) with rank 1; rank 0 on worker-0 failed: rank 1 died");
 }
 
 TEST_F(CoordinationFailuresTest, ASuspectDaemonGetsNothingNew) {
@@ -369,8 +371,9 @@ TEST_F(CoordinationFailuresTest, AStuckJobNamesTheLaggard) {
     Tick();
   }
   EXPECT_EQ(Job(job).state(), FAILED);
-  EXPECT_EQ(Job(job).reason(), "no step was finished for 1m: rank 1 on worker-1 computes (training, after step 7), while "
-                               "rank 0 waits in conv1.x, execution 8");
+  EXPECT_EQ(Job(job).reason(),
+            "no step was finished for 1m: rank 1 on worker-1 computes (training, after step 7), while "
+            "rank 0 waits in conv1.x, execution 8");
 }
 
 TEST_F(CoordinationFailuresTest, NothingStartsWhileTheStoreCannotBeWritten) {

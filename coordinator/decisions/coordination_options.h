@@ -16,11 +16,11 @@ struct CoordinationOptions {
   std::function<absl::Time()> wall_clock;           // for people
   std::function<absl::Duration()> monotonic_clock;  // for deadlines; from any fixed start
   absl::Duration heartbeat = absl::Seconds(1);
-  absl::Duration suspect_after = absl::Seconds(3);  // a daemon that is silent for so long gets nothing new
-  absl::Duration dead_after = absl::Seconds(10);    // the attempts of a daemon that is silent for so long have ended
-  absl::Duration reattach = absl::Seconds(30);      // the same after the coordinator's own start
-  absl::Duration lease = absl::Seconds(120);        // through which ranks run on without the coordinator
-  absl::Duration lease_margin = absl::Seconds(5);   // for the kill when it ends, and for clocks that differ
+  absl::Duration suspect_after = absl::Seconds(3);    // a daemon that is silent for so long gets nothing new
+  absl::Duration dead_after = absl::Seconds(10);      // the attempts of a daemon that is silent for so long have ended
+  absl::Duration reattach = absl::Seconds(30);        // the same after the coordinator's own start
+  absl::Duration lease = absl::Seconds(120);          // through which ranks run on without the coordinator
+  absl::Duration lease_margin = absl::Seconds(5);     // for the kill when it ends, and for clocks that differ
   absl::Duration start_timeout = absl::Seconds(120);  // for all ranks of an attempt to be ready
   absl::Duration probe_timeout = absl::Seconds(30);   // for a worker to check a job's data files
   absl::Duration peer_failure_grace = absl::Seconds(1);

@@ -24,7 +24,8 @@ void CoordinationService::Schedule() {
 // ---------------------------------------------------------------------------------------------------------------------
 // The store
 
-void CoordinationService::Restore(StoredState state, const std::function<SpecFunctions(const StoredSubmission&)>& functions) {
+void CoordinationService::Restore(StoredState state,
+                                  const std::function<SpecFunctions(const StoredSubmission&)>& functions) {
   attempts_.Restore(state.last_epoch, state.store_id);
   outbox_.Restore(state.last_event);
   jobs_.SkipTo(state.last_job + 1);
@@ -167,8 +168,9 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
   const std::string output_id = workers_.At(name).hello.output_id();
   if (!output_id.empty()) homes_.OutputKnown(name, output_id);
   const int attempts = hello.attempt_size();
-  outbox_.Log(absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
-                           attempts == 0 ? "" : absl::StrCat(" and ", attempts, attempts == 1 ? " attempt" : " attempts")));
+  outbox_.Log(
+      absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
+                   attempts == 0 ? "" : absl::StrCat(" and ", attempts, attempts == 1 ? " attempt" : " attempts")));
 
   CoordinatorMessage message;
   message.mutable_welcome()->set_heartbeat_seconds(absl::ToDoubleSeconds(options_.heartbeat));

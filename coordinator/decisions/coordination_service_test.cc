@@ -59,7 +59,7 @@ TEST_F(CoordinationServiceTest, SmallJobsFillHolesWhereTheyCannotDelayTheHead) {
   Connect(1, "worker-0", 6);
   std::string running = Submit(Spec("running", 4));
   std::string head = Submit(Spec("head", 5));
-  std::string fills = Submit(Spec("fills", 1));     // the head needs the 4 to end, and then has 6 less 1
+  std::string fills = Submit(Spec("fills", 1));  // the head needs the 4 to end, and then has 6 less 1
   std::string delays = Submit(Spec("delays", 1));
   EXPECT_EQ(Job(running).state(), STARTING);
   EXPECT_EQ(Job(head).state(), PENDING);

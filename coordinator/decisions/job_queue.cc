@@ -35,8 +35,8 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
     }
     Assignment before;
     for (const RankRecord& rank : job.attempt.ranks) before.push_back(rank.worker);
-    const absl::StatusOr<Assignment> workers = Assign(options_.assignment, job.spec, workers_.FreeFor(job.spec.resources()),
-                                                      std::move(before), homes_.HomeOf(job));
+    const absl::StatusOr<Assignment> workers = Assign(
+        options_.assignment, job.spec, workers_.FreeFor(job.spec.resources()), std::move(before), homes_.HomeOf(job));
     job.unassigned.clear();
     if (workers.ok()) {
       if (!blocked_head_.empty()) budget -= ranks;
@@ -63,9 +63,10 @@ int JobQueue::BackfillBudgetBehind(const JobRecord& head) const {
   const int ranks = static_cast<int>(head.spec.ranks());
   // The head waits for more than a number of slots: it is unknown which slots it could do without.
   const bool particular = wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
-                          (NeedsSharedOutput(head.spec) && !ShareAll(workers_.AllFor(wanted))) || homes_.LacksHome(head) ||
-                          free >= ranks;
-  if (particular) return homes_.CouldEverStart(head) ? 0 : free;  // it waits for more workers where it could never start
+                          (NeedsSharedOutput(head.spec) && !ShareAll(workers_.AllFor(wanted))) ||
+                          homes_.LacksHome(head) || free >= ranks;
+  if (particular)
+    return homes_.CouldEverStart(head) ? 0 : free;  // it waits for more workers where it could never start
   std::vector<int> running;
   for (const auto& [number, slots] : slots_of) running.push_back(slots);
   return BackfillBudget(ranks, free, running);

@@ -26,7 +26,8 @@ RankState RankStateFrom(const std::string& text) {
 bool IsFinal(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
 
 bool MayStart(const JobRecord& job, absl::Duration now) {
-  return job.durable && !job.held && job.data_check == DataCheck::kDone && job.attempt.holders.empty() && job.not_before <= now;
+  return job.durable && !job.held && job.data_check == DataCheck::kDone && job.attempt.holders.empty() &&
+         job.not_before <= now;
 }
 
 }  // namespace adjoin

@@ -76,11 +76,11 @@ struct Attempt {
   bool connected = false;                 // the ranks have each other's addresses
   std::string reason;                     // why it ended
   absl::Time started, ended;
-  absl::Duration running_since;           // monotonic
+  absl::Duration running_since;  // monotonic
   absl::Duration start_deadline;
-  absl::Duration lease;                   // the longest one that its daemons may know of
+  absl::Duration lease;  // the longest one that its daemons may know of
   std::optional<PeerFailure> peer_failure;
-  std::optional<ProgressWatch> watch;     // while it runs
+  std::optional<ProgressWatch> watch;  // while it runs
 };
 
 // How far the check of a job's data files is: no worker has it; a worker has it; the plan is being made; all is done.
@@ -95,9 +95,9 @@ struct JobRecord {
   int32_t priority = 0;
   std::string idempotency_key;
   PlanFunction plan_function;
-  PlaceFunction place_of;  // may be empty
+  PlaceFunction place_of;          // may be empty
   std::vector<ModelTensor> model;  // to be compared with the file of its weights; empty once the plan is made
-  std::string plan_hash;   // the plan itself is in the store
+  std::string plan_hash;           // the plan itself is in the store
   DataCheck data_check = DataCheck::kWaits;
   std::string checked_by;  // a worker
   absl::Duration check_deadline;
@@ -105,13 +105,13 @@ struct JobRecord {
   bool durable = false;   // it is in the store
 
   JobState state = PENDING;
-  std::string reason;        // why it FAILED, or why its last attempt ended
-  std::string unassigned;    // why the assignment policy did not start it, where that is not a want of slots
+  std::string reason;      // why it FAILED, or why its last attempt ended
+  std::string unassigned;  // why the assignment policy did not start it, where that is not a want of slots
   bool held = false;
   absl::Time submitted, started, ended;
   absl::Duration not_before;  // monotonic: the backoff before the next attempt
   absl::Duration backoff;
-  absl::Duration running;     // of ended attempts
+  absl::Duration running;  // of ended attempts
   // Where its checkpoints are: OutputGroup of the workers of its newest attempt, and their names. Empty without
   // checkpoints.
   std::string home;
@@ -119,7 +119,7 @@ struct JobRecord {
   bool has_checkpoint = false;  // a rank reported one that it wrote or went on from
   absl::Duration home_usable;   // monotonic: the last time when the job did not have to wait for its home
   RestartHistory history;
-  Attempt attempt;            // the newest; epoch 0: none yet
+  Attempt attempt;  // the newest; epoch 0: none yet
   JobProgress progress;
   std::set<std::string> artifacts;
 };

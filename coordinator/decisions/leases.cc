@@ -43,7 +43,9 @@ bool Leases::TickOrphans() {
       }
     }
     for (const std::string& name : over) {
-      Release(*job, name, absl::StrCat("the lease of the node that was ", name, " ran out: no process of the attempt is left there"));
+      Release(
+          *job, name,
+          absl::StrCat("the lease of the node that was ", name, " ran out: no process of the attempt is left there"));
     }
     if (!waits) orphans_.erase(number);
     changed = changed || !over.empty();

@@ -20,7 +20,8 @@ void Outbox::Event(const JobRecord& job, const std::string& kind, const std::str
   event.set_kind(kind);
   event.set_text(text.substr(0, Utf8Prefix(text, kMaxEventText)));
   if (job.accepted) changes_.events.push_back(event);
-  notes_.push_back({absl::StrCat(job.id, " ", kind, text.empty() ? "" : ": ", event.text()), job.id, job.attempt.epoch});
+  notes_.push_back(
+      {absl::StrCat(job.id, " ", kind, text.empty() ? "" : ": ", event.text()), job.id, job.attempt.epoch});
 }
 
 void Outbox::Forget(const JobRecord& job) {

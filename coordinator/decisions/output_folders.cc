@@ -44,12 +44,15 @@ absl::Status OutputFolders::Check(absl::string_view folder, const std::string& o
   const std::optional<uint64_t> job = OfAnother(folder, owner);
   if (!job.has_value()) return absl::OkStatus();
   if (Normal(folder).empty()) {
-    return absl::PermissionDeniedError(absl::StrCat("output_dir is missing, and the folder of jobs without one has results of job-",
-                                                    *job, ", which is somebody else's; write output_dir: \"", owner, "/...\""));
+    return absl::PermissionDeniedError(
+        absl::StrCat("output_dir is missing, and the folder of jobs without one has results of job-", *job,
+                     ", which is somebody else's; write output_dir: \"", owner, "/...\""));
   }
-  return absl::PermissionDeniedError(absl::StrCat(field, " \"", folder, "\" is the folder of job-", *job,
-                                                  ", above it or below it, and that job is somebody else's; choose another,"
-                                                  " such as \"", owner, "/", folder, "\""));
+  return absl::PermissionDeniedError(
+      absl::StrCat(field, " \"", folder, "\" is the folder of job-", *job,
+                   ", above it or below it, and that job is somebody else's; choose another,"
+                   " such as \"",
+                   owner, "/", folder, "\""));
 }
 
 absl::Status OutputFolders::CheckReads(absl::string_view path, const std::string& owner) const {
@@ -57,21 +60,24 @@ absl::Status OutputFolders::CheckReads(absl::string_view path, const std::string
   const bool in_root = !absl::StrContains(absl::StripSuffix(Normal(path), "/"), "/");
   const std::optional<uint64_t> job = OfAnother(in_root ? "" : path, owner);
   if (!job.has_value()) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("weights.from_output \"", path, "\" is in the folder of job-", *job,
-                                                  ", which is somebody else's; copy the file below --data-root and write"
-                                                  " weights.init_from"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("weights.from_output \"", path, "\" is in the folder of job-", *job,
+                   ", which is somebody else's; copy the file below --data-root and write"
+                   " weights.init_from"));
 }
 
 std::optional<uint64_t> OutputFolders::OfAnother(absl::string_view folder, const std::string& owner) const {
   const std::string normal = Normal(folder);
   // The folder itself and those above it.
-  for (size_t slash = normal.empty() ? 0 : normal.find('/'); slash != std::string::npos; slash = normal.find('/', slash + 1)) {
+  for (size_t slash = normal.empty() ? 0 : normal.find('/'); slash != std::string::npos;
+       slash = normal.find('/', slash + 1)) {
     auto jobs = folders_.find(normal.substr(0, normal.empty() ? 0 : slash + 1));
     if (jobs == folders_.end()) continue;
     if (std::optional<uint64_t> job = NotOf(jobs->second, owner)) return job;
   }
   if (normal.empty()) return std::nullopt;
-  for (auto below = folders_.upper_bound(normal); below != folders_.end() && absl::StartsWith(below->first, normal); ++below) {
+  for (auto below = folders_.upper_bound(normal); below != folders_.end() && absl::StartsWith(below->first, normal);
+       ++below) {
     if (std::optional<uint64_t> job = NotOf(below->second, owner)) return job;
   }
   return std::nullopt;

@@ -13,7 +13,8 @@ TEST(OutputFoldersTest, FindsAnotherOwnersJobWithTheSameFolderOrOneAboveOrBelow)
     EXPECT_EQ(folders.OfAnother(folder, ""), 3u) << folder;
     EXPECT_EQ(folders.OfAnother(folder, "alice"), std::nullopt) << folder;
   }
-  for (const char* folder : {"", ".", "bob", "alice/lenet", "alice/lenet55", "alice/lenet5-x", "alice/lenet5.x/y", "lenet5"}) {
+  for (const char* folder :
+       {"", ".", "bob", "alice/lenet", "alice/lenet55", "alice/lenet5-x", "alice/lenet5.x/y", "lenet5"}) {
     EXPECT_EQ(folders.OfAnother(folder, "bob"), std::nullopt) << folder;
   }
 }
@@ -33,12 +34,14 @@ TEST(OutputFoldersTest, NamesTheJobInTheWayAndWhatWouldBeRight) {
   EXPECT_EQ(folders.Check("lenet5/x", "alice"), absl::OkStatus());
   const absl::Status refused = folders.Check("lenet5/x", "bob");
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(std::string(refused.message()),
-            "output_dir \"lenet5/x\" is the folder of job-3, above it or below it, and that job is somebody else's; choose"
-            " another, such as \"bob/lenet5/x\"");
-  EXPECT_EQ(std::string(folders.Check("", "bob").message()),
-            "output_dir is missing, and the folder of jobs without one has results of job-4, which is somebody else's; write"
-            " output_dir: \"bob/...\"");
+  EXPECT_EQ(
+      std::string(refused.message()),
+      "output_dir \"lenet5/x\" is the folder of job-3, above it or below it, and that job is somebody else's; choose"
+      " another, such as \"bob/lenet5/x\"");
+  EXPECT_EQ(
+      std::string(folders.Check("", "bob").message()),
+      "output_dir is missing, and the folder of jobs without one has results of job-4, which is somebody else's; write"
+      " output_dir: \"bob/...\"");
 }
 
 TEST(OutputFoldersTest, RefusesToReadFilesOfOtherOwners) {
@@ -52,7 +55,8 @@ TEST(OutputFoldersTest, RefusesToReadFilesOfOtherOwners) {
     EXPECT_EQ(folders.CheckReads(path, "bob").code(), absl::StatusCode::kPermissionDenied) << path;
   }
   folders.Add("", "alice", 4);
-  EXPECT_EQ(folders.CheckReads("model.safetensors", "bob").code(), absl::StatusCode::kPermissionDenied) << "of the root";
+  EXPECT_EQ(folders.CheckReads("model.safetensors", "bob").code(), absl::StatusCode::kPermissionDenied)
+      << "of the root";
 }
 
 TEST(OutputFoldersTest, ForgetsRemovedFolders) {

@@ -73,8 +73,8 @@ std::optional<std::string> ProgressWatch::Stuck(absl::Duration now, const std::v
     if (r == laggard || badness(r) != 0) continue;
     waiting[absl::StrCat(pulses_[r].operator_(), ", execution ", pulses_[r].generation())].push_back(r);
   }
-  std::string text = absl::StrCat("no step was finished for ", absl::FormatDuration(Limit()), ": ", name_of[laggard], " ",
-                                  WhatItDoes(pulses_[laggard], now - heard_[laggard], limits_.silence));
+  std::string text = absl::StrCat("no step was finished for ", absl::FormatDuration(Limit()), ": ", name_of[laggard],
+                                  " ", WhatItDoes(pulses_[laggard], now - heard_[laggard], limits_.silence));
   for (const auto& [what, ranks] : waiting) {
     absl::StrAppend(&text, waiting.begin()->first == what ? ", while " : "; ", ranks.size() == 1 ? "rank " : "ranks ",
                     absl::StrJoin(ranks, ", "), ranks.size() == 1 ? " waits in " : " wait in ", what);

@@ -2,7 +2,8 @@
 //
 //   ProgressWatch watch(limits, ranks, now);
 //   watch.Heard(rank, pulse, now);                       // with every heartbeat
-//   if (auto why = watch.Stuck(now)) ...                 // "no step was finished for 60s: rank 2 on worker-1 is stopped ..."
+//   if (auto why = watch.Stuck(now)) ...                 // "no step was finished for 60s: rank 2 on worker-1 is
+//   stopped ..."
 //
 // Ranks advance in step with each other, so the attempt made progress whenever any of them finished a step or reached
 // another phase. While a rank that is heard of reads or writes files, the clock stands: slow files are no failure.
@@ -21,7 +22,8 @@
 namespace adjoin {
 
 struct ProgressLimits {
-  absl::Duration shortest = absl::Seconds(60);     // without a step; or ten times the median of the steps, where that is longer
+  absl::Duration shortest =
+      absl::Seconds(60);  // without a step; or ten times the median of the steps, where that is longer
   absl::Duration first_step = absl::Seconds(600);  // for the first step of each phase
   absl::Duration silence = absl::Seconds(5);       // a rank that is silent for so long is the one to name
 };

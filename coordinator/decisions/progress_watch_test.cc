@@ -37,8 +37,9 @@ TEST_F(ProgressWatchTest, NamesTheRankThatComputesAndWhatTheOthersWaitIn) {
       EXPECT_EQ(StuckAt(second), "") << second;
     }
   }
-  EXPECT_EQ(StuckAt(100), "no step was finished for 1m: rank 1 on a computes (training, after step 4), while ranks 0, 2 "
-                          "wait in conv1.x, execution 8");
+  EXPECT_EQ(StuckAt(100),
+            "no step was finished for 1m: rank 1 on a computes (training, after step 4), while ranks 0, 2 "
+            "wait in conv1.x, execution 8");
 }
 
 TEST_F(ProgressWatchTest, NamesAStoppedProcessAndASilentOne) {
@@ -48,8 +49,9 @@ TEST_F(ProgressWatchTest, NamesAStoppedProcessAndASilentOne) {
     stopped.set_age_seconds(second);
     Hear(second, {Pulse(0, 4, WAITING, "conv1.x"), Pulse(1, 4, WAITING, "fc.y"), stopped});
   }
-  EXPECT_THAT(StuckAt(100), ::testing::HasSubstr("rank 2 on b is stopped by a signal (training, after step 4), while rank 0 "
-                                                 "waits in conv1.x, execution 8; rank 1 waits in fc.y, execution 8"));
+  EXPECT_THAT(StuckAt(100),
+              ::testing::HasSubstr("rank 2 on b is stopped by a signal (training, after step 4), while rank 0 "
+                                   "waits in conv1.x, execution 8; rank 1 waits in fc.y, execution 8"));
   stopped.set_process("running");
   Hear(101, {stopped});
   EXPECT_THAT(StuckAt(101), ::testing::HasSubstr("rank 2 on b has said nothing for 1m40s"));

@@ -43,8 +43,8 @@ RestartDecision DecideRestart(const Restart& policy, EndCause cause, uint64_t st
   decision.history = history;
   if (cause == EndCause::kHopeless || !IsWanted(policy, cause)) return decision;
   if (history.without_progress >= limit) {
-    decision.why_not = absl::StrCat(history.without_progress, " restarts in a row came no further than step ",
-                                    history.best_step);
+    decision.why_not =
+        absl::StrCat(history.without_progress, " restarts in a row came no further than step ", history.best_step);
     return decision;
   }
   if (!IsInfrastructure(cause)) {

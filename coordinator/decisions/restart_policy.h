@@ -24,17 +24,17 @@ std::string ToString(EndCause cause);  // "rank_lost", ... as in Restart.on
 
 // Counts over all attempts of a job so far.
 struct RestartHistory {
-  uint32_t attempts = 0;                   // started
-  uint32_t counted = 0;                    // restarts against max_restarts
-  uint32_t without_progress = 0;           // restarts in a row that did not get further than any attempt before
-  uint64_t best_step = 0;                  // optimizer steps done by the best attempt
+  uint32_t attempts = 0;          // started
+  uint32_t counted = 0;           // restarts against max_restarts
+  uint32_t without_progress = 0;  // restarts in a row that did not get further than any attempt before
+  uint64_t best_step = 0;         // optimizer steps done by the best attempt
 };
 
 struct RestartDecision {
   bool restart = false;
-  std::string why_not;                     // why it does not restart, for people; may be empty
-  absl::Duration backoff;                  // before the next attempt
-  RestartHistory history;                  // after this end
+  std::string why_not;     // why it does not restart, for people; may be empty
+  absl::Duration backoff;  // before the next attempt
+  RestartHistory history;  // after this end
 };
 
 // `steps`: done by the attempt that ended. An absent Restart.on means lost ranks and nodes. Lost nodes and drains do

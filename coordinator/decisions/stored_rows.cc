@@ -124,10 +124,8 @@ Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now, absl::Time wal
   for (const StoredHolder& holder : row.holder()) {
     int slots = 0;
     for (const RankRecord& rank : attempt.ranks) slots += rank.worker == holder.worker() ? 1 : 0;
-    attempt.holders[holder.worker()] = {.incarnation = holder.incarnation(),
-                                         .node_id = holder.node_id(),
-                                         .slots = slots,
-                                         .lease_end = std::nullopt};
+    attempt.holders[holder.worker()] = {
+        .incarnation = holder.incarnation(), .node_id = holder.node_id(), .slots = slots, .lease_end = std::nullopt};
   }
   attempt.lease = absl::Seconds(row.lease_seconds());
   attempt.over = row.over();

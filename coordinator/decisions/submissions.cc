@@ -21,15 +21,17 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
   if (!submitted.idempotency_key.empty()) {
     const JobRecord* same = jobs_.FindKey(submitted.owner, submitted.idempotency_key);
     if (same != nullptr) {
-      if (google::protobuf::util::MessageDifferencer::Equals(same->spec, submitted.spec)) return Submitted{same->id, true};
+      if (google::protobuf::util::MessageDifferencer::Equals(same->spec, submitted.spec))
+        return Submitted{same->id, true};
       return absl::AlreadyExistsError(absl::StrCat("the idempotency key '", submitted.idempotency_key, "' is that of ",
                                                    same->id, ", which has another spec: choose another key"));
     }
   }
   ADJOIN_RETURN_IF_ERROR(CheckFolders(submitted));
   if (jobs_.pending_count() >= options_.max_queued_jobs) {
-    return absl::ResourceExhaustedError(absl::StrCat("no more jobs can wait: ", jobs_.pending_count(),
-                                                     " do, which is the coordinator's --max-queued-jobs; try again later"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no more jobs can wait: ", jobs_.pending_count(),
+                     " do, which is the coordinator's --max-queued-jobs; try again later"));
   }
   auto made = std::make_unique<JobRecord>();
   made->spec = std::move(submitted.spec);
@@ -130,8 +132,8 @@ void Submissions::OnProbeResult(const std::string& worker, const ProbeResult& re
       AskForPlan(*job, {result.dataset().begin(), result.dataset().end()});
     } else {
       const std::string location = job->place_of == nullptr ? "" : job->place_of(result.field());
-      EndCheck(*job, absl::InvalidArgumentError(absl::StrCat(location, location.empty() ? "" : ": ", result.error(), " (as ",
-                                                             worker, " sees it)")));
+      EndCheck(*job, absl::InvalidArgumentError(absl::StrCat(location, location.empty() ? "" : ": ", result.error(),
+                                                             " (as ", worker, " sees it)")));
     }
   }
   CheckWaitingJobs();
@@ -195,7 +197,8 @@ void Submissions::Accept(JobRecord& job) {
   outbox_.Submitted(std::move(row));
   job.source.clear();  // the store has it, and it can be large
   outbox_.JobChanged(job);
-  outbox_.Event(job, "submitted", absl::StrCat(job.spec.name(), job.owner.empty() ? "" : absl::StrCat(" by ", job.owner)));
+  outbox_.Event(job, "submitted",
+                absl::StrCat(job.spec.name(), job.owner.empty() ? "" : absl::StrCat(" by ", job.owner)));
 }
 
 void Submissions::Refuse(const JobRecord& job, const absl::Status& reason) {
@@ -214,7 +217,8 @@ void Submissions::Cancel(JobRecord& job) {
 
 void Submissions::Abandon(const std::string& job_id) {
   JobRecord* job = jobs_.Find(job_id);
-  if (job != nullptr && !job->accepted) Refuse(*job, absl::DeadlineExceededError("its data files were not checked in time"));
+  if (job != nullptr && !job->accepted)
+    Refuse(*job, absl::DeadlineExceededError("its data files were not checked in time"));
 }
 
 Admission Submissions::AdmissionOf(const std::string& job_id, absl::Status* reason) {

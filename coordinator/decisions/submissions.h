@@ -109,8 +109,8 @@ class Submissions {
   WorkerTable& workers_;
   JobQueue& queue_;
   Outbox& outbox_;
-  std::set<uint64_t> unchecked_, asked_;  // jobs whose check waits, and is under way; by number
-  std::set<std::string> checking_;        // workers that were asked to check a job's data
+  std::set<uint64_t> unchecked_, asked_;    // jobs whose check waits, and is under way; by number
+  std::set<std::string> checking_;          // workers that were asked to check a job's data
   std::map<std::string, Refusal> refused_;  // by job id
   uint64_t accepted_ = 0;
 };

@@ -70,7 +70,8 @@ absl::Status WorkerTable::CheckName(const WorkerHello& hello) const {
   if (hello.name().empty()) return absl::InvalidArgumentError("the worker gives no name");
   if (hello.slots() == 0) return absl::InvalidArgumentError(absl::StrCat(hello.name(), " offers no slots"));
   const WorkerRecord* known = Find(hello.name());
-  if (known == nullptr || !IsHeard(*known) || known->hello.incarnation() == hello.incarnation()) return absl::OkStatus();
+  if (known == nullptr || !IsHeard(*known) || known->hello.incarnation() == hello.incarnation())
+    return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat("a worker named ", hello.name(), " is connected already, from ",
                                                known->hello.address(), ": give this one another --name"));
 }
@@ -156,7 +157,8 @@ void WorkerTable::ForgivePause(absl::Duration pause) {
 std::vector<std::pair<std::string, absl::Duration>> WorkerTable::Silent() const {
   std::vector<std::pair<std::string, absl::Duration>> silent;
   for (const auto& [name, worker] : workers_) {
-    const absl::Duration limit = worker.attached ? options_.dead_after : std::max(options_.reattach, options_.dead_after);
+    const absl::Duration limit =
+        worker.attached ? options_.dead_after : std::max(options_.reattach, options_.dead_after);
     if (!worker.dead && options_.Now() - worker.last_heard >= limit) silent.emplace_back(name, limit);
   }
   return silent;

@@ -80,7 +80,8 @@ class WorkerTable {
 
   // Sends nothing to a worker that is not connected: its next hello tells what it needs. `urgent`, `plan_of`: as
   // Action's.
-  void Send(const std::string& name, uint64_t epoch, CoordinatorMessage message, bool urgent = false, uint64_t plan_of = 0);
+  void Send(const std::string& name, uint64_t epoch, CoordinatorMessage message, bool urgent = false,
+            uint64_t plan_of = 0);
 
   void Heard(const std::string& name) { workers_.at(name).last_heard = options_.Now(); }
   void SetDraining(const std::string& name, bool draining) { workers_.at(name).draining = draining; }

@@ -35,7 +35,8 @@ class LogWriterTest : public ::testing::Test {
   absl::Status Append(const std::string& job, const std::vector<LogLine>& lines) {
     absl::MutexLock lock(&mutex_);
     stalled_ = stall_;
-    mutex_.Await(absl::Condition(+[](bool* stall) { return !*stall; }, &stall_));
+    mutex_.Await(absl::Condition(
+        +[](bool* stall) { return !*stall; }, &stall_));
     stalled_ = false;
     if (fails_) return absl::UnavailableError("no space left");
     for (const LogLine& line : lines) disk_.push_back(absl::StrCat(job, " ", line.rank(), ": ", line.text()));
@@ -115,8 +116,8 @@ TEST_F(LogWriterTest, LosesTheOldestLinesWhereTooManyWaitAndWritesTheirNumber) {
   Add("job-1", "e" + text, 6);
   Set(false, false);
   ASSERT_TRUE(Flush());
-  EXPECT_THAT(Disk(), ElementsAre("job-1 1: written", absl::StrCat("job-1 4: ", kTwoLost), absl::StrCat("job-2 3: ", kOneLost),
-                                  "job-1 5: d" + text, "job-1 6: e" + text));
+  EXPECT_THAT(Disk(), ElementsAre("job-1 1: written", absl::StrCat("job-1 4: ", kTwoLost),
+                                  absl::StrCat("job-2 3: ", kOneLost), "job-1 5: d" + text, "job-1 6: e" + text));
   // One that is too large alone is kept.
   Add("job-3", std::string(1000, 'y'));
   ASSERT_TRUE(Flush());
@@ -134,7 +135,8 @@ TEST_F(LogWriterTest, WritesTheNumberOfLostLinesOnceTheDiskWorks) {
   Set(false, false);
   Add("job-1", "d");
   ASSERT_TRUE(Flush());
-  EXPECT_THAT(Disk(), ElementsAre(absl::StrCat("job-1 0: ", kTwoLost), absl::StrCat("job-2 7: ", kOneLost), "job-1 0: d"));
+  EXPECT_THAT(Disk(),
+              ElementsAre(absl::StrCat("job-1 0: ", kTwoLost), absl::StrCat("job-2 7: ", kOneLost), "job-1 0: d"));
 }
 
 TEST_F(LogWriterTest, WritesNothingOfARemovedJob) {

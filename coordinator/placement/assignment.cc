@@ -32,7 +32,8 @@ bool AssignRest(const std::vector<int>& order, CandidateGroup group, Assignment&
                    [](const Candidate& a, const Candidate& b) { return a.most_ranks > b.most_ranks; });
   size_t assigned = 0;
   for (const Candidate& candidate : group) {
-    for (int i = 0; i < candidate.most_ranks && assigned < rest.size(); ++i) workers[rest[assigned++]] = candidate.worker;
+    for (int i = 0; i < candidate.most_ranks && assigned < rest.size(); ++i)
+      workers[rest[assigned++]] = candidate.worker;
   }
   return assigned == rest.size();
 }
@@ -64,7 +65,8 @@ CandidateGroup CandidatesOf(const std::vector<FreeSlots>& workers, const JobSpec
   return group;
 }
 
-std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<FreeSlots>& free, const std::string& home) {
+std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<FreeSlots>& free,
+                                      const std::string& home) {
   if (free.empty()) return {};
   if (!NeedsSharedOutput(spec)) return {CandidatesOf(free, spec)};
   std::vector<CandidateGroup> groups;
@@ -116,8 +118,8 @@ absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& gr
   return absl::ResourceExhaustedError("the workers that may run the job together have too few slots");
 }
 
-absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec, const std::vector<FreeSlots>& free,
-                                  Assignment before, const std::string& home) {
+absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec,
+                                  const std::vector<FreeSlots>& free, Assignment before, const std::string& home) {
   const std::vector<CandidateGroup> groups = GroupsFor(spec, free, home);
   if (groups.empty()) return absl::ResourceExhaustedError("no worker has a slot for the job");
   absl::StatusOr<Assignment> workers = policy(groups, {AssignmentOrder(spec), std::move(before)});

@@ -60,8 +60,8 @@ absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& gr
 // output root (shared_output.h) is offered one group per output root, of which only `home` where that is not "".
 // Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where the choice breaks a
 // rule: the number of ranks, Candidate::most_ranks, one group.
-absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec, const std::vector<FreeSlots>& free,
-                                  Assignment before, const std::string& home);
+absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec,
+                                  const std::vector<FreeSlots>& free, Assignment before, const std::string& home);
 
 }  // namespace adjoin
 

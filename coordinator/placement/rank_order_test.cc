@@ -38,8 +38,8 @@ TEST(RankOrderTest, ASquareIsCutIntoTiles) {
 }
 
 TEST(RankOrderTest, KeepsAsManyNeighboursTogetherAsRowsDoOrMore) {
-  for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{
-           {4, 4}, {8, 8}, {2, 2, 2}, {4, 4, 4}, {1, 1, 4, 2}, {16, 2}, {2, 16}}) {
+  for (const std::vector<int64_t>& shape :
+       std::vector<std::vector<int64_t>>{{4, 4}, {8, 8}, {2, 2, 2}, {4, 4, 4}, {1, 1, 4, 2}, {16, 2}, {2, 16}}) {
     const Mesh mesh = *Mesh::Create(shape);
     const std::vector<int> order = CompactOrder(mesh);
     EXPECT_THAT(order, UnorderedElementsAreArray(mesh.ranks()));

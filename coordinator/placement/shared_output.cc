@@ -28,9 +28,7 @@ std::string Names(const std::vector<FreeSlots>& group) {
 
 }  // namespace
 
-bool NeedsSharedOutput(const JobSpec& spec) {
-  return spec.kind() == PREDICT || KeepsCheckpoints(spec);
-}
+bool NeedsSharedOutput(const JobSpec& spec) { return spec.kind() == PREDICT || KeepsCheckpoints(spec); }
 
 bool KeepsCheckpoints(const JobSpec& spec) {
   return !spec.checkpoint().dir().empty() || !spec.checkpoint().resume_from().empty();

@@ -53,9 +53,10 @@ TEST(SharedOutputTest, RefusesAJobThatFitsOnNoWorkersThatShare) {
                     HasSubstr("another file system"), HasSubstr("right would be a shared file system"),
                     Not(HasSubstr("unknown"))));
   const absl::Status unknown = CheckSharedOutput(Job(5, true), {{"a", 3, "one"}, {"d", 1, ""}, {"e", 2, ""}});
-  EXPECT_THAT(std::string(unknown.message()),
-              AllOf(HasSubstr(": a (3 slots) (each semicolon"), HasSubstr("try again when every --output-root answers"),
-                    HasSubstr("; unknown, since its --output-root has not answered yet: d (1 slot) and e (2 slots); right")));
+  EXPECT_THAT(
+      std::string(unknown.message()),
+      AllOf(HasSubstr(": a (3 slots) (each semicolon"), HasSubstr("try again when every --output-root answers"),
+            HasSubstr("; unknown, since its --output-root has not answered yet: d (1 slot) and e (2 slots); right")));
   EXPECT_THAT(std::string(CheckSharedOutput(Job(2, true), {{"d", 1, ""}, {"e", 1, ""}}).message()),
               AllOf(HasSubstr("unknown"), Not(HasSubstr("another file system"))));
 }

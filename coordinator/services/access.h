@@ -41,8 +41,8 @@ std::string ToString(const Caller& caller);  // "user alice"
 // method that is not in the table.
 absl::Status MayCall(const Caller& caller, absl::string_view method);
 
-// Checks that the caller may cancel, retry, hold and release the job: users their own jobs, admins all. A job's owner is
-// the name of the caller that submitted it, empty where that was a local one. Errors: kPermissionDenied.
+// Checks that the caller may cancel, retry, hold and release the job: users their own jobs, admins all. A job's owner
+// is the name of the caller that submitted it, empty where that was a local one. Errors: kPermissionDenied.
 absl::Status MayChange(const Caller& caller, const std::string& owner, const std::string& job_id);
 // Checks that the caller may read logs, artifacts and the spec of the job: users their own jobs, admins all. Errors:
 // kPermissionDenied.

@@ -1,7 +1,7 @@
 // Passes a file from the daemon that uploads it to the client that asked for it, a few chunks at a time.
 //
-//   std::shared_ptr<ArtifactPipe> pipe = relay.Open(request_id);          // the client's RPC, before the daemon is asked
-//   ADJOIN_ASSIGN_OR_RETURN(std::optional<ArtifactChunk> chunk, pipe->Pop(Deadline::After(absl::Seconds(30))));
+//   std::shared_ptr<ArtifactPipe> pipe = relay.Open(request_id);          // the client's RPC, before the daemon is
+//   asked ADJOIN_ASSIGN_OR_RETURN(std::optional<ArtifactChunk> chunk, pipe->Pop(Deadline::After(absl::Seconds(30))));
 //
 //   std::shared_ptr<ArtifactPipe> pipe = relay.Take(chunk.request_id());  // the daemon's RPC
 //   ADJOIN_RETURN_IF_ERROR(pipe->Push(chunk, Deadline::After(absl::Seconds(30))));

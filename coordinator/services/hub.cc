@@ -131,7 +131,8 @@ void Hub::AfterFailedCommit(const absl::Status& error, uint64_t upto) {
   std::vector<uint64_t> numbers;
   for (const StoredSubmission& submission : refused) numbers.push_back(submission.job());
   uncommitted_.Withdraw(numbers);
-  service_.Withdraw(refused, absl::UnavailableError(absl::StrCat("no job can be accepted now: ", std::string(error.message()))));
+  service_.Withdraw(refused,
+                    absl::UnavailableError(absl::StrCat("no job can be accepted now: ", std::string(error.message()))));
   // A stop cannot wait for the store. It is sent again in its turn, after the start that it may undo.
   std::vector<Action> stops;
   for (Action& action : held_actions_) {

@@ -1,8 +1,8 @@
 // CoordinationService under a lock, joined to the store and to the daemons: a decision is first committed, then sent.
 //
 //   Hub hub(options, store.get(), [&](const std::string& job_id) { logs.Remove(job_id).IgnoreError(); });
-//   absl::StatusOr<Submitted> job = hub.DoDurably([&](CoordinationService& service) { return service.Submit(...); }, deadline);
-//   uint64_t seen = hub.changes();
+//   absl::StatusOr<Submitted> job = hub.DoDurably([&](CoordinationService& service) { return service.Submit(...); },
+//   deadline); uint64_t seen = hub.changes();
 //   ... look ...;  hub.WaitForChange(seen, Deadline::After(absl::Milliseconds(200)));
 //
 // One thread commits: all changes since the last commit go into one transaction, so many callers share a disk's

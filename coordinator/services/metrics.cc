@@ -99,7 +99,8 @@ void AddRunning(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
       [&](const Job& job) { return known(job.step_seconds); });
   add(MetricType::Gauge, "adjoin_job_compute_seconds", "Of one step, computing (T_comp), mean over ranks.",
       [&](const Job& job) { return known(job.compute_seconds); });
-  add(MetricType::Gauge, "adjoin_job_sync_seconds", "Of one step, waiting for and moving data (T_sync), mean over ranks.",
+  add(MetricType::Gauge, "adjoin_job_sync_seconds",
+      "Of one step, waiting for and moving data (T_sync), mean over ranks.",
       [&](const Job& job) { return known(job.sync_seconds); });
   add(MetricType::Counter, "adjoin_job_sent_bytes_total", "Sent between ranks since the attempt's start.",
       [](const Job& job) { return job.bytes_sent; });
@@ -150,13 +151,14 @@ absl::Status Metrics::Listen(const std::string& address, bool public_allowed) {
   }
   if (!endpoint->IsLoopback() && !public_allowed) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--metrics-listen ", address, " can be reached from other machines, and anybody who reaches it may "
+        absl::StrCat("--metrics-listen ", address,
+                     " can be reached from other machines, and anybody who reaches it may "
                      "read it, without encryption: listen on loopback, such as 127.0.0.1:9411, or allow it with "
                      "--metrics-public"));
   }
   if (endpoint->host == "localhost") endpoint->host = "127.0.0.1";  // only addresses are understood below
-  const std::vector<std::string> options = {"listening_ports", endpoint->ToString(), "num_threads", "2",
-                                            "request_timeout_ms", "10000"};
+  const std::vector<std::string> options = {
+      "listening_ports", endpoint->ToString(), "num_threads", "2", "request_timeout_ms", "10000"};
   try {
     exposer_ = std::make_unique<prometheus::Exposer>(options);
   } catch (const std::exception& error) {

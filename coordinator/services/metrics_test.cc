@@ -56,20 +56,36 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
   ASSERT_GT(metrics.port(), 0);
   std::string text = Get(metrics.port(), "/metrics");
   EXPECT_THAT(text, HasSubstr("200 OK"));
-  for (const char* line : {
-           "# TYPE adjoin_jobs gauge", "adjoin_jobs{state=\"pending\"} 3", "adjoin_jobs{state=\"running\"} 1",
-           "adjoin_jobs{state=\"failed\"} 0", "adjoin_queue_length 3", "adjoin_queue_oldest_seconds 12.5",
-           "adjoin_workers{state=\"ready\"} 1", "adjoin_workers{state=\"suspect\"} 1", "adjoin_workers{state=\"lost\"} 0",
-           "adjoin_slots 6", "adjoin_slots_free 3", "adjoin_worker_heartbeat_age_seconds{worker=\"worker-1\"} 4",
-           "adjoin_job_step{job=\"job-7\"} 120", "adjoin_job_step{job=\"job-8\"} 0",
-           "adjoin_job_step_seconds{job=\"job-7\"} 0.25", "adjoin_job_sync_seconds{job=\"job-7\"} 0.05",
-           "# TYPE adjoin_job_sent_bytes_total counter", "adjoin_job_sent_bytes_total{job=\"job-7\"} 1048576",
-           "adjoin_submits_total 10", "adjoin_restarts_total{reason=\"node_lost\"} 2", "adjoin_goodput_seconds_total 3600",
-           "adjoin_lost_seconds_total 60",
-           "# TYPE adjoin_store_commit_seconds histogram", "adjoin_store_commit_seconds_bucket{le=\"0.0005\"} 0",
-           "adjoin_store_commit_seconds_bucket{le=\"0.002\"} 0", "adjoin_store_commit_seconds_bucket{le=\"0.005\"} 1",
-           "adjoin_store_commit_seconds_bucket{le=\"5\"} 1", "adjoin_store_commit_seconds_bucket{le=\"+Inf\"} 2",
-           "adjoin_store_commit_seconds_count 2", "adjoin_store_commit_seconds_sum 9.00390625"}) {
+  for (const char* line : {"# TYPE adjoin_jobs gauge",
+                           "adjoin_jobs{state=\"pending\"} 3",
+                           "adjoin_jobs{state=\"running\"} 1",
+                           "adjoin_jobs{state=\"failed\"} 0",
+                           "adjoin_queue_length 3",
+                           "adjoin_queue_oldest_seconds 12.5",
+                           "adjoin_workers{state=\"ready\"} 1",
+                           "adjoin_workers{state=\"suspect\"} 1",
+                           "adjoin_workers{state=\"lost\"} 0",
+                           "adjoin_slots 6",
+                           "adjoin_slots_free 3",
+                           "adjoin_worker_heartbeat_age_seconds{worker=\"worker-1\"} 4",
+                           "adjoin_job_step{job=\"job-7\"} 120",
+                           "adjoin_job_step{job=\"job-8\"} 0",
+                           "adjoin_job_step_seconds{job=\"job-7\"} 0.25",
+                           "adjoin_job_sync_seconds{job=\"job-7\"} 0.05",
+                           "# TYPE adjoin_job_sent_bytes_total counter",
+                           "adjoin_job_sent_bytes_total{job=\"job-7\"} 1048576",
+                           "adjoin_submits_total 10",
+                           "adjoin_restarts_total{reason=\"node_lost\"} 2",
+                           "adjoin_goodput_seconds_total 3600",
+                           "adjoin_lost_seconds_total 60",
+                           "# TYPE adjoin_store_commit_seconds histogram",
+                           "adjoin_store_commit_seconds_bucket{le=\"0.0005\"} 0",
+                           "adjoin_store_commit_seconds_bucket{le=\"0.002\"} 0",
+                           "adjoin_store_commit_seconds_bucket{le=\"0.005\"} 1",
+                           "adjoin_store_commit_seconds_bucket{le=\"5\"} 1",
+                           "adjoin_store_commit_seconds_bucket{le=\"+Inf\"} 2",
+                           "adjoin_store_commit_seconds_count 2",
+                           "adjoin_store_commit_seconds_sum 9.00390625"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + line + "\n"));
   }
   EXPECT_THAT(text, Not(HasSubstr("adjoin_job_step_seconds{job=\"job-8\"}"))) << "its step time is not known yet";
@@ -77,8 +93,8 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
   now.running = {};
   now.workers.pop_back();
   text = Get(metrics.port(), "/metrics");
-  EXPECT_THAT(text, AllOf(Not(HasSubstr("job-7")), Not(HasSubstr("worker-1")),
-                          HasSubstr("adjoin_workers{state=\"ready\"} 1")));
+  EXPECT_THAT(
+      text, AllOf(Not(HasSubstr("job-7")), Not(HasSubstr("worker-1")), HasSubstr("adjoin_workers{state=\"ready\"} 1")));
   EXPECT_THAT(Get(metrics.port(), "/etc/passwd"), HasSubstr("404"));
 }
 

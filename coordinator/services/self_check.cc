@@ -38,8 +38,8 @@ absl::Status SocketError(int cause) {
     case ENFILE: {
       rlimit limit = {};
       getrlimit(RLIMIT_NOFILE, &limit);
-      return absl::ResourceExhaustedError(absl::StrCat("no file descriptor is left of ", limit.rlim_cur,
-                                                       " (the limit of open files)"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no file descriptor is left of ", limit.rlim_cur, " (the limit of open files)"));
     }
     case ECONNREFUSED: return absl::InternalError("nothing listens there any more");
     default: return absl::UnavailableError(strerror(cause));
@@ -137,8 +137,8 @@ void SelfCheck::Loop() {
         continue;
       }
       if (++address.failures < options_.failures) continue;
-      return deaf_(absl::StrCat("this server does not answer at ", shown_, ", ", address.failures, " times in a row: ",
-                                std::string(status.message())));
+      return deaf_(absl::StrCat("this server does not answer at ", shown_, ", ", address.failures,
+                                " times in a row: ", std::string(status.message())));
     }
   } while (Await(-1, 0) == 0);
 }

@@ -24,7 +24,8 @@ absl::StatusOr<ParsedSpec> Parse(const std::string& source, const std::string& f
   return ParsedSpec{spec, SpecLocations()};
 }
 
-absl::StatusOr<Plan> BuildPlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes, const LayerRules& rules) {
+absl::StatusOr<Plan> BuildPlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes,
+                               const LayerRules& rules) {
   DatasetSizes by_name;
   for (const DatasetSize& size : sizes) by_name[size.name()] = size.samples();
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, by_name, rules, &parsed.locations));
@@ -54,8 +55,8 @@ std::vector<ModelTensor> ModelOf(const Plan& plan) {
 
 absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec) {
   if (bytes <= kMaxPlanBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the job's plan has ", bytes, " bytes, for ", spec.layer_size(), " layers on ",
-                                                 spec.ranks(), " ranks; at most ", kMaxPlanBytes,
+  return absl::InvalidArgumentError(absl::StrCat("the job's plan has ", bytes, " bytes, for ", spec.layer_size(),
+                                                 " layers on ", spec.ranks(), " ranks; at most ", kMaxPlanBytes,
                                                  " are possible: take fewer ranks, or fewer layers"));
 }
 
@@ -74,7 +75,9 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerR
   job.file = request.spec_file();
   job.priority = request.priority();
   job.idempotency_key = request.idempotency_key();
-  job.plan_function = [shared, &rules](const std::vector<DatasetSize>& sizes) { return MakePlan(*shared, sizes, rules); };
+  job.plan_function = [shared, &rules](const std::vector<DatasetSize>& sizes) {
+    return MakePlan(*shared, sizes, rules);
+  };
   job.place_of = [shared](const std::string& field) { return shared->locations.At(field); };
   return job;
 }

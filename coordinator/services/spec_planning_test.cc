@@ -13,7 +13,8 @@ TEST(SpecPlanning, APlanThatIsTooLargeIsRefused) {
   const absl::Status refused = CheckPlanSize((256 << 20) + 1, spec);
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(std::string(refused.message()),
-            "the job's plan has 268435457 bytes, for 1 layers on 4096 ranks; at most 268435456 are possible: take fewer ranks,"
+            "the job's plan has 268435457 bytes, for 1 layers on 4096 ranks; at most 268435456 are possible: take "
+            "fewer ranks,"
             " or fewer layers");
 }
 

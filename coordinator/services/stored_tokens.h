@@ -33,7 +33,8 @@ class StoredTokens final : public TokenStore {
   absl::StatusOr<std::vector<TokenRecord>> All() override {
     ADJOIN_ASSIGN_OR_RETURN(std::vector<StoredToken> rows, store_.Tokens());
     std::vector<TokenRecord> records;
-    for (StoredToken& row : rows) records.push_back({std::move(*row.mutable_summary()), std::move(*row.mutable_sha256())});
+    for (StoredToken& row : rows)
+      records.push_back({std::move(*row.mutable_summary()), std::move(*row.mutable_sha256())});
     return records;
   }
 

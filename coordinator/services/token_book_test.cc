@@ -61,8 +61,9 @@ TEST(TokenBook, OnlyHashesAreStoredAndAnotherBookLoadsThem) {
   ASSERT_EQ(store.records.size(), 1);
   const TokenRecord& record = store.records.begin()->second;
   EXPECT_EQ(record.hash.size(), 32);
-  const std::string secret = made->token().substr(made->token().find('_', 4) + 1);  // after "adj_" and the id; it may have a _
-  EXPECT_GE(secret.size(), 43);  // 256 bits
+  const std::string secret =
+      made->token().substr(made->token().find('_', 4) + 1);  // after "adj_" and the id; it may have a _
+  EXPECT_GE(secret.size(), 43);                              // 256 bits
   EXPECT_THAT(absl::StrCat(record.hash, record.summary.SerializeAsString()), Not(HasSubstr(secret)));
 
   TokenBook again(store);

@@ -85,7 +85,8 @@ grpc::Status UserService::ListJobs(Context* context, const ListJobsRequest* requ
   return grpc::Status::OK;
 }
 
-grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest* request, DescribeJobResponse* response) {
+grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest* request,
+                                      DescribeJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "DescribeJob");
   if (!call.ok()) return ToGrpc(call.status());
   auto described =
@@ -165,7 +166,8 @@ grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* 
   return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
 }
 
-grpc::Status UserService::CreateToken(Context* context, const CreateTokenRequest* request, CreateTokenResponse* response) {
+grpc::Status UserService::CreateToken(Context* context, const CreateTokenRequest* request,
+                                      CreateTokenResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "CreateToken");
   if (!call.ok()) return ToGrpc(call.status());
   auto made = parts_.tokens.Create(request->user(), request->role(), request->valid_hours(), absl::Now());
@@ -183,7 +185,8 @@ grpc::Status UserService::ListTokens(Context* context, const ListTokensRequest* 
   return grpc::Status::OK;
 }
 
-grpc::Status UserService::RevokeToken(Context* context, const RevokeTokenRequest* request, RevokeTokenResponse* response) {
+grpc::Status UserService::RevokeToken(Context* context, const RevokeTokenRequest* request,
+                                      RevokeTokenResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "RevokeToken");
   if (!call.ok()) return ToGrpc(call.status());
   *response->mutable_header() = MakeHeader();
@@ -237,7 +240,8 @@ grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* requ
     bool settled = hub_.Look([&](CoordinationService& service) { return service.Settled(id); });
     // Lines that wait for the disk are read too.
     if ((settled || !request->follow()) && !parts_.log_writer.Flush(Deadline::After(kLogTimeout))) {
-      return ToGrpc(absl::UnavailableError(absl::StrCat("the log of ", id, " cannot be read now: the coordinator's disk"
+      return ToGrpc(absl::UnavailableError(absl::StrCat("the log of ", id,
+                                                        " cannot be read now: the coordinator's disk"
                                                         " takes no lines")));
     }
     auto chunk = parts_.logs.Read(id, position);
@@ -266,8 +270,8 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
                                       grpc::ServerWriter<ArtifactChunk>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "GetArtifact");
   if (!call.ok()) return ToGrpc(call.status());
-  auto source = hub_.Look(
-      [&](CoordinationService& service) { return service.FindArtifact(request->job_id(), request->name()); });
+  auto source =
+      hub_.Look([&](CoordinationService& service) { return service.FindArtifact(request->job_id(), request->name()); });
   if (!source.ok()) return ToGrpc(source.status());
   absl::Status may = MayRead(call->caller(), source->owner, source->job_id, "a result");
   if (!may.ok()) return ToGrpc(may);

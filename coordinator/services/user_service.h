@@ -1,6 +1,7 @@
 // The RPCs of service Adjoin, which users call.
 //
-//   UserService users({.hub = hub, .store = *store, .logs = logs, .log_writer = log_writer, .relay = relay, .access = *access,
+//   UserService users({.hub = hub, .store = *store, .logs = logs, .log_writer = log_writer, .relay = relay, .access =
+//   *access,
 //                      .tokens = tokens, .rules = rules});
 //   builder.RegisterService(&users);
 #ifndef ADJOIN_COORDINATOR_SERVICES_USER_SERVICE_H_

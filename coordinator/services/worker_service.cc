@@ -39,10 +39,11 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
       Finish(ToGrpc(call_.status()));
       return;
     }
-    late_.Set(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(first_message), [alive = alive_](bool expired) {
-      absl::MutexLock lock(&alive->mutex);
-      if (expired && alive->context != nullptr) alive->context->TryCancel();
-    });
+    late_.Set(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(first_message),
+              [alive = alive_](bool expired) {
+                absl::MutexLock lock(&alive->mutex);
+                if (expired && alive->context != nullptr) alive->context->TryCancel();
+              });
     StartRead(&in_);
   }
 
@@ -65,9 +66,9 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
   }
 
   void OnReadDone(bool ok) override {
-    const absl::Status status = !ok              ? absl::CancelledError(id_ == 0 ? "no hello came" : "")
-                                : id_ == 0       ? Greet()
-                                                 : Take();
+    const absl::Status status = !ok        ? absl::CancelledError(id_ == 0 ? "no hello came" : "")
+                                : id_ == 0 ? Greet()
+                                           : Take();
     if (ok && status.ok()) {
       in_.Clear();
       StartRead(&in_);
@@ -125,9 +126,8 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
 
   void KeepLog() {
     const LogBatch& batch = in_.log();
-    const bool owns = hub_.Look([&](CoordinationService& service) {
-      return service.Owns(id_, batch.job_id(), in_.header().epoch());
-    });
+    const bool owns = hub_.Look(
+        [&](CoordinationService& service) { return service.Owns(id_, batch.job_id(), in_.header().epoch()); });
     if (!owns) return;
     std::vector<LogLine> lines(batch.line().begin(), batch.line().end());
     for (LogLine& line : lines) line.set_epoch(in_.header().epoch());
@@ -145,7 +145,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
   LogWriter& logs_;
   absl::StatusOr<Admitted> call_;
   const std::shared_ptr<Alive> alive_;
-  grpc::Alarm late_;  // no hello came
+  grpc::Alarm late_;     // no hello came
   ConnectionId id_ = 0;  // set after its hello; used by its reads alone
   WorkerMessage in_;
   absl::Mutex mutex_;
@@ -155,7 +155,8 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
 
 }  // namespace
 
-grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* WorkerService::Connect(grpc::CallbackServerContext* context) {
+grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* WorkerService::Connect(
+    grpc::CallbackServerContext* context) {
   return new DaemonStream(context, hub_, logs_, access_.Admit(*context, "Connect"), first_message_);
 }
 

@@ -30,17 +30,13 @@ inline absl::Status SqlError(sqlite3* database) {
   const char* message = sqlite3_errmsg(database);
   switch (sqlite3_errcode(database) & 0xff) {  // without SQLite's extension of the code
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return absl::DataLossError(absl::StrCat("the store cannot be used: ", message));
-    case SQLITE_TOOBIG:
-      return absl::InvalidArgumentError(absl::StrCat("too large for the store: ", message));
+    case SQLITE_NOTADB: return absl::DataLossError(absl::StrCat("the store cannot be used: ", message));
+    case SQLITE_TOOBIG: return absl::InvalidArgumentError(absl::StrCat("too large for the store: ", message));
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
     case SQLITE_MISUSE:
-    case SQLITE_RANGE:
-      return absl::InternalError(absl::StrCat("the store refuses what was to be written: ", message));
-    default:
-      return absl::UnavailableError(absl::StrCat("the store cannot be used: ", message));
+    case SQLITE_RANGE: return absl::InternalError(absl::StrCat("the store refuses what was to be written: ", message));
+    default: return absl::UnavailableError(absl::StrCat("the store cannot be used: ", message));
   }
 }
 

@@ -81,8 +81,8 @@ absl::Status ParseRecord(SqlStatement& row, Record* record) {
 }  // namespace
 
 bool StoreChanges::empty() const {
-  return submissions.empty() && jobs.empty() && plans.empty() && attempts.empty() && events.empty() && forgotten.empty() &&
-         last_epoch == 0;
+  return submissions.empty() && jobs.empty() && plans.empty() && attempts.empty() && events.empty() &&
+         forgotten.empty() && last_epoch == 0;
 }
 
 void StoreChanges::Append(StoreChanges later) {
@@ -139,7 +139,8 @@ absl::Status Store::Migrate() {
     if (sqlite3_errcode(database) != SQLITE_BUSY) return status;
     return absl::FailedPreconditionError("another process uses this store: one coordinator per store");
   }
-  ADJOIN_RETURN_IF_ERROR(Execute(database, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF"));
+  ADJOIN_RETURN_IF_ERROR(
+      Execute(database, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF"));
   int64_t version = 0;
   {
     SqlStatement select(database, "PRAGMA user_version");
@@ -147,8 +148,8 @@ absl::Status Store::Migrate() {
     ADJOIN_RETURN_IF_ERROR(select.status());
   }
   if (version > kVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("has the schema version ", version, ", this release knows ", kVersion,
-                                                      ": use a newer release of adjoin-coordinator"));
+    return absl::FailedPreconditionError(absl::StrCat("has the schema version ", version, ", this release knows ",
+                                                      kVersion, ": use a newer release of adjoin-coordinator"));
   }
   for (; version < kVersion; ++version) {
     ADJOIN_RETURN_IF_ERROR(Transaction([&] {
@@ -174,7 +175,8 @@ absl::Status Store::Apply(const StoreChanges& changes) {
 
 absl::Status Store::Write(const StoreChanges& changes) {
   sqlite3* database = database_.get();
-  SqlStatement meta(database, "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = max(value, ?2)");
+  SqlStatement meta(database,
+                    "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = max(value, ?2)");
   SqlStatement submission(database, "INSERT OR REPLACE INTO submissions VALUES (?, ?)");
   for (const StoredSubmission& row : changes.submissions) {
     ADJOIN_RETURN_IF_ERROR(submission.Bind(row.job(), SqlStatement::Blob{row.SerializeAsString()}).Run());
@@ -183,7 +185,8 @@ absl::Status Store::Write(const StoreChanges& changes) {
   SqlStatement job(database, "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)");
   for (const StoredJob& row : changes.jobs) {
     ADJOIN_RETURN_IF_ERROR(job.Bind(row.number(), row.name(), row.owner(), row.state(), row.idempotency_key(),
-                                    SqlStatement::Blob{row.SerializeAsString()}).Run());
+                                    SqlStatement::Blob{row.SerializeAsString()})
+                               .Run());
   }
   SqlStatement plan(database, "INSERT OR REPLACE INTO plans VALUES (?, ?)");
   for (const StoredPlan& row : changes.plans) {
@@ -203,9 +206,9 @@ absl::Status Store::Write(const StoreChanges& changes) {
   if (!changes.events.empty()) {
     ADJOIN_RETURN_IF_ERROR(meta.Bind(std::string("last_event"), changes.events.back().sequence()).Run());
   }
-  for (const char* text : {"DELETE FROM jobs WHERE number = ?", "DELETE FROM submissions WHERE job = ?",
-                           "DELETE FROM plans WHERE job = ?", "DELETE FROM attempts WHERE job = ?",
-                           "DELETE FROM events WHERE job = ?"}) {
+  for (const char* text :
+       {"DELETE FROM jobs WHERE number = ?", "DELETE FROM submissions WHERE job = ?", "DELETE FROM plans WHERE job = ?",
+        "DELETE FROM attempts WHERE job = ?", "DELETE FROM events WHERE job = ?"}) {
     if (changes.forgotten.empty()) break;
     SqlStatement forget(database, text);
     for (uint64_t number : changes.forgotten) ADJOIN_RETURN_IF_ERROR(forget.Bind(number).Run());
@@ -217,7 +220,8 @@ absl::Status Store::Write(const StoreChanges& changes) {
 absl::Status Store::TryToWrite() {
   absl::MutexLock lock(&mutex_);
   return Transaction([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return Execute(database_.get(), "INSERT INTO meta VALUES ('tried', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
+    return Execute(database_.get(),
+                   "INSERT INTO meta VALUES ('tried', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
   });
 }
 
@@ -243,8 +247,9 @@ absl::StatusOr<StoredState> Store::Load() {
   }
   ADJOIN_RETURN_IF_ERROR(submissions.status());
   // A store of an earlier release has older ones, too.
-  SqlStatement attempts(database_.get(),
-                        "SELECT record, job FROM attempts WHERE epoch IN (SELECT max(epoch) FROM attempts GROUP BY job)");
+  SqlStatement attempts(
+      database_.get(),
+      "SELECT record, job FROM attempts WHERE epoch IN (SELECT max(epoch) FROM attempts GROUP BY job)");
   while (attempts.Next()) ADJOIN_RETURN_IF_ERROR(ParseRecord(attempts, &state.attempts[attempts.Integer(1)]));
   ADJOIN_RETURN_IF_ERROR(attempts.status());
   return state;

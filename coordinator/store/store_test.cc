@@ -108,7 +108,8 @@ TEST_F(StoreTest, AnOlderSchemaIsMigrated) {
   sqlite3* database = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(database, "DELETE FROM meta WHERE key = 'store_id'; PRAGMA user_version = 1", nullptr, nullptr,
-                         nullptr), SQLITE_OK);
+                         nullptr),
+            SQLITE_OK);
   sqlite3_close(database);
   const StoredState state = Load(*Open());
   EXPECT_NE(state.store_id, 0);
@@ -286,8 +287,9 @@ TEST_F(StoreTest, ErrorsTellWhetherAnotherTryMaySucceed) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
     EXPECT_THAT(std::string(refused.message()), HasSubstr("too large for the store"));
     sqlite3_exec(database, "PRAGMA max_page_count = 2; CREATE TABLE t (x)", nullptr, nullptr, nullptr);
-    SqlStatement insert(database, "INSERT INTO t VALUES (zeroblob(900)), (zeroblob(900)), (zeroblob(900)), (zeroblob(900)),"
-                                  " (zeroblob(900)), (zeroblob(900))");
+    SqlStatement insert(database,
+                        "INSERT INTO t VALUES (zeroblob(900)), (zeroblob(900)), (zeroblob(900)), (zeroblob(900)),"
+                        " (zeroblob(900)), (zeroblob(900))");
     const absl::Status full = insert.Run();
     EXPECT_EQ(full.code(), absl::StatusCode::kUnavailable) << full;
   }

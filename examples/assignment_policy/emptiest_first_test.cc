@@ -97,22 +97,26 @@ TEST(EmptiestFirstTest, TriesTheNextGroupWhereOneIsTooSmall) {
 
 // A policy may keep a job waiting for a reason of its own: users see it.
 TEST(AssignmentPolicyTest, TheReasonOfARefusalIsShownAndOtherJobsGoOn) {
-  Coordinator coordinator([](const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) -> absl::StatusOr<Assignment> {
-    if (job.rank_order.size() % 2 != 0) return absl::FailedPreconditionError("jobs of an odd number of ranks never start here");
-    return AssignEmptiestFirst(groups, job);
-  });
+  Coordinator coordinator(
+      [](const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) -> absl::StatusOr<Assignment> {
+        if (job.rank_order.size() % 2 != 0)
+          return absl::FailedPreconditionError("jobs of an odd number of ranks never start here");
+        return AssignEmptiestFirst(groups, job);
+      });
   const std::string odd = coordinator.Submit(3);
   EXPECT_THAT(coordinator.Reason(odd), HasSubstr("; jobs of an odd number of ranks never start here"));
   EXPECT_THAT(coordinator.WorkersOf(coordinator.Submit(2)), ElementsAre("large", "large"));
 }
 
 TEST(AssignmentPolicyTest, AWrongChoiceStartsNothing) {
-  Coordinator coordinator([](const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) -> absl::StatusOr<Assignment> {
-    return Assignment(job.rank_order.size(), groups[0][1].worker);
-  });
+  Coordinator coordinator(
+      [](const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) -> absl::StatusOr<Assignment> {
+        return Assignment(job.rank_order.size(), groups[0][1].worker);
+      });
   const std::string job = coordinator.Submit(3);
   EXPECT_THAT(coordinator.WorkersOf(job), ElementsAre());
-  EXPECT_THAT(coordinator.Reason(job), HasSubstr("assignment policy is wrong: it assigned more ranks to small than it may run"));
+  EXPECT_THAT(coordinator.Reason(job),
+              HasSubstr("assignment policy is wrong: it assigned more ranks to small than it may run"));
 }
 
 }  // namespace

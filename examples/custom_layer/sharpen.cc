@@ -1,9 +1,9 @@
 #include "examples/custom_layer/sharpen.h"
 
+#include <ATen/TensorOperators.h>
 #include <string>
 #include <utility>
 #include <vector>
-#include <ATen/TensorOperators.h>
 
 #include "examples/custom_layer/sharpen_roles.h"
 

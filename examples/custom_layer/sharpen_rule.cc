@@ -22,7 +22,8 @@ absl::StatusOr<LayerOutcome> SharpenRule(const LayerRequest& request) {
   ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
   const Layout& x = request.input[0];
   if (x.dims() < 3) return InvalidSpec("sharpen reads [batch, channel, ...]; its input is ", ShapeText(x.shape()));
-  if (!request.spec.w().empty()) return AtField("w", InvalidSpec("sharpen's weight is cut as the channels are: leave w out"));
+  if (!request.spec.w().empty())
+    return AtField("w", InvalidSpec("sharpen's weight is cut as the channels are: leave w out"));
   for (const auto& entry : request.spec.custom().arg()) {
     if (entry.first == "radius") continue;
     return AtField("custom", InvalidSpec("sharpen has no argument \"", entry.first, "\"; it has radius"));
@@ -35,10 +36,9 @@ absl::StatusOr<LayerOutcome> SharpenRule(const LayerRequest& request) {
     return AtField("custom", InvalidSpec("radius of sharpen is \"", text, "\"; it must be from 1 to 1000"));
   }
   // What each output reads. The planner finds which ranks hold it, and repeats the pixels at the border.
-  ADJOIN_ASSIGN_OR_RETURN(Window window, Window::Create({.kernel = 2 * radius + 1,
-                                                         .pad_lo = radius,
-                                                         .pad_hi = radius,
-                                                         .boundary = Boundary::kReplicate}));
+  ADJOIN_ASSIGN_OR_RETURN(
+      Window window,
+      Window::Create({.kernel = 2 * radius + 1, .pad_lo = radius, .pad_hi = radius, .boundary = Boundary::kReplicate}));
   InputNeed need;
   need.readings.emplace(x.dims() - 1, std::move(window));
 
@@ -47,13 +47,12 @@ absl::StatusOr<LayerOutcome> SharpenRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
   const double flops = static_cast<double>(volume) * static_cast<double>(2 * radius + 4);
-  return LayerOutcome{
-      .spec = std::move(spec),
-      .input = {std::move(need)},
-      .parameter = {{.role = kRoleAmount, .home = std::move(home), .needed = channels, .initial = 0.5}},
-      .compute = x,
-      .output = std::move(output),
-      .flops = flops};
+  return LayerOutcome{.spec = std::move(spec),
+                      .input = {std::move(need)},
+                      .parameter = {{.role = kRoleAmount, .home = std::move(home), .needed = channels, .initial = 0.5}},
+                      .compute = x,
+                      .output = std::move(output),
+                      .flops = flops};
 }
 
 const LayerRules& RulesWithSharpen() {

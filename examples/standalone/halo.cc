@@ -53,8 +53,7 @@ absl::Status Halo(Communicator& communicator) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout everywhere, Layout::Replicated({3}, DType::kFloat64, grid.mesh().ranks()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout parts, everywhere.Dual());
   ADJOIN_ASSIGN_OR_RETURN(const auto sum, AllSumReduce::Create(&communicator, parts, {.id = 2, .name = "sum"}));
-  const torch::Tensor sums =
-      sum->Forward(torch::stack({Fx_y.detach(), (x.detach() * x.grad()).sum(), difference}));
+  const torch::Tensor sums = sum->Forward(torch::stack({Fx_y.detach(), (x.detach() * x.grad()).sum(), difference}));
   const double left = sums[0].item<double>(), right = sums[1].item<double>(), worst = sums[2].item<double>();
 
   if (rank == 0) std::printf("<Fx, y> = %.12f\n<x, F*y> = %.12f\n", left, right);

@@ -56,9 +56,9 @@ absl::Status RunRank(const Seat& seat, const Flags& flags, const std::function<a
   const std::string run_id = flags.run_id.empty() ? RunIdFromEnvironment() : flags.run_id;
   if (flags.folder.empty() || run_id.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "what started this rank gives no ",
-        flags.folder.empty() ? "folder to meet the others in: --folder FOLDER, which all ranks see"
-                             : "name of the run: --run_id NAME, another one for every run"));
+        "what started this rank gives no ", flags.folder.empty()
+                                                ? "folder to meet the others in: --folder FOLDER, which all ranks see"
+                                                : "name of the run: --run_id NAME, another one for every run"));
   }
   TransportOptions options;
   options.rank = seat.rank;
@@ -137,7 +137,8 @@ int Launch(int argc, char** argv, int ranks, const std::function<absl::Status(Co
   app.add_option("--transport", flags.transport, "Carries the messages: a name in transport_factory.cc")
       ->capture_default_str();
   app.add_option("--timeout", flags.timeout, "Seconds that one wait, or a whole run of ranks started here, may take")
-      ->check(CLI::PositiveNumber)->capture_default_str();
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   AddConfigSources(app, "ADJOIN_");
   if (const std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
 

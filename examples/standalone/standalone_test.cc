@@ -80,8 +80,8 @@ class StandaloneTest : public testing::Test {
 TEST_F(StandaloneTest, ExchangesHalosWithTheAdjointInBackward) {
   const Outcome halo = Run({Program("halo")});
   EXPECT_EQ(halo.code, 0) << halo.errors;
-  const Strings lines = {"<Fx, y> = ", "\n<x, F*y> = ",
-                         "\nequal; the convolved patches are those of the whole image\n"};
+  const Strings lines = {
+      "<Fx, y> = ", "\n<x, F*y> = ", "\nequal; the convolved patches are those of the whole image\n"};
   for (const std::string& line : lines) EXPECT_TRUE(absl::StrContains(halo.output, line)) << halo.output;
   EXPECT_TRUE(Names("tmp").empty());
 }
@@ -144,8 +144,11 @@ TEST_F(StandaloneTest, NamesTheFlagsForVariablesThatALauncherLeavesOut) {
   outcome = Run({halo, "--folder", folder_}, {"PMI_RANK=0", "PMI_SIZE=1"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_TRUE(absl::StrContains(outcome.errors, "--run_id NAME")) << outcome.errors;
-  for (const Strings& half : {Strings{"RANK=0"}, {"WORLD_SIZE=4"}, {"RANK=4", "WORLD_SIZE=4"},
-                              {"RANK=-1", "WORLD_SIZE=4"}, {"RANK=one", "WORLD_SIZE=4"}}) {
+  for (const Strings& half : {Strings{"RANK=0"},
+                              {"WORLD_SIZE=4"},
+                              {"RANK=4", "WORLD_SIZE=4"},
+                              {"RANK=-1", "WORLD_SIZE=4"},
+                              {"RANK=one", "WORLD_SIZE=4"}}) {
     outcome = Run({halo}, half);
     EXPECT_EQ(outcome.code, 1) << half[0];
     EXPECT_TRUE(absl::StrContains(outcome.errors, "these must be a rank and the number of ranks")) << outcome.errors;

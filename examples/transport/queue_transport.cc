@@ -120,9 +120,12 @@ class QueueTransport final : public Transport {
       Progress();
       status = own_->abort;
       if (!status.ok()) break;
-      if (pending.done) status = pending.outcome;
-      else if (peers_[pending.operation.peer]->gone) status = Died(pending.operation);
-      else if (deadline.Expired()) status = WaitedTooLong(pending.operation);
+      if (pending.done)
+        status = pending.outcome;
+      else if (peers_[pending.operation.peer]->gone)
+        status = Died(pending.operation);
+      else if (deadline.Expired())
+        status = WaitedTooLong(pending.operation);
       if (pending.done || !status.ok()) break;
       exchange_.changed.wait_until(lock, deadline.when());
     }

@@ -90,9 +90,11 @@ class AttentionLayer : public LayerModule {
     options.first_head = place_.head;
     options.first_query = place_.query;
     if (context().training && spec().attention().dropout() > 0) {
-      options.dropout = WeightDropout{Draws(kPurposeDropout), place().first_sample,
-                                      {context().input_shapes[0][0], place_.heads, place_.queries, place_.first_key.back()},
-                                      spec().attention().dropout()};
+      options.dropout =
+          WeightDropout{Draws(kPurposeDropout),
+                        place().first_sample,
+                        {context().input_shapes[0][0], place_.heads, place_.queries, place_.first_key.back()},
+                        spec().attention().dropout()};
     }
     // From `first` on, as the rule names them; those of the backward pass in training alone.
     const auto moves = [&](std::string (*role)(int64_t), size_t first, bool named) {
@@ -104,9 +106,8 @@ class AttentionLayer : public LayerModule {
     };
     const bool training = context().training;
     return std::make_shared<RingAttention>(RingAttention{moves(RingRole, 1, true), moves(RingBackRole, 2, training),
-                                                         moves(RingGradientRole, 1, training),
-                                                         place_.first_key, place_.part,
-                                                         BlockAttention(std::move(options))});
+                                                         moves(RingGradientRole, 1, training), place_.first_key,
+                                                         place_.part, BlockAttention(std::move(options))});
   }
 
   const Place place_;

@@ -1,5 +1,5 @@
-// The roles of attention. Parameters have their names in the state_dict of torch.nn.MultiheadAttention and of torchvision's
-// ShiftedWindowAttention.
+// The roles of attention. Parameters have their names in the state_dict of torch.nn.MultiheadAttention and of
+// torchvision's ShiftedWindowAttention.
 #ifndef ADJOIN_LAYERS_ATTENTION_ATTENTION_ROLES_H_
 #define ADJOIN_LAYERS_ATTENTION_ATTENTION_ROLES_H_
 

@@ -1,8 +1,9 @@
 // The rule of `attention`: torch.nn.MultiheadAttention, batch first, of one input or of two.
 //
-// Layer.w, a layout of [batch, length, features], cuts the batch by the axes that split its dim 0, the sequence by those of
-// dim 1 and the heads by those of dim 2. Absent: x's own layout. Where the sequence is cut, there are movements of the roles of
-// a ring (layers/attention/ring_attention.h). LayerPlan.reading holds the layouts of [batch, queries, heads] and of the memory.
+// Layer.w, a layout of [batch, length, features], cuts the batch by the axes that split its dim 0, the sequence by
+// those of dim 1 and the heads by those of dim 2. Absent: x's own layout. Where the sequence is cut, there are
+// movements of the roles of a ring (layers/attention/ring_attention.h). LayerPlan.reading holds the layouts of [batch,
+// queries, heads] and of the memory.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -44,7 +45,8 @@ absl::Status CheckInputs(const LayerRequest& request) {
     }
     if (shape[2] < 1) return AtField(field, InvalidSpec("input ", i, " has no features"));
     if (shape[0] != request.input[0].shape()[0]) {
-      return AtField(field, InvalidSpec("the inputs' batches differ: ", request.input[0].shape()[0], " and ", shape[0]));
+      return AtField(field,
+                     InvalidSpec("the inputs' batches differ: ", request.input[0].shape()[0], " and ", shape[0]));
     }
   }
   return absl::OkStatus();
@@ -59,8 +61,8 @@ absl::StatusOr<Layer> WithDefaults(const LayerRequest& request) {
                                                   " features, not ", attention.heads()));
   }
   if (!(attention.dropout() >= 0 && attention.dropout() <= 1)) {
-    return AtField("attention.dropout", InvalidSpec("attention.dropout is a probability, from 0 to 1, not ",
-                                                    attention.dropout()));
+    return AtField("attention.dropout",
+                   InvalidSpec("attention.dropout is a probability, from 0 to 1, not ", attention.dropout()));
   }
   attention.set_bias(attention.has_bias() ? attention.bias() : true);
   attention.set_causal(attention.causal());
@@ -70,7 +72,8 @@ absl::StatusOr<Layer> WithDefaults(const LayerRequest& request) {
 // Parts of the batch and of its own length by the axes of `w`, whole in its features.
 absl::StatusOr<Layout> MemoryLayout(const Layout& w, const HeadCut& cut, const Layout& memory) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout even, WithoutHeads(w, cut, memory.shape(), Placement::Broadcast()));
-  if (memory.mesh() != w.mesh() || memory.AxesOf(kLength) != w.AxesOf(kLength) || w.AxesOf(kLength).empty()) return even;
+  if (memory.mesh() != w.mesh() || memory.AxesOf(kLength) != w.AxesOf(kLength) || w.AxesOf(kLength).empty())
+    return even;
   Layout::Cuts cuts = {{kLength, PartSizes(memory, kLength)}};
   if (!even.AxesOf(0).empty()) cuts[0] = PartSizes(even, 0);
   return Layout::Create(even.shape(), even.dtype(), even.mesh(), even.placements(), std::move(cuts));
@@ -115,8 +118,11 @@ absl::Status AddRing(const LayerRequest& request, const Layout& travelling, std:
   const int64_t parts = travelling.Parts(kTravellingLength);
   const auto ranks = static_cast<int64_t>(travelling.mesh().ranks().size());
   if (3 * parts * ranks > kMostRingNumbers) {
-    return InvalidSpec("the sequence is cut into ", parts, " parts on ", ranks, " ranks, around which keys and values would"
-                       " travel; ", kMostRingNumbers / (3 * ranks), " parts are possible on so many: cut the heads or the"
+    return InvalidSpec("the sequence is cut into ", parts, " parts on ", ranks,
+                       " ranks, around which keys and values would"
+                       " travel; ",
+                       kMostRingNumbers / (3 * ranks),
+                       " parts are possible on so many: cut the heads or the"
                        " batch as well");
   }
   std::vector<Layout> after;  // so many steps
@@ -125,8 +131,7 @@ absl::Status AddRing(const LayerRequest& request, const Layout& travelling, std:
     after.push_back(std::move(rotated));
   }
   const auto add = [&](std::string role, const Layout& from, const Layout& to, bool backward) {
-    movements.push_back(
-        {.role = std::move(role), .from = from, .to = to, .constant = true, .backward = backward});
+    movements.push_back({.role = std::move(role), .from = from, .to = to, .constant = true, .backward = backward});
   };
   for (int64_t step = 1; step < parts; ++step) add(RingRole(step), after[step - 1], after[step], false);
   if (!request.training) return absl::OkStatus();
@@ -162,8 +167,8 @@ class Parameters {
     if (spec_.attention().bias()) {
       ADJOIN_RETURN_IF_ERROR(In(kRoleInProjBias, {3, heads_, cut_.width}, 1, {3 * features_}));
     }
-    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed out, HeadParameter(spec_, cut_, dtype_, kRoleOutProjWeight,
-                                                             {features_, heads_, cut_.width}, 1));
+    ADJOIN_ASSIGN_OR_RETURN(ParameterNeed out,
+                            HeadParameter(spec_, cut_, dtype_, kRoleOutProjWeight, {features_, heads_, cut_.width}, 1));
     out.fan_in = features_;
     out.stored_shape = {features_, features_};
     found_.push_back(std::move(out));

@@ -3,14 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn.h>
+#include <torch/types.h>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
-#include <torch/types.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/nn.h>
 
 #include <torch/torch.h>
 
@@ -63,9 +63,12 @@ Tensor Heads(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t 
 Tensor Serial(const Case& c, const Tensor& x, const Tensor& memory, Tensors& p, const Tensor& factors) {
   const int64_t e = c.features();
   const bool own = c.keys()[2] == e;
-  const auto weight = [&](int i) { return own ? p["y.in_proj_weight"].narrow(0, i * e, e) : p[i == 0   ? "y.q_proj_weight"
-                                                                                              : i == 1 ? "y.k_proj_weight"
-                                                                                                       : "y.v_proj_weight"]; };
+  const auto weight = [&](int i) {
+    return own ? p["y.in_proj_weight"].narrow(0, i * e, e)
+               : p[i == 0   ? "y.q_proj_weight"
+                   : i == 1 ? "y.k_proj_weight"
+                            : "y.v_proj_weight"];
+  };
   const auto bias = [&](int i) { return c.bias ? p["y.in_proj_bias"].narrow(0, i * e, e) : Tensor(); };
   const Tensor q = Heads(x, weight(0), bias(0), c.heads), k = Heads(memory, weight(1), bias(1), c.heads);
   const Tensor v = Heads(memory, weight(2), bias(2), c.heads);
@@ -120,8 +123,8 @@ Case RandomCase(RandomJobs& random, bool long_sequence) {
   }
   if (random.OneIn(3)) more += random.Of<std::string>({" home: REPLICATED", " home: SHARDED", " home: OWNER"});
   if (random.OneIn(4)) more += " recompute: true";
-  absl::StrAppend(&c.job.layers, "layer { name: \"y\" input: \"in_x\"", c.memory.empty() ? "" : " input: \"in_m\"", more,
-                  " attention { heads: ", c.heads, c.causal ? " causal: true" : "", c.bias ? "" : " bias: false",
+  absl::StrAppend(&c.job.layers, "layer { name: \"y\" input: \"in_x\"", c.memory.empty() ? "" : " input: \"in_m\"",
+                  more, " attention { heads: ", c.heads, c.causal ? " causal: true" : "", c.bias ? "" : " bias: false",
                   c.dropout > 0 ? absl::StrCat(" dropout: ", c.dropout) : "", " } }\n");
   return c;
 }
@@ -215,8 +218,10 @@ TEST(AttentionTest, ASecondDerivativeOfACutSequenceIsRefused) {
   auto plan = PlanOf(JobText(SmallJob({1, 4, 1})), {{"data", 3}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   MakeFieldsDifferentiable(*plan, "train");
-  const auto results = SecondDerivative(*plan, {random.Normal({3, 5, 4}), random.Normal({3, 5, 4}), random.Normal({3, 5, 4})}, 12);
-  EXPECT_THAT(results.status().ToString(), testing::HasSubstr("over a sequence that is cut cannot be differentiated twice"));
+  const auto results =
+      SecondDerivative(*plan, {random.Normal({3, 5, 4}), random.Normal({3, 5, 4}), random.Normal({3, 5, 4})}, 12);
+  EXPECT_THAT(results.status().ToString(),
+              testing::HasSubstr("over a sequence that is cut cannot be differentiated twice"));
 }
 
 // The layer's dropout on any ranks and in any micro-batches is that of one rank and the whole batch.
@@ -247,8 +252,8 @@ TEST(AttentionTest, DropoutBelongsToGlobalPlaces) {
         }
         const Tensor whole = torch::cat(parts);
         if (!expected.defined()) expected = whole;
-        EXPECT_TRUE(torch::allclose(whole, expected, 1e-12, 1e-12)) << op << ", " << absl::StrJoin(partition, "x") << ", "
-                                                                   << micro << " micro-batches";
+        EXPECT_TRUE(torch::allclose(whole, expected, 1e-12, 1e-12))
+            << op << ", " << absl::StrJoin(partition, "x") << ", " << micro << " micro-batches";
       }
     }
   }

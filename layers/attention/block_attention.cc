@@ -42,14 +42,10 @@ struct BlockAttention::Tile {
 
   Tensor Pairs(const Tensor& x) const { return x.narrow(0, pair, pairs); }
   Tensor Rows(const Tensor& x) const { return Pairs(x).narrow(1, row, rows); }
-  Tensor Columns(const Tensor& x, at::ScalarType type) const {
-    return Pairs(x).narrow(1, column, columns).to(type);
-  }
+  Tensor Columns(const Tensor& x, at::ScalarType type) const { return Pairs(x).narrow(1, column, columns).to(type); }
 };
 
-at::ScalarType SumType(at::ScalarType type) {
-  return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type;
-}
+at::ScalarType SumType(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type; }
 
 template <typename Use>
 void BlockAttention::ForEachTile(const Tensor& q, const Tensor& k, int64_t first_key, const Use& use) const {
@@ -84,7 +80,8 @@ Tensor BlockAttention::Factors(const Tile& tile, at::ScalarType type) const {
   for (int64_t pair = tile.pair; pair < tile.pair + tile.pairs; ++pair) {
     const int64_t sample = options_.first_batch + pair / tile.heads, head = options_.first_head + pair % tile.heads;
     const int64_t query = options_.first_query + tile.row;
-    const Box box({{sample, sample + 1}, {head, head + 1}, {query, query + tile.rows}, {tile.key, tile.key + tile.columns}});
+    const Box box(
+        {{sample, sample + 1}, {head, head + 1}, {query, query + tile.rows}, {tile.key, tile.key + tile.columns}});
     kept.push_back(PlacedKept(dropout.stream, dropout.first_sample, dropout.shape, box, dropout.p)
                        .reshape({tile.rows, tile.columns}));
   }
@@ -112,7 +109,8 @@ SoftmaxSums BlockAttention::Start(const Tensor& q) const {
           at::zeros({pairs, q.size(2), q.size(3)}, options)};
 }
 
-void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int64_t first_key, SoftmaxSums& sums) const {
+void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int64_t first_key,
+                         SoftmaxSums& sums) const {
   const at::ScalarType type = SumType(q.scalar_type());
   const Tensor rows = Merged(q), keys = Merged(k), values = Merged(v);
   ForEachTile(q, k, first_key, [&](const Tile& tile) {
@@ -142,8 +140,8 @@ Tensor BlockAttention::Delta(const Tensor& gradient, const Tensor& values) {
   return (Merged(gradient).to(type) * Merged(values).to(type)).sum(-1);
 }
 
-void BlockAttention::AddGradients(const RowGradients& of, const Tensor& k, const Tensor& v, int64_t first_key, Tensor& dq,
-                                  Tensor dk, Tensor dv) const {
+void BlockAttention::AddGradients(const RowGradients& of, const Tensor& k, const Tensor& v, int64_t first_key,
+                                  Tensor& dq, Tensor dk, Tensor dv) const {
   const at::ScalarType type = SumType(of.q.scalar_type());
   const Tensor rows = Merged(of.q), gradients = Merged(of.gradient), keys = Merged(k), values = Merged(v);
   // Views: what they get, dq, dk and dv have.

@@ -1,5 +1,5 @@
-// Exact softmax attention, a tile of scores at a time: keys and values come in blocks, in any order, and no more than a tile
-// of the scores is ever held.
+// Exact softmax attention, a tile of scores at a time: keys and values come in blocks, in any order, and no more than a
+// tile of the scores is ever held.
 //
 //   BlockAttention blocks(options);
 //   SoftmaxSums sums = blocks.Start(q);
@@ -10,8 +10,8 @@
 //   blocks.AddGradients({q, g, rows.log_sums, delta}, k, v, first_key, dq, dk, dv);
 //
 // Source: online softmax (Milakov and Gimelshein 2018) and FlashAttention's backward pass (Dao et al. 2022). Shapes:
-// [n, heads, length, width], q scaled already; what is kept per row: [n * heads, length]. Sums are float32 for types of fewer
-// bits, else of q's type. Without autograd: callers hold a NoGradGuard. Any extent may be 0. Const; any thread.
+// [n, heads, length, width], q scaled already; what is kept per row: [n * heads, length]. Sums are float32 for types of
+// fewer bits, else of q's type. Without autograd: callers hold a NoGradGuard. Any extent may be 0. Const; any thread.
 #ifndef ADJOIN_LAYERS_ATTENTION_BLOCK_ATTENTION_H_
 #define ADJOIN_LAYERS_ATTENTION_BLOCK_ATTENTION_H_
 
@@ -68,14 +68,14 @@ class BlockAttention {
   explicit BlockAttention(Options options) : options_(std::move(options)) {}
 
   SoftmaxSums Start(const at::Tensor& q) const;
-  void Add(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first_key,
-           SoftmaxSums& sums) const;
+  void Add(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first_key, SoftmaxSums& sums) const;
   // A row without any key is 0, as LibTorch's product with an empty matrix; with keys of which none has a score above
   // minus infinity, NaN. `keys`: how many there are in all. `shape`: q's.
   AttendedRows Finish(const SoftmaxSums& sums, at::IntArrayRef shape, int64_t keys) const;
 
   static at::Tensor Delta(const at::Tensor& gradient, const at::Tensor& values);
-  // Adds what this block gives to the gradients of the scaled q, of k and of v: contiguous, of SumType, shaped as these.
+  // Adds what this block gives to the gradients of the scaled q, of k and of v: contiguous, of SumType, shaped as
+  // these.
   void AddGradients(const RowGradients& rows, const at::Tensor& k, const at::Tensor& v, int64_t first_key,
                     at::Tensor& dq, at::Tensor dk, at::Tensor dv) const;
   // [queries, keys]: what is added to the scores of all keys, 0 or minus infinity; undefined where none is masked.

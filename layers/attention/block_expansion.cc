@@ -27,15 +27,17 @@ absl::Status CheckBlock(const Layer& layer) {
     return AtField("transformer.heads", InvalidSpec("transformer.heads is missing; it must be at least 1"));
   }
   if (block.hidden() < 1) {
-    return AtField("transformer.hidden", InvalidSpec("transformer.hidden, the MLP's hidden features, is missing; it must"
-                                                     " be at least 1"));
+    return AtField("transformer.hidden",
+                   InvalidSpec("transformer.hidden, the MLP's hidden features, is missing; it must"
+                               " be at least 1"));
   }
   if (!std::isfinite(block.dropout()) || block.dropout() < 0 || block.dropout() >= 1) {
-    return AtField("transformer.dropout", InvalidSpec("transformer.dropout is ", block.dropout(),
-                                                      "; it must be at least 0 and below 1"));
+    return AtField("transformer.dropout",
+                   InvalidSpec("transformer.dropout is ", block.dropout(), "; it must be at least 0 and below 1"));
   }
   if (block.window().empty() && !block.shift().empty()) {
-    return AtField("transformer.shift[0]", InvalidSpec("transformer.shift is for a block with windows; write window, too"));
+    return AtField("transformer.shift[0]",
+                   InvalidSpec("transformer.shift is for a block with windows; write window, too"));
   }
   if (!block.window().empty() && block.causal()) {
     return AtField("transformer.causal", InvalidSpec("transformer.causal is not for attention within windows"));
@@ -316,7 +318,8 @@ absl::Status ExpandedSpec::CompleteLayer(int index, const ShapeOf& shape_of, Lay
   const std::vector<int64_t> input = shape_of(layer->input(0));
   if (static_cast<int>(input.size()) == dims->second) return absl::OkStatus();
   return AtField("window_attention.window",
-                 InvalidSpec("its input, ", ShapeText(input), ", has ", input.size() - 2, " spatial dims: with a"
+                 InvalidSpec("its input, ", ShapeText(input), ", has ", input.size() - 2,
+                             " spatial dims: with a"
                              " mesh as w, window needs one value for each of them, so that the last dim is known"));
 }
 
@@ -332,8 +335,8 @@ absl::Status ExpandedSpec::AtUsersLayer(const JobSpec& user, const absl::Status&
   const absl::string_view field = absl::string_view(path).substr(std::min(end + 2, path.size()));
   const std::string location = absl::StrCat("layer[", user_layer[index], "]");
   const bool is_part = at.has_transformer();
-  const std::string message =
-      is_part ? absl::StrCat("its layer \"", spec.layer(index).name(), "\": ", status.message()) : std::string(status.message());
+  const std::string message = is_part ? absl::StrCat("its layer \"", spec.layer(index).name(), "\": ", status.message())
+                                      : std::string(status.message());
   const std::string inner = field.empty() || !is_part ? std::string(field) : FieldOfBlock(field);
   return AtField(location, AtField(inner, absl::Status(status.code(), message)));
 }

@@ -10,7 +10,8 @@
 //   b.norm2 b.linear1 b.activation [b.dropout] b.linear2 [b.dropout2] b(b.residual1 + it)
 // with norm_first false
 //   b.self_attn(in) [b.dropout1] b.residual1(in + it) b.norm1
-//   b.linear1 b.activation [b.dropout] b.linear2 [b.dropout2] b.residual2(b.norm1 + it) b.norm2 b (which only has the name)
+//   b.linear1 b.activation [b.dropout] b.linear2 [b.dropout2] b.residual2(b.norm1 + it) b.norm2 b (which only has the
+//   name)
 // and with a window, after torchvision's SwinTransformerBlock
 //   b.norm1(in) b.attn [b.dropout1] b.residual1(in + it) b.norm2 b.mlp.0 b.mlp.1 [b.mlp.2] b.mlp.3 [b.mlp.4] b
 // Their names are those of PyTorch's parameters. No other layer of the job may have one of these names; any may read

@@ -46,30 +46,31 @@ std::string ErrorOf(const std::string& text) {
 TEST(BlockExpansionTest, PreNorm) {
   EXPECT_THAT(Expanded("layer { name: 'a' input: 'x' add {} } layer { name: 'b' transformer { heads: 2 hidden: 8 } }"),
               ElementsAre("a = add(x)", "b.norm1 = norm(a)", "b.self_attn = attention(b.norm1)",
-                          "b.residual1 = add(a, b.self_attn)", "b.norm2 = norm(b.residual1)", "b.linear1 = linear(b.norm2)",
-                          "b.activation = activation(b.linear1)", "b.linear2 = linear(b.activation)",
-                          "b = add(b.residual1, b.linear2)"));
+                          "b.residual1 = add(a, b.self_attn)", "b.norm2 = norm(b.residual1)",
+                          "b.linear1 = linear(b.norm2)", "b.activation = activation(b.linear1)",
+                          "b.linear2 = linear(b.activation)", "b = add(b.residual1, b.linear2)"));
 }
 
 TEST(BlockExpansionTest, PostNormWithDropout) {
-  EXPECT_THAT(Expanded("layer { name: 'b' input: 'x' transformer { heads: 2 hidden: 8 norm_first: false dropout: 0.1 } }"),
-              ElementsAre("b.self_attn = attention(x)", "b.dropout1 = dropout(b.self_attn)",
-                          "b.residual1 = add(x, b.dropout1)", "b.norm1 = norm(b.residual1)",
-                          "b.linear1 = linear(b.norm1)", "b.activation = activation(b.linear1)",
-                          "b.dropout = dropout(b.activation)", "b.linear2 = linear(b.dropout)",
-                          "b.dropout2 = dropout(b.linear2)", "b.residual2 = add(b.norm1, b.dropout2)",
-                          "b.norm2 = norm(b.residual2)", "b = pad(b.norm2)"));
+  EXPECT_THAT(
+      Expanded("layer { name: 'b' input: 'x' transformer { heads: 2 hidden: 8 norm_first: false dropout: 0.1 } }"),
+      ElementsAre("b.self_attn = attention(x)", "b.dropout1 = dropout(b.self_attn)", "b.residual1 = add(x, b.dropout1)",
+                  "b.norm1 = norm(b.residual1)", "b.linear1 = linear(b.norm1)", "b.activation = activation(b.linear1)",
+                  "b.dropout = dropout(b.activation)", "b.linear2 = linear(b.dropout)",
+                  "b.dropout2 = dropout(b.linear2)", "b.residual2 = add(b.norm1, b.dropout2)",
+                  "b.norm2 = norm(b.residual2)", "b = pad(b.norm2)"));
 }
 
 TEST(BlockExpansionTest, SwinBlock) {
-  const auto expanded = ExpandBlocks(Parse(
-      "layer { name: 'b' input: 'x' x: 'cut' y: 'out' transformer { heads: 2 hidden: 8 window: 4 shift: [2, 1] dropout: 0.5 } }"));
+  const auto expanded =
+      ExpandBlocks(Parse("layer { name: 'b' input: 'x' x: 'cut' y: 'out' transformer { heads: 2 hidden: 8 window: 4 "
+                         "shift: [2, 1] dropout: 0.5 } }"));
   ASSERT_TRUE(expanded.ok()) << expanded.status();
   EXPECT_THAT(Shown(expanded->spec),
               ElementsAre("b.norm1 = norm(x)", "b.attn = window_attention(b.norm1)", "b.dropout1 = dropout(b.attn)",
-                          "b.residual1 = add(x, b.dropout1)", "b.norm2 = norm(b.residual1)", "b.mlp.0 = linear(b.norm2)",
-                          "b.mlp.1 = activation(b.mlp.0)", "b.mlp.2 = dropout(b.mlp.1)", "b.mlp.3 = linear(b.mlp.2)",
-                          "b.mlp.4 = dropout(b.mlp.3)", "b = add(b.residual1, b.mlp.4)"));
+                          "b.residual1 = add(x, b.dropout1)", "b.norm2 = norm(b.residual1)",
+                          "b.mlp.0 = linear(b.norm2)", "b.mlp.1 = activation(b.mlp.0)", "b.mlp.2 = dropout(b.mlp.1)",
+                          "b.mlp.3 = linear(b.mlp.2)", "b.mlp.4 = dropout(b.mlp.3)", "b = add(b.residual1, b.mlp.4)"));
   EXPECT_THAT(expanded->spec.layer(0).x(), ElementsAre("cut"));
   EXPECT_THAT(expanded->spec.layer(3).x(), ElementsAre("cut"));
   EXPECT_EQ(expanded->spec.layer(8).y(), "cut");
@@ -86,7 +87,8 @@ TEST(BlockExpansionTest, SwinBlock) {
 
 TEST(BlockExpansionTest, HeadsAndHiddenFeaturesAreCutAlike) {
   const auto expanded = ExpandBlocks(Parse(
-      "layout { name: 'w' partition: [2, 1, 2] rank: [3, 1, 2, 0] cut { dim: 0 size: [1, 2] } cut { dim: 2 size: [2, 4] } }"
+      "layout { name: 'w' partition: [2, 1, 2] rank: [3, 1, 2, 0] cut { dim: 0 size: [1, 2] } cut { dim: 2 size: [2, "
+      "4] } }"
       "layout { name: 'w.whole' partition: 1 }"
       "layer { name: 'b' input: 'x' x: 'x' w: 'w' home: SHARDED recompute: true transformer { heads: 3 hidden: 8 } }"
       "layer { name: 'c' w: 'w' transformer { heads: 3 hidden: 8 } }"));
@@ -96,8 +98,9 @@ TEST(BlockExpansionTest, HeadsAndHiddenFeaturesAreCutAlike) {
   EXPECT_EQ(spec.layout(2).ShortDebugString(),
             "name: \"w.whole_\" rank: 3 rank: 1 rank: 2 rank: 0 mesh { size: 2 } mesh { size: 1 } mesh { size: 2 }"
             " sbp: \"S(0)\" sbp: \"S(1)\" sbp: \"B\" cut { size: 1 size: 2 }");
-  EXPECT_EQ(spec.layout(3).ShortDebugString(), "name: \"w.hidden\" rank: 3 rank: 1 rank: 2 rank: 0 partition: 2 partition: 1"
-                                               " partition: 2 cut { size: 1 size: 2 }");
+  EXPECT_EQ(spec.layout(3).ShortDebugString(),
+            "name: \"w.hidden\" rank: 3 rank: 1 rank: 2 rank: 0 partition: 2 partition: 1"
+            " partition: 2 cut { size: 1 size: 2 }");
   EXPECT_EQ(spec.layer(1).w(), "w");
   EXPECT_EQ(spec.layer(1).y(), "x");
   EXPECT_THAT(spec.layer(4).x(), ElementsAre("w.whole_"));
@@ -111,14 +114,15 @@ TEST(BlockExpansionTest, HeadsAndHiddenFeaturesAreCutAlike) {
 
 // A mesh does not know the number of dims. The windows do, and the attention's input is checked against them.
 TEST(BlockExpansionTest, WindowsWithAMesh) {
-  const auto expanded = ExpandBlocks(Parse(
-      "layout { name: 'w' mesh { size: 2 } mesh { size: 2 } sbp: ['B', 'S(2)'] }"
-      "layer { name: 'b' input: 'x' w: 'w' transformer { heads: 2 hidden: 8 window: 8 } }"));
+  const auto expanded =
+      ExpandBlocks(Parse("layout { name: 'w' mesh { size: 2 } mesh { size: 2 } sbp: ['B', 'S(2)'] }"
+                         "layer { name: 'b' input: 'x' w: 'w' transformer { heads: 2 hidden: 8 window: 8 } }"));
   ASSERT_TRUE(expanded.ok()) << expanded.status();
   EXPECT_EQ(expanded->spec.layer(1).name(), "b.attn");
   Layer attention = expanded->spec.layer(1);
   const auto complete = [&](std::vector<int64_t> shape) {
-    return expanded->CompleteLayer(1, [&](const std::string&) { return shape; }, &attention);
+    return expanded->CompleteLayer(
+        1, [&](const std::string&) { return shape; }, &attention);
   };
   EXPECT_TRUE(complete({2, 64, 6}).ok());
   const absl::Status refused = complete({2, 8, 8, 6});
@@ -131,7 +135,8 @@ TEST(BlockExpansionTest, WindowsWithAMesh) {
 TEST(BlockExpansionTest, InitDrawsTheWeightsButNotTheNorms) {
   for (const char* window : {"", "window: 2"}) {
     const auto expanded = ExpandBlocks(Parse(absl::StrCat(
-        "layer { name: 'b' input: 'x' init { kind: 'normal' gain: 0.02 } transformer { heads: 2 hidden: 8 ", window, "} }")));
+        "layer { name: 'b' input: 'x' init { kind: 'normal' gain: 0.02 } transformer { heads: 2 hidden: 8 ", window,
+        "} }")));
     ASSERT_TRUE(expanded.ok()) << expanded.status();
     std::vector<std::string> drawn;
     for (const Layer& layer : expanded->spec.layer()) {
@@ -139,21 +144,24 @@ TEST(BlockExpansionTest, InitDrawsTheWeightsButNotTheNorms) {
     }
     EXPECT_THAT(drawn, ElementsAre(*window == 0 ? "attention" : "window_attention", "linear", "linear"));
     const JobSpec user = Parse("layer { name: 'b' transformer {} }");
-    EXPECT_EQ(FieldOf(expanded->AtUsersLayer(user, AtField("layer[1].init.kind", InvalidSpec("no")))), "layer[0].init.kind");
+    EXPECT_EQ(FieldOf(expanded->AtUsersLayer(user, AtField("layer[1].init.kind", InvalidSpec("no")))),
+              "layer[0].init.kind");
   }
 }
 
 TEST(BlockExpansionTest, ErrorsNameTheUsersFields) {
   EXPECT_EQ(ErrorOf("layer { name: 'b' input: 'x' transformer { hidden: 8 } }"),
             "layer[0].transformer.heads: transformer.heads is missing; it must be at least 1");
-  EXPECT_EQ(ErrorOf("layer { name: 'b' input: 'x' transformer { heads: 1 hidden: 8 activation: 'gelo' } }").substr(0, 32),
-            "layer[0].transformer.activation:");
+  EXPECT_EQ(
+      ErrorOf("layer { name: 'b' input: 'x' transformer { heads: 1 hidden: 8 activation: 'gelo' } }").substr(0, 32),
+      "layer[0].transformer.activation:");
   EXPECT_EQ(ErrorOf("layer { name: 'b' input: 'x' transformer { heads: 1 hidden: 8 shift: 1 } }"),
             "layer[0].transformer.shift[0]: transformer.shift is for a block with windows; write window, too");
   EXPECT_EQ(ErrorOf("layer { name: 'b' transformer { heads: 1 hidden: 8 } }"),
             "layer[0].input: input is missing: the first layer reads a field of the data set");
-  EXPECT_EQ(ErrorOf("layer { name: 'b.norm2' input: 'x' add {} } layer { name: 'b' transformer { heads: 1 hidden: 8 } }"),
-            "layer[1].name: its layer \"b.norm2\" has the name of another layer or of a field of the data; rename one");
+  EXPECT_EQ(
+      ErrorOf("layer { name: 'b.norm2' input: 'x' add {} } layer { name: 'b' transformer { heads: 1 hidden: 8 } }"),
+      "layer[1].name: its layer \"b.norm2\" has the name of another layer or of a field of the data; rename one");
   const JobSpec user = Parse("layer { name: 'a' add {} } layer { name: 'b' transformer { heads: 1 hidden: 8 } }");
   const auto expanded = ExpandBlocks(user);
   ASSERT_TRUE(expanded.ok()) << expanded.status();

@@ -38,8 +38,7 @@ absl::StatusOr<HeadCut> HeadCutOf(const Layout& w, int64_t heads, absl::string_v
     cut.sizes.push_back(size / cut.width);
   }
   if (whole) return cut;
-  ADJOIN_ASSIGN_OR_RETURN(const Layout even,
-                          Layout::Create({w.shape()[features]}, w.dtype(), w.mesh(), [&] {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout even, Layout::Create({w.shape()[features]}, w.dtype(), w.mesh(), [&] {
                             std::vector<Placement> of_features = w.placements();
                             for (Placement& placement : of_features) {
                               placement = placement == Placement::Split(features) ? Placement::Split(0)
@@ -48,8 +47,9 @@ absl::StatusOr<HeadCut> HeadCutOf(const Layout& w, int64_t heads, absl::string_v
                             return of_features;
                           }()));
   if (!field.empty() && even.Boundaries(0) != w.Boundaries(features)) {
-    return AtField(field, InvalidSpec("the layout cuts ", w.shape()[features], " features, which are those of ", heads,
-                                      " heads, within a head; the sizes of its parts must be multiples of ", cut.width));
+    return AtField(field,
+                   InvalidSpec("the layout cuts ", w.shape()[features], " features, which are those of ", heads,
+                               " heads, within a head; the sizes of its parts must be multiples of ", cut.width));
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout by_head, even.WithShape({heads}));
   cut.sizes = PartSizes(by_head, 0);
@@ -60,7 +60,8 @@ absl::StatusOr<Layout> WithoutHeads(const Layout& w, const HeadCut& cut, std::ve
   const int features = w.dims() - 1;
   std::vector<Placement> placements = w.placements();
   for (int axis = 0; axis < w.mesh().axes(); ++axis) {
-    if (placements[axis] == Placement::Split(features)) placements[axis] = cut.axis[axis] ? along : Placement::Broadcast();
+    if (placements[axis] == Placement::Split(features))
+      placements[axis] = cut.axis[axis] ? along : Placement::Broadcast();
   }
   Layout::Cuts cuts;
   for (int dim = 0; dim < features; ++dim) {

@@ -1,4 +1,5 @@
-// How the heads of attention are cut over ranks, and where what belongs to a head lies: for the rules of layers that attend.
+// How the heads of attention are cut over ranks, and where what belongs to a head lies: for the rules of layers that
+// attend.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(w, /*heads=*/8, "w"));       // by the cut of w's last dim
 //   ADJOIN_ASSIGN_OR_RETURN(ParameterNeed weight, HeadParameter(spec, cut, dtype, "in_proj_weight",
@@ -34,23 +35,24 @@ struct HeadCut {
   std::vector<Placement> Placements(int dim) const;
 };
 
-// By the axes of `w` that split its last dim, the features of all heads. Where each part has whole heads they stay there,
-// and otherwise are cut evenly. `heads` divides the features.
-// Errors: kInvalidArgument, at `field`, for parts that were given sizes which are no whole heads; none where it is empty, and
-// the layout is not one that says how to cut heads.
+// By the axes of `w` that split its last dim, the features of all heads. Where each part has whole heads they stay
+// there, and otherwise are cut evenly. `heads` divides the features. Errors: kInvalidArgument, at `field`, for parts
+// that were given sizes which are no whole heads; none where it is empty, and the layout is not one that says how to
+// cut heads.
 absl::StatusOr<HeadCut> HeadCutOf(const Layout& w, int64_t heads, absl::string_view field);
 
-// The same parts of other dims as `w`, of `shape`, which has as many dims; its last dim whole, with `along` on the axes that
-// cut the heads. Errors: as Layout::Create.
+// The same parts of other dims as `w`, of `shape`, which has as many dims; its last dim whole, with `along` on the axes
+// that cut the heads. Errors: as Layout::Create.
 absl::StatusOr<Layout> WithoutHeads(const Layout& w, const HeadCut& cut, std::vector<int64_t> shape, Placement along);
 
-// A parameter of which each head has its own part, along dim `dim` of `shape`: each rank needs that of its heads. Its home is
-// there, too, unless the layer says otherwise. Drawn from fan_in 1: see to init, initial or fan_in. Errors: as HomeOf.
+// A parameter of which each head has its own part, along dim `dim` of `shape`: each rank needs that of its heads. Its
+// home is there, too, unless the layer says otherwise. Drawn from fan_in 1: see to init, initial or fan_in. Errors: as
+// HomeOf.
 absl::StatusOr<ParameterNeed> HeadParameter(const Layer& spec, const HeadCut& cut, DType dtype, std::string role,
                                             std::vector<int64_t> shape, int dim);
 
-// A bias [features] of sums over all heads: needed by the first of the ranks that share the heads, so that it is added once;
-// it starts as 0. Errors: as HomeOf.
+// A bias [features] of sums over all heads: needed by the first of the ranks that share the heads, so that it is added
+// once; it starts as 0. Errors: as HomeOf.
 absl::StatusOr<ParameterNeed> BiasOverHeads(const Layer& spec, const HeadCut& cut, DType dtype, std::string role,
                                             int64_t features);
 

@@ -15,8 +15,8 @@ Tensor ToHeads(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const int64_t projections = weight.size(0), heads = weight.size(1), width = weight.size(2);
   const Tensor rows = x.reshape({n * length, features});
   const Tensor columns = weight.reshape({projections * heads * width, features}).t();
-  const Tensor y = bias.defined() ? at::addmm(bias.reshape({projections * heads * width}), rows, columns)
-                                  : at::mm(rows, columns);
+  const Tensor y =
+      bias.defined() ? at::addmm(bias.reshape({projections * heads * width}), rows, columns) : at::mm(rows, columns);
   return y.reshape({n, length, projections, heads, width}).permute({2, 0, 3, 1, 4}).contiguous();
 }
 

@@ -1,4 +1,5 @@
-// What a rank's memory holds for attention over a cut sequence grows with the sequence over the ranks, not with its square.
+// What a rank's memory holds for attention over a cut sequence grows with the sequence over the ranks, not with its
+// square.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randn.h>
 
@@ -63,13 +64,13 @@ absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transpor
 
 // The largest of all ranks.
 absl::StatusOr<Peaks> PeaksOf(int64_t length, int ranks) {
-  const std::string text = absl::StrCat(
-      "name: \"long\" kind: TRAIN ranks: ", ranks, " layout { name: \"x\" partition: [1, ", ranks, ", 1] }\n",
-      "layer { name: \"y\" input: \"x\" x: \"x\" attention { heads: 2 } }\n",
-      "loss { kind: \"mse\" input: \"y\" target: \"t\" }\n",
-      "dataset { name: \"data\" field { name: \"x\" idx { path: \"x\" } shape: [", length, ", 16] }",
-      " field { name: \"t\" idx { path: \"t\" } shape: [", length, ", 16] } }\n",
-      "train { dataset: \"data\" batch: 1 steps: 1 optimizer { sgd { lr: 0.1 } } }\n");
+  const std::string text =
+      absl::StrCat("name: \"long\" kind: TRAIN ranks: ", ranks, " layout { name: \"x\" partition: [1, ", ranks,
+                   ", 1] }\n", "layer { name: \"y\" input: \"x\" x: \"x\" attention { heads: 2 } }\n",
+                   "loss { kind: \"mse\" input: \"y\" target: \"t\" }\n",
+                   "dataset { name: \"data\" field { name: \"x\" idx { path: \"x\" } shape: [", length, ", 16] }",
+                   " field { name: \"t\" idx { path: \"t\" } shape: [", length, ", 16] } }\n",
+                   "train { dataset: \"data\" batch: 1 steps: 1 optimizer { sgd { lr: 0.1 } } }\n");
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOf(text, {{"data", 1}}));
   const Tensors whole = {{"x", at::randn({1, length, 16})}, {"t", at::randn({1, length, 16})}};
   std::vector<Peaks> of_rank(ranks);

@@ -1,11 +1,11 @@
 // Attention in float32 and bfloat16 loses no more than LibTorch's own module in the same type, however it is cut.
 #include <gtest/gtest.h>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <limits>
 #include <string>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
 
 #include <torch/torch.h>
 
@@ -29,12 +29,13 @@ Tensor Module(const Tensor& x, const Tensors& parameters, bool causal) {
                .masked_fill(after, -std::numeric_limits<double>::infinity());
   }
   namespace functional = torch::nn::functional;
-  const auto options = functional::MultiheadAttentionForwardFuncOptions(
-                           kFeatures, kHeads, parameters.at("y.in_proj_weight"), parameters.at("y.in_proj_bias"), {}, {},
-                           /*add_zero_attn=*/false, /*dropout_p=*/0, parameters.at("y.out_proj.weight"),
-                           parameters.at("y.out_proj.bias"))
-                           .need_weights(false)
-                           .attn_mask(mask);
+  const auto options =
+      functional::MultiheadAttentionForwardFuncOptions(
+          kFeatures, kHeads, parameters.at("y.in_proj_weight"), parameters.at("y.in_proj_bias"), {}, {},
+          /*add_zero_attn=*/false, /*dropout_p=*/0, parameters.at("y.out_proj.weight"),
+          parameters.at("y.out_proj.bias"))
+          .need_weights(false)
+          .attn_mask(mask);
   const Tensor first = x.transpose(0, 1);
   return std::get<0>(functional::multi_head_attention_forward(first, first, first, options)).transpose(0, 1);
 }
@@ -55,17 +56,18 @@ RoundedStep Step(const std::string& compute, const std::string& layout, double s
                               {"y.out_proj.weight", random.Normal({kFeatures, kFeatures}) * 0.25},
                               {"y.out_proj.bias", random.Normal({kFeatures}) * 0.25}};
   const Tensor x = random.Normal({kBatch, kLength, kFeatures}) * scale;
-  return {job, compute, x, random.Normal(x.sizes().vec()), parameters,
-          [causal](const Tensor& input, const Tensors& leaves) { return Module(input, leaves, causal); }};
+  return {job,        compute,
+          x,          random.Normal(x.sizes().vec()),
+          parameters, [causal](const Tensor& input, const Tensors& leaves) { return Module(input, leaves, causal); }};
 }
 
 TEST(PrecisionTest, NoMoreIsLostThanByTheSerialModule) {
-  for (const char* layout : {"partition: [1, 4, 1]", "partition: [1, 2, 2] cut { dim: 1 size: [299, 1] }", "partition: [1, 1, 4]",
-                             "partition: [2, 2, 1]"}) {
+  for (const char* layout : {"partition: [1, 4, 1]", "partition: [1, 2, 2] cut { dim: 1 size: [299, 1] }",
+                             "partition: [1, 1, 4]", "partition: [2, 2, 1]"}) {
     for (const bool causal : {false, true}) {
       for (const char* compute : {"float32", "bfloat16"}) {
-        // At 30 most of a row's weight is on one key: a softmax that did not subtract the largest score would overflow. Of
-        // bfloat16's numbers too little is left there to compare.
+        // At 30 most of a row's weight is on one key: a softmax that did not subtract the largest score would overflow.
+        // Of bfloat16's numbers too little is left there to compare.
         for (const double scale : {1.0, *compute == 'b' ? 4.0 : 30.0}) {
           const RoundedStep step = Step(compute, layout, scale, causal);
           const auto ours = ErrorsOnRanks(step);

@@ -79,11 +79,12 @@ std::vector<Tensor> RunBackward(const RingAttention& ring, const Saved& saved, c
 
 // The same of one whole sequence, in operations that can be differentiated again.
 std::vector<Tensor> DifferentiableBackward(const RingAttention& ring, const Saved& saved, const Tensor& gradient) {
-  TORCH_CHECK(ring.parts() == 1, "attention over a sequence that is cut cannot be differentiated twice: cut heads or batch "
-                                 "instead, or do not ask for a graph of its gradient");
-  const Tensor y = DenseAttention(saved.q, Unpacked(saved.own, 0), Unpacked(saved.own, 1),
-                                  ring.blocks.CausalScores(saved.q, ring.keys()),
-                                  ring.blocks.DropoutFactors(saved.q, ring.keys()));
+  TORCH_CHECK(ring.parts() == 1,
+              "attention over a sequence that is cut cannot be differentiated twice: cut heads or batch "
+              "instead, or do not ask for a graph of its gradient");
+  const Tensor y =
+      DenseAttention(saved.q, Unpacked(saved.own, 0), Unpacked(saved.own, 1),
+                     ring.blocks.CausalScores(saved.q, ring.keys()), ring.blocks.DropoutFactors(saved.q, ring.keys()));
   variable_list leaves;
   for (const Tensor& x : {saved.q, saved.own}) {
     if (x.requires_grad()) leaves.push_back(x);

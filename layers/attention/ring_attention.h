@@ -1,12 +1,12 @@
-// Attention over a sequence that may be cut: a rank's queries stay, keys and values travel past them in a ring, and are moved
-// one rank further while the block that is there is computed. One node of autograd; on the tape where its backward pass moves
-// something.
+// Attention over a sequence that may be cut: a rank's queries stay, keys and values travel past them in a ring, and are
+// moved one rank further while the block that is there is computed. One node of autograd; on the tape where its
+// backward pass moves something.
 //
 //   auto ring = std::make_shared<RingAttention>(RingAttention{...});
 //   Tensor y = Attend(ring, q, packed, tape);        // packed: keys and values
 //
-// For the backward pass are kept: q, this rank's own keys and values, those that came last, the result and one number per row.
-// There keys and values go the ring backwards, and their gradients with them, to where they belong.
+// For the backward pass are kept: q, this rank's own keys and values, those that came last, the result and one number
+// per row. There keys and values go the ring backwards, and their gradients with them, to where they belong.
 #ifndef ADJOIN_LAYERS_ATTENTION_RING_ATTENTION_H_
 #define ADJOIN_LAYERS_ATTENTION_RING_ATTENTION_H_
 
@@ -43,8 +43,7 @@ struct RingAttention {
 // q: [n, heads, queries, width], scaled. `packed`: [1, 2, n, heads, keys, width], keys and values of this rank's part;
 // (0, ..., 0) outside the mesh. Returns [n, heads, queries, width]. Differentiable twice where the sequence is not cut.
 // Collective. Throws as Movement::Start; c10::Error for a second derivative of a cut sequence.
-at::Tensor Attend(std::shared_ptr<RingAttention> ring, const at::Tensor& q, const at::Tensor& packed,
-                     Tape& tape);
+at::Tensor Attend(std::shared_ptr<RingAttention> ring, const at::Tensor& q, const at::Tensor& packed, Tape& tape);
 
 }  // namespace adjoin
 

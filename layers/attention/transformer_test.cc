@@ -2,12 +2,12 @@
 // TransformerEncoderLayer, and the same with the norms first, on one rank.
 #include <gtest/gtest.h>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
 
 #include <torch/torch.h>
 
@@ -173,10 +173,12 @@ TEST(TransformerTest, ColumnsThenRowsMoveTwoSums) {
   job.batch = 4;
   job.x_shape = {6, 8};
   job.last_dims = 3;
-  job.layouts = "layout { name: \"x\" mesh { size: 2 } mesh { size: 2 } sbp: [\"S(0)\", \"B\"] }\n"
-                "layout { name: \"w\" mesh { size: 2 } mesh { size: 2 } sbp: [\"S(0)\", \"S(2)\"] }\n";
-  job.layers = "layer { name: \"before\" input: \"x\" x: \"x\" activation { fn: \"relu\" } }\n"
-               "layer { name: \"y\" x: \"x\" w: \"w\" transformer { heads: 4 hidden: 16 } }\n";
+  job.layouts =
+      "layout { name: \"x\" mesh { size: 2 } mesh { size: 2 } sbp: [\"S(0)\", \"B\"] }\n"
+      "layout { name: \"w\" mesh { size: 2 } mesh { size: 2 } sbp: [\"S(0)\", \"S(2)\"] }\n";
+  job.layers =
+      "layer { name: \"before\" input: \"x\" x: \"x\" activation { fn: \"relu\" } }\n"
+      "layer { name: \"y\" x: \"x\" w: \"w\" transformer { heads: 4 hidden: 16 } }\n";
   auto plan = PlanOf(JobText(job), {{"data", 4}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::string names;
@@ -198,7 +200,8 @@ TEST(TransformerTest, ErrorsAreOfTheBlock) {
   job.last_dims = 3;
   job.layers = "layer { name: \"y\" input: \"x\" transformer { heads: 3 hidden: 16 } }\n";
   const auto plan = PlanOf(JobText(job), {{"data", 2}});
-  EXPECT_NE(std::string(plan.status().message()).find(": layer 0 \"y\": its layer \"y.self_attn\": "), std::string::npos)
+  EXPECT_NE(std::string(plan.status().message()).find(": layer 0 \"y\": its layer \"y.self_attn\": "),
+            std::string::npos)
       << plan.status();
 }
 

@@ -1,10 +1,11 @@
-// Attention within windows of [batch, spatial ..., channels], as torchvision's ShiftedWindowAttention, of 1 to 3 spatial dims.
+// Attention within windows of [batch, spatial ..., channels], as torchvision's ShiftedWindowAttention, of 1 to 3
+// spatial dims.
 //
-// A window is never cut: in each split dim the input is moved to whole windows of the padded tensor, rolled by the shift in
-// the same movement, as an index selection modulo the padded extent ("x"). What the windows return is rolled back and cropped
-// by another one (kRoleUnroll). A dim that is neither shifted nor padded and is cut at windows moves nothing.
-// Where the features are cut, or the last dim of Layer.w, the heads are, and what they return is summed over them ("y").
-// In LayerOutcome::spec, window and shift have one value per spatial dim, 0 where nothing is shifted.
+// A window is never cut: in each split dim the input is moved to whole windows of the padded tensor, rolled by the
+// shift in the same movement, as an index selection modulo the padded extent ("x"). What the windows return is rolled
+// back and cropped by another one (kRoleUnroll). A dim that is neither shifted nor padded and is cut at windows moves
+// nothing. Where the features are cut, or the last dim of Layer.w, the heads are, and what they return is summed over
+// them ("y"). In LayerOutcome::spec, window and shift have one value per spatial dim, 0 where nothing is shifted.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -59,8 +60,8 @@ absl::StatusOr<Windows> WindowsOf(const WindowAttention& spec, const std::vector
     const int64_t window = windows.window[i];
     if (window < 1) return AtField("window", InvalidSpec("window_attention.window is 0; it must be at least 1"));
     if (windows.shift[i] >= window) {
-      return AtField("shift", InvalidSpec("window_attention.shift is ", windows.shift[i], " where the window is ", window,
-                                          "; a shift is less than the window"));
+      return AtField("shift", InvalidSpec("window_attention.shift is ", windows.shift[i], " where the window is ",
+                                          window, "; a shift is less than the window"));
     }
     windows.padded.push_back((shape[i + 1] + window - 1) / window * window);
     // Nothing lies beyond a window that is the whole dim.
@@ -79,8 +80,8 @@ absl::StatusOr<Windows> WindowsOf(const WindowAttention& spec, const std::vector
 absl::Status CheckFields(const LayerRequest& request) {
   const Layout& x = request.input[0];
   if (x.dims() < 3 || x.dims() > 5) {
-    return AtField("input", InvalidSpec("it reads [batch, 1 to 3 spatial dims, channels]; its input is ",
-                                        ShapeText(x.shape())));
+    return AtField("input",
+                   InvalidSpec("it reads [batch, 1 to 3 spatial dims, channels]; its input is ", ShapeText(x.shape())));
   }
   const WindowAttention& spec = request.spec.window_attention();
   const int64_t channels = x.shape().back();
@@ -88,12 +89,13 @@ absl::Status CheckFields(const LayerRequest& request) {
     return AtField("window_attention.heads", InvalidSpec("window_attention.heads is missing; it must be at least 1"));
   }
   if (channels < 1 || channels % spec.heads() != 0) {
-    return AtField("window_attention.heads", InvalidSpec("the input's ", channels, " channels are not a multiple of the ",
-                                                         spec.heads(), " heads"));
+    return AtField(
+        "window_attention.heads",
+        InvalidSpec("the input's ", channels, " channels are not a multiple of the ", spec.heads(), " heads"));
   }
   if (!std::isfinite(spec.dropout()) || spec.dropout() < 0 || spec.dropout() >= 1) {
-    return AtField("window_attention.dropout", InvalidSpec("window_attention.dropout is ", spec.dropout(),
-                                                           "; it must be at least 0 and below 1"));
+    return AtField("window_attention.dropout",
+                   InvalidSpec("window_attention.dropout is ", spec.dropout(), "; it must be at least 0 and below 1"));
   }
   return absl::OkStatus();
 }
@@ -118,8 +120,8 @@ absl::StatusOr<Layout> SourceOf(const LayerRequest& request) {
   return Layout::Create(x.shape(), x.dtype(), x.mesh(), x.placements(), std::move(cuts));
 }
 
-// Sizes of the parts of a spatial dim in whole windows: even where the cells are cut evenly, else at the windows that are
-// nearest to the cells' cuts.
+// Sizes of the parts of a spatial dim in whole windows: even where the cells are cut evenly, else at the windows that
+// are nearest to the cells' cuts.
 absl::StatusOr<std::vector<int64_t>> WholeWindows(const Layout& source, int dim, int64_t window, int64_t padded) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout even,
                           Layout::Create(source.shape(), source.dtype(), source.mesh(), source.placements()));

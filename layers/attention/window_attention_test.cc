@@ -103,14 +103,13 @@ Tensor Serial(const Case& c, const Tensor& x) {
       region.push_back(of_cell);
     }
     const Tensor places = at::tensor(source), regions = at::tensor(region);
-    const Tensor qkv = at::linear(with_zero.index_select(1, places), c.parameters.at("y.qkv.weight"),
-                                     optional("y.qkv.bias"))
-                           .reshape({batch, cells, 3, c.heads, width})
-                           .permute({2, 0, 3, 1, 4});
+    const Tensor qkv =
+        at::linear(with_zero.index_select(1, places), c.parameters.at("y.qkv.weight"), optional("y.qkv.bias"))
+            .reshape({batch, cells, 3, c.heads, width})
+            .permute({2, 0, 3, 1, 4});
     Tensor scores = at::matmul(qkv[0], qkv[1].transpose(-2, -1)) / std::sqrt(static_cast<double>(width)) + bias;
     scores = scores + (regions.unsqueeze(0) != regions.unsqueeze(1)).to(scores.scalar_type()) * -100.0;
-    const Tensor values = at::matmul(at::softmax(scores, -1), qkv[2]).transpose(1, 2).reshape(
-        {batch, cells, channels});
+    const Tensor values = at::matmul(at::softmax(scores, -1), qkv[2]).transpose(1, 2).reshape({batch, cells, channels});
     y = y.index_add(1, places, at::linear(values, c.parameters.at("y.proj.weight"), optional("y.proj.bias")));
   }
   return y.narrow(1, 0, zero).reshape(c.shape);
@@ -133,7 +132,8 @@ void AddLayer(RandomJobs& random, const std::string& head, Case& c) {
     c.parameters["y.proj.bias"] = Drawn(random, {channels});
   }
   absl::StrAppend(&c.job.layers, "layer { name: \"y\" ", head, " window_attention { heads: ", c.heads,
-                  " window: ", ListText(c.window), " shift: ", ListText(c.shift), c.bias ? "" : " bias: false", " } }\n");
+                  " window: ", ListText(c.window), " shift: ", ListText(c.shift), c.bias ? "" : " bias: false",
+                  " } }\n");
 }
 
 Case RandomCase(RandomJobs& random) {
@@ -226,8 +226,8 @@ TEST(WindowAttentionTest, NoMoreIsLostInBFloat16ThanSerially) {
   }
 }
 
-// Every row of the table but the outermost gets hundreds of gradients of about one size: added up in bfloat16 they would
-// stay at 256 times one of them.
+// Every row of the table but the outermost gets hundreds of gradients of about one size: added up in bfloat16 they
+// would stay at 256 times one of them.
 TEST(WindowAttentionTest, ManyPairsAtOneDistanceLoseNothingInBFloat16) {
   Case c;
   c.shape = {8, 24, 24, 2};
@@ -243,7 +243,9 @@ TEST(WindowAttentionTest, ManyPairsAtOneDistanceLoseNothingInBFloat16) {
   // A cell's value says how it differs from the mean of its window: all queries learn alike from keys to one side.
   const Tensor ramp = (at::arange(24, at::kDouble).remainder(12) - 5.5) / 6;
   const Tensor x = at::stack({at::ones({24, 24}, at::kDouble), ramp.unsqueeze(1).expand({24, 24})}, -1)
-                       .unsqueeze(0).expand({8, -1, -1, -1}).contiguous();
+                       .unsqueeze(0)
+                       .expand({8, -1, -1, -1})
+                       .contiguous();
   Tensor values = at::zeros({6, 2}, at::kDouble);
   values[4][1] = 1;  // in the second channel
   const Tensors parameters = {{"y.qkv.weight", values},
@@ -266,7 +268,7 @@ std::string Operators(const std::string& layer) {
   job.x_shape = {8, 8, 6};
   job.last_dims = 4;
   job.layouts = LayoutText("x", {1, 2, 2, 1}, {0, 1, 2, 3}) + LayoutText("w", {1, 2, 1, 2}, {0, 1, 2, 3}) +
-                    "layout { name: \"mesh\" mesh { size: 2 } mesh { size: 2 } sbp: [\"S(1)\", \"S(2)\"] }\n";
+                "layout { name: \"mesh\" mesh { size: 2 } mesh { size: 2 } sbp: [\"S(1)\", \"S(2)\"] }\n";
   job.layers = absl::StrCat("layer { name: \"before\" input: \"x\" x: \"x\" activation { fn: \"relu\" } }\n",
                             "layer { name: \"y\" ", layer, " }\n");
   auto plan = PlanOf(JobText(job), {{"data", 2}});
@@ -301,10 +303,12 @@ TEST(WindowAttentionTest, RefusesByField) {
             "layer 1 \"y\": window_attention.shift is 4 where the window is 4; a shift is less than the window");
   EXPECT_EQ(Operators("window_attention { heads: 2 window: 4 dropout: 1 }"),
             "layer 1 \"y\": window_attention.dropout is 1; it must be at least 0 and below 1");
-  EXPECT_EQ(Operators("w: \"mesh\" transformer { heads: 2 hidden: 12 window: 4 }"),
-            "layer 1 \"y\": its layer \"y.attn\": its input, 2x8x8x6, has 2 spatial dims: with a mesh as w, window needs one"
-            " value for each of them, so that the last dim is known");
-  EXPECT_EQ(Operators("w: \"mesh\" transformer { heads: 2 hidden: 12 window: [4, 4] }").find("layer 1"), std::string::npos);
+  EXPECT_EQ(
+      Operators("w: \"mesh\" transformer { heads: 2 hidden: 12 window: 4 }"),
+      "layer 1 \"y\": its layer \"y.attn\": its input, 2x8x8x6, has 2 spatial dims: with a mesh as w, window needs one"
+      " value for each of them, so that the last dim is known");
+  EXPECT_EQ(Operators("w: \"mesh\" transformer { heads: 2 hidden: 12 window: [4, 4] }").find("layer 1"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ class WindowPlaces {
   at::Tensor RelativeIndex() const;
   // Whether any two cells of one window come from two ends of the tensor.
   bool AnyHidden() const;
-  // bool [windows of the part, cells, cells]: whether query and key lie in different regions of the rolled tensor. `part`:
-  // whole windows, per spatial dim.
+  // bool [windows of the part, cells, cells]: whether query and key lie in different regions of the rolled tensor.
+  // `part`: whole windows, per spatial dim.
   at::Tensor Hidden(const std::vector<Interval>& part) const;
 
  private:
@@ -37,10 +37,11 @@ class WindowPlaces {
   int64_t cells_ = 1;
 };
 
-// [n, extents ..., channels] to [n * windows, cells, channels], and back. Extents are multiples of the window; not empty.
+// [n, extents ..., channels] to [n * windows, cells, channels], and back. Extents are multiples of the window; not
+// empty.
 at::Tensor ToWindows(const at::Tensor& x, const std::vector<int64_t>& window);
 at::Tensor FromWindows(const at::Tensor& windows, const std::vector<int64_t>& window,
-                          const std::vector<int64_t>& shape);
+                       const std::vector<int64_t>& shape);
 
 }  // namespace adjoin
 

@@ -15,7 +15,8 @@
 
 namespace adjoin {
 
-Layout Cut(const std::vector<int64_t>& shape, const std::vector<int64_t>& partition, Layout::Cuts cuts, int first_rank) {
+Layout Cut(const std::vector<int64_t>& shape, const std::vector<int64_t>& partition, Layout::Cuts cuts,
+           int first_rank) {
   std::vector<int> ranks(VolumeOf(partition));
   std::iota(ranks.begin(), ranks.end(), first_rank);
   return Layout::Partition(shape, DType::kFloat32, partition, std::move(ranks), std::move(cuts)).value();

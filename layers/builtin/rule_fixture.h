@@ -20,7 +20,8 @@ Layout Cut(const std::vector<int64_t>& shape, const std::vector<int64_t>& partit
            int first_rank = 0);
 
 // The built-in rule of the layer with these fields, as in "y: 'even' softmax { dim: 1 }", for inputs in these layouts.
-// `job`: other fields of the job, such as named layouts. Errors: the rule's; kInvalidArgument for text that is no layer.
+// `job`: other fields of the job, such as named layouts. Errors: the rule's; kInvalidArgument for text that is no
+// layer.
 absl::StatusOr<LayerOutcome> ApplyRule(const std::string& layer, const std::vector<Layout>& inputs,
                                        const std::string& job = "", bool training = false);
 

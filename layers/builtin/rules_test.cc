@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-
 #include "absl/strings/str_cat.h"
 #include "base/testing/test_seed.h"
 #include "gmock/gmock.h"
@@ -310,8 +309,9 @@ TEST(LinearRuleTest, TheWeightFollowsFromTheInputAndTheOutput) {
   EXPECT_EQ(rows->output, Cut({6, 2, 7}, {2, 1, 3}));
 
   const std::string mesh = " mesh { size: 2 } mesh { size: 3 } sbp: 'S(0)' sbp: ";
-  const Layout x = Layout::Create({6, 9}, DType::kFloat32, *Mesh::Create({2, 3}),
-                                  {Placement::Split(0), Placement::Broadcast()}).value();
+  const Layout x =
+      Layout::Create({6, 9}, DType::kFloat32, *Mesh::Create({2, 3}), {Placement::Split(0), Placement::Broadcast()})
+          .value();
   const auto columns = Apply("name: 'l' y: 'y' linear { out_features: 7 }", x,
                              "layout { name: 'y'" + mesh + "'S(1)' cut { dim: 1 size: [5, 1, 1] } }");
   ASSERT_TRUE(columns.ok()) << columns.status();
@@ -322,8 +322,9 @@ TEST(LinearRuleTest, TheWeightFollowsFromTheInputAndTheOutput) {
 
 // Axes along which the weight is the same cut the batch, or what the input cuts along them.
 TEST(LinearRuleTest, DataAndTensorParallel) {
-  const std::string w = "layout { name: 'w' mesh { size: 2 } mesh { size: 2 } mesh { size: 2 } sbp: 'B' sbp: 'S(0)'"
-                        " sbp: 'S(1)' }";
+  const std::string w =
+      "layout { name: 'w' mesh { size: 2 } mesh { size: 2 } mesh { size: 2 } sbp: 'B' sbp: 'S(0)'"
+      " sbp: 'S(1)' }";
   const std::string layer = "name: 'l' w: 'w' linear { out_features: 6 }";
   const auto elsewhere = Apply(layer, Cut({4, 3, 10}, {1, 1, 2}), w);
   ASSERT_TRUE(elsewhere.ok()) << elsewhere.status();
@@ -333,7 +334,8 @@ TEST(LinearRuleTest, DataAndTensorParallel) {
   EXPECT_THAT(elsewhere->output.mesh().ranks(), ElementsAre(0, 2, 4, 6));
   EXPECT_THAT(elsewhere->output.LocalShape(6), ElementsAre(2, 3, 3));
   const Layout x = Layout::Create({4, 3, 10}, DType::kFloat32, *Mesh::Create({2, 2, 2}),
-                                  {Placement::Split(1), Placement::Broadcast(), Placement::Split(2)}).value();
+                                  {Placement::Split(1), Placement::Broadcast(), Placement::Split(2)})
+                       .value();
   const auto here = Apply(layer, x, w);
   ASSERT_TRUE(here.ok()) << here.status();
   EXPECT_EQ(here->input[0].layout, x);

@@ -1,6 +1,6 @@
 // What is not one call of torch::nn: paddings that differ at the two ends, against loops; targets that losses accept.
-#include "layers/builtin/builtin_serial_functions.h"
 #include "layers/serial_functions.h"
+#include "layers/builtin/builtin_serial_functions.h"
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -157,8 +157,7 @@ TEST(SerialUpsampleTest, GradientIsTheAdjoint) {
     for (int64_t channels : {1, 2}) {
       const at::Tensor x = at::randn({2, channels, 5, 7}, at::kDouble).requires_grad_();
       const at::Tensor y = Apply(std::string("upsample { ") + text + " }", x);
-      EXPECT_TRUE(at::allclose(y, Apply(std::string("upsample { ") + text + " }", x.detach()), 1e-12, 1e-12))
-          << text;
+      EXPECT_TRUE(at::allclose(y, Apply(std::string("upsample { ") + text + " }", x.detach()), 1e-12, 1e-12)) << text;
       const at::Tensor cotangent = at::randn_like(y);
       const at::Tensor back = torch::autograd::grad({y}, {x}, {cotangent})[0];
       EXPECT_NEAR((y.detach() * cotangent).sum().item<double>(), (x.detach() * back).sum().item<double>(), 1e-10)

@@ -96,7 +96,7 @@ class ConvLayer : public LayerModule {
   // Its groups are those of this rank.
   at::Tensor Convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
     return at::convolution(x, weight, bias, stride_, /*padding=*/{0}, dilation_, transposed_,
-                              /*output_padding=*/{0}, Groups(x, weight));
+                           /*output_padding=*/{0}, Groups(x, weight));
   }
 
   // From what this rank's inputs give to, to its outputs: cells to add, or, negative, to leave out. Last dim first.

@@ -1,8 +1,8 @@
 #include "layers/conv/conv_cases.h"
 
-#include <algorithm>
 #include <torch/nn/functional.h>
 #include <torch/types.h>
+#include <algorithm>
 
 #include <torch/torch.h>
 
@@ -63,8 +63,8 @@ int64_t ConvCase::OutputSize(int i, int64_t n) const {
 }
 
 std::vector<int64_t> ConvCase::WeightShape() const {
-  std::vector<int64_t> shape = transposed ? std::vector<int64_t>{in, out / groups}
-                                          : std::vector<int64_t>{out, in / groups};
+  std::vector<int64_t> shape =
+      transposed ? std::vector<int64_t>{in, out / groups} : std::vector<int64_t>{out, in / groups};
   for (int64_t k : kernel) shape.push_back(k);
   return shape;
 }
@@ -72,8 +72,8 @@ std::vector<int64_t> ConvCase::WeightShape() const {
 std::string ConvCase::Text() const {
   return absl::StrCat("conv { out_channels: ", out, " groups: ", groups, " bias: ", bias ? "true" : "false",
                       transposed ? absl::StrCat(" transposed: true output_padding: ", ListText(output_padding)) : "",
-                      " window { kernel: ", ListText(kernel), " stride: ", ListText(stride), " dilation: ",
-                      ListText(dilation), " pad_lo: ", ListText(pad_lo), " pad_hi: ", ListText(pad_hi),
+                      " window { kernel: ", ListText(kernel), " stride: ", ListText(stride),
+                      " dilation: ", ListText(dilation), " pad_lo: ", ListText(pad_lo), " pad_hi: ", ListText(pad_hi),
                       " boundary: \"", boundary, "\" } }");
 }
 

@@ -52,8 +52,9 @@ absl::StatusOr<Layout> ResolveWeight(const LayerRequest& request, const Sizes& w
   if (two.ok()) return two;
   auto all = resolve(weight);
   if (!all.ok()) {
-    return InvalidSpec("w cuts the weight, ", ShapeText(weight), ", in its first two dims or in all of them: ",
-                       two.status().message(), "; ", all.status().message());
+    return InvalidSpec("w cuts the weight, ", ShapeText(weight),
+                       ", in its first two dims or in all of them: ", two.status().message(), "; ",
+                       all.status().message());
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout even, Layout::Create(weight, all->dtype(), all->mesh(), all->placements()));
   for (int dim = 2; dim < all->dims(); ++dim) {
@@ -111,8 +112,8 @@ absl::StatusOr<ConvGrid> ConvGrid::FromInput(const Layout& x, const ConvExtents&
   }
   if (within.has_value()) {
     const int64_t parts = static_cast<int64_t>(within->size());
-    ADJOIN_RETURN_IF_ERROR(grid.Regroup(
-        x.AxesOf(1), {}, {{extents.groups, ConvAxis::Kind::kGroup}, {parts, ConvAxis::Kind::kIn}}));
+    ADJOIN_RETURN_IF_ERROR(
+        grid.Regroup(x.AxesOf(1), {}, {{extents.groups, ConvAxis::Kind::kGroup}, {parts, ConvAxis::Kind::kIn}}));
   }
   return grid;
 }

@@ -33,7 +33,7 @@ namespace adjoin {
 // Global numbers of the layer.
 struct ConvExtents {
   int64_t groups = 1;
-  int64_t in = 0;   // channels, of all groups
+  int64_t in = 0;  // channels, of all groups
   int64_t out = 0;
   bool transposed = false;
   std::vector<int64_t> weight;  // shape

@@ -1,13 +1,13 @@
 // Convolutions over any layouts of input, weight and output equal LibTorch's on one rank.
 #include <gtest/gtest.h>
 
+#include <ATen/TensorOperators.h>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
-#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -197,7 +197,10 @@ std::vector<int> From(int first, int count) {
 // The example of DistDL's documentation: P_x = 1x4x1, P_w = 3x4x1, P_y = 1x3x1.
 TEST(ConvExampleTest, InputWeightAndOutputOnRanksOfTheirOwn) {
   for (const char* home : {"", "home: OWNER", "home: OWNER owner: 7", "home: REPLICATED", "home: SHARDED"}) {
-    const FixedCase c{19, {2, 10, 11}, 7, 1,
+    const FixedCase c{19,
+                      {2, 10, 11},
+                      7,
+                      1,
                       LayoutText("x", {1, 4, 1}, From(0, 4)) + LayoutText("w", {3, 4, 1}, From(4, 12)) +
                           LayoutText("y", {1, 3, 1}, From(16, 3)),
                       absl::StrCat("w: \"w\" y: \"y\" ", home)};
@@ -207,7 +210,10 @@ TEST(ConvExampleTest, InputWeightAndOutputOnRanksOfTheirOwn) {
 
 TEST(ConvExampleTest, WithTheFeaturesCutToo) {
   for (const char* home : {"", "home: OWNER"}) {
-    const FixedCase c{38, {2, 10, 11}, 7, 1,
+    const FixedCase c{38,
+                      {2, 10, 11},
+                      7,
+                      1,
                       LayoutText("x", {1, 4, 2}, From(0, 8)) + LayoutText("w", {3, 4, 2}, From(8, 24)) +
                           LayoutText("y", {1, 3, 2}, From(32, 6)),
                       absl::StrCat("w: \"w\" y: \"y\" ", home)};
@@ -216,7 +222,10 @@ TEST(ConvExampleTest, WithTheFeaturesCutToo) {
 }
 
 TEST(ConvExampleTest, SharedRanksOfOneMesh) {
-  const FixedCase c{12, {2, 10, 11}, 7, 1,
+  const FixedCase c{12,
+                    {2, 10, 11},
+                    7,
+                    1,
                     LayoutText("x", {1, 4, 1}, {0, 1, 2, 3}) + LayoutText("w", {3, 4, 1}, From(0, 12)) +
                         LayoutText("y", {1, 3, 1}, {0, 4, 8}),
                     "w: \"w\" y: \"y\""};

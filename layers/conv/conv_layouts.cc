@@ -45,7 +45,7 @@ class ConvTensors {
 };
 
 absl::StatusOr<Layout> ConvTensors::LayoutOf(Sizes shape, DType dtype, const std::vector<Along>& along,
-                                          Layout::Cuts cuts) const {
+                                             Layout::Cuts cuts) const {
   Sizes mesh_shape = grid_.mesh().shape();
   std::vector<Placement> placements;
   for (int axis = 0; axis < grid_.mesh().axes(); ++axis) {
@@ -60,8 +60,8 @@ absl::StatusOr<Layout> ConvTensors::LayoutOf(Sizes shape, DType dtype, const std
     if (has) ranks.push_back(rank);
   }
   for (auto cut = cuts.begin(); cut != cuts.end();) {
-    const bool is_cut = std::find(placements.begin(), placements.end(), Placement::Split(cut->first)) !=
-                        placements.end();
+    const bool is_cut =
+        std::find(placements.begin(), placements.end(), Placement::Split(cut->first)) != placements.end();
     cut = is_cut ? std::next(cut) : cuts.erase(cut);
   }
   ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(mesh_shape), std::move(ranks)));

@@ -4,11 +4,11 @@
 // (conv_whole_matrix_test).
 #include <gtest/gtest.h>
 
+#include <ATen/TensorOperators.h>
 #include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
-#include <ATen/TensorOperators.h>
 
 #include <ATen/TensorOperators.h>
 
@@ -30,8 +30,8 @@ const std::vector<int64_t> kKernels = {1, 2, 3, 4, 5, 7};
 // The last one is a transposed convolution.
 const std::vector<std::string> kForms = {"zeros", "circular", "reflect", "replicate", "transposed"};
 const std::vector<Channels> kChannels = {{2, 2, 1}, {4, 2, 2}, {2, 4, 2}};
-const std::vector<std::vector<int64_t>> kCuts = {{8, 8}, {5, 5},          {9, 8}, {7, 7, 6},
-                                                 {1, 8, 1}, {0, 9}, {4, 4, 3, 3, 3, 3}};
+const std::vector<std::vector<int64_t>> kCuts = {
+    {8, 8}, {5, 5}, {9, 8}, {7, 7, 6}, {1, 8, 1}, {0, 9}, {4, 4, 3, 3, 3, 3}};
 // What the second axis of a mesh cuts in two, if there is one.
 enum class Second { kNothing, kBatch, kChannels, kSpatial };
 
@@ -83,8 +83,8 @@ int64_t AddCutDim(const MatrixCase& c, ConvCase& conv) {
 }
 
 std::string FieldText(const std::string& name, at::IntArrayRef shape) {
-  return absl::StrCat(" field { name: \"", name, "\" shape: ", ListText(shape.slice(1).vec()), " idx { path: \"",
-                      name, "\" } }");
+  return absl::StrCat(" field { name: \"", name, "\" shape: ", ListText(shape.slice(1).vec()), " idx { path: \"", name,
+                      "\" } }");
 }
 
 std::string JobOf(const MatrixCase& c, const ConvCase& conv, const at::Tensor& x, const at::Tensor& y) {
@@ -139,10 +139,8 @@ std::string Compare(const MatrixCase& c, uint64_t seed, int64_t& count) {
   input.transport = TransportKind::kInMemory;
   auto ranks = RunStep(*plan, input);
   if (!ranks.ok()) return absl::StrCat(ranks.status().ToString(), "\n", job);
-  const Expected expected = {{{"y", y.detach()}},
-                             {{"x", x.grad()}},
-                             {{"y.weight", weight.grad()}, {"y.bias", bias.grad()}},
-                             {}};
+  const Expected expected = {
+      {{"y", y.detach()}}, {{"x", x.grad()}}, {{"y.weight", weight.grad()}, {"y.bias", bias.grad()}}, {}};
   const std::string differences = Differences(*plan, "train", *ranks, expected, 1e-10);
   return differences.empty() ? "" : absl::StrCat(differences, job);
 }

@@ -97,25 +97,21 @@ absl::StatusOr<LayerOutcome> ConvRule(const LayerRequest& request) {
   const std::vector<int>& ranks = layouts.compute.mesh().ranks();
   ADJOIN_ASSIGN_OR_RETURN(Layout weight_home, HomeIn(spec, layouts.weight, layouts.weight_owners, ranks));
   std::vector<ParameterNeed> parameters;
-  parameters.push_back({.role = kRoleWeight,
-                        .home = std::move(weight_home),
-                        .needed = std::move(layouts.weight),
-                        .fan_in = fan_in});
+  parameters.push_back(
+      {.role = kRoleWeight, .home = std::move(weight_home), .needed = std::move(layouts.weight), .fan_in = fan_in});
   if (spec.conv().bias()) {
     ADJOIN_ASSIGN_OR_RETURN(Layout bias_home, HomeIn(spec, layouts.bias, layouts.bias_owners, ranks));
-    parameters.push_back({.role = kRoleBias,
-                          .home = std::move(bias_home),
-                          .needed = std::move(layouts.bias),
-                          .fan_in = fan_in});
+    parameters.push_back(
+        {.role = kRoleBias, .home = std::move(bias_home), .needed = std::move(layouts.bias), .fan_in = fan_in});
   }
   // Each element of the product's input, or of its output, meets a kernel of one group.
   const std::vector<int64_t>& each = extents.transposed ? request.input[0].shape() : extents.output;
   const double flops = 2.0 * static_cast<double>(VolumeOf(each)) * static_cast<double>(fan_in);
   std::vector<MovementNeed> edges;
   if (!extents.transposed) {
-    ADJOIN_ASSIGN_OR_RETURN(edges, EdgeMovements(layouts.x.has_value() ? *layouts.x : request.input[0], dims->windows,
-                                                 layouts.reader.has_value() ? *layouts.reader : layouts.compute,
-                                                 kSmallestInterior));
+    ADJOIN_ASSIGN_OR_RETURN(
+        edges, EdgeMovements(layouts.x.has_value() ? *layouts.x : request.input[0], dims->windows,
+                             layouts.reader.has_value() ? *layouts.reader : layouts.compute, kSmallestInterior));
   }
   InputNeed need{.layout = std::move(layouts.x)};
   if (edges.empty()) {

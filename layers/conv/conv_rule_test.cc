@@ -99,8 +99,9 @@ TEST(ConvRuleTest, PartsOfTheKernelsDimsCutTheInput) {
 }
 
 TEST(ConvRuleTest, AxesWithOneWeightCutWhatTheInputsAxesCut) {
-  const std::string w = "layout { name: 'w' mesh { size: 2 } mesh { size: 3 } mesh { size: 2 } "
-                        "sbp: ['B', 'S(0)', 'B'] }";
+  const std::string w =
+      "layout { name: 'w' mesh { size: 2 } mesh { size: 3 } mesh { size: 2 } "
+      "sbp: ['B', 'S(0)', 'B'] }";
   const std::string conv = "out_channels: 3 window { kernel: 3 }";
   const auto same = Apply(conv, Cut({4, 2, 9, 9}, {1, 1, 2, 2}), "w: 'w'", w);
   ASSERT_TRUE(same.ok()) << same.status();
@@ -147,8 +148,8 @@ TEST(ConvRuleTest, PartsOfWholeGroupsNeedNoSum) {
   EXPECT_EQ(two->output, Cut({2, 12, 8}, {1, 2, 1}));
   EXPECT_THAT(two->parameter[0].needed.LocalShape(1), ElementsAre(6, 2, 3));
   // Depthwise, of any parts.
-  const auto depthwise = Apply("out_channels: 10 groups: 5 window { kernel: 3 }",
-                               Cut({2, 5, 10}, {1, 3, 1}, {}, {{1, {1, 0, 4}}}));
+  const auto depthwise =
+      Apply("out_channels: 10 groups: 5 window { kernel: 3 }", Cut({2, 5, 10}, {1, 3, 1}, {}, {{1, {1, 0, 4}}}));
   EXPECT_EQ(depthwise->compute, Cut({2, 10, 8}, {1, 3, 1}, {}, {{1, {2, 0, 8}}}));
   EXPECT_EQ(depthwise->compute, depthwise->output);
   EXPECT_EQ(Stored(depthwise->parameter[1].home), 10);
@@ -178,14 +179,14 @@ TEST(ConvRuleTest, GroupsOverBlocks) {
   const Layout x = Cut({2, 8, 10}, {1, 1, 1});
   const auto local = [&](int out, int groups, int out_parts, int in_parts, int rank) {
     const std::string w = absl::StrCat("layout { name: 'w' partition: [", out_parts, ", ", in_parts, "] }");
-    const auto outcome = Apply(absl::StrCat("out_channels: ", out, " groups: ", groups, " window { kernel: 3 }"), x,
-                               "w: 'w'", w);
+    const auto outcome =
+        Apply(absl::StrCat("out_channels: ", out, " groups: ", groups, " window { kernel: 3 }"), x, "w: 'w'", w);
     return outcome.ok() ? outcome->parameter[0].needed.LocalShape(rank) : Shape64{};
   };
-  EXPECT_THAT(local(8, 4, 2, 1, 1), ElementsAre(4, 2, 3));    // two groups each
-  EXPECT_THAT(local(12, 2, 4, 2, 3), ElementsAre(3, 2, 3));   // parts of one
-  EXPECT_THAT(local(8, 4, 2, 2, 3), ElementsAre(2, 2, 3));    // one group on each of four ranks
-  EXPECT_THAT(local(8, 2, 3, 2, 5), ElementsAre(0, 2, 3));    // a third row that has none
+  EXPECT_THAT(local(8, 4, 2, 1, 1), ElementsAre(4, 2, 3));   // two groups each
+  EXPECT_THAT(local(12, 2, 4, 2, 3), ElementsAre(3, 2, 3));  // parts of one
+  EXPECT_THAT(local(8, 4, 2, 2, 3), ElementsAre(2, 2, 3));   // one group on each of four ranks
+  EXPECT_THAT(local(8, 2, 3, 2, 5), ElementsAre(0, 2, 3));   // a third row that has none
 }
 
 TEST(ConvRuleTest, HomesOfBlocks) {

@@ -79,10 +79,9 @@ TEST_P(EdgeConvTest, EqualsSerial) {
   const at::Tensor weight = random.Normal(w_shape).requires_grad_();
   const at::Tensor bias = random.Normal({c.out}).requires_grad_();
   const std::vector<int64_t> ones(c.kernel.size(), 1), zeros(c.kernel.size(), 0);
-  const at::Tensor y = at::convolution(x, weight, bias, ones, padding, c.dilation, /*transposed=*/false, zeros,
-                                             c.groups);
-  EXPECT_EQ(CompareLayer(job, random, x, {{"y.weight", weight}, {"y.bias", bias}}, y,
-                         TransportKind::kInMemoryDelayed),
+  const at::Tensor y =
+      at::convolution(x, weight, bias, ones, padding, c.dilation, /*transposed=*/false, zeros, c.groups);
+  EXPECT_EQ(CompareLayer(job, random, x, {{"y.weight", weight}, {"y.bias", bias}}, y, TransportKind::kInMemoryDelayed),
             "");
 }
 

@@ -20,9 +20,9 @@ namespace adjoin {
 // LibTorch runs the nodes that are ready in reverse order of creation, so Interior's before TakeEdges'. Should it ever
 // not, Interior keeps x's gradient for itself: it is then added up as any other.
 struct EdgeConvolution::Handover {
-  bool expected = false;   // whether TakeEdges takes part in the backward pass
-  bool too_late = false;   // TakeEdges came first in this one
-  at::Tensor gradient;  // x's, by Interior
+  bool expected = false;  // whether TakeEdges takes part in the backward pass
+  bool too_late = false;  // TakeEdges came first in this one
+  at::Tensor gradient;    // x's, by Interior
 };
 
 namespace {
@@ -33,9 +33,7 @@ using Handover = EdgeConvolution::Handover;
 
 // The first or last `size` cells of a dim.
 at::Tensor First(const at::Tensor& x, int64_t dim, int64_t size) { return x.narrow(dim, 0, size); }
-at::Tensor Last(const at::Tensor& x, int64_t dim, int64_t size) {
-  return x.narrow(dim, x.size(dim) - size, size);
-}
+at::Tensor Last(const at::Tensor& x, int64_t dim, int64_t size) { return x.narrow(dim, x.size(dim) - size, size); }
 
 // `part` at the front of `extent` cells of `dim`, or at their back, and zeros.
 at::Tensor Widened(const at::Tensor& part, int64_t dim, int64_t extent, bool front) {
@@ -71,7 +69,7 @@ class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
       for (size_t i = 0; i < dims.size(); ++i) {
         if (!edges[i].defined() || shape[dims[i]] == 0) continue;
         const at::Tensor whole = Widened(First(edges[i], dims[i], reaches[i]), dims[i], shape[dims[i]], true) +
-                                    Widened(Last(edges[i], dims[i], reaches[i]), dims[i], shape[dims[i]], false);
+                                 Widened(Last(edges[i], dims[i], reaches[i]), dims[i], shape[dims[i]], false);
         sum = sum.defined() ? sum + whole : whole;
       }
       return {sum, at::Tensor(), at::Tensor(), at::Tensor()};
@@ -93,9 +91,9 @@ class TakeEdgesFunction : public torch::autograd::Function<TakeEdgesFunction> {
 
 class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                               const at::Tensor& bias, std::vector<int64_t> padding, std::vector<int64_t> dilation,
-                               int64_t groups, std::shared_ptr<Handover> handover) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            std::vector<int64_t> padding, std::vector<int64_t> dilation, int64_t groups,
+                            std::shared_ptr<Handover> handover) {
     ctx->save_for_backward({x, weight});
     ctx->saved_data["outputs"] = bias.numel();
     ctx->saved_data["padding"] = padding;
@@ -104,7 +102,7 @@ class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
     KeepInGraph(ctx, handover);
     const std::vector<int64_t> ones(padding.size(), 1), zeros(padding.size(), 0);
     return at::convolution(x, weight, bias.numel() > 0 ? bias : at::Tensor(), ones, padding, dilation,
-                              /*transposed=*/false, zeros, groups);
+                           /*transposed=*/false, zeros, groups);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
@@ -131,7 +129,7 @@ class InteriorFunction : public torch::autograd::Function<InteriorFunction> {
 class AddEdgesFunction : public torch::autograd::Function<AddEdgesFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, at::Tensor y, at::TensorList parts, std::vector<int64_t> dims,
-                               std::vector<int64_t> last) {
+                            std::vector<int64_t> last) {
     std::vector<int64_t> reaches;
     for (size_t i = 0; i < parts.size(); ++i) {
       reaches.push_back(parts[i].size(dims[i]));
@@ -172,15 +170,14 @@ std::vector<at::Tensor> EdgeConvolution::TakeEdges(const at::Tensor& x) {
   return TakeEdgesFunction::apply(x, std::move(dims), std::move(reaches), handover_);
 }
 
-at::Tensor EdgeConvolution::Interior(const at::Tensor& x, const at::Tensor& weight,
-                                        const at::Tensor& bias) {
+at::Tensor EdgeConvolution::Interior(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   // A Function takes no undefined tensor.
   return InteriorFunction::apply(x, weight, bias.defined() ? bias : at::empty({0}, x.options()), options_.padding,
                                  options_.dilation, options_.groups, handover_);
 }
 
 at::Tensor EdgeConvolution::AddEdges(const at::Tensor& y, const std::vector<at::Tensor>& outer,
-                                        const at::Tensor& weight) {
+                                     const at::Tensor& weight) {
   const std::vector<int64_t> ones(options_.padding.size(), 1), zeros(options_.padding.size(), 0);
   std::vector<at::Tensor> parts;
   std::vector<int64_t> dims, last;
@@ -196,7 +193,7 @@ at::Tensor EdgeConvolution::AddEdges(const at::Tensor& y, const std::vector<at::
       if (!(after ? cut.after : cut.before)) continue;
       const at::Tensor cells = after ? Last(outer[i], cut.dim, reach) : First(outer[i], cut.dim, reach);
       parts.push_back(at::convolution(Widened(cells, cut.dim, 3 * reach, /*front=*/!after), weight, {}, ones, padding,
-                                         options_.dilation, /*transposed=*/false, zeros, options_.groups));
+                                      options_.dilation, /*transposed=*/false, zeros, options_.groups));
       dims.push_back(cut.dim);
       last.push_back(after);
     }

@@ -1,17 +1,17 @@
-// A convolution of stride 1 over a part of an image that stays where it is: the kernel runs on the part as if nothing lay
-// beyond it, and what its neighbours' cells give to the outputs at the edges is added when they have come.
+// A convolution of stride 1 over a part of an image that stays where it is: the kernel runs on the part as if nothing
+// lay beyond it, and what its neighbours' cells give to the outputs at the edges is added when they have come.
 //
-//   EdgeConvolution pass({.padding = {1, 1}, .dilation = {1, 1}, .groups = 1, .cut = {{2}}});     // for each forward pass
-//   std::vector<at::Tensor> inner = pass.TakeEdges(x);          // what the neighbours want
+//   EdgeConvolution pass({.padding = {1, 1}, .dilation = {1, 1}, .groups = 1, .cut = {{2}}});     // for each forward
+//   pass std::vector<at::Tensor> inner = pass.TakeEdges(x);          // what the neighbours want
 //   ... start to move them ...
 //   at::Tensor y = pass.Interior(x, weight, bias);
 //   ... wait: outer[i] has come for inner[i] ...
 //   y = pass.AddEdges(y, outer, weight);
 //
-// Exact because a convolution is linear: the part, and its neighbours' cells dim by dim, are disjoint. It saves what the
-// general way costs in large images, the copies of the whole part into a padded tensor and back.
-// All of it is differentiable twice. In a backward pass that is not itself differentiated, what the edges add to x's
-// gradient is added in place.
+// Exact because a convolution is linear: the part, and its neighbours' cells dim by dim, are disjoint. It saves what
+// the general way costs in large images, the copies of the whole part into a padded tensor and back. All of it is
+// differentiable twice. In a backward pass that is not itself differentiated, what the edges add to x's gradient is
+// added in place.
 #ifndef ADJOIN_LAYERS_CONV_EDGE_CONVOLUTION_H_
 #define ADJOIN_LAYERS_CONV_EDGE_CONVOLUTION_H_
 
@@ -35,7 +35,7 @@ class EdgeConvolution {
     std::vector<int64_t> padding;   // per spatial dim, on both sides: as many outputs as inputs
     std::vector<int64_t> dilation;  // per spatial dim
     int64_t groups = 1;
-    std::vector<Cut> cut;           // by dim, ascending
+    std::vector<Cut> cut;  // by dim, ascending
   };
   explicit EdgeConvolution(Options options);
 
@@ -44,8 +44,8 @@ class EdgeConvolution {
   std::vector<at::Tensor> TakeEdges(const at::Tensor& x);
   // `bias` may be undefined.
   at::Tensor Interior(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
-  // `outer`, per cut dim: the neighbours' cells before and after the part, `padding` of each; later cut dims with their own
-  // halos, in which lie the corners. `y`, which Interior returned, is changed in place.
+  // `outer`, per cut dim: the neighbours' cells before and after the part, `padding` of each; later cut dims with their
+  // own halos, in which lie the corners. `y`, which Interior returned, is changed in place.
   at::Tensor AddEdges(const at::Tensor& y, const std::vector<at::Tensor>& outer, const at::Tensor& weight);
 
   // What Interior leaves for TakeEdges in a backward pass.

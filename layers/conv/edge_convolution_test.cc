@@ -1,6 +1,7 @@
-// Parts of one image on one process, their edges cut out of it by the test, against LibTorch's convolution of the whole.
-#include "base/testing/test_seed.h"
+// Parts of one image on one process, their edges cut out of it by the test, against LibTorch's convolution of the
+// whole.
 #include "layers/conv/edge_convolution.h"
+#include "base/testing/test_seed.h"
 
 #include <algorithm>
 #include <random>
@@ -14,7 +15,6 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <ATen/TensorOperators.h>
 
 #include "gtest/gtest.h"
 
@@ -82,9 +82,10 @@ at::Tensor ByParts(const Case& c, const at::Tensor& x, const at::Tensor& weight,
         if (i + 2 != dim) wide = wide.narrow(i + 2, at[i], size[i] + (haloed ? 2 * c.padding[i] : 0));
       }
       const int64_t reach = c.padding[dim - 2];
-      outer.push_back(at::cat({wide.narrow(dim, at[dim - 2], reach),
-                                  wide.narrow(dim, at[dim - 2] + reach + size[dim - 2], reach)}, dim) +
-                      0 * inner[k].sum());
+      outer.push_back(
+          at::cat({wide.narrow(dim, at[dim - 2], reach), wide.narrow(dim, at[dim - 2] + reach + size[dim - 2], reach)},
+                  dim) +
+          0 * inner[k].sum());
     }
     const at::Tensor y = pass.AddEdges(pass.Interior(own, weight, bias), outer, weight);
     results.push_back(y);

@@ -16,14 +16,14 @@
 
 namespace adjoin {
 
-// Elements of a sample. In smaller parts the kernels for the edges cost more than copying the part does. The batch does not
-// count: a job takes the same way whatever its batch is, in its last one and in `adjoin verify`, too.
+// Elements of a sample. In smaller parts the kernels for the edges cost more than copying the part does. The batch does
+// not count: a job takes the same way whatever its batch is, in its last one and in `adjoin verify`, too.
 inline constexpr int64_t kSmallestInterior = int64_t{1} << 19;
 
-// One per cut dim that is read beyond the own cells, ascending; none where it is not worth it or not possible: `windows` with
-// a stride, another boundary than zeros, or that do not return as many outputs as they read; `x` (as the kernel reads it)
-// and `y` (the outputs on its mesh) cut differently; parts of less than twice the window's reach, or of fewer than
-// `smallest` elements of a sample on some rank.
+// One per cut dim that is read beyond the own cells, ascending; none where it is not worth it or not possible:
+// `windows` with a stride, another boundary than zeros, or that do not return as many outputs as they read; `x` (as the
+// kernel reads it) and `y` (the outputs on its mesh) cut differently; parts of less than twice the window's reach, or
+// of fewer than `smallest` elements of a sample on some rank.
 absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const std::map<int, Reading>& windows,
                                                         const Layout& y, int64_t smallest);
 

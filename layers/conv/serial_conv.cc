@@ -1,7 +1,7 @@
 // Convolution on whole tensors, as PyTorch defines it.
 //
-// What torch::nn cannot be asked for directly, paddings that differ at the two ends, is made of the same operation on an
-// input that is padded before.
+// What torch::nn cannot be asked for directly, paddings that differ at the two ends, is made of the same operation on
+// an input that is padded before.
 #include <torch/nn/functional.h>
 #include <torch/types.h>
 

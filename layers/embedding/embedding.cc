@@ -1,9 +1,9 @@
 // torch.nn.Embedding.
 //
-// Local shapes: x [...] of int64, y [..., columns of this rank]; where the table's rows are cut, y is a partial sum over
-// the ranks along them, which the role "y" adds up. An index that the table does not have is an error of each rank that has
-// it (kOutOfRange, from Forward). The padding vector gets no gradient. It can be differentiated any number of times.
-// Errors: kInvalidArgument where the plan's layouts are none.
+// Local shapes: x [...] of int64, y [..., columns of this rank]; where the table's rows are cut, y is a partial sum
+// over the ranks along them, which the role "y" adds up. An index that the table does not have is an error of each rank
+// that has it (kOutOfRange, from Forward). The padding vector gets no gradient. It can be differentiated any number of
+// times. Errors: kInvalidArgument where the plan's layouts are none.
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,10 +52,10 @@ class EmbeddingLayer : public LayerModule {
     const Tensor bad = ((x < 0) | (x >= num_embeddings())).flatten();
     if (!bad.any().item<bool>()) return;
     const int64_t first = bad.nonzero()[0].item<int64_t>();
-    throw StatusException(absl::OutOfRangeError(
-        absl::StrCat("layer \"", context().plan.name(), "\" on rank ", context().rank, ": index ",
-                     x.flatten()[first].item<int64_t>(), " at [", absl::StrJoin(indices_.CellAt(first), ", "),
-                     "] of its input; with num_embeddings ", num_embeddings(), ", 0 to ", num_embeddings() - 1, " are possible")));
+    throw StatusException(absl::OutOfRangeError(absl::StrCat(
+        "layer \"", context().plan.name(), "\" on rank ", context().rank, ": index ",
+        x.flatten()[first].item<int64_t>(), " at [", absl::StrJoin(indices_.CellAt(first), ", "),
+        "] of its input; with num_embeddings ", num_embeddings(), ", 0 to ", num_embeddings() - 1, " are possible")));
   }
 
   Tensor Lookup(const Tensor& x, const Tensor& weight) const {

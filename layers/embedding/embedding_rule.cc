@@ -1,12 +1,12 @@
 // torch.nn.Embedding of int64 indices [...]: vectors [..., dim] of a table [num_embeddings, dim].
 //
-// With w, a layout of the table: indices go to the ranks of w, the same for all parts of the table. Along axes that cut its
-// rows each rank looks up those that it has, zeros standing for the others: partial sums, which y adds up. Along axes that
-// cut its columns the vectors are cut. Axes along which w is the same (B) cut the batch, or what the input cuts along them.
-// Absent y: along rows cut as the input is where that is on the same mesh, else the same on all ranks.
+// With w, a layout of the table: indices go to the ranks of w, the same for all parts of the table. Along axes that cut
+// its rows each rank looks up those that it has, zeros standing for the others: partial sums, which y adds up. Along
+// axes that cut its columns the vectors are cut. Axes along which w is the same (B) cut the batch, or what the input
+// cuts along them. Absent y: along rows cut as the input is where that is on the same mesh, else the same on all ranks.
 //
-// Without w, every rank has the table, or of its columns what y cuts along axes of the same mesh along which the input is the
-// same. Absent y: cut like the input.
+// Without w, every rank has the table, or of its columns what y cuts along axes of the same mesh along which the input
+// is the same. Absent y: cut like the input.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -32,14 +32,15 @@ absl::Status CheckInput(const LayerRequest& request) {
   }
   const DType dtype = request.input[0].dtype();
   if (dtype == DType::kInt64) return absl::OkStatus();
-  return AtField("input", InvalidSpec("its input has the type ", ToString(dtype),
-                                      "; it reads indices: a field with dtype: \"int64\", or a layer that returns such"));
+  return AtField("input",
+                 InvalidSpec("its input has the type ", ToString(dtype),
+                             "; it reads indices: a field with dtype: \"int64\", or a layer that returns such"));
 }
 
 absl::Status CheckSpec(Embedding& embedding) {
   if (embedding.num_embeddings() < 1) {
-    return AtField("embedding.num_embeddings", InvalidSpec("embedding.num_embeddings is ", embedding.num_embeddings(),
-                                                           "; it must be at least 1"));
+    return AtField("embedding.num_embeddings",
+                   InvalidSpec("embedding.num_embeddings is ", embedding.num_embeddings(), "; it must be at least 1"));
   }
   if (embedding.dim() < 1) {
     return AtField("embedding.dim", InvalidSpec("embedding.dim is ", embedding.dim(), "; it must be at least 1"));

@@ -1,12 +1,12 @@
 // Embedding over tables that are cut in rows, in columns, in both and not at all equals LibTorch's on one rank.
 #include <gtest/gtest.h>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
 
 #include <torch/torch.h>
 
@@ -59,8 +59,8 @@ Case RandomCase(RandomJobs& random) {
     // On the mesh of the table: an axis that cuts the indices as well, or has copies of them.
     const int64_t a = random.Between(1, c.job.ranks), b = random.Between(1, c.job.ranks / a);
     const std::vector<int> on = random.Ranks(a * b, c.job.ranks);
-    const std::string mesh = absl::StrCat("mesh { size: ", a, " } mesh { size: ", b,
-                                          " } rank: ", ListText({on.begin(), on.end()}));
+    const std::string mesh =
+        absl::StrCat("mesh { size: ", a, " } mesh { size: ", b, " } rank: ", ListText({on.begin(), on.end()}));
     const auto last = static_cast<int64_t>(c.shape.size()) - 1;
     const auto split = [&](int64_t dim) { return absl::StrCat("S(", dim, ")"); };
     const std::string first_x = random.OneIn(3) ? "B" : split(0), second_x = random.OneIn(3) ? "B" : split(last);
@@ -84,8 +84,8 @@ Case RandomCase(RandomJobs& random) {
     c.padding = random.Between(0, c.rows - 1);
     padding = absl::StrCat(" padding_index: ", random.OneIn(2) ? c.padding : c.padding - c.rows);
   }
-  c.job.layers = absl::StrCat("layer { ", head, " embedding { num_embeddings: ", c.rows, " dim: ", c.columns, padding,
-                              " } }\n");
+  c.job.layers =
+      absl::StrCat("layer { ", head, " embedding { num_embeddings: ", c.rows, " dim: ", c.columns, padding, " } }\n");
   return c;
 }
 
@@ -184,8 +184,8 @@ TEST(EmbeddingTest, AFrequentIndexLosesNothingInBFloat16) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   StepInput input;
   input.fields = {{"x", torch::ones({2, 1000}, torch::kInt64)}, {"label", torch::zeros({2}, torch::kInt64)}};
-  input.parameters = {{"y.weight", torch::ones({3, 2})}, {"head.weight", torch::zeros({3, 2000})},
-                      {"head.bias", torch::zeros({3})}};
+  input.parameters = {
+      {"y.weight", torch::ones({3, 2})}, {"head.weight", torch::zeros({3, 2000})}, {"head.bias", torch::zeros({3})}};
   input.cotangents = {{"y", torch::ones({2, 1000, 2}, torch::kBFloat16)}};
   const auto ranks = RunStep(*plan, input);
   ASSERT_TRUE(ranks.ok()) << ranks.status();
@@ -242,7 +242,8 @@ TEST(EmbeddingTest, RowsAreReducedToTheCutOfTheIndices) {
   job.batch = 2;
   job.x_shape = {6};
   job.last_dims = 3;
-  job.layouts = "layout { name: \"x\" mesh { size: 2 } sbp: \"S(1)\" }\nlayout { name: \"w\" mesh { size: 2 } sbp: \"S(0)\" }\n";
+  job.layouts =
+      "layout { name: \"x\" mesh { size: 2 } sbp: \"S(1)\" }\nlayout { name: \"w\" mesh { size: 2 } sbp: \"S(0)\" }\n";
   job.layers = "layer { name: \"y\" input: \"x\" x: \"x\" w: \"w\" embedding { num_embeddings: 9 dim: 4 } }\n";
   const auto plan = PlanOf(TextOf(job), {{"data", 2}});
   ASSERT_TRUE(plan.ok()) << plan.status();

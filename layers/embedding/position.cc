@@ -1,9 +1,9 @@
 // Adds a vector for each position.
 //
-// "learned": the parameter "weight", of the shape of this rank's part of a sample. "sinusoidal": at position t, feature 2 i is
-// sin(t / 10000^(2 i / features)), feature 2 i + 1 the cosine of the same; made once, in float64. It can be differentiated
-// any number of times. Local shapes: x and y alike.
-// Errors: kInvalidArgument where the plan's layout is none.
+// "learned": the parameter "weight", of the shape of this rank's part of a sample. "sinusoidal": at position t, feature
+// 2 i is sin(t / 10000^(2 i / features)), feature 2 i + 1 the cosine of the same; made once, in float64. It can be
+// differentiated any number of times. Local shapes: x and y alike. Errors: kInvalidArgument where the plan's layout is
+// none.
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -26,8 +26,7 @@ constexpr double kLongest = 10000;  // wavelength, in positions times 2 pi
 class PositionLayer : public LayerModule {
  public:
   // `fixed`: what is added where nothing is trained; else undefined.
-  PositionLayer(LayerContext context, at::Tensor fixed)
-      : LayerModule(std::move(context)), fixed_(std::move(fixed)) {}
+  PositionLayer(LayerContext context, at::Tensor fixed) : LayerModule(std::move(context)), fixed_(std::move(fixed)) {}
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
@@ -46,8 +45,7 @@ at::Tensor Sinusoids(Interval positions, Interval features, int64_t all_features
   for (int64_t position = positions.lo; position < positions.hi; ++position) {
     for (int64_t feature = features.lo; feature < features.hi; ++feature) {
       const auto even = static_cast<double>(feature - feature % 2);
-      const double angle =
-          static_cast<double>(position) / std::pow(kLongest, even / static_cast<double>(all_features));
+      const double angle = static_cast<double>(position) / std::pow(kLongest, even / static_cast<double>(all_features));
       *out++ = feature % 2 == 0 ? std::sin(angle) : std::cos(angle);
     }
   }

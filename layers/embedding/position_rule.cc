@@ -1,7 +1,7 @@
 // Adds a vector for each position of [batch, ..., features], in any layout: nothing moves but the parameter.
 //
-// "learned": the parameter "weight" has the shape of one sample and is cut as the input's dims are, the same along axes that cut
-// the batch. "sinusoidal", of one length dim: no parameters.
+// "learned": the parameter "weight" has the shape of one sample and is cut as the input's dims are, the same along axes
+// that cut the batch. "sinusoidal", of one length dim: no parameters.
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,8 +40,9 @@ absl::StatusOr<LayerOutcome> PositionRule(const LayerRequest& request) {
   ADJOIN_RETURN_IF_ERROR(CheckOneFloatInput(request));
   const Layout& x = request.input[0];
   if (x.dims() < 3) {
-    return AtField("input", InvalidSpec("it reads [batch, length, features] or [batch, spatial ..., features]; its input is ",
-                                        ShapeText(x.shape())));
+    return AtField("input",
+                   InvalidSpec("it reads [batch, length, features] or [batch, spatial ..., features]; its input is ",
+                               ShapeText(x.shape())));
   }
   const std::string& kind = request.spec.position().kind();
   std::vector<ParameterNeed> parameters;
@@ -51,8 +52,10 @@ absl::StatusOr<LayerOutcome> PositionRule(const LayerRequest& request) {
   } else if (kind == "sinusoidal") {
     ADJOIN_RETURN_IF_ERROR(CheckNoParameters(request.spec));
     if (x.dims() != 3) {
-      return AtField("position.kind", InvalidSpec("position.kind \"sinusoidal\" is for [batch, length, features]; the input"
-                                                  " is ", ShapeText(x.shape()), ": write \"learned\""));
+      return AtField("position.kind",
+                     InvalidSpec("position.kind \"sinusoidal\" is for [batch, length, features]; the input"
+                                 " is ",
+                                 ShapeText(x.shape()), ": write \"learned\""));
     }
   } else {
     return AtField("position.kind", InvalidSpec("position.kind is ", kind.empty() ? "missing" : "\"" + kind + "\"",

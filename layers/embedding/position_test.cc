@@ -72,8 +72,8 @@ std::string CompareTokens(uint64_t seed, TransportKind transport) {
     job.layouts += random.AnyLayout("y", of_y, job.ranks, /*copies=*/true);
     head += " y: \"y\"";
   }
-  absl::StrAppend(&job.layers, "layer { name: \"square\" input: \"in_x\" activation { fn: \"square\" } }\n",
-                  "layer { ", head, " tokens { count: ", of_y[1], " } }\n");
+  absl::StrAppend(&job.layers, "layer { name: \"square\" input: \"in_x\" activation { fn: \"square\" } }\n", "layer { ",
+                  head, " tokens { count: ", of_y[1], " } }\n");
   const Tensor x = random.Normal(shape).requires_grad_();
   Tensors parameters = {{"y.weight", random.Normal({of_y[1], of_y[2]}).requires_grad_()}};
   const Tensors values = {{"square", x * x}, {"y", parameters["y.weight"].unsqueeze(0).expand(of_y)}};
@@ -135,7 +135,8 @@ TEST(PositionTest, WhatCannotBeIsRefused) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"position { }", "position.kind is missing; write \"learned\" or \"sinusoidal\""},
       {"position { kind: \"rotary\" }", "position.kind is \"rotary\"; write \"learned\" or \"sinusoidal\""},
-      {"position { kind: \"sinusoidal\" }", "is for [batch, length, features]; the input is 2x3x4x5: write \"learned\""},
+      {"position { kind: \"sinusoidal\" }",
+       "is for [batch, length, features]; the input is 2x3x4x5: write \"learned\""},
       {"home: OWNER position { kind: \"sinusoidal\" }", "home is for a layer's parameters, and it has none"},
       {"w: \"rank0\" position { kind: \"learned\" }", "w is for a weight that is cut otherwise than the input"},
       {"tokens { }", "tokens.count is missing; it must be at least 1"},

@@ -1,7 +1,7 @@
 // The same trained vectors for every sample.
 //
-// Local shapes: x [samples, ..., features], y [samples, count, features], the parameter "weight" [count, features]. x, whose
-// values do not count, gets a gradient of zeros: it stays in the graph, so that all ranks' graphs are alike.
+// Local shapes: x [samples, ..., features], y [samples, count, features], the parameter "weight" [count, features]. x,
+// whose values do not count, gets a gradient of zeros: it stays in the graph, so that all ranks' graphs are alike.
 #include <utility>
 #include <vector>
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kStandardDeviation = 0.02;  // as vision transformers draw them
 
-// A tensor of `shape`, whose features are its last dim, cut as x's are; its batch, dim 0, likewise where `has_batch`. The same
-// along all other axes.
+// A tensor of `shape`, whose features are its last dim, cut as x's are; its batch, dim 0, likewise where `has_batch`.
+// The same along all other axes.
 absl::StatusOr<Layout> CutAs(const Layout& x, std::vector<int64_t> shape, bool has_batch, DType dtype) {
   const int features = x.dims() - 1, last = static_cast<int>(shape.size()) - 1;
   std::vector<Placement> placements = x.placements();
@@ -47,8 +47,9 @@ absl::StatusOr<LayerOutcome> TokensRule(const LayerRequest& request) {
   const int64_t count = request.spec.tokens().count();
   if (count < 1) return AtField("tokens.count", InvalidSpec("tokens.count is missing; it must be at least 1"));
   if (!request.spec.w().empty()) {
-    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; tokens' features lie as the"
-                                    " input's do: leave it out"));
+    return AtField("w",
+                   InvalidSpec("w is for a weight that is cut otherwise than the input; tokens' features lie as the"
+                               " input's do: leave it out"));
   }
   const std::vector<int64_t> shape = {x.shape()[0], count, x.shape().back()};
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(shape));

@@ -23,8 +23,7 @@ class LinearLayer : public LayerModule {
     at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     at::Tensor bias = Parameter(kRoleBias, tape);
     if (bias.defined()) bias = bias.to(x.scalar_type());
-    at::Tensor y =
-        runs_here() ? at::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
+    at::Tensor y = runs_here() ? at::matmul(x, weight.t()) : EmptyResult(context().compute_shape, {x, weight, bias});
     if (runs_here() && bias.defined() && bias.numel() > 0) y = y + bias;
     return Output(y, tape);
   }

@@ -1,12 +1,12 @@
 // Linear layers over weight partitions and batch cuts, ReLU, flatten and repartition equal LibTorch's on one rank.
 #include <gtest/gtest.h>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
 
 #include <torch/torch.h>
 
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(WeightParts, LinearLayerTest,
 
 // The axes of a mesh, for layouts that share it.
 struct SharedMesh {
-  std::string axes;   // "mesh { size: 2 } mesh { size: 3 } rank: [...]"
+  std::string axes;              // "mesh { size: 2 } mesh { size: 3 } rank: [...]"
   int64_t parts[3] = {1, 1, 1};  // data, out, in
   std::vector<int> order;        // which of these each axis is
 
@@ -177,8 +177,8 @@ std::string CompareLeadingDims(uint64_t seed, TransportKind transport) {
       head += " y: \"y\"";
     }
   }
-  absl::StrAppend(&job.layers, "layer { ", head, " linear { out_features: ", out, " bias: ",
-                  has_bias ? "true" : "false", " } }\n");
+  absl::StrAppend(&job.layers, "layer { ", head, " linear { out_features: ", out,
+                  " bias: ", has_bias ? "true" : "false", " } }\n");
   torch::Tensor x = random.Normal(x_shape).requires_grad_();
   Tensors parameters = {{"y.weight", random.Normal({out, in}).requires_grad_()}};
   torch::Tensor bias;
@@ -222,9 +222,9 @@ std::string LinearOperators(const std::string& layouts, const std::string& layer
 // Nothing moves to the input where it is cut as the weight's columns, nothing from the output where it is cut as its
 // rows, neither where the batch is cut by the weight's copies.
 TEST(LinearPlanTest, RowAndColumnParallelLayersMoveNothingMore) {
-  EXPECT_EQ(LinearOperators(LayoutText("x", {1, 1, 4}, {0, 1, 2, 3}) + LayoutText("w", {1, 4}, {0, 1, 2, 3}),
-                            "w: \"w\""),
-            "y.y ");
+  EXPECT_EQ(
+      LinearOperators(LayoutText("x", {1, 1, 4}, {0, 1, 2, 3}) + LayoutText("w", {1, 4}, {0, 1, 2, 3}), "w: \"w\""),
+      "y.y ");
   const std::string whole = "layout { name: \"x\" mesh { size: 4 } sbp: \"B\" }\n";
   EXPECT_EQ(LinearOperators(whole + LayoutText("w", {4, 1}, {0, 1, 2, 3}) + LayoutText("y", {1, 1, 4}, {0, 1, 2, 3}),
                             "w: \"w\" y: \"y\""),
@@ -274,8 +274,7 @@ std::string CompareChain(uint64_t seed, TransportKind transport) {
 TEST(ShapeLayersTest, ChainsEqualSerial) {
   const uint64_t seed = TestSeed(300);
   for (uint64_t i = 0; i < 400; ++i) {
-    ASSERT_EQ(CompareChain(seed + i, TransportKind::kInMemoryDelayed), "")
-        << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(CompareChain(seed + i, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 
@@ -291,7 +290,8 @@ std::string CompareLoss(uint64_t seed, const std::string& reduction) {
       "loss { kind: \"cross_entropy\" input: \"y\" target: \"label\" weight: 0.75 reduction: \"", reduction, "\" }\n",
       "dataset { name: \"data\" field { name: \"x\" shape: [4] idx { path: \"x\" } }"
       " field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
-      "train { dataset: \"data\" batch: ", batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
+      "train { dataset: \"data\" batch: ",
+      batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
   auto plan = PlanOf(spec, {{"data", batch}});
   if (!plan.ok()) return absl::StrCat(plan.status().ToString(), "\n", spec);
   MakeFieldsDifferentiable(*plan, "train");
@@ -326,8 +326,7 @@ std::string CompareLoss(uint64_t seed, const std::string& reduction) {
 TEST(LossTest, CrossEntropyOfAnyLayoutEqualsSerial) {
   const uint64_t seed = TestSeed(400);
   for (uint64_t i = 0; i < 400; ++i) {
-    ASSERT_EQ(CompareLoss(seed + i, i % 3 == 0 ? "sum" : "mean"), "")
-        << "ADJOIN_TEST_SEED=" << seed + i;
+    ASSERT_EQ(CompareLoss(seed + i, i % 3 == 0 ? "sum" : "mean"), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }
 

@@ -37,9 +37,9 @@ absl::Status CheckInput(const Layout& x) {
 // Who multiplies what: placements of the input and of the weight on one mesh.
 struct WeightBlocks {
   Mesh mesh;
-  std::vector<Placement> x;       // S or B; of the features where the weight has S(kIn)
-  std::vector<Placement> weight;  // S(kOut), S(kIn), B
-  Layout::Cuts x_cuts;            // of dims that are not there: even
+  std::vector<Placement> x;        // S or B; of the features where the weight has S(kIn)
+  std::vector<Placement> weight;   // S(kOut), S(kIn), B
+  Layout::Cuts x_cuts;             // of dims that are not there: even
   std::vector<int64_t> out_sizes;  // absent where no axis cuts the outputs
 
   bool HasAxis(int weight_dim) const {
@@ -48,8 +48,7 @@ struct WeightBlocks {
 };
 
 absl::StatusOr<WeightBlocks> BlocksOfWeight(const LayerRequest& request, const std::vector<int64_t>& weight) {
-  ADJOIN_ASSIGN_OR_RETURN(const Layout w,
-                          request.layouts.Resolve(request.spec.w(), weight, request.parameter_dtype));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout w, request.layouts.Resolve(request.spec.w(), weight, request.parameter_dtype));
   const Layout& x = request.input[0];
   const int features = x.dims() - 1;
   WeightBlocks blocks{w.mesh(), {}, w.placements(), {}, {}};
@@ -142,8 +141,7 @@ absl::StatusOr<Operands> OperandsOf(const LayerRequest& request, const WeightBlo
   Layout::Cuts weight_cuts;
   if (blocks.HasAxis(kOut)) weight_cuts[kOut] = blocks.out_sizes;
   if (blocks.HasAxis(kIn)) weight_cuts[kIn] = PartSizes(needed, features);
-  ADJOIN_ASSIGN_OR_RETURN(Layout weight,
-                          Layout::Create(weight_shape, dtype, blocks.mesh, blocks.weight, weight_cuts));
+  ADJOIN_ASSIGN_OR_RETURN(Layout weight, Layout::Create(weight_shape, dtype, blocks.mesh, blocks.weight, weight_cuts));
 
   std::vector<int64_t> shape = x.shape();
   shape[features] = weight_shape[kOut];
@@ -215,16 +213,12 @@ absl::StatusOr<LayerOutcome> LinearRule(const LayerRequest& request) {
   const std::vector<int>& ranks = operands.weight.mesh().ranks();
   ADJOIN_ASSIGN_OR_RETURN(Layout weight_home, HomeOf(spec, operands.weight, operands.weight, ranks));
   std::vector<ParameterNeed> parameters;
-  parameters.push_back({.role = kRoleWeight,
-                        .home = std::move(weight_home),
-                        .needed = operands.weight,
-                        .fan_in = in_features});
+  parameters.push_back(
+      {.role = kRoleWeight, .home = std::move(weight_home), .needed = operands.weight, .fan_in = in_features});
   if (linear.bias()) {
     ADJOIN_ASSIGN_OR_RETURN(Layout bias_home, HomeOf(spec, operands.bias, operands.bias, ranks));
-    parameters.push_back({.role = kRoleBias,
-                          .home = std::move(bias_home),
-                          .needed = operands.bias,
-                          .fan_in = in_features});
+    parameters.push_back(
+        {.role = kRoleBias, .home = std::move(bias_home), .needed = operands.bias, .fan_in = in_features});
   }
   return LayerOutcome{.spec = std::move(spec),
                       .input = {InputNeed{.layout = std::move(operands.x)}},

@@ -13,8 +13,6 @@ namespace {
 namespace F = torch::nn::functional;
 using torch::Tensor;
 
-
-
 }  // namespace
 
 Tensor SerialLinear(SerialCall& call) {

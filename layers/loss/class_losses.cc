@@ -21,8 +21,8 @@ class ClassLoss {
     // LibTorch's own default, -100, would leave out what the job did not say to leave out.
     ignored_ = spec.has_ignore_index() ? spec.ignore_index() : std::numeric_limits<int64_t>::min();
     if (spec.class_weight_size() > 0) {
-      weight_ = torch::tensor(std::vector<double>(spec.class_weight().begin(), spec.class_weight().end()),
-                              torch::kFloat64);
+      weight_ =
+          torch::tensor(std::vector<double>(spec.class_weight().begin(), spec.class_weight().end()), torch::kFloat64);
     }
   }
 
@@ -41,9 +41,8 @@ class ClassLoss {
     if (prediction.numel() == 0) return prediction.sum();
     const torch::Tensor weight = weight_.defined() ? weight_.to(prediction.scalar_type()) : weight_;
     if (context_.spec.kind() == "nll") {
-      return F::nll_loss(
-          prediction, target,
-          F::NLLLossFuncOptions().weight(weight).ignore_index(ignored_).reduction(torch::kSum));
+      return F::nll_loss(prediction, target,
+                         F::NLLLossFuncOptions().weight(weight).ignore_index(ignored_).reduction(torch::kSum));
     }
     return F::cross_entropy(prediction, target,
                             F::CrossEntropyFuncOptions()
@@ -73,10 +72,10 @@ class ClassLoss {
 }  // namespace
 
 absl::StatusOr<LossFunction> BuildClassLoss(LossContext context) {
-  return LossFunction([loss = ClassLoss(std::move(context))](const torch::Tensor& prediction,
-                                                             const torch::Tensor& target, Tape& tape) {
-    return loss.Share(prediction, target, tape);
-  });
+  return LossFunction(
+      [loss = ClassLoss(std::move(context))](const torch::Tensor& prediction, const torch::Tensor& target, Tape& tape) {
+        return loss.Share(prediction, target, tape);
+      });
 }
 
 }  // namespace adjoin

@@ -18,8 +18,7 @@ at::Tensor TargetPerClass(const LossContext& context, const at::Tensor& predicti
   CheckClasses(context, target);
   std::vector<int64_t> shape(prediction.dim(), 1);
   shape[1] = prediction.size(1);
-  const at::Tensor classes =
-      at::arange(context.box[1].lo, context.box[1].lo + shape[1], at::kLong).reshape(shape);
+  const at::Tensor classes = at::arange(context.box[1].lo, context.box[1].lo + shape[1], at::kLong).reshape(shape);
   return target.unsqueeze(1).eq(classes).to(prediction.scalar_type());
 }
 
@@ -36,16 +35,16 @@ at::Tensor OwnSums(const LossContext& context, const at::Tensor& prediction, con
 }  // namespace
 
 absl::StatusOr<LossFunction> BuildDice(LossContext context) {
-  return LossFunction([context = std::move(context)](const at::Tensor& prediction, const at::Tensor& target,
-                                                     Tape& tape) {
-    const double smooth = context.spec.smooth();
-    const at::Tensor sums = MoveForLoss(context, kRoleSums, OwnSums(context, prediction, target), tape);
-    const at::Tensor loss =
-        context.takes_part
-            ? 1 - ((2 * sums[0] + smooth) / (sums[1] + sums[2] + smooth)).mean(/*dim=*/0, /*keepdim=*/true)
-            : sums.reshape({0});
-    return MoveForLoss(context, kRoleShare, loss, tape).sum().to(prediction.scalar_type());
-  });
+  return LossFunction(
+      [context = std::move(context)](const at::Tensor& prediction, const at::Tensor& target, Tape& tape) {
+        const double smooth = context.spec.smooth();
+        const at::Tensor sums = MoveForLoss(context, kRoleSums, OwnSums(context, prediction, target), tape);
+        const at::Tensor loss =
+            context.takes_part
+                ? 1 - ((2 * sums[0] + smooth) / (sums[1] + sums[2] + smooth)).mean(/*dim=*/0, /*keepdim=*/true)
+                : sums.reshape({0});
+        return MoveForLoss(context, kRoleShare, loss, tape).sum().to(prediction.scalar_type());
+      });
 }
 
 }  // namespace adjoin

@@ -15,9 +15,8 @@ namespace F = torch::nn::functional;
 template <typename Sum>
 LossFunction Divided(const LossContext& context, Sum sum) {
   return [divisor = MeanDivisor(context), sum = std::move(sum)](const torch::Tensor& prediction,
-                                                                const torch::Tensor& target, Tape&) {
-    return sum(prediction, target) / divisor;
-  };
+                                                                const torch::Tensor& target,
+                                                                Tape&) { return sum(prediction, target) / divisor; };
 }
 
 }  // namespace

@@ -17,18 +17,22 @@ namespace adjoin {
 absl::StatusOr<LossFunction> BuildLoss(LossContext context) {
   using Builder = absl::StatusOr<LossFunction> (*)(LossContext);
   static const auto* builders = new std::map<std::string, Builder>{
-      {"cross_entropy", BuildClassLoss}, {"nll", BuildClassLoss},
-      {"mse", BuildMse},                 {"l1", BuildL1},
-      {"huber", BuildHuber},             {"bce_with_logits", BuildBceWithLogits},
-      {"poisson_nll", BuildPoissonNll},  {"kl_div", BuildKlDiv},
+      {"cross_entropy", BuildClassLoss},
+      {"nll", BuildClassLoss},
+      {"mse", BuildMse},
+      {"l1", BuildL1},
+      {"huber", BuildHuber},
+      {"bce_with_logits", BuildBceWithLogits},
+      {"poisson_nll", BuildPoissonNll},
+      {"kl_div", BuildKlDiv},
       {"dice", BuildDice},
   };
   const auto builder = builders->find(context.spec.kind());
   if (builder != builders->end()) return builder->second(std::move(context));
   std::vector<std::string> known;
   for (const auto& entry : *builders) known.push_back(entry.first);
-  return absl::InvalidArgumentError(absl::StrCat("loss \"", context.spec.kind(), "\" has no builder; known: ",
-                                                 absl::StrJoin(known, ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("loss \"", context.spec.kind(), "\" has no builder; known: ", absl::StrJoin(known, ", ")));
 }
 
 }  // namespace adjoin

@@ -27,19 +27,18 @@
 namespace adjoin {
 
 struct LossContext {
-  Loss spec;                       // defaults filled in
-  std::string name;                // for messages: "loss 0, cross_entropy of \"fc3\""
-  std::vector<int64_t> shape;      // the prediction's, global
-  Box box;                         // this rank's elements of it; each is on one rank
-  bool takes_part = false;         // else the rank's tensors have the shape (0, ..., 0)
+  Loss spec;                             // defaults filled in
+  std::string name;                      // for messages: "loss 0, cross_entropy of \"fc3\""
+  std::vector<int64_t> shape;            // the prediction's, global
+  Box box;                               // this rank's elements of it; each is on one rank
+  bool takes_part = false;               // else the rank's tensors have the shape (0, ..., 0)
   std::shared_ptr<RoleMovements> roles;  // never null
 };
 
-// This rank's share of the loss, without Loss.weight, from its elements of the prediction and the targets beside them: a
-// scalar of the prediction's type that hangs on the prediction in the graph, also where the rank has no elements.
+// This rank's share of the loss, without Loss.weight, from its elements of the prediction and the targets beside them:
+// a scalar of the prediction's type that hangs on the prediction in the graph, also where the rank has no elements.
 // Collective. Throws StatusException (a target out of range, what a movement fails with) and c10::Error.
-using LossFunction =
-    std::function<at::Tensor(const at::Tensor& prediction, const at::Tensor& target, Tape& tape)>;
+using LossFunction = std::function<at::Tensor(const at::Tensor& prediction, const at::Tensor& target, Tape& tape)>;
 
 // Moves `x` by the role's movement. Throws StatusException, kInternal, for a role that the loss's rule does not name.
 at::Tensor MoveForLoss(const LossContext& context, const std::string& role, const at::Tensor& x, Tape& tape);
@@ -48,7 +47,8 @@ at::Tensor MoveForLoss(const LossContext& context, const std::string& role, cons
 // for "sum".
 double MeanDivisor(const LossContext& context);
 
-// Throws StatusException, kInvalidArgument, for a target that is neither a class of the prediction nor the loss's ignore_index.
+// Throws StatusException, kInvalidArgument, for a target that is neither a class of the prediction nor the loss's
+// ignore_index.
 void CheckClasses(const LossContext& context, const at::Tensor& target);
 
 }  // namespace adjoin

@@ -37,15 +37,17 @@ TEST(MoveForLossTest, ARoleThatTheRuleDoesNotNameIsRefused) {
     MoveForLoss(context, "cuont", at::ones({1}), tape);
     FAIL() << "not refused";
   } catch (const StatusException& error) {
-    EXPECT_EQ(error.status(), absl::InternalError("loss 0, nll of \"head\" asks for the role \"cuont\", which its rule does"
-                                                  " not name; the rule's roles are \"count\""));
+    EXPECT_EQ(error.status(),
+              absl::InternalError("loss 0, nll of \"head\" asks for the role \"cuont\", which its rule does"
+                                  " not name; the rule's roles are \"count\""));
   }
 }
 
 TEST(MoveForLossTest, ARoleThatTheLossDoesNotUseIsNamed) {
-  EXPECT_EQ(ContextWithACount().roles->CheckUsed(),
-            absl::InternalError("loss 0, nll of \"head\" did not use the role \"count\" in its forward pass, but its rule"
-                                " names it"));
+  EXPECT_EQ(
+      ContextWithACount().roles->CheckUsed(),
+      absl::InternalError("loss 0, nll of \"head\" did not use the role \"count\" in its forward pass, but its rule"
+                          " names it"));
 }
 
 }  // namespace

@@ -65,9 +65,10 @@ absl::Status CheckOptions(const Loss& spec, const LossKind& kind) {
   for (const auto* field : fields) {
     const std::string& name = field->name();
     if (common->count(name) > 0 || kind.options.count(name) > 0) continue;
-    return AtField(absl::StrCat(name, field->is_repeated() ? "[0]" : ""),
-                   InvalidSpec(name, " is for ", KindNames([&](const LossKind& k) { return k.options.count(name) > 0; }),
-                               "; a loss of kind \"", spec.kind(), "\" has none: leave it out"));
+    return AtField(
+        absl::StrCat(name, field->is_repeated() ? "[0]" : ""),
+        InvalidSpec(name, " is for ", KindNames([&](const LossKind& k) { return k.options.count(name) > 0; }),
+                    "; a loss of kind \"", spec.kind(), "\" has none: leave it out"));
   }
   return absl::OkStatus();
 }
@@ -84,8 +85,8 @@ absl::Status CheckNumbers(const Loss& spec) {
                                        spec.class_weight(i) >= 0, "a finite number, at least 0"));
   }
   for (int i = 0; i < spec.pos_weight_size(); ++i) {
-    ADJOIN_RETURN_IF_ERROR(CheckNumber(absl::StrCat("pos_weight[", i, "]"), spec.pos_weight(i),
-                                       spec.pos_weight(i) >= 0, "a finite number, at least 0"));
+    ADJOIN_RETURN_IF_ERROR(CheckNumber(absl::StrCat("pos_weight[", i, "]"), spec.pos_weight(i), spec.pos_weight(i) >= 0,
+                                       "a finite number, at least 0"));
   }
   const double smoothing = spec.label_smoothing();
   ADJOIN_RETURN_IF_ERROR(CheckNumber("label_smoothing", smoothing, smoothing >= 0 && smoothing < 1, "in [0, 1)"));
@@ -133,10 +134,10 @@ absl::StatusOr<bool> CheckTarget(const LossRequest& request) {
   }
   const std::vector<int64_t> right = classes ? WithoutClasses(shape) : shape;
   if (request.target_shape != right) {
-    return InvalidSpec("a batch of field \"", spec.target(), "\" is ", ShapeText(request.target_shape), ", but ",
-                       spec.kind(), " of the prediction \"", spec.input(), "\", ", ShapeText(shape), ", compares it with ",
-                       ShapeText(right), classes ? ", the number of a class in place of dim 1" : "", "; the field needs ",
-                       SampleText(right));
+    return InvalidSpec(
+        "a batch of field \"", spec.target(), "\" is ", ShapeText(request.target_shape), ", but ", spec.kind(),
+        " of the prediction \"", spec.input(), "\", ", ShapeText(shape), ", compares it with ", ShapeText(right),
+        classes ? ", the number of a class in place of dim 1" : "", "; the field needs ", SampleText(right));
   }
   return classes;
 }
@@ -162,14 +163,14 @@ absl::Status CheckPrediction(const LossRequest& request) {
 
 absl::Status CheckLists(const Loss& spec, const std::vector<int64_t>& shape) {
   if (spec.class_weight_size() > 0 && spec.class_weight_size() != shape[kClassDim]) {
-    return AtField("class_weight[0]", InvalidSpec("class_weight has ", spec.class_weight_size(), " values, but \"",
-                                                  spec.input(), "\" has ", shape[kClassDim],
-                                                  " classes (dim 1); write one for each"));
+    return AtField("class_weight[0]",
+                   InvalidSpec("class_weight has ", spec.class_weight_size(), " values, but \"", spec.input(),
+                               "\" has ", shape[kClassDim], " classes (dim 1); write one for each"));
   }
   if (spec.pos_weight_size() > 1 && spec.pos_weight_size() != shape[kClassDim]) {
-    return AtField("pos_weight[0]", InvalidSpec("pos_weight has ", spec.pos_weight_size(), " values, but \"",
-                                                spec.input(), "\" has ", shape[kClassDim],
-                                                " channels (dim 1); write one value, or one for each"));
+    return AtField("pos_weight[0]",
+                   InvalidSpec("pos_weight has ", spec.pos_weight_size(), " values, but \"", spec.input(), "\" has ",
+                               shape[kClassDim], " channels (dim 1); write one value, or one for each"));
   }
   return absl::OkStatus();
 }

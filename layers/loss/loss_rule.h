@@ -4,10 +4,10 @@
 //   ADJOIN_ASSIGN_OR_RETURN(LossOutcome outcome, ApplyLossRule({spec, prediction, {64}, DType::kInt64}));
 //   outcome.prediction;   // every element lies on one rank, each rank's targets beside it
 //
-// The prediction stays cut as it is; of copies, the first counts. Only cross_entropy and nll read all classes at once: where
-// these are cut, the ranks that share them divide their samples (or pixels) instead. Each rank's share of a mean is the
-// sum over its elements / the global count. Dice is of sums over all ranks: these are summed first, and the result,
-// the same on every rank, counts on one. Pure; any thread.
+// The prediction stays cut as it is; of copies, the first counts. Only cross_entropy and nll read all classes at once:
+// where these are cut, the ranks that share them divide their samples (or pixels) instead. Each rank's share of a mean
+// is the sum over its elements / the global count. Dice is of sums over all ranks: these are summed first, and the
+// result, the same on every rank, counts on one. Pure; any thread.
 #ifndef ADJOIN_LAYERS_LOSS_LOSS_RULE_H_
 #define ADJOIN_LAYERS_LOSS_LOSS_RULE_H_
 

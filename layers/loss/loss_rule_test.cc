@@ -99,9 +99,10 @@ TEST(LossRuleTest, RanksThatShareTheClassesDivideTheirSamples) {
 }
 
 TEST(LossRuleTest, RanksThatShareTheClassesDivideTheirLongestDim) {
-  // Mesh: classes over 2, rows of the image over 2, cut at 9 of 12; a rank's part of dim 2 is longer than the batch of 2.
-  const Layout y = *Layout::Create({2, 4, 12}, kFloat, *Mesh::Create({2, 2}), {Placement::Split(1), Placement::Split(2)},
-                                   {{2, {9, 3}}});
+  // Mesh: classes over 2, rows of the image over 2, cut at 9 of 12; a rank's part of dim 2 is longer than the batch
+  // of 2.
+  const Layout y = *Layout::Create({2, 4, 12}, kFloat, *Mesh::Create({2, 2}),
+                                   {Placement::Split(1), Placement::Split(2)}, {{2, {9, 3}}});
   const auto outcome = ApplyLossRule({LossOf("nll"), y, {2, 12}, DType::kInt64});
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   // Ranks 0 and 2 share rows 0 to 8, ranks 1 and 3 rows 9 to 11.

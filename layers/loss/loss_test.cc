@@ -3,14 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
 
 #include <torch/torch.h>
 
@@ -30,8 +30,8 @@ using ::testing::HasSubstr;
 
 // A loss with its options, and what serial LibTorch makes of it.
 struct LossCase {
-  std::string text;      // of Loss: kind and options
-  bool classes = false;  // the target's type
+  std::string text;       // of Loss: kind and options
+  bool classes = false;   // the target's type
   bool positive = false;  // the prediction must be
   torch::Tensor target;
   std::function<torch::Tensor(const torch::Tensor& prediction)> serial;
@@ -39,7 +39,8 @@ struct LossCase {
 
 std::vector<double> Eighths(RandomJobs& random, int64_t count, int64_t least) {
   std::vector<double> values;
-  while (static_cast<int64_t>(values.size()) < count) values.push_back(static_cast<double>(random.Between(least, 20)) / 8);
+  while (static_cast<int64_t>(values.size()) < count)
+    values.push_back(static_cast<double>(random.Between(least, 20)) / 8);
   return values;
 }
 
@@ -90,8 +91,8 @@ LossCase ClassCase(RandomJobs& random, const std::string& kind, const std::vecto
     }
     return F::cross_entropy(
         prediction, target,
-        WithReduction(
-            F::CrossEntropyFuncOptions().weight(weight).ignore_index(ignored).label_smoothing(smoothing), reduction));
+        WithReduction(F::CrossEntropyFuncOptions().weight(weight).ignore_index(ignored).label_smoothing(smoothing),
+                      reduction));
   };
   return c;
 }
@@ -105,8 +106,7 @@ LossCase DiceCase(RandomJobs& random, const std::vector<int64_t>& shape, torch::
   const double smooth = random.OneIn(2) ? 1 : static_cast<double>(random.Between(1, 12)) / 8;
   if (smooth != 1) c.text = absl::StrCat(" smooth: ", smooth);
   c.serial = [smooth, classes = c.classes, target = c.target](const torch::Tensor& p) {
-    const torch::Tensor t =
-        classes ? torch::one_hot(target, p.size(1)).movedim(-1, 1).to(p.scalar_type()) : target;
+    const torch::Tensor t = classes ? torch::one_hot(target, p.size(1)).movedim(-1, 1).to(p.scalar_type()) : target;
     const auto per_class = [](const torch::Tensor& x) { return x.transpose(0, 1).flatten(1).sum(1); };
     return 1 - ((2 * per_class(p * t) + smooth) / (per_class(p) + per_class(t) + smooth)).mean();
   };
@@ -152,7 +152,9 @@ LossCase NumberCase(RandomJobs& random, const std::string& kind, const std::vect
   } else if (kind == "poisson_nll") {
     c.positive = random.OneIn(2);
     const bool full = random.OneIn(2), with_eps = random.OneIn(2);
-    c.text = absl::StrCat(c.positive ? " log_input: false" : random.OneIn(2) ? " log_input: true" : "",
+    c.text = absl::StrCat(c.positive        ? " log_input: false"
+                          : random.OneIn(2) ? " log_input: true"
+                                            : "",
                           full ? " full: true" : "", with_eps ? " eps: 0.125" : "");
     c.target = c.target.exp() * 2;
     const auto options = WithReduction(
@@ -179,8 +181,8 @@ LossCase CaseOf(RandomJobs& random, const std::string& kind, const std::vector<i
                : kind == "dice"                         ? DiceCase(random, shape, type)
                : kind == "bce_with_logits"              ? BceCase(random, shape, reduction, type)
                                                         : NumberCase(random, kind, shape, reduction, type);
-  c.text = absl::StrCat("kind: \"", kind, "\"", reduction.empty() ? "" : absl::StrCat(" reduction: \"", reduction, "\""),
-                        c.text);
+  c.text = absl::StrCat("kind: \"", kind, "\"",
+                        reduction.empty() ? "" : absl::StrCat(" reduction: \"", reduction, "\""), c.text);
   return c;
 }
 
@@ -204,8 +206,9 @@ std::string JobOf(int64_t ranks, const std::vector<int64_t>& shape, const std::s
                     c.classes ? " dtype: \"int64\"" : "", " idx { path: \"t\" } }");
   }
   return absl::StrCat("name: \"case\" kind: TRAIN ranks: ", ranks, " seed: 1 precision { compute: \"", precision,
-                      "\" }\n", layouts_and_layers, losses, "dataset { name: \"data\" field { name: \"x\"", sample(shape),
-                      " idx { path: \"x\" } }", fields, " }\ntrain { dataset: \"data\" batch: ", shape[0],
+                      "\" }\n", layouts_and_layers, losses, "dataset { name: \"data\" field { name: \"x\"",
+                      sample(shape), " idx { path: \"x\" } }", fields,
+                      " }\ntrain { dataset: \"data\" batch: ", shape[0],
                       " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
 }
 
@@ -284,7 +287,8 @@ std::vector<int64_t> RandomShape(RandomJobs& random) {
   return shape;
 }
 
-// `layer`: the prediction comes from the batch normalisation, whose weight and bias get gradients; else it is the field.
+// `layer`: the prediction comes from the batch normalisation, whose weight and bias get gradients; else it is the
+// field.
 std::string Compare(uint64_t seed, const std::vector<std::string>& kinds, int64_t ranks, bool layer,
                     TransportKind transport, torch::ScalarType type = torch::kFloat64) {
   RandomJobs random(seed);
@@ -319,7 +323,8 @@ TEST_P(LossTest, OfAFieldInAnyLayout) {
   const uint64_t first = TestSeed(100);
   for (uint64_t seed = first; seed < first + 24; ++seed) {
     ASSERT_EQ(Compare(seed, {GetParam()}, 1 + static_cast<int64_t>(seed % 6), /*layer=*/false,
-                      TransportKind::kInMemoryDelayed), "")
+                      TransportKind::kInMemoryDelayed),
+              "")
         << "ADJOIN_TEST_SEED=" << seed;
   }
 }
@@ -328,7 +333,8 @@ TEST_P(LossTest, AfterALayerWithParameters) {
   const uint64_t first = TestSeed(500);
   for (uint64_t seed = first; seed < first + 12; ++seed) {
     ASSERT_EQ(Compare(seed, {GetParam()}, 1 + static_cast<int64_t>(seed % 6), /*layer=*/true,
-                      TransportKind::kInMemoryDelayed), "")
+                      TransportKind::kInMemoryDelayed),
+              "")
         << "ADJOIN_TEST_SEED=" << seed;
   }
 }
@@ -351,7 +357,8 @@ TEST(LossesTest, SeveralAreAddedWithTheirWeights) {
   for (uint64_t seed = first; seed < first + 8; ++seed) {
     const std::vector<std::string> kinds = {"cross_entropy", "dice", "huber", "cross_entropy"};
     ASSERT_EQ(Compare(seed, kinds, 1 + static_cast<int64_t>(seed % 6), /*layer=*/seed % 2 == 0,
-                      seed % 4 == 3 ? TransportKind::kUcxSharedMemory : TransportKind::kInMemoryDelayed), "")
+                      seed % 4 == 3 ? TransportKind::kUcxSharedMemory : TransportKind::kInMemoryDelayed),
+              "")
         << "ADJOIN_TEST_SEED=" << seed;
   }
 }
@@ -378,7 +385,8 @@ TEST(LossesTest, IsNotANumberWhereEveryTargetIsIgnored) {
     };
     const Network network = NetworkOn(random, random.Normal({2, 3, 4}));
     EXPECT_EQ(CompareStep(JobOf(4, {2, 3, 4}, kGrid, {{c}}, "float64"), random, network, {{c}},
-                          TransportKind::kInMemoryDelayed, 1e-10), "");
+                          TransportKind::kInMemoryDelayed, 1e-10),
+              "");
   }
 }
 

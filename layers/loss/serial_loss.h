@@ -18,8 +18,7 @@ at::Tensor SerialLoss(const Loss& spec, const at::Tensor& prediction, const at::
 
 // What the loss can be compared with, of the field's shape: classes below the prediction's (some of them
 // Loss.ignore_index), probabilities, counts, or normal numbers.
-at::Tensor DrawTarget(const Loss& spec, const Field& field, const at::Tensor& prediction,
-                         at::Generator generator);
+at::Tensor DrawTarget(const Loss& spec, const Field& field, const at::Tensor& prediction, at::Generator generator);
 
 }  // namespace adjoin
 

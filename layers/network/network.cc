@@ -83,21 +83,20 @@ struct Network::State {
   ProgramPlan program;
   int rank = 0;
   std::vector<std::shared_ptr<Movement>> movements;  // by index in ProgramPlan.op
-  std::vector<std::vector<int64_t>> value_shape;      // local, per value
+  std::vector<std::vector<int64_t>> value_shape;     // local, per value
   std::vector<at::ScalarType> value_dtype;
   std::vector<std::unique_ptr<LayerModule>> layers;
   std::vector<std::shared_ptr<RoleMovements>> roles;  // by layer
   std::vector<LossTerm> losses;
   std::vector<RecomputedRun> recomputed;
-  std::vector<std::vector<uint32_t>> read_last;  // by layer, the values that nothing reads after it
-  std::vector<std::vector<int>> written_by;      // by layer, the outputs that are its own
+  std::vector<std::vector<uint32_t>> read_last;                     // by layer, the values that nothing reads after it
+  std::vector<std::vector<int>> written_by;                         // by layer, the outputs that are its own
   std::vector<std::map<std::string, at::Tensor>> layer_parameters;  // this rank's blocks, by name, of each layer
   std::shared_ptr<StepPlace> place = std::make_shared<StepPlace>();
   int64_t report_extent = 0;
   std::map<std::string, int64_t> peak_elements;
 
-  absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, int index,
-                                                          const Parameters& parameters,
+  absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, int index, const Parameters& parameters,
                                                           const LayerRegistry& registry);
   absl::StatusOr<std::shared_ptr<RoleMovements>> RolesOf(const Plan& plan, const LayerPlan& layer) const;
   absl::StatusOr<LossTerm> BuildTerm(int index) const;
@@ -215,10 +214,10 @@ absl::StatusOr<std::vector<at::Tensor>> Network::State::TakeFields(
     }
     const at::Tensor& tensor = found->second;
     if (tensor.sizes() != at::IntArrayRef(value_shape[i]) || tensor.scalar_type() != value_dtype[i]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "program \"", program.name(), "\" on rank ", rank, ": data for \"", value.name(), "\" is ",
-          at::toString(tensor.scalar_type()), " ", ShapeText(tensor.sizes()), ", expected ",
-          at::toString(value_dtype[i]), " ", ShapeText(value_shape[i])));
+      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank, ": data for \"",
+                                                     value.name(), "\" is ", at::toString(tensor.scalar_type()), " ",
+                                                     ShapeText(tensor.sizes()), ", expected ",
+                                                     at::toString(value_dtype[i]), " ", ShapeText(value_shape[i])));
     }
     values[i] = tensor;
   }
@@ -283,8 +282,7 @@ void Network::State::FindLastReaders() {
   }
 }
 
-void Network::State::TakeOutputs(int layer, const std::vector<at::Tensor>& values, Tape& tape,
-                                 Result& result) const {
+void Network::State::TakeOutputs(int layer, const std::vector<at::Tensor>& values, Tape& tape, Result& result) const {
   for (int index : written_by[layer]) {
     const OutputPlan& output = program.output(index);
     const at::Tensor& value = values[output.value()];
@@ -298,8 +296,7 @@ void Network::State::AddLosses(const std::vector<at::Tensor>& values, Tape& tape
     if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
     prediction = InLossType(prediction);
     result.predictions.push_back(prediction);
-    const at::Tensor share =
-        term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
+    const at::Tensor share = term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
     ThrowIfError(term.roles->CheckUsed());
     result.shares.push_back(share);
     result.loss = result.loss.defined() ? result.loss + share : share;
@@ -312,7 +309,8 @@ absl::Status Network::State::CheckLayer(int index, std::vector<at::Tensor>& valu
   for (uint32_t input : layer.input()) {
     const std::string& field = program.value(input).field();
     if (field.empty()) continue;
-    const std::string what = absl::StrCat("field \"", field, "\" of the data, an input of layer \"", layer.name(), "\"");
+    const std::string what =
+        absl::StrCat("field \"", field, "\" of the data, an input of layer \"", layer.name(), "\"");
     places.push_back({{what, /*is_data=*/true}, IsFinite(values[input])});
   }
   for (const auto& [name, tensor] : layer_parameters[index]) {

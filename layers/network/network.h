@@ -53,11 +53,10 @@ class Network {
                                                          const LayerRegistry& registry);
   ~Network();
 
-  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name. In programs that do not train
-  // a layer's output lives until its last reader has run, and so does a field that only `fields` holds. Collective.
-  // Errors: a missing or mis-shaped field; what a movement fails with.
-  absl::StatusOr<Result> Forward(const std::map<std::string, at::Tensor>& fields, Tape& tape,
-                                 bool keep_values = false);
+  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name. In programs that do not
+  // train a layer's output lives until its last reader has run, and so does a field that only `fields` holds.
+  // Collective. Errors: a missing or mis-shaped field; what a movement fails with.
+  absl::StatusOr<Result> Forward(const std::map<std::string, at::Tensor>& fields, Tape& tape, bool keep_values = false);
   absl::StatusOr<Result> Forward(std::map<std::string, at::Tensor>&& fields, Tape& tape, bool keep_values = false);
 
   // Which step the passes from now on belong to (StepPlace). At first 0, 0.
@@ -66,12 +65,12 @@ class Network {
   // Sums `numbers` (float64, at most report_op's extent) over all ranks. Collective.
   absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
 
-  // Where a loss that is not finite comes from: the first tensor, in the program's order over all ranks, that holds a NaN
-  // or an infinity. Absent where there is none. Runs the program once more over `fields`, without gradients. Collective.
-  // Errors: as Forward.
+  // Where a loss that is not finite comes from: the first tensor, in the program's order over all ranks, that holds a
+  // NaN or an infinity. Absent where there is none. Runs the program once more over `fields`, without gradients.
+  // Collective. Errors: as Forward.
   struct NotFinite {
-    // `the output of layer "fc1"`, `parameter "fc1.weight" of layer "fc1"`, `field "image" of the data, an input of layer
-    // "conv1"`, `loss 0, mse of "fc1"`
+    // `the output of layer "fc1"`, `parameter "fc1.weight" of layer "fc1"`, `field "image" of the data, an input of
+    // layer "conv1"`, `loss 0, mse of "fc1"`
     std::string where;
     bool is_data = false;
   };

@@ -39,8 +39,8 @@ absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
     }
     at::Tensor tensor = at::zeros(home.LocalShape(rank), ScalarTypeOf(home.dtype()));
     tensor.set_requires_grad(!entry.frozen());
-    parameters.entries_.push_back(
-        {entry.name(), std::move(home), std::move(stored_shape), entry.fan_in(), entry.frozen(), initial, std::move(tensor)});
+    parameters.entries_.push_back({entry.name(), std::move(home), std::move(stored_shape), entry.fan_in(),
+                                   entry.frozen(), initial, std::move(tensor)});
   }
   return parameters;
 }
@@ -49,8 +49,9 @@ absl::StatusOr<int> Parameters::IndexOf(const std::string& name) const {
   auto found = index_of_.find(name);
   if (found != index_of_.end()) return found->second;
   return absl::NotFoundError(absl::StrCat(
-      "no parameter \"", name, "\"; known: ",
-      absl::StrJoin(entries_, ", ", [](std::string* out, const Entry& entry) { out->append(entry.name); })));
+      "no parameter \"", name, "\"; known: ", absl::StrJoin(entries_, ", ", [](std::string* out, const Entry& entry) {
+        out->append(entry.name);
+      })));
 }
 
 void Parameters::Initialise(uint64_t seed) {
@@ -58,8 +59,8 @@ void Parameters::Initialise(uint64_t seed) {
   for (int i = 0; i < size(); ++i) {
     Entry& entry = entries_[i];
     const RandomStream stream(seed, kPurposeInit, i);
-    entry.tensor.copy_(
-        InitialBlock(entry.initial, entry.fan_in, entry.stored_shape, entry.home.shape(), entry.home.BoxOf(rank_), stream));
+    entry.tensor.copy_(InitialBlock(entry.initial, entry.fan_in, entry.stored_shape, entry.home.shape(),
+                                    entry.home.BoxOf(rank_), stream));
   }
 }
 

@@ -113,8 +113,9 @@ TEST(ParametersTest, SchemesSpreadAsPyTorchs) {
   compare(InitOf("kaiming_normal", 1), init::kaiming_normal_(empty(), 0, torch::kFanIn, torch::kLinear));
   compare(InitOf("kaiming_normal_fan_out"), init::kaiming_normal_(empty(), 0, fan_out, torch::kReLU));
   compare(InitOf("kaiming_uniform_fan_out"), init::kaiming_uniform_(empty(), 0, fan_out, torch::kReLU));
-  // PyTorch has it in Python only: a normal distribution between -2 and 2, which of one with standard deviation 1 leaves 0.8796
-  // of it; one with 0.02 is as good as whole, and one around 1 with 1 has the mean 1 + (phi(3) - phi(1)) / (Phi(1) - Phi(-3)).
+  // PyTorch has it in Python only: a normal distribution between -2 and 2, which of one with standard deviation 1
+  // leaves 0.8796 of it; one with 0.02 is as good as whole, and one around 1 with 1 has the mean 1 + (phi(3) - phi(1))
+  // / (Phi(1) - Phi(-3)).
   const torch::Tensor truncated = Drawn(InitOf("trunc_normal", 1, 0), shape);
   EXPECT_NEAR(truncated.mean().item<double>(), 0, 0.01);
   EXPECT_NEAR(truncated.std().item<double>(), 0.8796, 0.01);
@@ -182,8 +183,7 @@ TEST(ParametersTest, UnknownNameListsTheKnownOnes) {
   auto parameters = Parameters::Create(PlanWithHome(Layout::Owner({5, 7}, DType::kFloat64, 0)), 0);
   ASSERT_TRUE(parameters.ok()) << parameters.status();
   EXPECT_EQ(*parameters->IndexOf("fc.bias"), 1);
-  EXPECT_EQ(parameters->IndexOf("fc.scale").status().message(),
-            "no parameter \"fc.scale\"; known: fc.weight, fc.bias");
+  EXPECT_EQ(parameters->IndexOf("fc.scale").status().message(), "no parameter \"fc.scale\"; known: fc.weight, fc.bias");
 }
 
 }  // namespace

@@ -40,24 +40,22 @@ double NormalAt(const RandomStream& stream, int64_t index) {
 }
 
 at::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape, const Box& box,
-                    const RandomStream& stream) {
+                 const RandomStream& stream) {
   switch (spread.kind) {
     case InitSpread::Kind::kUniform:
       return FromPlaces(shape, box, [&](int64_t index) {
         return spread.center + spread.scale * (2.0 * stream.UniformAt(index) - 1.0);
       });
     case InitSpread::Kind::kNormal:
-      return FromPlaces(shape, box, [&](int64_t index) {
-        return spread.center + spread.scale * NormalAt(stream, index);
-      });
+      return FromPlaces(shape, box,
+                        [&](int64_t index) { return spread.center + spread.scale * NormalAt(stream, index); });
     default: {
       // As torch.nn.init.trunc_normal_: the inverse of the distribution, of what lies between -2 and 2.
       const double spread_root = spread.scale * std::sqrt(2.0);
       const double low = std::erf((-kTruncated - spread.center) / spread_root);
       const double high = std::erf((kTruncated - spread.center) / spread_root);
-      const at::Tensor part = FromPlaces(shape, box, [&](int64_t index) {
-        return low + (high - low) * stream.UniformAt(index);
-      });
+      const at::Tensor part =
+          FromPlaces(shape, box, [&](int64_t index) { return low + (high - low) * stream.UniformAt(index); });
       return (at::erfinv(part) * spread_root + spread.center).clamp(-kTruncated, kTruncated);
     }
   }
@@ -74,9 +72,8 @@ bool IsDirac(const std::vector<int64_t>& at, const std::vector<int64_t>& shape) 
 
 }  // namespace
 
-at::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
-                           const std::vector<int64_t>& stored_shape, const std::vector<int64_t>& shape, const Box& box,
-                           const RandomStream& stream) {
+at::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in, const std::vector<int64_t>& stored_shape,
+                        const std::vector<int64_t>& shape, const Box& box, const RandomStream& stream) {
   if (!init.has_value()) {
     const double bound = fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(fan_in)) : 0.0;
     return Drawn({InitSpread::Kind::kUniform, bound, 0}, shape, box, stream);
@@ -89,14 +86,14 @@ at::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in,
     return FromPlaces(shape, box, [&](int64_t index) { return init->values(static_cast<int>(index)); });
   }
   const Box stored = Box::Whole(stored_shape);
-  if (kind == "eye") return FromPlaces(shape, box, [&](int64_t place) {
+  if (kind == "eye")
+    return FromPlaces(shape, box, [&](int64_t place) {
       const std::vector<int64_t> at = stored.CellAt(place);
       return at[0] == at[1] ? 1.0 : 0.0;
     });
   if (kind == "dirac") {
-    return FromPlaces(shape, box, [&](int64_t place) {
-      return IsDirac(stored.CellAt(place), stored_shape) ? 1.0 : 0.0;
-    });
+    return FromPlaces(shape, box,
+                      [&](int64_t place) { return IsDirac(stored.CellAt(place), stored_shape) ? 1.0 : 0.0; });
   }
   at::Tensor block = Drawn(Spread(*init, stored_shape), shape, box, stream);
   if (!HasPadding(*init)) return block;

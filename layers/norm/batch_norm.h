@@ -1,7 +1,7 @@
 // Batch normalisation as torch.nn.BatchNorm{1,2,3}d.
 //
-// Statistics are of the whole batch, over all ranks: each rank's own count, mean and squared deviations, in float64, are
-// gathered and merged (channel_statistics.h), one movement forward and its adjoint backward. Local shapes: x and y
+// Statistics are of the whole batch, over all ranks: each rank's own count, mean and squared deviations, in float64,
+// are gathered and merged (channel_statistics.h), one movement forward and its adjoint backward. Local shapes: x and y
 // [n, c, ...], all else [c]. A program that trains also updates its block of the running statistics, in the forward
 // pass; others normalise with them.
 // Errors: kInvalidArgument for a normalisation of another kind than "batch".

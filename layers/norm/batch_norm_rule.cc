@@ -22,13 +22,15 @@ absl::Status CheckInput(const LayerRequest& request, int64_t volume) {
   const Layout& x = request.input[0];
   if (x.dims() < 2 || x.dims() > 5) {
     return AtField("input", InvalidSpec("batch normalisation reads [batch, channels] and up to 3 more dims; its input"
-                                        " is ", ShapeText(x.shape())));
+                                        " is ",
+                                        ShapeText(x.shape())));
   }
   const int64_t channels = x.shape()[kChannelDim];
   if (channels < 1) return AtField("input", InvalidSpec("its input has no channels"));
   if (request.training && volume / channels < 2) {
     return AtField("input", InvalidSpec("batch normalisation needs more than one value per channel to train on; its"
-                                        " input, ", ShapeText(x.shape()), ", has ", volume / channels));
+                                        " input, ",
+                                        ShapeText(x.shape()), ", has ", volume / channels));
   }
   return absl::OkStatus();
 }
@@ -57,19 +59,15 @@ absl::StatusOr<MovementNeed> Gathered(const Layout& x) {
 // As in PyTorch's state_dict.
 absl::StatusOr<std::vector<ParameterNeed>> ParametersOf(const LayerRequest& request, const Layer& spec) {
   const Layout& x = request.input[0];
-  ADJOIN_ASSIGN_OR_RETURN(const Layout channels,
-                          PerChannel(x, request.parameter_dtype));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout channels, PerChannel(x, request.parameter_dtype));
   std::vector<ParameterNeed> parameters;
   if (spec.norm().affine()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout home, HomeOf(spec, channels, channels, x.mesh().ranks()));
     parameters.push_back({.role = kRoleWeight, .home = home, .needed = channels, .initial = 1.0});
     parameters.push_back({.role = kRoleBias, .home = home, .needed = channels, .initial = 0.0});
   }
-  parameters.push_back({.role = kRoleRunningMean,
-                        .home = channels,
-                        .needed = channels,
-                        .initial = 0.0,
-                        .buffer = true});
+  parameters.push_back(
+      {.role = kRoleRunningMean, .home = channels, .needed = channels, .initial = 0.0, .buffer = true});
   parameters.push_back({.role = kRoleRunningVar, .home = channels, .needed = channels, .initial = 1.0, .buffer = true});
   ADJOIN_ASSIGN_OR_RETURN(const Layout count, Layout::Replicated({}, DType::kInt64, x.mesh().ranks()));
   parameters.push_back({.role = kRoleBatchesTracked, .home = count, .needed = count, .initial = 0.0, .buffer = true});

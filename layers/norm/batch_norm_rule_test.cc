@@ -1,10 +1,9 @@
 // The rule of batch normalisation: layouts of what is kept per channel and of the sums, and what is refused.
-#include "layers/builtin/rule_fixture.h"
 #include "layers/norm/batch_norm_rule.h"
+#include "layers/builtin/rule_fixture.h"
 
 #include <string>
 #include <vector>
-
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -100,9 +99,9 @@ TEST(BatchNormRuleTest, Homes) {
 
 // A job of one layer "n" and the line that it must be refused with.
 void ExpectRefused(const std::string& norm, const std::string& shape, const std::string& message) {
-  const std::string network = absl::StrCat("layout { name: \"b\" partition: [2, 1] }\n",
-                                           "layer { name: \"n\" input: \"image\" x: \"b\" ", norm, " }\n",
-                                           "layer { name: \"fc\" linear { out_features: 3 } }");
+  const std::string network =
+      absl::StrCat("layout { name: \"b\" partition: [2, 1] }\n", "layer { name: \"n\" input: \"image\" x: \"b\" ", norm,
+                   " }\n", "layer { name: \"fc\" linear { out_features: 3 } }");
   const auto parsed = ParseSpec(JobText(2, network, shape, "fc"), "job.textproto");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const auto plan = Planner::Build(parsed->spec, {}, BuiltinLayerRules(), &parsed->locations);

@@ -1,11 +1,11 @@
 // Batch normalisation over random partitions equals LibTorch's on one rank: three training steps, then evaluation.
 #include <gtest/gtest.h>
 
+#include <torch/nn.h>
+#include <torch/types.h>
 #include <algorithm>
 #include <string>
 #include <vector>
-#include <torch/types.h>
-#include <torch/nn.h>
 
 #include <torch/torch.h>
 
@@ -46,13 +46,12 @@ std::string RandomInput(RandomJobs& random, Case& c) {
   const std::vector<int64_t> partition = random.Partition(dims, /*whole=*/-1, c.job.ranks);
   const int64_t parts = Product(partition);
   const int64_t copies = random.OneIn(3) ? random.Between(1, c.job.ranks / parts) : 0;
-  c.job.layouts = copies > 0 ? random.MeshLayout("x", c.x_shape, partition, copies, c.job.ranks)
-                             : LayoutText("x", partition, random.Ranks(parts, c.job.ranks),
-                                          random.Cuts(c.x_shape, partition));
+  c.job.layouts = copies > 0
+                      ? random.MeshLayout("x", c.x_shape, partition, copies, c.job.ranks)
+                      : LayoutText("x", partition, random.Ranks(parts, c.job.ranks), random.Cuts(c.x_shape, partition));
   if (copies == 0 && !random.OneIn(3)) return "name: \"y\" input: \"x\" x: \"x\"";
   const std::vector<int64_t> other = random.Partition(dims, /*whole=*/-1, c.job.ranks);
-  c.job.layouts +=
-      LayoutText("other", other, random.Ranks(Product(other), c.job.ranks), random.Cuts(c.x_shape, other));
+  c.job.layouts += LayoutText("other", other, random.Ranks(Product(other), c.job.ranks), random.Cuts(c.x_shape, other));
   c.job.layers = "layer { name: \"before\" input: \"x\" x: \"other\" y: \"other\" repartition {} }\n";
   return "name: \"y\" x: \"x\"";
 }

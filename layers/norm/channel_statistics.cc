@@ -19,7 +19,7 @@ namespace adjoin {
 
 struct ChannelStatistics::Handover {
   bool expected = false;  // whether Of takes part in the backward pass
-  at::Tensor gradient;  // y's gradient
+  at::Tensor gradient;    // y's gradient
   at::Tensor scale;
 };
 
@@ -34,9 +34,7 @@ constexpr int64_t kLanes = 8;     // independent sums, which the compiler keeps 
 
 // [n, c, s] of a contiguous tensor.
 struct Extents {
-  explicit Extents(const at::Tensor& x) : n(x.size(0)), c(x.size(1)) {
-    s = n * c == 0 ? 0 : x.numel() / (n * c);
-  }
+  explicit Extents(const at::Tensor& x) : n(x.size(0)), c(x.size(1)) { s = n * c == 0 ? 0 : x.numel() / (n * c); }
   int64_t n, c, s;
 };
 
@@ -110,12 +108,12 @@ struct Centre {
 // a * y + b * (x - centre) + d, per channel; `y` may be undefined.
 template <typename Real>
 at::Tensor Affine(const at::Tensor& y, const at::Tensor& a, const at::Tensor& x, const at::Tensor& b,
-                     const at::Tensor& centre, const at::Tensor& d) {
+                  const at::Tensor& centre, const at::Tensor& d) {
   const Extents e(x);
   at::Tensor result = at::empty_like(x);
   const at::Tensor factors = at::stack({y.defined() ? a.to(x.scalar_type()) : at::zeros_like(centre),
-                                              b.to(x.scalar_type()), centre, d.to(x.scalar_type())})
-                                    .contiguous();
+                                        b.to(x.scalar_type()), centre, d.to(x.scalar_type())})
+                                 .contiguous();
   const Real* of = factors.data_ptr<Real>();
   const Real* from = x.data_ptr<Real>();
   const Real* other = y.defined() ? y.data_ptr<Real>() : nullptr;
@@ -204,8 +202,8 @@ class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> 
     const at::Tensor count = saved[1][0].clamp_min(1), mean = saved[1][1];
     const Centre centre(mean, x.scalar_type());
     const at::Tensor slope = 2 * of_squares, shift = of_mean / count - slope * centre.rest;
-    at::Tensor gradient = ADJOIN_BY_TYPE(x, Affine, handover.gradient, handover.scale, x.contiguous(), slope,
-                                            centre.near, shift);
+    at::Tensor gradient =
+        ADJOIN_BY_TYPE(x, Affine, handover.gradient, handover.scale, x.contiguous(), slope, centre.near, shift);
     handover.gradient = handover.scale = at::Tensor();
     return {gradient, at::Tensor()};
   }
@@ -213,9 +211,8 @@ class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> 
 
 class NormaliseFunction : public torch::autograd::Function<NormaliseFunction> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& mean,
-                               const at::Tensor& scale, const at::Tensor& bias,
-                               std::shared_ptr<Handover> handover) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& scale,
+                            const at::Tensor& bias, std::shared_ptr<Handover> handover) {
     ctx->save_for_backward({x, mean, scale});
     KeepInGraph(ctx, handover);
     const Centre centre(mean, x.scalar_type());
@@ -262,8 +259,8 @@ at::Tensor ChannelStatistics::Of(const at::Tensor& x) {
   return StatisticsFunction::apply(x, handover_);
 }
 
-at::Tensor ChannelStatistics::Normalised(const at::Tensor& x, const at::Tensor& mean,
-                                            const at::Tensor& scale, const at::Tensor& bias) {
+at::Tensor ChannelStatistics::Normalised(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& scale,
+                                         const at::Tensor& bias) {
   return NormaliseFunction::apply(x, mean, scale, bias.defined() ? bias : at::zeros({x.size(1)}, x.options()),
                                   handover_);
 }

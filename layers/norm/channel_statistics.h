@@ -1,5 +1,5 @@
-// What a normalisation over all but the channels of a tensor [n, c, ...] computes by itself on one rank, each in one pass
-// over memory, forward and backward.
+// What a normalisation over all but the channels of a tensor [n, c, ...] computes by itself on one rank, each in one
+// pass over memory, forward and backward.
 //
 //   ChannelStatistics pass;                              // one for each forward pass
 //   at::Tensor own = pass.Of(x);                      // [3, c] in float64: count, mean, sum of squared deviations
@@ -26,8 +26,7 @@ class ChannelStatistics {
   at::Tensor Of(const at::Tensor& x);
   // `mean` and `scale` [c] in float64, `bias` [c] of x's type or undefined. In a backward pass that is not itself
   // differentiated, x's gradient leaves through Of, which must then have had the same x: both parts in one pass.
-  at::Tensor Normalised(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& scale,
-                           const at::Tensor& bias);
+  at::Tensor Normalised(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& scale, const at::Tensor& bias);
 
   // What Normalised leaves for Of in a backward pass.
   struct Handover;

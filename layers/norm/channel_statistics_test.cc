@@ -14,7 +14,6 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <ATen/TensorOperators.h>
 
 #include "gtest/gtest.h"
 
@@ -64,8 +63,7 @@ using Layer = at::Tensor (*)(const std::vector<at::Tensor>&, const at::Tensor&, 
 
 std::vector<at::Tensor> Gradients(Layer layer, const Leaves& leaves) {
   const at::Tensor y = layer(leaves.parts, leaves.weight, leaves.bias);
-  return torch::autograd::grad({(y * at::arange(y.numel(), y.options()).reshape(y.sizes()).sin()).sum()},
-                               leaves.all);
+  return torch::autograd::grad({(y * at::arange(y.numel(), y.options()).reshape(y.sizes()).sin()).sum()}, leaves.all);
 }
 
 std::vector<at::Tensor> SecondGradients(Layer layer, const Leaves& leaves) {
@@ -81,7 +79,9 @@ void ExpectClose(const std::vector<at::Tensor>& actual, const std::vector<at::Te
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
     EXPECT_TRUE(at::allclose(actual[i].to(at::kDouble), expected[i].to(at::kDouble), bound, bound))
-        << "leaf " << i << "\n" << actual[i] << "\n" << expected[i];
+        << "leaf " << i << "\n"
+        << actual[i] << "\n"
+        << expected[i];
   }
 }
 
@@ -119,10 +119,10 @@ TEST(ChannelStatisticsTest, LongChannels) {
   const at::Tensor own = ChannelStatistics().Of(x.to(at::kFloat));
   const at::Tensor rounded = x.to(at::kFloat).to(at::kDouble);
   const at::Tensor mean = rounded.mean(kAllButChannels);
-  ExpectClose({own[0], own[1], own[2]},
-              {at::full({2}, 15000.0, at::kDouble), mean,
-               (rounded - mean.reshape({1, 2, 1})).square().sum(kAllButChannels)},
-              1e-12);
+  ExpectClose(
+      {own[0], own[1], own[2]},
+      {at::full({2}, 15000.0, at::kDouble), mean, (rounded - mean.reshape({1, 2, 1})).square().sum(kAllButChannels)},
+      1e-12);
 }
 
 }  // namespace

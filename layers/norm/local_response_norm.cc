@@ -2,8 +2,8 @@
 //
 //   y[c] = x[c] / (k + alpha / size * sum of x[j]^2 for j from c - size / 2 to c + (size - 1) / 2)^beta
 //
-// The role "x" brings the neighbouring channels, zeros beyond the first and the last one. Local shapes: x [n, channels +
-// size - 1, ...], y [n, channels, ...].
+// The role "x" brings the neighbouring channels, zeros beyond the first and the last one. Local shapes: x [n, channels
+// + size - 1, ...], y [n, channels, ...].
 #include <memory>
 
 #include <ATen/TensorOperators.h>

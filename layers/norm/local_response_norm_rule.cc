@@ -1,5 +1,5 @@
-// Local response normalisation of [batch, channels, ...] may be cut in every dim. Each channel's output reads a window of
-// channels, so a cut of the channels takes a halo over them; the other cuts move nothing.
+// Local response normalisation of [batch, channels, ...] may be cut in every dim. Each channel's output reads a window
+// of channels, so a cut of the channels takes a halo over them; the other cuts move nothing.
 #include <cmath>
 #include <utility>
 
@@ -15,7 +15,8 @@ namespace {
 constexpr int kChannelDim = 1;
 
 absl::Status FillDefaults(LocalResponseNorm& norm) {
-  if (norm.size() < 1) return AtField("size", InvalidSpec("local_response_norm.size is missing; it must be at least 1"));
+  if (norm.size() < 1)
+    return AtField("size", InvalidSpec("local_response_norm.size is missing; it must be at least 1"));
   norm.set_alpha(norm.has_alpha() ? norm.alpha() : 1e-4);
   norm.set_beta(norm.has_beta() ? norm.beta() : 0.75);
   norm.set_k(norm.has_k() ? norm.k() : 1);
@@ -32,7 +33,8 @@ absl::StatusOr<LayerOutcome> LocalResponseNormRule(const LayerRequest& request) 
   const Layout& x = request.input[0];
   if (x.dims() < 3) {
     return AtField("input", InvalidSpec("local response normalisation reads [batch, channels, ...], 3 dims or more; its"
-                                        " input is ", ShapeText(x.shape())));
+                                        " input is ",
+                                        ShapeText(x.shape())));
   }
   Layer spec = request.spec;
   ADJOIN_RETURN_IF_ERROR(AtField("local_response_norm", FillDefaults(*spec.mutable_local_response_norm())));
@@ -45,11 +47,8 @@ absl::StatusOr<LayerOutcome> LocalResponseNormRule(const LayerRequest& request) 
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));
   // Square, add up a window; scale, add k, raise to a power, divide.
   const double flops = static_cast<double>(volume) * static_cast<double>(size + 5);
-  return LayerOutcome{.spec = std::move(spec),
-                      .input = {std::move(need)},
-                      .compute = x,
-                      .output = std::move(output),
-                      .flops = flops};
+  return LayerOutcome{
+      .spec = std::move(spec), .input = {std::move(need)}, .compute = x, .output = std::move(output), .flops = flops};
 }
 
 }  // namespace adjoin

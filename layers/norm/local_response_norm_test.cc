@@ -46,11 +46,11 @@ struct NormCase {
   }
   std::string Text() const { return absl::StrCat("local_response_norm { ", norm.ShortDebugString(), " }"); }
   Tensor Serial(const Tensor& x) const {
-    return torch::nn::functional::local_response_norm(
-        x, torch::nn::functional::LocalResponseNormFuncOptions(norm.size())
-               .alpha(norm.has_alpha() ? norm.alpha() : 1e-4)
-               .beta(norm.has_beta() ? norm.beta() : 0.75)
-               .k(norm.has_k() ? norm.k() : 1));
+    return torch::nn::functional::local_response_norm(x,
+                                                      torch::nn::functional::LocalResponseNormFuncOptions(norm.size())
+                                                          .alpha(norm.has_alpha() ? norm.alpha() : 1e-4)
+                                                          .beta(norm.has_beta() ? norm.beta() : 0.75)
+                                                          .k(norm.has_k() ? norm.k() : 1));
   }
 };
 
@@ -127,7 +127,8 @@ TEST(LocalResponseNormTest, TwiceDifferentiable) {
     const double scale = std::max(1.0, twice.abs().max().item<double>());
     for (int rank = 0; rank < job.ranks; ++rank) {
       EXPECT_TRUE(at::allclose((*results)[rank], PartOf(twice, layout, rank), 1e-10, 1e-10 * scale))
-          << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i << "\n" << JobText(job);
+          << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i << "\n"
+          << JobText(job);
     }
   }
 }

@@ -1,12 +1,12 @@
-// Normalisation as torch.nn.GroupNorm, InstanceNorm, LayerNorm and RMSNorm, and, by batch_norm.h, as BatchNorm: a builder
-// for the registry.
+// Normalisation as torch.nn.GroupNorm, InstanceNorm, LayerNorm and RMSNorm, and, by batch_norm.h, as BatchNorm: a
+// builder for the registry.
 //
-// Sums are in float64 and of deviations from the mean of all ranks' elements (channel_statistics.h), each of them added up
-// over the ranks by one movement where a cut goes through what is normalised together (kRoleMean, kRoleDeviations). A rank
-// without cells adds zeros. Of the input nothing is kept for the backward pass but itself, and the normalised values where
-// "layer" and "rms" have a weight. It can be differentiated twice. Local shapes: x and y alike; weight and bias [c] of
-// this rank's channels, or of its part of the normalised dims.
-// Errors: kInvalidArgument for a kind that is not known, and where the plan's layout is none.
+// Sums are in float64 and of deviations from the mean of all ranks' elements (channel_statistics.h), each of them added
+// up over the ranks by one movement where a cut goes through what is normalised together (kRoleMean, kRoleDeviations).
+// A rank without cells adds zeros. Of the input nothing is kept for the backward pass but itself, and the normalised
+// values where "layer" and "rms" have a weight. It can be differentiated twice. Local shapes: x and y alike; weight and
+// bias [c] of this rank's channels, or of its part of the normalised dims. Errors: kInvalidArgument for a kind that is
+// not known, and where the plan's layout is none.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -37,13 +37,13 @@ namespace {
 
 using at::Tensor;
 
-// What a rank's input looks like to a normalisation: rows of elements that lie one after the other and belong to the same
-// set, of which a set may have several.
+// What a rank's input looks like to a normalisation: rows of elements that lie one after the other and belong to the
+// same set, of which a set may have several.
 struct Sets {
   std::vector<int64_t> shape;  // one number per set of which this rank has a part
   int64_t elements = 0;        // in a set, on all ranks
   int64_t rows = 0;
-  int64_t length = 0;          // elements in a row
+  int64_t length = 0;  // elements in a row
   // Each channel's group for "group" and "instance", whose sets are [n, groups] and whose rows are [n, channels]. Else
   // undefined: each set has one row.
   Tensor group_of;
@@ -56,8 +56,8 @@ class SetNormLayer : public LayerModule {
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor own = Input(inputs, 0, tape);
     // Sums of bfloat16 would be of no use.
-    const Tensor x = (own.scalar_type() == at::kBFloat16 ? own.to(at::kFloat) : own)
-                         .reshape({1, sets_.rows, sets_.length});
+    const Tensor x =
+        (own.scalar_type() == at::kBFloat16 ? own.to(at::kFloat) : own).reshape({1, sets_.rows, sets_.length});
     const auto elements = static_cast<double>(sets_.elements);
     ChannelStatistics pass;
     const Tensor of_rows = pass.Of(x);
@@ -88,8 +88,8 @@ class SetNormLayer : public LayerModule {
   }
 
   // One number per channel belongs to a row of each sample.
-  Tensor ByChannel(ChannelStatistics& pass, const Tensor& x, const Tensor& mean, const Tensor& scale, const Tensor& weight,
-                   const Tensor& bias) const {
+  Tensor ByChannel(ChannelStatistics& pass, const Tensor& x, const Tensor& mean, const Tensor& scale,
+                   const Tensor& weight, const Tensor& bias) const {
     if (!weight.defined()) return pass.Normalised(x, mean, scale, {});
     const std::vector<int64_t> rows = {sets_.shape[0], sets_.group_of.numel()};
     const auto per_row = [&](const Tensor& of_channels) { return of_channels.expand(rows).reshape({sets_.rows}); };

@@ -14,7 +14,6 @@
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/sqrt.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"
@@ -168,7 +167,8 @@ TEST_P(NormLayersTest, TwiceDifferentiable) {
     const double scale = std::max(1.0, twice.abs().max().item<double>());
     for (int rank = 0; rank < job.ranks; ++rank) {
       EXPECT_TRUE(at::allclose((*results)[rank], PartOf(twice, layout, rank), 1e-10, 1e-10 * scale))
-          << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i << "\n" << JobText(job);
+          << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i << "\n"
+          << JobText(job);
     }
   }
 }
@@ -188,7 +188,8 @@ JobParts CutJob(const Norms& norms, RandomJobs& random) {
   return job;
 }
 
-// One step in `compute` precision: y and x's gradient on each rank within `tolerance` of float64, relative to the largest.
+// One step in `compute` precision: y and x's gradient on each rank within `tolerance` of float64, relative to the
+// largest.
 void CompareRounded(const Norms& norms, const std::string& compute, const Tensor& x, const Tensor& cotangent,
                     double tolerance) {
   RandomJobs random(1);
@@ -196,7 +197,8 @@ void CompareRounded(const Norms& norms, const std::string& compute, const Tensor
   const auto serial = [&](const Tensor& input, const Tensors& parameters) { return norms.Serial(input, parameters); };
   const auto errors = ErrorsOnRanks({job, compute, x, cotangent, norms.Parameters(random), serial});
   ASSERT_TRUE(errors.ok()) << errors.status();
-  for (const char* name : {"y", "x"}) EXPECT_LT(errors->at(name), tolerance) << norms.kind << " " << compute << " " << name;
+  for (const char* name : {"y", "x"})
+    EXPECT_LT(errors->at(name), tolerance) << norms.kind << " " << compute << " " << name;
 }
 
 Norms RoundedCase(const std::string& kind) {
@@ -220,8 +222,7 @@ TEST_P(NormLayersTest, ALargeMeanLosesNothingInFloat32) {
 TEST_P(NormLayersTest, BFloat16IsRoundedOnceEachWay) {
   RandomJobs random(8);
   const Norms norms = RoundedCase(GetParam());
-  CompareRounded(norms, "bfloat16", random.Normal(norms.shape) + 3, random.Normal(norms.shape),
-                 1.0 / 256);
+  CompareRounded(norms, "bfloat16", random.Normal(norms.shape) + 3, random.Normal(norms.shape), 1.0 / 256);
 }
 
 // The layer's movements on `partition`, as "role: bytes that rank 0 sends forward".

@@ -2,9 +2,9 @@
 // "batch", which batch_norm_rule.h plans; all in any layout.
 //
 // Each rank adds up its own elements of each set that is normalised together. Where a cut goes through a set, one sum
-// over the ranks gives the mean (kRoleMean) and one the squares of the deviations from it (kRoleDeviations), so that nothing is
-// lost where the mean is large; "rms", whose deviations are from zero, needs the latter only. Elsewhere nothing moves.
-// Weight and bias lie as x's channels do, or as its normalised dims.
+// over the ranks gives the mean (kRoleMean) and one the squares of the deviations from it (kRoleDeviations), so that
+// nothing is lost where the mean is large; "rms", whose deviations are from zero, needs the latter only. Elsewhere
+// nothing moves. Weight and bias lie as x's channels do, or as its normalised dims.
 #include <cmath>
 #include <limits>
 #include <set>
@@ -34,7 +34,8 @@ absl::Status CheckFields(const Norm& norm) {
   const std::string& kind = norm.kind();
   const bool last_dims = kind == "layer" || kind == "rms";
   if (!last_dims && !NormalisesGroups(norm) && kind != "batch") {
-    return AtField("kind", InvalidSpec("norm.kind \"", kind, "\" is not known; write one of batch, group, instance, layer,"
+    return AtField("kind", InvalidSpec("norm.kind \"", kind,
+                                       "\" is not known; write one of batch, group, instance, layer,"
                                        " rms"));
   }
   if (norm.groups() != 0 && kind != "group") {
@@ -47,7 +48,8 @@ absl::Status CheckFields(const Norm& norm) {
     return AtField("eps", InvalidSpec("norm.eps is ", norm.eps(), "; it must be a finite number, at least 0"));
   }
   if (norm.has_momentum() && kind != "batch") {
-    return AtField("momentum", InvalidSpec("norm.momentum is for the running statistics of kind \"batch\"; leave it out"));
+    return AtField("momentum",
+                   InvalidSpec("norm.momentum is for the running statistics of kind \"batch\"; leave it out"));
   }
   if (norm.has_momentum() && !(norm.momentum() >= 0 && norm.momentum() <= 1)) {
     return AtField("momentum", InvalidSpec("norm.momentum is ", norm.momentum(), "; it must be from 0 to 1"));
@@ -81,17 +83,17 @@ absl::Status CheckChannels(const Norm& norm, const Layout& x) {
   if (norm.kind() == "group") {
     if (norm.groups() < 1) return AtField("norm.groups", InvalidSpec("norm.groups is missing; it must be at least 1"));
     if (channels % norm.groups() != 0) {
-      return AtField("norm.groups", InvalidSpec("norm.groups is ", norm.groups(), ", which does not divide the input's ",
-                                                channels, " channels"));
+      return AtField("norm.groups", InvalidSpec("norm.groups is ", norm.groups(),
+                                                ", which does not divide the input's ", channels, " channels"));
     }
   }
   std::vector<int64_t> rest = x.shape();
   rest[0] = rest[kChannelDim] = 1;
   ADJOIN_ASSIGN_OR_RETURN(const int64_t elements, CheckedVolume(rest));
   if (elements == 0 || (instance && elements == 1)) {
-    return AtField("input", InvalidSpec(norm.kind(), " normalisation needs ", instance ? "more than one element" : "elements",
-                                        " per channel of a sample; its input, ", ShapeText(x.shape()), ", has ",
-                                        elements));
+    return AtField("input",
+                   InvalidSpec(norm.kind(), " normalisation needs ", instance ? "more than one element" : "elements",
+                               " per channel of a sample; its input, ", ShapeText(x.shape()), ", has ", elements));
   }
   return absl::OkStatus();
 }
@@ -100,8 +102,9 @@ absl::Status CheckChannels(const Norm& norm, const Layout& x) {
 absl::Status FillDims(const Layout& x, Norm& norm) {
   const int dims = x.dims();
   if (dims < 2) {
-    return AtField("input", InvalidSpec(norm.kind(), " normalisation reads [batch, one more dim or more]; its input is ",
-                                        ShapeText(x.shape())));
+    return AtField("input",
+                   InvalidSpec(norm.kind(), " normalisation reads [batch, one more dim or more]; its input is ",
+                               ShapeText(x.shape())));
   }
   std::set<int> normalised;
   for (int i = 0; i < norm.dim_size(); ++i) {
@@ -112,11 +115,13 @@ absl::Status FillDims(const Layout& x, Norm& norm) {
   }
   if (normalised.empty()) normalised.insert(dims - 1);
   if (dims - *normalised.begin() != static_cast<int>(normalised.size())) {
-    return AtField("norm.dim[0]", InvalidSpec(norm.kind(), " normalisation is over the last dims: norm.dim must name all ",
-                                              "from dim ", *normalised.begin(), " to ", dims - 1));
+    return AtField("norm.dim[0]",
+                   InvalidSpec(norm.kind(), " normalisation is over the last dims: norm.dim must name all ",
+                               "from dim ", *normalised.begin(), " to ", dims - 1));
   }
   for (int dim : normalised) {
-    if (x.shape()[dim] == 0) return AtField("input", InvalidSpec("its input, ", ShapeText(x.shape()), ", has no elements"));
+    if (x.shape()[dim] == 0)
+      return AtField("input", InvalidSpec("its input, ", ShapeText(x.shape()), ", has no elements"));
   }
   norm.clear_dim();
   for (int dim : normalised) norm.add_dim(dim);

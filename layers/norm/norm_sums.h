@@ -23,11 +23,10 @@ bool NormalisesGroups(const Norm& norm);
 // How many sets a sample of [batch, channels, ...] has: norm.groups, or the channels.
 int64_t GroupsOf(const Norm& norm, const Layout& x);
 
-// In float64, on the mesh of `x`; `along` on the axes that cut a set. "layer" and "rms" (norm.dim ascending, from 0): x's
-// shape with 1 in the normalised dims, cut as x elsewhere. "group" and "instance": [batch, groups]; the axes that cut the
-// channels cut the groups where each cut is between two groups, else they cut sets: a rank has zeros for groups of which
-// it holds no channel.
-// Errors: as Layout::Create.
+// In float64, on the mesh of `x`; `along` on the axes that cut a set. "layer" and "rms" (norm.dim ascending, from 0):
+// x's shape with 1 in the normalised dims, cut as x elsewhere. "group" and "instance": [batch, groups]; the axes that
+// cut the channels cut the groups where each cut is between two groups, else they cut sets: a rank has zeros for groups
+// of which it holds no channel. Errors: as Layout::Create.
 absl::StatusOr<Layout> NormSums(const Layout& x, const Norm& norm, Placement along);
 
 }  // namespace adjoin

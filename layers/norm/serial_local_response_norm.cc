@@ -7,11 +7,11 @@ namespace adjoin {
 
 at::Tensor SerialLocalResponseNorm(SerialCall& call) {
   const LocalResponseNorm& spec = call.spec().local_response_norm();
-  return torch::nn::functional::local_response_norm(
-      call.input(), torch::nn::functional::LocalResponseNormFuncOptions(spec.size())
-                        .alpha(spec.has_alpha() ? spec.alpha() : 1e-4)
-                        .beta(spec.has_beta() ? spec.beta() : 0.75)
-                        .k(spec.has_k() ? spec.k() : 1));
+  return torch::nn::functional::local_response_norm(call.input(),
+                                                    torch::nn::functional::LocalResponseNormFuncOptions(spec.size())
+                                                        .alpha(spec.has_alpha() ? spec.alpha() : 1e-4)
+                                                        .beta(spec.has_beta() ? spec.beta() : 0.75)
+                                                        .k(spec.has_k() ? spec.k() : 1));
 }
 
 }  // namespace adjoin

@@ -40,7 +40,7 @@ Tensor Batch(SerialCall& call) {
   const Tensor var = call.Buffer("running_var", channels, 0.5, 1);
   call.Counter("num_batches_tracked").add_(1);
   return at::batch_norm(call.input(), weight, bias, mean, var, /*training=*/true,
-                           spec.has_momentum() ? spec.momentum() : 0.1, Eps(spec, 1e-5), /*cudnn_enabled=*/false);
+                        spec.has_momentum() ? spec.momentum() : 0.1, Eps(spec, 1e-5), /*cudnn_enabled=*/false);
 }
 
 Tensor Group(SerialCall& call) {
@@ -49,7 +49,7 @@ Tensor Group(SerialCall& call) {
   const bool affine = !spec.has_affine() || spec.affine();
   const Tensor weight = Weight(call, channels, affine);
   return at::group_norm(call.input(), spec.groups(), weight, Bias(call, channels, affine), Eps(spec, 1e-5),
-                           /*cudnn_enabled=*/false);
+                        /*cudnn_enabled=*/false);
 }
 
 Tensor Instance(SerialCall& call) {
@@ -57,7 +57,7 @@ Tensor Instance(SerialCall& call) {
   const std::vector<int64_t> channels = {call.input().size(1)};
   const Tensor weight = Weight(call, channels, spec.affine());
   return at::instance_norm(call.input(), weight, Bias(call, channels, spec.affine()), {}, {},
-                              /*use_input_stats=*/true, /*momentum=*/0, Eps(spec, 1e-5), /*cudnn_enabled=*/false);
+                           /*use_input_stats=*/true, /*momentum=*/0, Eps(spec, 1e-5), /*cudnn_enabled=*/false);
 }
 
 // The dims that "layer" and "rms" normalise over: as many as are named, the last ones.
@@ -73,7 +73,7 @@ Tensor LastDimsNorm(SerialCall& call) {
   const bool affine = !spec.has_affine() || spec.affine();
   const Tensor weight = Weight(call, shape, affine);
   return at::layer_norm(call.input(), shape, weight, Bias(call, shape, affine), Eps(spec, 1e-5),
-                           /*cudnn_enable=*/false);
+                        /*cudnn_enable=*/false);
 }
 
 // torch.nn.RMSNorm's formula, which this LibTorch does not have.
@@ -84,7 +84,7 @@ Tensor RootMeanSquare(SerialCall& call) {
   for (int64_t dim = -static_cast<int64_t>(shape.size()); dim < 0; ++dim) dims.push_back(dim);
   const Tensor mean_square = call.input().square().mean(dims, /*keepdim=*/true);
   const double eps = Eps(spec, call.input().scalar_type() == at::kFloat ? std::numeric_limits<float>::epsilon()
-                                                                             : std::numeric_limits<double>::epsilon());
+                                                                        : std::numeric_limits<double>::epsilon());
   const Tensor normalised = call.input() / at::sqrt(mean_square + eps);
   return !spec.has_affine() || spec.affine() ? normalised * Weight(call, shape, true) : normalised;
 }

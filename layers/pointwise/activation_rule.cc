@@ -27,13 +27,12 @@ absl::StatusOr<ParameterNeed> PreluWeight(const LayerRequest& request, double co
   }
   const int64_t channels = x.dims() > kChannelDim ? x.shape()[kChannelDim] : 1;
   if (count != 1 && count != static_cast<double>(channels)) {
-    return AtField("activation.arg[0]", InvalidSpec("num_parameters of prelu is ", count, ", but its input, ",
-                                                    ShapeText(x.shape()), ", has ", channels,
-                                                    " channels; write that, or 1"));
+    return AtField("activation.arg[0]",
+                   InvalidSpec("num_parameters of prelu is ", count, ", but its input, ", ShapeText(x.shape()),
+                               ", has ", channels, " channels; write that, or 1"));
   }
-  absl::StatusOr<Layout> needed = count == 1
-                                      ? Layout::Replicated({1}, request.parameter_dtype, x.mesh().ranks())
-                                      : PerChannel(x, request.parameter_dtype);
+  absl::StatusOr<Layout> needed = count == 1 ? Layout::Replicated({1}, request.parameter_dtype, x.mesh().ranks())
+                                             : PerChannel(x, request.parameter_dtype);
   ADJOIN_RETURN_IF_ERROR(needed.status());
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(request.spec, *needed, *needed, x.mesh().ranks()));
   return ParameterNeed{.role = kRoleWeight, .home = std::move(home), .needed = *std::move(needed), .initial = initial};

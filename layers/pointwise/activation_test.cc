@@ -1,14 +1,14 @@
 // Every element-wise function over random layouts equals LibTorch's on one rank.
 #include <gtest/gtest.h>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
 
 #include <torch/torch.h>
 
@@ -63,7 +63,9 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
           return F::hardtanh(x, F::HardtanhFuncOptions().min_val(a[0]).max_val(a[1]));
         },
         {-1.0, 1.0},
-        [](RandomJobs& random) { return Arguments{Hundredths(random, -200, 0), Hundredths(random, 1, 200)}; }}},
+        [](RandomJobs& random) {
+          return Arguments{Hundredths(random, -200, 0), Hundredths(random, 1, 200)};
+        }}},
       {"leaky_relu",
        {[](const Tensor& x, const Arguments& a) {
           return F::leaky_relu(x, F::LeakyReLUFuncOptions().negative_slope(a[0]));
@@ -82,7 +84,9 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
           return F::softplus(x, F::SoftplusFuncOptions().beta(a[0]).threshold(a[1]));
         },
         {1.0, 20.0},
-        [](RandomJobs& random) { return Arguments{Hundredths(random, 50, 300), Hundredths(random, 100, 500)}; }}},
+        [](RandomJobs& random) {
+          return Arguments{Hundredths(random, 50, 300), Hundredths(random, 100, 500)};
+        }}},
       {"softshrink", {[](const Tensor& x, const Arguments& a) { return F::softshrink(x, a[0]); }, {0.5}, OnePositive}},
       {"softsign", {[](const Tensor& x, const Arguments&) { return F::softsign(x); }}},
       {"square", {[](const Tensor& x, const Arguments&) { return x * x; }}},
@@ -91,7 +95,9 @@ const std::map<std::string, SerialFunction>& SerialFunctions() {
       {"threshold",
        {[](const Tensor& x, const Arguments& a) { return F::threshold(x, F::ThresholdFuncOptions(a[0], a[1])); },
         {},
-        [](RandomJobs& random) { return Arguments{Hundredths(random, -100, 100), Hundredths(random, -300, 300)}; }}},
+        [](RandomJobs& random) {
+          return Arguments{Hundredths(random, -100, 100), Hundredths(random, -300, 300)};
+        }}},
   };
   return *functions;
 }
@@ -130,12 +136,12 @@ std::string Compare(uint64_t seed, const std::string& name, const SerialFunction
   const std::vector<int64_t> shape = RandomShape(random);
   const bool by_default = function.others == nullptr || (!function.defaults.empty() && random.OneIn(2));
   const Arguments arguments = by_default ? function.defaults : function.others(random);
-  const std::string text = absl::StrCat("activation { fn: \"", name, "\"",
-                                        by_default ? "" : absl::StrCat(" arg: [", absl::StrJoin(arguments, ", "), "]"),
-                                        " }");
+  const std::string text =
+      absl::StrCat("activation { fn: \"", name, "\"",
+                   by_default ? "" : absl::StrCat(" arg: [", absl::StrJoin(arguments, ", "), "]"), " }");
   const JobParts job = RandomJob(random, shape, text);
-  // LibTorch 1.13's gradient of hardswish at 3 is 1 in its vectorised kernel and 1.5 in the other one, and which of them
-  // computes an element depends on where it lies in memory.
+  // LibTorch 1.13's gradient of hardswish at 3 is 1 in its vectorised kernel and 1.5 in the other one, and which of
+  // them computes an element depends on where it lies in memory.
   const Tensor x = RandomValues(random, shape, /*with_kinks=*/name != "hardswish");
   return CompareLayer(job, random, x, {}, function.apply(x, arguments), TransportKind::kInMemoryDelayed);
 }
@@ -147,8 +153,7 @@ TEST(ActivationTest, EqualsSerial) {
     if (name == "prelu") continue;
     ASSERT_EQ(SerialFunctions().count(name), 1u) << name;
     for (uint64_t i = 0; i < 12; ++i) {
-      ASSERT_EQ(Compare(seed + i, name, SerialFunctions().at(name)), "")
-          << name << " ADJOIN_TEST_SEED=" << seed + i;
+      ASSERT_EQ(Compare(seed + i, name, SerialFunctions().at(name)), "") << name << " ADJOIN_TEST_SEED=" << seed + i;
     }
   }
 }

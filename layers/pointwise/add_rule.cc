@@ -28,11 +28,8 @@ absl::StatusOr<LayerOutcome> AddRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   std::vector<InputNeed> needs(request.input.size(), InputNeed{.layout = x});
   const double flops = static_cast<double>(volume) * static_cast<double>(needs.size() - 1);
-  return LayerOutcome{.spec = request.spec,
-                      .input = std::move(needs),
-                      .compute = x,
-                      .output = std::move(output),
-                      .flops = flops};
+  return LayerOutcome{
+      .spec = request.spec, .input = std::move(needs), .compute = x, .output = std::move(output), .flops = flops};
 }
 
 }  // namespace adjoin

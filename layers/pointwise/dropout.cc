@@ -1,9 +1,9 @@
 // torch.nn.Dropout and its forms for whole channels.
 //
-// In programs that train each element stays where its number (placed_random.h) is at least p, divided by 1 - p, and is 0
-// elsewhere; p = 1 leaves zeros. Elsewhere the layer returns its input. A second run (recompute) draws the same. It can be
-// differentiated any number of times. Local shapes: x and y alike.
-// Errors: kInvalidArgument where the plan's layout is none.
+// In programs that train each element stays where its number (placed_random.h) is at least p, divided by 1 - p, and is
+// 0 elsewhere; p = 1 leaves zeros. Elsewhere the layer returns its input. A second run (recompute) draws the same. It
+// can be differentiated any number of times. Local shapes: x and y alike. Errors: kInvalidArgument where the plan's
+// layout is none.
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // torch.nn.Dropout, and Dropout1d, 2d and 3d with `channel`, in any layout: nothing moves.
 //
-// Whether an element stays belongs to its place in the step's batch. Programs that do not train leave the input as it is.
+// Whether an element stays belongs to its place in the step's batch. Programs that do not train leave the input as it
+// is.
 #include <utility>
 
 #include "base/status_macros.h"
@@ -28,11 +29,8 @@ absl::StatusOr<LayerOutcome> DropoutRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   // One multiplication each; drawing is not counted.
   const double flops = request.training && dropout.p() > 0 ? static_cast<double>(volume) : 0;
-  return LayerOutcome{.spec = request.spec,
-                      .input = {InputNeed{}},
-                      .compute = x,
-                      .output = std::move(output),
-                      .flops = flops};
+  return LayerOutcome{
+      .spec = request.spec, .input = {InputNeed{}}, .compute = x, .output = std::move(output), .flops = flops};
 }
 
 }  // namespace adjoin

@@ -1,5 +1,5 @@
-// Dropout and noise equal serial LibTorch with numbers that are drawn cell by cell, and are the same for any number of ranks
-// and any micro-batches.
+// Dropout and noise equal serial LibTorch with numbers that are drawn cell by cell, and are the same for any number of
+// ranks and any micro-batches.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,9 +66,8 @@ std::string Compare(uint64_t seed, TransportKind transport) {
   for (int64_t& extent : shape) extent = random.Between(1, 6);
   const double number = random.Of<double>({0, 0.1, 0.25, 0.5, 0.9, 1});
   const bool noise = random.OneIn(3), flag = random.OneIn(2);
-  const std::string op =
-      noise ? absl::StrCat("noise { std: ", number + 0.5, flag ? " multiplicative: true" : "", " }")
-            : absl::StrCat("dropout { p: ", number, flag ? " channel: true" : "", " }");
+  const std::string op = noise ? absl::StrCat("noise { std: ", number + 0.5, flag ? " multiplicative: true" : "", " }")
+                               : absl::StrCat("dropout { p: ", number, flag ? " channel: true" : "", " }");
   const JobParts job = RandomLayerJob(random, op, random.Between(1, 6), shape, shape);
   const int64_t layer = absl::StrContains(job.layers, "\"before\"") ? 1 : 0;
   const Tensor x = random.Normal(shape).requires_grad_();
@@ -100,12 +99,11 @@ constexpr int64_t kBatch = 8;
 
 // [batch, 6, 9, 10] on so many ranks, in a cut of its own for each number.
 absl::StatusOr<Plan> PlanOn(int64_t ranks, int64_t batch, const std::string& op) {
-  const std::map<int64_t, std::string> layouts = {
-      {1, "partition: [1, 1, 1, 1]"},
-      {2, "partition: [1, 1, 2, 1] rank: [1, 0]"},
-      {3, "partition: [1, 3, 1, 1] cut { dim: 1 size: [4, 0, 2] }"},
-      {4, "mesh { size: 2 } sbp: \"B\" mesh { size: 2 } sbp: \"S(3)\""},
-      {6, "partition: [1, 1, 2, 3] rank: [3, 1, 5, 0, 2, 4]"}};
+  const std::map<int64_t, std::string> layouts = {{1, "partition: [1, 1, 1, 1]"},
+                                                  {2, "partition: [1, 1, 2, 1] rank: [1, 0]"},
+                                                  {3, "partition: [1, 3, 1, 1] cut { dim: 1 size: [4, 0, 2] }"},
+                                                  {4, "mesh { size: 2 } sbp: \"B\" mesh { size: 2 } sbp: \"S(3)\""},
+                                                  {6, "partition: [1, 1, 2, 3] rank: [3, 1, 5, 0, 2, 4]"}};
   JobParts job;
   job.ranks = ranks;
   job.batch = batch;
@@ -138,8 +136,8 @@ TEST(DropoutTest, IsTheSameOnAnyRanksAndForAnyMicroBatches) {
           ASSERT_TRUE(y.ok()) << y.status();
           parts.push_back(*y);
         }
-        EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-13, 1e-13)) << op << " on " << ranks << " ranks, "
-                                                                               << micro << " micro-batches";
+        EXPECT_TRUE(at::allclose(at::cat(parts), expected, 1e-13, 1e-13))
+            << op << " on " << ranks << " ranks, " << micro << " micro-batches";
       }
     }
   }

@@ -98,16 +98,14 @@ std::string CompareConcat(uint64_t seed, TransportKind transport) {
   for (auto& of_input : shapes) of_input[dim] = dim == 0 ? shape[0] : random.Between(1, 5);
   const Inputs inputs = AddInputs(random, shapes, job);
   const Tensor z = at::cat(inputs.values, dim);
-  absl::StrAppend(&job.layers, "layer { name: \"z\"", inputs.names,
-                  RandomEnds(random, shapes[0], z.sizes().vec(), job), " concat { arg: ",
-                  random.OneIn(2) ? dim : dim - dims, " } }\n");
+  absl::StrAppend(&job.layers, "layer { name: \"z\"", inputs.names, RandomEnds(random, shapes[0], z.sizes().vec(), job),
+                  " concat { arg: ", random.OneIn(2) ? dim : dim - dims, " } }\n");
   if (dim > 0) {
     job.layers += "layer { name: \"y\" activation { fn: \"tanh\" } }\n";
     return CompareLayer(job, random, inputs.fields, {}, {{"y", at::tanh(z)}, {"z", z}}, transport);
   }
   job.layers += "layer { name: \"y\" input: \"in_x\" activation { fn: \"tanh\" } }\n";
-  return CompareLayer(job, random, inputs.fields, {}, {{"y", at::tanh(inputs.fields.at("x"))}, {"z", z}},
-                      transport);
+  return CompareLayer(job, random, inputs.fields, {}, {{"y", at::tanh(inputs.fields.at("x"))}, {"z", z}}, transport);
 }
 
 TEST(AddTest, EqualsSerial) {

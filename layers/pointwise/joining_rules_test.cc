@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-
 #include "absl/strings/str_cat.h"
 #include "base/testing/test_seed.h"
 #include "gmock/gmock.h"
@@ -62,7 +61,7 @@ TEST(ConcatRuleTest, AlongACutDimInputsAreCutWhereTheResultIs) {
   EXPECT_EQ(outcome->input[1].layout, Cut({2, 2}, {1, 3}, {{1, {0, 2, 0}}}));
   EXPECT_EQ(outcome->input[2].layout, Cut({2, 4}, {1, 3}, {{1, {0, 1, 3}}}));
   const auto named = ApplyRule("name: 'c' y: 'y' concat { arg: 1 }", {a, b, c},
-                           "layout { name: 'y' partition: [2, 2] cut { dim: 1 size: [0, 11] } }");
+                               "layout { name: 'y' partition: [2, 2] cut { dim: 1 size: [0, 11] } }");
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_EQ(named->compute, named->output);
   EXPECT_EQ(named->input[2].layout, Cut({2, 4}, {2, 2}, {{1, {0, 4}}}));
@@ -82,7 +81,7 @@ TEST(ConcatRuleTest, PartsOfTheInputsTileThePartsOfTheResult) {
     }
     const int parts = pick(1, 6);
     const auto outcome = ApplyRule("name: 'c' y: 'y' concat { arg: 1 }", inputs,
-                               absl::StrCat("layout { name: 'y' partition: [1, ", parts, "] }"));
+                                   absl::StrCat("layout { name: 'y' partition: [1, ", parts, "] }"));
     ASSERT_TRUE(outcome.ok()) << outcome.status();
     for (int rank = 0; rank < parts; ++rank) {
       std::vector<int64_t> cells, expected;

@@ -1,9 +1,9 @@
 // Normal noise, added or multiplied.
 //
-// In programs that train y = x + std z, or x (1 + std z), z a standard normal number for each element (placed_random.h).
-// Elsewhere the layer returns its input. A second run (recompute) draws the same. It can be differentiated any number of
-// times. Local shapes: x and y alike.
-// Errors: kInvalidArgument where the plan's layout is none.
+// In programs that train y = x + std z, or x (1 + std z), z a standard normal number for each element
+// (placed_random.h). Elsewhere the layer returns its input. A second run (recompute) draws the same. It can be
+// differentiated any number of times. Local shapes: x and y alike. Errors: kInvalidArgument where the plan's layout is
+// none.
 #include <utility>
 #include <vector>
 
@@ -28,8 +28,7 @@ class NoiseLayer : public LayerModule {
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
     if (!context().training) return Output(x, tape);
-    const at::Tensor normals =
-        PlacedNormals(Draws(kPurposeNoise), place().first_sample, shape_, box_, x.scalar_type());
+    const at::Tensor normals = PlacedNormals(Draws(kPurposeNoise), place().first_sample, shape_, box_, x.scalar_type());
     const Noise& noise = spec().noise();
     if (noise.multiplicative()) return Output(x * (normals * noise.std() + 1), tape);
     return Output(x + normals * noise.std(), tape);

@@ -24,11 +24,8 @@ absl::StatusOr<LayerOutcome> NoiseRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   // A multiplication and an addition each; drawing is not counted.
   const double flops = request.training ? 2.0 * static_cast<double>(volume) : 0;
-  return LayerOutcome{.spec = request.spec,
-                      .input = {InputNeed{}},
-                      .compute = x,
-                      .output = std::move(output),
-                      .flops = flops};
+  return LayerOutcome{
+      .spec = request.spec, .input = {InputNeed{}}, .compute = x, .output = std::move(output), .flops = flops};
 }
 
 }  // namespace adjoin

@@ -1,5 +1,5 @@
-// The random factors of dropout, each computed by itself from its element's index in the batch: for the serial functions of
-// layers that drop something.
+// The random factors of dropout, each computed by itself from its element's index in the batch: for the serial
+// functions of layers that drop something.
 #ifndef ADJOIN_LAYERS_POINTWISE_SERIAL_RANDOM_H_
 #define ADJOIN_LAYERS_POINTWISE_SERIAL_RANDOM_H_
 

@@ -1,9 +1,9 @@
 // torch.nn.Softmax and LogSoftmax.
 //
-// Over a dim that is cut, each row is shifted by its largest element of all ranks (kRoleMax) and divided by the sum of its
-// exponentials over all ranks (kRoleSum). A part without cells has the maximum minus infinity and the sum 0. It can be
-// differentiated any number of times. Local shapes: x and y alike; of what moves, 1 in the dim.
-// Errors: kInvalidArgument where the plan's layout is none.
+// Over a dim that is cut, each row is shifted by its largest element of all ranks (kRoleMax) and divided by the sum of
+// its exponentials over all ranks (kRoleSum). A part without cells has the maximum minus infinity and the sum 0. It can
+// be differentiated any number of times. Local shapes: x and y alike; of what moves, 1 in the dim. Errors:
+// kInvalidArgument where the plan's layout is none.
 #include <limits>
 #include <utility>
 #include <vector>

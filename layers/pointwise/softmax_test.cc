@@ -13,7 +13,6 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"
@@ -100,8 +99,8 @@ TEST(SoftmaxTest, RowsThatHaveNoAnswerAreNaN) {
     job.batch = 5;
     job.x_shape = {6};
     job.layouts = LayoutText("x", {1, 4}, {2, 0, 3, 1}, {{1, {2, 0, 3, 1}}});
-    job.layers = absl::StrCat("layer { name: \"y\" input: \"x\" x: \"x\" softmax { dim: 1", log ? " log: true" : "",
-                              " } }\n");
+    job.layers =
+        absl::StrCat("layer { name: \"y\" input: \"x\" x: \"x\" softmax { dim: 1", log ? " log: true" : "", " } }\n");
     auto plan = PlanOf(JobText(job), {{"data", 5}});
     ASSERT_TRUE(plan.ok()) << plan.status();
     Tensor x = RandomJobs(1).Normal({5, 6});
@@ -135,8 +134,8 @@ TEST(SoftmaxTest, TwiceDifferentiable) {
     job.last_dims = 3;
     job.layouts = random.AnyLayout("x", shape, job.ranks, /*copies=*/false);
     const bool log = random.OneIn(2);
-    job.layers = absl::StrCat("layer { name: \"y\" input: \"x\" x: \"x\" softmax { dim: 1", log ? " log: true" : "",
-                              " } }\n");
+    job.layers =
+        absl::StrCat("layer { name: \"y\" input: \"x\" x: \"x\" softmax { dim: 1", log ? " log: true" : "", " } }\n");
     auto plan = PlanOf(JobText(job), {{"data", job.batch}});
     ASSERT_TRUE(plan.ok()) << plan.status();
     MakeFieldsDifferentiable(*plan, "train");

@@ -22,8 +22,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <google/protobuf/text_format.h>
 #include <ATen/TensorOperators.h>
+#include <google/protobuf/text_format.h>
 
 #include "absl/strings/str_cat.h"
 #include "layers/builtin/builtin_layers.h"
@@ -51,8 +51,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 LayerOutcome OutcomeOf(const std::string& text, const std::vector<int64_t>& x_shape) {
   JobSpec spec;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      absl::StrCat("ranks: 1 layer { name: \"y\" ", text, " }"), &spec));
+  EXPECT_TRUE(
+      google::protobuf::TextFormat::ParseFromString(absl::StrCat("ranks: 1 layer { name: \"y\" ", text, " }"), &spec));
   const NamedLayouts named = NamedLayouts::Create(spec).value();
   const std::vector<Layout> inputs = {Layout::Owner(x_shape, DType::kFloat64, 0)};
   return (*BuiltinLayerRules().Find("pool"))({spec.layer(0), inputs, named, DType::kFloat64}).value();
@@ -155,8 +155,7 @@ void CompareCase(uint64_t seed, Counts& counts) {
   }
   const at::Tensor cotangent = random.Normal(y.sizes().vec());
   const at::Tensor gradient = torch::autograd::grad({actual}, {x}, {cotangent})[0];
-  EXPECT_TRUE(at::allclose(gradient, torch::autograd::grad({y}, {x}, {cotangent})[0], 1e-12, 1e-12))
-      << gradient << x;
+  EXPECT_TRUE(at::allclose(gradient, torch::autograd::grad({y}, {x}, {cotangent})[0], 1e-12, 1e-12)) << gradient << x;
 }
 
 TEST(MaxPoolKernelTest, ValuesIndicesAndGradientsAsLibTorchs) {
@@ -190,11 +189,10 @@ TEST(MaxPoolKernelTest, TwiceDifferentiable) {
     const at::Tensor once = torch::autograd::grad({y.pow(2).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
     const at::Tensor twice = torch::autograd::grad({once.pow(2).sum()}, {x})[0];
     const at::Tensor cube = x * x * x;
-    const at::Tensor serial = std::string(op).find("max") != std::string::npos
-                                     ? std::get<0>(at::adaptive_max_pool2d(cube, {3, 2}))
-                                 : std::string(op).find("adaptive") != std::string::npos
-                                     ? at::adaptive_avg_pool2d(cube, {3, 2})
-                                     : at::avg_pool2d(cube, {3, 3}, {3, 3}, {1, 1}, true);
+    const at::Tensor serial =
+        std::string(op).find("max") != std::string::npos        ? std::get<0>(at::adaptive_max_pool2d(cube, {3, 2}))
+        : std::string(op).find("adaptive") != std::string::npos ? at::adaptive_avg_pool2d(cube, {3, 2})
+                                                                : at::avg_pool2d(cube, {3, 3}, {3, 3}, {1, 1}, true);
     const at::Tensor serial_once = torch::autograd::grad({serial.pow(2).sum()}, {x}, {}, true, true)[0];
     const at::Tensor serial_twice = torch::autograd::grad({serial_once.pow(2).sum()}, {x})[0];
     EXPECT_TRUE(at::allclose(once, serial_once, 1e-10, 1e-10)) << op;

@@ -1,9 +1,9 @@
 #include "layers/pool/pool_case.h"
 
-#include <limits>
-#include <tuple>
 #include <torch/nn/functional.h>
 #include <torch/types.h>
+#include <limits>
+#include <tuple>
 
 #include <torch/torch.h>
 
@@ -82,8 +82,7 @@ torch::Tensor SerialPower(const torch::Tensor& x, const PoolCase& c) {
   const auto expand2 = [](const std::vector<int64_t>& v) { return torch::ExpandingArray<2>({v[0], v[1]}); };
   switch (c.kernel.size()) {
     case 1:
-      return F::lp_pool1d(
-          x, F::LPPool1dFuncOptions(c.lp, c.kernel[0]).stride(c.stride[0]).ceil_mode(c.ceil_mode));
+      return F::lp_pool1d(x, F::LPPool1dFuncOptions(c.lp, c.kernel[0]).stride(c.stride[0]).ceil_mode(c.ceil_mode));
     case 2:
       return F::lp_pool2d(
           x, F::LPPool2dFuncOptions(c.lp, expand2(c.kernel)).stride(expand2(c.stride)).ceil_mode(c.ceil_mode));
@@ -103,8 +102,9 @@ std::string PoolCase::Text(bool return_indices) const {
   if (IsAdaptive()) {
     absl::StrAppend(&text, " adaptive_size: ", ListText(size));
   } else {
-    absl::StrAppend(&text, " window { kernel: ", ListText(kernel), " stride: ", ListText(stride), " dilation: ",
-                    ListText(dilation), " pad_lo: ", ListText(pad_lo), " pad_hi: ", ListText(pad_hi), " }");
+    absl::StrAppend(&text, " window { kernel: ", ListText(kernel), " stride: ", ListText(stride),
+                    " dilation: ", ListText(dilation), " pad_lo: ", ListText(pad_lo), " pad_hi: ", ListText(pad_hi),
+                    " }");
   }
   if (ceil_mode) absl::StrAppend(&text, " ceil_mode: true");
   if (include_pad.has_value()) absl::StrAppend(&text, " count_include_pad: ", *include_pad ? "true" : "false");

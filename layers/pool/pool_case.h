@@ -23,7 +23,7 @@ enum class PoolKind { kMax, kAverage, kPower, kAdaptiveMax, kAdaptiveAverage };
 struct PoolCase {
   PoolKind kind = PoolKind::kMax;
   std::vector<int64_t> kernel, stride, dilation, pad_lo, pad_hi, extent;  // of the spatial dims
-  std::vector<int64_t> size;  // adaptive
+  std::vector<int64_t> size;                                              // adaptive
   bool ceil_mode = false;
   std::optional<bool> include_pad;
   std::optional<int64_t> divisor;

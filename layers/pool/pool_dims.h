@@ -25,7 +25,7 @@ struct PoolDim {
   int64_t stride = 1;
   int64_t dilation = 1;
   int64_t pad_hi = 0;
-  bool own_part = false;          // the only window is this rank's part of the dim: none where that is empty
+  bool own_part = false;  // the only window is this rank's part of the dim: none where that is empty
 };
 
 // The spatial dims, in order. Of an adaptive pooling whose outputs divide the inputs evenly, the windows are ordinary

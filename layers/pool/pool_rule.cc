@@ -111,9 +111,9 @@ absl::StatusOr<PoolDims> AdaptiveDims(const Pool& pool, const std::vector<int64_
   }
   const int spatial = static_cast<int>(input.size()) - 2;
   if (pool.adaptive_size_size() != 1 && pool.adaptive_size_size() != spatial) {
-    return AtField("adaptive_size", InvalidSpec("pool.adaptive_size has ", pool.adaptive_size_size(),
-                                                " values; write one, or one for each of the ", spatial,
-                                                " spatial dims"));
+    return AtField("adaptive_size",
+                   InvalidSpec("pool.adaptive_size has ", pool.adaptive_size_size(),
+                               " values; write one, or one for each of the ", spatial, " spatial dims"));
   }
   PoolDims result;
   result.filled = pool;
@@ -172,12 +172,11 @@ absl::StatusOr<std::vector<MovementNeed>> Candidates(const Layout& x, const std:
   ADJOIN_ASSIGN_OR_RETURN(const Layout apart, Layout::Create(shape, x.dtype(), x.mesh(), x.placements(), cuts));
   ADJOIN_ASSIGN_OR_RETURN(const Layout together,
                           Layout::Create(shape, x.dtype(), x.mesh(), whole.placements(), CutsOf(whole)));
-  return std::vector<MovementNeed>{
-      {.role = kRoleLargest, .from = apart, .to = together, .constant = constant},
-      {.role = kRolePositions,
-       .from = apart.WithDType(DType::kInt64),
-       .to = together.WithDType(DType::kInt64),
-       .constant = true}};
+  return std::vector<MovementNeed>{{.role = kRoleLargest, .from = apart, .to = together, .constant = constant},
+                                   {.role = kRolePositions,
+                                    .from = apart.WithDType(DType::kInt64),
+                                    .to = together.WithDType(DType::kInt64),
+                                    .constant = true}};
 }
 
 // Layouts for an output of `shape`. The dims of `to_one`, cut in the input, have one output each, whole on all ranks

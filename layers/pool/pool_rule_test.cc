@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -139,14 +138,14 @@ TEST(PoolRuleTest, OneClearErrorEach) {
 }
 
 TEST(PoolRuleTest, TheHeadOfAResidualNetworkPlansWithoutARepartition) {
-  const std::string text = JobText(
-      4,
-      "layout { name: 'grid' partition: [1,1,2,2] }\n"
-      "layer { name: 'c' input: 'image' x: 'grid' conv { out_channels: 16 window { kernel: 3 } } }\n"
-      "layer { name: 'gap' pool { mode: 'avg' adaptive_size: 1 } }\n"
-      "layer { name: 'f' flatten {} }\n"
-      "layer { name: 'fc' linear { out_features: 10 } }",
-      "[3, 34, 34]", "fc");
+  const std::string text =
+      JobText(4,
+              "layout { name: 'grid' partition: [1,1,2,2] }\n"
+              "layer { name: 'c' input: 'image' x: 'grid' conv { out_channels: 16 window { kernel: 3 } } }\n"
+              "layer { name: 'gap' pool { mode: 'avg' adaptive_size: 1 } }\n"
+              "layer { name: 'f' flatten {} }\n"
+              "layer { name: 'fc' linear { out_features: 10 } }",
+              "[3, 34, 34]", "fc");
   const ParsedSpec parsed = ParseSpec(text, "job.textproto").value();
   const auto plan = Planner::Build(parsed.spec, {{"train", 8}}, BuiltinLayerRules(), &parsed.locations);
   ASSERT_TRUE(plan.ok()) << plan.status();

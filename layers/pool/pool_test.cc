@@ -1,11 +1,11 @@
 // Pooling of every mode over random windows, cuts and ranks equals LibTorch's on one rank.
 #include <gtest/gtest.h>
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <string>
 #include <tuple>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
 
 #include <torch/torch.h>
 
@@ -34,8 +34,8 @@ std::string Compare(uint64_t seed, PoolKind kind, int spatial, TransportKind tra
   const torch::Tensor y = SerialPool(x, c);
   // A dilated window may hit padding only: max_pool_test.cc has these, the loss here would not be finite.
   if (torch::isinf(y).any().item<bool>()) return "";
-  const JobParts job = RandomLayerJob(random, c.Text(), random.Of<int64_t>({1, 2, 3, 4, 6}), x.sizes().vec(),
-                                      y.sizes().vec());
+  const JobParts job =
+      RandomLayerJob(random, c.Text(), random.Of<int64_t>({1, 2, 3, 4, 6}), x.sizes().vec(), y.sizes().vec());
   return CompareLayer(job, random, x, {}, y, transport);
 }
 
@@ -85,18 +85,17 @@ std::string CompareHead(const std::vector<int64_t>& partition, const std::string
   const torch::Tensor x = random.Normal(shape).requires_grad_();
   const torch::Tensor weight = random.Normal({3, 6}).requires_grad_(), bias = random.Normal({3}).requires_grad_();
   const torch::Tensor label = random.Labels(5, 3);
-  const torch::Tensor pooled = mode == "avg" ? torch::adaptive_avg_pool2d(x, {1, 1})
-                                             : std::get<0>(torch::adaptive_max_pool2d(x, {1, 1}));
+  const torch::Tensor pooled =
+      mode == "avg" ? torch::adaptive_avg_pool2d(x, {1, 1}) : std::get<0>(torch::adaptive_max_pool2d(x, {1, 1}));
   const torch::Tensor y = torch::linear(torch::flatten(pooled, 1), weight, bias);
   torch::nn::functional::cross_entropy(y, label).backward();
 
-  const std::string spec =
-      Text(ranks,
-           absl::StrCat(LayoutText("x", partition, random.Ranks(ranks, ranks)),
-                        "layer { name: \"pool\" input: \"x\" x: \"x\" pool { mode: \"", mode,
-                        "\" adaptive_size: 1 } }\nlayer { name: \"flat\" flatten { arg: 1 } }\n"
-                        "layer { name: \"fc\" linear { out_features: 3 } }"),
-           shape);
+  const std::string spec = Text(ranks,
+                                absl::StrCat(LayoutText("x", partition, random.Ranks(ranks, ranks)),
+                                             "layer { name: \"pool\" input: \"x\" x: \"x\" pool { mode: \"", mode,
+                                             "\" adaptive_size: 1 } }\nlayer { name: \"flat\" flatten { arg: 1 } }\n"
+                                             "layer { name: \"fc\" linear { out_features: 3 } }"),
+                                shape);
   absl::StatusOr<Plan> plan = PlanOf(spec, {{"data", 5}});
   if (!plan.ok()) return absl::StrCat(plan.status().ToString(), "\n", spec);
   MakeFieldsDifferentiable(*plan, "train");
@@ -127,8 +126,8 @@ std::string CompareIndices(uint64_t seed, PoolKind kind, int spatial) {
   const torch::Tensor x = PoolData(random, c, RandomShape(random, c)).requires_grad_();
   const auto [y, indices] = SerialMaxPoolWithIndices(x, c);
   if (torch::isinf(y).any().item<bool>()) return "";
-  JobParts job = RandomLayerJob(random, c.Text(/*return_indices=*/true), random.Of<int64_t>({2, 3, 4}),
-                                x.sizes().vec(), y.sizes().vec());
+  JobParts job = RandomLayerJob(random, c.Text(/*return_indices=*/true), random.Of<int64_t>({2, 3, 4}), x.sizes().vec(),
+                                y.sizes().vec());
   // The indices take no part in the loss: a layer beside them does.
   absl::StrAppend(&job.layers, "layer { name: \"beside\" input: \"x\" x: \"x\" activation { fn: \"relu\" } }\n");
   const std::string spec = JobText(job);
@@ -149,8 +148,8 @@ std::string CompareIndices(uint64_t seed, PoolKind kind, int spatial) {
 TEST(PoolIndicesTest, AreLibTorchsOnEveryRank) {
   const uint64_t seed = TestSeed(6000);
   for (uint64_t i = 0; i < 60; ++i) {
-    ASSERT_EQ(CompareIndices(seed + i, i % 2 == 0 ? PoolKind::kMax : PoolKind::kAdaptiveMax,
-                             1 + static_cast<int>(i % 3)), "")
+    ASSERT_EQ(
+        CompareIndices(seed + i, i % 2 == 0 ? PoolKind::kMax : PoolKind::kAdaptiveMax, 1 + static_cast<int>(i % 3)), "")
         << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }

@@ -13,9 +13,9 @@ namespace adjoin {
 // The same cut on the ranks that hold the first copy. Errors: as Layout::Create.
 absl::StatusOr<Layout> FirstCopy(const Layout& layout);
 
-// Where dim `whole` is not cut. The ranks that share it divide their part of another dim instead, the one that is longest
-// on a rank: each sends only to these others, and has as much as before. `layout` has another dim.
-// Errors: as Layout::Create.
+// Where dim `whole` is not cut. The ranks that share it divide their part of another dim instead, the one that is
+// longest on a rank: each sends only to these others, and has as much as before. `layout` has another dim. Errors: as
+// Layout::Create.
 absl::StatusOr<Layout> WholeDim(const Layout& layout, int whole);
 
 }  // namespace adjoin

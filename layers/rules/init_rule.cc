@@ -88,7 +88,8 @@ absl::Status CheckInit(const Init& init, const std::vector<int64_t>& shape) {
   const std::string known = absl::StrJoin(names, ", ");
   if (init.kind().empty()) return AtField("kind", InvalidSpec("init.kind is missing; write one of ", known));
   if (init.kind() == "orthogonal" || init.kind() == "sparse") {
-    return AtField("kind", NotSupportedYet(absl::StrCat("init.kind \"", init.kind(), "\""), absl::StrCat(known, " are")));
+    return AtField("kind",
+                   NotSupportedYet(absl::StrCat("init.kind \"", init.kind(), "\""), absl::StrCat(known, " are")));
   }
   const auto kind = Kinds().find(init.kind());
   if (kind == Kinds().end()) {
@@ -96,10 +97,10 @@ absl::Status CheckInit(const Init& init, const std::vector<int64_t>& shape) {
   }
   ADJOIN_RETURN_IF_ERROR(CheckFields(init, kind->second));
   const size_t dims = shape.size();
-  const char* needs = ReadsFans(init.kind()) && dims < 2                       ? "2 dims or more"
+  const char* needs = ReadsFans(init.kind()) && dims < 2                        ? "2 dims or more"
                       : (init.kind() == "eye" || HasPadding(init)) && dims != 2 ? "2 dims"
-                      : init.kind() == "dirac" && (dims < 3 || dims > 5)       ? "3 to 5 dims"
-                                                                               : nullptr;
+                      : init.kind() == "dirac" && (dims < 3 || dims > 5)        ? "3 to 5 dims"
+                                                                                : nullptr;
   if (needs != nullptr) {
     return AtField("kind", InvalidSpec("init.kind \"", init.kind(), "\" is for a weight of ", needs,
                                        "; this layer's is ", ShapeText(shape)));
@@ -129,9 +130,9 @@ InitSpread Spread(const Init& init, const std::vector<int64_t>& shape) {
   for (size_t dim = 2; dim < shape.size(); ++dim) kernel *= static_cast<double>(shape[dim]);
   const double fan_in = static_cast<double>(shape[1]) * kernel;
   const double fan_out = static_cast<double>(shape[0]) * kernel;
-  const double fans = absl::StartsWith(kind, "xavier_")    ? (fan_in + fan_out) / 2
+  const double fans = absl::StartsWith(kind, "xavier_")  ? (fan_in + fan_out) / 2
                       : absl::EndsWith(kind, "_fan_out") ? fan_out
-                                                           : fan_in;
+                                                         : fan_in;
   spread.scale = fans > 0 ? gain / std::sqrt(fans) : 0;
   // A uniform distribution reaches sqrt(3) standard deviations far.
   if (spread.kind == InitSpread::Kind::kUniform) spread.scale *= std::sqrt(3.0);

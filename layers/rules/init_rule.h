@@ -3,8 +3,8 @@
 //   ADJOIN_RETURN_IF_ERROR(CheckInit(layer.init(), {16, 1, 5, 5}));
 //   Spread(layer.init(), {16, 1, 5, 5});     // {kNormal, 0.28...} for "kaiming_normal"
 //
-// Names and formulas are torch.nn.init's, fan_in and fan_out those of its weights: [out, in, kernel...] whatever the layer
-// makes of them. Pure; any thread.
+// Names and formulas are torch.nn.init's, fan_in and fan_out those of its weights: [out, in, kernel...] whatever the
+// layer makes of them. Pure; any thread.
 #ifndef ADJOIN_LAYERS_RULES_INIT_RULE_H_
 #define ADJOIN_LAYERS_RULES_INIT_RULE_H_
 
@@ -22,8 +22,8 @@ absl::Status CheckInit(const Init& init, const std::vector<int64_t>& shape);
 // Whether the row `init.value()` of the weight is 0, whatever else is drawn.
 bool HasPadding(const Init& init);
 
-// How elements that are drawn lie: around `center`, uniformly within `scale` on both sides, or normally with the standard
-// deviation `scale`, of kTruncatedNormal cut off at -2 and 2.
+// How elements that are drawn lie: around `center`, uniformly within `scale` on both sides, or normally with the
+// standard deviation `scale`, of kTruncatedNormal cut off at -2 and 2.
 struct InitSpread {
   enum class Kind { kNotDrawn, kUniform, kNormal, kTruncatedNormal };
   Kind kind = Kind::kNotDrawn;

@@ -5,8 +5,8 @@
 //   ADJOIN_RETURN_IF_ERROR(AddBuiltinLayerRules(rules));                              // builtin_rules.h
 //   ADJOIN_RETURN_IF_ERROR(rules.Register("sharpen", SharpenRule));                   // Custom.type
 //
-// A rule is a function. It holds no index arithmetic of movements: it names the layout in which it needs each tensor, and the
-// planner inserts and counts the movements. Any thread may call it.
+// A rule is a function. It holds no index arithmetic of movements: it names the layout in which it needs each tensor,
+// and the planner inserts and counts the movements. Any thread may call it.
 #ifndef ADJOIN_LAYERS_RULES_LAYER_RULE_H_
 #define ADJOIN_LAYERS_RULES_LAYER_RULE_H_
 
@@ -35,7 +35,7 @@ struct LayerRequest {
   const std::vector<Layout>& input;
   const NamedLayouts& layouts;  // resolves Layer.w and Layer.y
   DType parameter_dtype;
-  bool training = false;  // whether the program has a backward pass
+  bool training = false;                  // whether the program has a backward pass
   DType compute_dtype = DType::kFloat32;  // the activations' type
 };
 
@@ -58,7 +58,7 @@ struct ParameterNeed {
   std::optional<double> initial = std::nullopt;  // what all of it starts as; absent: drawn, from fan_in
   bool buffer = false;                           // state that the layer keeps itself: never trained
   std::optional<Init> init = std::nullopt;       // how it is drawn without Layer.init; not with `initial`
-  std::vector<int64_t> stored_shape = {};        // in a state_dict, where that is not home's (ParameterPlan.stored_shape)
+  std::vector<int64_t> stored_shape = {};  // in a state_dict, where that is not home's (ParameterPlan.stored_shape)
 };
 
 // What the local kernel moves between its steps. It runs in the backward pass where an input's gradient is needed.
@@ -80,9 +80,9 @@ struct LayerOutcome {
   Layer spec;                    // as written, with the defaults filled in
   std::vector<InputNeed> input;  // one per input
   std::vector<ParameterNeed> parameter = {};
-  Layout compute;    // the layout of what the local kernel returns; P(sum) is allowed
-  Layout output;     // S and B only; moved there from `compute`
-  double flops = 0;  // forward, all ranks
+  Layout compute;                           // the layout of what the local kernel returns; P(sum) is allowed
+  Layout output;                            // S and B only; moved there from `compute`
+  double flops = 0;                         // forward, all ranks
   std::vector<MovementNeed> movement = {};  // in the order of their use
 };
 

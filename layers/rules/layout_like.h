@@ -22,8 +22,8 @@ namespace adjoin {
 absl::StatusOr<Layout> LayoutLike(const Layout& x, std::vector<int64_t> shape, const std::set<int>& even,
                                   const std::set<int>& whole = {}, Placement instead = Placement::Broadcast());
 
-// One number per channel (dim 1) of `x`, [channels] of `dtype`: cut as the channels are, the same wherever another dim is
-// cut. Errors: as Layout::Create.
+// One number per channel (dim 1) of `x`, [channels] of `dtype`: cut as the channels are, the same wherever another dim
+// is cut. Errors: as Layout::Create.
 absl::StatusOr<Layout> PerChannel(const Layout& x, DType dtype);
 
 // The dims of `x` from `first` on, of `dtype`: cut as they are, the same wherever another dim is cut.

@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "layers/rules/layout_proto.h"
+#include "base/testing/test_seed.h"
 
 #include <algorithm>
 #include <map>

@@ -10,8 +10,8 @@
 
 namespace adjoin {
 
-inline constexpr char kRoleInput[] = "x";    // brings the first input
-inline constexpr char kRoleOutput[] = "y";   // from LayerOutcome::compute to LayerOutcome::output
+inline constexpr char kRoleInput[] = "x";   // brings the first input
+inline constexpr char kRoleOutput[] = "y";  // from LayerOutcome::compute to LayerOutcome::output
 inline constexpr char kRoleWeight[] = "weight";
 inline constexpr char kRoleBias[] = "bias";
 

@@ -67,8 +67,8 @@ absl::Status CheckFloatInputs(const LayerRequest& request) {
 
 absl::StatusOr<int> CheckedDim(absl::string_view field, int64_t dim, int dims) {
   if (dim >= -dims && dim < dims) return static_cast<int>(dim < 0 ? dim + dims : dim);
-  return AtField(field, InvalidSpec("dim ", dim, " of an input of ", dims, " dims; ", -dims, " to ", dims - 1,
-                                    " are possible"));
+  return AtField(
+      field, InvalidSpec("dim ", dim, " of an input of ", dims, " dims; ", -dims, " to ", dims - 1, " are possible"));
 }
 
 absl::Status CheckNoParameters(const Layer& spec) {

@@ -18,8 +18,8 @@ absl::StatusOr<std::vector<int64_t>> PerDim(const char* name, const List& list, 
   if (list.empty()) return absent;
   if (list.size() == 1) return std::vector<int64_t>(absent.size(), list.Get(0));
   if (list.size() != static_cast<int>(absent.size())) {
-    return AtField(name, InvalidSpec(name, " has ", list.size(),
-                                     " values; write one, or one for each of the ", absent.size(), " spatial dims"));
+    return AtField(name, InvalidSpec(name, " has ", list.size(), " values; write one, or one for each of the ",
+                                     absent.size(), " spatial dims"));
   }
   return std::vector<int64_t>(list.begin(), list.end());
 }
@@ -85,16 +85,18 @@ absl::StatusOr<WindowedDims> WindowsOf(const WindowSpec& spec, const std::vector
     ADJOIN_ASSIGN_OR_RETURN(const Window window, Window::Create(options));
     if (pooling && 2 * std::max(pad_lo, pad_hi) > kernel) {
       return AtField(2 * pad_lo > kernel ? "pad_lo" : "pad_hi",
-                     InvalidSpec("padding ", std::max(pad_lo, pad_hi), " of a pooling is more than half of its kernel,"
-                                 " ", kernel, ", so that some outputs would see padding only"));
+                     InvalidSpec("padding ", std::max(pad_lo, pad_hi),
+                                 " of a pooling is more than half of its kernel,"
+                                 " ",
+                                 kernel, ", so that some outputs would see padding only"));
     }
     const int64_t reach = dilation * (kernel - 1) + 1;
     // In ceil_mode, LibTorch lets the last window, which may be the only one, reach past the padding.
     if (reach > n + pad_lo + pad_hi && !(ceil_mode && window.OutputSize(n).ok())) {
-      return AtField(
-          "kernel", InvalidSpec("kernel ", kernel, dilation > 1 ? absl::StrCat(" with dilation ", dilation) : "", " (",
-                                reach, " elements) is larger than the padded input in dim ", i + 2, ": ", n, " + ",
-                                pad_lo, " + ", pad_hi, " = ", n + pad_lo + pad_hi));
+      return AtField("kernel",
+                     InvalidSpec("kernel ", kernel, dilation > 1 ? absl::StrCat(" with dilation ", dilation) : "", " (",
+                                 reach, " elements) is larger than the padded input in dim ", i + 2, ": ", n, " + ",
+                                 pad_lo, " + ", pad_hi, " = ", n + pad_lo + pad_hi));
     }
     auto outputs = window.OutputSize(n);
     // What is left to refuse: more padding than a mirrored or wrapped boundary has cells for.

@@ -76,8 +76,7 @@ absl::StatusOr<LayerOutcome> ConcatRule(const LayerRequest& request) {
   ADJOIN_RETURN_IF_ERROR(CheckedVolume(shape).status());
   Layout::Cuts cuts = CutsOf(x);
   cuts.erase(dim);
-  ADJOIN_ASSIGN_OR_RETURN(Layout alike,
-                          Layout::Create(shape, x.dtype(), x.mesh(), x.placements(), std::move(cuts)));
+  ADJOIN_ASSIGN_OR_RETURN(Layout alike, Layout::Create(shape, x.dtype(), x.mesh(), x.placements(), std::move(cuts)));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, alike));
   std::vector<InputNeed> needs;
   int64_t offset = 0;
@@ -88,10 +87,7 @@ absl::StatusOr<LayerOutcome> ConcatRule(const LayerRequest& request) {
   }
   Layer spec = request.spec;
   spec.mutable_concat()->set_arg(0, dim);
-  return LayerOutcome{.spec = std::move(spec),
-                      .input = std::move(needs),
-                      .compute = output,
-                      .output = output};
+  return LayerOutcome{.spec = std::move(spec), .input = std::move(needs), .compute = output, .output = output};
 }
 
 }  // namespace adjoin

@@ -1,5 +1,5 @@
-// Layers whose outputs each are an element of the input, or zero: pad, crop, roll, flip, repeat, index_select. A builder
-// for the registry.
+// Layers whose outputs each are an element of the input, or zero: pad, crop, roll, flip, repeat, index_select. A
+// builder for the registry.
 //
 // The role "x" brings what this rank's part of the result holds, zeros included: nothing is left to compute.
 #include <utility>

@@ -84,10 +84,8 @@ absl::StatusOr<LayerOutcome> CropPadRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout even, LayoutLike(x, shape, changed));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, even));
   Layout compute = SameButFor(changed, even, output) ? output : std::move(even);
-  return LayerOutcome{.spec = request.spec,
-                      .input = {std::move(need)},
-                      .compute = std::move(compute),
-                      .output = std::move(output)};
+  return LayerOutcome{
+      .spec = request.spec, .input = {std::move(need)}, .compute = std::move(compute), .output = std::move(output)};
 }
 
 }  // namespace adjoin

@@ -90,8 +90,7 @@ std::string CompareAllDims(uint64_t seed) {
   add_layout("x", shape);
   add_layout("y", y.sizes().vec());
   job.layers = absl::StrCat("layer { name: \"first\" input: \"x\" x: \"x\" ", Op(random, first),
-                            " }\nlayer { name: \"y\" ", random.OneIn(2) ? "y: \"y\" " : "", Op(random, second),
-                            " }\n");
+                            " }\nlayer { name: \"y\" ", random.OneIn(2) ? "y: \"y\" " : "", Op(random, second), " }\n");
   return CompareLayer(job, random, x, {}, y, TransportKind::kInMemoryDelayed);
 }
 

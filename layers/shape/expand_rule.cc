@@ -1,7 +1,7 @@
 // torch.Tensor.expand: dims of extent 1, and new ones in front, repeat what they hold.
 //
-// Only the input moves, which is smaller: each rank fetches what its part of the output repeats. The output is cut as the
-// input, in dims that grow evenly, or as y says.
+// Only the input moves, which is smaller: each rank fetches what its part of the output repeats. The output is cut as
+// the input, in dims that grow evenly, or as y says.
 #include <cstdint>
 #include <set>
 #include <utility>
@@ -45,8 +45,8 @@ absl::StatusOr<Expansion> ExpansionOf(const Shape& spec, const std::vector<int64
     }
     const bool stays = i >= result.new_dims && (extent == -1 || extent == old);
     if (!stays && old != 1) {
-      return AtField(field, InvalidSpec("dim ", i - result.new_dims, " has ", old, " elements and cannot become ", extent,
-                                        ": only dims of 1 element grow; an input of shape ", ShapeText(input)));
+      return AtField(field, InvalidSpec("dim ", i - result.new_dims, " has ", old, " elements and cannot become ",
+                                        extent, ": only dims of 1 element grow; an input of shape ", ShapeText(input)));
     }
     if (!stays) result.repeat.insert(i);
     result.shape.push_back(stays ? old : extent);
@@ -96,10 +96,8 @@ absl::StatusOr<LayerOutcome> ExpandRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout read, Repeated(x, *expansion, output));
   Layer spec = request.spec;
   for (int i = 0; i < spec.expand().arg_size(); ++i) spec.mutable_expand()->set_arg(i, expansion->shape[i]);
-  return LayerOutcome{.spec = std::move(spec),
-                      .input = {InputNeed{.layout = std::move(read)}},
-                      .compute = output,
-                      .output = output};
+  return LayerOutcome{
+      .spec = std::move(spec), .input = {InputNeed{.layout = std::move(read)}}, .compute = output, .output = output};
 }
 
 }  // namespace adjoin

@@ -1,7 +1,7 @@
 // torch.flatten: merges neighbouring dims into one, without moving anything.
 //
-// That is possible where each part is one run of the merged dim, as where only the first of the merged dims with more than
-// one element is cut. Elsewhere the error names a repartition that makes it so.
+// That is possible where each part is one run of the merged dim, as where only the first of the merged dims with more
+// than one element is cut. Elsewhere the error names a repartition that makes it so.
 #include <utility>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// torch.permute: the dims in another order, in any layout, without moving anything: the same axes cut the same dims at the
-// same places, under their new numbers.
+// torch.permute: the dims in another order, in any layout, without moving anything: the same axes cut the same dims at
+// the same places, under their new numbers.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -58,10 +58,8 @@ absl::StatusOr<LayerOutcome> PermuteRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, compute.shape(), compute));
   Layer spec = request.spec;
   for (int i = 0; i < x.dims(); ++i) spec.mutable_permute()->set_arg(i, order[i]);
-  return LayerOutcome{.spec = std::move(spec),
-                      .input = {InputNeed{}},
-                      .compute = std::move(compute),
-                      .output = std::move(output)};
+  return LayerOutcome{
+      .spec = std::move(spec), .input = {InputNeed{}}, .compute = std::move(compute), .output = std::move(output)};
 }
 
 }  // namespace adjoin

@@ -1,9 +1,8 @@
-// torch.nn.PixelShuffle and PixelUnshuffle over 1, 2 or 3 spatial dims: groups of r^k channels become blocks of r x ... x r
-// pixels, or the other way round.
+// torch.nn.PixelShuffle and PixelUnshuffle over 1, 2 or 3 spatial dims: groups of r^k channels become blocks of r x ...
+// x r pixels, or the other way round.
 //
-// Nothing moves where the cuts of the channels (of the pixels, the other way round) lie between such groups. Elsewhere the
-// input is moved to the nearest cuts that do.
-// The rule of the kinds "pixel_shuffle" and "pixel_unshuffle".
+// Nothing moves where the cuts of the channels (of the pixels, the other way round) lie between such groups. Elsewhere
+// the input is moved to the nearest cuts that do. The rule of the kinds "pixel_shuffle" and "pixel_unshuffle".
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -31,8 +30,7 @@ Scale Inverse(Scale scale) { return {scale.into, scale.times}; }
 
 absl::StatusOr<std::vector<Scale>> ScalesOf(const Shape& spec, bool shuffle, const std::vector<int64_t>& input) {
   if (spec.arg_size() != 1 || spec.arg(0) < 1 || spec.arg(0) > kMaxFactor) {
-    return AtField("arg", InvalidSpec("it has one argument, the factor, from 1 to ", kMaxFactor,
-                                      ", as in arg: 2"));
+    return AtField("arg", InvalidSpec("it has one argument, the factor, from 1 to ", kMaxFactor, ", as in arg: 2"));
   }
   const int64_t factor = spec.arg(0);
   std::vector<Scale> scales(input.size());
@@ -91,8 +89,8 @@ absl::StatusOr<LayerOutcome> PixelShuffleRule(const LayerRequest& request) {
   ADJOIN_RETURN_IF_ERROR(CheckNoParameters(request.spec));
   const Layout& x = request.input[0];
   if (x.dims() < 3 || x.dims() > 5) {
-    return AtField("input", InvalidSpec("its input has the shape ", ShapeText(x.shape()), "; it reads a batch, channels",
-                                        " and 1, 2 or 3 spatial dims"));
+    return AtField("input", InvalidSpec("its input has the shape ", ShapeText(x.shape()),
+                                        "; it reads a batch, channels", " and 1, 2 or 3 spatial dims"));
   }
   ADJOIN_RETURN_IF_ERROR(CheckedVolume(x.shape()).status());
   const bool shuffle = request.spec.has_pixel_shuffle();

@@ -16,10 +16,7 @@ absl::StatusOr<LayerOutcome> RepartitionRule(const LayerRequest& request) {
   }
   const Layout& x = request.input[0];
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
-  return LayerOutcome{.spec = request.spec,
-                      .input = {InputNeed{}},
-                      .compute = x,
-                      .output = std::move(output)};
+  return LayerOutcome{.spec = request.spec, .input = {InputNeed{}}, .compute = x, .output = std::move(output)};
 }
 
 }  // namespace adjoin

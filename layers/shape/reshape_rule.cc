@@ -76,10 +76,8 @@ absl::StatusOr<LayerOutcome> LocalReshape(const LayerRequest& request, const std
                        LayoutText(possible));
   }
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, *compute));
-  return LayerOutcome{.spec = std::move(spec),
-                      .input = {InputNeed{}},
-                      .compute = *std::move(compute),
-                      .output = std::move(output)};
+  return LayerOutcome{
+      .spec = std::move(spec), .input = {InputNeed{}}, .compute = *std::move(compute), .output = std::move(output)};
 }
 
 absl::StatusOr<LayerOutcome> ReshapeRule(const LayerRequest& request) {

@@ -1,8 +1,9 @@
-// Layers whose outputs each are one element of the input: roll, flip, repeat and index_select, over any dims, cut or not.
+// Layers whose outputs each are one element of the input: roll, flip, repeat and index_select, over any dims, cut or
+// not.
 //
-// Each is a reading (primitives/geometry/index_selection.h): a rank fetches the cells that its part of the output holds,
-// each once, and nothing is left to compute. The output is cut as the input, in dims of another extent evenly, or as y says.
-// The rule of the kinds "flip", "index_select", "repeat" and "roll".
+// Each is a reading (primitives/geometry/index_selection.h): a rank fetches the cells that its part of the output
+// holds, each once, and nothing is left to compute. The output is cut as the input, in dims of another extent evenly,
+// or as y says. The rule of the kinds "flip", "index_select", "repeat" and "roll".
 #include <cstdint>
 #include <map>
 #include <set>
@@ -48,8 +49,9 @@ absl::StatusOr<Selections> Roll(Shape& spec, const std::vector<int64_t>& input) 
   for (const auto& [dim, shift] : shifts) {
     if (shift == 0) continue;
     if (selections.size() == kMostRolled) {
-      return AtField("arg", InvalidSpec("more than ", kMostRolled, " dims are rolled, which cuts the tensor in more than ",
-                                        1 << kMostRolled, " pieces; put another roll after this one for the others"));
+      return AtField("arg",
+                     InvalidSpec("more than ", kMostRolled, " dims are rolled, which cuts the tensor in more than ",
+                                 1 << kMostRolled, " pieces; put another roll after this one for the others"));
     }
     ADJOIN_ASSIGN_OR_RETURN(IndexSelection roll, IndexSelection::Cyclic({input[dim], -shift, 1, input[dim]}));
     selections.emplace(dim, std::move(roll));
@@ -74,8 +76,9 @@ absl::StatusOr<Selections> Flip(Shape& spec, const std::vector<int64_t>& input) 
 
 absl::StatusOr<Selections> Repeat(Shape& spec, const std::vector<int64_t>& input) {
   if (spec.arg_size() != static_cast<int>(input.size())) {
-    return AtField("arg", InvalidSpec("repeat has ", spec.arg_size(), " values for an input of shape ", ShapeText(input),
-                                      "; write how often for each dim, the batch too, 1 for what stays"));
+    return AtField("arg",
+                   InvalidSpec("repeat has ", spec.arg_size(), " values for an input of shape ", ShapeText(input),
+                               "; write how often for each dim, the batch too, 1 for what stays"));
   }
   Selections selections;
   for (int dim = 0; dim < spec.arg_size(); ++dim) {
@@ -93,18 +96,20 @@ absl::StatusOr<Selections> Repeat(Shape& spec, const std::vector<int64_t>& input
 
 absl::StatusOr<Selections> IndexSelect(Shape& spec, const std::vector<int64_t>& input) {
   if (spec.arg_size() < 2) {
-    return AtField("arg", InvalidSpec("index_select has a dim and then the indices, as in arg: [1, 0, 2] for the channels"
-                                      " 0 and 2; ", spec.arg_size(), " values are given"));
+    return AtField("arg",
+                   InvalidSpec("index_select has a dim and then the indices, as in arg: [1, 0, 2] for the channels"
+                               " 0 and 2; ",
+                               spec.arg_size(), " values are given"));
   }
   ADJOIN_ASSIGN_OR_RETURN(const int dim, CheckedDim(At(0), spec.arg(0), static_cast<int>(input.size())));
   spec.set_arg(0, dim);
   std::vector<int64_t> indices;
   for (int i = 1; i < spec.arg_size(); ++i) {
     if (spec.arg(i) < 0 || spec.arg(i) >= input[dim]) {
-      return AtField(At(i), InvalidSpec("index ", spec.arg(i), " of dim ", dim, ", which has ", input[dim],
-                                        " elements; ",
-                                        input[dim] > 0 ? absl::StrCat("0 to ", input[dim] - 1, " are possible")
-                                                       : std::string("there is nothing to select")));
+      return AtField(At(i),
+                     InvalidSpec("index ", spec.arg(i), " of dim ", dim, ", which has ", input[dim], " elements; ",
+                                 input[dim] > 0 ? absl::StrCat("0 to ", input[dim] - 1, " are possible")
+                                                : std::string("there is nothing to select")));
     }
     indices.push_back(spec.arg(i));
   }
@@ -148,10 +153,7 @@ absl::StatusOr<LayerOutcome> SelectionRule(const LayerRequest& request) {
     // Fetched from where it is to where the output is: other dims cut as there.
     ADJOIN_ASSIGN_OR_RETURN(need.layout, LayoutLike(output, x.shape(), resized));
   }
-  return LayerOutcome{.spec = std::move(spec),
-                      .input = {std::move(need)},
-                      .compute = output,
-                      .output = output};
+  return LayerOutcome{.spec = std::move(spec), .input = {std::move(need)}, .compute = output, .output = output};
 }
 
 }  // namespace adjoin

@@ -1,4 +1,5 @@
-// Reshape, flatten, permute, expand, pixel shuffles and products of tensors in random layouts equal LibTorch's on one rank.
+// Reshape, flatten, permute, expand, pixel shuffles and products of tensors in random layouts equal LibTorch's on one
+// rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -323,7 +324,8 @@ TEST(ShapeLayersTest, WholeNumbers) {
       const Layout layout = *LayoutFromProto(value.layout());
       for (int rank = 0; rank < job.ranks; ++rank) {
         ASSERT_TRUE(at::equal((*ranks)[rank].values.at("z"), PartOf(expected, layout, rank)))
-            << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i << "\n" << text;
+            << "rank " << rank << " ADJOIN_TEST_SEED=" << seed + i << "\n"
+            << text;
       }
     }
   }

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,18 +32,21 @@ TEST(ReshapeRuleTest, StaysLocalOrSaysWhatWould) {
   EXPECT_FALSE(heads->input[0].layout.has_value());
   EXPECT_EQ(heads->spec.reshape().arg(1), 2);
   EXPECT_EQ(Apply("reshape { arg: [2, 4, 6] }", x)->output, Cut({2, 2, 4, 6}, {1, 2, 2, 1}));
-  EXPECT_THAT(ErrorOf(Apply("reshape { arg: [6, 8] }", x)),
-              HasSubstr("cut in dim 1 where a part of it would not be a block of the result, which would move data. Put a"
-                        " layer with repartition {} before it, with y a layout such as partition: [1, 4, 1] cut { dim: 1"
-                        " size: [4, 4, 0, 0] }"));
+  EXPECT_THAT(
+      ErrorOf(Apply("reshape { arg: [6, 8] }", x)),
+      HasSubstr("cut in dim 1 where a part of it would not be a block of the result, which would move data. Put a"
+                " layer with repartition {} before it, with y a layout such as partition: [1, 4, 1] cut { dim: 1"
+                " size: [4, 4, 0, 0] }"));
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: [5, -1] }", x)), HasSubstr("not one of 48 elements"));
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: [7, 7] }", x)), HasSubstr("7x7, which leaves out the batch"));
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: [-1, -1] }", x)), HasSubstr("one may be -1"));
-  EXPECT_THAT(ErrorOf(Apply("reshape { arg: [9223372036854775807, 9223372036854775807] }", x)), HasSubstr("not one of 48"));
+  EXPECT_THAT(ErrorOf(Apply("reshape { arg: [9223372036854775807, 9223372036854775807] }", x)),
+              HasSubstr("not one of 48"));
   EXPECT_EQ(Apply("reshape { arg: -1 }", x, "partition: [2, 1]")->output, Cut({2, 48}, {2, 1}));
 }
 
-// It names the ranks where they are not the first ones, and no cut of the batch, which other programs have of another size.
+// It names the ranks where they are not the first ones, and no cut of the batch, which other programs have of another
+// size.
 TEST(ReshapeRuleTest, TheAdviceIsUsableAsItStands) {
   const Layout x = *Layout::Partition({6, 8, 6}, DType::kFloat32, {2, 1, 2}, {6, 7, 4, 5}, {{0, {5, 1}}});
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: 48 }", x)),
@@ -140,11 +142,13 @@ TEST(PixelShuffleRuleTest, CutsBetweenGroups) {
   EXPECT_EQ(after->compute, Cut({2, 6, 3}, {1, 1, 3}));
   EXPECT_EQ(after->output, Cut({2, 6, 3}, {1, 4, 1}));
   const Layout x = Cut({2, 8, 3, 5}, {1, 1, 1, 1});
-  EXPECT_THAT(ErrorOf(Apply("pixel_shuffle { arg: 3 }", x)), HasSubstr("dim 1 has 8 elements, which is no multiple of 9"));
+  EXPECT_THAT(ErrorOf(Apply("pixel_shuffle { arg: 3 }", x)),
+              HasSubstr("dim 1 has 8 elements, which is no multiple of 9"));
   EXPECT_THAT(ErrorOf(Apply("pixel_unshuffle { arg: 2 }", x)), HasSubstr("dim 2 has 3 elements"));
   EXPECT_THAT(ErrorOf(Apply("pixel_shuffle {}", x)), HasSubstr("one argument, the factor"));
-  EXPECT_THAT(ErrorOf(Apply("pixel_unshuffle { arg: 32768 }", Cut({1, 1 << 20, 0, 0, 0}, {1, 1, 1, 1, 1}))),
-              HasSubstr("dim 1 of 1048576 elements would have 35184372088832 times as many; at most 2^46 are possible"));
+  EXPECT_THAT(
+      ErrorOf(Apply("pixel_unshuffle { arg: 32768 }", Cut({1, 1 << 20, 0, 0, 0}, {1, 1, 1, 1, 1}))),
+      HasSubstr("dim 1 of 1048576 elements would have 35184372088832 times as many; at most 2^46 are possible"));
   EXPECT_THAT(ErrorOf(Apply("pixel_shuffle { arg: 2 }", Cut({2, 8}, {1, 1}))), HasSubstr("1, 2 or 3 spatial dims"));
 }
 

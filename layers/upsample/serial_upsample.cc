@@ -1,13 +1,13 @@
-// Upsampling on whole tensors, as PyTorch defines it: LibTorch's gradient, unless it is not the adjoint of LibTorch's own
-// forward pass; then the gradient of the forward pass, a linear map, written out.
+// Upsampling on whole tensors, as PyTorch defines it: LibTorch's gradient, unless it is not the adjoint of LibTorch's
+// own forward pass; then the gradient of the forward pass, a linear map, written out.
 #include <torch/autograd.h>
 #include <torch/nn/functional.h>
 #include <torch/types.h>
 
+#include <torch/csrc/autograd/autograd.h>
 #include <algorithm>
 #include <cmath>
 #include <vector>
-#include <torch/csrc/autograd/autograd.h>
 
 #include "layers/serial_functions.h"
 #include "layers/serial_windows.h"

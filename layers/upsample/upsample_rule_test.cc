@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -95,14 +94,16 @@ TEST(UpsampleRuleTest, OneClearErrorEach) {
 }
 
 absl::StatusOr<Plan> PlanOf(const std::string& op) {
-  const std::string text = JobText(
-      2,
-      "layout { name: 'rows' partition: [1,1,2,1] } layout { name: 'one' partition: [1,1,1,1] }\n"
-      "layer { name: 'c' input: 'image' x: 'rows' conv { out_channels: 1 window { kernel: 1 } } }\n"
-      "layer { name: 'up' upsample { " + op + " } }\n"
-      "layer { name: 'all' y: 'one' repartition {} } layer { name: 'f' flatten {} }\n"
-      "layer { name: 'fc' linear { out_features: 2 } }",
-      "[1, 4, 3]", "fc");
+  const std::string text =
+      JobText(2,
+              "layout { name: 'rows' partition: [1,1,2,1] } layout { name: 'one' partition: [1,1,1,1] }\n"
+              "layer { name: 'c' input: 'image' x: 'rows' conv { out_channels: 1 window { kernel: 1 } } }\n"
+              "layer { name: 'up' upsample { " +
+                  op +
+                  " } }\n"
+                  "layer { name: 'all' y: 'one' repartition {} } layer { name: 'f' flatten {} }\n"
+                  "layer { name: 'fc' linear { out_features: 2 } }",
+              "[1, 4, 3]", "fc");
   const ParsedSpec parsed = ParseSpec(text, "job.textproto").value();
   return Planner::Build(parsed.spec, {{"train", 8}}, BuiltinLayerRules(), &parsed.locations);
 }

@@ -1,6 +1,9 @@
 // Upsampling over random sizes, scales, modes, cuts and ranks equals LibTorch's interpolate on one rank.
 #include <gtest/gtest.h>
 
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -8,9 +11,6 @@
 #include <tuple>
 #include <utility>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -46,13 +46,14 @@ absl::Status CheckCheckpoint(const JobSpec& spec) {
                                              " another job wrote"));
   }
   if (!checkpoint.resume_from().empty() && spec.has_weights()) {
-    return AtField("checkpoint.resume_from", InvalidSpec("checkpoint.resume_from and weights both say what to start from;"
-                                                         " write one of them"));
+    return AtField("checkpoint.resume_from",
+                   InvalidSpec("checkpoint.resume_from and weights both say what to start from;"
+                               " write one of them"));
   }
   const double minutes = checkpoint.every_minutes();
   if (!std::isfinite(minutes) || minutes < 0) {
-    return AtField("checkpoint.every_minutes", InvalidSpec("checkpoint.every_minutes is ", minutes,
-                                                           "; it must be a finite number, at least 0"));
+    return AtField("checkpoint.every_minutes",
+                   InvalidSpec("checkpoint.every_minutes is ", minutes, "; it must be a finite number, at least 0"));
   }
   const bool writes = checkpoint.every_steps() > 0 || minutes > 0 || checkpoint.keep_last() > 0 ||
                       !checkpoint.keep_best().empty() || checkpoint.resume_from().empty();

@@ -37,25 +37,27 @@ absl::Status CheckFiles(const Field& field) {
   const FileFormat* const format = FindFileFormat(source);
   if (files.object().empty() || (format != nullptr && format->objects)) return absl::OkStatus();
   const std::string right = FileFormatNames([](const FileFormat& known) { return known.objects; });
-  return AtField(absl::StrCat(source, ".object"),
-                 InvalidSpec("only files of format ", right, " hold several data sets; leave object out, or write ",
-                             right));
+  return AtField(
+      absl::StrCat(source, ".object"),
+      InvalidSpec("only files of format ", right, " hold several data sets; leave object out, or write ", right));
 }
 
 absl::Status CheckSynthetic(const Synthetic& made) {
   const auto at = [](const char* field) { return absl::StrCat("synthetic.", field); };
   if (made.samples() < 1 || made.samples() > kMostNumber) {
-    return AtField("synthetic", AtField(made.samples() == 0 ? "" : "samples",
-                                        InvalidSpec("synthetic.samples is ", made.samples(), "; it must be from 1 to 2^53")));
+    return AtField("synthetic",
+                   AtField(made.samples() == 0 ? "" : "samples",
+                           InvalidSpec("synthetic.samples is ", made.samples(), "; it must be from 1 to 2^53")));
   }
   ADJOIN_RETURN_IF_ERROR(CheckFinite(at("low"), made.low()));
   ADJOIN_RETURN_IF_ERROR(CheckFinite(at("high"), made.high()));
   if (made.kind() == "normal" || made.kind() == "constant") {
     const bool normal = made.kind() == "normal";
     if (made.high() == 0 && (!normal || made.low() == 0)) return absl::OkStatus();
-    return AtField(at(made.high() != 0 ? "high" : "low"),
-                   InvalidSpec("synthetic.kind \"", made.kind(), "\" takes ", normal ? "neither low nor high" : "no high",
-                               normal ? ": it has mean 0 and standard deviation 1; std and mean change that" : ""));
+    return AtField(
+        at(made.high() != 0 ? "high" : "low"),
+        InvalidSpec("synthetic.kind \"", made.kind(), "\" takes ", normal ? "neither low nor high" : "no high",
+                    normal ? ": it has mean 0 and standard deviation 1; std and mean change that" : ""));
   }
   if (made.kind() != "uniform" && made.kind() != "index") {
     return AtField(made.kind().empty() ? "synthetic" : at("kind"),
@@ -86,7 +88,8 @@ absl::Status CheckRemap(const Field& field) {
   }
   for (int i = 0; i < field.remap_size(); ++i) {
     if (IsWhole(static_cast<double>(field.remap(i)))) continue;
-    return AtField(absl::StrCat("remap[", i, "]"), InvalidSpec("remap has ", field.remap(i), "; at most 2^53 is possible"));
+    return AtField(absl::StrCat("remap[", i, "]"),
+                   InvalidSpec("remap has ", field.remap(i), "; at most 2^53 is possible"));
   }
   return absl::OkStatus();
 }
@@ -147,11 +150,11 @@ absl::Status CheckSpatialExtents(const Dataset& dataset, int spatial, const char
       continue;
     }
     if (std::equal(extents.begin(), extents.end(), first->shape().end() - spatial)) continue;
-    return AtField(absl::StrCat("field[", i, "].shape"),
-                   InvalidSpec("field \"", field.name(), "\" ends in ", absl::StrJoin(extents, "x"), ", field \"",
-                               first->name(), "\" in ",
-                               absl::StrJoin(first->shape().end() - spatial, first->shape().end(), "x"), "; for ", reason,
-                               " they have to be the same"));
+    return AtField(
+        absl::StrCat("field[", i, "].shape"),
+        InvalidSpec("field \"", field.name(), "\" ends in ", absl::StrJoin(extents, "x"), ", field \"", first->name(),
+                    "\" in ", absl::StrJoin(first->shape().end() - spatial, first->shape().end(), "x"), "; for ",
+                    reason, " they have to be the same"));
   }
   return absl::OkStatus();
 }
@@ -161,9 +164,10 @@ absl::Status CheckChannelsStay(const Dataset& dataset, int spatial) {
   for (int i = 0; i < dataset.field_size(); ++i) {
     const Field& field = dataset.field(i);
     if (field.shape_size() != spatial || (field.mean_size() <= 1 && field.std_size() <= 1)) continue;
-    return AtField(absl::StrCat("field[", i, "]"),
-                   InvalidSpec("a mean or std for each entry of dim 0, which blocks or augment cut or move; write one, or"
-                               " a shape whose first dim counts channels"));
+    return AtField(
+        absl::StrCat("field[", i, "]"),
+        InvalidSpec("a mean or std for each entry of dim 0, which blocks or augment cut or move; write one, or"
+                    " a shape whose first dim counts channels"));
   }
   return absl::OkStatus();
 }
@@ -180,7 +184,8 @@ absl::Status CheckBlocks(const Dataset& dataset) {
     if (cut == nullptr && field.shape_size() >= blocks.size_size()) cut = &field;
   }
   if (cut == nullptr) {
-    return AtField("blocks.size", InvalidSpec("a block has ", blocks.size_size(), " extents; no field has as many dims"));
+    return AtField("blocks.size",
+                   InvalidSpec("a block has ", blocks.size_size(), " extents; no field has as many dims"));
   }
   for (int dim = 0; dim < blocks.size_size(); ++dim) {
     const int64_t whole = cut->shape(cut->shape_size() - blocks.size_size() + dim);

@@ -40,7 +40,9 @@ std::string WrongVolumes(const std::string& rest, const std::string& fields = kV
 TEST(DatasetCheckTest, SourcesOfAllKinds) {
   EXPECT_EQ(Wrong("idx { path: \"a\" }"), "");
   EXPECT_EQ(WrongVolumes(""), "");
-  EXPECT_EQ(WrongVolumes("blocks { size: [4, 4, 4] per_epoch: 100 } augment: \"flip(2)\" augment: \"shift(2)\" shuffle: true"), "");
+  EXPECT_EQ(WrongVolumes(
+                "blocks { size: [4, 4, 4] per_epoch: 100 } augment: \"flip(2)\" augment: \"shift(2)\" shuffle: true"),
+            "");
   EXPECT_THAT(Wrong(""), HasSubstr("dataset[0].field[0]: its source is missing"));
   EXPECT_THAT(Wrong("npy {}"), HasSubstr("field[0].npy: npy.path is missing"));
   EXPECT_THAT(Wrong("nifti { path: [\"a\", \"\"] }"), HasSubstr("field[0].nifti.path[1]: an empty path"));
@@ -96,7 +98,8 @@ TEST(DatasetCheckTest, Blocks) {
   }
   const std::string means = "field { name: \"image\" npy { path: \"a\" } shape: [2, 6] mean: [1, 2] } ";
   EXPECT_EQ(WrongVolumes("blocks { size: 3 per_epoch: 1 }", means), "");
-  EXPECT_THAT(WrongVolumes("blocks { size: [1, 3] per_epoch: 1 }", means), HasSubstr("field[0]: a mean or std for each"));
+  EXPECT_THAT(WrongVolumes("blocks { size: [1, 3] per_epoch: 1 }", means),
+              HasSubstr("field[0]: a mean or std for each"));
 }
 
 TEST(DatasetCheckTest, Augment) {

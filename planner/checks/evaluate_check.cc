@@ -18,8 +18,9 @@ absl::Status CheckEvaluate(const JobSpec& spec) {
     return InvalidSpec("evaluate is missing: evaluate { dataset: ... metric: ... }");
   }
   if (spec.kind() == PREDICT) {
-    return AtField("evaluate", InvalidSpec("evaluate is for jobs of kind TRAIN and EVALUATE; this one is of kind PREDICT,"
-                                           " which writes what the layers return and compares it with nothing"));
+    return AtField("evaluate",
+                   InvalidSpec("evaluate is for jobs of kind TRAIN and EVALUATE; this one is of kind PREDICT,"
+                               " which writes what the layers return and compares it with nothing"));
   }
   ADJOIN_RETURN_IF_ERROR(CheckReference(spec, "evaluate.dataset", spec.evaluate().dataset()));
   if (spec.evaluate().metric().empty()) {
@@ -32,12 +33,14 @@ absl::Status CheckEvaluate(const JobSpec& spec) {
     const absl::StatusOr<Metric> metric = ParseMetric(spec.evaluate().metric(i));
     if (!metric.ok()) return AtField(at, metric.status());
     ADJOIN_RETURN_IF_ERROR(AtField(at, CheckMetricHasLoss(spec, *metric)));
-    if (!names.insert(metric->name).second) return AtField(at, InvalidSpec("metric \"", metric->name, "\" is named twice"));
+    if (!names.insert(metric->name).second)
+      return AtField(at, InvalidSpec("metric \"", metric->name, "\" is named twice"));
     psnr = psnr || metric->kind == MetricKind::kPsnr;
   }
   const double range = spec.evaluate().range();
   if (range != 0 && !psnr) {
-    return AtField("evaluate.range", InvalidSpec("evaluate.range is for metric \"psnr\", which the job does not ask for"));
+    return AtField("evaluate.range",
+                   InvalidSpec("evaluate.range is for metric \"psnr\", which the job does not ask for"));
   }
   if (!(range >= 0) || !std::isfinite(range)) {
     return AtField("evaluate.range", InvalidSpec("evaluate.range is ", range, "; it must be a finite number above 0"));

@@ -21,9 +21,7 @@ constexpr std::pair<MetricKind, const char*> kNames[] = {
 };
 constexpr char kTop[] = "top";
 
-bool ComparesNumbers(const Loss& loss) {
-  return loss.kind() == "mse" || loss.kind() == "l1" || loss.kind() == "huber";
-}
+bool ComparesNumbers(const Loss& loss) { return loss.kind() == "mse" || loss.kind() == "l1" || loss.kind() == "huber"; }
 
 bool StartsWith(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
@@ -58,22 +56,24 @@ absl::StatusOr<Metric> ParseMetric(absl::string_view name) {
   const bool top = absl::StartsWith(name, kTop) && absl::SimpleAtoi(name.substr(sizeof(kTop) - 1), &k);
   // "top05" is refused: it would be a second name of "top5".
   if (top && k >= 1 && name == absl::StrCat(kTop, k)) return Metric{MetricKind::kTopK, k, std::string(name)};
-  const std::string known = absl::StrJoin(kNames, ", ", [](std::string* out, const auto& entry) {
-    absl::StrAppend(out, "\"", entry.second, "\"");
-  });
+  const std::string known = absl::StrJoin(
+      kNames, ", ", [](std::string* out, const auto& entry) { absl::StrAppend(out, "\"", entry.second, "\""); });
   return InvalidSpec("metric \"", name, "\" is not known; these are: ", known, ", \"top1\", \"top2\", ...");
 }
 
 absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric) {
   if (metric.kind == MetricKind::kLoss && spec.loss().empty()) {
-    return InvalidSpec("metric \"loss\" needs a loss; the job has none: write loss { kind: ... input: ... target: ... }");
+    return InvalidSpec(
+        "metric \"loss\" needs a loss; the job has none: write loss { kind: ... input: ... target: ... }");
   }
   if (metric.OfClasses() && std::none_of(spec.loss().begin(), spec.loss().end(), IsClassification)) {
-    return InvalidSpec("metric \"", metric.name, "\" needs a loss of classes, of kind \"cross_entropy\" or"
+    return InvalidSpec("metric \"", metric.name,
+                       "\" needs a loss of classes, of kind \"cross_entropy\" or"
                        " \"nll\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");
   }
   if (metric.OfNumbers() && std::none_of(spec.loss().begin(), spec.loss().end(), ComparesNumbers)) {
-    return InvalidSpec("metric \"", metric.name, "\" needs a loss that compares numbers, of kind \"mse\", \"l1\" or"
+    return InvalidSpec("metric \"", metric.name,
+                       "\" needs a loss that compares numbers, of kind \"mse\", \"l1\" or"
                        " \"huber\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");
   }
   return absl::OkStatus();

@@ -63,14 +63,14 @@ class EvaluationNumbers {
   int64_t classes() const { return classes_; }
 
   int64_t size() const { return size_; }
-  int64_t stop_asked() const { return 0; }                   // how many ranks were asked to stop
-  int64_t share(int loss) const { return 1 + 2 * loss; }     // of the batch's loss
-  int64_t weight(int loss) const { return 2 + 2 * loss; }    // of the targets in its mean; losses of classes only
-  int64_t counted() const { return counted_; }               // targets that count, of class_loss
+  int64_t stop_asked() const { return 0; }                 // how many ranks were asked to stop
+  int64_t share(int loss) const { return 1 + 2 * loss; }   // of the batch's loss
+  int64_t weight(int loss) const { return 2 + 2 * loss; }  // of the targets in its mean; losses of classes only
+  int64_t counted() const { return counted_; }             // targets that count, of class_loss
   const std::map<int64_t, int64_t>& hits() const { return hits_; }  // k -> position of the right ones among the first k
-  int64_t per_class() const { return per_class_; }           // [3, classes]: right, predicted, targets; -1: not needed
-  int64_t confusion() const { return confusion_; }           // [classes, classes] of target, predicted; -1: not needed
-  int64_t numbers() const { return numbers_; }               // elements, squared and absolute errors; -1: not needed
+  int64_t per_class() const { return per_class_; }  // [3, classes]: right, predicted, targets; -1: not needed
+  int64_t confusion() const { return confusion_; }  // [classes, classes] of target, predicted; -1: not needed
+  int64_t numbers() const { return numbers_; }      // elements, squared and absolute errors; -1: not needed
 
  private:
   EvaluationNumbers() = default;

@@ -54,7 +54,8 @@ TEST(EvaluationNumbers, PositionsDoNotOverlap) {
   EXPECT_EQ(numbers->class_loss(), 1);
   EXPECT_EQ(numbers->number_loss(), 0);
   EXPECT_EQ(numbers->classes(), 4);
-  std::multiset<int64_t> taken = {numbers->stop_asked(), numbers->counted(), numbers->hits().at(1), numbers->hits().at(3)};
+  std::multiset<int64_t> taken = {numbers->stop_asked(), numbers->counted(), numbers->hits().at(1),
+                                  numbers->hits().at(3)};
   for (int loss = 0; loss < 3; ++loss) taken.insert({numbers->share(loss), numbers->weight(loss)});
   for (int64_t i = 0; i < 12; ++i) taken.insert(numbers->per_class() + i);
   for (int64_t i = 0; i < 16; ++i) taken.insert(numbers->confusion() + i);

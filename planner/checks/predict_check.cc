@@ -37,8 +37,8 @@ absl::Status CheckWritten(const JobSpec& spec) {
 absl::Status CheckPredict(const JobSpec& spec) {
   if (spec.kind() != PREDICT) {
     if (!spec.has_predict()) return absl::OkStatus();
-    return AtField("predict", InvalidSpec("predict is for jobs of kind PREDICT; this one is of kind ",
-                                          Kind_Name(spec.kind())));
+    return AtField("predict",
+                   InvalidSpec("predict is for jobs of kind PREDICT; this one is of kind ", Kind_Name(spec.kind())));
   }
   if (!spec.has_predict()) {
     return InvalidSpec("predict is missing: predict { dataset: ... input: ... format: \"npy\" }");
@@ -50,7 +50,8 @@ absl::Status CheckPredict(const JobSpec& spec) {
   }
   ADJOIN_RETURN_IF_ERROR(CheckWritten(spec));
   if (FindDataset(spec, predict.dataset())->has_blocks()) {
-    return AtField("predict.dataset", InvalidSpec("data set \"", predict.dataset(), "\" has blocks, which are drawn at random;"
+    return AtField("predict.dataset", InvalidSpec("data set \"", predict.dataset(),
+                                                  "\" has blocks, which are drawn at random;"
                                                   " prediction is of whole samples: name a data set without"));
   }
   const FileFormat* const format = FindFileFormat(predict.format());

@@ -21,7 +21,8 @@ absl::Status CheckRange(const std::string& field, double value, double most) {
 
 absl::Status CheckRuns(const JobSpec& spec) {
   const Restart& restart = spec.restart();
-  if (absl::Status status = CheckRange("restart.backoff_s", restart.backoff_s(), kMostBackoff); !status.ok()) return status;
+  if (absl::Status status = CheckRange("restart.backoff_s", restart.backoff_s(), kMostBackoff); !status.ok())
+    return status;
   for (int i = 0; i < restart.on_size(); ++i) {
     const std::string& cause = restart.on(i);
     if (cause == "rank_lost" || cause == "node_lost" || cause == "error") continue;
@@ -29,7 +30,8 @@ absl::Status CheckRuns(const JobSpec& spec) {
                    InvalidSpec("restart.on is \"", cause, "\"; it must be \"rank_lost\", \"node_lost\" or \"error\""));
   }
   const Resources& resources = spec.resources();
-  if (absl::Status status = CheckRange("resources.max_hours", resources.max_hours(), kMostHours); !status.ok()) return status;
+  if (absl::Status status = CheckRange("resources.max_hours", resources.max_hours(), kMostHours); !status.ok())
+    return status;
   if (resources.memory_bytes() > 0 && resources.memory_bytes() < kLeastMemory) {
     return AtField("resources.memory_bytes", InvalidSpec("resources.memory_bytes is ", resources.memory_bytes(),
                                                          "; no rank runs with less than ", kLeastMemory));

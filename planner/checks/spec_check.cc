@@ -39,7 +39,8 @@ absl::Status CheckCount(absl::string_view what, int64_t count, int64_t most) {
 
 // Far more than jobs have, and few enough that planning ends soon, whatever numbers the job contains.
 absl::Status CheckCounts(const JobSpec& spec) {
-  constexpr int64_t kMostLayers = 10000, kMostLayouts = 1000, kMostLosses = 100, kMostDatasets = 1000, kMostFields = 1000;
+  constexpr int64_t kMostLayers = 10000, kMostLayouts = 1000, kMostLosses = 100, kMostDatasets = 1000,
+                    kMostFields = 1000;
   constexpr int64_t kMostDims = 16;
   ADJOIN_RETURN_IF_ERROR(CheckCount("layers", spec.layer_size(), kMostLayers));
   ADJOIN_RETURN_IF_ERROR(CheckCount("layouts", spec.layout_size(), kMostLayouts));
@@ -101,8 +102,10 @@ absl::Status CheckLayers(const JobSpec& spec, const LayerRules& rules) {
     if (layer.has_custom() && Layer::descriptor()->FindFieldByName(layer.custom().type()) != nullptr) {
       // The built-in rule reads another field and would ignore `arg`.
       return AtField(absl::StrCat(at, ".custom.type"),
-                     InvalidSpec("\"", layer.custom().type(), "\" is a field of Layer, not the type of a layer of"
-                                 " one's own; write ", layer.custom().type(), " { ... } instead of custom { ... }"));
+                     InvalidSpec("\"", layer.custom().type(),
+                                 "\" is a field of Layer, not the type of a layer of"
+                                 " one's own; write ",
+                                 layer.custom().type(), " { ... } instead of custom { ... }"));
     }
     if (layer.has_custom() && rules.Find(layer.custom().type()) == nullptr) {
       return AtField(absl::StrCat(at, ".custom.type"),

@@ -47,8 +47,8 @@ absl::Status CheckEnum(const Message& message, const FieldDescriptor* field, abs
   const Reflection& reflection = *message.GetReflection();
   const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
   for (int i = 0; i < count; ++i) {
-    const EnumValueDescriptor* value = field->is_repeated() ? reflection.GetRepeatedEnum(message, field, i)
-                                                            : reflection.GetEnum(message, field);
+    const EnumValueDescriptor* value =
+        field->is_repeated() ? reflection.GetRepeatedEnum(message, field, i) : reflection.GetEnum(message, field);
     if (!value->options().GetExtension(planned_value)) continue;
     return AtField(absl::StrCat(field->name(), field->is_repeated() ? absl::StrCat("[", i, "]") : ""),
                    NotSupportedYet(absl::StrCat(path, " ", value->name()), Advice(*value)));

@@ -50,15 +50,16 @@ absl::Status CheckAdam(const Adam& adam) {
 
 absl::Status CheckPhase(const Phase& phase) {
   if (phase.shape() != "linear" && phase.shape() != "cosine" && phase.shape() != "step") {
-    return AtField("shape", InvalidSpec("shape \"", phase.shape(),
-                                        "\" is not one of \"linear\", \"cosine\", \"step\""));
+    return AtField("shape",
+                   InvalidSpec("shape \"", phase.shape(), "\" is not one of \"linear\", \"cosine\", \"step\""));
   }
   if (phase.steps() < 1) return AtField("steps", InvalidSpec("steps is 0; it must be at least 1"));
   for (const bool last : {false, true}) {
     const double factor = last ? phase.to() : phase.from();
     const char* name = last ? "to" : "from";
     if (std::isfinite(factor) && factor >= 0) continue;
-    return AtField(name, InvalidSpec(name, " is ", factor, "; a factor of the learning rate must be a finite number, at"
+    return AtField(name, InvalidSpec(name, " is ", factor,
+                                     "; a factor of the learning rate must be a finite number, at"
                                      " least 0"));
   }
   return absl::OkStatus();
@@ -69,19 +70,20 @@ absl::Status CheckPhase(const Phase& phase) {
 absl::Status CheckMicrobatches(const JobSpec& spec) {
   for (int i = 0; i < spec.loss_size(); ++i) {
     const Loss& loss = spec.loss(i);
-    const char* by_data = loss.kind() == "dice"             ? "kind"
-                          : loss.reduction() == "sum"       ? nullptr
-                          : loss.has_ignore_index()         ? "ignore_index"
-                          : !loss.class_weight().empty()    ? "class_weight"
-                                                            : nullptr;
+    const char* by_data = loss.kind() == "dice"          ? "kind"
+                          : loss.reduction() == "sum"    ? nullptr
+                          : loss.has_ignore_index()      ? "ignore_index"
+                          : !loss.class_weight().empty() ? "class_weight"
+                                                         : nullptr;
     if (by_data == nullptr) continue;
     const bool dice = loss.kind() == "dice";
-    return AtField("train.microbatches",
-                   InvalidSpec("train.microbatches: ", spec.train().microbatches(), " is not exact with loss ", i, ", ",
-                               dice ? "of kind \"dice\", which is no sum over the samples"
-                                    : absl::StrCat("whose mean is over as many targets as its ", by_data, " lets count"),
-                               "; right would be microbatches: 1",
-                               dice ? "" : absl::StrCat(", or reduction: \"sum\", or no ", by_data)));
+    return AtField(
+        "train.microbatches",
+        InvalidSpec("train.microbatches: ", spec.train().microbatches(), " is not exact with loss ", i, ", ",
+                    dice ? "of kind \"dice\", which is no sum over the samples"
+                         : absl::StrCat("whose mean is over as many targets as its ", by_data, " lets count"),
+                    "; right would be microbatches: 1",
+                    dice ? "" : absl::StrCat(", or reduction: \"sum\", or no ", by_data)));
   }
   return absl::OkStatus();
 }
@@ -99,7 +101,8 @@ absl::Status CheckValidation(const JobSpec& spec) {
   if (!train.has_early_stop()) return absl::OkStatus();
   const EarlyStop& stop = train.early_stop();
   if (stop.patience() < 1) {
-    return AtField("train.early_stop.patience", InvalidSpec("train.early_stop.patience is missing; it must be at least 1"));
+    return AtField("train.early_stop.patience",
+                   InvalidSpec("train.early_stop.patience is missing; it must be at least 1"));
   }
   if (!std::isfinite(stop.min_delta()) || stop.min_delta() < 0) {
     return AtField("train.early_stop.min_delta", InvalidSpec("train.early_stop.min_delta is ", stop.min_delta(),
@@ -143,8 +146,8 @@ absl::Status CheckTrain(const JobSpec& spec) {
   ADJOIN_RETURN_IF_ERROR(CheckLength(train));
   if (train.microbatches() > 1) ADJOIN_RETURN_IF_ERROR(CheckMicrobatches(spec));
   if (!std::isfinite(train.clip_norm()) || train.clip_norm() < 0) {
-    return AtField("train.clip_norm", InvalidSpec("train.clip_norm is ", train.clip_norm(),
-                                                  "; it must be a finite number above 0"));
+    return AtField("train.clip_norm",
+                   InvalidSpec("train.clip_norm is ", train.clip_norm(), "; it must be a finite number above 0"));
   }
   uint64_t steps = 0;
   for (int i = 0; i < train.schedule_size(); ++i) {
@@ -156,20 +159,18 @@ absl::Status CheckTrain(const JobSpec& spec) {
     steps += train.schedule(i).steps();
   }
   const bool goes_on = train.has_epochs() || train.steps() > steps;
-  if (const int last = train.schedule_size() - 1; last >= 0 && goes_on && train.schedule(last).to() == 0 &&
-                                                  train.schedule(last).shape() == "step") {
+  if (const int last = train.schedule_size() - 1;
+      last >= 0 && goes_on && train.schedule(last).to() == 0 && train.schedule(last).shape() == "step") {
     return AtField(absl::StrCat("train.schedule[", last, "].to"),
-                   InvalidSpec("to is 0: after the schedule's ", steps, " steps nothing would be learned any more; write the"
+                   InvalidSpec("to is 0: after the schedule's ", steps,
+                               " steps nothing would be learned any more; write the"
                                " factor that holds from there on"));
   }
   ADJOIN_RETURN_IF_ERROR(CheckValidation(spec));
   switch (train.optimizer().kind_case()) {
-    case Optimizer::kSgd:
-      return CheckSgd(train.optimizer().sgd());
-    case Optimizer::kAdam:
-      return CheckAdam(train.optimizer().adam());
-    default:
-      return AtField("train", InvalidSpec("train.optimizer is missing: optimizer { sgd { lr: 0.01 } }"));
+    case Optimizer::kSgd: return CheckSgd(train.optimizer().sgd());
+    case Optimizer::kAdam: return CheckAdam(train.optimizer().adam());
+    default: return AtField("train", InvalidSpec("train.optimizer is missing: optimizer { sgd { lr: 0.01 } }"));
   }
 }
 

@@ -26,9 +26,9 @@ absl::StatusOr<Plan> PlanText(const std::string& text) {
 // Returns LeNet-5's job with this optimizer, with `more` in `train`, and with `loss` in its loss.
 std::string Job(const std::string& more, const std::string& optimizer = "sgd { lr: 0.01 momentum: 0.9 }",
                 const std::string& loss = "") {
-  return absl::StrReplaceAll(kLeNet, {{"optimizer { sgd { lr: 0.01 momentum: 0.9 } }",
-                                       absl::StrCat("optimizer { ", optimizer, " } ", more)},
-                                      {"target: \"label\" }", absl::StrCat("target: \"label\" ", loss, " }")}});
+  return absl::StrReplaceAll(
+      kLeNet, {{"optimizer { sgd { lr: 0.01 momentum: 0.9 } }", absl::StrCat("optimizer { ", optimizer, " } ", more)},
+               {"target: \"label\" }", absl::StrCat("target: \"label\" ", loss, " }")}});
 }
 
 void ExpectRefused(const std::string& text, const std::string& says) {
@@ -38,15 +38,17 @@ void ExpectRefused(const std::string& text, const std::string& says) {
 }
 
 TEST(TrainCheckTest, AcceptsRightJobs) {
-  for (const char* more : {"", "microbatches: 4", "clip_norm: 0.5", "validate_on: \"test\"",
-                           "validate_on: \"test\" validate_every: 10 early_stop { patience: 2 min_delta: 0.1 }",
-                           "validate_on: \"test\" early_stop { patience: 1 metric: \"accuracy\" }",
-                           "schedule { shape: \"linear\" steps: 5 to: 1 } schedule { shape: \"cosine\" steps: 9 from: 1 }",
-                           "schedule { shape: \"step\" steps: 5 from: 1 to: 0.1 }"}) {
+  for (const char* more :
+       {"", "microbatches: 4", "clip_norm: 0.5", "validate_on: \"test\"",
+        "validate_on: \"test\" validate_every: 10 early_stop { patience: 2 min_delta: 0.1 }",
+        "validate_on: \"test\" early_stop { patience: 1 metric: \"accuracy\" }",
+        "schedule { shape: \"linear\" steps: 5 to: 1 } schedule { shape: \"cosine\" steps: 9 from: 1 }",
+        "schedule { shape: \"step\" steps: 5 from: 1 to: 0.1 }"}) {
     EXPECT_TRUE(PlanText(Job(more)).ok()) << more << ": " << PlanText(Job(more)).status();
   }
-  for (const char* optimizer : {"adam { lr: 0.1 }", "adam { lr: 0.1 beta1: 0 beta2: 0.9 eps: 0 weight_decay: 1 decoupled: true }",
-                                "sgd { lr: 0.1 momentum: 0.9 nesterov: true weight_decay: 0.1 }"}) {
+  for (const char* optimizer :
+       {"adam { lr: 0.1 }", "adam { lr: 0.1 beta1: 0 beta2: 0.9 eps: 0 weight_decay: 1 decoupled: true }",
+        "sgd { lr: 0.1 momentum: 0.9 nesterov: true weight_decay: 0.1 }"}) {
     EXPECT_TRUE(PlanText(Job("", optimizer)).ok()) << optimizer << ": " << PlanText(Job("", optimizer)).status();
   }
   EXPECT_TRUE(PlanText(Job("microbatches: 2", "adam { lr: 0.1 }", "reduction: \"sum\" ignore_index: 3")).ok());
@@ -55,7 +57,8 @@ TEST(TrainCheckTest, AcceptsRightJobs) {
 
 TEST(TrainCheckTest, Optimizers) {
   ExpectRefused(Job("", "adam { }"), "train.optimizer.adam.lr is 0; it must be above 0");
-  ExpectRefused(Job("", "adam { lr: 1 beta1: 1 }"), "train.optimizer.adam.beta1 is 1; it must be at least 0 and below 1");
+  ExpectRefused(Job("", "adam { lr: 1 beta1: 1 }"),
+                "train.optimizer.adam.beta1 is 1; it must be at least 0 and below 1");
   ExpectRefused(Job("", "adam { lr: 1 beta2: -0.1 }"), "train.optimizer.adam.beta2 is -0.1");
   ExpectRefused(Job("", "adam { lr: 1 eps: -1 }"), "train.optimizer.adam.eps is -1; it must be at least 0");
   ExpectRefused(Job("", "adam { lr: nan }"), "train.optimizer.adam.lr is nan");
@@ -63,7 +66,8 @@ TEST(TrainCheckTest, Optimizers) {
 }
 
 TEST(TrainCheckTest, Schedules) {
-  ExpectRefused(Job("schedule { shape: \"exp\" steps: 1 }"), "shape \"exp\" is not one of \"linear\", \"cosine\", \"step\"");
+  ExpectRefused(Job("schedule { shape: \"exp\" steps: 1 }"),
+                "shape \"exp\" is not one of \"linear\", \"cosine\", \"step\"");
   ExpectRefused(Job("schedule { shape: \"step\" to: 1 }"), "steps is 0; it must be at least 1");
   ExpectRefused(Job("schedule { shape: \"step\" steps: 1 from: -1 }"), "from is -1");
   ExpectRefused(Job("schedule { shape: \"step\" steps: 1 to: inf }"), "to is inf");
@@ -75,8 +79,9 @@ TEST(TrainCheckTest, MicroBatches) {
   ExpectRefused(Job("microbatches: 3"), "train.microbatches is 3, which does not divide train.batch, 64");
   ExpectRefused(Job("microbatches: 2", "adam { lr: 0.1 }", "ignore_index: 3"),
                 "whose mean is over as many targets as its ignore_index lets count");
-  ExpectRefused(Job("microbatches: 2", "adam { lr: 0.1 }", absl::StrCat("class_weight: [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]")),
-                "as its class_weight lets count; right would be microbatches: 1, or reduction: \"sum\", or no class_weight");
+  ExpectRefused(
+      Job("microbatches: 2", "adam { lr: 0.1 }", absl::StrCat("class_weight: [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]")),
+      "as its class_weight lets count; right would be microbatches: 1, or reduction: \"sum\", or no class_weight");
   const std::string dice = absl::StrReplaceAll(Job("microbatches: 2"), {{"\"cross_entropy\"", "\"dice\""}});
   ExpectRefused(dice, "of kind \"dice\", which is no sum over the samples; right would be microbatches: 1");
 }
@@ -86,15 +91,19 @@ TEST(TrainCheckTest, Validation) {
   ExpectRefused(Job("early_stop { patience: 1 }"), "train.early_stop needs train.validate_on");
   ExpectRefused(Job("validate_on: \"tset\""), "there is no data set \"tset\"");
   ExpectRefused(Job("validate_on: \"test\" early_stop { }"), "train.early_stop.patience is missing");
-  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 min_delta: -1 }"), "train.early_stop.min_delta is -1");
-  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"confusion\" }"), "is no number to judge by");
+  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 min_delta: -1 }"),
+                "train.early_stop.min_delta is -1");
+  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"confusion\" }"),
+                "is no number to judge by");
   ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"acc\" }"), "metric \"acc\" is not known");
-  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"mse\" }"), "needs a loss that compares numbers");
+  ExpectRefused(Job("validate_on: \"test\" early_stop { patience: 1 metric: \"mse\" }"),
+                "needs a loss that compares numbers");
 }
 
 TEST(TrainCheckTest, NumberTypes) {
   const auto precision = [](const std::string& text) { return absl::StrCat(kLeNet, "precision { ", text, " }"); };
-  for (const char* text : {"", "compute: \"float64\"", "params: \"float32\"", "compute: \"bfloat16\" params: \"float32\""}) {
+  for (const char* text :
+       {"", "compute: \"float64\"", "params: \"float32\"", "compute: \"bfloat16\" params: \"float32\""}) {
     EXPECT_TRUE(PlanText(precision(text)).ok()) << text << ": " << PlanText(precision(text)).status();
   }
   ExpectRefused(precision("compute: \"bfloat16\""),
@@ -108,7 +117,8 @@ TEST(TrainCheckTest, NumberTypes) {
 // Puts text in place of conv1's or relu1's first field.
 TEST(TrainCheckTest, Inits) {
   const auto conv = [](const std::string& init) {
-    return absl::StrReplaceAll(kLeNet, {{"home: OWNER conv { out_channels: 6", absl::StrCat(init, " conv { out_channels: 6")}});
+    return absl::StrReplaceAll(kLeNet,
+                               {{"home: OWNER conv { out_channels: 6", absl::StrCat(init, " conv { out_channels: 6")}});
   };
   for (const char* init : {"init { kind: \"kaiming_normal\" }", "init { kind: \"dirac\" }", "init { kind: \"ones\" }",
                            "init { kind: \"normal\" gain: 0.02 value: 1 }", "init { kind: \"constant\" value: -1 }"}) {
@@ -122,8 +132,9 @@ TEST(TrainCheckTest, Inits) {
   ExpectRefused(conv("init { kind: \"normal\" gain: -2 }"), "init.gain is -2");
   ExpectRefused(conv("init { kind: \"values\" values: [1, 2] }"),
                 "init.values has 2 numbers; the weight, 6x1x5x5, has 150: one for each, row-major");
-  ExpectRefused(absl::StrReplaceAll(kLeNet, {{"layer { name: \"relu1\"", "layer { name: \"relu1\" init { kind: \"ones\" }"}}),
-                "init is for a layer with a weight, which this one does not have");
+  ExpectRefused(
+      absl::StrReplaceAll(kLeNet, {{"layer { name: \"relu1\"", "layer { name: \"relu1\" init { kind: \"ones\" }"}}),
+      "init is for a layer with a weight, which this one does not have");
 }
 
 // By the role of a parameter.
@@ -131,7 +142,8 @@ TEST(TrainCheckTest, InitOfALayerWithSeveralWeights) {
   const auto job = [](const std::string& layer) {
     return absl::StrCat(R"(name: "a" kind: TRAIN ranks: 2
 layout { name: "cut" partition: [1, 2, 1] }
-layer { name: "a" input: "x" x: "cut" )", layer, R"( }
+layer { name: "a" input: "x" x: "cut" )",
+                        layer, R"( }
 loss { kind: "mse" input: "a" target: "t" }
 dataset { name: "train" field { name: "x" synthetic { kind: "normal" samples: 640 } shape: [4, 8] }
   field { name: "t" synthetic { kind: "normal" samples: 640 } shape: [4, 8] } }
@@ -147,9 +159,9 @@ output_dir: "a")");
     return found;
   };
   const std::map<std::string, std::string> of_attention = {{"a.in_proj_weight", "trunc_normal"},
-                                                            {"a.in_proj_bias", "constant"},
-                                                            {"a.out_proj.weight", "trunc_normal"},
-                                                            {"a.out_proj.bias", "constant"}};
+                                                           {"a.in_proj_bias", "constant"},
+                                                           {"a.out_proj.weight", "trunc_normal"},
+                                                           {"a.out_proj.bias", "constant"}};
   EXPECT_EQ(inits("init { kind: \"trunc_normal\" gain: 0.02 } attention { heads: 2 }"), of_attention);
   EXPECT_EQ(inits("attention { heads: 2 }").at("a.in_proj_weight"), "xavier_uniform");
   // A layer whose parameter has the name of another's: one tensor would be trained as two.

@@ -12,16 +12,18 @@ absl::Status CheckWeights(const JobSpec& spec) {
   if (!spec.has_weights()) {
     if (spec.kind() == TRAIN) return absl::OkStatus();
     return AtField("kind", InvalidSpec("weights is missing: a job of kind ", Kind_Name(spec.kind()),
-                       " needs the trained ones; write weights { init_from: ... }"));
+                                       " needs the trained ones; write weights { init_from: ... }"));
   }
   const Weights& weights = spec.weights();
   if (weights.init_from().empty() && weights.from_output().empty()) {
-    return AtField("weights", InvalidSpec("weights.init_from is missing: the file to start from; or from_output, what a job"
-                                          " has written"));
+    return AtField("weights",
+                   InvalidSpec("weights.init_from is missing: the file to start from; or from_output, what a job"
+                               " has written"));
   }
   if (!weights.init_from().empty() && !weights.from_output().empty()) {
-    return AtField("weights.from_output", InvalidSpec("weights.from_output stands in place of weights.init_from, which the"
-                                                      " job has, too; leave one out"));
+    return AtField("weights.from_output",
+                   InvalidSpec("weights.from_output stands in place of weights.init_from, which the"
+                               " job has, too; leave one out"));
   }
   ADJOIN_RETURN_IF_ERROR(CheckPath("weights.init_from", "--data-root", weights.init_from()));
   return CheckPath("weights.from_output", "--output-root", weights.from_output());

@@ -18,7 +18,9 @@
 namespace adjoin {
 namespace {
 
-std::string Table(const std::vector<std::vector<std::string>>& rows) { return TextTable(rows, {.indent = 2, .gap = 3}); }
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  return TextTable(rows, {.indent = 2, .gap = 3});
+}
 
 // Returns "1x1x2x2 on ranks 0-3" where every axis cuts its own dim, in order; else the mesh with its placements.
 std::string LayoutText(const LayoutPlan& layout) {
@@ -76,19 +78,17 @@ std::string ReadingText(const ReadingPlan& reading) {
       return absl::StrCat("transposed ", KernelText(reading.transposed()),
                           padding > 0 ? absl::StrCat(" output_padding ", padding) : "");
     }
-    case ReadingPlan::kAdaptive:
-      return absl::StrCat("adaptive to ", reading.adaptive().outputs());
-    case ReadingPlan::kInterpolation:
-      return absl::StrCat(reading.interpolation().mode(), " interpolation");
+    case ReadingPlan::kAdaptive: return absl::StrCat("adaptive to ", reading.adaptive().outputs());
+    case ReadingPlan::kInterpolation: return absl::StrCat(reading.interpolation().mode(), " interpolation");
     case ReadingPlan::kEdge:  // WindowInDim knows the convolution's window
     case ReadingPlan::kSelection:
-    case ReadingPlan::KIND_NOT_SET:
-      break;
+    case ReadingPlan::KIND_NOT_SET: break;
   }
   return "";
 }
 
-// Returns the window of a convolution whose halo in `dim` moves as edges of the parts: stride 1, as many outputs as inputs.
+// Returns the window of a convolution whose halo in `dim` moves as edges of the parts: stride 1, as many outputs as
+// inputs.
 std::string EdgeText(const WindowSpec& spec, uint32_t dim, int64_t reach) {
   const auto in_dim = [dim](const auto& list, int64_t absent) -> int64_t {
     return list.empty() ? absent : list.size() == 1 ? list.Get(0) : list.Get(static_cast<int>(dim) - 2);
@@ -126,8 +126,8 @@ std::string WindowsText(const ProgramPlan& program, const LayerPlan& layer) {
     windows.push_back(WindowInDim(program, layer, halo.dim()));
     with_dims.push_back(absl::StrCat("dim ", halo.dim(), ": ", windows.back()));
   }
-  const bool same = std::all_of(windows.begin(), windows.end(),
-                                [&](const std::string& window) { return window == windows.front(); });
+  const bool same =
+      std::all_of(windows.begin(), windows.end(), [&](const std::string& window) { return window == windows.front(); });
   if (windows.empty()) return "";
   return same ? windows.front() : absl::StrJoin(with_dims, "; ");
 }
@@ -197,8 +197,8 @@ std::string ParametersText(const Plan& plan) {
     const std::string sync = parameter.buffer()   ? "not trained"
                              : parameter.frozen() ? "frozen"
                                                   : absl::StrCat(Sum(parameter.sync().bytes_forward()));
-    rows.push_back(
-        {parameter.name(), ShapeText(parameter.home().shape()), LayoutText(parameter.home()), absl::StrCat(bytes), sync});
+    rows.push_back({parameter.name(), ShapeText(parameter.home().shape()), LayoutText(parameter.home()),
+                    absl::StrCat(bytes), sync});
   }
   return Table(rows);
 }

@@ -25,15 +25,18 @@ Plan PlanOf(const std::string& text) {
   return plan.ok() ? *std::move(plan) : Plan();
 }
 
-// Returns the text for a job of two ranks, which cut dim 2 of images [1, 16, 16]. Only the layer "a" can have halos that are
-// not 0.
+// Returns the text for a job of two ranks, which cut dim 2 of images [1, 16, 16]. Only the layer "a" can have halos
+// that are not 0.
 std::string ExplainLayer(const std::string& layer) {
-  return Planner::Explain(PlanOf(JobText(2, "layout { name: \"g\" partition: [1, 1, 2, 1] }\n"
-                                            "layout { name: \"one\" partition: [1, 1, 1, 1] }\n"
-                                            "layer { name: \"a\" input: \"image\" x: \"g\" " + layer + " }\n"
-                                            "layer { name: \"c\" conv { out_channels: 2 window { kernel: 1 } } }\n"
-                                            "layer { name: \"m\" y: \"one\" repartition {} }\n"
-                                            "layer { name: \"f\" flatten {} }",
+  return Planner::Explain(PlanOf(JobText(2,
+                                         "layout { name: \"g\" partition: [1, 1, 2, 1] }\n"
+                                         "layout { name: \"one\" partition: [1, 1, 1, 1] }\n"
+                                         "layer { name: \"a\" input: \"image\" x: \"g\" " +
+                                             layer +
+                                             " }\n"
+                                             "layer { name: \"c\" conv { out_channels: 2 window { kernel: 1 } } }\n"
+                                             "layer { name: \"m\" y: \"one\" repartition {} }\n"
+                                             "layer { name: \"f\" flatten {} }",
                                          "[1, 16, 16]", "f")));
 }
 
@@ -55,15 +58,17 @@ TEST(ExplainTest, ShowsTheWindowBesideTheHalo) {
 }
 
 TEST(ExplainTest, ShowsAWindowForEachDimWhereTheyDiffer) {
-  const std::string text = Planner::Explain(PlanOf(absl::StrReplaceAll(
-      kLeNet, {{"window { kernel: 5 pad_lo: 2 }", "window { kernel: [5, 3] pad_lo: 2 dilation: [1, 2] boundary: \"circular\" }"}})));
+  const std::string text = Planner::Explain(PlanOf(
+      absl::StrReplaceAll(kLeNet, {{"window { kernel: 5 pad_lo: 2 }",
+                                    "window { kernel: [5, 3] pad_lo: 2 dilation: [1, 2] boundary: \"circular\" }"}})));
   EXPECT_THAT(text, HasSubstr("dim 2: kernel 5 stride 1 padding 2,2 circular; "
                               "dim 3: kernel 3 stride 1 dilation 2 padding 2,2 circular "));
 }
 
 TEST(ExplainTest, ShowsEveryKindOfWindow) {
-  EXPECT_THAT(ExplainLayer("conv { out_channels: 2 transposed: true window { kernel: 3 stride: 2 } output_padding: 1 }"),
-              HasSubstr(" transposed kernel 3 stride 2 padding 0,0 output_padding 1 "));
+  EXPECT_THAT(
+      ExplainLayer("conv { out_channels: 2 transposed: true window { kernel: 3 stride: 2 } output_padding: 1 }"),
+      HasSubstr(" transposed kernel 3 stride 2 padding 0,0 output_padding 1 "));
   EXPECT_THAT(ExplainLayer("pool { mode: \"avg\" adaptive_size: 5 }"), HasSubstr(" adaptive to 5 "));
   EXPECT_THAT(ExplainLayer("upsample { mode: \"bilinear\" scale: 2 }"), HasSubstr(" linear interpolation "));
   EXPECT_THAT(ExplainLayer("pool { mode: \"max\" window { kernel: 3 stride: 2 } ceil_mode: true }"),
@@ -72,12 +77,13 @@ TEST(ExplainTest, ShowsEveryKindOfWindow) {
 
 // Large parts exchange edges instead of copies with their halo.
 TEST(ExplainTest, ShowsTheWindowWhereEdgesAreExchanged) {
-  const Plan plan = PlanOf(JobText(4, "layout { name: \"g\" partition: [1, 1, 2, 2] }\n"
-                                      "layout { name: \"one\" partition: [1, 1, 1, 1] }\n"
-                                      "layer { name: \"a\" input: \"image\" x: \"g\" conv { out_channels: 2"
-                                      " window { kernel: [5, 3] pad_lo: [4, 1] dilation: [2, 1] } } }\n"
-                                      "layer { name: \"m\" y: \"one\" repartition {} }\n"
-                                      "layer { name: \"f\" flatten {} }",
+  const Plan plan = PlanOf(JobText(4,
+                                   "layout { name: \"g\" partition: [1, 1, 2, 2] }\n"
+                                   "layout { name: \"one\" partition: [1, 1, 1, 1] }\n"
+                                   "layer { name: \"a\" input: \"image\" x: \"g\" conv { out_channels: 2"
+                                   " window { kernel: [5, 3] pad_lo: [4, 1] dilation: [2, 1] } } }\n"
+                                   "layer { name: \"m\" y: \"one\" repartition {} }\n"
+                                   "layer { name: \"f\" flatten {} }",
                                    "[1, 2048, 2048]", "f"));
   const std::string text = Planner::Explain(plan);
   EXPECT_THAT(text, HasSubstr("a.edges2"));

@@ -39,8 +39,8 @@ bool CanBeRead(const ProgramPlan& program, const LayerPlan& layer, const Operato
   }
   const ValuePlan& value = program.value(layer.input(input));
   const OperatorPlan& op = program.op(use.index());
-  return !value.field().empty() && !value.has_read() && !value.needs_grad() && !op.differentiable() && !op.reading().empty() &&
-         op.source().empty() && std::isfinite(op.fill());
+  return !value.field().empty() && !value.has_read() && !value.needs_grad() && !op.differentiable() &&
+         !op.reading().empty() && op.source().empty() && std::isfinite(op.fill());
 }
 
 // Returns the operators that are not needed any more.

@@ -28,13 +28,17 @@ Plan PlanOf(const std::string& text) {
 std::string TwoReaders(const std::string& first, const std::string& second) {
   return JobText(4,
                  "layout { name: \"grid\" partition: [1,1,2,2] }\n"
-                 "layer { name: \"a\" input: \"image\" x: \"grid\" " + first + " }\n"
-                 "layer { name: \"b\" input: \"image\" x: \"grid\" " + second + " }\n"
-                 "layer { name: \"sum\" input: [\"a\", \"b\"] add {} }\n"
-                 "layer { name: \"one\" y: \"first\" repartition {} }\n"
-                 "layer { name: \"flat\" flatten { arg: 1 } }\n"
-                 "layer { name: \"fc\" linear { out_features: 10 } }\n"
-                 "layout { name: \"first\" partition: [1,1,1,1] }\n",
+                 "layer { name: \"a\" input: \"image\" x: \"grid\" " +
+                     first +
+                     " }\n"
+                     "layer { name: \"b\" input: \"image\" x: \"grid\" " +
+                     second +
+                     " }\n"
+                     "layer { name: \"sum\" input: [\"a\", \"b\"] add {} }\n"
+                     "layer { name: \"one\" y: \"first\" repartition {} }\n"
+                     "layer { name: \"flat\" flatten { arg: 1 } }\n"
+                     "layer { name: \"fc\" linear { out_features: 10 } }\n"
+                     "layout { name: \"first\" partition: [1,1,1,1] }\n",
                  "[1, 12, 12]", "fc");
 }
 

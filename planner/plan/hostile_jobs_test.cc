@@ -30,7 +30,8 @@ absl::StatusOr<Plan> PlanSoon(JobSpec spec) {
   const auto begin = std::chrono::steady_clock::now();
   auto plan = Planner::Build(spec, {{"data", int64_t{1} << 20}}, BuiltinLayerRules());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::cout << seconds << " s, " << (plan.ok() ? "planned" : std::string(plan.status().message()).substr(0, 300)) << "\n";
+  std::cout << seconds << " s, " << (plan.ok() ? "planned" : std::string(plan.status().message()).substr(0, 300))
+            << "\n";
   EXPECT_LT(seconds, kSeconds);
   if (!plan.ok()) return plan;
   for (const ProgramPlan& program : plan->program()) {
@@ -43,31 +44,37 @@ absl::StatusOr<Plan> PlanSoon(JobSpec spec) {
 // Returns a job of `layers`, the last of which is "y", with a field "x", and a field "m" where its shape is given.
 JobSpec Job(int ranks, const std::string& layers, const std::string& x, int64_t batch, const std::string& m = "") {
   const std::string more = m.empty() ? "" : absl::StrCat(" field { name: \"m\" idx { path: \"m\" } shape: [", m, "] }");
-  const auto parsed = ParseSpec(
-      absl::StrCat("name: \"hostile\" kind: TRAIN ranks: ", ranks, "\n", layers,
-                   "loss { kind: \"mse\" input: \"y\" target: \"x\" }\n"
-                   "dataset { name: \"data\" field { name: \"x\" idx { path: \"x\" } shape: [", x, "] }", more, " }\n",
-                   "train { dataset: \"data\" batch: ", batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\n"
-                   "output_dir: \"out\"\n"),
-      "job");
+  const auto parsed =
+      ParseSpec(absl::StrCat("name: \"hostile\" kind: TRAIN ranks: ", ranks, "\n", layers,
+                             "loss { kind: \"mse\" input: \"y\" target: \"x\" }\n"
+                             "dataset { name: \"data\" field { name: \"x\" idx { path: \"x\" } shape: [",
+                             x, "] }", more, " }\n", "train { dataset: \"data\" batch: ", batch,
+                             " steps: 1 optimizer { sgd { lr: 0.1 } } }\n"
+                             "output_dir: \"out\"\n"),
+                "job");
   EXPECT_TRUE(parsed.ok()) << parsed.status();
   return parsed.ok() ? parsed->spec : JobSpec();
 }
 
 TEST(HostileJobsTest, RingsOverManyRanks) {
-  for (const char* layout : {"partition: [1, 1000, 1]", "mesh { size: 341 } mesh { size: 3 } sbp: [\"S(1)\", \"S(2)\"]"}) {
-    const auto plan = PlanSoon(Job(1024, absl::StrCat("layout { name: \"cut\" ", layout, " }\n",
-                                                      "layer { name: \"y\" input: \"x\" x: \"cut\" attention { heads: 12 } }\n"),
-                                   "4096, 48", 1));
+  for (const char* layout :
+       {"partition: [1, 1000, 1]", "mesh { size: 341 } mesh { size: 3 } sbp: [\"S(1)\", \"S(2)\"]"}) {
+    const auto plan =
+        PlanSoon(Job(1024,
+                     absl::StrCat("layout { name: \"cut\" ", layout, " }\n",
+                                  "layer { name: \"y\" input: \"x\" x: \"cut\" attention { heads: 12 } }\n"),
+                     "4096, 48", 1));
     EXPECT_TRUE(plan.ok()) << plan.status();
   }
 }
 
 TEST(HostileJobsTest, KeysAndValuesLargerThanMemoryAndQueries) {
   for (const int bits : {20, 40, 41, 42, 44}) {
-    const auto plan = PlanSoon(Job(2, "layout { name: \"cut\" partition: [1, 2, 1] }\n"
-                                      "layer { name: \"y\" input: \"x\" input: \"m\" x: \"cut\" x: \"cut\" attention { heads: 1 } }\n",
-                                   absl::StrCat("1, ", 1 << 21), 1, absl::StrCat(int64_t{1} << bits, ", 1")));
+    const auto plan =
+        PlanSoon(Job(2,
+                     "layout { name: \"cut\" partition: [1, 2, 1] }\n"
+                     "layer { name: \"y\" input: \"x\" input: \"m\" x: \"cut\" x: \"cut\" attention { heads: 1 } }\n",
+                     absl::StrCat("1, ", 1 << 21), 1, absl::StrCat(int64_t{1} << bits, ", 1")));
     EXPECT_EQ(plan.ok(), bits == 20) << bits << " bits: " << plan.status();
   }
 }
@@ -76,9 +83,10 @@ TEST(HostileJobsTest, RollsOfManyDims) {
   const auto job = [](int dims, int ranks) {
     std::string arg = "1, 1";
     for (int dim = 2; dim <= dims; ++dim) absl::StrAppend(&arg, ", ", dim, ", 1");
-    return Job(ranks, absl::StrCat("layout { name: \"cut\" mesh { size: ", ranks, " } sbp: \"S(0)\" }\n",
-                                   "layer { name: \"n\" input: \"x\" x: \"cut\" norm { kind: \"layer\" } }\n",
-                                   "layer { name: \"y\" roll { arg: [", arg, "] } }\n"),
+    return Job(ranks,
+               absl::StrCat("layout { name: \"cut\" mesh { size: ", ranks, " } sbp: \"S(0)\" }\n",
+                            "layer { name: \"n\" input: \"x\" x: \"cut\" norm { kind: \"layer\" } }\n",
+                            "layer { name: \"y\" roll { arg: [", arg, "] } }\n"),
                Numbers(15, "2"), 4096);
   };
   EXPECT_TRUE(PlanSoon(job(6, 256)).ok());
@@ -87,8 +95,9 @@ TEST(HostileJobsTest, RollsOfManyDims) {
 }
 
 TEST(HostileJobsTest, LongIndexListsOnManyRanks) {
-  JobSpec spec = Job(1024, "layout { name: \"cut\" mesh { size: 1024 } sbp: \"S(0)\" }\n"
-                           "layer { name: \"y\" input: \"x\" x: \"cut\" index_select { arg: [1, 0] } }\n",
+  JobSpec spec = Job(1024,
+                     "layout { name: \"cut\" mesh { size: 1024 } sbp: \"S(0)\" }\n"
+                     "layer { name: \"y\" input: \"x\" x: \"cut\" index_select { arg: [1, 0] } }\n",
                      "1000000, 2", 1024);
   for (int64_t i = 1; i < 400000; ++i) spec.mutable_layer(0)->mutable_index_select()->add_arg(i * 7919 % 1000000);
   EXPECT_FALSE(PlanSoon(spec).ok()) << "the target has another shape";

@@ -58,10 +58,8 @@ bool IsInteger(const FieldDescriptor* field) {
     case FieldDescriptor::CPPTYPE_INT32:
     case FieldDescriptor::CPPTYPE_INT64:
     case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return true;
-    default:
-      return false;
+    case FieldDescriptor::CPPTYPE_UINT64: return true;
+    default: return false;
   }
 }
 
@@ -101,8 +99,7 @@ void Set(const Place& place, int64_t value) {
     ADJOIN_SET(CPPTYPE_UINT32, UInt32, uint32_t);
     ADJOIN_SET(CPPTYPE_UINT64, UInt64, uint64_t);
 #undef ADJOIN_SET
-    default:
-      break;
+    default: break;
   }
 }
 

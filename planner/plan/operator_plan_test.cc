@@ -1,6 +1,6 @@
 // Compares a plan's bytes with those that each rank's MovementPlan sends.
-#include "base/testing/test_seed.h"
 #include "planner/plan/operator_plan.h"
+#include "base/testing/test_seed.h"
 
 #include <algorithm>
 #include <numeric>
@@ -57,7 +57,8 @@ TEST(OperatorPlanTest, PartsThatChangeRanksAreCountedAsTheMovementSendsThem) {
       const auto plan = MovementPlan::Build(ends->from, ends->to, rank);
       ASSERT_TRUE(plan.ok()) << plan.status();
       EXPECT_EQ(op->bytes_forward(rank), plan->BytesSent()) << "ADJOIN_TEST_SEED=" << seed + i << " rank " << rank;
-      EXPECT_EQ(op->bytes_adjoint(rank), plan->Reversed().BytesSent()) << "ADJOIN_TEST_SEED=" << seed + i << " rank " << rank;
+      EXPECT_EQ(op->bytes_adjoint(rank), plan->Reversed().BytesSent())
+          << "ADJOIN_TEST_SEED=" << seed + i << " rank " << rank;
       same = same && from.LocalShape(rank) == to.LocalShape(rank) && plan->BytesSent() == 0;
     }
     EXPECT_EQ(*IsIdentity(*op), same) << "ADJOIN_TEST_SEED=" << seed + i;

@@ -60,8 +60,8 @@ absl::Status AddTraining(const JobSpec& spec, const DatasetSizes& sizes, std::ve
   const int64_t batch = train.batch();
   const int64_t parts = std::max<int64_t>(1, train.microbatches());
   if (batch % parts != 0) {
-    return AtField("train.microbatches", InvalidSpec("train.microbatches is ", parts, ", which does not divide train.batch, ",
-                                                     batch));
+    return AtField("train.microbatches",
+                   InvalidSpec("train.microbatches is ", parts, ", which does not divide train.batch, ", batch));
   }
   const int64_t part = batch / parts;
   const Dataset* dataset = FindDataset(spec, train.dataset());
@@ -82,7 +82,8 @@ absl::Status AddTraining(const JobSpec& spec, const DatasetSizes& sizes, std::ve
 absl::StatusOr<std::vector<ProgramRequest>> Programs(const JobSpec& spec, const DatasetSizes& sizes) {
   std::vector<ProgramRequest> programs;
   if (spec.kind() == TRAIN) ADJOIN_RETURN_IF_ERROR(AddTraining(spec, sizes, programs));
-  const int64_t judged = spec.evaluate().batch() > 0 ? spec.evaluate().batch() : std::max<int64_t>(1, spec.train().batch());
+  const int64_t judged =
+      spec.evaluate().batch() > 0 ? spec.evaluate().batch() : std::max<int64_t>(1, spec.train().batch());
   if (spec.kind() == TRAIN && !spec.train().validate_on().empty()) {
     ADJOIN_RETURN_IF_ERROR(AddForward(spec, sizes, spec.train().validate_on(), judged, {"validate"}, programs));
   }

@@ -321,7 +321,8 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
       {"name: \"relu2\"", "name: \"relu1\"", "job.textproto:11:", "names are unique"},
       {"name: \"relu2\"", "name: \"label\"", "job.textproto:11:", "has a field of this name"},
       {"name: \"relu2\"", "name: \"re lu\"", "job.textproto:11:", "letters, digits"},
-      {"name: \"relu2\"", "name: \"relu2\" init { kind: \"zeros\" }", "job.textproto:11:", "init is for a layer with a weight"},
+      {"name: \"relu2\"", "name: \"relu2\" init { kind: \"zeros\" }",
+       "job.textproto:11:", "init is for a layer with a weight"},
       {"mode: \"max\"", "mode: \"mean\"", "job.textproto:9:", "pool.mode \"mean\" is not known"},
       {"layer { name: \"to_chan\" y: \"chan\" repartition {} }", "", "job.textproto:14:22: layer 6 \"flat\"",
        "partition: [1, 4, 1, 1]"},
@@ -335,19 +336,21 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
       {"target: \"label\"", "target: \"labels\"", "job.textproto:20:", "fields are image, label"},
       {"target: \"label\"", "target: \"image\"", "job.textproto:20:", "int64"},
       {"\"cross_entropy\"", "\"hinge\"", "job.textproto:20:", "these are: bce_with_logits, cross_entropy, dice, "},
-      {"input: \"fc3\" target: \"label\"", "input: \"fc3\" target: \"label\" class_weight: [1, 2]", "job.textproto:20:",
-       "has 10 classes"},
+      {"input: \"fc3\" target: \"label\"", "input: \"fc3\" target: \"label\" class_weight: [1, 2]",
+       "job.textproto:20:", "has 10 classes"},
       {"target: \"label\"", "target: \"label\" delta: 0.1", "job.textproto:20:", "delta is for huber"},
       {"target: \"label\"", "target: \"label\" reduction: \"max\"", "job.textproto:20:", "\"mean\" or \"sum\""},
       {"shape: [1,28,28] ", "", "job.textproto:7:", "has no shape"},
       {"shape: [1,28,28] ", "shape: [1,28,0] ", "job.textproto:22:", "at least 1"},
-      {"shape: [1,28,28] ", "shape: [1,4000000000000000,4000000000000000] ", "job.textproto:22:", "more than 2^53 cells"},
+      {"shape: [1,28,28] ", "shape: [1,4000000000000000,4000000000000000] ",
+       "job.textproto:22:", "more than 2^53 cells"},
       {"mean: 0.1307", "mean: [1, 2]", "job.textproto:22:", "one per channel (1)"},
       {"std: 0.3081", "std: 0", "job.textproto:22:", "std is 0"},
       {"path: \"train-images.idx.gz\"", "path: \"/etc/passwd\"", "job.textproto:22:", "no leading '/'"},
       {"path: \"train-images.idx.gz\"", "path: \"a/../../b\"", "job.textproto:22:", "no '..'"},
       {"dtype: \"int64\"", "dtype: \"int32\"", "job.textproto:23:", "is not one of"},
-      {"shuffle: true", "shuffle: true augment: \"flip\"", "job.textproto:21:", "\"flip\" is not known; write \"flip(D)\""},
+      {"shuffle: true", "shuffle: true augment: \"flip\"",
+       "job.textproto:21:", "\"flip\" is not known; write \"flip(D)\""},
       {"shuffle: true", "shuffle: true limit: 0", "job.textproto:21:", "limit is 0"},
       {"batch: 64", "batch: 0", "job.textproto:27:", "train.batch is 0; it must be at least 1"},
       {"batch: 64", "batch: 64 microbatches: 3", "job.textproto:27:", "which does not divide train.batch, 64"},
@@ -357,8 +360,7 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
       {"epochs: 8 ", "epochs: 0 ", "job.textproto:27:", "train.epochs is 0"},
       {"train { dataset: \"train\"", "train { dataset: \"tran\"",
        "job.textproto:27:", "no data set \"tran\"; known are train, test"},
-      {"sgd { lr: 0.01 momentum: 0.9 }", "adam { lr: 0 }",
-       "job.textproto:27:", "train.optimizer.adam.lr is 0"},
+      {"sgd { lr: 0.01 momentum: 0.9 }", "adam { lr: 0 }", "job.textproto:27:", "train.optimizer.adam.lr is 0"},
       {"lr: 0.01", "lr: -1", "job.textproto:27:", "must be above 0"},
       {"lr: 0.01", "lr: nan", "job.textproto:27:", "finite"},
       {"momentum: 0.9", "nesterov: true", "job.textproto:27:", "needs a momentum"},
@@ -372,18 +374,18 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
       {"output_dir: \"lenet5-spatial\"", "checkpoint { every_steps: 7 }",
        "job.textproto:29:1: ", "checkpoint.dir is missing"},
       {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"../d\" }", "job.textproto:29:14: ", "below it"},
-      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"a/attempt-3\" }", "job.textproto:29:14: ",
-       "holds \"attempt-3\""},
-      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" every_minutes: -1 }", "job.textproto:29:23: ",
-       "at least 0"},
-      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" keep_best: \"loss\" }", "job.textproto:29:23: ",
-       "needs train.validate_on"},
-      {"output_dir: \"lenet5-spatial\"", "resources { gpus: 1 }", "job.textproto:29:13: ",
-       "resources.gpus is not supported yet"},
-      {"output_dir: \"lenet5-spatial\"", "restart { backoff_s: -1 }", "job.textproto:29:11: ",
-       "restart.backoff_s is -1; it must be at least 0 and at most 86400"},
-      {"output_dir: \"lenet5-spatial\"", "restart { on: \"always\" }", "job.textproto:29:",
-       "restart.on is \"always\"; it must be \"rank_lost\", \"node_lost\" or \"error\""},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"a/attempt-3\" }",
+       "job.textproto:29:14: ", "holds \"attempt-3\""},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" every_minutes: -1 }",
+       "job.textproto:29:23: ", "at least 0"},
+      {"output_dir: \"lenet5-spatial\"", "checkpoint { dir: \"d\" keep_best: \"loss\" }",
+       "job.textproto:29:23: ", "needs train.validate_on"},
+      {"output_dir: \"lenet5-spatial\"", "resources { gpus: 1 }",
+       "job.textproto:29:13: ", "resources.gpus is not supported yet"},
+      {"output_dir: \"lenet5-spatial\"", "restart { backoff_s: -1 }",
+       "job.textproto:29:11: ", "restart.backoff_s is -1; it must be at least 0 and at most 86400"},
+      {"output_dir: \"lenet5-spatial\"", "restart { on: \"always\" }",
+       "job.textproto:29:", "restart.on is \"always\"; it must be \"rank_lost\", \"node_lost\" or \"error\""},
       {"output_dir: \"lenet5-spatial\"", "precision { compute: \"bfloat16\" }", "job.textproto:29:", "bfloat16"},
       {"output_dir: \"lenet5-spatial\"", "precision { compute: \"float64\" params: \"float32\" }",
        "job.textproto:29:", "both must be the same"},
@@ -391,16 +393,19 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
        "job.textproto:29:", "weights.from_output stands in place of weights.init_from"},
       {"output_dir: \"lenet5-spatial\"", "weights { from_output: \"../x\" }", "job.textproto:29:", "--output-root"},
       {"metric: \"accuracy\"", "metric: \"top05\"", "job.textproto:28:", "\"top05\" is not known"},
-      {"metric: \"accuracy\"", "metric: \"top11\"", "job.textproto:28:", "with 10 classes is always 1; write at most \"top10\""},
+      {"metric: \"accuracy\"", "metric: \"top11\"",
+       "job.textproto:28:", "with 10 classes is always 1; write at most \"top10\""},
       {"metric: \"accuracy\"", "metric: \"mse\"", "job.textproto:28:", "needs a loss that compares numbers"},
       {"metric: \"accuracy\"", "metric: [\"iou\", \"iou\"]", "job.textproto:28:", "\"iou\" is named twice"},
-      {"metric: \"accuracy\"", "metric: \"loss\" range: 2", "job.textproto:28:", "evaluate.range is for metric \"psnr\""},
+      {"metric: \"accuracy\"", "metric: \"loss\" range: 2",
+       "job.textproto:28:", "evaluate.range is for metric \"psnr\""},
       {"ranks: 4", "ranks: 0", "job.textproto:1:", "from 1 to 4096"},
       {"ranks: 4", "ranks: 5000", "job.textproto:1:", "from 1 to 4096"},
-      {"kind: TRAIN ", "kind: PREDICT ", "job.textproto:1:", "weights is missing: a job of kind PREDICT needs the trained ones"},
+      {"kind: TRAIN ", "kind: PREDICT ",
+       "job.textproto:1:", "weights is missing: a job of kind PREDICT needs the trained ones"},
       {"kind: TRAIN ", "", "job.textproto", "kind is missing"},
-      {"kind: TRAIN ", "kind: PREDICT weights { init_from: \"w\" } ", "job.textproto:28:",
-       "evaluate is for jobs of kind TRAIN and EVALUATE"},
+      {"kind: TRAIN ", "kind: PREDICT weights { init_from: \"w\" } ",
+       "job.textproto:28:", "evaluate is for jobs of kind TRAIN and EVALUATE"},
       {"home: OWNER conv { out_channels: 6", "home: OWNER owner: 4 conv { out_channels: 6",
        "job.textproto:7:", "its ranks are 0, 1, 2, 3"},
   };
@@ -458,16 +463,20 @@ TEST(PlannerTest, CountsAndTotalsAreCapped) {
   EXPECT_THAT(error(repeated("\nlayout { name: \"n#\" partition: 1 }", 1001)), HasSubstr("1001 layouts; at most 1000"));
   EXPECT_THAT(error(repeated("\ndataset { name: \"d#\" }", 1000)), HasSubstr("1001 data sets; at most 1000"));
   const std::string many = "[4" + repeated(", 1", 16) + "]";
-  EXPECT_THAT(error("layout { name: \"b\" partition: " + many + " }"), HasSubstr("numbers in its partition; at most 16"));
+  EXPECT_THAT(error("layout { name: \"b\" partition: " + many + " }"),
+              HasSubstr("numbers in its partition; at most 16"));
   EXPECT_THAT(ErrorOf(JobText(1, linear, many, "a")), HasSubstr("17 dims in its shape; at most 16"));
 
   // Each movement is below the limit; all of them together are not.
-  const std::string begin = "precision { compute: \"float64\" } layout { name: \"rows\" partition: [2, 1] }"
-                            " layout { name: \"one\" partition: [1, 1] }\n"
-                            "layer { name: \"a\" input: \"image\" x: \"rows\" activation { fn: \"relu\" } }";
+  const std::string begin =
+      "precision { compute: \"float64\" } layout { name: \"rows\" partition: [2, 1] }"
+      " layout { name: \"one\" partition: [1, 1] }\n"
+      "layer { name: \"a\" input: \"image\" x: \"rows\" activation { fn: \"relu\" } }";
   const std::string end = "\nlayer { name: \"l\" linear { out_features: 2 } }";
-  const std::string to_and_fro = repeated("\nlayer { name: \"t#\" y: \"one\" repartition {} }"
-                                          "\nlayer { name: \"f#\" y: \"rows\" repartition {} }", 4000);
+  const std::string to_and_fro = repeated(
+      "\nlayer { name: \"t#\" y: \"one\" repartition {} }"
+      "\nlayer { name: \"f#\" y: \"rows\" repartition {} }",
+      4000);
   const std::string large = "[8796093022208]", too_large = "[8796093022209]";
   EXPECT_EQ(ErrorOf(JobText(2, begin + end, large, "l")), "");
   EXPECT_THAT(ErrorOf(JobText(2, begin + to_and_fro + end, large, "l")), HasSubstr("more than 2^60 bytes a step"));

@@ -62,8 +62,8 @@ absl::Status OperatorIds::Take(OperatorPlan& op) {
   op.set_id(++last_);
   const int64_t ranks = op.bytes_forward_size();
   if (last_ * ranks > kMaxRankNumbers) {
-    return InvalidSpec("the job needs more than ", last_ - 1, " movements on ", ranks, " ranks; ", kMaxRankNumbers / ranks,
-                       " are possible on so many: use fewer layers or fewer ranks");
+    return InvalidSpec("the job needs more than ", last_ - 1, " movements on ", ranks, " ranks; ",
+                       kMaxRankNumbers / ranks, " are possible on so many: use fewer layers or fewer ranks");
   }
   for (const auto* list : {&op.bytes_forward(), &op.bytes_adjoint()}) {
     for (int64_t bytes : *list) bytes_ = bytes > kMaxBytes - bytes_ ? kMaxBytes : bytes_ + bytes;
@@ -84,7 +84,8 @@ absl::Status ProgramBuilder::Build() {
     ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("loss[", i, "]"), AddLoss(i)));
   }
   for (int i = 0; request_.with_outputs && i < context_.spec.predict().input_size(); ++i) {
-    ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("predict.input[", i, "]"), AddOutput(context_.spec.predict().input(i))));
+    ADJOIN_RETURN_IF_ERROR(
+        AtField(absl::StrCat("predict.input[", i, "]"), AddOutput(context_.spec.predict().input(i))));
   }
   ADJOIN_RETURN_IF_ERROR(AddReport());
   for (uint32_t rank = 0; rank < context_.spec.ranks(); ++rank) {
@@ -109,7 +110,8 @@ uint32_t ProgramBuilder::AddValue(const std::string& name, const Layout& layout,
   return program_.value_size() - 1;
 }
 
-absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const OperatorRequest& movement, bool even_if_idle) {
+absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const OperatorRequest& movement,
+                                                                    bool even_if_idle) {
   // Most movements that do nothing end here; IsIdentity looks at every rank's part, which takes longer.
   if (!even_if_idle && movement.readings.empty() && movement.from == movement.to) return std::optional<uint32_t>();
   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(movement, context_.spec.ranks()));
@@ -269,7 +271,8 @@ absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, 
   bool trained = false, initialised = false;
   for (const ParameterNeed& need : outcome.parameter) initialised = initialised || IsWeight(need.role);
   if (outcome.spec.has_init() && !initialised) {
-    return AtField("init", InvalidSpec("init is for a layer with a weight, which this one does not have; leave it out"));
+    return AtField("init",
+                   InvalidSpec("init is for a layer with a weight, which this one does not have; leave it out"));
   }
   for (const ParameterNeed& need : outcome.parameter) trained = trained || (!need.buffer && !outcome.spec.frozen());
   for (const ParameterNeed& need : outcome.parameter) {
@@ -302,14 +305,13 @@ absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, Laye
   for (const MovementNeed& need : outcome.movement) {
     layer.add_role(need.role);
     if (need.backward && !grad && !trained) continue;
-    ADJOIN_RETURN_IF_ERROR(
-        AddRole(layer, need.role,
-                {.name = absl::StrCat(layer.name(), ".", need.role),
-                 .from = need.from,
-                 .to = need.to,
-                 .readings = need.readings,
-                 .differentiable = (grad || (trained && need.of_parameters)) && !need.constant,
-                 .source = need.source}));
+    ADJOIN_RETURN_IF_ERROR(AddRole(layer, need.role,
+                                   {.name = absl::StrCat(layer.name(), ".", need.role),
+                                    .from = need.from,
+                                    .to = need.to,
+                                    .readings = need.readings,
+                                    .differentiable = (grad || (trained && need.of_parameters)) && !need.constant,
+                                    .source = need.source}));
     for (const auto& entry : need.readings) {
       if (need.source.count(entry.first) > 0) {
         *layer.add_halo() = HaloOf(need.from, entry.first, entry.second, need.to);

@@ -34,7 +34,7 @@ struct PlanContext {
   const JobSpec& spec;
   const NamedLayouts& layouts;
   const LayerRules& rules;
-  DType dtype;            // of activations
+  DType dtype;  // of activations
   DType parameter_dtype;
   // Returns the shape of an earlier layer's output.
   using ShapeOf = std::function<std::vector<int64_t>(const std::string& layer)>;

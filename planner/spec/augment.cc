@@ -48,7 +48,8 @@ absl::Status ParseOne(const std::string& text, int spatial_dims, Augment& augmen
     augment.shift = number;
     return absl::OkStatus();
   }
-  return InvalidSpec("\"", text, "\" is not known; write \"flip(D)\", D a spatial dim counted from the last, or"
+  return InvalidSpec("\"", text,
+                     "\" is not known; write \"flip(D)\", D a spatial dim counted from the last, or"
                      " \"shift(N)\", N in cells");
 }
 

@@ -51,7 +51,8 @@ TEST(AugmentTest, ErrorsNameTheEntryAndTheMistake) {
   EXPECT_THAT(std::string(error("flip(0)").message()), HasSubstr("stands twice"));
   EXPECT_THAT(std::string(error("flip(-1)").message()), HasSubstr("spatial dim -1"));
   EXPECT_THAT(std::string(error("shift(0)").message()), HasSubstr("must be from 1"));
-  for (const char* unknown : {"rotate(90)", "flip", "flip(x)", "flip(0", "", "shift()", "shift(99999999999999999999)"}) {
+  for (const char* unknown :
+       {"rotate(90)", "flip", "flip(x)", "flip(0", "", "shift()", "shift(99999999999999999999)"}) {
     EXPECT_THAT(std::string(error(unknown).message()), HasSubstr("is not known")) << unknown;
   }
   EXPECT_THAT(std::string(ParseAugment(SetOf({{3, 8}}, {"shift(1)", "shift(2)"})).status().message()),

@@ -6,9 +6,7 @@
 namespace adjoin {
 namespace {
 
-const google::protobuf::OneofDescriptor& Source() {
-  return *Field::descriptor()->FindOneofByName("source");
-}
+const google::protobuf::OneofDescriptor& Source() { return *Field::descriptor()->FindOneofByName("source"); }
 
 // Null where the spec names no source.
 const google::protobuf::FieldDescriptor* SourceOf(const Field& field) {

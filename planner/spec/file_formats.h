@@ -17,11 +17,11 @@
 namespace adjoin {
 
 struct FileFormat {
-  std::string name;          // of the field of Field.source: "npy"
-  bool objects = false;      // a file may hold several arrays: File.object chooses one
-  bool written = false;      // predict.format may name it
-  bool volumes = false;      // a file is one volume, [z, y, x]: one sample
-  int64_t most_extent = 0;   // of a dim of a written file; 0: any
+  std::string name;         // of the field of Field.source: "npy"
+  bool objects = false;     // a file may hold several arrays: File.object chooses one
+  bool written = false;     // predict.format may name it
+  bool volumes = false;     // a file is one volume, [z, y, x]: one sample
+  int64_t most_extent = 0;  // of a dim of a written file; 0: any
 };
 
 // In the order of Field.source.

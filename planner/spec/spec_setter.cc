@@ -73,13 +73,10 @@ std::string FieldsOf(const Descriptor* type) {
 
 std::string TypeName(const FieldDescriptor* field) {
   switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return "true or false";
-    case FieldDescriptor::CPPTYPE_STRING:
-      return "a text";
+    case FieldDescriptor::CPPTYPE_BOOL: return "true or false";
+    case FieldDescriptor::CPPTYPE_STRING: return "a text";
     case FieldDescriptor::CPPTYPE_DOUBLE:
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return "a number";
+    case FieldDescriptor::CPPTYPE_FLOAT: return "a number";
     case FieldDescriptor::CPPTYPE_ENUM: {
       std::vector<std::string> names;
       for (int i = 0; i < field->enum_type()->value_count(); ++i) names.push_back(field->enum_type()->value(i)->name());
@@ -88,10 +85,8 @@ std::string TypeName(const FieldDescriptor* field) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return absl::StrCat("a group of the fields ", FieldsOf(field->message_type()));
     case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return absl::StrCat("a whole number from 0 on (", field->type_name(), ")");
-    default:
-      return absl::StrCat("a whole number (", field->type_name(), ")");
+    case FieldDescriptor::CPPTYPE_UINT64: return absl::StrCat("a whole number from 0 on (", field->type_name(), ")");
+    default: return absl::StrCat("a whole number (", field->type_name(), ")");
   }
 }
 
@@ -131,7 +126,8 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 };
 
 // Sets the field to one value, or adds the value to a list.
-absl::Status SetScalar(Message& message, const FieldDescriptor* field, absl::string_view text, const std::string& path) {
+absl::Status SetScalar(Message& message, const FieldDescriptor* field, absl::string_view text,
+                       const std::string& path) {
   const bool quote = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   FirstError error;  // not used: without it, the parser would write its errors to the log
   TextFormat::Parser parser;
@@ -228,8 +224,8 @@ absl::Status Set(const std::vector<Step>& steps, absl::string_view value, Messag
     const bool last = &step == &steps.back();
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(step.name);
     if (field == nullptr) {
-      return Wrong(step.path, ": there is no field '", step.name, "' here; there are: ",
-                   FieldsOf(message->GetDescriptor()));
+      return Wrong(step.path, ": there is no field '", step.name,
+                   "' here; there are: ", FieldsOf(message->GetDescriptor()));
     }
     const bool leaf = field->is_map() || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE;
     if (leaf && !last) {

@@ -76,10 +76,13 @@ TEST(SpecSetterTest, RefusesPathsThatLeadNowhere) {
   EXPECT_THAT(Refusal("train..batch=3"), HasSubstr("is not a path"));
   EXPECT_THAT(Refusal("layer[0]conv=3"), HasSubstr("is not a path"));
   EXPECT_THAT(Refusal("layer[0=3"), HasSubstr("is not PATH=VALUE"));
-  EXPECT_THAT(Refusal("train.batch.size=3"), HasSubstr("train.batch: is a whole number from 0 on (uint32), which has no"));
-  EXPECT_THAT(Refusal("layer.conv.out_channels=3"), HasSubstr("layer: is a list: say which one, layer[number or name]"));
+  EXPECT_THAT(Refusal("train.batch.size=3"),
+              HasSubstr("train.batch: is a whole number from 0 on (uint32), which has no"));
+  EXPECT_THAT(Refusal("layer.conv.out_channels=3"),
+              HasSubstr("layer: is a list: say which one, layer[number or name]"));
   EXPECT_THAT(Refusal("layer[13].frozen=true"), HasSubstr("layer[13]: does not exist; there are layer[0] to [12]"));
-  EXPECT_THAT(Refusal("layer[conv9].frozen=true"), HasSubstr("there is no layer of this name; there are: conv1, relu1"));
+  EXPECT_THAT(Refusal("layer[conv9].frozen=true"),
+              HasSubstr("there is no layer of this name; there are: conv1, relu1"));
   EXPECT_THAT(Refusal("train.schedule[0].steps=3"), HasSubstr("the job has no schedule there"));
   EXPECT_THAT(Refusal("train.batch[0]=3"), HasSubstr("batch is not a list"));
   EXPECT_THAT(Refusal("layout[grid].partition[4]=2"), HasSubstr("partition has 4 values"));

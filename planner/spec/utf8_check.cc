@@ -16,14 +16,14 @@ using google::protobuf::Message;
 std::string WrongIn(const Message& message, const FieldDescriptor* field, int index, const std::string& path) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-    const std::string below = FieldThatIsNotUtf8(field->is_repeated()
-                                                     ? reflection.GetRepeatedMessage(message, field, index)
-                                                     : reflection.GetMessage(message, field));
+    const std::string below =
+        FieldThatIsNotUtf8(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, index)
+                                                : reflection.GetMessage(message, field));
     return below.empty() ? "" : absl::StrCat(path, ".", below);
   }
   if (field->type() != FieldDescriptor::TYPE_STRING) return "";
-  const std::string text = field->is_repeated() ? reflection.GetRepeatedString(message, field, index)
-                                                : reflection.GetString(message, field);
+  const std::string text =
+      field->is_repeated() ? reflection.GetRepeatedString(message, field, index) : reflection.GetString(message, field);
   return google::protobuf::internal::IsStructurallyValidUTF8(text) ? "" : path;
 }
 

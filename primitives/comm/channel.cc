@@ -28,7 +28,8 @@ absl::StatusOr<Tag> Channel::MakeTag(int source, int slot) const {
 }
 
 absl::StatusOr<Channel::Posted> Channel::Checked(absl::StatusOr<Handle> handle, int peer, bool send) const {
-  if (!handle.ok()) return Annotate(handle.status(), absl::StrCat(send ? "sending to rank " : "receiving from rank ", peer));
+  if (!handle.ok())
+    return Annotate(handle.status(), absl::StrCat(send ? "sending to rank " : "receiving from rank ", peer));
   return Posted{*handle, peer, send};
 }
 
@@ -57,17 +58,16 @@ absl::StatusOr<Handle> Channel::SendCredit(int peer) {
 }
 
 absl::StatusOr<Channel::Posted> Channel::RecvCredit(int peer, int64_t generation) {
-  ADJOIN_ASSIGN_OR_RETURN(const Tag tag, Tag::Make({communicator_, execution_->op, generation, Direction::kControl, peer,
-                                                    static_cast<int>(execution_->direction)}));
+  ADJOIN_ASSIGN_OR_RETURN(const Tag tag, Tag::Make({communicator_, execution_->op, generation, Direction::kControl,
+                                                    peer, static_cast<int>(execution_->direction)}));
   return Checked(transport_->StartRecv(peer, tag, Buffer()), peer, false);
 }
 
 absl::Status Channel::Annotate(const absl::Status& status, absl::string_view what) const {
   const char* direction = execution_->direction == Direction::kForward ? "forward" : "adjoint";
-  return absl::Status(status.code(),
-                      absl::StrCat("operator ", execution_->op, execution_->name.empty() ? "" : " (", execution_->name,
-                                   execution_->name.empty() ? "" : ")", " ", direction, ", generation ", generation_,
-                                   ": ", what, ": ", status.message()));
+  return absl::Status(status.code(), absl::StrCat("operator ", execution_->op, execution_->name.empty() ? "" : " (",
+                                                  execution_->name, execution_->name.empty() ? "" : ")", " ", direction,
+                                                  ", generation ", generation_, ": ", what, ": ", status.message()));
 }
 
 }  // namespace adjoin

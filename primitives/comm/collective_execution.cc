@@ -18,7 +18,8 @@ Deadline Now() { return Deadline::After(absl::ZeroDuration()); }
 }  // namespace
 
 CollectiveExecution::CollectiveExecution(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce,
-                             const CompiledCollective* compiled, const Buffer* source, const Buffer* destination)
+                                         const CompiledCollective* compiled, const Buffer* source,
+                                         const Buffer* destination)
     : channel_(channel),
       memory_(memory),
       dtype_(dtype),
@@ -106,8 +107,7 @@ absl::StatusOr<bool> CollectiveExecution::PostReceives() {
     }
     Receiving& receiving = receiving_[posted_receives_ % kWindow];
     receiving = {};
-    ADJOIN_ASSIGN_OR_RETURN(receiving.posted,
-                            channel_->Recv(step.recv_from, Channel::CollectiveSlot(step.slot), into));
+    ADJOIN_ASSIGN_OR_RETURN(receiving.posted, channel_->Recv(step.recv_from, Channel::CollectiveSlot(step.slot), into));
   }
   return posted_receives_ != before;
 }

@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "primitives/comm/channel.h"
-#include "primitives/comm/local_memory.h"
 #include "primitives/comm/compiled_movement.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/transport/buffer.h"
@@ -26,8 +26,8 @@ class CollectiveExecution {
  public:
   // All outlive the execution. `source` and `destination` are the rank's whole local tensors; one that the group does
   // not touch may be anything.
-  CollectiveExecution(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce, const CompiledCollective* compiled,
-                const Buffer* source, const Buffer* destination);
+  CollectiveExecution(Channel* channel, LocalMemory* memory, DType dtype, ReduceOp reduce,
+                      const CompiledCollective* compiled, const Buffer* source, const Buffer* destination);
   ~CollectiveExecution();
   CollectiveExecution(const CollectiveExecution&) = delete;
   CollectiveExecution& operator=(const CollectiveExecution&) = delete;
@@ -72,9 +72,9 @@ class CollectiveExecution {
   bool begun_ = false;
   bool copied_ = false;
   Buffer work_;
-  Buffer staging_;  // kAhead + 1 messages that will be combined
-  std::size_t next_ = 0;           // the first incomplete step
-  std::size_t posted_sends_ = 0;   // steps whose send is posted, or that have none
+  Buffer staging_;                // kAhead + 1 messages that will be combined
+  std::size_t next_ = 0;          // the first incomplete step
+  std::size_t posted_sends_ = 0;  // steps whose send is posted, or that have none
   std::size_t posted_receives_ = 0;
   std::vector<Receiving> receiving_;  // by step modulo kAhead + 1
   std::vector<InFlight> sends_;

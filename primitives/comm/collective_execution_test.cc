@@ -128,8 +128,8 @@ absl::Status RunTurns(Transport& transport, const std::vector<Collective>& all, 
   std::vector<int64_t> generations(all.size());
   for (const auto& [op, start] : turns) {
     if (start) {
-      ADJOIN_ASSIGN_OR_RETURN(Running one, StartOne(communicator, all[op], plans[op], static_cast<int64_t>(op) + 1,
-                                                    generations[op]++));
+      ADJOIN_ASSIGN_OR_RETURN(
+          Running one, StartOne(communicator, all[op], plans[op], static_cast<int64_t>(op) + 1, generations[op]++));
       running[op].push_back(std::move(one));
     } else {
       Running first = std::move(running[op].front());

@@ -70,7 +70,7 @@ absl::StatusOr<Communicator::Operator*> Communicator::FindOperator(const Executi
   auto compiled = std::make_shared<const CompiledMovement>(CompiledMovement::Compile(plan));
   // Credits count the executions of an operator between two ranks: other peers would wait for words never given.
   if (op.compiled != nullptr && (op.compiled->sends_one_way_to != compiled->sends_one_way_to ||
-                                op.compiled->receives_one_way_from != compiled->receives_one_way_from)) {
+                                 op.compiled->receives_one_way_from != compiled->receives_one_way_from)) {
     return absl::FailedPreconditionError(absl::StrCat("this id was that of operator \"", op.execution.name,
                                                       "\" before, which has other peers; ids are unique"));
   }
@@ -82,9 +82,9 @@ absl::StatusOr<Communicator::Operator*> Communicator::FindOperator(const Executi
 }
 
 absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const Execution& execution,
-                                                                        const MovementPlan& plan,
-                                                                        const Buffer& source,
-                                                                        const Buffer& destination) {
+                                                                          const MovementPlan& plan,
+                                                                          const Buffer& source,
+                                                                          const Buffer& destination) {
   ADJOIN_RETURN_IF_ERROR(status());
   absl::Status arguments = CheckArguments(plan, source, destination);
   absl::StatusOr<Operator*> op = nullptr;
@@ -96,14 +96,13 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const 
   }
   if (options_.compare_executions) {
     BeginWaiting(execution, (*op)->generation);
-    const absl::Status same = check_.Compare(execution, (*op)->generation, (*op)->compiled->peers,
-                                             Deadline::After(options_.timeout));
+    const absl::Status same =
+        check_.Compare(execution, (*op)->generation, (*op)->compiled->peers, Deadline::After(options_.timeout));
     StopWaiting();
     if (!same.ok()) return Fail(same);
   }
-  auto pending =
-      std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
-                                        (*op)->compiled, source, destination);
+  auto pending = std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution,
+                                                     (*op)->generation++, (*op)->compiled, source, destination);
   pending->Join(&in_flight_);
   if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
   return pending;
@@ -154,8 +153,8 @@ absl::Status Communicator::WaitBy(Deadline deadline, std::unique_ptr<MovementExe
 }
 
 absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::Start(const Execution& execution,
-                                                                     const MovementPlan& plan, const Buffer& source,
-                                                                     const Buffer& destination) {
+                                                                       const MovementPlan& plan, const Buffer& source,
+                                                                       const Buffer& destination) {
   Stopwatch stopwatch(&time_moving_);
   return StartNow(execution, plan, source, destination);
 }
@@ -168,8 +167,7 @@ absl::Status Communicator::Wait(std::unique_ptr<MovementExecution> pending) {
 absl::Status Communicator::Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
                                    const Buffer& destination) {
   Stopwatch stopwatch(&time_moving_);
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<MovementExecution> pending,
-                          StartNow(execution, plan, source, destination));
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<MovementExecution> pending, StartNow(execution, plan, source, destination));
   return WaitBy(Deadline::After(options_.timeout), std::move(pending));
 }
 

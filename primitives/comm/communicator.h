@@ -3,7 +3,8 @@
 //
 //   HostMemory memory;
 //   Communicator comm(&transport, &memory, {});
-//   ADJOIN_RETURN_IF_ERROR(comm.Execute({.op = 7, .name = "conv1.x", .direction = Direction::kForward}, plan, src, dst));
+//   ADJOIN_RETURN_IF_ERROR(comm.Execute({.op = 7, .name = "conv1.x", .direction = Direction::kForward}, plan, src,
+//   dst));
 //
 // Every rank that a plan concerns executes the same operators in the same order. The number of executions of an
 // operator that were sent and not received between two ranks is bounded (movement_execution.h). After a failure, or an
@@ -30,9 +31,9 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
+#include "primitives/comm/compiled_movement.h"
 #include "primitives/comm/execution_check.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/compiled_movement.h"
 #include "primitives/comm/movement_execution.h"
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/transport/transport.h"
@@ -70,7 +71,7 @@ class Communicator {
   // Errors: the first failure; kInvalidArgument (a buffer of another size or kind of memory, a plan of another rank);
   // kFailedPrecondition (an operator that was executed before with a plan that has other peers); the transport's.
   absl::StatusOr<std::unique_ptr<MovementExecution>> Start(const Execution& execution, const MovementPlan& plan,
-                                                         const Buffer& source, const Buffer& destination);
+                                                           const Buffer& source, const Buffer& destination);
   absl::Status Wait(std::unique_ptr<MovementExecution> pending);
   // Start and Wait in a row, under one deadline.
   absl::Status Execute(const Execution& execution, const MovementPlan& plan, const Buffer& source,
@@ -104,7 +105,7 @@ class Communicator {
   };
 
   absl::StatusOr<std::unique_ptr<MovementExecution>> StartNow(const Execution& execution, const MovementPlan& plan,
-                                                            const Buffer& source, const Buffer& destination);
+                                                              const Buffer& source, const Buffer& destination);
   absl::StatusOr<Operator*> FindOperator(const Execution& execution, const MovementPlan& plan);
   absl::Status WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending);
   // Returns once `pending` is done.

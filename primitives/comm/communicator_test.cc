@@ -217,25 +217,26 @@ TEST(CommunicatorTest, AdvancesStartedExecutionsWhileOthersAreWaitedFor) {
   constexpr int64_t kMany = 1 << 20;
   const Layout owner = Layout::Owner({kMany}, DType::kFloat64, 0);
   const Layout all = *Layout::Replicated({kMany}, DType::kFloat64, {0, 1, 2, 3});
-  const absl::Status status = RunRanks(4, TransportKind::kInMemoryDelayed, 4, [&](Transport& transport) -> absl::Status {
-    HostMemory memory;
-    Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
-    const MovementPlan large = Plan(owner, all, transport.rank());
-    const MovementPlan small = Plan(*All({0, 1, 2, 3}).Dual(), All({0, 1, 2, 3}), transport.rank());
-    if (large.groups().size() != 1) return absl::InternalError("not a group: " + large.Describe());
-    std::vector<double> x(transport.rank() == 0 ? kMany : 0, 3), y(kMany), a(kElements, 1), b(kElements);
-    ADJOIN_ASSIGN_OR_RETURN(auto pending, communicator.Start({1, "w"}, large, BufferOf(x), BufferOf(y)));
-    for (int i = 0; i < 400; ++i) {
-      std::fill(b.begin(), b.end(), 0);
-      ADJOIN_RETURN_IF_ERROR(communicator.Execute({2, "loss"}, small, BufferOf(a), BufferOf(b)));
-      if (b != std::vector<double>(kElements, 4)) return absl::InternalError("the small sum is wrong");
-    }
-    if (!pending->done()) return absl::InternalError("the broadcast did not go on");
-    for (double value : y) {
-      if (value != 3) return absl::InternalError("the broadcast is wrong");
-    }
-    return communicator.Wait(std::move(pending));
-  });
+  const absl::Status status =
+      RunRanks(4, TransportKind::kInMemoryDelayed, 4, [&](Transport& transport) -> absl::Status {
+        HostMemory memory;
+        Communicator communicator(&transport, &memory, {0, absl::Seconds(20)});
+        const MovementPlan large = Plan(owner, all, transport.rank());
+        const MovementPlan small = Plan(*All({0, 1, 2, 3}).Dual(), All({0, 1, 2, 3}), transport.rank());
+        if (large.groups().size() != 1) return absl::InternalError("not a group: " + large.Describe());
+        std::vector<double> x(transport.rank() == 0 ? kMany : 0, 3), y(kMany), a(kElements, 1), b(kElements);
+        ADJOIN_ASSIGN_OR_RETURN(auto pending, communicator.Start({1, "w"}, large, BufferOf(x), BufferOf(y)));
+        for (int i = 0; i < 400; ++i) {
+          std::fill(b.begin(), b.end(), 0);
+          ADJOIN_RETURN_IF_ERROR(communicator.Execute({2, "loss"}, small, BufferOf(a), BufferOf(b)));
+          if (b != std::vector<double>(kElements, 4)) return absl::InternalError("the small sum is wrong");
+        }
+        if (!pending->done()) return absl::InternalError("the broadcast did not go on");
+        for (double value : y) {
+          if (value != 3) return absl::InternalError("the broadcast is wrong");
+        }
+        return communicator.Wait(std::move(pending));
+      });
   EXPECT_TRUE(status.ok()) << status;
 }
 

@@ -41,9 +41,7 @@ void CompileList(const ExchangeSchedule& direct, CompiledMovement& compiled) {
   std::vector<Numbered> sends = Cut(direct.sends(), compiled.dtype);
   std::vector<Numbered> receives = Cut(direct.recvs(), compiled.dtype);
   // Each rank begins with the peers after itself, so that not all of them send to the same one at once.
-  auto turn = [&](const Numbered& n) {
-    return std::make_tuple(n.number, n.transfer.peer < rank, n.transfer.peer);
-  };
+  auto turn = [&](const Numbered& n) { return std::make_tuple(n.number, n.transfer.peer < rank, n.transfer.peer); };
   std::stable_sort(sends.begin(), sends.end(), [&](const auto& a, const auto& b) { return turn(a) < turn(b); });
   // Among those of one number they stay in the schedule's order, which is that of the mesh.
   std::stable_sort(receives.begin(), receives.end(),
@@ -61,7 +59,8 @@ void CompileList(const ExchangeSchedule& direct, CompiledMovement& compiled) {
       compiled.receives.push_back(MessageOf(receive.transfer, direct.to_shape()));
     } else {
       // The same cells in the same order in both lists, and so the same segments.
-      compiled.kept.push_back({kept[compiled.kept.size()]->regions, receive.transfer.regions, compiled.receives.size()});
+      compiled.kept.push_back(
+          {kept[compiled.kept.size()]->regions, receive.transfer.regions, compiled.receives.size()});
     }
   }
 }
@@ -79,9 +78,7 @@ struct Role {
         has_source = !root || group.root_takes_part;
         has_destination = root;
         break;
-      case Kind::kAllSumReduce:
-        has_source = has_destination = true;
-        break;
+      case Kind::kAllSumReduce: has_source = has_destination = true; break;
     }
   }
   bool has_source = false;

@@ -46,9 +46,9 @@ struct KeptCells {
 struct CompiledStep {
   // How a received message is used.
   enum class Take {
-    kReplace,         // it is received in place
-    kCombineSource,   // work = source (op) received: the first contribution to these cells
-    kCombineWork,     // work = work (op) received
+    kReplace,        // it is received in place
+    kCombineSource,  // work = source (op) received: the first contribution to these cells
+    kCombineWork,    // work = work (op) received
   };
   int send_to = -1;  // -1: nothing
   Interval send;
@@ -78,7 +78,7 @@ struct CompiledCollective {
   int64_t segment = 0;
   static constexpr int64_t kSegments = 4;
   int64_t longest_combined = 0;  // elements of a message that is combined
-  std::vector<int> sends_to;  // peers
+  std::vector<int> sends_to;     // peers
   std::vector<int> receives_from;
   bool mutual = false;  // the data itself keeps the ranks together: every one of them waits for all
 

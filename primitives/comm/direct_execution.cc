@@ -11,7 +11,7 @@
 namespace adjoin {
 
 DirectExecution::DirectExecution(Channel* channel, LocalMemory* memory, const CompiledMovement* compiled,
-                               const Buffer* source, const Buffer* destination)
+                                 const Buffer* source, const Buffer* destination)
     : channel_(channel),
       memory_(memory),
       compiled_(compiled),
@@ -87,8 +87,8 @@ absl::StatusOr<bool> DirectExecution::Send() {
       if (staged_to_send_ > 0 && staged_to_send_ + bytes > kStagedBytes) break;
       ADJOIN_ASSIGN_OR_RETURN(send.staging, TakeStaging(bytes));
       staged_to_send_ += static_cast<int64_t>(send.staging.bytes);
-      ADJOIN_RETURN_IF_ERROR(Pack(*memory_, compiled_->dtype, compiled_->from_shape, message.regions, source_->data,
-                                  send.staging.data));
+      ADJOIN_RETURN_IF_ERROR(
+          Pack(*memory_, compiled_->dtype, compiled_->from_shape, message.regions, source_->data, send.staging.data));
       out = PartOf(send.staging, 0, bytes);
     }
     ADJOIN_ASSIGN_OR_RETURN(send.posted, channel_->Send(message.peer, Channel::kDirectSlot, out));

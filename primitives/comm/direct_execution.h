@@ -18,8 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "primitives/comm/channel.h"
-#include "primitives/comm/local_memory.h"
 #include "primitives/comm/compiled_movement.h"
+#include "primitives/comm/local_memory.h"
 #include "primitives/transport/buffer.h"
 
 namespace adjoin {
@@ -30,7 +30,7 @@ class DirectExecution {
 
   // All outlive the execution.
   DirectExecution(Channel* channel, LocalMemory* memory, const CompiledMovement* compiled, const Buffer* source,
-                 const Buffer* destination);
+                  const Buffer* destination);
   ~DirectExecution();
   DirectExecution(const DirectExecution&) = delete;
   DirectExecution& operator=(const DirectExecution&) = delete;

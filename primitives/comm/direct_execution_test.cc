@@ -28,9 +28,8 @@ class CountedMemory : public HostMemory {
     ADJOIN_ASSIGN_OR_RETURN(Buffer buffer, HostMemory::Allocate(bytes));
     live_ += bytes;
     highest_ = std::max(highest_, live_);
-    buffer.keepalive = std::shared_ptr<void>(buffer.data, [this, bytes, kept = buffer.keepalive](void*) {
-      live_ -= bytes;
-    });
+    buffer.keepalive =
+        std::shared_ptr<void>(buffer.data, [this, bytes, kept = buffer.keepalive](void*) { live_ -= bytes; });
     return buffer;
   }
   int64_t highest() const { return highest_; }

@@ -47,10 +47,10 @@ Buffer BufferOf(const std::shared_ptr<Word>& word) {
 
 absl::Status Differ(int rank, const Word& own, int peer, const Word& theirs) {
   const bool same = own.op == theirs.op && own.direction == theirs.direction;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "rank ", peer, " executes ", theirs.text, ", but rank ", rank, " ", own.text, ": ",
-      same ? "the operator's shape, type or layouts differ"
-           : "every rank must execute the same operators in the same order"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("rank ", peer, " executes ", theirs.text, ", but rank ", rank, " ", own.text, ": ",
+                   same ? "the operator's shape, type or layouts differ"
+                        : "every rank must execute the same operators in the same order"));
 }
 
 }  // namespace

@@ -27,9 +27,8 @@ bool LateTransport::IsLate(Handle handle) const {
 
 absl::Status LateTransport::SendOne() {
   const Late& any = late_[random_() % late_.size()];
-  const auto first = std::find_if(late_.begin(), late_.end(), [&](const Late& late) {
-    return late.peer == any.peer && late.tag == any.tag;
-  });
+  const auto first = std::find_if(late_.begin(), late_.end(),
+                                  [&](const Late& late) { return late.peer == any.peer && late.tag == any.tag; });
   ADJOIN_ASSIGN_OR_RETURN(begun_[first->id], inner().StartSend(first->peer, first->tag, first->buffer));
   late_.erase(first);
   return absl::OkStatus();

@@ -142,7 +142,8 @@ absl::Status HostMemory::Copy(int64_t element_bytes, const void* from, void* ont
   const int64_t onto_stride = rows.onto_stride * element_bytes;
   const std::size_t bytes = static_cast<std::size_t>(rows.row_elements * element_bytes);
   if (bytes == 0) return absl::OkStatus();
-  for (int64_t row = 0; row < rows.rows; ++row) std::memcpy(target + row * onto_stride, source + row * from_stride, bytes);
+  for (int64_t row = 0; row < rows.rows; ++row)
+    std::memcpy(target + row * onto_stride, source + row * from_stride, bytes);
   return absl::OkStatus();
 }
 

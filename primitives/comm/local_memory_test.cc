@@ -31,7 +31,8 @@ TEST(LocalMemoryTest, SumsEveryType) {
   EXPECT_EQ(Add<double>(DType::kFloat64, {1, 2.5, 3}, {10, 20, 30}), (std::vector<double>{11, 22.5, 33}));
   EXPECT_EQ(Add<float>(DType::kFloat32, {1, 2.5f}, {10, 20}), (std::vector<float>{11, 22.5f}));
   using C64 = std::complex<float>;
-  EXPECT_EQ(Add<C64>(DType::kComplex64, {{1, 2}, {3, 4}}, {{10, 20}, {30, 40}}), (std::vector<C64>{{11, 22}, {33, 44}}));
+  EXPECT_EQ(Add<C64>(DType::kComplex64, {{1, 2}, {3, 4}}, {{10, 20}, {30, 40}}),
+            (std::vector<C64>{{11, 22}, {33, 44}}));
   using C128 = std::complex<double>;
   EXPECT_EQ(Add<C128>(DType::kComplex128, {{1, 2}}, {{10, 20}}), (std::vector<C128>{{11, 22}}));
   EXPECT_EQ(Add<int32_t>(DType::kInt32, {1, -2}, {10, 20}), (std::vector<int32_t>{11, 18}));
@@ -53,7 +54,8 @@ TEST(LocalMemoryTest, TakesMaximumAndMinimumOfEveryOrderedType) {
   const uint16_t one = BFloat16FromFloat(1), minus = BFloat16FromFloat(-2);
   EXPECT_EQ(Combine<uint16_t>(kMax, DType::kBFloat16, {one, minus}, {minus, one}), (std::vector<uint16_t>{one, one}));
   const uint16_t half = Float16FromFloat(0.5f), third = Float16FromFloat(-3);
-  EXPECT_EQ(Combine<uint16_t>(kMin, DType::kFloat16, {half, third}, {third, half}), (std::vector<uint16_t>{third, third}));
+  EXPECT_EQ(Combine<uint16_t>(kMin, DType::kFloat16, {half, third}, {third, half}),
+            (std::vector<uint16_t>{third, third}));
   std::complex<float> a, b;
   EXPECT_EQ(HostMemory().Combine(kMax, DType::kComplex64, &a, &b, &b, {1, 1, 0, 0}).code(),
             absl::StatusCode::kUnimplemented);
@@ -72,7 +74,9 @@ TEST(LocalMemoryTest, HandlesRowsWithStrides) {
   std::vector<double> from = {1, 2, 3, 4, 5, 6};
   std::vector<double> onto(8, 100);
   HostMemory memory;
-  ASSERT_TRUE(memory.Combine(ReduceOp::kSum, DType::kFloat64, from.data(), onto.data() + 1, onto.data() + 1, {2, 2, 3, 4}).ok());
+  ASSERT_TRUE(
+      memory.Combine(ReduceOp::kSum, DType::kFloat64, from.data(), onto.data() + 1, onto.data() + 1, {2, 2, 3, 4})
+          .ok());
   EXPECT_EQ(onto, (std::vector<double>{100, 101, 102, 100, 100, 104, 105, 100}));
 }
 
@@ -80,7 +84,8 @@ TEST(LocalMemoryTest, WritesTheResultToOtherMemory) {
   const std::vector<float> from = {1, 2, 3}, with = {10, 20, 30};
   std::vector<float> onto(3, -1);
   HostMemory memory;
-  ASSERT_TRUE(memory.Combine(ReduceOp::kSum, DType::kFloat32, from.data(), with.data(), onto.data(), {1, 3, 0, 0}).ok());
+  ASSERT_TRUE(
+      memory.Combine(ReduceOp::kSum, DType::kFloat32, from.data(), with.data(), onto.data(), {1, 3, 0, 0}).ok());
   EXPECT_EQ(onto, (std::vector<float>{11, 22, 33}));
 }
 

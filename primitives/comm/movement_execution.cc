@@ -15,8 +15,9 @@ constexpr int64_t kUnreceived = 2;  // executions
 }  // namespace
 
 MovementExecution::MovementExecution(Transport* transport, LocalMemory* memory, int communicator,
-                                 const Execution* execution, int64_t generation,
-                                 std::shared_ptr<const CompiledMovement> compiled, Buffer source, Buffer destination)
+                                     const Execution* execution, int64_t generation,
+                                     std::shared_ptr<const CompiledMovement> compiled, Buffer source,
+                                     Buffer destination)
     : compiled_(std::move(compiled)),
       source_(std::move(source)),
       destination_(std::move(destination)),
@@ -24,7 +25,7 @@ MovementExecution::MovementExecution(Transport* transport, LocalMemory* memory, 
       direct_(&channel_, memory, compiled_.get(), &source_, &destination_) {
   for (const CompiledCollective& collective : compiled_->collectives) {
     collectives_.push_back(std::make_unique<CollectiveExecution>(&channel_, memory, compiled_->dtype, compiled_->reduce,
-                                                           &collective, &source_, &destination_));
+                                                                 &collective, &source_, &destination_));
   }
 }
 

@@ -31,9 +31,9 @@
 #include "base/deadline.h"
 #include "primitives/comm/channel.h"
 #include "primitives/comm/collective_execution.h"
+#include "primitives/comm/compiled_movement.h"
 #include "primitives/comm/direct_execution.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/compiled_movement.h"
 #include "primitives/transport/buffer.h"
 #include "primitives/transport/transport.h"
 
@@ -43,8 +43,8 @@ class MovementExecution {
  public:
   // `execution` outlives this. Buffers as in Communicator::Start.
   MovementExecution(Transport* transport, LocalMemory* memory, int communicator, const Execution* execution,
-                  int64_t generation, std::shared_ptr<const CompiledMovement> compiled, Buffer source,
-                  Buffer destination);
+                    int64_t generation, std::shared_ptr<const CompiledMovement> compiled, Buffer source,
+                    Buffer destination);
   // Leaves the list that it has joined.
   ~MovementExecution();
   MovementExecution(const MovementExecution&) = delete;

@@ -105,8 +105,8 @@ absl::Status RunCase(Communicator& communicator, Memory& memory, const Case& c, 
     const int64_t before = communicator.BytesSent();
     ADJOIN_RETURN_IF_ERROR(communicator.Execute({op, "x", Direction::kForward}, plan, source, destination));
     if (communicator.BytesSent() - before != plan.BytesSent()) {
-      return absl::InternalError(absl::StrCat(c.what, ": sent ", communicator.BytesSent() - before, " bytes, planned ",
-                                              plan.BytesSent()));
+      return absl::InternalError(
+          absl::StrCat(c.what, ": sent ", communicator.BytesSent() - before, " bytes, planned ", plan.BytesSent()));
     }
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> y, memory.ToHost(destination));
     if (y != c.y.at(rank)) return absl::InternalError(absl::StrCat(c.what, ": wrong cells; ", plan.Describe()));
@@ -145,9 +145,9 @@ INSTANTIATE_TEST_SUITE_P(All, MovementExecutionTest,
                          testing::Combine(testing::Values(Where::kHost, Where::kFakeDevice),
                                           testing::Values(AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups)),
                          [](const auto& info) {
-                           return absl::StrCat(std::get<0>(info.param) == Where::kHost ? "Host" : "FakeDevice",
-                                               std::get<1>(info.param) == AlgorithmChoice::kCheapest ? "Cheapest"
-                                                                                                    : "Groups");
+                           return absl::StrCat(
+                               std::get<0>(info.param) == Where::kHost ? "Host" : "FakeDevice",
+                               std::get<1>(info.param) == AlgorithmChoice::kCheapest ? "Cheapest" : "Groups");
                          });
 
 TEST(MovementExecutionTest, MovesOverUcx) {
@@ -170,7 +170,8 @@ TEST(MovementExecutionTest, ReplicasHaveTheSameBitsInAnyMesh) {
   const Mesh mesh = *Mesh::Create({3, 2}, {0, 5, 1, 4, 2, 3});
   for (const AlgorithmChoice choice : {AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups}) {
     for (const int64_t elements : {5, 3000, 300000}) {
-      const Layout from = *Layout::Create({elements}, DType::kFloat32, mesh, {Placement::Partial(), Placement::Broadcast()});
+      const Layout from =
+          *Layout::Create({elements}, DType::kFloat32, mesh, {Placement::Partial(), Placement::Broadcast()});
       const Layout to =
           *Layout::Create({elements}, DType::kFloat32, mesh, {Placement::Broadcast(), Placement::Broadcast()});
       std::vector<std::vector<float>> partials(3), sums(6);
@@ -182,8 +183,7 @@ TEST(MovementExecutionTest, ReplicasHaveTheSameBitsInAnyMesh) {
             HostMemory memory;
             Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
             const int rank = transport.rank();
-            const MovementPlan plan =
-                *MovementPlan::Build(Distribution::Of(from), Distribution::Of(to), rank, choice);
+            const MovementPlan plan = *MovementPlan::Build(Distribution::Of(from), Distribution::Of(to), rank, choice);
             sums[rank].assign(elements, 0);
             Buffer source, destination;
             source.data = partials[(*mesh.CoordsOf(rank))[0]].data();

@@ -128,8 +128,8 @@ absl::Status Unpack(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op
     const int64_t elements = region.Volume();
     if (elements == 0) continue;
     const std::vector<int64_t> origin(region.size.size(), 0);
-    ADJOIN_RETURN_IF_ERROR(CopyOrCombine(memory, dtype, op, Walk(region.size, region.size, origin, shape, region.at),
-                                         in, tensor));
+    ADJOIN_RETURN_IF_ERROR(
+        CopyOrCombine(memory, dtype, op, Walk(region.size, region.size, origin, shape, region.at), in, tensor));
     in += elements * SizeOf(dtype);
   }
   return absl::OkStatus();
@@ -137,8 +137,8 @@ absl::Status Unpack(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op
 
 absl::Status CopyRegions(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op,
                          const std::vector<int64_t>& from_shape, const std::vector<Region>& from_regions,
-                         const void* from, const std::vector<int64_t>& to_shape,
-                         const std::vector<Region>& to_regions, void* to) {
+                         const void* from, const std::vector<int64_t>& to_shape, const std::vector<Region>& to_regions,
+                         void* to) {
   if (from_regions.size() != to_regions.size()) {
     return absl::InternalError(absl::StrCat("what a rank keeps is ", from_regions.size(), " regions of the source but ",
                                             to_regions.size(), " of the destination"));
@@ -147,8 +147,10 @@ absl::Status CopyRegions(LocalMemory& memory, DType dtype, std::optional<ReduceO
     const Region& a = from_regions[i];
     const Region& b = to_regions[i];
     if (a.size != b.size) {
-      return absl::InternalError(absl::StrCat("region ", i, " of what a rank keeps differs in size between source and "
-                                              "destination: ", a.Volume(), " and ", b.Volume(), " elements"));
+      return absl::InternalError(absl::StrCat("region ", i,
+                                              " of what a rank keeps differs in size between source and "
+                                              "destination: ",
+                                              a.Volume(), " and ", b.Volume(), " elements"));
     }
     if (a.Volume() == 0) continue;
     ADJOIN_RETURN_IF_ERROR(CopyOrCombine(memory, dtype, op, Walk(a.size, from_shape, a.at, to_shape, b.at), from, to));

@@ -35,8 +35,8 @@ absl::Status Unpack(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op
 // Errors: kInternal where the regions differ in number or size; the memory's.
 absl::Status CopyRegions(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op,
                          const std::vector<int64_t>& from_shape, const std::vector<Region>& from_regions,
-                         const void* from, const std::vector<int64_t>& to_shape,
-                         const std::vector<Region>& to_regions, void* to);
+                         const void* from, const std::vector<int64_t>& to_shape, const std::vector<Region>& to_regions,
+                         void* to);
 
 }  // namespace adjoin
 

@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "primitives/comm/pack.h"
+#include "base/testing/test_seed.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -111,8 +111,8 @@ TEST(PackTest, CombinesAndCopiesBetweenTensors) {
     }
     std::vector<double> source(VolumeOf(from.shape));
     std::iota(source.begin(), source.end(), 1.0);
-    for (const std::optional<ReduceOp> op : {std::optional<ReduceOp>(), std::make_optional(ReduceOp::kSum),
-                                             std::make_optional(ReduceOp::kMax)}) {
+    for (const std::optional<ReduceOp> op :
+         {std::optional<ReduceOp>(), std::make_optional(ReduceOp::kSum), std::make_optional(ReduceOp::kMax)}) {
       std::vector<double> got(VolumeOf(shape), 7);
       std::vector<double> expected = got;
       for (std::size_t e = 0; e < offsets.size(); ++e) {
@@ -120,8 +120,9 @@ TEST(PackTest, CombinesAndCopiesBetweenTensors) {
         const double value = source[from.offsets[e]];
         expected[offsets[e]] = op == ReduceOp::kSum ? old + value : op == ReduceOp::kMax ? std::max(old, value) : value;
       }
-      ASSERT_TRUE(CopyRegions(memory, DType::kFloat64, op, from.shape, from.regions, source.data(), shape, regions,
-                              got.data()).ok());
+      ASSERT_TRUE(
+          CopyRegions(memory, DType::kFloat64, op, from.shape, from.regions, source.data(), shape, regions, got.data())
+              .ok());
       ASSERT_EQ(got, expected);
       std::vector<double> message(from.offsets.size());
       ASSERT_TRUE(Pack(memory, DType::kFloat64, from.shape, from.regions, source.data(), message.data()).ok());
@@ -136,7 +137,8 @@ TEST(PackTest, RefusesRegionsThatDiffer) {
   HostMemory memory;
   double from[4] = {1, 2, 3, 4};
   double to[4] = {};
-  const absl::Status status = CopyRegions(memory, DType::kFloat64, std::nullopt, {4}, {{{0}, {2}}}, from, {4}, {{{0}, {3}}}, to);
+  const absl::Status status =
+      CopyRegions(memory, DType::kFloat64, std::nullopt, {4}, {{{0}, {2}}}, from, {4}, {{{0}, {3}}}, to);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
 }
 

@@ -22,14 +22,16 @@ DimView WholeDim(Interval held) {
 
 absl::Status CheckReadings(const Layout& x, const std::map<int, Reading>& readings, const Layout& y) {
   if (x.mesh() != y.mesh() || x.placements() != y.placements() || x.dims() != y.dims()) {
-    return absl::InvalidArgumentError(absl::StrCat("halo exchanges need an input and an output with one mesh, one number of "
-                                                   "dims and the same placements; got ",
-                                                   x.ToString(), " and ", y.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("halo exchanges need an input and an output with one mesh, one number of "
+                     "dims and the same placements; got ",
+                     x.ToString(), " and ", y.ToString()));
   }
   for (const auto& entry : readings) {
     const int dim = entry.first;
     if (dim < 0 || dim >= x.dims()) {
-      return absl::InvalidArgumentError(absl::StrCat("a halo exchange in dim ", dim, " of a tensor of ", x.dims(), " dims"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a halo exchange in dim ", dim, " of a tensor of ", x.dims(), " dims"));
     }
     ADJOIN_ASSIGN_OR_RETURN(const int64_t outputs, entry.second.OutputSize(x.shape()[dim]));
     if (outputs != y.shape()[dim]) {

@@ -51,8 +51,8 @@ TEST(DistributionTest, CircularWindowsHaveSeveralPieces) {
 
 TEST(DistributionTest, DualExchangesBroadcastAndPartial) {
   const Mesh mesh = *Mesh::Create({2, 2, 1});
-  const Layout x = *Layout::Create({4}, DType::kFloat32, mesh,
-                                   {Placement::Split(0), Placement::Broadcast(), Placement::Partial()});
+  const Layout x =
+      *Layout::Create({4}, DType::kFloat32, mesh, {Placement::Split(0), Placement::Broadcast(), Placement::Partial()});
   EXPECT_EQ(*Distribution::Of(x).Dual(), Distribution::Of(*x.Dual()));
   const Layout max = *Layout::Create({4}, DType::kFloat32, *Mesh::Create({2}), {Placement::Partial(ReduceOp::kMax)});
   EXPECT_EQ(Distribution::Of(max).Dual().status().code(), absl::StatusCode::kInvalidArgument);

@@ -16,9 +16,9 @@ struct Entry {
 
 // In the order of the enumeration, so that a dtype is its own index.
 constexpr Entry kEntries[] = {
-    {DType::kFloat64, "float64", 8},     {DType::kFloat32, "float32", 4},       {DType::kBFloat16, "bfloat16", 2},
-    {DType::kFloat16, "float16", 2},     {DType::kComplex64, "complex64", 8},   {DType::kComplex128, "complex128", 16},
-    {DType::kInt64, "int64", 8},         {DType::kInt32, "int32", 4},           {DType::kUInt8, "uint8", 1},
+    {DType::kFloat64, "float64", 8}, {DType::kFloat32, "float32", 4},     {DType::kBFloat16, "bfloat16", 2},
+    {DType::kFloat16, "float16", 2}, {DType::kComplex64, "complex64", 8}, {DType::kComplex128, "complex128", 16},
+    {DType::kInt64, "int64", 8},     {DType::kInt32, "int32", 4},         {DType::kUInt8, "uint8", 1},
     {DType::kBool, "bool", 1},
 };
 

@@ -84,8 +84,8 @@ TEST(ExchangeScheduleTest, AcrossMeshesReplicasAreDealtOutAndOwnCopiesKept) {
 // Rank 1 has a copy of the first half itself; of the second half it takes the copy that its turn gives, not the one at
 // its own coordinate.
 TEST(ExchangeScheduleTest, KeepsOnlyItsOwnIndices) {
-  const Layout from = *Layout::Create({4}, DType::kFloat32, *Mesh::Create({2, 2}),
-                                      {Placement::Split(0), Placement::Broadcast()});
+  const Layout from =
+      *Layout::Create({4}, DType::kFloat32, *Mesh::Create({2, 2}), {Placement::Split(0), Placement::Broadcast()});
   const Layout to = *Layout::Replicated({4}, DType::kFloat32, {2, 3, 1});
   EXPECT_EQ(PeersOf(ScheduleOf(from, to, 1).recvs()), (Peers{{1, 2}, {2, 2}}));
 }

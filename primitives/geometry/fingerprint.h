@@ -1,6 +1,7 @@
 // One number for a movement between two distributions, by which ranks find out whether they mean the same one.
 //
-//   FingerprintOf(from, to) == FingerprintOf(theirs_from, theirs_to)     // the same shape, type, meshes, placements, cells
+//   FingerprintOf(from, to) == FingerprintOf(theirs_from, theirs_to)     // the same shape, type, meshes, placements,
+//   cells
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_FINGERPRINT_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_FINGERPRINT_H_
 

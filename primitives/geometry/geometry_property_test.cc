@@ -219,8 +219,8 @@ TEST(GeometryPropertyTest, ReversedIsTheTransposeAndTheMovementOfDuals) {
     const Distribution dual_to = Distribution::Of(c.to).Dual().value();
     const Distribution dual_from = Distribution::Of(c.from).Dual().value();
     EXPECT_EQ(dual_to, Distribution::Of(c.to.Dual().value()));
-    const bool only_split = SizeOn(c.from, Kind::kSplit) == c.from.mesh().size() &&
-                            SizeOn(c.to, Kind::kSplit) == c.to.mesh().size();
+    const bool only_split =
+        SizeOn(c.from, Kind::kSplit) == c.from.mesh().size() && SizeOn(c.to, Kind::kSplit) == c.to.mesh().size();
     if (c.from.mesh() != c.to.mesh() && !only_split) continue;
     ++same_mesh;
     for (const ExchangeSchedule& schedule : c.schedules) {

@@ -146,9 +146,9 @@ std::vector<int64_t> IndexSelection::IndexMap(Interval outputs, int64_t n) const
   bool same = fetched == outputs.size();
   for (int64_t i = outputs.lo; i < outputs.hi; ++i) {
     const int64_t cell = CellOf(i);
-    const auto run = std::upper_bound(runs.begin(), runs.end(), cell, [](int64_t value, const Interval& r) {
-                       return value < r.lo;
-                     }) - 1;
+    const auto run = std::upper_bound(runs.begin(), runs.end(), cell,
+                                      [](int64_t value, const Interval& r) { return value < r.lo; }) -
+                     1;
     map.push_back(starts[run - runs.begin()] + cell - run->lo);
     same = same && map.back() == i - outputs.lo;
   }

@@ -33,10 +33,10 @@ class Interpolation {
 
   struct Options {
     Mode mode = Mode::kNearest;
-    int64_t inputs = 0;   // the global extents
+    int64_t inputs = 0;  // the global extents
     int64_t outputs = 0;
     bool align_corners = false;
-    double scale = 0;     // the user's factor; 0: from the extents
+    double scale = 0;  // the user's factor; 0: from the extents
     DType dtype = DType::kFloat32;
     // For nearest, as LibTorch's kernel for tensors in that memory format, which one with a single channel and two or
     // three spatial dims is, too: r is rounded to float32 always, and equal and doubled extents ignore the scale.

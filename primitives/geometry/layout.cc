@@ -69,8 +69,8 @@ absl::StatusOr<std::vector<int64_t>> PartSizes(int dim, int64_t extent, const st
     if (rest < 0) break;  // before a sum of bad sizes can overflow
   }
   if (rest != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the cuts ", absl::StrJoin(sizes, ","), " of dim ", dim,
-                                                   " do not sum to its extent ", extent));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the cuts ", absl::StrJoin(sizes, ","), " of dim ", dim, " do not sum to its extent ", extent));
   }
   return sizes;
 }
@@ -96,7 +96,8 @@ absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
       absl::SimpleAtoi(text.substr(2, text.size() - 3), &dim) && dim >= 0) {
     return Split(dim);
   }
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not a placement; these are: S(<dim>) with a dim"
+  return absl::InvalidArgumentError(absl::StrCat("\"", text,
+                                                 "\" is not a placement; these are: S(<dim>) with a dim"
                                                  " from 0, B, P, P(sum), P(max), P(min)"));
 }
 
@@ -212,8 +213,8 @@ absl::StatusOr<Layout> Layout::Dual() const {
       placement = Placement::Partial();
     } else if (placement.kind == Kind::kPartial) {
       if (placement.reduce != ReduceOp::kSum) {
-        return absl::InvalidArgumentError(absl::StrCat("layout ", ToString(), " has no dual: ", placement.ToString(),
-                                                       " is not linear"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("layout ", ToString(), " has no dual: ", placement.ToString(), " is not linear"));
       }
       placement = Placement::Broadcast();
     }
@@ -223,8 +224,8 @@ absl::StatusOr<Layout> Layout::Dual() const {
 
 absl::StatusOr<Layout> Layout::WithShape(std::vector<int64_t> shape) const {
   if (shape.size() != shape_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("layout ", ToString(), " has ", dims(), " dims; shape ",
-                                                   ShapeText(shape), " has ", shape.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout ", ToString(), " has ", dims(), " dims; shape ", ShapeText(shape), " has ", shape.size()));
   }
   Cuts cuts;
   for (int dim = 0; dim < dims(); ++dim) {

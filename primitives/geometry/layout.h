@@ -30,8 +30,8 @@ enum class ReduceOp { kSum, kMax, kMin };
 struct Placement {
   enum class Kind { kSplit, kBroadcast, kPartial };
   Kind kind = Kind::kBroadcast;
-  int dim = -1;                       // a split: the tensor dim that is cut
-  ReduceOp reduce = ReduceOp::kSum;   // a partial: how its terms combine
+  int dim = -1;                      // a split: the tensor dim that is cut
+  ReduceOp reduce = ReduceOp::kSum;  // a partial: how its terms combine
 
   static Placement Split(int dim) { return {Kind::kSplit, dim, ReduceOp::kSum}; }
   static Placement Broadcast() { return {Kind::kBroadcast, -1, ReduceOp::kSum}; }

@@ -193,7 +193,7 @@ uint64_t MovementPlan::NextSerial() {
 }
 
 absl::StatusOr<MovementPlan> MovementPlan::Build(const Distribution& from, const Distribution& to, int rank,
-                                                AlgorithmChoice choice) {
+                                                 AlgorithmChoice choice) {
   MovementPlan plan;
   plan.serial_ = NextSerial();
   plan.dtype_ = from.dtype();
@@ -250,7 +250,8 @@ int64_t MovementPlan::BytesSent() const {
 
 std::string MovementPlan::DescribeGroups() const {
   std::vector<std::string> parts;
-  for (const CollectiveGroup& group : groups_) parts.push_back(DescribeGroup(group, reduce_, AlgorithmOf(group, dtype_)));
+  for (const CollectiveGroup& group : groups_)
+    parts.push_back(DescribeGroup(group, reduce_, AlgorithmOf(group, dtype_)));
   for (const CollectiveGroup& group : listed_) parts.push_back(DescribeGroup(group, reduce_, "plain list"));
   return absl::StrJoin(parts, "; ");
 }
@@ -262,12 +263,11 @@ std::string MovementPlan::Describe() const {
   const Side recvs = SideOf(direct_.recvs(), rank());
   if (sends.ranks > 0) parts.push_back(absl::StrCat("sends ", sends.elements, " elements to ", RanksText(sends.ranks)));
   if (recvs.ranks > 0) {
-    const char* what = !direct_.accumulates()         ? "receives "
+    const char* what = !direct_.accumulates()      ? "receives "
                        : reduce_ == ReduceOp::kSum ? "adds up "
                        : reduce_ == ReduceOp::kMax ? "takes the maximum of "
                                                    : "takes the minimum of ";
-    parts.push_back(absl::StrCat(what, recvs.elements, " elements from ",
-                                 RanksText(recvs.ranks)));
+    parts.push_back(absl::StrCat(what, recvs.elements, " elements from ", RanksText(recvs.ranks)));
   }
   if (recvs.kept > 0) parts.push_back(absl::StrCat("keeps ", recvs.kept, " elements"));
   if (parts.empty()) return "nothing";

@@ -3,8 +3,8 @@
 // done faster.
 //
 //   MovementPlan plan = *MovementPlan::Build(from, to, rank);
-//   plan.Describe();   // "broadcast of 90000 elements from rank 0 to 4 ranks (binomial tree); 720000 bytes leave rank 0"
-//   plan.BytesSent();                // what the transport of this rank will count
+//   plan.Describe();   // "broadcast of 90000 elements from rank 0 to 4 ranks (binomial tree); 720000 bytes leave rank
+//   0" plan.BytesSent();                // what the transport of this rank will count
 //
 // A pure function of (from, to): every rank finds the same groups.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_MOVEMENT_PLAN_H_
@@ -42,12 +42,12 @@ struct CollectiveGroup {
 // and on the root of a broadcast that takes no part). Steps are done in order; within a step the send and the receive
 // go at the same time, and what is received is added only once the send is complete.
 struct CollectiveStep {
-  int send_to = -1;    // -1: nothing
+  int send_to = -1;  // -1: nothing
   Interval send;
   int recv_from = -1;  // -1: nothing
   Interval recv;
-  bool add = false;    // add what is received; else it replaces
-  int slot = 0;        // below 4096; distinguishes the messages that one rank sends another in one execution
+  bool add = false;  // add what is received; else it replaces
+  int slot = 0;      // below 4096; distinguishes the messages that one rank sends another in one execution
 };
 
 // The algorithm: a binomial tree in segments for broadcast and sum-reduce; for an all-sum-reduce recursive doubling, or

@@ -25,7 +25,8 @@ TEST(MovementPlanTest, BroadcastFromAnOwner) {
   const MovementPlan root = PlanOf(owner, copies, 0);
   ASSERT_EQ(root.groups().size(), 1u);
   EXPECT_EQ(root.groups()[0], (CollectiveGroup{Kind::kBroadcast, {0, 1, 2, 3}, 150, true}));
-  EXPECT_EQ(root.Describe(), "broadcast of 150 elements from rank 0 to 4 ranks (binomial tree); 1200 bytes leave rank 0");
+  EXPECT_EQ(root.Describe(),
+            "broadcast of 150 elements from rank 0 to 4 ranks (binomial tree); 1200 bytes leave rank 0");
   EXPECT_EQ(root.BytesSent(), 2 * 600);
   EXPECT_EQ(PlanOf(owner, copies, 2).BytesSent(), 600);
   EXPECT_EQ(PlanOf(owner, copies, 3).BytesSent(), 0);
@@ -69,8 +70,9 @@ TEST(MovementPlanTest, PlansOtherMovementsAsAPlainList) {
   const MovementPlan transpose = PlanOf(rows, columns, 1);
   EXPECT_TRUE(transpose.groups().empty());
   EXPECT_EQ(transpose.BytesSent(), 8 * 4);
-  EXPECT_EQ(transpose.Describe(), "sends 8 elements to 2 ranks; receives 8 elements from 2 ranks; keeps 4 elements; "
-                                  "32 bytes leave rank 1");
+  EXPECT_EQ(transpose.Describe(),
+            "sends 8 elements to 2 ranks; receives 8 elements from 2 ranks; keeps 4 elements; "
+            "32 bytes leave rank 1");
   EXPECT_EQ(PlanOf(sums, rows, 0).Describe(),
             "sends 24 elements to 2 ranks; adds up 24 elements from 2 ranks; keeps 12 elements; 96 bytes leave rank 0");
   EXPECT_EQ(PlanOf(rows, rows, 1).Describe(), "keeps 12 elements; 0 bytes leave rank 1");

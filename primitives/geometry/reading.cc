@@ -22,9 +22,7 @@ Interval ReadsOf(const Kind& kind, Interval outputs, int64_t n) {
   return kind.Reads(outputs, n);
 }
 Interval ReadsOf(const Window& window, Interval outputs, int64_t) { return window.Reads(outputs); }
-Interval ReadsOf(const Interpolation& interpolation, Interval outputs, int64_t) {
-  return interpolation.Reads(outputs);
-}
+Interval ReadsOf(const Interpolation& interpolation, Interval outputs, int64_t) { return interpolation.Reads(outputs); }
 
 template <typename Kind>
 Need NeedOf(const Kind& kind, Interval outputs, int64_t n) {

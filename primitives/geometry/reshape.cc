@@ -184,10 +184,10 @@ absl::Status NoGrid(const Layout& x, const Group& group) {
     if (x.Parts(dim) > 1) cut.push_back(dim);
   }
   const bool several = group.x_end > group.x_first + 1;
-  return absl::InvalidArgumentError(absl::StrCat(
-      DimsText(group.x_first, group.x_end), several ? " become " : " becomes ", DimsText(group.y_first, group.y_end),
-      ", and the input is cut in dim ", absl::StrJoin(cut, ", "),
-      " where a part of it would not be a block of the result"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(DimsText(group.x_first, group.x_end), several ? " become " : " becomes ",
+                   DimsText(group.y_first, group.y_end), ", and the input is cut in dim ", absl::StrJoin(cut, ", "),
+                   " where a part of it would not be a block of the result"));
 }
 
 absl::Status CheckCells(const Layout& x, const Numbers& shape) {
@@ -240,7 +240,8 @@ class MeshOfResult {
       int64_t cell = 0;
       for (const Numbers& sizes : step.grid->sizes) cell = cell * static_cast<int64_t>(sizes.size()) + coords[next++];
       const Numbers parts = Box::Whole(PartsOf(x_, *step.group)).CellAt(step.grid->part[cell]);
-      for (int dim = step.group->x_first; dim < step.group->x_end; ++dim) SetPart(dim, parts[dim - step.group->x_first]);
+      for (int dim = step.group->x_first; dim < step.group->x_end; ++dim)
+        SetPart(dim, parts[dim - step.group->x_first]);
     }
     return x_.mesh().RankAt(old_);
   }

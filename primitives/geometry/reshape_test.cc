@@ -150,8 +150,9 @@ TEST(ReshapeTest, SucceedsExactlyWherePartsAreBlocksInAGrid) {
     ASSERT_EQ(y->shape(), y_shape);
     ASSERT_EQ(x.HasKind(Placement::Kind::kPartial), y->HasKind(Placement::Kind::kPartial));
     for (int rank = 0; rank < 9; ++rank) {
-      ASSERT_EQ(CellsOf(y->BoxOf(rank), y_shape), CellsOf(x.BoxOf(rank), x_shape))
-          << "rank " << rank << "\n" << x.ToString() << "\n" << y->ToString();
+      ASSERT_EQ(CellsOf(y->BoxOf(rank), y_shape), CellsOf(x.BoxOf(rank), x_shape)) << "rank " << rank << "\n"
+                                                                                   << x.ToString() << "\n"
+                                                                                   << y->ToString();
     }
   }
   std::printf("%d possible, %d of them on another mesh, %d refused\n", possible, moved, refused);

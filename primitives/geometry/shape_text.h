@@ -8,8 +8,8 @@
 
 namespace adjoin {
 
-// Returns "64x1x28x28"; "scalar" where there are no dims. `shape` is any list of extents: a vector, a message's field, a
-// torch::IntArrayRef.
+// Returns "64x1x28x28"; "scalar" where there are no dims. `shape` is any list of extents: a vector, a message's field,
+// a torch::IntArrayRef.
 template <typename Shape>
 std::string ShapeText(const Shape& shape) {
   return shape.empty() ? "scalar" : absl::StrJoin(shape, "x");

@@ -177,8 +177,8 @@ void MoveGroup(const CollectiveGroup& group, DType dtype, const Tensors<T>& sour
 
 // Runs every rank's plan. `plans` is indexed by rank. `elements_sent` gets what left each rank.
 template <typename T>
-Tensors<T> Move(const std::vector<MovementPlan>& plans, const Tensors<T>& source,
-                std::map<int, int64_t>& elements_sent, std::string* error) {
+Tensors<T> Move(const std::vector<MovementPlan>& plans, const Tensors<T>& source, std::map<int, int64_t>& elements_sent,
+                std::string* error) {
   Tensors<T> dest;
   std::vector<const ExchangeSchedule*> direct;
   for (const MovementPlan& plan : plans) {

@@ -86,9 +86,7 @@ class LegalCheck {
   }
 
  private:
-  bool Changes(int y_dim) const {
-    return y_dim < new_dims_ || x_.shape()[y_dim - new_dims_] != y_.shape()[y_dim];
-  }
+  bool Changes(int y_dim) const { return y_dim < new_dims_ || x_.shape()[y_dim - new_dims_] != y_.shape()[y_dim]; }
 
   bool IsLegal(Placement from, Placement to) const {
     if (from.kind == Kind::kPartial) return to == from;
@@ -111,8 +109,7 @@ class LegalCheck {
   }
 
   absl::Status Refuse(const std::string& why) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what_, ": from ", x_.ToString(), " to ", y_.ToString(), ": ", why));
+    return absl::InvalidArgumentError(absl::StrCat(what_, ": from ", x_.ToString(), " to ", y_.ToString(), ": ", why));
   }
 
   absl::string_view what_;
@@ -130,8 +127,8 @@ absl::StatusOr<std::vector<int64_t>> ExpandedShape(const std::vector<int64_t>& s
         absl::StrCat("expand: ", ShapeText(shape), " to sizes [", absl::StrJoin(sizes, ", "), "]: ", why));
   };
   if (sizes.size() < shape.size()) {
-    return refuse(absl::StrCat(sizes.size(), " sizes for ", shape.size(),
-                               " dims; one per dim is needed, new dims first"));
+    return refuse(
+        absl::StrCat(sizes.size(), " sizes for ", shape.size(), " dims; one per dim is needed, new dims first"));
   }
   const size_t new_dims = sizes.size() - shape.size();
   std::vector<int64_t> expanded = sizes;
@@ -158,8 +155,8 @@ absl::StatusOr<std::vector<int64_t>> RepeatedShape(const std::vector<int64_t>& s
         absl::StrCat("repeat: ", ShapeText(shape), " by [", absl::StrJoin(repeats, ", "), "]: ", why));
   };
   if (repeats.size() < shape.size()) {
-    return refuse(absl::StrCat(repeats.size(), " numbers for ", shape.size(),
-                               " dims; one per dim is needed, new dims first"));
+    return refuse(
+        absl::StrCat(repeats.size(), " numbers for ", shape.size(), " dims; one per dim is needed, new dims first"));
   }
   const size_t new_dims = repeats.size() - shape.size();
   std::vector<int64_t> repeated = repeats;

@@ -22,12 +22,9 @@ absl::StatusOr<TransposedWindow> TransposedWindow::Create(const Options& options
     const char* name;
     int64_t value;
     int64_t least;
-  } checks[] = {{"kernel", options.kernel, 1},
-                {"stride", options.stride, 1},
-                {"dilation", options.dilation, 1},
-                {"pad_lo", options.pad_lo, 0},
-                {"pad_hi", options.pad_hi, 0},
-                {"output_padding", options.output_padding, 0}};
+  } checks[] = {{"kernel", options.kernel, 1},     {"stride", options.stride, 1},
+                {"dilation", options.dilation, 1}, {"pad_lo", options.pad_lo, 0},
+                {"pad_hi", options.pad_hi, 0},     {"output_padding", options.output_padding, 0}};
   for (const auto& check : checks) {
     if (check.value < check.least || check.value > kMaxParameter) {
       return absl::InvalidArgumentError(absl::StrCat(check.name, " of a transposed window is ", check.value,

@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "primitives/geometry/transposed_window.h"
+#include "base/testing/test_seed.h"
 
 #include <algorithm>
 #include <random>

@@ -132,8 +132,8 @@ absl::StatusOr<int64_t> Window::OutputSize(int64_t n) const {
   // A window that would start beyond the input and its left padding is dropped.
   if (o.ceil_mode && (outputs - 1) * o.stride >= n + o.pad_lo) --outputs;
   if (outputs < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a window with ", ToString(), " is larger than the padded input of ",
-                                                   n + o.pad_lo + o.pad_hi));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a window with ", ToString(), " is larger than the padded input of ", n + o.pad_lo + o.pad_hi));
   }
   return outputs;
 }

@@ -34,9 +34,7 @@ uint64_t RandomStream::BitsAt(uint64_t index) const {
   return uint64_t{block[1]} << 32 | block[0];
 }
 
-double RandomStream::UniformAt(uint64_t index) const {
-  return static_cast<double>(BitsAt(index) >> 11) * 0x1p-53;
-}
+double RandomStream::UniformAt(uint64_t index) const { return static_cast<double>(BitsAt(index) >> 11) * 0x1p-53; }
 
 uint64_t RandomStream::BelowAt(uint64_t index, uint64_t n) const {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(BitsAt(index)) * n >> 64);

@@ -20,7 +20,7 @@ struct Buffer {
   void* data = nullptr;
   std::size_t bytes = 0;
   MemoryKind kind = MemoryKind::kHost;
-  int device = -1;            // index of the device for kCuda and kFakeDevice
+  int device = -1;              // index of the device for kCuda and kFakeDevice
   void* ready_event = nullptr;  // device event to wait for before the memory may be used; null for host memory
   std::shared_ptr<void> keepalive;
 };

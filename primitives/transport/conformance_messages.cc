@@ -208,8 +208,7 @@ TEST_P(ConformanceTest, MovesRandomMessagesBetweenAllRanks) {
       // A message to itself is in the list twice: first the send, then the receive.
       for (size_t i = 0; i < mine.size(); ++i) {
         Message& m = mine[i];
-        const bool send = m.from == t.rank() && (m.memory.size() == m.bytes) &&
-                          !(i > 0 && mine[i - 1].tag == m.tag);
+        const bool send = m.from == t.rank() && (m.memory.size() == m.bytes) && !(i > 0 && mine[i - 1].tag == m.tag);
         if (!send) m.memory.assign(m.bytes, 0);
         absl::StatusOr<Handle> handle =
             send ? t.StartSend(m.to, m.tag, BufferOf(m.memory)) : t.StartRecv(m.from, m.tag, BufferOf(m.memory));

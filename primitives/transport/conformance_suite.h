@@ -68,12 +68,8 @@ Buffer BufferOf(T& value) {
 }
 
 inline Tag MakeTag(int source, int64_t op, int64_t slot = 0) {
-  return *Tag::Make({.communicator = 0,
-                     .op = op,
-                     .generation = 0,
-                     .direction = Direction::kForward,
-                     .source = source,
-                     .slot = slot});
+  return *Tag::Make(
+      {.communicator = 0, .op = op, .generation = 0, .direction = Direction::kForward, .source = source, .slot = slot});
 }
 
 // Contents that tell one message from another, and every position within it.

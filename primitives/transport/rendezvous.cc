@@ -92,8 +92,7 @@ absl::StatusOr<std::string> ReadIfThere(const std::string& path) {
   return content;
 }
 
-absl::Status MissingError(const Rendezvous& rendezvous, const TransportOptions& options,
-                          std::vector<int> missing) {
+absl::Status MissingError(const Rendezvous& rendezvous, const TransportOptions& options, std::vector<int> missing) {
   const size_t unnamed = missing.size() - std::min(missing.size(), kNamedRanks);
   missing.resize(missing.size() - unnamed);
   return absl::DeadlineExceededError(absl::StrCat(

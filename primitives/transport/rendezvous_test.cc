@@ -92,15 +92,18 @@ TEST_F(RendezvousTest, NamesTheRanksThatAreMissing) {
   Write("rank-3.earlier", "not there");
   const absl::Status status = Connect("run", 2, 4, AtOnce());
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(status.message(), absl::StrCat("rank 2 of 4: in ", folder_, " there is no address of rank 0, 3 (file "
+  EXPECT_EQ(status.message(), absl::StrCat("rank 2 of 4: in ", folder_,
+                                           " there is no address of rank 0, 3 (file "
                                            "rank-0.run): is it running, with this folder and this run id?"));
   EXPECT_EQ(Files().size(), 2);  // its own is gone
 }
 
 TEST_F(RendezvousTest, NamesTheFirstOfManyMissingRanks) {
   const absl::Status status = Connect("run", 0, 40, AtOnce());
-  EXPECT_TRUE(absl::StrContains(std::string(status.message()), "of rank 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, "
-                                "15, 16 and 23 more (file rank-1.run)")) << status;
+  EXPECT_TRUE(absl::StrContains(std::string(status.message()),
+                                "of rank 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, "
+                                "15, 16 and 23 more (file rank-1.run)"))
+      << status;
 }
 
 TEST_F(RendezvousTest, RefusesASecondProcessOfOneRank) {

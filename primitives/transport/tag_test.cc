@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "primitives/transport/tag.h"
+#include "base/testing/test_seed.h"
 
 #include <random>
 

@@ -27,9 +27,9 @@ absl::StatusOr<std::unique_ptr<Transport>> OpenUcx(const TransportOptions& optio
 // Several ranks share an InMemoryFabric, which this process cannot hand to another.
 absl::StatusOr<std::unique_ptr<Transport>> OpenInMemory(const TransportOptions& options) {
   if (options.size != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "transport \"in-memory\" connects the threads of one process: a process that is one of ", options.size,
-        " ranks cannot use it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("transport \"in-memory\" connects the threads of one process: a process that is one of ",
+                     options.size, " ranks cannot use it"));
   }
   ADJOIN_ASSIGN_OR_RETURN(const auto fabric, InMemoryFabric::Create(1, {}));
   return fabric->CreateTransport(options.rank);

@@ -10,8 +10,13 @@ namespace {
 
 TEST(TransportFactoryTest, OpensEveryTransportOfTheList) {
   for (const char* name : {"ucx", "in-memory"}) {
-    const auto transport = MakeTransport({.name = name, .rank = 0, .size = 1, .shared_memory = true,
-                                          .other_nodes = false, .net_devices = "lo", .port_range = ""});
+    const auto transport = MakeTransport({.name = name,
+                                          .rank = 0,
+                                          .size = 1,
+                                          .shared_memory = true,
+                                          .other_nodes = false,
+                                          .net_devices = "lo",
+                                          .port_range = ""});
     ASSERT_TRUE(transport.ok()) << name << ": " << transport.status();
     const Deadline deadline = Deadline::After(absl::Seconds(30));
     absl::Status status = (*transport)->Connect({(*transport)->Address()}, deadline);

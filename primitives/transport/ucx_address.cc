@@ -37,8 +37,7 @@ std::string EncodeUcxAddress(const UcxAddress& address) {
 absl::StatusOr<UcxAddress> DecodeUcxAddress(const std::string& bytes) {
   Fixed fixed = {};
   if (bytes.size() >= sizeof(fixed)) std::memcpy(&fixed, bytes.data(), sizeof(fixed));
-  if (std::memcmp(fixed.magic, kMagic, sizeof(fixed.magic)) != 0 ||
-      fixed.node_bytes >= bytes.size() - sizeof(fixed)) {
+  if (std::memcmp(fixed.magic, kMagic, sizeof(fixed.magic)) != 0 || fixed.node_bytes >= bytes.size() - sizeof(fixed)) {
     return absl::InvalidArgumentError(
         absl::StrCat("these ", bytes.size(), " bytes are not what UcxTransport::Address() gave"));
   }

@@ -151,8 +151,8 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses, De
     absl::StatusOr<UcxAddress> address = DecodeUcxAddress(addresses[r]);
     if (!address.ok()) return absl::InvalidArgumentError(absl::StrCat("address ", r, ": ", address.status().message()));
     if (address->rank != r || address->size != size()) {
-      return absl::InvalidArgumentError(absl::StrCat("address ", r, " of ", size(), " is that of rank ", address->rank,
-                                                     " of ", address->size));
+      return absl::InvalidArgumentError(
+          absl::StrCat("address ", r, " of ", size(), " is that of rank ", address->rank, " of ", address->size));
     }
     decoded.push_back(*std::move(address));
   }
@@ -172,8 +172,8 @@ absl::Status UcxTransport::OpenEndpoint(Peer& peer, const std::string& worker_ad
   peer.transport = this;
   peer.rank = static_cast<int>(&peer - peers_.data());
   ucp_ep_params_t params = {};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(worker_address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &OnPeerFailure;
@@ -181,8 +181,8 @@ absl::Status UcxTransport::OpenEndpoint(Peer& peer, const std::string& worker_ad
   const ucs_status_t status = ucp_ep_create(worker_, &params, &peer.endpoint);
   if (status == UCS_OK) return absl::OkStatus();
   peer.endpoint = nullptr;
-  peer.failure = absl::UnavailableError(absl::StrCat("rank ", rank(), " cannot reach rank ", peer.rank, ": ",
-                                                     ucs_status_string(status)));
+  peer.failure = absl::UnavailableError(
+      absl::StrCat("rank ", rank(), " cannot reach rank ", peer.rank, ": ", ucs_status_string(status)));
   return peer.failure;
 }
 

@@ -43,8 +43,8 @@ class UcxTransport final : public Transport {
   struct Options {
     int rank = 0;
     int size = 1;
-    bool shared_memory = true;      // between ranks of one node; off: TCP also there
-    bool other_nodes = true;        // whether some rank may be on another node; off: no TCP
+    bool shared_memory = true;       // between ranks of one node; off: TCP also there
+    bool other_nodes = true;         // whether some rank may be on another node; off: no TCP
     std::string net_devices = "lo";  // the network interfaces that TCP may use, e.g. "eth0"; empty: all
     std::string port_range;          // the ports on which TCP listens, e.g. "41000-41999"; empty: any
     absl::Duration keepalive = absl::Milliseconds(100);

@@ -104,8 +104,7 @@ TEST(UcxTransportTest, ConnectNamesTheMissingRank) {
   auto zero = *UcxTransport::Create(options);
   options.rank = 1;
   auto one = *UcxTransport::Create(options);
-  const absl::Status status =
-      zero->Connect({zero->Address(), one->Address()}, Deadline::After(absl::Milliseconds(50)));
+  const absl::Status status = zero->Connect({zero->Address(), one->Address()}, Deadline::After(absl::Milliseconds(50)));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "from rank 1")) << status;
 }

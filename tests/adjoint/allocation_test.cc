@@ -6,9 +6,11 @@
 // Memory that UCX maps itself is not counted: it holds messages that arrived before their receive was posted. They are
 // the transport's, at most those of two executions. The in-memory transport would be no better: it copies what is sent
 // into the heap. The most that lives at one time may exceed the result by
-//   - what was packed and is not sent, and what came and is not taken in: kStagedBytes each, or all there is if less. What
+//   - what was packed and is not sent, and what came and is not taken in: kStagedBytes each, or all there is if less.
+//   What
 //     travels in place, a run of the tensor where nothing is combined, needs none;
-//   - in a collective, kAhead + 1 messages that will be combined, and kSegments segments where a rank that passes sums on
+//   - in a collective, kAhead + 1 messages that will be combined, and kSegments segments where a rank that passes sums
+//   on
 //     has no result of its own to gather them in;
 //   - kSlack and kSlackPerMessage for requests, and for UCX.
 // A source that is not contiguous may be copied once: the lists and collectives work on contiguous memory.
@@ -41,9 +43,9 @@
 #include "primitives/all_to_all.h"
 #include "primitives/broadcast.h"
 #include "primitives/comm/communicator.h"
+#include "primitives/comm/compiled_movement.h"
 #include "primitives/comm/direct_execution.h"
 #include "primitives/comm/local_memory.h"
-#include "primitives/comm/compiled_movement.h"
 #include "primitives/extreme_reduce.h"
 #include "primitives/gather.h"
 #include "primitives/geometry/layout.h"
@@ -96,8 +98,8 @@ AllocationCase Between(std::string name, const Layout& x, const Layout& y) {
 }
 
 std::vector<AllocationCase> Cases() {
-  const std::vector<int64_t> large = {2048, 8192};   // 64 MiB: a rank's part is 16 MiB
-  const std::vector<int64_t> middle = {512, 8192};   // 16 MiB
+  const std::vector<int64_t> large = {2048, 8192};  // 64 MiB: a rank's part is 16 MiB
+  const std::vector<int64_t> middle = {512, 8192};  // 16 MiB
   const Layout owner = Layout::Owner(large, kType, 0);
   const Layout rows = Parts(large, {4, 1});
   const Layout columns = Parts(large, {1, 4});
@@ -132,11 +134,11 @@ std::vector<AllocationCase> Cases() {
                                                  std::move(options));
                    },
                    /*differentiable=*/false});
-  cases.push_back({"HaloExchange", [=](Communicator* communicator, Movement::Options options) {
-                     const Layout image = Parts({1, 4, 2048, 2048}, {1, 1, 2, 2});
-                     return HaloExchange::Create(communicator, image, {{2, window}, {3, window}}, image,
-                                                 std::move(options));
-                   }});
+  cases.push_back(
+      {"HaloExchange", [=](Communicator* communicator, Movement::Options options) {
+         const Layout image = Parts({1, 4, 2048, 2048}, {1, 1, 2, 2});
+         return HaloExchange::Create(communicator, image, {{2, window}, {3, window}}, image, std::move(options));
+       }});
   return cases;
 }
 
@@ -157,7 +159,8 @@ int64_t BytesInFlight(const MovementPlan& plan) {
   for (const CompiledCollective& collective : program.collectives) {
     const int64_t most = (CompiledCollective::kAhead + 1) * collective.longest_combined +
                          (collective.works_in_destination ? 0 : CompiledCollective::kSegments * collective.segment);
-    bytes += std::min<int64_t>(most * size, (CompiledCollective::kAhead + 1 + CompiledCollective::kSegments) * kSegmentBytes);
+    bytes += std::min<int64_t>(most * size,
+                               (CompiledCollective::kAhead + 1 + CompiledCollective::kSegments) * kSegmentBytes);
     bytes += static_cast<int64_t>(collective.steps.size()) * kSlackPerMessage;
   }
   return bytes;
@@ -204,8 +207,7 @@ class Checker {
     const at::Tensor leaf = x.detach().requires_grad_();
     Tape tape;
     at::Tensor Fx;
-    ADJOIN_RETURN_IF_ERROR(
-        Expect("apply", f_->forward_plan(), x, strided, [&] { return Fx = f_->Apply(leaf, tape); }));
+    ADJOIN_RETURN_IF_ERROR(Expect("apply", f_->forward_plan(), x, strided, [&] { return Fx = f_->Apply(leaf, tape); }));
     return Expect("backward", f_->adjoint_plan(), y, strided, [&] { return tape.Grad({Fx}, {leaf}, {y})[0]; });
   }
 
@@ -239,8 +241,9 @@ TEST_P(AllocationTest, AllocatesOnlyTheResultAndMessagesInFlight) {
         RunRanks(kRanks, TransportKind::kUcxSharedMemory, 0, [&](Transport& transport) -> absl::Status {
           HostMemory memory;
           Communicator communicator(&transport, &memory, {0, absl::Seconds(30)});
-          ADJOIN_ASSIGN_OR_RETURN(const std::shared_ptr<Movement> f,
-                                  c.create(&communicator, {.id = 1, .name = c.name, .differentiable = c.differentiable}));
+          ADJOIN_ASSIGN_OR_RETURN(
+              const std::shared_ptr<Movement> f,
+              c.create(&communicator, {.id = 1, .name = c.name, .differentiable = c.differentiable}));
           try {
             return Checker(c, f.get(), transport.rank()).Check(strided);
           } catch (...) {

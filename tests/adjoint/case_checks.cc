@@ -64,8 +64,7 @@ at::Tensor Padded(const MovementCase& c, std::size_t rank, at::Tensor fetched) {
 }
 
 absl::Status Differs(const MovementCase& c, std::size_t rank, const at::Tensor& expected, const at::Tensor& got) {
-  return absl::InternalError(
-      absl::StrCat(c.what, ": rank ", rank, " expected ", Shown(expected), " got ", Shown(got)));
+  return absl::InternalError(absl::StrCat(c.what, ": rank ", rank, " expected ", Shown(expected), " got ", Shown(got)));
 }
 
 absl::Status Match(const MovementCase& c, const std::vector<at::Tensor>& all_expected,
@@ -103,9 +102,8 @@ absl::Status BitsMatch(const MovementCase& c, const std::vector<at::Tensor>& res
   return absl::OkStatus();
 }
 
-absl::Status AdjointHolds(const MovementCase& c, const std::vector<at::Tensor>& x,
-                          const std::vector<at::Tensor>& fx, const std::vector<at::Tensor>& y,
-                          const std::vector<at::Tensor>& fy) {
+absl::Status AdjointHolds(const MovementCase& c, const std::vector<at::Tensor>& x, const std::vector<at::Tensor>& fx,
+                          const std::vector<at::Tensor>& y, const std::vector<at::Tensor>& fy) {
   for (std::size_t rank = 0; rank < x.size(); ++rank) {
     if (fx[rank].sizes() != y[rank].sizes() || fy[rank].sizes() != x[rank].sizes()) {
       return absl::InternalError(absl::StrCat(c.what, ": rank ", rank, " got results of a wrong shape"));
@@ -125,8 +123,8 @@ absl::Status AdjointHolds(const MovementCase& c, const std::vector<at::Tensor>& 
   const double scale = std::max(Norm(fx_cells) * Norm(y_cells), Norm(x_cells) * Norm(fy_cells));
   const double relative = 1e-12 * std::max(1.0, RoundingOf(c.dtype) / RoundingOf(DType::kFloat64));
   if (!(error <= relative * scale)) {
-    return absl::InternalError(absl::StrCat(c.what, ": <Fx, y> - <x, F*y> is ", error, ", where ", relative * scale,
-                                            " is allowed"));
+    return absl::InternalError(
+        absl::StrCat(c.what, ": <Fx, y> - <x, F*y> is ", error, ", where ", relative * scale, " is allowed"));
   }
   if (Norm(AllCells(c.linear ? c.expected : c.expected_linear)) > 0 && (Norm(x_cells) == 0 || Norm(fx_cells) == 0)) {
     return absl::InternalError(absl::StrCat(c.what, ": F is zero"));

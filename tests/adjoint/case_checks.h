@@ -22,9 +22,8 @@ absl::Status LinearValuesMatch(const MovementCase& c, const std::vector<at::Tens
 absl::Status BitsMatch(const MovementCase& c, const std::vector<at::Tensor>& results);
 // The adjoint identity <Fx, y> = <x, F*y> over all ranks, complex numbers of the left side conjugated, and that the
 // operator is not zero where it must not be; `fx` is without fill. Of bools in their own algebra: "or" of "and".
-absl::Status AdjointHolds(const MovementCase& c, const std::vector<at::Tensor>& x,
-                          const std::vector<at::Tensor>& fx, const std::vector<at::Tensor>& y,
-                          const std::vector<at::Tensor>& fy);
+absl::Status AdjointHolds(const MovementCase& c, const std::vector<at::Tensor>& x, const std::vector<at::Tensor>& fx,
+                          const std::vector<at::Tensor>& y, const std::vector<at::Tensor>& fy);
 
 }  // namespace adjoin
 

@@ -70,7 +70,8 @@ class Ledger {
   void Forget(const MemoryCount* count) {
     const InLedger guard;
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto it = blocks_.begin(); it != blocks_.end();) it = it->second.count == count ? blocks_.erase(it) : std::next(it);
+    for (auto it = blocks_.begin(); it != blocks_.end();)
+      it = it->second.count == count ? blocks_.erase(it) : std::next(it);
     blocks_counted = static_cast<int64_t>(blocks_.size());
   }
 

@@ -101,9 +101,12 @@ absl::Status Differentiate(const TilingCase& c, const TilingOperator& f, int ran
   // Also where partials make the global loss another one: against the bare operators.
   const at::Tensor fx = f.Forward(x);
   const at::Tensor fv = f.Forward(v);
-  if (!SameNumbers(r.g[rank], f.Adjoint(3 * w.detach() * fx.pow(2)))) return absl::InternalError("the gradient is wrong");
-  if (!SameNumbers(r.second[rank], f.Adjoint(6 * w.detach() * fx * fv))) return absl::InternalError("second order is wrong");
-  if (!SameNumbers(r.dw[rank], 3 * fx.pow(2) * fv)) return absl::InternalError("the gradient's derivative in w is wrong");
+  if (!SameNumbers(r.g[rank], f.Adjoint(3 * w.detach() * fx.pow(2))))
+    return absl::InternalError("the gradient is wrong");
+  if (!SameNumbers(r.second[rank], f.Adjoint(6 * w.detach() * fx * fv)))
+    return absl::InternalError("second order is wrong");
+  if (!SameNumbers(r.dw[rank], 3 * fx.pow(2) * fv))
+    return absl::InternalError("the gradient's derivative in w is wrong");
   return absl::OkStatus();
 }
 
@@ -130,8 +133,8 @@ double Inner(const Tensors& a, const Tensors& b) {
 
 absl::Status CheckAdjoint(const TilingCase& c, const Results& r) {
   const double error = std::abs(Inner(r.fx, c.y_free) - Inner(c.x_free, r.fy));
-  const double scale = std::sqrt(std::max(Inner(r.fx, r.fx) * Inner(c.y_free, c.y_free),
-                                          Inner(c.x_free, c.x_free) * Inner(r.fy, r.fy)));
+  const double scale =
+      std::sqrt(std::max(Inner(r.fx, r.fx) * Inner(c.y_free, c.y_free), Inner(c.x_free, c.x_free) * Inner(r.fy, r.fy)));
   if (!(error <= 1e-12 * scale)) {
     return absl::InternalError(absl::StrCat(c.what, ": <Fx, y> - <x, F*y> is ", error, " at scale ", scale));
   }
@@ -199,8 +202,8 @@ TEST_P(ExpandRepeatTest, RandomLayoutsInFloat64) {
 TEST_P(ExpandRepeatTest, RandomLayoutsInOtherTypes) {
   Draw draw = Draw::FromEnvironment();
   std::vector<TilingCase> cases;
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kComplex64, DType::kInt64,
-                      DType::kUInt8}) {
+  for (DType dtype :
+       {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kComplex64, DType::kInt64, DType::kUInt8}) {
     for (int i = 0; i < 30; ++i) cases.push_back(RandomTilingCase(draw, GetParam(), 4, dtype));
   }
   RunCases(cases, 4, TransportKind::kInMemoryDelayed, static_cast<uint64_t>(draw.Between(0, 1 << 30)));
@@ -373,8 +376,8 @@ TEST(ExpandRepeatErrorsTest, RefusesAnotherShapeThanTheLayouts) {
     Tape tape;
     const at::Tensor bad_ones[] = {{}, at::ones({3}, at::kDouble), at::ones({4}, at::kFloat)};
     for (const at::Tensor& bad : bad_ones) {
-      for (const auto& run : std::vector<std::function<void()>>{
-               [&] { f->Apply(bad, tape); }, [&] { f->Forward(bad); }, [&] { f->Adjoint(bad); }}) {
+      for (const auto& run : std::vector<std::function<void()>>{[&] { f->Apply(bad, tape); }, [&] { f->Forward(bad); },
+                                                                [&] { f->Adjoint(bad); }}) {
         try {
           run();
         } catch (const StatusException& error) {

@@ -188,9 +188,9 @@ ExtremeCase ExtremeCaseOf(Draw& draw, const Layout& from, const Layout& to, Redu
     c.weight.push_back(in ? SliceOf(weight[partial], from, rank).contiguous() : Outside(from));
     c.free.push_back(distinct.narrow(0, cells, c.x[rank].numel()).reshape(c.x[rank].sizes()).to(c.x[rank].dtype()));
     cells += from.BoxOf(rank).Volume();
-    c.cotangent.push_back(
-        to.mesh().Has(rank) ? SliceOf(cotangents[NumberOn(to, rank, Kind::kBroadcast)], to, rank).contiguous()
-                            : Outside(to));
+    c.cotangent.push_back(to.mesh().Has(rank)
+                              ? SliceOf(cotangents[NumberOn(to, rank, Kind::kBroadcast)], to, rank).contiguous()
+                              : Outside(to));
   }
   return c;
 }

@@ -28,7 +28,7 @@ struct ExtremeCase {
   ReduceOp reduce;
   bool named = false;    // by AllMaxReduce or AllMinReduce
   bool special = false;  // NaN and infinities among the cells
-  at::Tensor stack;   // every partial of the global tensor
+  at::Tensor stack;      // every partial of the global tensor
   // Per rank: its part of its partial; of the destination a cotangent (the same on all partials of a cell); of the
   // source a weight for second derivatives; cells as x, of which no two are equal: replicas differ.
   std::vector<at::Tensor> x;

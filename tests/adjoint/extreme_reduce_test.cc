@@ -163,7 +163,7 @@ TEST_P(ExtremeReduceOnTest, EqualsAmaxByCollectives) {
     for (ReduceOp reduce : {ReduceOp::kMax, ReduceOp::kMin}) {
       const auto partial = [&](std::vector<int> ranks) {
         return WithPlacements(*Layout::Replicated({rows, 701}, DType::kFloat32, std::move(ranks)),
-                       [&](Placement) { return Placement::Partial(reduce); });
+                              [&](Placement) { return Placement::Partial(reduce); });
       };
       const Layout all = *Layout::Replicated({rows, 701}, DType::kFloat32, {0, 1, 2, 3, 4});
       const Layout owner = Layout::Owner({rows, 701}, DType::kFloat32, 2);
@@ -239,8 +239,9 @@ absl::Status MaximumWithHalo(Communicator& communicator, const Window& window, d
   ADJOIN_ASSIGN_OR_RETURN(const auto f,
                           Movement::Create(&communicator, Distribution::Of(from), to, {id, "halo", fill}));
 
-  const at::Tensor stack = at::tensor({{1, 5, 2, 2, 0, -4, 3, 3, -1, 0, 7}, {1, 4, 3, 2, -9, 4, 3, -3, -1, 2, 6}},
-                                            at::kDouble).requires_grad_();
+  const at::Tensor stack =
+      at::tensor({{1, 5, 2, 2, 0, -4, 3, 3, -1, 0, 7}, {1, 4, 3, 2, -9, 4, 3, -3, -1, 2, 6}}, at::kDouble)
+          .requires_grad_();
   const at::Tensor global = stack.amax(0);
   const Window::Options& w = window.options();
   const at::Tensor padded =
@@ -272,10 +273,10 @@ absl::Status MaximumWithHalo(Communicator& communicator, const Window& window, d
 TEST(ExtremeReduceWindowsTest, LeavesFillAroundAMaximum) {
   const Boundary zeros = Boundary::kZeros;
   const Boundary circular = Boundary::kCircular;
-  const std::vector<Window::Options> windows = {
-      {3, 1, 1, 1, 1, zeros, false}, {5, 2, 1, 2, 2, zeros, false}, {1, 4, 1, 0, 0, zeros, false},
-      {2, 3, 1, 1, 0, zeros, false}, {9, 1, 1, 4, 4, zeros, false}, {3, 1, 1, 1, 1, circular, false},
-      {7, 2, 1, 9, 9, circular, false}};
+  const std::vector<Window::Options> windows = {{3, 1, 1, 1, 1, zeros, false},   {5, 2, 1, 2, 2, zeros, false},
+                                                {1, 4, 1, 0, 0, zeros, false},   {2, 3, 1, 1, 0, zeros, false},
+                                                {9, 1, 1, 4, 4, zeros, false},   {3, 1, 1, 1, 1, circular, false},
+                                                {7, 2, 1, 9, 9, circular, false}};
   const auto on_rank = [&](Communicator& communicator) -> absl::Status {
     int64_t id = 1;
     for (const Window::Options& options : windows) {
@@ -312,17 +313,17 @@ TEST(ExtremeReduceErrorsTest, CreateRefusesWrongArguments) {
   OnTwo([](Communicator& c) -> absl::Status {
     const Layout max = Line("P(max)");
     const Layout all = Line("B");
-    ADJOIN_RETURN_IF_ERROR(Refused(Redistribute::Create(&c, all, max, {1, "y"}),
-                                   "operator 1 (y): no movement ends in P(max)"));
-    ADJOIN_RETURN_IF_ERROR(Refused(Redistribute::Create(&c, Line("P(min)", DType::kComplex64),
-                                                        Line("B", DType::kComplex64), {1, "y"}),
-                                   "no movement starts in P(min) of complex64"));
-    ADJOIN_RETURN_IF_ERROR(Refused(AllMaxReduce::Create(&c, Line("P(max)", DType::kInt64), {1, "y"}),
-                                   "set differentiable = false"));
+    ADJOIN_RETURN_IF_ERROR(
+        Refused(Redistribute::Create(&c, all, max, {1, "y"}), "operator 1 (y): no movement ends in P(max)"));
+    ADJOIN_RETURN_IF_ERROR(
+        Refused(Redistribute::Create(&c, Line("P(min)", DType::kComplex64), Line("B", DType::kComplex64), {1, "y"}),
+                "no movement starts in P(min) of complex64"));
+    ADJOIN_RETURN_IF_ERROR(
+        Refused(AllMaxReduce::Create(&c, Line("P(max)", DType::kInt64), {1, "y"}), "set differentiable = false"));
     ADJOIN_RETURN_IF_ERROR(Refused(Redistribute::Create(&c, max, all, {65534, "y"}), "the id is not in [1, 65533]"));
     ADJOIN_RETURN_IF_ERROR(Redistribute::Create(&c, max, all, {65535, "y", 0, false}).status());
-    ADJOIN_RETURN_IF_ERROR(Refused(AllMaxReduce::Create(&c, Line("P(min)"), {1, "y"}),
-                                   "a reduction of P(max) to all cannot start in"));
+    ADJOIN_RETURN_IF_ERROR(
+        Refused(AllMaxReduce::Create(&c, Line("P(min)"), {1, "y"}), "a reduction of P(max) to all cannot start in"));
     return Refused(AllMinReduce::Create(&c, Line("P"), {1, "y"}), "a reduction of P(min) to all cannot start in");
   });
 }
@@ -359,9 +360,8 @@ TEST(ExtremeReduceTest, CopiesASinglePartial) {
 TEST(ExtremeReduceTest, SharesGradientsAmongManyTies) {
   constexpr int kRanks = 300;
   const absl::Status status = OnRanks(kRanks, TransportKind::kInMemory, 1, [](Communicator& c) -> absl::Status {
-    ADJOIN_ASSIGN_OR_RETURN(const auto max,
-                            Redistribute::Create(&c, Line("P(max)", DType::kBFloat16, kRanks),
-                                                 Layout::Owner({3}, DType::kBFloat16, 0), {1, "y"}));
+    ADJOIN_ASSIGN_OR_RETURN(const auto max, Redistribute::Create(&c, Line("P(max)", DType::kBFloat16, kRanks),
+                                                                 Layout::Owner({3}, DType::kBFloat16, 0), {1, "y"}));
     at::Tensor x = at::ones({3}, at::kBFloat16).requires_grad_();
     Tape tape;
     tape.Backward(max->Apply(x, tape).sum());

@@ -31,9 +31,7 @@ at::Tensor Slice(at::Tensor global, const Box& box) {
   return global.clone(at::MemoryFormat::Contiguous);
 }
 
-at::Tensor Outside(int dims, DType dtype) {
-  return at::zeros(std::vector<int64_t>(dims, 0), ScalarTypeOf(dtype));
-}
+at::Tensor Outside(int dims, DType dtype) { return at::zeros(std::vector<int64_t>(dims, 0), ScalarTypeOf(dtype)); }
 
 at::Tensor FillSource(Draw& draw, const Layout& from, int ranks, MovementCase& c) {
   std::map<std::vector<int64_t>, at::Tensor> partials;

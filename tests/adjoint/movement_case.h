@@ -41,7 +41,7 @@ struct MovementCase {
   bool copies = false;  // every cell is a copy of one, or 0: whatever its bits mean
   bool linear = true;   // false where the boundary is filled with another number than 0: then linear and a constant,
   std::vector<at::Tensor> expected_linear;  // and this is expected of the linear part
-  int cleared = -1;     // the rank whose source a move clears; -1: a copy
+  int cleared = -1;                         // the rank whose source a move clears; -1: a copy
 
   absl::StatusOr<std::shared_ptr<Movement>> create(Communicator* communicator, int64_t id) const {
     Movement::Options with_id = options;

@@ -23,15 +23,26 @@
 namespace adjoin {
 
 enum class CaseKind {
-  kBroadcast, kSumReduce, kAllSumReduce, kScatter, kGather, kAllGather, kReduceScatter, kAllToAll, kSendReceive,
-  kSendReceiveMove, kHalo, kRepartition, kRedistribute,
+  kBroadcast,
+  kSumReduce,
+  kAllSumReduce,
+  kScatter,
+  kGather,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kSendReceive,
+  kSendReceiveMove,
+  kHalo,
+  kRepartition,
+  kRedistribute,
 };
 
-inline constexpr CaseKind kAllCaseKinds[] = {
-    CaseKind::kBroadcast,   CaseKind::kSumReduce,       CaseKind::kAllSumReduce,  CaseKind::kScatter,
-    CaseKind::kGather,      CaseKind::kAllGather,       CaseKind::kReduceScatter, CaseKind::kAllToAll,
-    CaseKind::kSendReceive, CaseKind::kSendReceiveMove, CaseKind::kHalo,          CaseKind::kRepartition,
-    CaseKind::kRedistribute};
+inline constexpr CaseKind kAllCaseKinds[] = {CaseKind::kBroadcast,       CaseKind::kSumReduce, CaseKind::kAllSumReduce,
+                                             CaseKind::kScatter,         CaseKind::kGather,    CaseKind::kAllGather,
+                                             CaseKind::kReduceScatter,   CaseKind::kAllToAll,  CaseKind::kSendReceive,
+                                             CaseKind::kSendReceiveMove, CaseKind::kHalo,      CaseKind::kRepartition,
+                                             CaseKind::kRedistribute};
 
 std::string ToString(CaseKind kind);
 inline std::ostream& operator<<(std::ostream& out, CaseKind kind) { return out << ToString(kind); }

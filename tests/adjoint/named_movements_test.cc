@@ -61,7 +61,7 @@ TEST(NamedMovementsTest, AllGatherStaysAlongTheGatheredAxes) {
   EXPECT_TRUE(AllGather::Check(On({2, 2}, {"S(0)", "P"}), On({2, 2}, {"B", "P"})).ok());
   EXPECT_TRUE(AllGather::Check(On({3}, {"S(0)"}, {{0, {7, 0, 1}}}), On({3}, {"B"})).ok());
   ExpectRefused(AllGather::Check(On({2, 2}, {"S(0)", "S(0)"}), On({2, 2}, {"B", "S(0)"})),
-                 "axis 1 still splits dim 0 inside axis 0");
+                "axis 1 still splits dim 0 inside axis 0");
   ExpectRefused(AllGather::Check(On({2}, {"S(0)"}), On({2}, {"S(1)"})), "axis 0 goes from S(0) to S(1)");
   ExpectRefused(AllGather::Check(On({2}, {"S(0)"}), On({2}, {"S(0)"}, {{0, {5, 3}}})), "dim 0 is cut differently");
   ExpectRefused(AllGather::Check(On({2, 2}, {"S(0)", "S(1)"}), On({4}, {"B"})), "the meshes differ");
@@ -71,10 +71,9 @@ TEST(NamedMovementsTest, AllToAllStaysAlongItsAxis) {
   EXPECT_TRUE(AllToAll::Check(On({4}, {"S(0)"}), On({4}, {"S(1)"})).ok());
   EXPECT_TRUE(AllToAll::Check(On({4}, {"S(0)"}), On({4}, {"S(0)"})).ok());
   EXPECT_TRUE(AllToAll::Check(On({2, 2}, {"S(1)", "S(0)"}), On({2, 2}, {"S(1)", "S(1)"})).ok());
-  ExpectRefused(AllToAll::Check(On({2, 2}, {"S(0)", "S(1)"}), On({2, 2}, {"S(1)", "S(1)"})),
-                 "data would leave axis 0");
+  ExpectRefused(AllToAll::Check(On({2, 2}, {"S(0)", "S(1)"}), On({2, 2}, {"S(1)", "S(1)"})), "data would leave axis 0");
   ExpectRefused(AllToAll::Check(On({2, 2}, {"S(0)", "S(1)"}), On({2, 2}, {"S(1)", "S(0)"})),
-                 "axes 0 and 1 change, expected one");
+                "axes 0 and 1 change, expected one");
   ExpectRefused(AllToAll::Check(On({2}, {"S(0)"}), On({2}, {"B"})), "expected two splits");
   ExpectRefused(AllToAll::Check(On({2}, {"S(0)"}), On({2}, {"S(0)"}, {{0, {5, 3}}})), "dim 0 is cut differently");
 }
@@ -84,11 +83,12 @@ TEST(NamedMovementsTest, CreateRefusesFromTheAdjointsSide) {
     HostMemory memory;
     Communicator communicator(&transport, &memory, {0, absl::Seconds(5)});
     const Layout split = On({2}, {"S(0)"});
-    ExpectRefused(Gather::Create(&communicator, split, On({2}, {"B"}), {1, "y"}).status(), "gather, seen from its adjoint");
+    ExpectRefused(Gather::Create(&communicator, split, On({2}, {"B"}), {1, "y"}).status(),
+                  "gather, seen from its adjoint");
     ExpectRefused(ReduceScatter::Create(&communicator, split, split.WithDType(DType::kFloat32), {1, "y"}).status(),
-                   "reduce-scatter, seen from its adjoint");
+                  "reduce-scatter, seen from its adjoint");
     ExpectRefused(SendReceive::Create(&communicator, split, Layout::Owner({8, 6}, kType, 0), {1, "y"}).status(),
-                   "lies on 2 ranks, expected one");
+                  "lies on 2 ranks, expected one");
     return absl::OkStatus();
   });
   EXPECT_TRUE(status.ok()) << status;

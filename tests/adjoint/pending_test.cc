@@ -68,8 +68,8 @@ std::vector<Action> RandomProgram(Draw& draw, std::size_t cases) {
 
 // Results, gradients and second derivatives of sum of w_i (F_i x_i)^3, with every F_i as the program says.
 std::vector<at::Tensor> Derivatives(const std::vector<std::shared_ptr<Movement>>& f,
-                                       const std::vector<MovementCase>& cases, int rank,
-                                       const std::vector<Action>& program) {
+                                    const std::vector<MovementCase>& cases, int rank,
+                                    const std::vector<Action>& program) {
   std::vector<at::Tensor> x;
   for (const MovementCase& c : cases) x.push_back(c.x[rank].clone().requires_grad_());
   std::vector<at::Tensor> y(cases.size());
@@ -158,8 +158,7 @@ constexpr int kRanks = 3;
 
 absl::StatusOr<std::shared_ptr<Movement>> Gather(Communicator& communicator, bool differentiable = true) {
   return Redistribute::Create(&communicator, *Layout::Partition({10}, DType::kFloat64, {kRanks}, {0, 1, 2}),
-                              *Layout::Replicated({10}, DType::kFloat64, {0, 1, 2}),
-                              {1, "gather", 0, differentiable});
+                              *Layout::Replicated({10}, DType::kFloat64, {0, 1, 2}), {1, "gather", 0, differentiable});
 }
 
 at::Tensor Part(int rank, double value) { return at::full({rank == 0 ? 4 : 3}, value, at::kDouble); }
@@ -290,28 +289,29 @@ TEST(PendingErrorsTest, RefusesBackwardBeforeWait) {
 
 // The graph owns the movement, and nothing owns the graph when it is gone.
 TEST(PendingLifetimeTest, KeepsTheMovementAliveByTheGraphButNotTheGraph) {
-  const absl::Status status = OnRanks(kRanks, TransportKind::kInMemory, 1, [](Communicator& communicator) -> absl::Status {
-    std::weak_ptr<Movement> alive;
-    for (bool backward : {true, false}) {
-      at::Tensor x = Part(communicator.rank(), 1).requires_grad_();
-      Tape tape;
-      at::Tensor loss;
-      {
-        ADJOIN_ASSIGN_OR_RETURN(const auto gather, Gather(communicator));
-        alive = gather;
-        loss = gather->Start(x, tape)->Wait(tape).sum();
-      }
-      if (alive.expired()) return absl::InternalError("the graph does not own the movement");
-      if (backward) {
-        tape.Backward(loss);
-        if (!at::equal(x.grad(), Part(communicator.rank(), 3))) return absl::InternalError("x.grad is wrong");
-      }
-      loss = at::Tensor();
-      tape.Advance(at::Tensor());
-      if (!alive.expired()) return absl::InternalError("something still owns the movement");
-    }
-    return absl::OkStatus();
-  });
+  const absl::Status status =
+      OnRanks(kRanks, TransportKind::kInMemory, 1, [](Communicator& communicator) -> absl::Status {
+        std::weak_ptr<Movement> alive;
+        for (bool backward : {true, false}) {
+          at::Tensor x = Part(communicator.rank(), 1).requires_grad_();
+          Tape tape;
+          at::Tensor loss;
+          {
+            ADJOIN_ASSIGN_OR_RETURN(const auto gather, Gather(communicator));
+            alive = gather;
+            loss = gather->Start(x, tape)->Wait(tape).sum();
+          }
+          if (alive.expired()) return absl::InternalError("the graph does not own the movement");
+          if (backward) {
+            tape.Backward(loss);
+            if (!at::equal(x.grad(), Part(communicator.rank(), 3))) return absl::InternalError("x.grad is wrong");
+          }
+          loss = at::Tensor();
+          tape.Advance(at::Tensor());
+          if (!alive.expired()) return absl::InternalError("something still owns the movement");
+        }
+        return absl::OkStatus();
+      });
   EXPECT_TRUE(status.ok()) << status;
 }
 

@@ -36,7 +36,7 @@ constexpr int kRuns = 20;
 // Numbers of many magnitudes and both signs: another order of additions would be seen.
 at::Tensor Rounded(Draw& draw, const at::Tensor& like) {
   const at::Tensor wide = RandomTensor(draw, like.sizes().vec(), DType::kComplex128) *
-                             at::exp(2 * RandomTensor(draw, like.sizes().vec(), DType::kFloat64));
+                          at::exp(2 * RandomTensor(draw, like.sizes().vec(), DType::kFloat64));
   return (c10::isComplexType(like.scalar_type()) ? wide : at::real(wide)).to(like.scalar_type()).contiguous();
 }
 

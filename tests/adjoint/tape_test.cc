@@ -90,7 +90,8 @@ TEST(TapeTest, CompletesWhereARanksInputNeedsNoGradient) {
     const at::Tensor y = gather->Apply(x, tape);
     if (!y.requires_grad()) return absl::InternalError("the movement is not on the tape");
     tape.Backward((y * (rank + 1)).sum());
-    if (rank == 1) return x.grad().defined() ? absl::InternalError("a gradient that was not asked for") : absl::OkStatus();
+    if (rank == 1)
+      return x.grad().defined() ? absl::InternalError("a gradient that was not asked for") : absl::OkStatus();
     return Expect("x.grad", x.grad(), at::full_like(x.detach(), 6));
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -242,9 +243,9 @@ TEST(TapeTest, AgreesWithFiniteDifferencesOfFirstAndSecondOrder) {
   const absl::Status status = RunThree([](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank();
     ADJOIN_ASSIGN_OR_RETURN(const Composition f, Composition::Create(&communicator));
-    ADJOIN_ASSIGN_OR_RETURN(const auto total,
-                            AllSumReduce::Create(&communicator, *Layout::Replicated({}, kType, {0, 1, 2})->Dual(),
-                                                 {6, "total"}));
+    ADJOIN_ASSIGN_OR_RETURN(
+        const auto total,
+        AllSumReduce::Create(&communicator, *Layout::Replicated({}, kType, {0, 1, 2})->Dual(), {6, "total"}));
     const int64_t n = Split().LocalShape(rank)[0];
     const at::Tensor x0 = 0.3 * at::sin(Ramp(n, 2 * rank));
     const at::Tensor direction = at::cos(Ramp(n, rank));

@@ -114,8 +114,8 @@ TilingCase RandomTilingCase(Draw& draw, bool expand, int ranks, DType dtype) {
   while (*std::max_element(mesh.ranks().begin(), mesh.ranks().end()) >= ranks) mesh = RandomMesh(draw);
   auto [x, y] = RandomTiling(draw, mesh, expand, dtype);
   TilingCase c(expand, std::move(x), std::move(y));
-  c.what = absl::StrCat(expand ? "expand" : "repeat", " on ", ranks, " ranks from ", c.x.ToString(), " to ",
-                        c.y.ToString());
+  c.what =
+      absl::StrCat(expand ? "expand" : "repeat", " on ", ranks, " ranks from ", c.x.ToString(), " to ", c.y.ToString());
   c.x_state = RandomState(draw, c.x, ranks);
   c.w_state = RandomState(draw, *c.y.Dual(), ranks);
   c.v_state = RandomState(draw, c.x, ranks);

@@ -33,8 +33,8 @@ struct TilingCase {
   Layout x;
   Layout y;
   GatheredState x_state;
-  GatheredState w_state;  // the state of a cotangent: in y's dual layout
-  GatheredState v_state;  // the state of a direction: in x's layout
+  GatheredState w_state;           // the state of a cotangent: in y's dual layout
+  GatheredState v_state;           // the state of a direction: in x's layout
   std::vector<at::Tensor> x_free;  // per rank, drawn independently, copies differing
   std::vector<at::Tensor> y_free;
 };

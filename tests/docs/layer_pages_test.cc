@@ -1,5 +1,5 @@
-// docs/layers.md and docs/layers/*.md: every example is planned, and the plan is what the page says; every layer has a page.
-// What a block of ```textproto may look like stands in docs/layers.md.
+// docs/layers.md and docs/layers/*.md: every example is planned, and the plan is what the page says; every layer has a
+// page. What a block of ```textproto may look like stands in docs/layers.md.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -131,8 +131,8 @@ std::string LayoutOf(const JobSpec& job, const std::string& name) {
   return "";
 }
 
-// The part of a job with what it lacks: data, and for each floating-point input a layer that leaves it where it is read, as
-// the layers before would.
+// The part of a job with what it lacks: data, and for each floating-point input a layer that leaves it where it is
+// read, as the layers before would.
 absl::StatusOr<JobSpec> WithInputs(const JobSpec& part, const Example& example, int64_t& batch) {
   JobSpec job = part;
   job.set_name("example");

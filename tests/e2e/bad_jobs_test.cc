@@ -20,9 +20,9 @@ using ::testing::StartsWith;
 
 struct BadJob {
   const char* name;
-  const char* from;   // in lenet5-spatial.textproto, once or more: the first one counts
+  const char* from;  // in lenet5-spatial.textproto, once or more: the first one counts
   const char* to;
-  const char* line;   // begins the line that is to be named; null: that of `from`
+  const char* line;  // begins the line that is to be named; null: that of `from`
   const char* what;
   const char* right;  // what would be right
 };
@@ -32,8 +32,8 @@ constexpr char kRepartition[] = "layer { name: \"to_chan\" y: \"chan\" repartiti
 const BadJob kBadJobs[] = {
     {"an unknown field", "seed: 1", "sead: 1", nullptr, "no field named \"sead\"", ""},
     {"an unknown kind of layer", "repartition {}", "repartitoin {}", nullptr, "no field named \"repartitoin\"", ""},
-    {"an unregistered layer", "repartition {}", "custom { type: \"mine\" }", nullptr, "layer type \"mine\" is not known",
-     "known"},
+    {"an unregistered layer", "repartition {}", "custom { type: \"mine\" }", nullptr,
+     "layer type \"mine\" is not known", "known"},
     {"an input that is no layer", "name: \"conv2\"", "name: \"conv2\" input: \"conv7\"", nullptr,
      "neither an earlier layer nor a field", ""},
     {"a loss of no layer", "input: \"fc3\"", "input: \"fc4\"", nullptr, "there is no layer \"fc4\"",
@@ -69,7 +69,8 @@ TEST(BadJobs, AreRefusedWithTheirLineAndWhatWouldBeRight) {
   const std::filesystem::path data = (*cluster)->data_root() + "/mnist";
   const std::string whole = ReadFile(data / "test-images.idx.gz");
   std::ofstream(data / "truncated.idx.gz", std::ios::binary) << whole.substr(0, whole.size() / 2);
-  std::ofstream(data / "short.idx", std::ios::binary) << std::string("\0\0\x08\x01\0\0\x07\xd0", 8) << std::string(1000, 1);
+  std::ofstream(data / "short.idx", std::ios::binary)
+      << std::string("\0\0\x08\x01\0\0\x07\xd0", 8) << std::string(1000, 1);
   const std::string good = ReadFile(Runfile("examples/mnist/lenet5-spatial.textproto"));
   const std::string file = (*cluster)->output_root() + "/job.textproto";
   for (const BadJob& bad : kBadJobs) {

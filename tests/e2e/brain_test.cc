@@ -1,6 +1,7 @@
-// The brain volume of examples/brain, all the way that its README goes: data made from Debian's package, the U-Net trained
-// on random blocks of the left half over four ranks of two real daemons, the whole volume labelled, and Dice per class on
-// the right half: measured by Adjoin, and again by NumPy from the volume that was written, in its place in space.
+// The brain volume of examples/brain, all the way that its README goes: data made from Debian's package, the U-Net
+// trained on random blocks of the left half over four ranks of two real daemons, the whole volume labelled, and Dice
+// per class on the right half: measured by Adjoin, and again by NumPy from the volume that was written, in its place in
+// space.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -102,7 +103,8 @@ TEST(Brain, TheHeldOutHalfIsLabelledAsWellAsSerialTrainingDoes) {
   ASSERT_TRUE(printed.ok()) << printed.status();
   const Dice counted = PrintedDice(*printed);
   ASSERT_EQ(counted.per_class.size(), kClasses);
-  for (size_t i = 0; i < kClasses; ++i) EXPECT_NEAR(evaluated->per_class[i], counted.per_class[i], 1e-12) << "class " << i;
+  for (size_t i = 0; i < kClasses; ++i)
+    EXPECT_NEAR(evaluated->per_class[i], counted.per_class[i], 1e-12) << "class " << i;
   EXPECT_NEAR(evaluated->mean, counted.mean, 1e-12);
 
   const std::string picture = testing::TempDir() + "/slices.png";

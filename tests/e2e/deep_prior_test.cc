@@ -108,8 +108,9 @@ class DeepPrior : public testing::Test {
 
 TEST_F(DeepPrior, FourRanksTrainWhatSerialPyTorchTrains) {
   const std::string serial_folder = cluster_->folder() + "/serial";
-  ASSERT_NO_FATAL_FAILURE(RunPython({"train_pytorch.py", "--data", data_, "--steps", absl::StrCat(kComparedSteps),
-                                     "--output", serial_folder}, "serial"));
+  ASSERT_NO_FATAL_FAILURE(RunPython(
+      {"train_pytorch.py", "--data", data_, "--steps", absl::StrCat(kComparedSteps), "--output", serial_folder},
+      "serial"));
   const auto serial = ReadOutput(serial_folder);
   ASSERT_TRUE(serial.ok()) << serial.status();
   fs::copy_file(serial_folder + "/init.safetensors", data_ + "/init.safetensors");

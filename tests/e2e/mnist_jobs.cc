@@ -143,16 +143,19 @@ absl::StatusOr<JobOutput> RunOnThreads(const JobSpec& spec, const Folders& folde
                                        uint64_t seed, std::vector<SessionResult>* results) {
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOf(spec));
   std::vector<SessionResult> returned(spec.ranks());
-  ADJOIN_RETURN_IF_ERROR(RunRanks(static_cast<int>(spec.ranks()), transport, seed, [&](Transport& t) -> absl::Status {
-    SessionOptions options;
-    options.plan = plan;
-    options.data_root = folders.data;
-    options.output_root = folders.output;
-    options.transport = &t;
-    options.timeout = absl::Seconds(60);
-    ADJOIN_ASSIGN_OR_RETURN(returned[t.rank()], RunSession(options));
-    return CompareTraffic(plan, t.rank(), returned[t.rank()]);
-  }, absl::Seconds(120)));
+  ADJOIN_RETURN_IF_ERROR(RunRanks(
+      static_cast<int>(spec.ranks()), transport, seed,
+      [&](Transport& t) -> absl::Status {
+        SessionOptions options;
+        options.plan = plan;
+        options.data_root = folders.data;
+        options.output_root = folders.output;
+        options.transport = &t;
+        options.timeout = absl::Seconds(60);
+        ADJOIN_ASSIGN_OR_RETURN(returned[t.rank()], RunSession(options));
+        return CompareTraffic(plan, t.rank(), returned[t.rank()]);
+      },
+      absl::Seconds(120)));
   if (results != nullptr) *results = std::move(returned);
   return ReadOutput(absl::StrCat(folders.output, "/", spec.output_dir()));
 }

@@ -38,7 +38,7 @@ absl::StatusOr<JobSpec> ExampleJob(const std::string& name);
 void ShortenTo(int64_t steps, const std::string& dtype, JobSpec& spec);
 
 struct Folders {
-  std::string data;    // holds mnist/ and init.safetensors
+  std::string data;  // holds mnist/ and init.safetensors
   std::string output;
 };
 // New ones in the test's folder, empty but for the data.
@@ -62,8 +62,8 @@ absl::StatusOr<JobOutput> ReadOutput(const std::string& folder);
 
 absl::StatusOr<Plan> PlanOf(const JobSpec& spec);
 
-// Runs sessions on threads as ranks. Every rank's bytes sent are compared with the plan's, but for micro-batches; `results` (may be null) gets
-// what each rank's session returned.
+// Runs sessions on threads as ranks. Every rank's bytes sent are compared with the plan's, but for micro-batches;
+// `results` (may be null) gets what each rank's session returned.
 absl::StatusOr<JobOutput> RunOnThreads(const JobSpec& spec, const Folders& folders, TransportKind transport,
                                        uint64_t seed, std::vector<SessionResult>* results = nullptr);
 

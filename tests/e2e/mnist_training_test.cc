@@ -72,8 +72,7 @@ TEST(MnistEmptyParts, APartitionFinerThanTheTensorTrainsCorrectly) {
   const NamedTensors initial = InitialWeights(2, at::kDouble);
   const auto job = RunOnThreads(spec, MakeFolders("fine", initial), TransportKind::kInMemoryDelayed, 3);
   ASSERT_TRUE(job.ok()) << job.status();
-  const SerialRun truth =
-      TrainSerially({.train_limit = kTrainLimit, .test_limit = kTestLimit, .steps = 10}, initial);
+  const SerialRun truth = TrainSerially({.train_limit = kTrainLimit, .test_limit = kTestLimit, .steps = 10}, initial);
   EXPECT_EQ(Differences(*job, truth, 1e-10), "");
 }
 

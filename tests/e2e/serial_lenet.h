@@ -26,8 +26,8 @@ NamedTensors InitialWeights(uint64_t seed, torch::ScalarType dtype);
 
 struct SerialOptions {
   std::string folder = "examples/mnist";
-  uint64_t job_seed = 1;     // JobSpec.seed: of the order of samples
-  int64_t train_limit = 0;   // Dataset.limit; 0: all
+  uint64_t job_seed = 1;    // JobSpec.seed: of the order of samples
+  int64_t train_limit = 0;  // Dataset.limit; 0: all
   int64_t test_limit = 0;
   int64_t batch = 64;
   int64_t steps = 0;
@@ -39,10 +39,10 @@ struct SerialOptions {
   // Instead of SGD with the numbers above.
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> optimizer = {};
   std::function<double(int64_t)> lr_of_step = {};  // from 0
-  double clip_norm = 0;              // 0: not clipped
-  std::set<std::string> frozen = {};  // parameters
-  bool bfloat16 = false;             // activations and the arithmetic, of weights that stay as they are
-  int64_t validate_every = 0;        // on the test images; 0: never
+  double clip_norm = 0;                            // 0: not clipped
+  std::set<std::string> frozen = {};               // parameters
+  bool bfloat16 = false;                           // activations and the arithmetic, of weights that stay as they are
+  int64_t validate_every = 0;                      // on the test images; 0: never
 };
 
 struct SerialRun {

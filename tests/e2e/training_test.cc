@@ -1,5 +1,5 @@
-// Training as users know it, cut in all the ways of examples/mnist, equals a plain serial program: Adam and SGD, schedules,
-// clipping, micro-batches, frozen layers, validation. Ranks are threads.
+// Training as users know it, cut in all the ways of examples/mnist, equals a plain serial program: Adam and SGD,
+// schedules, clipping, micro-batches, frozen layers, validation. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,8 +86,7 @@ TEST_P(TrainingTest, AdamWithScheduleClippingMicroBatchesAFrozenLayerAndValidati
   SerialOptions options = {.train_limit = kTrainLimit, .test_limit = kTestLimit, .steps = kSteps};
   options.optimizer = [](std::vector<torch::Tensor> trained) {
     return std::make_unique<torch::optim::AdamW>(
-        std::move(trained),
-        torch::optim::AdamWOptions(0.002).betas(std::make_tuple(0.9, 0.99)).weight_decay(0.01));
+        std::move(trained), torch::optim::AdamWOptions(0.002).betas(std::make_tuple(0.9, 0.99)).weight_decay(0.01));
   };
   options.lr_of_step = [](int64_t step) { return 0.002 * WarmUpAndCosine(step); };
   options.clip_norm = 0.7;
@@ -139,8 +138,8 @@ INSTANTIATE_TEST_SUITE_P(Jobs, TrainingTest, testing::Values("lenet5-serial", "l
                            return name;
                          });
 
-// bfloat16 activations, float32 weights. On one rank the kernels are those of the serial program; on more, sums are rounded
-// elsewhere, each to 8 bits: 1e-2 is what 12 steps make of it, where float32 would be 1e-4 away.
+// bfloat16 activations, float32 weights. On one rank the kernels are those of the serial program; on more, sums are
+// rounded elsewhere, each to 8 bits: 1e-2 is what 12 steps make of it, where float32 would be 1e-4 away.
 TEST(PrecisionTest, BFloat16WithFloat32Weights) {
   const NamedTensors initial = InitialWeights(kSeedFloat32, torch::kFloat32);
   SerialOptions options = {.train_limit = kTrainLimit, .test_limit = kTestLimit, .steps = 12, .lr = 0.002};
@@ -166,7 +165,8 @@ TEST(PrecisionTest, BFloat16WithFloat32Weights) {
     for (const auto& [parameter, weight] : truth.weights) {
       const torch::Tensor& actual = job->weights.at(parameter);
       EXPECT_EQ(actual.scalar_type(), torch::kFloat32) << parameter;
-      EXPECT_LT((actual - weight).abs().max().item<double>(), tolerance * weight.abs().max().item<double>()) << parameter;
+      EXPECT_LT((actual - weight).abs().max().item<double>(), tolerance * weight.abs().max().item<double>())
+          << parameter;
     }
   }
 }
@@ -180,14 +180,13 @@ Layer& AddAfter(const std::string& name, const std::string& added, JobSpec& spec
   return *spec.mutable_layer(at);
 }
 
-// Channels, elements and noise, each drawn where the layout of the job cuts the tensor; 501 samples in batches of 64. All stand
-// before the layers that not all of the jobs have: a layer's numbers depend on its place in the job.
+// Channels, elements and noise, each drawn where the layout of the job cuts the tensor; 501 samples in batches of 64.
+// All stand before the layers that not all of the jobs have: a layer's numbers depend on its place in the job.
 TEST(DropoutTest, TrainingIsTheSameOnAnyRanksAndForAnyMicroBatches) {
   const NamedTensors initial = InitialWeights(3, torch::kFloat64);
-  const std::vector<std::pair<std::string, uint32_t>> runs = {{"lenet5-serial", 1},   {"lenet5-serial", 2},
-                                                              {"lenet5-serial", 4},   {"lenet5-spatial", 1},
-                                                              {"lenet5-spatial", 4},  {"lenet5-sync-sgd", 2},
-                                                              {"lenet5-hybrid", 1}};
+  const std::vector<std::pair<std::string, uint32_t>> runs = {
+      {"lenet5-serial", 1},  {"lenet5-serial", 2},   {"lenet5-serial", 4}, {"lenet5-spatial", 1},
+      {"lenet5-spatial", 4}, {"lenet5-sync-sgd", 2}, {"lenet5-hybrid", 1}};
   std::vector<double> losses;
   for (const auto& [name, micro] : runs) {
     JobSpec spec = JobOf(name);
@@ -225,13 +224,14 @@ TEST(ValidationTest, RunsAtTheEndOfEachEpochByDefault) {
   JobSpec spec = ExampleJob("lenet5-serial").value();
   ShortenTo(18, "float64", spec);
   Validate(0, spec);
-  const auto job = RunOnThreads(spec, MakeFolders("epochs", InitialWeights(3, torch::kFloat64)),
-                                TransportKind::kInMemory, 1);
+  const auto job =
+      RunOnThreads(spec, MakeFolders("epochs", InitialWeights(3, torch::kFloat64)), TransportKind::kInMemory, 1);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->validation_steps, (std::vector<int64_t>{8, 16, 18}));
 }
 
-// A learning rate that leaves the weights as they are: the first validation is the best, and after two more training ends.
+// A learning rate that leaves the weights as they are: the first validation is the best, and after two more training
+// ends.
 TEST(ValidationTest, EndsTrainingThatGetsNoBetter) {
   JobSpec spec = ExampleJob("lenet5-spatial").value();
   ShortenTo(40, "float64", spec);
@@ -239,8 +239,8 @@ TEST(ValidationTest, EndsTrainingThatGetsNoBetter) {
   Validate(3, spec);
   spec.mutable_train()->mutable_early_stop()->set_patience(2);
   spec.mutable_train()->mutable_early_stop()->set_metric("accuracy");
-  const auto job = RunOnThreads(spec, MakeFolders("stop", InitialWeights(3, torch::kFloat64)),
-                                TransportKind::kInMemoryDelayed, 5);
+  const auto job =
+      RunOnThreads(spec, MakeFolders("stop", InitialWeights(3, torch::kFloat64)), TransportKind::kInMemoryDelayed, 5);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->losses.size(), 9u);
   EXPECT_EQ(job->validation_steps, (std::vector<int64_t>{3, 6, 9}));

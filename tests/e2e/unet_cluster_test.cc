@@ -1,6 +1,6 @@
 // The U-Net of examples/unet through a real coordinator on two real daemons, its images made as a user makes them: four
-// ranks train it to the weights, running statistics, losses and accuracy per pixel that one rank does. The job with batch
-// normalisation, transposed convolutions, concatenation and a loss per pixel.
+// ranks train it to the weights, running statistics, losses and accuracy per pixel that one rank does. The job with
+// batch normalisation, transposed convolutions, concatenation and a loss per pixel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

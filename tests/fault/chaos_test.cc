@@ -1,5 +1,5 @@
-// Coordinator, daemons and ranks are killed at random moments, again and again, while users submit and cancel jobs: every
-// accepted job ends as its spec demands, nothing runs twice at once, nothing is left behind.
+// Coordinator, daemons and ranks are killed at random moments, again and again, while users submit and cancel jobs:
+// every accepted job ends as its spec demands, nothing runs twice at once, nothing is left behind.
 //
 //   ADJOIN_TEST_SEED=7 bazel-bin/tests/fault/chaos_test     the kills of a run that failed, in the same order
 //   ADJOIN_CHAOS_KILLS=200                                   how many
@@ -47,7 +47,7 @@ struct Kind {
   int ranks;
   std::string restart;  // on
   JobState end;
-  std::string reason;   // part of the reason of a failure
+  std::string reason;  // part of the reason of a failure
 };
 
 const std::vector<Kind>& Kinds() {
@@ -74,8 +74,10 @@ struct Submitted {
 class User {
  public:
   User(const std::string& address, uint64_t seed)
-      : client_(ClientOptions{.address = address, .retry = absl::Seconds(60), .notice = nullptr}), random_(seed),
-        seed_(seed), thread_([this] { Work(); }) {}
+      : client_(ClientOptions{.address = address, .retry = absl::Seconds(60), .notice = nullptr}),
+        random_(seed),
+        seed_(seed),
+        thread_([this] { Work(); }) {}
   ~User() { Stop(); }
 
   // Waits for the call under way.
@@ -101,9 +103,8 @@ class User {
   void SubmitOne(int number) {
     const Kind& kind = Kinds()[random_() % Kinds().size()];
     Submission submission;
-    submission.spec_source = FakeJob(
-        absl::StrCat(kind.name, kind.name == "succeed" ? "" : absl::StrCat("-n", number)), kind.ranks,
-        absl::StrCat("restart { max_restarts: 1000000 ", kind.restart, " }"));
+    submission.spec_source = FakeJob(absl::StrCat(kind.name, kind.name == "succeed" ? "" : absl::StrCat("-n", number)),
+                                     kind.ranks, absl::StrCat("restart { max_restarts: 1000000 ", kind.restart, " }"));
     submission.spec_file = "chaos.textproto";
     submission.idempotency_key = absl::StrCat("chaos-", seed_, "-", number);
     absl::StatusOr<SubmitResponse> response = client_.Submit(submission);
@@ -188,7 +189,9 @@ void ExpectEnds(LocalCluster& cluster, const std::vector<Submitted>& jobs) {
     ASSERT_TRUE(end.ok()) << job.id << " " << job.kind.name << ": " << end.status();
     EXPECT_EQ(JobState_Name(end->state()), JobState_Name(job.kind.end))
         << job.id << " " << job.kind.name << ": " << end->reason();
-    if (job.kind.end == FAILED) { EXPECT_THAT(end->reason(), ::testing::HasSubstr(job.kind.reason)) << job.id; }
+    if (job.kind.end == FAILED) {
+      EXPECT_THAT(end->reason(), ::testing::HasSubstr(job.kind.reason)) << job.id;
+    }
   }
   absl::StatusOr<ListJobsResponse> list = cluster.ListJobs();
   ASSERT_TRUE(list.ok()) << list.status();

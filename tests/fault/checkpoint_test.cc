@@ -71,11 +71,12 @@ class CheckpointedJobTest : public ::testing::Test {
   // Waits until it trains and has done so many steps.
   absl::Status AwaitStep(const std::string& job, uint64_t step) {
     return cluster_
-        ->WaitUntil(job,
-                    [&](const JobSummary& s) {
-                      return s.state() == RUNNING && s.progress().phase() == "training" && s.progress().step() >= step;
-                    },
-                    Within(240))
+        ->WaitUntil(
+            job,
+            [&](const JobSummary& s) {
+              return s.state() == RUNNING && s.progress().phase() == "training" && s.progress().step() >= step;
+            },
+            Within(240))
         .status();
   }
   std::string Events(const std::string& job) { return cluster_->Cli({"events", job}).out; }
@@ -97,7 +98,10 @@ TEST_F(CheckpointedJobTest, AJobKilledBetweenCheckpointsGoesOnBitForBit) {
     ASSERT_TRUE(killed.ok()) << killed;
     // The next attempt has begun before the next kill is aimed.
     const uint64_t epoch = cluster_->Describe(*job).value().job().epoch();
-    ASSERT_TRUE(cluster_->WaitUntil(*job, [&](const JobSummary& s) { return s.epoch() > epoch; }, Within(60)).ok());
+    ASSERT_TRUE(cluster_
+                    ->WaitUntil(
+                        *job, [&](const JobSummary& s) { return s.epoch() > epoch; }, Within(60))
+                    .ok());
   }
   const absl::StatusOr<JobSummary> end = cluster_->WaitFor(*job, Within(240));
   ASSERT_TRUE(end.ok()) << end.status();
@@ -138,9 +142,10 @@ TEST_F(CheckpointedJobTest, NodesThatDoNotShareTheirOutputAreNotMixed) {
   const absl::Status refused = cluster_->Submit(Job("apart", 5)).status();
   EXPECT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.message()),
-              AllOf(HasSubstr("the job needs 4 slots on nodes that have one --output-root"), HasSubstr("worker-0 (2 slots)"),
-                    HasSubstr("worker-1 (2 slots)"), HasSubstr("right would be")));
-  RunWhole(absl::StrReplaceAll(ReadFile(Runfile("examples/mnist/lenet5-sync-sgd.textproto")), {{"epochs: 8", "steps: 2"}}));
+              AllOf(HasSubstr("the job needs 4 slots on nodes that have one --output-root"),
+                    HasSubstr("worker-0 (2 slots)"), HasSubstr("worker-1 (2 slots)"), HasSubstr("right would be")));
+  RunWhole(
+      absl::StrReplaceAll(ReadFile(Runfile("examples/mnist/lenet5-sync-sgd.textproto")), {{"epochs: 8", "steps: 2"}}));
 }
 
 // The output root is a small tmpfs.
@@ -161,7 +166,8 @@ TEST_F(CheckpointedJobTest, AFullDiskStopsNoTraining) {
     while (filler.write(block.data(), static_cast<std::streamsize>(block.size())) && filler.flush()) {
     }
     const Deadline deadline = Within(60);
-    while (cluster_->Cli({"logs", *job}).out.find("WARNING: the checkpoint") == std::string::npos && !deadline.Expired()) {
+    while (cluster_->Cli({"logs", *job}).out.find("WARNING: the checkpoint") == std::string::npos &&
+           !deadline.Expired()) {
     }
     filler.close();
     std::filesystem::remove(root + "/filler");

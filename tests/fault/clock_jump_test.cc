@@ -53,7 +53,8 @@ class ClockJumpTest : public ::testing::Test {
     auto now = cluster_->Describe(job);
     if (!now.ok()) return now.status();
     const uint64_t upto = now->job().progress().step() + steps;
-    return cluster_->WaitUntil(job, [&](const JobSummary& s) { return s.progress().step() >= upto; }, Within(30));
+    return cluster_->WaitUntil(
+        job, [&](const JobSummary& s) { return s.progress().step() >= upto; }, Within(30));
   }
 
   const std::string clock_ = ::testing::TempDir() + "/clock";
@@ -63,7 +64,10 @@ class ClockJumpTest : public ::testing::Test {
 TEST_F(ClockJumpTest, JumpsLoseNoProcessAndHideNoDeath) {
   absl::StatusOr<std::string> job = cluster_->Submit(FakeJob("steps-100000x10ms", 4));
   ASSERT_TRUE(job.ok()) << job.status();
-  ASSERT_TRUE(cluster_->WaitUntil(*job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60)).ok());
+  ASSERT_TRUE(cluster_
+                  ->WaitUntil(
+                      *job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60))
+                  .ok());
   for (const char* offset : {"+2h", "-3h", "+0"}) {
     SetClock(offset);
     // Longer than any limit of this coordinator.
@@ -74,7 +78,8 @@ TEST_F(ClockJumpTest, JumpsLoseNoProcessAndHideNoDeath) {
   SetClock("-3h");
   ASSERT_TRUE(StepsOn(*job, 20).ok());
   ASSERT_EQ(cluster_->KillWorker(1), absl::OkStatus());
-  auto ended = cluster_->WaitUntil(*job, [](const JobSummary& s) { return s.state() == PENDING; }, Within(10));
+  auto ended = cluster_->WaitUntil(
+      *job, [](const JobSummary& s) { return s.state() == PENDING; }, Within(10));
   ASSERT_TRUE(ended.ok()) << ended.status();
   ASSERT_EQ(cluster_->StartWorker(1), absl::OkStatus());
   auto again = cluster_->WaitUntil(

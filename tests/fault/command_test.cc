@@ -1,5 +1,5 @@
-// The command adjoin against a real coordinator: what it changes, what it prints for programs, and that its streams go on
-// over a coordinator that was killed.
+// The command adjoin against a real coordinator: what it changes, what it prints for programs, and that its streams go
+// on over a coordinator that was killed.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -94,7 +94,8 @@ class CommandTest : public ::testing::Test {
     return *std::move(child);
   }
   void WaitForState(const std::string& job, JobState state) {
-    auto reached = cluster_->WaitUntil(job, [&](const JobSummary& s) { return s.state() == state; }, Within(60));
+    auto reached = cluster_->WaitUntil(
+        job, [&](const JobSummary& s) { return s.state() == state; }, Within(60));
     ASSERT_TRUE(reached.ok()) << reached.status();
   }
 
@@ -115,7 +116,8 @@ TEST_F(CommandTest, TheQueueIsChangedAndShown) {
   EXPECT_EQ(Json({"describe", "job-3"})["spec"]["output_dir"], "other");
 
   Run({"hold", "job-3"});
-  EXPECT_THAT(Run({"ps"}), AllOf(ContainsRegex("job-3 +succeed +pending .held. +7"), ContainsRegex("worker-0 .* ready ")));
+  EXPECT_THAT(Run({"ps"}),
+              AllOf(ContainsRegex("job-3 +succeed +pending .held. +7"), ContainsRegex("worker-0 .* ready ")));
   EXPECT_THAT(Run({"ps", "-o", "yaml"}), HasSubstr("state: PENDING"));
   EXPECT_THAT(Run({"cancel", "job-1"}), HasSubstr("job-1 is cancelled"));
   WaitForState("job-2", SUCCEEDED);
@@ -141,7 +143,8 @@ TEST_F(CommandTest, AnIdempotencyKeyIsOneJob) {
   EXPECT_TRUE(again["existed"].get<bool>());
   EXPECT_THAT(Refusal({"submit", file, "--idempotency-key", "k", "--set", "seed=2"}), HasSubstr("another spec"));
   EXPECT_EQ(Run({"submit", file}), "job-2\n") << "without a key each is a job of its own";
-  EXPECT_THAT(Refusal({"submit", file, "--set", "train.bach=1"}), HasSubstr("--set train.bach: there is no field 'bach'"));
+  EXPECT_THAT(Refusal({"submit", file, "--set", "train.bach=1"}),
+              HasSubstr("--set train.bach: there is no field 'bach'"));
   EXPECT_THAT(Refusal({"submit", file, "--set", "train.batch=0"}), HasSubstr("succeed.textproto with --set:"));
   EXPECT_THAT(Run({"plan", file, "--set", "train.batch=32"}), HasSubstr("a batch of 32 samples"));
   EXPECT_EQ(Json({"ps"})["job"].size(), 2);
@@ -208,9 +211,9 @@ TEST_F(CommandTest, MetricsAndLogsAreThereForPrograms) {
   EXPECT_FALSE(JsonLines(ReadFile(cluster_->folder() + "/worker-0-log.err")).empty());
   ASSERT_GT(port, 0);
   const std::string text = HttpGet(port, "/metrics");
-  for (const char* line : {"adjoin_jobs{state=\"running\"} 1", "adjoin_jobs{state=\"pending\"} 1", "adjoin_queue_length 1",
-                           "adjoin_workers{state=\"ready\"} 1", "adjoin_slots 2", "adjoin_slots_free 0",
-                           "adjoin_submits_total 2", "adjoin_job_step{job=\"job-1\"} "}) {
+  for (const char* line : {"adjoin_jobs{state=\"running\"} 1", "adjoin_jobs{state=\"pending\"} 1",
+                           "adjoin_queue_length 1", "adjoin_workers{state=\"ready\"} 1", "adjoin_slots 2",
+                           "adjoin_slots_free 0", "adjoin_submits_total 2", "adjoin_job_step{job=\"job-1\"} "}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + line));
   }
   EXPECT_THAT(text, Not(HasSubstr("adjoin_store_commit_seconds_count 0\n")));

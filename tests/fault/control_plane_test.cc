@@ -48,7 +48,8 @@ class ControlPlaneTest : public ::testing::Test {
     return end.ok() ? *end : JobSummary();
   }
   void WaitForState(const std::string& job, JobState state) {
-    auto reached = cluster_->WaitUntil(job, [&](const JobSummary& s) { return s.state() == state; }, Within(60));
+    auto reached = cluster_->WaitUntil(
+        job, [&](const JobSummary& s) { return s.state() == state; }, Within(60));
     ASSERT_TRUE(reached.ok()) << reached.status();
   }
   void ExpectNextJobSucceeds(int ranks) {
@@ -249,7 +250,8 @@ TEST_F(ControlPlaneTest, ALostRankIsStartedAgainAndItsJobSucceeds) {
   EXPECT_EQ(end.state(), SUCCEEDED) << end.reason();
   EXPECT_EQ(end.attempts(), 2);
   EXPECT_EQ(end.restarts_counted(), 1);
-  std::string hopeless = Submit("steps-20x10ms-nan-1-at-5", 2, "restart { max_restarts: 5 on: 'error' on: 'rank_lost' }");
+  std::string hopeless =
+      Submit("steps-20x10ms-nan-1-at-5", 2, "restart { max_restarts: 5 on: 'error' on: 'rank_lost' }");
   end = End(hopeless);
   EXPECT_EQ(end.state(), FAILED);
   EXPECT_EQ(end.attempts(), 1);
@@ -265,8 +267,8 @@ TEST_F(ControlPlaneTest, ADrainedWorkersJobGoesOnElsewhere) {
   ASSERT_EQ(described->rank(1).worker(), described->rank(0).worker());
   cluster_->SignalWorker(node, SIGTERM);
   EXPECT_EQ(cluster_->WaitForWorkerEnd(node, Within(20)), absl::OkStatus());
-  auto again = cluster_->WaitUntil(job, [](const JobSummary& s) { return s.attempts() == 2 && s.state() == RUNNING; },
-                                   Within(30));
+  auto again = cluster_->WaitUntil(
+      job, [](const JobSummary& s) { return s.attempts() == 2 && s.state() == RUNNING; }, Within(30));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->restarts_counted(), 0);
   EXPECT_THAT(cluster_->Cli({"events", job}).out, HasSubstr("drained: stopped after step "));
@@ -301,7 +303,8 @@ TEST_F(ControlPlaneTest, AnInterruptOnlyStopsFollowing) {
     arguments.insert(arguments.end(), command.begin(), command.end());
     auto follow = ChildProgram::Start(arguments, {}, cluster_->output_root() + "/" + command[0]);
     ASSERT_TRUE(follow.ok()) << follow.status();
-    for (Deadline deadline = Within(30); (*follow)->Output().find("running") == std::string::npos && !deadline.Expired();) {
+    for (Deadline deadline = Within(30);
+         (*follow)->Output().find("running") == std::string::npos && !deadline.Expired();) {
       absl::SleepFor(absl::Milliseconds(10));
     }
     (*follow)->Signal(SIGINT);
@@ -383,7 +386,8 @@ TEST_F(ControlPlaneTest, FlagsComeFromTheEnvironmentAndFromFilesToo) {
     return ps->Output();
   };
   std::string last = listed();
-  for (Deadline deadline = Within(30); last.find("from-file") == std::string::npos && !deadline.Expired();) last = listed();
+  for (Deadline deadline = Within(30); last.find("from-file") == std::string::npos && !deadline.Expired();)
+    last = listed();
   EXPECT_THAT(last, ::testing::ContainsRegex("from-file +[^ ]+ +5 +5"));
   EXPECT_EQ(worker->Stop(Within(20)).value_or(-1), 0) << worker->Errors();
   // Wrong usage is named, with exit code 2; a value that makes no sense with 1.
@@ -393,7 +397,8 @@ TEST_F(ControlPlaneTest, FlagsComeFromTheEnvironmentAndFromFilesToo) {
     EXPECT_THAT(child->Errors(), HasSubstr(text));
   };
   refused({Runfile("worker/adjoin-worker"), "--slots", "0"}, 2, "--slots");
-  refused({Runfile("worker/adjoin-worker"), "--data-port-range", "7"}, 1, "--data-port-range '7' is not a range of ports");
+  refused({Runfile("worker/adjoin-worker"), "--data-port-range", "7"}, 1,
+          "--data-port-range '7' is not a range of ports");
   refused({Runfile("coordinator/adjoin-coordinator"), "--heartbeat-seconds", "9"}, 1, "at least twice");
   refused({Runfile("cli/adjoin"), "--coordinator", "node-1:7411", "ps"}, 1, "mutual TLS");
   refused({Runfile("cli/adjoin"), "--coordinator", "7411", "ps"}, 1, "is not HOST:PORT");
@@ -482,7 +487,8 @@ TEST_F(ControlPlaneTest, WithoutACoordinatorTheCommandTellsHowToStartOne) {
   ASSERT_EQ(cluster_->Stop(), absl::OkStatus());
   LocalCluster::CliResult result = cluster_->Cli({"ps", "--retry-seconds", "0"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr(absl::StrCat("adjoin: error: cannot reach the coordinator at ", cluster_->address())));
+  EXPECT_THAT(result.err,
+              HasSubstr(absl::StrCat("adjoin: error: cannot reach the coordinator at ", cluster_->address())));
   EXPECT_EQ(cluster_->Cli({"nonsense"}).exit_code, 2);
 }
 

@@ -60,7 +60,8 @@ TEST(DeafCoordinatorTest, EndsByItselfAndJobsRunOn) {
   LocalCluster& cluster = **started;
   absl::StatusOr<std::string> job = cluster.Submit(FakeJob("steps-100000x5ms", 2));
   ASSERT_TRUE(job.ok()) << job.status();
-  auto running = cluster.WaitUntil(*job, [](const JobSummary& s) { return s.progress().step() >= 3; }, Within(60));
+  auto running = cluster.WaitUntil(
+      *job, [](const JobSummary& s) { return s.progress().step() >= 3; }, Within(60));
   ASSERT_TRUE(running.ok()) << running.status();
   auto pids = cluster.RankPids(*job);
   ASSERT_TRUE(pids.ok()) << pids.status();
@@ -74,12 +75,14 @@ TEST(DeafCoordinatorTest, EndsByItselfAndJobsRunOn) {
     EXPECT_EQ(*code, 1);
   }
   EXPECT_THAT(ReadFile(cluster.folder() + "/coordinator-log.err"),
-              AllOf(HasSubstr(absl::StrCat("error: this server does not answer at ", cluster.address(), ", 3 times in a row: ")),
+              AllOf(HasSubstr(absl::StrCat("error: this server does not answer at ", cluster.address(),
+                                           ", 3 times in a row: ")),
                     AnyOf(HasSubstr("no file descriptor is left of 256"), HasSubstr("a connection is not accepted"))));
 
   ASSERT_TRUE(cluster.StartCoordinator().ok());
   ASSERT_TRUE(cluster.WaitForWorkers(Within(60)).ok());
-  running = cluster.WaitUntil(*job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60));
+  running = cluster.WaitUntil(
+      *job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60));
   ASSERT_TRUE(running.ok()) << running.status();
   auto same = cluster.RankPids(*job);
   ASSERT_TRUE(same.ok()) << same.status();

@@ -60,7 +60,8 @@ class DiskFullTest : public ::testing::Test {
 TEST_F(DiskFullTest, SubmissionsAreRefusedAndJobsGoOn) {
   absl::StatusOr<std::string> job = cluster_->Submit(FakeJob("steps-200x30ms", 2));
   ASSERT_TRUE(job.ok()) << job.status();
-  auto running = cluster_->WaitUntil(*job, [](const JobSummary& s) { return s.progress().step() >= 3; }, Within(60));
+  auto running = cluster_->WaitUntil(
+      *job, [](const JobSummary& s) { return s.progress().step() >= 3; }, Within(60));
   ASSERT_TRUE(running.ok()) << running.status();
 
   FillDisk();

@@ -30,7 +30,8 @@ std::vector<RunLine> ReadRuns(const std::string& output_root) {
 
 std::string FakeJob(const std::string& name, int ranks, const std::string& more) {
   return absl::StrCat("name: \"", name, "\" kind: TRAIN ranks: ", ranks, R"( seed: 1
-    layout { name: "batch" partition: [)", ranks, R"(, 1, 1, 1] }
+    layout { name: "batch" partition: [)",
+                      ranks, R"(, 1, 1, 1] }
     layer { name: "flat" input: "image" x: "batch" flatten { arg: 1 } }
     layer { name: "fc" linear { out_features: 10 } }
     loss { kind: "cross_entropy" input: "fc" target: "label" }
@@ -38,12 +39,13 @@ std::string FakeJob(const std::string& name, int ranks, const std::string& more)
       field { name: "image" idx { path: "mnist/test-images.idx.gz" } shape: [1, 28, 28] }
       field { name: "label" idx { path: "mnist/test-labels.idx.gz" } dtype: "int64" } }
     train { dataset: "train" batch: 64 steps: 10 optimizer { sgd { lr: 0.01 } } }
-    output_dir: "out/)", name, "\"\n", more, "\n");
+    output_dir: "out/)",
+                      name, "\"\n", more, "\n");
 }
 
 std::vector<std::string> ImpatientCoordinator() {
-  return {"--heartbeat-seconds", "0.2", "--suspect-seconds", "0.7", "--worker-timeout-seconds", "2",
-          "--reattach-seconds", "4", "--lease-seconds", "6", "--restarts-without-progress", "1000000"};
+  return {"--heartbeat-seconds", "0.2", "--suspect-seconds", "0.7", "--worker-timeout-seconds",    "2",
+          "--reattach-seconds",  "4",   "--lease-seconds",   "6",   "--restarts-without-progress", "1000000"};
 }
 
 std::map<std::string, std::set<uint64_t>> AttemptsThatRan(const std::string& output_root) {

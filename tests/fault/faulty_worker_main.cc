@@ -1,5 +1,5 @@
-// adjoin-worker with faults in its RPCs, from the seed in ADJOIN_RPC_SEED. At its end it writes what it met to the file named
-// by ADJOIN_RPC_REPORT: a line "METHOD FAULT" for each.
+// adjoin-worker with faults in its RPCs, from the seed in ADJOIN_RPC_SEED. At its end it writes what it met to the file
+// named by ADJOIN_RPC_REPORT: a line "METHOD FAULT" for each.
 #include <stdlib.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// Two nodes on a network of their own: namespaces that a bridge connects, mutual TLS to the coordinator, ranks that talk
-// over TCP. The link of one of them goes down for 5 s and for 30 s, and loses one packet in a hundred.
+// Two nodes on a network of their own: namespaces that a bridge connects, mutual TLS to the coordinator, ranks that
+// talk over TCP. The link of one of them goes down for 5 s and for 30 s, and loses one packet in a hundred.
 //
 // Needs root, network namespaces and iptables; skipped elsewhere.
 #include <gmock/gmock.h>
@@ -37,8 +37,9 @@ bool Shell(const std::string& command) { return system((command + " 2>/dev/null 
 // A bridge with an address of the test's own, and behind it the namespaces of the nodes, whose interface is "data0".
 class Network {
  public:
-  Network() : id_(absl::StrCat("ad", getpid() % 100000, "t", made_++)), subnet_(absl::StrCat("10.", 64 + getpid() % 128, ".",
-                                                                             getpid() / 128 % 250)) {}
+  Network()
+      : id_(absl::StrCat("ad", getpid() % 100000, "t", made_++)),
+        subnet_(absl::StrCat("10.", 64 + getpid() % 128, ".", getpid() / 128 % 250)) {}
   ~Network() {
     // The kernel takes its time over a namespace: its cable would be there when the next test makes one.
     for (int node = 0; node < kNodes; ++node) {
@@ -66,7 +67,9 @@ class Network {
   bool In(int node, const std::string& command) {
     return Shell(absl::StrCat(kTool, " netns exec ", Space(node), " ", command));
   }
-  bool SetLink(int node, bool up) { return Shell(absl::StrCat(kTool, " link set ", Cable(node), up ? " up" : " down")); }
+  bool SetLink(int node, bool up) {
+    return Shell(absl::StrCat(kTool, " link set ", Cable(node), up ? " up" : " down"));
+  }
 
   std::string Space(int node) const { return absl::StrCat(id_, "n", node); }
   std::string Address() const { return subnet_ + ".254"; }
@@ -129,13 +132,13 @@ class NetworkTest : public ::testing::Test {
     options.credentials = *credentials;
     // Daemons are lost as in production; their leases are shorter, for the test's sake.
     options.coordinator_flags = {"--lease-seconds", "20"};
-    options.coordinator.flags = {"--tls-ca", certs + "/ca.pem", "--tls-cert", certs + "/server.pem", "--tls-key",
-                                 certs + "/server.key"};
+    options.coordinator.flags = {"--tls-ca",  certs + "/ca.pem",    "--tls-cert", certs + "/server.pem",
+                                 "--tls-key", certs + "/server.key"};
     for (int node = 0; node < kNodes; ++node) {
       const std::string name = absl::StrCat(certs, "/worker-worker-", node);
       options.worker[node].prefix = {kTool, "netns", "exec", network_.Space(node)};
-      options.worker[node].flags = {"--tls-ca", certs + "/ca.pem", "--tls-cert", name + ".pem", "--tls-key",
-                                    name + ".key", "--net-device", "data0"};
+      options.worker[node].flags = {"--tls-ca",  certs + "/ca.pem", "--tls-cert",   name + ".pem",
+                                    "--tls-key", name + ".key",     "--net-device", "data0"};
     }
     auto started = LocalCluster::Start(kNodes, /*slots_per_node=*/2, options);
     ASSERT_TRUE(started.ok()) << started.status();
@@ -146,9 +149,9 @@ class NetworkTest : public ::testing::Test {
   // LeNet-5 over both nodes.
   void Train(int steps) {
     const std::string spec = ReadFile(Runfile("examples/mnist/lenet5-spatial.textproto"));
-    absl::StatusOr<std::string> job = cluster_->Submit(absl::StrReplaceAll(
-        spec, {{"epochs: 8", absl::StrCat("steps: ", steps)},
-               {"output_dir:", "restart { max_restarts: 3 } output_dir:"}}));
+    absl::StatusOr<std::string> job =
+        cluster_->Submit(absl::StrReplaceAll(spec, {{"epochs: 8", absl::StrCat("steps: ", steps)},
+                                                    {"output_dir:", "restart { max_restarts: 3 } output_dir:"}}));
     ASSERT_TRUE(job.ok()) << job.status();
     job_ = *job;
     auto training = cluster_->WaitUntil(
@@ -208,7 +211,9 @@ TEST_F(NetworkTest, ANodeThatIsAwayForThirtySecondsIsLostAndItsJobRestarted) {
 TEST_F(NetworkTest, ALossOfOnePacketInAHundredIsNoFault) {
   bool lossy = true;
   for (int node = 0; node < kNodes; ++node) {
-    lossy = lossy && network_.In(node, "/usr/sbin/iptables -A INPUT -i data0 -m statistic --mode random --probability 0.01 -j DROP");
+    lossy =
+        lossy &&
+        network_.In(node, "/usr/sbin/iptables -A INPUT -i data0 -m statistic --mode random --probability 0.01 -j DROP");
   }
   if (!lossy) GTEST_SKIP() << "iptables does not lose packets here";
   Train(150);

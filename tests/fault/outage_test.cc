@@ -27,8 +27,9 @@ Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds))
 
 std::string LeNet(const std::string& output_dir, const std::string& length, const std::string& more = "") {
   const std::string spec = ReadFile(Runfile("examples/mnist/lenet5-spatial.textproto"));
-  return absl::StrReplaceAll(spec, {{"epochs: 8", length}, {"output_dir: \"lenet5-spatial\"",
-                                                            absl::StrCat("output_dir: \"", output_dir, "\" ", more)}});
+  return absl::StrReplaceAll(
+      spec, {{"epochs: 8", length},
+             {"output_dir: \"lenet5-spatial\"", absl::StrCat("output_dir: \"", output_dir, "\" ", more)}});
 }
 
 // Losses as they are written, by step, of all that an output folder has: published or of the attempt under way.
@@ -61,7 +62,8 @@ class OutageTest : public ::testing::Test {
   }
   int Ranks() const {
     int ranks = 0;
-    for (const auto& [pid, command] : ProcessesIn(cluster_->folder())) ranks += absl::StrContains(command, "adjoin-rank --socket ");
+    for (const auto& [pid, command] : ProcessesIn(cluster_->folder()))
+      ranks += absl::StrContains(command, "adjoin-rank --socket ");
     return ranks;
   }
 
@@ -76,7 +78,9 @@ class OutageTest : public ::testing::Test {
     const size_t before = Losses(cluster_->output_root() + "/outage").size();
     absl::SleepFor(absl::Seconds(seconds));  // the outage
     const size_t after = Losses(cluster_->output_root() + "/outage").size();
-    if (seconds > 0) { EXPECT_GT(after, before) << "the job goes on while the coordinator is away"; }
+    if (seconds > 0) {
+      EXPECT_GT(after, before) << "the job goes on while the coordinator is away";
+    }
     absl::Status restarted = cluster_->RestartCoordinator();
     ASSERT_TRUE(restarted.ok()) << restarted;
     WaitForStep(*job, after + 20);
@@ -107,8 +111,7 @@ TEST_F(OutageTest, LossesAreThoseOfARunWithoutAnOutage) {
 }
 
 TEST_F(OutageTest, ARankThatDiesDuringAnOutageTakesItsPeersAndAllComeBack) {
-  absl::StatusOr<std::string> job =
-      cluster_->Submit(LeNet("outage", "epochs: 1000", "restart { max_restarts: 1 }"));
+  absl::StatusOr<std::string> job = cluster_->Submit(LeNet("outage", "epochs: 1000", "restart { max_restarts: 1 }"));
   ASSERT_TRUE(job.ok()) << job.status();
   WaitForStep(*job, 5);
   const auto pids = cluster_->RankPids(*job);

@@ -50,7 +50,8 @@ TEST_P(RankKilledTest, FailsTheJobByNameAndLeavesNothing) {
   std::string spec = ReadFile(Runfile("examples/mnist/lenet5-spatial.textproto"));
   absl::StatusOr<std::string> job = cluster.Submit(absl::StrReplaceAll(spec, {{"epochs: 8", "epochs: 1000"}}));
   ASSERT_TRUE(job.ok()) << job.status();
-  auto training = cluster.WaitUntil(*job, [](const JobSummary& s) { return s.progress().step() >= 3; }, Within(120));
+  auto training = cluster.WaitUntil(
+      *job, [](const JobSummary& s) { return s.progress().step() >= 3; }, Within(120));
   ASSERT_TRUE(training.ok()) << training.status();
   auto pids = cluster.RankPids(*job);
   ASSERT_TRUE(pids.ok()) << pids.status();

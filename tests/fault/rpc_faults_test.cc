@@ -100,7 +100,8 @@ class RpcFaultsTest : public ::testing::Test {
     EXPECT_TRUE(logs.ok()) << logs;
     EXPECT_EQ(lines, (std::map<uint32_t, int>{{0, 1}, {1, 1}}));
     std::vector<std::string> kinds;
-    absl::Status events = client_->ReadEvents(job, /*follow=*/true, [&](const JobEvent& e) { kinds.push_back(e.kind()); });
+    absl::Status events =
+        client_->ReadEvents(job, /*follow=*/true, [&](const JobEvent& e) { kinds.push_back(e.kind()); });
     EXPECT_TRUE(events.ok()) << events;
     for (const char* kind : {"submitted", "started", "running", "succeeded"}) {
       EXPECT_EQ(std::count(kinds.begin(), kinds.end(), kind), 1) << kind;

@@ -1,5 +1,5 @@
-// Processes that a signal stops, as a debugger or a suspended machine does: found, named, and never run twice. The limits
-// are those of a coordinator in a hurry.
+// Processes that a signal stops, as a debugger or a suspended machine does: found, named, and never run twice. The
+// limits are those of a coordinator in a hurry.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -52,7 +52,8 @@ TEST_F(StoppedTest, ARankIsFoundByTheAbsenceOfProgressAndNamed) {
   StartCluster(2, 1, {"--progress-seconds", "2", "--first-step-seconds", "10"});
   const std::string job = SubmitAndRun("steps-100x30ms", 2, "restart { max_restarts: 1 }");
   ASSERT_EQ(cluster_->KillRank(job, 1, SIGSTOP), absl::OkStatus());
-  auto restarted = cluster_->WaitUntil(job, [](const JobSummary& s) { return s.attempts() == 2; }, Within(30));
+  auto restarted = cluster_->WaitUntil(
+      job, [](const JobSummary& s) { return s.attempts() == 2; }, Within(30));
   ASSERT_TRUE(restarted.ok()) << restarted.status();
   EXPECT_THAT(cluster_->Cli({"events", job}).out, AllOf(HasSubstr("rank 1 on worker-"), HasSubstr("stopped")));
   ExpectSucceeds(job);
@@ -70,11 +71,13 @@ TEST_F(StoppedTest, ADaemonsJobStartsElsewhereOnlyAfterItsLease) {
 
   const absl::Time stopped = absl::Now();
   cluster_->SignalWorker(node, SIGSTOP);
-  auto lost = cluster_->WaitUntil(job, [](const JobSummary& s) { return s.state() == PENDING; }, Within(30));
+  auto lost = cluster_->WaitUntil(
+      job, [](const JobSummary& s) { return s.state() == PENDING; }, Within(30));
   ASSERT_TRUE(lost.ok()) << lost.status();
   EXPECT_THAT(lost->reason(), HasSubstr(absl::StrCat("worker-", node, " was lost")));
   EXPECT_LT(absl::Now() - stopped, absl::Seconds(5)) << "it was to be found after 2 s";
-  auto again = cluster_->WaitUntil(job, [](const JobSummary& s) { return s.attempts() == 2; }, Within(60));
+  auto again = cluster_->WaitUntil(
+      job, [](const JobSummary& s) { return s.attempts() == 2; }, Within(60));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_GT(absl::Now() - stopped, absl::Seconds(5)) << "its ranks could live until their lease of 6 s ran out";
   described = cluster_->Describe(job);

@@ -1,4 +1,5 @@
-// A real worker daemon with real (fake) ranks, against a coordinator of the test's own that comes, goes, hangs and forgets.
+// A real worker daemon with real (fake) ranks, against a coordinator of the test's own that comes, goes, hangs and
+// forgets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
@@ -61,12 +62,18 @@ class WorkerDaemonTest : public ::testing::Test {
 
   void StartDaemon(std::vector<std::string> flags = {}) {
     std::vector<std::string> command = {Runfile("worker/adjoin-worker"),
-                                        "--coordinator", coordinator_.address(),
-                                        "--name", "worker-0",
-                                        "--data-root", folder_,
-                                        "--output-root", folder_ + "/output",
-                                        "--state-dir", folder_ + "/state",
-                                        "--rank-binary", folder_ + "/fake-rank"};
+                                        "--coordinator",
+                                        coordinator_.address(),
+                                        "--name",
+                                        "worker-0",
+                                        "--data-root",
+                                        folder_,
+                                        "--output-root",
+                                        folder_ + "/output",
+                                        "--state-dir",
+                                        folder_ + "/state",
+                                        "--rank-binary",
+                                        folder_ + "/fake-rank"};
     command.insert(command.end(), flags.begin(), flags.end());
     auto started = ChildProgram::Start(command, {}, folder_ + "/daemon");
     ASSERT_TRUE(started.ok()) << started.status();

@@ -1,4 +1,5 @@
-// How much memory is in use through operator new, and its peak: that a reader allocates no more than its input deserves.
+// How much memory is in use through operator new, and its peak: that a reader allocates no more than its input
+// deserves.
 //
 //   const AllocationPeak peak;
 //   Read(input);
@@ -15,7 +16,8 @@ namespace adjoin {
 class AllocationPeak {
  public:
   AllocationPeak();
-  // The most that was in use at once since the construction of this, beyond what was in use then. Only the newest counts.
+  // The most that was in use at once since the construction of this, beyond what was in use then. Only the newest
+  // counts.
   int64_t bytes() const;
 
  private:

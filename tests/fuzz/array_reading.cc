@@ -20,8 +20,10 @@ constexpr int64_t kMostCells = 1 << 20;
 
 void CheckRefusal(const absl::Status& status) {
   if (status.ok()) return;
-  FuzzCheck(absl::StrContains(std::string(status.message()), "fuzzed"), "a refusal names the file: " + status.ToString());
-  FuzzCheck(absl::IsInvalidArgument(status) || absl::IsDataLoss(status), "it is the file's fault: " + status.ToString());
+  FuzzCheck(absl::StrContains(std::string(status.message()), "fuzzed"),
+            "a refusal names the file: " + status.ToString());
+  FuzzCheck(absl::IsInvalidArgument(status) || absl::IsDataLoss(status),
+            "it is the file's fault: " + status.ToString());
 }
 
 // The middle of each dim, against the same cells of the whole.

@@ -10,8 +10,8 @@
 
 namespace adjoin {
 
-// The whole check, opening and reading agree on whether the file is sound; what is read of its whole and of a part of it is
-// the same; refusals name the file; and no more memory is used than buffers and a small multiple of the file.
+// The whole check, opening and reading agree on whether the file is sound; what is read of its whole and of a part of
+// it is the same; refusals name the file; and no more memory is used than buffers and a small multiple of the file.
 void CheckArrayReading(const std::string& format, const uint8_t* data, size_t size);
 
 }  // namespace adjoin

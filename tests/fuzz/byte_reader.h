@@ -27,9 +27,14 @@ class ByteReader {
   uint64_t Number() {
     const uint8_t byte = Byte();
     if (byte < 240) return byte % 16;
-    static constexpr uint64_t kEdges[] = {std::numeric_limits<uint64_t>::max(), uint64_t{1} << 63, (uint64_t{1} << 63) - 1,
-                                          uint64_t{1} << 32, (uint64_t{1} << 32) - 1, uint64_t{1} << 31,
-                                          (uint64_t{1} << 31) - 1, 4096};
+    static constexpr uint64_t kEdges[] = {std::numeric_limits<uint64_t>::max(),
+                                          uint64_t{1} << 63,
+                                          (uint64_t{1} << 63) - 1,
+                                          uint64_t{1} << 32,
+                                          (uint64_t{1} << 32) - 1,
+                                          uint64_t{1} << 31,
+                                          (uint64_t{1} << 31) - 1,
+                                          4096};
     return kEdges[byte % 8];
   }
   std::string Text(size_t max_size) {

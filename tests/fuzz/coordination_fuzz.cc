@@ -1,4 +1,5 @@
-// The coordinator's decisions under any history: each byte of the input is something that happens to a simulated cluster.
+// The coordinator's decisions under any history: each byte of the input is something that happens to a simulated
+// cluster.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -75,13 +76,22 @@ void Submit(SimulatedCluster& cluster, ByteReader& bytes) {
 }
 
 void OneThing(SimulatedCluster& cluster, ByteReader& bytes, int& jobs) {
-  static constexpr RankEnd kEnds[] = {RANK_SUCCEEDED, RANK_ERROR, RANK_HOPELESS, RANK_LOST, RANK_PEER_FAILED,
-                                      RANK_DRAINED};
+  static constexpr RankEnd kEnds[] = {RANK_SUCCEEDED, RANK_ERROR,       RANK_HOPELESS,
+                                      RANK_LOST,      RANK_PEER_FAILED, RANK_DRAINED};
   const int daemon = static_cast<int>(bytes.Below(kDaemons));
   switch (bytes.Below(24)) {
-    case 0: case 1: cluster.Advance(Time(bytes)); cluster.Tick(); break;
+    case 0:
+    case 1:
+      cluster.Advance(Time(bytes));
+      cluster.Tick();
+      break;
     case 2: cluster.Tick(); break;
-    case 3: case 4: case 5: cluster.MakePlans(true); cluster.Commit(); break;
+    case 3:
+    case 4:
+    case 5:
+      cluster.MakePlans(true);
+      cluster.Commit();
+      break;
     case 6: cluster.Commit(); break;
     case 7:
       if (++jobs <= kMostJobs) Submit(cluster, bytes);
@@ -89,8 +99,11 @@ void OneThing(SimulatedCluster& cluster, ByteReader& bytes, int& jobs) {
     case 8: cluster.Connect(daemon); break;
     case 9: cluster.BreakStream(daemon); break;
     case 10: cluster.CrashDaemon(daemon); break;
-    case 11: case 12: case 13: cluster.DaemonReads(daemon); break;
-    case 14: case 15: cluster.CoordinatorReads(daemon); break;
+    case 11:
+    case 12:
+    case 13: cluster.DaemonReads(daemon); break;
+    case 14:
+    case 15: cluster.CoordinatorReads(daemon); break;
     case 16: cluster.Heartbeat(daemon, bytes.Below(16) == 1); break;
     case 17: cluster.RankReady(daemon, bytes.Byte()); break;
     case 18: {

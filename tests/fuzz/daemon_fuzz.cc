@@ -27,8 +27,8 @@ class DeafPeer : public RankPeer {
   void Send(const DaemonMessage&) override {}
 };
 
-// Each rank ends once, and none after its attempt was said to be cleared: not even where that was the answer to a stop that
-// came before the start.
+// Each rank ends once, and none after its attempt was said to be cleared: not even where that was the answer to a stop
+// that came before the start.
 class Account {
  public:
   void Hear(const WorkerMessage& message) {
@@ -80,7 +80,8 @@ void OneThing(Attempts& attempts, ByteReader& bytes, int& starts) {
   const uint64_t epoch = bytes.Below(4);
   const uint32_t rank = bytes.Below(4);
   switch (bytes.Below(12)) {
-    case 0: case 1:
+    case 0:
+    case 1:
       if (++starts <= kMostStarts) attempts.Start(epoch, Start(bytes, job));
       break;
     case 2: {

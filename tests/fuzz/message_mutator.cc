@@ -18,9 +18,14 @@ uint32_t Below(uint32_t count, std::mt19937& random) { return random() % count; 
 
 // Small numbers mean something in most fields; the rest is what arithmetic trips over.
 int64_t Integer(std::mt19937& random) {
-  static constexpr int64_t kEdges[] = {-1, 4096, 65536, std::numeric_limits<int32_t>::max(),
-                                       std::numeric_limits<int32_t>::min(), std::numeric_limits<uint32_t>::max(),
-                                       std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  static constexpr int64_t kEdges[] = {-1,
+                                       4096,
+                                       65536,
+                                       std::numeric_limits<int32_t>::max(),
+                                       std::numeric_limits<int32_t>::min(),
+                                       std::numeric_limits<uint32_t>::max(),
+                                       std::numeric_limits<int64_t>::max(),
+                                       std::numeric_limits<int64_t>::min()};
   return Below(4, random) != 0 ? Below(9, random) : kEdges[Below(8, random)];
 }
 
@@ -39,7 +44,8 @@ void CollectStrings(const Message& message, std::vector<std::string>& strings) {
     for (int i = 0; i < count; ++i) {
       if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
         CollectStrings(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i)
-                                            : reflection.GetMessage(message, field), strings);
+                                            : reflection.GetMessage(message, field),
+                       strings);
       } else if (field->type() == FieldDescriptor::TYPE_STRING) {
         strings.push_back(field->is_repeated() ? reflection.GetRepeatedString(message, field, i)
                                                : reflection.GetString(message, field));
@@ -61,10 +67,12 @@ void SetField(const Message& root, Message& message, const FieldDescriptor* fiel
   const Reflection& reflection = *message.GetReflection();
   const bool add = field->is_repeated();
   switch (field->cpp_type()) {
-#define ADJOIN_SET(kind, Type, value)                                      \
-  case FieldDescriptor::kind:                                             \
-    if (add) reflection.Add##Type(&message, field, value);                \
-    else reflection.Set##Type(&message, field, value);                    \
+#define ADJOIN_SET(kind, Type, value)               \
+  case FieldDescriptor::kind:                       \
+    if (add)                                        \
+      reflection.Add##Type(&message, field, value); \
+    else                                            \
+      reflection.Set##Type(&message, field, value); \
     break
     ADJOIN_SET(CPPTYPE_INT32, Int32, static_cast<int32_t>(Integer(random)));
     ADJOIN_SET(CPPTYPE_INT64, Int64, Integer(random));
@@ -77,8 +85,10 @@ void SetField(const Message& root, Message& message, const FieldDescriptor* fiel
     ADJOIN_SET(CPPTYPE_STRING, String, Text(root, random));
 #undef ADJOIN_SET
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      if (add) reflection.AddMessage(&message, field);
-      else reflection.MutableMessage(&message, field);
+      if (add)
+        reflection.AddMessage(&message, field);
+      else
+        reflection.MutableMessage(&message, field);
       break;
   }
 }

@@ -45,7 +45,8 @@ void Apply(const StoreChanges& changes, StoredState& state) {
   }
   for (uint64_t number : changes.forgotten) {
     state.jobs.erase(std::remove_if(state.jobs.begin(), state.jobs.end(),
-                                    [&](const StoredJob& job) { return job.number() == number; }), state.jobs.end());
+                                    [&](const StoredJob& job) { return job.number() == number; }),
+                     state.jobs.end());
     state.submissions.erase(number);
     state.attempts.erase(number);
   }

@@ -1,5 +1,5 @@
-// CoordinationService with all that surrounds it simulated: daemons that keep the protocol, their ranks' processes, streams
-// that break, a store, a clock, and crashes of each of them. Everything happens in the order of the calls.
+// CoordinationService with all that surrounds it simulated: daemons that keep the protocol, their ranks' processes,
+// streams that break, a store, a clock, and crashes of each of them. Everything happens in the order of the calls.
 //
 //   SimulatedCluster cluster(/*daemons=*/3, /*slots=*/2);
 //   cluster.Connect(0);

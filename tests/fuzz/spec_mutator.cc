@@ -1,5 +1,5 @@
-// How the fuzzer changes a spec: text that parses is changed as a message most of the time, as few changes of bytes leave
-// a job.
+// How the fuzzer changes a spec: text that parses is changed as a message most of the time, as few changes of bytes
+// leave a job.
 #include <google/protobuf/text_format.h>
 
 #include <cstddef>

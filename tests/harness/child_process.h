@@ -25,8 +25,8 @@ std::string ReadFile(const std::string& path);  // "" where there is none
 
 class ChildProgram {
  public:
-  // `environment` is added to the test's own. Output goes to `output`.out and `output`.err. Linux kills the program when
-  // the calling thread ends.
+  // `environment` is added to the test's own. Output goes to `output`.out and `output`.err. Linux kills the program
+  // when the calling thread ends.
   static absl::StatusOr<std::unique_ptr<ChildProgram>> Start(const std::vector<std::string>& command,
                                                              const std::vector<std::string>& environment,
                                                              const std::string& output);

@@ -59,7 +59,8 @@ absl::Status LocalCluster::StartAll() {
   fs::create_directories(output_root_);
   // Copies: runfiles are links to elsewhere, and a daemon follows no link out of its data root.
   for (const auto& entry : fs::directory_iterator(Runfile("examples/mnist"))) {
-    if (entry.path().extension() == ".gz") fs::copy_file(entry.path(), fs::path(data_root_) / "mnist" / entry.path().filename());
+    if (entry.path().extension() == ".gz")
+      fs::copy_file(entry.path(), fs::path(data_root_) / "mnist" / entry.path().filename());
   }
   ADJOIN_RETURN_IF_ERROR(StartCoordinator());
   for (int node = 0; node < nodes_; ++node) ADJOIN_RETURN_IF_ERROR(StartWorker(node));
@@ -74,7 +75,8 @@ absl::Status LocalCluster::StartCoordinator() {
   const std::string binary =
       options_.coordinator_binary.empty() ? "coordinator/adjoin-coordinator" : options_.coordinator_binary;
   const std::string state = options_.coordinator_state.empty() ? folder_ + "/coordinator" : options_.coordinator_state;
-  std::vector<std::string> command = {Runfile(binary), "--listen", listen, "--port-file", port_file, "--state-dir", state};
+  std::vector<std::string> command = {Runfile(binary), "--listen",    listen, "--port-file",
+                                      port_file,       "--state-dir", state};
   command.insert(command.end(), options_.coordinator_flags.begin(), options_.coordinator_flags.end());
   ADJOIN_ASSIGN_OR_RETURN(coordinator_, StartProgram(command, options_.coordinator, folder_ + "/coordinator-log"));
   Deadline deadline = Deadline::After(kStartTimeout);
@@ -91,7 +93,8 @@ absl::Status LocalCluster::StartCoordinator() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   stub_ = Adjoin::NewStub(grpc::CreateCustomChannel(
-      address_, options_.credentials != nullptr ? options_.credentials : grpc::InsecureChannelCredentials(), arguments));
+      address_, options_.credentials != nullptr ? options_.credentials : grpc::InsecureChannelCredentials(),
+      arguments));
   return absl::OkStatus();
 }
 
@@ -109,20 +112,27 @@ absl::Status LocalCluster::StartWorker(int node) {
   std::string name = absl::StrCat("worker-", node);
   const auto other_root = options_.output_root.find(node);
   const std::string binary = options_.worker_binary.empty() ? "worker/adjoin-worker" : options_.worker_binary;
-  std::vector<std::string> command = {Runfile(binary),
-                                      "--coordinator", address_,
-                                      "--name", name,
-                                      "--slots", absl::StrCat(slots_),
-                                      "--data-root", data_root_,
-                                      "--output-root", other_root != options_.output_root.end() ? other_root->second
-                                                                                                : output_root_,
-                                      "--state-dir", absl::StrCat(folder_, "/", name),
-                                      "--rank-binary", Runfile(options_.rank_binary.empty() ? "worker/adjoin-rank"
-                                                                                            : options_.rank_binary)};
+  std::vector<std::string> command = {
+      Runfile(binary),
+      "--coordinator",
+      address_,
+      "--name",
+      name,
+      "--slots",
+      absl::StrCat(slots_),
+      "--data-root",
+      data_root_,
+      "--output-root",
+      other_root != options_.output_root.end() ? other_root->second : output_root_,
+      "--state-dir",
+      absl::StrCat(folder_, "/", name),
+      "--rank-binary",
+      Runfile(options_.rank_binary.empty() ? "worker/adjoin-rank" : options_.rank_binary)};
   command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
   const auto own = options_.worker.find(node);
-  ADJOIN_ASSIGN_OR_RETURN(workers_[node], StartProgram(command, own == options_.worker.end() ? ProgramOptions() : own->second,
-                                                       absl::StrCat(folder_, "/", name, "-log")));
+  ADJOIN_ASSIGN_OR_RETURN(workers_[node],
+                          StartProgram(command, own == options_.worker.end() ? ProgramOptions() : own->second,
+                                       absl::StrCat(folder_, "/", name, "-log")));
   return absl::OkStatus();
 }
 
@@ -193,7 +203,8 @@ absl::StatusOr<JobSummary> LocalCluster::WaitUntil(const std::string& job,
 }
 
 absl::StatusOr<JobSummary> LocalCluster::WaitFor(const std::string& job, Deadline deadline) {
-  return WaitUntil(job, [](const JobSummary& summary) { return IsFinal(summary.state()); }, deadline);
+  return WaitUntil(
+      job, [](const JobSummary& summary) { return IsFinal(summary.state()); }, deadline);
 }
 
 absl::StatusOr<DescribeJobResponse> LocalCluster::Describe(const std::string& job) {
@@ -223,7 +234,8 @@ absl::Status LocalCluster::WaitUntilIdle(Deadline deadline) {
     bool idle = true;
     for (const WorkerSummary& worker : response.worker()) idle = idle && worker.free_slots() == worker.slots();
     if (idle) return absl::OkStatus();
-    if (deadline.Expired()) return absl::DeadlineExceededError(absl::StrCat("slots stay taken: ", response.ShortDebugString()));
+    if (deadline.Expired())
+      return absl::DeadlineExceededError(absl::StrCat("slots stay taken: ", response.ShortDebugString()));
     absl::SleepFor(kPoll);
   }
 }
@@ -252,7 +264,8 @@ absl::Status LocalCluster::KillWorker(int node) {
 absl::Status LocalCluster::WaitForWorkerEnd(int node, Deadline deadline) {
   ADJOIN_ASSIGN_OR_RETURN(int code, workers_[node]->Wait(deadline));
   if (code == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("worker-", node, " ended with exit code ", code, ": ", workers_[node]->Errors()));
+  return absl::InternalError(
+      absl::StrCat("worker-", node, " ended with exit code ", code, ": ", workers_[node]->Errors()));
 }
 
 absl::Status LocalCluster::KillCoordinator() {
@@ -301,7 +314,8 @@ absl::Status LocalCluster::Stop() {
     if (program == nullptr) return;
     absl::StatusOr<int> code = program->Stop(Deadline::After(kStopTimeout));
     if (!code.ok()) result.Update(code.status());
-    if (code.ok() && *code != 0) result.Update(absl::InternalError(absl::StrCat(name, " ended with exit code ", *code)));
+    if (code.ok() && *code != 0)
+      result.Update(absl::InternalError(absl::StrCat(name, " ended with exit code ", *code)));
     program.reset();
   };
   for (int node = 0; node < nodes_; ++node) stop(workers_[node], absl::StrCat("worker-", node));

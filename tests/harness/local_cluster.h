@@ -7,8 +7,8 @@
 //   EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
 //
 // Build such a test with cluster_test of cluster_test.bzl, which brings the programs. Everything started is killed and
-// reaped with the cluster; where the test has failed, the programs' and the jobs' logs are shown then. One thread, the one
-// that called Start, which has to live as long as the cluster.
+// reaped with the cluster; where the test has failed, the programs' and the jobs' logs are shown then. One thread, the
+// one that called Start, which has to live as long as the cluster.
 #ifndef ADJOIN_TESTS_HARNESS_LOCAL_CLUSTER_H_
 #define ADJOIN_TESTS_HARNESS_LOCAL_CLUSTER_H_
 
@@ -33,22 +33,22 @@ namespace adjoin {
 struct ProgramOptions {
   std::vector<std::string> flags;
   std::vector<std::string> environment;
-  std::vector<std::string> prefix;            // before its command line: {"/usr/sbin/ip", "netns", "exec", "left"}
+  std::vector<std::string> prefix;  // before its command line: {"/usr/sbin/ip", "netns", "exec", "left"}
 };
 
 struct LocalClusterOptions {
-  std::string rank_binary;                    // among the runfiles; empty: //worker:adjoin-rank
-  std::string coordinator_binary;             // likewise; empty: //coordinator:adjoin-coordinator
+  std::string rank_binary;         // among the runfiles; empty: //worker:adjoin-rank
+  std::string coordinator_binary;  // likewise; empty: //coordinator:adjoin-coordinator
   std::vector<std::string> coordinator_flags;
   std::vector<std::string> worker_flags;
-  std::vector<std::string> environment;       // for all programs: "UCX_TLS=tcp,self"
-  ProgramOptions coordinator;                 // for the coordinator only
-  std::map<int, ProgramOptions> worker;       // by daemon
-  std::map<int, std::string> output_root;     // by daemon: an existing folder instead of the cluster's
-  std::string worker_binary;                  // among the runfiles; empty: //worker:adjoin-worker
+  std::vector<std::string> environment;                   // for all programs: "UCX_TLS=tcp,self"
+  ProgramOptions coordinator;                             // for the coordinator only
+  std::map<int, ProgramOptions> worker;                   // by daemon
+  std::map<int, std::string> output_root;                 // by daemon: an existing folder instead of the cluster's
+  std::string worker_binary;                              // among the runfiles; empty: //worker:adjoin-worker
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // for stub() and all methods that use it; null: plain text
-  std::string listen = "127.0.0.1:0";         // the coordinator's
-  std::string coordinator_state;              // an existing folder for its state; empty: in the cluster's own
+  std::string listen = "127.0.0.1:0";                     // the coordinator's
+  std::string coordinator_state;  // an existing folder for its state; empty: in the cluster's own
 };
 
 class LocalCluster {
@@ -63,8 +63,8 @@ class LocalCluster {
   // Jobs. Errors: the coordinator's; kDeadlineExceeded.
   absl::StatusOr<std::string> Submit(const std::string& spec_text, const std::string& idempotency_key = "");
   absl::StatusOr<JobSummary> WaitFor(const std::string& job, Deadline deadline);  // a final state
-  // The first summary of which `holds` is true. A coordinator that is down is waited for. Errors also: kFailedPrecondition
-  // (the job ended before).
+  // The first summary of which `holds` is true. A coordinator that is down is waited for. Errors also:
+  // kFailedPrecondition (the job ended before).
   absl::StatusOr<JobSummary> WaitUntil(const std::string& job, const std::function<bool(const JobSummary&)>& holds,
                                        Deadline deadline);
   absl::StatusOr<DescribeJobResponse> Describe(const std::string& job);

@@ -79,8 +79,8 @@ class RpcFaults::Factory : public grpc::experimental::ClientInterceptorFactoryIn
   Interceptor* CreateClientInterceptor(ClientRpcInfo* info) override {
     uint64_t call = 0;
     const RpcFault fault = faults_->Next(info->method(), &call);
-    const int messages = fault == RpcFault::kLostResponse ? static_cast<int>((faults_->seed_ + call) % kBrokenStream)
-                                                          : kLongestStream;
+    const int messages =
+        fault == RpcFault::kLostResponse ? static_cast<int>((faults_->seed_ + call) % kBrokenStream) : kLongestStream;
     return new CallInterceptor(info, fault, messages, faults_->delay_);
   }
 

@@ -1,8 +1,9 @@
-// Faults of the network between a gRPC client and its server, put into a channel as interceptors: a request that is lost
-// before it is sent, a response that is lost after the server has done its work, a delay, a stream that breaks.
+// Faults of the network between a gRPC client and its server, put into a channel as interceptors: a request that is
+// lost before it is sent, a response that is lost after the server has done its work, a delay, a stream that breaks.
 //
 //   RpcFaults faults(seed);
-//   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, {}, faults.MakeFactories());
+//   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, {},
+//   faults.MakeFactories());
 //   ... every four calls of each method meet each of the four kinds once ...
 //   EXPECT_GT(faults.Injected()["/adjoin.Adjoin/Submit"][RpcFault::kLostResponse], 0);
 //

@@ -38,7 +38,8 @@ class Users : public Adjoin::Service {
 
 class Workers : public WorkerLink::Service {
  public:
-  grpc::Status Connect(grpc::ServerContext*, grpc::ServerReaderWriter<CoordinatorMessage, WorkerMessage>* stream) override {
+  grpc::Status Connect(grpc::ServerContext*,
+                       grpc::ServerReaderWriter<CoordinatorMessage, WorkerMessage>* stream) override {
     ++connects;
     WorkerMessage message;
     while (stream->Read(&message)) stream->Write(CoordinatorMessage());
@@ -109,7 +110,9 @@ TEST_F(RpcFaultsTest, UnaryCalls) {
     const absl::Time begin = absl::Now();
     ExpectCode(fault, adjoin_->ListJobs(&context, ListJobsRequest(), &response));
     EXPECT_EQ(users_.lists, before + (fault == RpcFault::kLostRequest ? 0 : 1)) << ToString(fault);
-    if (fault == RpcFault::kDelay) { EXPECT_GE(absl::Now() - begin, absl::Milliseconds(30)); }
+    if (fault == RpcFault::kDelay) {
+      EXPECT_GE(absl::Now() - begin, absl::Milliseconds(30));
+    }
   }
   for (RpcFault fault : kRpcFaults) EXPECT_EQ(faults_.Injected()[kList][fault], 2);
 }
@@ -126,8 +129,12 @@ TEST_F(RpcFaultsTest, StreamsFromTheServer) {
     while (reader->Read(&response)) ++messages;
     ExpectCode(fault, reader->Finish());
     EXPECT_EQ(users_.follows, before + (fault == RpcFault::kLostRequest ? 0 : 1)) << ToString(fault);
-    if (fault == RpcFault::kNone || fault == RpcFault::kDelay) { EXPECT_EQ(messages, kStreamLength); }
-    if (fault == RpcFault::kLostRequest) { EXPECT_EQ(messages, 0); }
+    if (fault == RpcFault::kNone || fault == RpcFault::kDelay) {
+      EXPECT_EQ(messages, kStreamLength);
+    }
+    if (fault == RpcFault::kLostRequest) {
+      EXPECT_EQ(messages, 0);
+    }
   }
 }
 
@@ -142,8 +149,12 @@ TEST_F(RpcFaultsTest, StreamsBothWaysAndUploads) {
     while (echoes < kStreamLength && stream->Write(WorkerMessage()) && stream->Read(&message)) ++echoes;
     stream->WritesDone();
     ExpectCode(fault, stream->Finish());
-    if (fault == RpcFault::kLostResponse) { EXPECT_LT(echoes, kStreamLength) << "the stream breaks"; }
-    if (fault == RpcFault::kLostRequest) { EXPECT_EQ(echoes, 0); }
+    if (fault == RpcFault::kLostResponse) {
+      EXPECT_LT(echoes, kStreamLength) << "the stream breaks";
+    }
+    if (fault == RpcFault::kLostRequest) {
+      EXPECT_EQ(echoes, 0);
+    }
   }
   EXPECT_EQ(workers_.connects, 3);
   for (int call = 0; call < 4; ++call) {

@@ -111,8 +111,7 @@ absl::StatusOr<Plan> PlanOfNetwork(const NetworkCase& network, int ranks) {
   return Planner::Build(job, sizes, BuiltinLayerRules());
 }
 
-NetworkComparison::NetworkComparison(NetworkCase network, uint64_t seed)
-    : network_(std::move(network)), seed_(seed) {
+NetworkComparison::NetworkComparison(NetworkCase network, uint64_t seed) : network_(std::move(network)), seed_(seed) {
   try {
     serial_status_ = RunSerial();
   } catch (...) {
@@ -152,7 +151,8 @@ absl::Status NetworkComparison::TakeParameters(const Plan& plan, Tensors& leaves
   for (auto& parameter : network_.module->named_parameters()) {
     auto leaf = leaves.find(parameter.key());
     if (leaf == leaves.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("the job has no parameter \"", parameter.key(), "\" of the module"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the job has no parameter \"", parameter.key(), "\" of the module"));
     }
     TORCH_CHECK(parameter.value().sizes() == leaf->second.sizes(), parameter.key(), " is ", parameter.value().sizes(),
                 " in the module and ", leaf->second.sizes(), " in the job");
@@ -197,7 +197,8 @@ absl::Status NetworkComparison::RunSerial() {
   for (auto& [name, value] : expected_.values) value = value.detach();
   const std::string& last = plan.spec().layer(plan.spec().layer_size() - 1).name();
   if (expected_.values.count(last) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the serial network has no value of the last layer, \"", last, "\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the serial network has no value of the last layer, \"", last, "\""));
   }
   return TakeGradients(fields, leaves);
 }

@@ -95,7 +95,9 @@ TEST(ResidualUNetNetwork, EqualsSerial) {
   network.job = "examples/residual-unet/residual-unet.textproto";
   network.classes = {{"label", 3}};
   network.module = module;
-  network.loss = [module](const Tensors& fields, const Tensors&, Tensors& values) { return module->Loss(fields, values); };
+  network.loss = [module](const Tensors& fields, const Tensors&, Tensors& values) {
+    return module->Loss(fields, values);
+  };
   network.edit = [](JobSpec& job) {
     SetFieldShape(job, "volume", {1, 16, 20, 12});
     SetFieldShape(job, "label", {16, 20, 12});

@@ -31,8 +31,8 @@ struct BasicBlock : nn::Module {
     register_module("bn2", bn2);
     if (in == out) return;
     downsample = register_module(
-        "downsample", nn::Sequential(nn::Conv2d(nn::Conv2dOptions(in, out, 1).stride(stride).bias(false)),
-                                     nn::BatchNorm2d(out)));
+        "downsample",
+        nn::Sequential(nn::Conv2d(nn::Conv2dOptions(in, out, 1).stride(stride).bias(false)), nn::BatchNorm2d(out)));
   }
   torch::Tensor forward(const torch::Tensor& x) {
     const torch::Tensor y = bn2(conv2(torch::relu(bn1(conv1(x)))));
@@ -111,7 +111,9 @@ TEST(ResNet18Network, EqualsSerial) {
   };
   network.classes = {{"label", 1000}};
   network.module = module;
-  network.loss = [module](const Tensors& fields, const Tensors&, Tensors& values) { return module->Loss(fields, values); };
+  network.loss = [module](const Tensors& fields, const Tensors&, Tensors& values) {
+    return module->Loss(fields, values);
+  };
   network.parts = {{3, {{"grid", {1, 1, 1, 3}}}},
                    {6, {{"grid", {1, 1, 3, 2}}, {"channels", {1, 6, 1, 1}}, {"out", {6, 1}}, {"features", {1, 6}}}}};
   const NetworkComparison comparison(network, TestSeed(3));

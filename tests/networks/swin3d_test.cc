@@ -1,4 +1,5 @@
-// examples/swin3d against the same network on one rank, written with plain LibTorch after torchvision's SwinTransformerBlock.
+// examples/swin3d against the same network on one rank, written with plain LibTorch after torchvision's
+// SwinTransformerBlock.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -133,16 +134,15 @@ struct Swin : nn::Module {
 
 TEST(Swin3dTest, EqualsSerial) {
   auto net = std::make_shared<Swin>();
-  NetworkComparison network({.job = "examples/swin3d/swin3d.textproto",
-                             .edit = [](JobSpec& job) { job.mutable_train()->set_batch(2); },
-                             .classes = {{"label", 3}},
-                             .module = net,
-                             .loss = [&](const Tensors& fields, const Tensors&, Tensors& values) {
-                               return net->Loss(fields, values);
-                             },
-                             // Uneven and empty parts: two windows along each dim.
-                             .parts = {{3, {{"grid", {1, 1, 3, 1, 1}}}}, {6, {{"grid", {1, 1, 3, 2, 1}}}}}},
-                            TestSeed(1));
+  NetworkComparison network(
+      {.job = "examples/swin3d/swin3d.textproto",
+       .edit = [](JobSpec& job) { job.mutable_train()->set_batch(2); },
+       .classes = {{"label", 3}},
+       .module = net,
+       .loss = [&](const Tensors& fields, const Tensors&, Tensors& values) { return net->Loss(fields, values); },
+       // Uneven and empty parts: two windows along each dim.
+       .parts = {{3, {{"grid", {1, 1, 3, 1, 1}}}}, {6, {{"grid", {1, 1, 3, 2, 1}}}}}},
+      TestSeed(1));
   for (const int ranks : kNumbersOfRanks) EXPECT_EQ(network.DifferencesOn(ranks), "") << ranks << " ranks";
 }
 

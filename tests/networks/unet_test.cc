@@ -110,7 +110,9 @@ NetworkCase CaseOf(const std::string& job) {
   network.job = job;
   network.classes = {{"label", 3}};
   network.module = module;
-  network.loss = [module](const Tensors& fields, const Tensors&, Tensors& values) { return module->Loss(fields, values); };
+  network.loss = [module](const Tensors& fields, const Tensors&, Tensors& values) {
+    return module->Loss(fields, values);
+  };
   return network;
 }
 

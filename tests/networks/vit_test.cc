@@ -1,5 +1,5 @@
-// examples/vit against a function of torch's: patches by a strided convolution, a class token, learned positions, blocks that
-// normalise first, the class token's features to a linear head.
+// examples/vit against a function of torch's: patches by a strided convolution, a class token, learned positions,
+// blocks that normalise first, the class token's features to a linear head.
 #include <gtest/gtest.h>
 
 #include <cmath>

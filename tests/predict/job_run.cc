@@ -29,14 +29,10 @@ namespace {
 
 CellType CellTypeOf(at::ScalarType type) {
   switch (type) {
-    case at::kDouble:
-      return CellType::kFloat64;
-    case at::kByte:
-      return CellType::kUInt8;
-    case at::kLong:
-      return CellType::kInt64;
-    default:
-      return CellType::kFloat32;
+    case at::kDouble: return CellType::kFloat64;
+    case at::kByte: return CellType::kUInt8;
+    case at::kLong: return CellType::kInt64;
+    default: return CellType::kFloat32;
   }
 }
 

@@ -86,8 +86,8 @@ absl::StatusOr<int64_t> PeakBytes(const std::string& spec, const JobFolder& fold
     {
       const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counted);
       const auto find = [&]() -> absl::StatusOr<std::string> { return folder.Path("output"); };
-      ADJOIN_ASSIGN_OR_RETURN(auto predictor, Predictor::Create(plan, &communicator, &parameters, folder.Path("data"), find,
-                                                                BuiltinLayers()));
+      ADJOIN_ASSIGN_OR_RETURN(auto predictor, Predictor::Create(plan, &communicator, &parameters, folder.Path("data"),
+                                                                find, BuiltinLayers()));
       while (!predictor->done()) ADJOIN_RETURN_IF_ERROR(predictor->RunStep());
       ADJOIN_RETURN_IF_ERROR(predictor->Finish().status());
     }
@@ -130,7 +130,8 @@ TEST(PredictMemory, EachRankHoldsAtMostItsPartAndHalos) {
   const int64_t volume = 32 * 32 * 32 * 4;
   EXPECT_GE(*one, (8 + 4) * volume);
   EXPECT_LE(*one, (8 + 10 + 4 + 27 * 8) * volume) << "values are freed after their last reader";
-  for (const auto& [ranks, grid] : std::map<int, std::string>{{2, "1, 1, 2, 1, 1"}, {4, "1, 1, 2, 2, 1"}, {8, "1, 1, 2, 2, 2"}}) {
+  for (const auto& [ranks, grid] :
+       std::map<int, std::string>{{2, "1, 1, 2, 1, 1"}, {4, "1, 1, 2, 2, 1"}, {8, "1, 1, 2, 2, 2"}}) {
     const std::string spec = SpecOf(ranks, grid);
     const auto each = PeakBytes(spec, folder, 2);
     ASSERT_TRUE(each.ok()) << each.status();

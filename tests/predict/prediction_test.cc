@@ -81,10 +81,9 @@ std::pair<at::Tensor, at::Tensor> SerialUnet(const at::Tensor& volumes, const Te
   const auto conv = [&](const at::Tensor& in, const std::string& name, int64_t pad) {
     return at::conv3d(in, w.at(name + ".weight"), w.at(name + ".bias"), 1, pad);
   };
-  const at::Tensor down =
-      at::relu(at::batch_norm(conv(x, "down.conv", 1), w.at("down.norm.weight"), w.at("down.norm.bias"),
-                                    w.at("down.norm.running_mean"), w.at("down.norm.running_var"), /*training=*/false,
-                                    0.1, 1e-5, /*cudnn_enabled=*/false));
+  const at::Tensor down = at::relu(at::batch_norm(
+      conv(x, "down.conv", 1), w.at("down.norm.weight"), w.at("down.norm.bias"), w.at("down.norm.running_mean"),
+      w.at("down.norm.running_var"), /*training=*/false, 0.1, 1e-5, /*cudnn_enabled=*/false));
   const at::Tensor bottom = at::leaky_relu(conv(at::max_pool3d(down, 2), "bottom.conv", 2));
   const at::Tensor up = at::upsample_trilinear3d(bottom, /*output_size=*/c10::nullopt, /*align_corners=*/false,
                                                  std::vector<double>{2, 2, 2});
@@ -197,7 +196,8 @@ output_dir: "job"
 )";
   std::vector<at::Tensor> results;
   for (const Variant& variant : {Variant(), kFour}) {
-    const std::string spec = absl::StrReplaceAll(kJob, {{"RANKS", absl::StrCat(variant.ranks)}, {"GRID", variant.grid}});
+    const std::string spec =
+        absl::StrReplaceAll(kJob, {{"RANKS", absl::StrCat(variant.ranks)}, {"GRID", variant.grid}});
     const JobFolder folder(absl::StrCat(variant.ranks));
     folder.WriteArray("data/volumes.npy", volumes_);
     const absl::StatusOr<Plan> plan = PlanOfText(spec, {{"set", kSamples}});
@@ -212,8 +212,8 @@ output_dir: "job"
 }
 
 std::string NiftiSpec(const Variant& variant) {
-  return absl::StrReplaceAll(SpecOf(variant), {{"npy { path: \"volumes.npy\" }",
-                                                "nifti { path: [\"a.nii\", \"b.nii\", \"c.nii\"] }"}});
+  return absl::StrReplaceAll(SpecOf(variant),
+                             {{"npy { path: \"volumes.npy\" }", "nifti { path: [\"a.nii\", \"b.nii\", \"c.nii\"] }"}});
 }
 
 // One NIfTI file for each sample, with the affine of its input.
@@ -239,12 +239,12 @@ TEST_F(PredictionTest, NiftiKeepsTheHeaderOfEachInput) {
   const auto run = RunJob(NiftiSpec(nifti), {{"set", kSamples}}, folder, /*epoch=*/4, &log);
   ASSERT_TRUE(run.ok()) << run.status();
   const auto no_place = [](const std::string& line) {
-    return line.find("the files of layer \"bottom.relu\"") != line.npos && line.find("do not have the cells of a.nii") != line.npos;
+    return line.find("the files of layer \"bottom.relu\"") != line.npos &&
+           line.find("do not have the cells of a.nii") != line.npos;
   };
   EXPECT_EQ(std::count_if(log.begin(), log.end(), no_place), 1) << "its cells are coarser than the input's";
-  EXPECT_THAT((*run)[0].artifacts,
-              ElementsAre("metrics.jsonl", "head-0.nii", "head-1.nii", "bottom.relu-0.nii", "bottom.relu-1.nii",
-                          "head-2.nii", "bottom.relu-2.nii"));
+  EXPECT_THAT((*run)[0].artifacts, ElementsAre("metrics.jsonl", "head-0.nii", "head-1.nii", "bottom.relu-0.nii",
+                                               "bottom.relu-1.nii", "head-2.nii", "bottom.relu-2.nii"));
   const at::Tensor serial = SerialUnet(volumes_, model_).first;
   for (int64_t i = 0; i < kSamples; ++i) {
     const auto written = folder.ReadArray(absl::StrCat("output/job/head-", i, ".nii"));
@@ -274,7 +274,8 @@ TEST_F(PredictionTest, RefusesOutputsThatTheFormatCannotHold) {
   constexpr char kWide[] = "out_channels: 300 window { kernel: 1 } } }\n#";
   Variant classes = kFour;
   classes.classes = "classes: true";
-  EXPECT_THAT(std::string(PlanOfText(absl::StrReplaceAll(SpecOf(classes), {{"out_channels: 3 window { kernel: 1 } } }", kWide}}),
+  EXPECT_THAT(std::string(PlanOfText(absl::StrReplaceAll(SpecOf(classes),
+                                                         {{"out_channels: 3 window { kernel: 1 } } }", kWide}}),
                                      {{"set", kSamples}})
                               .status()
                               .message()),
@@ -284,7 +285,8 @@ TEST_F(PredictionTest, RefusesOutputsThatTheFormatCannotHold) {
 TEST_F(PredictionTest, TakesWeightsThatDoNotAllFitUnlessStrict) {
   const JobFolder folder("some");
   Prepare(folder, kFour);
-  const std::string spec = absl::StrReplaceAll(SpecOf(kFour), {{"weights { init_from", "weights { strict: false init_from"}});
+  const std::string spec =
+      absl::StrReplaceAll(SpecOf(kFour), {{"weights { init_from", "weights { strict: false init_from"}});
   Tensors less = model_;
   less.erase("head.bias");
   less["other"] = at::zeros({2});

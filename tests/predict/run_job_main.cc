@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
   for (int i = 4; i < argc && !usage; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
-    usage = equals == std::string::npos || !absl::SimpleAtoi(argument.substr(equals + 1), &sizes[argument.substr(0, equals)]);
+    usage = equals == std::string::npos ||
+            !absl::SimpleAtoi(argument.substr(equals + 1), &sizes[argument.substr(0, equals)]);
   }
   if (usage) {
     std::cerr << "run_job SPEC DATA_ROOT OUTPUT_ROOT [DATA_SET=SAMPLES ...]" << std::endl;

@@ -281,7 +281,8 @@ dataset { name: "data" blocks { size: [4, 6] per_epoch: 9 } augment: ["flip(1)",
   field { name: "image" npy { path: "i" } shape: [2, 40, 30] mean: [1, 2] }
   field { name: "label" npy { path: "l" } shape: [40, 30] dtype: "int64" } }
 train { dataset: "data" batch: 3 steps: 1 optimizer { sgd { lr: 0.1 } } }
-)job", "blocks.textproto");
+)job",
+                                "blocks.textproto");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   VerifyOptions options;
   options.ranks = {1, 4};

@@ -47,9 +47,8 @@ TEST(VerifyCommandTest, TheExamplesEqualSerialOnAnyNumberOfRanks) {
   for (const char* job : {"lenet5-serial", "lenet5-spatial", "lenet5-sync-sgd", "lenet5-hybrid", "lenet5-two-stage"}) {
     const Ended verify = Adjoin({"verify", Mnist(job), "--ranks", "1,2,4"});
     EXPECT_EQ(verify.code, 0) << job << "\n" << verify.out << verify.err;
-    EXPECT_THAT(verify.out,
-                AllOf(StartsWith(job), HasSubstr("\n1 rank"), HasSubstr("\n2 ranks"), HasSubstr("\n4 ranks"),
-                      HasSubstr("conv2"), HasSubstr("adjoint test: holds")));
+    EXPECT_THAT(verify.out, AllOf(StartsWith(job), HasSubstr("\n1 rank"), HasSubstr("\n2 ranks"),
+                                  HasSubstr("\n4 ranks"), HasSubstr("conv2"), HasSubstr("adjoint test: holds")));
   }
 }
 

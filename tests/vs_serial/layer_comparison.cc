@@ -1,10 +1,10 @@
 #include "tests/vs_serial/layer_comparison.h"
 
+#include <torch/nn/functional.h>
+#include <torch/types.h>
 #include <cmath>
 #include <utility>
 #include <vector>
-#include <torch/nn/functional.h>
-#include <torch/types.h>
 
 #include <torch/torch.h>
 

@@ -2,6 +2,9 @@
 // with frozen layers and evaluations between, what each rank sends, and how large its largest activations are.
 #include <gtest/gtest.h>
 
+#include <torch/nn.h>
+#include <torch/optim.h>
+#include <torch/types.h>
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -9,9 +12,6 @@
 #include <sstream>
 #include <string>
 #include <vector>
-#include <torch/types.h>
-#include <torch/nn.h>
-#include <torch/optim.h>
 
 #include <torch/torch.h>
 
@@ -44,8 +44,7 @@ std::string JobOf(const std::string& name, int64_t batch) {
   std::ifstream file(absl::StrCat("examples/mnist/", name, ".textproto"));
   std::stringstream text;
   text << file.rdbuf();
-  const std::string replaced =
-      absl::StrReplaceAll(text.str(), {{"batch: 64", absl::StrCat("batch: ", batch)}});
+  const std::string replaced = absl::StrReplaceAll(text.str(), {{"batch: 64", absl::StrCat("batch: ", batch)}});
   EXPECT_NE(replaced, text.str()) << "no \"batch: 64\" in " << name;
   return replaced + "precision { compute: \"float64\" }\n";
 }
@@ -170,7 +169,7 @@ struct Sequence {
   Tensors parameters;
   std::vector<Tensors> batches;  // whole fields of each step
   Tensors test;
-  std::vector<double> losses;    // of step, evaluation, step, ...
+  std::vector<double> losses;  // of step, evaluation, step, ...
 };
 
 Sequence RunSerialSequence(int64_t batch, uint64_t seed) {
@@ -254,9 +253,9 @@ absl::StatusOr<std::vector<double>> RunSequence(const Plan& plan, const Sequence
 
 TEST_P(LeNetTest, FrozenLayersAndEvaluationBetweenSteps) {
   const uint64_t seed = TestSeed(80);
-  const std::string job =
-      absl::StrReplaceAll(JobOf(GetParam(), 5), {{"name: \"conv1\"", "name: \"conv1\" frozen: true"},
-                                                 {"name: \"fc2\"", "name: \"fc2\" frozen: true"}});
+  const std::string job = absl::StrReplaceAll(
+      JobOf(GetParam(), 5),
+      {{"name: \"conv1\"", "name: \"conv1\" frozen: true"}, {"name: \"fc2\"", "name: \"fc2\" frozen: true"}});
   auto plan = PlanOf(job, {{"train", 10000}, {"test", 2000}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const Sequence sequence = RunSerialSequence(5, seed);

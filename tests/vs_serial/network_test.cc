@@ -1,6 +1,6 @@
 // What Network refuses, and that the comparison with serial tensors notices a difference.
-#include "layers/builtin/builtin_layers.h"
 #include "layers/network/network.h"
+#include "layers/builtin/builtin_layers.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/TensorOperators.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -89,9 +88,14 @@ TEST(NetworkTest, MissingOrMisshapenDataIsNamed) {
   ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields.erase("x"); }),
               absl::StatusCode::kInvalidArgument, "no data for \"x\"");
   ExpectError(Forward("train", BuiltinLayers(),
-                      [](Tensors& fields) { fields["x"] = at::zeros({2, 3, 5}, at::kDouble); }),
+                      [](Tensors& fields) {
+                        fields["x"] = at::zeros({2, 3, 5}, at::kDouble);
+                      }),
               absl::StatusCode::kInvalidArgument, "data for \"x\" is Double 2x3x5, expected Double 2x3x4");
-  ExpectError(Forward("train", BuiltinLayers(), [](Tensors& fields) { fields["x"] = at::zeros({2, 3, 4}); }),
+  ExpectError(Forward("train", BuiltinLayers(),
+                      [](Tensors& fields) {
+                        fields["x"] = at::zeros({2, 3, 4});
+                      }),
               absl::StatusCode::kInvalidArgument, "is Float [2, 3, 4], expected Double");
 }
 

@@ -155,8 +155,7 @@ class Comparison {
  public:
   Comparison(int ranks, double tolerance) : ranks_(ranks), tolerance_(tolerance) {}
 
-  void Part(const std::string& what, int rank, const at::Tensor& actual, const at::Tensor& expected,
-            double scale) {
+  void Part(const std::string& what, int rank, const at::Tensor& actual, const at::Tensor& expected, double scale) {
     if (!actual.defined() || actual.sizes() != expected.sizes()) {
       Add(absl::StrCat(what, " on rank ", rank, " has another shape"));
     } else if (actual.numel() > 0) {

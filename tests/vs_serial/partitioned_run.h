@@ -46,20 +46,20 @@ struct StepInput {
   Tensors cotangents;  // whole, by value name: the sum of value * cotangent is added to the program's own loss
   std::string program = "train";
   TransportKind transport = TransportKind::kInMemoryDelayed;
-  uint64_t seed = 1;   // of the transport's delays
-  double sgd_lr = 0;   // after the step: parameter -= lr * gradient
+  uint64_t seed = 1;  // of the transport's delays
+  double sgd_lr = 0;  // after the step: parameter -= lr * gradient
 };
 
 // What one rank has after the step.
 struct RankResult {
-  double loss = 0;                // the program's own, summed over ranks
-  Tensors values;                 // local, by ValuePlan::name
-  Tensors field_grads;            // local, of the fields that need gradients
+  double loss = 0;                         // the program's own, summed over ranks
+  Tensors values;                          // local, by ValuePlan::name
+  Tensors field_grads;                     // local, of the fields that need gradients
   std::vector<at::Tensor> parameter;       // local, in the plan's order
   std::vector<at::Tensor> parameter_grad;  // local, after GradientSync; undefined where frozen
   std::vector<at::Tensor> collected;       // gradients, or frozen values, brought together on rank 0
   std::map<std::string, int64_t> peak_elements;
-  int64_t bytes_sent = 0;         // during forward, backward, GradientSync and the report of the loss
+  int64_t bytes_sent = 0;  // during forward, backward, GradientSync and the report of the loss
 };
 
 // Errors: of whichever rank failed first; kInternal where a value's graph is still there after the step, as it is if

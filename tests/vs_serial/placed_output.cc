@@ -45,7 +45,8 @@ absl::StatusOr<Tensor> OutputAt(StepAt at, const Plan& plan, const std::string& 
   }));
   for (const ProgramPlan& candidate : plan.program()) {
     if (candidate.name() != program) continue;
-    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(candidate.value(candidate.layer(0).output()).layout()));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout,
+                            LayoutFromProto(candidate.value(candidate.layer(0).output()).layout()));
     for (int rank = 0; rank < ranks; ++rank) PartOf(whole, layout, rank).copy_(parts[rank]);
     // All copies are alike.
     for (int rank = 0; rank < ranks; ++rank) {

@@ -20,8 +20,9 @@ struct StepAt {
   int64_t first_sample = 0;
 };
 
-// What layer "y", the program's first, makes of the field "x", brought together from all ranks; of x's shape. Parameters
-// are drawn from the plan's seed. Errors: kInternal where copies differ; else of whichever rank failed first.
+// What layer "y", the program's first, makes of the field "x", brought together from all ranks; of x's shape.
+// Parameters are drawn from the plan's seed. Errors: kInternal where copies differ; else of whichever rank failed
+// first.
 absl::StatusOr<at::Tensor> OutputAt(StepAt at, const Plan& plan, const std::string& program, const at::Tensor& x);
 
 }  // namespace adjoin

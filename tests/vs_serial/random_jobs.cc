@@ -113,8 +113,8 @@ void AddRandomInput(RandomJobs& random, const std::string& name, const std::vect
   }
   job.layouts += random.AnyLayout(absl::StrCat("field_", name), shape, job.ranks, /*copies=*/false) +
                  random.AnyLayout(absl::StrCat("in_", name), shape, job.ranks, /*copies=*/true);
-  absl::StrAppend(&job.layers, "layer { name: \"in_", name, "\" input: \"", name, "\" x: \"field_", name,
-                  "\" y: \"in_", name, "\" repartition {} }\n");
+  absl::StrAppend(&job.layers, "layer { name: \"in_", name, "\" input: \"", name, "\" x: \"field_", name, "\" y: \"in_",
+                  name, "\" repartition {} }\n");
 }
 
 std::string JobText(const JobParts& parts) {
@@ -122,19 +122,18 @@ std::string JobText(const JobParts& parts) {
   for (const auto& [name, shape] : parts.more_fields) {
     absl::StrAppend(&more_fields, " field { name: \"", name, "\" shape: ", ListText(shape), " idx { path: \"x\" } }");
   }
-  return absl::StrCat(
-      "name: \"case\" kind: TRAIN ranks: ", parts.ranks, " seed: 1 precision { compute: \"float64\" }\n", parts.layouts,
-      LayoutText("rank0", std::vector<int64_t>(parts.last_dims, 1), {0}), parts.layers,
-      "layer { name: \"gathered\" y: \"rank0\" repartition {} }\n"
-      "layer { name: \"flat\" flatten { arg: 1 } }\n"
-      "layer { name: \"head\" linear { out_features: 3 } }\n"
-      "loss { kind: \"cross_entropy\" input: \"head\" target: \"label\" }\n"
-      "dataset { name: \"data\" field { name: \"x\" shape: ",
-      ListText(parts.x_shape),
-      " idx { path: \"x\" } }", more_fields,
-      " field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
-      "train { dataset: \"data\" batch: ",
-      parts.batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
+  return absl::StrCat("name: \"case\" kind: TRAIN ranks: ", parts.ranks,
+                      " seed: 1 precision { compute: \"float64\" }\n", parts.layouts,
+                      LayoutText("rank0", std::vector<int64_t>(parts.last_dims, 1), {0}), parts.layers,
+                      "layer { name: \"gathered\" y: \"rank0\" repartition {} }\n"
+                      "layer { name: \"flat\" flatten { arg: 1 } }\n"
+                      "layer { name: \"head\" linear { out_features: 3 } }\n"
+                      "loss { kind: \"cross_entropy\" input: \"head\" target: \"label\" }\n"
+                      "dataset { name: \"data\" field { name: \"x\" shape: ",
+                      ListText(parts.x_shape), " idx { path: \"x\" } }", more_fields,
+                      " field { name: \"label\" dtype: \"int64\" idx { path: \"label\" } } }\n"
+                      "train { dataset: \"data\" batch: ",
+                      parts.batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\noutput_dir: \"out\"\n");
 }
 
 }  // namespace adjoin

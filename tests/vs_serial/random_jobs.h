@@ -62,8 +62,8 @@ struct JobParts {
   int64_t batch = 1;
   std::vector<int64_t> x_shape;  // of the field "x", without the batch dim
   std::string layouts;
-  std::string layers;            // the first reads "x"
-  int last_dims = 2;             // dims of the last layer's result
+  std::string layers;  // the first reads "x"
+  int last_dims = 2;   // dims of the last layer's result
   // Further fields, with their shapes without the batch dim.
   std::vector<std::pair<std::string, std::vector<int64_t>>> more_fields = {};
 };

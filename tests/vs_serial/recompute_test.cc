@@ -1,5 +1,5 @@
-// Layers that are computed again in the backward pass: bit for bit the gradients, losses and running statistics of a pass
-// that keeps everything, on 1, 2 and 4 ranks, in less memory.
+// Layers that are computed again in the backward pass: bit for bit the gradients, losses and running statistics of a
+// pass that keeps everything, on 1, 2 and 4 ranks, in less memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
@@ -89,10 +89,10 @@ precision { compute: "float64" }
 )";
 
 struct Outcome {
-  std::vector<double> losses;         // this rank's shares
+  std::vector<double> losses;       // this rank's shares
   std::vector<at::Tensor> tensors;  // gradients and buffers, of each step
-  int64_t peak_bytes = 0;              // of this thread's tensors that were made since the first step began
-  int64_t left_bytes = 0;              // of what the last step made, after it, besides `tensors`
+  int64_t peak_bytes = 0;           // of this thread's tensors that were made since the first step began
+  int64_t left_bytes = 0;           // of what the last step made, after it, besides `tensors`
 };
 
 absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transport, Outcome& outcome) {
@@ -138,15 +138,16 @@ struct Marks {
   const char* mark2;
 };
 
-absl::StatusOr<std::vector<Outcome>> RunMarked(const char* text, int ranks, const std::string& layout, const Marks& marks) {
+absl::StatusOr<std::vector<Outcome>> RunMarked(const char* text, int ranks, const std::string& layout,
+                                               const Marks& marks) {
   const std::string spec = absl::StrReplaceAll(
       text, {{"LAYOUT", layout}, {"RANKS", absl::StrCat(ranks)}, {"MARK2", marks.mark2}, {"MARK", marks.mark}});
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOf(spec, {{"data", 4}}));
   at::manual_seed(7);
   const bool pixels = plan.spec().dataset(0).field(1).shape_size() > 0;
-  const Tensors fields = {{"image", at::randn({4, 2, 24, 20}, at::kDouble)},
-                          {"label", at::randint(3, pixels ? std::vector<int64_t>{4, 24, 20} : std::vector<int64_t>{4},
-                                                   at::kLong)}};
+  const Tensors fields = {
+      {"image", at::randn({4, 2, 24, 20}, at::kDouble)},
+      {"label", at::randint(3, pixels ? std::vector<int64_t>{4, 24, 20} : std::vector<int64_t>{4}, at::kLong)}};
   std::vector<Outcome> outcomes(ranks);
   ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemoryDelayed, 1, [&](Transport& transport) {
     return RunRank(plan, fields, transport, outcomes[transport.rank()]);
@@ -207,7 +208,8 @@ TEST(RecomputeTest, TakesLessMemory) {
                     "\" MARK activation { fn: \"gelu\" } }\n");
   }
   const std::string unet = kUNet;
-  const std::string deep = absl::StrCat(unet.substr(0, unet.find("layer {")), layers, unet.substr(unet.find("layer { name: \"head\"")));
+  const std::string deep =
+      absl::StrCat(unet.substr(0, unet.find("layer {")), layers, unet.substr(unet.find("layer { name: \"head\"")));
   const auto kept = RunMarked(deep.c_str(), 1, "partition: [1, 1, 1, 1]", kNone);
   const auto again = RunMarked(deep.c_str(), 1, "partition: [1, 1, 1, 1]", kSome);
   ASSERT_TRUE(kept.ok()) << kept.status();

@@ -18,9 +18,7 @@ namespace {
 
 using at::Tensor;
 
-at::ScalarType TypeOf(const RoundedStep& step) {
-  return step.compute == "bfloat16" ? at::kBFloat16 : at::kFloat;
-}
+at::ScalarType TypeOf(const RoundedStep& step) { return step.compute == "bfloat16" ? at::kBFloat16 : at::kFloat; }
 
 // y and all gradients of a serial step in `type`, of numbers that the step's type has.
 Tensors Serial(const RoundedStep& step, at::ScalarType type) {
@@ -45,7 +43,8 @@ double Distance(const Tensor& actual, const Tensor& expected, const Tensor& whol
 
 absl::StatusOr<Errors> ErrorsOnRanks(const RoundedStep& step) {
   const std::string text = absl::StrReplaceAll(
-      JobText(step.job), {{"compute: \"float64\"", absl::StrCat("compute: \"", step.compute, "\" params: \"float32\"")}});
+      JobText(step.job),
+      {{"compute: \"float64\"", absl::StrCat("compute: \"", step.compute, "\" params: \"float32\"")}});
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, PlanOf(text, {{"data", step.job.batch}}));
   MakeFieldsDifferentiable(plan, "train");
   StepInput input;

@@ -19,10 +19,10 @@
 namespace adjoin {
 
 struct RoundedStep {
-  JobParts job;               // reads the field "x"; its last layer is called "y"
-  std::string compute;        // "float32" or "bfloat16"; parameters are float32
-  at::Tensor x, cotangent; // rounded to the type before anything else
-  Tensors parameters;         // the same
+  JobParts job;             // reads the field "x"; its last layer is called "y"
+  std::string compute;      // "float32" or "bfloat16"; parameters are float32
+  at::Tensor x, cotangent;  // rounded to the type before anything else
+  Tensors parameters;       // the same
   std::function<at::Tensor(const at::Tensor& x, const Tensors& parameters)> serial;  // in its arguments' type
 };
 

@@ -20,14 +20,14 @@ namespace adjoin {
 
 // Whole tensors, float64.
 struct TwiceInput {
-  at::Tensor x;  // the field "x"
-  at::Tensor u;  // like layer "y"
-  at::Tensor v;  // like x
+  at::Tensor x;             // the field "x"
+  at::Tensor u;             // like layer "y"
+  at::Tensor v;             // like x
   Tensors parameters = {};  // by name; zeros where absent
 };
 
-// `plan`: a training job whose first layer "y" reads the field "x", without copies of its parts. Zeros where the gradient
-// does not depend on x. Errors: of whichever rank failed first.
+// `plan`: a training job whose first layer "y" reads the field "x", without copies of its parts. Zeros where the
+// gradient does not depend on x. Errors: of whichever rank failed first.
 absl::StatusOr<std::vector<at::Tensor>> SecondDerivative(const Plan& plan, const TwiceInput& input, uint64_t seed);
 
 }  // namespace adjoin

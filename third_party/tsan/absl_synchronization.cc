@@ -1,14 +1,14 @@
-// Debian's libabsl is compiled without the thread sanitizer, which then does not know what an absl::Mutex orders: it reports
-// races between accesses that a mutex keeps apart, and overlooks others. So an executable that is built with
-// --config=tsan has these members of its own. They take precedence over the library's, also for calls from libgrpc and from
-// libabsl itself; each does what the library's does and tells the sanitizer (sanitizer/tsan_interface.h). They do what
-// absl's annotations do where it is instrumented.
+// Debian's libabsl is compiled without the thread sanitizer, which then does not know what an absl::Mutex orders: it
+// reports races between accesses that a mutex keeps apart, and overlooks others. So an executable that is built with
+// --config=tsan has these members of its own. They take precedence over the library's, also for calls from libgrpc and
+// from libabsl itself; each does what the library's does and tells the sanitizer (sanitizer/tsan_interface.h). They do
+// what absl's annotations do where it is instrumented.
 //
-// Between __tsan_mutex_pre_lock and post_lock, and between pre_unlock and post_unlock, the sanitizer ignores what the thread
-// reads: absl evaluates there the conditions of other threads' Await, with the mutex held.
+// Between __tsan_mutex_pre_lock and post_lock, and between pre_unlock and post_unlock, the sanitizer ignores what the
+// thread reads: absl evaluates there the conditions of other threads' Await, with the mutex held.
 //
-// absl::call_once needs nothing (its atomic variable is read and written by inline functions, which are instrumented), nor
-// do function-local statics (the sanitizer knows __cxa_guard_acquire).
+// absl::call_once needs nothing (its atomic variable is read and written by inline functions, which are instrumented),
+// nor do function-local statics (the sanitizer knows __cxa_guard_acquire).
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -36,7 +36,8 @@ class Function<Result(Arguments...)> {
     if (found == nullptr) {
       found = dlsym(RTLD_NEXT, symbol_);
       if (found == nullptr) {
-        std::fprintf(stderr, "%s is not in libabsl_synchronization: third_party/tsan is for another release of absl\n", symbol_);
+        std::fprintf(stderr, "%s is not in libabsl_synchronization: third_party/tsan is for another release of absl\n",
+                     symbol_);
         std::abort();
       }
       found_.store(found, std::memory_order_relaxed);
@@ -63,7 +64,8 @@ ABSL_CONST_INIT Function<void(absl::Mutex*, const absl::Condition&)> lock_when(
     ADJOIN_ABSL("5Mutex8LockWhenERKNS0_9ConditionE"));
 ABSL_CONST_INIT Function<bool(absl::Mutex*, const absl::Condition&, absl::Time)> lock_when_with_deadline(
     ADJOIN_ABSL("5Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE"));
-ABSL_CONST_INIT Function<void(absl::Mutex*, const absl::Condition&)> await(ADJOIN_ABSL("5Mutex5AwaitERKNS0_9ConditionE"));
+ABSL_CONST_INIT Function<void(absl::Mutex*, const absl::Condition&)> await(
+    ADJOIN_ABSL("5Mutex5AwaitERKNS0_9ConditionE"));
 ABSL_CONST_INIT Function<bool(absl::Mutex*, const absl::Condition&, absl::Time)> await_with_deadline(
     ADJOIN_ABSL("5Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE"));
 ABSL_CONST_INIT Function<void(absl::CondVar*, absl::Mutex*)> wait(ADJOIN_ABSL("7CondVar4WaitEPNS0_5MutexE"));
@@ -105,8 +107,8 @@ class Unlocking {
   const unsigned flags_;
 };
 
-// A wait releases the mutex and takes it again. Also where it need not: the sanitizer then believes that others may have had it
-// meanwhile, and reports no race. The mutex is held exclusively: no wait has a reader's lock.
+// A wait releases the mutex and takes it again. Also where it need not: the sanitizer then believes that others may
+// have had it meanwhile, and reports no race. The mutex is held exclusively: no wait has a reader's lock.
 class Waiting {
  public:
   explicit Waiting(absl::Mutex* mutex) : locking_(Unlocked(mutex)) {}

@@ -135,7 +135,8 @@ absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& dir,
   absl::StatusOr<Manifest> manifest = Manifest::Parse(*text);
   if (!manifest.ok()) return At(path, manifest.status());
   if (manifest->name.ToString() != name.ToString()) {
-    return absl::DataLossError(absl::StrCat(path, ": it is of ", manifest->name.ToString(), ": the folder was renamed"));
+    return absl::DataLossError(
+        absl::StrCat(path, ": it is of ", manifest->name.ToString(), ": the folder was renamed"));
   }
   return manifest;
 }
@@ -145,7 +146,8 @@ absl::Status VerifyFile(FileSystem& files, const std::string& dir, const Manifes
   const std::string path = PathOf(FolderOf(dir, manifest.name), expected.name);
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::Source> source, files.Open(path));
   if (source->size() != expected.bytes) {
-    return absl::DataLossError(absl::StrCat(path, ": has ", source->size(), " bytes; it was written with ", expected.bytes));
+    return absl::DataLossError(
+        absl::StrCat(path, ": has ", source->size(), " bytes; it was written with ", expected.bytes));
   }
   ADJOIN_ASSIGN_OR_RETURN(const std::string hash, HashOf(*source, 0, expected.bytes));
   if (hash == expected.hash) return absl::OkStatus();
@@ -165,9 +167,8 @@ absl::Status ReadBox(FileSystem& files, const std::string& dir, const Manifest& 
   for (const Manifest::Piece& piece : found->second.pieces) {
     const Box part = piece.box.Intersect(box);
     if (part.empty()) continue;
-    ADJOIN_ASSIGN_OR_RETURN(
-        const std::unique_ptr<FileSystem::Source> source,
-        files.Open(PathOf(FolderOf(dir, manifest.name), manifest.files[piece.file].name)));
+    ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::Source> source,
+                            files.Open(PathOf(FolderOf(dir, manifest.name), manifest.files[piece.file].name)));
     std::vector<char> cells(static_cast<size_t>(part.Volume() * element));
     int64_t done = 0;
     ADJOIN_RETURN_IF_ERROR(ForEachRun(piece.box.Shape(), Relative(part, piece.box), [&](const CellRun& run) {
@@ -180,14 +181,16 @@ absl::Status ReadBox(FileSystem& files, const std::string& dir, const Manifest& 
   return absl::OkStatus();
 }
 
-absl::Status FinishCheckpoint(FileSystem& files, const std::string& dir, const std::vector<int>& ranks, Manifest manifest) {
+absl::Status FinishCheckpoint(FileSystem& files, const std::string& dir, const std::vector<int>& ranks,
+                              Manifest manifest) {
   const std::string folder = FolderOf(dir, manifest.name);
   for (int rank : ranks) {
     const std::string path = PathOf(folder, RankNote(rank));
     const absl::StatusOr<std::string> text = ReadWhole(files, path, kMostManifestBytes);
     if (absl::IsNotFound(text.status())) {
       return absl::FailedPreconditionError(
-          absl::StrCat(path, ": rank ", rank, " has written it, and rank 0 does not see it: the ranks' nodes do not share"
+          absl::StrCat(path, ": rank ", rank,
+                       " has written it, and rank 0 does not see it: the ranks' nodes do not share"
                        " their --output-root; right would be one file system for all of them"));
     }
     ADJOIN_RETURN_IF_ERROR(text.status());

@@ -1,9 +1,9 @@
 // The checkpoints in Checkpoint.dir: lists, verifies, reads, finishes and removes them. Rank 0 writes and removes,
 // every rank reads.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(files, "lenet5/ckpt"));   // newest first
-//   ADJOIN_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files, "lenet5/ckpt", names[0]));
-//   for (int i = 0; i < n; ++i) ADJOIN_RETURN_IF_ERROR(VerifyFile(files, "lenet5/ckpt", manifest, i));
+//   ADJOIN_ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(files, "lenet5/ckpt"));   // newest
+//   first ADJOIN_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files, "lenet5/ckpt", names[0])); for (int i = 0; i <
+//   n; ++i) ADJOIN_RETURN_IF_ERROR(VerifyFile(files, "lenet5/ckpt", manifest, i));
 //   ADJOIN_RETURN_IF_ERROR(ReadBox(files, "lenet5/ckpt", manifest, "conv1.weight", box, out, nullptr));
 //
 // Any thread.
@@ -46,7 +46,8 @@ bool IsProven(const absl::Status& status);
 // Makes a checkpoint whole, once what `ranks` wrote is durable: reads their notes, writes the manifest, which is
 // durable afterwards, and removes the notes. `manifest` has everything but the ranks' files and pieces.
 // Errors: kFailedPrecondition (a note is not there: the ranks do not share the folder), kDataLoss, as FileSystem.
-absl::Status FinishCheckpoint(FileSystem& files, const std::string& dir, const std::vector<int>& ranks, Manifest manifest);
+absl::Status FinishCheckpoint(FileSystem& files, const std::string& dir, const std::vector<int>& ranks,
+                              Manifest manifest);
 
 // Removes the manifest first, so that at no moment a checkpoint looks whole and is not. Does nothing where it does not
 // exist.
@@ -54,8 +55,8 @@ absl::Status RemoveCheckpoint(FileSystem& files, const std::string& dir, const C
 
 // Rules for which of a job's checkpoints are kept.
 struct Retention {
-  uint32_t keep_last = 0;        // 0: all
-  std::string keep_best = "";    // a metric of Manifest::validation; "": none
+  uint32_t keep_last = 0;      // 0: all
+  std::string keep_best = "";  // a metric of Manifest::validation; "": none
   bool larger_is_better = false;
 };
 

@@ -32,9 +32,10 @@ constexpr char kUnreadable[] = "cannot be read: ";  // rank 0 sends this and the
 
 // Fails the attempt: that is better than to resume from an older checkpoint.
 absl::Status Unreadable(absl::string_view path, absl::string_view why) {
-  return absl::UnavailableError(absl::StrCat("the checkpoint ", path, " cannot be read just now: ", why,
-                                             "; nothing is wrong with it as far as is known, so no older one is taken in its"
-                                             " place: the next attempt looks again"));
+  return absl::UnavailableError(
+      absl::StrCat("the checkpoint ", path, " cannot be read just now: ", why,
+                   "; nothing is wrong with it as far as is known, so no older one is taken in its"
+                   " place: the next attempt looks again"));
 }
 
 class Resume {
@@ -139,17 +140,19 @@ class Resume {
     absl::StatusOr<Manifest> manifest = ReadManifest(*options_.files, words[0], *name);
     const bool unreadable = !manifest.ok() && !IsProven(manifest.status());
     const bool same = manifest.ok() && ContentHash::Of(manifest->ToText()) == words[2];
-    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> blind, sums_({same || unreadable ? 0.0 : 1.0, unreadable ? 1.0 : 0.0}));
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> blind,
+                            sums_({same || unreadable ? 0.0 : 1.0, unreadable ? 1.0 : 0.0}));
     if (blind[1] > 0) {
       return Unreadable(PathOf(words[0], words[1]), unreadable ? std::string(manifest.status().message())
                                                                : absl::StrCat(blind[1], " of the ranks report it"));
     }
-    const std::string shared = absl::StrCat("right would be one --output-root, on one file system, for all nodes on which"
-                                            " the job's ranks run");
+    const std::string shared = absl::StrCat(
+        "right would be one --output-root, on one file system, for all nodes on which"
+        " the job's ranks run");
     if (!same) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("rank 0 sees the checkpoint ", PathOf(words[0], words[1]), ", this rank ",
-                       manifest.ok() ? "another one in its place" : std::string(manifest.status().message()), "; ", shared));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rank 0 sees the checkpoint ", PathOf(words[0], words[1]), ", this rank ",
+          manifest.ok() ? "another one in its place" : std::string(manifest.status().message()), "; ", shared));
     }
     if (blind[0] > 0) {
       return absl::FailedPreconditionError(absl::StrCat(blind[0], " of the ranks do not see the checkpoint ",
@@ -195,8 +198,8 @@ class Resume {
         continue;
       }
       const Layout& home = tensor.home;
-      const bool fits = found->second.shape == home.shape() &&
-                        IsFloatingPoint(found->second.dtype) == IsFloatingPoint(home.dtype());
+      const bool fits =
+          found->second.shape == home.shape() && IsFloatingPoint(found->second.dtype) == IsFloatingPoint(home.dtype());
       if (fits) continue;
       misshaped.push_back(absl::StrCat(tensor.name, ": ", ToString(home.dtype()), " ", ShapeText(home.shape()),
                                        " in the job, ", ToString(found->second.dtype), " ",
@@ -210,10 +213,11 @@ class Resume {
     if (!extra.empty()) parts.push_back(absl::StrCat("not in the job: ", absl::StrJoin(extra, ", ")));
     if (!misshaped.empty()) parts.push_back(absl::StrCat("other shapes: ", absl::StrJoin(misshaped, ", ")));
     if (parts.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the checkpoint ", PathOf(resumed.dir, resumed.manifest.name.ToString()),
-        " does not fit the job (right would be every parameter and state of the optimizer in its shape and nothing else): ",
-        absl::StrJoin(parts, "; ")));
+    return absl::InvalidArgumentError(absl::StrCat("the checkpoint ",
+                                                   PathOf(resumed.dir, resumed.manifest.name.ToString()),
+                                                   " does not fit the job (right would be every parameter and state of "
+                                                   "the optimizer in its shape and nothing else): ",
+                                                   absl::StrJoin(parts, "; ")));
   }
 
   absl::Status ReadTensors(Resumed& resumed) {
@@ -243,9 +247,11 @@ class Resume {
 
   absl::StatusOr<std::optional<Resumed>> NothingFound() {
     if (!options_.resume_from.empty()) {
-      return absl::NotFoundError(absl::StrCat(
-          "checkpoint.resume_from: there is no valid checkpoint in ", options_.resume_from,
-          options_.rank != 0 ? "" : skipped_ == 0 ? ": none at all" : "; the log says why each was skipped"));
+      return absl::NotFoundError(absl::StrCat("checkpoint.resume_from: there is no valid checkpoint in ",
+                                              options_.resume_from,
+                                              options_.rank != 0 ? ""
+                                              : skipped_ == 0    ? ": none at all"
+                                                                 : "; the log says why each was skipped"));
     }
     if (skipped_ > 0 && options_.rank == 0) Log("no checkpoint is valid: the job begins at its beginning");
     return std::optional<Resumed>();

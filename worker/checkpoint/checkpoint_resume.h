@@ -1,7 +1,7 @@
 // Resumes a job from a checkpoint, whatever number of ranks wrote it and however its tensors were cut.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(std::optional<Resumed> from, ResumeFromCheckpoint(options, tensors, sums));   // on every rank
-//   if (from.has_value()) trainer->Resume(from->manifest.name.step);
+//   ADJOIN_ASSIGN_OR_RETURN(std::optional<Resumed> from, ResumeFromCheckpoint(options, tensors, sums));   // on every
+//   rank if (from.has_value()) trainer->Resume(from->manifest.name.step);
 //
 // A job resumes from the newest of its own checkpoints that is valid; from another job's checkpoints only where
 // `resume_from` names their folder. Rank 0 chooses; all ranks together check every byte: each verifies some of the

@@ -12,7 +12,7 @@ namespace adjoin {
 
 // Every rank lists all tensors of a job in the same order, including those of which it holds nothing.
 struct CheckpointTensor {
-  std::string name;     // "conv1.weight", "exp_avg/conv1.weight"
+  std::string name;  // "conv1.weight", "exp_avg/conv1.weight"
   Layout home;
   at::Tensor local;  // this rank's box of `home`, not a copy
 };

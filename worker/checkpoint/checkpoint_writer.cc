@@ -57,7 +57,7 @@ struct CheckpointWriter::InFlight {
   std::vector<CheckpointTensor> mine;  // copies of this rank's boxes, until they are written
   std::vector<int> writers;            // on rank 0, as is the manifest: the ranks that write a file
   Manifest manifest;
-  std::vector<std::string> left;       // errors of removing old checkpoints
+  std::vector<std::string> left;  // errors of removing old checkpoints
 };
 
 CheckpointWriter::CheckpointWriter(Options options) : options_(std::move(options)), last_begun_(options_.now()) {}
@@ -258,8 +258,8 @@ absl::StatusOr<bool> CheckpointWriter::AwaitPhase(const RankSums& sums) {
 void CheckpointWriter::GiveUp(bool mine, double ranks) {
   if (mine || options_.rank == 0) {
     Log(absl::StrCat("WARNING: the checkpoint of step ", name_.step, " is given up: ",
-                     mine ? "the disk does" : absl::StrCat("the disks of ", ranks, " of the ranks do"), " not answer for ",
-                     absl::FormatDuration(options_.patience), "; older checkpoints stay"));
+                     mine ? "the disk does" : absl::StrCat("the disks of ", ranks, " of the ranks do"),
+                     " not answer for ", absl::FormatDuration(options_.patience), "; older checkpoints stay"));
   }
   in_flight_->stop = true;
   in_flight_.reset();

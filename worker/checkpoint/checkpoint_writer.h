@@ -43,11 +43,11 @@ class CheckpointWriter {
  public:
   struct Options {
     std::shared_ptr<FileSystem> files;
-    Checkpoint spec;     // `dir` is not empty
+    Checkpoint spec;  // `dir` is not empty
     Retention retention;
     int rank = 0;
     int ranks = 1;
-    Manifest job;        // common to all checkpoints: job, job_name, plan_hash, seed, and in `name` epoch and tag
+    Manifest job;  // common to all checkpoints: job, job_name, plan_hash, seed, and in `name` epoch and tag
     std::vector<CheckpointName> damaged;  // on rank 0: those that ResumeFromCheckpoint found damaged; they are removed
     // Called on rank 0 before a manifest is written; returns an error where a later attempt has begun. It runs on
     // another thread and owns what it uses: on a dead file system it may outlive the writer.
@@ -122,10 +122,10 @@ class CheckpointWriter {
   const Options options_;
   Phase phase_ = Phase::kIdle;
   bool wanted_ = false;
-  std::optional<Snapshot> waiting_;    // the snapshot of a best validation
+  std::optional<Snapshot> waiting_;  // the snapshot of a best validation
   absl::Duration last_begun_;
-  CheckpointName name_;                // names the checkpoint in flight, or the last one
-  bool fine_ = false;                  // all ranks have written their files
+  CheckpointName name_;  // names the checkpoint in flight, or the last one
+  bool fine_ = false;    // all ranks have written their files
   std::shared_ptr<InFlight> in_flight_;
   std::optional<absl::Status> result_;  // this rank's result of the phase
   std::optional<int64_t> last_durable_;

@@ -136,7 +136,8 @@ class CheckpointWriterTest : public testing::Test {
   std::vector<absl::Status> Finish(bool write) {
     SumsOfThreads all(kRanks);
     return all.Run([&](int rank, const RankSums& sums) {
-      return writers_[rank]->Finish(write, Now(), [&] { return TensorsOf(rank); }, sums);
+      return writers_[rank]->Finish(
+          write, Now(), [&] { return TensorsOf(rank); }, sums);
     });
   }
   std::optional<int64_t> Durable() const { return writers_[1]->last_durable(); }

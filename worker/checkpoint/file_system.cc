@@ -94,7 +94,8 @@ absl::Status DiskFiles::MakeFolder(const std::string& path) { return HoldFolder(
 
 absl::StatusOr<std::unique_ptr<FileSystem::File>> DiskFiles::Create(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, path));
-  const int fd = openat(found.folder.fd(), found.name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  const int fd =
+      openat(found.folder.fd(), found.name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return ErrnoStatus(errno, path);
   return std::unique_ptr<File>(new DiskFile(path, fd));
 }
@@ -118,7 +119,8 @@ absl::Status DiskFiles::Remove(const std::string& path) {
   ADJOIN_ASSIGN_OR_RETURN(const FolderAndName found, Split(root_, path));
   if (unlinkat(found.folder.fd(), found.name.c_str(), 0) == 0) return absl::OkStatus();
   if (errno != EISDIR) return ErrnoStatus(errno, path);
-  return unlinkat(found.folder.fd(), found.name.c_str(), AT_REMOVEDIR) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
+  return unlinkat(found.folder.fd(), found.name.c_str(), AT_REMOVEDIR) == 0 ? absl::OkStatus()
+                                                                            : ErrnoStatus(errno, path);
 }
 
 absl::StatusOr<std::vector<std::string>> DiskFiles::List(const std::string& path) {
@@ -153,7 +155,8 @@ std::string PathOf(const std::string& folder, const std::string& name) {
   return folder.empty() ? name : absl::StrCat(folder, "/", name);
 }
 
-absl::Status WriteDurably(FileSystem& files, const std::string& folder, const std::string& name, const std::string& text) {
+absl::Status WriteDurably(FileSystem& files, const std::string& folder, const std::string& name,
+                          const std::string& text) {
   const std::string path = PathOf(folder, name);
   const std::string temporary = absl::StrCat(path, ".new");
   {

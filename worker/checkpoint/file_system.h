@@ -75,7 +75,8 @@ std::string PathOf(const std::string& folder, const std::string& name);
 
 // Writes `folder`/`name` under a temporary name, syncs it, gives it its name and syncs the folder: afterwards the file
 // is whole and durable; until then the old file is unchanged.
-absl::Status WriteDurably(FileSystem& files, const std::string& folder, const std::string& name, const std::string& text);
+absl::Status WriteDurably(FileSystem& files, const std::string& folder, const std::string& name,
+                          const std::string& text);
 
 // Reads a whole file. Errors: kDataLoss for a file of more than `most` bytes, which is not read.
 absl::StatusOr<std::string> ReadWhole(FileSystem& files, const std::string& path, int64_t most);

@@ -68,9 +68,7 @@ std::map<std::string, double> NumbersFromJson(const Json& json) {
   return numbers;
 }
 
-Json ToJson(const CheckpointName& name) {
-  return {{"step", name.step}, {"attempt", name.epoch}, {"tag", name.tag}};
-}
+Json ToJson(const CheckpointName& name) { return {{"step", name.step}, {"attempt", name.epoch}, {"tag", name.tag}}; }
 
 CheckpointName NameFromJson(const Json& json) {
   return {json.at("step").get<int64_t>(), json.at("attempt").get<uint64_t>(), json.at("tag").get<uint64_t>()};
@@ -139,7 +137,8 @@ std::string Wrong(const Manifest& manifest) {
       if (volume > VolumeOf(tensor.shape)) break;
       volume += piece.box.Volume();
       const int64_t bytes = manifest.files[piece.file].bytes;
-      if (piece.offset < 0 || piece.offset > bytes || piece.box.Volume() * SizeOf(tensor.dtype) > bytes - piece.offset) {
+      if (piece.offset < 0 || piece.offset > bytes ||
+          piece.box.Volume() * SizeOf(tensor.dtype) > bytes - piece.offset) {
         return absl::StrCat("tensor ", name, " reaches beyond its file");
       }
     }
@@ -157,9 +156,11 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   Manifest manifest;
   const auto version = json.at("version").get<int64_t>();
   if (version > kVersion) {
-    return absl::UnimplementedError(absl::StrCat("it has format ", version, ", of a newer release; this one reads ", kVersion));
+    return absl::UnimplementedError(
+        absl::StrCat("it has format ", version, ", of a newer release; this one reads ", kVersion));
   }
-  if (version != kVersion) return absl::DataLossError(absl::StrCat("it has format ", version, ", which there never was"));
+  if (version != kVersion)
+    return absl::DataLossError(absl::StrCat("it has format ", version, ", which there never was"));
   manifest.job = {json.at("job").get<std::string>(), json.at("store").get<uint64_t>()};
   manifest.job_name = json.at("job_name").get<std::string>();
   manifest.name = NameFromJson(json.at("name"));
@@ -225,11 +226,16 @@ std::optional<CheckpointName> CheckpointName::Parse(const std::string& name) {
 }
 
 std::string Manifest::ToText() const {
-  Json json = {{"version", kVersion},       {"job", job.job_id},
-               {"store", job.store_id},     {"job_name", job_name},
-               {"name", ToJson(name)},      {"plan", plan_hash},
-               {"seed", seed},              {"ranks", ranks},
-               {"data_epoch", data_epoch},  {"step_in_epoch", step_in_epoch},
+  Json json = {{"version", kVersion},
+               {"job", job.job_id},
+               {"store", job.store_id},
+               {"job_name", job_name},
+               {"name", ToJson(name)},
+               {"plan", plan_hash},
+               {"seed", seed},
+               {"ranks", ranks},
+               {"data_epoch", data_epoch},
+               {"step_in_epoch", step_in_epoch},
                {"written_unix_ms", written_unix_ms}};
   json["numbers"] = NumbersToJson(numbers);
   json["validation"] = NumbersToJson(validation);

@@ -25,7 +25,8 @@ Manifest Example() {
   manifest.ranks = 2;
   manifest.numbers = {{"best", 0.1}, {"worst", -INFINITY}, {"none", NAN}};
   manifest.validation = {{"loss", 1e-300}};
-  manifest.files = {{"rank-0000.safetensors", 100, std::string(32, 'a')}, {"rank-0001.safetensors", 90, std::string(32, 'b')}};
+  manifest.files = {{"rank-0000.safetensors", 100, std::string(32, 'a')},
+                    {"rank-0001.safetensors", 90, std::string(32, 'b')}};
   manifest.tensors["fc.weight"] = {DType::kFloat32,
                                    {4, 3},
                                    {{.file = 0, .box = Box({{0, 2}, {0, 3}}), .offset = 8, .hash = "x"},
@@ -52,8 +53,9 @@ TEST(ManifestTest, ParsesOnlyTheNamesOfCheckpoints) {
   EXPECT_EQ(name.ToString(), "step-0000000042.7-0000000000000abc");
   ASSERT_TRUE(CheckpointName::Parse(name.ToString()).has_value());
   EXPECT_EQ(CheckpointName::Parse(name.ToString())->tag, 0xabcu);
-  for (const char* other : {"step-42.7-0000000000000abc", "step-0000000042", "step-0000000042.7-abc", "", "step-.-",
-                            "step--000000042.7-0000000000000abc", "step-0000000042.7-0000000000000ABC", "manifest.json"}) {
+  for (const char* other :
+       {"step-42.7-0000000000000abc", "step-0000000042", "step-0000000042.7-abc", "", "step-.-",
+        "step--000000042.7-0000000000000abc", "step-0000000042.7-0000000000000ABC", "manifest.json"}) {
     EXPECT_FALSE(CheckpointName::Parse(other).has_value()) << other;
   }
   EXPECT_TRUE((CheckpointName{42, 7, 0}).NewerThan({42, 6, 9}));
@@ -82,10 +84,12 @@ TEST(ManifestTest, ParseNamesWhatDoesNotFitTogether) {
       {"\"name\": \"rank-0001.safetensors\"", "\"name\": \"../x\"", "names no file"},
       {"float32", "float31", "float31"},
       {"\"seed\"", "\"sead\"", "does not have what a manifest has"},
-      {"\"tensors\": {", "\"tensors\": {\"t\": {\"dtype\": \"float32\", \"shape\": [4611686018427387904, 4], \"pieces\": []},",
+      {"\"tensors\": {",
+       "\"tensors\": {\"t\": {\"dtype\": \"float32\", \"shape\": [4611686018427387904, 4], \"pieces\": []},",
        "no shape"},
       {"\"tensors\": {", "\"tensors\": {\"t\": {\"dtype\": \"float32\", \"shape\": [-1], \"pieces\": []},", "no shape"},
-      {"\"tensors\": {", "\"tensors\": {\"t\": {\"dtype\": \"float32\", \"shape\": [2], \"pieces\": []},", "2 elements, its pieces 0"},
+      {"\"tensors\": {", "\"tensors\": {\"t\": {\"dtype\": \"float32\", \"shape\": [2], \"pieces\": []},",
+       "2 elements, its pieces 0"},
   };
   ASSERT_TRUE(Manifest::Parse(Resealed(text, "lenet5", "lenet6")).ok());
   for (const Case& c : cases) {
@@ -104,7 +108,8 @@ TEST(ManifestTest, ANewerFormatIsNotDamage) {
   EXPECT_TRUE(absl::IsUnimplemented(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": 2")).status()));
   EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": 0")).status()));
   EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(Resealed(text, "\"version\": 1", "\"version\": \"2\"")).status()));
-  EXPECT_TRUE(absl::IsDataLoss(Manifest::Parse(absl::StrReplaceAll(text, {{"\"version\": 1", "\"version\": 2"}})).status()))
+  EXPECT_TRUE(
+      absl::IsDataLoss(Manifest::Parse(absl::StrReplaceAll(text, {{"\"version\": 1", "\"version\": 2"}})).status()))
       << "the checksum does not fit";
 }
 

@@ -3,8 +3,8 @@
 //
 //   std::vector<HeldBox> held = {
 //       {.tensor = "conv1.weight", .dtype = DType::kFloat32, .box = Box::Whole({6, 1, 5, 5}), .data = data}};
-//   ADJOIN_RETURN_IF_ERROR(WriteRankFile(files, "ckpt/step-0000000042.5-0000000000000007", name, /*rank=*/3, held, stop));
-//   WritesBox(layout, /*rank=*/3, /*tensor=*/0);       // false where another rank with the same box writes it
+//   ADJOIN_RETURN_IF_ERROR(WriteRankFile(files, "ckpt/step-0000000042.5-0000000000000007", name, /*rank=*/3, held,
+//   stop)); WritesBox(layout, /*rank=*/3, /*tensor=*/0);       // false where another rank with the same box writes it
 //
 // Any thread.
 #ifndef ADJOIN_WORKER_CHECKPOINT_RANK_FILE_H_
@@ -46,7 +46,8 @@ absl::Status WriteRankFile(FileSystem& files, const std::string& folder, const C
 // Copies the first `bytes` of a file to `folder`/`name` and syncs the copy, not the folder. Errors: kDataLoss where the
 // file is shorter; as FileSystem.
 absl::StatusOr<Manifest::File> CopyFile(FileSystem& files, const std::string& from, int64_t bytes,
-                                        const std::string& folder, const std::string& name, const std::atomic<bool>& stop);
+                                        const std::string& folder, const std::string& name,
+                                        const std::atomic<bool>& stop);
 
 }  // namespace adjoin
 

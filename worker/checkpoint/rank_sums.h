@@ -1,7 +1,8 @@
 // How the ranks of a job agree on checkpoints: by sums over all of them of a few numbers.
 //
 //   RankSums sums = [&](const std::vector<double>& numbers) { return trainer->SumOverRanks(numbers); };
-//   ADJOIN_ASSIGN_OR_RETURN(std::string text, TellAll(sums, rank == 0 ? "ckpt/step-0000000042" : ""));   // on every rank
+//   ADJOIN_ASSIGN_OR_RETURN(std::string text, TellAll(sums, rank == 0 ? "ckpt/step-0000000042" : ""));   // on every
+//   rank
 #ifndef ADJOIN_WORKER_CHECKPOINT_RANK_SUMS_H_
 #define ADJOIN_WORKER_CHECKPOINT_RANK_SUMS_H_
 

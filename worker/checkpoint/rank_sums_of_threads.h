@@ -1,7 +1,8 @@
 // The ranks of a test as threads that sum numbers with each other.
 //
 //   SumsOfThreads all(3);
-//   std::vector<absl::Status> statuses = all.Run([&](int rank, const RankSums& sums) { return writers[rank]->Finish(..., sums); });
+//   std::vector<absl::Status> statuses = all.Run([&](int rank, const RankSums& sums) { return
+//   writers[rank]->Finish(..., sums); });
 //
 // Where one rank never comes to a sum, it fails on the others with kDeadlineExceeded.
 #ifndef ADJOIN_WORKER_CHECKPOINT_RANK_SUMS_OF_THREADS_H_
@@ -29,9 +30,8 @@ class SumsOfThreads {
     std::vector<absl::Status> statuses(ranks_);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks_; ++rank) {
-      threads.emplace_back([&, rank] {
-        statuses[rank] = work(rank, [this](const std::vector<double>& mine) { return Sum(mine); });
-      });
+      threads.emplace_back(
+          [&, rank] { statuses[rank] = work(rank, [this](const std::vector<double>& mine) { return Sum(mine); }); });
     }
     for (std::thread& thread : threads) thread.join();
     return statuses;

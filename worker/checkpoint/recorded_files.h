@@ -63,8 +63,8 @@ class RecordedFiles : public FileSystem {
     explicit Operation(Kind what) : kind(what) {}
 
     Kind kind;
-    int node = 0;       // the folder for kLink, kUnlink, kRename, kSyncFolder; else the file
-    int target = -1;    // the node that the name leads to
+    int node = 0;     // the folder for kLink, kUnlink, kRename, kSyncFolder; else the file
+    int target = -1;  // the node that the name leads to
     std::string name;
     std::string other;  // kRename: the new name
     int64_t offset = 0;

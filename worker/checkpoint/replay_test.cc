@@ -81,7 +81,8 @@ void WriteCheckpoint(FileSystem& files, int64_t step, std::vector<int> order) {
   manifest.name = NameOf(step);
   manifest.ranks = kRanks;
   manifest.numbers = {{"best", 0.1 * static_cast<double>(step)}};
-  for (const NamedLayout& tensor : tensors) manifest.tensors[tensor.name] = {tensor.home.dtype(), tensor.home.shape(), {}};
+  for (const NamedLayout& tensor : tensors)
+    manifest.tensors[tensor.name] = {tensor.home.dtype(), tensor.home.shape(), {}};
   for (int rank : order) {
     ASSERT_TRUE(files.MakeFolder(folder).ok());
     std::vector<HeldBox> held;
@@ -96,8 +97,8 @@ void WriteCheckpoint(FileSystem& files, int64_t step, std::vector<int> order) {
     const absl::Status status = WriteRankFile(files, folder, manifest.name, rank, held, kNeverStop);
     ASSERT_TRUE(status.ok()) << status;
   }
-  const auto metrics = CopyFile(files, kMetricsSource, static_cast<int64_t>(Metrics(step).size()), folder, kMetricsCopy,
-                                kNeverStop);
+  const auto metrics =
+      CopyFile(files, kMetricsSource, static_cast<int64_t>(Metrics(step).size()), folder, kMetricsCopy, kNeverStop);
   ASSERT_TRUE(metrics.ok()) << metrics.status();
   manifest.files.push_back(*metrics);
   const absl::Status status = FinishCheckpoint(files, kDir, {0, 1, 2}, manifest);
@@ -250,8 +251,7 @@ TEST(Replay, AFullDiskLeavesTheOlderCheckpoint) {
     const std::string folder = PathOf(kDir, NameOf(14).ToString());
     ASSERT_TRUE(files.MakeFolder(folder).ok());
     const std::vector<double> data(20);
-    const HeldBox held{
-        .tensor = "fc.weight", .dtype = DType::kFloat64, .box = Box::Whole({5, 4}), .data = data.data()};
+    const HeldBox held{.tensor = "fc.weight", .dtype = DType::kFloat64, .box = Box::Whole({5, 4}), .data = data.data()};
     const absl::Status status = WriteRankFile(files, folder, NameOf(14), 0, {held}, kNeverStop);
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_EQ(ResumedStep(files, ""), 7);

@@ -113,8 +113,9 @@ grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& reque
     upload.context->set_deadline(std::chrono::system_clock::now() + kUploadTimeout);
   }
   std::unique_ptr<grpc::ClientWriter<ArtifactChunk>> writer = stub->UploadArtifact(&*upload.context, &response);
-  absl::StatusOr<OpenFile> file = busy ? absl::ResourceExhaustedError("the worker sends many files already: try again later")
-                                       : OpenArtifact(output_root_, request);
+  absl::StatusOr<OpenFile> file =
+      busy ? absl::ResourceExhaustedError("the worker sends many files already: try again later")
+           : OpenArtifact(output_root_, request);
   ArtifactChunk chunk;
   *chunk.mutable_header() = MakeHeader();
   chunk.set_request_id(request.request_id());
@@ -128,7 +129,8 @@ grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& reque
       std::string& data = *chunk.mutable_data();
       data.resize(std::min(left, kChunkBytes));
       ssize_t got = read(file->fd.get(), data.data(), data.size());
-      if (got < 0 || (got == 0 && left > 0)) chunk.set_error(absl::StrCat("'", request.name(), "' cannot be read to its end"));
+      if (got < 0 || (got == 0 && left > 0))
+        chunk.set_error(absl::StrCat("'", request.name(), "' cannot be read to its end"));
       data.resize(std::max<ssize_t>(got, 0));
       left -= got;
       if (!writer->Write(chunk) || !chunk.error().empty()) break;

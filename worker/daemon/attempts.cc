@@ -32,10 +32,11 @@ Attempts::Settings WithDefaults(Attempts::Settings settings) {
 Attempts::Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record)
     : settings_(WithDefaults(std::move(settings))),
       send_(std::move(send)),
-      supervisor_({.on_start = [this](const RankKey& key, pid_t pid) { OnStart(key, pid); },
-                   .on_log = [this](const RankKey& key, std::vector<std::string> lines) { OnLog(key, std::move(lines)); },
-                   .on_exit = [this](const RankKey& key, const RankExit& exit) { OnExit(key, exit); }},
-                  record),
+      supervisor_(
+          {.on_start = [this](const RankKey& key, pid_t pid) { OnStart(key, pid); },
+           .on_log = [this](const RankKey& key, std::vector<std::string> lines) { OnLog(key, std::move(lines)); },
+           .on_exit = [this](const RankKey& key, const RankExit& exit) { OnExit(key, exit); }},
+          record),
       calls_(settings_.most_preparing) {}
 
 void Attempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
@@ -46,7 +47,7 @@ void Attempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
 SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes) const {
   SpawnRequest request;
   request.binary = settings_.rank_binary;
-  request.arguments = {"--socket", settings_.socket, "--job",   key.job_id,
+  request.arguments = {"--socket", settings_.socket,       "--job",   key.job_id,
                        "--rank",   absl::StrCat(key.rank), "--epoch", absl::StrCat(key.epoch)};
   request.environment = RankEnvironment(settings_.rank_user.has_value() ? settings_.rank_user->home : "");
   request.folder = settings_.rank_folder;
@@ -102,8 +103,9 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   for (uint32_t number : start.rank()) attempt.ranks[number].report.set_rank(number);
   if (draining_.has_value()) return EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", *draining_), true);
   if (living != 0) {  // reported at once, so that no rank elsewhere waits for these
-    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: processes of attempt ", living,
-                                                     " are still dying here"), true);
+    return EndUnstarted(key, RANK_LOST,
+                        absl::StrCat("could not be started: processes of attempt ", living, " are still dying here"),
+                        true);
   }
   attempt.preparation = ++preparations_;
   const bool called = calls_.Call([prepare = settings_.prepare, start] { return prepare(start); },

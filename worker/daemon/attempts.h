@@ -5,10 +5,11 @@
 //   attempts.Start(epoch, start_ranks);
 //   attempts.Stop("job-1", epoch, "cancelled by a user");
 //
-// Facts about an attempt (ranks ready, ended, all processes gone) are sent when they happen, and told again in the hello of
-// each stream until the coordinator has acknowledged the attempt's end: MakeReports and what follows it miss none between
-// them. Every rank ends once, after its process was reaped; when no process of an attempt is left, AttemptCleared follows.
-// Any thread; it calls `send`, and MakeReports' `open`, with its lock held, so they must not call back.
+// Facts about an attempt (ranks ready, ended, all processes gone) are sent when they happen, and told again in the
+// hello of each stream until the coordinator has acknowledged the attempt's end: MakeReports and what follows it miss
+// none between them. Every rank ends once, after its process was reaped; when no process of an attempt is left,
+// AttemptCleared follows. Any thread; it calls `send`, and MakeReports' `open`, with its lock held, so they must not
+// call back.
 #ifndef ADJOIN_WORKER_DAEMON_ATTEMPTS_H_
 #define ADJOIN_WORKER_DAEMON_ATTEMPTS_H_
 
@@ -37,7 +38,8 @@
 
 namespace adjoin {
 
-// The daemon's end of the stream to one rank. Send does not wait for the rank, and is a no-op once the stream has ended.
+// The daemon's end of the stream to one rank. Send does not wait for the rank, and is a no-op once the stream has
+// ended.
 class RankPeer {
  public:
   virtual ~RankPeer() = default;
@@ -51,17 +53,17 @@ class Attempts {
     std::string socket;       // where ranks connect, as their --socket
     std::string rank_folder;  // their working directory; empty: the daemon's
     std::string data_root, output_root;
-    std::string cache_dir;    // as ranks see it from rank_folder
+    std::string cache_dir;  // as ranks see it from rank_folder
     int64_t cache_bytes = 0;
     std::string net_device, data_port_range;
-    std::optional<User> rank_user;                    // absent: the daemon's own
+    std::optional<User> rank_user;  // absent: the daemon's own
     // Checks and makes a job's paths before its ranks start. It may take as long as file systems do, so it is called on
     // threads of its own, which may outlive the Attempts. kResourceExhausted: not the job's fault. Absent:
     // PrepareJobPaths.
     std::function<absl::Status(const StartRanks&)> prepare;
-    size_t most_preparing = 16;                       // at once; StartRanks beyond that are refused
-    absl::Duration stop_grace = absl::Seconds(2);     // between the request to stop and SIGKILL
-    absl::Duration exit_grace = absl::Seconds(10);    // between a rank's result and SIGKILL
+    size_t most_preparing = 16;                     // at once; StartRanks beyond that are refused
+    absl::Duration stop_grace = absl::Seconds(2);   // between the request to stop and SIGKILL
+    absl::Duration exit_grace = absl::Seconds(10);  // between a rank's result and SIGKILL
   };
 
   // `record`, where there is one, names the processes while they live; it outlives the attempts.
@@ -105,7 +107,7 @@ class Attempts {
 
  private:
   struct Rank {
-    RankReport report;               // its `ended` is set once, when it is reported
+    RankReport report;  // its `ended` is set once, when it is reported
     pid_t process = 0;
     std::shared_ptr<RankPeer> peer;  // while its stream lasts
     std::optional<RankResult> result;
@@ -160,13 +162,13 @@ class Attempts {
   std::map<std::string, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // epoch of each job that was here
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;                  // the highest epoch dropped from newest_
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<std::string> draining_ ABSL_GUARDED_BY(mutex_);     // why
+  std::optional<std::string> draining_ ABSL_GUARDED_BY(mutex_);  // why
   bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;
-  int64_t lease_until_ ABSL_GUARDED_BY(mutex_) = 0;                 // by CLOCK_BOOTTIME; 0: none yet
+  int64_t lease_until_ ABSL_GUARDED_BY(mutex_) = 0;  // by CLOCK_BOOTTIME; 0: none yet
   absl::Duration lease_length_ ABSL_GUARDED_BY(mutex_);
-  uint64_t preparations_ ABSL_GUARDED_BY(mutex_) = 0;               // so many began
-  RankSupervisor supervisor_;  // its thread uses the rest
-  DetachedCalls calls_;        // last: its threads use the rest
+  uint64_t preparations_ ABSL_GUARDED_BY(mutex_) = 0;  // so many began
+  RankSupervisor supervisor_;                          // its thread uses the rest
+  DetachedCalls calls_;                                // last: its threads use the rest
 };
 
 }  // namespace adjoin

@@ -14,7 +14,9 @@ namespace {
 constexpr size_t kMaxErrorBytes = 4096;
 
 // Returns the error that a rank reported, fit for a message.
-std::string CleanError(const std::string& error) { return CleanText(absl::string_view(error).substr(0, kMaxErrorBytes)); }
+std::string CleanError(const std::string& error) {
+  return CleanText(absl::string_view(error).substr(0, kMaxErrorBytes));
+}
 
 }  // namespace
 
@@ -47,10 +49,11 @@ absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std
   Rank* rank = Find({hello.job_id(), epoch, hello.rank()});
   const Attempt* attempt = rank == nullptr ? nullptr : &attempts_.at({hello.job_id(), epoch});
   if (rank == nullptr || rank->exit.has_value() || attempt->stopping || attempt->preparation != 0) {
-    return absl::NotFoundError(absl::StrCat("rank ", hello.rank(), " of ", hello.job_id(), ", epoch ", epoch,
-                                            ", is not to run here"));
+    return absl::NotFoundError(
+        absl::StrCat("rank ", hello.rank(), " of ", hello.job_id(), ", epoch ", epoch, ", is not to run here"));
   }
-  if (rank->report.pid() != 0) return absl::AlreadyExistsError(absl::StrCat("rank ", hello.rank(), " is connected already"));
+  if (rank->report.pid() != 0)
+    return absl::AlreadyExistsError(absl::StrCat("rank ", hello.rank(), " is connected already"));
   rank->report.set_pid(hello.pid());
   rank->peer = std::move(peer);
   std::vector<DaemonMessage> messages;

@@ -56,7 +56,8 @@ class AttemptsTest : public ::testing::Test {
     std::ofstream(folder_ + "/rank") << R"(#!/bin/sh
 name=$4-$8-$6
 echo $$ > )" << folder_ << R"(/new-$name
-mv )" << folder_ << R"(/new-$name )" << folder_ << R"(/pid-$name
+mv )" << folder_ << R"(/new-$name )" << folder_
+                                     << R"(/pid-$name
 until [ -s )" << folder_ << R"(/exit-$name ]; do sleep 0.02; done
 exit $(cat )" << folder_ << "/exit-$name)\n";
     chmod((folder_ + "/rank").c_str(), 0755);
@@ -71,7 +72,8 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
       absl::MutexLock lock(&gate->mutex);
       ++gate->under_way;
       gate->changed.NotifyAll();
-      const bool open = gate->changed.Wait(gate->mutex, Deadline::After(absl::Seconds(20)), [&] { return !gate->shut; });
+      const bool open =
+          gate->changed.Wait(gate->mutex, Deadline::After(absl::Seconds(20)), [&] { return !gate->shut; });
       --gate->under_way;
       gate->changed.NotifyAll();
       return open ? PrepareJobPaths(roots, start) : absl::DeadlineExceededError("the test does not open the gate");
@@ -143,7 +145,8 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
   pid_t ProcessOf(uint64_t epoch, uint32_t rank) {
     const Deadline deadline = Deadline::After(absl::Seconds(20));
     pid_t pid = 0;
-    while (pid == 0 && !deadline.Expired()) std::ifstream(absl::StrCat(folder_, "/pid-job-1-", epoch, "-", rank)) >> pid;
+    while (pid == 0 && !deadline.Expired())
+      std::ifstream(absl::StrCat(folder_, "/pid-job-1-", epoch, "-", rank)) >> pid;
     EXPECT_NE(pid, 0) << "rank " << rank << " does not start";
     return pid;
   }
@@ -162,7 +165,8 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     }
     return false;
   }
-  // "ready", "ended RANK_LOST ...", "cleared": what the coordinator was told, in order, once `count` messages are there.
+  // "ready", "ended RANK_LOST ...", "cleared": what the coordinator was told, in order, once `count` messages are
+  // there.
   std::vector<std::string> Facts(size_t count) {
     absl::MutexLock lock(&mutex_);
     changed_.Wait(mutex_, Deadline::After(absl::Seconds(20)), [&] { return sent_.size() >= count; });
@@ -184,7 +188,8 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
   }
   bool AwaitUnderWay(int count) {
     absl::MutexLock lock(&gate_->mutex);
-    return gate_->changed.Wait(gate_->mutex, Deadline::After(absl::Seconds(20)), [&] { return gate_->under_way == count; });
+    return gate_->changed.Wait(gate_->mutex, Deadline::After(absl::Seconds(20)),
+                               [&] { return gate_->under_way == count; });
   }
   bool AwaitCleared() { return attempts_->WaitUntilCleared(Deadline::After(absl::Seconds(20))); }
 
@@ -431,8 +436,9 @@ TEST_F(AttemptsTest, PathsThatHangHoldUpNoOtherAttempt) {
   StartOnly(5, 1, "job-2");
   ASSERT_TRUE(AwaitUnderWay(2));
   StartOnly(6, 1, "job-3");
-  EXPECT_THAT(Facts(2), ElementsAre("RANK_LOST could not be started: the file systems of too many other attempts do not answer",
-                                    "cleared"));
+  EXPECT_THAT(Facts(2),
+              ElementsAre("RANK_LOST could not be started: the file systems of too many other attempts do not answer",
+                          "cleared"));
   attempts_->Acknowledged("job-3", 6);
   WorkerHello hello = Hello();
   ASSERT_EQ(hello.attempt_size(), 2);

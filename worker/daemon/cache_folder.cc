@@ -50,7 +50,8 @@ absl::StatusOr<std::vector<std::string>> NamesIn(int folder, const std::string& 
 }
 
 // Files are removed, not given to the user: a former owner of the folder may have put a link to any file there.
-absl::Status RemoveOthersFiles(int folder, const std::string& path, const std::vector<std::string>& names, const User& user) {
+absl::Status RemoveOthersFiles(int folder, const std::string& path, const std::vector<std::string>& names,
+                               const User& user) {
   for (const std::string& name : names) {
     struct stat info;
     if (!IsOfTheCache(name) || fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
@@ -68,7 +69,8 @@ absl::Status GiveTo(int folder, const std::string& path, bool named, const User&
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(folder, path));
   const bool theirs = info.st_uid == user.uid;
   if (named && !theirs) {
-    if (info.st_uid != geteuid()) return NotTheirs(path, user, absl::StrCat("belongs to the user with id ", info.st_uid));
+    if (info.st_uid != geteuid())
+      return NotTheirs(path, user, absl::StrCat("belongs to the user with id ", info.st_uid));
     for (const std::string& name : names) {
       if (!IsOfTheCache(name)) return NotTheirs(path, user, absl::StrCat("is root's, and has '", name, "' in it"));
     }

@@ -14,11 +14,10 @@
 
 namespace adjoin {
 
-// Makes it where it is missing. With a `user` (the caller is root then) the folder is theirs afterwards; locks and copies of
-// other users, which the ranks could not open, are removed.
-// `named`: an operator named the folder, who may have erred. Such a folder is taken over only where it belongs to the
-// caller and has only locks and copies in it. Errors, with what would be right: kFailedPrecondition (it belongs to
-// another user, or has other files), kUnavailable.
+// Makes it where it is missing. With a `user` (the caller is root then) the folder is theirs afterwards; locks and
+// copies of other users, which the ranks could not open, are removed. `named`: an operator named the folder, who may
+// have erred. Such a folder is taken over only where it belongs to the caller and has only locks and copies in it.
+// Errors, with what would be right: kFailedPrecondition (it belongs to another user, or has other files), kUnavailable.
 absl::Status MakeCacheFolder(const std::string& path, bool named, const std::optional<User>& user);
 
 }  // namespace adjoin

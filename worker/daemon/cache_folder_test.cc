@@ -33,7 +33,9 @@ class CacheFolderTest : public ::testing::Test {
     struct stat info;
     return lstat(path.c_str(), &info) == 0 ? info.st_uid : -1;
   }
-  bool Has(const std::string& name) { return std::filesystem::exists(std::filesystem::symlink_status(path_ + "/" + name)); }
+  bool Has(const std::string& name) {
+    return std::filesystem::exists(std::filesystem::symlink_status(path_ + "/" + name));
+  }
 
   std::string path_;
   User bob_;
@@ -92,8 +94,9 @@ TEST_F(CacheFolderOfRootTest, ANamedFolderIsTakenOverOnlyWhereThatIsSafe) {
   Write("precious", 0);
   absl::Status status = MakeCacheFolder(path_, true, bob_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(std::string(status.message()), "--cache-dir " + path_ + " is root's, and has 'precious' in it; ranks run as bob: "
-                                           "name a folder that is theirs, or is not there yet");
+  EXPECT_EQ(std::string(status.message()), "--cache-dir " + path_ +
+                                               " is root's, and has 'precious' in it; ranks run as bob: "
+                                               "name a folder that is theirs, or is not there yet");
   EXPECT_TRUE(Has("lock"));
   EXPECT_EQ(OwnerOf(path_), 0u);
 

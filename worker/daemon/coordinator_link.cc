@@ -36,12 +36,12 @@ std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // http_proxy in the environment is for elsewhere
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new try is not held up by the last one's backoff
   ClientInterceptors interceptors;
   if (settings_.interceptors) interceptors = settings_.interceptors();
-  return grpc::experimental::CreateCustomChannelWithInterceptors(settings_.coordinator, settings_.credentials, arguments,
-                                                                 std::move(interceptors));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(settings_.coordinator, settings_.credentials,
+                                                                 arguments, std::move(interceptors));
 }
 
 void CoordinatorLink::Send(WorkerMessage message) {
@@ -131,7 +131,8 @@ void CoordinatorLink::OnAck(int64_t sequence) {
 void CoordinatorLink::BreakWhenSilent(grpc::ClientContext& context) {
   absl::MutexLock lock(&mutex_);
   while (!silent_at_.Expired()) {
-    if (changed_.Wait(mutex_, silent_at_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !streaming_; })) return;
+    if (changed_.Wait(mutex_, silent_at_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !streaming_; }))
+      return;
   }
   LogWarning("the coordinator acknowledges no heartbeats: connecting again");
   context.TryCancel();
@@ -249,8 +250,8 @@ absl::Status CoordinatorLink::Run() {
     if (!welcomed && status.error_message() != last_error) {
       last_error = status.error_message();
       const std::string refused = WhyRefused(last_error);
-      LogWarning(absl::StrCat("not connected to the coordinator at ", settings_.coordinator, " yet: ",
-                              refused.empty() ? last_error : refused));
+      LogWarning(absl::StrCat("not connected to the coordinator at ", settings_.coordinator,
+                              " yet: ", refused.empty() ? last_error : refused));
     }
     if (!WaitBeforeRetry(backoff)) return absl::OkStatus();
     backoff = std::min(2 * backoff, settings_.longest_backoff);

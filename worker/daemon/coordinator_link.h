@@ -43,7 +43,7 @@ class CoordinatorLink {
     absl::Duration longest_backoff = absl::Seconds(5);
     absl::Duration answer_timeout = absl::Seconds(15);  // for the welcome, and without an acknowledged heartbeat
     size_t max_log_messages = 256;  // waiting to be sent; beyond that the oldest log lines are dropped
-    std::function<ClientInterceptors()> interceptors;   // for each channel; empty: none
+    std::function<ClientInterceptors()> interceptors;  // for each channel; empty: none
   };
   struct Callbacks {
     // Fills the hello and calls `open`. Messages given to Send after that are sent after the hello, so the callback

@@ -34,23 +34,22 @@ class CoordinatorLinkTest : public ::testing::Test {
     settings.answer_timeout = answer_timeout;
     settings.max_log_messages = 3;
     link_ = std::make_unique<CoordinatorLink>(
-        settings, CoordinatorLink::Callbacks{
-                      .on_connecting =
-                          [this](WorkerHello& hello, const std::function<void()>& open) {
-                            absl::MutexLock lock(&mutex_);
-                            hello.set_slots(facts_);
-                            open();
-                          },
-                      .on_connected = [] {},
-                      .on_heartbeat = [](Heartbeat& heartbeat) { heartbeat.set_incarnation(7); },
-                      .on_lease =
-                          [this](int64_t until, absl::Duration length) {
-                            absl::MutexLock lock(&mutex_);
-                            leases_.push_back({until, length});
-                            changed_.NotifyAll();
-                          },
-                      .on_message = [](const CoordinatorMessage&) {},
-                      .on_lost = [] {}});
+        settings, CoordinatorLink::Callbacks{.on_connecting =
+                                                 [this](WorkerHello& hello, const std::function<void()>& open) {
+                                                   absl::MutexLock lock(&mutex_);
+                                                   hello.set_slots(facts_);
+                                                   open();
+                                                 },
+                                             .on_connected = [] {},
+                                             .on_heartbeat = [](Heartbeat& heartbeat) { heartbeat.set_incarnation(7); },
+                                             .on_lease =
+                                                 [this](int64_t until, absl::Duration length) {
+                                                   absl::MutexLock lock(&mutex_);
+                                                   leases_.push_back({until, length});
+                                                   changed_.NotifyAll();
+                                                 },
+                                             .on_message = [](const CoordinatorMessage&) {},
+                                             .on_lost = [] {}});
   }
   void Run() {
     runner_ = std::thread([this] { status_ = link_->Run(); });
@@ -70,7 +69,8 @@ class CoordinatorLinkTest : public ::testing::Test {
   }
   bool AwaitLeases(size_t count) {
     absl::MutexLock lock(&mutex_);
-    return changed_.Wait(mutex_, Soon(), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return leases_.size() >= count; });
+    return changed_.Wait(mutex_, Soon(),
+                         [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return leases_.size() >= count; });
   }
   void TearDown() override {
     if (link_ != nullptr) link_->Stop();
@@ -118,7 +118,8 @@ TEST_F(CoordinatorLinkTest, LogsAreKeptForTheNextStreamAndReportsAreNot) {
   TellLog(5, "line 6");
   TellFact();
   Run();
-  ASSERT_TRUE(coordinator_.Await([](const auto& streams) { return !streams.empty() && streams[0].messages.size() >= 3; }));
+  ASSERT_TRUE(
+      coordinator_.Await([](const auto& streams) { return !streams.empty() && streams[0].messages.size() >= 3; }));
   std::vector<std::string> lines;
   const FakeCoordinator::Stream stream = coordinator_.Streams()[0];
   for (const WorkerMessage& message : stream.messages) {

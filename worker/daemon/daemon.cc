@@ -31,7 +31,7 @@ namespace {
 constexpr char kFolder[] = "link";
 constexpr char kSocket[] = "rank.sock";
 constexpr char kRecord[] = "ranks";
-constexpr char kCache[] = "cache";  // in kFolder
+constexpr char kCache[] = "cache";                             // in kFolder
 constexpr absl::Duration kOutputIdTimeout = absl::Seconds(2);  // at each connection; heartbeats tell what comes later
 constexpr absl::Duration kLeftoversTimeout = absl::Seconds(30);
 // A killed process that waits for a disk dies only when the disk answers.
@@ -45,8 +45,8 @@ absl::Status MakeLinkFolder(const std::optional<User>& user) {
   }
   if (!user.has_value()) return absl::OkStatus();
   if (chown(kFolder, 0, user->gid) != 0 || chmod(kFolder, 0710) != 0) {
-    return absl::UnavailableError(absl::StrCat("folder ", kFolder, " cannot be opened for user ", user->name, ": ",
-                                               strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("folder ", kFolder, " cannot be opened for user ", user->name, ": ", strerror(errno)));
   }
   return absl::OkStatus();
 }
@@ -63,17 +63,19 @@ class DaemonImpl final : public Daemon {
       : settings_(settings),
         link_(LinkSettings(settings), LinkCallbacks()),
         record_(kRecord),
-        attempts_(RankSettings(settings), [this](WorkerMessage message) { link_.Send(std::move(message)); }, &record_),
+        attempts_(
+            RankSettings(settings), [this](WorkerMessage message) { link_.Send(std::move(message)); }, &record_),
         lease_([this] { attempts_.LeaseOver(); }),
-        checker_(settings.data_root, settings.output_root, [this](WorkerMessage message) { link_.Send(std::move(message)); }),
+        checker_(settings.data_root, settings.output_root,
+                 [this](WorkerMessage message) { link_.Send(std::move(message)); }),
         uploader_(settings.output_root, [this] { return link_.NewChannel(); }) {}
 
   absl::Status Listen() {
     ADJOIN_RETURN_IF_ERROR(record_.KillLeftovers(Deadline::After(kLeftoversTimeout)));
     ADJOIN_RETURN_IF_ERROR(MakeLinkFolder(settings_.rank_user));
     ADJOIN_RETURN_IF_ERROR(MakeCacheFolder(settings_));
-    ADJOIN_ASSIGN_OR_RETURN(
-        server_, RankLinkServer::Start(absl::StrCat(kFolder, "/", kSocket), attempts_, settings_.rank_user));
+    ADJOIN_ASSIGN_OR_RETURN(server_,
+                            RankLinkServer::Start(absl::StrCat(kFolder, "/", kSocket), attempts_, settings_.rank_user));
     return absl::OkStatus();
   }
 

@@ -5,8 +5,8 @@
 //   daemon->Drain(absl::Seconds(20));          // on another thread, while Run runs: before Stop
 //
 // Ranks outlive the stream to the coordinator as long as their lease lasts; it grows with every heartbeat that the
-// coordinator acknowledges. When it is over they are killed, and the daemon goes on trying to connect. Ranks die with their
-// daemon.
+// coordinator acknowledges. When it is over they are killed, and the daemon goes on trying to connect. Ranks die with
+// their daemon.
 #ifndef ADJOIN_WORKER_DAEMON_DAEMON_H_
 #define ADJOIN_WORKER_DAEMON_DAEMON_H_
 
@@ -33,9 +33,9 @@ struct DaemonSettings {
   uint32_t slots = 1;
   uint64_t incarnation = 0;
   std::map<std::string, std::string> labels;  // what jobs may ask of a node
-  std::string data_root, output_root;  // absolute, existing
-  std::string cache_dir;               // absolute, made where it is missing; empty: a folder of the daemon's own
-  int64_t cache_bytes = 0;             // which it may have; 0: 80 % of its disk
+  std::string data_root, output_root;         // absolute, existing
+  std::string cache_dir;                      // absolute, made where it is missing; empty: a folder of the daemon's own
+  int64_t cache_bytes = 0;                    // which it may have; 0: 80 % of its disk
   std::string net_device, data_port_range;
   std::string rank_binary;        // absolute
   std::optional<User> rank_user;  // absent: the daemon's own
@@ -46,8 +46,9 @@ class Daemon {
  public:
   virtual ~Daemon() = default;
 
-  // Ends the ranks that an earlier daemon with the same working directory has left, and listens for its own in the folder
-  // "link" there. Errors: kUnavailable; kDeadlineExceeded (a process that does not die), kDataLoss (the record of processes).
+  // Ends the ranks that an earlier daemon with the same working directory has left, and listens for its own in the
+  // folder "link" there. Errors: kUnavailable; kDeadlineExceeded (a process that does not die), kDataLoss (the record
+  // of processes).
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(DaemonSettings settings);
 
   // Errors: those of CoordinatorLink::Run; kDeadlineExceeded (a rank that cannot be killed).

@@ -63,7 +63,8 @@ struct Flags {
 
 void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--coordinator", flags.coordinator, "HOST:PORT of the coordinator")
-      ->capture_default_str()->envname("ADJOIN_COORDINATOR");
+      ->capture_default_str()
+      ->envname("ADJOIN_COORDINATOR");
   app.add_option("--name", flags.name, "Unique among the workers; absent: this host's name");
   app.add_option("--slots", flags.slots, "How many ranks may run here at once; absent: the number of cores")
       ->check(CLI::Range(1, 100000));
@@ -75,22 +76,26 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--cache-dir", flags.cache_dir,
                  "Folder for inflated copies of .gz data files, which only ranks use; absent: one below --state-dir");
   app.add_option("--cache-bytes", flags.cache_bytes, "What that folder may have; 0: 80 % of its disk")
-      ->capture_default_str()->check(CLI::Range(int64_t{0}, int64_t{1} << 62).description(""));
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 62).description(""));
   app.add_option("--state-dir", flags.state_dir, "The daemon's own folder")->capture_default_str();
   app.add_option("--net-device", flags.net_device,
                  "Network interface between ranks, such as eth0; absent: lo where the coordinator is on loopback");
-  app.add_flag("--trusted-network", flags.trusted_network,
-               "Nobody else can reach that interface, though its address is a public one: data between ranks is not encrypted");
+  app.add_flag(
+      "--trusted-network", flags.trusted_network,
+      "Nobody else can reach that interface, though its address is a public one: data between ranks is not encrypted");
   app.add_option("--data-port-range", flags.data_port_range, "Ports between ranks, such as 20000-20100; absent: any");
   app.add_option("--rank-binary", flags.rank_binary, "The program of a rank; absent: adjoin-rank beside this program");
   app.add_option("--rank-user", flags.rank_user,
                  "Where this program is root: the user that ranks run as; absent: root, too");
   app.add_option("--drain-seconds", flags.drain_seconds,
                  "On SIGTERM, how long jobs may take to stop after a step; what is left then is killed")
-      ->capture_default_str()->check(CLI::Range(0.0, 86400.0));
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 86400.0));
   AddTlsOptions(app, flags.tls);
   app.add_option("--log-format", flags.log_format, "text, or json: an object on each line")
-      ->capture_default_str()->check(CLI::IsMember({"text", "json"}).description(""));
+      ->capture_default_str()
+      ->check(CLI::IsMember({"text", "json"}).description(""));
 }
 
 std::string HostName() {
@@ -126,7 +131,8 @@ absl::StatusOr<std::optional<User>> RankUser(const std::string& name) {
   }
   if (!root) return absl::InvalidArgumentError("--rank-user needs the daemon to run as root");
   absl::StatusOr<User> user = FindUser(name);
-  if (!user.ok()) return absl::Status(user.status().code(), absl::StrCat("--rank-user: ", std::string(user.status().message())));
+  if (!user.ok())
+    return absl::Status(user.status().code(), absl::StrCat("--rank-user: ", std::string(user.status().message())));
   return std::optional<User>(*std::move(user));
 }
 
@@ -149,8 +155,9 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   DaemonSettings settings;
   ADJOIN_ASSIGN_OR_RETURN(settings.credentials, MakeChannelCredentials(coordinator, flags.tls, /*token_file=*/""));
   if (!coordinator.IsLoopback() && flags.net_device.empty()) {
-    return absl::InvalidArgumentError("--net-device is missing: the interface on which ranks of several nodes exchange data, "
-                                      "such as eth0");
+    return absl::InvalidArgumentError(
+        "--net-device is missing: the interface on which ranks of several nodes exchange data, "
+        "such as eth0");
   }
   settings.coordinator = coordinator.ToString();
   settings.name = flags.name.empty() ? HostName() : flags.name;
@@ -162,7 +169,9 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   // UCX's own variables win, and ranks inherit them.
   if (const char* own = std::getenv("UCX_NET_DEVICES"); own != nullptr && *own != '\0') {
     const absl::Status status = CheckDataNetwork(own, flags.trusted_network);
-    if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat("UCX_NET_DEVICES in the place of ", std::string(status.message())));
+    if (!status.ok())
+      return absl::InvalidArgumentError(
+          absl::StrCat("UCX_NET_DEVICES in the place of ", std::string(status.message())));
   }
   settings.data_port_range = flags.data_port_range;
   if (absl::Status status = CheckPortRange(flags.data_port_range); !status.ok()) {
@@ -171,7 +180,8 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   ADJOIN_ASSIGN_OR_RETURN(settings.data_root, ExistingFolder("--data-root", flags.data_root));
   ADJOIN_RETURN_IF_ERROR(MakeFolders(flags.output_root));
   ADJOIN_ASSIGN_OR_RETURN(settings.output_root, ExistingFolder("--output-root", flags.output_root));
-  if (!flags.cache_dir.empty()) settings.cache_dir = std::filesystem::absolute(flags.cache_dir).lexically_normal().string();
+  if (!flags.cache_dir.empty())
+    settings.cache_dir = std::filesystem::absolute(flags.cache_dir).lexically_normal().string();
   settings.cache_bytes = flags.cache_bytes;
   ADJOIN_ASSIGN_OR_RETURN(settings.rank_binary, RankBinary(flags));
   ADJOIN_ASSIGN_OR_RETURN(settings.rank_user, RankUser(flags.rank_user));

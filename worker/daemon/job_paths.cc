@@ -27,7 +27,8 @@ absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
   const bool may_resume = !plan.spec().checkpoint().dir().empty();
   if (!init_from.empty() && !may_resume) ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.data_root, init_from).status());
   const std::string& from_output = plan.spec().weights().from_output();
-  if (!from_output.empty() && !may_resume) ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.output_root, from_output).status());
+  if (!from_output.empty() && !may_resume)
+    ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.output_root, from_output).status());
   const std::string& checkpoints = plan.spec().checkpoint().dir();
   if (!checkpoints.empty()) ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, checkpoints));
   if (!roots.rank_user.has_value()) return absl::OkStatus();

@@ -4,8 +4,8 @@
 //   for (std::string& line : splitter.Add("two\nlin")) ...   // "two"
 //   for (std::string& line : splitter.Finish()) ...          // "lin"
 //
-// A line is cut after 4,096 bytes and ends in "..." then; the rest of it is dropped. Bytes that are not UTF-8 become '?',
-// control characters but the tab a space.
+// A line is cut after 4,096 bytes and ends in "..." then; the rest of it is dropped. Bytes that are not UTF-8 become
+// '?', control characters but the tab a space.
 #ifndef ADJOIN_WORKER_DAEMON_LINE_SPLITTER_H_
 #define ADJOIN_WORKER_DAEMON_LINE_SPLITTER_H_
 

@@ -15,7 +15,8 @@ namespace {
 absl::Status Check(const std::string& root, const std::string& path, const char* root_name, const ModelProbe& request) {
   const absl::StatusOr<HeldPath> held = HoldBelow(root, path);
   if (absl::IsNotFound(held.status())) {
-    return absl::NotFoundError(absl::StrCat(std::string(held.status().message()), " below the worker's ", root_name, " root"));
+    return absl::NotFoundError(
+        absl::StrCat(std::string(held.status().message()), " below the worker's ", root_name, " root"));
   }
   ADJOIN_RETURN_IF_ERROR(held.status());
   const absl::StatusOr<std::unique_ptr<SafetensorsReader>> file = SafetensorsReader::Open(held->path());

@@ -1,8 +1,8 @@
 // Checks the file that a job's weights come from before the job is accepted: it is whole, and fits the model.
 //
 //   ProbeModel("/srv/data", "/srv/output", request.model(), result);
-//   result.error();   // "weights.init_from: 'w.safetensors' does not fit the model ...: missing: fc1.bias"; unchanged if well
-//   result.field();   // "weights.init_from"
+//   result.error();   // "weights.init_from: 'w.safetensors' does not fit the model ...: missing: fc1.bias"; unchanged
+//   if well result.field();   // "weights.init_from"
 //
 // Reads the file's header only. Any thread.
 #ifndef ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_

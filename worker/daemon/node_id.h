@@ -2,7 +2,8 @@
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::string id, NodeId("/var/lib/adjoin-worker"));
 //
-// Two daemons with the same id are one after the other on one machine: the later one has ended what the earlier one left.
+// Two daemons with the same id are one after the other on one machine: the later one has ended what the earlier one
+// left.
 #ifndef ADJOIN_WORKER_DAEMON_NODE_ID_H_
 #define ADJOIN_WORKER_DAEMON_NODE_ID_H_
 
@@ -18,8 +19,9 @@ namespace adjoin {
 // `machine_files` that is not empty, whose content cannot be read from it. A copy of the folder on another machine has
 // another id. Where no file names the machine, the id is new each time. The caller holds the folder's lock.
 // Errors: kUnavailable (the folder cannot be written).
-absl::StatusOr<std::string> NodeId(const std::string& folder, const std::vector<std::string>& machine_files = {
-                                                                  "/etc/machine-id", "/proc/sys/kernel/random/boot_id"});
+absl::StatusOr<std::string> NodeId(const std::string& folder,
+                                   const std::vector<std::string>& machine_files = {"/etc/machine-id",
+                                                                                    "/proc/sys/kernel/random/boot_id"});
 
 }  // namespace adjoin
 

@@ -48,7 +48,8 @@ absl::Status WriteId(const std::string& path, const std::string& id) {
   absl::Cleanup close_fd = [fd] { close(fd); };
   const std::string line = id + "\n";
   errno = ENOSPC;  // a write that is cut short sets none
-  if (write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()) || fsync(fd) != 0) return ErrnoStatus(errno, path);
+  if (write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()) || fsync(fd) != 0)
+    return ErrnoStatus(errno, path);
   return absl::OkStatus();
 }
 

@@ -2,8 +2,8 @@
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::string id, OutputId("/srv/results"));
 //
-// The id is a random number in the folder's file .adjoin-output-id, which the first daemon that looks makes: that two daemons
-// know the same number proves that they read the same file.
+// The id is a random number in the folder's file .adjoin-output-id, which the first daemon that looks makes: that two
+// daemons know the same number proves that they read the same file.
 #ifndef ADJOIN_WORKER_DAEMON_OUTPUT_ID_H_
 #define ADJOIN_WORKER_DAEMON_OUTPUT_ID_H_
 

@@ -114,7 +114,8 @@ TEST(KnownOutputIdTest, ReadsInTheBackgroundUntilItIsKnown) {
   output.Get();
   {
     absl::MutexLock lock(&server->mutex);
-    EXPECT_TRUE(server->changed.Wait(server->mutex, Deadline::After(absl::Seconds(30)), [&] { return server->reads == 2; }));
+    EXPECT_TRUE(
+        server->changed.Wait(server->mutex, Deadline::After(absl::Seconds(30)), [&] { return server->reads == 2; }));
   }
   const Deadline deadline = Deadline::After(absl::Seconds(30));
   while (output.Get().empty() && !deadline.Expired()) std::this_thread::yield();

@@ -69,7 +69,8 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& datase
   return samples;
 }
 
-absl::Status ProbeAll(const std::string& root, const ProbeData& request, const ProbeLimits& limits, ProbeResult& result) {
+absl::Status ProbeAll(const std::string& root, const ProbeData& request, const ProbeLimits& limits,
+                      ProbeResult& result) {
   CheckLimits left;
   left.bytes = limits.bytes;
   left.enough = [&limits] { return Stopped(limits) || limits.deadline.Expired(); };

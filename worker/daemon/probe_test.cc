@@ -158,15 +158,16 @@ TEST_F(ProbeTest, EveryFormat) {
   Field& hdf5 = *request_.mutable_dataset(1)->mutable_field(1);
   hdf5.mutable_hdf5()->set_object("other");
   result = Probe(root_, request_);
-  EXPECT_THAT(result.error(), AllOf(HasSubstr("data set 'volumes', field 'hdf5': 'a.hdf5'"), HasSubstr("data"),
-                                    Not(HasSubstr(root_))));
+  EXPECT_THAT(result.error(),
+              AllOf(HasSubstr("data set 'volumes', field 'hdf5': 'a.hdf5'"), HasSubstr("data"), Not(HasSubstr(root_))));
   EXPECT_EQ(result.field(), "dataset[1].field[1].hdf5.path[0]");
   hdf5.mutable_hdf5()->set_object("data");
 
   Field& nifti = *request_.mutable_dataset(1)->mutable_field(2);
   nifti.set_shape(1, 3);
   result = Probe(root_, request_);
-  EXPECT_THAT(result.error(), HasSubstr("shape [1, 3, 3, 4] has 36 cells a sample, the file (2x3x4 int16), which is one"));
+  EXPECT_THAT(result.error(),
+              HasSubstr("shape [1, 3, 3, 4] has 36 cells a sample, the file (2x3x4 int16), which is one"));
   EXPECT_EQ(result.field(), "dataset[1].field[2].nifti.path[0]");
   nifti.set_shape(1, 2);
 

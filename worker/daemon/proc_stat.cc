@@ -19,7 +19,7 @@ constexpr size_t kStartTime = 19;
 std::optional<ProcStat> ReadProcStat(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string text;
-  std::getline(file, text, '\0');  // throws nothing where the process ends between opening and reading
+  std::getline(file, text, '\0');      // throws nothing where the process ends between opening and reading
   size_t name_end = text.rfind(") ");  // the name may hold anything, also parentheses
   if (name_end == std::string::npos) return std::nullopt;
   std::vector<std::string> fields = absl::StrSplit(text.substr(name_end + 2), ' ');

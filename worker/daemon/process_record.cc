@@ -49,7 +49,8 @@ absl::Status KillOne(pid_t pid, uint64_t start_time, Deadline deadline) {
 absl::Status ProcessRecord::KillLeftovers(Deadline deadline) {
   std::ifstream file(path_);
   if (!file) {
-    return errno == ENOENT ? Write() : absl::UnavailableError(absl::StrCat(path_, " cannot be read: ", strerror(errno)));
+    return errno == ENOENT ? Write()
+                           : absl::UnavailableError(absl::StrCat(path_, " cannot be read: ", strerror(errno)));
   }
   std::string boot_id;
   if (file >> boot_id && boot_id == BootId()) {

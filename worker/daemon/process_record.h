@@ -1,5 +1,5 @@
-// A file that names the processes a daemon has started, so that the next daemon with the same state folder can be sure that
-// none of them is left.
+// A file that names the processes a daemon has started, so that the next daemon with the same state folder can be sure
+// that none of them is left.
 //
 //   ProcessRecord record("ranks");
 //   ADJOIN_RETURN_IF_ERROR(record.KillLeftovers(Deadline::After(absl::Seconds(30))));

@@ -48,20 +48,21 @@ struct Prepared {
   int out, err;
 };
 
-// PR_SET_PDEATHSIG does not survive a change of user, so it comes after this. The C library's functions for it would wait for
-// threads that a forked child does not have.
+// PR_SET_PDEATHSIG does not survive a change of user, so it comes after this. The C library's functions for it would
+// wait for threads that a forked child does not have.
 bool BecomeUser(const User& user) {
   return syscall(SYS_setgroups, user.groups.size(), user.groups.data()) == 0 &&
          syscall(SYS_setresgid, user.gid, user.gid, user.gid) == 0 &&
          syscall(SYS_setresuid, user.uid, user.uid, user.uid) == 0;
 }
 
-// Runs in the child, between fork and exec: only calls that are safe after a fork of a process with many threads, and no
-// allocation. Returns only where it fails, with errno.
+// Runs in the child, between fork and exec: only calls that are safe after a fork of a process with many threads, and
+// no allocation. Returns only where it fails, with errno.
 void BecomeProgram(const Prepared& prepared) {
   const SpawnRequest& request = prepared.request;
   setpgid(0, 0);
-  const rlimit no_core = {0, 0};  // writing one takes long where much memory is used, and the process dies only after it
+  const rlimit no_core = {0,
+                          0};  // writing one takes long where much memory is used, and the process dies only after it
   setrlimit(RLIMIT_CORE, &no_core);
   const rlimit data = {request.memory_bytes, request.memory_bytes};
   if (request.memory_bytes > 0 && setrlimit(RLIMIT_DATA, &data) != 0) return;
@@ -172,8 +173,8 @@ absl::StatusOr<User> FindUser(const std::string& name) {
   std::vector<char> text(1 << 16);
   int cause = getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found);
   if (found == nullptr) {
-    return absl::NotFoundError(absl::StrCat("there is no user '", name, "'", cause == 0 ? "" : ": ",
-                                            cause == 0 ? "" : strerror(cause)));
+    return absl::NotFoundError(
+        absl::StrCat("there is no user '", name, "'", cause == 0 ? "" : ": ", cause == 0 ? "" : strerror(cause)));
   }
   User user;
   user.name = name;

@@ -5,8 +5,8 @@
 //                                                      .environment = RankEnvironment()}));
 //   poll child.pidfd until it is readable, then waitid(P_PIDFD, ...)
 //
-// The child's standard input is empty; its output and error output are pipes that do not block the reader. It leaves no core
-// and can gain no privileges.
+// The child's standard input is empty; its output and error output are pipes that do not block the reader. It leaves no
+// core and can gain no privileges.
 #ifndef ADJOIN_WORKER_DAEMON_PROCESS_SPAWNER_H_
 #define ADJOIN_WORKER_DAEMON_PROCESS_SPAWNER_H_
 

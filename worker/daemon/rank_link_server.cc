@@ -90,7 +90,8 @@ class Service final : public RankLink::Service {
     }
     absl::Status protocol = CheckProtocol(message.header(), "the rank process", "its daemon");
     if (!protocol.ok()) return ToGrpc(protocol);
-    if (!message.has_hello()) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the first message is not a hello");
+    if (!message.has_hello())
+      return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the first message is not a hello");
     auto peer = std::make_shared<StreamPeer>(stream);
     RankKey key{message.hello().job_id(), message.header().epoch(), message.hello().rank()};
     absl::Status wanted = attempts_.RankConnected(key.epoch, message.hello(), peer);

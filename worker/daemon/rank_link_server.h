@@ -21,8 +21,8 @@ class RankLinkServer {
   virtual ~RankLinkServer() = default;
 
   // `path`: of the socket, at most 100 bytes; a relative one is below the working directory of daemon and ranks. An old
-  // socket there is replaced. `attempts` outlives the server. Only `user`, or where it is absent the daemon's own, can connect.
-  // Errors: kUnavailable.
+  // socket there is replaced. `attempts` outlives the server. Only `user`, or where it is absent the daemon's own, can
+  // connect. Errors: kUnavailable.
   static absl::StatusOr<std::unique_ptr<RankLinkServer>> Start(const std::string& path, Attempts& attempts,
                                                                const std::optional<User>& user = std::nullopt);
 };

@@ -4,9 +4,9 @@
 //   supervisor.Start({{.job_id = "job-1", .epoch = 4, .rank = 0}, spawn_request});
 //   supervisor.Kill("job-1", 4, absl::Seconds(2));     // SIGKILL to the ranks of the attempt that are left then
 //
-// One thread does all of it and calls back from there. on_start comes once for every process that runs; on_exit once for
-// every process that was to be started (also where it could not be), after it was reaped and its last line was passed on.
-// Any thread may call the methods. The destructor kills and reaps what is left.
+// One thread does all of it and calls back from there. on_start comes once for every process that runs; on_exit once
+// for every process that was to be started (also where it could not be), after it was reaped and its last line was
+// passed on. Any thread may call the methods. The destructor kills and reaps what is left.
 #ifndef ADJOIN_WORKER_DAEMON_RANK_SUPERVISOR_H_
 #define ADJOIN_WORKER_DAEMON_RANK_SUPERVISOR_H_
 

@@ -21,16 +21,16 @@ using ::testing::HasSubstr;
 class RankSupervisorTest : public ::testing::Test {
  protected:
   RankSupervisorTest()
-      : supervisor_(std::make_unique<RankSupervisor>(RankSupervisor::Callbacks{
-            nullptr,
-            [this](const RankKey& key, std::vector<std::string> lines) {
-              absl::MutexLock lock(&mutex_);
-              for (std::string& line : lines) lines_.push_back(std::move(line));
-            },
-            [this](const RankKey& key, const RankExit& exit) {
-              absl::MutexLock lock(&mutex_);
-              exits_[key.rank] = exit.ToString();
-            }})) {}
+      : supervisor_(std::make_unique<RankSupervisor>(
+            RankSupervisor::Callbacks{nullptr,
+                                      [this](const RankKey& key, std::vector<std::string> lines) {
+                                        absl::MutexLock lock(&mutex_);
+                                        for (std::string& line : lines) lines_.push_back(std::move(line));
+                                      },
+                                      [this](const RankKey& key, const RankExit& exit) {
+                                        absl::MutexLock lock(&mutex_);
+                                        exits_[key.rank] = exit.ToString();
+                                      }})) {}
 
   void Start(uint32_t rank, const std::string& script) {
     setenv("ADJOIN_TEST_SECRET", "secret", 1);
@@ -40,9 +40,7 @@ class RankSupervisorTest : public ::testing::Test {
     request.environment = RankEnvironment();
     Start(rank, request);
   }
-  void Start(uint32_t rank, const SpawnRequest& request) {
-    supervisor_->Start({"job-1", 1, rank}, request);
-  }
+  void Start(uint32_t rank, const SpawnRequest& request) { supervisor_->Start({"job-1", 1, rank}, request); }
   std::string ExitOf(uint32_t rank) {
     absl::MutexLock lock(&mutex_);
     auto there = [&] { return exits_.count(rank) > 0; };
@@ -113,7 +111,8 @@ TEST_F(RankSupervisorTest, RunsAsAnotherUser) {
   ASSERT_TRUE(user.ok()) << user.status();
   SpawnRequest request;
   request.binary = "/bin/sh";
-  request.arguments = {"-c", "id -un; id -G; echo $HOME; grep '^Cap[PE]' /proc/self/status; echo x > /proc/self/oom_score_adj"};
+  request.arguments = {
+      "-c", "id -un; id -G; echo $HOME; grep '^Cap[PE]' /proc/self/status; echo x > /proc/self/oom_score_adj"};
   request.environment = RankEnvironment(user->home);
   request.user = *user;
   Start(0, request);

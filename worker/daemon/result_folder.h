@@ -14,8 +14,8 @@
 
 namespace adjoin {
 
-// Makes what is missing of `relative` below `root`, and gives what it made to the user; what was there keeps its owner. No
-// link leads out of `root`, even where another process changes the folders meanwhile. Errors: as ErrnoStatus
+// Makes what is missing of `relative` below `root`, and gives what it made to the user; what was there keeps its owner.
+// No link leads out of `root`, even where another process changes the folders meanwhile. Errors: as ErrnoStatus
 // (base/errno_status.h); kPermissionDenied also for a symbolic link in the way.
 absl::Status MakeResultFolder(const std::string& root, const std::string& relative, uid_t uid, gid_t gid);
 

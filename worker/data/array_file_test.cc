@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "worker/data/array_file.h"
+#include "base/testing/test_seed.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -134,8 +134,8 @@ TEST(ArrayFileTest, ReadsAnyBoxOfFilesThatNumPyAndH5pyWrote) {
     EXPECT_EQ(header.format, line.format);
     EXPECT_EQ(ToString(header.type), line.type);
     EXPECT_EQ(header.shape, line.shape);
-    const bool whole_chunks = line.object.find("packed/") != std::string::npos || line.object == "unwritten" ||
-                              line.object == "partly";
+    const bool whole_chunks =
+        line.object.find("packed/") != std::string::npos || line.object == "unwritten" || line.object == "partly";
     int64_t bytes = 0;
     for (int round = 0; round < 6; ++round) {
       const Box box = round == 0 ? Box::Whole(line.shape) : RandomBox(line.shape, random);
@@ -172,7 +172,8 @@ TEST(ArrayFileTest, ReadsTheBoxAndAtMostTheChunksThatMeetIt) {
 }
 
 TEST(ArrayFileTest, RefusesByName) {
-  EXPECT_THAT(CheckError("complex.npy"), HasSubstr("complex.npy: holds complex numbers ('<c16'), which cannot be read"));
+  EXPECT_THAT(CheckError("complex.npy"),
+              HasSubstr("complex.npy: holds complex numbers ('<c16'), which cannot be read"));
   EXPECT_THAT(CheckError("object.npy"), HasSubstr("Python objects"));
   EXPECT_THAT(CheckError("structured.npy"), HasSubstr("structures"));
   EXPECT_THAT(CheckError("text.npy"), HasSubstr("holds text"));
@@ -314,7 +315,8 @@ TEST(ArrayFileTest, CheckingSubtractsTheInflatedBytesFromTheLimits) {
 
 TEST(ArrayFileTest, RefusesAHugeClaimWithoutAllocatingIt) {
   const std::string npy = "{'descr': '<f8', 'fortran_order': False, 'shape': (";
-  for (const char* shape : {"4000000000,", "99999999999999999999,", "3037000500, 3037000500", "-3,", "2147483648, 2147483648, 4"}) {
+  for (const char* shape :
+       {"4000000000,", "99999999999999999999,", "3037000500, 3037000500", "-3,", "2147483648, 2147483648, 4"}) {
     const std::string text = npy + shape + "), }\n";
     std::string bytes = std::string("\x93NUMPY\x01\x00", 8);
     bytes += static_cast<char>(text.size());

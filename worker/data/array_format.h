@@ -1,7 +1,8 @@
 // A format of array files: how its files are recognised, read, checked and written.
 //
 //   ArrayFormat PgmFormat() {
-//     return HeaderThenCells({.name = "pgm", .title = "PGM", .extension = ".pgm", .sniff = LooksLikePgm}, ReadPgmHeader);
+//     return HeaderThenCells({.name = "pgm", .title = "PGM", .extension = ".pgm", .sniff = LooksLikePgm},
+//     ReadPgmHeader);
 //   }
 //   ArrayFormats formats = BuiltinArrayFormats();             // array_formats.h
 //   ADJOIN_RETURN_IF_ERROR(formats.Add(PgmFormat()));
@@ -79,8 +80,8 @@ struct ArrayFormat {
       nullptr;
 
   // Fills the empty file `path`, which is open for writing as `fd`, up to its first cell, and returns where the cells
-  // are stored: one after the other, row-major and little-endian. Errors: kInvalidArgument (a type, shape or option that
-  // the format does not have), kResourceExhausted, kUnavailable. Null, as is `find`: files cannot be written.
+  // are stored: one after the other, row-major and little-endian. Errors: kInvalidArgument (a type, shape or option
+  // that the format does not have), kResourceExhausted, kUnavailable. Null, as is `find`: files cannot be written.
   std::function<absl::StatusOr<StoredArray>(const std::string& path, int fd, CellType type,
                                             const std::vector<int64_t>& shape, const ArrayWriterOptions& options)>
       create = nullptr;

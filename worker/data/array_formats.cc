@@ -76,8 +76,8 @@ absl::StatusOr<const ArrayFormat*> ArrayFormats::Named(absl::string_view name) c
 absl::StatusOr<const ArrayFormat*> ArrayFormats::Written(absl::string_view name) const {
   const ArrayFormat* const format = Find(name);
   if (format != nullptr && IsWritten(*format)) return format;
-  return absl::InvalidArgumentError(absl::StrCat("format '", name, "' cannot be written; right would be ",
-                                                 Names(IsWritten)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("format '", name, "' cannot be written; right would be ", Names(IsWritten)));
 }
 
 absl::StatusOr<const ArrayFormat*> ArrayFormats::Of(const std::string& path, const ArrayFileOptions& options) const {
@@ -93,9 +93,8 @@ absl::StatusOr<const ArrayFormat*> ArrayFormats::Of(const std::string& path, con
     if (likeness == Likeness::kMaybe && maybe == nullptr) maybe = &format;
   }
   if (maybe != nullptr) return maybe;
-  return absl::InvalidArgumentError(
-      absl::StrCat(source->name(), count == 0 ? ": empty" : ": of no format that can be read", "; right would be ",
-                   Titles()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      source->name(), count == 0 ? ": empty" : ": of no format that can be read", "; right would be ", Titles()));
 }
 
 std::string ArrayFormats::Names(const std::function<bool(const ArrayFormat&)>& included) const {

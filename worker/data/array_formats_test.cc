@@ -25,7 +25,9 @@ absl::StatusOr<StoredArray> ReadRawHeader(ByteSource& source) {
 }
 
 ArrayFormat RawFormat(Likeness likeness = Likeness::kYes) {
-  const auto sniff = [likeness](const FileStart& start) { return start.bytes.substr(0, 2) == "RW" ? likeness : Likeness::kNo; };
+  const auto sniff = [likeness](const FileStart& start) {
+    return start.bytes.substr(0, 2) == "RW" ? likeness : Likeness::kNo;
+  };
   const auto header_bytes = [](CellType, const std::vector<int64_t>&, const ArrayWriterOptions&) { return "RW"; };
   return HeaderThenCells({.name = "raw", .title = "RAW", .sniff = sniff}, ReadRawHeader, header_bytes);
 }
@@ -34,7 +36,8 @@ TEST(ArrayFormatsTest, EveryBuiltinFormatCanBeRead) {
   ASSERT_FALSE(BuiltinArrayFormats().all().empty());
   for (const ArrayFormat& format : BuiltinArrayFormats().all()) {
     EXPECT_NE(format.extension, "") << format.name;
-    EXPECT_TRUE(format.sniff != nullptr && format.header != nullptr && format.open != nullptr && format.check != nullptr)
+    EXPECT_TRUE(format.sniff != nullptr && format.header != nullptr && format.open != nullptr &&
+                format.check != nullptr)
         << format.name;
     EXPECT_EQ(BuiltinArrayFormats().Find(format.name), &format);
   }
@@ -96,9 +99,9 @@ TEST(ArrayFormatsTest, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
     ArrayFileOptions options;
     options.format = name;
     const std::string wanted = "format '" + name + "' is unknown; right would be idx, npy, nifti, hdf5 or raw";
-    for (const absl::Status& status : {ArrayFile::Open(path, options, formats).status(),
-                                       ReadArrayHeader(path, options, formats).status(),
-                                       CheckArrayFile(path, options, nullptr, formats).status()}) {
+    for (const absl::Status& status :
+         {ArrayFile::Open(path, options, formats).status(), ReadArrayHeader(path, options, formats).status(),
+          CheckArrayFile(path, options, nullptr, formats).status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
       EXPECT_EQ(std::string(status.message()), wanted);
     }

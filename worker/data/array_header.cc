@@ -16,9 +16,7 @@ int64_t ArrayHeader::Cells() const {
   return cells;
 }
 
-std::string ArrayHeader::ToString() const {
-  return absl::StrCat(ShapeText(shape), " ", adjoin::ToString(type));
-}
+std::string ArrayHeader::ToString() const { return absl::StrCat(ShapeText(shape), " ", adjoin::ToString(type)); }
 
 absl::Status CheckArraySize(const std::string& name, const ArrayHeader& header, int64_t offset) {
   // Without the extents of 0, so that the others have a product too.
@@ -45,7 +43,8 @@ absl::Status ArrayLengthError(const std::string& name, const StoredArray& array,
   const int64_t expected = array.DataBytes();
   if (found < expected) {
     return absl::DataLossError(absl::StrCat(name, ": truncated: its header names ", array.header.ToString(), ", so ",
-                                            expected, " bytes of data were expected, found ", std::max<int64_t>(found, 0)));
+                                            expected, " bytes of data were expected, found ",
+                                            std::max<int64_t>(found, 0)));
   }
   return absl::DataLossError(absl::StrCat(name, ": trailing bytes: its header names ", array.header.ToString(), ", so ",
                                           expected, " bytes of data were expected, but more follow"));

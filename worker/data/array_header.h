@@ -39,7 +39,7 @@ struct ArrayHeader {
 // An array whose cells follow each other in a file.
 struct StoredArray {
   ArrayHeader header;
-  int64_t offset = 0;         // the first cell's byte in the file
+  int64_t offset = 0;  // the first cell's byte in the file
   bool big_endian = false;
 
   int64_t DataBytes() const { return header.Cells() * SizeOf(header.type); }

@@ -56,7 +56,8 @@ TEST(ArraySummaryTest, CountsEachOfAFewWholeNumbers) {
 
 TEST(ArraySummaryTest, CountsValuesThatAreNotFiniteApart) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
-  const ArraySummary summary = SummaryOf(IdxType::kFloat32, {2, 2, 3}, {0.5, 1, 2, 2.5, nan, nan, -inf, 1, 1, 1, inf, 32.5});
+  const ArraySummary summary =
+      SummaryOf(IdxType::kFloat32, {2, 2, 3}, {0.5, 1, 2, 2.5, nan, nan, -inf, 1, 1, 1, inf, 32.5});
   EXPECT_EQ(summary.cells, 12);
   EXPECT_EQ(summary.finite, 8);
   EXPECT_EQ(summary.nan_count, 2);

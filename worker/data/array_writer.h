@@ -1,8 +1,9 @@
 // An array file that many processes write together, each its own boxes: NPY, NIfTI-1 or one data set of HDF5.
 //
 //   // one rank, then, once it is there, the others:
-//   ADJOIN_ASSIGN_OR_RETURN(auto writer, ArrayWriter::Create("out/seg.npy", "npy", CellType::kFloat32, {181, 217, 181}));
-//   ADJOIN_ASSIGN_OR_RETURN(auto writer, ArrayWriter::Open("out/seg.npy", "npy", CellType::kFloat32, {181, 217, 181}));
+//   ADJOIN_ASSIGN_OR_RETURN(auto writer, ArrayWriter::Create("out/seg.npy", "npy", CellType::kFloat32, {181, 217,
+//   181})); ADJOIN_ASSIGN_OR_RETURN(auto writer, ArrayWriter::Open("out/seg.npy", "npy", CellType::kFloat32, {181, 217,
+//   181}));
 //   // every rank, its boxes, in any order:
 //   ADJOIN_RETURN_IF_ERROR(writer->Write(Box({{0, 90}, {0, 217}, {0, 181}}), cells));
 //   ADJOIN_RETURN_IF_ERROR(writer->Finish());
@@ -74,7 +75,7 @@ class ArrayWriter {
   const std::string temporary_;
   StoredArray array_;
   int fd_ = -1;
-  bool creator_ = false;    // and so removes temporary_
+  bool creator_ = false;  // and so removes temporary_
   bool finished_ = false;
 };
 

@@ -94,11 +94,11 @@ TEST(ArrayWriterTest, NumPyAndH5pyReadWhatManyProcessesWrote) {
     CellType type;
     std::vector<int64_t> shape;
   } cases[] = {
-      {"npy", CellType::kFloat32, {5, 6, 7}}, {"npy", CellType::kUInt8, {11}},
-      {"npy", CellType::kFloat16, {4, 9}},    {"npy", CellType::kInt64, {2, 3, 4, 5}},
+      {"npy", CellType::kFloat32, {5, 6, 7}},   {"npy", CellType::kUInt8, {11}},
+      {"npy", CellType::kFloat16, {4, 9}},      {"npy", CellType::kInt64, {2, 3, 4, 5}},
       {"nifti", CellType::kFloat32, {5, 6, 7}}, {"nifti", CellType::kUInt8, {3, 5, 6, 7}},
-      {"nifti", CellType::kInt16, {8}},       {"hdf5", CellType::kFloat32, {5, 6, 7}},
-      {"hdf5", CellType::kFloat16, {4, 9}},   {"hdf5", CellType::kUInt16, {6, 6}},
+      {"nifti", CellType::kInt16, {8}},         {"hdf5", CellType::kFloat32, {5, 6, 7}},
+      {"hdf5", CellType::kFloat16, {4, 9}},     {"hdf5", CellType::kUInt16, {6, 6}},
   };
   for (const auto& entry : cases) {
     SCOPED_TRACE(absl::StrCat(entry.format, " ", ToString(entry.type)));
@@ -162,7 +162,9 @@ TEST(ArrayWriterTest, KeepsANiftiFilesLocationInSpace) {
   }
   const std::string bytes = ReadFile(path);
   ASSERT_EQ(bytes.size(), 352u + 120);
-  const auto same = [&](size_t from, size_t to) { return bytes.substr(from, to - from) == kept.substr(from, to - from); };
+  const auto same = [&](size_t from, size_t to) {
+    return bytes.substr(from, to - from) == kept.substr(from, to - from);
+  };
   EXPECT_TRUE(same(4, 40) && same(74, 92)) << "what describes the file, spacing of the three dims that it has";
   EXPECT_TRUE(same(123, 124) && same(132, 140)) << "units, times";
   EXPECT_TRUE(same(148, 328)) << "description, qform and sform";
@@ -234,7 +236,8 @@ TEST(ArrayWriterTest, NamesWhatIsWrong) {
   EXPECT_THAT(error("nifti", CellType::kUInt8, {40000, 2}), HasSubstr("1 to 32767"));
   EXPECT_THAT(error("nifti", CellType::kUInt8, {}), HasSubstr("1 to 7 dims"));
   EXPECT_THAT(error("npy", CellType::kUInt8, {-1}), HasSubstr("negative"));
-  EXPECT_THAT(error("npy", CellType::kFloat64, {int64_t{1} << 40, int64_t{1} << 40}), HasSubstr("more bytes than any file"));
+  EXPECT_THAT(error("npy", CellType::kFloat64, {int64_t{1} << 40, int64_t{1} << 40}),
+              HasSubstr("more bytes than any file"));
   EXPECT_EQ(ArrayWriter::Create(TestPath("no") + "/folder.npy", "npy", CellType::kUInt8, {4}).status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(ArrayWriter::Open(path, "npy", CellType::kUInt8, {4}).status().code(), absl::StatusCode::kNotFound);

@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "worker/data/box_runs.h"
+#include "base/testing/test_seed.h"
 
 #include <random>
 

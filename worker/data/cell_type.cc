@@ -50,79 +50,53 @@ double FromHalf(uint16_t bits) {
 int64_t SizeOf(CellType type) {
   switch (type) {
     case CellType::kUInt8:
-    case CellType::kInt8:
-      return 1;
+    case CellType::kInt8: return 1;
     case CellType::kUInt16:
     case CellType::kInt16:
-    case CellType::kFloat16:
-      return 2;
+    case CellType::kFloat16: return 2;
     case CellType::kUInt32:
     case CellType::kInt32:
-    case CellType::kFloat32:
-      return 4;
+    case CellType::kFloat32: return 4;
     case CellType::kUInt64:
     case CellType::kInt64:
-    case CellType::kFloat64:
-      return 8;
+    case CellType::kFloat64: return 8;
   }
   return 0;
 }
 
 std::string ToString(CellType type) {
   switch (type) {
-    case CellType::kUInt8:
-      return "uint8";
-    case CellType::kInt8:
-      return "int8";
-    case CellType::kUInt16:
-      return "uint16";
-    case CellType::kInt16:
-      return "int16";
-    case CellType::kUInt32:
-      return "uint32";
-    case CellType::kInt32:
-      return "int32";
-    case CellType::kUInt64:
-      return "uint64";
-    case CellType::kInt64:
-      return "int64";
-    case CellType::kFloat16:
-      return "float16";
-    case CellType::kFloat32:
-      return "float32";
-    case CellType::kFloat64:
-      return "float64";
+    case CellType::kUInt8: return "uint8";
+    case CellType::kInt8: return "int8";
+    case CellType::kUInt16: return "uint16";
+    case CellType::kInt16: return "int16";
+    case CellType::kUInt32: return "uint32";
+    case CellType::kInt32: return "int32";
+    case CellType::kUInt64: return "uint64";
+    case CellType::kInt64: return "int64";
+    case CellType::kFloat16: return "float16";
+    case CellType::kFloat32: return "float32";
+    case CellType::kFloat64: return "float64";
   }
   return "unknown";
 }
 
 void DecodeCells(CellType type, bool big_endian, const unsigned char* in, int64_t count, double* out) {
   switch (type) {
-    case CellType::kUInt8:
-      std::copy(in, in + count, out);
-      return;
-    case CellType::kInt8:
-      return DecodeAs<int8_t, uint8_t>(big_endian, in, count, out);
-    case CellType::kUInt16:
-      return DecodeAs<uint16_t, uint16_t>(big_endian, in, count, out);
-    case CellType::kInt16:
-      return DecodeAs<int16_t, uint16_t>(big_endian, in, count, out);
-    case CellType::kUInt32:
-      return DecodeAs<uint32_t, uint32_t>(big_endian, in, count, out);
-    case CellType::kInt32:
-      return DecodeAs<int32_t, uint32_t>(big_endian, in, count, out);
-    case CellType::kUInt64:
-      return DecodeAs<uint64_t, uint64_t>(big_endian, in, count, out);
-    case CellType::kInt64:
-      return DecodeAs<int64_t, uint64_t>(big_endian, in, count, out);
+    case CellType::kUInt8: std::copy(in, in + count, out); return;
+    case CellType::kInt8: return DecodeAs<int8_t, uint8_t>(big_endian, in, count, out);
+    case CellType::kUInt16: return DecodeAs<uint16_t, uint16_t>(big_endian, in, count, out);
+    case CellType::kInt16: return DecodeAs<int16_t, uint16_t>(big_endian, in, count, out);
+    case CellType::kUInt32: return DecodeAs<uint32_t, uint32_t>(big_endian, in, count, out);
+    case CellType::kInt32: return DecodeAs<int32_t, uint32_t>(big_endian, in, count, out);
+    case CellType::kUInt64: return DecodeAs<uint64_t, uint64_t>(big_endian, in, count, out);
+    case CellType::kInt64: return DecodeAs<int64_t, uint64_t>(big_endian, in, count, out);
     case CellType::kFloat16:
       DecodeAs<uint16_t, uint16_t>(big_endian, in, count, out);
       for (int64_t i = 0; i < count; ++i) out[i] = FromHalf(static_cast<uint16_t>(out[i]));
       return;
-    case CellType::kFloat32:
-      return DecodeAs<float, uint32_t>(big_endian, in, count, out);
-    case CellType::kFloat64:
-      return DecodeAs<double, uint64_t>(big_endian, in, count, out);
+    case CellType::kFloat32: return DecodeAs<float, uint32_t>(big_endian, in, count, out);
+    case CellType::kFloat64: return DecodeAs<double, uint64_t>(big_endian, in, count, out);
   }
 }
 

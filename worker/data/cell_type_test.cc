@@ -57,8 +57,9 @@ TEST(CellTypeTest, DecodesAndEncodesEveryFloat16) {
 
 TEST(CellTypeTest, Float16RoundsToTheNearestEven) {
   const double step = std::ldexp(1, -10);  // between 1 and 2
-  EXPECT_EQ(There(CellType::kFloat16, {1 + step / 2, 1 + 3 * step / 2, 1 + step * 0.51, 65519, 65520, -65520, 2.9e-8, 3e-8}),
-            (std::vector<double>{1, 1 + 2 * step, 1 + step, 65504, kInfinity, -kInfinity, 0, std::ldexp(1, -24)}));
+  EXPECT_EQ(
+      There(CellType::kFloat16, {1 + step / 2, 1 + 3 * step / 2, 1 + step * 0.51, 65519, 65520, -65520, 2.9e-8, 3e-8}),
+      (std::vector<double>{1, 1 + 2 * step, 1 + step, 65504, kInfinity, -kInfinity, 0, std::ldexp(1, -24)}));
 }
 
 TEST(CellTypeTest, DecodesBothByteOrders) {

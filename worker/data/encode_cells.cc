@@ -17,7 +17,7 @@ uint16_t ToHalf(double value) {
   if (size == 0) return sign;
   if (size >= 65520) return sign | 0x7c00;  // half a step above the largest, 65504
   int exponent = 0;
-  std::frexp(size, &exponent);  // size = f 2^exponent, 0.5 <= f < 1
+  std::frexp(size, &exponent);                    // size = f 2^exponent, 0.5 <= f < 1
   const int step = std::max(exponent - 11, -24);  // what the last bit is worth: 2^step
   const auto units = static_cast<int64_t>(std::nearbyint(std::ldexp(size, -step)));
   // Units from 1024 carry into the exponent's bits by themselves.
@@ -50,32 +50,22 @@ void EncodeAs(const double* in, int64_t count, unsigned char* out) {
 
 void EncodeCells(CellType type, const double* in, int64_t count, unsigned char* out) {
   switch (type) {
-    case CellType::kUInt8:
-      return EncodeAs<uint8_t>(in, count, out);
-    case CellType::kInt8:
-      return EncodeAs<int8_t>(in, count, out);
-    case CellType::kUInt16:
-      return EncodeAs<uint16_t>(in, count, out);
-    case CellType::kInt16:
-      return EncodeAs<int16_t>(in, count, out);
-    case CellType::kUInt32:
-      return EncodeAs<uint32_t>(in, count, out);
-    case CellType::kInt32:
-      return EncodeAs<int32_t>(in, count, out);
-    case CellType::kUInt64:
-      return EncodeAs<uint64_t>(in, count, out);
-    case CellType::kInt64:
-      return EncodeAs<int64_t>(in, count, out);
+    case CellType::kUInt8: return EncodeAs<uint8_t>(in, count, out);
+    case CellType::kInt8: return EncodeAs<int8_t>(in, count, out);
+    case CellType::kUInt16: return EncodeAs<uint16_t>(in, count, out);
+    case CellType::kInt16: return EncodeAs<int16_t>(in, count, out);
+    case CellType::kUInt32: return EncodeAs<uint32_t>(in, count, out);
+    case CellType::kInt32: return EncodeAs<int32_t>(in, count, out);
+    case CellType::kUInt64: return EncodeAs<uint64_t>(in, count, out);
+    case CellType::kInt64: return EncodeAs<int64_t>(in, count, out);
     case CellType::kFloat16:
       for (int64_t i = 0; i < count; ++i) {
         const uint16_t bits = ToHalf(in[i]);
         std::memcpy(out + 2 * i, &bits, 2);
       }
       return;
-    case CellType::kFloat32:
-      return EncodeAs<float>(in, count, out);
-    case CellType::kFloat64:
-      return EncodeAs<double>(in, count, out);
+    case CellType::kFloat32: return EncodeAs<float>(in, count, out);
+    case CellType::kFloat64: return EncodeAs<double>(in, count, out);
   }
 }
 

@@ -88,8 +88,8 @@ absl::StatusOr<bool> CheckChunk(const Hdf5Lock&, hid_t data_set, const std::vect
     }
   }
   if (after == bytes + added) return true;
-  return absl::DataLossError(absl::StrCat("is corrupt: unpacked it has ", after > bytes + added ? "more" : "less", " than its ",
-                                          bytes, " bytes"));
+  return absl::DataLossError(absl::StrCat("is corrupt: unpacked it has ", after > bytes + added ? "more" : "less",
+                                          " than its ", bytes, " bytes"));
 }
 
 }  // namespace adjoin

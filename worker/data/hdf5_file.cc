@@ -28,9 +28,9 @@ herr_t RefuseLink(const char*, const char*, const char*, const char*, unsigned*,
 
 // How a data set's cells are stored in its file.
 struct Cells {
-  StoredArray array;             // its offset and byte order have a meaning only with `follow`
-  bool follow = false;           // the cells follow each other, from array.offset
-  std::vector<hsize_t> chunk;    // extents of a chunk; empty: the data set is not chunked
+  StoredArray array;           // its offset and byte order have a meaning only with `follow`
+  bool follow = false;         // the cells follow each other, from array.offset
+  std::vector<hsize_t> chunk;  // extents of a chunk; empty: the data set is not chunked
 };
 
 // Files are read and made also on disks that have no locks.
@@ -69,11 +69,12 @@ absl::Status CheckFilters(hid_t creation) {
     unsigned flags = 0;
     size_t values = 0;
     char name[64] = "";
-    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr,
-                                               sizeof(name) - 1, name, nullptr);
+    const H5Z_filter_t filter =
+        H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, sizeof(name) - 1, name, nullptr);
     if (filter >= 0 && H5Zfilter_avail(filter) > 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("is compressed by ", name[0] != '\0' ? name : "a filter", " (filter ",
-                                                   filter, "), which is not there; right would be gzip (deflate)"));
+    return absl::InvalidArgumentError(absl::StrCat("is compressed by ", name[0] != '\0' ? name : "a filter",
+                                                   " (filter ", filter,
+                                                   "), which is not there; right would be gzip (deflate)"));
   }
   return absl::OkStatus();
 }
@@ -110,8 +111,7 @@ absl::StatusOr<Cells> Describe(hid_t data_set, int64_t file_bytes) {
 }
 
 absl::Status Within(const std::string& name, const std::string& object, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(name, ": data set '", object, "' ", std::string(status.message())));
+  return absl::Status(status.code(), absl::StrCat(name, ": data set '", object, "' ", std::string(status.message())));
 }
 
 // Returns one name of each data set.
@@ -147,10 +147,10 @@ absl::StatusOr<std::string> ObjectOf(const Hdf5Lock& lock, hid_t file, const std
   if (!object.empty()) return object;
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(lock, file, name));
   if (names.size() == 1) return names[0];
-  return absl::InvalidArgumentError(names.empty()
-                                        ? absl::StrCat(name, ": no data set is in it")
-                                        : absl::StrCat(name, ": which data set (object) is to be read? There are: ",
-                                                       absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(
+      names.empty()
+          ? absl::StrCat(name, ": no data set is in it")
+          : absl::StrCat(name, ": which data set (object) is to be read? There are: ", absl::StrJoin(names, ", ")));
 }
 
 // A data set that only the library can read.
@@ -176,8 +176,8 @@ class LibraryFile : public ArrayFile {
     const Hdf5Lock lock;
     const absl::StatusOr<bool> known = CheckChunk(lock, data_set_.get(), first, bytes);
     if (known.ok()) return known;
-    return absl::Status(known.status().code(), absl::StrCat(name_, ": cells [", absl::StrJoin(first, ", "), "], their chunk ",
-                                                            std::string(known.status().message())));
+    return absl::Status(known.status().code(), absl::StrCat(name_, ": cells [", absl::StrJoin(first, ", "),
+                                                            "], their chunk ", std::string(known.status().message())));
   }
 
   absl::Status Read(const Box& box, double* out) override {
@@ -234,11 +234,14 @@ class LibraryFile : public ArrayFile {
       return;
     }
     std::vector<hsize_t> at(cells_.chunk.size());
-    const auto first = [&](int dim) { return static_cast<hsize_t>(box[dim].lo) / cells_.chunk[dim] * cells_.chunk[dim]; };
+    const auto first = [&](int dim) {
+      return static_cast<hsize_t>(box[dim].lo) / cells_.chunk[dim] * cells_.chunk[dim];
+    };
     for (int dim = 0; dim < box.dims(); ++dim) at[dim] = first(dim);
     for (;;) {
       hsize_t stored = 0;
-      if (H5Dget_chunk_storage_size(data_set_.get(), at.data(), &stored) >= 0) bytes_read_ += static_cast<int64_t>(stored);
+      if (H5Dget_chunk_storage_size(data_set_.get(), at.data(), &stored) >= 0)
+        bytes_read_ += static_cast<int64_t>(stored);
       int dim = box.dims() - 1;
       for (; dim >= 0; --dim) {
         at[dim] += cells_.chunk[dim];
@@ -349,8 +352,8 @@ absl::StatusOr<std::unique_ptr<ArrayFile>> Open(const std::string& path, const A
     ADJOIN_ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(path, shown));
     return std::unique_ptr<ArrayFile>(std::make_unique<CellFile>(std::move(file), std::move(found.cells.array)));
   }
-  return std::unique_ptr<ArrayFile>(std::make_unique<LibraryFile>(std::move(found.file), std::move(found.data_set),
-                                                                  std::move(found.cells), shown));
+  return std::unique_ptr<ArrayFile>(
+      std::make_unique<LibraryFile>(std::move(found.file), std::move(found.data_set), std::move(found.cells), shown));
 }
 
 absl::StatusOr<ArrayHeader> Header(const std::string& path, const ArrayFileOptions& options) {
@@ -394,7 +397,8 @@ absl::StatusOr<StoredArray> Create(const std::string& path, int, CellType type, 
                                    const ArrayWriterOptions& options) {
   const std::string& object = options.object;
   if (object.empty() || object == "." || absl::StrContains(object, '/')) {
-    return absl::InvalidArgumentError(absl::StrCat("'", object, "' cannot be a data set's name; right would be 'data'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", object, "' cannot be a data set's name; right would be 'data'"));
   }
   const Hdf5Lock lock;
   StoredArray array;
@@ -405,9 +409,9 @@ absl::StatusOr<StoredArray> Create(const std::string& path, int, CellType type, 
     const std::vector<hsize_t> dims(shape.begin(), shape.end());
     const Hdf5Id file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, FileAccess().get()), H5Fclose);
     if (!file.ok()) return absl::UnavailableError(absl::StrCat(path, ": ", lock.Error()));
-    const Hdf5Id space(dims.empty() ? H5Screate(H5S_SCALAR)
-                                    : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr),
-                       H5Sclose);
+    const Hdf5Id space(
+        dims.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr),
+        H5Sclose);
     const Hdf5Id creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     H5Pset_layout(creation.get(), H5D_CONTIGUOUS);
     H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY);
@@ -422,7 +426,8 @@ absl::StatusOr<StoredArray> Create(const std::string& path, int, CellType type, 
     if (offset == HADDR_UNDEF && array.header.Cells() > 0) {
       return absl::InternalError(absl::StrCat(path, ": libhdf5 allocated nothing for the data set"));
     }
-    if (H5Fflush(file.get(), H5F_SCOPE_GLOBAL) < 0) return absl::UnavailableError(absl::StrCat(path, ": ", lock.Error()));
+    if (H5Fflush(file.get(), H5F_SCOPE_GLOBAL) < 0)
+      return absl::UnavailableError(absl::StrCat(path, ": ", lock.Error()));
   }
   return array;
 }

@@ -12,23 +12,15 @@ constexpr char kKnown[] = "; right would be integers of 1 to 8 bytes, float16, f
 
 std::string ClassName(H5T_class_t kind) {
   switch (kind) {
-    case H5T_STRING:
-      return "text";
-    case H5T_COMPOUND:
-      return "structures (complex numbers are such)";
-    case H5T_REFERENCE:
-      return "references";
-    case H5T_VLEN:
-      return "lists of different lengths";
-    case H5T_ARRAY:
-      return "arrays as cells";
-    case H5T_TIME:
-      return "times";
+    case H5T_STRING: return "text";
+    case H5T_COMPOUND: return "structures (complex numbers are such)";
+    case H5T_REFERENCE: return "references";
+    case H5T_VLEN: return "lists of different lengths";
+    case H5T_ARRAY: return "arrays as cells";
+    case H5T_TIME: return "times";
     case H5T_BITFIELD:
-    case H5T_OPAQUE:
-      return "bytes without a meaning";
-    default:
-      return "cells of an unknown type";
+    case H5T_OPAQUE: return "bytes without a meaning";
+    default: return "cells of an unknown type";
   }
 }
 
@@ -37,14 +29,10 @@ absl::StatusOr<CellType> IntegerOf(hid_t type) {
   const bool sign = H5Tget_sign(type) != H5T_SGN_NONE;
   if (H5Tget_precision(type) == 8 * size && H5Tget_offset(type) == 0) {
     switch (size) {
-      case 1:
-        return sign ? CellType::kInt8 : CellType::kUInt8;
-      case 2:
-        return sign ? CellType::kInt16 : CellType::kUInt16;
-      case 4:
-        return sign ? CellType::kInt32 : CellType::kUInt32;
-      case 8:
-        return sign ? CellType::kInt64 : CellType::kUInt64;
+      case 1: return sign ? CellType::kInt8 : CellType::kUInt8;
+      case 2: return sign ? CellType::kInt16 : CellType::kUInt16;
+      case 4: return sign ? CellType::kInt32 : CellType::kUInt32;
+      case 8: return sign ? CellType::kInt64 : CellType::kUInt64;
     }
   }
   return absl::InvalidArgumentError(absl::StrCat("holds integers of ", H5Tget_precision(type), " bits in ", size,
@@ -63,8 +51,8 @@ absl::StatusOr<CellType> FloatOf(hid_t type) {
   if (size == 2 && is({15, 10, 5, 0, 10, 15})) return CellType::kFloat16;
   if (size == 4 && is({31, 23, 8, 0, 23, 127})) return CellType::kFloat32;
   if (size == 8 && is({63, 52, 11, 0, 52, 1023})) return CellType::kFloat64;
-  return absl::InvalidArgumentError(
-      absl::StrCat("holds floating point numbers of ", size, " bytes that are not IEEE 754's, which cannot be read", kKnown));
+  return absl::InvalidArgumentError(absl::StrCat("holds floating point numbers of ", size,
+                                                 " bytes that are not IEEE 754's, which cannot be read", kKnown));
 }
 
 }  // namespace
@@ -89,22 +77,14 @@ absl::StatusOr<CellType> CellTypeOfHdf5(hid_t type, bool* big_endian) {
 Hdf5Id Hdf5TypeOf(CellType type) {
   const auto copy = [](hid_t known) { return Hdf5Id(H5Tcopy(known), H5Tclose); };
   switch (type) {
-    case CellType::kUInt8:
-      return copy(H5T_STD_U8LE);
-    case CellType::kInt8:
-      return copy(H5T_STD_I8LE);
-    case CellType::kUInt16:
-      return copy(H5T_STD_U16LE);
-    case CellType::kInt16:
-      return copy(H5T_STD_I16LE);
-    case CellType::kUInt32:
-      return copy(H5T_STD_U32LE);
-    case CellType::kInt32:
-      return copy(H5T_STD_I32LE);
-    case CellType::kUInt64:
-      return copy(H5T_STD_U64LE);
-    case CellType::kInt64:
-      return copy(H5T_STD_I64LE);
+    case CellType::kUInt8: return copy(H5T_STD_U8LE);
+    case CellType::kInt8: return copy(H5T_STD_I8LE);
+    case CellType::kUInt16: return copy(H5T_STD_U16LE);
+    case CellType::kInt16: return copy(H5T_STD_I16LE);
+    case CellType::kUInt32: return copy(H5T_STD_U32LE);
+    case CellType::kInt32: return copy(H5T_STD_I32LE);
+    case CellType::kUInt64: return copy(H5T_STD_U64LE);
+    case CellType::kInt64: return copy(H5T_STD_I64LE);
     case CellType::kFloat16: {
       Hdf5Id half = copy(H5T_IEEE_F32LE);
       H5Tset_fields(half.get(), 15, 10, 5, 0, 10);
@@ -112,10 +92,8 @@ Hdf5Id Hdf5TypeOf(CellType type) {
       H5Tset_ebias(half.get(), 15);
       return half;
     }
-    case CellType::kFloat32:
-      return copy(H5T_IEEE_F32LE);
-    case CellType::kFloat64:
-      return copy(H5T_IEEE_F64LE);
+    case CellType::kFloat32: return copy(H5T_IEEE_F32LE);
+    case CellType::kFloat64: return copy(H5T_IEEE_F64LE);
   }
   return Hdf5Id(-1, H5Tclose);
 }

@@ -51,8 +51,8 @@ absl::StatusOr<ArrayHeader> Header(const ReadHeader& read_header, const std::str
   return std::move(array.header);
 }
 
-absl::StatusOr<ArrayHeader> Check(const ReadHeader& read_header, const std::string& path, const ArrayFileOptions& options,
-                                  CheckLimits* limits) {
+absl::StatusOr<ArrayHeader> Check(const ReadHeader& read_header, const std::string& path,
+                                  const ArrayFileOptions& options, CheckLimits* limits) {
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, ByteSource::Open(path, options.name));
   ADJOIN_ASSIGN_OR_RETURN(StoredArray array, read_header(*source));
   if (!source->compressed()) {

@@ -1,7 +1,8 @@
 // Formats whose files are one header and then all cells, plain or gzip.
 //
 //   ArrayFormat NpyFormat() {
-//     return HeaderThenCells({.name = "npy", .title = "NPY", .extension = ".npy", .sniff = LooksLikeNpy}, ReadNpyHeader,
+//     return HeaderThenCells({.name = "npy", .title = "NPY", .extension = ".npy", .sniff = LooksLikeNpy},
+//     ReadNpyHeader,
 //                            NpyHeaderBytes);
 //   }
 #ifndef ADJOIN_WORKER_DATA_HEADER_THEN_CELLS_H_

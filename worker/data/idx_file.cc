@@ -17,18 +17,12 @@ constexpr char kName[] = "idx";
 
 absl::StatusOr<CellType> ParseType(const std::string& name, int code) {
   switch (static_cast<IdxType>(code)) {
-    case IdxType::kUInt8:
-      return CellType::kUInt8;
-    case IdxType::kInt8:
-      return CellType::kInt8;
-    case IdxType::kInt16:
-      return CellType::kInt16;
-    case IdxType::kInt32:
-      return CellType::kInt32;
-    case IdxType::kFloat32:
-      return CellType::kFloat32;
-    case IdxType::kFloat64:
-      return CellType::kFloat64;
+    case IdxType::kUInt8: return CellType::kUInt8;
+    case IdxType::kInt8: return CellType::kInt8;
+    case IdxType::kInt16: return CellType::kInt16;
+    case IdxType::kInt32: return CellType::kInt32;
+    case IdxType::kFloat32: return CellType::kFloat32;
+    case IdxType::kFloat64: return CellType::kFloat64;
   }
   return absl::InvalidArgumentError(absl::StrFormat(
       "%s: IDX type 0x%02x is unknown; known are 0x08 uint8, 0x09 int8, 0x0b int16, 0x0c int32, 0x0d float32, "
@@ -37,8 +31,8 @@ absl::StatusOr<CellType> ParseType(const std::string& name, int code) {
 }
 
 absl::Status TruncatedHeader(const ByteSource& source) {
-  return absl::DataLossError(absl::StrCat(source.name(), ": truncated: ends within its IDX header, after ",
-                                          source.position(), " bytes"));
+  return absl::DataLossError(
+      absl::StrCat(source.name(), ": truncated: ends within its IDX header, after ", source.position(), " bytes"));
 }
 
 absl::StatusOr<StoredArray> ReadIdxHeader(ByteSource& source) {

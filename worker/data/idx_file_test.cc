@@ -20,8 +20,12 @@ ArrayFileOptions Idx() {
 }
 
 std::string NameOf(IdxType type) {
-  return type == IdxType::kUInt8 ? "uint8" : type == IdxType::kInt8 ? "int8" : type == IdxType::kInt16 ? "int16"
-         : type == IdxType::kInt32 ? "int32" : type == IdxType::kFloat32 ? "float32" : "float64";
+  return type == IdxType::kUInt8     ? "uint8"
+         : type == IdxType::kInt8    ? "int8"
+         : type == IdxType::kInt16   ? "int16"
+         : type == IdxType::kInt32   ? "int32"
+         : type == IdxType::kFloat32 ? "float32"
+                                     : "float64";
 }
 
 std::string Images() {
@@ -37,8 +41,8 @@ absl::Status ProbeBytes(const std::string& bytes) {
 }
 
 TEST(IdxFileTest, ReadsTheHeaderOfEveryType) {
-  for (IdxType type : {IdxType::kUInt8, IdxType::kInt8, IdxType::kInt16, IdxType::kInt32, IdxType::kFloat32,
-                       IdxType::kFloat64}) {
+  for (IdxType type :
+       {IdxType::kUInt8, IdxType::kInt8, IdxType::kInt16, IdxType::kInt32, IdxType::kFloat32, IdxType::kFloat64}) {
     const std::string bytes = IdxBytes(type, {2, 3}, {1, 2, 3, 4, 5, 6});
     for (bool gzip : {false, true}) {
       const std::string path = TestPath("file");
@@ -62,7 +66,8 @@ TEST(IdxFileTest, NamesWhatIsWrong) {
   absl::Status missing = CheckArrayFile(TestPath("nothing.idx"), Idx()).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("nothing.idx: No such file"));
-  EXPECT_THAT(std::string(CheckArrayFile(testing::TempDir(), Idx()).status().message()), HasSubstr("not a regular file"));
+  EXPECT_THAT(std::string(CheckArrayFile(testing::TempDir(), Idx()).status().message()),
+              HasSubstr("not a regular file"));
   EXPECT_THAT(std::string(ProbeBytes("").message()), HasSubstr("empty"));
   EXPECT_THAT(std::string(ProbeBytes("PK\x03\x04 a zip").message()),
               HasSubstr("not an IDX file: it starts with 50 4b"));

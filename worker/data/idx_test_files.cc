@@ -30,24 +30,12 @@ std::string IdxBytes(IdxType type, const std::vector<int64_t>& shape, const std:
   std::string out = IdxHeaderBytes(static_cast<int>(type), shape);
   for (double cell : cells) {
     switch (type) {
-      case IdxType::kUInt8:
-        Append<uint8_t>(static_cast<uint8_t>(cell), out);
-        break;
-      case IdxType::kInt8:
-        Append<uint8_t>(static_cast<int8_t>(cell), out);
-        break;
-      case IdxType::kInt16:
-        Append<uint16_t>(static_cast<int16_t>(cell), out);
-        break;
-      case IdxType::kInt32:
-        Append<uint32_t>(static_cast<int32_t>(cell), out);
-        break;
-      case IdxType::kFloat32:
-        Append<uint32_t>(static_cast<float>(cell), out);
-        break;
-      case IdxType::kFloat64:
-        Append<uint64_t>(cell, out);
-        break;
+      case IdxType::kUInt8: Append<uint8_t>(static_cast<uint8_t>(cell), out); break;
+      case IdxType::kInt8: Append<uint8_t>(static_cast<int8_t>(cell), out); break;
+      case IdxType::kInt16: Append<uint16_t>(static_cast<int16_t>(cell), out); break;
+      case IdxType::kInt32: Append<uint32_t>(static_cast<int32_t>(cell), out); break;
+      case IdxType::kFloat32: Append<uint32_t>(static_cast<float>(cell), out); break;
+      case IdxType::kFloat64: Append<uint64_t>(cell, out); break;
     }
   }
   return out;

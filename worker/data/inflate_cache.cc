@@ -166,8 +166,7 @@ int Allocate(int fd, int64_t bytes) {
 }
 
 absl::Status NoRoom(const InflateRequest& request, const std::string& why) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(request.name, ": inflated it has ", request.bytes, " bytes, ", why));
+  return absl::ResourceExhaustedError(absl::StrCat(request.name, ": inflated it has ", request.bytes, " bytes, ", why));
 }
 
 int64_t FreeBytes(const std::string& folder) {
@@ -179,11 +178,13 @@ int64_t FreeBytes(const std::string& folder) {
 absl::StatusOr<Temporary> MakeRoom(const InflateRequest& request, const std::string& key, Locks& locks) {
   struct statvfs disk;
   if (statvfs(request.cache_dir.c_str(), &disk) != 0) return CacheError(request, errno);
-  const int64_t limit =
-      request.limit > 0 ? request.limit : static_cast<int64_t>(0.8 * static_cast<double>(disk.f_blocks * disk.f_frsize));
+  const int64_t limit = request.limit > 0
+                            ? request.limit
+                            : static_cast<int64_t>(0.8 * static_cast<double>(disk.f_blocks * disk.f_frsize));
   if (request.bytes > limit) {
-    return NoRoom(request, absl::StrCat("more than the cache of inflated files may have, ", limit,
-                                        ": give it more (adjoin-worker's --cache-bytes), or inflate the file yourself"));
+    return NoRoom(request,
+                  absl::StrCat("more than the cache of inflated files may have, ", limit,
+                               ": give it more (adjoin-worker's --cache-bytes), or inflate the file yourself"));
   }
   int64_t used = 0;
   const std::vector<Copy> copies = Copies(request.cache_dir, locks, key, &used);
@@ -197,7 +198,8 @@ absl::StatusOr<Temporary> MakeRoom(const InflateRequest& request, const std::str
   Temporary file(path, open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file.fd() < 0) return CacheError(request, errno);
   int error = Allocate(file.fd(), request.bytes);
-  for (; (error == ENOSPC || error == EDQUOT) && next < copies.size(); error = Allocate(file.fd(), request.bytes)) evict();
+  for (; (error == ENOSPC || error == EDQUOT) && next < copies.size(); error = Allocate(file.fd(), request.bytes))
+    evict();
   if (error == ENOSPC || error == EDQUOT) {
     if (ftruncate(file.fd(), 0) != 0) return CacheError(request, errno);
     return NoRoom(request, absl::StrCat("and the disk of the cache of inflated files has ",
@@ -294,7 +296,8 @@ std::optional<OpenFile> Find(const InflateRequest& request, const std::string& p
 absl::Status Wait(const InflateRequest& request, const std::string& for_what) {
   ADJOIN_RETURN_IF_ERROR(CheckStop(request));
   if (request.deadline.Expired()) {
-    return absl::DeadlineExceededError(absl::StrCat(request.name, ": waited too long for another process that ", for_what));
+    return absl::DeadlineExceededError(
+        absl::StrCat(request.name, ": waited too long for another process that ", for_what));
   }
   absl::SleepFor(kBetweenTries);
   return absl::OkStatus();

@@ -38,7 +38,7 @@ struct InflateRequest {
   std::string cache_dir;  // made where it is missing; empty: a temporary file without a name, of this process only
   int64_t limit = 0;      // for the bytes in the folder that are not in use; 0: 80 % of its disk
   Deadline deadline = Deadline::After(absl::Hours(1));  // for waiting for another process
-  const std::atomic<bool>* stop = nullptr;  // true: stops to inflate and to wait; may be null
+  const std::atomic<bool>* stop = nullptr;              // true: stops to inflate and to wait; may be null
 };
 
 absl::StatusOr<OpenFile> InflatedCopy(const InflateRequest& request);

@@ -337,12 +337,14 @@ TEST_F(InflateCacheTest, MakesRoomOnASmallDiskAndRefusesWhatDoesNotFit) {
   unlimited.limit = int64_t{1} << 40;
   const absl::Status full = InflatedCopy(unlimited).status();
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(full.message()),
-              testing::MatchesRegex("large.gz: inflated it has 2000000 bytes, and the disk of the cache of inflated files "
-                                    "has [0-9]+ free: make room there"));
+  EXPECT_THAT(
+      std::string(full.message()),
+      testing::MatchesRegex("large.gz: inflated it has 2000000 bytes, and the disk of the cache of inflated files "
+                            "has [0-9]+ free: make room there"));
   EXPECT_TRUE(FilesIn(folder_).empty());
   // Without a limit the disk's size limits the folder.
-  EXPECT_THAT(std::string(InflatedCopy(large).status().message()), HasSubstr("more than the cache of inflated files may have"));
+  EXPECT_THAT(std::string(InflatedCopy(large).status().message()),
+              HasSubstr("more than the cache of inflated files may have"));
   for (int i = 0; i < 3; ++i) {
     InflateRequest half = Request(absl::StrCat("half", i, ".gz"), 600'000, i);
     half.limit = int64_t{1} << 40;

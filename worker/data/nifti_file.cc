@@ -38,12 +38,12 @@ constexpr int kIntentName = 328;  // text, up to the magic
 constexpr int kMagicOffset = 344;
 // Every field of more than one byte, to turn a header's byte order: extents, session_error, dim, intent_p, intent_code
 // to slice_start, pixdim to scl_inter, slice_end, cal_max to glmin, qform_code and sform_code, quatern_b to srow_z.
-constexpr Fields kNumbers[] = {{0, 1, 4},  {32, 1, 4},  {36, 1, 2},  {40, 8, 2},  {56, 3, 4},  {68, 4, 2},
+constexpr Fields kNumbers[] = {{0, 1, 4},   {32, 1, 4},  {36, 1, 2},  {40, 8, 2},  {56, 3, 4},  {68, 4, 2},
                                {76, 11, 4}, {120, 1, 2}, {124, 6, 4}, {252, 2, 2}, {256, 18, 4}};
 
 const std::pair<CellType, int> kTypeCodes[] = {
-    {CellType::kUInt8, 2},    {CellType::kInt16, 4},    {CellType::kInt32, 8},   {CellType::kFloat32, 16},
-    {CellType::kFloat64, 64}, {CellType::kInt8, 256},   {CellType::kUInt16, 512}, {CellType::kUInt32, 768},
+    {CellType::kUInt8, 2},    {CellType::kInt16, 4},     {CellType::kInt32, 8},    {CellType::kFloat32, 16},
+    {CellType::kFloat64, 64}, {CellType::kInt8, 256},    {CellType::kUInt16, 512}, {CellType::kUInt32, 768},
     {CellType::kInt64, 1024}, {CellType::kUInt64, 1280},
 };
 
@@ -70,17 +70,13 @@ void TurnByteOrder(std::string& header) {
 
 std::string TypeName(int code) {
   switch (code) {
-    case 1:
-      return "single bits";
+    case 1: return "single bits";
     case 32:
     case 1792:
-    case 2048:
-      return "complex numbers";
+    case 2048: return "complex numbers";
     case 128:
-    case 2304:
-      return "colours (RGB)";
-    case 1536:
-      return "128-bit floating point numbers";
+    case 2304: return "colours (RGB)";
+    case 1536: return "128-bit floating point numbers";
   }
   return "cells of an unknown type";
 }
@@ -88,7 +84,9 @@ std::string TypeName(int code) {
 // Checks by the header's size and magic that the file is NIfTI-1 with header and cells; turns the header to
 // little-endian.
 absl::Status CheckKind(const std::string& name, std::string& header, bool& big_endian) {
-  const auto refuse = [&](const std::string& what) { return absl::InvalidArgumentError(absl::StrCat(name, ": ", what)); };
+  const auto refuse = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
+  };
   int32_t size = Get<int32_t>(header, kSizeofHdr);
   big_endian = size != kHeaderBytes && size != kNifti2HeaderBytes;
   if (big_endian) size = static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(size)));
@@ -121,8 +119,8 @@ absl::Status ParseShape(const std::string& name, const std::string& header, Stor
   for (int dim = dims; dim >= 1; --dim) {
     const int extent = Get<int16_t>(header, kDim, dim);
     if (extent < 1) {
-      return absl::DataLossError(absl::StrCat(name, ": bad NIfTI header: extent ", extent, " in dim ", dim,
-                                              "; right would be 1 or more"));
+      return absl::DataLossError(
+          absl::StrCat(name, ": bad NIfTI header: extent ", extent, " in dim ", dim, "; right would be 1 or more"));
     }
     array.header.shape.push_back(extent);
   }
@@ -175,7 +173,8 @@ absl::StatusOr<StoredArray> ReadNiftiHeader(ByteSource& source) {
   ADJOIN_ASSIGN_OR_RETURN(const int64_t count, source.Read(header.data(), kHeaderBytes));
   if (count == 0) return absl::DataLossError(absl::StrCat(name, ": empty; a NIfTI file was expected"));
   if (count < 4) {
-    return absl::DataLossError(absl::StrCat(name, ": truncated: ends within its NIfTI header, after ", count, " bytes"));
+    return absl::DataLossError(
+        absl::StrCat(name, ": truncated: ends within its NIfTI header, after ", count, " bytes"));
   }
   header.resize(static_cast<size_t>(count));
   StoredArray array;
@@ -209,8 +208,8 @@ absl::StatusOr<std::string> NiftiHeaderBytes(CellType type, const std::vector<in
   if (kept.empty()) {
     header.assign(kHeaderBytes, '\0');
     Set<float>(header, kPixdim, 0, 1);
-    header[38] = 'r';   // "regular", for ANALYZE's sake
-    header[123] = 2;    // spacing in mm
+    header[38] = 'r';  // "regular", for ANALYZE's sake
+    header[123] = 2;   // spacing in mm
   } else if (kept.size() != kHeaderBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a NIfTI-1 header has 348 bytes, that to keep has ", kept.size()));
   } else {
@@ -254,7 +253,8 @@ ArrayFormat NiftiFormat() {
           .title = "NIfTI-1",
           .extension = ".nii",
           .volume_dims = {"t", "z", "y", "x"},
-          .shape_hint = "a NIfTI file's extents are in the order of its memory, [z, y, x], which is nibabel's shape reversed",
+          .shape_hint =
+              "a NIfTI file's extents are in the order of its memory, [z, y, x], which is nibabel's shape reversed",
           .sniff = Sniff,
       },
       ReadNiftiHeader, NiftiHeaderBytes);

@@ -26,8 +26,8 @@ constexpr int64_t kMaxHeaderBytes = 1 << 16;
 constexpr int kMaxDims = 32;  // NumPy's own limit
 
 const std::pair<CellType, const char*> kTypeNames[] = {
-    {CellType::kUInt8, "u1"},  {CellType::kInt8, "i1"},    {CellType::kUInt16, "u2"},  {CellType::kInt16, "i2"},
-    {CellType::kUInt32, "u4"}, {CellType::kInt32, "i4"},   {CellType::kUInt64, "u8"},  {CellType::kInt64, "i8"},
+    {CellType::kUInt8, "u1"},   {CellType::kInt8, "i1"},    {CellType::kUInt16, "u2"},  {CellType::kInt16, "i2"},
+    {CellType::kUInt32, "u4"},  {CellType::kInt32, "i4"},   {CellType::kUInt64, "u8"},  {CellType::kInt64, "i8"},
     {CellType::kFloat16, "f2"}, {CellType::kFloat32, "f4"}, {CellType::kFloat64, "f8"}, {CellType::kUInt8, "b1"},
 };
 
@@ -90,19 +90,14 @@ class DictParser {
 
 std::string KindName(char kind) {
   switch (kind) {
-    case 'c':
-      return "complex numbers";
-    case 'O':
-      return "Python objects";
+    case 'c': return "complex numbers";
+    case 'O': return "Python objects";
     case 'S':
     case 'a':
-    case 'U':
-      return "text";
+    case 'U': return "text";
     case 'M':
-    case 'm':
-      return "dates and times";
-    case 'V':
-      return "structures";
+    case 'm': return "dates and times";
+    case 'V': return "structures";
   }
   return "cells of an unknown type";
 }
@@ -203,9 +198,9 @@ absl::StatusOr<StoredArray> ReadNpyHeader(ByteSource& source) {
 std::string NpyHeaderBytes(CellType type, const std::vector<int64_t>& shape) {
   const auto* name = std::find_if(std::begin(kTypeNames), std::end(kTypeNames),
                                   [&](const auto& known) { return known.first == type; });
-  std::string text = absl::StrCat("{'descr': '", SizeOf(type) == 1 ? "|" : "<", name->second,
-                                  "', 'fortran_order': False, 'shape': (", absl::StrJoin(shape, ", "),
-                                  shape.size() == 1 ? ",), }" : "), }");
+  std::string text =
+      absl::StrCat("{'descr': '", SizeOf(type) == 1 ? "|" : "<", name->second, "', 'fortran_order': False, 'shape': (",
+                   absl::StrJoin(shape, ", "), shape.size() == 1 ? ",), }" : "), }");
   // The first cell is aligned to 64 bytes; a line end comes before it.
   constexpr size_t kBefore = 10;
   text.resize((kBefore + text.size() + 1 + 63) / 64 * 64 - kBefore - 1, ' ');
@@ -222,7 +217,8 @@ ArrayFormat NpyFormat() {
   const auto header_bytes = [](CellType type, const std::vector<int64_t>& shape, const ArrayWriterOptions&) {
     return NpyHeaderBytes(type, shape);
   };
-  return HeaderThenCells({.name = kName, .title = "NPY", .extension = ".npy", .sniff = sniff}, ReadNpyHeader, header_bytes);
+  return HeaderThenCells({.name = kName, .title = "NPY", .extension = ".npy", .sniff = sniff}, ReadNpyHeader,
+                         header_bytes);
 }
 
 }  // namespace adjoin

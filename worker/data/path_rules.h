@@ -1,9 +1,9 @@
 // Where a job may read and write: below the worker's --data-root and --output-root and nowhere else.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(HeldPath file, HoldBelow("/srv/data", "mnist/train-images.idx.gz"));
-//   std::ifstream stream(file.path());                       // the file that was found, even if its name is another's now
-//   ADJOIN_RETURN_IF_ERROR(CheckOutputPath("/srv/output", "lenet5"));
-//   ADJOIN_ASSIGN_OR_RETURN(HeldPath folder, HoldFolder("/srv/output", "lenet5"));
+//   std::ifstream stream(file.path());                       // the file that was found, even if its name is another's
+//   now ADJOIN_RETURN_IF_ERROR(CheckOutputPath("/srv/output", "lenet5")); ADJOIN_ASSIGN_OR_RETURN(HeldPath folder,
+//   HoldFolder("/srv/output", "lenet5"));
 //
 // A symbolic link may lead to anything below the root. Messages name a path as the job has it, never the root. Any
 // thread.

@@ -28,9 +28,8 @@ ModelDifferences CompareModel(const std::vector<SafetensorsEntry>& file, const s
     if (entry == in_file.end()) {
       differences.missing.push_back(parameter.name);
     } else if (entry->second->shape != parameter.shape) {
-      differences.misshaped.push_back(absl::StrCat(parameter.name, ": ", ShapeText(parameter.shape),
-                                                   " in the model, ", ShapeText(entry->second->shape),
-                                                   " in the file"));
+      differences.misshaped.push_back(absl::StrCat(parameter.name, ": ", ShapeText(parameter.shape), " in the model, ",
+                                                   ShapeText(entry->second->shape), " in the file"));
     } else {
       ++differences.fitting;
     }
@@ -45,8 +44,10 @@ absl::Status CheckDifferences(const std::string& path, const ModelDifferences& d
   if (differences.empty()) return absl::OkStatus();
   if (strict) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, " does not fit the model (right would be every parameter in its shape and nothing else, or weights { strict:"
-        " false }): ", differences.ToString()));
+        path,
+        " does not fit the model (right would be every parameter in its shape and nothing else, or weights { strict:"
+        " false }): ",
+        differences.ToString()));
   }
   if (differences.fitting > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -25,7 +25,8 @@ absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict,
   for (int i = 0; i < parameters->size(); ++i) {
     const Layout& home = parameters->home(i);
     const SafetensorsEntry* entry = file->Find(parameters->name(i));
-    if (entry == nullptr || entry->shape != parameters->stored_shape(i) || !home.mesh().Has(parameters->rank())) continue;
+    if (entry == nullptr || entry->shape != parameters->stored_shape(i) || !home.mesh().Has(parameters->rank()))
+      continue;
     const Box box = home.BoxOf(parameters->rank());
     at::Tensor local = at::empty(box.Shape(), ScalarTypeOf(entry->dtype));
     SafetensorsEntry as_home = *entry;

@@ -99,10 +99,9 @@ TEST(ModelFileTest, ListsDifferences) {
   ASSERT_TRUE(parameters.ok());
   const absl::Status strict = LoadModel(path, true, &*parameters).status();
   EXPECT_EQ(strict.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(strict.message()),
-              AllOf(HasSubstr("other.safetensors does not fit"), HasSubstr("missing: finer"),
-                    HasSubstr("not in the model: stranger"),
-                    HasSubstr("split.weight: 5x4 in the model, 4x5 in the file")));
+  EXPECT_THAT(std::string(strict.message()), AllOf(HasSubstr("other.safetensors does not fit"),
+                                                   HasSubstr("missing: finer"), HasSubstr("not in the model: stranger"),
+                                                   HasSubstr("split.weight: 5x4 in the model, 4x5 in the file")));
   EXPECT_EQ(parameters->tensor(1).sum().item<double>(), 0) << "nothing may have changed";
   auto differences = LoadModel(path, false, &*parameters);
   ASSERT_TRUE(differences.ok()) << differences.status();

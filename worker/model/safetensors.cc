@@ -47,9 +47,8 @@ absl::StatusOr<std::string> HeaderText(const std::vector<SafetensorsEntry>& entr
     if (entry.name == kMetadata || header.contains(entry.name)) {
       return absl::InvalidArgumentError(absl::StrCat("tensor name ", entry.name, " is taken; names must be unique"));
     }
-    header[entry.name] = {{"dtype", type->second},
-                          {"shape", entry.shape},
-                          {"data_offsets", {begin, begin + entry.Bytes()}}};
+    header[entry.name] = {
+        {"dtype", type->second}, {"shape", entry.shape}, {"data_offsets", {begin, begin + entry.Bytes()}}};
     begin += entry.Bytes();
   }
   std::string text = header.dump();

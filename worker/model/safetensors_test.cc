@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "worker/model/safetensors.h"
+#include "base/testing/test_seed.h"
 
 #include <unistd.h>
 
@@ -55,9 +55,8 @@ TEST(SafetensorsTest, WritesTheFormat) {
   EXPECT_EQ((*writer)->Append("zz", 2).code(), absl::StatusCode::kInvalidArgument);
   ASSERT_TRUE((*writer)->Append("z", 1).ok());
   ASSERT_TRUE((*writer)->Finish().ok());
-  std::string header =
-      R"({"b":{"dtype":"I32","shape":[2],"data_offsets":[0,8]},)"
-      R"("a.weight":{"dtype":"U8","shape":[1,3],"data_offsets":[8,11]}})";
+  std::string header = R"({"b":{"dtype":"I32","shape":[2],"data_offsets":[0,8]},)"
+                       R"("a.weight":{"dtype":"U8","shape":[1,3],"data_offsets":[8,11]}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
   EXPECT_EQ(ReadFile(path), FileOf(header, std::string("\1\0\0\0\xff\xff\xff\xffxyz", 11)));
   EXPECT_NE(access((path + ".tmp").c_str(), F_OK), 0);
@@ -132,7 +131,9 @@ TEST(SafetensorsTest, ReadsBoxesOfWhatItWrote) {
 
 TEST(SafetensorsTest, AcceptsMetadataAndAnyOrder) {
   EXPECT_TRUE(OpenHeader(R"({"__metadata__":{"format":"pt"},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},)"
-                         R"("a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", "xyz").ok());
+                         R"("a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})",
+                         "xyz")
+                  .ok());
   EXPECT_TRUE(OpenHeader("{}", "").ok());
 }
 
@@ -175,10 +176,9 @@ TEST(SafetensorsTest, RefusesBadHeaders) {
 }
 
 TEST(SafetensorsTest, ReadsRandomBytesWithoutCrashing) {
-  const std::string good = FileOf(
-      R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
-      R"("b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})",
-      "12345678abc");
+  const std::string good = FileOf(R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                                  R"("b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})",
+                                  "12345678abc");
   ASSERT_TRUE(OpenBytes(good).ok());
   const uint64_t seed = TestSeed(23);
   std::mt19937 random(seed);

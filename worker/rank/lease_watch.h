@@ -1,9 +1,11 @@
-// Calls a function when a lease has run out: a time of CLOCK_BOOTTIME until which a process, or a daemon's ranks, may run.
+// Calls a function when a lease has run out: a time of CLOCK_BOOTTIME until which a process, or a daemon's ranks, may
+// run.
 //
 //   LeaseWatch watch([] { _exit(71); });
 //   watch.Renew(until_boottime_ns);       // replaces the lease before it, also by one that ends earlier
 //
-// Any thread. `over` runs on the watch's own thread, once after each Renew whose time passes; the destructor waits for it.
+// Any thread. `over` runs on the watch's own thread, once after each Renew whose time passes; the destructor waits for
+// it.
 #ifndef ADJOIN_WORKER_RANK_LEASE_WATCH_H_
 #define ADJOIN_WORKER_RANK_LEASE_WATCH_H_
 

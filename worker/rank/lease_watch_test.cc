@@ -1,5 +1,5 @@
-#include "base/boot_clock.h"
 #include "worker/rank/lease_watch.h"
+#include "base/boot_clock.h"
 
 #include <gtest/gtest.h>
 

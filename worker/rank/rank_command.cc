@@ -117,8 +117,8 @@ class DrainFlag {
   std::atomic<bool> asked_{false};
 };
 
-absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::Settings& settings, const RankStart& start,
-                                  const LayerRegistry& layers, Disturbance* disturbance) {
+absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::Settings& settings,
+                                  const RankStart& start, const LayerRegistry& layers, Disturbance* disturbance) {
   const DrainFlag drain(link);
   SessionActivity activity;
   const PulseSender pulses(link, activity, settings.rank);
@@ -179,8 +179,8 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   return result;
 }
 
-// It failed only because a peer did, or because it was told to stop. Files, too, are kUnavailable (a full disk), but then
-// all peers are well.
+// It failed only because a peer did, or because it was told to stop. Files, too, are kUnavailable (a full disk), but
+// then all peers are well.
 RankEnd HowItEnded(const absl::Status& status, const Disturbance& disturbance) {
   // All ranks find alike that a loss is not finite, whatever the first of them to end does to the others.
   if (absl::IsOutOfRange(status)) return RANK_HOPELESS;

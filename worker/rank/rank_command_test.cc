@@ -64,7 +64,9 @@ class FakeDaemon final : public RankLink::Service {
   explicit FakeDaemon(RankStart start) : start_(std::move(start)) {}
 
   // For each pulse; true: this rank is asked to drain.
-  std::function<bool(uint32_t rank, const RankPulse& pulse)> drain_at = [](uint32_t, const RankPulse&) { return false; };
+  std::function<bool(uint32_t rank, const RankPulse& pulse)> drain_at = [](uint32_t, const RankPulse&) {
+    return false;
+  };
 
   grpc::Status Connect(grpc::ServerContext* context, Stream* stream) override {
     RankMessage message;
@@ -151,9 +153,9 @@ class RankCommandTest : public ::testing::Test {
     ASSERT_NE(server, nullptr);
     std::vector<pid_t> pids;
     for (int rank = 0; rank < kRanks; ++rank) {
-      std::vector<std::string> words = {"adjoin-rank", "--socket", socket,  "--job",
-                                        "job-1",       "--rank",   absl::StrCat(rank), "--epoch",
-                                        absl::StrCat(kEpoch)};
+      std::vector<std::string> words = {
+          "adjoin-rank", "--socket",          socket, "--job", "job-1", "--rank", absl::StrCat(rank),
+          "--epoch",     absl::StrCat(kEpoch)};
       std::vector<char*> arguments;
       for (std::string& word : words) arguments.push_back(word.data());
       arguments.push_back(nullptr);
@@ -197,7 +199,8 @@ TEST_F(RankCommandTest, SucceedsAndPublishes) {
   EXPECT_THAT(daemon_->OfRank(0).result.artifact(), ElementsAre("metrics.jsonl", "model.safetensors"));
   EXPECT_THAT(Output(), ElementsAre(".epoch", ".epoch.lock", "metrics.jsonl", "model.safetensors"));
   int copies = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(root_ + "/cache")) copies += entry.file_size() > 0 ? 1 : 0;
+  for (const auto& entry : std::filesystem::directory_iterator(root_ + "/cache"))
+    copies += entry.file_size() > 0 ? 1 : 0;
   EXPECT_EQ(copies, 1) << "both ranks read the same inflated copy";
 }
 

@@ -27,7 +27,8 @@ namespace {
 constexpr absl::Duration kFirstLease = absl::Seconds(120);
 
 [[noreturn]] void EndForWantOfLease() {
-  std::fprintf(stderr, "the lease ran out: nothing heard from the daemon, or from the coordinator through it, in time\n");
+  std::fprintf(stderr,
+               "the lease ran out: nothing heard from the daemon, or from the coordinator through it, in time\n");
   _exit(kExitLeaseOver);
 }
 
@@ -66,7 +67,9 @@ class Link final : public RankProcessLink {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<RankStart> WaitForStart(Deadline deadline) override { return WaitFor(&Link::start_, "its orders", deadline); }
+  absl::StatusOr<RankStart> WaitForStart(Deadline deadline) override {
+    return WaitFor(&Link::start_, "its orders", deadline);
+  }
   absl::StatusOr<RankConnect> WaitForConnect(Deadline deadline) override {
     return WaitFor(&Link::connect_, "the other ranks' addresses", deadline);
   }

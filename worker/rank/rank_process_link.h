@@ -1,6 +1,7 @@
 // A rank process's end of the stream to its daemon.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(auto link, RankProcessLink::Connect({.socket = "rank.sock", .job_id = "job-1", .rank = 0, .epoch = 4},
+//   ADJOIN_ASSIGN_OR_RETURN(auto link, RankProcessLink::Connect({.socket = "rank.sock", .job_id = "job-1", .rank = 0,
+//   .epoch = 4},
 //                                                        deadline));
 //   ADJOIN_ASSIGN_OR_RETURN(RankStart start, link->WaitForStart(deadline));
 //   link->OnAbort([&](const absl::Status& reason) { transport->Abort(reason); });
@@ -9,9 +10,9 @@
 //   ... link->SendProgress(progress) ...
 //   link->SendResult(result, deadline);
 //
-// The end of the stream on the daemon's side means that the daemon died: the process then ends itself at once, with exit
-// code 70. It ends itself with 71 when the lease that the daemon gave it last has run out: the daemon is stopped, or does not
-// hear of the coordinator, and another attempt of the job may start elsewhere. Any thread.
+// The end of the stream on the daemon's side means that the daemon died: the process then ends itself at once, with
+// exit code 70. It ends itself with 71 when the lease that the daemon gave it last has run out: the daemon is stopped,
+// or does not hear of the coordinator, and another attempt of the job may start elsewhere. Any thread.
 #ifndef ADJOIN_WORKER_RANK_RANK_PROCESS_LINK_H_
 #define ADJOIN_WORKER_RANK_RANK_PROCESS_LINK_H_
 
@@ -50,8 +51,8 @@ class RankProcessLink {
   // It is not called after OnAbort(nullptr) has returned.
   virtual void OnAbort(std::function<void(const absl::Status&)> callback) = 0;
 
-  // `callback` runs once, on the link's thread, when the daemon asks the rank to stop after a step that all ranks agree on; at
-  // once where it asked already. It is not called after OnDrain(nullptr) has returned.
+  // `callback` runs once, on the link's thread, when the daemon asks the rank to stop after a step that all ranks agree
+  // on; at once where it asked already. It is not called after OnDrain(nullptr) has returned.
   virtual void OnDrain(std::function<void()> callback) = 0;
 
   virtual void SendTransportAddress(const std::string& address) = 0;

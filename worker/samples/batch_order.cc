@@ -10,7 +10,8 @@ const std::string& Tail() {
 
 // "train" of "train" and of "train_tail".
 std::string BaseOf(const std::string& name) {
-  const bool ends = name.size() > Tail().size() && name.compare(name.size() - Tail().size(), Tail().size(), Tail()) == 0;
+  const bool ends =
+      name.size() > Tail().size() && name.compare(name.size() - Tail().size(), Tail().size(), Tail()) == 0;
   return ends ? name.substr(0, name.size() - Tail().size()) : name;
 }
 

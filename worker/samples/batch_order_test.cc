@@ -29,7 +29,8 @@ TEST(BatchOrderTest, TheNextEpochFollowsInTraining) {
 TEST(BatchOrderTest, SamplesThatAreDroppedAreNotRead) {
   BatchOrder order(11, 8);
   order.Add("train", true, 2);  // in parts of a batch of 4
-  EXPECT_EQ(Follow(order, BatchKey{"train", 2, 4}, 3), (std::vector<std::string>{"train 2 4", "train 2 6", "train 3 0"}));
+  EXPECT_EQ(Follow(order, BatchKey{"train", 2, 4}, 3),
+            (std::vector<std::string>{"train 2 4", "train 2 6", "train 3 0"}));
 }
 
 TEST(BatchOrderTest, MicroBatchesFollowEachOther) {
@@ -44,7 +45,8 @@ TEST(BatchOrderTest, ASetSmallerThanABatchIsAllTail) {
   BatchOrder order(3, 3);
   order.Add("train", true, 4);
   order.Add("train_tail", true, 3);
-  EXPECT_EQ(Follow(order, BatchKey{"train_tail", 0, 0}, 2), (std::vector<std::string>{"train_tail 0 0", "train_tail 1 0"}));
+  EXPECT_EQ(Follow(order, BatchKey{"train_tail", 0, 0}, 2),
+            (std::vector<std::string>{"train_tail 0 0", "train_tail 1 0"}));
 }
 
 TEST(BatchOrderTest, OutsideTrainingNothingFollowsTheLastBatch) {

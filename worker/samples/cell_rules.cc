@@ -23,8 +23,7 @@ double EntryOf(const google::protobuf::RepeatedField<double>& list, int64_t chan
 
 }  // namespace
 
-absl::StatusOr<CellRules> CellRules::Create(const Field& field, const std::vector<int64_t>& sample_shape,
-                                            DType dtype) {
+absl::StatusOr<CellRules> CellRules::Create(const Field& field, const std::vector<int64_t>& sample_shape, DType dtype) {
   CellRules rules(field);
   rules.whole_ = dtype == DType::kInt64;
   if (!rules.whole_ && dtype != DType::kFloat32 && dtype != DType::kFloat64 && dtype != DType::kBFloat16) {
@@ -45,8 +44,8 @@ std::optional<CellRules::Wrong> CellRules::Remap(double* cells, int64_t count) c
   if (field_.remap().empty()) return std::nullopt;
   for (int64_t i = 0; i < count; ++i) {
     if (!IsWhole(cells[i]) || cells[i] < 0 || cells[i] >= field_.remap_size()) {
-      return Wrong{i, absl::StrCat("the label is ", Shown(cells[i]), "; remap has entries for 0 to ",
-                                   field_.remap_size() - 1)};
+      return Wrong{
+          i, absl::StrCat("the label is ", Shown(cells[i]), "; remap has entries for 0 to ", field_.remap_size() - 1)};
     }
     cells[i] = static_cast<double>(field_.remap(static_cast<int>(cells[i])));
   }
@@ -80,10 +79,10 @@ std::optional<CellRules::Wrong> CellRules::CheckClasses(const double* cells, int
   for (int64_t i = 0; i < count; ++i) {
     if (cells[i] >= 0 && cells[i] < static_cast<double>(bound.classes)) continue;
     if (bound.ignored.has_value() && cells[i] == static_cast<double>(*bound.ignored)) continue;
-    return Wrong{i, absl::StrCat("the label is ", Shown(cells[i]), "; the loss compares it with ", bound.classes,
-                                 " classes, so that 0 to ", bound.classes - 1, " are allowed",
-                                 bound.ignored.has_value() ? absl::StrCat(", and ", *bound.ignored, ", which it ignores")
-                                                           : "")};
+    return Wrong{
+        i, absl::StrCat("the label is ", Shown(cells[i]), "; the loss compares it with ", bound.classes,
+                        " classes, so that 0 to ", bound.classes - 1, " are allowed",
+                        bound.ignored.has_value() ? absl::StrCat(", and ", *bound.ignored, ", which it ignores") : "")};
   }
   return std::nullopt;
 }

@@ -29,8 +29,8 @@ struct DataFolder {
   DataFolder(std::string root) : root(std::move(root)) {}  // also implicitly: a folder and nothing else
   DataFolder(const char* root) : root(root) {}
 
-  std::string root;       // the spec's paths are below it
-  std::string cache_dir;  // for inflated copies, one for all ranks of a node; empty: each rank has copies of its own
+  std::string root;         // the spec's paths are below it
+  std::string cache_dir;    // for inflated copies, one for all ranks of a node; empty: each rank has copies of its own
   int64_t cache_bytes = 0;  // most bytes of the copies; 0: 80 % of their disk
   // Gets warnings, each one line without its end, on the thread that reads a batch. May be empty.
   std::function<void(const std::string&)> warn;

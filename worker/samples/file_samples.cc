@@ -105,7 +105,8 @@ std::optional<BoxCut> FileSamples::CutOf(int64_t sample, const Box& box) const {
 }
 
 absl::StatusOr<ArrayFile*> FileSamples::Opened(size_t index) {
-  const auto found = std::find_if(open_.begin(), open_.end(), [&](const OpenFile& open) { return open.index == index; });
+  const auto found =
+      std::find_if(open_.begin(), open_.end(), [&](const OpenFile& open) { return open.index == index; });
   if (found != open_.end()) {
     open_.splice(open_.begin(), open_, found);
     return open_.front().file.get();

@@ -65,7 +65,7 @@ class FileSamples : public FieldSource {
   const std::vector<int64_t> sample_shape_;
   std::vector<File> files_;
   int64_t samples_ = 0;
-  std::list<OpenFile> open_;       // the one used last comes first
+  std::list<OpenFile> open_;  // the one used last comes first
   int64_t bytes_of_closed_ = 0;
   std::vector<double> part_;
 };

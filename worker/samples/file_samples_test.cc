@@ -96,8 +96,8 @@ TEST(FileSamplesTest, ReadsOnlyTheChunksThatTheBoxMeets) {
     const Hdf5Id space(H5Screate_simple(3, extents, nullptr), H5Sclose);
     const Hdf5Id how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     H5Pset_chunk(how.get(), 3, chunk);
-    const Hdf5Id data(H5Dcreate2(file.get(), "data", H5T_NATIVE_FLOAT, space.get(), H5P_DEFAULT, how.get(), H5P_DEFAULT),
-                      H5Dclose);
+    const Hdf5Id data(
+        H5Dcreate2(file.get(), "data", H5T_NATIVE_FLOAT, space.get(), H5P_DEFAULT, how.get(), H5P_DEFAULT), H5Dclose);
     ASSERT_GE(H5Dwrite(data.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, Count(256).data()), 0);
   }
   Field field;
@@ -155,7 +155,8 @@ TEST(FileSamplesTest, RefusesTruncatedFilesAndTypesThatAreNoNumbers) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << format << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(name));
   }
-  std::string complex = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + "{'descr': '<c16', 'fortran_order': False, 'shape': (3,), }";
+  std::string complex =
+      std::string("\x93NUMPY\x01\x00\x76\x00", 10) + "{'descr': '<c16', 'fortran_order': False, 'shape': (3,), }";
   complex.resize(127, ' ');
   complex += "\n" + std::string(48, '\0');
   WriteFile(testing::TempDir() + "/complex", complex);

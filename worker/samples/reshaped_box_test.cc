@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "worker/samples/reshaped_box.h"
+#include "base/testing/test_seed.h"
 
 #include <random>
 

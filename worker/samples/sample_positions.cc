@@ -19,7 +19,7 @@ constexpr uint64_t kShiftNumbers = 32;  // after the numbers of the flips
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SamplePositions>> SamplePositions::Create(const Dataset& dataset, uint64_t seed,
-                                                                   int64_t in_files) {
+                                                                         int64_t in_files) {
   ADJOIN_ASSIGN_OR_RETURN(Augment augment, ParseAugment(dataset));
   std::unique_ptr<SamplePositions> positions(new SamplePositions(dataset, seed, std::move(augment)));
   positions->in_files_ = dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;

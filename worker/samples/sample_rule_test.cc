@@ -18,7 +18,9 @@ ArrayHeader HeaderOf(const std::string& format, const Shape& shape) {
 }
 
 TEST(SampleRuleTest, TheFirstDimCountsUnlessTheFileIsOneSample) {
-  const auto samples = [](const Shape& shape, const Shape& sample) { return *SamplesIn(HeaderOf("npy", shape), sample); };
+  const auto samples = [](const Shape& shape, const Shape& sample) {
+    return *SamplesIn(HeaderOf("npy", shape), sample);
+  };
   EXPECT_EQ(samples({60000, 28, 28}, {1, 28, 28}), 60000);
   EXPECT_EQ(samples({28, 28}, {1, 28, 28}), 1);
   EXPECT_EQ(samples({1, 28, 1, 28}, {28, 28}), 1);

@@ -104,8 +104,8 @@ absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
     const auto source = sources_.find(field.name());
     if (source == sources_.end()) continue;
     const int64_t found = source->second->samples();
-    const bool as_planned = planned.in_files() > 0 ? found == planned.in_files()
-                                                   : SampleCount(dataset_, found) == planned.samples();
+    const bool as_planned =
+        planned.in_files() > 0 ? found == planned.in_files() : SampleCount(dataset_, found) == planned.samples();
     if (!as_planned) {
       const File* files = FilesOf(field);
       return At(field.name(),

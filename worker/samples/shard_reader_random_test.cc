@@ -225,7 +225,8 @@ class Case {
       const RandomStream stream(seed, kPurposeBlocks, training ? epoch : 0);
       const uint64_t at = sample * 64;
       sample = static_cast<int64_t>(stream.BelowAt(at, used_));
-      for (int dim = 0; dim < spatial_; ++dim) origin[dim] = stream.BelowAt(at + 1 + dim, extents_[dim] - block_[dim] + 1);
+      for (int dim = 0; dim < spatial_; ++dim)
+        origin[dim] = stream.BelowAt(at + 1 + dim, extents_[dim] - block_[dim] + 1);
     }
     at::Tensor cells = raw_[index][sample].clone();
     const RandomStream stream(seed, kPurposeAugment, epoch);
@@ -284,7 +285,9 @@ class Case {
         const Window::Options& window = windows_[dim];
         const Interval outputs = read_->BoxOf(rank)[dim];
         lo = outputs.lo * window.stride - window.pad_lo;
-        hi = outputs.empty() ? lo : (outputs.hi - 1) * window.stride - window.pad_lo + (window.kernel - 1) * window.dilation + 1;
+        hi = outputs.empty()
+                 ? lo
+                 : (outputs.hi - 1) * window.stride - window.pad_lo + (window.kernel - 1) * window.dilation + 1;
       }
       global = Cut(global, dim, lo, hi, -7.5);
     }
@@ -310,7 +313,9 @@ class Case {
         const at::Tensor& found = values->at(program.value(i).name());
         const at::Tensor expected = PartOf(at::stack(batch), program.value(i), rank).to(found.scalar_type());
         ASSERT_EQ(found.sizes(), expected.sizes()) << program.value(i).name() << plan_.DebugString();
-        ASSERT_TRUE(at::equal(found, expected)) << program.value(i).name() << " rank " << rank << " step " << step << " epoch " << epoch << " first " << first << "\n" << found << expected << plan_.DebugString();
+        ASSERT_TRUE(at::equal(found, expected)) << program.value(i).name() << " rank " << rank << " step " << step
+                                                << " epoch " << epoch << " first " << first << "\n"
+                                                << found << expected << plan_.DebugString();
         most_bytes += found.numel() * cell_bytes_[i];
       }
     }

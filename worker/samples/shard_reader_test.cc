@@ -291,8 +291,9 @@ TEST_F(LabelledVolumes, RefusesLabelsThatAreNoClassOfTheLoss) {
 
 TEST_F(LabelledVolumes, RemapsLabels) {
   for (int64_t becomes : {0, 2}) field(1).add_remap(becomes);
-  EXPECT_EQ(Read().error, "data set \"set\", field \"label\": sample 0, position [0, 2]: the label is 2; remap has entries"
-                          " for 0 to 1");
+  EXPECT_EQ(Read().error,
+            "data set \"set\", field \"label\": sample 0, position [0, 2]: the label is 2; remap has entries"
+            " for 0 to 1");
   field(1).add_remap(3);
   EXPECT_THAT(Read().error, HasSubstr("sample 0, position [0, 2]: the label is 3; the loss compares"));
   field(1).set_remap(2, 1);
@@ -303,8 +304,9 @@ TEST_F(LabelledVolumes, RemapsLabels) {
 
 TEST_F(LabelledVolumes, RefusesFractionsWhereTheTypeIsInt64) {
   label_[24 + 6] = 0.5;
-  EXPECT_EQ(Read().error, "data set \"set\", field \"label\": sample 1, position [1, 0]: the value is 0.5; dtype \"int64\""
-                          " takes whole numbers up to 2^53");
+  EXPECT_EQ(Read().error,
+            "data set \"set\", field \"label\": sample 1, position [1, 0]: the value is 0.5; dtype \"int64\""
+            " takes whole numbers up to 2^53");
   label_[24 + 6] = std::nan("");
   EXPECT_THAT(Read().error, HasSubstr("the value is nan"));
 }

@@ -47,16 +47,15 @@ double SyntheticSamples::ValueAt(uint64_t index) const {
     case Kind::kIndex:
       return spec_.low() +
              static_cast<double>(stream_.BelowAt(index, static_cast<uint64_t>(spec_.high() - spec_.low())));
-    case Kind::kConstant:
-      break;
+    case Kind::kConstant: break;
   }
   return spec_.low();
 }
 
 absl::Status SyntheticSamples::Read(int64_t sample, int64_t count, const Box& box, double* out) {
   if (sample < 0 || count < 0 || count > spec_.samples() - sample) {
-    return absl::OutOfRangeError(absl::StrCat("no synthetic samples ", sample, " to ", sample + count - 1, "; there are ",
-                                              spec_.samples(), " from 0"));
+    return absl::OutOfRangeError(absl::StrCat("no synthetic samples ", sample, " to ", sample + count - 1,
+                                              "; there are ", spec_.samples(), " from 0"));
   }
   const std::vector<CellRun> runs = RunsOf(sample_shape_, box);
   const uint64_t cells = static_cast<uint64_t>(VolumeOf(sample_shape_));

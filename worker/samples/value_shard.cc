@@ -40,12 +40,9 @@ bool IsFirstCopy(const Layout& layout, int rank) {
 template <typename Function>
 void WithCells(at::Tensor& tensor, Function function) {
   switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return function(tensor.data_ptr<float>());
-    case at::kDouble:
-      return function(tensor.data_ptr<double>());
-    case at::kBFloat16:
-      return function(tensor.data_ptr<c10::BFloat16>());
+    case at::kFloat: return function(tensor.data_ptr<float>());
+    case at::kDouble: return function(tensor.data_ptr<double>());
+    case at::kBFloat16: return function(tensor.data_ptr<c10::BFloat16>());
     default:  // CellRules::Create knows no other
       return function(tensor.data_ptr<int64_t>());
   }
@@ -67,8 +64,9 @@ absl::StatusOr<ValueShard> ValueShard::Create(const Dataset& dataset, const Fiel
     sample[dims - shard.spatial_ + dim] = dataset.blocks().size(dim);
   }
   if (!std::equal(sample.begin(), sample.end(), layout.shape().begin() + 1, layout.shape().end())) {
-    return absl::InvalidArgumentError(absl::StrCat("field \"", field.name(), "\": a sample is ", absl::StrJoin(sample, "x"),
-                                                   "; the plan's batch is ", absl::StrJoin(layout.shape(), "x")));
+    return absl::InvalidArgumentError(absl::StrCat("field \"", field.name(), "\": a sample is ",
+                                                   absl::StrJoin(sample, "x"), "; the plan's batch is ",
+                                                   absl::StrJoin(layout.shape(), "x")));
   }
   shard.whole_ = std::move(whole);
   shard.sample_ = std::move(sample);
@@ -102,7 +100,7 @@ const DimPosition& ValueShard::PositionOf(const SamplePosition& position, int di
 }
 
 absl::StatusOr<at::Tensor> ValueShard::Read(const std::vector<SamplePosition>& positions, const std::atomic<bool>& stop,
-                                               std::optional<std::string>* not_finite) {
+                                            std::optional<std::string>* not_finite) {
   at::Tensor tensor = at::empty(view_.shape, ScalarTypeOf(dtype_));
   int64_t covered = 0;
   for (const Piece& piece : view_.pieces) covered += piece.box.Volume();
@@ -136,15 +134,15 @@ absl::Status ValueShard::ReadPiece(const Piece& piece, const std::vector<SampleP
              positions[next].dims == from.dims;
     };
     while ((count + 1) * each <= kMostCells && follows(position + count)) ++count;
-    ADJOIN_RETURN_IF_ERROR(ReadRun({.position = position, .from = &from, .count = count, .box = box}, piece, stop,
-                                   tensor, not_finite));
+    ADJOIN_RETURN_IF_ERROR(
+        ReadRun({.position = position, .from = &from, .count = count, .box = box}, piece, stop, tensor, not_finite));
     position += count;
   }
   return absl::OkStatus();
 }
 
-absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop,
-                                 at::Tensor& tensor, std::optional<std::string>* not_finite) {
+absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop, at::Tensor& tensor,
+                                 std::optional<std::string>* not_finite) {
   if (const std::optional<BoxCut> cut = CutOf(run)) {
     Run half = run;
     half.box[cut->dim].hi = cut->at;

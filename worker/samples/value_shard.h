@@ -35,7 +35,8 @@ class ValueShard {
  public:
   // Errors: kInvalidArgument (a plan that does not fit the field); as LayoutFromProto, DistributionsOf,
   // CellRules::Create.
-  static absl::StatusOr<ValueShard> Create(const Dataset& dataset, const Field& field, const ValuePlan& value, int rank);
+  static absl::StatusOr<ValueShard> Create(const Dataset& dataset, const Field& field, const ValuePlan& value,
+                                           int rank);
 
   // The shape of a whole sample in the files, which is larger than this value's where the data set has blocks.
   const std::vector<int64_t>& sample_shape() const { return whole_; }
@@ -64,8 +65,8 @@ class ValueShard {
 
   explicit ValueShard(CellRules rules) : rules_(std::move(rules)) {}
   const DimPosition& PositionOf(const SamplePosition& position, int dim) const;
-  absl::Status ReadPiece(const Piece& piece, const std::vector<SamplePosition>& positions, const std::atomic<bool>& stop,
-                         at::Tensor& tensor, std::optional<std::string>* not_finite);
+  absl::Status ReadPiece(const Piece& piece, const std::vector<SamplePosition>& positions,
+                         const std::atomic<bool>& stop, at::Tensor& tensor, std::optional<std::string>* not_finite);
   absl::Status ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop, at::Tensor& tensor,
                        std::optional<std::string>* not_finite);
   std::optional<BoxCut> CutOf(const Run& run) const;
@@ -75,7 +76,7 @@ class ValueShard {
 
   std::vector<int64_t> whole_;
   std::vector<int64_t> sample_;  // the extents of a block where the data set has them, else `whole_`
-  int spatial_ = 0;  // the number of a sample's last dims that SamplePosition::dims is about
+  int spatial_ = 0;              // the number of a sample's last dims that SamplePosition::dims is about
   LocalView view_;
   Box own_;  // this rank's box of the global tensor; empty where another rank before this one holds it too
   DType dtype_ = DType::kFloat32;

@@ -96,7 +96,8 @@ void WriteHdf5(const std::string& name, const Shape& shape, const Shape& chunk) 
   const Hdf5Lock lock;
   const std::vector<hsize_t> extents(shape.begin(), shape.end());
   const std::vector<hsize_t> chunks(chunk.begin(), chunk.end());
-  const Hdf5Id file(H5Fcreate((testing::TempDir() + "/" + name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
+  const Hdf5Id file(H5Fcreate((testing::TempDir() + "/" + name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                    H5Fclose);
   const Hdf5Id space(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), H5Sclose);
   const Hdf5Id how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   if (!chunk.empty()) H5Pset_chunk(how.get(), static_cast<int>(chunks.size()), chunks.data());

@@ -47,7 +47,8 @@ class FolderLock {
  public:
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& folder, Deadline deadline) {
     const std::string path = absl::StrCat(folder, "/", kLockFile);
-    std::unique_ptr<FolderLock> lock(new FolderLock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)));
+    std::unique_ptr<FolderLock> lock(
+        new FolderLock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)));
     if (lock->fd_ < 0) return Failed(path, errno);
     // A file system without locks fails otherwise; the attempt then goes on without one.
     while (flock(lock->fd_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
@@ -94,8 +95,9 @@ absl::StatusOr<Note> ReadNote(const std::string& path) {
   absl::ConsumeSuffix(&line, "\n");
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
   if (!absl::SimpleAtoi(words[0], &latest.epoch)) {
-    return absl::DataLossError(absl::StrCat(path, ": begins with '", words[0],
-                                            "', which is not the number of an attempt; remove it if no job writes there"));
+    return absl::DataLossError(
+        absl::StrCat(path, ": begins with '", words[0],
+                     "', which is not the number of an attempt; remove it if no job writes there"));
   }
   if (words.size() > 1) latest.job_id = std::string(words[1]);
   if (words.size() > 2 && (words.size() > 3 || !absl::StartsWith(words[2], kStorePrefix) ||
@@ -125,8 +127,9 @@ absl::Status WriteNote(const std::string& folder, const std::string& name, const
 
 absl::Status NoLonger(uint64_t epoch, const Note& latest, const std::string& home) {
   const std::string job = latest.job_id.empty() ? "" : absl::StrCat(" (", latest.job_id, ")");
-  return absl::FailedPreconditionError(absl::StrCat("attempt ", epoch, " is no longer the job's: attempt ", latest.epoch,
-                                                    " has begun", job, ", as ", home, "/", kEpochFile, " records"));
+  return absl::FailedPreconditionError(absl::StrCat("attempt ", epoch, " is no longer the job's: attempt ",
+                                                    latest.epoch, " has begun", job, ", as ", home, "/", kEpochFile,
+                                                    " records"));
 }
 
 // True where an attempt made this folder, and not a user or another program.

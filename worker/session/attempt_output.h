@@ -40,7 +40,7 @@ class AttemptOutput {
     std::string output_dir;  // below the root (path_rules.h); made where it does not exist
     uint64_t epoch = 0;      // grows from attempt to attempt, over all jobs
     std::string job_id;
-    uint64_t store_id = 0;   // where the epoch was counted
+    uint64_t store_id = 0;  // where the epoch was counted
   };
 
   // Errors: kFailedPrecondition (a later attempt has begun; another job's attempt writes there at this moment;

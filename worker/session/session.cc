@@ -29,10 +29,9 @@ namespace {
 class Session {
  public:
   explicit Session(const SessionOptions& options)
-      : communicator_(options.transport, &memory_,
-                      {.id = 0,
-                       .timeout = options.timeout,
-                       .compare_executions = options.plan.spec().compare_executions()}),
+      : communicator_(
+            options.transport, &memory_,
+            {.id = 0, .timeout = options.timeout, .compare_executions = options.plan.spec().compare_executions()}),
         builtin_(BuiltinLayers()),
         environment_{.options = options,
                      .layers = options.layers != nullptr ? *options.layers : builtin_,
@@ -79,8 +78,7 @@ absl::Status Session::RunPhases() {
     ADJOIN_RETURN_IF_ERROR(LoadWeights(environment_, &*parameters_));
   }
   if (spec.kind() == PREDICT) {
-    ADJOIN_ASSIGN_OR_RETURN(result_.drained_step,
-                            RunPrediction(environment_, &*parameters_, &output_, &progress_));
+    ADJOIN_ASSIGN_OR_RETURN(result_.drained_step, RunPrediction(environment_, &*parameters_, &output_, &progress_));
     return absl::OkStatus();
   }
   return spec.has_evaluate() ? Evaluate() : absl::OkStatus();

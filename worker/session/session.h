@@ -46,13 +46,13 @@ class LayerRegistry;  // layers/registry.h
 
 struct SessionOptions {
   Plan plan;
-  std::string data_root;    // the spec's paths of data and of init_from are below it
+  std::string data_root;  // the spec's paths of data and of init_from are below it
   std::string output_root;
   std::string cache_dir;    // inflated copies of data files for all ranks of a node; empty: each rank has its own
   int64_t cache_bytes = 0;  // most bytes of these copies; 0: 80 % of their disk
-  Transport* transport = nullptr;         // this rank's; Abort on it ends the session
-  const LayerRegistry* layers = nullptr;  // null: the built-in layers
-  int threads = 1;                        // LibTorch's, in the whole process
+  Transport* transport = nullptr;             // this rank's; Abort on it ends the session
+  const LayerRegistry* layers = nullptr;      // null: the built-in layers
+  int threads = 1;                            // LibTorch's, in the whole process
   absl::Duration timeout = absl::Minutes(5);  // for each wait for another rank; covers that rank's slow files too
   // The attempt's epoch, which grows over all jobs: an older attempt never publishes its output over a later one's. 0:
   // none.

@@ -123,7 +123,8 @@ class CheckpointTest : public testing::Test {
       while (stop_at > 0 && !over) {
         const RankPulse pulse = activity.Now();
         Transport* transport = victim;
-        if (transport == nullptr || pulse.phase() != "training" || static_cast<int64_t>(pulse.step()) < stop_at) continue;
+        if (transport == nullptr || pulse.phase() != "training" || static_cast<int64_t>(pulse.step()) < stop_at)
+          continue;
         asked = true;
         if (!drain) transport->Abort(absl::CancelledError("killed"));
         return;

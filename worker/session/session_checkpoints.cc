@@ -186,8 +186,8 @@ void SessionCheckpoints::AfterStep(Trainer& trainer, const StepReport& report, c
 absl::Status SessionCheckpoints::Finish(Trainer& trainer, bool write, const Validated& validated) {
   if (writer_ == nullptr) return absl::OkStatus();
   const SessionActivity::Files writing(environment_.activity);
-  ADJOIN_RETURN_IF_ERROR(
-      writer_->Finish(write, MomentOf(trainer, validated), [&] { return Tensors(trainer); }, SumsOf(trainer)));
+  ADJOIN_RETURN_IF_ERROR(writer_->Finish(
+      write, MomentOf(trainer, validated), [&] { return Tensors(trainer); }, SumsOf(trainer)));
   ShowDurable();
   return absl::OkStatus();
 }

@@ -69,8 +69,9 @@ class SessionDataTest : public testing::Test {
 
   // The losses of all steps.
   absl::StatusOr<std::vector<double>> Train(const std::string& layout, uint32_t ranks, bool halos_from_files = false) {
-    ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(absl::StrCat("layout { name: \"blocks\" ", layout, " } ranks: ",
-                                                                      ranks, kJob), "job"));
+    ADJOIN_ASSIGN_OR_RETURN(
+        ParsedSpec parsed,
+        ParseSpec(absl::StrCat("layout { name: \"blocks\" ", layout, " } ranks: ", ranks, kJob), "job"));
     ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, {{"set", kVolumes}}, BuiltinLayerRules()));
     if (halos_from_files) ReadHalosFromFiles(&plan);
     log_.clear();
@@ -117,7 +118,8 @@ TEST_F(SessionDataTest, AnyNumberOfRanksHasTheSameLosses) {
     const auto losses = Train(layout, ranks);
     ASSERT_TRUE(losses.ok()) << losses.status();
     ASSERT_EQ(losses->size(), serial->size());
-    for (size_t i = 0; i < serial->size(); ++i) EXPECT_NEAR((*losses)[i], (*serial)[i], 1e-11) << ranks << ", step " << i;
+    for (size_t i = 0; i < serial->size(); ++i)
+      EXPECT_NEAR((*losses)[i], (*serial)[i], 1e-11) << ranks << ", step " << i;
   };
   compare("partition: [1, 1, 2, 2, 1]", 4);
   // Read from the files, halos are the same bits, and the first exchange falls away.
@@ -131,7 +133,8 @@ TEST_F(SessionDataTest, AnyNumberOfRanksHasTheSameLosses) {
 
 TEST_F(SessionDataTest, AValueThatIsNotFiniteIsLoggedAndEndsTraining) {
   // Where most blocks are.
-  for (int64_t i = 0; i < kVolumes; ++i) image_[i * kCells + (4 * 6 + 3) * 10 + 5] = std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < kVolumes; ++i)
+    image_[i * kCells + (4 * 6 + 3) * 10 + 5] = std::numeric_limits<double>::infinity();
   WriteFiles();
   const absl::Status status = Train("partition: [1, 1, 2, 2, 1]", 4, /*halos_from_files=*/true).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("the first value that is not finite is in"));

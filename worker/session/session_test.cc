@@ -164,7 +164,8 @@ TEST_F(SessionTest, TrainsEvaluatesAndWrites) {
     double own = 0;
     for (int i = 0; i < 18; ++i) own += lines[i][time].get<double>() / 18;
     EXPECT_NEAR(of_rank(0), own, 1e-9) << "each rank reports its own mean";
-    EXPECT_NEAR(lines[19][time].get<double>(), (of_rank(0) + of_rank(1)) / 2, 1e-9) << "the summary has that over ranks";
+    EXPECT_NEAR(lines[19][time].get<double>(), (of_rank(0) + of_rank(1)) / 2, 1e-9)
+        << "the summary has that over ranks";
   }
   for (const auto& reports : progress_) {
     std::set<std::string> phases;
@@ -266,9 +267,11 @@ output_dir: "out/small"
   // A label that is no class ends the job, whose error names it.
   bright[40] = 2;
   WriteFile(root_ + "bright", IdxBytes(IdxType::kUInt8, {kSamples, 6, 6}, bright));
-  EXPECT_THAT(std::string(Run().message()),
-              HasSubstr("data set \"set\", field \"bright\": sample 1, position [0, 4]: the label is 2; the loss compares it with"
-                        " 2 classes, so that 0 to 1 are allowed, and 9, which it ignores"));
+  EXPECT_THAT(
+      std::string(Run().message()),
+      HasSubstr(
+          "data set \"set\", field \"bright\": sample 1, position [0, 4]: the label is 2; the loss compares it with"
+          " 2 classes, so that 0 to 1 are allowed, and 9, which it ignores"));
 }
 
 // All ranks report the same, whichever rank has the value.
@@ -310,8 +313,9 @@ TEST_F(SessionTest, NamesTheFirstValueThatIsNotFinite) {
   spec_.mutable_weights()->set_init_from("planted.safetensors");
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   plant("fc.bias", kNan);
-  ExpectHopeless(RunCollect(), "step 1: the loss is nan; the first value that is not finite is in parameter \"fc.bias\" of"
-                               " layer \"fc\"; training cannot go on (a smaller");
+  ExpectHopeless(RunCollect(),
+                 "step 1: the loss is nan; the first value that is not finite is in parameter \"fc.bias\" of"
+                 " layer \"fc\"; training cannot go on (a smaller");
   plant("fc.weight", 3e38f);
   spec_.mutable_dataset(0)->mutable_field(0)->set_scale(10);
   ExpectHopeless(RunCollect(), "the first value that is not finite is in the output of layer \"fc\"; training cannot");
@@ -321,8 +325,9 @@ TEST_F(SessionTest, NamesTheFirstValueThatIsNotFinite) {
   for (int64_t sample = 0; sample < kSamples; ++sample) images[sample * 36 + 35] = kNan;
   WriteFile(root_ + "images", IdxBytes(IdxType::kFloat32, {kSamples, 6, 6}, images));
   const std::vector<absl::Status> data = RunCollect();
-  ExpectHopeless(data, "the first value that is not finite is in field \"image\" of the data, an input of layer \"conv\";"
-                       " training cannot go on");
+  ExpectHopeless(data,
+                 "the first value that is not finite is in field \"image\" of the data, an input of layer \"conv\";"
+                 " training cannot go on");
   EXPECT_EQ(std::string(data[0].message()).find("learning rate"), std::string::npos) << "it would not help";
 }
 
@@ -399,7 +404,8 @@ TEST_F(SessionTest, OnlyTheLatestAttemptPublishes) {
   EXPECT_THAT(results_[0].artifacts, ElementsAre("metrics.jsonl", "model.safetensors"));
   EXPECT_EQ(Metrics().size(), 3u);
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(root_ + "out/small")) names.insert(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(root_ + "out/small"))
+    names.insert(entry.path().filename());
   EXPECT_THAT(names, ElementsAre(".epoch", ".epoch.lock", "metrics.jsonl", "model.safetensors"));
   ASSERT_EQ(run(7, "job-2"), absl::OkStatus()) << "a second job with the same folder";
 
@@ -410,9 +416,9 @@ TEST_F(SessionTest, OnlyTheLatestAttemptPublishes) {
     if (rank != 0) return;
     options.on_progress = [&](const JobProgress& progress) {
       if (progress.phase() != "training" || ninth.ok()) return;
-      ninth = AttemptOutput::Begin(
-          {.root = root_, .output_dir = "out/small", .epoch = 9, .job_id = "job-3", .store_id = 0},
-          Deadline::After(absl::Seconds(10)));
+      ninth =
+          AttemptOutput::Begin({.root = root_, .output_dir = "out/small", .epoch = 9, .job_id = "job-3", .store_id = 0},
+                               Deadline::After(absl::Seconds(10)));
     };
   });
   ASSERT_TRUE(ninth.ok()) << ninth.status();
@@ -459,9 +465,8 @@ TEST_F(SessionTest, NamesBadFiles) {
   ASSERT_TRUE(Run().ok());
   spec_.mutable_layer(0)->set_name("other");
   spec_.mutable_weights()->set_init_from("out/small/model.safetensors");
-  EXPECT_THAT(std::string(Run().message()),
-              AllOf(HasSubstr("missing: other.weight, other.bias"),
-                    HasSubstr("not in the model: conv.weight, conv.bias")));
+  EXPECT_THAT(std::string(Run().message()), AllOf(HasSubstr("missing: other.weight, other.bias"),
+                                                  HasSubstr("not in the model: conv.weight, conv.bias")));
 }
 
 TEST_F(SessionTest, AnAbortEndsTheSession) {

@@ -74,8 +74,8 @@ absl::Status SessionTraining::ValidateAfter(const StepReport& step) {
     if (std::isfinite(value)) validated_.metrics[name] = value;
   }
   if (!environment_.writes()) return absl::OkStatus();
-  environment_.Log(absl::StrCat("step ", step.step, ", validation: ", TextOf(report),
-                                validated_.best ? ", the best so far" : ""));
+  environment_.Log(
+      absl::StrCat("step ", step.step, ", validation: ", TextOf(report), validated_.best ? ", the best so far" : ""));
   if (validation.should_stop()) {
     const BestMetric& judged = validation.stops_by();
     const BestMetric::State& state = judged.state();
@@ -119,10 +119,10 @@ absl::Status SessionTraining::RecordTraining() {
     result_.bytes_sent[program] = traffic.bytes;
     sent.push_back(absl::StrCat(traffic.bytes, " bytes in ", traffic.steps, " steps of ", program));
   }
-  environment_.Log(absl::StrFormat(
-      "trained %d steps in %.1f s; sent %s; largest local tensor of each layer, in elements: %s",
-      trainer_->steps_done() - progress_->first_step(), progress_->phase_seconds(), absl::StrJoin(sent, ", "),
-      absl::StrJoin(result_.peak_elements, ", ", absl::PairFormatter(" "))));
+  environment_.Log(
+      absl::StrFormat("trained %d steps in %.1f s; sent %s; largest local tensor of each layer, in elements: %s",
+                      trainer_->steps_done() - progress_->first_step(), progress_->phase_seconds(),
+                      absl::StrJoin(sent, ", "), absl::StrJoin(result_.peak_elements, ", ", absl::PairFormatter(" "))));
   return absl::OkStatus();
 }
 

@@ -20,9 +20,9 @@ absl::Status LoadWeights(const SessionEnvironment& environment, Parameters* para
   const bool of_job = !weights.from_output().empty();
   if (!of_job && weights.init_from().empty()) return absl::OkStatus();
   const SessionActivity::Files files(environment.activity);
-  ADJOIN_ASSIGN_OR_RETURN(const HeldPath file,
-                          of_job ? HoldBelow(environment.options.output_root, weights.from_output())
-                                 : HoldBelow(environment.options.data_root, weights.init_from()));
+  ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, of_job
+                                                   ? HoldBelow(environment.options.output_root, weights.from_output())
+                                                   : HoldBelow(environment.options.data_root, weights.init_from()));
   const bool strict = !weights.has_strict() || weights.strict();
   const absl::StatusOr<ModelDifferences> differences = LoadModel(file.path(), strict, parameters);
   if (!differences.ok()) return file.AsShown(differences.status());

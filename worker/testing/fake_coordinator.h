@@ -1,5 +1,5 @@
-// A coordinator for tests of daemons, in the test's own process: it welcomes daemons, acknowledges heartbeats where the test
-// wants that, sends the test's messages and remembers all messages that came.
+// A coordinator for tests of daemons, in the test's own process: it welcomes daemons, acknowledges heartbeats where the
+// test wants that, sends the test's messages and remembers all messages that came.
 //
 //   FakeCoordinator coordinator;
 //   ... a daemon with --coordinator coordinator.address() ...

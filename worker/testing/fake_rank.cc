@@ -17,15 +17,17 @@
 //        stall              computes without an end; the pulses of the others report that they wait for it in "fc.sum"
 //   steps-200x10ms-WHAT-1-at-50-once   only in the first attempt of the job
 //
-// Any other words may follow: "steps-200x10ms-of-alice". Steps are reported as progress (with the loss 1 / (1 + step)) and in
-// pulses, at most ten times a second and at least once. A rank that is asked to drain names a step in the file
-// "drain-JOB-EPOCH" of the output root, where ranks of other daemons see it, and all ranks of the attempt end with RANK_DRAINED
-// after it (or at once, where they are further); one that has done all its steps notes that there: then no rank drains.
+// Any other words may follow: "steps-200x10ms-of-alice". Steps are reported as progress (with the loss 1 / (1 + step))
+// and in pulses, at most ten times a second and at least once. A rank that is asked to drain names a step in the file
+// "drain-JOB-EPOCH" of the output root, where ranks of other daemons see it, and all ranks of the attempt end with
+// RANK_DRAINED after it (or at once, where they are further); one that has done all its steps notes that there: then no
+// rank drains.
 //
 // Each rank of any kind appends lines to "runs.log" in the output root:
 //   JOB EPOCH RANK start PID BOOTTIME_NS     once it has its orders
 //   JOB EPOCH RANK end PID BOOTTIME_NS       before it reports its result; a killed one writes none
-//   JOB EPOCH RANK overlap PID BOOTTIME_NS   at its start a process of another attempt of the job lived, without an "end"
+//   JOB EPOCH RANK overlap PID BOOTTIME_NS   at its start a process of another attempt of the job lived, without an
+//   "end"
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -96,8 +98,12 @@ std::optional<Steps> ParseSteps(const std::string& name) {
 class FakeRank {
  public:
   FakeRank(const RankProcessLink::Settings& settings, RankProcessLink& link, const RankStart& start, const Plan& plan)
-      : settings_(settings), link_(link), root_(start.output_root()), name_(plan.spec().name()),
-        folder_(std::filesystem::path(root_) / plan.spec().output_dir()), rank_(static_cast<int>(settings.rank)) {
+      : settings_(settings),
+        link_(link),
+        root_(start.output_root()),
+        name_(plan.spec().name()),
+        folder_(std::filesystem::path(root_) / plan.spec().output_dir()),
+        rank_(static_cast<int>(settings.rank)) {
     const bool stubborn = name_ == "stubborn";
     link_.OnAbort([this, stubborn](const absl::Status&) {
       if (!stubborn) stop_.Notify();
@@ -121,8 +127,8 @@ class FakeRank {
     if (dying >= 0 && dying != rank_) return Report(RANK_PEER_FAILED, "a peer died");
     if (dying == rank_) {
       absl::SleepFor(absl::Milliseconds(300));  // the peers' reports are to be first; part of what is simulated
-      signal(SIGSEGV, SIG_DFL);  // a sanitizer would make another death of it
-    kill(getpid(), SIGSEGV);
+      signal(SIGSEGV, SIG_DFL);                 // a sanitizer would make another death of it
+      kill(getpid(), SIGSEGV);
     }
     return Hang();
   }
@@ -275,7 +281,8 @@ class FakeRank {
 
   int Do(const std::string& what, int step) {
     if (what == "fail") return Report(RANK_ERROR, absl::StrCat("the disk is full at step ", step));
-    if (what == "nan") return Report(RANK_HOPELESS, absl::StrCat("the loss is nan at step ", step, ", first in layer 'fc'"));
+    if (what == "nan")
+      return Report(RANK_HOPELESS, absl::StrCat("the loss is nan at step ", step, ", first in layer 'fc'"));
     if (what == "kill") kill(getpid(), SIGKILL);
     return 3;
   }

@@ -30,7 +30,7 @@ class BestMetric {
   bool Judge(double value, int64_t step);
 
   struct State {
-    bool any = false;    // there is a best value
+    bool any = false;  // there is a best value
     double best = 0;
     int64_t step = 0;    // the step of the best value
     int64_t failed = 0;  // validations since the best value

@@ -1,8 +1,9 @@
 // The result of an evaluation, and its forms in metrics.jsonl, in a job's progress and in its log.
 //
 //   ADJOIN_RETURN_IF_ERROR(metrics->Write(LineOf(report, "evaluation")));   // {"type": "evaluation", "dataset": ...}
-//   AddMetrics(report, progress.mutable_metric());                          // "accuracy" "correct" "dice" "dice[0]" ...
-//   log(TextOf(report));                                                    // "test: 9 of 10 right, accuracy 0.9, loss 0.3"
+//   AddMetrics(report, progress.mutable_metric());                          // "accuracy" "correct" "dice" "dice[0]"
+//   ... log(TextOf(report));                                                    // "test: 9 of 10 right, accuracy 0.9,
+//   loss 0.3"
 #ifndef ADJOIN_WORKER_TRAINING_EVALUATION_REPORT_H_
 #define ADJOIN_WORKER_TRAINING_EVALUATION_REPORT_H_
 

@@ -23,8 +23,7 @@ bool IsSum(const Loss& loss) { return loss.reduction() == "sum"; }
 
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, const std::string& program,
                                                              Communicator* communicator, Parameters* parameters,
-                                                             const DataFolder& data,
-                                                             const LayerRegistry& registry,
+                                                             const DataFolder& data, const LayerRegistry& registry,
                                                              SessionActivity* activity) {
   const std::string tail = absl::StrCat(program, "_tail");
   const ProgramPlan* full = FindProgram(plan, program);
@@ -36,8 +35,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, c
   if (plan.spec().evaluate().range() > 0) evaluator->range_ = plan.spec().evaluate().range();
   {
     const SessionActivity::Files files(activity);
-    ADJOIN_ASSIGN_OR_RETURN(evaluator->data_,
-                            ShardReader::Create(plan, full->dataset(), data, communicator->rank()));
+    ADJOIN_ASSIGN_OR_RETURN(evaluator->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank()));
   }
   ADJOIN_ASSIGN_OR_RETURN(evaluator->full_, Network::Create(plan, program, communicator, parameters, registry));
   if (FindProgram(plan, tail) != nullptr) {

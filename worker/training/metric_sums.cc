@@ -123,8 +123,8 @@ MetricValue PerClass(const EvaluationNumbers& numbers, const std::vector<double>
   double occurring = 0;
   for (int64_t c = 0; c < classes; ++c) {
     const double both = right[classes + c] + right[2 * classes + c];
-    const double value = metric.kind == MetricKind::kDice ? Quotient(2 * right[c], both)
-                                                          : Quotient(right[c], both - right[c]);
+    const double value =
+        metric.kind == MetricKind::kDice ? Quotient(2 * right[c], both) : Quotient(right[c], both - right[c]);
     result.per_class.push_back(value);
     if (std::isnan(value)) continue;
     sum += value;
@@ -151,25 +151,16 @@ std::vector<MetricValue> MetricValues(const EvaluationNumbers& numbers, const st
   for (const Metric& metric : numbers.metrics()) {
     const double* errors = totals.data() + std::max<int64_t>(numbers.numbers(), 0);
     switch (metric.kind) {
-      case MetricKind::kLoss:
-        break;
+      case MetricKind::kLoss: break;
       case MetricKind::kAccuracy:
       case MetricKind::kTopK:
         values.push_back({metric.name, Quotient(totals[numbers.hits().at(metric.k)], totals[numbers.counted()])});
         break;
       case MetricKind::kDice:
-      case MetricKind::kIou:
-        values.push_back(PerClass(numbers, totals, metric));
-        break;
-      case MetricKind::kConfusion:
-        values.push_back(Confusion(numbers, totals, metric));
-        break;
-      case MetricKind::kMse:
-        values.push_back({metric.name, Quotient(errors[1], errors[0])});
-        break;
-      case MetricKind::kMae:
-        values.push_back({metric.name, Quotient(errors[2], errors[0])});
-        break;
+      case MetricKind::kIou: values.push_back(PerClass(numbers, totals, metric)); break;
+      case MetricKind::kConfusion: values.push_back(Confusion(numbers, totals, metric)); break;
+      case MetricKind::kMse: values.push_back({metric.name, Quotient(errors[1], errors[0])}); break;
+      case MetricKind::kMae: values.push_back({metric.name, Quotient(errors[2], errors[0])}); break;
       case MetricKind::kPsnr:
         values.push_back({metric.name, 10 * std::log10(range * range / Quotient(errors[1], errors[0]))});
         break;

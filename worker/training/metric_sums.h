@@ -42,7 +42,8 @@ struct MetricValue {
 
 // Returns the metrics in the order of numbers.metrics(), without "loss". NaN where no target counts. `totals`: the
 // numbers summed over batches and ranks. `range`: the largest target less the smallest, for "psnr".
-std::vector<MetricValue> MetricValues(const EvaluationNumbers& numbers, const std::vector<double>& totals, double range);
+std::vector<MetricValue> MetricValues(const EvaluationNumbers& numbers, const std::vector<double>& totals,
+                                      double range);
 
 }  // namespace adjoin
 

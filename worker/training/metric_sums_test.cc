@@ -1,5 +1,5 @@
-#include "base/testing/test_seed.h"
 #include "worker/training/metric_sums.h"
+#include "base/testing/test_seed.h"
 
 #include <sys/resource.h>
 

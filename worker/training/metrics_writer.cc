@@ -23,20 +23,21 @@ std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string NumberText(double number) {
-  return std::isfinite(number) ? absl::StrFormat("%.17g", number) : "null";
-}
+std::string NumberText(double number) { return std::isfinite(number) ? absl::StrFormat("%.17g", number) : "null"; }
 
 std::string ValueText(const MetricsWriter::Value& value) {
   if (const auto* whole = std::get_if<int64_t>(&value)) return absl::StrCat(*whole);
   if (const auto* text = std::get_if<std::string>(&value)) return Quoted(*text);
   if (const auto* list = std::get_if<std::vector<double>>(&value)) {
-    return absl::StrCat("[", absl::StrJoin(*list, ", ", [](std::string* out, double x) { *out += NumberText(x); }), "]");
+    return absl::StrCat("[", absl::StrJoin(*list, ", ", [](std::string* out, double x) { *out += NumberText(x); }),
+                        "]");
   }
   if (const auto* rows = std::get_if<std::vector<std::vector<int64_t>>>(&value)) {
-    return absl::StrCat("[", absl::StrJoin(*rows, ", ", [](std::string* out, const std::vector<int64_t>& row) {
-                          absl::StrAppend(out, "[", absl::StrJoin(row, ", "), "]");
-                        }),
+    return absl::StrCat("[",
+                        absl::StrJoin(*rows, ", ",
+                                      [](std::string* out, const std::vector<int64_t>& row) {
+                                        absl::StrAppend(out, "[", absl::StrJoin(row, ", "), "]");
+                                      }),
                         "]");
   }
   return NumberText(std::get<double>(value));

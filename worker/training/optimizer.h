@@ -46,9 +46,9 @@ class TrainOptimizer {
   // "exp_avg_sq" of Adam. Every trained parameter has them, in the plan's order, from the start on; they are zeros
   // before the first step.
   struct State {
-    std::string name;      // "exp_avg/conv1.weight"
-    int parameter = 0;     // the parameter's index in Parameters; the tensor has its home
-    at::Tensor tensor;     // the optimizer's own, with the parameter's type and local shape
+    std::string name;   // "exp_avg/conv1.weight"
+    int parameter = 0;  // the parameter's index in Parameters; the tensor has its home
+    at::Tensor tensor;  // the optimizer's own, with the parameter's type and local shape
   };
   const std::vector<State>& States() const { return states_; }
 

@@ -89,8 +89,8 @@ std::vector<Case> Optimizers() {
     spec.set_dampening(dampening);
     spec.set_weight_decay(decay);
     spec.set_nesterov(nesterov);
-    next.optimizer = absl::StrCat("SGD(p, lr=0.1, momentum=", momentum, ", dampening=", dampening, ", weight_decay=", decay,
-                                  ", nesterov=", nesterov ? "True" : "False", ")");
+    next.optimizer = absl::StrCat("SGD(p, lr=0.1, momentum=", momentum, ", dampening=", dampening,
+                                  ", weight_decay=", decay, ", nesterov=", nesterov ? "True" : "False", ")");
     cases.push_back(next);
   };
   sgd(0, 0, 0, false);
@@ -108,7 +108,8 @@ std::vector<Case> Optimizers() {
     spec.set_beta2(0.9);
     spec.set_eps(1e-3);
     spec.set_weight_decay(0.1);
-    next.optimizer = absl::StrCat(decoupled ? "AdamW" : "Adam", "(p, lr=0.01, betas=(0.7, 0.9), eps=1e-3, weight_decay=0.1)");
+    next.optimizer =
+        absl::StrCat(decoupled ? "AdamW" : "Adam", "(p, lr=0.01, betas=(0.7, 0.9), eps=1e-3, weight_decay=0.1)");
     cases.push_back(next);
   }
   return cases;
@@ -122,12 +123,14 @@ std::vector<Case> Schedules() {
   cases[1].scheduler = "LinearLR(o, start_factor=0.1, end_factor=1.0, total_iters=10)";
   *cases[2].train.add_schedule() = PhaseOf("cosine", kSteps, 1, 0.2);
   cases[2].scheduler = "CosineAnnealingLR(o, T_max=50, eta_min=0.002)";
-  for (int i = 0; i < 3; ++i) *cases[3].train.add_schedule() = PhaseOf("step", 12, std::pow(0.5, i), std::pow(0.5, i + 1));
+  for (int i = 0; i < 3; ++i)
+    *cases[3].train.add_schedule() = PhaseOf("step", 12, std::pow(0.5, i), std::pow(0.5, i + 1));
   cases[3].scheduler = "MultiStepLR(o, milestones=[12, 24, 36], gamma=0.5)";
   Case warm = Optimizers()[1];
   *warm.train.add_schedule() = PhaseOf("linear", 5, 0.2, 1);
   *warm.train.add_schedule() = PhaseOf("cosine", 30, 1, 0);
-  warm.scheduler = "LambdaLR(o, lambda k: 0.2 + 0.8 * k / 5 if k < 5 else (1 + math.cos(math.pi * min(k - 5, 30) / 30)) / 2)";
+  warm.scheduler =
+      "LambdaLR(o, lambda k: 0.2 + 0.8 * k / 5 if k < 5 else (1 + math.cos(math.pi * min(k - 5, 30) / 30)) / 2)";
   cases.push_back(warm);
   Case sequence = Optimizers()[1];
   *sequence.train.add_schedule() = PhaseOf("linear", 5, 0.2, 1);
@@ -135,7 +138,8 @@ std::vector<Case> Schedules() {
     *sequence.train.add_schedule() = PhaseOf("step", 10, std::pow(0.3, i), std::pow(0.3, i + 1));
   }
   sequence.scheduler =
-      "SequentialLR(o, [LinearLR(o, start_factor=0.2, total_iters=5), StepLR(o, step_size=10, gamma=0.3)], milestones=[5])";
+      "SequentialLR(o, [LinearLR(o, start_factor=0.2, total_iters=5), StepLR(o, step_size=10, gamma=0.3)], "
+      "milestones=[5])";
   cases.push_back(sequence);
   return cases;
 }
@@ -146,7 +150,9 @@ nlohmann::json Take(const Case& of) {
   parameters.Initialise(1);
   auto optimizer = TrainOptimizer::Create(of.train, parameters).value();
   const GradientNorm gradients = GradientNorm::Create(parameters).value();
-  nlohmann::json taken = {{"optimizer", of.optimizer}, {"scheduler", of.scheduler}, {"clip_norm", of.train.clip_norm()},
+  nlohmann::json taken = {{"optimizer", of.optimizer},
+                          {"scheduler", of.scheduler},
+                          {"clip_norm", of.train.clip_norm()},
                           {"before", AllNumbers(parameters)}};
   for (int64_t step = 0; step < kSteps; ++step) {
     SetGradients(parameters);

@@ -27,32 +27,22 @@ constexpr int kVolumeDims = 5;  // [samples, channels, z, y, x]
 
 CellType CellTypeOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat64:
-      return CellType::kFloat64;
-    case DType::kInt64:
-      return CellType::kInt64;
-    case DType::kInt32:
-      return CellType::kInt32;
+    case DType::kFloat64: return CellType::kFloat64;
+    case DType::kInt64: return CellType::kInt64;
+    case DType::kInt32: return CellType::kInt32;
     case DType::kUInt8:
-    case DType::kBool:
-      return CellType::kUInt8;
-    default:
-      return CellType::kFloat32;
+    case DType::kBool: return CellType::kUInt8;
+    default: return CellType::kFloat32;
   }
 }
 
 at::ScalarType TensorTypeOf(CellType type) {
   switch (type) {
-    case CellType::kFloat64:
-      return at::kDouble;
-    case CellType::kInt64:
-      return at::kLong;
-    case CellType::kInt32:
-      return at::kInt;
-    case CellType::kUInt8:
-      return at::kByte;
-    default:
-      return at::kFloat;
+    case CellType::kFloat64: return at::kDouble;
+    case CellType::kInt64: return at::kLong;
+    case CellType::kInt32: return at::kInt;
+    case CellType::kUInt8: return at::kByte;
+    default: return at::kFloat;
   }
 }
 
@@ -64,7 +54,8 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, C
                                                              SessionActivity* activity) {
   const ProgramPlan* full = FindProgram(plan, kProgram);
   if (full == nullptr) return absl::InvalidArgumentError("the plan has no program \"predict\"");
-  ADJOIN_ASSIGN_OR_RETURN(const ArrayFormat* const format, BuiltinArrayFormats().Written(plan.spec().predict().format()));
+  ADJOIN_ASSIGN_OR_RETURN(const ArrayFormat* const format,
+                          BuiltinArrayFormats().Written(plan.spec().predict().format()));
   std::unique_ptr<Predictor> predictor(new Predictor(plan, format, communicator, data.root, std::move(find_folder)));
   predictor->activity_ = activity;
   predictor->warn_ = data.warn;
@@ -143,8 +134,9 @@ absl::StatusOr<Predictor::File> Predictor::OpenFile(const Output& output, int64_
   File file{FileName(output, sample), nullptr};
   const auto hint = [&](const absl::Status& status) {
     if (Creates() || !absl::IsNotFound(status)) return status;
-    return absl::NotFoundError(absl::StrCat(std::string(status.message()), "; rank 0 has made ", file.name, ", and rank ",
-                                            communicator_->rank(), " does not see it: the nodes of a job that predicts need an"
+    return absl::NotFoundError(absl::StrCat(std::string(status.message()), "; rank 0 has made ", file.name,
+                                            ", and rank ", communicator_->rank(),
+                                            " does not see it: the nodes of a job that predicts need an"
                                             " --output-root that they share"));
   };
   if (folder_.empty()) {

@@ -118,7 +118,7 @@ class Predictor {
   SessionActivity* activity_ = nullptr;
   std::unique_ptr<ShardReader> data_;
   std::unique_ptr<Network> full_;
-  std::unique_ptr<Network> tail_;  // for a smaller last batch; null where there is none
+  std::unique_ptr<Network> tail_;                           // for a smaller last batch; null where there is none
   google::protobuf::RepeatedPtrField<std::string> inputs_;  // the samples' NIfTI files, if they are
   std::function<void(const std::string&)> warn_;
   bool warned_ = false;

@@ -9,10 +9,9 @@
 // torch.optim.lr_scheduler, with its step() called after each step of the optimizer:
 //
 //   LinearLR(start_factor=a, end_factor=b, total_iters=n)   phase { shape: "linear" steps: n from: a to: b }
-//   CosineAnnealingLR(T_max=n, eta_min=e)                   phase { shape: "cosine" steps: n from: 1 to: e / lr }, to its end
-//   StepLR(step_size=n, gamma=g)                            phases { shape: "step" steps: n from: g^i to: g^(i + 1) }
-//   SequentialLR                                            one phase after another
-//   LambdaLR                                                the factor itself
+//   CosineAnnealingLR(T_max=n, eta_min=e)                   phase { shape: "cosine" steps: n from: 1 to: e / lr }, to
+//   its end StepLR(step_size=n, gamma=g)                            phases { shape: "step" steps: n from: g^i to: g^(i
+//   + 1) } SequentialLR                                            one phase after another LambdaLR the factor itself
 #ifndef ADJOIN_WORKER_TRAINING_SCHEDULE_H_
 #define ADJOIN_WORKER_TRAINING_SCHEDULE_H_
 

@@ -60,8 +60,7 @@ RankPulse SessionActivity::Now() const {
 
 bool SessionActivity::AwaitPhase(uint64_t* phase, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
-  changed_.Wait(mutex_, deadline,
-                [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || phases_ != *phase; });
+  changed_.Wait(mutex_, deadline, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || phases_ != *phase; });
   *phase = phases_;
   return !closed_;
 }

@@ -21,8 +21,7 @@ namespace adjoin {
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Communicator* communicator,
                                                          Parameters* parameters, const DataFolder& data,
-                                                         const LayerRegistry& registry,
-                                                         SessionActivity* activity) {
+                                                         const LayerRegistry& registry, SessionActivity* activity) {
   std::unique_ptr<Trainer> trainer(new Trainer);
   trainer->activity_ = activity;
   const Train& train = plan.spec().train();
@@ -31,8 +30,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   trainer->batch_ = train.batch();
   {
     const SessionActivity::Files files(activity);
-    ADJOIN_ASSIGN_OR_RETURN(trainer->data_,
-                            ShardReader::Create(plan, train.dataset(), data, communicator->rank()));
+    ADJOIN_ASSIGN_OR_RETURN(trainer->data_, ShardReader::Create(plan, train.dataset(), data, communicator->rank()));
   }
   if (trainer->data_->samples() >= trainer->batch_ / std::max<int64_t>(1, train.microbatches())) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->full_, Network::Create(plan, "train", communicator, parameters, registry));
@@ -69,7 +67,7 @@ absl::Status Trainer::CountSteps(const Train& train) {
 }
 
 absl::StatusOr<std::map<std::string, at::Tensor>> Trainer::ReadBatch(const Network& network, int64_t epoch,
-                                                                        int64_t first) {
+                                                                     int64_t first) {
   const SessionActivity::Files files(activity_);
   return data_->Read(network.program(), epoch, first);
 }
@@ -200,7 +198,8 @@ absl::StatusOr<std::vector<double>> Trainer::SumOverRanks(const std::vector<doub
 
 absl::StatusOr<Trainer::MeanTimes> Trainer::MeanTimesOverRanks() {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, SumOverRanks({compute_seconds_, sync_seconds_}));
-  const double count = static_cast<double>(communicator_->size()) * static_cast<double>(std::max<int64_t>(1, step_ - resumed_at_));
+  const double count =
+      static_cast<double>(communicator_->size()) * static_cast<double>(std::max<int64_t>(1, step_ - resumed_at_));
   return MeanTimes{sums[0] / count, sums[1] / count};
 }
 

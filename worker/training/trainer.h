@@ -37,17 +37,17 @@
 namespace adjoin {
 
 struct StepReport {
-  int64_t step = 0;            // from 1
-  int64_t epoch = 0;           // from 1
-  int64_t samples = 0;         // of this step's batch, over all ranks
-  double loss = 0;             // of the batch before the step, over all ranks
-  double learning_rate = 0;    // of the step
+  int64_t step = 0;                     // from 1
+  int64_t epoch = 0;                    // from 1
+  int64_t samples = 0;                  // of this step's batch, over all ranks
+  double loss = 0;                      // of the batch before the step, over all ranks
+  double learning_rate = 0;             // of the step
   std::optional<double> gradient_norm;  // before clipping, over all ranks; absent unless the job clips
-  double compute_seconds = 0;  // this rank's: T_comp
-  double sync_seconds = 0;     // this rank's, waiting for and moving data: T_sync
-  int64_t bytes_sent = 0;      // by this rank
-  bool stop_asked = false;     // by any rank: all of them stop after this step
-  StepWords words = {};        // of all ranks, added up
+  double compute_seconds = 0;           // this rank's: T_comp
+  double sync_seconds = 0;              // this rank's, waiting for and moving data: T_sync
+  int64_t bytes_sent = 0;               // by this rank
+  bool stop_asked = false;              // by any rank: all of them stop after this step
+  StepWords words = {};                 // of all ranks, added up
 };
 
 // This rank's traffic in all steps of one program.

@@ -25,8 +25,8 @@ absl::StatusOr<std::unique_ptr<Validation>> Validation::Create(const Plan& plan,
   std::unique_ptr<Validation> validation(
       new Validation(train.validate_every(), patience, std::move(best), std::move(stop_by)));
   validation->activity_ = activity;
-  ADJOIN_ASSIGN_OR_RETURN(validation->evaluator_, Evaluator::Create(plan, "validate", communicator, parameters,
-                                                                    data, registry, activity));
+  ADJOIN_ASSIGN_OR_RETURN(validation->evaluator_,
+                          Evaluator::Create(plan, "validate", communicator, parameters, data, registry, activity));
   return validation;
 }
 
