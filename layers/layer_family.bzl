@@ -87,6 +87,10 @@ def layer_family(rule_sources = [], separate = [], rule_deps = [], layer_deps = 
             "//third_party:torch",
         ] + serial_deps,
     )
+    native.filegroup(
+        name = "test_sources",
+        srcs = native.glob(["*_test.cc"]),
+    )
     for file in native.glob(["*_test.cc"], exclude = own):
         name = file[:-len(".cc")]
         attributes = tests.get(name, {})

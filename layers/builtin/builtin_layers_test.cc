@@ -1,5 +1,8 @@
 // Every alternative of Layer.op has a rule, a builder and a serial function, and nothing else has.
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -60,6 +63,28 @@ TEST(BuiltinLayersTest, EveryRegisteredKindIsInTheJobFormat) {
   EXPECT_THAT(NotIn(BuiltinLayerRules().Kinds(), KindsInTheJobFormat()), IsEmpty());
   EXPECT_THAT(NotIn(BuiltinLayers().Kinds(), KindsInTheJobFormat()), IsEmpty());
   EXPECT_THAT(NotIn(BuiltinSerialFunctions().Kinds(), KindsInTheJobFormat()), IsEmpty());
+}
+
+// A test of a layer has a job's text in it, and so "conv {".
+TEST(BuiltinLayersTest, EveryKindStandsInATestOfItsFamily) {
+  std::string tests;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("layers")) {
+    if (entry.path().extension() != ".cc" || entry.path().parent_path().filename() == "builtin") continue;
+    std::ifstream file(entry.path());
+    tests.append(std::istreambuf_iterator<char>(file), {});
+  }
+  ASSERT_FALSE(tests.empty());
+  std::vector<std::string> untested;
+  for (const std::string& kind : KindsInTheJobFormat()) {
+    bool found = false;
+    const std::string text = kind + " {";
+    for (size_t at = tests.find(text); at != std::string::npos && !found; at = tests.find(text, at + 1)) {
+      const char before = at == 0 ? ' ' : tests[at - 1];
+      found = before != '_' && std::isalnum(static_cast<unsigned char>(before)) == 0;
+    }
+    if (!found) untested.push_back(kind);
+  }
+  EXPECT_THAT(untested, IsEmpty());
 }
 
 }  // namespace

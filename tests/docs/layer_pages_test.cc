@@ -255,7 +255,17 @@ TEST(LayerPages, EveryExampleIsPlanned) {
   for (const std::string& page : Pages()) CheckPage(page);
 }
 
-// And every page is of a layer.
+TEST(LayerPages, EveryLinkOfTheIndexHasItsPage) {
+  const std::string index = Read(kIndex);
+  const std::string start = "(layers/";
+  int links = 0;
+  for (size_t at = index.find(start); at != std::string::npos; at = index.find(start, at + 1), ++links) {
+    const std::string link = index.substr(at + 1, index.find_first_of("#)", at) - at - 1);
+    EXPECT_TRUE(std::filesystem::exists(absl::StrCat("docs/", link))) << "docs/layers.md links docs/" << link;
+  }
+  EXPECT_GT(links, 20);
+}
+
 TEST(LayerPages, TheIndexNamesEveryPage) {
   const std::string index = Read(kIndex);
   for (const std::string& page : Pages()) {
