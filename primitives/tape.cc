@@ -23,10 +23,10 @@ struct JoinTokens : torch::autograd::Function<JoinTokens> {
 }  // namespace
 
 Tape::Tape(at::Device device)
-    : leaf_(at::empty({0}, at::TensorOptions().device(device).requires_grad(true))), token_(leaf_) {}
+    : leaf_(at::empty({0}, at::TensorOptions().device(device)).set_requires_grad(true)), token_(leaf_) {}
 
 void Tape::Renew() {
-  leaf_ = at::empty({0}, leaf_.options().requires_grad(true));
+  leaf_ = at::empty({0}, leaf_.options()).set_requires_grad(true);
   token_ = leaf_;
 }
 

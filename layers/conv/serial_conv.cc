@@ -56,8 +56,10 @@ Tensor SerialConv(SerialCall& call) {
   const Windows w = WindowsOf(spec.window(), SpatialDims(x), /*pooling=*/false);
   const int64_t groups = spec.has_groups() ? spec.groups() : 1, in = x.size(1), out = spec.out_channels();
   TORCH_CHECK(groups > 0 && in % groups == 0 && out % groups == 0, "groups do not divide the channels");
-  Sizes shape = spec.transposed() ? Sizes{in, out / groups} : Sizes{out, in / groups};
-  shape.insert(shape.end(), w.kernel.begin(), w.kernel.end());
+  Sizes shape;
+  shape.push_back(spec.transposed() ? in : out);
+  shape.push_back((spec.transposed() ? out : in) / groups);
+  for (int64_t kernel : w.kernel) shape.push_back(kernel);
   double fan_in = static_cast<double>(shape[1]);
   for (int64_t kernel : w.kernel) fan_in *= static_cast<double>(kernel);
   const double spread = 1 / std::sqrt(std::max(1.0, fan_in));

@@ -96,7 +96,7 @@ TEST(NetworkTest, MissingOrMisshapenDataIsNamed) {
                       [](Tensors& fields) {
                         fields["x"] = at::zeros({2, 3, 4});
                       }),
-              absl::StatusCode::kInvalidArgument, "is Float [2, 3, 4], expected Double");
+              absl::StatusCode::kInvalidArgument, "is Float 2x3x4, expected Double");
 }
 
 TEST(NetworkTest, ALabelThatIsNoClassIsNamed) {
