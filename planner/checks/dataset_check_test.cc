@@ -48,7 +48,7 @@ TEST(DatasetCheckTest, SourcesOfAllKinds) {
   EXPECT_THAT(Wrong("nifti { path: [\"a\", \"\"] }"), HasSubstr("field[0].nifti.path[1]: an empty path"));
   EXPECT_THAT(Wrong("hdf5 { path: \"../a\" object: \"x\" }"), HasSubstr("field[0].hdf5.path[0]: "));
   EXPECT_EQ(Wrong("hdf5 { path: \"a\" }"), "");
-  EXPECT_THAT(Wrong("npy { path: \"a\" object: \"x\" }"), HasSubstr("field[0].npy.object: only HDF5"));
+  EXPECT_THAT(Wrong("npy { path: \"a\" object: \"x\" }"), HasSubstr("field[0].npy.object: only files of format hdf5"));
 }
 
 TEST(DatasetCheckTest, SyntheticValues) {
