@@ -11,7 +11,8 @@
 namespace adjoin {
 namespace {
 
-// True where some set of running jobs may end first, such that the head could start then, but not without `taken` slots.
+// True where some set of running jobs may end first, such that the head could start then, but not without `taken`
+// slots.
 bool Delays(int needed, int free, const std::vector<int>& running, int taken) {
   for (int set = 0; set < 1 << running.size(); ++set) {
     int ended = 0;

@@ -240,7 +240,9 @@ absl::Status MaximumWithHalo(Communicator& communicator, const Window& window, d
                           Movement::Create(&communicator, Distribution::Of(from), to, {id, "halo", fill}));
 
   const at::Tensor stack =
-      at::tensor({{1, 5, 2, 2, 0, -4, 3, 3, -1, 0, 7}, {1, 4, 3, 2, -9, 4, 3, -3, -1, 2, 6}}, at::kDouble)
+      at::tensor({1., 5., 2., 2., 0., -4., 3., 3., -1., 0., 7., 1., 4., 3., 2., -9., 4., 3., -3., -1., 2., 6.},
+                 at::kDouble)
+          .reshape({2, 11})
           .requires_grad_();
   const at::Tensor global = stack.amax(0);
   const Window::Options& w = window.options();
