@@ -10,10 +10,16 @@
 #include "layers/builtin/builtin_rules.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/named_layouts.h"
+#include "planner/plan/operator_plan.h"
 #include "primitives/geometry/box.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
+namespace {
+
+constexpr uint32_t kRanks = 32;
+
+}  // namespace
 
 Layout Cut(const std::vector<int64_t>& shape, const std::vector<int64_t>& partition, Layout::Cuts cuts,
            int first_rank) {
@@ -26,7 +32,8 @@ absl::StatusOr<LayerOutcome> ApplyRule(const std::string& layer, const std::vect
                                        const std::string& job, bool training) {
   JobSpec spec;
   const bool named = absl::StrContains(layer, "name:");
-  const std::string text = absl::StrCat("ranks: 32 ", job, " layer { ", named ? "" : "name: 'l' ", layer, " }");
+  const std::string text =
+      absl::StrCat("ranks: ", kRanks, " ", job, " layer { ", named ? "" : "name: 'l' ", layer, " }");
   if (!google::protobuf::TextFormat::ParseFromString(text, &spec)) {
     return absl::InvalidArgumentError(absl::StrCat("not the text of a job: ", text));
   }
@@ -43,7 +50,9 @@ std::string ErrorOf(const absl::StatusOr<LayerOutcome>& outcome) {
 std::vector<std::string> RolesOf(const std::vector<MovementNeed>& movements) {
   std::vector<std::string> roles;
   for (const MovementNeed& need : movements) {
-    if (need.from != need.to) roles.push_back(need.role);
+    const OperatorPlan op =
+        MakeOperator({.name = need.role, .from = need.from, .to = need.to, .readings = need.readings}, kRanks).value();
+    if (!IsIdentity(op).value()) roles.push_back(need.role);
   }
   return roles;
 }

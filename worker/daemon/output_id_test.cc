@@ -50,7 +50,7 @@ TEST(OutputIdTest, OtherFoldersHaveOtherIds) {
 }
 
 TEST(OutputIdTest, ErrorsNameTheFileAndTheReason) {
-  EXPECT_EQ(OutputId("/nowhere/at/all").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(OutputId("/nowhere/at/all").status().code(), absl::StatusCode::kNotFound);
   const std::string root = Folder("odd");
   std::ofstream(root + "/.adjoin-output-id") << "something else";
   const absl::Status status = OutputId(root).status();
