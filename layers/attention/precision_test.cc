@@ -67,7 +67,7 @@ TEST(PrecisionTest, NoMoreIsLostThanByTheSerialModule) {
     for (const bool causal : {false, true}) {
       for (const char* compute : {"float32", "bfloat16"}) {
         // At 30 most of a row's weight is on one key: a softmax that did not subtract the largest score would overflow.
-        // Of bfloat16's numbers too little is left there to compare.
+        // bfloat16 leaves too few digits there to compare.
         for (const double scale : {1.0, *compute == 'b' ? 4.0 : 30.0}) {
           const RoundedStep step = Step(compute, layout, scale, causal);
           const auto ours = ErrorsOnRanks(step);
