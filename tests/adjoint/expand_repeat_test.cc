@@ -398,9 +398,9 @@ TEST(ExpandRepeatErrorsTest, RefusesASecondWait) {
       const Layout layout = On({4}, {2}, {placement});
       ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, layout, {2}, {1, "x"}));
       Tape tape;
-      const auto pending = f->Start(at::ones(layout.LocalShape(communicator.rank()), at::kDouble), tape);
       try {
-        // The first one may end with the other rank's failure already.
+        // Start, or the first wait, may end with the other rank's failure already.
+        const auto pending = f->Start(at::ones(layout.LocalShape(communicator.rank()), at::kDouble), tape);
         const at::Tensor y = pending->Wait(tape);
         EXPECT_ON_RANK(SameNumbers(y, at::ones(f->output_layout().LocalShape(communicator.rank()), at::kDouble)));
         pending->Wait(tape);
