@@ -396,13 +396,14 @@ TEST(ExpandRepeatErrorsTest, RefusesASecondWait) {
   for (const char* placement : {"B", "S(0)"}) {
     RunOn(2, [&](Communicator& communicator) -> absl::Status {
       const Layout layout = On({4}, {2}, {placement});
-      ADJOIN_ASSIGN_OR_RETURN(const auto f, Repeat::Create(&communicator, layout, {2}, {1, "x"}));
+      const auto f = Repeat::Create(&communicator, layout, {2}, {1, "x"});
+      // Any of the calls may end with the other rank's failure already, which stays with the communicator.
+      if (!f.ok()) return absl::StrContains(f.status().message(), "waited for twice") ? absl::OkStatus() : f.status();
       Tape tape;
       try {
-        // Start, or the first wait, may end with the other rank's failure already.
-        const auto pending = f->Start(at::ones(layout.LocalShape(communicator.rank()), at::kDouble), tape);
+        const auto pending = (*f)->Start(at::ones(layout.LocalShape(communicator.rank()), at::kDouble), tape);
         const at::Tensor y = pending->Wait(tape);
-        EXPECT_ON_RANK(SameNumbers(y, at::ones(f->output_layout().LocalShape(communicator.rank()), at::kDouble)));
+        EXPECT_ON_RANK(SameNumbers(y, at::ones((*f)->output_layout().LocalShape(communicator.rank()), at::kDouble)));
         pending->Wait(tape);
       } catch (const StatusException& error) {
         EXPECT_ON_RANK(absl::StrContains(error.status().message(), "waited for twice"));
