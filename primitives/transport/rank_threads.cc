@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/barrier.h"
 #include "base/deadline.h"
 #include "base/status_macros.h"
 #include "primitives/transport/in_memory_transport.h"
@@ -104,8 +106,11 @@ std::vector<absl::Status> RunConnectedRankThreads(std::vector<std::unique_ptr<Tr
   std::vector<std::string> addresses;
   for (const auto& transport : transports) addresses.push_back(transport->Address());
   const Deadline deadline = Deadline::After(timeout);
-  const auto connected = [fn = std::move(fn), addresses = std::move(addresses), deadline](Transport& transport) {
+  // A rank that fails at once would otherwise end the Connect of a slower one. All come here: Connect has a deadline.
+  const auto all_connected = std::make_shared<absl::Barrier>(static_cast<int>(transports.size()));
+  const auto connected = [=, fn = std::move(fn), addresses = std::move(addresses)](Transport& transport) {
     const absl::Status status = transport.Connect(addresses, deadline);
+    all_connected->Block();
     return status.ok() ? fn(transport) : status;
   };
   return RunRankThreads(std::move(transports), connected, timeout, first);
