@@ -6,11 +6,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
 
 namespace adjoin {
 
 absl::Status ErrnoStatus(int error, absl::string_view what) {
-  const std::string message = absl::StrCat(what, ": ", strerror(error));
+  const std::string message = absl::StrCat(PrintableText(what), ": ", strerror(error));
   switch (error) {
     case ENOENT:
     case ENOTDIR: return absl::NotFoundError(message);

@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/printable_text.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
@@ -14,6 +15,9 @@ namespace {
 
 std::atomic<bool> as_json{false};
 
+// Limits one message. Users and files can make it long; nobody reads more of it in a log.
+constexpr size_t kMaxMessage = 16 << 10;
+
 std::string JsonLine(spdlog::level::level_enum level, const std::string& message, const LogFields& fields) {
   const auto name = spdlog::level::to_string_view(level);
   nlohmann::ordered_json line;
@@ -21,16 +25,18 @@ std::string JsonLine(spdlog::level::level_enum level, const std::string& message
   line["level"] = std::string(name.data(), name.size());
   line["program"] = spdlog::default_logger_raw()->name();
   line["message"] = message;
-  if (!fields.job.empty()) line["job"] = fields.job;
+  if (!fields.job.empty()) line["job"] = PrintableText(fields.job, kMaxMessage);
   if (fields.attempt != 0) line["attempt"] = fields.attempt;
   if (fields.rank.has_value()) line["rank"] = *fields.rank;
   // Bytes that are not UTF-8 are replaced, so that no line is lost for them.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-// A message is never a format string: it may hold braces.
+// A message is never a format string: it may hold braces. It may quote what users and files contain, and is one line
+// all the same.
 void Log(spdlog::level::level_enum level, const std::string& message, const LogFields& fields) {
-  spdlog::default_logger_raw()->log(level, spdlog::string_view_t(as_json ? JsonLine(level, message, fields) : message));
+  const std::string shown = PrintableText(message, kMaxMessage);
+  spdlog::default_logger_raw()->log(level, spdlog::string_view_t(as_json ? JsonLine(level, shown, fields) : shown));
 }
 
 }  // namespace

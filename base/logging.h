@@ -8,6 +8,7 @@
 //   {"ts":"2026-11-20T14:00:00.123Z","level":"warning","program":"adjoin-worker","message":"rank 2 ...","job":"job-7",
 //    "attempt":3,"rank":2}
 //
+// A message is one line of printable text of at most 16 KiB, whatever it quotes (base/printable_text.h).
 // Any thread may log at any time. An error is logged once, where it is decided what follows from it.
 #ifndef ADJOIN_BASE_LOGGING_H_
 #define ADJOIN_BASE_LOGGING_H_

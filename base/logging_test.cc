@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
+#include <string>
 
 #include "nlohmann/json.hpp"
 
@@ -39,11 +41,23 @@ TEST(LoggingTest, LinesForProgramsAreObjectsWithJobAttemptAndRank) {
   ASSERT_TRUE(std::getline(lines, line));
   json = nlohmann::json::parse(line);
   EXPECT_EQ(json["level"], "error");
-  EXPECT_EQ(json["message"], "rank 2 said \"no\"\nand {} \xEF\xBF\xBD");
+  EXPECT_EQ(json["message"], "rank 2 said \"no\"\\nand {} \\xff");
   EXPECT_EQ(json["job"], "job-7");
   EXPECT_EQ(json["attempt"], 3);
   EXPECT_EQ(json["rank"], 0);
   EXPECT_FALSE(std::getline(lines, line)) << line;
+}
+
+TEST(LoggingTest, NoMessageMakesASecondLine) {
+  testing::internal::CaptureStderr();
+  InitLogging("adjoin-worker");
+  LogInfo("job 'a\n2026-11-20T14:00:00.123+0000 adjoin-worker info: all is well\x1b[2J'");
+  LogInfo(std::string(size_t{1} << 20, 'x'));
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+  EXPECT_THAT(lines, HasSubstr("job 'a\\n2026-11-20T14:00:00.123+0000 adjoin-worker info: all is well\\x1b[2J'\n"));
+  EXPECT_THAT(lines, HasSubstr("more bytes)\n"));
+  EXPECT_LT(lines.size(), 20000u);
 }
 
 TEST(LoggingTest, FormatsHaveNames) {

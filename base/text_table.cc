@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
+#include "base/printable_text.h"
+
 namespace adjoin {
 
-std::string TextTable(const std::vector<std::vector<std::string>>& rows, TextTableStyle style) {
+std::string TextTable(const std::vector<std::vector<std::string>>& cells, TextTableStyle style) {
+  std::vector<std::vector<std::string>> rows = cells;
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = PrintableText(cell);
+  }
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()), 0);

@@ -16,8 +16,8 @@ struct TextTableStyle {
 };
 
 // Returns a line per row, each column padded to its longest cell. Rows may have fewer cells than others; no line ends
-// in spaces.
-std::string TextTable(const std::vector<std::vector<std::string>>& rows, TextTableStyle style = {});
+// in spaces. What a terminal would not show as it is, is written out (base/printable_text.h).
+std::string TextTable(const std::vector<std::vector<std::string>>& cells, TextTableStyle style = {});
 
 }  // namespace adjoin
 

@@ -11,5 +11,7 @@ TEST(TextTableTest, ColumnsAlign) {
   EXPECT_EQ(TextTable({}), "");
 }
 
+TEST(TextTableTest, NoCellLeavesItsRow) { EXPECT_EQ(TextTable({{"a\nb\x1b[2J", "x\xff"}}), "a\\nb\\x1b[2J  x\\xff\n"); }
+
 }  // namespace
 }  // namespace adjoin

@@ -1,6 +1,7 @@
-// Limits of a gRPC server, for one caller and for all together.
+// Limits of a gRPC server, for one caller and for all together. The longest message is proto/message_limits.h's.
 //
 //   grpc::ServerBuilder builder;
+//   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
 //   SetServerLimits(builder);
 #ifndef ADJOIN_BASE_SECURITY_SERVER_LIMITS_H_
 #define ADJOIN_BASE_SECURITY_SERVER_LIMITS_H_
@@ -10,25 +11,22 @@
 
 namespace adjoin {
 
-// The longest message. A job spec may have 1 MiB, and the planner refuses a longer one with its own reason; a daemon's
-// batch of log lines or report of its attempts may be larger.
-inline constexpr int kMaxMessageBytes = 16 << 20;
 // The longest headers of a call; a token has about 60 bytes.
 inline constexpr int kMaxMetadataBytes = 8 << 10;
 // The most calls at once on one connection: a daemon has one stream and at most 16 uploads, a command one or two.
 inline constexpr int kMaxCallsPerConnection = 100;
-// The most threads for all connections. A daemon's stream holds none; every other call holds one for as long as it
-// lasts, as an `adjoin follow` or an upload of results.
+// The most threads for all connections. A daemon's stream and a health check hold none; every other call holds one for
+// as long as it lasts, as an `adjoin follow` or an upload of results. Admission keeps well below it
+// (coordinator/services/access.h).
 inline constexpr int kMaxServerThreads = 8000;
 // The most memory for messages in flight on all connections.
 inline constexpr size_t kMaxServerBytes = size_t{1} << 30;
 
 inline void SetServerLimits(grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);  // cuts off a client that sends nothing
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 600000);  // no call for so long: a client connects again
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 120000);  // no call for so long: a client connects again
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two coordinators on one port would share its clients
   grpc::ResourceQuota quota("adjoin");
   quota.SetMaxThreads(kMaxServerThreads).Resize(kMaxServerBytes);
