@@ -19,6 +19,7 @@
 #include "planner/checks/predict_check.h"
 #include "planner/checks/run_check.h"
 #include "planner/checks/supported_fields.h"
+#include "planner/checks/text_check.h"
 #include "planner/checks/train_check.h"
 #include "planner/checks/weights_check.h"
 
@@ -130,6 +131,7 @@ absl::Status CheckLoss(const Loss& loss, const JobSpec& spec) {
 }  // namespace
 
 absl::Status CheckSpec(const JobSpec& spec, const LayerRules& rules, uint32_t max_ranks) {
+  ADJOIN_RETURN_IF_ERROR(CheckTexts(spec));  // first: the other errors quote the job's text
   ADJOIN_RETURN_IF_ERROR(CheckCounts(spec));
   ADJOIN_RETURN_IF_ERROR(CheckJob(spec, max_ranks));
   ADJOIN_RETURN_IF_ERROR(CheckSupportedFields(spec, rules));

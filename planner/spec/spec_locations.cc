@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/printable_text.h"
 #include "layers/rules/spec_error.h"
 #include "proto/job.pb.h"
 
@@ -88,7 +89,7 @@ absl::Status Located(const absl::Status& status, const JobSpec& spec, const Spec
   const std::string name = NameOf(path, spec);
   if (!name.empty()) absl::StrAppend(&message, name, ": ");
   absl::StrAppend(&message, status.message());
-  return absl::Status(status.code(), message);
+  return absl::Status(status.code(), PrintableText(message));
 }
 
 }  // namespace adjoin
