@@ -3,7 +3,8 @@
 //   bazel build //bench:control_plane && bazel-bin/bench/control_plane --workers 1000 --jobs 10000
 //
 // A coordinator is started on a folder of its own. Every worker has one slot; the first jobs take all of them and never
-// end, the others wait. Then running jobs are cancelled one by one, and each makes room for the next.
+// end, the others wait. For some seconds nobody asks for anything; then users list the jobs again and again, and follow
+// some, while others submit. Then running jobs are cancelled one by one, and each makes room for the next.
 #include <grpcpp/grpcpp.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -44,6 +46,9 @@ struct Flags {
   int processes = 4;
   int users = 16;
   int decisions = 200;
+  int followers = 50;
+  int listers = 2;
+  double seconds = 5;
   std::string coordinator_binary;
   std::string folder = "/tmp";
   bool only_decisions = false;
@@ -101,8 +106,12 @@ int Simulate(const Flags& flags, StopSignal& stop) {
   stop.Wait();
   const int lost = workers.lost();
   const SimulatedWorkers::Times times = workers.TakeTimes();
-  for (double time : times.heartbeat) std::cout << "heartbeat " << time << "\n";
-  for (double time : times.restart) std::cout << "restart " << time << "\n";
+  const auto print = [](const char* what, const SimulatedWorkers::Time& time) {
+    std::cout << what << " " << absl::StrFormat("%.6f", absl::ToUnixMicros(time.begin) * 1e-6) << " " << time.seconds
+              << "\n";
+  };
+  for (const SimulatedWorkers::Time& time : times.heartbeat) print("heartbeat", time);
+  for (const SimulatedWorkers::Time& time : times.restart) print("restart", time);
   std::cout << "lost " << lost << std::endl;
   _exit(0);  // a thousand streams need not be taken down one by one
 }
@@ -188,15 +197,78 @@ class ControlPlane {
     return all;
   }
 
+  // All pages, as `adjoin ps --all` reads them.
   absl::StatusOr<ListJobsResponse> List() {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     ListJobsRequest request;
     *request.mutable_header() = MakeHeader();
-    ListJobsResponse response;
-    ADJOIN_RETURN_IF_ERROR(FromGrpc(NewStub(address_)->ListJobs(&context, request, &response)));
-    return response;
+    ListJobsResponse all;
+    std::unique_ptr<Adjoin::Stub> stub = NewStub(address_);
+    do {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+      ListJobsResponse page;
+      ADJOIN_RETURN_IF_ERROR(FromGrpc(stub->ListJobs(&context, request, &page)));
+      request.set_page_token(page.next_page_token());
+      all.MergeFrom(page);
+    } while (!request.page_token().empty());
+    return all;
   }
+
+  // What users saw who list all jobs again and again, and who follow one job each, until Stop.
+  class Watchers {
+   public:
+    Watchers(ControlPlane& plane, const Flags& flags, const ListJobsResponse& list) {
+      listings_.resize(static_cast<size_t>(flags.listers));
+      contexts_.resize(static_cast<size_t>(flags.followers));
+      for (int i = 0; i < flags.listers; ++i) threads_.emplace_back([this, &plane, i] { ListUntilStopped(plane, i); });
+      for (int i = 0; i < flags.followers && !list.job().empty(); ++i) {
+        // Half of them jobs that run, half of them jobs that wait.
+        const int job = i % 2 == 0 ? i % list.job_size() : list.job_size() - 1 - i % list.job_size();
+        contexts_[i] = std::make_unique<grpc::ClientContext>();
+        threads_.emplace_back([this, &plane, i, id = list.job(job).job_id()] { Follow(plane, *contexts_[i], id); });
+      }
+    }
+    ~Watchers() { Stop(); }
+    void Stop() {
+      stopping_ = true;
+      for (const auto& context : contexts_) {
+        if (context != nullptr) context->TryCancel();
+      }
+      for (std::thread& thread : threads_) thread.join();
+      threads_.clear();
+    }
+    std::vector<double> listings() const {
+      std::vector<double> all;
+      for (const std::vector<double>& each : listings_) all.insert(all.end(), each.begin(), each.end());
+      return all;
+    }
+    int64_t updates() const { return updates_; }
+    int64_t failed() const { return failed_; }
+
+   private:
+    void ListUntilStopped(ControlPlane& plane, int lister) {
+      while (!stopping_) {
+        const absl::Time begin = absl::Now();
+        if (!plane.List().ok()) ++failed_;
+        listings_[lister].push_back(absl::ToDoubleSeconds(absl::Now() - begin));
+      }
+    }
+    void Follow(ControlPlane& plane, grpc::ClientContext& context, const std::string& job) {
+      FollowJobRequest request;
+      *request.mutable_header() = MakeHeader();
+      request.set_job_id(job);
+      std::unique_ptr<Adjoin::Stub> stub = NewStub(plane.address_);
+      auto reader = stub->FollowJob(&context, request);
+      for (FollowJobResponse response; reader->Read(&response);) ++updates_;
+      reader->Finish();
+    }
+
+    std::atomic<bool> stopping_{false};
+    std::atomic<int64_t> updates_{0}, failed_{0};
+    std::vector<std::vector<double>> listings_;
+    std::vector<std::unique_ptr<grpc::ClientContext>> contexts_;
+    std::vector<std::thread> threads_;
+  };
 
   // Cancels jobs that run, one after the other; the workers measure how soon the next ones start.
   absl::Status CancelRunning(int count) {
@@ -216,20 +288,37 @@ class ControlPlane {
     return absl::OkStatus();
   }
 
-  // What the workers saw: "heartbeat 0.001" and so on. Stops them.
-  std::vector<double> StopWorkers(const std::string& what, double* lost) {
-    std::vector<double> values;
+  // What the workers saw, of one kind: "heartbeat" or "restart".
+  struct Seen {
+    std::vector<std::pair<absl::Time, double>> time;  // when it began, and its seconds
+    std::vector<double> Between(absl::Time begin, absl::Time end) const {
+      std::vector<double> seconds;
+      for (const auto& [at, value] : time) {
+        if (at >= begin && at < end) seconds.push_back(value);
+      }
+      return seconds;
+    }
+  };
+  struct WorkersSaw {
+    Seen heartbeat, restart;
+    int lost = 0;
+  };
+  WorkersSaw StopWorkers() {
+    WorkersSaw saw;
     for (auto& program : programs_) program->Stop(Deadline::After(absl::Seconds(30))).IgnoreError();
     for (auto& program : programs_) {
       std::istringstream output(program->Output());
       std::string word;
-      output >> word;
-      for (double value; output >> word >> value;) {
-        if (word == what) values.push_back(value);
-        if (word == "lost") *lost += value;
+      while (output >> word) {
+        double at = 0, seconds = 0;
+        if (word == "lost" && output >> seconds) saw.lost += static_cast<int>(seconds);
+        if (word != "heartbeat" && word != "restart") continue;
+        output >> at >> seconds;
+        (word == "restart" ? saw.restart : saw.heartbeat)
+            .time.emplace_back(absl::UnixEpoch() + absl::Seconds(at), seconds);
       }
     }
-    return values;
+    return saw;
   }
 
   pid_t coordinator() const { return coordinator_->pid(); }
@@ -257,36 +346,52 @@ absl::Status Run(const Flags& flags) {
   const double empty = Memory(plane.coordinator(), "VmRSS:");
   ADJOIN_RETURN_IF_ERROR(plane.StartWorkers());
   const double connected = Memory(plane.coordinator(), "VmRSS:");
-  double seconds = 0;
+  double seconds = 0, seconds_watched = 0;
   ADJOIN_RETURN_IF_ERROR(plane.Submit(flags.workers, &seconds).status());
+  const absl::Time submitting = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits, plane.Submit(flags.jobs, &seconds));
   const double queued = Memory(plane.coordinator(), "VmRSS:");
-  const absl::Time begin = absl::Now();
+  const absl::Time quiet = absl::Now();
+  absl::SleepFor(absl::Seconds(flags.seconds));
+  const absl::Time listing = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, plane.List());
-  const double listing = absl::ToDoubleSeconds(absl::Now() - begin);
+  const double list_seconds = absl::ToDoubleSeconds(absl::Now() - listing);
   int running = 0, waiting = 0;
   for (const JobSummary& job : list.job()) {
     running += job.state() == RUNNING ? 1 : 0;
     waiting += job.state() == PENDING ? 1 : 0;
   }
+  const absl::Time watched = absl::Now();
+  ControlPlane::Watchers watchers(plane, flags, list);
+  absl::SleepFor(absl::Seconds(flags.seconds));
+  const absl::Time both = absl::Now();
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits_watched, plane.Submit(flags.jobs / 10, &seconds_watched));
+  watchers.Stop();
+  const absl::Time cancelling = absl::Now();
   ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
   absl::SleepFor(absl::Seconds(2));  // for the last of them to start
+  const absl::Time end = absl::Now();
   const double most = Memory(plane.coordinator(), "VmHWM:");
-  double lost = 0;
-  const std::vector<double> restarts = plane.StopWorkers("restart", &lost);
-  double counted_twice = 0;
-  const std::vector<double> heartbeats = plane.StopWorkers("heartbeat", &counted_twice);
+  const ControlPlane::WorkersSaw saw = plane.StopWorkers();
 
-  std::cout << absl::StrFormat("jobs submitted: %.0f a second over %.1f s; %d run, %d wait; connections lost: %.0f\n",
-                               flags.jobs / seconds, seconds, running, waiting, lost);
+  std::cout << absl::StrFormat("jobs submitted: %.0f a second over %.1f s; %d run, %d wait; connections lost: %d\n",
+                               flags.jobs / seconds, seconds, running, waiting, saw.lost);
+  std::cout << absl::StrFormat(
+      "beside %d who list and %d who follow: %.0f a second; %d updates came, %d listings failed\n", flags.listers,
+      flags.followers, flags.jobs / 10 / seconds_watched, watchers.updates(), watchers.failed());
   std::cout << absl::StrFormat(
       "memory of the coordinator, MiB: %.0f empty, %.0f with workers, %.0f with the queue, %.0f at most\n\n", empty,
       connected, queued, most);
   std::cout << "| ms | count | median | 99% | most |\n|---|--:|--:|--:|--:|\n";
   PrintTimes("submit, until it is acknowledged", submits);
-  PrintTimes("heartbeat, until it is acknowledged", heartbeats);
-  PrintTimes("a job's end on a worker to the next one's start there", restarts);
-  PrintTimes("adjoin ps", {listing});
+  PrintTimes("the same beside those who list and follow", submits_watched);
+  PrintTimes("heartbeat, until it is acknowledged: nobody asks", saw.heartbeat.Between(quiet, listing));
+  PrintTimes("the same while users submit", saw.heartbeat.Between(submitting, quiet));
+  PrintTimes("the same while others list and follow", saw.heartbeat.Between(watched, both));
+  PrintTimes("the same while users submit, list and follow", saw.heartbeat.Between(both, cancelling));
+  PrintTimes("a job's end on a worker to the next one's start there", saw.restart.Between(cancelling, end));
+  PrintTimes("all jobs listed, alone", {list_seconds});
+  PrintTimes("the same beside those who list and follow", watchers.listings());
   PrintDecisions(flags);
   return absl::OkStatus();
 }
@@ -305,6 +410,10 @@ int main(int argc, char** argv) {
   app.add_option("--processes", flags.processes, "Programs that the workers are in")->capture_default_str();
   app.add_option("--users", flags.users, "Who submit at once")->capture_default_str();
   app.add_option("--decisions", flags.decisions, "How many to measure")->capture_default_str();
+  app.add_option("--followers", flags.followers, "Who follow a job each")->capture_default_str();
+  app.add_option("--listers", flags.listers, "Who list all jobs again and again")->capture_default_str();
+  app.add_option("--seconds", flags.seconds, "How long nobody asks, and how long they list and follow")
+      ->capture_default_str();
   app.add_option("--coordinator-binary", flags.coordinator_binary, "The program under load")->capture_default_str();
   app.add_option("--folder", flags.folder, "Where its store lies")->capture_default_str();
   app.add_flag("--only-decisions", flags.only_decisions, "Without a coordinator and workers of their own");

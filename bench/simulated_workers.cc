@@ -60,6 +60,16 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
     }
     beats_[sequence_] = absl::Now();
     Say(0, std::move(message));
+    for (const auto& [job, attempt] : attempts_) {
+      WorkerMessage progress;
+      RankUpdate& update = *progress.mutable_rank_update();
+      update.set_job_id(job);
+      update.set_rank(*attempt.ranks.begin());
+      update.mutable_progress()->set_step(static_cast<uint64_t>(sequence_));
+      update.mutable_progress()->set_total_steps(1000000);
+      update.mutable_progress()->set_phase("training");
+      Say(attempt.epoch, std::move(progress));
+    }
   }
 
   bool welcomed() {
@@ -119,7 +129,7 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
       case CoordinatorMessage::kHeartbeatAck: {
         auto beat = beats_.find(incoming_.heartbeat_ack().sequence());
         if (beat == beats_.end()) break;
-        times_.heartbeat.push_back(absl::ToDoubleSeconds(absl::Now() - beat->second));
+        times_.heartbeat.push_back({beat->second, absl::ToDoubleSeconds(absl::Now() - beat->second)});
         beats_.erase(beat);
         break;
       }
@@ -144,7 +154,7 @@ class SimulatedWorkers::Worker : public grpc::ClientBidiReactor<WorkerMessage, C
 
   void Start(uint64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const StartRanks& start = incoming_.start_ranks();
-    if (ended_ != absl::Time()) times_.restart.push_back(absl::ToDoubleSeconds(absl::Now() - ended_));
+    if (ended_ != absl::Time()) times_.restart.push_back({ended_, absl::ToDoubleSeconds(absl::Now() - ended_)});
     ended_ = absl::Time();
     Attempt& attempt = attempts_[start.job_id()];
     attempt.epoch = epoch;

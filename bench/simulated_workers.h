@@ -1,6 +1,6 @@
 // Worker daemons without processes, many in one program, for bench/control_plane: each has its own connection to the
-// coordinator and speaks the whole protocol of proto/coordinator.proto. A job's ranks become ready at once and run
-// until they are told to stop.
+// coordinator and speaks the whole protocol of proto/coordinator.proto. A job's ranks become ready at once, report a
+// step once a second, and run until they are told to stop.
 //
 //   SimulatedWorkers workers({.coordinator = "127.0.0.1:7411", .first = 0, .count = 250});
 //   ... WaitUntilConnected ... wait ...
@@ -32,10 +32,13 @@ class SimulatedWorkers {
     uint32_t slots = 1;
     std::vector<std::string> builders;  // layer kinds
   };
-  // In seconds.
+  struct Time {
+    absl::Time begin;
+    double seconds = 0;
+  };
   struct Times {
-    std::vector<double> heartbeat;  // from each heartbeat to its acknowledgement
-    std::vector<double> restart;    // from the end of a job on a worker to the start of the next one there
+    std::vector<Time> heartbeat;  // from each heartbeat to its acknowledgement
+    std::vector<Time> restart;    // from the end of a job on a worker to the start of the next one there
   };
 
   explicit SimulatedWorkers(Settings settings);

@@ -35,6 +35,16 @@ absl::StatusOr<int> RunRetry(const CommandOptions& options, const std::string& j
              state == PENDING ? job + " waits again" : absl::StrCat(job, " is tried again: it is ", StateName(state)));
 }
 
+absl::StatusOr<int> RunRemove(const CommandOptions& options, const std::string& job, bool files) {
+  CoordinatorClient client(options.client);
+  ADJOIN_ASSIGN_OR_RETURN(const RemoveJobResponse answer, client.RemoveJob(job, files));
+  const std::string what =
+      !files ? "; its files stay"
+             : absl::StrCat(", with ", answer.removed_files(), answer.removed_files() == 1 ? " file of " : " files of ",
+                            answer.removed_bytes(), " bytes");
+  return Say(options, answer, absl::StrCat(answer.job_id(), " is removed", what));
+}
+
 absl::StatusOr<int> RunHold(const CommandOptions& options, const std::string& job) {
   CoordinatorClient client(options.client);
   ADJOIN_RETURN_IF_ERROR(client.HoldJob(job));

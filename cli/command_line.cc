@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
 #include "base/flags.h"
+#include "base/printable_text.h"
 #include "base/security/tls.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
@@ -27,12 +28,13 @@ struct Arguments {
   double retry_seconds = 30;
   SubmitOptions submit;
   LogOptions logs;
+  PsOptions ps;
   std::string job, name, output;
   std::string data_root = ".";
   std::string verify_binary;
   std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
-  bool follow = false, force = false;
+  bool follow = false, force = false, files = false;
   TlsFiles tls;
   std::string token_file;
   const LayerRules* rules = nullptr;
@@ -57,7 +59,7 @@ void AddFormat(CLI::App* command, Arguments& a) {
 }
 
 void AddJob(CLI::App* command, Arguments& a) {
-  command->add_option("JOB", a.job, "Its id, the beginning of its id, or its name (the latest of that name)")
+  command->add_option("JOB", a.job, "Its id, or its name (one's own latest job of that name, or else the latest)")
       ->required();
 }
 
@@ -121,6 +123,15 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   add_change("retry", "Let a job that failed or was cancelled wait for its turn again", RunRetry);
   add_change("hold", "Keep a waiting job from starting until it is released; it keeps its place in the queue", RunHold);
   add_change("release", "Let a held job start", RunRelease);
+
+  CLI::App* remove =
+      app.add_subcommand("rm", "Remove a job that has ended from the list, with its log and its history");
+  AddJob(remove, a);
+  remove->add_flag("--files", a.files,
+                   "Also remove its results, its checkpoints and what its attempts left; not what other jobs or users "
+                   "have in the same folders");
+  AddFormat(remove, a);
+  remove->callback([&a, &chosen] { chosen = [&a] { return RunRemove(a.options, a.job, a.files); }; });
 }
 
 void AddTokens(CLI::App& app, Arguments& a, Command& chosen) {
@@ -158,8 +169,15 @@ void AddData(CLI::App& app, Arguments& a, Command& chosen) {
 
 void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* ps = app.add_subcommand("ps", "List the jobs and the workers");
+  ps->add_flag("--all", a.ps.all, "Also the jobs that ended long ago");
+  ps->add_option("--owner", a.ps.owner, "Only jobs that this user submitted")->type_name("USER");
+  ps->add_option("--state", a.ps.states, "Only jobs in these states, such as pending,running")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"pending", "starting", "running", "succeeded", "failed", "cancelled"}).description(""))
+      ->type_name("STATES");
   AddFormat(ps, a);
-  ps->callback([&] { chosen = [&] { return RunPs(a.options); }; });
+  ps->callback([&] { chosen = [&] { return RunPs(a.options, a.ps); }; });
 
   CLI::App* describe = app.add_subcommand("describe", "Show all that is known of a job");
   AddJob(describe, a);
@@ -234,13 +252,15 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
   signal(SIGPIPE, SIG_DFL);  // `adjoin logs JOB | head` ends quietly
   arguments.options.client.retry = absl::Seconds(arguments.retry_seconds);
-  arguments.options.client.notice = [](const std::string& text) { std::cerr << "adjoin: " << text << std::endl; };
+  arguments.options.client.notice = [](const std::string& text) {
+    std::cerr << "adjoin: " << PrintableText(text) << std::endl;
+  };
   const bool alone = app.got_subcommand("plan") || app.got_subcommand("verify") || app.got_subcommand("data");
   absl::Status status = alone ? absl::OkStatus() : SetCredentials(arguments);
   absl::StatusOr<int> code = status.ok() ? chosen() : status;
   if (code.ok() && !std::cout.flush()) code = absl::DataLossError("standard output cannot be written");
   if (code.ok()) return *code;
-  std::cerr << "adjoin: error: " << code.status().message() << std::endl;
+  std::cerr << "adjoin: error: " << PrintableText(code.status().message()) << std::endl;
   return 1;
 }
 

@@ -37,6 +37,12 @@ struct LogOptions {
   bool follow = false;
 };
 
+struct PsOptions {
+  std::vector<std::string> states;  // "running"; empty: all
+  std::string owner;                // empty: all
+  bool all = false;                 // also the jobs that ended long ago
+};
+
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit);
 // Shows the job until it ends; Ctrl-C only stops the showing (exit code 0).
 absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job);
@@ -45,12 +51,14 @@ absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std:
                             const std::string& data_root, const LayerRules& rules);
 // Becomes the program `binary` (empty: adjoin-verify beside this one). Returns only where that fails.
 absl::StatusOr<int> RunVerify(const std::string& binary, const std::vector<std::string>& arguments);
-absl::StatusOr<int> RunPs(const CommandOptions& options);
+absl::StatusOr<int> RunPs(const CommandOptions& options, const PsOptions& ps);
 absl::StatusOr<int> RunDescribe(const CommandOptions& options, const std::string& job);
 absl::StatusOr<int> RunEvents(const CommandOptions& options, const std::string& job, bool follow);
 absl::StatusOr<int> RunLogs(const CommandOptions& options, const LogOptions& logs);
 absl::StatusOr<int> RunCancel(const CommandOptions& options, const std::string& job);
 absl::StatusOr<int> RunRetry(const CommandOptions& options, const std::string& job);
+// Forgets an ended job. `files`: also removes its results, its checkpoints and what its attempts left.
+absl::StatusOr<int> RunRemove(const CommandOptions& options, const std::string& job, bool files);
 absl::StatusOr<int> RunHold(const CommandOptions& options, const std::string& job);
 absl::StatusOr<int> RunRelease(const CommandOptions& options, const std::string& job);
 // `valid_for`: "12h", "30d".

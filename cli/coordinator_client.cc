@@ -8,14 +8,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/security/tls.h"
+#include "proto/fit_message.h"
 #include "proto/grpc_status.h"
+#include "proto/message_limits.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
 namespace {
 
 constexpr std::chrono::seconds kShort{15};
-constexpr std::chrono::seconds kSubmit{120};  // includes the check of the data files
+constexpr std::chrono::seconds kSubmit{300};  // includes the plan and the check of the data files
 constexpr std::chrono::hours kTransfer{6};
 constexpr std::chrono::hours kFollow{24 * 365};  // a dead connection is found by keepalive, long before
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
@@ -43,7 +45,7 @@ Request About(const std::string& job) {
 CoordinatorClient::CoordinatorClient(ClientOptions options, InterceptorFactories interceptors)
     : options_(std::move(options)) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(64 << 20);
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy in the environment is for elsewhere
@@ -127,6 +129,7 @@ absl::StatusOr<Response> CoordinatorClient::Call(Method<Request, Response> metho
     SetDeadline(context, timeout);
     Response response;
     grpc::Status status = ((*stub_).*method)(&context, request, &response);
+    FitParts(&response);  // other users' and other releases' text comes to a terminal
     if (status.ok()) return response;
     if (!IsBreak(status) || !TryAgain(outage)) return Check(status);
     if (repeated != nullptr) *repeated = true;
@@ -152,6 +155,7 @@ absl::Status CoordinatorClient::Stream(const Open<Response>& open, std::chrono::
     absl::Status refused;
     while (refused.ok() && reader->Read(&response)) {
       outage = Outage();
+      FitParts(&response);
       refused = on_message(response);
     }
     if (!refused.ok()) context.TryCancel();
@@ -181,8 +185,8 @@ absl::StatusOr<SubmitResponse> CoordinatorClient::Submit(const Submission& submi
   return Call(&Adjoin::Stub::Submit, std::move(request), kSubmit);
 }
 
-absl::StatusOr<ListJobsResponse> CoordinatorClient::ListJobs() {
-  return Call(&Adjoin::Stub::ListJobs, ListJobsRequest(), kShort);
+absl::StatusOr<ListJobsResponse> CoordinatorClient::ListJobs(const ListJobsRequest& request) {
+  return Call(&Adjoin::Stub::ListJobs, request, kShort);
 }
 
 absl::StatusOr<DescribeJobResponse> CoordinatorClient::DescribeJob(const std::string& job) {
@@ -210,6 +214,17 @@ absl::StatusOr<JobState> CoordinatorClient::RetryJob(const std::string& job) {
   return response.status();
 }
 
+absl::StatusOr<RemoveJobResponse> CoordinatorClient::RemoveJob(const std::string& job, bool files) {
+  bool repeated = false;
+  auto request = About<RemoveJobRequest>(job);
+  request.set_files(files);
+  auto response = Call(&Adjoin::Stub::RemoveJob, std::move(request), kSubmit, &repeated);
+  if (response.ok() || !repeated || !absl::IsNotFound(response.status())) return response;
+  RemoveJobResponse done;  // the first call did it, and only its answer was lost
+  done.set_job_id(job);
+  return done;
+}
+
 absl::Status CoordinatorClient::HoldJob(const std::string& job) {
   return Call(&Adjoin::Stub::HoldJob, About<HoldJobRequest>(job), kShort).status();
 }
@@ -231,6 +246,7 @@ absl::StatusOr<CreateTokenResponse> CoordinatorClient::CreateToken(const std::st
   SetDeadline(context, kShort);
   CreateTokenResponse response;
   absl::Status status = Check(stub_->CreateToken(&context, request, &response));
+  FitParts(&response);
   if (!status.ok()) return status;
   return response;
 }

@@ -64,11 +64,14 @@ class CoordinatorClient {
   explicit CoordinatorClient(ClientOptions options, InterceptorFactories interceptors = {});
 
   absl::StatusOr<SubmitResponse> Submit(const Submission& submission);
-  absl::StatusOr<ListJobsResponse> ListJobs();
+  // One page.
+  absl::StatusOr<ListJobsResponse> ListJobs(const ListJobsRequest& request = {});
   absl::StatusOr<DescribeJobResponse> DescribeJob(const std::string& job);
   absl::StatusOr<JobState> CancelJob(const std::string& job);
   // The job's state now.
   absl::StatusOr<JobState> RetryJob(const std::string& job);
+  // `files`: also what the job left on the worker's disk.
+  absl::StatusOr<RemoveJobResponse> RemoveJob(const std::string& job, bool files);
   absl::Status HoldJob(const std::string& job);
   absl::Status ReleaseJob(const std::string& job);
   // Is not made again once it may have reached the coordinator: that would be another token.

@@ -218,5 +218,46 @@ TEST_F(CoordinatorClientTest, CancelEndsAStreamAndAlsoTheWaitForACoordinator) {
   canceller.join();
 }
 
+// A coordinator of a release that checks nothing.
+class RawCoordinator final : public Adjoin::Service {
+ public:
+  grpc::Status ListJobs(grpc::ServerContext*, const ListJobsRequest*, ListJobsResponse* response) override {
+    response->add_job()->set_name("a\x1b[2J\nb");
+    response->add_worker()->set_name("w\xc2\x9b");
+    return grpc::Status::OK;
+  }
+  grpc::Status ReadLogs(grpc::ServerContext*, const ReadLogsRequest*,
+                        grpc::ServerWriter<ReadLogsResponse>* writer) override {
+    ReadLogsResponse response;
+    response.add_line()->set_text("\x1b]0;title\x07 step 1");
+    writer->Write(response);
+    return grpc::Status::OK;
+  }
+  grpc::Status CancelJob(grpc::ServerContext*, const CancelJobRequest*, CancelJobResponse*) override {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no job '\x1b[2J\n'", "x");
+  }
+};
+
+TEST(CoordinatorClientTextTest, NothingRawComesToTheTerminal) {
+  RawCoordinator service;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  ClientOptions options;
+  options.address = absl::StrCat("127.0.0.1:", port);
+  CoordinatorClient client(options);
+  const auto list = client.ListJobs();
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->job(0).name(), "a\\x1b[2J\\nb");
+  EXPECT_EQ(list->worker(0).name(), "w\\x9b");
+  std::string text;
+  EXPECT_TRUE(client.ReadLogs({}, [&](const LogLine& line) { text += line.text(); }).ok());
+  EXPECT_EQ(text, "\\x1b]0;title\\x07 step 1");
+  EXPECT_EQ(client.CancelJob("x").status().message(), "there is no job '\\x1b[2J\\n'");
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <iostream>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,30 +56,66 @@ void PrintRanks(const DescribeJobResponse& described) {
   std::cout << "\n" << TextTable(rows);
 }
 
-// "3", "7 (2 so far; restarts that count: 1)": the number grows over all jobs, so that no two attempts share one.
+// "3", "7 (2 so far)": the number grows over all jobs, so that no two attempts share one.
 std::string AttemptText(const JobSummary& job) {
   if (job.attempts() <= 1) return job.epoch() == 0 ? "-" : absl::StrCat(job.epoch());
-  return absl::StrCat(job.epoch(), " (", job.attempts(), " so far; restarts that count: ", job.restarts_counted(), ")");
+  return absl::StrCat(job.epoch(), " (", job.attempts(), " so far)");
 }
 
-void PrintJob(const DescribeJobResponse& described) {
+// How often a job was restarted after each cause, since its submission or its last retry.
+using RestartCauses = std::map<std::string, int>;
+
+absl::StatusOr<RestartCauses> CausesOf(CoordinatorClient& client, const std::string& job) {
+  RestartCauses causes;
+  std::string cause;
+  ADJOIN_RETURN_IF_ERROR(client.ReadEvents(job, /*follow=*/false, [&](const JobEvent& event) {
+    if (event.kind() == "retried") causes.clear();
+    if (event.kind() == "attempt_ended") cause = event.text().substr(0, event.text().find(':'));
+    if (event.kind() == "restarting") ++causes[cause];
+  }));
+  return causes;
+}
+
+// "6, of which 1 counts: 1 after rank_lost, 5 after node_lost"
+std::string RestartsText(const JobSummary& job, const RestartCauses& causes) {
+  int restarts = 0;
+  for (const auto& [cause, count] : causes) restarts += count;
+  const uint32_t counted = job.restarts_counted();
+  return absl::StrCat(
+      restarts, ", of which ", counted == 0 ? "none" : absl::StrCat(counted),
+      counted > 1 ? " count: " : " counts: ", absl::StrJoin(causes, ", ", [](std::string* out, const auto& each) {
+        absl::StrAppend(out, each.second, " after ", each.first);
+      }));
+}
+
+// The first names, and how many more there are.
+std::string ArtifactsText(const DescribeJobResponse& described) {
+  constexpr int kShown = 50;
+  const int shown = std::min(kShown, described.artifact_size());
+  const uint64_t more = static_cast<uint64_t>(described.artifact_size() - shown) + described.artifacts_left_out();
+  if (shown == 0) return more == 0 ? "-" : absl::StrCat(more, ", which are not listed");
+  const std::string names = absl::StrJoin(described.artifact().begin(), described.artifact().begin() + shown, ", ");
+  return more == 0 ? names : absl::StrCat(names, " and ", more, " more");
+}
+
+void PrintJob(const DescribeJobResponse& described, const RestartCauses& causes) {
   const JobSummary& job = described.job();
   std::string state = StateName(job.state());
   if (job.held()) absl::StrAppend(&state, ", held");
   if (job.queue_position() > 0) absl::StrAppend(&state, ", number ", job.queue_position(), " in the queue");
-  std::vector<std::vector<std::string>> rows = {
-      {"job", job.job_id()},
-      {"name", job.name()},
-      {"state", state},
-      {"ranks", absl::StrCat(job.ranks())},
-      {"priority", absl::StrCat(job.priority())},
-      {"submitted", TimeText(job.submitted_unix_ms())},
-      {"started", TimeText(job.started_unix_ms())},
-      {"ended", TimeText(job.ended_unix_ms())},
-      {"attempt", AttemptText(job)},
-      {"plan", described.plan_hash().empty() ? "-" : described.plan_hash()},
-      {"output", described.spec().output_dir()},
-      {"artifacts", described.artifact().empty() ? "-" : absl::StrJoin(described.artifact(), ", ")}};
+  std::vector<std::vector<std::string>> rows = {{"job", job.job_id()},
+                                                {"name", job.name()},
+                                                {"state", state},
+                                                {"ranks", absl::StrCat(job.ranks())},
+                                                {"priority", absl::StrCat(job.priority())},
+                                                {"submitted", TimeText(job.submitted_unix_ms())},
+                                                {"started", TimeText(job.started_unix_ms())},
+                                                {"ended", TimeText(job.ended_unix_ms())},
+                                                {"attempt", AttemptText(job)},
+                                                {"plan", described.plan_hash().empty() ? "-" : described.plan_hash()},
+                                                {"output", described.spec().output_dir()},
+                                                {"artifacts", ArtifactsText(described)}};
+  if (!causes.empty()) rows.insert(rows.begin() + 9, {"restarts", RestartsText(job, causes)});
   if (!job.reason().empty()) rows.insert(rows.begin() + 3, {job.state() == PENDING ? "waits" : "reason", job.reason()});
   if (!job.owner().empty()) rows.insert(rows.begin() + 2, {"owner", job.owner()});
   const std::string progress = ProgressText(job.progress());
@@ -99,7 +138,11 @@ absl::StatusOr<int> RunDescribe(const CommandOptions& options, const std::string
     std::cout << Formatted(described, options.format) << std::flush;
     return 0;
   }
-  PrintJob(described);
+  RestartCauses causes;
+  if (described.job().attempts() > 1) {
+    ADJOIN_ASSIGN_OR_RETURN(causes, CausesOf(client, described.job().job_id()));
+  }
+  PrintJob(described, causes);
   if (described.rank_size() > 0) PrintRanks(described);
   std::cout << std::flush;
   return 0;

@@ -1,6 +1,14 @@
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -32,6 +40,10 @@ std::string RestartsText(const JobSummary& job) {
   return absl::StrCat(job.attempts() - 1, " (", job.restarts_counted(), ")");
 }
 
+constexpr size_t kEndedShown = 50;  // without --all
+constexpr JobState kUnended[] = {PENDING, STARTING, RUNNING};
+constexpr JobState kEnded[] = {SUCCEEDED, FAILED, CANCELLED};
+
 Rows JobRows(const ListJobsResponse& list) {
   const bool owned =
       std::any_of(list.job().begin(), list.job().end(), [](const JobSummary& job) { return !job.owner().empty(); });
@@ -48,23 +60,140 @@ Rows JobRows(const ListJobsResponse& list) {
 
 Rows WorkerRows(const ListJobsResponse& list) {
   Rows rows = {{"WORKER", "ADDRESS", "SLOTS", "FREE", "STATE", "HEARTBEAT"}};
+  const bool unfit = std::any_of(list.worker().begin(), list.worker().end(),
+                                 [](const WorkerSummary& worker) { return !worker.condition().empty(); });
+  if (unfit) rows[0].push_back("CONDITION");
   for (const WorkerSummary& worker : list.worker()) {
     rows.push_back({worker.name(), worker.address(), absl::StrCat(worker.slots()), absl::StrCat(worker.free_slots()),
                     worker.state(), DurationText(worker.heartbeat_age_seconds()) + " ago"});
+    if (unfit) rows.back().push_back(worker.condition());
   }
   return rows;
 }
 
+// Sets in the request those of `states` that the user asks for; false where there are none.
+template <size_t n>
+bool Choose(const JobState (&states)[n], const PsOptions& ps, ListJobsRequest& request) {
+  for (const JobState state : states) {
+    const std::string name = absl::AsciiStrToLower(JobState_Name(state));
+    const bool wanted = ps.states.empty() || std::find(ps.states.begin(), ps.states.end(), name) != ps.states.end();
+    if (wanted) request.add_state(state);
+  }
+  return !request.state().empty();
+}
+
+using OnPage = std::function<void(ListJobsResponse)>;
+
+absl::Status ReadPages(CoordinatorClient& client, ListJobsRequest request, const OnPage& on_page) {
+  do {
+    ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse page, client.ListJobs(request));
+    request.set_page_token(page.next_page_token());
+    on_page(std::move(page));
+  } while (!request.page_token().empty());
+  return absl::OkStatus();
+}
+
+// Moves a page into `list`. Of a job that ended between two pages, and so is on both, the later page counts.
+class Merge {
+ public:
+  explicit Merge(ListJobsResponse& list) : list_(list) {}
+  void operator()(ListJobsResponse page) {
+    for (JobSummary& job : *page.mutable_job()) {
+      auto [known, is_new] = index_.try_emplace(job.job_id(), list_.job_size());
+      (is_new ? *list_.add_job() : *list_.mutable_job(known->second)) = std::move(job);
+    }
+    if (list_.worker().empty()) list_.mutable_worker()->Swap(page.mutable_worker());
+    if (list_.notice().empty()) list_.set_notice(page.notice());
+  }
+
+ private:
+  ListJobsResponse& list_;
+  std::map<std::string, int> index_;  // in list_, by job
+};
+
+// "job-9" is before "job-10".
+bool SubmittedBefore(const JobSummary& a, const JobSummary& b) {
+  if (a.submitted_unix_ms() != b.submitted_unix_ms()) return a.submitted_unix_ms() < b.submitted_unix_ms();
+  if (a.job_id().size() != b.job_id().size()) return a.job_id().size() < b.job_id().size();
+  return a.job_id() < b.job_id();
+}
+
+// The jobs that have not ended, and the newest of the others, in the order of submission. Its next_page_token is that
+// of the first job that is left out.
+absl::StatusOr<ListJobsResponse> ListNewest(CoordinatorClient& client, const PsOptions& ps) {
+  ListJobsResponse list;
+  Merge merge(list);
+  ListJobsRequest unended, ended;
+  unended.set_owner(ps.owner);
+  ended.set_owner(ps.owner);
+  if (Choose(kUnended, ps, unended)) {
+    uint64_t total = 0;
+    ADJOIN_RETURN_IF_ERROR(ReadPages(client, unended, [&](ListJobsResponse page) {
+      total = page.total_jobs();
+      merge(std::move(page));
+    }));
+    list.set_total_jobs(total);
+  }
+  if (Choose(kEnded, ps, ended)) {
+    ended.set_page_size(kEndedShown);
+    ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse page, client.ListJobs(ended));
+    list.set_total_jobs(list.total_jobs() + page.total_jobs());
+    list.set_next_page_token(page.next_page_token());
+    merge(std::move(page));
+  }
+  std::sort(list.mutable_job()->begin(), list.mutable_job()->end(), SubmittedBefore);
+  return list;
+}
+
+absl::StatusOr<ListJobsResponse> ListAll(CoordinatorClient& client, const PsOptions& ps) {
+  ListJobsResponse list;
+  ListJobsRequest request;
+  request.set_owner(ps.owner);
+  Choose(kUnended, ps, request);
+  Choose(kEnded, ps, request);
+  ADJOIN_RETURN_IF_ERROR(ReadPages(client, request, Merge(list)));
+  list.set_total_jobs(static_cast<uint64_t>(list.job_size()));
+  std::sort(list.mutable_job()->begin(), list.mutable_job()->end(), SubmittedBefore);
+  return list;
+}
+
+// A page is printed when it has come, so that no number of jobs is too large.
+absl::StatusOr<int> PrintAllPages(CoordinatorClient& client, const PsOptions& ps, Format format) {
+  ListJobsRequest request;
+  request.set_owner(ps.owner);
+  Choose(kUnended, ps, request);
+  Choose(kEnded, ps, request);
+  std::set<std::string> shown;
+  ADJOIN_RETURN_IF_ERROR(ReadPages(client, request, [&](ListJobsResponse page) {
+    auto again = [&](const JobSummary& job) { return !shown.insert(job.job_id()).second; };
+    auto* jobs = page.mutable_job();
+    jobs->erase(std::remove_if(jobs->begin(), jobs->end(), again), jobs->end());
+    std::cout << FormattedItem(page, format) << std::flush;
+  }));
+  return 0;
+}
+
+std::string LeftOutLine(const ListJobsResponse& list, const PsOptions& ps) {
+  if (list.next_page_token().empty()) return "";
+  const uint64_t shown = static_cast<uint64_t>(list.job_size());
+  const uint64_t more = std::max<uint64_t>(list.total_jobs(), shown + 1) - shown;
+  return absl::StrCat(more, more == 1 ? " older job that has ended is" : " older jobs that have ended are",
+                      " not shown; `adjoin ps --all", ps.owner.empty() ? "" : absl::StrCat(" --owner ", ps.owner),
+                      "` shows all\n");
+}
+
 }  // namespace
 
-absl::StatusOr<int> RunPs(const CommandOptions& options) {
+absl::StatusOr<int> RunPs(const CommandOptions& options, const PsOptions& ps) {
   CoordinatorClient client(options.client);
-  ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, client.ListJobs());
+  if (ps.all && options.format != Format::kTable) return PrintAllPages(client, ps, options.format);
+  ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, ps.all ? ListAll(client, ps) : ListNewest(client, ps));
   if (options.format != Format::kTable) {
     std::cout << Formatted(list, options.format) << std::flush;
     return 0;
   }
-  std::cout << (list.job().empty() ? "no jobs\n" : TextTable(JobRows(list))) << "\n";
+  if (!list.notice().empty()) std::cout << "coordinator: " << list.notice() << "\n\n";
+  std::cout << (list.job().empty() ? "no jobs\n" : TextTable(JobRows(list))) << LeftOutLine(list, ps) << "\n";
   std::cout << (list.worker().empty() ? "no workers\n" : TextTable(WorkerRows(list))) << std::flush;
   return 0;
 }

@@ -1,15 +1,17 @@
 #include <iostream>
 
+#include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
 #include "planner/spec/spec_file.h"
 #include "planner/spec/spec_setter.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit) {
   SpecSource source;
-  source.name = submit.spec_file == "-" ? "standard input" : submit.spec_file;
+  source.name = submit.spec_file == "-" ? "standard input" : PrintableText(submit.spec_file, kMaxPathBytes);
   ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(submit.spec_file));
   ADJOIN_ASSIGN_OR_RETURN(source, WithSettings(source, submit.settings));
   Submission submission;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/utf8.h"
 
 namespace adjoin {
 namespace {
@@ -116,7 +117,7 @@ std::string ProgressLine(const JobSummary& job, int width) {
   } else if (job.state() == RUNNING && !progress.phase().empty()) {
     absl::StrAppend(&line, "  ", progress.phase());
   }
-  if (static_cast<int>(line.size()) > width) line.resize(std::max(width, 0));
+  line.resize(Utf8Prefix(line, static_cast<size_t>(std::max(width, 0))));
   return line;
 }
 

@@ -1,27 +1,29 @@
 #include "coordinator/command.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/support/server_interceptor.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/endpoint.h"
 #include "base/file_limit.h"
 #include "base/flags.h"
 #include "base/logging.h"
+#include "base/printable_text.h"
 #include "base/security/malformed_requests.h"
 #include "base/security/server_limits.h"
 #include "base/security/tls.h"
@@ -31,17 +33,22 @@
 #include "base/watchdog.h"
 #include "coordinator/logs/log_store.h"
 #include "coordinator/logs/log_writer.h"
+#include "coordinator/planning/planner_pool.h"
+#include "coordinator/planning/planner_process.h"
 #include "coordinator/services/access.h"
 #include "coordinator/services/artifact_relay.h"
 #include "coordinator/services/hub.h"
 #include "coordinator/services/metrics.h"
 #include "coordinator/services/self_check.h"
+#include "coordinator/services/served_call.h"
 #include "coordinator/services/spec_planning.h"
 #include "coordinator/services/stored_tokens.h"
 #include "coordinator/services/token_book.h"
 #include "coordinator/services/user_service.h"
 #include "coordinator/services/worker_service.h"
 #include "coordinator/store/store.h"
+#include "proto/health_check_service.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 namespace {
@@ -62,10 +69,16 @@ struct Settings {
   double start_timeout_seconds = 120;
   double self_check_seconds = 5;
   int64_t log_bytes = 16 << 20;
+  int planners = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 2u, 8u));
+  double plan_seconds = 60;
+  uint64_t plan_memory_mb = 4096;
   size_t max_queued_jobs = 100000;
   size_t keep_jobs = 1000;
+  size_t keep_jobs_total = 10000;
+  int32_t max_user_priority = 0;
   std::string metrics_listen;
   bool metrics_public = false;
+  bool accept_loss = false;
   std::string log_format = "text";
   TlsFiles tls;
 };
@@ -79,6 +92,9 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--advertise", settings.advertise, "HOST:PORT under which others reach it; absent: where it listens");
   app.add_option("--port-file", settings.port_file, "Write the address to this file once it listens");
   app.add_option("--state-dir", settings.state_dir, "Folder for the store and the jobs' logs")->capture_default_str();
+  app.add_flag(
+      "--accept-loss", settings.accept_loss,
+      "Go on where the store is found to be older than it was or to lack rows: once, after a refusal to start");
   app.add_option("--heartbeat-seconds", settings.heartbeat_seconds, "How often workers report that they live")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
@@ -100,17 +116,31 @@ void AddOptions(CLI::App& app, Settings& settings) {
   AddSeconds(app, "--start-timeout-seconds", settings.start_timeout_seconds, "For all ranks of a job to start");
   AddSeconds(
       app, "--self-check-seconds", settings.self_check_seconds,
-      "How often it connects to itself; when it has not accepted that three times, it ends, to be started again");
+      "How often it connects to itself and calls itself; when that failed three times, it ends, to be started again");
   app.add_option("--log-bytes", settings.log_bytes, "Bytes of log kept per job; the oldest lines go first")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 40));
+  app.add_option("--planners", settings.planners, "So many plans are made at once, each in a process of its own")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 64));
+  AddSeconds(app, "--plan-seconds", settings.plan_seconds, "The plan of a job may take so long; else it is refused");
+  app.add_option("--plan-memory-mb", settings.plan_memory_mb, "A process that makes plans may use so many MiB")
+      ->capture_default_str()
+      ->check(CLI::Range(256, 1 << 20));
   app.add_option("--max-queued-jobs", settings.max_queued_jobs, "So many jobs may wait; more are refused")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000000));
   app.add_option("--keep-jobs", settings.keep_jobs,
-                 "Ended jobs that it remembers, with their logs; the oldest go first")
+                 "Ended jobs of one owner that it remembers, with their logs; the oldest go first")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
+  app.add_option("--keep-jobs-total", settings.keep_jobs_total,
+                 "The same for all owners together; the owner with the most loses the oldest")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--max-user-priority", settings.max_user_priority,
+                 "The highest priority that users may give their jobs; admins may give any")
+      ->capture_default_str();
   app.add_option("--metrics-listen", settings.metrics_listen,
                  "HOST:PORT of Prometheus' /metrics, in plain HTTP; port 0 takes a free one; absent: none");
   app.add_flag("--metrics-public", settings.metrics_public, "Let --metrics-listen be reached from other machines");
@@ -135,25 +165,27 @@ CoordinationOptions MakeOptions(const Settings& settings, const AssignmentPolicy
   options.restarts_without_progress = settings.restarts_without_progress;
   options.max_queued_jobs = settings.max_queued_jobs;
   options.keep_jobs = settings.keep_jobs;
+  options.keep_jobs_total = settings.keep_jobs_total;
   options.assignment = assignment;
   return options;
 }
 
 struct Services {
+  HealthCheckService& health;
   UserService& users;
   WorkerService& workers;
 };
 
 absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen, const TlsFiles& tls,
                                                           Services services, Endpoint* bound) {
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(listen, tls));
   grpc::ServerBuilder builder;
   *bound = listen;
   builder.AddListeningPort(listen.ToString(), credentials, &bound->port);
+  builder.RegisterService(&services.health);
   builder.RegisterService(&services.users);
   builder.RegisterService(&services.workers);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   SetServerLimits(builder);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
@@ -190,19 +222,36 @@ absl::Status CheckSettings(const Settings& settings) {
   return absl::OkStatus();
 }
 
+// Another start would end alike: a person has to look (deploy/adjoin-coordinator.service).
+constexpr int kExitStateRefused = 3;
+
 // A server that is deaf may not end, either.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
-absl::Status Run(const Settings& settings, const LayerRules& rules, const AssignmentPolicy& assignment,
-                 StopSignal& stop) {
+absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, StopSignal& stop) {
   std::optional<Watchdog> late;  // first: it watches the end of the rest
   ADJOIN_ASSIGN_OR_RETURN(Endpoint listen, ParseEndpoint(settings.listen));
   ADJOIN_RETURN_IF_ERROR(CheckSettings(settings));
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(settings.state_dir));
   std::string jobs_folder = state.path() + "/jobs";
   ADJOIN_RETURN_IF_ERROR(MakeFolders(jobs_folder));
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Store::Open(state.path() + "/adjoin.db"));
+  // Set by the thread that finds the store damaged, which ends the wait for a signal below.
+  absl::Mutex broken_mutex;
+  absl::Status broken;
+  StoreOptions store_options;
+  store_options.accept_loss = settings.accept_loss;
+  store_options.on_data_loss = [&](const absl::Status& why) {
+    absl::MutexLock lock(&broken_mutex);
+    broken = why;
+    kill(getpid(), SIGTERM);
+  };
+  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Store::Open(state.path() + "/adjoin.db", store_options));
   ADJOIN_ASSIGN_OR_RETURN(StoredState stored, store->Load());
+  if (!stored.lost.empty()) {
+    LogError(absl::StrCat("--accept-loss: the store goes on without what is missing: ", stored.lost));
+  } else if (settings.accept_loss) {
+    LogWarning("--accept-loss: nothing is missing; start without it from now on");
+  }
   StoredTokens stored_tokens(*store);
   TokenBook tokens(stored_tokens);
   ADJOIN_RETURN_IF_ERROR(tokens.Load());
@@ -214,18 +263,28 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, const Assign
   LogWriter log_writer(
       {[&logs](const std::string& job, const std::vector<LogLine>& lines) { return logs.Append(job, lines); },
        [&logs](const std::string& job) { return logs.Remove(job); }});
-  Hub hub(
-      MakeOptions(settings, assignment), store.get(), std::move(stored),
-      [&rules](const StoredSubmission& submission) { return FunctionsOf(submission, rules); },
-      [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
+  PlannerProcessOptions planner_process;
+  planner_process.limit = absl::Seconds(settings.plan_seconds);
+  planner_process.memory_bytes = settings.plan_memory_mb << 20;
+  PlannerPool planner({.planners = settings.planners},
+                      [planner_process] { return std::make_unique<PlannerProcess>(planner_process); });
+  Hub hub(MakeOptions(settings, assignment), store.get(), &planner, std::move(stored), &PlacesOf,
+          [&log_writer](const std::string& job_id) { log_writer.Remove(job_id); });
   ArtifactRelay relay;
-  UserService users({hub, *store, logs, log_writer, relay, *access, tokens, rules});
-  WorkerService workers(hub, log_writer, relay, *access, absl::Seconds(settings.worker_timeout_seconds));
+  FolderRemovals removals;
+  UserService users(
+      {hub, *store, logs, log_writer, relay, removals, *access, tokens, planner, settings.max_user_priority});
+  WorkerService workers(hub, log_writer, relay, removals, *access, absl::Seconds(settings.worker_timeout_seconds));
+  HealthCheckService health({Adjoin::service_full_name(), WorkerLink::service_full_name()});
   Endpoint bound;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server,
-                          StartServer(listen, settings.tls, {users, workers}, &bound));
-  Metrics metrics([&] { return hub.Look([](CoordinationService& service) { return service.Snapshot(); }); },
-                  hub.commit_seconds());
+                          StartServer(listen, settings.tls, {health, users, workers}, &bound));
+  const auto look = [&hub] {
+    SnapshotInSteps made;
+    hub.Browse([&](CoordinationService& service) { return service.Continue(made); });
+    return std::move(made.snapshot);
+  };
+  Metrics metrics(look, hub.commit_seconds());
   if (!settings.metrics_listen.empty()) {
     ADJOIN_RETURN_IF_ERROR(metrics.Listen(settings.metrics_listen, settings.metrics_public));
     LogInfo(absl::StrCat("metrics on port ", metrics.port()));
@@ -234,11 +293,13 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, const Assign
   if (!settings.port_file.empty()) ADJOIN_RETURN_IF_ERROR(WriteFileAtomically(settings.port_file, address + "\n"));
   LogInfo(absl::StrCat("listening on ", bound.ToString(), ", state in ", state.path()));
 
+  ServedCall served(*server);
   absl::Status deaf;
   std::unique_ptr<SelfCheck> self_check;
   {
     SelfCheck::Options options;
     options.period = absl::Seconds(settings.self_check_seconds);
+    options.serves = [&served](absl::Duration limit) { return served(limit); };
     ADJOIN_ASSIGN_OR_RETURN(self_check, SelfCheck::Start(bound, options, [&deaf](const std::string& why) {
                               deaf = absl::InternalError(why);
                               kill(getpid(), SIGTERM);  // ends the wait below
@@ -246,10 +307,18 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, const Assign
   }
   stop.Wait();
   self_check.reset();
+  {
+    absl::MutexLock lock(&broken_mutex);
+    if (deaf.ok() && !broken.ok()) {
+      deaf = absl::Status(broken.code(), absl::StrCat("the store is damaged, so nothing can be accepted or decided: ",
+                                                      std::string(broken.message())));
+    }
+  }
   if (!deaf.ok()) {
     LogError(std::string(deaf.message()));
     late.emplace(kEndTimeout, [] { _exit(1); });
   }
+  planner.Stop();
   LogInfo("stopping: jobs that run go on, and are found again at the next start");
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   return deaf;
@@ -258,6 +327,7 @@ absl::Status Run(const Settings& settings, const LayerRules& rules, const Assign
 }  // namespace
 
 int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, const AssignmentPolicy& assignment) {
+  if (IsPlannerProcess(argc, argv)) return RunPlannerProcess(argv, rules);
   StopSignal stop;
   RaiseFileLimit();
   Settings settings;
@@ -266,10 +336,10 @@ int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules, const 
   AddConfigSources(app, "ADJOIN_COORDINATOR_");
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
   InitLogging("adjoin-coordinator", ReadLogFormat(settings.log_format).value_or(LogFormat::kText));
-  absl::Status status = Run(settings, rules, assignment, stop);
+  absl::Status status = Run(settings, assignment, stop);
   if (status.ok()) return 0;
-  std::cerr << "adjoin-coordinator: error: " << status.message() << "\n";
-  return 1;
+  std::cerr << "adjoin-coordinator: error: " << PrintableText(status.message()) << "\n";
+  return absl::IsDataLoss(status) ? kExitStateRefused : 1;
 }
 
 }  // namespace adjoin

@@ -12,7 +12,9 @@
 
 namespace adjoin {
 
-// Returns the exit code. Call it before any other thread is started: it takes over the signals that stop a program.
+// Returns the exit code. Call it first thing in main, with main's own arguments and before any other thread is started:
+// it takes over the signals that stop a program, and it starts this same program again for the processes that make
+// plans with `rules` (coordinator/planning/planner_process.h).
 int RunCoordinatorCommand(int argc, char** argv, const LayerRules& rules,
                           const AssignmentPolicy& assignment = &AssignCompactly);
 

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/flags.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "planner/spec/spec_file.h"
 #include "planner/spec/spec_parser.h"
@@ -49,7 +50,7 @@ int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
     result = absl::DataLossError("standard output cannot be written");
   }
   if (result.ok()) return result->deviates() ? 1 : 0;
-  std::cerr << "adjoin verify: error: " << result.status().message() << std::endl;
+  std::cerr << "adjoin verify: error: " << PrintableText(result.status().message()) << std::endl;
   return 1;
 }
 

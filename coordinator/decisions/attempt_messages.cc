@@ -14,6 +14,9 @@ CoordinatorMessage StartMessage(const JobRecord& job, const std::string& worker,
   start.set_single_node(job.attempt.holders.size() == 1);
   start.set_memory_bytes(job.spec.resources().memory_bytes());
   start.set_store_id(store_id);
+  start.set_owner(job.owner);
+  start.set_any_folder(job.any_folder);
+  start.set_job_tag(job.tag);
   return message;
 }
 

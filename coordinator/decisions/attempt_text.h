@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "coordinator/decisions/job_record.h"
+#include "coordinator/decisions/restart_policy.h"
 
 namespace adjoin {
 
@@ -18,6 +20,15 @@ std::string RankText(const Attempt& attempt, size_t rank);
 std::string RanksOn(const Attempt& attempt, const std::string& worker);
 // "rank 2 on worker-1 did not become ready within 2m": the ranks that are still starting.
 std::string LateRanks(const Attempt& attempt, absl::Duration limit);
+// The workers of these ranks.
+std::vector<std::string> LateWorkers(const Attempt& attempt);
+// "; it failed 3 times in a row when it started, on worker-0, worker-2"
+std::string FailedStartsText(const FailedStarts& failed);
+// "in 5s; restart 2 of the 3 of restart.max_restarts", "at once; does not count against the job"
+std::string RestartText(const RestartDecision& decision, const Restart& policy);
+
+// True where the report only names the latest attempt that the daemon had: nothing of it is left to report.
+bool IsNote(const AttemptReport& report);
 
 }  // namespace adjoin
 

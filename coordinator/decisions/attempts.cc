@@ -6,18 +6,33 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
 #include "coordinator/decisions/attempt_messages.h"
 #include "coordinator/decisions/attempt_text.h"
 #include "coordinator/decisions/stored_rows.h"
+#include "proto/killed_by_signal.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 namespace {
 
 constexpr absl::Duration kKeepSteps = absl::Seconds(10);
 
-bool HasEnded(RankState state) {
-  return state == RankState::kSucceeded || state == RankState::kDrained || state == RankState::kFailed ||
-         state == RankState::kKilled;
+EndCause CauseOfLoss(const RankEnded& ended) {
+  if (ended.infrastructure()) return EndCause::kNodeLost;
+  return WasKilledFromOutside(ended.error()) ? EndCause::kRankKilled : EndCause::kRankLost;
+}
+
+// A list of all files of a prediction can be longer than any message; a file that is not listed can be fetched as well.
+void AddArtifacts(JobRecord& job, const RankEnded& ended) {
+  job.artifacts_left_out += ended.artifacts_left_out();
+  for (const std::string& name : ended.artifact()) {
+    if (job.artifacts.size() < kMaxArtifacts) {
+      job.artifacts.insert(name);
+    } else if (job.artifacts.count(name) == 0) {
+      ++job.artifacts_left_out;
+    }
+  }
 }
 
 // Null where the worker does not run this rank.
@@ -47,14 +62,15 @@ void Attempts::Restore(uint64_t last_epoch, uint64_t store_id) {
 
 void Attempts::RestoreAttempt(JobRecord& job, const StoredAttempt& row) {
   const absl::Duration now = options_.Now();
-  job.attempt = AttemptFrom(row, now, options_.wall_clock());
+  job.attempt = AttemptFrom(row, now);
   Attempt& attempt = job.attempt;
   // The daemons will be told the lease of today.
   if (!attempt.holders.empty() && attempt.lease < options_.lease) {
     attempt.lease = options_.lease;
     outbox_.AttemptChanged(job);
   }
-  if (job.state == STARTING) attempt.start_deadline = now + options_.start_timeout + options_.reattach;
+  const bool starting = job.state == STARTING && !attempt.over;
+  if (starting) attempt.start_deadline = now + options_.start_timeout + options_.reattach;
   if (job.state == RUNNING) attempt.watch.emplace(options_.progress, attempt.ranks.size(), now);
   // A rank that failed in an attempt that is not over failed because of a peer. The cause may still be reported.
   for (size_t r = 0; r < attempt.ranks.size() && !attempt.over; ++r) {
@@ -65,6 +81,7 @@ void Attempts::RestoreAttempt(JobRecord& job, const StoredAttempt& row) {
   for (const auto& [name, holder] : attempt.holders) {
     workers_.Expect(name, holder);
     workers_.Hold(name, job.number, holder.slots);
+    workers_.SetStarting(name, job.number, starting);
   }
   if (job.home.empty() && !attempt.holders.empty()) homes_.Settle(job);  // an older coordinator did not store it
 }
@@ -98,6 +115,7 @@ void Attempts::Start(JobRecord& job, const Assignment& workers) {
   outbox_.Event(job, "started", absl::StrCat("on ", WorkersText(job.attempt)));
   for (const auto& [name, holder] : job.attempt.holders) {
     workers_.Hold(name, job.number, holder.slots);
+    workers_.SetStarting(name, job.number, true);
     SendStart(job, name);
   }
 }
@@ -147,7 +165,11 @@ void Attempts::ConnectIfReady(JobRecord& job) {
   outbox_.JobChanged(job);
   outbox_.AttemptChanged(job);
   outbox_.Event(job, "running", "");
-  for (const auto& [name, holder] : job.attempt.holders) SendConnect(job, name);
+  if (starts_.Connected(job)) queue_.Wake();
+  for (const auto& [name, holder] : job.attempt.holders) {
+    workers_.SetStarting(name, job.number, false);
+    SendConnect(job, name);
+  }
 }
 
 void Attempts::OnRankUpdate(const std::string& worker, uint64_t epoch, const RankUpdate& update) {
@@ -165,7 +187,10 @@ void Attempts::Update(JobRecord& job, RankRecord& rank, const RankUpdate& update
   if (update.rank() == 0 && resumed) {
     outbox_.Event(job, "resumed", absl::StrCat("from the checkpoint of step ", update.progress().resumed_step()));
   }
-  if (update.rank() == 0) job.progress = update.progress();
+  if (update.rank() == 0) {
+    job.progress = update.progress();
+    outbox_.Touched(job, JobChange::kProgress);
+  }
   const bool training = update.progress().phase().empty() || update.progress().phase() == "training";
   if (!training || update.progress().step() <= job.attempt.steps) return;
   job.attempt.steps = update.progress().step();
@@ -193,21 +218,26 @@ void Attempts::Ended(JobRecord& job, RankRecord& rank, const RankEnded& ended) {
   }
   switch (ended.end()) {
     case RANK_SUCCEEDED:
-      job.artifacts.insert(ended.artifact().begin(), ended.artifact().end());
+      AddArtifacts(job, ended);
       outbox_.JobChanged(job);
       break;
     case RANK_DRAINED:
       job.attempt.steps = std::max(job.attempt.steps, ended.drained_step());
       if (ended.drained_step() > 0 && !job.spec.checkpoint().dir().empty()) homes_.Keep(job);
       break;
-    case RANK_ERROR: return End(job, EndCause::kError, reason);
+    case RANK_ERROR: return EndBy(job, {.cause = EndCause::kError, .workers = {rank.worker}, .reason = reason});
     case RANK_HOPELESS: return End(job, EndCause::kHopeless, reason);
     case RANK_PEER_FAILED:
       if (!job.attempt.peer_failure.has_value()) {
         job.attempt.peer_failure = PeerFailure{reason, options_.Now(), options_.Now() + options_.peer_failure_grace};
       }
       return;
-    default: return End(job, ended.infrastructure() ? EndCause::kNodeLost : EndCause::kRankLost, reason);
+    default:
+      return EndBy(job, {.cause = CauseOfLoss(ended),
+                         .workers = {rank.worker},
+                         .killed = WasKilledFromOutside(ended.error()),
+                         .node_fault = ended.node_fault(),
+                         .reason = reason});
   }
   const std::vector<RankRecord>& ranks = job.attempt.ranks;
   const auto all = [&](auto holds) { return std::all_of(ranks.begin(), ranks.end(), holds); };
@@ -231,7 +261,9 @@ void Attempts::Cleared(JobRecord& job, const std::string& worker) {
     for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
       const RankRecord& rank = job.attempt.ranks[r];
       if (rank.worker != worker || HasEnded(rank.state)) continue;
-      End(job, EndCause::kRankLost, absl::StrCat(RankText(job.attempt, r), " is gone and its daemon did not say why"));
+      EndBy(job, {.cause = EndCause::kRankLost,
+                  .workers = {worker},
+                  .reason = absl::StrCat(RankText(job.attempt, r), " is gone and its daemon did not say why")});
       break;
     }
   }
@@ -240,7 +272,9 @@ void Attempts::Cleared(JobRecord& job, const std::string& worker) {
 
 void Attempts::OnPulse(const std::string& worker, const AttemptPulse& pulse) {
   JobRecord* job = AttemptOf(worker, pulse.job_id(), pulse.epoch());
-  if (job == nullptr || !job->attempt.watch.has_value()) return;
+  if (job == nullptr) return;
+  HasRun(*job, pulse.running_seconds());
+  if (!job->attempt.watch.has_value()) return;
   for (const RankPulse& rank : pulse.rank()) {
     if (RankOf(*job, worker, rank.rank()) != nullptr) job->attempt.watch->Heard(rank, options_.Now());
   }
@@ -253,7 +287,9 @@ void Attempts::OnPulse(const std::string& worker, const AttemptPulse& pulse) {
 // node has the worker's name, nothing is known: the processes live until their lease is over.
 void Attempts::OnNewIncarnation(const WorkerHello& hello, absl::Duration last_heard) {
   const std::string& name = hello.name();
-  for (JobRecord* job : jobs_.All()) {
+  for (const uint64_t number : workers_.HoldersOf(name)) {
+    JobRecord* job = jobs_.Find(number);
+    if (job == nullptr) continue;
     auto found = job->attempt.holders.find(name);
     if (found == job->attempt.holders.end() || found->second.incarnation == hello.incarnation()) continue;
     if (!found->second.node_id.empty() && found->second.node_id == hello.node_id()) {
@@ -262,14 +298,20 @@ void Attempts::OnNewIncarnation(const WorkerHello& hello, absl::Duration last_he
       leases_.Orphan(*job, name, last_heard);
     }
     if (!job->attempt.over) {
-      End(*job, EndCause::kNodeLost,
-          absl::StrCat(name, " was lost (its daemon was started anew) with ", RanksOn(job->attempt, name)));
+      EndBy(*job, {.cause = EndCause::kNodeLost,
+                   .workers = {name},
+                   .worker_lost = true,
+                   .reason = absl::StrCat(name, " was lost (its daemon was started anew) with ",
+                                          RanksOn(job->attempt, name))});
     }
   }
 }
 
 void Attempts::OnHello(const WorkerHello& hello) {
-  for (const AttemptReport& report : hello.attempt()) OnReport(hello.name(), report);
+  GoBeyond(hello);
+  for (const AttemptReport& report : hello.attempt()) {
+    if (!IsForeign(report) && !IsNote(report)) OnReport(hello.name(), report);
+  }
   OnLostMessages(hello);
 }
 
@@ -285,6 +327,7 @@ void Attempts::OnReport(const std::string& worker, const AttemptReport& report) 
     }
     return;
   }
+  HasRun(*job, report.running_seconds());
   for (const RankReport& said : report.rank()) {
     RankRecord* rank = RankOf(*job, worker, said.rank());
     if (rank == nullptr) continue;
@@ -322,11 +365,15 @@ void Attempts::OnReport(const std::string& worker, const AttemptReport& report) 
 // Messages that were on their way to the daemon when its last connection ended did not arrive.
 void Attempts::OnLostMessages(const WorkerHello& hello) {
   const std::string& name = hello.name();
-  for (JobRecord* job : jobs_.All()) {
+  for (const uint64_t number : workers_.HoldersOf(name)) {
+    JobRecord* job = jobs_.Find(number);
+    if (job == nullptr) continue;
     auto holder = job->attempt.holders.find(name);
     if (holder == job->attempt.holders.end() || holder->second.incarnation != hello.incarnation()) continue;
     const bool reported = std::any_of(hello.attempt().begin(), hello.attempt().end(), [&](const AttemptReport& report) {
-      return report.job_id() == job->id && report.epoch() == job->attempt.epoch;
+      // One of another store may still have processes, which the daemon ends before it connects again.
+      return report.job_id() == job->id && !IsNote(report) &&
+             (IsForeign(report) ? !report.cleared() : report.epoch() == job->attempt.epoch);
     });
     if (reported) continue;
     if (job->attempt.over) {
@@ -344,136 +391,11 @@ void Attempts::OnLostMessages(const WorkerHello& hello) {
 void Attempts::OnLost(const std::string& worker, const std::string& why) {
   for (JobRecord* job : jobs_.Active()) {
     if (job->attempt.holders.count(worker) == 0) continue;
-    End(*job, EndCause::kNodeLost, absl::StrCat(worker, " was lost (", why, ") with ", RanksOn(job->attempt, worker)));
+    EndBy(*job, {.cause = EndCause::kNodeLost,
+                 .workers = {worker},
+                 .worker_lost = true,
+                 .reason = absl::StrCat(worker, " was lost (", why, ") with ", RanksOn(job->attempt, worker))});
   }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Ends
-
-void Attempts::Close(JobRecord& job, const std::string& reason) {
-  Attempt& attempt = job.attempt;
-  attempt.over = true;
-  attempt.reason = reason;
-  attempt.ended = options_.wall_clock();
-  attempt.peer_failure.reset();
-  attempt.watch.reset();
-  for (RankRecord& rank : attempt.ranks) {
-    if (!HasEnded(rank.state)) rank.state = RankState::kKilled;
-    rank.transport_address.clear();  // no rank connects to it any more
-  }
-  outbox_.AttemptChanged(job);
-  outbox_.JobChanged(job);
-  if (job.state != SUCCEEDED && !reason.empty()) {
-    for (const auto& [name, holder] : attempt.holders) SendStop(job, name, reason);
-  }
-}
-
-void Attempts::CountTime(JobRecord& job, bool useful) {
-  const absl::Duration ran = options_.Now() - job.attempt.running_since;
-  job.running += ran;
-  (useful ? counters_.goodput_seconds : counters_.lost_seconds) += absl::ToDoubleSeconds(ran);
-}
-
-void Attempts::Cancel(JobRecord& job, const std::string& reason) {
-  Close(job, reason);
-  CountTime(job, /*useful=*/true);
-}
-
-void Attempts::End(JobRecord& job, EndCause cause, const std::string& reason) {
-  Close(job, reason);
-  const RestartDecision decision =
-      DecideRestart(job.spec.restart(), cause, job.attempt.steps, job.history, options_.restarts_without_progress);
-  CountTime(job, decision.history.best_step > job.history.best_step);
-  job.history = decision.history;
-  outbox_.Event(job, "attempt_ended", absl::StrCat(ToString(cause), ": ", reason));
-  if (!decision.restart) {
-    const std::string why_not = decision.why_not.empty() ? "" : absl::StrCat("; ", decision.why_not);
-    queue_.End(job, FAILED, absl::StrCat(reason, why_not));
-    return;
-  }
-  ++counters_.restarts[ToString(cause)];
-  job.backoff = decision.backoff;
-  job.not_before = options_.Now() + decision.backoff;
-  job.reason = reason;
-  jobs_.SetState(job, PENDING);
-  outbox_.Event(
-      job, "restarting",
-      decision.backoff > absl::ZeroDuration() ? absl::StrCat("in ", absl::FormatDuration(decision.backoff)) : "");
-  queue_.Wake();
-}
-
-// No rank reported a cause: it is with a daemon that is not heard of, or died with it.
-void Attempts::EndAfterPeerFailure(JobRecord& job) {
-  for (const auto& [name, holder] : job.attempt.holders) {
-    const WorkerRecord& worker = workers_.At(name);
-    if (workers_.IsHeard(worker)) continue;
-    const absl::Duration silent = absl::Floor(options_.Now() - worker.last_heard, absl::Seconds(1));
-    End(job, EndCause::kNodeLost,
-        absl::StrCat(name, " was lost (nothing heard for ", absl::FormatDuration(silent), ") with ",
-                     RanksOn(job.attempt, name), "; ", job.attempt.peer_failure->reason));
-    return;
-  }
-  const std::string reason = job.attempt.peer_failure->reason;  // which the end of the attempt resets
-  End(job, EndCause::kRankLost, reason);
-}
-
-bool Attempts::Tick() {
-  bool changed = false;
-  for (JobRecord* job : jobs_.Active()) changed = EndWhatIsLate(*job) || changed;
-  return changed;
-}
-
-bool Attempts::EndWhatIsLate(JobRecord& job) {
-  const absl::Duration now = options_.Now();
-  Attempt& attempt = job.attempt;
-  bool heard = true, attaching = false, silent = false;
-  for (const auto& [name, holder] : attempt.holders) {
-    const WorkerRecord& worker = workers_.At(name);
-    heard = heard && workers_.IsHeard(worker);
-    attaching = attaching || (!worker.attached && !worker.dead);
-    // It may be the one that was lost, or about to report the cause.
-    silent = silent || (attempt.peer_failure.has_value() && workers_.IsHeard(worker) &&
-                        worker.last_heard < attempt.peer_failure->since);
-  }
-  if (!heard && attempt.watch.has_value()) attempt.watch->Excuse(now);
-  const double max_hours = job.spec.resources().max_hours();
-  std::optional<std::string> stuck;
-  if (attempt.watch.has_value()) {
-    std::vector<std::string> names;
-    for (size_t r = 0; r < attempt.ranks.size(); ++r) names.push_back(RankText(attempt, r));
-    stuck = attempt.watch->Stuck(now, names);
-  }
-  if (attempt.peer_failure.has_value() && now >= attempt.peer_failure->until) {
-    if (attaching || silent) return false;
-    EndAfterPeerFailure(job);
-  } else if (job.state == STARTING && queue_.is_open() && now >= attempt.start_deadline) {
-    End(job, EndCause::kRankLost, LateRanks(attempt, options_.start_timeout));
-  } else if (stuck.has_value()) {
-    End(job, EndCause::kRankLost, *stuck);
-  } else if (max_hours > 0 && job.running + (now - attempt.running_since) >= absl::Hours(max_hours)) {
-    const std::string reason = absl::StrCat("it ran for resources.max_hours, which is ", max_hours);
-    Cancel(job, reason);
-    queue_.End(job, FAILED, reason);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-void Attempts::ForgivePause(absl::Duration pause) {
-  for (JobRecord* job : jobs_.Active()) {
-    job->attempt.start_deadline += pause;
-    if (job->attempt.peer_failure.has_value()) {
-      job->attempt.peer_failure->since += pause;
-      job->attempt.peer_failure->until += pause;
-    }
-    if (job->attempt.watch.has_value()) job->attempt.watch->Excuse(options_.Now());
-  }
-}
-
-void Attempts::ExtendStarts(absl::Duration time) {
-  for (JobRecord* job : jobs_.Active()) job->attempt.start_deadline += time;
 }
 
 }  // namespace adjoin

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -22,6 +23,7 @@
 #include "coordinator/decisions/leases.h"
 #include "coordinator/decisions/outbox.h"
 #include "coordinator/decisions/restart_policy.h"
+#include "coordinator/decisions/start_failures.h"
 #include "coordinator/decisions/worker_table.h"
 #include "coordinator/placement/assignment.h"
 #include "coordinator/store/records.pb.h"
@@ -40,11 +42,12 @@ class Attempts {
  public:
   // All arguments outlive the attempts.
   Attempts(const CoordinationOptions& options, JobTable& jobs, WorkerTable& workers, CheckpointHomes& homes,
-           JobQueue& queue, Leases& leases, Outbox& outbox)
+           StartFailures& starts, JobQueue& queue, Leases& leases, Outbox& outbox)
       : options_(options),
         jobs_(jobs),
         workers_(workers),
         homes_(homes),
+        starts_(starts),
         queue_(queue),
         leases_(leases),
         outbox_(outbox) {}
@@ -55,6 +58,7 @@ class Attempts {
   // job.
   void Restore(uint64_t last_epoch, uint64_t store_id);
   void RestoreAttempt(JobRecord& job, const StoredAttempt& row);
+  uint64_t store_id() const { return store_id_; }
 
   void Start(JobRecord& job, const Assignment& workers);
   void Cancel(JobRecord& job, const std::string& reason);
@@ -88,6 +92,9 @@ class Attempts {
   void SendConnect(const JobRecord& job, const std::string& worker);
   void SendStop(const JobRecord& job, const std::string& worker, const std::string& reason);
   void AcknowledgeEnd(const std::string& worker, const std::string& job_id, uint64_t epoch);
+  bool IsForeign(const AttemptReport& report) const;
+  void GoBeyond(const WorkerHello& hello);
+  void HasRun(JobRecord& job, double seconds);
   void OnReport(const std::string& worker, const AttemptReport& report);
   void OnLostMessages(const WorkerHello& hello);
   void Ready(JobRecord& job, RankRecord& rank, const RankReady& ready);
@@ -95,7 +102,10 @@ class Attempts {
   void Update(JobRecord& job, RankRecord& rank, const RankUpdate& update);
   void Ended(JobRecord& job, RankRecord& rank, const RankEnded& ended);
   void Cleared(JobRecord& job, const std::string& worker);
-  void End(JobRecord& job, EndCause cause, const std::string& reason);
+  // `reported`: what a rank or daemon said, where `cause` is another one.
+  void End(JobRecord& job, EndCause cause, const std::string& reason, std::optional<EndCause> reported = {});
+  // Ends an attempt that a failure on these workers has stopped.
+  void EndBy(JobRecord& job, StartFailure failure);
   void EndAfterPeerFailure(JobRecord& job);
   void Close(JobRecord& job, const std::string& reason);
   void CountTime(JobRecord& job, bool useful);
@@ -105,6 +115,7 @@ class Attempts {
   JobTable& jobs_;
   WorkerTable& workers_;
   CheckpointHomes& homes_;
+  StartFailures& starts_;
   JobQueue& queue_;
   Leases& leases_;
   Outbox& outbox_;

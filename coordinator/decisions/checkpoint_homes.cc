@@ -1,7 +1,9 @@
 #include "coordinator/decisions/checkpoint_homes.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/placement/assignment.h"
@@ -11,6 +13,9 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+
+// True where the OutputGroup is a worker's whose output_id is not known.
+bool IsOfOneWorker(const std::string& home) { return absl::StartsWith(home, OutputGroup({"", 0, ""})); }
 
 }  // namespace
 
@@ -37,6 +42,7 @@ void CheckpointHomes::Settle(JobRecord& job) {
   for (const auto& [name, holder] : job.attempt.holders) job.home_workers.push_back(name);
   const std::string& first = job.home_workers.front();
   job.home = OutputGroup({first, 0, workers_.At(first).hello.output_id()});
+  if (IsOfOneWorker(job.home)) alone_.insert(job.number);
 }
 
 void CheckpointHomes::Keep(JobRecord& job) {
@@ -49,14 +55,18 @@ void CheckpointHomes::Keep(JobRecord& job) {
 void CheckpointHomes::Return(JobRecord& job) {
   job.home_usable = options_.Now();
   if (job.has_checkpoint) homed_.insert(job.number);
+  if (IsOfOneWorker(job.home)) alone_.insert(job.number);
 }
 
 void CheckpointHomes::OutputKnown(const std::string& worker, const std::string& output_id) {
   const std::string alone = OutputGroup({worker, 0, ""});
-  for (JobRecord* job : jobs_.All()) {
-    if (job->home != alone) continue;
-    job->home = output_id;
-    outbox_.JobChanged(*job);
+  for (auto it = alone_.begin(); it != alone_.end();) {
+    JobRecord* job = jobs_.Find(*it);
+    if (job != nullptr && job->home == alone) {
+      job->home = output_id;
+      outbox_.JobChanged(*job);
+    }
+    it = job == nullptr || !IsOfOneWorker(job->home) ? alone_.erase(it) : std::next(it);
   }
 }
 

@@ -63,6 +63,7 @@ class CheckpointHomes {
   const WorkerTable& workers_;
   Outbox& outbox_;
   std::set<uint64_t> homed_;  // jobs that have a checkpoint, by number
+  std::set<uint64_t> alone_;  // jobs whose home is one worker, of which no output_id was known
   absl::Duration looked_at_ = -absl::InfiniteDuration();
 };
 

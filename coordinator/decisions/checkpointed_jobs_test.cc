@@ -33,7 +33,6 @@ class CheckpointedJobsTest : public CoordinationTest {
   absl::Status TrySubmit(const JobSpec& spec, const std::string& owner = "") {
     NewJob job;
     job.spec = spec;
-    job.plan_function = PlanMaker();
     job.owner = owner;
     const absl::Status status = service_->Submit(std::move(job)).status();
     Settle();

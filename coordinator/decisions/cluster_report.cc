@@ -8,11 +8,20 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/printable_text.h"
 #include "coordinator/placement/shared_output.h"
+#include "proto/message_limits.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
 namespace {
+
+constexpr size_t kMaxConditionInReason = 256;  // bytes: every job that waits repeats it
+// One step of a listing: so much that others hardly notice that they wait for it.
+constexpr int kMostInOneStep = 1000;
+constexpr absl::Duration kLongestStep = absl::Milliseconds(1);
+// Bytes that an element of a list takes besides its own.
+constexpr size_t kBytesAround = 8;
 
 int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
 
@@ -39,12 +48,25 @@ ClusterSnapshot::RunningJob Measure(const JobRecord& job) {
   return now;
 }
 
+// The end of an error about an artifact that a job does not have.
+std::string WhichArtifacts(const JobRecord& job) {
+  constexpr size_t kShown = 20;
+  if (job.artifacts.empty()) return IsFinal(job.state) ? "; it left none" : "; they are there when it has succeeded";
+  std::vector<std::string> shown;
+  for (const std::string& artifact : job.artifacts) {
+    if (shown.size() == kShown) break;
+    shown.push_back(artifact);
+  }
+  const size_t more = job.artifacts.size() - shown.size();
+  return absl::StrCat("; it has ", absl::StrJoin(shown, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------------------------------
 // What a job waits for
 
-std::string ClusterReport::PendingReason(const JobRecord& job, uint32_t queue_position) const {
+std::string ClusterReport::PendingReason(const JobRecord& job, ReasonContext& context) const {
   const std::string after = job.reason.empty() ? "" : absl::StrCat(" after: ", job.reason);
   if (job.held) return absl::StrCat("held: `adjoin release ", job.id, "` lets it start", after);
   if (!job.attempt.holders.empty()) {
@@ -53,45 +75,95 @@ std::string ClusterReport::PendingReason(const JobRecord& job, uint32_t queue_po
     return absl::StrCat("starts again when no process of attempt ", job.attempt.epoch, " is left on ",
                         absl::StrJoin(names, ", "), after);
   }
+  if (!parts_.queue.is_open()) {
+    return absl::StrCat("no job starts while ", parts_.queue.why_closed(), after);
+  }
   const absl::Duration now = parts_.options.Now();
   if (job.not_before > now) {
     return absl::StrCat("starts again in ", absl::FormatDuration(absl::Ceil(job.not_before - now, absl::Seconds(1))),
                         after);
   }
-  const std::map<std::string, WorkerRecord>& workers = parts_.workers.All();
-  if (std::none_of(workers.begin(), workers.end(),
-                   [&](const auto& each) { return parts_.workers.IsUsable(each.second); })) {
-    return "no worker is connected";
+  if (TotalsIn(context).workers == 0) {
+    const std::string& unfit = TotalsIn(context).unfit;
+    return unfit.empty() ? "no worker is connected" : absl::StrCat(unfit, after);
   }
   if (job.data_check == DataCheck::kAsked) return absl::StrCat("its data files are being checked by ", job.checked_by);
-  if (job.data_check != DataCheck::kDone) return "its data files are to be checked";
+  if (job.data_check != DataCheck::kDone) {
+    return absl::StrCat("its data files are to be checked",
+                        job.check_problem.empty() ? "" : " again: ", job.check_problem);
+  }
   if (!parts_.homes.HomeOf(job).empty() && !parts_.homes.CouldEverStart(job)) {
     return absl::StrCat("waits for ", parts_.homes.Reason(job), after);
   }
-  return absl::StrCat(SlotsReason(job, queue_position), after);
+  return absl::StrCat(SlotsReason(job, context), after);
 }
 
-std::string ClusterReport::SlotsReason(const JobRecord& job, uint32_t queue_position) const {
-  int64_t total = 0, free = 0, usable = 0;
+std::string ClusterReport::UnfitReason() const {
+  const WorkerRecord* first = nullptr;
+  int64_t unfit = 0;
+  for (const auto& [name, worker] : parts_.workers.All()) {
+    const std::string state = parts_.workers.StateOf(worker);
+    if (state != "unfit" && state != "set aside") continue;
+    if (++unfit == 1) first = &worker;
+  }
+  if (unfit == 0) return "";
+  return absl::StrCat(Count(unfit, "worker"), " can run no ranks (", first->hello.name(), ": ",
+                      PrintableText(parts_.workers.ConditionOf(*first), kMaxConditionInReason),
+                      unfit == 1 ? ")" : ", ...)");
+}
+
+const SlotTotals& ClusterReport::TotalsIn(ReasonContext& context) const {
+  if (context.totals.has_value()) return *context.totals;
+  SlotTotals& totals = context.totals.emplace();
   for (const auto& [name, worker] : parts_.workers.All()) {
     if (!parts_.workers.IsUsable(worker)) continue;
-    total += worker.hello.slots();
-    free += worker.FreeSlots();
-    ++usable;
+    totals.slots += worker.hello.slots();
+    totals.free += worker.FreeSlots();
+    ++totals.workers;
   }
-  std::string reason = absl::StrCat("needs ", Count(job.spec.ranks(), "slot"), ", ", free, " of ", total, " free on ",
-                                    Count(usable, "worker"));
+  totals.unfit = UnfitReason();
+  return totals;
+}
+
+const std::string& ClusterReport::SharedOutputIn(ReasonContext& context, const JobSpec& spec) const {
+  static const std::string* const kNothing = new std::string();
+  if (!NeedsSharedOutput(spec)) return *kNothing;
+  std::vector<std::string> labels;
+  for (const auto& [label, value] : spec.resources().node_label()) {
+    labels.push_back(absl::StrCat(label.size(), ":", label, value.size(), ":", value));
+  }
+  std::sort(labels.begin(), labels.end());
+  const std::string key = absl::StrCat(spec.kind(), " ", spec.ranks(), " ", spec.resources().max_ranks_per_node(), " ",
+                                       absl::StrJoin(labels, " "));
+  auto [found, is_new] = context.shared_output.try_emplace(key);
+  if (is_new) {
+    found->second = std::string(CheckSharedOutput(spec, parts_.workers.AllFor(spec.resources())).message());
+  }
+  return found->second;
+}
+
+std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& context) const {
+  const SlotTotals& totals = TotalsIn(context);
+  std::string reason = absl::StrCat("needs ", Count(job.spec.ranks(), "slot"), ", ", totals.free, " of ", totals.slots,
+                                    " free on ", Count(totals.workers, "worker"));
+  if (!totals.unfit.empty()) absl::StrAppend(&reason, "; ", totals.unfit);
   const Resources& resources = job.spec.resources();
   if (resources.max_ranks_per_node() > 0) {
     absl::StrAppend(&reason, ", at most ", resources.max_ranks_per_node(), " a node");
   }
   for (const auto& [label, value] : resources.node_label()) absl::StrAppend(&reason, ", with ", label, "=", value);
   if (!parts_.homes.HomeOf(job).empty()) absl::StrAppend(&reason, ", on ", parts_.homes.Reason(job));
-  if (const absl::Status shared = CheckSharedOutput(job.spec, parts_.workers.AllFor(resources)); !shared.ok()) {
-    absl::StrAppend(&reason, "; ", std::string(shared.message()));
-  }
+  const std::string& shared = SharedOutputIn(context, job.spec);
+  if (!shared.empty()) absl::StrAppend(&reason, "; ", shared);
   if (!job.unassigned.empty()) absl::StrAppend(&reason, "; ", job.unassigned);
-  if (job.spec.ranks() > total) absl::StrAppend(&reason, "; it starts when more workers connect");
+  for (const auto& [worker, there] : job.failed_starts.workers) {
+    const absl::Duration left = absl::Ceil(there.avoid_until - parts_.options.Now(), absl::Seconds(1));
+    if (left <= absl::ZeroDuration()) continue;
+    absl::StrAppend(&reason, "; rather not on ", worker, " for ", absl::FormatDuration(left),
+                    ", where it failed to start");
+  }
+  if (job.spec.ranks() > totals.slots) absl::StrAppend(&reason, "; it starts when more workers connect");
+  const uint32_t queue_position = parts_.jobs.QueuePosition(job);
   if (queue_position > 1) absl::StrAppend(&reason, "; behind ", Count(queue_position - 1, "other job"));
   const std::string& head = parts_.queue.blocked_head();
   if (!head.empty() && head != job.id) absl::StrAppend(&reason, "; it could delay ", head);
@@ -101,29 +173,19 @@ std::string ClusterReport::SlotsReason(const JobRecord& job, uint32_t queue_posi
 // ---------------------------------------------------------------------------------------------------------------------
 // Jobs and workers
 
-uint32_t ClusterReport::QueuePosition(const JobRecord& job) const {
-  if (job.state != PENDING) return 0;
-  uint32_t position = 0;
-  for (const JobRecord* other : parts_.jobs.Pending()) {
-    ++position;
-    if (other == &job) break;
-  }
-  return position;
-}
-
-JobSummary ClusterReport::Summarize(const JobRecord& job, uint32_t queue_position) const {
+JobSummary ClusterReport::Summarize(const JobRecord& job, ReasonContext& context) const {
   JobSummary summary;
   summary.set_job_id(job.id);
   summary.set_name(job.spec.name());
   summary.set_state(job.state);
-  summary.set_reason(job.state == PENDING ? PendingReason(job, queue_position) : job.reason);
+  summary.set_reason(PrintableText(job.state == PENDING ? PendingReason(job, context) : job.reason, kMaxErrorBytes));
   summary.set_ranks(job.spec.ranks());
   summary.set_epoch(job.attempt.epoch);
   summary.set_submitted_unix_ms(UnixMillis(job.submitted));
   summary.set_started_unix_ms(UnixMillis(job.started));
   summary.set_ended_unix_ms(UnixMillis(job.ended));
   *summary.mutable_progress() = job.progress;
-  summary.set_queue_position(queue_position);
+  summary.set_queue_position(parts_.jobs.QueuePosition(job));
   summary.set_priority(job.priority);
   summary.set_owner(job.owner);
   summary.set_held(job.held);
@@ -132,40 +194,102 @@ JobSummary ClusterReport::Summarize(const JobRecord& job, uint32_t queue_positio
   return summary;
 }
 
-ListJobsResponse ClusterReport::List() const {
-  ListJobsResponse response;
-  *response.mutable_header() = MakeHeader();
-  std::map<uint64_t, uint32_t> positions;
-  uint32_t position = 0;
-  for (const JobRecord* job : parts_.jobs.Pending()) positions[job->number] = ++position;
-  for (const JobRecord* job : parts_.jobs.All()) {
-    if (job->accepted) *response.add_job() = Summarize(*job, job->state == PENDING ? positions[job->number] : 0);
-  }
-  for (const auto& [name, worker] : parts_.workers.All()) {
-    WorkerSummary& summary = *response.add_worker();
-    summary.set_name(name);
-    summary.set_address(worker.hello.address());
-    summary.set_slots(worker.hello.slots());
-    summary.set_free_slots(std::max(0, worker.FreeSlots()));
-    summary.set_state(parts_.workers.StateOf(worker));
-    summary.set_heartbeat_age_seconds(absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard));
-  }
-  return response;
+WorkerSummary ClusterReport::Summarize(const WorkerRecord& worker) const {
+  WorkerSummary summary;
+  summary.set_name(worker.hello.name());
+  summary.set_address(worker.hello.address());
+  summary.set_slots(worker.hello.slots());
+  summary.set_free_slots(std::max(0, worker.FreeSlots()));
+  summary.set_state(parts_.workers.StateOf(worker));
+  summary.set_condition(parts_.workers.ConditionOf(worker));
+  summary.set_heartbeat_age_seconds(absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard));
+  return summary;
 }
 
-absl::StatusOr<JobSummary> ClusterReport::Summary(const std::string& reference) const {
+absl::StatusOr<ListJobsResponse> ClusterReport::List(const ListJobsRequest& request) const {
+  absl::StatusOr<JobPage> page = JobPage::Begin(request);
+  if (!page.ok()) return page.status();
+  while (!Continue(*page)) {
+  }
+  return page->Take();
+}
+
+bool ClusterReport::Continue(JobPage& page) const {
+  const absl::Duration begin = parts_.options.Now();
+  int looked_at = 0;
+  const auto late = [&] { return ++looked_at > kMostInOneStep || parts_.options.Now() - begin > kLongestStep; };
+  page.response_.set_total_jobs(CountFor(page));
+  if (!parts_.queue.is_open()) {
+    page.response_.set_notice(absl::StrCat("no job is accepted and none starts: ", parts_.queue.why_closed()));
+  }
+  return AddWorkers(page, late) && AddJobs(page, late);
+}
+
+uint64_t ClusterReport::CountFor(const JobPage& page) const {
+  uint64_t count = 0;
+  for (int value = JobState_MIN; value <= JobState_MAX; ++value) {
+    const auto state = static_cast<JobState>(value);
+    if (!page.state_.empty() && page.state_.count(state) == 0) continue;
+    count += page.owner_.empty() ? parts_.jobs.Count(state) : parts_.jobs.CountOf(page.owner_, state);
+  }
+  return count;
+}
+
+bool ClusterReport::AddWorkers(JobPage& page, const std::function<bool()>& late) const {
+  if (page.workers_done_) return true;
+  const std::map<std::string, WorkerRecord>& workers = parts_.workers.All();
+  auto it = page.last_worker_.has_value() ? workers.upper_bound(*page.last_worker_) : workers.begin();
+  for (; it != workers.end(); ++it) {
+    if (late()) return false;
+    page.last_worker_ = it->first;
+    WorkerSummary summary = Summarize(it->second);
+    const size_t bytes = summary.ByteSizeLong() + kBytesAround;
+    if (page.worker_bytes_ + bytes > kMaxPageBytes) {
+      ++page.workers_left_out_;
+      continue;
+    }
+    page.worker_bytes_ += bytes;
+    *page.response_.add_worker() = std::move(summary);
+  }
+  page.workers_done_ = true;
+  return true;
+}
+
+bool ClusterReport::AddJobs(JobPage& page, const std::function<bool()>& late) const {
+  bool complete = true;
+  parts_.jobs.VisitListed(page.after_, [&](const JobRecord& job) {
+    if (late()) return complete = false;
+    if (page.Wants(job)) {
+      JobSummary summary = Summarize(job, page.reasons_);
+      const size_t bytes = summary.ByteSizeLong() + kBytesAround;
+      if (page.IsFull(bytes)) {
+        page.response_.set_next_page_token(PageToken(*page.after_));
+        return false;
+      }
+      page.job_bytes_ += bytes;
+      *page.response_.add_job() = std::move(summary);
+    }
+    page.after_ = PlaceOf(job);
+    return true;
+  });
+  return complete;
+}
+
+absl::StatusOr<JobSummary> ClusterReport::Summary(const JobReference& reference) const {
   absl::StatusOr<const JobRecord*> job = parts_.jobs.Resolve(reference);
   if (!job.ok()) return job.status();
-  return Summarize(**job, QueuePosition(**job));
+  ReasonContext context;
+  return Summarize(**job, context);
 }
 
-absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const std::string& reference) const {
+absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& reference) const {
   absl::StatusOr<const JobRecord*> found = parts_.jobs.Resolve(reference);
   if (!found.ok()) return found.status();
   const JobRecord& job = **found;
   DescribeJobResponse response;
   *response.mutable_header() = MakeHeader(job.attempt.epoch);
-  *response.mutable_job() = Summarize(job, QueuePosition(job));
+  ReasonContext context;
+  *response.mutable_job() = Summarize(job, context);
   *response.mutable_spec() = job.spec;
   response.set_plan_hash(job.plan_hash);
   for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
@@ -179,10 +303,11 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const std::string& r
     rank.set_transport(record.transport);
   }
   for (const std::string& artifact : job.artifacts) response.add_artifact(artifact);
+  response.set_artifacts_left_out(job.artifacts_left_out);
   return response;
 }
 
-absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const std::string& reference,
+absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const JobReference& reference,
                                                            const std::string& name) const {
   absl::StatusOr<const JobRecord*> found = parts_.jobs.Resolve(reference);
   if (!found.ok()) return found.status();
@@ -190,11 +315,14 @@ absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const std::string& re
   if (name.empty() || name == "." || name == ".." || absl::StrContains(name, "/")) {
     return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not the name of a file: no '/' and no '..'"));
   }
-  if (job.artifacts.count(name) == 0) {
-    return absl::NotFoundError(absl::StrCat(
-        job.id, " has no artifact '", name, "'",
-        job.artifacts.empty() ? (IsFinal(job.state) ? "; it left none" : "; they are there when it has succeeded")
-                              : absl::StrCat("; it has ", absl::StrJoin(job.artifacts, ", "))));
+  if (name.size() > kMaxPathBytes || !IsPrintableText(name)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", PrintableText(name, kMaxNameBytes), "', of ", name.size(),
+                                                   " bytes, is the name of no result: one has at most ", kMaxPathBytes,
+                                                   " bytes and no control characters"));
+  }
+  // A file that is not listed may be there: the worker looks.
+  if (job.artifacts.count(name) == 0 && job.artifacts_left_out == 0) {
+    return absl::NotFoundError(absl::StrCat(job.id, " has no artifact '", name, "'", WhichArtifacts(job)));
   }
   for (const JobRecord* other : parts_.jobs.All()) {
     if (other->attempt.epoch <= job.attempt.epoch || Folder(other->spec) != Folder(job.spec)) continue;
@@ -219,34 +347,57 @@ absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const std::string& re
 // Numbers
 
 ClusterSnapshot ClusterReport::Snapshot() const {
-  ClusterSnapshot now;
-  absl::Time oldest = absl::InfiniteFuture();
-  for (const JobRecord* job : parts_.jobs.All()) {
-    if (!job->accepted) continue;
-    ++now.jobs[job->state];
-    if (job->state != PENDING) continue;
-    ++now.queue_length;
-    oldest = std::min(oldest, job->submitted);
+  SnapshotInSteps made;
+  while (!Continue(made)) {
   }
-  if (now.queue_length > 0) {
-    const absl::Duration age = parts_.options.wall_clock() - oldest;
+  return std::move(made.snapshot);
+}
+
+bool ClusterReport::Continue(SnapshotInSteps& made) const {
+  const absl::Duration begin = parts_.options.Now();
+  int looked_at = 0;
+  const auto late = [&] { return ++looked_at > kMostInOneStep || parts_.options.Now() - begin > kLongestStep; };
+  ClusterSnapshot& now = made.snapshot;
+  const std::map<std::string, WorkerRecord>& workers = parts_.workers.All();
+  if (!made.workers_done) {
+    auto it = made.last_worker.has_value() ? workers.upper_bound(*made.last_worker) : workers.begin();
+    for (; it != workers.end(); ++it) {
+      if (late()) return false;
+      made.last_worker = it->first;
+      const WorkerRecord& worker = it->second;
+      now.workers.push_back({.name = it->first,
+                             .state = parts_.workers.StateOf(worker),
+                             .heartbeat_age_seconds = absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard),
+                             .slots = worker.hello.slots(),
+                             .free_slots = static_cast<uint32_t>(std::max(0, worker.FreeSlots()))});
+    }
+    made.workers_done = true;
+  }
+  bool complete = true;
+  parts_.jobs.VisitActive(made.last_job, [&](const JobRecord& job) {
+    if (late()) return complete = false;
+    made.last_job = job.number;
+    if (job.state == RUNNING) now.running.push_back(Measure(job));
+    return true;
+  });
+  if (complete) CountAll(now);
+  return complete;
+}
+
+void ClusterReport::CountAll(ClusterSnapshot& now) const {
+  for (int value = JobState_MIN; value <= JobState_MAX; ++value) {
+    const auto state = static_cast<JobState>(value);
+    if (const uint64_t count = parts_.jobs.Count(state); count > 0) now.jobs[state] = count;
+  }
+  now.queue_length = parts_.jobs.Count(PENDING);
+  if (const JobRecord* job = parts_.jobs.LongestWaiting(); job != nullptr) {
+    const absl::Duration age = parts_.options.wall_clock() - job->submitted;
     now.queue_oldest_seconds = std::max(0.0, absl::ToDoubleSeconds(age));  // wall clocks may be set back
-  }
-  for (const auto& [name, worker] : parts_.workers.All()) {
-    now.workers.push_back({.name = name,
-                           .state = parts_.workers.StateOf(worker),
-                           .heartbeat_age_seconds = absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard),
-                           .slots = worker.hello.slots(),
-                           .free_slots = static_cast<uint32_t>(std::max(0, worker.FreeSlots()))});
-  }
-  for (const JobRecord* job : parts_.jobs.Active()) {
-    if (job->state == RUNNING) now.running.push_back(Measure(*job));
   }
   now.submits = parts_.submissions.accepted();
   now.restarts = parts_.attempts.counters().restarts;
   now.goodput_seconds = parts_.attempts.counters().goodput_seconds;
   now.lost_seconds = parts_.attempts.counters().lost_seconds;
-  return now;
 }
 
 }  // namespace adjoin

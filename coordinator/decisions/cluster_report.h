@@ -2,11 +2,12 @@
 // changes nothing.
 //
 //   ClusterReport report({options, jobs, workers, homes, queue, submissions, attempts});
-//   ListJobsResponse list = report.List();
+//   absl::StatusOr<ListJobsResponse> list = report.List(ListJobsRequest());
 #ifndef ADJOIN_COORDINATOR_DECISIONS_CLUSTER_REPORT_H_
 #define ADJOIN_COORDINATOR_DECISIONS_CLUSTER_REPORT_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "coordinator/decisions/checkpoint_homes.h"
 #include "coordinator/decisions/cluster_snapshot.h"
 #include "coordinator/decisions/coordination_options.h"
+#include "coordinator/decisions/job_page.h"
 #include "coordinator/decisions/job_queue.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/job_table.h"
@@ -48,17 +50,29 @@ class ClusterReport {
   explicit ClusterReport(const Parts& parts) : parts_(parts) {}
 
   // The errors are those of the methods of CoordinationService that have these names.
-  ListJobsResponse List() const;
-  absl::StatusOr<DescribeJobResponse> Describe(const std::string& reference) const;
-  absl::StatusOr<JobSummary> Summary(const std::string& reference) const;
-  absl::StatusOr<ArtifactSource> FindArtifact(const std::string& reference, const std::string& name) const;
+  absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request) const;
+  // Adds to the page for about a millisecond. True where it is complete.
+  bool Continue(JobPage& page) const;
+  absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) const;
+  absl::StatusOr<JobSummary> Summary(const JobReference& reference) const;
+  absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const std::string& name) const;
   ClusterSnapshot Snapshot() const;
+  // Adds to the snapshot for about a millisecond. True where it is complete.
+  bool Continue(SnapshotInSteps& made) const;
 
  private:
-  JobSummary Summarize(const JobRecord& job, uint32_t queue_position) const;
-  uint32_t QueuePosition(const JobRecord& job) const;
-  std::string PendingReason(const JobRecord& job, uint32_t queue_position) const;
-  std::string SlotsReason(const JobRecord& job, uint32_t queue_position) const;
+  void CountAll(ClusterSnapshot& now) const;
+  bool AddWorkers(JobPage& page, const std::function<bool()>& late) const;
+  bool AddJobs(JobPage& page, const std::function<bool()>& late) const;
+  uint64_t CountFor(const JobPage& page) const;
+  JobSummary Summarize(const JobRecord& job, ReasonContext& context) const;
+  WorkerSummary Summarize(const WorkerRecord& worker) const;
+  std::string PendingReason(const JobRecord& job, ReasonContext& context) const;
+  std::string SlotsReason(const JobRecord& job, ReasonContext& context) const;
+  const SlotTotals& TotalsIn(ReasonContext& context) const;
+  const std::string& SharedOutputIn(ReasonContext& context, const JobSpec& spec) const;
+  // "1 worker can run no ranks (worker-0: ...)"; "" where there is none.
+  std::string UnfitReason() const;
 
   const Parts parts_;
 };

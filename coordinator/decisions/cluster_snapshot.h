@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace adjoin {
 struct ClusterSnapshot {
   struct Worker {
     std::string name;
-    std::string state;  // "ready" "suspect" "draining" "lost"
+    std::string state;  // "ready" "suspect" "unfit" "set aside" "draining" "lost"
     double heartbeat_age_seconds = 0;
     uint32_t slots = 0;
     uint32_t free_slots = 0;
@@ -39,6 +40,14 @@ struct ClusterSnapshot {
   std::map<std::string, uint64_t> restarts;  // by what ended the attempt: "rank_lost" "node_lost" "error" ...
   double goodput_seconds = 0;                // of ended attempts that got further than any before, or succeeded
   double lost_seconds = 0;                   // of the others
+};
+
+// A snapshot that is made in steps, so that nothing else waits for the whole of it (ClusterReport::Continue).
+struct SnapshotInSteps {
+  ClusterSnapshot snapshot;
+  std::optional<std::string> last_worker;  // that was looked at
+  bool workers_done = false;
+  uint64_t last_job = 0;  // likewise
 };
 
 }  // namespace adjoin

@@ -244,12 +244,14 @@ TEST_F(CoordinationFailuresTest, TimeAndStepsOutliveTheCoordinator) {
   Restart();
   WorkerHello hello = Hello("worker-0", 1);
   *hello.add_attempt() = Report(job, 0);
+  hello.mutable_attempt(0)->set_running_seconds(50 * 60 + 20);
   Connect(2, hello);
   Pass(500, {2});
   EXPECT_EQ(Job(job).state(), RUNNING);
   Restart();
   Ended(3, job, 0, "");
   hello.mutable_attempt(0)->mutable_rank(0)->mutable_ended()->set_end(RANK_LOST);
+  hello.mutable_attempt(0)->set_running_seconds(50 * 60 + 520);
   Connect(3, hello);
   EXPECT_EQ(Job(job).state(), PENDING);
   EXPECT_EQ(stored_.jobs[0].best_step(), 40);
@@ -264,10 +266,10 @@ TEST_F(CoordinationFailuresTest, TimeAndStepsOutliveTheCoordinator) {
 TEST_F(CoordinationFailuresTest, AFullDiskDelaysAStartAndFailsNothing) {
   Connect(1, "worker-0", 1);
   std::string job = Submit(Spec("net", 1));
-  service_->SetStoreWritable(false);
+  service_->SetStoreHealth(absl::UnavailableError("the disk is full"));
   Pass(300, {1});
   EXPECT_EQ(Job(job).state(), STARTING);
-  service_->SetStoreWritable(true);
+  service_->SetStoreHealth(absl::OkStatus());
   Pass(100, {1});
   EXPECT_EQ(Job(job).state(), STARTING);
   Pass(21, {1});
@@ -289,7 +291,7 @@ TEST_F(CoordinationFailuresTest, ASuspectDaemonGetsNothingNew) {
   now_ += absl::Seconds(4);
   std::string job = Submit(Spec("net", 1));
   EXPECT_EQ(Job(job).state(), PENDING);
-  EXPECT_EQ(service_->List().worker(0).state(), "suspect");
+  EXPECT_EQ(service_->List()->worker(0).state(), "suspect");
   Pass(1, {1});
   EXPECT_EQ(Job(job).state(), STARTING);
 }
@@ -380,22 +382,21 @@ TEST_F(CoordinationFailuresTest, NothingStartsWhileTheStoreCannotBeWritten) {
   Connect(1, "worker-0", 2);
   NewJob refused;
   refused.spec = Spec("refused", 1);
-  refused.plan_function = PlanMaker();
   absl::StatusOr<Submitted> submitted = service_->Submit(std::move(refused));
   ASSERT_TRUE(submitted.ok());
-  for (PlanRequest& request : service_->TakePlanRequests()) {
-    service_->Planned(request.job_id, request.plan_function(request.sizes));
+  for (const PlanRequest& request : service_->TakePlanRequests()) {
+    service_->Planned(request.job_id, MakePlan(request));
   }
   StoreChanges changes = service_->TakeChanges();
   ASSERT_EQ(changes.submissions.size(), 1);
-  service_->SetStoreWritable(false);
+  service_->SetStoreHealth(absl::UnavailableError("the disk is full"));
   service_->Withdraw(changes.submissions, absl::UnavailableError("the disk is full"));
   absl::Status reason;
   EXPECT_EQ(service_->AdmissionOf(submitted->job_id, &reason), Admission::kRefused);
   EXPECT_EQ(reason.message(), "the disk is full");
-  EXPECT_EQ(service_->List().job_size(), 0);
+  EXPECT_EQ(service_->List()->job_size(), 0);
   EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), IsEmpty());
-  service_->SetStoreWritable(true);
+  service_->SetStoreHealth(absl::OkStatus());
   std::string next = Submit(Spec("next", 1));
   EXPECT_EQ(Job(next).state(), STARTING);
 }

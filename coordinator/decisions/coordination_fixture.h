@@ -34,25 +34,21 @@ class CoordinationTest : public ::testing::Test {
   void Restart() {
     service_ = std::make_unique<CoordinationService>(options_);
     taken_.clear();
-    service_->Restore(stored_, [this](const StoredSubmission&) {
-      return CoordinationService::SpecFunctions{PlanMaker(), nullptr};
-    });
+    service_->Restore(stored_);
     Settle();
   }
 
-  PlanFunction PlanMaker() {
-    return [this](const std::vector<DatasetSize>& sizes) -> absl::StatusOr<PlannedJob> {
-      planned_sizes_ = sizes;
-      if (!plan_error_.ok()) return plan_error_;
-      return PlannedJob{"plan", "hash"};
-    };
+  absl::StatusOr<PlannedJob> MakePlan(const PlanRequest& request) {
+    planned_sizes_ = request.sizes;
+    if (!plan_error_.ok()) return plan_error_;
+    return PlannedJob{"plan", "hash"};
   }
 
   // Makes plans and writes changes as the hub does, until there are none.
   void Settle() {
     while (true) {
-      for (PlanRequest& request : service_->TakePlanRequests()) {
-        service_->Planned(request.job_id, request.plan_function(request.sizes));
+      for (const PlanRequest& request : service_->TakePlanRequests()) {
+        service_->Planned(request.job_id, MakePlan(request));
       }
       StoreChanges changes = service_->TakeChanges();
       if (changes.empty()) return;
@@ -76,7 +72,25 @@ class CoordinationTest : public ::testing::Test {
       stored_.last_event = row.sequence();
       events_.push_back(row);
     }
+    for (const StoredKey& row : changes.keys) {
+      auto same = [&](const StoredKey& other) { return other.owner == row.owner && other.key == row.key; };
+      stored_.keys.erase(std::remove_if(stored_.keys.begin(), stored_.keys.end(), same), stored_.keys.end());
+      if (row.job != 0) stored_.keys.push_back(row);
+    }
+    for (const StoredFolder& row : changes.folders) {
+      auto same = [&](const StoredFolder& other) { return other.folder == row.folder && other.owner == row.owner; };
+      stored_.folders.erase(std::remove_if(stored_.folders.begin(), stored_.folders.end(), same),
+                            stored_.folders.end());
+      if (row.job != 0) stored_.folders.push_back(row);
+    }
+    for (uint64_t number : changes.forgotten) {
+      auto same = [&](const StoredJob& other) { return other.number() == number; };
+      stored_.jobs.erase(std::remove_if(stored_.jobs.begin(), stored_.jobs.end(), same), stored_.jobs.end());
+      stored_.submissions.erase(number);
+      stored_.attempts.erase(number);
+    }
     stored_.last_epoch = std::max(stored_.last_epoch, changes.last_epoch);
+    stored_.last_job = std::max(stored_.last_job, changes.last_job);
   }
   void Tick() {
     service_->Tick();
@@ -144,7 +158,6 @@ class CoordinationTest : public ::testing::Test {
     return Submit(std::move(job));
   }
   std::string Submit(NewJob job) {
-    if (job.plan_function == nullptr) job.plan_function = PlanMaker();
     absl::StatusOr<Submitted> submitted = service_->Submit(std::move(job));
     EXPECT_TRUE(submitted.ok()) << submitted.status();
     Settle();

@@ -5,16 +5,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <random>
 
 #include "absl/time/time.h"
+#include "coordinator/decisions/idempotency_keys.h"
 #include "coordinator/decisions/progress_watch.h"
 #include "coordinator/placement/assignment.h"
 
 namespace adjoin {
 
+// Returns 64 bits that no process has drawn before; never 0.
+inline uint64_t DrawTag() {
+  std::random_device device;
+  uint64_t tag = 0;
+  while (tag == 0) tag = uint64_t{device()} << 32 | device();
+  return tag;
+}
+
 struct CoordinationOptions {
   std::function<absl::Time()> wall_clock;           // for people
   std::function<absl::Duration()> monotonic_clock;  // for deadlines; from any fixed start
+  std::function<uint64_t()> draw_tag = &DrawTag;    // for each new job
   absl::Duration heartbeat = absl::Seconds(1);
   absl::Duration suspect_after = absl::Seconds(3);    // a daemon that is silent for so long gets nothing new
   absl::Duration dead_after = absl::Seconds(10);      // the attempts of a daemon that is silent for so long have ended
@@ -28,7 +39,9 @@ struct CoordinationOptions {
   ProgressLimits progress;
   uint32_t restarts_without_progress = 3;  // in a row end a job
   size_t max_queued_jobs = 100000;         // that wait; more are refused
-  size_t keep_jobs = 1000;                 // that have ended; beyond that the oldest are forgotten
+  size_t keep_jobs = 1000;                 // of one owner, that have ended; beyond that their oldest are forgotten
+  size_t keep_jobs_total = 10000;          // of all owners; beyond that, the oldest of the owner with the most
+  IdempotencyKeys::Limits keys;
   AssignmentPolicy assignment = &AssignCompactly;
 
   absl::Duration Now() const { return monotonic_clock(); }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/decisions/attempt_text.h"
 #include "coordinator/decisions/stored_rows.h"
 
 namespace adjoin {
@@ -24,36 +25,64 @@ void CoordinationService::Schedule() {
 // ---------------------------------------------------------------------------------------------------------------------
 // The store
 
-void CoordinationService::Restore(StoredState state,
-                                  const std::function<SpecFunctions(const StoredSubmission&)>& functions) {
+void CoordinationService::Restore(StoredState state, const PlaceFunctions& place_of) {
   attempts_.Restore(state.last_epoch, state.store_id);
   outbox_.Restore(state.last_event);
   jobs_.SkipTo(state.last_job + 1);
+  submissions_.RestoreKeys(state.keys);
+  for (const StoredFolder& row : state.folders) {
+    for (StoredFolder& changed : jobs_.folders().Keep(row.folder, row.owner, row.job)) {
+      if (changed.job == 0) outbox_.FolderChanged(std::move(changed));
+    }
+  }
   for (const StoredJob& row : state.jobs) {
     StoredSubmission& submission = state.submissions[row.number()];
-    SpecFunctions made = row.plan_hash().empty() ? functions(submission) : SpecFunctions();
+    PlaceFunction made = place_of != nullptr && row.plan_hash().empty() ? place_of(submission) : nullptr;
     JobRecord& job = jobs_.Add(JobFrom(row, std::move(submission), options_.Now()));
-    job.plan_function = std::move(made.plan_function);
-    job.place_of = std::move(made.place_of);
+    job.place_of = std::move(made);
     homes_.Return(job);
     auto attempt = state.attempts.find(row.number());
     if (attempt != state.attempts.end()) attempts_.RestoreAttempt(job, attempt->second);
     submissions_.Restore(job);
   }
   queue_.Wake();
+  if (!state.lost.empty()) {
+    for (JobRecord* job : jobs_.All()) {
+      if (!IsFinal(job->state)) {
+        outbox_.Event(*job, "state_lost",
+                      absl::StrCat("the coordinator went on without what was missing: ", state.lost));
+      }
+    }
+  }
   if (!state.jobs.empty()) {
     outbox_.Log(absl::StrCat("the store has ", state.jobs.size(), " jobs: ", jobs_.Active().size(), " run, ",
                              jobs_.pending_count(), " wait"));
   }
 }
 
-void CoordinationService::SetStoreWritable(bool writable) {
-  if (writable == queue_.is_open()) return;
-  if (writable) {
+void CoordinationService::SetStoreHealth(const absl::Status& health) {
+  if (!health.ok()) {
+    queue_.Close(std::string(health.message()));
+  } else if (!queue_.is_open()) {
     attempts_.ExtendStarts(queue_.Open());  // the messages that start their ranks were held back meanwhile
-  } else {
-    queue_.Close();
   }
+}
+
+void CoordinationService::FailUnwritable(uint64_t number, const absl::Status& why) {
+  JobRecord* job = jobs_.Find(number);
+  if (job == nullptr) return;
+  // What may have made the rows too large is not needed any more.
+  job->artifacts.clear();
+  job->progress.Clear();
+  const std::string reason = absl::StrCat("its state cannot be stored: ", std::string(why.message()));
+  if (IsFinal(job->state)) {
+    outbox_.Log(absl::StrCat(job->id, ": ", reason));
+    return;
+  }
+  submissions_.Cancel(*job);
+  if (job->state != PENDING) attempts_.Cancel(*job, reason);
+  queue_.End(*job, FAILED, reason);
+  Schedule();
 }
 
 void CoordinationService::Durable(const std::vector<StoredSubmission>& submissions) {
@@ -79,20 +108,23 @@ void CoordinationService::Planned(const std::string& job_id, absl::StatusOr<Plan
   if (submissions_.Planned(job_id, std::move(planned))) Schedule();
 }
 
-void CoordinationService::Abandon(const std::string& job_id) { submissions_.Abandon(job_id); }
+void CoordinationService::Abandon(const std::string& job_id, const absl::Status& reason) {
+  submissions_.Abandon(job_id, reason);
+}
 
 Admission CoordinationService::AdmissionOf(const std::string& job_id, absl::Status* reason) {
   return submissions_.AdmissionOf(job_id, reason);
 }
 
-absl::StatusOr<JobRecord*> CoordinationService::Resolve(const std::string& reference, const JobCheck& may) {
-  absl::StatusOr<JobRecord*> job = jobs_.Resolve(reference);
+absl::StatusOr<JobRecord*> CoordinationService::Resolve(const JobReference& reference, const JobCheck& may,
+                                                        bool even_ended) {
+  absl::StatusOr<JobRecord*> job = jobs_.ResolveToChange(reference, even_ended);
   if (!job.ok()) return job;
   if (absl::Status allowed = may(**job); !allowed.ok()) return allowed;
   return job;
 }
 
-absl::StatusOr<JobState> CoordinationService::Cancel(const std::string& reference, const JobCheck& may) {
+absl::StatusOr<JobState> CoordinationService::Cancel(const JobReference& reference, const JobCheck& may) {
   absl::StatusOr<JobRecord*> found = Resolve(reference, may);
   if (!found.ok()) return found.status();
   JobRecord& job = **found;
@@ -105,7 +137,7 @@ absl::StatusOr<JobState> CoordinationService::Cancel(const std::string& referenc
   return job.state;
 }
 
-absl::StatusOr<JobState> CoordinationService::Retry(const std::string& reference, const JobCheck& may) {
+absl::StatusOr<JobState> CoordinationService::Retry(const JobReference& reference, const JobCheck& may) {
   absl::StatusOr<JobRecord*> found = Resolve(reference, may);
   if (!found.ok()) return found.status();
   JobRecord& job = **found;
@@ -113,8 +145,9 @@ absl::StatusOr<JobState> CoordinationService::Retry(const std::string& reference
     return absl::FailedPreconditionError(absl::StrCat(job.id, " is ", absl::AsciiStrToLower(JobState_Name(job.state)),
                                                       ": only a job that failed or was cancelled can be tried again"));
   }
-  job.history.counted = 0;
-  job.history.without_progress = 0;
+  if (job.removing) return absl::FailedPreconditionError(absl::StrCat(job.id, " is being removed"));
+  job.history = {.attempts = job.history.attempts, .best_step = job.history.best_step};
+  job.failed_starts = {};
   job.backoff = absl::ZeroDuration();
   job.not_before = options_.Now();
   job.ended = absl::Time();
@@ -130,7 +163,7 @@ absl::StatusOr<JobState> CoordinationService::Retry(const std::string& reference
   return job.state;
 }
 
-absl::Status CoordinationService::Hold(const std::string& reference, bool held, const JobCheck& may) {
+absl::Status CoordinationService::Hold(const JobReference& reference, bool held, const JobCheck& may) {
   absl::StatusOr<JobRecord*> found = Resolve(reference, may);
   if (!found.ok()) return found.status();
   JobRecord& job = **found;
@@ -146,6 +179,15 @@ absl::Status CoordinationService::Hold(const std::string& reference, bool held, 
   Schedule();
   return absl::OkStatus();
 }
+
+absl::StatusOr<JobRemoval> CoordinationService::BeginRemoval(const JobReference& reference, bool files,
+                                                             const JobCheck& may) {
+  absl::StatusOr<JobRecord*> found = Resolve(reference, may, /*even_ended=*/true);
+  if (!found.ok()) return found.status();
+  return removals_.Begin(**found, files, attempts_.store_id());
+}
+
+void CoordinationService::EndRemoval(const std::string& job_id, bool forget) { removals_.End(job_id, forget); }
 
 bool CoordinationService::Settled(const std::string& job_id) {
   const JobRecord* job = jobs_.Find(job_id);
@@ -167,14 +209,23 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
   workers_.Attach(connection, hello);
   const std::string output_id = workers_.At(name).hello.output_id();
   if (!output_id.empty()) homes_.OutputKnown(name, output_id);
-  const int attempts = hello.attempt_size();
+  const auto attempts = std::count_if(hello.attempt().begin(), hello.attempt().end(),
+                                      [](const AttemptReport& report) { return !IsNote(report); });
   outbox_.Log(
       absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
                    attempts == 0 ? "" : absl::StrCat(" and ", attempts, attempts == 1 ? " attempt" : " attempts")));
+  if (!hello.condition().empty()) LogCondition(workers_.At(name));
+  if (hello.store_id() != 0 && hello.store_id() != attempts_.store_id()) {
+    outbox_.Log(absl::StrCat("worker ", name, " worked for a coordinator with another store (",
+                             absl::Hex(hello.store_id(), absl::kZeroPad16), "; this one is ",
+                             absl::Hex(attempts_.store_id(), absl::kZeroPad16),
+                             "): what it still has of that one ends"));
+  }
 
   CoordinatorMessage message;
   message.mutable_welcome()->set_heartbeat_seconds(absl::ToDoubleSeconds(options_.heartbeat));
   message.mutable_welcome()->set_lease_seconds(absl::ToDoubleSeconds(options_.lease));
+  message.mutable_welcome()->set_store_id(attempts_.store_id());
   workers_.Send(name, 0, std::move(message), /*urgent=*/true);
   attempts_.OnHello(hello);
   submissions_.CheckWaitingJobs();
@@ -215,11 +266,18 @@ void CoordinationService::WorkerSaid(ConnectionId connection, const WorkerMessag
   Schedule();
 }
 
+void CoordinationService::LogCondition(const WorkerRecord& worker) {
+  const std::string& condition = worker.hello.condition();
+  outbox_.Log(absl::StrCat("worker ", worker.hello.name(),
+                           condition.empty() ? " can run ranks again" : " can run no ranks: ", condition));
+}
+
 void CoordinationService::OnHeartbeat(const std::string& name, const Heartbeat& heartbeat) {
   const WorkerRecord& worker = workers_.At(name);
   if (heartbeat.incarnation() != 0 && heartbeat.incarnation() != worker.hello.incarnation()) return;
   if (heartbeat.draining() && !worker.draining) outbox_.Log(absl::StrCat("worker ", name, " drains"));
   workers_.SetDraining(name, heartbeat.draining());
+  if (workers_.SetCondition(name, heartbeat.condition())) LogCondition(worker);
   if (!heartbeat.output_id().empty() && heartbeat.output_id() != worker.hello.output_id()) {
     workers_.SetOutputId(name, heartbeat.output_id());
     homes_.OutputKnown(name, heartbeat.output_id());
@@ -268,7 +326,12 @@ bool CoordinationService::TickWorkers() {
   for (const auto& [name, limit] : silent) {
     OnLost(name, absl::StrCat("nothing heard for ", absl::FormatDuration(limit)));
   }
-  return workers_.ForgetLost() || !silent.empty();
+  const bool trials = workers_.TakeTrials();
+  if (trials) {
+    submissions_.CheckWaitingJobs();
+    queue_.Wake();
+  }
+  return workers_.ForgetLost() || !silent.empty() || trials;
 }
 
 bool CoordinationService::Tick() {

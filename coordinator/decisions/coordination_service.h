@@ -3,7 +3,7 @@
 //
 //   CoordinationService service(options);
 //   service.WorkerConnected(/*connection=*/1, hello);
-//   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted, service.Submit({.spec = spec, .plan_function = plan}));
+//   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted, service.Submit({.spec = spec, .written = written}));
 //   StoreChanges changes = service.TakeChanges();             // write them; then service.Durable(...), and
 //   for (const Action& action : service.TakeActions()) ...    // send action.message to connection action.to
 //   service.Tick();                                           // often: deadlines pass here
@@ -23,12 +23,13 @@
 //   WorkerTable       daemons, their slots                   CheckpointHomes   where jobs with checkpoints have to run
 //   JobQueue          which job starts next                  Leases            daemons that may still have processes
 //   Attempts          ranks, ends, restarts                  Submissions       data checks, plans, admission
-//   ClusterReport     answers to users; changes nothing
+//   JobRemovals       jobs that a user removes               ClusterReport     answers to users; changes nothing
 #ifndef ADJOIN_COORDINATOR_DECISIONS_COORDINATION_SERVICE_H_
 #define ADJOIN_COORDINATOR_DECISIONS_COORDINATION_SERVICE_H_
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,11 @@
 #include "coordinator/decisions/coordination_options.h"
 #include "coordinator/decisions/job_queue.h"
 #include "coordinator/decisions/job_record.h"
+#include "coordinator/decisions/job_removals.h"
 #include "coordinator/decisions/job_table.h"
 #include "coordinator/decisions/leases.h"
 #include "coordinator/decisions/outbox.h"
+#include "coordinator/decisions/start_failures.h"
 #include "coordinator/decisions/submissions.h"
 #include "coordinator/decisions/worker_table.h"
 #include "coordinator/store/store.h"
@@ -62,13 +65,10 @@ class CoordinationService {
   CoordinationService(const CoordinationService&) = delete;
   CoordinationService& operator=(const CoordinationService&) = delete;
 
-  // Takes what a store had, before any other method is called. `functions` gives a job's plan and place functions
-  // from its submission.
-  struct SpecFunctions {
-    PlanFunction plan_function;
-    PlaceFunction place_of;
-  };
-  void Restore(StoredState state, const std::function<SpecFunctions(const StoredSubmission&)>& functions);
+  // Takes what a store had, before any other method is called. `place_of` gives a job's place function from its
+  // submission; it may be empty.
+  using PlaceFunctions = std::function<PlaceFunction(const StoredSubmission&)>;
+  void Restore(StoredState state, const PlaceFunctions& place_of = nullptr);
 
   // The rows that changed since the last call.
   StoreChanges TakeChanges() { return outbox_.TakeChanges(jobs_); }
@@ -76,10 +76,14 @@ class CoordinationService {
   // store.
   std::vector<Action> TakeActions() { return outbox_.TakeActions(); }
   std::vector<PlanRequest> TakePlanRequests() { return outbox_.TakePlanRequests(); }
+  // Ids of jobs whose plans nobody needs any more. Ask after TakePlanRequests.
+  std::vector<std::string> TakeDroppedPlans() { return outbox_.TakeDroppedPlans(); }
   // What has happened since the last call, for the coordinator's own log.
   std::vector<Note> TakeNotes() { return outbox_.TakeNotes(); }
   // Ids of the jobs forgotten since the last call.
   std::vector<std::string> TakeForgotten() { return outbox_.TakeForgotten(); }
+  // The jobs that those who follow them may want to look at, by id.
+  std::map<std::string, JobChange> TakeTouched() { return outbox_.TakeTouched(); }
 
   // These submissions are in the store now: their jobs may start.
   void Durable(const std::vector<StoredSubmission>& submissions);
@@ -88,24 +92,33 @@ class CoordinationService {
 
   // With a worker at hand the job is admitted only after one has checked the data files (see AdmissionOf), each one
   // job at a time; without one it is accepted, and checked as soon as a worker connects.
-  // Errors: kAlreadyExists (the key is another spec's), kPermissionDenied (the output_dir, or what it reads of
-  // another job, is another owner's), kFailedPrecondition (its ranks share files, and too few of the workers do),
-  // kResourceExhausted (so many wait already).
+  // Errors: kAlreadyExists (the key is another spec's), kInvalidArgument (its name is an id's), kPermissionDenied (the
+  // output_dir, or what it reads of another job, is another owner's), kFailedPrecondition (its ranks share files, and
+  // too few of the workers do), kResourceExhausted (so many wait already).
   absl::StatusOr<Submitted> Submit(NewJob job);
   void Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned);
-  // The user who submitted the job waits no longer: it is forgotten unless it was accepted.
-  void Abandon(const std::string& job_id);
+  // A user who submitted the job waits no longer. It is refused with `reason` unless it was accepted, or another call
+  // with its idempotency key still waits for it.
+  void Abandon(const std::string& job_id, const absl::Status& reason);
   // kAccepted: the job is in the store. kRefused: sets `*reason`.
   Admission AdmissionOf(const std::string& job_id, absl::Status* reason);
 
-  // While the store cannot be written, no job starts.
-  void SetStoreWritable(bool writable);
+  // While the store cannot be written, no job starts, and whoever asks is told why.
+  void SetStoreHealth(const absl::Status& health);
+  // The store refuses a row of this job, whatever is tried: the job fails.
+  void FailUnwritable(uint64_t number, const absl::Status& why);
 
-  // Errors of all three: those of JobTable::Resolve; what `may` returns; kFailedPrecondition (not possible in the
-  // job's state).
-  absl::StatusOr<JobState> Cancel(const std::string& reference, const JobCheck& may = AnybodyMay);
-  absl::StatusOr<JobState> Retry(const std::string& reference, const JobCheck& may = AnybodyMay);
-  absl::Status Hold(const std::string& reference, bool held, const JobCheck& may = AnybodyMay);
+  // Errors of all three: those of JobTable::ResolveToChange; what `may` returns; kFailedPrecondition (not possible in
+  // the job's state).
+  absl::StatusOr<JobState> Cancel(const JobReference& reference, const JobCheck& may = AnybodyMay);
+  absl::StatusOr<JobState> Retry(const JobReference& reference, const JobCheck& may = AnybodyMay);
+  absl::Status Hold(const JobReference& reference, bool held, const JobCheck& may = AnybodyMay);
+
+  // Between the two, a worker removes the job's files where `files` asks for it, and the job cannot be retried. Then
+  // the job is forgotten, or stays. Errors: those of JobTable::ResolveToChange, where ended jobs count; what `may`
+  // returns; those of JobRemovals::Begin.
+  absl::StatusOr<JobRemoval> BeginRemoval(const JobReference& reference, bool files, const JobCheck& may = AnybodyMay);
+  void EndRemoval(const std::string& job_id, bool forget);
 
   // Errors: kInvalidArgument (no name, no slots), kAlreadyExists (another daemon of this name is connected and well).
   absl::Status WorkerConnected(ConnectionId connection, const WorkerHello& hello);
@@ -118,9 +131,11 @@ class CoordinationService {
   bool Tick();
 
   // For users. Errors: those of JobTable::Resolve.
-  ListJobsResponse List() { return report_.List(); }
-  absl::StatusOr<DescribeJobResponse> Describe(const std::string& reference) { return report_.Describe(reference); }
-  absl::StatusOr<JobSummary> Summary(const std::string& reference) { return report_.Summary(reference); }
+  // List also: kInvalidArgument (the page token; a state that is none). Continue makes a page in steps.
+  absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request = {}) { return report_.List(request); }
+  bool Continue(JobPage& page) { return report_.Continue(page); }
+  absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) { return report_.Describe(reference); }
+  absl::StatusOr<JobSummary> Summary(const JobReference& reference) { return report_.Summary(reference); }
   // True where the job has ended, and no daemon has a process of it any more: nothing new will come.
   bool Settled(const std::string& job_id);
 
@@ -128,16 +143,18 @@ class CoordinationService {
   // Finds the worker that has the named result of a job. Errors: kInvalidArgument (a name that is no plain file
   // name), kNotFound (the job has no such artifact; lists those it has), kFailedPrecondition (a later job has the
   // same output folder), kUnavailable (the worker that holds it is not connected).
-  absl::StatusOr<ArtifactSource> FindArtifact(const std::string& reference, const std::string& name) {
+  absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const std::string& name) {
     return report_.FindArtifact(reference, name);
   }
 
   ClusterSnapshot Snapshot() { return report_.Snapshot(); }
+  bool Continue(SnapshotInSteps& made) { return report_.Continue(made); }
 
  private:
   void Schedule();
-  absl::StatusOr<JobRecord*> Resolve(const std::string& reference, const JobCheck& may);
+  absl::StatusOr<JobRecord*> Resolve(const JobReference& reference, const JobCheck& may, bool even_ended = false);
   void OnHeartbeat(const std::string& worker, const Heartbeat& heartbeat);
+  void LogCondition(const WorkerRecord& worker);
   void OnLost(const std::string& worker, const std::string& why);
   void ForgivePause();
   bool TickWorkers();
@@ -147,10 +164,12 @@ class CoordinationService {
   JobTable jobs_{1};
   WorkerTable workers_{options_, outbox_};
   CheckpointHomes homes_{options_, jobs_, workers_, outbox_};
-  JobQueue queue_{options_, jobs_, workers_, homes_, outbox_};
+  StartFailures starts_{options_, workers_, homes_, outbox_};
+  JobQueue queue_{options_, jobs_, workers_, homes_, starts_, outbox_};
   Leases leases_{options_, jobs_, workers_, queue_, outbox_};
-  Attempts attempts_{options_, jobs_, workers_, homes_, queue_, leases_, outbox_};
+  Attempts attempts_{options_, jobs_, workers_, homes_, starts_, queue_, leases_, outbox_};
   Submissions submissions_{options_, jobs_, workers_, queue_, outbox_};
+  JobRemovals removals_{jobs_, workers_, submissions_};
   const ClusterReport report_{{options_, jobs_, workers_, homes_, queue_, submissions_, attempts_}};
   absl::Duration last_tick_ = absl::InfiniteDuration();  // none yet
 };

@@ -9,8 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "base/printable_text.h"
 #include "coordinator/decisions/backfill.h"
 #include "coordinator/placement/shared_output.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 
@@ -33,16 +35,15 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
       if (budget <= 0) return false;
       if (ranks > budget) return true;
     }
-    Assignment before;
-    for (const RankRecord& rank : job.attempt.ranks) before.push_back(rank.worker);
-    const absl::StatusOr<Assignment> workers = Assign(
-        options_.assignment, job.spec, workers_.FreeFor(job.spec.resources()), std::move(before), homes_.HomeOf(job));
+    bool avoids = false;
+    const absl::StatusOr<Assignment> workers = Choose(job, &avoids);
     job.unassigned.clear();
     if (workers.ok()) {
       if (!blocked_head_.empty()) budget -= ranks;
       start(job, *workers);
       return true;
     }
+    if (avoids) return true;  // as during a backoff, others go first
     if (!absl::IsResourceExhausted(workers.status())) job.unassigned = std::string(workers.status().message());
     if (blocked_head_.empty()) {
       blocked_head_ = job.id;
@@ -52,11 +53,41 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
   });
 }
 
+absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, bool* avoids) {
+  Assignment before;
+  for (const RankRecord& rank : job.attempt.ranks) before.push_back(rank.worker);
+  const auto assign = [&](const std::vector<FreeSlots>& free) {
+    return Assign(options_.assignment, job.spec, free, before, homes_.HomeOf(job));
+  };
+  const std::vector<FreeSlots> free = workers_.FreeFor(job.spec.resources());
+  const auto& failed = job.failed_starts.workers;
+  if (failed.empty()) return assign(free);
+  std::vector<FreeSlots> others;
+  absl::Duration until = absl::ZeroDuration();
+  for (const FreeSlots& worker : free) {
+    const auto there = failed.find(worker.worker);
+    if (there == failed.end()) {
+      others.push_back(worker);
+    } else if (starts_.Avoids(job, worker.worker)) {
+      until = std::max(until, there->second.avoid_until);
+    }
+  }
+  absl::StatusOr<Assignment> elsewhere = assign(others);
+  if (elsewhere.ok()) return elsewhere;
+  if (until > options_.Now() && starts_.CouldRunElsewhere(job)) {
+    wake_at_ = std::min(wake_at_, until);
+    *avoids = true;
+    return elsewhere;
+  }
+  return assign(free);
+}
+
 int JobQueue::BackfillBudgetBehind(const JobRecord& head) const {
   int free = 0;
+  for (const FreeSlots& worker : workers_.FreeFor(Resources())) free += worker.slots;
+  if (free == 0) return 0;
   std::map<uint64_t, int> slots_of;  // by job that runs
   for (const auto& [name, worker] : workers_.All()) {
-    if (workers_.IsUsable(worker)) free += std::max(0, worker.FreeSlots());
     for (const auto& [number, slots] : worker.held) slots_of[number] += slots;
   }
   const Resources& wanted = head.spec.resources();
@@ -72,26 +103,28 @@ int JobQueue::BackfillBudgetBehind(const JobRecord& head) const {
   return BackfillBudget(ranks, free, running);
 }
 
-void JobQueue::Close() {
-  open_ = false;
+void JobQueue::Close(const std::string& why) {
+  why_closed_ = why;
+  if (!std::exchange(open_, false)) return;
   closed_at_ = options_.Now();
   Wake();
 }
 
 absl::Duration JobQueue::Open() {
   open_ = true;
+  why_closed_.clear();
   Wake();
   return options_.Now() - closed_at_;
 }
 
 void JobQueue::End(JobRecord& job, JobState state, const std::string& reason) {
   jobs_.SetState(job, state);
-  job.reason = reason;
+  job.reason = PrintableText(reason, kMaxErrorBytes);
   job.unassigned.clear();
   job.ended = options_.wall_clock();
   job.held = false;
   if (!job.plan_hash.empty()) {
-    job.plan_function = nullptr;  // the plan is in the store
+    job.written = nullptr;  // the plan is in the store
     job.place_of = nullptr;
   }
   outbox_.JobChanged(job);

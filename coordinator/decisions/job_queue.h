@@ -12,12 +12,14 @@
 #include <functional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/decisions/checkpoint_homes.h"
 #include "coordinator/decisions/coordination_options.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/job_table.h"
 #include "coordinator/decisions/outbox.h"
+#include "coordinator/decisions/start_failures.h"
 #include "coordinator/decisions/worker_table.h"
 #include "coordinator/placement/assignment.h"
 
@@ -27,8 +29,8 @@ class JobQueue {
  public:
   // All arguments outlive the queue.
   JobQueue(const CoordinationOptions& options, JobTable& jobs, const WorkerTable& workers, const CheckpointHomes& homes,
-           Outbox& outbox)
-      : options_(options), jobs_(jobs), workers_(workers), homes_(homes), outbox_(outbox) {}
+           const StartFailures& starts, Outbox& outbox)
+      : options_(options), jobs_(jobs), workers_(workers), homes_(homes), starts_(starts), outbox_(outbox) {}
   JobQueue(const JobQueue&) = delete;
   JobQueue& operator=(const JobQueue&) = delete;
 
@@ -44,14 +46,18 @@ class JobQueue {
   const std::string& blocked_head() const { return blocked_head_; }
 
   // While the queue is closed, no job starts. Open returns for how long it was closed.
-  void Close();
+  void Close(const std::string& why);
   absl::Duration Open();
   bool is_open() const { return open_; }
+  const std::string& why_closed() const { return why_closed_; }
 
   // The job has ended, in this state, and waits for nothing more.
   void End(JobRecord& job, JobState state, const std::string& reason);
 
  private:
+  // The workers for the job's next attempt: rather none on which it failed to start. Sets `avoids` where the job keeps
+  // away from some for now. Errors: those of Assign.
+  absl::StatusOr<Assignment> Choose(const JobRecord& job, bool* avoids);
   // The slots that jobs behind `head` may take.
   int BackfillBudgetBehind(const JobRecord& head) const;
 
@@ -59,11 +65,13 @@ class JobQueue {
   JobTable& jobs_;
   const WorkerTable& workers_;
   const CheckpointHomes& homes_;
+  const StartFailures& starts_;
   Outbox& outbox_;
   bool awake_ = false;
   absl::Duration wake_at_ = absl::InfiniteDuration();  // a job's backoff is over then
   std::string blocked_head_;
   bool open_ = true;
+  std::string why_closed_;
   absl::Duration closed_at_;
 };
 

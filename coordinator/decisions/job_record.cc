@@ -23,6 +23,11 @@ RankState RankStateFrom(const std::string& text) {
   return RankState::kKilled;
 }
 
+bool HasEnded(RankState state) {
+  return state == RankState::kSucceeded || state == RankState::kDrained || state == RankState::kFailed ||
+         state == RankState::kKilled;
+}
+
 bool IsFinal(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
 
 bool MayStart(const JobRecord& job, absl::Duration now) {

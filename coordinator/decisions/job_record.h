@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,9 +29,11 @@ struct PlannedJob {
   std::string hash;
 };
 
-// Makes the plan of one job once the sizes of its data sets are known. Called without any lock, from a thread of its
-// own.
-using PlanFunction = std::function<absl::StatusOr<PlannedJob>(const std::vector<DatasetSize>&)>;
+// A spec as the user wrote it, from which its plan is made.
+struct SubmittedSpec {
+  JobSpec spec;              // where there is no text
+  std::string source, file;  // the text, and what to call it in messages
+};
 
 // The location of a field of the spec in the text that the user wrote, "job.textproto:14:3"; "" where that is not
 // known.
@@ -77,6 +80,7 @@ struct Attempt {
   std::string reason;                     // why it ended
   absl::Time started, ended;
   absl::Duration running_since;  // monotonic
+  bool restored = false;         // an earlier coordinator started it: its daemons know better how long it has run
   absl::Duration start_deadline;
   absl::Duration lease;  // the longest one that its daemons may know of
   std::optional<PeerFailure> peer_failure;
@@ -86,23 +90,40 @@ struct Attempt {
 // How far the check of a job's data files is: no worker has it; a worker has it; the plan is being made; all is done.
 enum class DataCheck { kWaits, kAsked, kPlanning, kDone };
 
+// Attempts of a job that ended before their ranks were connected, since the last one that came so far
+// (start_failures.h).
+struct FailedStarts {
+  struct Place {
+    int times = 0;
+    absl::Duration failed_at;    // monotonic: the last time
+    absl::Duration avoid_until;  // likewise
+  };
+  std::map<std::string, Place> workers;  // where
+  absl::Duration since;                  // monotonic: the first of them
+  uint32_t in_row = 0;                   // those of which it is open whether the job is to blame
+};
+
 struct JobRecord {
   uint64_t number = 0;
-  std::string id;  // "job-17"
+  std::string id;    // "job-17"
+  uint64_t tag = 0;  // random: names its checkpoints, also where another store gives the number again
   JobSpec spec;
-  std::string source, file;  // the text that the user wrote, and its file; the text may be empty
+  std::shared_ptr<const SubmittedSpec> written;  // until it is planned; null: as `spec` says
   std::string owner;
+  bool any_folder = false;  // an admin's: it may use folders of other owners
   int32_t priority = 0;
   std::string idempotency_key;
-  PlanFunction plan_function;
-  PlaceFunction place_of;          // may be empty
+  PlaceFunction place_of;          // may be empty; until it is planned
   std::vector<ModelTensor> model;  // to be compared with the file of its weights; empty once the plan is made
   std::string plan_hash;           // the plan itself is in the store
   DataCheck data_check = DataCheck::kWaits;
-  std::string checked_by;  // a worker
-  absl::Duration check_deadline;
-  bool accepted = false;  // nothing is wrong with it as far as could be checked: it goes to the store
-  bool durable = false;   // it is in the store
+  std::string checked_by;       // a worker
+  std::string check_problem;    // why its data files could not be checked yet, where workers tried
+  uint32_t calls = 1;           // of users who wait until it is accepted
+  bool accepted = false;        // nothing is wrong with it as far as could be checked: it goes to the store
+  bool durable = false;         // it is in the store
+  bool removing = false;        // a user removes it: it cannot be retried
+  bool removing_files = false;  // with its folders
 
   JobState state = PENDING;
   std::string reason;      // why it FAILED, or why its last attempt ended
@@ -119,12 +140,15 @@ struct JobRecord {
   bool has_checkpoint = false;  // a rank reported one that it wrote or went on from
   absl::Duration home_usable;   // monotonic: the last time when the job did not have to wait for its home
   RestartHistory history;
+  FailedStarts failed_starts;
   Attempt attempt;  // the newest; epoch 0: none yet
   JobProgress progress;
-  std::set<std::string> artifacts;
+  std::set<std::string> artifacts;  // at most kMaxArtifacts (proto/message_limits.h)
+  uint64_t artifacts_left_out = 0;  // more there are
 };
 
 bool IsFinal(JobState state);
+bool HasEnded(RankState state);
 
 // True where only slots, and its checkpoints, can keep the job from starting now.
 bool MayStart(const JobRecord& job, absl::Duration now);

@@ -1,24 +1,44 @@
 #include "coordinator/decisions/job_table.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/printable_text.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 namespace {
 
-// The folders that a job writes in.
-std::vector<std::string> FoldersOf(const JobSpec& spec) {
-  std::vector<std::string> folders = {spec.output_dir()};
-  if (!spec.checkpoint().dir().empty()) folders.push_back(spec.checkpoint().dir());
-  return folders;
+constexpr size_t kMostListed = 10;
+
+absl::Status Ambiguous(const std::string& name, const std::vector<JobRecord*>& fits) {
+  std::string list;
+  for (size_t i = 0; i < fits.size() && i < kMostListed; ++i) {
+    const JobRecord& job = *fits[i];
+    absl::StrAppend(&list, i == 0 ? "" : ", ", job.id, " (", job.owner.empty() ? "" : absl::StrCat(job.owner, ", "),
+                    absl::AsciiStrToLower(JobState_Name(job.state)), ")");
+  }
+  if (fits.size() > kMostListed) absl::StrAppend(&list, " and ", fits.size() - kMostListed, " more");
+  return absl::InvalidArgumentError(absl::StrCat("'", PrintableText(name, kMaxNameBytes), "' is the name of ",
+                                                 fits.size(), " jobs: ", list, "; give the id of one"));
 }
 
 }  // namespace
+
+bool LooksLikeId(absl::string_view text) {
+  return absl::ConsumePrefix(&text, "job-") && !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
+}
+
+ListPlace PlaceOf(const JobRecord& job) {
+  const bool ended = IsFinal(job.state);
+  return {ended, ended ? 0 : job.priority, job.number};
+}
 
 JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
   if (job->number == 0) {
@@ -28,38 +48,137 @@ JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
   JobRecord& added = *job;
   next_number_ = std::max(next_number_, added.number + 1);
   jobs_.emplace(added.number, std::move(job));
-  SetState(added, added.state);
-  if (!added.idempotency_key.empty()) keys_[{added.owner, added.idempotency_key}] = added.number;
+  Index(added);
+  CountIn(added);
+  names_[{added.spec.name(), added.owner}].insert(added.number);
   for (const std::string& folder : FoldersOf(added.spec)) folders_.Add(folder, added.owner, added.number);
   return added;
+}
+
+void JobTable::EraseRecord(uint64_t number) {
+  const JobRecord& job = *jobs_.at(number);
+  RemoveFromIndex(job);
+  CountOut(job);
+  auto named = names_.find({job.spec.name(), job.owner});
+  named->second.erase(number);
+  if (named->second.empty()) names_.erase(named);
+  jobs_.erase(number);
 }
 
 void JobTable::Erase(uint64_t number) {
   auto it = jobs_.find(number);
   if (it == jobs_.end()) return;
   const JobRecord& job = *it->second;
-  pending_.erase(KeyOf(job));
-  active_.erase(number);
-  ended_.erase(number);
-  auto key = keys_.find({job.owner, job.idempotency_key});
-  if (key != keys_.end() && key->second == number) keys_.erase(key);
   for (const std::string& folder : FoldersOf(job.spec)) folders_.Remove(folder, job.owner, number);
-  jobs_.erase(it);
+  EraseRecord(number);
+}
+
+std::vector<StoredFolder> JobTable::Forget(uint64_t number, bool files_removed) {
+  const JobRecord& job = *jobs_.at(number);
+  std::vector<StoredFolder> rows;
+  // A job that never ran wrote nothing, and an admin's job may have written in somebody else's folder.
+  const bool owns = job.attempt.epoch > 0 && !job.any_folder;
+  for (const std::string& folder : FoldersOf(job.spec)) {
+    std::vector<StoredFolder> changed;
+    if (owns && !files_removed) {
+      changed = folders_.Keep(folder, job.owner, number);
+    } else {
+      folders_.Remove(folder, job.owner, number);
+      if (files_removed) changed = folders_.Release(folder, job.owner);
+    }
+    std::move(changed.begin(), changed.end(), std::back_inserter(rows));
+  }
+  EraseRecord(number);
+  return rows;
+}
+
+void JobTable::SetEnded(const JobRecord& job, bool ended) {
+  if (ended) {
+    ended_.insert(job.number);
+    ended_by_owner_[job.owner].insert(job.number);
+    return;
+  }
+  if (ended_.erase(job.number) == 0) return;
+  auto of_owner = ended_by_owner_.find(job.owner);
+  of_owner->second.erase(job.number);
+  if (of_owner->second.empty()) ended_by_owner_.erase(of_owner);
+}
+
+void JobTable::Index(JobRecord& job) {
+  if (IsFinal(job.state)) {
+    SetEnded(job, true);
+    return;
+  }
+  unended_[KeyOf(job)] = &job;
+  if (job.state == PENDING) {
+    pending_[KeyOf(job)] = &job;
+    waiting_.insert(job.number);
+  } else if (job.state == STARTING || job.state == RUNNING) {
+    active_.insert(job.number);
+  }
+}
+
+void JobTable::RemoveFromIndex(const JobRecord& job) {
+  pending_.erase(KeyOf(job));
+  unended_.erase(KeyOf(job));
+  waiting_.erase(job.number);
+  active_.erase(job.number);
+  SetEnded(job, false);
+}
+
+void JobTable::CountIn(const JobRecord& job) {
+  if (!job.accepted) return;
+  ++counts_[job.owner][job.state];
+  ++all_counts_[job.state];
+}
+
+void JobTable::CountOut(const JobRecord& job) {
+  if (!job.accepted) return;
+  const auto take_one = [&](Counts& counts) {
+    if (--counts.at(job.state) == 0) counts.erase(job.state);
+  };
+  auto owned = counts_.find(job.owner);
+  take_one(owned->second);
+  if (owned->second.empty()) counts_.erase(owned);
+  take_one(all_counts_);
 }
 
 void JobTable::SetState(JobRecord& job, JobState state) {
+  RemoveFromIndex(job);
+  CountOut(job);
   job.state = state;
-  pending_.erase(KeyOf(job));
-  active_.erase(job.number);
-  ended_.erase(job.number);
-  if (IsFinal(state)) ended_.insert(job.number);
-  if (state == PENDING) pending_[KeyOf(job)] = &job;
-  if (state == STARTING || state == RUNNING) active_.insert(job.number);
+  Index(job);
+  CountIn(job);
 }
 
-JobRecord* JobTable::FindKey(const std::string& owner, const std::string& key) {
-  auto it = keys_.find({owner, key});
-  return it == keys_.end() ? nullptr : Find(it->second);
+void JobTable::Accept(JobRecord& job) {
+  CountOut(job);
+  job.accepted = true;
+  CountIn(job);
+}
+
+uint64_t JobTable::Count(JobState state) const {
+  auto found = all_counts_.find(state);
+  return found == all_counts_.end() ? 0 : found->second;
+}
+
+uint64_t JobTable::CountOf(const std::string& owner, JobState state) const {
+  auto owned = counts_.find(owner);
+  if (owned == counts_.end()) return 0;
+  auto found = owned->second.find(state);
+  return found == owned->second.end() ? 0 : found->second;
+}
+
+uint32_t JobTable::QueuePosition(const JobRecord& job) const {
+  return job.state == PENDING ? static_cast<uint32_t>(pending_.order_of_key(KeyOf(job))) + 1 : 0;
+}
+
+const JobRecord* JobTable::LongestWaiting() const {
+  for (uint64_t number : waiting_) {
+    const JobRecord* job = jobs_.at(number).get();
+    if (job->accepted) return job;
+  }
+  return nullptr;
 }
 
 JobRecord* JobTable::Find(uint64_t number) {
@@ -77,28 +196,64 @@ const JobRecord* JobTable::Find(const std::string& id) const {
 
 JobRecord* JobTable::Find(const std::string& id) { return const_cast<JobRecord*>(std::as_const(*this).Find(id)); }
 
-absl::StatusOr<const JobRecord*> JobTable::Resolve(const std::string& reference) const {
-  if (reference.empty()) return absl::InvalidArgumentError("no job is named: give its id, as `adjoin ps` shows it");
-  if (const JobRecord* job = Find(reference); job != nullptr) return job;
-  for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
-    if (it->second->spec.name() == reference) return it->second.get();
+absl::StatusOr<const JobRecord*> JobTable::ResolveId(const JobReference& reference) const {
+  if (reference.text.empty()) {
+    return absl::InvalidArgumentError("no job is named: give its id, as `adjoin ps` shows it");
   }
-  std::vector<const JobRecord*> fits;
-  for (const auto& [number, job] : jobs_) {
-    if (absl::StartsWith(job->id, reference)) fits.push_back(job.get());
+  if (const JobRecord* job = Find(reference.text); job != nullptr) return job;
+  absl::string_view digits = reference.text;
+  uint64_t number = 0;
+  const bool was_given = LooksLikeId(reference.text) && absl::ConsumePrefix(&digits, "job-") &&
+                         absl::SimpleAtoi(digits, &number) && number > 0 && number < next_number_;
+  const std::string shown = PrintableText(reference.text, kMaxNameBytes);
+  if (was_given) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no job '", shown, "' any more: it was refused, or ended and was forgotten"));
   }
-  if (fits.size() == 1) return fits[0];
-  if (fits.empty()) {
-    return absl::NotFoundError(absl::StrCat("there is no job '", reference, "'; `adjoin ps` lists all"));
-  }
-  return absl::InvalidArgumentError(absl::StrCat("'", reference, "' fits ", fits.size(), " jobs, for example ",
-                                                 fits[0]->id, " and ", fits[1]->id, ": give the whole id"));
+  return absl::NotFoundError(absl::StrCat("there is no job '", shown, "'; `adjoin ps` lists all"));
 }
 
-absl::StatusOr<JobRecord*> JobTable::Resolve(const std::string& reference) {
-  absl::StatusOr<const JobRecord*> job = std::as_const(*this).Resolve(reference);
-  if (!job.ok()) return job.status();
-  return const_cast<JobRecord*>(*job);
+absl::StatusOr<const JobRecord*> JobTable::Resolve(const JobReference& reference) const {
+  absl::StatusOr<const JobRecord*> by_id = ResolveId(reference);
+  if (by_id.ok() || LooksLikeId(reference.text)) return by_id;
+  if (auto own = names_.find({reference.text, reference.caller}); own != names_.end()) {
+    return jobs_.at(*own->second.rbegin()).get();
+  }
+  uint64_t latest = 0;
+  for (auto it = names_.lower_bound({reference.text, ""}); it != names_.end() && it->first.first == reference.text;
+       ++it) {
+    latest = std::max(latest, *it->second.rbegin());
+  }
+  if (latest == 0) return by_id;
+  return jobs_.at(latest).get();
+}
+
+absl::StatusOr<JobRecord*> JobTable::ResolveToChange(const JobReference& reference, bool even_ended) {
+  absl::StatusOr<const JobRecord*> by_id = ResolveId(reference);
+  if (by_id.ok()) return Find((*by_id)->number);
+  if (LooksLikeId(reference.text)) return by_id.status();
+  std::vector<JobRecord*> fits;  // by number, the caller's own or all
+  auto take = [&](const std::set<uint64_t>& numbers) {
+    for (uint64_t number : numbers) fits.push_back(Find(number));
+  };
+  if (auto own = names_.find({reference.text, reference.caller}); own != names_.end()) {
+    take(own->second);
+  } else {
+    for (auto it = names_.lower_bound({reference.text, ""}); it != names_.end() && it->first.first == reference.text;
+         ++it) {
+      take(it->second);
+    }
+  }
+  if (fits.empty()) return by_id.status();
+  std::sort(fits.begin(), fits.end(), [](const JobRecord* a, const JobRecord* b) { return a->number < b->number; });
+  if (!even_ended) {
+    auto live =
+        std::stable_partition(fits.begin(), fits.end(), [](const JobRecord* job) { return IsFinal(job->state); });
+    if (live == fits.end()) return fits.back();
+    fits.erase(fits.begin(), live);
+  }
+  if (fits.size() == 1) return fits[0];
+  return Ambiguous(reference.text, fits);
 }
 
 std::vector<JobRecord*> JobTable::All() {

@@ -3,7 +3,7 @@
 //   JobTable table(/*first_number=*/1);
 //   JobRecord& job = table.Add(std::move(record));
 //   table.SetState(job, RUNNING);
-//   ADJOIN_ASSIGN_OR_RETURN(JobRecord* found, table.Resolve("lenet5"));
+//   ADJOIN_ASSIGN_OR_RETURN(const JobRecord* found, table.Resolve({"lenet5", /*caller=*/"alice"}));
 //
 // Records keep their address until Erase. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_JOB_TABLE_H_
@@ -11,18 +11,45 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <ext/pb_ds/assoc_container.hpp>
+#include <ext/pb_ds/tree_policy.hpp>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/output_folders.h"
 
 namespace adjoin {
+
+// How a user names a job: by its id, or by its name. Names are looked for among the caller's own jobs first.
+struct JobReference {
+  JobReference(std::string text, std::string caller = "") : text(std::move(text)), caller(std::move(caller)) {}
+  JobReference(const char* text) : text(text) {}
+
+  std::string text;
+  std::string caller;  // the name of the user; empty: a local one, whose jobs have no owner
+};
+
+// True for "job-17": a text that names a job by its number, and so cannot be a job's name.
+bool LooksLikeId(absl::string_view text);
+
+// A job's place in the order of a listing: the jobs that have not ended first, in the order of the queue, then the
+// others, newest first. A job keeps its place until it ends, or is retried.
+struct ListPlace {
+  bool ended = false;
+  int32_t priority = 0;  // of a job that has not ended
+  uint64_t number = 0;
+};
+ListPlace PlaceOf(const JobRecord& job);
 
 class JobTable {
  public:
@@ -32,19 +59,26 @@ class JobTable {
   JobRecord& Add(std::unique_ptr<JobRecord> job);
   // No later job gets a number below this one.
   void SkipTo(uint64_t number) { next_number_ = std::max(next_number_, number); }
+  uint64_t next_number() const { return next_number_; }
+  // Erases a job, with the ownership of its folders.
   void Erase(uint64_t number);
+  // Erases a job whose folders stay its owner's. Returns the rows to write.
+  std::vector<StoredFolder> Forget(uint64_t number, bool files_removed);
   void SetState(JobRecord& job, JobState state);
+  // From now on the job is listed and counted.
+  void Accept(JobRecord& job);
 
   // Null where no job has this id, or this number.
   JobRecord* Find(const std::string& id);
   JobRecord* Find(uint64_t number);
   const JobRecord* Find(const std::string& id) const;
-  // Null where the owner has no job with this key.
-  JobRecord* FindKey(const std::string& owner, const std::string& key);
-  // `reference`: an id, an unambiguous prefix of one, or a job's name (the latest of that name).
-  // Errors: kNotFound; kInvalidArgument when a prefix fits several jobs.
-  absl::StatusOr<JobRecord*> Resolve(const std::string& reference);
-  absl::StatusOr<const JobRecord*> Resolve(const std::string& reference) const;
+  // Finds the job that a command reads. A name means the caller's own latest job of that name, or else the latest.
+  // Errors: kNotFound; kInvalidArgument (an empty reference).
+  absl::StatusOr<const JobRecord*> Resolve(const JobReference& reference) const;
+  // Finds the job that a command changes. A name means the caller's own job of that name, or else anybody's: the one
+  // that has not ended, or else the latest. Errors: as above; kInvalidArgument (several of that name have not ended, or
+  // with `even_ended` several are there: lists them).
+  absl::StatusOr<JobRecord*> ResolveToChange(const JobReference& reference, bool even_ended = false);
 
   // In the order of submission.
   std::vector<JobRecord*> All();
@@ -54,6 +88,13 @@ class JobTable {
   // STARTING and RUNNING, in the order of submission.
   std::vector<JobRecord*> Active();
   std::vector<const JobRecord*> Active() const;
+  // Calls `visit(job)` for those of Active whose number is higher than `after`, until it returns false.
+  template <typename Visit>
+  void VisitActive(uint64_t after, const Visit& visit) const {
+    for (auto it = active_.upper_bound(after); it != active_.end(); ++it) {
+      if (!visit(std::as_const(*jobs_.at(*it)))) return;
+    }
+  }
   // Calls `visit(job)` in the order of Pending until it returns false, without looking at the rest of a long queue.
   // `visit` may change the state of the job that it is given, and of no other.
   template <typename Visit>
@@ -64,20 +105,60 @@ class JobTable {
       if (!visit(*job)) return;
     }
   }
+  // 1 is next; 0 where the job does not wait. Takes logarithmic time.
+  uint32_t QueuePosition(const JobRecord& job) const;
+  // Calls `visit(job)` for the jobs whose place in a listing is behind `after` (absent: all), in that order, until it
+  // returns false.
+  template <typename Visit>
+  void VisitListed(const std::optional<ListPlace>& after, const Visit& visit) const {
+    if (!after.has_value() || !after->ended) {
+      auto it = after.has_value() ? unended_.upper_bound({-int64_t{after->priority}, after->number}) : unended_.begin();
+      for (; it != unended_.end(); ++it) {
+        if (!visit(std::as_const(*it->second))) return;
+      }
+    }
+    auto it = after.has_value() && after->ended ? ended_.lower_bound(after->number) : ended_.end();
+    while (it != ended_.begin()) {
+      if (!visit(std::as_const(*jobs_.at(*--it)))) return;
+    }
+  }
+  // How many accepted jobs are in this state: all of them, or those of one owner.
+  uint64_t Count(JobState state) const;
+  uint64_t CountOf(const std::string& owner, JobState state) const;
+  // The accepted job that was submitted first of those that wait; null where none waits.
+  const JobRecord* LongestWaiting() const;
   const std::set<uint64_t>& Ended() const { return ended_; }  // numbers
+  const std::map<std::string, std::set<uint64_t>>& EndedByOwner() const { return ended_by_owner_; }
   size_t pending_count() const { return pending_.size(); }
   // The folders that the jobs write in.
   const OutputFolders& folders() const { return folders_; }
+  OutputFolders& folders() { return folders_; }
 
  private:
   using QueueKey = std::pair<int64_t, uint64_t>;  // minus the priority, number
   static QueueKey KeyOf(const JobRecord& job) { return {-int64_t{job.priority}, job.number}; }
+  // A map that also knows how many keys are before one.
+  using Queue = __gnu_pbds::tree<QueueKey, JobRecord*, std::less<QueueKey>, __gnu_pbds::rb_tree_tag,
+                                 __gnu_pbds::tree_order_statistics_node_update>;
+  using Counts = std::map<JobState, uint64_t>;  // without zeros
+  void Index(JobRecord& job);
+  void RemoveFromIndex(const JobRecord& job);
+  void CountIn(const JobRecord& job);
+  void CountOut(const JobRecord& job);
+
+  void EraseRecord(uint64_t number);
+  void SetEnded(const JobRecord& job, bool ended);
+  absl::StatusOr<const JobRecord*> ResolveId(const JobReference& reference) const;
 
   uint64_t next_number_;
   std::map<uint64_t, std::unique_ptr<JobRecord>> jobs_;
-  std::map<QueueKey, JobRecord*> pending_;
-  std::set<uint64_t> active_, ended_;
-  std::map<std::pair<std::string, std::string>, uint64_t> keys_;
+  Queue pending_;
+  std::map<QueueKey, JobRecord*> unended_;
+  std::set<uint64_t> waiting_, active_, ended_;
+  std::map<std::string, Counts> counts_;  // of accepted jobs, by owner
+  Counts all_counts_;
+  std::map<std::string, std::set<uint64_t>> ended_by_owner_;                 // no empty sets
+  std::map<std::pair<std::string, std::string>, std::set<uint64_t>> names_;  // by name and owner; no empty sets
   OutputFolders folders_;
 };
 

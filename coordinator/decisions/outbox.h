@@ -10,6 +10,8 @@
 #define ADJOIN_COORDINATOR_DECISIONS_OUTBOX_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,17 +35,25 @@ struct Action {
   CoordinatorMessage message;
 };
 
+// How much of a job has changed, for those who follow it.
+enum class JobChange {
+  kProgress,  // may wait for a moment, so that many changes are seen at once
+  kState,
+};
+
 // A line for the log, and the job that it is about, if any.
 struct Note {
   std::string text;
   std::string job_id = {};
   uint64_t epoch = 0;
+  // The number of a job that is not in the store yet: the line is true when it is, and dropped where it is refused.
+  uint64_t submission = 0;
 };
 
 // A plan to be made, without any lock; the result goes to CoordinationService::Planned.
 struct PlanRequest {
-  std::string job_id;
-  PlanFunction plan_function;
+  std::string job_id, owner;
+  std::shared_ptr<const SubmittedSpec> written;
   std::vector<DatasetSize> sizes;
 };
 
@@ -58,11 +68,22 @@ class Outbox {
   void Restore(uint64_t last_event) { last_event_ = last_event; }
 
   // For the store. A job that is not accepted gets no row.
-  void JobChanged(const JobRecord& job) { changed_jobs_.insert(job.number); }
-  void AttemptChanged(const JobRecord& job) { changed_attempts_.insert(job.number); }
+  void JobChanged(const JobRecord& job) {
+    changed_jobs_.insert(job.number);
+    Touched(job, JobChange::kState);
+  }
+  void AttemptChanged(const JobRecord& job) {
+    changed_attempts_.insert(job.number);
+    Touched(job, JobChange::kProgress);
+  }
+  // For those who follow the job, not for the store.
+  void Touched(const JobRecord& job, JobChange change);
   void Submitted(StoredSubmission row) { changes_.submissions.push_back(std::move(row)); }
   void Planned(StoredPlan row) { changes_.plans.push_back(std::move(row)); }
+  void KeyChanged(StoredKey row) { changes_.keys.push_back(std::move(row)); }
+  void FolderChanged(StoredFolder row) { changes_.folders.push_back(std::move(row)); }
   void EpochGiven(uint64_t epoch) { changes_.last_epoch = epoch; }
+  void NumberGiven(uint64_t number) { changes_.last_job = number; }
   // The job is erased from the store, and its log with it.
   void Forget(const JobRecord& job);
   // Drops what was to be stored of a job that is refused.
@@ -74,21 +95,29 @@ class Outbox {
 
   void Send(Action action) { actions_.push_back(std::move(action)); }
   void AskForPlan(PlanRequest request) { plan_requests_.push_back(std::move(request)); }
+  // Nobody needs the plan that was asked for.
+  void DropPlan(const std::string& job_id) { dropped_plans_.push_back(job_id); }
 
   // Everything since the last call, in order.
   StoreChanges TakeChanges(JobTable& jobs);
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
   std::vector<PlanRequest> TakePlanRequests() { return std::exchange(plan_requests_, {}); }
+  // Ids of the jobs; their requests may have been taken or not.
+  std::vector<std::string> TakeDroppedPlans() { return std::exchange(dropped_plans_, {}); }
   std::vector<Note> TakeNotes() { return std::exchange(notes_, {}); }
   std::vector<std::string> TakeForgotten() { return std::exchange(forgotten_, {}); }
+  // What those who follow jobs may want to look at, by id.
+  std::map<std::string, JobChange> TakeTouched() { return std::exchange(touched_, {}); }
 
  private:
   const CoordinationOptions& options_;
   uint64_t last_event_ = 0;
   std::set<uint64_t> changed_jobs_, changed_attempts_;  // numbers
+  std::map<std::string, JobChange> touched_;            // by id
   StoreChanges changes_;
   std::vector<Action> actions_;
   std::vector<PlanRequest> plan_requests_;
+  std::vector<std::string> dropped_plans_;  // ids
   std::vector<Note> notes_;
   std::vector<std::string> forgotten_;  // ids
 };

@@ -1,5 +1,7 @@
 #include "coordinator/decisions/output_folders.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -19,6 +21,18 @@ std::string Normal(absl::string_view folder) {
 
 }  // namespace
 
+std::vector<std::string> FoldersOf(const JobSpec& spec) {
+  std::vector<std::string> folders = {spec.output_dir()};
+  if (!spec.checkpoint().dir().empty()) folders.push_back(spec.checkpoint().dir());
+  return folders;
+}
+
+bool FoldersMeet(absl::string_view a, absl::string_view b) {
+  const std::string first = Normal(a), second = Normal(b);
+  if (first.empty() || second.empty()) return first == second;
+  return absl::StartsWith(first, second) || absl::StartsWith(second, first);
+}
+
 void OutputFolders::Add(absl::string_view folder, const std::string& owner, uint64_t job) {
   folders_[Normal(folder)][owner].insert(job);
 }
@@ -31,6 +45,41 @@ void OutputFolders::Remove(absl::string_view folder, const std::string& owner, u
   of_owner->second.erase(job);
   if (of_owner->second.empty()) jobs->second.erase(of_owner);
   if (jobs->second.empty()) folders_.erase(jobs);
+}
+
+std::vector<StoredFolder> OutputFolders::Keep(absl::string_view folder, const std::string& owner, uint64_t job,
+                                              size_t most) {
+  const std::string normal = Normal(folder);
+  std::vector<StoredFolder> rows;
+  std::map<std::string, uint64_t>& of_owner = kept_[owner];
+  auto [kept, is_new] = of_owner.emplace(normal, job);
+  kept_count_ += is_new ? 1 : 0;
+  if (!is_new && kept->second != job) Remove(folder, owner, kept->second);
+  kept->second = job;
+  Add(folder, owner, job);
+  rows.push_back({normal, owner, job});
+  while (kept_count_ > most) {
+    auto largest = std::max_element(kept_.begin(), kept_.end(),
+                                    [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    auto oldest = std::min_element(largest->second.begin(), largest->second.end(),
+                                   [](const auto& a, const auto& b) { return a.second < b.second; });
+    const std::string name = oldest->first, whose = largest->first;
+    for (StoredFolder& row : Release(name, whose)) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<StoredFolder> OutputFolders::Release(absl::string_view folder, const std::string& owner) {
+  const std::string normal = Normal(folder);
+  auto of_owner = kept_.find(owner);
+  if (of_owner == kept_.end()) return {};
+  auto kept = of_owner->second.find(normal);
+  if (kept == of_owner->second.end()) return {};
+  Remove(normal, owner, kept->second);
+  of_owner->second.erase(kept);
+  if (of_owner->second.empty()) kept_.erase(of_owner);
+  --kept_count_;
+  return {{normal, owner, 0}};
 }
 
 std::optional<uint64_t> OutputFolders::NotOf(const Jobs& jobs, const std::string& owner) {

@@ -54,7 +54,8 @@ absl::Duration ProgressWatch::Limit() const {
   return first ? std::max(usual, limits_.first_step) : usual;
 }
 
-std::optional<std::string> ProgressWatch::Stuck(absl::Duration now, const std::vector<std::string>& name_of) const {
+std::optional<std::string> ProgressWatch::Stuck(absl::Duration now,
+                                                const std::function<std::string(size_t rank)>& name_of) const {
   if (now - last_progress_ <= Limit()) return std::nullopt;
   // The laggard is a stopped process; else one that is silent; else one that does not wait; else the one with the
   // fewest steps.
@@ -73,7 +74,7 @@ std::optional<std::string> ProgressWatch::Stuck(absl::Duration now, const std::v
     if (r == laggard || badness(r) != 0) continue;
     waiting[absl::StrCat(pulses_[r].operator_(), ", execution ", pulses_[r].generation())].push_back(r);
   }
-  std::string text = absl::StrCat("no step was finished for ", absl::FormatDuration(Limit()), ": ", name_of[laggard],
+  std::string text = absl::StrCat("no step was finished for ", absl::FormatDuration(Limit()), ": ", name_of(laggard),
                                   " ", WhatItDoes(pulses_[laggard], now - heard_[laggard], limits_.silence));
   for (const auto& [what, ranks] : waiting) {
     absl::StrAppend(&text, waiting.begin()->first == what ? ", while " : "; ", ranks.size() == 1 ? "rank " : "ranks ",

@@ -12,6 +12,7 @@
 #define ADJOIN_COORDINATOR_DECISIONS_PROGRESS_WATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +37,8 @@ class ProgressWatch {
   void Heard(const RankPulse& pulse, absl::Duration now);
   // The daemons could not be heard: there may have been progress.
   void Excuse(absl::Duration now) { last_progress_ = now; }
-  // Returns why the attempt is stuck, or nothing while it is not. `name_of`: "rank 2 on worker-1" for each rank.
-  std::optional<std::string> Stuck(absl::Duration now, const std::vector<std::string>& name_of) const;
+  // Returns why the attempt is stuck, or nothing while it is not. `name_of(2)`: "rank 2 on worker-1".
+  std::optional<std::string> Stuck(absl::Duration now, const std::function<std::string(size_t rank)>& name_of) const;
 
  private:
   // Returns the largest median of the ranks' last steps; 0 before the first step.

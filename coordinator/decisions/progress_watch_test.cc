@@ -26,7 +26,9 @@ class ProgressWatchTest : public ::testing::Test {
   void Hear(int second, const std::vector<RankPulse>& pulses) {
     for (const RankPulse& pulse : pulses) watch_.Heard(pulse, absl::Seconds(second));
   }
-  std::string StuckAt(int second) { return watch_.Stuck(absl::Seconds(second), kNames).value_or(""); }
+  std::string StuckAt(int second) {
+    return watch_.Stuck(absl::Seconds(second), [](size_t r) { return kNames[r]; }).value_or("");
+  }
   ProgressWatch watch_{ProgressLimits(), 3, absl::ZeroDuration()};
 };
 

@@ -9,20 +9,39 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kLongestBackoff = absl::Minutes(10);
+constexpr absl::Duration kFirstIdlePause = absl::Milliseconds(500);
+constexpr absl::Duration kLongestIdlePause = absl::Minutes(1);
 
 bool IsWanted(const Restart& policy, EndCause cause) {
   if (cause == EndCause::kDrained) return true;
-  if (policy.on().empty()) return cause == EndCause::kRankLost || cause == EndCause::kNodeLost;
+  if (cause == EndCause::kHopeless) return false;
+  if (policy.on().empty()) return cause != EndCause::kError;
   return std::find(policy.on().begin(), policy.on().end(), ToString(cause)) != policy.on().end();
 }
 
-bool IsInfrastructure(EndCause cause) { return cause == EndCause::kNodeLost || cause == EndCause::kDrained; }
+// What the job itself may have caused.
+bool IsOwnFailure(EndCause cause) { return cause == EndCause::kRankLost || cause == EndCause::kError; }
+
+bool UsesUpRestarts(EndCause cause) { return IsOwnFailure(cause) || cause == EndCause::kRankKilled; }
+
+// So that attempts that end at once do not follow each other without a pause.
+absl::Duration IdlePause(uint32_t idle) {
+  if (idle == 0) return absl::ZeroDuration();
+  return std::min(kLongestIdlePause, kFirstIdlePause * std::ldexp(1.0, static_cast<int>(std::min(idle, 20u)) - 1));
+}
+
+absl::Duration NextBackoff(const Restart& policy, absl::Duration last) {
+  const absl::Duration first = absl::Seconds(policy.backoff_s());
+  if (first <= absl::ZeroDuration()) return absl::ZeroDuration();
+  return std::min(kLongestBackoff, std::max(first, 2 * last));
+}
 
 }  // namespace
 
 std::string ToString(EndCause cause) {
   switch (cause) {
-    case EndCause::kRankLost: return "rank_lost";
+    case EndCause::kRankLost:
+    case EndCause::kRankKilled: return "rank_lost";
     case EndCause::kNodeLost: return "node_lost";
     case EndCause::kDrained: return "drained";
     case EndCause::kError: return "error";
@@ -31,35 +50,41 @@ std::string ToString(EndCause cause) {
   return "";
 }
 
-RestartDecision DecideRestart(const Restart& policy, EndCause cause, uint64_t steps, RestartHistory history,
-                              uint32_t limit) {
+RestartDecision DecideRestart(const Restart& policy, const AttemptEnd& end, RestartHistory history, uint32_t limit) {
   RestartDecision decision;
-  if (steps > history.best_step) {
-    history.best_step = steps;
+  const bool checkpointed = end.checkpoint_step > end.resumed_step;
+  if (end.steps > history.best_step || checkpointed) {
+    history.best_step = std::max(history.best_step, end.steps);
     history.without_progress = 0;
-  } else if (history.attempts > 1 && cause != EndCause::kDrained) {
+    history.backoff = absl::ZeroDuration();
+  } else if (IsOwnFailure(end.cause) && history.counted > 0) {
     ++history.without_progress;
   }
+  if (end.steps > end.resumed_step || checkpointed) history.idle = 0;
   decision.history = history;
-  if (cause == EndCause::kHopeless || !IsWanted(policy, cause)) return decision;
-  if (history.without_progress >= limit) {
+  const bool wanted = IsWanted(policy, end.cause) || (end.reported.has_value() && IsWanted(policy, *end.reported));
+  if (!wanted) return decision;
+  if (IsOwnFailure(end.cause) && history.without_progress >= limit) {
     decision.why_not =
         absl::StrCat(history.without_progress, " restarts in a row came no further than step ", history.best_step);
     return decision;
   }
-  if (!IsInfrastructure(cause)) {
+  decision.counted = UsesUpRestarts(end.cause);
+  if (decision.counted) {
     if (history.counted >= policy.max_restarts()) {
       if (policy.max_restarts() > 0) {
         decision.why_not = absl::StrCat("restart.max_restarts, which is ", policy.max_restarts(), ", is used up");
       }
+      decision.counted = false;
       return decision;
     }
     ++decision.history.counted;
+    decision.backoff = decision.history.backoff = NextBackoff(policy, history.backoff);
   }
   decision.restart = true;
-  if (cause != EndCause::kDrained && policy.backoff_s() > 0) {
-    const double factor = std::ldexp(1.0, static_cast<int>(std::min<uint32_t>(history.attempts, 20)) - 1);
-    decision.backoff = std::min(kLongestBackoff, absl::Seconds(policy.backoff_s() * factor));
+  if (end.cause == EndCause::kNodeLost || end.cause == EndCause::kRankKilled) {
+    decision.backoff = std::max(decision.backoff, IdlePause(history.idle));
+    if (end.steps <= end.resumed_step && !checkpointed) ++decision.history.idle;
   }
   return decision;
 }

@@ -22,6 +22,7 @@ StoredJob JobRow(const JobRecord& job) {
   row.set_number(job.number);
   row.set_name(job.spec.name());
   row.set_owner(job.owner);
+  row.set_any_folder(job.any_folder);
   row.set_priority(job.priority);
   row.set_idempotency_key(job.idempotency_key);
   row.set_state(job.state);
@@ -39,14 +40,16 @@ StoredJob JobRow(const JobRecord& job) {
   row.set_backoff_seconds(absl::ToDoubleSeconds(job.backoff));
   *row.mutable_progress() = job.progress;
   for (const std::string& artifact : job.artifacts) row.add_artifact(artifact);
+  row.set_artifacts_left_out(job.artifacts_left_out);
   row.set_running_seconds(absl::ToDoubleSeconds(job.running));
   row.set_home(job.home);
   for (const std::string& worker : job.home_workers) row.add_home_worker(worker);
   row.set_has_checkpoint(job.has_checkpoint);
+  row.set_tag(job.tag);
   return row;
 }
 
-StoredAttempt AttemptRow(const JobRecord& job) {
+StoredAttempt AttemptRow(const JobRecord& job, absl::Duration now) {
   const Attempt& attempt = job.attempt;
   StoredAttempt row;
   row.set_epoch(attempt.epoch);
@@ -72,6 +75,7 @@ StoredAttempt AttemptRow(const JobRecord& job) {
   row.set_ended_unix_ms(UnixMillis(attempt.ended));
   row.set_connected(attempt.connected);
   row.set_steps(attempt.steps);
+  if (attempt.connected) row.set_running_seconds(absl::ToDoubleSeconds(now - attempt.running_since));
   return row;
 }
 
@@ -80,9 +84,14 @@ std::unique_ptr<JobRecord> JobFrom(const StoredJob& row, StoredSubmission submis
   job->number = row.number();
   job->id = absl::StrCat("job-", row.number());
   job->spec = std::move(*submission.mutable_spec());
-  job->source = std::move(*submission.mutable_source());
-  job->file = std::move(*submission.mutable_file());
+  if (row.plan_hash().empty() && !submission.source().empty()) {
+    SubmittedSpec written;
+    written.source = std::move(*submission.mutable_source());
+    written.file = std::move(*submission.mutable_file());
+    job->written = std::make_shared<const SubmittedSpec>(std::move(written));
+  }
   job->owner = row.owner();
+  job->any_folder = row.any_folder();
   job->priority = row.priority();
   job->idempotency_key = row.idempotency_key();
   job->plan_hash = row.plan_hash();
@@ -103,13 +112,15 @@ std::unique_ptr<JobRecord> JobFrom(const StoredJob& row, StoredSubmission submis
                   .best_step = row.best_step()};
   job->progress = row.progress();
   job->artifacts.insert(row.artifact().begin(), row.artifact().end());
+  job->artifacts_left_out = row.artifacts_left_out();
   job->home = row.home();
   job->home_workers.assign(row.home_worker().begin(), row.home_worker().end());
   job->has_checkpoint = row.has_checkpoint();
+  job->tag = row.tag();
   return job;
 }
 
-Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now, absl::Time wall_now) {
+Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now) {
   Attempt attempt;
   attempt.epoch = row.epoch();
   for (const StoredRank& rank : row.rank()) {
@@ -134,7 +145,8 @@ Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now, absl::Time wal
   attempt.ended = FromMillis(row.ended_unix_ms());
   attempt.connected = row.connected();
   attempt.steps = row.steps();
-  attempt.running_since = now - std::max(absl::ZeroDuration(), wall_now - attempt.started);
+  attempt.running_since = now - absl::Seconds(std::max(0.0, row.running_seconds()));
+  attempt.restored = true;
   return attempt;
 }
 

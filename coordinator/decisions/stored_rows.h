@@ -14,11 +14,11 @@
 namespace adjoin {
 
 StoredJob JobRow(const JobRecord& job);
-StoredAttempt AttemptRow(const JobRecord& job);
+StoredAttempt AttemptRow(const JobRecord& job, absl::Duration now);
 
-// `now` is of the monotonic clock, `wall_now` is the same moment. The job has no functions and no attempt yet.
+// `now` is of the monotonic clock. The job has no functions and no attempt yet.
 std::unique_ptr<JobRecord> JobFrom(const StoredJob& row, StoredSubmission submission, absl::Duration now);
-Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now, absl::Time wall_now);
+Attempt AttemptFrom(const StoredAttempt& row, absl::Duration now);
 
 }  // namespace adjoin
 

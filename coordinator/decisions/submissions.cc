@@ -1,31 +1,62 @@
 #include "coordinator/decisions/submissions.h"
 
-#include <google/protobuf/util/message_differencer.h>
-
+#include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "coordinator/placement/shared_output.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 namespace {
 
 constexpr absl::Duration kKeepRefusals = absl::Minutes(5);
 
+// The sizes of the job's data sets where it reads no file, so that no worker need look at any. Absent where it does, or
+// where something is wrong that the check will tell.
+std::optional<std::vector<DatasetSize>> SizesWithoutFiles(const JobSpec& spec) {
+  if (spec.has_weights()) return std::nullopt;
+  std::vector<DatasetSize> sizes;
+  for (const Dataset& dataset : spec.dataset()) {
+    if (dataset.field().empty()) return std::nullopt;
+    for (const Field& field : dataset.field()) {
+      if (!field.has_synthetic() || field.synthetic().samples() != dataset.field(0).synthetic().samples())
+        return std::nullopt;
+    }
+    DatasetSize& size = sizes.emplace_back();
+    size.set_name(dataset.name());
+    size.set_samples(dataset.field(0).synthetic().samples());
+  }
+  return sizes;
+}
+
 }  // namespace
 
 absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
+  std::string spec_hash;
   if (!submitted.idempotency_key.empty()) {
-    const JobRecord* same = jobs_.FindKey(submitted.owner, submitted.idempotency_key);
-    if (same != nullptr) {
-      if (google::protobuf::util::MessageDifferencer::Equals(same->spec, submitted.spec))
-        return Submitted{same->id, true};
-      return absl::AlreadyExistsError(absl::StrCat("the idempotency key '", submitted.idempotency_key, "' is that of ",
-                                                   same->id, ", which has another spec: choose another key"));
+    spec_hash = SpecHash(submitted.spec);
+    if (const IdempotencyKeys::Use* use = keys_.Find(submitted.owner, submitted.idempotency_key)) {
+      const std::string id = absl::StrCat("job-", use->job);
+      if (use->spec_hash == spec_hash) {
+        if (JobRecord* same = jobs_.Find(use->job); same != nullptr) ++same->calls;
+        return Submitted{id, true};
+      }
+      return absl::AlreadyExistsError(
+          absl::StrCat("the idempotency key '", PrintableText(submitted.idempotency_key, kMaxNameBytes),
+                       "' is that of ", id, ", which has another spec: choose another key"));
     }
+  }
+  if (LooksLikeId(submitted.spec.name())) {
+    const std::string location = submitted.place_of == nullptr ? "" : submitted.place_of("name");
+    return absl::InvalidArgumentError(absl::StrCat(location, location.empty() ? "" : ": ", "name: \"",
+                                                   PrintableText(submitted.spec.name(), kMaxNameBytes),
+                                                   "\" looks like the id of a job: choose another"));
   }
   ADJOIN_RETURN_IF_ERROR(CheckFolders(submitted));
   if (jobs_.pending_count() >= options_.max_queued_jobs) {
@@ -35,18 +66,19 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
   }
   auto made = std::make_unique<JobRecord>();
   made->spec = std::move(submitted.spec);
-  made->plan_function = std::move(submitted.plan_function);
+  made->written = std::move(submitted.written);
   made->place_of = std::move(submitted.place_of);
   made->model = std::move(submitted.model);
-  made->source = std::move(submitted.source);
-  made->file = std::move(submitted.file);
   made->owner = std::move(submitted.owner);
+  made->any_folder = submitted.any_folder;
   made->priority = submitted.priority;
   made->idempotency_key = std::move(submitted.idempotency_key);
   made->submitted = options_.wall_clock();
+  made->tag = options_.draw_tag();
   JobRecord& job = jobs_.Add(std::move(made));
   Submitted result{job.id, false};
-  ForgetOldJobs();
+  if (!job.idempotency_key.empty()) UseKey(job, std::move(spec_hash));
+  ForgetOldJobs(job.owner);
   CheckData(job);
   return result;
 }
@@ -71,72 +103,8 @@ absl::Status Submissions::CheckFolders(const NewJob& submitted) const {
 // The check of data files
 
 void Submissions::CheckData(JobRecord& job) {
-  if (job.spec.dataset().empty() && !job.spec.has_weights()) {
-    AskForPlan(job, {});
-    return;
-  }
-  job.data_check = DataCheck::kWaits;
-  unchecked_.insert(job.number);
-  CheckWaitingJobs();
-}
-
-void Submissions::CheckWaitingJobs() {
-  bool any_usable = false;
-  for (const auto& [name, worker] : workers_.All()) {
-    if (unchecked_.empty()) return;
-    if (!workers_.IsUsable(worker)) continue;
-    any_usable = true;
-    if (checking_.insert(name).second) AskForCheck(*jobs_.Find(*unchecked_.begin()), name);
-  }
-  if (any_usable) return;
-  for (uint64_t number : unchecked_) Accept(*jobs_.Find(number));
-}
-
-void Submissions::AskForCheck(JobRecord& job, const std::string& worker) {
-  unchecked_.erase(job.number);
-  asked_.insert(job.number);
-  job.data_check = DataCheck::kAsked;
-  job.checked_by = worker;
-  job.check_deadline = options_.Now() + options_.probe_timeout;
-  CoordinatorMessage message;
-  ProbeData& probe = *message.mutable_probe_data();
-  probe.set_request_id(job.id);
-  *probe.mutable_dataset() = job.spec.dataset();
-  if (job.spec.has_weights()) {
-    *probe.mutable_model()->mutable_weights() = job.spec.weights();
-    *probe.mutable_model()->mutable_tensor() = {job.model.begin(), job.model.end()};
-  }
-  workers_.Send(worker, 0, std::move(message), /*urgent=*/true);
-}
-
-void Submissions::ForgetChecksOf(const std::string& worker) {
-  checking_.erase(worker);
-  const std::set<uint64_t> asked = asked_;
-  for (uint64_t number : asked) {
-    JobRecord& job = *jobs_.Find(number);
-    if (job.checked_by != worker) continue;
-    asked_.erase(number);
-    unchecked_.insert(number);
-    job.data_check = DataCheck::kWaits;
-  }
-}
-
-void Submissions::OnProbeResult(const std::string& worker, const ProbeResult& result) {
-  checking_.erase(worker);
-  JobRecord* job = jobs_.Find(result.request_id());
-  const bool expected =
-      job != nullptr && job->state == PENDING && job->data_check == DataCheck::kAsked && job->checked_by == worker;
-  if (expected) {
-    asked_.erase(job->number);
-    if (result.error().empty()) {
-      AskForPlan(*job, {result.dataset().begin(), result.dataset().end()});
-    } else {
-      const std::string location = job->place_of == nullptr ? "" : job->place_of(result.field());
-      EndCheck(*job, absl::InvalidArgumentError(absl::StrCat(location, location.empty() ? "" : ": ", result.error(),
-                                                             " (as ", worker, " sees it)")));
-    }
-  }
-  CheckWaitingJobs();
+  std::optional<std::vector<DatasetSize>> sizes = SizesWithoutFiles(job.spec);
+  sizes.has_value() ? AskForPlan(job, *std::move(sizes)) : checks_.Add(job);
 }
 
 void Submissions::EndCheck(JobRecord& job, const absl::Status& failure) {
@@ -147,8 +115,33 @@ void Submissions::EndCheck(JobRecord& job, const absl::Status& failure) {
   }
 }
 
-void Submissions::Restore(const JobRecord& job) {
-  if (job.state == PENDING && job.data_check == DataCheck::kWaits) unchecked_.insert(job.number);
+void Submissions::RestoreKeys(const std::vector<StoredKey>& rows) {
+  for (const StoredKey& row : rows) {
+    keys_.Add(row.owner, row.key, {row.job, row.spec_hash, absl::FromUnixMillis(row.unix_ms)});
+  }
+}
+
+void Submissions::UseKey(const JobRecord& job, std::string spec_hash) {
+  keys_.Add(job.owner, job.idempotency_key, {job.number, std::move(spec_hash), job.submitted});
+}
+
+void Submissions::StoreKey(const JobRecord& job) {
+  const IdempotencyKeys::Use* use = keys_.Find(job.owner, job.idempotency_key);
+  if (use == nullptr || use->job != job.number) return;
+  outbox_.KeyChanged({.owner = job.owner,
+                      .key = job.idempotency_key,
+                      .job = job.number,
+                      .spec_hash = use->spec_hash,
+                      .unix_ms = absl::ToUnixMillis(use->used)});
+  for (StoredKey& dropped : keys_.Drop(options_.wall_clock())) outbox_.KeyChanged(std::move(dropped));
+}
+
+void Submissions::Restore(JobRecord& job) {
+  if (!job.idempotency_key.empty() && keys_.Find(job.owner, job.idempotency_key) == nullptr) {
+    UseKey(job, SpecHash(job.spec));  // from a store of an older release, which had no keys of their own
+    StoreKey(job);
+  }
+  if (job.state == PENDING && job.data_check == DataCheck::kWaits) checks_.Restore(job);
 }
 
 void Submissions::CheckAgain(JobRecord& job) {
@@ -160,7 +153,13 @@ void Submissions::CheckAgain(JobRecord& job) {
 
 void Submissions::AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes) {
   job.data_check = DataCheck::kPlanning;
-  outbox_.AskForPlan({job.id, job.plan_function, std::move(sizes)});
+  std::shared_ptr<const SubmittedSpec> written = job.written;
+  if (written == nullptr) {
+    SubmittedSpec spec;
+    spec.spec = job.spec;
+    written = std::make_shared<const SubmittedSpec>(std::move(spec));
+  }
+  outbox_.AskForPlan({job.id, job.owner, std::move(written), std::move(sizes)});
 }
 
 bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned) {
@@ -170,7 +169,6 @@ bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> 
     EndCheck(*job, planned.status());
     return false;
   }
-  job->plan_function = nullptr;  // it holds the spec as it was written, and the plan goes to the store
   job->place_of = nullptr;
   job->model.clear();
   job->plan_hash = std::move(planned->hash);
@@ -180,22 +178,26 @@ bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> 
   row.set_plan(std::move(planned->plan));
   outbox_.Planned(std::move(row));
   Accept(*job);
+  job->written = nullptr;  // it can be large, and the store has it
   outbox_.JobChanged(*job);
+  if (!job->durable) return false;  // Durable wakes the queue
   queue_.Wake();
   return true;
 }
 
 void Submissions::Accept(JobRecord& job) {
   if (job.accepted) return;
-  job.accepted = true;
+  jobs_.Accept(job);
   ++accepted_;
   StoredSubmission row;
   row.set_job(job.number);
   *row.mutable_spec() = job.spec;
-  row.set_source(job.source);
-  row.set_file(job.file);
+  if (job.written != nullptr) {
+    row.set_source(job.written->source);
+    row.set_file(job.written->file);
+  }
   outbox_.Submitted(std::move(row));
-  job.source.clear();  // the store has it, and it can be large
+  if (!job.idempotency_key.empty()) StoreKey(job);
   outbox_.JobChanged(job);
   outbox_.Event(job, "submitted",
                 absl::StrCat(job.spec.name(), job.owner.empty() ? "" : absl::StrCat(" by ", job.owner)));
@@ -203,22 +205,27 @@ void Submissions::Accept(JobRecord& job) {
 
 void Submissions::Refuse(const JobRecord& job, const absl::Status& reason) {
   refused_[job.id] = {reason, options_.Now() + kKeepRefusals};
-  unchecked_.erase(job.number);
-  asked_.erase(job.number);
+  ForgetCheck(job);
   outbox_.Withdraw(job);
+  keys_.Erase(job.owner, job.idempotency_key, job.number);
   jobs_.Erase(job.number);
+}
+
+void Submissions::ForgetCheck(const JobRecord& job) {
+  checks_.Remove(job);
+  if (job.data_check == DataCheck::kPlanning) outbox_.DropPlan(job.id);
 }
 
 void Submissions::Cancel(JobRecord& job) {
   Accept(job);
-  unchecked_.erase(job.number);
-  asked_.erase(job.number);
+  ForgetCheck(job);
 }
 
-void Submissions::Abandon(const std::string& job_id) {
+void Submissions::Abandon(const std::string& job_id, const absl::Status& reason) {
   JobRecord* job = jobs_.Find(job_id);
-  if (job != nullptr && !job->accepted)
-    Refuse(*job, absl::DeadlineExceededError("its data files were not checked in time"));
+  if (job == nullptr || job->accepted) return;
+  if (job->calls > 0) --job->calls;
+  if (job->calls == 0) Refuse(*job, reason);
 }
 
 Admission Submissions::AdmissionOf(const std::string& job_id, absl::Status* reason) {
@@ -226,13 +233,20 @@ Admission Submissions::AdmissionOf(const std::string& job_id, absl::Status* reas
     *reason = it->second.reason;
     return Admission::kRefused;
   }
-  const JobRecord* job = jobs_.Find(job_id);
-  return job != nullptr && job->durable ? Admission::kAccepted : Admission::kUndecided;
+  if (const JobRecord* job = jobs_.Find(job_id); job != nullptr) {
+    if (job->durable) return Admission::kAccepted;
+    return job->data_check == DataCheck::kPlanning ? Admission::kPlanning : Admission::kUndecided;
+  }
+  // A key may name a job that was accepted once and is forgotten.
+  return keys_.HasJob(JobNumberOf(job_id)) ? Admission::kAccepted : Admission::kUndecided;
 }
 
 void Submissions::Durable(const std::vector<StoredSubmission>& submissions) {
   for (const StoredSubmission& submission : submissions) {
-    if (JobRecord* job = jobs_.Find(submission.job())) job->durable = true;
+    JobRecord* job = jobs_.Find(submission.job());
+    if (job == nullptr) continue;
+    job->durable = true;
+    outbox_.Touched(*job, JobChange::kState);  // a user waits to hear that
   }
   if (!submissions.empty()) queue_.Wake();
 }
@@ -243,50 +257,45 @@ void Submissions::Withdraw(const std::vector<StoredSubmission>& submissions, con
   }
 }
 
-void Submissions::ForgetOldJobs() {
-  if (jobs_.Ended().size() <= options_.keep_jobs) return;
-  const std::vector<uint64_t> ended(jobs_.Ended().begin(), jobs_.Ended().end());
-  for (size_t i = 0; i + options_.keep_jobs < ended.size(); ++i) {
-    const JobRecord& job = *jobs_.Find(ended[i]);
-    if (!job.attempt.holders.empty()) continue;  // some worker may still have processes of it
-    outbox_.Forget(job);
-    jobs_.Erase(job.number);
+void Submissions::ForgetOldJobs(const std::string& owner) {
+  auto of_owner = jobs_.EndedByOwner().find(owner);
+  if (of_owner != jobs_.EndedByOwner().end() && of_owner->second.size() > options_.keep_jobs) {
+    ForgetOldest(of_owner->second, of_owner->second.size() - options_.keep_jobs);
   }
+  const size_t most = std::max(options_.keep_jobs, options_.keep_jobs_total);
+  while (jobs_.Ended().size() > most) {
+    auto largest = std::max_element(jobs_.EndedByOwner().begin(), jobs_.EndedByOwner().end(),
+                                    [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    if (ForgetOldest(largest->second, 1) == 0) break;
+  }
+}
+
+size_t Submissions::ForgetOldest(const std::set<uint64_t>& ended, size_t most) {
+  std::vector<uint64_t> oldest;
+  for (auto it = ended.begin(); it != ended.end() && oldest.size() < most; ++it) {
+    const bool held = !jobs_.Find(*it)->attempt.holders.empty();  // some worker may still have processes of it
+    if (!held) oldest.push_back(*it);
+  }
+  for (uint64_t number : oldest) Forget(*jobs_.Find(number));
+  return oldest.size();
+}
+
+void Submissions::Forget(const JobRecord& job, bool files_removed) {
+  outbox_.Forget(job);
+  for (StoredFolder& row : jobs_.Forget(job.number, files_removed)) outbox_.FolderChanged(std::move(row));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Deadlines
 
 bool Submissions::Tick() {
-  const bool changed = TickChecks();
+  const bool changed = checks_.Tick();
   for (auto it = refused_.begin(); it != refused_.end();) {
     it = options_.Now() >= it->second.forget_at ? refused_.erase(it) : std::next(it);
   }
   return changed;
 }
 
-bool Submissions::TickChecks() {
-  bool changed = false;
-  const std::set<uint64_t> asked = asked_;
-  for (uint64_t number : asked) {
-    JobRecord& job = *jobs_.Find(number);
-    if (options_.Now() < job.check_deadline) continue;
-    asked_.erase(number);
-    changed = true;
-    if (job.accepted) {  // another worker checks it, or this one at another time
-      job.data_check = DataCheck::kWaits;
-      unchecked_.insert(number);
-      continue;
-    }
-    EndCheck(job, absl::DeadlineExceededError(absl::StrCat(job.checked_by, " did not check the data files within ",
-                                                           absl::FormatDuration(options_.probe_timeout))));
-  }
-  if (changed) CheckWaitingJobs();
-  return changed;
-}
-
-void Submissions::ForgivePause(absl::Duration pause) {
-  for (uint64_t number : asked_) jobs_.Find(number)->check_deadline += pause;
-}
+void Submissions::ForgivePause(absl::Duration pause) { checks_.ForgivePause(pause); }
 
 }  // namespace adjoin

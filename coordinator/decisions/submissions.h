@@ -2,16 +2,17 @@
 // plan, and whether they are accepted.
 //
 //   Submissions submissions(options, jobs, workers, queue, outbox);
-//   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted, submissions.Submit({.spec = spec, .plan_function = plan}));
+//   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted, submissions.Submit({.spec = spec, .written = written}));
 //   submissions.OnProbeResult("worker-0", result);               // then the plan is asked for, and comes with Planned
 //
-// With a worker at hand a job is accepted only after one has checked its data files; each worker checks one job at a
-// time. Without one the job is accepted at once, and checked as soon as a worker connects. Not thread-safe.
+// With a worker at hand a job is accepted only after one has checked its data files (data_checks.h). Without one the
+// job is accepted at once, and checked as soon as a worker connects. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/decisions/coordination_options.h"
+#include "coordinator/decisions/data_checks.h"
+#include "coordinator/decisions/idempotency_keys.h"
 #include "coordinator/decisions/job_queue.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/job_table.h"
@@ -32,10 +35,9 @@ namespace adjoin {
 
 struct NewJob {
   JobSpec spec;
-  PlanFunction plan_function;
-  PlaceFunction place_of;          // may be empty
-  std::vector<ModelTensor> model;  // the parameters, where the job's weights come from a file
-  std::string source, file;        // the text that the user wrote, and its file; to be stored
+  std::shared_ptr<const SubmittedSpec> written;  // what the user sent; to be stored; null: as `spec` says
+  PlaceFunction place_of;                        // may be empty
+  std::vector<ModelTensor> model;                // the parameters, where the job's weights come from a file
   std::string owner;
   int32_t priority = 0;
   std::string idempotency_key;  // empty: none
@@ -47,28 +49,37 @@ struct Submitted {
   bool existed = false;  // the key was this job's already
 };
 
-// What became of a submission. A job that is refused is unknown from then on.
-enum class Admission { kUndecided, kAccepted, kRefused };
+// What became of a submission. A job that is refused is unknown from then on. kPlanning ends by itself: the planner has
+// a limit.
+enum class Admission { kUndecided, kPlanning, kAccepted, kRefused };
 
 class Submissions {
  public:
   // All arguments outlive the submissions.
   Submissions(const CoordinationOptions& options, JobTable& jobs, WorkerTable& workers, JobQueue& queue, Outbox& outbox)
-      : options_(options), jobs_(jobs), workers_(workers), queue_(queue), outbox_(outbox) {}
+      : options_(options),
+        jobs_(jobs),
+        workers_(workers),
+        queue_(queue),
+        outbox_(outbox),
+        keys_(options.keys, [&jobs](uint64_t number) { return jobs.Find(number) != nullptr; }) {}
   Submissions(const Submissions&) = delete;
   Submissions& operator=(const Submissions&) = delete;
 
   // The errors are those of CoordinationService::Submit.
   absl::StatusOr<Submitted> Submit(NewJob submitted);
+  // The keys of jobs that may be forgotten. Call it before Restore of a job.
+  void RestoreKeys(const std::vector<StoredKey>& rows);
   // Call it for a job from the store: it is checked when a worker connects, where it has no plan yet.
-  void Restore(const JobRecord& job);
+  void Restore(JobRecord& job);
   // Call it for a job that a user retries.
   void CheckAgain(JobRecord& job);
   // Call it for a job that a user cancels: it is accepted if it was not yet, and checked no more.
   void Cancel(JobRecord& job);
   // True where the job has its plan now, and may start once it is in the store.
   bool Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned);
-  void Abandon(const std::string& job_id);
+  // As CoordinationService::Abandon.
+  void Abandon(const std::string& job_id, const absl::Status& reason);
   // kRefused: sets `*reason`.
   Admission AdmissionOf(const std::string& job_id, absl::Status* reason);
 
@@ -76,11 +87,14 @@ class Submissions {
   void Durable(const std::vector<StoredSubmission>& submissions);
   void Withdraw(const std::vector<StoredSubmission>& submissions, const absl::Status& reason);
 
-  // Gives jobs that wait for their check to workers that have none. Call it when a worker became usable, or was lost.
-  void CheckWaitingJobs();
-  void OnProbeResult(const std::string& worker, const ProbeResult& result);
-  // The worker checks nothing any more: its job waits for another one.
-  void ForgetChecksOf(const std::string& worker);
+  // Call it for a job that has ended. Its folders stay its owner's, and its key names it.
+  void Forget(const JobRecord& job, bool files_removed = false);
+
+  // Call it when a worker became usable, or was lost: jobs that wait for their check are given to those that there are.
+  void CheckWaitingJobs() { checks_.WorkersChanged(); }
+  void OnProbeResult(const std::string& worker, const ProbeResult& result) { checks_.OnResult(worker, result); }
+  // The worker checks nothing any more: its jobs wait for others.
+  void ForgetChecksOf(const std::string& worker) { checks_.ForgetWorker(worker); }
 
   // Lets deadlines pass. True where one did.
   bool Tick();
@@ -91,13 +105,17 @@ class Submissions {
  private:
   absl::Status CheckFolders(const NewJob& submitted) const;
   void CheckData(JobRecord& job);
-  void AskForCheck(JobRecord& job, const std::string& worker);
   void AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes);
+  // Neither a worker's answer nor a plan is of use any more.
+  void ForgetCheck(const JobRecord& job);
   void EndCheck(JobRecord& job, const absl::Status& failure);
   void Accept(JobRecord& job);
   void Refuse(const JobRecord& job, const absl::Status& reason);
-  void ForgetOldJobs();
-  bool TickChecks();
+  void UseKey(const JobRecord& job, std::string spec_hash);
+  void StoreKey(const JobRecord& job);
+  void ForgetOldJobs(const std::string& owner);
+  // Forgets up to `most` of these jobs, oldest first. Returns how many.
+  size_t ForgetOldest(const std::set<uint64_t>& ended, size_t most);
 
   struct Refusal {
     absl::Status reason;
@@ -109,9 +127,14 @@ class Submissions {
   WorkerTable& workers_;
   JobQueue& queue_;
   Outbox& outbox_;
-  std::set<uint64_t> unchecked_, asked_;    // jobs whose check waits, and is under way; by number
-  std::set<std::string> checking_;          // workers that were asked to check a job's data
+  DataChecks checks_{options_,
+                     jobs_,
+                     workers_,
+                     {[this](JobRecord& job, std::vector<DatasetSize> sizes) { AskForPlan(job, std::move(sizes)); },
+                      [this](JobRecord& job, const absl::Status& why) { EndCheck(job, why); },
+                      [this](JobRecord& job) { Accept(job); }}};
   std::map<std::string, Refusal> refused_;  // by job id
+  IdempotencyKeys keys_;
   uint64_t accepted_ = 0;
 };
 

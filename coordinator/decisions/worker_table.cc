@@ -4,10 +4,15 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
+#include "coordinator/decisions/hello_check.h"
+#include "proto/message_limits.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
 namespace {
+
+constexpr size_t kMostSetAside = 10000;
 
 bool HasLabels(const WorkerHello& hello, const Resources& wanted) {
   return std::all_of(wanted.node_label().begin(), wanted.node_label().end(), [&](const auto& label) {
@@ -39,20 +44,63 @@ bool WorkerTable::IsHeard(const WorkerRecord& worker) const {
 }
 
 bool WorkerTable::IsUsable(const WorkerRecord& worker) const {
-  return IsHeard(worker) && !worker.dead && !worker.draining;
+  return IsHeard(worker) && !worker.dead && !worker.draining && worker.hello.condition().empty() &&
+         !IsSetAside(worker.hello.name());
 }
 
 std::string WorkerTable::StateOf(const WorkerRecord& worker) const {
   if (worker.dead) return "lost";
   if (!IsHeard(worker)) return "suspect";
-  return worker.draining ? "draining" : "ready";
+  if (worker.draining) return "draining";
+  if (!worker.hello.condition().empty()) return "unfit";
+  return IsSetAside(worker.hello.name()) ? "set aside" : "ready";
+}
+
+std::string WorkerTable::ConditionOf(const WorkerRecord& worker) const {
+  const auto standing = standing_.find(worker.hello.name());
+  if (!worker.hello.condition().empty() || !IsSetAside(worker.hello.name())) return worker.hello.condition();
+  const absl::Duration left = absl::Ceil(standing->second.until - options_.Now(), absl::Seconds(1));
+  return absl::StrCat("is tried again in ", absl::FormatDuration(left), ": ", standing->second.reason);
+}
+
+void WorkerTable::SetAside(const std::string& name, absl::Duration until, const std::string& reason, bool by_itself) {
+  if (standing_.size() >= kMostSetAside) standing_.clear();  // names of workers that are gone
+  standing_[name] = {
+      .until = until, .reason = PrintableText(reason, kMaxErrorBytes), .by_itself = by_itself, .tried = false};
+}
+
+bool WorkerTable::IsSetAside(const std::string& name) const {
+  const auto standing = standing_.find(name);
+  return standing != standing_.end() && standing->second.until > options_.Now();
+}
+
+bool WorkerTable::Trust(const std::string& name) {
+  if (auto worker = workers_.find(name); worker != workers_.end()) worker->second.last_start = options_.Now();
+  return EndSetAside(name);
+}
+
+bool WorkerTable::TakeTrials() {
+  bool any = false;
+  for (auto& [name, standing] : standing_) {
+    if (standing.tried || standing.until > options_.Now()) continue;
+    any = standing.tried = true;
+  }
+  return any;
+}
+
+void WorkerTable::SetStarting(const std::string& name, uint64_t job, bool starting) {
+  auto worker = workers_.find(name);
+  if (worker == workers_.end()) return;
+  starting ? void(worker->second.starting.insert(job)) : void(worker->second.starting.erase(job));
 }
 
 std::vector<FreeSlots> WorkerTable::FreeFor(const Resources& wanted) const {
   std::vector<FreeSlots> free;
-  for (const auto& [name, worker] : workers_) {
+  for (const std::string& name : with_free_slots_) {
+    const WorkerRecord& worker = workers_.at(name);
     if (!IsUsable(worker) || !HasLabels(worker.hello, wanted)) continue;
-    if (const int slots = worker.FreeSlots(); slots > 0) free.push_back({name, slots, worker.hello.output_id()});
+    if (standing_.count(name) > 0 && !worker.starting.empty()) continue;  // a trial is under way
+    free.push_back({name, worker.FreeSlots(), worker.hello.output_id()});
   }
   return free;
 }
@@ -67,8 +115,7 @@ std::vector<FreeSlots> WorkerTable::AllFor(const Resources& wanted) const {
 }
 
 absl::Status WorkerTable::CheckName(const WorkerHello& hello) const {
-  if (hello.name().empty()) return absl::InvalidArgumentError("the worker gives no name");
-  if (hello.slots() == 0) return absl::InvalidArgumentError(absl::StrCat(hello.name(), " offers no slots"));
+  if (absl::Status fits = CheckHello(hello); !fits.ok()) return fits;
   const WorkerRecord* known = Find(hello.name());
   if (known == nullptr || !IsHeard(*known) || known->hello.incarnation() == hello.incarnation())
     return absl::OkStatus();
@@ -79,16 +126,20 @@ absl::Status WorkerTable::CheckName(const WorkerHello& hello) const {
 void WorkerTable::Attach(ConnectionId connection, const WorkerHello& hello) {
   WorkerRecord& worker = workers_[hello.name()];
   const bool same = worker.hello.incarnation() == hello.incarnation();
+  const auto standing = standing_.find(hello.name());
+  if (!same && standing != standing_.end() && standing->second.by_itself) standing->second.until = options_.Now();
   const std::string output_id = hello.output_id().empty() && same ? worker.hello.output_id() : hello.output_id();
   worker.hello = hello;
   worker.hello.clear_attempt();
   worker.hello.set_output_id(output_id);
+  worker.hello.set_condition(PrintableText(hello.condition(), kMaxErrorBytes));
   worker.connection = connection;
   worker.last_heard = options_.Now();
   worker.attached = true;
   worker.dead = false;
   worker.draining = hello.draining();
   name_of_[connection] = hello.name();
+  CountFree(hello.name());
 }
 
 void WorkerTable::Detach(ConnectionId connection) {
@@ -116,7 +167,12 @@ void WorkerTable::Lose(const std::string& name) {
 bool WorkerTable::ForgetLost() {
   const size_t before = workers_.size();
   for (auto it = workers_.begin(); it != workers_.end();) {
-    it = it->second.dead && it->second.held.empty() ? workers_.erase(it) : std::next(it);
+    if (!it->second.dead || !it->second.held.empty()) {
+      ++it;
+      continue;
+    }
+    with_free_slots_.erase(it->first);
+    it = workers_.erase(it);
   }
   return workers_.size() < before;
 }
@@ -143,9 +199,40 @@ void WorkerTable::Send(const std::string& name, uint64_t epoch, CoordinatorMessa
   outbox_.Send(std::move(action));
 }
 
+bool WorkerTable::SetCondition(const std::string& name, const std::string& condition) {
+  WorkerHello& hello = workers_.at(name).hello;
+  const std::string shown = PrintableText(condition, kMaxErrorBytes);
+  if (hello.condition() == shown) return false;
+  hello.set_condition(shown);
+  return true;
+}
+
 void WorkerTable::Release(const std::string& name, uint64_t job) {
   auto worker = workers_.find(name);
-  if (worker != workers_.end()) worker->second.held.erase(job);
+  if (worker == workers_.end()) return;
+  worker->second.held.erase(job);
+  CountFree(name);
+}
+
+void WorkerTable::Hold(const std::string& name, uint64_t job, int slots) {
+  workers_.at(name).held[job] = slots;
+  CountFree(name);
+}
+
+void WorkerTable::CountFree(const std::string& name) {
+  if (workers_.at(name).FreeSlots() > 0) {
+    with_free_slots_.insert(name);
+  } else {
+    with_free_slots_.erase(name);
+  }
+}
+
+std::vector<uint64_t> WorkerTable::HoldersOf(const std::string& name) const {
+  std::vector<uint64_t> jobs;
+  if (const WorkerRecord* worker = Find(name); worker != nullptr) {
+    for (const auto& [job, slots] : worker->held) jobs.push_back(job);
+  }
+  return jobs;
 }
 
 void WorkerTable::ForgivePause(absl::Duration pause) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,8 @@ struct WorkerRecord {
   bool draining = false;
   bool dead = false;
   std::map<uint64_t, int> held;  // slots, by job number
+  std::set<uint64_t> starting;   // jobs, by number, of which the ranks here are not connected yet
+  absl::Duration last_start = -absl::InfiniteDuration();  // monotonic: ranks here were connected
 
   int FreeSlots() const;
 };
@@ -53,14 +56,21 @@ class WorkerTable {
 
   // True where the worker is connected, and was heard of a moment ago.
   bool IsHeard(const WorkerRecord& worker) const;
-  // True where the worker is heard of, and may get new ranks.
+  // True where the worker is heard of, and may get new ranks and data checks.
   bool IsUsable(const WorkerRecord& worker) const;
-  std::string StateOf(const WorkerRecord& worker) const;  // "ready" "suspect" "draining" "lost"
+  // "ready" "suspect" "set aside" "unfit" "draining" "lost"
+  std::string StateOf(const WorkerRecord& worker) const;
+  // Why it is given no ranks, where it is heard of: its own condition, or why it is set aside and for how long; ""
+  // else.
+  std::string ConditionOf(const WorkerRecord& worker) const;
 
   // The usable workers that have the labels of `wanted`: with their free slots, where they have any; with all their
   // slots.
   std::vector<FreeSlots> FreeFor(const Resources& wanted) const;
   std::vector<FreeSlots> AllFor(const Resources& wanted) const;
+
+  // The jobs that hold slots of the worker, by number.
+  std::vector<uint64_t> HoldersOf(const std::string& name) const;
 
   // Errors: kInvalidArgument (no name, no slots), kAlreadyExists (another daemon of this name is connected and heard
   // of).
@@ -85,8 +95,23 @@ class WorkerTable {
 
   void Heard(const std::string& name) { workers_.at(name).last_heard = options_.Now(); }
   void SetDraining(const std::string& name, bool draining) { workers_.at(name).draining = draining; }
+  // What is wrong with the worker's node, as its daemon tells it; "": nothing. Returns false where that was known.
+  bool SetCondition(const std::string& name, const std::string& condition);
   void SetOutputId(const std::string& name, const std::string& id) { workers_.at(name).hello.set_output_id(id); }
-  void Hold(const std::string& name, uint64_t job, int slots) { workers_.at(name).held[job] = slots; }
+  // The worker gets no ranks before `until`, and then one attempt at a time, until Trust. `reason`, for people: what
+  // happened there. `by_itself`: a new incarnation of the daemon is tried at once. Also of a worker that is lost.
+  void SetAside(const std::string& name, absl::Duration until, const std::string& reason, bool by_itself);
+  bool IsSetAside(const std::string& name) const;
+  // Ranks of an attempt were connected there. True where it had been set aside.
+  bool Trust(const std::string& name);
+  // Ends it without such a proof. True where it had been set aside.
+  bool EndSetAside(const std::string& name) { return standing_.erase(name) > 0; }
+  // True where the time of a worker has ended since the last call.
+  bool TakeTrials();
+  // An attempt of the job starts there; or its ranks are connected, or it is over.
+  void SetStarting(const std::string& name, uint64_t job, bool starting);
+
+  void Hold(const std::string& name, uint64_t job, int slots);
   void Release(const std::string& name, uint64_t job);
   // The coordinator stood still for so long, in which it could hear of no worker.
   void ForgivePause(absl::Duration pause);
@@ -95,10 +120,20 @@ class WorkerTable {
   std::vector<std::pair<std::string, absl::Duration>> Silent() const;
 
  private:
+  void CountFree(const std::string& name);
+
   const CoordinationOptions& options_;
   Outbox& outbox_;
   std::map<std::string, WorkerRecord> workers_;
+  std::set<std::string> with_free_slots_;  // usable or not: so a full cluster is not looked through for each job
   std::map<ConnectionId, std::string> name_of_;
+  struct Standing {
+    absl::Duration until;  // monotonic; after it: one attempt at a time
+    std::string reason;
+    bool by_itself = false;
+    bool tried = false;  // TakeTrials has told
+  };
+  std::map<std::string, Standing> standing_;  // of workers that are or were set aside, also lost ones
 };
 
 }  // namespace adjoin

@@ -118,8 +118,10 @@ absl::Status LogStore::Remove(const std::string& job_id) {
 
 absl::StatusOr<std::deque<LogStore::Segment>> LogStore::FindSegments(const std::string& job_id) const {
   std::map<int64_t, int64_t> sizes;  // by begin
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(FolderOf(job_id), none)) {
+  std::error_code none;              // a range-based loop would throw
+  std::filesystem::directory_iterator entries(FolderOf(job_id), none);
+  for (; !none && entries != std::filesystem::directory_iterator(); entries.increment(none)) {
+    const std::filesystem::directory_entry& entry = *entries;
     const std::string name = entry.path().filename().string();
     absl::string_view number = name;
     int64_t begin = 0;

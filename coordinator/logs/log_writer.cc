@@ -85,7 +85,7 @@ bool LogWriter::Flush(Deadline deadline) {
   return changed_.Wait(mutex_, deadline, done);
 }
 
-void LogWriter::Listen(std::function<void()> written) {
+void LogWriter::Listen(std::function<void(const std::string&)> written) {
   absl::MutexLock lock(&listener_mutex_);
   written_ = std::move(written);
 }
@@ -129,7 +129,12 @@ void LogWriter::WriteUntilStopped() {
     Gaps left = Write(gaps, item);
     {
       absl::MutexLock listening(&listener_mutex_);
-      if (written_ != nullptr) written_();
+      if (written_ != nullptr) {
+        written_(item.job_id);
+        for (const auto& [job_id, gap] : gaps) {
+          if (job_id != item.job_id) written_(job_id);  // it has a line for the gap now
+        }
+      }
     }
     mutex_.Lock();
     const auto removed = [&](const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

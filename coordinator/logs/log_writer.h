@@ -50,9 +50,9 @@ class LogWriter {
   // Returns when all that was added or removed before is done, or lost; false at the deadline.
   bool Flush(Deadline deadline);
 
-  // `written` is called by the writer's thread after every change that a reader could see; null calls nothing. When
-  // Listen has returned, no call of the function before is running.
-  void Listen(std::function<void()> written);
+  // `written` is called by the writer's thread after every change that a reader of the job's log could see; null calls
+  // nothing. When Listen has returned, no call of the function before is running.
+  void Listen(std::function<void(const std::string& job_id)> written);
 
  private:
   struct Item {
@@ -86,7 +86,7 @@ class LogWriter {
   uint64_t done_ ABSL_GUARDED_BY(mutex_) = 0;        // the sequence of the last item that was written or tried
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Mutex listener_mutex_;
-  std::function<void()> written_ ABSL_GUARDED_BY(listener_mutex_);
+  std::function<void(const std::string&)> written_ ABSL_GUARDED_BY(listener_mutex_);
   bool failing_ = false;  // the thread's own
   std::thread thread_;
 };

@@ -77,7 +77,7 @@ TEST_F(LogWriterTest, WritesInOrderAndFlushReturnsWhenItHas) {
   Start();
   EXPECT_TRUE(Flush(absl::ZeroDuration())) << "nothing was added";
   std::atomic<int> heard = 0;
-  writer_->Listen([&] { ++heard; });
+  writer_->Listen([&](const std::string&) { ++heard; });
   for (int i = 0; i < 100; ++i) Add(absl::StrCat("job-", i % 3), absl::StrCat(i));
   ASSERT_TRUE(Flush());
   std::vector<std::string> disk = Disk();

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "coordinator/placement/rank_order.h"
 #include "coordinator/placement/shared_output.h"
 
@@ -122,7 +123,8 @@ absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec&
                                   const std::vector<FreeSlots>& free, Assignment before, const std::string& home) {
   const std::vector<CandidateGroup> groups = GroupsFor(spec, free, home);
   if (groups.empty()) return absl::ResourceExhaustedError("no worker has a slot for the job");
-  absl::StatusOr<Assignment> workers = policy(groups, {AssignmentOrder(spec), std::move(before)});
+  const AssignmentNeeds needs = {AssignmentOrder(spec), std::move(before)};
+  absl::StatusOr<Assignment> workers = Caught("the assignment policy", [&] { return policy(groups, needs); });
   if (!workers.ok()) return workers;
   if (absl::Status allowed = CheckChoice(*workers, groups, spec.ranks()); !allowed.ok()) return allowed;
   return workers;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,6 +128,18 @@ TEST(AssignTest, RefusesAPolicysChoiceThatBreaksARule) {
   EXPECT_THAT(refusal(Job(3, false), {"a", "a", "a"}), HasSubstr("more ranks to a than it may run"));
   EXPECT_THAT(refusal(Job(1, false), {"elsewhere"}), HasSubstr("rank 0 to 'elsewhere', which may not run the job"));
   EXPECT_THAT(refusal(Job(2, true), {"a", "b"}), HasSubstr("rank 1 to 'b', which may not run the job together with a"));
+}
+
+TEST(AssignTest, APolicyThatThrowsHasNoChoice) {
+  auto thrown = [](auto what) {
+    const AssignmentPolicy policy = [&](const auto& groups, const AssignmentNeeds& job) -> absl::StatusOr<Assignment> {
+      throw what;
+    };
+    return Assign(policy, Job(1, false), kNodes, {}, "").status();
+  };
+  EXPECT_EQ(thrown(std::out_of_range("no such node")),
+            absl::InternalError("the assignment policy threw \"no such node\""));
+  EXPECT_EQ(thrown(7), absl::InternalError("the assignment policy threw something that is no std::exception"));
 }
 
 }  // namespace

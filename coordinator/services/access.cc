@@ -26,25 +26,27 @@ constexpr unsigned kViewer = 1u << static_cast<int>(Role::kViewer);
 struct Right {
   absl::string_view method;
   unsigned roles;
+  CallKind kind = CallKind::kShort;
 };
 // The roles that may call each method at all. MayChange and MayRead decide for whose jobs.
 constexpr Right kRights[] = {
-    {"Submit", kAdmin | kUser},
+    {"Submit", kAdmin | kUser, CallKind::kSubmission},
     {"ListJobs", kAdmin | kUser | kViewer},
     {"DescribeJob", kAdmin | kUser | kViewer},
     {"CancelJob", kAdmin | kUser},
     {"RetryJob", kAdmin | kUser},
     {"HoldJob", kAdmin | kUser},
     {"ReleaseJob", kAdmin | kUser},
-    {"ReadEvents", kAdmin | kUser | kViewer},
-    {"FollowJob", kAdmin | kUser | kViewer},
-    {"ReadLogs", kAdmin | kUser},
-    {"GetArtifact", kAdmin | kUser},
+    {"RemoveJob", kAdmin | kUser, CallKind::kSubmission},
+    {"ReadEvents", kAdmin | kUser | kViewer, CallKind::kStream},
+    {"FollowJob", kAdmin | kUser | kViewer, CallKind::kStream},
+    {"ReadLogs", kAdmin | kUser, CallKind::kStream},
+    {"GetArtifact", kAdmin | kUser, CallKind::kStream},
     {"CreateToken", kAdmin},
     {"ListTokens", kAdmin},
     {"RevokeToken", kAdmin},
-    {"Connect", kWorker},
-    {"UploadArtifact", kWorker},
+    {"Connect", kWorker, CallKind::kDaemon},
+    {"UploadArtifact", kWorker, CallKind::kUpload},
 };
 
 constexpr std::pair<absl::string_view, Role> kRoleNames[] = {
@@ -68,6 +70,32 @@ absl::string_view NameOf(Role role) {
 std::string Property(const grpc::AuthContext& peer, const char* name) {
   const std::vector<grpc::string_ref> values = peer.FindPropertyValues(name);
   return values.empty() ? "" : std::string(values[0].data(), values[0].size());
+}
+
+Credentials ShownBy(const grpc::ServerContextBase& context) {
+  Credentials shown;
+  const auto& metadata = context.client_metadata();
+  if (auto token = metadata.find("authorization"); token != metadata.end()) {
+    shown.token.assign(token->second.data(), token->second.size());
+    return shown;
+  }
+  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
+  if (peer == nullptr) return shown;
+  shown.pem = Property(*peer, GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  shown.chain = Property(*peer, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME);
+  return shown;
+}
+
+// "submissions", in messages.
+absl::string_view PluralOf(CallKind kind) {
+  switch (kind) {
+    case CallKind::kShort: return "calls";
+    case CallKind::kSubmission: return "submissions and removals";
+    case CallKind::kStream: return "streams (follow, logs, events, get)";
+    case CallKind::kUpload: return "uploads";
+    case CallKind::kDaemon: return "daemons' streams";
+  }
+  return "";
 }
 
 bool OwnsOrAdmin(const Caller& caller, const std::string& owner) {
@@ -112,6 +140,13 @@ absl::Status MayRead(const Caller& caller, const std::string& owner, const std::
                                                   OwnerText(owner), "; only its owner or an admin may"));
 }
 
+absl::Status MayGivePriority(const Caller& caller, int32_t priority, int32_t most) {
+  if (priority <= most || caller.local || caller.role == Role::kAdmin) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(ToString(caller), " may give a job at most priority ", most,
+                                                  ", which is the coordinator's --max-user-priority, not ", priority,
+                                                  "; an admin may give any"));
+}
+
 void HideContent(DescribeJobResponse& response) { response.clear_spec(); }
 
 absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name) {
@@ -121,12 +156,43 @@ absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name
       caller.name, ", or give it a certificate of its own (tools/make-certs --client worker NAME)"));
 }
 
+CallKind KindOf(absl::string_view method) {
+  for (const Right& right : kRights) {
+    if (right.method == method) return right.kind;
+  }
+  return CallKind::kShort;
+}
+
+Admitted::Admitted(Admitted&& other)
+    : access_(std::exchange(other.access_, nullptr)),
+      caller_(std::move(other.caller_)),
+      kind_(other.kind_),
+      shown_(std::move(other.shown_)),
+      watch_(std::exchange(other.watch_, 0)) {}
+
 Admitted::~Admitted() {
-  if (access_ != nullptr) access_->Leave(caller_);
+  if (access_ == nullptr) return;
+  if (watch_ != 0) access_->EndWatch(watch_);
+  access_->Leave(caller_, kind_);
+}
+
+void Admitted::WhenOver(std::function<void(const absl::Status&, bool)> over) {
+  if (!caller_.local) watch_ = access_->Watch(*this, std::move(over));
 }
 
 Access::Access(Options options, TokenBook* tokens, std::unique_ptr<Authorities> authorities)
-    : options_(std::move(options)), tokens_(tokens), authorities_(std::move(authorities)) {}
+    : options_(std::move(options)), tokens_(tokens), authorities_(std::move(authorities)) {
+  if (authorities_ != nullptr) watcher_ = std::thread([this] { WatchUntilStopped(); });
+}
+
+Access::~Access() {
+  {
+    absl::MutexLock lock(&watch_mutex_);
+    stopping_ = true;
+  }
+  stop_.NotifyAll();
+  if (watcher_.joinable()) watcher_.join();
+}
 
 absl::StatusOr<std::unique_ptr<Access>> Access::Create(Options options, TokenBook* tokens) {
   std::unique_ptr<Authorities> authorities;
@@ -138,25 +204,24 @@ absl::StatusOr<std::unique_ptr<Access>> Access::Create(Options options, TokenBoo
 }
 
 absl::StatusOr<Caller> Access::Identify(const grpc::ServerContextBase& context) {
+  return Identify(authorities_ == nullptr ? Credentials() : ShownBy(context));
+}
+
+absl::StatusOr<Caller> Access::Identify(const Credentials& shown) {
   Caller caller;
   if (authorities_ == nullptr) {
     caller.role = Role::kAdmin;
     caller.local = true;
     return caller;
   }
-  const auto& metadata = context.client_metadata();
-  if (auto token = metadata.find("authorization"); token != metadata.end()) {
-    return FromToken(absl::string_view(token->second.data(), token->second.size()));
-  }
-  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
-  const std::string pem = peer == nullptr ? "" : Property(*peer, GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  if (pem.empty()) {
+  if (!shown.token.empty()) return FromToken(shown.token);
+  if (shown.pem.empty()) {
     return absl::UnauthenticatedError(
         "neither a certificate nor a token was shown: give --tls-cert and --tls-key (tools/make-certs --client ROLE "
         "NAME), or "
         "--token-file");
   }
-  return FromCertificate(pem, Property(*peer, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
+  return FromCertificate(shown.pem, shown.chain);
 }
 
 absl::StatusOr<Caller> Access::FromCertificate(const std::string& pem, const std::string& chain) {
@@ -191,27 +256,101 @@ absl::StatusOr<Caller> Access::FromToken(absl::string_view header) {
 }
 
 absl::StatusOr<Admitted> Access::Admit(const grpc::ServerContextBase& context, absl::string_view method) {
-  absl::StatusOr<Caller> caller = Identify(context);
+  Credentials shown = authorities_ == nullptr ? Credentials() : ShownBy(context);
+  const CallKind kind = KindOf(method);
+  absl::StatusOr<Caller> caller = Identify(shown);
   absl::Status status = caller.ok() ? MayCall(*caller, method) : caller.status();
-  if (status.ok() && !caller->local) {
-    absl::MutexLock lock(&mutex_);
-    size_t& calls = calls_[{caller->role, caller->name}];
-    if (calls >= options_.calls_per_caller) {
-      status = absl::ResourceExhaustedError(
-          absl::StrCat(ToString(*caller), " has ", calls, " calls open already, which is the limit: end some first"));
-    } else {
-      ++calls;
-    }
-  }
-  if (status.ok()) return Admitted(caller->local ? nullptr : this, *std::move(caller));
+  if (status.ok()) status = Enter(*caller, kind);
+  if (status.ok()) return Admitted(this, *std::move(caller), kind, std::move(shown));
   LogRefused(context, method, status);
   return status;
 }
 
-void Access::Leave(const Caller& caller) {
+absl::Status Access::Enter(const Caller& caller, CallKind kind) {
+  const int k = static_cast<int>(kind);
+  const Options::Limit& limit = options_.limits[k];
   absl::MutexLock lock(&mutex_);
+  if (!caller.local) {
+    const auto found = calls_.find({caller.role, caller.name});
+    const Counts own = found == calls_.end() ? Counts() : found->second;
+    if (own.all >= options_.calls_per_caller) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(ToString(caller), " has ", own.all, " calls open already, which is the limit: end some first"));
+    }
+    if (own.by_kind[k] >= limit.per_caller) {
+      return absl::ResourceExhaustedError(absl::StrCat(ToString(caller), " has ", own.by_kind[k], " ", PluralOf(kind),
+                                                       " open already, which is the limit: end some first"));
+    }
+  }
+  if (all_calls_[k] >= limit.total) {
+    return absl::ResourceExhaustedError(absl::StrCat("the coordinator has ", all_calls_[k], " ", PluralOf(kind),
+                                                     " open for all its callers, which is the limit: try again later"));
+  }
+  ++all_calls_[k];
+  if (caller.local) return absl::OkStatus();
+  Counts& own = calls_[{caller.role, caller.name}];
+  ++own.all;
+  ++own.by_kind[k];
+  return absl::OkStatus();
+}
+
+void Access::Leave(const Caller& caller, CallKind kind) {
+  const int k = static_cast<int>(kind);
+  absl::MutexLock lock(&mutex_);
+  --all_calls_[k];
+  if (caller.local) return;
   auto it = calls_.find({caller.role, caller.name});
-  if (--it->second == 0) calls_.erase(it);
+  --it->second.by_kind[k];
+  if (--it->second.all == 0) calls_.erase(it);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Calls that outlast what was shown for them
+
+uint64_t Access::Watch(const Admitted& call, std::function<void(const absl::Status&, bool)> over) {
+  absl::MutexLock lock(&watch_mutex_);
+  watched_[++last_watch_] = {ToString(call.caller_), call.shown_, std::move(over), Deadline::Clock::time_point::min()};
+  return last_watch_;
+}
+
+void Access::EndWatch(uint64_t id) {
+  absl::MutexLock lock(&watch_mutex_);
+  watched_.erase(id);
+}
+
+void Access::WatchUntilStopped() {
+  absl::MutexLock lock(&watch_mutex_);
+  auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(watch_mutex_) { return stopping_; };
+  while (!stop_.Wait(watch_mutex_, Deadline::After(options_.look), stopping)) {
+    watch_mutex_.Unlock();
+    LookAgain();
+    watch_mutex_.Lock();
+  }
+}
+
+// Credentials are checked without the lock: new calls do not wait for it.
+void Access::LookAgain() {
+  std::vector<std::pair<uint64_t, Credentials>> open;
+  {
+    absl::MutexLock lock(&watch_mutex_);
+    for (const auto& [id, watched] : watched_) open.emplace_back(id, watched.shown);
+  }
+  const Deadline::Clock::time_point now = Deadline::Clock::now();
+  for (const auto& [id, shown] : open) {
+    const absl::StatusOr<Caller> caller = Identify(shown);
+    if (caller.ok()) continue;
+    absl::MutexLock lock(&watch_mutex_);
+    auto it = watched_.find(id);
+    if (it == watched_.end()) continue;
+    Watched& watched = it->second;
+    const bool first = watched.over_since == Deadline::Clock::time_point::min();
+    if (!first && now - watched.over_since < absl::ToChronoNanoseconds(options_.end_grace)) continue;
+    watched.over_since = now;
+    const std::string reason =
+        absl::StrCat("the call of ", watched.owner, " ends here: ", std::string(caller.status().message()));
+    if (first) LogInfo(reason);
+    watched.over(absl::UnauthenticatedError(reason), !first);
+  }
 }
 
 // At most one a second: who is refused can call as often as they like.

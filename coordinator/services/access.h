@@ -10,11 +10,14 @@
 
 #include <grpcpp/server_context.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -23,6 +26,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/deadline.h"
+#include "base/monotonic_condition.h"
 #include "base/security/certificate.h"
 #include "coordinator/services/token_book.h"
 
@@ -47,6 +52,8 @@ absl::Status MayChange(const Caller& caller, const std::string& owner, const std
 // Checks that the caller may read logs, artifacts and the spec of the job: users their own jobs, admins all. Errors:
 // kPermissionDenied.
 absl::Status MayRead(const Caller& caller, const std::string& owner, const std::string& job_id, absl::string_view what);
+// Checks that the caller may give a job this priority: users at most `most`, admins any. Errors: kPermissionDenied.
+absl::Status MayGivePriority(const Caller& caller, int32_t priority, int32_t most);
 // Removes what other users may not know of a job: its spec. Call it with every response to a caller that MayRead
 // refuses.
 void HideContent(DescribeJobResponse& response);
@@ -55,31 +62,71 @@ absl::Status CheckWorkerName(const Caller& caller, const std::string& hello_name
 
 class Access;
 
+// What a call costs the server. All but a daemon's hold a thread: a short one for moments, a submission until the job's
+// data are checked, a removal until its files are gone (counted with submissions), a stream and an upload for as long
+// as the other side wants.
+enum class CallKind { kShort, kSubmission, kStream, kUpload, kDaemon };
+inline constexpr int kCallKinds = 5;
+CallKind KindOf(absl::string_view method);  // kShort for one that is not known
+
+// What a caller has shown.
+struct Credentials {
+  std::string pem, chain;  // of the certificate
+  std::string token;       // the whole authorization header; counts before the certificate
+};
+
 // A call that was let in. It counts against its caller's limit until this object is destroyed.
 class Admitted {
  public:
-  Admitted(Admitted&& other) : access_(std::exchange(other.access_, nullptr)), caller_(std::move(other.caller_)) {}
+  Admitted(Admitted&& other);
   Admitted& operator=(Admitted&&) = delete;
   ~Admitted();
   const Caller& caller() const { return caller_; }
 
+  // Calls `over` from a thread of the Access once the certificate or token that was shown counts no more: it has
+  // expired or is revoked, or its authority is trusted no more. `last` is false in the first call; where the call is
+  // still there Access::Options::end_grace later, another one follows, with true: then it must be broken off. The
+  // status tells the reason. `over` neither destroys this object nor makes calls of Access. It is not called after the
+  // destructor, and never for a local caller. Do not move the object after this.
+  void WhenOver(std::function<void(const absl::Status& reason, bool last)> over);
+
  private:
   friend class Access;
-  Admitted(Access* access, Caller caller) : access_(access), caller_(std::move(caller)) {}
+  Admitted(Access* access, Caller caller, CallKind kind, Credentials shown)
+      : access_(access), caller_(std::move(caller)), kind_(kind), shown_(std::move(shown)) {}
   Access* access_;
   Caller caller_;
+  CallKind kind_;
+  Credentials shown_;
+  uint64_t watch_ = 0;  // 0: none
 };
 
 // Any thread.
 class Access {
  public:
   struct Options {
-    std::string tls_ca;                 // empty: the server speaks plain text, on loopback
-    size_t calls_per_caller = 500;      // at once, over all connections of one name; local callers have no limit
-    std::function<absl::Time()> clock;  // empty: absl::Now
+    std::string tls_ca;             // empty: the server speaks plain text, on loopback
+    size_t calls_per_caller = 500;  // at once, over all connections of one name; local callers have no limit
+    // The same by CallKind, and of all callers together, local ones too. All kinds together stay below
+    // kMaxServerThreads, so that no kind keeps another from being served.
+    struct Limit {
+      size_t per_caller, total;
+    };
+    std::array<Limit, kCallKinds> limits = {{
+        {500, 4000},                               // kShort
+        {200, 2000},                               // kSubmission
+        {100, 1000},                               // kStream
+        {100, 500},                                // kUpload
+        {20, std::numeric_limits<size_t>::max()},  // kDaemon
+    }};
+    absl::Duration look = absl::Seconds(1);       // how often open calls are checked again (Admitted::WhenOver)
+    absl::Duration end_grace = absl::Seconds(5);  // for a call to end by itself
+    std::function<absl::Time()> clock;            // empty: absl::Now
   };
   // `tokens` may be null, and outlives the result. Errors: the authorities' file cannot be read.
   static absl::StatusOr<std::unique_ptr<Access>> Create(Options options, TokenBook* tokens);
+  // No Admitted is left then.
+  ~Access();
 
   // Finds out who calls. A token counts before a certificate. Errors: kUnauthenticated, which names the owner of the
   // certificate or token, what is wrong with it and what would be right.
@@ -91,11 +138,28 @@ class Access {
  private:
   friend class Admitted;
   Access(Options options, TokenBook* tokens, std::unique_ptr<Authorities> authorities);
+  absl::StatusOr<Caller> Identify(const Credentials& shown);
   absl::StatusOr<Caller> FromCertificate(const std::string& pem, const std::string& chain);
   absl::StatusOr<Caller> FromToken(absl::string_view header);
   void LogRefused(const grpc::ServerContextBase& context, absl::string_view method, const absl::Status& status);
-  void Leave(const Caller& caller);
+  // Counts the call. Errors: kResourceExhausted.
+  absl::Status Enter(const Caller& caller, CallKind kind);
+  void Leave(const Caller& caller, CallKind kind);
+  uint64_t Watch(const Admitted& call, std::function<void(const absl::Status&, bool)> over);
+  void EndWatch(uint64_t id);
+  void WatchUntilStopped();
+  void LookAgain();
 
+  struct Counts {
+    size_t all = 0;
+    std::array<size_t, kCallKinds> by_kind = {};
+  };
+  struct Watched {
+    std::string owner;  // ToString of the caller
+    Credentials shown;
+    std::function<void(const absl::Status&, bool)> over;
+    Deadline::Clock::time_point over_since;  // min(): it counts still
+  };
   struct Known {
     Caller caller;
     absl::Time until;     // not_after
@@ -106,8 +170,16 @@ class Access {
   const std::unique_ptr<Authorities> authorities_;  // null: plain text
   absl::Mutex mutex_;
   std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);  // certificates that were found valid, by PEM
-  std::map<std::pair<Role, std::string>, size_t> calls_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<Role, std::string>, Counts> calls_ ABSL_GUARDED_BY(mutex_);  // not of local callers
+  std::array<size_t, kCallKinds> all_calls_ ABSL_GUARDED_BY(mutex_) = {};
   absl::Time last_logged_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+
+  absl::Mutex watch_mutex_;  // held while `over` is called; never together with mutex_ taken first
+  MonotonicCondition stop_;
+  bool stopping_ ABSL_GUARDED_BY(watch_mutex_) = false;
+  uint64_t last_watch_ ABSL_GUARDED_BY(watch_mutex_) = 0;
+  std::map<uint64_t, Watched> watched_ ABSL_GUARDED_BY(watch_mutex_);
+  std::thread watcher_;  // over TLS only; last: it uses the rest
 };
 
 }  // namespace adjoin

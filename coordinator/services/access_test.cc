@@ -14,7 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/deadline.h"
 #include "base/endpoint.h"
+#include "base/monotonic_condition.h"
 #include "base/security/server_limits.h"
 #include "base/security/tls.h"
 #include "coordinator/services/token_book.h"
@@ -47,6 +49,53 @@ class Handlers : public Adjoin::Service {
     response->set_job_id(ToString(call->caller()));
     return grpc::Status::OK;
   }
+  // Says once that it is let in, and stays until its caller may stay no longer.
+  grpc::Status FollowJob(grpc::ServerContext* context, const FollowJobRequest*,
+                         grpc::ServerWriter<FollowJobResponse>* writer) override {
+    absl::Mutex mutex;
+    MonotonicCondition changed;
+    absl::Status over;
+    auto call = access->Admit(*context, "FollowJob");  // after what its callback uses
+    if (!call.ok()) return ToGrpc(call.status());
+    call->WhenOver([&](const absl::Status& reason, bool last) {
+      absl::MutexLock lock(&mutex);
+      over = reason;
+      changed.NotifyAll();
+    });
+    writer->Write(FollowJobResponse());
+    while (!context->IsCancelled()) {
+      absl::MutexLock lock(&mutex);
+      if (changed.Wait(mutex, Deadline::After(absl::Milliseconds(20)), [&] { return !over.ok(); })) break;
+    }
+    absl::MutexLock lock(&mutex);
+    return ToGrpc(over);
+  }
+};
+
+// A stream that a client has open.
+struct Stream {
+  Stream(Adjoin::Stub* stub) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    reader = stub->FollowJob(&context, FollowJobRequest());
+    let_in = reader->Read(&response);
+  }
+  ~Stream() {
+    context.TryCancel();
+    End();
+  }
+  // Waits for the server's last word.
+  std::string End() {
+    if (ended) return "";
+    ended = true;
+    while (reader->Read(&response)) {
+    }
+    const grpc::Status status = reader->Finish();
+    return absl::StrCat(status.error_code(), ": ", status.error_message());
+  }
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReader<FollowJobResponse>> reader;
+  FollowJobResponse response;
+  bool let_in = false, ended = false;
 };
 
 class AccessTest : public ::testing::Test {
@@ -323,6 +372,67 @@ TEST_F(AccessTest, CallsOfOneCallerAtOnceAreLimited) {
   EXPECT_THAT(CallAs("certs", "user-alice"), HasSubstr("8: user alice has 0 calls open already"));
 }
 
+TEST_F(AccessTest, StreamsAreLimitedAndLeaveRoomForShortCalls) {
+  Access::Options options;
+  options.limits[static_cast<int>(CallKind::kStream)] = {2, 3};
+  Serve(options);
+  auto alice = Connect(Files("certs", "user-alice")), eve = Connect(Files("certs", "viewer-eve"));
+  auto root = Connect(Files("certs", "admin-root"));
+  Stream first(alice.get()), second(alice.get());
+  ASSERT_TRUE(first.let_in && second.let_in);
+  Stream third(alice.get());
+  EXPECT_FALSE(third.let_in);
+  EXPECT_THAT(third.End(), HasSubstr("8: user alice has 2 streams (follow, logs, events, get) open already"));
+  Stream other(eve.get());
+  EXPECT_TRUE(other.let_in);
+  Stream one_more(root.get());
+  EXPECT_THAT(one_more.End(), HasSubstr("8: the coordinator has 3 streams (follow, logs, events, get) open for all"));
+  EXPECT_EQ(Call(alice.get()), "user alice") << "a short call";
+  first.context.TryCancel();
+  first.End();
+  bool let_in = false;
+  for (const absl::Time late = absl::Now() + absl::Seconds(20); !let_in && absl::Now() < late;) {
+    let_in = Stream(root.get()).let_in;
+  }
+  EXPECT_TRUE(let_in) << "one has ended";
+}
+
+TEST_F(AccessTest, AnOpenStreamEndsWithItsTokenAndItsCertificate) {
+  absl::Mutex mutex;
+  absl::Duration ahead;
+  Access::Options options;
+  options.look = absl::Milliseconds(20);
+  options.clock = [&] {
+    absl::MutexLock lock(&mutex);
+    return absl::Now() + ahead;
+  };
+  Serve(options);
+  TlsFiles authority = Files("certs", "user-alice");
+  authority.cert = authority.key = "";
+  const auto token = tokens_.Create("bob", "user", 1, absl::Now());
+  auto bob = Connect(authority, WriteToken(token->token())), alice = Connect(Files("certs", "user-alice"));
+  Stream by_token(bob.get()), by_certificate(alice.get());
+  ASSERT_TRUE(by_token.let_in && by_certificate.let_in);
+  ASSERT_EQ(tokens_.Revoke(token->summary().id()), absl::OkStatus());
+  EXPECT_THAT(by_token.End(), AllOf(HasSubstr("16: the call of user bob ends here: "), HasSubstr("it was revoked")));
+  const auto expires = tokens_.Create("bob", "user", 1, absl::Now());
+  WriteToken(expires->token());
+  Stream by_next_token(bob.get());
+  ASSERT_TRUE(by_next_token.let_in);
+  {
+    absl::MutexLock lock(&mutex);
+    ahead = absl::Hours(2);
+  }
+  EXPECT_THAT(by_next_token.End(), HasSubstr("of bob expired on"));
+  EXPECT_TRUE(Stream(alice.get()).let_in) << "the certificate counts still";
+  {
+    absl::MutexLock lock(&mutex);
+    ahead = absl::Hours(24 * 366);
+  }
+  EXPECT_THAT(by_certificate.End(), AllOf(HasSubstr("16: the call of user alice ends here: certificate \"CN=alice\""),
+                                          HasSubstr("expired on")));
+}
+
 TEST(Rights, EveryMethodHasItsRolesAndOnlyWorkersCallTheirs) {
   const google::protobuf::FileDescriptor* file = SubmitRequest::descriptor()->file();
   ASSERT_EQ(file->service_count(), 2);
@@ -353,6 +463,17 @@ TEST(Rights, EveryMethodHasItsRolesAndOnlyWorkersCallTheirs) {
     EXPECT_EQ(MayCall(user, method).code(), absl::StatusCode::kPermissionDenied) << method;
   }
   EXPECT_EQ(MayCall({"root", Role::kAdmin, false}, "Shutdown").code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST(Rights, UsersGivePrioritiesUpToTheLimit) {
+  const Caller local{"", Role::kAdmin, true}, admin{"root", Role::kAdmin, false}, alice{"alice", Role::kUser, false};
+  for (int32_t priority : {-2000000000, -1, 0, 5}) EXPECT_TRUE(MayGivePriority(alice, priority, 5).ok()) << priority;
+  for (const Caller& caller : {local, admin}) EXPECT_TRUE(MayGivePriority(caller, 2000000000, 0).ok());
+  const absl::Status refused = MayGivePriority(alice, 6, 5);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(refused.message(),
+            "user alice may give a job at most priority 5, which is the coordinator's "
+            "--max-user-priority, not 6; an admin may give any");
 }
 
 TEST(Rights, OnlyOwnersAndAdminsMayChangeOrReadAJob) {

@@ -34,6 +34,14 @@ void ArtifactPipe::Finish(absl::Status status) {
   changed_.NotifyAll();
 }
 
+void ArtifactPipe::Break(absl::Status status) {
+  absl::MutexLock lock(&mutex_);
+  cancelled_ = true;
+  chunks_.clear();
+  finished_ = std::move(status);
+  changed_.NotifyAll();
+}
+
 void ArtifactPipe::Cancel() {
   absl::MutexLock lock(&mutex_);
   cancelled_ = true;

@@ -35,6 +35,8 @@ class ArtifactPipe {
   absl::StatusOr<std::optional<ArtifactChunk>> Pop(Deadline deadline);
   // Called by the writer at the end. Only the first call counts.
   void Finish(absl::Status status);
+  // Ends both sides at once, whatever waits: Push and Pop return this error from now on.
+  void Break(absl::Status status);
   // Called by the reader when it wants no more.
   void Cancel();
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
 #include "coordinator/services/metrics.h"
+#include "coordinator/store/apply_by_job.h"
 
 namespace adjoin {
 namespace {
@@ -15,25 +16,34 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kCommitRetry = absl::Milliseconds(500);
 // How long the threads wait for work before they look again.
 constexpr absl::Duration kIdle = absl::Seconds(60);
+// Lines that wait for the log; more are lost.
+constexpr size_t kMaxNotes = 100000;
+
+absl::Status NotKept(const absl::Status& health) {
+  return absl::UnavailableError(
+      absl::StrCat(std::string(health.message()), "; what was asked for is done, but a crash could take it back"));
+}
 
 }  // namespace
 
-Hub::Hub(CoordinationOptions options, Store* store, StoredState state,
-         const std::function<CoordinationService::SpecFunctions(const StoredSubmission&)>& functions,
+Hub::Hub(CoordinationOptions options, Store* store, SpecPlanner* planner, StoredState state,
+         const CoordinationService::PlaceFunctions& place_of,
          std::function<void(const std::string& job_id)> on_forgotten)
     : store_(store),
+      planner_(planner),
       on_forgotten_(std::move(on_forgotten)),
       service_(std::move(options)),
       commit_seconds_(CommitSecondsBounds()) {
   absl::MutexLock lock(&mutex_);
-  service_.Restore(std::move(state), functions);
+  service_.Restore(std::move(state), place_of);
   Collect();
   clock_ = std::thread([this] { TickUntilStopped(); });
   committer_ = std::thread([this] { CommitUntilStopped(); });
-  planner_ = std::thread([this] { PlanUntilStopped(); });
+  scribe_ = std::thread([this] { WriteNotesUntilStopped(); });
 }
 
 Hub::~Hub() {
+  planner_->Stop();  // from now on it calls no more
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
@@ -41,32 +51,54 @@ Hub::~Hub() {
   work_.NotifyAll();
   tick_.NotifyAll();
   clock_.join();
-  planner_.join();
   committer_.join();
+  {
+    absl::MutexLock lock(&notes_mutex_);
+    notes_end_ = true;
+  }
+  noted_.NotifyAll();
+  scribe_.join();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // From decisions to the store, and from there to the daemons
 
-void Hub::Collect(bool always_wake) {
-  for (const Note& note : service_.TakeNotes()) LogInfo(note.text, {.job = note.job_id, .attempt = note.epoch});
+void Hub::Tell(Note note) {
+  absl::MutexLock lock(&notes_mutex_);
+  if (notes_.size() < kMaxNotes) {
+    notes_.push_back(std::move(note));
+  } else {
+    ++notes_lost_;
+  }
+  noted_.NotifyAll();
+}
+
+void Hub::Collect() {
+  for (Note& note : service_.TakeNotes()) {
+    if (note.submission != 0) {
+      held_notes_.push_back(std::move(note));
+    } else {
+      Tell(std::move(note));
+    }
+  }
   for (const std::string& job_id : service_.TakeForgotten()) on_forgotten_(job_id);
-  for (PlanRequest& request : service_.TakePlanRequests()) plan_requests_.push_back(std::move(request));
+  for (PlanRequest& request : service_.TakePlanRequests()) StartPlan(std::move(request));
+  for (const std::string& job_id : service_.TakeDroppedPlans()) {
+    if (auto plan = plans_.extract(job_id); !plan.empty()) planner_->GiveUp(plan.mapped());
+  }
   StoreChanges changes = service_.TakeChanges();
   std::vector<Action> actions = service_.TakeActions();
   auto first_held = std::stable_partition(actions.begin(), actions.end(), [](const Action& a) { return a.urgent; });
   std::move(first_held, actions.end(), std::back_inserter(held_actions_));
   actions.erase(first_held, actions.end());
   Dispatch(actions);
-  if (always_wake || !changes.empty()) {
-    ++changes_count_;
-    changed_.NotifyAll();
-  }
   if (!changes.empty()) {
     uncommitted_.Append(std::move(changes));
     ++collected_;
   }
-  if (!uncommitted_.empty() || !held_actions_.empty() || !plan_requests_.empty()) work_.NotifyAll();
+  if (!uncommitted_.empty() || !held_actions_.empty()) work_.NotifyAll();
+  // Last: who is woken looks at what is collected.
+  for (const auto& [job_id, change] : service_.TakeTouched()) watches_.Note(job_id, change);
 }
 
 void Hub::Dispatch(std::vector<Action>& actions) {
@@ -92,24 +124,44 @@ void Hub::AttachPlans(std::vector<Action>& actions) {
 void Hub::CommitOnce() {
   StoreChanges changes = std::exchange(uncommitted_, {});
   std::vector<Action> actions = std::exchange(held_actions_, {});
+  std::vector<Note> notes = std::exchange(held_notes_, {});
   const uint64_t upto = collected_;
   const bool healthy = store_health_.ok();
   mutex_.Unlock();
   const Deadline::Clock::time_point begin = Deadline::Clock::now();
-  absl::Status status = !changes.empty() ? store_->Apply(changes) : healthy ? absl::OkStatus() : store_->TryToWrite();
+  std::vector<RefusedJob> refused;
+  std::optional<StoreChanges> left;
+  const bool any = !changes.empty();
+  absl::Status status = any       ? ApplyByJob(*store_, changes, &refused, &left)
+                        : healthy ? absl::OkStatus()
+                                  : store_->TryToWrite();
   const double seconds = std::chrono::duration<double>(Deadline::Clock::now() - begin).count();
   if (status.ok()) AttachPlans(actions);
   mutex_.Lock();
   if (status.ok()) {
     if (!store_health_.ok()) LogInfo("the store can be written again");
     store_health_ = absl::OkStatus();
-    service_.SetStoreWritable(true);
+    service_.SetStoreHealth(absl::OkStatus());
     committed_ = upto;
-    if (!changes.empty()) commit_seconds_.Observe(seconds);
+    if (any) commit_seconds_.Observe(seconds);
+    TakeOutRefused(refused, changes.submissions, actions, notes);
+    for (Note& note : notes) Tell(std::move(note));
     Dispatch(actions);
     service_.Durable(changes.submissions);
-    Collect();  // also wakes those who wait for the commit
+    commit_waiters_.Tell(upto, absl::OkStatus());
+    Collect();
     return;
+  }
+  TakeOutRefused(refused, changes.submissions, actions, notes);
+  if (left.has_value()) {  // the rest is written
+    const auto is_left = [&](const StoredSubmission& row) {
+      return std::any_of(left->submissions.begin(), left->submissions.end(),
+                         [&](const StoredSubmission& other) { return other.job() == row.job(); });
+    };
+    std::vector<StoredSubmission>& written = changes.submissions;
+    written.erase(std::remove_if(written.begin(), written.end(), is_left), written.end());
+    service_.Durable(written);
+    changes = *std::move(left);
   }
   // The changes wait again, and those that came meanwhile come after them.
   changes.Append(std::exchange(uncommitted_, {}));
@@ -118,19 +170,46 @@ void Hub::CommitOnce() {
   uncommitted_ = std::move(changes);
   std::move(held_actions_.begin(), held_actions_.end(), std::back_inserter(actions));
   held_actions_ = std::move(actions);
+  std::move(held_notes_.begin(), held_notes_.end(), std::back_inserter(notes));
+  held_notes_ = std::move(notes);
   AfterFailedCommit(status, upto);
+}
+
+void Hub::TakeOutRefused(const std::vector<RefusedJob>& refused, const std::vector<StoredSubmission>& submissions,
+                         std::vector<Action>& actions, std::vector<Note>& notes) {
+  for (const RefusedJob& job : refused) {
+    LogError(absl::StrCat("job-", job.number,
+                          ": its rows cannot be written, all others are: ", std::string(job.why.message())));
+    const auto is_its_start = [&](const Action& action) { return action.plan_of == job.number; };
+    actions.erase(std::remove_if(actions.begin(), actions.end(), is_its_start), actions.end());
+    const auto is_its_note = [&](const Note& note) { return note.submission == job.number; };
+    notes.erase(std::remove_if(notes.begin(), notes.end(), is_its_note), notes.end());
+    const auto submitted = std::find_if(submissions.begin(), submissions.end(),
+                                        [&](const StoredSubmission& row) { return row.job() == job.number; });
+    if (submitted == submissions.end()) {
+      service_.FailUnwritable(job.number, job.why);
+    } else {
+      uncommitted_.Withdraw({job.number});
+      service_.Withdraw({*submitted}, absl::InvalidArgumentError(
+                                          absl::StrCat("the job cannot be stored: ", std::string(job.why.message()))));
+    }
+  }
 }
 
 void Hub::AfterFailedCommit(const absl::Status& error, uint64_t upto) {
   failed_ = upto;
   if (store_health_.ok()) LogError(std::string(error.message()));
   store_health_ = error;
-  service_.SetStoreWritable(false);
+  service_.SetStoreHealth(error);
   // No user was told that these were accepted.
   const std::vector<StoredSubmission> refused = std::exchange(uncommitted_.submissions, {});
   std::vector<uint64_t> numbers;
   for (const StoredSubmission& submission : refused) numbers.push_back(submission.job());
   uncommitted_.Withdraw(numbers);
+  const auto is_refused = [&](const Note& note) {
+    return std::find(numbers.begin(), numbers.end(), note.submission) != numbers.end();
+  };
+  held_notes_.erase(std::remove_if(held_notes_.begin(), held_notes_.end(), is_refused), held_notes_.end());
   service_.Withdraw(refused,
                     absl::UnavailableError(absl::StrCat("no job can be accepted now: ", std::string(error.message()))));
   // A stop cannot wait for the store. It is sent again in its turn, after the start that it may undo.
@@ -140,8 +219,8 @@ void Hub::AfterFailedCommit(const absl::Status& error, uint64_t upto) {
     stops.push_back(action);
   }
   Dispatch(stops);
-  ++changes_count_;
-  changed_.NotifyAll();
+  commit_waiters_.Tell(upto, NotKept(error));
+  for (const auto& [job_id, change] : service_.TakeTouched()) watches_.Note(job_id, change);
 }
 
 void Hub::CommitUntilStopped() {
@@ -161,33 +240,52 @@ void Hub::CommitUntilStopped() {
   }
 }
 
-absl::Status Hub::WaitUntilCommitted(uint64_t upto, Deadline deadline) {
-  absl::MutexLock lock(&mutex_);
-  auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return committed_ >= upto || failed_ >= upto; };
-  const bool in_time = Wait(changed_, deadline.Remaining(), done);
-  if (committed_ >= upto) return absl::OkStatus();
-  if (!in_time) return absl::UnavailableError("the store does not answer: what was asked for may or may not be done");
-  return absl::UnavailableError(absl::StrCat(std::string(store_health_.message()),
-                                             "; what was asked for is done, but a crash could take it back"));
+std::shared_ptr<CommitWaiter> Hub::AwaitCollected() {
+  if (committed_ >= collected_) return nullptr;
+  std::shared_ptr<CommitWaiter> waiter = commit_waiters_.Add(collected_);
+  if (failed_ >= collected_) commit_waiters_.Tell(collected_, NotKept(store_health_));
+  return waiter;
+}
+
+absl::Status Hub::Committed(CommitWaiter* waiter, Deadline deadline) {
+  if (waiter == nullptr) return absl::OkStatus();
+  absl::Status status = waiter->Wait(deadline);
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  return absl::UnavailableError("the store does not answer: what was asked for may or may not be done");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Plans and time
 
-void Hub::PlanUntilStopped() {
+void Hub::StartPlan(PlanRequest request) {
+  PlanTask task;
+  task.owner = std::move(request.owner);
+  task.name = request.job_id;
+  task.spec = std::move(request.written);
+  task.sizes = std::move(request.sizes);
+  task.accepted = true;
+  // Set before the answer, which waits for the lock.
+  const auto own = std::make_shared<uint64_t>(0);
+  absl::StatusOr<uint64_t> ticket =
+      planner_->Start(std::move(task), [this, own, job_id = request.job_id](absl::StatusOr<PlanAnswer> answer) {
+        OnPlanned(job_id, *own, std::move(answer));
+      });
+  if (!ticket.ok()) return;  // the planners are stopped: the next start plans it
+  *own = plans_[request.job_id] = *ticket;
+}
+
+void Hub::OnPlanned(const std::string& job_id, const uint64_t& ticket, absl::StatusOr<PlanAnswer> answer) {
   absl::MutexLock lock(&mutex_);
-  auto work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !plan_requests_.empty(); };
-  while (true) {
-    if (!Wait(work_, kIdle, work)) continue;
-    if (stopping_) return;
-    PlanRequest request = std::move(plan_requests_.front());
-    plan_requests_.pop_front();
-    mutex_.Unlock();
-    absl::StatusOr<PlannedJob> planned = request.plan_function(request.sizes);
-    mutex_.Lock();
-    service_.Planned(request.job_id, std::move(planned));
-    Collect();
+  const auto plan = plans_.find(job_id);
+  if (plan == plans_.end() || plan->second != ticket) return;  // it was given up
+  plans_.erase(plan);
+  if (absl::IsCancelled(answer.status())) return;  // the coordinator stops, or the job is gone
+  if (!answer.ok()) {
+    service_.Planned(job_id, answer.status());
+  } else {
+    service_.Planned(job_id, PlannedJob{std::move(*answer->mutable_plan()), std::move(*answer->mutable_hash())});
   }
+  Collect();
 }
 
 void Hub::TickUntilStopped() {
@@ -198,7 +296,22 @@ void Hub::TickUntilStopped() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Daemons and changes
+// The log and the daemons
+
+void Hub::WriteNotesUntilStopped() {
+  absl::MutexLock lock(&notes_mutex_);
+  const auto work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(notes_mutex_) { return notes_end_ || !notes_.empty(); };
+  while (true) {
+    if (!noted_.Wait(notes_mutex_, Deadline::After(kIdle), work)) continue;
+    if (notes_.empty()) return;  // the end, and all is written
+    const std::deque<Note> notes = std::exchange(notes_, {});
+    const uint64_t lost = std::exchange(notes_lost_, 0);
+    notes_mutex_.Unlock();
+    for (const Note& note : notes) LogInfo(note.text, {.job = note.job_id, .attempt = note.epoch});
+    if (lost > 0) LogWarning(absl::StrCat(lost, " lines are missing here: the log is written too slowly"));
+    notes_mutex_.Lock();
+  }
+}
 
 ConnectionId Hub::Attach(DaemonConnection* connection) {
   absl::MutexLock lock(&mutex_);
@@ -217,23 +330,6 @@ bool Hub::SendTo(ConnectionId id, CoordinatorMessage message) {
   if (link == links_.end()) return false;
   link->second->Send(std::move(message));
   return true;
-}
-
-uint64_t Hub::changes() {
-  absl::MutexLock lock(&mutex_);
-  return changes_count_;
-}
-
-void Hub::WaitForChange(uint64_t seen, Deadline deadline) {
-  absl::MutexLock lock(&mutex_);
-  auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return changes_count_ != seen; };
-  Wait(changed_, deadline.Remaining(), changed);
-}
-
-void Hub::NoteChange() {
-  absl::MutexLock lock(&mutex_);
-  ++changes_count_;
-  changed_.NotifyAll();
 }
 
 }  // namespace adjoin

@@ -1,13 +1,16 @@
 // CoordinationService under a lock, joined to the store and to the daemons: a decision is first committed, then sent.
 //
-//   Hub hub(options, store.get(), [&](const std::string& job_id) { logs.Remove(job_id).IgnoreError(); });
+//   Hub hub(options, store.get(), &planner, std::move(stored_state), place_of,
+//           [&](const std::string& job_id) { logs.Remove(job_id).IgnoreError(); });
 //   absl::StatusOr<Submitted> job = hub.DoDurably([&](CoordinationService& service) { return service.Submit(...); },
-//   deadline); uint64_t seen = hub.changes();
-//   ... look ...;  hub.WaitForChange(seen, Deadline::After(absl::Milliseconds(200)));
+//   deadline);
+//   JobWatch watch(hub.watches(), job->job_id);
+//   ... look ...;  watch.Wait(Deadline::After(absl::Milliseconds(200)));
 //
 // One thread commits: all changes since the last commit go into one transaction, so many callers share a disk's
 // flush. Where the store cannot be written (a full disk), new jobs are refused, no job starts, jobs that run go on,
-// and the commit is tried again until it succeeds. Another thread makes plans, without the lock. Any thread may call.
+// and the commit is tried again until it succeeds. Where it refuses the rows of one job, that job is refused or fails.
+// Plans are made by a SpecPlanner, without the lock. Any thread may call.
 #ifndef ADJOIN_COORDINATOR_SERVICES_HUB_H_
 #define ADJOIN_COORDINATOR_SERVICES_HUB_H_
 
@@ -24,9 +27,15 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
 #include "coordinator/decisions/coordination_service.h"
+#include "coordinator/planning/spec_planner.h"
+#include "coordinator/services/commit_waiters.h"
+#include "coordinator/services/job_watch.h"
+#include "coordinator/store/apply_by_job.h"
 #include "coordinator/store/store.h"
 #include "prometheus/histogram.h"
 #include "proto/coordinator.pb.h"
@@ -45,11 +54,10 @@ class DaemonConnection {
 
 class Hub {
  public:
-  // `store` outlives the hub. `state` is its content; `functions` as for CoordinationService::Restore. `on_forgotten`
-  // is called with each job that the service has forgotten.
-  Hub(CoordinationOptions options, Store* store, StoredState state,
-      const std::function<CoordinationService::SpecFunctions(const StoredSubmission&)>& functions,
-      std::function<void(const std::string& job_id)> on_forgotten);
+  // `store` and `planner` outlive the hub; its end stops `planner`. `state` is the store's content; `place_of` as for
+  // CoordinationService::Restore. `on_forgotten` is called with each job that the service has forgotten.
+  Hub(CoordinationOptions options, Store* store, SpecPlanner* planner, StoredState state,
+      const CoordinationService::PlaceFunctions& place_of, std::function<void(const std::string& job_id)> on_forgotten);
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
@@ -57,28 +65,29 @@ class Hub {
   // Runs `f` on the service, alone. The decisions that follow are committed and sent soon.
   template <typename F>
   auto Do(F f) {
-    return DoAnd(f, /*always_wake=*/true);
-  }
-  // The same for heartbeats, which are many: wakes those who wait for changes only where there is something to store.
-  template <typename F>
-  auto DoQuietly(F f) {
-    return DoAnd(f, /*always_wake=*/false);
+    absl::MutexLock lock(&mutex_);
+    // The collection runs after the return value is made and before the lock is released.
+    struct AtExit {
+      Hub* hub;
+      ~AtExit() { hub->Collect(); }
+    } collect{this};
+    return f(service_);
   }
 
   // For an `f` that returns a Status or StatusOr: returns when its effects are in the store.
   // Errors also: kUnavailable (they cannot be written now; with the reason).
   template <typename F>
   auto DoDurably(F f, Deadline deadline) -> decltype(f(std::declval<CoordinationService&>())) {
-    uint64_t upto = 0;
+    std::shared_ptr<CommitWaiter> waiter;
     auto result = [&] {
       absl::MutexLock lock(&mutex_);
       auto made = f(service_);
       Collect();
-      upto = collected_;
+      if (made.ok()) waiter = AwaitCollected();
       return made;
     }();
     if (!result.ok()) return result;
-    if (absl::Status kept = WaitUntilCommitted(upto, deadline); !kept.ok()) return kept;
+    if (absl::Status kept = Committed(waiter.get(), deadline); !kept.ok()) return kept;
     return result;
   }
 
@@ -93,14 +102,36 @@ class Hub {
   // store cannot be written, it returns all the same after a moment.
   template <typename F>
   auto LookAtCommitted(F f) {
-    uint64_t upto = 0;
+    std::shared_ptr<CommitWaiter> waiter;
     auto result = [&] {
       absl::MutexLock lock(&mutex_);
-      upto = collected_;
+      waiter = AwaitCollected();
       return f(service_);
     }();
-    WaitUntilCommitted(upto, Deadline::After(kLookTimeout)).IgnoreError();
+    Committed(waiter.get(), Deadline::After(kLookTimeout)).IgnoreError();
     return result;
+  }
+
+  // For an `f` that looks at much and changes nothing: calls it until it returns true, and leaves the lock free between
+  // two calls for as long as the first of them held it, so that nothing else waits for more than one of them. One
+  // caller at a time. The state that it sees may not be in the store yet.
+  template <typename F>
+  void Browse(F f) {
+    absl::MutexLock turn(&browsing_);
+    for (bool complete = false; !complete;) {
+      Deadline::Clock::duration held;
+      {
+        absl::MutexLock lock(&mutex_);
+        const Deadline::Clock::time_point begin = Deadline::Clock::now();
+        complete = f(service_);
+        held = Deadline::Clock::now() - begin;
+      }
+      if (!complete) absl::SleepFor(absl::FromChrono(held));
+    }
+  }
+  // What was seen before is in the store when this returns, as with LookAtCommitted.
+  void AwaitCommit() {
+    LookAtCommitted([](CoordinationService&) { return true; });
   }
 
   // Connects a daemon's stream. `connection` stays until Detach has returned.
@@ -109,11 +140,8 @@ class Hub {
   // Returns false when the daemon is not connected any more.
   bool SendTo(ConnectionId id, CoordinatorMessage message);
 
-  uint64_t changes();
-  // Returns when there was a change after `seen`, or at the deadline.
-  void WaitForChange(uint64_t seen, Deadline deadline);
-  // Call it for a change outside of the service: log lines.
-  void NoteChange();
+  // Wakes those who wait for a job. A change outside of the service, as log lines are, is for its maker to note.
+  JobWatches& watches() { return watches_; }
 
   // The seconds that commits took. Any thread.
   const prometheus::Histogram& commit_seconds() const { return commit_seconds_; }
@@ -121,27 +149,25 @@ class Hub {
  private:
   static constexpr absl::Duration kLookTimeout = absl::Seconds(2);
 
-  template <typename F>
-  auto DoAnd(F f, bool always_wake) {
-    absl::MutexLock lock(&mutex_);
-    // The collection runs after the return value is made and before the lock is released.
-    struct AtExit {
-      Hub* hub;
-      bool always_wake;
-      ~AtExit() { hub->Collect(always_wake); }
-    } collect{this, always_wake};
-    return f(service_);
-  }
-
-  void Collect(bool always_wake = true) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Leaves the line to the thread that writes the log.
+  void Tell(Note note);
+  void Collect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Dispatch(std::vector<Action>& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status WaitUntilCommitted(uint64_t upto, Deadline deadline);
+  // Null where all that was collected is in the store.
+  std::shared_ptr<CommitWaiter> AwaitCollected() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static absl::Status Committed(CommitWaiter* waiter, Deadline deadline);
   void CommitUntilStopped();
   void CommitOnce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // These jobs' rows cannot be written: submissions are refused, others fail.
+  void TakeOutRefused(const std::vector<RefusedJob>& refused, const std::vector<StoredSubmission>& submissions,
+                      std::vector<Action>& actions, std::vector<Note>& notes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AfterFailedCommit(const absl::Status& error, uint64_t upto) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AttachPlans(std::vector<Action>& actions);
-  void PlanUntilStopped();
+  void StartPlan(PlanRequest request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `ticket` is guarded by the lock as well.
+  void OnPlanned(const std::string& job_id, const uint64_t& ticket, absl::StatusOr<PlanAnswer> answer);
   void TickUntilStopped();
+  void WriteNotesUntilStopped();
 
   // Waits by the monotonic clock, which absl's own waits do not use.
   template <typename Condition>
@@ -150,28 +176,38 @@ class Hub {
   }
 
   Store* const store_;
+  SpecPlanner* const planner_;
   const std::function<void(const std::string&)> on_forgotten_;
+  absl::Mutex browsing_ ABSL_ACQUIRED_BEFORE(mutex_);
   absl::Mutex mutex_;
-  MonotonicCondition work_;     // something to commit or to plan, or the end
-  MonotonicCondition tick_;     // the end
-  MonotonicCondition changed_;  // changes_count_, committed_ or failed_
+  MonotonicCondition work_;  // something to commit, or the end
+  MonotonicCondition tick_;  // the end
   CoordinationService service_ ABSL_GUARDED_BY(mutex_);
   std::map<ConnectionId, DaemonConnection*> links_ ABSL_GUARDED_BY(mutex_);
   ConnectionId last_connection_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t changes_count_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Collected and not yet in the store.
   StoreChanges uncommitted_ ABSL_GUARDED_BY(mutex_);
   std::vector<Action> held_actions_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Note> held_notes_ ABSL_GUARDED_BY(mutex_);  // of jobs that are not in the store yet
   uint64_t collected_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t committed_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // the last collection that was part of a commit that failed
+  CommitWaiters commit_waiters_ ABSL_GUARDED_BY(mutex_);
   absl::Status store_health_ ABSL_GUARDED_BY(mutex_);
   prometheus::Histogram commit_seconds_;
 
-  std::deque<PlanRequest> plan_requests_ ABSL_GUARDED_BY(mutex_);
-  std::thread clock_, committer_, planner_;
+  std::map<std::string, uint64_t> plans_ ABSL_GUARDED_BY(mutex_);  // tickets of those under way, by job id
+  // For the log, which is written without the lock: whoever reads it may be slow.
+  absl::Mutex notes_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
+  MonotonicCondition noted_;
+  std::deque<Note> notes_ ABSL_GUARDED_BY(notes_mutex_);
+  uint64_t notes_lost_ ABSL_GUARDED_BY(notes_mutex_) = 0;
+  bool notes_end_ ABSL_GUARDED_BY(notes_mutex_) = false;
+
+  JobWatches watches_;
+  std::thread clock_, committer_, scribe_;
 };
 
 }  // namespace adjoin

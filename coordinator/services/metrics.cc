@@ -7,7 +7,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/caught.h"
 #include "base/endpoint.h"
+#include "base/logging.h"
 #include "prometheus/collectable.h"
 #include "prometheus/exposer.h"
 #include "prometheus/metric_family.h"
@@ -20,7 +22,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 
 constexpr JobState kJobStates[] = {PENDING, STARTING, RUNNING, SUCCEEDED, FAILED, CANCELLED};
-constexpr const char* kWorkerStates[] = {"ready", "suspect", "draining", "lost"};
+constexpr const char* kWorkerStates[] = {"ready", "suspect", "set aside", "unfit", "draining", "lost"};
 
 // A family to which series are added.
 class Family {
@@ -118,7 +120,19 @@ class Families : public prometheus::Collectable {
  public:
   Families(std::function<ClusterSnapshot()> look, const prometheus::Histogram& commit_seconds)
       : look_(std::move(look)), commit_seconds_(commit_seconds) {}
+  // An exception would pass through the HTTP server's C code and end the program.
   std::vector<MetricFamily> Collect() const override {
+    std::vector<MetricFamily> all;
+    const absl::Status status = Caught("the collection of the metrics", [&] {
+      all = CollectNow();
+      return absl::OkStatus();
+    });
+    if (!status.ok()) LogError(std::string(status.message()));
+    return all;
+  }
+
+ private:
+  std::vector<MetricFamily> CollectNow() const {
     const ClusterSnapshot now = look_();
     std::vector<MetricFamily> all;
     AddJobs(now, all);
@@ -128,7 +142,6 @@ class Families : public prometheus::Collectable {
     return all;
   }
 
- private:
   const std::function<ClusterSnapshot()> look_;
   const prometheus::Histogram& commit_seconds_;
 };

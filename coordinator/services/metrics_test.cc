@@ -64,6 +64,8 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
                            "adjoin_queue_oldest_seconds 12.5",
                            "adjoin_workers{state=\"ready\"} 1",
                            "adjoin_workers{state=\"suspect\"} 1",
+                           "adjoin_workers{state=\"unfit\"} 0",
+                           "adjoin_workers{state=\"set aside\"} 0",
                            "adjoin_workers{state=\"lost\"} 0",
                            "adjoin_slots 6",
                            "adjoin_slots_free 3",

@@ -68,13 +68,13 @@ absl::StatusOr<std::unique_ptr<SelfCheck>> SelfCheck::Start(const Endpoint& serv
   const int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (stop < 0) return absl::UnavailableError(absl::StrCat("no event descriptor: ", strerror(errno)));
   return std::unique_ptr<SelfCheck>(
-      new SelfCheck(server.ToString(), options, std::move(deaf), stop, std::move(addresses)));
+      new SelfCheck(server.ToString(), std::move(options), std::move(deaf), stop, std::move(addresses)));
 }
 
 SelfCheck::SelfCheck(std::string shown, Options options, std::function<void(const std::string&)> deaf, int stop,
                      std::vector<Address> addresses)
     : shown_(std::move(shown)),
-      options_(options),
+      options_(std::move(options)),
       deaf_(std::move(deaf)),
       stop_(stop),
       addresses_(std::move(addresses)),
@@ -128,7 +128,14 @@ absl::Status SelfCheck::Ask(const Address& address) const {
 }
 
 void SelfCheck::Loop() {
+  int unserved = 0;  // in a row
   do {
+    const absl::Status served = options_.serves == nullptr ? absl::OkStatus() : options_.serves(options_.period);
+    unserved = served.ok() || absl::IsUnavailable(served) ? 0 : unserved + 1;
+    if (unserved == options_.failures) {
+      return deaf_(absl::StrCat("this server at ", shown_, " serves nobody, ", unserved,
+                                " times in a row: ", std::string(served.message())));
+    }
     for (Address& address : addresses_) {
       const absl::Status status = Ask(address);
       if (status.ok()) address.answered = true;

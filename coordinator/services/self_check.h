@@ -1,5 +1,6 @@
-// Checks that this process's own server still accepts connections. A gRPC server that has run out of file descriptors
-// once accepts none any more, while everything else in the process goes on; only a restart helps.
+// Checks that this process's own server still accepts connections, and serves calls. A gRPC server that has run out of
+// file descriptors once accepts none any more, while everything else in the process goes on; only a restart helps. One
+// whose threads are all held accepts connections, and refuses their calls.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto check, SelfCheck::Start(bound, {}, [&](const std::string& why) { ... }));
 //
@@ -28,6 +29,9 @@ class SelfCheck {
   struct Options {
     absl::Duration period = absl::Seconds(5);  // between two checks, and for each to be answered
     int failures = 3;                          // so many in a row
+    // Makes a call to the server within the limit (served_call.h). Empty: only connections are checked. kUnavailable
+    // does not count against the server.
+    std::function<absl::Status(absl::Duration limit)> serves = nullptr;
   };
 
   // `deaf` is called once, on a thread of the check's own, with the reason. An address that never answered, or that

@@ -23,7 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-SelfCheck::Options Fast(double seconds) { return {absl::Seconds(seconds), 3}; }
+SelfCheck::Options Fast(double seconds) { return {.period = absl::Seconds(seconds), .failures = 3, .serves = nullptr}; }
 
 // A socket that listens. Its owner accepts when the test lets it.
 class Listener {
@@ -102,6 +102,23 @@ TEST(SelfCheckTest, ReportsNothingWhereNoAddressEverAnswered) {
   auto check = SelfCheck::Start({"127.0.0.1", listener.port}, Fast(0.01), verdict.Take());
   ASSERT_TRUE(check.ok()) << check.status();
   EXPECT_EQ(verdict.Await(absl::Seconds(0.3)), "");
+}
+
+TEST(SelfCheckTest, ReportsAServerThatAcceptsAndServesNobody) {
+  Listener listener;
+  Verdict verdict;
+  SelfCheck::Options options = Fast(0.01);
+  int calls = 0;
+  options.serves = [&calls](absl::Duration) {
+    ++calls;
+    if (calls == 3) return absl::OkStatus();
+    if (calls == 5) return absl::UnavailableError("counts against nobody");
+    return absl::ResourceExhaustedError("no thread is left");
+  };
+  auto check = SelfCheck::Start({"127.0.0.1", listener.port}, options, verdict.Take());
+  ASSERT_TRUE(check.ok()) << check.status();
+  EXPECT_THAT(verdict.Await(absl::Seconds(20)), HasSubstr("serves nobody, 3 times in a row: no thread is left"));
+  EXPECT_EQ(calls, 8);
 }
 
 // A real server; `tls` is empty for plain text.

@@ -1,98 +1,82 @@
 #include "coordinator/services/spec_planning.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
-#include "planner/plan/file_halos.h"
-#include "planner/plan/planner.h"
+#include "coordinator/planning/plan_answer.h"
 #include "planner/spec/spec_parser.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 namespace {
 
-constexpr size_t kMaxKeyBytes = 256;
-constexpr size_t kMaxPlanBytes = 256 << 20;
+constexpr size_t kShown = 60;  // bytes of a refused text, in the error
 
-absl::StatusOr<ParsedSpec> Parse(const std::string& source, const std::string& file, const JobSpec& spec) {
-  if (!source.empty()) return ParseSpec(source, file.empty() ? "spec" : file);
-  if (spec.ByteSizeLong() > kMaxSpecBytes) {
+// `what`: "the idempotency key".
+absl::Status CheckText(absl::string_view what, const std::string& text, size_t most) {
+  if (text.size() > most) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the spec has ", spec.ByteSizeLong(), " bytes; at most ", kMaxSpecBytes, " are allowed"));
+        absl::StrCat(what, " has ", text.size(), " bytes; at most ", most, " are allowed"));
   }
-  return ParsedSpec{spec, SpecLocations()};
+  if (IsPrintableText(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, " \"", PrintableText(text, kShown),
+                                                 "\" has control characters, or is not UTF-8: take another"));
 }
 
-absl::StatusOr<Plan> BuildPlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes,
-                               const LayerRules& rules) {
-  DatasetSizes by_name;
-  for (const DatasetSize& size : sizes) by_name[size.name()] = size.samples();
-  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, by_name, rules, &parsed.locations));
-  ReadHalosFromFiles(&plan);
-  ADJOIN_RETURN_IF_ERROR(CheckPlanSize(plan.ByteSizeLong(), parsed.spec));
-  return plan;
-}
-
-absl::StatusOr<PlannedJob> MakePlan(const ParsedSpec& parsed, const std::vector<DatasetSize>& sizes,
-                                    const LayerRules& rules) {
-  ADJOIN_ASSIGN_OR_RETURN(const Plan plan, BuildPlan(parsed, sizes, rules));
-  return PlannedJob{plan.SerializeAsString(), Planner::Hash(plan)};
-}
-
-// What a file of weights has to hold.
-std::vector<ModelTensor> ModelOf(const Plan& plan) {
-  std::vector<ModelTensor> model;
-  for (const ParameterPlan& parameter : plan.parameter()) {
-    ModelTensor& tensor = model.emplace_back();
-    tensor.set_name(parameter.name());
-    *tensor.mutable_shape() = parameter.stored_shape().empty() ? parameter.home().shape() : parameter.stored_shape();
-  }
-  return model;
+// What a spec is called in messages before anybody has read it.
+std::string NameOf(const SubmitRequest& request) {
+  if (!request.spec_source().empty()) return request.spec_file().empty() ? "spec" : request.spec_file();
+  return request.spec().name().empty() ? "spec"
+                                       : absl::StrCat("job '", PrintableText(request.spec().name(), kShown), "'");
 }
 
 }  // namespace
 
-absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec) {
-  if (bytes <= kMaxPlanBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the job's plan has ", bytes, " bytes, for ", spec.layer_size(),
-                                                 " layers on ", spec.ranks(), " ranks; at most ", kMaxPlanBytes,
-                                                 " are possible: take fewer ranks, or fewer layers"));
-}
-
-absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerRules& rules) {
-  if (request.idempotency_key().size() > kMaxKeyBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the idempotency key has ", request.idempotency_key().size(),
-                                                   " bytes; at most ", kMaxKeyBytes, " are allowed"));
+absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
+                                      const std::function<bool()>& given_up) {
+  ADJOIN_RETURN_IF_ERROR(CheckText("the idempotency key", request.idempotency_key(), kMaxNameBytes));
+  ADJOIN_RETURN_IF_ERROR(CheckText("the name of the spec's file (spec_file)", request.spec_file(), kMaxPathBytes));
+  const size_t bytes = std::max(request.spec_source().size(), request.spec().ByteSizeLong());
+  if (bytes > kMaxSpecBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(NameOf(request), ": has ", bytes, " bytes; a job has at most ", kMaxSpecBytes));
   }
-  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(request.spec_source(), request.spec_file(), request.spec()));
-  ADJOIN_ASSIGN_OR_RETURN(const Plan plan, BuildPlan(parsed, {}, rules));
-  auto shared = std::make_shared<const ParsedSpec>(std::move(parsed));
+  SubmittedSpec written;
+  if (request.spec_source().empty()) written.spec = request.spec();
+  written.source = request.spec_source();
+  written.file = request.spec_file();
+  PlanTask task;
+  task.owner = owner;
+  task.name = NameOf(request);
+  task.spec = std::make_shared<const SubmittedSpec>(std::move(written));
   NewJob job;
-  job.spec = shared->spec;
-  if (job.spec.has_weights()) job.model = ModelOf(plan);
-  job.source = request.spec_source();
-  job.file = request.spec_file();
+  job.written = task.spec;
+  ADJOIN_ASSIGN_OR_RETURN(PlanAnswer answer, PlanAndWait(planner, std::move(task), given_up));
+  job.spec = request.spec_source().empty() ? request.spec() : std::move(*answer.mutable_spec());
+  job.model = {std::make_move_iterator(answer.mutable_model()->begin()),
+               std::make_move_iterator(answer.mutable_model()->end())};
+  job.owner = owner;
   job.priority = request.priority();
   job.idempotency_key = request.idempotency_key();
-  job.plan_function = [shared, &rules](const std::vector<DatasetSize>& sizes) {
-    return MakePlan(*shared, sizes, rules);
-  };
-  job.place_of = [shared](const std::string& field) { return shared->locations.At(field); };
+  const auto places = std::make_shared<const PlanAnswer>(std::move(answer));
+  job.place_of = [places](const std::string& field) { return PlaceOf(*places, field); };
   return job;
 }
 
-CoordinationService::SpecFunctions FunctionsOf(const StoredSubmission& submission, const LayerRules& rules) {
+PlaceFunction PlacesOf(const StoredSubmission& submission) {
+  if (submission.source().empty()) return nullptr;
   auto shared = std::make_shared<const StoredSubmission>(submission);
-  const auto parse = [shared] { return Parse(shared->source(), shared->file(), shared->spec()); };
-  return {[parse, &rules](const std::vector<DatasetSize>& sizes) -> absl::StatusOr<PlannedJob> {
-            ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, parse());
-            return MakePlan(parsed, sizes, rules);
-          },
-          [parse](const std::string& field) {
-            const absl::StatusOr<ParsedSpec> parsed = parse();
-            return parsed.ok() ? parsed->locations.At(field) : std::string();
-          }};
+  return [shared](const std::string& field) {
+    // A planner process has read this text before: it does not harm.
+    const absl::StatusOr<ParsedSpec> parsed =
+        ParseSpec(shared->source(), shared->file().empty() ? "spec" : shared->file());
+    return parsed.ok() ? parsed->locations.At(field) : std::string();
+  };
 }
 
 }  // namespace adjoin

@@ -1,35 +1,31 @@
-// Makes a job that can be planned from the text that a user submits.
+// Makes a job from the text that a user submits.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, rules));
-//   job.owner = caller.name;
+//   ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, caller.name, planner, [&] { return gone(); }));
 //   service.Submit(std::move(job));
 //
 // Any thread.
 #ifndef ADJOIN_COORDINATOR_SERVICES_SPEC_PLANNING_H_
 #define ADJOIN_COORDINATOR_SERVICES_SPEC_PLANNING_H_
 
-#include <cstddef>
+#include <functional>
+#include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/decisions/coordination_service.h"
+#include "coordinator/planning/spec_planner.h"
 #include "coordinator/store/store.h"
-#include "layers/rules/layer_rule.h"
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
 
-// `rules` outlives the result. Every mistake that can be found without the data files is found here.
+// Every mistake that can be found without the data files is found here. `given_up` as for PlanAndWait.
 // Errors: kInvalidArgument (the spec is too large, or wrong, with the location; a plan or an idempotency key is too
-// large), kUnimplemented (the spec needs something that is not supported yet).
-absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const LayerRules& rules);
+// large), kUnimplemented (the spec needs something that is not supported yet); those of PlanDone.
+absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
+                                      const std::function<bool()>& given_up);
 
-// Checks the size of a plan as it is stored and sent. Errors: kInvalidArgument (too large; names the size of the job
-// and the limit).
-absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec);
-
-// Returns the functions of a job that was accepted earlier. Nothing is parsed before they are called.
-CoordinationService::SpecFunctions FunctionsOf(const StoredSubmission& submission, const LayerRules& rules);
+// Returns the places of the fields of a job that was accepted earlier. Nothing is parsed before it is called.
+PlaceFunction PlacesOf(const StoredSubmission& submission);
 
 }  // namespace adjoin
 

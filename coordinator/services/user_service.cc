@@ -1,15 +1,19 @@
 #include "coordinator/services/user_service.h"
 
 #include <algorithm>
-#include <random>
+#include <functional>
+#include <memory>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "coordinator/services/request_id.h"
 #include "coordinator/services/spec_planning.h"
+#include "proto/fit_message.h"
 #include "proto/grpc_status.h"
 #include "proto/protocol.h"
 
@@ -19,6 +23,9 @@ namespace {
 // How often a waiting stream looks whether its client is still there.
 constexpr absl::Duration kClientCheck = absl::Milliseconds(200);
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(100);
+// How often it looks at its job though no change was told.
+constexpr absl::Duration kLookAtWaiting = absl::Seconds(1);
+constexpr absl::Duration kLookAgain = absl::Seconds(5);
 constexpr absl::Duration kArtifactTimeout = absl::Seconds(30);
 // The service itself ends a data check; this only catches its failure to.
 constexpr absl::Duration kAdmissionTimeout = absl::Seconds(90);
@@ -26,15 +33,60 @@ constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
 constexpr absl::Duration kLogTimeout = absl::Seconds(5);
 constexpr int kMaxEvents = 1000;  // in one message
 
-// Not guessable: a daemon that uploads shows nothing else.
-std::string NewRequestId() {
-  std::random_device device;
-  return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
-}
-
 // Allows what the caller may change.
 JobCheck IsOwn(const Caller& caller) {
   return [&caller](const JobRecord& job) { return MayChange(caller, job.owner, job.id); };
+}
+
+// Names are looked for among the caller's own jobs first.
+template <typename Request>
+JobReference Named(const Request& request, const Caller& caller) {
+  return {request.job_id(), caller.name};
+}
+
+// A stream that ends when the caller's certificate or token counts no more. Make it after the Admitted.
+class LastingCall {
+ public:
+  // `over` is called then as well, from another thread; it may be empty.
+  LastingCall(Admitted& call, grpc::ServerContext* context, std::function<void(const absl::Status&)> over = nullptr) {
+    call.WhenOver([state = state_, context, over = std::move(over)](const absl::Status& reason, bool last) {
+      {
+        absl::MutexLock lock(&state->mutex);
+        state->reason = reason;
+      }
+      if (over != nullptr) over(reason);
+      if (last) context->TryCancel();  // its thread waits for a client that does not read
+    });
+  }
+  // True while the client is there and may see what it sees.
+  bool GoesOn(grpc::ServerContext* context) const { return !context->IsCancelled() && Reason().ok(); }
+  // Why a call that does not go on has ended.
+  grpc::Status End() const {
+    const absl::Status reason = Reason();
+    return reason.ok() ? grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone") : ToGrpc(reason);
+  }
+
+ private:
+  struct State {
+    absl::Mutex mutex;
+    absl::Status reason ABSL_GUARDED_BY(mutex);
+  };
+  absl::Status Reason() const {
+    absl::MutexLock lock(&state_->mutex);
+    return state_->reason;
+  }
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// Returns when the job's state has changed, or anything of it but not before `calm`, or after `limit`, or when the call
+// does not go on.
+void WaitForChange(const LastingCall& call, grpc::ServerContext* context, JobWatch& watch, Deadline calm,
+                   absl::Duration limit) {
+  const Deadline end = Deadline::After(limit);
+  while (call.GoesOn(context) && !end.Expired()) {
+    const Deadline look = Deadline::After(kClientCheck);
+    if (watch.Wait(calm, end.when() < look.when() ? end : look)) return;
+  }
 }
 
 Deadline Soon() { return Deadline::After(kCommitTimeout); }
@@ -47,30 +99,44 @@ absl::StatusOr<Admitted> UserService::Admit(const Context& context, const Reques
   return parts_.access.Admit(context, method);
 }
 
-absl::StatusOr<Submitted> UserService::SubmitAndAwait(const SubmitRequest& request, const Caller& caller) {
-  ADJOIN_ASSIGN_OR_RETURN(NewJob job, ReadSubmission(request, parts_.rules));
-  job.owner = caller.name;
+// A client that gives up before its job is accepted leaves none. Where it does so in the very moment of that, the job
+// is there although the client was not told; the same idempotency key finds it.
+absl::StatusOr<Submitted> UserService::SubmitAndAwait(const Context& context, const SubmitRequest& request,
+                                                      const Caller& caller) {
+  ADJOIN_RETURN_IF_ERROR(MayGivePriority(caller, request.priority(), parts_.max_user_priority));
+  ADJOIN_ASSIGN_OR_RETURN(
+      NewJob job, ReadSubmission(request, caller.name, parts_.planner, [&context] { return context.IsCancelled(); }));
+  if (context.IsCancelled()) return absl::CancelledError("the client has gone");
   job.any_folder = caller.local || caller.role == Role::kAdmin;
   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted,
                           hub_.Do([&](CoordinationService& service) { return service.Submit(std::move(job)); }));
   Deadline deadline = Deadline::After(kAdmissionTimeout);
-  while (!deadline.Expired()) {
-    uint64_t seen = hub_.changes();
+  JobWatch watch(hub_.watches(), submitted.job_id);
+  bool planning = false;
+  while ((planning || !deadline.Expired()) && !context.IsCancelled()) {
     absl::Status reason;
     Admission admission =
         hub_.Look([&](CoordinationService& service) { return service.AdmissionOf(submitted.job_id, &reason); });
     if (admission == Admission::kAccepted) return submitted;
     if (admission == Admission::kRefused) return reason;
-    hub_.WaitForChange(seen, deadline);
+    planning = admission == Admission::kPlanning;
+    watch.Wait(Deadline::After(kClientCheck));
   }
-  hub_.Do([&](CoordinationService& service) { service.Abandon(submitted.job_id); });
-  return absl::DeadlineExceededError("the data files could not be checked in time");
+  const absl::Status reason = context.IsCancelled()
+                                  ? absl::CancelledError("the client has gone")
+                                  : absl::DeadlineExceededError("the data files could not be checked in time");
+  hub_.Do([&](CoordinationService& service) { service.Abandon(submitted.job_id, reason); });
+  return reason;
 }
 
 grpc::Status UserService::Submit(Context* context, const SubmitRequest* request, SubmitResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "Submit");
   if (!call.ok()) return ToGrpc(call.status());
-  absl::StatusOr<Submitted> submitted = SubmitAndAwait(*request, call->caller());
+  absl::StatusOr<Submitted> submitted = SubmitAndAwait(*context, *request, call->caller());
+  // Either nobody hears it, or the coordinator stops: then it is no answer, and the client tries again.
+  if (absl::IsCancelled(submitted.status())) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(submitted.status().message()));
+  }
   if (!submitted.ok()) return ToGrpc(submitted.status());
   *response->mutable_header() = MakeHeader();
   response->set_job_id(submitted->job_id);
@@ -81,7 +147,11 @@ grpc::Status UserService::Submit(Context* context, const SubmitRequest* request,
 grpc::Status UserService::ListJobs(Context* context, const ListJobsRequest* request, ListJobsResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ListJobs");
   if (!call.ok()) return ToGrpc(call.status());
-  *response = hub_.LookAtCommitted([](CoordinationService& service) { return service.List(); });
+  absl::StatusOr<JobPage> page = JobPage::Begin(*request);
+  if (!page.ok()) return ToGrpc(page.status());
+  hub_.Browse([&](CoordinationService& service) { return context->IsCancelled() || service.Continue(*page); });
+  hub_.AwaitCommit();
+  *response = page->Take();
   return grpc::Status::OK;
 }
 
@@ -89,12 +159,13 @@ grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest
                                       DescribeJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "DescribeJob");
   if (!call.ok()) return ToGrpc(call.status());
-  auto described =
-      hub_.LookAtCommitted([&](CoordinationService& service) { return service.Describe(request->job_id()); });
+  auto described = hub_.LookAtCommitted(
+      [&](CoordinationService& service) { return service.Describe(Named(*request, call->caller())); });
   if (!described.ok()) return ToGrpc(described.status());
   *response = *std::move(described);
   const JobSummary& job = response->job();
   if (!MayRead(call->caller(), job.owner(), job.job_id(), "the spec").ok()) HideContent(*response);
+  Fit(response);
   return grpc::Status::OK;
 }
 
@@ -102,7 +173,10 @@ grpc::Status UserService::CancelJob(Context* context, const CancelJobRequest* re
   absl::StatusOr<Admitted> call = Admit(*context, *request, "CancelJob");
   if (!call.ok()) return ToGrpc(call.status());
   auto state = hub_.DoDurably(
-      [&](CoordinationService& service) { return service.Cancel(request->job_id(), IsOwn(call->caller())); }, Soon());
+      [&](CoordinationService& service) {
+        return service.Cancel(Named(*request, call->caller()), IsOwn(call->caller()));
+      },
+      Soon());
   if (!state.ok()) return ToGrpc(state.status());
   *response->mutable_header() = MakeHeader();
   response->set_state(*state);
@@ -113,7 +187,10 @@ grpc::Status UserService::RetryJob(Context* context, const RetryJobRequest* requ
   absl::StatusOr<Admitted> call = Admit(*context, *request, "RetryJob");
   if (!call.ok()) return ToGrpc(call.status());
   auto state = hub_.DoDurably(
-      [&](CoordinationService& service) { return service.Retry(request->job_id(), IsOwn(call->caller())); }, Soon());
+      [&](CoordinationService& service) {
+        return service.Retry(Named(*request, call->caller()), IsOwn(call->caller()));
+      },
+      Soon());
   if (!state.ok()) return ToGrpc(state.status());
   *response->mutable_header() = MakeHeader();
   response->set_state(*state);
@@ -121,7 +198,11 @@ grpc::Status UserService::RetryJob(Context* context, const RetryJobRequest* requ
 }
 
 absl::Status UserService::SetHeld(const std::string& job, bool held, const Caller& caller) {
-  return hub_.DoDurably([&](CoordinationService& service) { return service.Hold(job, held, IsOwn(caller)); }, Soon());
+  return hub_.DoDurably(
+      [&](CoordinationService& service) {
+        return service.Hold({job, caller.name}, held, IsOwn(caller));
+      },
+      Soon());
 }
 
 grpc::Status UserService::HoldJob(Context* context, const HoldJobRequest* request, HoldJobResponse* response) {
@@ -142,12 +223,14 @@ grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* 
                                      grpc::ServerWriter<ReadEventsResponse>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadEvents");
   if (!call.ok()) return ToGrpc(call.status());
-  auto found = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(request->job_id()); });
+  const LastingCall lasting(*call, context);
+  auto found = hub_.LookAtCommitted(
+      [&](CoordinationService& service) { return service.Summary(Named(*request, call->caller())); });
   if (!found.ok()) return ToGrpc(found.status());
   const std::string id = found->job_id();
   uint64_t after = request->after();
-  while (!context->IsCancelled()) {
-    uint64_t seen = hub_.changes();
+  JobWatch watch(hub_.watches(), id);
+  while (lasting.GoesOn(context)) {
     // Asked before the events are read: once it is true, no event can come after those.
     bool settled = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Settled(id); });
     auto events = parts_.store.Events(id, after, kMaxEvents);
@@ -161,9 +244,9 @@ grpc::Status UserService::ReadEvents(Context* context, const ReadEventsRequest* 
       continue;
     }
     if (settled || !request->follow()) return grpc::Status::OK;
-    hub_.WaitForChange(seen, Deadline::After(kClientCheck));
+    WaitForChange(lasting, context, watch, Deadline::After(kProgressInterval), kLookAgain);
   }
-  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+  return lasting.End();
 }
 
 grpc::Status UserService::CreateToken(Context* context, const CreateTokenRequest* request,
@@ -197,17 +280,21 @@ grpc::Status UserService::FollowJob(Context* context, const FollowJobRequest* re
                                     grpc::ServerWriter<FollowJobResponse>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "FollowJob");
   if (!call.ok()) return ToGrpc(call.status());
-  std::string reference = request->job_id();
+  const LastingCall lasting(*call, context);
+  auto found =
+      hub_.Look([&](CoordinationService& service) { return service.Summary(Named(*request, call->caller())); });
+  if (!found.ok()) return ToGrpc(found.status());
+  const std::string id = found->job_id();  // a name may come to mean a later job
+  JobWatch watch(hub_.watches(), id);
   std::string last_sent;
   JobState last_state = JOB_STATE_UNSPECIFIED;
   Deadline next_progress = Deadline::After(absl::ZeroDuration());
-  while (!context->IsCancelled()) {
-    uint64_t seen = hub_.changes();
-    auto summary = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(reference); });
+  while (lasting.GoesOn(context)) {
+    auto summary = hub_.LookAtCommitted([&](CoordinationService& service) { return service.Summary(id); });
     if (!summary.ok()) return ToGrpc(summary.status());
-    reference = summary->job_id();  // a name may come to mean a later job
     std::string serialized = summary->SerializeAsString();
-    if (serialized != last_sent && (summary->state() != last_state || next_progress.Expired())) {
+    const bool changed = serialized != last_sent;
+    if (changed && (summary->state() != last_state || next_progress.Expired())) {
       FollowJobResponse response;
       *response.mutable_header() = MakeHeader(summary->epoch());
       *response.mutable_job() = *summary;
@@ -215,27 +302,30 @@ grpc::Status UserService::FollowJob(Context* context, const FollowJobRequest* re
       last_sent = std::move(serialized);
       last_state = summary->state();
       next_progress = Deadline::After(kProgressInterval);
-    } else if (serialized != last_sent) {
-      hub_.WaitForChange(hub_.changes(), next_progress);
+    } else if (changed) {
+      WaitForChange(lasting, context, watch, next_progress, next_progress.Remaining());
       continue;
     }
     if (IsFinal(summary->state())) return grpc::Status::OK;
-    hub_.WaitForChange(seen, Deadline::After(kClientCheck));
+    // What a job waits for changes with other jobs, too.
+    WaitForChange(lasting, context, watch, next_progress, summary->state() == PENDING ? kLookAtWaiting : kLookAgain);
   }
-  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+  return lasting.End();
 }
 
 grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* request,
                                    grpc::ServerWriter<ReadLogsResponse>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadLogs");
   if (!call.ok()) return ToGrpc(call.status());
-  auto summary = hub_.Look([&](CoordinationService& service) { return service.Summary(request->job_id()); });
+  const LastingCall lasting(*call, context);
+  auto summary =
+      hub_.Look([&](CoordinationService& service) { return service.Summary(Named(*request, call->caller())); });
   if (!summary.ok()) return ToGrpc(summary.status());
   const std::string id = summary->job_id();
   if (absl::Status may = MayRead(call->caller(), summary->owner(), id, "the log"); !may.ok()) return ToGrpc(may);
   int64_t position = request->from();
-  while (!context->IsCancelled()) {
-    uint64_t seen = hub_.changes();
+  JobWatch watch(hub_.watches(), id);
+  while (lasting.GoesOn(context)) {
     // Asked before the lines are read: once it is true, no line can come after those.
     bool settled = hub_.Look([&](CoordinationService& service) { return service.Settled(id); });
     // Lines that wait for the disk are read too.
@@ -261,23 +351,26 @@ grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* requ
       continue;
     }
     if (settled || !request->follow()) return grpc::Status::OK;
-    hub_.WaitForChange(seen, Deadline::After(kClientCheck));
+    WaitForChange(lasting, context, watch, Deadline::After(kProgressInterval), kLookAgain);
   }
-  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+  return lasting.End();
 }
 
 grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest* request,
                                       grpc::ServerWriter<ArtifactChunk>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "GetArtifact");
   if (!call.ok()) return ToGrpc(call.status());
-  auto source =
-      hub_.Look([&](CoordinationService& service) { return service.FindArtifact(request->job_id(), request->name()); });
+  using Source = CoordinationService::ArtifactSource;
+  auto source = hub_.Look([&](CoordinationService& service) -> absl::StatusOr<Source> {
+    ADJOIN_ASSIGN_OR_RETURN(const JobSummary job, service.Summary(Named(*request, call->caller())));
+    ADJOIN_RETURN_IF_ERROR(MayRead(call->caller(), job.owner(), job.job_id(), "a result"));
+    return service.FindArtifact(Named(*request, call->caller()), request->name());
+  });
   if (!source.ok()) return ToGrpc(source.status());
-  absl::Status may = MayRead(call->caller(), source->owner, source->job_id, "a result");
-  if (!may.ok()) return ToGrpc(may);
 
   std::string request_id = NewRequestId();
   std::shared_ptr<ArtifactPipe> pipe = parts_.relay.Open(request_id);
+  const LastingCall lasting(*call, context, [pipe](const absl::Status& reason) { pipe->Break(reason); });
   absl::Cleanup close = [&] {
     pipe->Cancel();
     parts_.relay.Take(request_id);
@@ -293,16 +386,20 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
     return ToGrpc(absl::UnavailableError(absl::StrCat("worker ", source->worker, " is not connected")));
   }
   int64_t total = -1, sent = 0;
-  while (!context->IsCancelled()) {
-    auto chunk = pipe->Pop(Deadline::After(kArtifactTimeout));
+  while (lasting.GoesOn(context)) {
+    const Deadline deadline = Deadline::After(kArtifactTimeout);
+    auto chunk = pipe->Pop(Deadline::After(kClientCheck));
+    while (absl::IsDeadlineExceeded(chunk.status()) && !deadline.Expired() && lasting.GoesOn(context)) {
+      chunk = pipe->Pop(Deadline::After(kClientCheck));
+    }
+    if (!chunk.ok() && !lasting.GoesOn(context)) break;
     if (!chunk.ok()) {
       return ToGrpc(absl::Status(chunk.status().code(), absl::StrCat(request->name(), " from ", source->worker, ": ",
                                                                      std::string(chunk.status().message()))));
     }
     if (!chunk->has_value()) {
       if (sent == total) return grpc::Status::OK;
-      return grpc::Status(grpc::StatusCode::DATA_LOSS,
-                          absl::StrCat(request->name(), " has ", total, " bytes, but ", sent, " came"));
+      return ToGrpc(absl::DataLossError(absl::StrCat(request->name(), " has ", total, " bytes, but ", sent, " came")));
     }
     if (total < 0) total = (*chunk)->total_bytes();
     sent += static_cast<int64_t>((*chunk)->data().size());
@@ -310,7 +407,7 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
     *(*chunk)->mutable_header() = MakeHeader();
     if (!writer->Write(**chunk)) break;
   }
-  return grpc::Status(grpc::StatusCode::CANCELLED, "the client has gone");
+  return lasting.End();
 }
 
 }  // namespace adjoin

@@ -1,25 +1,26 @@
 // The RPCs of service Adjoin, which users call.
 //
-//   UserService users({.hub = hub, .store = *store, .logs = logs, .log_writer = log_writer, .relay = relay, .access =
-//   *access,
-//                      .tokens = tokens, .rules = rules});
+//   UserService users({.hub = hub, .store = *store, .logs = logs, .log_writer = log_writer, .relay = relay, .removals =
+//   removals, .access = *access, .tokens = tokens, .planner = planner});
 //   builder.RegisterService(&users);
 #ifndef ADJOIN_COORDINATOR_SERVICES_USER_SERVICE_H_
 #define ADJOIN_COORDINATOR_SERVICES_USER_SERVICE_H_
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "coordinator/logs/log_store.h"
 #include "coordinator/logs/log_writer.h"
+#include "coordinator/planning/spec_planner.h"
 #include "coordinator/services/access.h"
 #include "coordinator/services/artifact_relay.h"
+#include "coordinator/services/folder_removals.h"
 #include "coordinator/services/hub.h"
 #include "coordinator/services/token_book.h"
 #include "coordinator/store/store.h"
-#include "layers/rules/layer_rule.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace adjoin {
@@ -36,9 +37,11 @@ class UserService final : public Adjoin::Service {
     LogStore& logs;
     LogWriter& log_writer;
     ArtifactRelay& relay;
+    FolderRemovals& removals;
     Access& access;
     TokenBook& tokens;
-    const LayerRules& rules;  // the layers that jobs may have
+    SpecPlanner& planner;
+    int32_t max_user_priority = 0;  // the highest that users may give
   };
   explicit UserService(const Parts& parts) : parts_(parts), hub_(parts.hub) {}
 
@@ -50,6 +53,7 @@ class UserService final : public Adjoin::Service {
   grpc::Status RetryJob(Context* context, const RetryJobRequest* request, RetryJobResponse* response) override;
   grpc::Status HoldJob(Context* context, const HoldJobRequest* request, HoldJobResponse* response) override;
   grpc::Status ReleaseJob(Context* context, const ReleaseJobRequest* request, ReleaseJobResponse* response) override;
+  grpc::Status RemoveJob(Context* context, const RemoveJobRequest* request, RemoveJobResponse* response) override;
   grpc::Status ReadEvents(Context* context, const ReadEventsRequest* request,
                           grpc::ServerWriter<ReadEventsResponse>* writer) override;
   grpc::Status FollowJob(Context* context, const FollowJobRequest* request,
@@ -66,7 +70,9 @@ class UserService final : public Adjoin::Service {
   // Returns who calls. Errors: those of CheckProtocol and Access::Admit. `method`: "Submit".
   template <typename Request>
   absl::StatusOr<Admitted> Admit(const Context& context, const Request& request, absl::string_view method);
-  absl::StatusOr<Submitted> SubmitAndAwait(const SubmitRequest& request, const Caller& caller);
+  absl::StatusOr<Submitted> SubmitAndAwait(const Context& context, const SubmitRequest& request, const Caller& caller);
+  // Has a daemon remove the files of a job, and waits until it has.
+  absl::StatusOr<FoldersRemoved> RemoveFiles(const Context& context, JobRemoval& removal);
   absl::Status SetHeld(const std::string& job, bool held, const Caller& caller);
 
   const Parts parts_;

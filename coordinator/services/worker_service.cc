@@ -2,6 +2,7 @@
 
 #include <grpcpp/alarm.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -14,8 +15,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/logging.h"
+#include "base/printable_text.h"
 #include "base/watchdog.h"
+#include "coordinator/decisions/hello_check.h"
+#include "proto/fit_message.h"
 #include "proto/grpc_status.h"
+#include "proto/message_limits.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
@@ -31,14 +36,20 @@ absl::Status CheckHeader(const Header& header) { return CheckProtocol(header, "t
 // One daemon's stream. It deletes itself when gRPC needs it no more.
 class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>, public DaemonConnection {
  public:
-  DaemonStream(grpc::CallbackServerContext* context, Hub& hub, LogWriter& logs, absl::StatusOr<Admitted> call,
-               absl::Duration first_message)
-      : context_(context), hub_(hub), logs_(logs), call_(std::move(call)), alive_(std::make_shared<Alive>()) {
+  DaemonStream(grpc::CallbackServerContext* context, Hub& hub, LogWriter& logs, FolderRemovals& removals,
+               absl::StatusOr<Admitted> call, absl::Duration first_message)
+      : context_(context),
+        hub_(hub),
+        logs_(logs),
+        removals_(removals),
+        alive_(std::make_shared<Alive>()),
+        call_(std::move(call)) {
     alive_->context = context;
     if (!call_.ok()) {
       Finish(ToGrpc(call_.status()));
       return;
     }
+    call_->WhenOver([this](const absl::Status& reason, bool last) { EndWith(reason, last); });
     late_.Set(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(first_message),
               [alive = alive_](bool expired) {
                 absl::MutexLock lock(&alive->mutex);
@@ -48,6 +59,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
   }
 
   void Send(CoordinatorMessage message) override {
+    Fit(&message);
     absl::MutexLock lock(&mutex_);
     if (finished_) return;
     if (out_.size() >= kMaxWaiting) {
@@ -70,9 +82,12 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
                                 : id_ == 0 ? Greet()
                                            : Take();
     if (ok && status.ok()) {
-      in_.Clear();
-      StartRead(&in_);
-      return;
+      absl::MutexLock lock(&mutex_);
+      if (!finished_) {
+        in_.Clear();
+        StartRead(&in_);
+        return;
+      }
     }
     if (id_ != 0) {
       hub_.Do([&](CoordinationService& service) { service.WorkerDisconnected(id_, "its connection ended"); });
@@ -80,7 +95,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
     }
     const bool orderly = !ok && id_ != 0;
     absl::MutexLock lock(&mutex_);
-    finished_ = true;
+    if (std::exchange(finished_, true)) return;
     Finish(orderly ? grpc::Status::OK : ToGrpc(status));
   }
 
@@ -96,28 +111,42 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
  private:
   ~DaemonStream() override = default;
 
+  // The daemon's certificate counts no more. It connects again, with the one that it has now. Its reads end with the
+  // stream.
+  void EndWith(const absl::Status& reason, bool last) {
+    if (last) context_->TryCancel();
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(finished_, true)) return;
+    Finish(ToGrpc(reason));
+  }
+
   // Handles the first message. Errors: the reason why the daemon is refused.
   absl::Status Greet() {
     late_.Cancel();
     if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
     if (!in_.has_hello()) return absl::InvalidArgumentError("the first message of a worker has to be its hello");
-    absl::Status accepted = CheckWorkerName(call_->caller(), in_.hello().name());
+    // What is refused for its length is refused before it is cut.
+    absl::Status accepted = CheckHello(in_.hello());
+    if (accepted.ok()) accepted = CheckWorkerName(call_->caller(), in_.hello().name());
     if (accepted.ok()) {
+      FitParts(&in_);
       id_ = hub_.Attach(this);
       accepted = hub_.Do([&](CoordinationService& service) { return service.WorkerConnected(id_, in_.hello()); });
     }
     if (!accepted.ok()) {
-      LogWarning(absl::StrCat("refused worker ", in_.hello().name(), ": ", std::string(accepted.message())));
+      LogWarning(absl::StrCat("refused worker ", PrintableText(in_.hello().name(), kMaxNameBytes), ": ",
+                              std::string(accepted.message())));
     }
     return accepted;
   }
 
   absl::Status Take() {
     if (absl::Status status = CheckHeader(in_.header()); !status.ok()) return status;
+    FitParts(&in_);  // the daemon may be of another release
     if (in_.has_log()) {
       KeepLog();
-    } else if (in_.has_heartbeat()) {
-      hub_.DoQuietly([&](CoordinationService& service) { service.WorkerSaid(id_, in_); });
+    } else if (in_.has_folders_removed()) {
+      removals_.Answer(in_.folders_removed());
     } else {
       hub_.Do([&](CoordinationService& service) { service.WorkerSaid(id_, in_); });
     }
@@ -143,7 +172,7 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
   grpc::CallbackServerContext* const context_;
   Hub& hub_;
   LogWriter& logs_;
-  absl::StatusOr<Admitted> call_;
+  FolderRemovals& removals_;
   const std::shared_ptr<Alive> alive_;
   grpc::Alarm late_;     // no hello came
   ConnectionId id_ = 0;  // set after its hello; used by its reads alone
@@ -151,13 +180,14 @@ class DaemonStream final : public grpc::ServerBidiReactor<WorkerMessage, Coordin
   absl::Mutex mutex_;
   std::deque<CoordinatorMessage> out_ ABSL_GUARDED_BY(mutex_);  // the first one is being written
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::StatusOr<Admitted> call_;  // last: EndWith uses the rest
 };
 
 }  // namespace
 
 grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* WorkerService::Connect(
     grpc::CallbackServerContext* context) {
-  return new DaemonStream(context, hub_, logs_, access_.Admit(*context, "Connect"), first_message_);
+  return new DaemonStream(context, hub_, logs_, removals_, access_.Admit(*context, "Connect"), first_message_);
 }
 
 grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::ServerReader<ArtifactChunk>* reader,
@@ -165,6 +195,11 @@ grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::S
   absl::StatusOr<Admitted> call = access_.Admit(*context, "UploadArtifact");
   if (!call.ok()) return ToGrpc(call.status());
   *response->mutable_header() = MakeHeader();
+  auto over = std::make_shared<std::atomic<bool>>(false);
+  call->WhenOver([over, context](const absl::Status&, bool last) {
+    *over = true;
+    if (last) context->TryCancel();  // the daemon sends nothing
+  });
   ArtifactChunk chunk;
   {
     Watchdog late(first_message_, [context] { context->TryCancel(); });
@@ -177,8 +212,9 @@ grpc::Status WorkerService::UploadArtifact(grpc::ServerContext* context, grpc::S
   absl::Cleanup broken = [&] { pipe->Finish(absl::UnavailableError("the upload broke off")); };
   int64_t left = chunk.total_bytes();
   do {
+    if (*over) return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "the daemon's certificate counts no more");
     if (!chunk.error().empty()) {
-      pipe->Finish(absl::NotFoundError(chunk.error()));
+      pipe->Finish(absl::NotFoundError(PrintableText(chunk.error(), kMaxErrorBytes)));
       return grpc::Status::OK;
     }
     left -= static_cast<int64_t>(chunk.data().size());

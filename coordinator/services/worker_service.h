@@ -13,6 +13,7 @@
 #include "coordinator/logs/log_writer.h"
 #include "coordinator/services/access.h"
 #include "coordinator/services/artifact_relay.h"
+#include "coordinator/services/folder_removals.h"
 #include "coordinator/services/hub.h"
 #include "proto/coordinator.grpc.pb.h"
 
@@ -22,9 +23,10 @@ namespace adjoin {
 class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<WorkerLink::Service> {
  public:
   // `first_message`: how long a stream may be open without a message. All other arguments outlive the service.
-  WorkerService(Hub& hub, LogWriter& logs, ArtifactRelay& relay, Access& access, absl::Duration first_message)
-      : hub_(hub), logs_(logs), relay_(relay), access_(access), first_message_(first_message) {
-    logs_.Listen([&hub] { hub.NoteChange(); });
+  WorkerService(Hub& hub, LogWriter& logs, ArtifactRelay& relay, FolderRemovals& removals, Access& access,
+                absl::Duration first_message)
+      : hub_(hub), logs_(logs), relay_(relay), removals_(removals), access_(access), first_message_(first_message) {
+    logs_.Listen([&hub](const std::string& job_id) { hub.watches().Note(job_id, JobChange::kProgress); });
   }
   ~WorkerService() override { logs_.Listen(nullptr); }
 
@@ -36,6 +38,7 @@ class WorkerService final : public WorkerLink::WithCallbackMethod_Connect<Worker
   Hub& hub_;
   LogWriter& logs_;
   ArtifactRelay& relay_;
+  FolderRemovals& removals_;
   Access& access_;
   const absl::Duration first_message_;
 };

@@ -28,6 +28,11 @@ namespace adjoin {
 // and kInternal (rows that contradict each other, a wrong call).
 inline absl::Status SqlError(sqlite3* database) {
   const char* message = sqlite3_errmsg(database);
+  switch (sqlite3_extended_errcode(database)) {
+    case SQLITE_IOERR_CORRUPTFS:
+    case SQLITE_READONLY_DBMOVED: return absl::DataLossError(absl::StrCat("the store cannot be used: ", message));
+    default: break;
+  }
   switch (sqlite3_errcode(database) & 0xff) {  // without SQLite's extension of the code
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB: return absl::DataLossError(absl::StrCat("the store cannot be used: ", message));

@@ -1,9 +1,6 @@
 #include "coordinator/store/store.h"
 
-#include <fcntl.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -11,44 +8,17 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "coordinator/store/commit_chain.h"
 #include "coordinator/store/sql_statement.h"
 
 namespace adjoin {
 namespace {
-
-// Statements that lead from version i to version i + 1. Only ever appended to.
-constexpr const char* kMigrations[] = {
-    R"(
-CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE jobs (number INTEGER PRIMARY KEY, name TEXT NOT NULL, owner TEXT NOT NULL, state INTEGER NOT NULL,
-                   idempotency_key TEXT NOT NULL, record BLOB NOT NULL);
-CREATE UNIQUE INDEX jobs_by_key ON jobs (owner, idempotency_key) WHERE idempotency_key <> '';
-CREATE TABLE submissions (job INTEGER PRIMARY KEY, record BLOB NOT NULL);
-CREATE TABLE plans (job INTEGER PRIMARY KEY, plan BLOB NOT NULL);
-CREATE TABLE attempts (epoch INTEGER PRIMARY KEY, job INTEGER NOT NULL, record BLOB NOT NULL);
-CREATE INDEX attempts_by_job ON attempts (job);
-CREATE TABLE events (sequence INTEGER PRIMARY KEY, job INTEGER NOT NULL, epoch INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
-                     kind TEXT NOT NULL, text TEXT NOT NULL);
-CREATE INDEX events_by_job ON events (job, sequence);
-CREATE TABLE workers (name TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE tokens (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
-)",
-    "INSERT INTO meta VALUES ('store_id', random())",
-    // Never read: a daemon names itself when it connects.
-    "DROP TABLE IF EXISTS workers"};
-constexpr int kVersion = std::size(kMigrations);
-
-absl::Status Execute(sqlite3* database, const std::string& text) {
-  return sqlite3_exec(database, text.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK ? absl::OkStatus()
-                                                                                      : SqlError(database);
-}
-
-// "job-17" is 17.
-uint64_t NumberOf(const std::string& job_id) {
-  return job_id.size() > 4 ? strtoull(job_id.c_str() + 4, nullptr, 10) : 0;
-}
 
 template <typename Row, typename NumberOfRow>
 void WithdrawFrom(std::vector<Row>& rows, const std::set<uint64_t>& numbers, NumberOfRow number) {
@@ -71,6 +41,12 @@ void Move(std::vector<T>& from, std::vector<T>& to) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
+template <typename Record>
+absl::Status Serialize(const Record& row, std::string* record) {
+  if (row.SerializeToString(record)) return absl::OkStatus();
+  return absl::InvalidArgumentError("too large for the store: a row cannot be encoded");
+}
+
 // Reads a record of column 0. Errors: kDataLoss.
 template <typename Record>
 absl::Status ParseRecord(SqlStatement& row, Record* record) {
@@ -80,9 +56,15 @@ absl::Status ParseRecord(SqlStatement& row, Record* record) {
 
 }  // namespace
 
+uint64_t JobNumberOf(const std::string& job_id) {
+  absl::string_view digits = job_id;
+  uint64_t number = 0;
+  return absl::ConsumePrefix(&digits, "job-") && absl::SimpleAtoi(digits, &number) ? number : 0;
+}
+
 bool StoreChanges::empty() const {
-  return submissions.empty() && jobs.empty() && plans.empty() && attempts.empty() && events.empty() &&
-         forgotten.empty() && last_epoch == 0;
+  return submissions.empty() && jobs.empty() && plans.empty() && attempts.empty() && events.empty() && keys.empty() &&
+         folders.empty() && forgotten.empty() && last_epoch == 0 && last_job == 0;
 }
 
 void StoreChanges::Append(StoreChanges later) {
@@ -91,14 +73,19 @@ void StoreChanges::Append(StoreChanges later) {
   Move(later.plans, plans);
   Move(later.attempts, attempts);
   Move(later.events, events);
+  Move(later.keys, keys);
+  Move(later.folders, folders);
   Move(later.forgotten, forgotten);
   last_epoch = std::max(last_epoch, later.last_epoch);
+  last_job = std::max(last_job, later.last_job);
 }
 
 void StoreChanges::DropReplaced() {
   KeepLast(jobs, [](const StoredJob& row) { return row.number(); });
   KeepLast(plans, [](const StoredPlan& row) { return row.job(); });
   KeepLast(attempts, [](const StoredAttempt& row) { return row.epoch(); });
+  KeepLast(keys, [](const StoredKey& row) { return std::make_pair(row.owner, row.key); });
+  KeepLast(folders, [](const StoredFolder& row) { return std::make_pair(row.folder, row.owner); });
 }
 
 void StoreChanges::Withdraw(const std::vector<uint64_t>& numbers) {
@@ -107,127 +94,147 @@ void StoreChanges::Withdraw(const std::vector<uint64_t>& numbers) {
   WithdrawFrom(jobs, gone, [](const StoredJob& row) { return row.number(); });
   WithdrawFrom(plans, gone, [](const StoredPlan& row) { return row.job(); });
   WithdrawFrom(attempts, gone, [](const StoredAttempt& row) { return row.job(); });
-  WithdrawFrom(events, gone, [](const JobEvent& row) { return NumberOf(row.job_id()); });
+  WithdrawFrom(events, gone, [](const JobEvent& row) { return JobNumberOf(row.job_id()); });
+  WithdrawFrom(keys, gone, [](const StoredKey& row) { return row.job; });
 }
 
-void Store::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
-
-Store::Store(std::unique_ptr<sqlite3, Close> database) : database_(std::move(database)) {}
-
-Store::~Store() = default;
-
-absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
-  // SQLite would make it readable for everybody.
-  if (int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); file >= 0) close(file);
-  sqlite3* raw = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, nullptr);
-  std::unique_ptr<sqlite3, Close> database(raw);
-  if (code != SQLITE_OK) return absl::UnavailableError(absl::StrCat(path, " cannot be opened: ", sqlite3_errstr(code)));
-  std::unique_ptr<Store> store(new Store(std::move(database)));
-  absl::MutexLock lock(&store->mutex_);
-  if (absl::Status status = store->Migrate(); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
-  }
-  return store;
+Store::~Store() {
+  absl::MutexLock lock(&mutex_);
+  if (database_ == nullptr || !broken_.ok() || journal_ == nullptr) return;
+  sqlite3_wal_checkpoint_v2(database_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
 }
 
-absl::Status Store::Migrate() {
+absl::Status Store::Judge(absl::Status status) {
+  if (!absl::IsDataLoss(status) || !broken_.ok()) return status;
+  broken_ = absl::DataLossError(absl::StrCat(path_, ": ", std::string(status.message())));
+  if (options_.on_data_loss) options_.on_data_loss(broken_);
+  return broken_;
+}
+
+absl::Status Store::Transaction(const std::function<absl::Status(Commit&)>& body) {
+  ADJOIN_RETURN_IF_ERROR(broken_);
   sqlite3* database = database_.get();
-  // One coordinator per store: the lock is taken by the first access and kept.
-  ADJOIN_RETURN_IF_ERROR(Execute(database, "PRAGMA locking_mode = EXCLUSIVE"));
-  if (absl::Status status = Execute(database, "BEGIN IMMEDIATE; COMMIT"); !status.ok()) {
-    if (sqlite3_errcode(database) != SQLITE_BUSY) return status;
-    return absl::FailedPreconditionError("another process uses this store: one coordinator per store");
-  }
-  ADJOIN_RETURN_IF_ERROR(
-      Execute(database, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF"));
-  int64_t version = 0;
+  ADJOIN_RETURN_IF_ERROR(Judge(ExecuteSql(database, "BEGIN IMMEDIATE")));
+  CommitMark mark = newest_;
+  uint64_t state_sum = 0;
+  absl::Status status;
   {
-    SqlStatement select(database, "PRAGMA user_version");
-    if (select.Bind().Next()) version = select.Integer(0);
-    ADJOIN_RETURN_IF_ERROR(select.status());
+    Commit commit{RowWriter(database, state_sum_), newest_};
+    status = body(commit);
+    state_sum = commit.rows.state_sum();
+    mark = commit.mark;
+    ++mark.sequence;
+    mark.unix_ms = absl::ToUnixMillis(absl::Now());
+    const std::string link = absl::StrCat(newest_.hash, " ", mark.sequence, " ", commit.rows.written(), " ", state_sum);
+    mark.hash = ChainHash(link);
+  }  // ends its statements
+  if (status.ok()) status = AppendLink(database, mark, state_sum);
+  if (status.ok()) status = ExecuteSql(database, "COMMIT");
+  if (!status.ok()) {
+    if (sqlite3_get_autocommit(database) == 0) ExecuteSql(database, "ROLLBACK").IgnoreError();
+    return Judge(status);
   }
-  if (version > kVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("has the schema version ", version, ", this release knows ",
-                                                      kVersion, ": use a newer release of adjoin-coordinator"));
-  }
-  for (; version < kVersion; ++version) {
-    ADJOIN_RETURN_IF_ERROR(Transaction([&] {
-      ADJOIN_RETURN_IF_ERROR(Execute(database, kMigrations[version]));
-      return Execute(database, absl::StrCat("PRAGMA user_version = ", version + 1));
-    }));
+  newest_ = mark;
+  state_sum_ = state_sum;
+  if (absl::Status noted = journal_->Write(newest_); !noted.ok()) {
+    // It is committed all the same: who is told so, is told the truth. What comes after it is refused.
+    Judge(absl::DataLossError(
+              absl::StrCat(std::string(noted.message()), "; without it a lost commit would not be noticed")))
+        .IgnoreError();
   }
   return absl::OkStatus();
 }
 
-absl::Status Store::Transaction(const std::function<absl::Status()>& body) {
-  ADJOIN_RETURN_IF_ERROR(Execute(database_.get(), "BEGIN IMMEDIATE"));
-  absl::Status status = body();
-  if (status.ok()) status = Execute(database_.get(), "COMMIT");
-  if (!status.ok() && sqlite3_get_autocommit(database_.get()) == 0) Execute(database_.get(), "ROLLBACK").IgnoreError();
-  return status;
+absl::Status Store::Raise(const std::string& key, uint64_t value, Commit& commit) {
+  SqlStatement select(database_.get(), "SELECT value FROM meta WHERE key = ?");
+  const bool known = select.Bind(key).Next();
+  ADJOIN_RETURN_IF_ERROR(select.status());
+  if (known && static_cast<uint64_t>(select.Integer(0)) >= value) return absl::OkStatus();
+  ADJOIN_RETURN_IF_ERROR(commit.rows.Erase("DELETE FROM meta WHERE key = ?", key));
+  ADJOIN_RETURN_IF_ERROR(commit.rows.Insert("meta", key, value));
+  uint64_t* last = key == "last_job"     ? &commit.mark.last_job
+                   : key == "last_epoch" ? &commit.mark.last_epoch
+                   : key == "last_event" ? &commit.mark.last_event
+                                         : nullptr;
+  if (last != nullptr) *last = std::max(*last, value);
+  return absl::OkStatus();
 }
 
 absl::Status Store::Apply(const StoreChanges& changes) {
   absl::MutexLock lock(&mutex_);
-  return Transaction([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return Write(changes); });
+  return Transaction([&](Commit& commit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return Write(changes, commit); });
 }
 
-absl::Status Store::Write(const StoreChanges& changes) {
-  sqlite3* database = database_.get();
-  SqlStatement meta(database,
-                    "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = max(value, ?2)");
-  SqlStatement submission(database, "INSERT OR REPLACE INTO submissions VALUES (?, ?)");
+absl::Status Store::Write(const StoreChanges& changes, Commit& commit) {
+  RowWriter& rows = commit.rows;
+  uint64_t last_job = changes.last_job, last_event = 0;
   for (const StoredSubmission& row : changes.submissions) {
-    ADJOIN_RETURN_IF_ERROR(submission.Bind(row.job(), SqlStatement::Blob{row.SerializeAsString()}).Run());
-    ADJOIN_RETURN_IF_ERROR(meta.Bind(std::string("last_job"), row.job()).Run());
+    std::string record;
+    ADJOIN_RETURN_IF_ERROR(Serialize(row, &record));
+    ADJOIN_RETURN_IF_ERROR(rows.Erase("DELETE FROM submissions WHERE job = ?", row.job()));
+    ADJOIN_RETURN_IF_ERROR(rows.Insert("submissions", row.job(), SqlStatement::Blob{record}));
+    last_job = std::max(last_job, row.job());
   }
-  SqlStatement job(database, "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)");
   for (const StoredJob& row : changes.jobs) {
-    ADJOIN_RETURN_IF_ERROR(job.Bind(row.number(), row.name(), row.owner(), row.state(), row.idempotency_key(),
-                                    SqlStatement::Blob{row.SerializeAsString()})
-                               .Run());
+    std::string record;
+    ADJOIN_RETURN_IF_ERROR(Serialize(row, &record));
+    ADJOIN_RETURN_IF_ERROR(rows.Erase("DELETE FROM jobs WHERE number = ?", row.number()));
+    ADJOIN_RETURN_IF_ERROR(rows.Insert("jobs", row.number(), row.name(), row.owner(), row.state(),
+                                       row.idempotency_key(), SqlStatement::Blob{record}));
   }
-  SqlStatement plan(database, "INSERT OR REPLACE INTO plans VALUES (?, ?)");
   for (const StoredPlan& row : changes.plans) {
-    ADJOIN_RETURN_IF_ERROR(plan.Bind(row.job(), SqlStatement::Blob{row.plan()}).Run());
+    ADJOIN_RETURN_IF_ERROR(rows.Erase("DELETE FROM plans WHERE job = ?", row.job()));
+    ADJOIN_RETURN_IF_ERROR(rows.Insert("plans", row.job(), SqlStatement::Blob{row.plan()}));
   }
-  SqlStatement attempt(database, "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?)");
-  SqlStatement older(database, "DELETE FROM attempts WHERE job = ? AND epoch < ?");
   for (const StoredAttempt& row : changes.attempts) {
-    ADJOIN_RETURN_IF_ERROR(attempt.Bind(row.epoch(), row.job(), SqlStatement::Blob{row.SerializeAsString()}).Run());
-    ADJOIN_RETURN_IF_ERROR(older.Bind(row.job(), row.epoch()).Run());
-  }
-  SqlStatement event(database, "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)");
-  for (const JobEvent& row : changes.events) {
+    std::string record;
+    ADJOIN_RETURN_IF_ERROR(Serialize(row, &record));
     ADJOIN_RETURN_IF_ERROR(
-        event.Bind(row.sequence(), NumberOf(row.job_id()), row.epoch(), row.unix_ms(), row.kind(), row.text()).Run());
+        rows.Erase("DELETE FROM attempts WHERE epoch = ?2 OR (job = ?1 AND epoch < ?2)", row.job(), row.epoch()));
+    ADJOIN_RETURN_IF_ERROR(rows.Insert("attempts", row.epoch(), row.job(), SqlStatement::Blob{record}));
   }
-  if (!changes.events.empty()) {
-    ADJOIN_RETURN_IF_ERROR(meta.Bind(std::string("last_event"), changes.events.back().sequence()).Run());
+  for (const JobEvent& row : changes.events) {
+    ADJOIN_RETURN_IF_ERROR(rows.Insert("events", row.sequence(), JobNumberOf(row.job_id()), row.epoch(), row.unix_ms(),
+                                       row.kind(), row.text()));
+    last_event = std::max(last_event, row.sequence());
   }
-  for (const char* text :
-       {"DELETE FROM jobs WHERE number = ?", "DELETE FROM submissions WHERE job = ?", "DELETE FROM plans WHERE job = ?",
-        "DELETE FROM attempts WHERE job = ?", "DELETE FROM events WHERE job = ?"}) {
-    if (changes.forgotten.empty()) break;
-    SqlStatement forget(database, text);
-    for (uint64_t number : changes.forgotten) ADJOIN_RETURN_IF_ERROR(forget.Bind(number).Run());
+  for (const StoredKey& row : changes.keys) {
+    ADJOIN_RETURN_IF_ERROR(rows.Erase("DELETE FROM keys WHERE owner = ? AND key = ?", row.owner, row.key));
+    if (row.job == 0) continue;
+    ADJOIN_RETURN_IF_ERROR(
+        rows.Insert("keys", row.owner, row.key, row.job, SqlStatement::Blob{row.spec_hash}, row.unix_ms));
   }
-  if (changes.last_epoch > 0) ADJOIN_RETURN_IF_ERROR(meta.Bind(std::string("last_epoch"), changes.last_epoch).Run());
+  for (const StoredFolder& row : changes.folders) {
+    ADJOIN_RETURN_IF_ERROR(rows.Erase("DELETE FROM folders WHERE folder = ? AND owner = ?", row.folder, row.owner));
+    if (row.job != 0) ADJOIN_RETURN_IF_ERROR(rows.Insert("folders", row.folder, row.owner, row.job));
+  }
+  for (uint64_t number : changes.forgotten) ADJOIN_RETURN_IF_ERROR(Forget(number, commit));
+  if (last_job > 0) ADJOIN_RETURN_IF_ERROR(Raise("last_job", last_job, commit));
+  if (last_event > 0) ADJOIN_RETURN_IF_ERROR(Raise("last_event", last_event, commit));
+  if (changes.last_epoch > 0) ADJOIN_RETURN_IF_ERROR(Raise("last_epoch", changes.last_epoch, commit));
+  return absl::OkStatus();
+}
+
+absl::Status Store::Forget(uint64_t number, Commit& commit) {
+  ADJOIN_RETURN_IF_ERROR(commit.rows.Erase("DELETE FROM jobs WHERE number = ?", number));
+  for (const char* table : {"submissions", "plans", "attempts", "events"}) {
+    ADJOIN_RETURN_IF_ERROR(commit.rows.Erase(absl::StrCat("DELETE FROM ", table, " WHERE job = ?"), number));
+  }
   return absl::OkStatus();
 }
 
 absl::Status Store::TryToWrite() {
   absl::MutexLock lock(&mutex_);
-  return Transaction([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return Execute(database_.get(),
-                   "INSERT INTO meta VALUES ('tried', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1");
-  });
+  return Transaction([&](Commit& commit)
+                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return Raise("tried", newest_.sequence, commit); });
 }
 
 absl::StatusOr<StoredState> Store::Load() {
   absl::MutexLock lock(&mutex_);
+  ADJOIN_RETURN_IF_ERROR(broken_);
   StoredState state;
+  state.lost = lost_;
   SqlStatement meta(database_.get(), "SELECT value, key FROM meta");
   while (meta.Next()) {
     const std::string key = meta.Bytes(1);
@@ -252,24 +259,47 @@ absl::StatusOr<StoredState> Store::Load() {
       "SELECT record, job FROM attempts WHERE epoch IN (SELECT max(epoch) FROM attempts GROUP BY job)");
   while (attempts.Next()) ADJOIN_RETURN_IF_ERROR(ParseRecord(attempts, &state.attempts[attempts.Integer(1)]));
   ADJOIN_RETURN_IF_ERROR(attempts.status());
+  SqlStatement keys(database_.get(), "SELECT owner, key, job, spec_hash, unix_ms FROM keys ORDER BY job");
+  while (keys.Next()) {
+    StoredKey& row = state.keys.emplace_back();
+    row.owner = keys.Bytes(0);
+    row.key = keys.Bytes(1);
+    row.job = static_cast<uint64_t>(keys.Integer(2));
+    row.spec_hash = keys.Bytes(3);
+    row.unix_ms = keys.Integer(4);
+  }
+  ADJOIN_RETURN_IF_ERROR(keys.status());
+  SqlStatement folders(database_.get(), "SELECT folder, owner, job FROM folders ORDER BY job");
+  while (folders.Next()) {
+    StoredFolder& row = state.folders.emplace_back();
+    row.folder = folders.Bytes(0);
+    row.owner = folders.Bytes(1);
+    row.job = static_cast<uint64_t>(folders.Integer(2));
+  }
+  ADJOIN_RETURN_IF_ERROR(folders.status());
   return state;
 }
 
 absl::StatusOr<std::string> Store::Plan(uint64_t job) {
   absl::MutexLock lock(&mutex_);
-  SqlStatement select(database_.get(), "SELECT plan FROM plans WHERE job = ?");
-  if (select.Bind(job).Next()) return select.Bytes(0);
-  ADJOIN_RETURN_IF_ERROR(select.status());
+  ADJOIN_RETURN_IF_ERROR(broken_);
+  SqlStatement select(database_.get(), "SELECT plan, sum = row_sum(job, plan) FROM plans WHERE job = ?");
+  if (select.Bind(job).Next()) {
+    if (select.Integer(1) != 0) return select.Bytes(0);
+    return Judge(absl::DataLossError(absl::StrCat("the plan of job-", job, " is damaged")));
+  }
+  ADJOIN_RETURN_IF_ERROR(Judge(select.status()));
   return absl::NotFoundError(absl::StrCat("the store has no plan of job-", job));
 }
 
 absl::StatusOr<std::vector<JobEvent>> Store::Events(const std::string& job_id, uint64_t after, int limit) {
   absl::MutexLock lock(&mutex_);
+  ADJOIN_RETURN_IF_ERROR(broken_);
   std::vector<JobEvent> events;
   SqlStatement select(database_.get(),
                       "SELECT sequence, epoch, unix_ms, kind, text FROM events WHERE job = ? AND sequence > ? "
                       "ORDER BY sequence LIMIT ?");
-  select.Bind(NumberOf(job_id), after, limit);
+  select.Bind(JobNumberOf(job_id), after, limit);
   while (select.Next()) {
     JobEvent& event = events.emplace_back();
     event.set_job_id(job_id);
@@ -279,20 +309,23 @@ absl::StatusOr<std::vector<JobEvent>> Store::Events(const std::string& job_id, u
     event.set_kind(select.Bytes(3));
     event.set_text(select.Bytes(4));
   }
-  ADJOIN_RETURN_IF_ERROR(select.status());
+  ADJOIN_RETURN_IF_ERROR(Judge(select.status()));
   return events;
 }
 
 absl::Status Store::PutToken(const StoredToken& token) {
   absl::MutexLock lock(&mutex_);
-  SqlStatement insert(database_.get(), "INSERT OR REPLACE INTO tokens VALUES (?, ?)");
-  return insert.Bind(token.summary().id(), SqlStatement::Blob{token.SerializeAsString()}).Run();
+  return Transaction([&](Commit& commit) {
+    std::string record;
+    ADJOIN_RETURN_IF_ERROR(Serialize(token, &record));
+    ADJOIN_RETURN_IF_ERROR(commit.rows.Erase("DELETE FROM tokens WHERE id = ?", token.summary().id()));
+    return commit.rows.Insert("tokens", token.summary().id(), SqlStatement::Blob{record});
+  });
 }
 
 absl::Status Store::EraseToken(const std::string& id) {
   absl::MutexLock lock(&mutex_);
-  SqlStatement erase(database_.get(), "DELETE FROM tokens WHERE id = ?");
-  return erase.Bind(id).Run();
+  return Transaction([&](Commit& commit) { return commit.rows.Erase("DELETE FROM tokens WHERE id = ?", id); });
 }
 
 absl::StatusOr<std::vector<StoredToken>> Store::Tokens() {

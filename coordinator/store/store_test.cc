@@ -24,7 +24,10 @@ using ::testing::SizeIs;
 
 class StoreTest : public ::testing::Test {
  protected:
-  StoreTest() { std::filesystem::remove_all(path_); }
+  StoreTest() { Remove(); }
+  void Remove() const {
+    for (const char* end : {".db", ".db-wal", ".journal"}) std::filesystem::remove_all(base_ + end);
+  }
   std::unique_ptr<Store> Open() {
     absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(path_);
     EXPECT_TRUE(store.ok()) << store.status();
@@ -56,7 +59,8 @@ class StoreTest : public ::testing::Test {
     return changes;
   }
 
-  const std::string path_ = ::testing::TempDir() + "/store-test.db";
+  const std::string base_ = ::testing::TempDir() + "/store-test";
+  const std::string path_ = base_ + ".db";
 };
 
 TEST_F(StoreTest, AppliedRowsAreThereAfterOpeningAgain) {
@@ -99,21 +103,50 @@ TEST_F(StoreTest, AppliedRowsAreThereAfterOpeningAgain) {
 TEST_F(StoreTest, EachStoreHasItsOwnId) {
   const uint64_t id = Load(*Open()).store_id;
   EXPECT_EQ(Load(*Open()).store_id, id);
-  std::filesystem::remove(path_);
+  Remove();
   EXPECT_NE(Load(*Open()).store_id, id);
 }
 
 TEST_F(StoreTest, AnOlderSchemaIsMigrated) {
-  ASSERT_EQ(Open()->Apply(Submission(3, "net")), absl::OkStatus());
   sqlite3* database = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(database, "DELETE FROM meta WHERE key = 'store_id'; PRAGMA user_version = 1", nullptr, nullptr,
-                         nullptr),
-            SQLITE_OK);
+  char* error = nullptr;
+  sqlite3_exec(database, R"(
+CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE jobs (number INTEGER PRIMARY KEY, name TEXT NOT NULL, owner TEXT NOT NULL, state INTEGER NOT NULL,
+                   idempotency_key TEXT NOT NULL, record BLOB NOT NULL);
+CREATE UNIQUE INDEX jobs_by_key ON jobs (owner, idempotency_key) WHERE idempotency_key <> '';
+CREATE TABLE submissions (job INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE plans (job INTEGER PRIMARY KEY, plan BLOB NOT NULL);
+CREATE TABLE attempts (epoch INTEGER PRIMARY KEY, job INTEGER NOT NULL, record BLOB NOT NULL);
+CREATE INDEX attempts_by_job ON attempts (job);
+CREATE TABLE events (sequence INTEGER PRIMARY KEY, job INTEGER NOT NULL, epoch INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
+                     kind TEXT NOT NULL, text TEXT NOT NULL);
+CREATE INDEX events_by_job ON events (job, sequence);
+CREATE TABLE tokens (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('last_job', 7), ('store_id', 77);
+INSERT INTO events VALUES (3, 7, 0, 1000, 'submitted', 'net');
+PRAGMA user_version = 3;
+)",
+               nullptr, nullptr, &error);
+  ASSERT_EQ(error, nullptr) << error;
+  {
+    StoredJob job;
+    job.set_number(7);
+    SqlStatement insert(database, "INSERT INTO jobs VALUES (7, 'net', '', 1, '', ?)");
+    ASSERT_EQ(insert.Bind(SqlStatement::Blob{job.SerializeAsString()}).Run(), absl::OkStatus());
+  }
   sqlite3_close(database);
-  const StoredState state = Load(*Open());
-  EXPECT_NE(state.store_id, 0);
-  EXPECT_THAT(state.jobs, SizeIs(1));
+  for (int i = 0; i < 2; ++i) {
+    auto store = Open();
+    const StoredState state = Load(*store);
+    EXPECT_EQ(state.store_id, 77);
+    EXPECT_EQ(state.last_job, 7);
+    ASSERT_THAT(state.jobs, SizeIs(1));
+    // As worker/checkpoint names the checkpoints of a job that has no tag (checkpoint_resume_test.cc).
+    EXPECT_EQ(state.jobs[0].tag(), 5088426236128474512u);
+    EXPECT_THAT(*store->Events("job-7", 0, 10), SizeIs(1));
+  }
 }
 
 TEST_F(StoreTest, LaterRowsReplaceEarlierOnesAndNumbersAreNeverGivenAgain) {
@@ -204,6 +237,36 @@ TEST_F(StoreTest, WithdrawnJobsLeaveNoRow) {
   EXPECT_TRUE(changes.empty());
 }
 
+TEST_F(StoreTest, KeysAndFoldersOutliveTheirJobAndTheLastRowCounts) {
+  {
+    auto store = Open();
+    StoreChanges changes = Submission(3, "net");
+    changes.keys = {{"alice", "nightly", 3, std::string("h\0sh", 4), 77}, {"alice", "gone", 4, "x", 78}};
+    changes.folders = {{"a/b/", "alice", 3}, {"a/c/", "alice", 4}};
+    ASSERT_EQ(store->Apply(changes), absl::OkStatus());
+    StoreChanges later;
+    later.forgotten = {3};
+    later.keys = {{"alice", "gone", 0, "", 0}, {"bob", "nightly", 5, "y", 79}, {"bob", "brief", 6, "z", 80}};
+    later.keys.push_back({"bob", "brief", 0, "", 0});
+    later.folders = {{"a/c/", "alice", 0}, {"a/b/", "alice", 5}};
+    ASSERT_EQ(store->Apply(later), absl::OkStatus());
+  }
+  auto store = Open();
+  const StoredState state = Load(*store);
+  EXPECT_THAT(state.jobs, IsEmpty());
+  ASSERT_THAT(state.keys, SizeIs(2));
+  EXPECT_EQ(state.keys[0].owner, "alice");
+  EXPECT_EQ(state.keys[0].key, "nightly");
+  EXPECT_EQ(state.keys[0].job, 3);
+  EXPECT_EQ(state.keys[0].spec_hash, std::string("h\0sh", 4));
+  EXPECT_EQ(state.keys[0].unix_ms, 77);
+  EXPECT_EQ(state.keys[1].owner, "bob");
+  ASSERT_THAT(state.folders, SizeIs(1));
+  EXPECT_EQ(state.folders[0].folder, "a/b/");
+  EXPECT_EQ(state.folders[0].owner, "alice");
+  EXPECT_EQ(state.folders[0].job, 5);
+}
+
 TEST_F(StoreTest, OneProcessAtATimeOpensTheFileAndOnlyItsOwnerMayReadIt) {
   auto store = Open();
   struct stat info;
@@ -221,7 +284,7 @@ TEST_F(StoreTest, ANewerSchemaAndADamagedFileAreRefused) {
   ASSERT_EQ(sqlite3_exec(database, "PRAGMA user_version = 99", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(database);
   EXPECT_THAT(std::string(Store::Open(path_).status().message()), HasSubstr("schema version 99"));
-  std::filesystem::remove(path_);
+  Remove();
   std::ofstream(path_) << std::string(8192, 'x');
   EXPECT_EQ(Store::Open(path_).status().code(), absl::StatusCode::kDataLoss);
 }

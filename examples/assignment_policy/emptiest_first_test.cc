@@ -33,11 +33,10 @@ class Coordinator {
     NewJob job;
     job.spec.set_name("job");
     job.spec.set_ranks(ranks);
-    job.plan_function = [](const std::vector<DatasetSize>&) { return PlannedJob{"plan", "hash"}; };
     const absl::StatusOr<Submitted> submitted = service_.Submit(std::move(job));
     EXPECT_EQ(submitted.status(), absl::OkStatus());
     for (const PlanRequest& request : service_.TakePlanRequests()) {
-      service_.Planned(request.job_id, request.plan_function(request.sizes));
+      service_.Planned(request.job_id, PlannedJob{"plan", "hash"});
     }
     service_.Durable(service_.TakeChanges().submissions);
     return submitted->job_id;

@@ -266,6 +266,7 @@ class Resume {
 }  // namespace
 
 uint64_t TagOf(const JobIdentity& job) {
+  if (job.tag != 0) return job.tag;
   if (job.job_id.empty()) return 0;
   uint64_t tag = 0;
   const std::string hex = ContentHash::Of(absl::StrCat(job.store_id, " ", job.job_id)).substr(0, 16);

@@ -42,7 +42,8 @@ struct Resumed {
   int64_t bytes_read = 0;  // by this rank, from tensors
 };
 
-// Returns the tag of a job's checkpoints; 0, no tag, for a job without an id.
+// Returns the tag of a job's checkpoints: its own, or that of its store and id where its coordinator gave it none; 0,
+// no tag, for a job without an id.
 uint64_t TagOf(const JobIdentity& job);
 
 // Fills `tensors`, whose names, types and shapes are set. Absent: there is no checkpoint to resume from, and the

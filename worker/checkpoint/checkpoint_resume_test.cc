@@ -239,5 +239,15 @@ TEST_F(CheckpointResumeTest, ACheckpointThatCannotBeReadIsNotRemoved) {
   EXPECT_THAT(Steps(), ElementsAre(28));
 }
 
+// Another store gives the same number again, and so does the same store where an older copy of it was put back: only
+// the tag tells these jobs apart.
+TEST(TagOfTest, IsTheJobsOwnOrThatOfItsStoreAndNumber) {
+  EXPECT_EQ(TagOf({"job-7", 77, 12345}), 12345);
+  // As the store tags jobs of releases that gave none (coordinator/store/store_test.cc).
+  EXPECT_EQ(TagOf({"job-7", 77}), 5088426236128474512u);
+  EXPECT_NE(TagOf({"job-7", 78}), TagOf({"job-7", 77}));
+  EXPECT_EQ(TagOf({"", 77}), 0);
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -28,10 +28,12 @@ namespace adjoin {
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kMetricsCopy[] = "metrics.jsonl";
 
-// A job and its coordinator's store: another store gives the same job ids again.
+// A job, its coordinator's store, and the tag that the job alone has: another store gives the same job ids again, and
+// so does the same store where an older copy of it was put back.
 struct JobIdentity {
   std::string job_id;  // empty where there is no coordinator
   uint64_t store_id = 0;
+  uint64_t tag = 0;  // 0: of a coordinator that gives none
 };
 
 // The name of a checkpoint's folder.

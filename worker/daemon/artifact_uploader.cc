@@ -14,9 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/deadline.h"
 #include "base/logging.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "proto/coordinator.grpc.pb.h"
+#include "proto/message_limits.h"
 #include "proto/protocol.h"
 #include "worker/data/path_rules.h"
 
@@ -120,7 +122,7 @@ grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& reque
   *chunk.mutable_header() = MakeHeader();
   chunk.set_request_id(request.request_id());
   if (!file.ok()) {
-    chunk.set_error(std::string(file.status().message()));
+    chunk.set_error(PrintableText(file.status().message(), kMaxErrorBytes));
     writer->Write(chunk);
   } else {
     chunk.set_total_bytes(file->bytes);
@@ -130,7 +132,8 @@ grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& reque
       data.resize(std::min(left, kChunkBytes));
       ssize_t got = read(file->fd.get(), data.data(), data.size());
       if (got < 0 || (got == 0 && left > 0))
-        chunk.set_error(absl::StrCat("'", request.name(), "' cannot be read to its end"));
+        chunk.set_error(
+            PrintableText(absl::StrCat("'", request.name(), "' cannot be read to its end"), kMaxErrorBytes));
       data.resize(std::max<ssize_t>(got, 0));
       left -= got;
       if (!writer->Write(chunk) || !chunk.error().empty()) break;

@@ -59,15 +59,18 @@ SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes) cons
 
 std::string Attempts::WhyNot(const AttemptKey& key) {
   const auto& [job_id, epoch] = key;
-  if (attempts_.count(key) > 0) return "it is here already";
   auto newest = newest_.find(job_id);
-  if (newest != newest_.end() && epoch <= newest->second) return absl::StrCat("epoch ", newest->second, " was here");
-  if (newest == newest_.end() && epoch <= forgotten_) return "it is too old";
+  if (newest != newest_.end() && epoch <= newest->second)
+    return absl::StrCat("attempt ", newest->second, " of this job was here already");
+  if (newest == newest_.end() && epoch <= forgotten_) {
+    return absl::StrCat("attempts up to ", forgotten_, " were here already");
+  }
   return "";
 }
 
 void Attempts::Remember(const AttemptKey& key) {
   newest_[key.first] = key.second;
+  if (key.second > latest_.second) latest_ = key;
   if (newest_.size() <= kRememberedJobs) return;
   auto oldest = std::min_element(newest_.begin(), newest_.end(),
                                  [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -85,27 +88,29 @@ uint64_t Attempts::LivingAttempt(const std::string& job_id) {
 void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   const AttemptKey key(start.job_id(), epoch);
   absl::MutexLock lock(&mutex_);
-  if (start.store_id() != store_id_) {
-    if (store_id_.has_value()) {  // its coordinator began anew: what was here has other numbers
-      newest_.clear();
-      forgotten_ = 0;
-    }
-    store_id_ = start.store_id();
-  }
-  if (std::string reason = WhyNot(key); !reason.empty()) {
-    LogWarning(absl::StrCat(key.first, ", epoch ", epoch, ": not started: ", reason));
+  TakeStore(start.store_id());
+  const auto same = attempts_.find(key);
+  if (same != attempts_.end() && !IsForeign(same->second)) {
+    LogWarning(absl::StrCat(key.first, ", attempt ", epoch, ": not started: it is here already"));
     return;
   }
+  if (same != attempts_.end()) {
+    return Refuse(epoch, start, "processes of another coordinator's job of this number are still dying here");
+  }
+  if (std::string reason = WhyNot(key); !reason.empty()) return Refuse(epoch, start, reason);
   const uint64_t living = LivingAttempt(key.first);
   Remember(key);
   Attempt& attempt = attempts_[key];
   attempt.start = start;
   for (uint32_t number : start.rank()) attempt.ranks[number].report.set_rank(number);
-  if (draining_.has_value()) return EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", *draining_), true);
+  if (draining_.has_value())
+    return EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", *draining_), Fault::kDaemon);
+  if (const std::string why = settings_.unfit ? settings_.unfit() : ""; !why.empty())
+    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", why), Fault::kNode);
   if (living != 0) {  // reported at once, so that no rank elsewhere waits for these
     return EndUnstarted(key, RANK_LOST,
                         absl::StrCat("could not be started: processes of attempt ", living, " are still dying here"),
-                        true);
+                        Fault::kDaemon);
   }
   attempt.preparation = ++preparations_;
   const bool called = calls_.Call([prepare = settings_.prepare, start] { return prepare(start); },
@@ -113,7 +118,25 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
                                     OnPrepared(key, preparation, prepared);
                                   });
   if (called) return;
-  EndUnstarted(key, RANK_LOST, "could not be started: the file systems of too many other attempts do not answer", true);
+  EndUnstarted(key, RANK_LOST, "could not be started: the file systems of too many other attempts do not answer",
+               Fault::kNode);
+}
+
+void Attempts::Refuse(uint64_t epoch, const StartRanks& start, const std::string& why) {
+  LogWarning(absl::StrCat(start.job_id(), ", attempt ", epoch, ": not started: ", why));
+  for (uint32_t number : start.rank()) {
+    WorkerMessage message;
+    RankEnded& ended = *message.mutable_rank_ended();
+    ended.set_job_id(start.job_id());
+    ended.set_rank(number);
+    ended.set_end(RANK_LOST);
+    ended.set_infrastructure(true);
+    ended.set_error(absl::StrCat("was not started: ", why));
+    SendToCoordinator(epoch, std::move(message));
+  }
+  WorkerMessage cleared;
+  cleared.mutable_attempt_cleared()->set_job_id(start.job_id());
+  SendToCoordinator(epoch, std::move(cleared));
 }
 
 void Attempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const absl::Status& prepared) {
@@ -123,8 +146,12 @@ void Attempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const abs
   Attempt& attempt = found->second;
   attempt.preparation = 0;
   if (!prepared.ok()) {
-    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", std::string(prepared.message())),
-                        absl::IsResourceExhausted(prepared));
+    // Another attempt would find the same.
+    const RankEnd end = absl::IsFailedPrecondition(prepared) ? RANK_HOPELESS : RANK_LOST;
+    const Fault fault = absl::IsAborted(prepared)             ? Fault::kNode
+                        : absl::IsResourceExhausted(prepared) ? Fault::kDaemon
+                                                              : Fault::kJob;
+    return EndUnstarted(key, end, absl::StrCat("could not be started: ", std::string(prepared.message())), fault);
   }
   LogInfo(absl::StrCat(key.first, ": starting ", attempt.ranks.size(), " of ", attempt.start.world_size(), " ranks"));
   for (const auto& [number, rank] : attempt.ranks) {
@@ -133,7 +160,7 @@ void Attempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const abs
   }
 }
 
-void Attempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, bool infrastructure) {
+void Attempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, Fault fault) {
   Attempt& attempt = attempts_.at(key);
   attempt.preparation = 0;
   std::vector<uint32_t> numbers;
@@ -142,7 +169,8 @@ void Attempts::EndUnstarted(const AttemptKey& key, RankEnd end, const std::strin
     RankEnded ended;
     ended.set_end(end);
     ended.set_error(error);
-    ended.set_infrastructure(infrastructure);
+    ended.set_infrastructure(fault != Fault::kJob);
+    ended.set_node_fault(fault == Fault::kNode);
     ReportEnd({key.first, key.second, number}, std::move(ended));
   }
 }
@@ -163,6 +191,7 @@ void Attempts::ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect)
   *message.mutable_connect()->mutable_transport_address() = connect.transport_address();
   for (auto& [number, rank] : attempt->second.ranks) {
     if (rank.peer == nullptr || rank.report.connected()) continue;
+    if (!attempt->second.connected_at.has_value()) attempt->second.connected_at = Deadline::Clock::now();
     rank.report.set_connected(true);
     rank.peer->Send(message);
   }
@@ -187,7 +216,8 @@ void Attempts::StopLocked(const AttemptKey& key, const std::string& reason, absl
   attempt.stopping = true;
   if (attempt.preparation != 0) {  // no process is there, and what still looks at files starts none
     const bool killed = !attempt.killed.empty();
-    return EndUnstarted(key, killed ? RANK_LOST : RANK_PEER_FAILED, absl::StrCat("was not started: ", reason), killed);
+    return EndUnstarted(key, killed ? RANK_LOST : RANK_PEER_FAILED, absl::StrCat("was not started: ", reason),
+                        killed ? Fault::kDaemon : Fault::kJob);
   }
   DaemonMessage message;
   message.mutable_abort()->set_reason(reason);
@@ -208,14 +238,67 @@ void Attempts::Acknowledged(const std::string& job_id, uint64_t epoch) {
 void Attempts::MakeReports(WorkerHello& hello, const std::function<void()>& open) {
   absl::MutexLock lock(&mutex_);
   hello.set_draining(draining_.has_value());
+  hello.set_store_id(store_id_);
   for (const auto& [key, attempt] : attempts_) {
     AttemptReport& report = *hello.add_attempt();
     report.set_job_id(key.first);
     report.set_epoch(key.second);
+    report.set_store_id(attempt.start.store_id());
     report.set_cleared(attempt.cleared);
+    report.set_running_seconds(attempt.RunningSeconds());
     for (const auto& [number, rank] : attempt.ranks) *report.add_rank() = rank.report;
   }
+  if (store_id_ != 0 && latest_.second > 0 && attempts_.count(latest_) == 0) {
+    // It is told again and again: a coordinator whose store was put back learns from it which numbers are taken.
+    AttemptReport& report = *hello.add_attempt();
+    report.set_job_id(latest_.first);
+    report.set_epoch(latest_.second);
+    report.set_store_id(store_id_);
+    report.set_cleared(true);
+  }
   open();
+}
+
+double Attempts::Attempt::RunningSeconds() const {
+  if (!connected_at.has_value()) return 0;
+  return std::chrono::duration<double>(Deadline::Clock::now() - *connected_at).count();
+}
+
+bool Attempts::IsForeign(const Attempt& attempt) const {
+  return attempt.start.store_id() != 0 && attempt.start.store_id() != store_id_;
+}
+
+bool Attempts::TakeStore(uint64_t store_id) {
+  if (store_id == 0 || store_id == store_id_) return false;
+  const uint64_t before = std::exchange(store_id_, store_id);
+  if (before == 0) return false;
+  LogWarning(absl::StrCat("the coordinator has another store (", absl::Hex(store_id, absl::kZeroPad16),
+                          ") than before (", absl::Hex(before, absl::kZeroPad16),
+                          "): what runs here for that one ends"));
+  newest_.clear();
+  forgotten_ = 0;
+  latest_ = {};
+  std::vector<AttemptKey> foreign;
+  for (const auto& [key, attempt] : attempts_) {
+    if (IsForeign(attempt)) foreign.push_back(key);
+  }
+  for (const AttemptKey& key : foreign) {
+    Attempt& attempt = attempts_.at(key);
+    if (attempt.cleared) {
+      attempts_.erase(key);
+      continue;
+    }
+    const std::string why = "its coordinator is gone: the one at this address has another store";
+    if (attempt.killed.empty()) attempt.killed = why;
+    StopLocked(key, why, absl::ZeroDuration());
+  }
+  changed_.NotifyAll();
+  return true;
+}
+
+bool Attempts::Welcomed(uint64_t store_id) {
+  absl::MutexLock lock(&mutex_);
+  return !TakeStore(store_id);
 }
 
 void Attempts::Connected() {
@@ -244,10 +327,11 @@ void Attempts::FillHeartbeat(Heartbeat& heartbeat) {
   const Deadline::Clock::time_point now = Deadline::Clock::now();
   heartbeat.set_draining(draining_.has_value());
   for (const auto& [key, attempt] : attempts_) {
-    if (attempt.cleared) continue;
+    if (attempt.cleared || IsForeign(attempt)) continue;
     AttemptPulse& pulses = *heartbeat.add_attempt();
     pulses.set_job_id(key.first);
     pulses.set_epoch(key.second);
+    pulses.set_running_seconds(attempt.RunningSeconds());
     for (const auto& [number, rank] : attempt.ranks) {
       if (rank.report.has_ended()) continue;
       RankPulse& pulse = *pulses.add_rank();
@@ -300,7 +384,8 @@ void Attempts::Drain(const std::string& reason) {
   draining_ = reason;
   for (auto& [key, attempt] : attempts_) {
     SendToRanks(attempt, key.second, DrainMessage());
-    if (attempt.preparation != 0) EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", reason), true);
+    if (attempt.preparation != 0)
+      EndUnstarted(key, RANK_LOST, absl::StrCat("was not started: ", reason), Fault::kDaemon);
   }
 }
 

@@ -58,10 +58,15 @@ class Attempts {
     std::string net_device, data_port_range;
     std::optional<User> rank_user;  // absent: the daemon's own
     // Checks and makes a job's paths before its ranks start. It may take as long as file systems do, so it is called on
-    // threads of its own, which may outlive the Attempts. kResourceExhausted: not the job's fault. Absent:
-    // PrepareJobPaths.
+    // threads of its own, which may outlive the Attempts. kResourceExhausted: not the job's fault; kAborted: the
+    // node's. Absent: PrepareJobPaths.
     std::function<absl::Status(const StartRanks&)> prepare;
-    size_t most_preparing = 16;                     // at once; StartRanks beyond that are refused
+    // Returns why no rank can run on this node now, "" where they can; does not wait. Absent: they always can.
+    std::function<std::string()> unfit;
+    size_t most_preparing = 16;  // at once; StartRanks beyond that are refused
+    // The last process of another store's attempt is gone: the coordinator waits for a hello that says so. May be
+    // empty.
+    std::function<void()> on_foreign_gone;
     absl::Duration stop_grace = absl::Seconds(2);   // between the request to stop and SIGKILL
     absl::Duration exit_grace = absl::Seconds(10);  // between a rank's result and SIGKILL
   };
@@ -69,8 +74,9 @@ class Attempts {
   // `record`, where there is one, names the processes while they live; it outlives the attempts.
   Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record = nullptr);
 
-  // Orders from the coordinator. An attempt that is or was here is not started again. One that comes while an earlier
-  // attempt of the job has processes here ends at once, and the coordinator may start another.
+  // Orders from the coordinator. An attempt that is here is not started again. One that was here, or that comes while
+  // an earlier attempt of the job has processes here, ends at once with the reason, and the coordinator may start
+  // another.
   void Start(uint64_t epoch, const StartRanks& start);
   void ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect);
   void Stop(const std::string& job_id, uint64_t epoch, const std::string& reason);
@@ -80,6 +86,11 @@ class Attempts {
   // hello. While there is no stream, a rank that fails takes the other ranks of its attempt here with it.
   void MakeReports(WorkerHello& hello, const std::function<void()>& open);
   void Connected();
+  // The coordinator that answered has this store. Where it is another one than before, what was here is another
+  // coordinator's, whose epochs mean nothing to this one: its ranks are killed at once, as no result of theirs can be
+  // stored any more, and their reports are dropped. Returns false then: what was sent to the coordinator so far was not
+  // for it. 0: an older coordinator, which does not say.
+  bool Welcomed(uint64_t store_id);
   void Disconnected();
   // Fills all but the sequence.
   void FillHeartbeat(Heartbeat& heartbeat);
@@ -99,6 +110,10 @@ class Attempts {
   bool WaitUntilAcknowledged(Deadline deadline);
   void EndWaits();
 
+  // True where `process` was started here for a rank, and has not ended.
+  bool IsRank(pid_t process);
+  // Checks that `process` is the one that was started for the rank of this hello. Errors: kPermissionDenied.
+  absl::Status CheckProcess(uint64_t epoch, const RankHello& hello, pid_t process);
   // What comes from a rank: its hello, which is answered by its orders; its other messages; the end of its stream.
   // Errors: kNotFound (no such rank is to run here, now), kAlreadyExists (it is connected already).
   absl::Status RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer);
@@ -122,6 +137,9 @@ class Attempts {
     bool stopping = false;
     std::string killed;  // why the daemon itself killed it
     bool cleared = false;
+    std::optional<Deadline::Clock::time_point> connected_at;  // its ranks got their peers' addresses
+
+    double RunningSeconds() const;
   };
   using AttemptKey = std::pair<std::string, uint64_t>;
 
@@ -132,11 +150,18 @@ class Attempts {
   Rank* Find(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns why a StartRanks is ignored; "" where it is not.
   std::string WhyNot(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns true where the coordinator has another store than before.
+  bool TakeStore(uint64_t store_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsForeign(const Attempt& attempt) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells the coordinator that none of these ranks will run, and keeps nothing of them.
+  void Refuse(uint64_t epoch, const StartRanks& start, const std::string& why);
   void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt of this job that is not cleared; 0: none.
   uint64_t LivingAttempt(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whose fault it is that ranks do not start: infrastructure are the last two.
+  enum class Fault { kJob, kDaemon, kNode };
   // Ends all ranks of an attempt of which no process was started.
-  void EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, bool infrastructure)
+  void EndUnstarted(const AttemptKey& key, RankEnd end, const std::string& error, Fault fault)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReportIfOver(const RankKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   RankEnded EndOf(const RankKey& key, const Rank& rank, const Attempt& attempt) const
@@ -158,7 +183,8 @@ class Attempts {
   absl::Mutex mutex_;
   MonotonicCondition changed_;  // an attempt is cleared or acknowledged
   std::map<AttemptKey, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
-  std::optional<uint64_t> store_id_ ABSL_GUARDED_BY(mutex_);        // whose epochs newest_ has; absent: not known yet
+  uint64_t store_id_ ABSL_GUARDED_BY(mutex_) = 0;                   // whose epochs newest_ has; 0: not known yet
+  AttemptKey latest_ ABSL_GUARDED_BY(mutex_);                       // the highest epoch that was here
   std::map<std::string, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // epoch of each job that was here
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;                  // the highest epoch dropped from newest_
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;

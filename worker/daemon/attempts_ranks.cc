@@ -4,19 +4,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/logging.h"
+#include "base/printable_text.h"
+#include "proto/killed_by_signal.h"
+#include "proto/message_limits.h"
 #include "proto/protocol.h"
-#include "worker/daemon/line_splitter.h"
 #include "worker/rank/rank_exit_codes.h"
 
 namespace adjoin {
 namespace {
 
-constexpr size_t kMaxErrorBytes = 4096;
-
 // Returns the error that a rank reported, fit for a message.
-std::string CleanError(const std::string& error) {
-  return CleanText(absl::string_view(error).substr(0, kMaxErrorBytes));
-}
+std::string CleanError(const std::string& error) { return PrintableText(error, kMaxErrorBytes); }
 
 }  // namespace
 
@@ -39,9 +37,29 @@ DaemonMessage Attempts::Orders(const Attempt& attempt) const {
   start.set_net_device(settings_.net_device);
   start.set_port_range(settings_.data_port_range);
   start.set_store_id(attempt.start.store_id());
+  start.set_job_tag(attempt.start.job_tag());
   start.set_cache_dir(settings_.cache_dir);
   start.set_cache_bytes(settings_.cache_bytes);
   return message;
+}
+
+bool Attempts::IsRank(pid_t process) {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [key, attempt] : attempts_) {
+    for (const auto& [number, rank] : attempt.ranks) {
+      if (rank.process == process && !rank.exit.has_value()) return true;
+    }
+  }
+  return false;
+}
+
+absl::Status Attempts::CheckProcess(uint64_t epoch, const RankHello& hello, pid_t process) {
+  absl::MutexLock lock(&mutex_);
+  const Rank* rank = Find({hello.job_id(), epoch, hello.rank()});
+  if (rank == nullptr || rank->process == process) return absl::OkStatus();  // RankConnected refuses an unknown rank
+  return absl::PermissionDeniedError(absl::StrCat("process ", process, " is not rank ", hello.rank(), " of ",
+                                                  PrintableText(hello.job_id(), kMaxNameBytes), ", which is process ",
+                                                  rank->process));
 }
 
 absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std::shared_ptr<RankPeer> peer) {
@@ -70,7 +88,7 @@ absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std
 void Attempts::RankSaid(const RankKey& key, const RankMessage& message) {
   absl::MutexLock lock(&mutex_);
   Rank* rank = Find(key);
-  if (rank == nullptr || rank->report.has_ended()) return;
+  if (rank == nullptr || rank->report.has_ended() || IsForeign(attempts_.at({key.job_id, key.epoch}))) return;
   WorkerMessage out;
   if (message.has_result()) {
     rank->result = message.result();
@@ -78,6 +96,13 @@ void Attempts::RankSaid(const RankKey& key, const RankMessage& message) {
   } else if (message.has_pulse()) {
     rank->pulse = message.pulse();
     rank->pulse_at = Deadline::Clock::now();
+  } else if (message.kind_case() == RankMessage::kTransportAddress &&
+             message.transport_address().size() > kMaxAddressBytes) {
+    RankResult& refused = rank->result.emplace();
+    refused.set_end(RANK_ERROR);
+    refused.set_error(absl::StrCat("its transport has an address of ", message.transport_address().size(),
+                                   " bytes; at most ", kMaxAddressBytes, " are possible: allow it fewer devices"));
+    supervisor_.KillRank(key, absl::ZeroDuration());
   } else if (message.kind_case() == RankMessage::kTransportAddress) {
     rank->report.set_transport_address(message.transport_address());
     RankReady& ready = *out.mutable_rank_ready();
@@ -126,6 +151,9 @@ void Attempts::OnLog(const RankKey& key, std::vector<std::string> lines) {
     line.set_epoch(key.epoch);
     line.set_text(std::move(text));
   }
+  absl::MutexLock lock(&mutex_);
+  auto attempt = attempts_.find({key.job_id, key.epoch});
+  if (attempt != attempts_.end() && IsForeign(attempt->second)) return;  // the coordinator's job of this id is another
   SendToCoordinator(key.epoch, std::move(message));
 }
 
@@ -153,11 +181,13 @@ RankEnded Attempts::EndOf(const RankKey& key, const Rank& rank, const Attempt& a
   if (rank.result.has_value() && rank.result->end() == RANK_SUCCEEDED && exited && exit.code == 0) {
     ended.set_end(RANK_SUCCEEDED);
     *ended.mutable_artifact() = rank.result->artifact();
+    ended.set_artifacts_left_out(rank.result->artifacts_left_out());
   } else if (rank.result.has_value() && rank.result->end() == RANK_DRAINED) {
     ended.set_end(RANK_DRAINED);
     ended.set_error(CleanError(rank.result->error()));
     ended.set_drained_step(rank.result->drained_step());
     *ended.mutable_artifact() = rank.result->artifact();
+    ended.set_artifacts_left_out(rank.result->artifacts_left_out());
   } else if (!attempt.killed.empty()) {
     ended.set_end(RANK_LOST);
     ended.set_infrastructure(true);
@@ -170,11 +200,15 @@ RankEnded Attempts::EndOf(const RankKey& key, const Rank& rank, const Attempt& a
     // Hopeless it is whatever its peers do.
     const bool own = !attempt.stopping || rank.result->end() == RANK_HOPELESS;
     ended.set_end(own ? rank.result->end() : RANK_PEER_FAILED);
+    ended.set_infrastructure(own && rank.result->end() == RANK_LOST);
     ended.set_error(absl::StrCat("failed: ", CleanError(rank.result->error())));
   } else {
     ended.set_end(attempt.stopping ? RANK_PEER_FAILED : RANK_LOST);
-    // No memory, no descriptor, no space for its record: no fault of the job's.
-    ended.set_infrastructure(!attempt.stopping && !exit.spawn_error.empty());
+    // No memory, no descriptor, no space for its record: no fault of the job's. Nor is the end of a process that had
+    // not yet asked what to run: its program, or what that needs, is not as it should be.
+    const bool knew_its_job = rank.report.pid() != 0;
+    ended.set_infrastructure(!attempt.stopping && (!exit.spawn_error.empty() || !knew_its_job));
+    ended.set_node_fault(ended.infrastructure() && !knew_its_job && !WasKilledFromOutside(exit.ToString()));
     ended.set_error(absl::StrCat(exit.ToString(), rank.result.has_value() ? " after it had finished"
                                                   : exited                ? " without a result"
                                                                           : ""));
@@ -188,16 +222,24 @@ void Attempts::ReportEnd(const RankKey& key, RankEnded ended) {
   *Find(key)->report.mutable_ended() = ended;
   const char* text = ended.end() == RANK_SUCCEEDED ? "succeeded" : ended.end() == RANK_DRAINED ? "is drained" : "";
   LogInfo(absl::StrCat(key.job_id, ": rank ", key.rank, " ", *text != '\0' ? text : ended.error()));
-  WorkerMessage message;
-  *message.mutable_rank_ended() = std::move(ended);
-  SendToCoordinator(key.epoch, std::move(message));
-
   const AttemptKey attempt_key(key.job_id, key.epoch);
   Attempt& attempt = attempts_.at(attempt_key);
+  const bool foreign = IsForeign(attempt);
+  if (!foreign) {
+    WorkerMessage message;
+    *message.mutable_rank_ended() = std::move(ended);
+    SendToCoordinator(key.epoch, std::move(message));
+  }
   for (const auto& [number, other] : attempt.ranks) {
     if (!other.report.has_ended()) return StopPeersOfFailed(attempt_key);
   }
   attempt.cleared = true;
+  if (foreign) {
+    attempts_.erase(attempt_key);  // nobody will acknowledge it
+    if (settings_.on_foreign_gone) settings_.on_foreign_gone();
+    changed_.NotifyAll();
+    return;
+  }
   attempt.start.clear_plan();
   WorkerMessage cleared;
   cleared.mutable_attempt_cleared()->set_job_id(key.job_id);

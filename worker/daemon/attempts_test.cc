@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -67,6 +68,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     settings.data_root = settings.output_root = folder_;
     settings.stop_grace = absl::Milliseconds(20);
     settings.most_preparing = 2;
+    settings.unfit = [this] { return unfit_; };
     const JobRoots roots{settings.data_root, settings.output_root, std::nullopt};
     settings.prepare = [gate = gate_, roots](const StartRanks& start) {
       absl::MutexLock lock(&gate->mutex);
@@ -78,6 +80,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
       gate->changed.NotifyAll();
       return open ? PrepareJobPaths(roots, start) : absl::DeadlineExceededError("the test does not open the gate");
     };
+    settings.on_foreign_gone = [this] { ++foreign_gone_; };
     attempts_ = std::make_unique<Attempts>(settings, [this](WorkerMessage message) {
       absl::MutexLock lock(&mutex_);
       sent_.push_back(std::move(message));
@@ -105,6 +108,7 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
     StartRanks start;
     start.set_store_id(store);
     start.set_job_id(job);
+    start.set_job_tag(1);
     start.set_world_size(ranks);
     for (int rank = 0; rank < ranks; ++rank) start.add_rank(rank);
     start.set_plan(Plan().SerializeAsString());
@@ -132,9 +136,11 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
       m.mutable_result()->set_drained_step(end == RANK_DRAINED ? 41 : 0);
     });
   }
+  // Without the note of the latest attempt that was here.
   WorkerHello Hello() {
     WorkerHello hello;
     attempts_->MakeReports(hello, [] {});
+    if (!hello.attempt().empty() && hello.attempt().rbegin()->rank().empty()) hello.mutable_attempt()->RemoveLast();
     return hello;
   }
   Heartbeat Beat() {
@@ -201,10 +207,12 @@ exit $(cat )" << folder_ << "/exit-$name)\n";
   };
 
   std::string folder_;
+  std::string unfit_;
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();  // outlives the attempts where something still hangs
   absl::Mutex mutex_;
   MonotonicCondition changed_;
   std::vector<WorkerMessage> sent_;
+  std::atomic<int> foreign_gone_{0};
   std::unique_ptr<Attempts> attempts_;
 };
 
@@ -254,7 +262,8 @@ TEST_F(AttemptsTest, IgnoresStartsOfOldAttemptsAndOfRunningOnes) {
   EXPECT_EQ(Hello().attempt_size(), 1);
   Start(5, 2);  // while epoch 4 has a process
   const std::string dying = "RANK_LOST could not be started: processes of attempt 4 are still dying here";
-  EXPECT_THAT(Facts(3), ElementsAre(dying, dying, "cleared"));
+  const std::string late = "RANK_LOST was not started: attempt 4 of this job was here already";
+  EXPECT_THAT(Facts(5), ElementsAre(late, "cleared", dying, dying, "cleared"));
   const WorkerHello hello = Hello();
   ASSERT_EQ(hello.attempt_size(), 2);
   EXPECT_FALSE(hello.attempt(0).cleared());
@@ -270,13 +279,69 @@ TEST_F(AttemptsTest, IgnoresStartsOfOldAttemptsAndOfRunningOnes) {
   attempts_->Acknowledged("job-2", 6);
   Start(4, 1);  // late
   EXPECT_THAT(Hello().attempt(), IsEmpty());
+  const std::vector<std::string> facts = Facts(0);
+  ASSERT_GE(facts.size(), 2);
+  EXPECT_EQ(facts[facts.size() - 2], "RANK_LOST was not started: attempt 5 of this job was here already") << "at once";
   Start(7, 1);
   EXPECT_EQ(Hello().attempt_size(), 1);
   attempts_->Stop("job-1", 7, "");
   ASSERT_TRUE(AwaitCleared());
   attempts_->Acknowledged("job-1", 7);
-  Start(1, 1, "job-1", /*store=*/77);
-  EXPECT_EQ(Hello().attempt_size(), 1) << "the coordinator began anew";
+}
+
+// The coordinator at this address has another store than before: nothing of what was here concerns it.
+TEST_F(AttemptsTest, AnotherStoreEndsWhatRunsForTheOneBeforeAndHearsNothingOfIt) {
+  EXPECT_TRUE(attempts_->Welcomed(77));
+  Start(6, 1, "job-2", 77);
+  attempts_->Stop("job-2", 6, "");
+  ASSERT_TRUE(AwaitCleared());  // and not acknowledged
+  Start(4, 2, "job-1", 77);
+  WorkerHello hello = Hello();
+  ASSERT_EQ(hello.attempt_size(), 2);
+  EXPECT_EQ(hello.attempt(0).store_id(), 77);
+  EXPECT_EQ(hello.store_id(), 77);
+  const size_t before = Facts(0).size();
+
+  EXPECT_FALSE(attempts_->Welcomed(88)) << "what was sent so far was not for this coordinator";
+  ASSERT_TRUE(AwaitCleared());
+  EXPECT_THAT(Hello().attempt(), IsEmpty());
+  EXPECT_TRUE(attempts_->Welcomed(88));
+  Start(4, 1, "job-1", 88);  // the numbers of the other store mean nothing here
+  hello = Hello();
+  ASSERT_EQ(hello.attempt_size(), 1);
+  EXPECT_EQ(hello.attempt(0).store_id(), 88);
+  EXPECT_FALSE(hello.attempt(0).cleared());
+  EXPECT_THAT(Facts(0), ::testing::SizeIs(before)) << "the coordinator of store 88 hears nothing of store 77";
+  EXPECT_EQ(foreign_gone_, 1);
+}
+
+TEST_F(AttemptsTest, EveryHelloNamesTheLatestAttemptThatWasHere) {
+  EXPECT_TRUE(attempts_->Welcomed(77));
+  Start(4, 1, "job-1", 77);
+  attempts_->Stop("job-1", 4, "");
+  ASSERT_TRUE(AwaitCleared());
+  attempts_->Acknowledged("job-1", 4);
+  WorkerHello hello;
+  attempts_->MakeReports(hello, [] {});
+  ASSERT_EQ(hello.attempt_size(), 1);
+  EXPECT_EQ(hello.attempt(0).job_id(), "job-1");
+  EXPECT_EQ(hello.attempt(0).epoch(), 4);
+  EXPECT_EQ(hello.attempt(0).store_id(), 77);
+  EXPECT_TRUE(hello.attempt(0).cleared());
+}
+
+TEST_F(AttemptsTest, TellsHowLongRanksHaveRun) {
+  Start(4, 1);
+  EXPECT_EQ(Beat().attempt(0).running_seconds(), 0);
+  Connect(4, 0);
+  adjoin::ConnectRanks connect;
+  connect.set_job_id("job-1");
+  connect.add_transport_address("a");
+  attempts_->ConnectRanks(4, connect);
+  const double first = Beat().attempt(0).running_seconds();
+  EXPECT_GT(first, 0);
+  EXPECT_LT(first, 60);
+  EXPECT_GT(Hello().attempt(0).running_seconds(), first);
 }
 
 TEST_F(AttemptsTest, AStopThatComesBeforeItsStartIsAnsweredAndTheStartIgnored) {
@@ -314,6 +379,40 @@ TEST_F(AttemptsTest, WithoutAStreamAFailedRankTakesItsPeersWithIt) {
   kill(ProcessOf(6, 0), SIGKILL);  // while there is no stream: at once
   ASSERT_TRUE(AwaitCleared());
   EXPECT_EQ(peer->Count(DaemonMessage::kAbort), 1);
+}
+
+TEST_F(AttemptsTest, TellsWhetherTheJobOrTheNodeIsToBlame) {
+  const auto end = [this] {
+    EXPECT_TRUE(AwaitCleared());
+    absl::MutexLock lock(&mutex_);
+    RankEnded ended = sent_.front().rank_ended();
+    sent_.clear();
+    return ended;
+  };
+  Start(4, 1);
+  Exit(4, 0, 1);
+  RankEnded ended = end();
+  EXPECT_EQ(ended.end(), RANK_LOST);
+  EXPECT_TRUE(ended.infrastructure() && ended.node_fault()) << "it never asked what to run";
+  Start(5, 1);
+  kill(ProcessOf(5, 0), SIGKILL);
+  ended = end();
+  EXPECT_TRUE(ended.infrastructure());
+  EXPECT_FALSE(ended.node_fault()) << "somebody killed it";
+  Start(6, 1);
+  Connect(6, 0);
+  Exit(6, 0, 1);
+  ended = end();
+  EXPECT_EQ(ended.end(), RANK_LOST);
+  EXPECT_FALSE(ended.infrastructure() || ended.node_fault()) << "it ran its job";
+  Start(7, 1);
+  Connect(7, 0);
+  SayResult(7, 0, RANK_LOST, "the worker's output root is gone");
+  Exit(7, 0, 1);
+  ended = end();
+  EXPECT_EQ(ended.end(), RANK_LOST);
+  EXPECT_EQ(ended.error(), "failed: the worker's output root is gone");
+  EXPECT_TRUE(ended.infrastructure()) << "the rank's own word";
 }
 
 TEST_F(AttemptsTest, WithoutAStreamARankThatSucceededLeavesItsPeersAlone) {
@@ -411,6 +510,16 @@ TEST_F(AttemptsTest, ALossThatIsNotFiniteStaysTheReasonWhateverPeersReport) {
   EXPECT_EQ(Hello().attempt(0).rank(1).ended().end(), RANK_PEER_FAILED);
 }
 
+TEST_F(AttemptsTest, AnAddressThatFitsNoMessageEndsItsRank) {
+  Start(4, 1);
+  auto peer = Connect(4, 0);
+  Say(4, 0, [](RankMessage& m) { m.set_transport_address(std::string(1 << 20, 'a')); });
+  ASSERT_TRUE(AwaitCleared());
+  EXPECT_THAT(
+      Facts(2),
+      ElementsAre(HasSubstr("RANK_ERROR failed: its transport has an address of 1048576 bytes; at most"), "cleared"));
+}
+
 TEST_F(AttemptsTest, ARankThatCannotStartEndsAtOnce) {
   StartRanks start;
   start.set_job_id("job-1");
@@ -423,11 +532,31 @@ TEST_F(AttemptsTest, ARankThatCannotStartEndsAtOnce) {
   EXPECT_THAT(Facts(2), ElementsAre(::testing::StartsWith("RANK_LOST could not be started: "), "cleared"));
   EXPECT_FALSE(Hello().attempt(0).rank(0).ended().infrastructure()) << "the job is wrong";
 
+  std::ofstream(folder_ + "/.adjoin-owner") << "owner: alice\n";
+  StartOnly(5, 1, "job-2");
+  EXPECT_TRUE(AwaitCleared());
+  EXPECT_THAT(Facts(4)[2], ::testing::StartsWith("RANK_HOPELESS could not be started: "));
+  unlink((folder_ + "/.adjoin-owner").c_str());
+  attempts_->Acknowledged("job-2", 5);
+
   unlink((folder_ + "/rank").c_str());
   StartOnly(5, 1);
   EXPECT_TRUE(AwaitCleared());
-  EXPECT_THAT(Facts(4)[2], ::testing::StartsWith("RANK_LOST could not be started: "));
+  EXPECT_THAT(Facts(6)[4], ::testing::StartsWith("RANK_LOST could not be started: "));
   EXPECT_TRUE(Hello().attempt(1).rank(0).ended().infrastructure()) << "the machine is";
+  EXPECT_TRUE(Hello().attempt(1).rank(0).ended().node_fault());
+  EXPECT_FALSE(Hello().attempt(0).rank(0).ended().node_fault());
+}
+
+TEST_F(AttemptsTest, ANodeThatCanRunNoRanksRefusesThemWithTheReason) {
+  unfit_ = "the output root /out is gone";
+  StartOnly(4, 2);
+  const std::string refused = "RANK_LOST could not be started: the output root /out is gone";
+  EXPECT_THAT(Facts(3), ElementsAre(refused, refused, "cleared"));
+  EXPECT_TRUE(Hello().attempt(0).rank(1).ended().infrastructure());
+  EXPECT_TRUE(Hello().attempt(0).rank(1).ended().node_fault());
+  unfit_ = "";
+  Start(5, 1);
 }
 
 TEST_F(AttemptsTest, PathsThatHangHoldUpNoOtherAttempt) {

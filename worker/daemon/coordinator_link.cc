@@ -8,15 +8,17 @@
 #include "absl/strings/str_cat.h"
 #include "base/boot_clock.h"
 #include "base/logging.h"
+#include "base/printable_text.h"
 #include "base/security/tls.h"
 #include "base/watchdog.h"
+#include "proto/fit_message.h"
 #include "proto/grpc_status.h"
+#include "proto/message_limits.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
 namespace {
 
-constexpr int kMaxLinesPerMessage = 1000;
 constexpr double kDefaultLeaseSeconds = 120;
 
 // Returns true where connecting again may succeed.
@@ -25,14 +27,21 @@ bool IsPermanent(grpc::StatusCode code) {
          code == grpc::StatusCode::UNIMPLEMENTED;
 }
 
+void LogLeftOut(const std::string& left_out) {
+  if (!left_out.empty())
+    LogWarning(absl::StrCat("a message was too long for the coordinator, and left out: ", left_out));
+}
+
 }  // namespace
 
 CoordinatorLink::CoordinatorLink(Settings settings, Callbacks callbacks)
-    : settings_(std::move(settings)), callbacks_(std::move(callbacks)) {}
+    : settings_(std::move(settings)),
+      callbacks_(std::move(callbacks)),
+      outbox_({.log_messages = settings_.max_log_messages, .bytes = kMaxOutboxBytes}) {}
 
 std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // plans grow with the number of ranks
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxOrderBytes));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -45,25 +54,15 @@ std::shared_ptr<grpc::Channel> CoordinatorLink::NewChannel() const {
 }
 
 void CoordinatorLink::Send(WorkerMessage message) {
+  LogLeftOut(Fit(&message));
   {
     absl::MutexLock lock(&mutex_);
     if (!open_ && !message.has_log()) return;
-    if (message.has_log()) {
-      WorkerMessage* last = outbox_.empty() ? nullptr : &outbox_.back();
-      if (last != nullptr && last->has_log() && last->header().epoch() == message.header().epoch() &&
-          last->log().job_id() == message.log().job_id() &&
-          last->log().line_size() + message.log().line_size() <= kMaxLinesPerMessage) {
-        last->mutable_log()->mutable_line()->MergeFrom(message.log().line());
-        return;
-      }
-      if (logs_waiting_ >= settings_.max_log_messages) {
-        auto oldest = std::find_if(outbox_.begin(), outbox_.end(), [](const WorkerMessage& m) { return m.has_log(); });
-        outbox_.erase(oldest);
-        --logs_waiting_;
-      }
-      ++logs_waiting_;
+    if (!outbox_.Add(std::move(message))) {
+      LogWarning("the coordinator reads too slowly: connecting again, with a report of the whole state");
+      open_ = false;
+      if (context_ != nullptr) context_->TryCancel();
     }
-    outbox_.push_back(std::move(message));
   }
   changed_.NotifyAll();
 }
@@ -74,6 +73,11 @@ void CoordinatorLink::BeatNow() {
     beat_now_ = true;
   }
   changed_.NotifyAll();
+}
+
+void CoordinatorLink::ConnectAgain() {
+  absl::MutexLock lock(&mutex_);
+  if (context_ != nullptr) context_->TryCancel();
 }
 
 std::optional<WorkerMessage> CoordinatorLink::NextMessage(Deadline next_heartbeat) {
@@ -89,10 +93,7 @@ std::optional<WorkerMessage> CoordinatorLink::NextMessage(Deadline next_heartbea
     message.mutable_heartbeat();
     return message;
   }
-  message = std::move(outbox_.front());
-  outbox_.pop_front();
-  if (message.has_log()) --logs_waiting_;
-  return message;
+  return outbox_.Take();
 }
 
 void CoordinatorLink::WriteMessages(Stream& stream) {
@@ -105,6 +106,7 @@ void CoordinatorLink::WriteMessages(Stream& stream) {
       const int64_t now = BootTimeNanos();
       callbacks_.on_heartbeat(*message->mutable_heartbeat());
       message->mutable_heartbeat()->set_sequence(++beats);
+      LogLeftOut(Fit(&*message));
       absl::MutexLock lock(&mutex_);
       sent_.push_back({beats, now});
       next = Deadline::After(heartbeat_);
@@ -145,14 +147,34 @@ WorkerMessage CoordinatorLink::MakeHello() {
     absl::MutexLock lock(&mutex_);
     open_ = true;
   });
+  LogLeftOut(Fit(&hello, hello_limit_));
+  hello_bytes_ = hello.ByteSizeLong();
   return hello;
+}
+
+// Called where a stream ended before a welcome: with one of gRPC's codes for a message that the coordinator does not
+// take, with the coordinator's word for a hello that it could not read, or with none.
+void CoordinatorLink::NoteRefusedHello(const grpc::Status& status) {
+  const bool unread = status.error_code() == grpc::StatusCode::CANCELLED && IsAnswer(status);
+  if (!unread && !status.ok() && status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED &&
+      status.error_code() != grpc::StatusCode::INTERNAL) {
+    return;
+  }
+  LogWarning(absl::StrCat("the coordinator did not take a hello of ", hello_bytes_,
+                          " bytes; the next one has half as many, if that is possible"));
+  hello_limit_ = hello_bytes_ / 2;
 }
 
 void CoordinatorLink::KeepLogsOnly() {
   absl::MutexLock lock(&mutex_);
   open_ = false;
-  outbox_.erase(std::remove_if(outbox_.begin(), outbox_.end(), [](const WorkerMessage& m) { return !m.has_log(); }),
-                outbox_.end());
+  outbox_.KeepLogsOnly();
+}
+
+void CoordinatorLink::DropAll() {
+  absl::MutexLock lock(&mutex_);
+  open_ = false;
+  outbox_.Clear();
 }
 
 void CoordinatorLink::Serve(grpc::ClientContext& context, Stream& stream) {
@@ -185,7 +207,11 @@ grpc::Status CoordinatorLink::Exchange(grpc::ClientContext& context, bool* welco
     Watchdog late(settings_.answer_timeout, [&] { context.TryCancel(); });
     stream = stub->Connect(&context);
     hello_sent = BootTimeNanos();
-    if (!stream->Write(MakeHello()) || !stream->Read(&message)) return stream->Finish();
+    if (!stream->Write(MakeHello()) || !stream->Read(&message)) {
+      const grpc::Status status = stream->Finish();
+      NoteRefusedHello(status);
+      return status;
+    }
   }
   absl::Status protocol = CheckProtocol(message.header(), "the coordinator", "this worker");
   if (!protocol.ok() || !message.has_welcome()) {
@@ -194,12 +220,17 @@ grpc::Status CoordinatorLink::Exchange(grpc::ClientContext& context, bool* welco
     return protocol.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "no welcome came") : ToGrpc(protocol);
   }
   *welcomed = true;
+  hello_limit_ = kMaxSentBytes;
   LogInfo(absl::StrCat("connected to the coordinator at ", settings_.coordinator));
   const Welcome& welcome = message.welcome();
+  if (!callbacks_.on_connected(welcome)) {
+    DropAll();
+    context.TryCancel();
+    return stream->Finish();
+  }
   const absl::Duration lease =
       absl::Seconds(welcome.lease_seconds() > 0 ? welcome.lease_seconds() : kDefaultLeaseSeconds);
   callbacks_.on_lease(hello_sent + absl::ToInt64Nanoseconds(lease), lease);
-  callbacks_.on_connected();
   {
     absl::MutexLock lock(&mutex_);
     heartbeat_ = absl::Seconds(std::max(0.01, welcome.heartbeat_seconds()));
@@ -242,7 +273,10 @@ absl::Status CoordinatorLink::Run() {
     bool welcomed = false;
     grpc::Status status = RunStream(&welcomed);
     if (welcomed) {
-      if (WaitBeforeRetry(absl::ZeroDuration())) LogWarning("the connection to the coordinator ended");
+      if (WaitBeforeRetry(absl::ZeroDuration())) {
+        LogWarning(absl::StrCat("the connection to the coordinator ended", status.error_message().empty() ? "" : ": ",
+                                PrintableText(status.error_message(), kMaxErrorBytes)));
+      }
       backoff = settings_.first_backoff;
       last_error.clear();
     }

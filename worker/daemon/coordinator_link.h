@@ -6,8 +6,9 @@
 //
 // The hello of a stream reports the whole state, so messages that report a change are dropped while there is no stream;
 // after Callbacks::on_connecting has called `open` they are kept, and sent after that hello. Log lines are kept across
-// an outage. A coordinator that does not acknowledge heartbeats is left, as one that went away. Run is one thread's;
-// but for on_heartbeat it calls back from there. Send, BeatNow and Stop may be called from any thread.
+// an outage. A coordinator that does not acknowledge heartbeats is left, as one that went away. What is sent is made
+// fit for its way (proto/fit_message.h), and the next hello after a refused one is smaller. Run is one thread's; but
+// for on_heartbeat it calls back from there. Send, BeatNow and Stop may be called from any thread.
 #ifndef ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_
 #define ADJOIN_WORKER_DAEMON_COORDINATOR_LINK_H_
 
@@ -29,6 +30,8 @@
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
 #include "proto/coordinator.grpc.pb.h"
+#include "proto/message_limits.h"
+#include "worker/daemon/worker_outbox.h"
 
 namespace adjoin {
 
@@ -49,8 +52,9 @@ class CoordinatorLink {
     // Fills the hello and calls `open`. Messages given to Send after that are sent after the hello, so the callback
     // holds the lock under which the state changes during both.
     std::function<void(WorkerHello& hello, const std::function<void()>& open)> on_connecting;
-    // The coordinator has answered.
-    std::function<void()> on_connected;
+    // The coordinator has answered. Returns false where it is not the one that the messages so far were for: they are
+    // dropped, log lines too, and the next stream begins at once.
+    std::function<bool(const Welcome& welcome)> on_connected;
     // Fills a heartbeat but for its sequence. Runs on the stream's writing thread.
     std::function<void(Heartbeat& heartbeat)> on_heartbeat;
     // Ranks may run until then: `length` after what the coordinator last acknowledged was sent.
@@ -65,6 +69,8 @@ class CoordinatorLink {
   void Send(WorkerMessage message);
   // The next heartbeat is due at once.
   void BeatNow();
+  // Ends the stream, if there is one: the next one begins with another hello.
+  void ConnectAgain();
   // Errors: kFailedPrecondition, kInvalidArgument, kUnimplemented as the coordinator refused.
   absl::Status Run();
   void Stop();
@@ -83,7 +89,9 @@ class CoordinatorLink {
   grpc::Status Exchange(grpc::ClientContext& context, bool* welcomed);
   void Serve(grpc::ClientContext& context, Stream& stream);
   WorkerMessage MakeHello();
+  void NoteRefusedHello(const grpc::Status& status);
   void KeepLogsOnly();
+  void DropAll();
   void WriteMessages(Stream& stream);
   // The next message to send, a heartbeat when it is due; nothing when the stream is over.
   std::optional<WorkerMessage> NextMessage(Deadline next_heartbeat);
@@ -96,8 +104,7 @@ class CoordinatorLink {
   const Callbacks callbacks_;
   absl::Mutex mutex_;
   MonotonicCondition changed_;
-  std::deque<WorkerMessage> outbox_ ABSL_GUARDED_BY(mutex_);
-  size_t logs_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  WorkerOutbox outbox_ ABSL_GUARDED_BY(mutex_);
   bool open_ ABSL_GUARDED_BY(mutex_) = false;       // messages are kept: the hello has the state before them
   bool streaming_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator has welcomed it
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -107,6 +114,9 @@ class CoordinatorLink {
   std::deque<SentBeat> sent_ ABSL_GUARDED_BY(mutex_);  // not acknowledged yet
   Deadline silent_at_ ABSL_GUARDED_BY(mutex_) = Deadline::After(absl::ZeroDuration());
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // Used by Run's thread alone: how large a hello may be, and how large the last one was.
+  size_t hello_limit_ = kMaxSentBytes;
+  size_t hello_bytes_ = 0;
 };
 
 }  // namespace adjoin

@@ -38,9 +38,10 @@ class CoordinatorLinkTest : public ::testing::Test {
                                                  [this](WorkerHello& hello, const std::function<void()>& open) {
                                                    absl::MutexLock lock(&mutex_);
                                                    hello.set_slots(facts_);
+                                                   *hello.mutable_attempt() = reports_.attempt();
                                                    open();
                                                  },
-                                             .on_connected = [] {},
+                                             .on_connected = [](const Welcome&) { return true; },
                                              .on_heartbeat = [](Heartbeat& heartbeat) { heartbeat.set_incarnation(7); },
                                              .on_lease =
                                                  [this](int64_t until, absl::Duration length) {
@@ -59,6 +60,7 @@ class CoordinatorLinkTest : public ::testing::Test {
     absl::MutexLock lock(&mutex_);
     WorkerMessage message;
     message.mutable_rank_update()->mutable_progress()->set_step(++facts_);
+    message.mutable_rank_update()->set_rank(facts_);  // the next of the same rank would replace it
     link_->Send(std::move(message));
   }
   void TellLog(uint64_t epoch, const std::string& text) {
@@ -84,6 +86,7 @@ class CoordinatorLinkTest : public ::testing::Test {
   absl::Mutex mutex_;
   MonotonicCondition changed_;
   uint32_t facts_ = 0;
+  WorkerHello reports_;  // the attempts that hellos report
   std::vector<std::pair<int64_t, absl::Duration>> leases_;
 };
 
@@ -181,6 +184,42 @@ TEST_F(CoordinatorLinkTest, AHeartbeatCanBeSentAtOnce) {
     EXPECT_EQ(beat.incarnation(), 7);
     link_->BeatNow();
   }
+}
+
+// The fake coordinator takes 4 MiB, gRPC's own limit.
+TEST_F(CoordinatorLinkTest, ARefusedHelloIsNotSentAgainAsItWas) {
+  AttemptReport& report = *reports_.add_attempt();
+  report.set_job_id("job-1");
+  report.set_epoch(7);
+  for (uint32_t r = 0; r < 100; ++r) {
+    RankReport& rank = *report.add_rank();
+    rank.set_rank(r);
+    rank.set_transport(std::string(50000, 't'));
+    rank.mutable_progress()->set_checkpoint_step(40);
+  }
+  ASSERT_GT(reports_.ByteSizeLong(), size_t{4} << 20);
+  Start();
+  Run();
+  ASSERT_TRUE(
+      coordinator_.Await([](const auto& streams) { return !streams.empty() && streams.back().heartbeats.size() > 2; }));
+  const WorkerHello hello = coordinator_.Streams().back().hello;
+  ASSERT_EQ(hello.attempt_size(), 1);
+  ASSERT_EQ(hello.attempt(0).rank_size(), 100);
+  EXPECT_EQ(hello.attempt(0).rank(99).progress().checkpoint_step(), 40u);
+  EXPECT_EQ(hello.attempt(0).rank(99).transport(), "");
+}
+
+TEST_F(CoordinatorLinkTest, WhatIsNoTextDoesNotBreakTheStream) {
+  Start();
+  Run();
+  ASSERT_TRUE(AwaitLeases(1));
+  WorkerMessage message;
+  *message.mutable_header() = MakeHeader(1);
+  message.mutable_probe_result()->set_error("there are: caf\xe9, \x1b[2J");
+  link_->Send(std::move(message));
+  ASSERT_TRUE(coordinator_.Await([](const auto& streams) { return !streams.back().messages.empty(); }));
+  EXPECT_EQ(coordinator_.Streams().back().messages[0].probe_result().error(), "there are: caf\\xe9, \\x1b[2J");
+  EXPECT_EQ(coordinator_.Streams().size(), 1u);
 }
 
 TEST_F(CoordinatorLinkTest, EndsAfterAPermanentRefusal) {

@@ -5,21 +5,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "base/deadline.h"
 #include "base/logging.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_rules.h"
 #include "worker/daemon/artifact_uploader.h"
+#include "worker/daemon/attempt_retention.h"
 #include "worker/daemon/attempts.h"
 #include "worker/daemon/cache_folder.h"
 #include "worker/daemon/data_checker.h"
-#include "worker/daemon/known_output_id.h"
-#include "worker/daemon/output_id.h"
+#include "worker/daemon/detached_calls.h"
+#include "worker/daemon/folder_remover.h"
+#include "worker/daemon/job_paths.h"
+#include "worker/daemon/node_look.h"
+#include "worker/daemon/node_watch.h"
 #include "worker/daemon/process_record.h"
 #include "worker/daemon/rank_link_server.h"
 #include "worker/rank/lease_watch.h"
@@ -31,11 +39,14 @@ namespace {
 constexpr char kFolder[] = "link";
 constexpr char kSocket[] = "rank.sock";
 constexpr char kRecord[] = "ranks";
-constexpr char kCache[] = "cache";                             // in kFolder
-constexpr absl::Duration kOutputIdTimeout = absl::Seconds(2);  // at each connection; heartbeats tell what comes later
+constexpr char kAttemptRecords[] = "attempts";
+constexpr char kCache[] = "cache";                         // in kFolder
+constexpr absl::Duration kLookTimeout = absl::Seconds(2);  // at each connection; heartbeats tell what comes later
 constexpr absl::Duration kLeftoversTimeout = absl::Seconds(30);
 // A killed process that waits for a disk dies only when the disk answers.
 constexpr absl::Duration kKillTimeout = absl::Seconds(60);
+constexpr absl::Duration kLongestBetweenSweeps = absl::Hours(1);
+constexpr int kMostUnswept = 200;  // records of attempts
 // For the coordinator to hear of what was killed at the end of a drain.
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
@@ -61,14 +72,15 @@ class DaemonImpl final : public Daemon {
  public:
   explicit DaemonImpl(const DaemonSettings& settings)
       : settings_(settings),
+        look_(std::make_shared<NodeLook>(PlacesOf(settings))),
         link_(LinkSettings(settings), LinkCallbacks()),
         record_(kRecord),
         attempts_(
-            RankSettings(settings), [this](WorkerMessage message) { link_.Send(std::move(message)); }, &record_),
+            RankSettings(), [this](WorkerMessage message) { link_.Send(std::move(message)); }, &record_),
         lease_([this] { attempts_.LeaseOver(); }),
-        checker_(settings.data_root, settings.output_root,
-                 [this](WorkerMessage message) { link_.Send(std::move(message)); }),
-        uploader_(settings.output_root, [this] { return link_.NewChannel(); }) {}
+        checker_(CheckerSettings(settings), [this](WorkerMessage message) { link_.Send(std::move(message)); }),
+        uploader_(settings.output_root, [this] { return link_.NewChannel(); }),
+        remover_(settings.output_root, [this](WorkerMessage message) { link_.Send(std::move(message)); }) {}
 
   absl::Status Listen() {
     ADJOIN_RETURN_IF_ERROR(record_.KillLeftovers(Deadline::After(kLeftoversTimeout)));
@@ -115,12 +127,20 @@ class DaemonImpl final : public Daemon {
                   FillHello(hello);
                   attempts_.MakeReports(hello, open);
                 },
-            .on_connected = [this] { attempts_.Connected(); },
+            .on_connected =
+                [this](const Welcome& welcome) {
+                  if (!attempts_.Welcomed(welcome.store_id())) return false;
+                  attempts_.Connected();
+                  return true;
+                },
             .on_heartbeat =
                 [this](Heartbeat& heartbeat) {
                   heartbeat.set_incarnation(settings_.incarnation);
-                  heartbeat.set_output_id(output_id_.Get());
+                  NodeView seen = node_.Get();
+                  heartbeat.set_output_id(std::move(seen.output_id));
+                  heartbeat.set_condition(std::move(seen.condition));
                   attempts_.FillHeartbeat(heartbeat);
+                  SweepIfDue();
                 },
             .on_lease =
                 [this](int64_t until, absl::Duration length) {
@@ -130,11 +150,39 @@ class DaemonImpl final : public Daemon {
             .on_message = [this](const CoordinatorMessage& message) { OnMessage(message); },
             .on_lost = [this] { attempts_.Disconnected(); }};
   }
-  static Attempts::Settings RankSettings(const DaemonSettings& settings) {
+  static NodePlaces PlacesOf(const DaemonSettings& settings) {
+    NodePlaces places;
+    places.data_root = settings.data_root;
+    places.output_root = settings.output_root;
+    places.rank_binary = settings.rank_binary;
+    places.state_dir = settings.state_dir;
+    places.socket = absl::StrCat(settings.state_dir, "/", kFolder, "/", kSocket);
+    places.other_rank_user = settings.rank_user.has_value();
+    return places;
+  }
+  static DataCheckerSettings CheckerSettings(const DaemonSettings& settings) {
+    DataCheckerSettings checker;
+    checker.data_root = settings.data_root;
+    checker.output_root = settings.output_root;
+    checker.binary = settings.checker_binary;
+    checker.user = settings.rank_user;
+    checker.at_once = settings.data_checks;
+    checker.limit = settings.data_check_limit;
+    return checker;
+  }
+  Attempts::Settings RankSettings() {
+    const DaemonSettings& settings = settings_;
     Attempts::Settings ranks;
+    ranks.on_foreign_gone = [this] { link_.ConnectAgain(); };
     ranks.rank_binary = settings.rank_binary;
     ranks.socket = kSocket;
-    ranks.rank_folder = kFolder;
+    ranks.rank_folder = absl::StrCat(settings.state_dir, "/", kFolder);
+    ranks.unfit = [this] { return node_.Get().condition; };
+    const JobRoots roots{settings.data_root, settings.output_root, settings.rank_user, retention_};
+    ranks.prepare = [look = look_, roots](const StartRanks& start) {
+      const NodeView seen = look->Look();  // what was seen before may not hold any more
+      return seen.condition.empty() ? PrepareJobPaths(roots, start) : absl::AbortedError(seen.condition);
+    };
     ranks.data_root = settings.data_root;
     ranks.output_root = settings.output_root;
     ranks.cache_dir = settings.cache_dir.empty() ? kCache : settings.cache_dir;
@@ -146,7 +194,10 @@ class DaemonImpl final : public Daemon {
   }
 
   void FillHello(WorkerHello& hello) {
-    hello.set_output_id(output_id_.LookAgain(kOutputIdTimeout));
+    NodeView seen = node_.LookAgain(kLookTimeout);
+    hello.set_output_id(std::move(seen.output_id));
+    hello.set_condition(std::move(seen.condition));
+    hello.set_data_checks(static_cast<uint32_t>(settings_.data_checks));
     hello.set_name(settings_.name);
     hello.set_address(settings_.address);
     hello.set_slots(settings_.slots);
@@ -161,25 +212,51 @@ class DaemonImpl final : public Daemon {
     uint64_t epoch = message.header().epoch();
     switch (message.kind_case()) {
       case CoordinatorMessage::kProbeData: checker_.Check(message.probe_data()); break;
+      case CoordinatorMessage::kCancelProbe: checker_.Cancel(message.cancel_probe().request_id()); break;
       case CoordinatorMessage::kStartRanks: attempts_.Start(epoch, message.start_ranks()); break;
       case CoordinatorMessage::kConnectRanks: attempts_.ConnectRanks(epoch, message.connect_ranks()); break;
       case CoordinatorMessage::kStopAttempt:
         attempts_.Stop(message.stop_attempt().job_id(), epoch, message.stop_attempt().reason());
         break;
       case CoordinatorMessage::kSendArtifact: uploader_.Start(message.send_artifact()); break;
+      case CoordinatorMessage::kRemoveFolders: remover_.Remove(message.remove_folders()); break;
       case CoordinatorMessage::kAttemptAck: attempts_.Acknowledged(message.attempt_ack().job_id(), epoch); break;
       default: break;
     }
   }
 
+  // Called with every heartbeat.
+  void SweepIfDue() {
+    const Deadline::Clock::time_point now = Deadline::Clock::now();
+    const absl::Duration interval = std::clamp(settings_.keep_failed / 10, absl::Seconds(1), kLongestBetweenSweeps);
+    absl::MutexLock lock(&sweep_mutex_);
+    const bool due = !last_sweep_.has_value() || absl::FromChrono(now - *last_sweep_) > interval;
+    if (!due && retention_->unswept() < kMostUnswept) return;
+    if (!node_.Get().condition.empty()) return;  // what is below the root now may not be what jobs wrote
+    last_sweep_ = now;
+    sweeps_.Call(
+        [retention = retention_] {
+          retention->Sweep();
+          return absl::OkStatus();
+        },
+        [](const absl::Status&) {});
+  }
+
   const DaemonSettings settings_;
-  KnownOutputId output_id_{[root = settings_.output_root] { return OutputId(root); }};
+  const std::shared_ptr<NodeLook> look_;
+  NodeWatch node_{[look = look_](const NodeWatch::At& at) { return look->Look(at); }};
+  const std::shared_ptr<AttemptRetention> retention_ = std::make_shared<AttemptRetention>(
+      AttemptRetention::Options{kAttemptRecords, settings_.output_root, settings_.keep_failed});
   CoordinatorLink link_;
   ProcessRecord record_;
   Attempts attempts_;
   LeaseWatch lease_;
   DataChecker checker_;
   ArtifactUploader uploader_;
+  FolderRemover remover_;
+  absl::Mutex sweep_mutex_;
+  std::optional<Deadline::Clock::time_point> last_sweep_ ABSL_GUARDED_BY(sweep_mutex_);
+  DetachedCalls sweeps_{1};
   std::unique_ptr<RankLinkServer> server_;
 };
 

@@ -29,7 +29,8 @@ struct DaemonSettings {
   std::string coordinator;  // HOST:PORT
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   std::string name, address;
-  std::string node_id;  // worker/daemon/node_id.h
+  std::string node_id;    // worker/daemon/node_id.h
+  std::string state_dir;  // absolute: the working directory of the process
   uint32_t slots = 1;
   uint64_t incarnation = 0;
   std::map<std::string, std::string> labels;  // what jobs may ask of a node
@@ -37,8 +38,12 @@ struct DaemonSettings {
   std::string cache_dir;                      // absolute, made where it is missing; empty: a folder of the daemon's own
   int64_t cache_bytes = 0;                    // which it may have; 0: 80 % of its disk
   std::string net_device, data_port_range;
-  std::string rank_binary;        // absolute
-  std::optional<User> rank_user;  // absent: the daemon's own
+  std::string rank_binary;                        // absolute
+  std::optional<User> rank_user;                  // absent: the daemon's own
+  std::string checker_binary = "/proc/self/exe";  // begins as worker/daemon/data_check_child.h tells
+  size_t data_checks = 4;                         // at once
+  absl::Duration data_check_limit = absl::Seconds(30);
+  absl::Duration keep_failed = absl::Hours(168);  // folders of attempts that failed or were cancelled
   std::function<ClientInterceptors()> interceptors;
 };
 

@@ -1,7 +1,6 @@
 #include "worker/daemon/daemon_command.h"
 
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <limits.h>
 #include <signal.h>
 #include <unistd.h>
@@ -27,12 +26,16 @@
 #include "base/file_limit.h"
 #include "base/flags.h"
 #include "base/logging.h"
+#include "base/printable_text.h"
+#include "base/security/server_limits.h"
 #include "base/security/tls.h"
 #include "base/state_folder.h"
 #include "base/status_macros.h"
 #include "base/stop_signal.h"
 #include "base/watchdog.h"
+#include "proto/health_check_service.h"
 #include "worker/daemon/daemon.h"
+#include "worker/daemon/data_check_child.h"
 #include "worker/daemon/data_network.h"
 #include "worker/daemon/node_id.h"
 
@@ -56,6 +59,9 @@ struct Flags {
   std::string data_port_range;
   std::string rank_binary;
   std::string rank_user;
+  size_t data_checks = 4;
+  double data_check_seconds = 30;
+  double keep_failed_hours = 168;
   TlsFiles tls;
   double drain_seconds = 20;
   std::string log_format = "text";
@@ -88,6 +94,17 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--rank-binary", flags.rank_binary, "The program of a rank; absent: adjoin-rank beside this program");
   app.add_option("--rank-user", flags.rank_user,
                  "Where this program is root: the user that ranks run as; absent: root, too");
+  app.add_option("--data-checks", flags.data_checks, "How many jobs' data files are checked here at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64).description(""));
+  app.add_option("--data-check-seconds", flags.data_check_seconds,
+                 "A check that takes longer is ended, and another node tries it; at most 30")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 30.0).description(""));
+  app.add_option("--keep-failed-hours", flags.keep_failed_hours,
+                 "How long the folder of an attempt that failed or was cancelled stays below --output-root")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 876000.0).description(""));
   app.add_option("--drain-seconds", flags.drain_seconds,
                  "On SIGTERM, how long jobs may take to stop after a step; what is left then is killed")
       ->capture_default_str()
@@ -108,6 +125,11 @@ absl::StatusOr<std::string> ExistingFolder(const std::string& flag, const std::s
   std::string absolute = std::filesystem::canonical(path, error).string();
   if (error || !std::filesystem::is_directory(absolute, error)) {
     return absl::NotFoundError(absl::StrCat(flag, " ", path, ": no such folder"));
+  }
+  // Ranks are told of it in a message, which holds text only.
+  if (!IsPrintableText(absolute)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " ", absolute, ": its name has to be UTF-8 without control characters"));
   }
   return absolute;
 }
@@ -183,30 +205,47 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   if (!flags.cache_dir.empty())
     settings.cache_dir = std::filesystem::absolute(flags.cache_dir).lexically_normal().string();
   settings.cache_bytes = flags.cache_bytes;
+  settings.keep_failed = absl::Hours(flags.keep_failed_hours);
   ADJOIN_ASSIGN_OR_RETURN(settings.rank_binary, RankBinary(flags));
   ADJOIN_ASSIGN_OR_RETURN(settings.rank_user, RankUser(flags.rank_user));
+  settings.data_checks = flags.data_checks;
+  settings.data_check_limit = absl::Seconds(flags.data_check_seconds);
   std::random_device device;
   settings.incarnation = (uint64_t{device()} << 32) | device();
   return settings;
 }
 
-// Answers grpc.health.v1.Health; the coordinator needs no connection to the daemon.
-absl::StatusOr<std::unique_ptr<grpc::Server>> ServeHealth(const std::string& listen, const TlsFiles& tls) {
-  ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(listen));
-  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(endpoint, tls));
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort(endpoint.ToString(), credentials, &endpoint.port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || endpoint.port == 0) return absl::UnavailableError(absl::StrCat("cannot listen on ", listen));
-  LogInfo(absl::StrCat("health checks on ", endpoint.ToString()));
-  return server;
-}
+// Answers grpc.health.v1.Health and nothing else; the coordinator needs no connection to the daemon.
+class HealthServer {
+ public:
+  absl::Status Start(const std::string& listen, const TlsFiles& tls) {
+    ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(listen));
+    ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(endpoint, tls));
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(endpoint.ToString(), credentials, &endpoint.port);
+    builder.RegisterService(&service_);
+    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+    SetServerLimits(builder);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || endpoint.port == 0)
+      return absl::UnavailableError(absl::StrCat("cannot listen on ", PrintableText(listen)));
+    LogInfo(absl::StrCat("health checks on ", endpoint.ToString()));
+    return absl::OkStatus();
+  }
+  void Stop() {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+ private:
+  static constexpr int kMaxRequestBytes = 64 << 10;  // the name of a service
+
+  HealthCheckService service_{{}};
+  std::unique_ptr<grpc::Server> server_;
+};
 
 int ExitCode(const absl::Status& status) {
   if (status.ok()) return 0;
-  std::cerr << "adjoin-worker: error: " << status.message() << std::endl;
+  std::cerr << "adjoin-worker: error: " << PrintableText(status.message()) << std::endl;
   return 1;
 }
 
@@ -237,18 +276,17 @@ absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSi
   settings.interceptors = options.interceptors;
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(flags.state_dir));
   ADJOIN_ASSIGN_OR_RETURN(settings.node_id, NodeId(state.path()));
+  settings.state_dir = state.path();
   // The path of a Unix socket has at most 107 bytes, so daemon and ranks name it from within the folder.
   if (chdir(state.path().c_str()) != 0) return absl::UnavailableError(absl::StrCat("cannot enter ", state.path()));
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(std::move(settings)));
-  std::unique_ptr<grpc::Server> health;
-  if (!flags.listen.empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(health, ServeHealth(flags.listen, flags.tls));
-  }
+  HealthServer health;
+  if (!flags.listen.empty()) ADJOIN_RETURN_IF_ERROR(health.Start(flags.listen, flags.tls));
   absl::Status status = RunUntilSignal(*daemon, absl::Seconds(flags.drain_seconds), stop);
-  // No rank is left. A check of large files may still be under way, for which no coordinator waits any more.
+  // No rank is left. An upload may still be under way, for which no coordinator waits any more.
   static constexpr absl::Duration kEndTimeout = absl::Seconds(5);
   Watchdog late(kEndTimeout, [&] { _exit(ExitCode(status)); });
-  if (health != nullptr) health->Shutdown(std::chrono::system_clock::now());
+  health.Stop();
   daemon.reset();
   return status;
 }
@@ -256,6 +294,7 @@ absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSi
 }  // namespace
 
 int RunWorkerCommand(int argc, char** argv, const WorkerCommandOptions& options) {
+  if (IsDataCheckCommand(argc, argv)) return RunDataCheckCommand(argc, argv);
   StopSignal stop;
   RaiseFileLimit();
   Flags flags;

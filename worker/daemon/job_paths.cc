@@ -1,18 +1,65 @@
 #include "worker/daemon/job_paths.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/logging.h"
 #include "base/status_macros.h"
 #include "planner/spec/field_files.h"
 #include "proto/plan.pb.h"
+#include "worker/daemon/folder_owner.h"
 #include "worker/daemon/result_folder.h"
 #include "worker/data/path_rules.h"
 
 namespace adjoin {
+namespace {
+
+// True where one of the folders is in the other, so that results can be read as data.
+bool Overlap(const std::string& a, const std::string& b) {
+  const absl::StatusOr<std::string> first = ResolveBelow(a, "."), second = ResolveBelow(b, ".");
+  if (!first.ok() || !second.ok()) return true;
+  const auto below = [](const std::string& path, const std::string& root) {
+    return path == root || absl::StartsWith(path, root == "/" ? root : root + "/");
+  };
+  return below(*first, *second) || below(*second, *first);
+}
+
+// Errors: kFailedPrecondition (the job writes into a folder of another owner's, or reads from one).
+absl::Status CheckOwners(const JobRoots& roots, const JobSpec& spec, const FolderUser& user) {
+  ADJOIN_RETURN_IF_ERROR(CheckMayWrite(roots.output_root, spec.output_dir(), user));
+  const std::string& checkpoints = spec.checkpoint().dir();
+  if (!checkpoints.empty()) {
+    ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, checkpoints));
+    ADJOIN_RETURN_IF_ERROR(CheckMayWrite(roots.output_root, checkpoints, user));
+  }
+  for (const std::string& read : {spec.checkpoint().resume_from(), spec.weights().from_output()}) {
+    if (!read.empty()) ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.output_root, read, user));
+  }
+  if (!Overlap(roots.data_root, roots.output_root)) return absl::OkStatus();
+  const std::string& init_from = spec.weights().init_from();
+  if (!init_from.empty()) ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.data_root, init_from, user));
+  for (const Dataset& dataset : spec.dataset()) {
+    for (const Field& field : dataset.field()) {
+      const File* files = FilesOf(field);
+      if (files == nullptr) continue;
+      for (const std::string& path : files->path()) ADJOIN_RETURN_IF_ERROR(CheckMayRead(roots.data_root, path, user));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
   Plan plan;
   if (!plan.ParseFromString(start.plan())) return absl::InvalidArgumentError("its plan cannot be read");
   const std::string& output = plan.spec().output_dir();
   ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, output));
+  const FolderUser user{
+      .owner = start.owner(), .job_id = start.job_id(), .store_id = start.store_id(), .any_folder = start.any_folder()};
+  const bool owned = start.job_tag() != 0;  // else the coordinator is an older one, which names no owners
+  if (owned) ADJOIN_RETURN_IF_ERROR(CheckOwners(roots, plan.spec(), user));
   for (const Dataset& dataset : plan.spec().dataset()) {
     for (const Field& field : dataset.field()) {
       const File* files = FilesOf(field);
@@ -31,10 +78,23 @@ absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
     ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.output_root, from_output).status());
   const std::string& checkpoints = plan.spec().checkpoint().dir();
   if (!checkpoints.empty()) ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, checkpoints));
-  if (!roots.rank_user.has_value()) return absl::OkStatus();
-  const User& user = *roots.rank_user;
-  ADJOIN_RETURN_IF_ERROR(MakeResultFolder(roots.output_root, output, user.uid, user.gid));
-  return checkpoints.empty() ? absl::OkStatus() : MakeResultFolder(roots.output_root, checkpoints, user.uid, user.gid);
+  // Ranks of other nodes write nothing, or into folders that this node's daemon shares with that of rank 0.
+  const bool has_rank_0 = std::find(start.rank().begin(), start.rank().end(), 0u) != start.rank().end();
+  for (const std::string* folder : {&output, &checkpoints}) {
+    if (folder == &checkpoints && checkpoints.empty()) continue;
+    if (roots.rank_user.has_value()) {
+      ADJOIN_RETURN_IF_ERROR(MakeResultFolder(roots.output_root, *folder, roots.rank_user->uid, roots.rank_user->gid));
+    }
+    if (has_rank_0 && owned) ADJOIN_RETURN_IF_ERROR(OwnFolder(roots.output_root, *folder, user));
+  }
+  if (roots.retention == nullptr || !has_rank_0) return absl::OkStatus();
+  const absl::Status recorded =
+      roots.retention->Began({.output_dir = output, .job_id = start.job_id(), .store_id = start.store_id()});
+  if (!recorded.ok()) {
+    LogWarning(absl::StrCat("folders of attempts of ", start.job_id(),
+                            " will not be removed when they are old: ", std::string(recorded.message())));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace adjoin

@@ -6,23 +6,27 @@
 #ifndef ADJOIN_WORKER_DAEMON_JOB_PATHS_H_
 #define ADJOIN_WORKER_DAEMON_JOB_PATHS_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "proto/coordinator.pb.h"
+#include "worker/daemon/attempt_retention.h"
 #include "worker/daemon/process_spawner.h"
 
 namespace adjoin {
 
 struct JobRoots {
   std::string data_root, output_root;
-  std::optional<User> rank_user;  // gets the folders of results and of checkpoints; absent: ranks make them themselves
+  std::optional<User> rank_user = {};  // gets the folders of results and of checkpoints; absent: the daemon's own user
+  std::shared_ptr<AttemptRetention> retention = {};  // removes folders of attempts some day; absent: they stay
 };
 
-// Checks that all that the job reads and writes is below the roots; makes its folders of results and of checkpoints
-// where the ranks cannot.
+// Checks that all that the job reads and writes is below the roots and in no folder of another owner; makes its folders
+// of results and of checkpoints, and writes down there whose they are (folder_owner.h).
 // Errors: kResourceExhausted (no space is left for them), which is not the job's fault; all others are.
+// kFailedPrecondition: a folder is another owner's, which no other attempt can change.
 absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start);
 
 }  // namespace adjoin

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -35,8 +36,13 @@ class JobPathsTest : public testing::Test {
   }
   ~JobPathsTest() override { std::filesystem::remove_all(folder_); }
 
-  absl::Status Prepare() const {
+  absl::Status Prepare(const std::string& owner = "", bool any_folder = false) const {
     StartRanks start;
+    start.set_job_id("job-7");
+    start.set_job_tag(tag_);
+    start.set_owner(owner);
+    start.set_any_folder(any_folder);
+    for (uint32_t rank : ranks_) start.add_rank(rank);
     start.set_plan(plan_.SerializeAsString());
     return PrepareJobPaths(roots_, start);
   }
@@ -49,6 +55,8 @@ class JobPathsTest : public testing::Test {
   std::string folder_;
   JobRoots roots_;
   Plan plan_;
+  std::vector<uint32_t> ranks_ = {0, 1};
+  uint64_t tag_ = 77;
 };
 
 TEST_F(JobPathsTest, FilesOfEveryFormatAreLookedFor) {
@@ -61,6 +69,55 @@ TEST_F(JobPathsTest, CheckpointsStayBelowTheRoot) {
   std::filesystem::create_directory_symlink("/tmp", folder_ + "/output/out");
   plan_.mutable_spec()->mutable_checkpoint()->set_dir("out/run");
   EXPECT_FALSE(Prepare().ok());
+}
+
+TEST_F(JobPathsTest, AnOlderCoordinatorsJobsOwnNothing) {
+  tag_ = 0;
+  EXPECT_EQ(Prepare(), absl::OkStatus());
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/output/run/.adjoin-owner"));
+}
+
+TEST_F(JobPathsTest, FoldersOfAnotherOwnerAreNeitherWrittenNorRead) {
+  ASSERT_EQ(Prepare("alice"), absl::OkStatus());
+  EXPECT_EQ(Prepare("alice"), absl::OkStatus());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Prepare("bob"))) << Prepare("bob");
+  std::ofstream(folder_ + "/output/run/model.safetensors") << "x";
+  std::filesystem::create_directories(folder_ + "/output/saved/run/step-1");
+
+  JobSpec& spec = *plan_.mutable_spec();
+  spec.set_output_dir("bob/run");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Prepare("bob"))) << "its checkpoints are alice's";
+  spec.mutable_checkpoint()->set_dir("bob/saved");
+  EXPECT_EQ(Prepare("bob"), absl::OkStatus());
+  spec.mutable_checkpoint()->set_resume_from("saved/run");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Prepare("bob"))) << Prepare("bob");
+  EXPECT_EQ(Prepare("root", /*any_folder=*/true), absl::OkStatus());
+  spec.clear_checkpoint();
+  spec.mutable_weights()->set_from_output("run/model.safetensors");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Prepare("bob"))) << Prepare("bob");
+  spec.clear_weights();
+  EXPECT_EQ(Prepare("bob"), absl::OkStatus());
+
+  // Where the data root has the results in it, they can be named as data.
+  roots_.data_root = folder_;
+  spec.mutable_dataset(0)->mutable_field(0)->mutable_nifti()->set_path(0, "output/run/model.safetensors");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Prepare("bob"))) << Prepare("bob");
+  spec.mutable_dataset(0)->mutable_field(0)->mutable_nifti()->set_path(0, "data/brain.nii.gz");
+  EXPECT_EQ(Prepare("bob"), absl::OkStatus());
+  spec.mutable_weights()->set_init_from("output/run/model.safetensors");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Prepare("bob"))) << Prepare("bob");
+}
+
+TEST_F(JobPathsTest, TheNodeOfRank0WritesTheNotes) {
+  ranks_ = {1, 2};
+  ASSERT_EQ(Prepare("alice"), absl::OkStatus());
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/output/run"));
+  ranks_ = {0};
+  ASSERT_EQ(Prepare("alice"), absl::OkStatus());
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/output/run/.adjoin-owner"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/output/saved/run/.adjoin-owner"));
+  ranks_ = {1, 2};
+  EXPECT_TRUE(absl::IsFailedPrecondition(Prepare("bob"))) << Prepare("bob");
 }
 
 TEST_F(JobPathsTest, RanksOfAnotherUserGetTheFoldersThatTheyWriteInto) {

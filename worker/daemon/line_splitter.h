@@ -4,8 +4,8 @@
 //   for (std::string& line : splitter.Add("two\nlin")) ...   // "two"
 //   for (std::string& line : splitter.Finish()) ...          // "lin"
 //
-// A line is cut after 4,096 bytes and ends in "..." then; the rest of it is dropped. Bytes that are not UTF-8 become
-// '?', control characters but the tab a space.
+// A line is cut after 4,096 bytes and ends in "..." then; the rest of it is dropped. PrintableText writes out what is
+// not UTF-8, and control characters but the tab.
 #ifndef ADJOIN_WORKER_DAEMON_LINE_SPLITTER_H_
 #define ADJOIN_WORKER_DAEMON_LINE_SPLITTER_H_
 
@@ -31,9 +31,6 @@ class LineSplitter {
   std::string partial_;
   bool cut_ = false;
 };
-
-// Returns a line without the characters that the class comment excludes.
-std::string CleanText(absl::string_view bytes);
 
 }  // namespace adjoin
 

@@ -33,10 +33,11 @@ absl::Status Check(const std::string& root, const std::string& path, const char*
 }  // namespace
 
 void ProbeModel(const std::string& data_root, const std::string& output_root, const ModelProbe& request,
-                ProbeResult& result) {
+                ProbeResult& result, const std::function<void(const std::string& file)>& at) {
   const Weights& weights = request.weights();
   const bool of_job = !weights.from_output().empty();
   const std::string field = of_job ? "weights.from_output" : "weights.init_from";
+  if (at) at(absl::StrCat("'", of_job ? weights.from_output() : weights.init_from(), "' (", field, ")"));
   const absl::Status status = of_job ? Check(output_root, weights.from_output(), "output", request)
                                      : Check(data_root, weights.init_from(), "data", request);
   if (status.ok()) return;

@@ -8,14 +8,16 @@
 #ifndef ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_
 #define ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_
 
+#include <functional>
 #include <string>
 
 #include "proto/coordinator.pb.h"
 
 namespace adjoin {
 
+// `at`: as ProbeLimits::at.
 void ProbeModel(const std::string& data_root, const std::string& output_root, const ModelProbe& request,
-                ProbeResult& result);
+                ProbeResult& result, const std::function<void(const std::string& file)>& at = nullptr);
 
 }  // namespace adjoin
 

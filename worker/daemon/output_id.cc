@@ -55,6 +55,8 @@ absl::Status WriteId(const std::string& path, const std::string& id) {
 
 }  // namespace
 
+absl::StatusOr<std::string> ReadOutputId(const std::string& root) { return ReadId(absl::StrCat(root, "/", kFile)); }
+
 absl::StatusOr<std::string> OutputId(const std::string& root) {
   const std::string path = absl::StrCat(root, "/", kFile);
   ADJOIN_ASSIGN_OR_RETURN(const std::string known, ReadId(path));

@@ -17,6 +17,9 @@ namespace adjoin {
 // Errors: as ErrnoStatus (base/errno_status.h), with the path; kDataLoss (the file is no id of an output root).
 absl::StatusOr<std::string> OutputId(const std::string& root);
 
+// The same, but makes none: "" where there is no file.
+absl::StatusOr<std::string> ReadOutputId(const std::string& root);
+
 }  // namespace adjoin
 
 #endif  // ADJOIN_WORKER_DAEMON_OUTPUT_ID_H_

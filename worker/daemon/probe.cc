@@ -26,9 +26,9 @@ absl::StatusOr<HeldPath> Find(const std::string& root, const std::string& path) 
 
 bool Stopped(const ProbeLimits& limits) { return limits.stop != nullptr && limits.stop->load(); }
 
-// `place` gets the part of the field that an error speaks of.
-absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, const ProbeLimits& limits,
-                                  CheckLimits& left, std::string& place) {
+// `where` names the field; `place` gets the part of it that an error speaks of.
+absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, const std::string& where,
+                                  const ProbeLimits& limits, CheckLimits& left, std::string& place) {
   if (field.has_synthetic()) return field.synthetic().samples();
   const File* files = FilesOf(field);
   if (files == nullptr) return absl::InvalidArgumentError("it says nothing of where it comes from");
@@ -39,6 +39,7 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, c
     const std::string& path = files->path(i);
     place = absl::StrCat(SourceName(field), ".path[", i, "]");
     if (Stopped(limits)) return absl::CancelledError("the worker stops");
+    if (limits.at) limits.at(absl::StrCat("'", path, "' (", where, ")"));
     ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, Find(root, path));
     ArrayFileOptions options;
     options.format = SourceName(field);
@@ -57,7 +58,7 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& datase
   for (int i = 0; i < dataset.field_size(); ++i) {
     std::string where = absl::StrCat("data set '", dataset.name(), "', field '", dataset.field(i).name(), "'");
     std::string within;
-    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i), limits, left, within);
+    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i), where, limits, left, within);
     place = absl::StrCat("field[", i, "]", own.ok() || within.empty() ? "" : ".", own.ok() ? "" : within);
     if (!own.ok()) return Within(where, own.status());
     if (i > 0 && *own != samples) {

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -24,6 +25,9 @@ struct ProbeLimits {
   // Only headers are read after this. The coordinator waits for half a minute.
   Deadline deadline = Deadline::After(absl::Seconds(15));
   const std::atomic<bool>* stop = nullptr;  // true: the probe ends, with an error; may be null
+  // Called before each file is touched, which may take for ever: "'a.gz' (data set 'train', field 'image')". May be
+  // empty.
+  std::function<void(const std::string& file)> at = nullptr;
 };
 
 // The samples of each data set are those in the files; Dataset.limit is the planner's business.

@@ -12,6 +12,7 @@ namespace adjoin {
 namespace {
 
 // Counted from the state, which follows the name; proc(5) calls it field 22 of the line, the state field 3.
+constexpr size_t kParent = 1;
 constexpr size_t kStartTime = 19;
 
 }  // namespace
@@ -26,6 +27,7 @@ std::optional<ProcStat> ReadProcStat(pid_t pid) {
   ProcStat stat;
   if (fields.size() <= kStartTime || fields[0].size() != 1) return std::nullopt;
   if (!absl::SimpleAtoi(fields[kStartTime], &stat.start_time)) return std::nullopt;
+  if (!absl::SimpleAtoi(fields[kParent], &stat.parent)) return std::nullopt;
   stat.state = fields[0][0];
   return stat;
 }

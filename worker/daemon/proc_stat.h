@@ -15,7 +15,8 @@
 namespace adjoin {
 
 struct ProcStat {
-  char state = '?';         // as in proc(5): R, S, D, T, t, Z, ...
+  char state = '?';  // as in proc(5): R, S, D, T, t, Z, ...
+  pid_t parent = 0;
   uint64_t start_time = 0;  // ticks since the machine started; no other process has the same pid and start time
 
   bool Stopped() const { return state == 'T' || state == 't'; }

@@ -16,6 +16,7 @@ TEST(ProcStatTest, KnowsThisProcess) {
   ASSERT_TRUE(stat.has_value());
   EXPECT_EQ(stat->state, 'R');
   EXPECT_GT(stat->start_time, 0u);
+  EXPECT_EQ(stat->parent, getppid());
 }
 
 // A process may go between the opening of its file and the reading.

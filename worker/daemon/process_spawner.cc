@@ -45,7 +45,15 @@ struct Prepared {
   char* const* environment;
   std::string oom_score;
   pid_t parent;
+  int in;  // -1: empty
   int out, err;
+};
+
+// What a child did when it failed.
+enum class Step { kProgram, kFolder, kUser };
+struct Failure {
+  Step step = Step::kProgram;
+  int cause = 0;  // errno
 };
 
 // PR_SET_PDEATHSIG does not survive a change of user, so it comes after this. The C library's functions for it would
@@ -58,21 +66,21 @@ bool BecomeUser(const User& user) {
 
 // Runs in the child, between fork and exec: only calls that are safe after a fork of a process with many threads, and
 // no allocation. Returns only where it fails, with errno.
-void BecomeProgram(const Prepared& prepared) {
+Step BecomeProgram(const Prepared& prepared) {
   const SpawnRequest& request = prepared.request;
   setpgid(0, 0);
   const rlimit no_core = {0,
                           0};  // writing one takes long where much memory is used, and the process dies only after it
   setrlimit(RLIMIT_CORE, &no_core);
   const rlimit data = {request.memory_bytes, request.memory_bytes};
-  if (request.memory_bytes > 0 && setrlimit(RLIMIT_DATA, &data) != 0) return;
+  if (request.memory_bytes > 0 && setrlimit(RLIMIT_DATA, &data) != 0) return Step::kProgram;
   int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   // A rank without it is no worse than the daemon.
   if (score >= 0 && write(score, prepared.oom_score.data(), prepared.oom_score.size()) < 0) close(score);
-  if (!request.folder.empty() && chdir(request.folder.c_str()) != 0) return;
-  int in = open("/dev/null", O_RDONLY);
-  if (in < 0 || dup2(in, 0) < 0 || dup2(prepared.out, 1) < 0 || dup2(prepared.err, 2) < 0) return;
-  if (request.user.has_value() && !BecomeUser(*request.user)) return;
+  if (!request.folder.empty() && chdir(request.folder.c_str()) != 0) return Step::kFolder;
+  int in = prepared.in >= 0 ? prepared.in : open("/dev/null", O_RDONLY);
+  if (in < 0 || dup2(in, 0) < 0 || dup2(prepared.out, 1) < 0 || dup2(prepared.err, 2) < 0) return Step::kProgram;
+  if (request.user.has_value() && !BecomeUser(*request.user)) return Step::kUser;
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != prepared.parent) _exit(127);  // the parent died before the line above
@@ -82,7 +90,21 @@ void BecomeProgram(const Prepared& prepared) {
   struct sigaction initial = {};
   initial.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) sigaction(number, &initial, nullptr);
+  // Libraries open files and sockets of the daemon without O_CLOEXEC.
+  syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
   execve(request.binary.c_str(), prepared.arguments, prepared.environment);
+  return Step::kProgram;
+}
+
+absl::Status ErrorOf(const Failure& failure, const SpawnRequest& request) {
+  switch (failure.step) {
+    case Step::kFolder:
+      return ErrnoStatus(failure.cause,
+                         absl::StrCat(request.binary, "'s working directory ", request.folder, " cannot be entered"));
+    case Step::kUser:
+      return ErrnoStatus(failure.cause, absl::StrCat(request.binary, " cannot be run as ", request.user->name));
+    default: return ErrnoStatus(failure.cause, absl::StrCat(request.binary, " cannot be run"));
+  }
 }
 
 // Returns the text to write to a child's oom_score_adj.
@@ -105,32 +127,37 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Pipe out, MakePipe());
   ADJOIN_ASSIGN_OR_RETURN(Pipe err, MakePipe());
-  ADJOIN_ASSIGN_OR_RETURN(Pipe failure, MakePipe());  // closed by a successful exec, else holds its errno
+  Pipe in;
+  if (request.input) {
+    ADJOIN_ASSIGN_OR_RETURN(in, MakePipe());
+  }
+  ADJOIN_ASSIGN_OR_RETURN(Pipe failure, MakePipe());  // closed by a successful exec, else holds a Failure
   std::vector<std::string> argument_strings = {request.binary};
   argument_strings.insert(argument_strings.end(), request.arguments.begin(), request.arguments.end());
   std::vector<std::string> environment_strings = request.environment;
   std::vector<char*> arguments = Pointers(argument_strings);
   std::vector<char*> environment = Pointers(environment_strings);
   const Prepared prepared{request,  arguments.data(), environment.data(), OomScore(request.oom_score_above),
-                          getpid(), out.write.get(),  err.write.get()};
+                          getpid(), in.read.get(),    out.write.get(),    err.write.get()};
 
   pid_t pid = _Fork();  // unlike fork, runs no handlers of libraries
   if (pid < 0) return absl::UnavailableError(absl::StrCat("no process: ", strerror(errno)));
   if (pid == 0) {
-    BecomeProgram(prepared);
-    int cause = errno;
-    if (write(failure.write.get(), &cause, sizeof(cause)) < 0) _exit(126);
+    Failure failed;
+    failed.step = BecomeProgram(prepared);
+    failed.cause = errno;
+    if (write(failure.write.get(), &failed, sizeof(failed)) < 0) _exit(126);
     _exit(127);
   }
   failure.write.reset();
-  int cause = 0;
+  Failure failed;
   ssize_t got;
   do {
-    got = read(failure.read.get(), &cause, sizeof(cause));
+    got = read(failure.read.get(), &failed, sizeof(failed));
   } while (got < 0 && errno == EINTR);
-  if (got == sizeof(cause)) {
+  if (got == sizeof(failed)) {
     waitpid(pid, nullptr, 0);
-    return ErrnoStatus(cause, absl::StrCat(request.binary, " cannot be run"));
+    return ErrorOf(failed, request);
   }
   ChildProcess child;
   child.pid = pid;
@@ -143,6 +170,8 @@ absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request) {
   }
   child.out = std::move(out.read);
   child.err = std::move(err.read);
+  child.in = std::move(in.write);
+  if (request.input) fcntl(child.in.get(), F_SETFL, O_NONBLOCK);
   fcntl(child.out.get(), F_SETFL, O_NONBLOCK);
   fcntl(child.err.get(), F_SETFL, O_NONBLOCK);
   return child;

@@ -5,8 +5,8 @@
 //                                                      .environment = RankEnvironment()}));
 //   poll child.pidfd until it is readable, then waitid(P_PIDFD, ...)
 //
-// The child's standard input is empty; its output and error output are pipes that do not block the reader. It leaves no
-// core and can gain no privileges.
+// The child's standard input is empty unless it is asked for; its output and error output are pipes that do not block
+// the reader. It leaves no core and can gain no privileges.
 #ifndef ADJOIN_WORKER_DAEMON_PROCESS_SPAWNER_H_
 #define ADJOIN_WORKER_DAEMON_PROCESS_SPAWNER_H_
 
@@ -38,16 +38,18 @@ struct SpawnRequest {
   uint64_t memory_bytes = 0;             // RLIMIT_DATA: an allocation beyond it fails; 0: no limit
   int oom_score_above = 0;               // added to the caller's oom_score_adj
   std::optional<User> user;              // absent: the caller's; else the caller is root
+  bool input = false;                    // its standard input is a pipe, ChildProcess::in
 };
 
 struct ChildProcess {
   pid_t pid = 0;
   UniqueFd pidfd, out, err;
+  UniqueFd in;  // does not block the writer; -1 where SpawnRequest::input is false
 };
 
 // Linux kills the child when the calling *thread* ends, so call it from a thread that lives as long as the daemon.
-// Errors: kUnavailable (no processes or descriptors left), kNotFound, kPermissionDenied (the program cannot be run; the
-// message has the reason).
+// Errors: kUnavailable (no processes or descriptors left), kNotFound, kPermissionDenied (the program cannot be run, or
+// its working directory not entered; the message tells which, and the reason).
 absl::StatusOr<ChildProcess> Spawn(const SpawnRequest& request);
 
 // Returns the part of the daemon's own environment that a rank gets: PATH, HOME, LANG, UCX_*, OMP_NUM_THREADS (1 unless

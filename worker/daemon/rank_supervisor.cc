@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
 #include "base/status_macros.h"
+#include "proto/killed_by_signal.h"
 
 namespace adjoin {
 namespace {
@@ -27,8 +28,7 @@ constexpr int kPipeRounds = 16;  // times 4 KiB per poll, so that one talkative 
 std::string RankExit::ToString() const {
   if (!spawn_error.empty()) return absl::StrCat("could not be started: ", spawn_error);
   if (signal == 0) return absl::StrCat("exited with code ", code);
-  const char* name = sigabbrev_np(signal);
-  return absl::StrCat("was killed by signal ", signal, name == nullptr ? "" : absl::StrCat(" (SIG", name, ")"));
+  return KilledBySignal(signal);
 }
 
 RankSupervisor::RankSupervisor(Callbacks callbacks, ProcessRecord* record)

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errno_status.h"
+#include "base/new_file.h"
 #include "base/status_macros.h"
 #include "base/sync_folder.h"
 #include "worker/data/array_formats.h"
@@ -122,7 +123,7 @@ absl::Status ArrayWriter::Publish() {
     return absl::FailedPreconditionError(absl::StrCat(path_, ": only the rank that created it publishes it, once"));
   }
   if (!finished_) return absl::FailedPreconditionError(absl::StrCat(path_, ": is published before it was finished"));
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return ErrnoStatus(errno, path_);
+  ADJOIN_RETURN_IF_ERROR(ReplaceFile(temporary_, path_));
   creator_ = false;
   // The name is safe only once the folder is.
   const std::string folder = FolderOf(path_);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "worker/data/cell_file.h"
 #include "worker/data/hdf5_chunk.h"
@@ -72,9 +73,9 @@ absl::Status CheckFilters(hid_t creation) {
     const H5Z_filter_t filter =
         H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, sizeof(name) - 1, name, nullptr);
     if (filter >= 0 && H5Zfilter_avail(filter) > 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("is compressed by ", name[0] != '\0' ? name : "a filter",
-                                                   " (filter ", filter,
-                                                   "), which is not there; right would be gzip (deflate)"));
+    return absl::InvalidArgumentError(absl::StrCat("is compressed by ",
+                                                   name[0] != '\0' ? PrintableText(name) : "a filter", " (filter ",
+                                                   filter, "), which is not there; right would be gzip (deflate)"));
   }
   return absl::OkStatus();
 }
@@ -111,7 +112,8 @@ absl::StatusOr<Cells> Describe(hid_t data_set, int64_t file_bytes) {
 }
 
 absl::Status Within(const std::string& name, const std::string& object, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(name, ": data set '", object, "' ", std::string(status.message())));
+  return absl::Status(status.code(),
+                      absl::StrCat(name, ": data set '", PrintableText(object), "' ", std::string(status.message())));
 }
 
 // Returns one name of each data set.
@@ -127,6 +129,18 @@ absl::StatusOr<std::vector<std::string>> Names(const Hdf5Lock& lock, hid_t file,
   return names;
 }
 
+// The first names, for an error. A file may have thousands, and of any bytes.
+std::string NamesText(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 20, kBytes = 200;
+  std::vector<std::string> shown;
+  for (const std::string& name : names) {
+    if (shown.size() == kShown) break;
+    shown.push_back(PrintableText(name, kBytes));
+  }
+  const size_t more = names.size() - shown.size();
+  return absl::StrCat(absl::StrJoin(shown, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
+
 // `chunk_cache`: bytes of inflated chunks to keep; the library heeds it only where the data set is not open already.
 absl::StatusOr<Hdf5Id> OpenDataSet(const Hdf5Lock& lock, hid_t file, const std::string& name, const std::string& object,
                                    int64_t chunk_cache) {
@@ -137,8 +151,8 @@ absl::StatusOr<Hdf5Id> OpenDataSet(const Hdf5Lock& lock, hid_t file, const std::
   if (data_set.ok()) return data_set;
   const std::string why = lock.Error();
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(lock, file, name));
-  return absl::InvalidArgumentError(absl::StrCat(name, ": data set '", object, "' cannot be opened: ", why,
-                                                 "; there are: ", absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": data set '", object, "' cannot be opened: ", why, "; there are: ", NamesText(names)));
 }
 
 // Returns `object`, or the only data set where it is empty.
@@ -148,9 +162,8 @@ absl::StatusOr<std::string> ObjectOf(const Hdf5Lock& lock, hid_t file, const std
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(lock, file, name));
   if (names.size() == 1) return names[0];
   return absl::InvalidArgumentError(
-      names.empty()
-          ? absl::StrCat(name, ": no data set is in it")
-          : absl::StrCat(name, ": which data set (object) is to be read? There are: ", absl::StrJoin(names, ", ")));
+      names.empty() ? absl::StrCat(name, ": no data set is in it")
+                    : absl::StrCat(name, ": which data set (object) is to be read? There are: ", NamesText(names)));
 }
 
 // A data set that only the library can read.

@@ -1,5 +1,7 @@
 #include "worker/data/hdf5_library.h"
 
+#include "base/printable_text.h"
+
 namespace adjoin {
 namespace {
 
@@ -24,7 +26,7 @@ Hdf5Lock::Hdf5Lock() : lock_(LibraryMutex()) {
 std::string Hdf5Lock::Error() const {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, KeepFirst, &text);
-  return text.empty() ? "libhdf5 gives no reason" : text;
+  return text.empty() ? "libhdf5 gives no reason" : PrintableText(text);
 }
 
 }  // namespace adjoin

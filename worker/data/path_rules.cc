@@ -141,7 +141,9 @@ absl::Status HeldPath::AsShown(const absl::Status& status) const {
     if (whole) message.replace(at, held.size(), shown_);
     at += whole ? shown_.size() : held.size();
   }
-  return absl::Status(status.code(), message);
+  absl::Status shown(status.code(), message);
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) { shown.SetPayload(type, payload); });
+  return shown;
 }
 
 absl::StatusOr<HeldPath> HoldBelow(const std::string& root, const std::string& relative) {

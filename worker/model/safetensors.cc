@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/errno_status.h"
+#include "base/new_file.h"
 #include "base/status_macros.h"
 #include "base/sync_folder.h"
 #include "worker/data/box_runs.h"
@@ -147,7 +148,7 @@ absl::Status SafetensorsWriter::Finish() {
   if (fd_ < 0) return absl::FailedPreconditionError(absl::StrCat(path_, ": already finished"));
   if (missing_ != 0) return absl::InvalidArgumentError(absl::StrCat(path_, ": ", missing_, " bytes are missing"));
   if (fsync(fd_) != 0) return ErrnoStatus(errno, temporary_);
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return ErrnoStatus(errno, path_);
+  ADJOIN_RETURN_IF_ERROR(ReplaceFile(temporary_, path_));
   close(fd_);
   fd_ = -1;
   // The name is safe only once the folder is.

@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "base/deadline.h"
 #include "base/flags.h"
+#include "base/infrastructure_failure.h"
 #include "base/number_ranges.h"
 #include "base/status_macros.h"
 #include "planner/plan/planner.h"
@@ -160,6 +161,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   session.layers = &layers;
   session.timeout = kRankTimeout;
   session.store_id = start.store_id();
+  session.job_tag = start.job_tag();
   session.epoch = settings.epoch;
   session.job_id = settings.job_id;
   session.drain = drain.asked();
@@ -185,6 +187,7 @@ RankEnd HowItEnded(const absl::Status& status, const Disturbance& disturbance) {
   // All ranks find alike that a loss is not finite, whatever the first of them to end does to the others.
   if (absl::IsOutOfRange(status)) return RANK_HOPELESS;
   if (absl::IsAborted(status) || disturbance.aborted_by_peer) return RANK_PEER_FAILED;
+  if (IsInfrastructureFailure(status)) return RANK_LOST;
   if (absl::IsUnavailable(status) && disturbance.disturbed) return RANK_PEER_FAILED;
   return RANK_ERROR;
 }

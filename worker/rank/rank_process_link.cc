@@ -15,6 +15,8 @@
 #include "base/boot_clock.h"
 #include "base/monotonic_condition.h"
 #include "base/status_macros.h"
+#include "proto/fit_message.h"
+#include "proto/message_limits.h"
 #include "proto/protocol.h"
 #include "proto/worker.grpc.pb.h"
 #include "worker/rank/lease_watch.h"
@@ -49,7 +51,7 @@ class Link final : public RankProcessLink {
 
   absl::Status Open(Deadline deadline) {
     grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);  // plans grow with the number of ranks
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxOrderBytes));
     std::shared_ptr<grpc::Channel> channel =
         grpc::CreateCustomChannel("unix:" + settings_.socket, grpc::InsecureChannelCredentials(), arguments);
     auto until = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(deadline.Remaining());
@@ -135,6 +137,8 @@ class Link final : public RankProcessLink {
 
   void Send(RankMessage message) {
     *message.mutable_header() = MakeHeader(settings_.epoch);
+    // The daemon refuses an address that is too long, with a reason.
+    if (message.kind_case() != RankMessage::kTransportAddress) Fit(&message);
     absl::MutexLock lock(&write_mutex_);
     stream_->Write(message);  // where it fails, the reader notices
   }

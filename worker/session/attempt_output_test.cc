@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
+#include "base/infrastructure_failure.h"
 #include "worker/training/metrics_writer.h"
 
 namespace adjoin {
@@ -138,6 +141,20 @@ TEST_F(AttemptOutputTest, LeavesFoldersThatNoAttemptMade) {
   EXPECT_EQ(Read("attempt-999/model"), "a user's");
 }
 
+TEST_F(AttemptOutputTest, ReplacesNoPipe) {
+  auto output = Begin(4);
+  ASSERT_TRUE(output.ok()) << output.status();
+  Write((*output)->folder() + "/result", "four");
+  ASSERT_EQ(mkfifo((root_ + "/out/result").c_str(), 0600), 0);
+  const absl::Status refused = Publish(**output);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("out/result is a pipe"));
+  EXPECT_TRUE(std::filesystem::is_fifo(root_ + "/out/result"));
+  std::filesystem::remove(root_ + "/out/result");
+  EXPECT_EQ(Publish(**output), absl::OkStatus());
+  EXPECT_EQ(Read("result"), "four");
+}
+
 TEST_F(AttemptOutputTest, WaitsForTheLockNoLongerThanItMay) {
   ASSERT_TRUE(Begin(4).ok());
   const int fd = open((root_ + "/out/.epoch.lock").c_str(), O_RDWR);
@@ -147,9 +164,68 @@ TEST_F(AttemptOutputTest, WaitsForTheLockNoLongerThanItMay) {
       AttemptOutput::Begin({.root = root_, .output_dir = "out", .epoch = 5, .job_id = "job-1", .store_id = 255},
                            Deadline::After(absl::Milliseconds(50)))
           .status();
-  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
+  EXPECT_EQ(late.code(), absl::StatusCode::kUnavailable) << late;
+  EXPECT_TRUE(IsInfrastructureFailure(late)) << "another attempt may find the holder gone";
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  EXPECT_EQ(std::string(late.message()),
+            absl::StrCat("out/.epoch.lock: process ", getpid(), " on ", host,
+                         " (attempt 4 of job-1) keeps it locked and does not go on; end that process"));
   close(fd);
   EXPECT_TRUE(Begin(5).ok());
+}
+
+TEST_F(AttemptOutputTest, MakesAgainWhatWasRemovedWhileItRuns) {
+  for (const std::string gone : {"", "/.epoch", "/attempt-4"}) {
+    std::filesystem::remove_all(root_);
+    auto output = Begin(4);
+    ASSERT_TRUE(output.ok()) << output.status();
+    const std::string before = (*output)->folder();
+    std::filesystem::remove_all(root_ + "/out" + gone);
+    EXPECT_EQ((*output)->CheckLatest(), absl::OkStatus()) << gone;
+    EXPECT_EQ(Read(".epoch"), "4 job-1 store-00000000000000ff\n") << gone;
+    Write((*output)->folder() + "/result", "four");
+    EXPECT_EQ(Publish(**output), absl::OkStatus()) << gone;
+    EXPECT_EQ(Read("result"), "four") << gone;
+    EXPECT_FALSE(std::filesystem::exists(before + "/result")) << gone;
+  }
+}
+
+TEST_F(AttemptOutputTest, DoesNotTakeBackAFolderThatALaterAttemptHas) {
+  auto older = Begin(4);
+  ASSERT_TRUE(older.ok()) << older.status();
+  std::filesystem::remove_all(root_ + "/out");
+  auto newer = Begin(5);
+  ASSERT_TRUE(newer.ok()) << newer.status();
+  const absl::Status late = (*older)->CheckLatest();
+  EXPECT_EQ(late.code(), absl::StatusCode::kFailedPrecondition) << late;
+  EXPECT_THAT(std::string(late.message()), HasSubstr("attempt 5 has begun (job-1)"));
+  EXPECT_EQ((*newer)->CheckLatest(), absl::OkStatus());
+  EXPECT_FALSE(Exists("attempt-4"));
+}
+
+TEST_F(AttemptOutputTest, NamesTheOutputRootThatIsGone) {
+  auto output = Begin(4);
+  ASSERT_TRUE(output.ok()) << output.status();
+  std::filesystem::remove_all(root_);
+  for (const absl::Status& status : {(*output)->CheckLatest(), Publish(**output)}) {
+    EXPECT_EQ(std::string(status.message()),
+              "the worker's output root is gone: its folder was removed, or is no longer mounted");
+    EXPECT_TRUE(IsInfrastructureFailure(status));
+  }
+  EXPECT_FALSE(std::filesystem::exists(root_)) << "where a file system belongs, nothing is written in its place";
+}
+
+TEST_F(AttemptOutputTest, TellsWhyAFolderCannotBeMadeAgain) {
+  auto output = Begin(4);
+  ASSERT_TRUE(output.ok()) << output.status();
+  std::filesystem::remove_all(root_ + "/out");
+  Write(root_ + "/out", "a file");
+  const absl::Status status = (*output)->CheckLatest();
+  EXPECT_EQ(
+      std::string(status.message()),
+      "output_dir 'out' was removed while the job ran and cannot be made again: 'out' is there and is not a folder");
+  EXPECT_FALSE(IsInfrastructureFailure(status)) << "a user put it there";
 }
 
 TEST_F(AttemptOutputTest, WithoutAnEpochNothingIsFenced) {

@@ -59,6 +59,7 @@ struct SessionOptions {
   uint64_t epoch = 0;
   std::string job_id;     // with an epoch
   uint64_t store_id = 0;  // names the coordinator's store that counts the epochs
+  uint64_t job_tag = 0;   // names the job's checkpoints; 0: the store and the job's id do
 
   // Set by any thread: this rank is asked to stop after a step that all ranks agree on. Null: never.
   const std::atomic<bool>* drain = nullptr;

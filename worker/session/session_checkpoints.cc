@@ -67,7 +67,7 @@ absl::StatusOr<SessionCheckpoints::Start> SessionCheckpoints::Begin(Trainer& tra
   const SessionActivity::Files reading(environment_.activity);
   files_ = std::make_shared<DiskFiles>(environment_.options.output_root);
   const RankSums sums = SumsOf(trainer);
-  const JobIdentity job{environment_.options.job_id, environment_.options.store_id};
+  const JobIdentity job{environment_.options.job_id, environment_.options.store_id, environment_.options.job_tag};
   std::vector<CheckpointName> damaged;
   const ResumeOptions options = {.files = files_.get(),
                                  .dir = spec.dir(),

@@ -58,8 +58,13 @@ std::string SessionOutput::metrics_path() const {
 }
 
 absl::StatusOr<std::string> SessionOutput::PathOfNewFile(const std::string& name) const {
-  ADJOIN_RETURN_IF_ERROR(attempt_->CheckLatest());
+  ADJOIN_RETURN_IF_ERROR(CheckAndRestore());
   return absl::StrCat(attempt_->folder(), "/", name);
+}
+
+absl::Status SessionOutput::CheckAndRestore() const {
+  ADJOIN_RETURN_IF_ERROR(attempt_->CheckLatest());
+  return AsShown(metrics_->RestoreAt(absl::StrCat(attempt_->folder(), "/", kMetricsFile)));
 }
 
 absl::StatusOr<std::string> SessionOutput::FindFolder() {
@@ -82,6 +87,7 @@ std::function<absl::Status()> SessionOutput::LatestCheck() const {
 absl::Status SessionOutput::Publish(const MetricsWriter::Line& summary) {
   if (!environment_.writes()) return absl::OkStatus();
   const SessionActivity::Files files(environment_.activity);
+  ADJOIN_RETURN_IF_ERROR(CheckAndRestore());
   ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Write(summary)));
   ADJOIN_RETURN_IF_ERROR(AsShown(metrics_->Sync()));
   return attempt_->Publish(artifacts_, Deadline::After(kOutputLockTimeout));

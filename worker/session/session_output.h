@@ -62,6 +62,9 @@ class SessionOutput {
   absl::Status Publish(const MetricsWriter::Line& summary);
 
  private:
+  // Fails where a later attempt has begun; makes the attempt's folder and metrics.jsonl again where they were removed.
+  absl::Status CheckAndRestore() const;
+
   const SessionEnvironment& environment_;
   std::shared_ptr<AttemptOutput> attempt_;  // on rank 0, as is the next one
   std::unique_ptr<MetricsWriter> metrics_;

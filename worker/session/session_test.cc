@@ -430,6 +430,27 @@ TEST_F(SessionTest, OnlyTheLatestAttemptPublishes) {
 }
 
 // Rank 1 begins to train only once rank 0 reports that it waits.
+// Somebody removes the folder of the results while the job trains.
+TEST_F(SessionTest, KeepsItsResultsWhereTheirFolderWasRemoved) {
+  ASSERT_TRUE(Run().ok());
+  const std::vector<nlohmann::json> undisturbed = Metrics();
+  std::filesystem::remove_all(root_ + "out");
+  const absl::Status status = Run([this](int rank, SessionOptions& options) {
+    options.epoch = 4;
+    options.job_id = "job-1";
+    if (rank != 0) return;
+    options.on_progress = [this, removed = false](const JobProgress& progress) mutable {
+      if (removed || progress.step() == 0) return;
+      removed = std::filesystem::remove_all(root_ + "out") > 0;
+    };
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(std::filesystem::exists(root_ + "out/small/model.safetensors"));
+  const std::vector<nlohmann::json> lines = Metrics();
+  ASSERT_EQ(lines.size(), undisturbed.size());
+  for (size_t i = 0; i < 18; ++i) EXPECT_EQ(lines[i]["loss"], undisturbed[i]["loss"]) << i;
+}
+
 TEST_F(SessionTest, ReportsTheMovementThatItWaitsIn) {
   SessionActivity waiter;
   EXPECT_EQ(waiter.Now().activity(), STARTING_UP);

@@ -3,6 +3,10 @@
 //   succeed                 reports progress once and succeeds, with the result "result.bin" of 3,000,000 bytes
 //   model                   the same, and with a "model.safetensors" of one tensor, "w" with two elements
 //   model-torn              the same, but the last byte of that file is missing
+//   files-75000             succeeds with so many results, "file-0-..." and so on with names of 240 bytes, of which it
+//                           writes the last one
+//   attempt                 succeeds like a real rank: its result "result.bin" comes from the folder of its attempt
+//   attempt-fails           makes that folder, and then rank 0 reports an error
 //   hang                    runs until it is told to stop, to drain, or for 60 s
 //   stubborn                the same, but ignores all orders
 //   silent                  never becomes ready
@@ -53,6 +57,7 @@
 #include "base/flags.h"
 #include "proto/plan.pb.h"
 #include "worker/rank/rank_process_link.h"
+#include "worker/session/attempt_output.h"
 
 namespace adjoin {
 namespace {
@@ -102,6 +107,8 @@ class FakeRank {
         link_(link),
         root_(start.output_root()),
         name_(plan.spec().name()),
+        output_dir_(plan.spec().output_dir()),
+        store_id_(start.store_id()),
         folder_(std::filesystem::path(root_) / plan.spec().output_dir()),
         rank_(static_cast<int>(settings.rank)) {
     const bool stubborn = name_ == "stubborn";
@@ -121,6 +128,8 @@ class FakeRank {
     link_.SendTransport("none");
     if (std::optional<Steps> steps = ParseSteps(name_)) return RunSteps(*steps);
     if (name_ == "succeed" || WritesModel()) return Succeed();
+    if (RankIn(name_, "files-") > 0) return SucceedWithFiles(RankIn(name_, "files-"));
+    if (name_ == "attempt" || name_ == "attempt-fails") return WriteAsAttempt();
     if (RankIn(name_, "fail-rank-") == rank_) return Report(RANK_ERROR, "the disk is full");
     if (RankIn(name_, "exit-rank-") == rank_) return 3;
     int dying = RankIn(name_, "peer-rank-");
@@ -191,6 +200,21 @@ class FakeRank {
     return Report(RANK_SUCCEEDED, "");
   }
 
+  int SucceedWithFiles(int count) {
+    Note("end", getpid());
+    RankResult result;
+    result.set_end(RANK_SUCCEEDED);
+    for (int i = 0; i < count; ++i) {
+      std::string name = absl::StrCat("file-", i, "-");
+      name.resize(240, 'f');
+      result.add_artifact(name);
+    }
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / result.artifact(count - 1), std::ios::binary) << "the last one";
+    link_.SendResult(result, Deadline::After(kTimeout));
+    return 0;
+  }
+
   bool WritesModel() const { return name_ == "model" || name_ == "model-torn"; }
 
   void WriteResult() {
@@ -204,6 +228,22 @@ class FakeRank {
       std::ofstream(folder_ / "model.safetensors", std::ios::binary) << bytes;
     }
     std::ofstream(folder_ / "result.bin", std::ios::binary) << std::string(3000000, 'r');
+  }
+
+  int WriteAsAttempt() {
+    if (rank_ != 0) return Report(RANK_SUCCEEDED, "");
+    const Deadline deadline = Deadline::After(kTimeout);
+    auto output = AttemptOutput::Begin({.root = root_,
+                                        .output_dir = output_dir_,
+                                        .epoch = settings_.epoch,
+                                        .job_id = settings_.job_id,
+                                        .store_id = store_id_},
+                                       deadline);
+    if (!output.ok()) return Report(RANK_ERROR, std::string(output.status().message()));
+    std::ofstream((*output)->folder() + "/result.bin", std::ios::binary) << std::string(3000000, 'r');
+    if (name_ == "attempt-fails") return Report(RANK_ERROR, "the disk is full");
+    const absl::Status published = (*output)->Publish({"result.bin"}, deadline);
+    return published.ok() ? Report(RANK_SUCCEEDED, "") : Report(RANK_ERROR, std::string(published.message()));
   }
 
   int Hang() {
@@ -290,6 +330,8 @@ class FakeRank {
   const RankProcessLink::Settings settings_;
   RankProcessLink& link_;
   const std::string root_, name_;
+  const std::string output_dir_;
+  const uint64_t store_id_;
   const std::filesystem::path folder_;
   const int rank_;
   bool first_attempt_ = true;

@@ -3,9 +3,12 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -96,6 +99,23 @@ absl::Status MetricsWriter::Flush(bool all) {
   const bool full = error == ENOSPC || error == EDQUOT;
   if (error == 0 || (full && !all)) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat(path_, ": ", std::strerror(error)));
+}
+
+absl::Status MetricsWriter::RestoreAt(const std::string& path) {
+  struct stat mine = {}, there = {};
+  if (fstat(fd_, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
+      mine.st_ino == there.st_ino) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<MetricsWriter>> again = Create(path);
+  if (!again.ok()) return again.status();
+  std::ifstream lines(absl::StrCat("/proc/self/fd/", fd_), std::ios::binary);
+  const absl::Status copied = (*again)->Append({std::istreambuf_iterator<char>(lines), {}});
+  if (!copied.ok()) return copied;
+  std::swap(fd_, (*again)->fd_);
+  path_ = path;
+  waiting_.insert(0, (*again)->waiting_);
+  return absl::OkStatus();
 }
 
 absl::Status MetricsWriter::Sync() {

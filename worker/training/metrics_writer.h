@@ -43,6 +43,9 @@ class MetricsWriter {
   absl::Status Write(const Line& line);
   // Appends lines that a writer wrote before, as they are.
   absl::Status Append(const std::string& lines);
+  // Where `path` is not this file, because somebody removed it or its folder: makes it again, with all lines, and goes
+  // on there.
+  absl::Status RestoreAt(const std::string& path);
   // Makes all lines durable.
   absl::Status Sync();
 
@@ -53,8 +56,8 @@ class MetricsWriter {
   // Writes the lines that wait; with `all` it is an error where one still has to wait.
   absl::Status Flush(bool all);
 
-  const std::string path_;
-  const int fd_;
+  std::string path_;
+  int fd_;
   int64_t size_ = 0;
   std::string waiting_;
 };

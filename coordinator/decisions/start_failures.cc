@@ -1,0 +1,148 @@
+#include "coordinator/decisions/start_failures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/placement/assignment.h"
+
+namespace adjoin {
+namespace {
+
+constexpr absl::Duration kFirstTime = absl::Seconds(30);
+constexpr absl::Duration kLongestTime = absl::Minutes(10);
+constexpr size_t kEnoughWitnesses = 2;
+constexpr int kEnoughWorkers = 3;
+constexpr uint32_t kEnoughFailures = 3;  // in a row
+constexpr size_t kMostDoubted = 10000;
+
+// 30 s the first time.
+absl::Duration TimeOf(int times) {
+  return std::min(kLongestTime, kFirstTime * std::ldexp(1.0, std::min(times, 20) - 1));
+}
+
+}  // namespace
+
+bool StartFailures::CouldRunElsewhere(const JobRecord& job) const {
+  std::vector<FreeSlots> others;
+  for (FreeSlots& worker : workers_.AllFor(job.spec.resources())) {
+    if (job.failed_starts.workers.count(worker.worker) == 0) others.push_back(std::move(worker));
+  }
+  return Assign(options_.assignment, job.spec, others, /*before=*/{}, homes_.HomeOf(job)).ok();
+}
+
+// True where other jobs have started on a worker since this one failed there.
+bool StartFailures::OthersStartWhere(const JobRecord& job) const {
+  return std::any_of(job.failed_starts.workers.begin(), job.failed_starts.workers.end(), [&](const auto& failed) {
+    const WorkerRecord* worker = workers_.Find(failed.first);
+    return worker != nullptr && worker->last_start > job.failed_starts.since;
+  });
+}
+
+bool StartFailures::Avoids(const JobRecord& job, const std::string& worker) const {
+  const auto there = job.failed_starts.workers.find(worker);
+  if (there == job.failed_starts.workers.end() || there->second.avoid_until <= options_.Now()) return false;
+  const WorkerRecord* record = workers_.Find(worker);
+  return record == nullptr || record->last_start <= there->second.failed_at;
+}
+
+// True where attempts have started on the worker and nothing but this job speaks against it since.
+bool StartFailures::IsTrusted(const std::string& worker, uint64_t but) const {
+  const WorkerRecord* record = workers_.Find(worker);
+  if (record == nullptr || record->last_start == -absl::InfiniteDuration()) return false;
+  const auto found = doubts_.find(worker);
+  if (found == doubts_.end()) return true;
+  const Doubts& doubts = found->second;
+  return doubts.times == 0 && std::all_of(doubts.witnesses.begin(), doubts.witnesses.end(),
+                                          [but](const Witness& witness) { return witness.job == but; });
+}
+
+bool StartFailures::IsLast(const std::string& worker) const {
+  return std::none_of(workers_.All().begin(), workers_.All().end(),
+                      [&](const auto& other) { return other.first != worker && workers_.IsUsable(other.second); });
+}
+
+EndCause StartFailures::Judge(JobRecord& job, const StartFailure& failure) {
+  const absl::Duration now = options_.Now();
+  FailedStarts& own = job.failed_starts;
+  if (own.workers.empty()) own.since = now;
+  const bool from_outside = failure.worker_lost || failure.killed;
+  for (const std::string& worker : failure.workers) {
+    FailedStarts::Place& there = own.workers[worker];
+    there.failed_at = now;
+    if (++there.times > 1 || !from_outside) there.avoid_until = now + TimeOf(there.times);
+    if (failure.node_fault) {
+      NodeFault(worker, failure.reason);
+    } else if (failure.worker_lost) {  // once, for all jobs that started there
+      const WorkerRecord* lost = workers_.Find(worker);
+      Doubt(worker, {.incarnation = lost == nullptr ? 0 : lost->hello.incarnation()}, failure.reason);
+    } else if (own.workers.size() == 1) {
+      Doubt(worker, {.job = job.number}, failure.reason);
+    }
+  }
+  if (own.workers.size() > 1) Withdraw(job.number);
+  if (from_outside || failure.node_fault) return failure.cause;
+  ++own.in_row;
+  if (failure.cause == EndCause::kNodeLost) {
+    return own.in_row >= kEnoughFailures && OthersStartWhere(job) ? EndCause::kRankLost : failure.cause;
+  }
+  const auto trusted = std::count_if(own.workers.begin(), own.workers.end(),
+                                     [&](const auto& there) { return IsTrusted(there.first, job.number); });
+  return trusted < kEnoughWorkers && CouldRunElsewhere(job) ? EndCause::kNodeLost : failure.cause;
+}
+
+bool StartFailures::Connected(JobRecord& job) {
+  bool lifted = false;
+  for (const RankRecord& rank : job.attempt.ranks) {
+    lifted = doubts_.erase(rank.worker) > 0 || lifted;
+    if (!workers_.Trust(rank.worker)) continue;
+    lifted = true;
+    outbox_.Log(absl::StrCat("worker ", rank.worker, " is no longer set aside"));
+  }
+  // It starts here, so it was not the job.
+  const FailedStarts failed = std::exchange(job.failed_starts, {});
+  for (const auto& [worker, there] : failed.workers) {
+    const bool here = std::any_of(job.attempt.ranks.begin(), job.attempt.ranks.end(),
+                                  [name = &worker](const RankRecord& rank) { return rank.worker == *name; });
+    if (!here && workers_.Find(worker) != nullptr && workers_.At(worker).last_start < failed.since) {
+      Doubt(worker, {.job = job.number}, absl::StrCat(job.id, " started elsewhere after it had failed there"));
+    }
+  }
+  return lifted;
+}
+
+void StartFailures::NodeFault(const std::string& worker, const std::string& reason) {
+  if (doubts_.size() >= kMostDoubted) doubts_.clear();  // names of workers that are gone
+  Doubts& doubts = doubts_[worker];
+  doubts.node_fault = true;
+  SetAside(worker, doubts, reason);
+}
+
+void StartFailures::Doubt(const std::string& worker, Witness witness, const std::string& reason) {
+  if (doubts_.size() >= kMostDoubted) doubts_.clear();
+  Doubts& doubts = doubts_[worker];
+  doubts.witnesses.insert(witness);
+  const bool enough = doubts.times > 0 || doubts.witnesses.size() >= kEnoughWitnesses;  // of a trial, one failure is
+  if (enough && !IsLast(worker)) SetAside(worker, doubts, reason);
+}
+
+// The job fails elsewhere, too.
+void StartFailures::Withdraw(uint64_t job) {
+  for (auto& [worker, doubts] : doubts_) {
+    if (doubts.witnesses.erase({.job = job}) == 0 || doubts.node_fault) continue;
+    if (doubts.times == 1 && doubts.witnesses.size() < kEnoughWitnesses) {
+      doubts.times = 0;
+      if (workers_.EndSetAside(worker)) outbox_.Log(absl::StrCat("worker ", worker, " is no longer set aside"));
+    }
+  }
+}
+
+void StartFailures::SetAside(const std::string& worker, Doubts& doubts, const std::string& reason) {
+  if (workers_.IsSetAside(worker)) return;  // for an attempt that had started before
+  const absl::Duration time = TimeOf(++doubts.times);
+  workers_.SetAside(worker, options_.Now() + time, reason, doubts.node_fault);
+  outbox_.Log(absl::StrCat("worker ", worker, " is set aside for ", absl::FormatDuration(time), ": ", reason));
+}
+
+}  // namespace adjoin

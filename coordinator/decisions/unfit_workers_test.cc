@@ -1,0 +1,79 @@
+// Nodes that tell that they can run no ranks: coordinator/decisions/worker_table.h.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "coordinator/decisions/coordination_fixture.h"
+#include "proto/message_limits.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr char kGone[] = "its output root /out is gone";
+
+class UnfitWorkersTest : public CoordinationTest {
+ protected:
+  void Beat(ConnectionId from, const std::string& condition) {
+    WorkerMessage message = Heartbeats();
+    message.mutable_heartbeat()->set_condition(condition);
+    Say(from, message);
+  }
+  WorkerSummary Worker(int index) { return service_->List()->worker(index); }
+};
+
+TEST_F(UnfitWorkersTest, ANodeThatCanRunNoRanksGetsNoneUntilItIsMended) {
+  Connect(1, "worker-0", 4);
+  Beat(1, kGone);
+  EXPECT_EQ(Worker(0).state(), "unfit");
+  EXPECT_EQ(Worker(0).condition(), kGone);
+  std::vector<std::string> jobs;
+  for (int i = 0; i < 16; ++i) jobs.push_back(Submit(Spec("net", 1)));
+  EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), IsEmpty());
+  for (const std::string& job : jobs) {
+    EXPECT_EQ(Job(job).state(), PENDING);
+    EXPECT_EQ(Job(job).reason(), "1 worker can run no ranks (worker-0: its output root /out is gone)");
+  }
+  Connect(2, "worker-1", 1);
+  EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), SizeIs(1)) << "the other node takes what it can";
+  EXPECT_EQ(Job(jobs[0]).state(), STARTING);
+  EXPECT_THAT(Job(jobs[1]).reason(), HasSubstr("0 of 1 free on 1 worker; 1 worker can run no ranks (worker-0: its"));
+  Beat(1, "");
+  EXPECT_EQ(Worker(0).state(), "ready");
+  EXPECT_EQ(Worker(0).condition(), "");
+  EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), SizeIs(4));
+}
+
+TEST_F(UnfitWorkersTest, ItChecksNoDataEither) {
+  Connect(1, "worker-0", 1);
+  WorkerHello hello = Hello("worker-1", 1);
+  hello.set_condition(kGone);
+  Connect(2, hello);
+  Beat(1, "its data root /data cannot be read");
+  const std::string job = Submit(Spec("net", 1, /*with_data=*/true));
+  EXPECT_THAT(Taken(CoordinatorMessage::kProbeData), IsEmpty());
+  EXPECT_EQ(Job(job).reason(), "2 workers can run no ranks (worker-0: its data root /data cannot be read, ...)");
+  Beat(2, "");
+  const std::vector<Action> asked = Taken(CoordinatorMessage::kProbeData);
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_EQ(asked[0].to, 2);
+}
+
+TEST_F(UnfitWorkersTest, WhatItTellsIsCutAndMadePrintable) {
+  Connect(1, "worker-0", 1);
+  Beat(1, "gone\x1b[31m\xff" + std::string(100000, 'x'));
+  EXPECT_LE(Worker(0).condition().size(), kMaxErrorBytes);
+  EXPECT_THAT(Worker(0).condition(), HasSubstr("gone\\x1b[31m\\xff"));
+  const std::string job = Submit(Spec("net", 1));
+  EXPECT_LE(Job(job).reason().size(), 512);
+  EXPECT_THAT(Job(job).reason(), Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace adjoin

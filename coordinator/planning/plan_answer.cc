@@ -1,0 +1,143 @@
+#include "coordinator/planning/plan_answer.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <map>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/caught.h"
+#include "base/status_macros.h"
+#include "planner/plan/file_halos.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_parser.h"
+#include "proto/message_limits.h"
+
+namespace adjoin {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr int kMaxPlaces = 4096;
+
+absl::StatusOr<ParsedSpec> Parse(const PlanQuestion& question) {
+  if (!question.source().empty()) {
+    return ParseSpec(question.source(), question.file().empty() ? "spec" : question.file());
+  }
+  const size_t bytes = question.spec().ByteSizeLong();
+  if (bytes > kMaxSpecBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the spec has ", bytes, " bytes; at most ", kMaxSpecBytes, " are allowed"));
+  }
+  return ParsedSpec{question.spec(), SpecLocations()};
+}
+
+void AddPlace(const ParsedSpec& parsed, const std::string& path, PlanAnswer& answer) {
+  if (answer.place_size() >= kMaxPlaces) return;
+  SpecPlace& place = *answer.add_place();
+  place.set_field(path);
+  place.set_place(parsed.locations.At(path));
+}
+
+// Adds the places of all fields that are set in `message`, which is at `path`.
+void AddPlacesWithin(const ParsedSpec& parsed, const Message& message, const std::string& path, PlanAnswer& answer) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string at = absl::StrCat(path, ".", field->name());
+    const bool has_parts = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    if (!field->is_repeated()) {
+      AddPlace(parsed, at, answer);
+      if (has_parts) AddPlacesWithin(parsed, message.GetReflection()->GetMessage(message, field), at, answer);
+      continue;
+    }
+    const int count = message.GetReflection()->FieldSize(message, field);
+    for (int i = 0; i < count && answer.place_size() < kMaxPlaces; ++i) {
+      const std::string element = absl::StrCat(at, "[", i, "]");
+      AddPlace(parsed, element, answer);
+      if (!has_parts) continue;
+      AddPlacesWithin(parsed, message.GetReflection()->GetRepeatedMessage(message, field, i), element, answer);
+    }
+  }
+}
+
+void AddPlaces(const ParsedSpec& parsed, PlanAnswer& answer) {
+  AddPlace(parsed, "", answer);
+  AddPlace(parsed, "name", answer);
+  if (parsed.spec.has_weights()) {
+    AddPlace(parsed, "weights", answer);
+    AddPlacesWithin(parsed, parsed.spec.weights(), "weights", answer);
+  }
+  for (int i = 0; i < parsed.spec.dataset_size(); ++i) {
+    const std::string at = absl::StrCat("dataset[", i, "]");
+    AddPlace(parsed, at, answer);
+    AddPlacesWithin(parsed, parsed.spec.dataset(i), at, answer);
+  }
+}
+
+// What a file of weights has to hold.
+void AddModel(const Plan& plan, PlanAnswer& answer) {
+  for (const ParameterPlan& parameter : plan.parameter()) {
+    ModelTensor& tensor = *answer.add_model();
+    tensor.set_name(parameter.name());
+    *tensor.mutable_shape() = parameter.stored_shape().empty() ? parameter.home().shape() : parameter.stored_shape();
+  }
+}
+
+absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanAnswer& answer) {
+  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
+  DatasetSizes sizes;
+  for (const DatasetSize& size : question.size()) sizes[size.name()] = size.samples();
+  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
+  ReadHalosFromFiles(&plan);
+  const size_t bytes = plan.ByteSizeLong();
+  ADJOIN_RETURN_IF_ERROR(CheckPlanSize(bytes, parsed.spec));
+  if (question.sized()) {
+    answer.set_hash(Planner::Hash(plan));
+    plan.SerializeToString(answer.mutable_plan());
+    return absl::OkStatus();
+  }
+  if (parsed.spec.has_weights()) AddModel(plan, answer);
+  if (!question.source().empty()) {
+    AddPlaces(parsed, answer);
+    *answer.mutable_spec() = std::move(parsed.spec);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec) {
+  if (bytes <= kMaxPlanBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the job's plan has ", bytes, " bytes, for ", spec.layer_size(),
+                                                 " layers on ", spec.ranks(), " ranks; at most ", kMaxPlanBytes,
+                                                 " are possible: take fewer ranks, or fewer layers"));
+}
+
+PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules) {
+  PlanAnswer answer;
+  const absl::Status status = Caught("the planner", [&] { return Answer(question, rules, answer); });
+  if (!status.ok()) {
+    answer.Clear();
+    answer.set_error(static_cast<int>(status.code()));
+    answer.set_message(std::string(status.message()));
+  }
+  return answer;
+}
+
+std::string PlaceOf(const PlanAnswer& answer, const std::string& field) {
+  std::map<std::string, std::string> places;
+  for (const SpecPlace& place : answer.place()) places[place.field()] = place.place();
+  std::string path = field;
+  while (true) {
+    if (auto it = places.find(path); it != places.end()) return it->second;
+    if (path.empty()) return "";
+    const size_t step = path.find_last_of(".[");
+    path.resize(step == std::string::npos ? 0 : step);
+  }
+}
+
+}  // namespace adjoin

@@ -1,0 +1,37 @@
+// Makes the answer to one question of the coordinator: reads a spec that a user wrote, and plans it. Runs in a planner
+// process, where hostile text can do no harm.
+//
+//   PlanQuestion question;
+//   question.set_source(text);
+//   question.set_file("job.textproto");
+//   PlanAnswer answer = AnswerPlanQuestion(question, BuiltinLayerRules());
+//
+// Pure; what a rule throws is in the answer.
+#ifndef ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_
+#define ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "coordinator/planning/planning.pb.h"
+#include "layers/rules/layer_rule.h"
+#include "proto/job.pb.h"
+
+namespace adjoin {
+
+// Errors, in PlanAnswer.error: kInvalidArgument (the spec is too large, or wrong, with the location; the plan is too
+// large), kUnimplemented (the spec needs something that is not supported yet), kInternal (a rule threw; says what).
+PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& rules);
+
+// Checks the size of a plan as it is stored and sent. Errors: kInvalidArgument (too large; names the size of the job
+// and the limit).
+absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec);
+
+// Returns the place of a field, or else of the nearest one around it: those that a check of data files names are there.
+std::string PlaceOf(const PlanAnswer& answer, const std::string& field);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_PLANNING_PLAN_ANSWER_H_

@@ -1,0 +1,94 @@
+#include "coordinator/planning/plan_answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "layers/builtin/builtin_rules.h"
+#include "layers/rules/layer_rule.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kSpec[] = R"(name: "small" kind: TRAIN ranks: 1 seed: 1
+layer { name: "flat" input: "image" flatten { arg: 1 } }
+layer { name: "fc" linear { out_features: 10 } }
+loss { kind: "cross_entropy" input: "fc" target: "label" }
+dataset { name: "train"
+  field { name: "image" idx { path: ["a.gz", "b.gz"] } shape: [1, 28, 28] }
+  field { name: "label" idx { path: "labels.idx.gz" } dtype: "int64" } }
+train { dataset: "train" batch: 64 epochs: 1 optimizer { sgd { lr: 0.01 } } }
+)";
+
+PlanQuestion Question(const std::string& text) {
+  PlanQuestion question;
+  question.set_source(text);
+  question.set_file("job.textproto");
+  return question;
+}
+
+TEST(PlanAnswer, ASpecIsReadAndItsPlanMadeOnceTheSizesAreKnown) {
+  PlanQuestion question = Question(kSpec);
+  const PlanAnswer checked = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(checked.error(), 0) << checked.message();
+  EXPECT_EQ(checked.spec().name(), "small");
+  EXPECT_EQ(checked.hash(), "");
+  question.set_sized(true);
+  question.add_size()->set_name("train");
+  question.mutable_size(0)->set_samples(100);
+  const PlanAnswer planned = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(planned.error(), 0) << planned.message();
+  Plan plan;
+  ASSERT_TRUE(plan.ParseFromString(planned.plan()));
+  EXPECT_EQ(plan.program_size(), 2);  // a tail of 36
+  EXPECT_EQ(plan.dataset(0).samples(), 100);
+  EXPECT_EQ(planned.hash().size(), 32);
+}
+
+TEST(PlanAnswer, TheFieldsOfDataFilesHavePlaces) {
+  const PlanAnswer answer = AnswerPlanQuestion(Question(kSpec), BuiltinLayerRules());
+  EXPECT_EQ(PlaceOf(answer, "dataset[0].field[1].idx.path[0]"), "job.textproto:7:31");
+  EXPECT_EQ(PlaceOf(answer, "dataset[0].field[0].idx.path[1]"), "job.textproto:6:31");
+  EXPECT_EQ(PlaceOf(answer, "dataset[0].field[1]"), "job.textproto:7:3");
+  EXPECT_EQ(PlaceOf(answer, "dataset[0].field[1].scale"), "job.textproto:7:3");  // not written: the field around it
+  EXPECT_EQ(PlaceOf(answer, "weights.init_from"), "job.textproto");
+}
+
+TEST(PlanAnswer, AMistakeIsAnErrorWithItsPlace) {
+  const PlanAnswer answer = AnswerPlanQuestion(Question("name: \"x\"\nranks: many"), BuiltinLayerRules());
+  EXPECT_EQ(answer.error(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(answer.message(), HasSubstr("job.textproto:2:8"));
+}
+
+TEST(PlanAnswer, WhatARuleThrowsIsAnError) {
+  LayerRules rules;
+  ASSERT_EQ(AddBuiltinLayerRules(rules), absl::OkStatus());
+  const LayerRule throwing = [](const LayerRequest&) -> absl::StatusOr<LayerOutcome> {
+    throw std::out_of_range("no such dim");
+  };
+  ASSERT_EQ(rules.Register("throws", throwing), absl::OkStatus());
+  std::string text = kSpec;
+  text.replace(text.find("flatten { arg: 1 }"), 18, "custom { type: \"throws\" }");
+  const PlanAnswer answer = AnswerPlanQuestion(Question(text), rules);
+  EXPECT_EQ(answer.error(), static_cast<int>(absl::StatusCode::kInternal));
+  EXPECT_EQ(answer.message(), "the planner threw \"no such dim\"");
+}
+
+TEST(PlanAnswer, APlanThatIsTooLargeIsRefused) {
+  JobSpec spec;
+  spec.set_ranks(4096);
+  spec.add_layer();
+  EXPECT_EQ(CheckPlanSize(256 << 20, spec), absl::OkStatus());
+  const absl::Status refused = CheckPlanSize((256 << 20) + 1, spec);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(refused.message()),
+            "the job's plan has 268435457 bytes, for 1 layers on 4096 ranks; at most 268435456 are possible: take "
+            "fewer ranks,"
+            " or fewer layers");
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,21 @@
+#include "coordinator/planning/plan_maker.h"
+
+#include "coordinator/planning/plan_answer.h"
+
+namespace adjoin {
+
+PlanQuestion QuestionOf(const PlanTask& task) {
+  PlanQuestion question;
+  if (task.spec->source.empty()) *question.mutable_spec() = task.spec->spec;
+  question.set_source(task.spec->source);
+  question.set_file(task.spec->file);
+  question.set_sized(task.sizes.has_value());
+  if (task.sizes.has_value()) *question.mutable_size() = {task.sizes->begin(), task.sizes->end()};
+  return question;
+}
+
+absl::StatusOr<PlanAnswer> InProcessMaker::Make(const PlanTask& task, const std::function<bool()>& go_on) {
+  return AnswerPlanQuestion(QuestionOf(task), rules_);
+}
+
+}  // namespace adjoin

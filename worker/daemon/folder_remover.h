@@ -1,0 +1,71 @@
+// Removes what a job left below the output root, and nothing else.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(RemovedFiles removed, RemoveJobFiles("/srv/output", request));
+//   const int attempts = RemoveAttemptFolders("/srv/output", {.output_dir = "lenet5", .job_id = "job-12", ...}, now);
+//
+// An attempt's note tells that a folder attempt-N is this job's, `.epoch` that the results are, the tag in its name
+// that a checkpoint is. Whatever has no such proof stays: files of users and of other jobs, and results that a later
+// job has written there. No link is followed, and none leads out of the root, also where folders change meanwhile. Any
+// thread; waits for as long as the file system does.
+#ifndef ADJOIN_WORKER_DAEMON_FOLDER_REMOVER_H_
+#define ADJOIN_WORKER_DAEMON_FOLDER_REMOVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "proto/coordinator.pb.h"
+#include "worker/daemon/detached_calls.h"
+
+namespace adjoin {
+
+struct RemovedFiles {
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+  Deadline until = Deadline::After(absl::Hours(1));  // no file is removed later
+};
+
+// Removes the results, the attempts' folders and the checkpoints that the request names; then the notes and the
+// folders themselves where nothing else is in them. Folders above them stay. A folder that is gone is no error.
+// Errors: kFailedPrecondition (a folder is another owner's; an attempt of the job still writes), kInvalidArgument (a
+// path that a job cannot have), kUnavailable (another process keeps the folder locked), others as ErrnoStatus; what was
+// removed until then is gone.
+absl::StatusOr<RemovedFiles> RemoveJobFiles(const std::string& root, const RemoveFolders& request);
+
+// A job whose attempts made folders in `output_dir`.
+struct AttemptFolders {
+  std::string output_dir;
+  std::string job_id;
+  uint64_t store_id = 0;
+};
+
+// Removes the folders of the job's attempts in which nothing has changed since `before`, and in which no attempt
+// writes. Returns how many are left. Errors: as HoldBelow (path_rules.h), but a folder that is gone has none left.
+absl::StatusOr<int> RemoveAttemptFolders(const std::string& root, const AttemptFolders& job, absl::Time before);
+
+// Answers RemoveFolders messages, each on a thread of its own.
+class FolderRemover {
+ public:
+  // `send` passes a message to the coordinator.
+  FolderRemover(std::string output_root, std::function<void(WorkerMessage)> send)
+      : output_root_(std::move(output_root)), send_(std::move(send)) {}
+
+  // Sends one FoldersRemoved when it is done, also where that failed. Does not wait.
+  void Remove(const RemoveFolders& request);
+
+ private:
+  void Answer(const std::string& request_id, const absl::Status& status, const RemovedFiles& removed);
+
+  const std::string output_root_;
+  const std::function<void(WorkerMessage)> send_;
+  DetachedCalls calls_{4};  // last: its threads use the rest
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_WORKER_DAEMON_FOLDER_REMOVER_H_

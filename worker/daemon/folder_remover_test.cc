@@ -1,0 +1,198 @@
+#include "worker/daemon/folder_remover.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/deadline.h"
+#include "worker/checkpoint/manifest.h"
+#include "worker/daemon/attempt_retention.h"
+#include "worker/daemon/folder_owner.h"
+#include "worker/session/attempt_output.h"
+#include "worker/training/metrics_writer.h"
+
+namespace adjoin {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kStore = 255, kTag = 4711;
+
+class FolderRemoverTest : public ::testing::Test {
+ protected:
+  FolderRemoverTest() : folder_(::testing::TempDir() + "/remover-XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    root_ = folder_ + "/output";
+    fs::create_directories(root_);
+  }
+  ~FolderRemoverTest() override { fs::remove_all(folder_); }
+
+  static Deadline Soon() { return Deadline::After(absl::Seconds(20)); }
+  std::unique_ptr<AttemptOutput> Begin(uint64_t epoch, const std::string& job, const std::string& dir = "run") {
+    fs::create_directories(root_ + "/" + dir);
+    EXPECT_EQ(OwnFolder(root_, dir, {.owner = "alice", .job_id = job, .store_id = kStore, .any_folder = false}),
+              absl::OkStatus());
+    auto output = AttemptOutput::Begin(
+        {.root = root_, .output_dir = dir, .epoch = epoch, .job_id = job, .store_id = kStore}, Soon());
+    EXPECT_TRUE(output.ok()) << output.status();
+    return *std::move(output);
+  }
+  void Succeed(uint64_t epoch, const std::string& job, const std::string& dir = "run") {
+    auto output = Begin(epoch, job, dir);
+    Put(output->folder() + "/model", "12345");
+    EXPECT_EQ(output->Publish({"model"}, Soon()), absl::OkStatus());
+  }
+  std::string MakeCheckpoint(const std::string& dir, int64_t step, uint64_t tag) {
+    const std::string path = absl::StrCat(root_, "/", dir, "/", CheckpointName{step, 3, tag}.ToString());
+    fs::create_directories(path);
+    Put(path + "/manifest.json", "{}");
+    Put(path + "/rank-0000.safetensors", "123");
+    return path;
+  }
+  static void Put(const std::string& path, const std::string& content) { std::ofstream(path) << content; }
+  static RemoveFolders Request(const std::string& job = "job-1") {
+    RemoveFolders request;
+    request.set_job_id(job);
+    request.set_owner("alice");
+    request.set_output_dir("run");
+    request.set_checkpoint_dir("run/checkpoints");
+    request.set_job_tag(kTag);
+    request.set_store_id(kStore);
+    request.add_artifact("model");
+    return request;
+  }
+  // All that is below the root, without the notes.
+  std::set<std::string> Left(bool notes = false) const {
+    std::set<std::string> left;
+    for (const auto& entry : fs::recursive_directory_iterator(root_)) {
+      const std::string name = entry.path().lexically_relative(root_);
+      if (notes || !absl::StrContains(name, "/.")) left.insert(name);
+    }
+    return left;
+  }
+
+  std::string folder_, root_;
+};
+
+TEST_F(FolderRemoverTest, NothingOfAJobIsLeft) {
+  Succeed(3, "job-1");
+  MakeCheckpoint("run/checkpoints", 10, kTag);
+  MakeCheckpoint("run/checkpoints", 20, kTag);
+  const auto removed = RemoveJobFiles(root_, Request());
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_GE(removed->files, 5);
+  EXPECT_GE(removed->bytes, 5 + 2 * 5);
+  EXPECT_THAT(Left(/*notes=*/true), IsEmpty());
+  EXPECT_TRUE(fs::exists(root_));
+  EXPECT_TRUE(RemoveJobFiles(root_, Request()).ok()) << "there is nothing to do";
+}
+
+TEST_F(FolderRemoverTest, WhatIsNotTheJobsStays) {
+  Succeed(3, "job-1");
+  Put(root_ + "/run/notes.txt", "a user's");
+  fs::create_directories(root_ + "/run/attempt-9");
+  Put(root_ + "/run/attempt-9/model", "a user's");
+  fs::create_directories(root_ + "/run/checkpoints/step-old");
+  const std::string others = MakeCheckpoint("run/checkpoints", 10, kTag + 1);
+  MakeCheckpoint("run/checkpoints", 10, kTag);
+  Put(folder_ + "/outside", "not below the root");
+  fs::create_directory_symlink(folder_, root_ + "/run/checkpoints/" + CheckpointName{7, 3, kTag}.ToString());
+  ASSERT_TRUE(RemoveJobFiles(root_, Request()).ok());
+  EXPECT_TRUE(fs::exists(folder_ + "/outside"));
+  EXPECT_TRUE(fs::exists(others + "/manifest.json"));
+  EXPECT_FALSE(fs::exists(root_ + "/run/model"));
+  EXPECT_EQ(Left().count("run/notes.txt"), 1);
+  EXPECT_EQ(Left().count("run/attempt-9/model"), 1);
+  EXPECT_EQ(Left().count("run/checkpoints/step-old"), 1);
+  EXPECT_TRUE(fs::exists(root_ + "/run/.adjoin-owner")) << "files are left, which are alice's";
+}
+
+TEST_F(FolderRemoverTest, ResultsOfALaterJobStay) {
+  Succeed(3, "job-1");
+  Succeed(4, "job-2");
+  const auto removed = RemoveJobFiles(root_, Request("job-1"));
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_EQ(removed->files, 0);
+  EXPECT_THAT(Left(), ElementsAre("run", "run/model"));
+}
+
+TEST_F(FolderRemoverTest, LinksAreNotFollowed) {
+  Put(folder_ + "/outside", "x");
+  auto output = Begin(3, "job-1");
+  fs::create_symlink(folder_ + "/outside", output->folder() + "/model");
+  fs::create_directory_symlink(folder_, output->folder() + "/up");
+  ASSERT_TRUE(RemoveJobFiles(root_, Request()).ok());
+  EXPECT_FALSE(fs::exists(root_ + "/run/attempt-3"));
+  EXPECT_TRUE(fs::exists(folder_ + "/outside"));
+
+  Succeed(5, "job-1");
+  fs::remove(root_ + "/run/model");
+  fs::create_symlink(folder_ + "/outside", root_ + "/run/model");
+  ASSERT_TRUE(RemoveJobFiles(root_, Request()).ok());
+  EXPECT_TRUE(fs::is_symlink(root_ + "/run/model")) << "no attempt made it";
+  RemoveFolders away = Request();
+  fs::create_directory_symlink(folder_, root_ + "/away");
+  away.set_output_dir("away");
+  EXPECT_FALSE(RemoveJobFiles(root_, away).ok());
+  away.set_output_dir("../..");
+  EXPECT_FALSE(RemoveJobFiles(root_, away).ok());
+}
+
+TEST_F(FolderRemoverTest, FoldersOfOthersAndOfLivingAttemptsStay) {
+  Succeed(3, "job-1");
+  RemoveFolders bobs = Request();
+  bobs.set_owner("bob");
+  const auto refused = RemoveJobFiles(root_, bobs);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("'alice'"));
+  EXPECT_TRUE(fs::exists(root_ + "/run/model"));
+
+  auto output = Begin(4, "job-1");
+  auto metrics = MetricsWriter::Create(output->folder() + "/metrics.jsonl");
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(RemoveJobFiles(root_, Request()).status()));
+  EXPECT_EQ(*RemoveAttemptFolders(root_, {"run", "job-1", kStore}, absl::InfiniteFuture()), 1);
+  EXPECT_TRUE(fs::exists(root_ + "/run/attempt-4/metrics.jsonl"));
+  metrics->reset();
+  EXPECT_EQ(*RemoveAttemptFolders(root_, {"run", "job-1", kStore}, absl::InfiniteFuture()), 0);
+  EXPECT_FALSE(fs::exists(root_ + "/run/attempt-4"));
+}
+
+TEST_F(FolderRemoverTest, FailedAttemptsAreKeptForAWhile) {
+  absl::Time now = absl::Now();
+  AttemptRetention::Options options{folder_ + "/records", root_, absl::Hours(168), [&now] { return now; }};
+  AttemptRetention retention(options);
+  EXPECT_EQ(retention.Sweep(), 0) << "no job has been here";
+  ASSERT_EQ(retention.Began({"run", "job-1", kStore}), absl::OkStatus());
+  ASSERT_EQ(retention.Began({"other", "job-2", kStore}), absl::OkStatus());
+  Put(Begin(3, "job-1")->folder() + "/model", "unfinished");
+  fs::create_directories(root_ + "/run/attempt-9");
+  Put(root_ + "/run/attempt-9/model", "a user's");
+  Succeed(4, "job-2", "other");
+  EXPECT_EQ(retention.Sweep(), 2);
+  EXPECT_TRUE(fs::exists(root_ + "/run/attempt-3/model"));
+  now += absl::Hours(167);
+  EXPECT_EQ(retention.Sweep(), 1) << "job-2 has left no folder";
+  EXPECT_TRUE(fs::exists(root_ + "/run/attempt-3/model"));
+  now += absl::Hours(2);
+  AttemptRetention later(options);  // of a daemon that was started again
+  EXPECT_EQ(later.Sweep(), 0);
+  EXPECT_FALSE(fs::exists(root_ + "/run/attempt-3"));
+  EXPECT_TRUE(fs::exists(root_ + "/run/attempt-9/model"));
+  EXPECT_TRUE(fs::exists(root_ + "/other/model"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/records"), {}), 0);
+}
+
+}  // namespace
+}  // namespace adjoin
