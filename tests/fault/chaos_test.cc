@@ -1,11 +1,10 @@
-// Coordinator, daemons and ranks are killed at random moments, again and again, while users submit and cancel jobs:
-// every accepted job ends as its spec demands, nothing runs twice at once, nothing is left behind.
+// Coordinator, daemons and ranks are killed and stopped at random moments, again and again, while users submit and
+// cancel jobs: every accepted job ends as its spec demands, nothing runs twice at once, nothing is left behind.
 //
 //   ADJOIN_TEST_SEED=7 bazel-bin/tests/fault/chaos_test     the kills of a run that failed, in the same order
 //   ADJOIN_CHAOS_KILLS=200                                   how many
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -14,7 +13,6 @@
 #include <set>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -22,6 +20,7 @@
 #include "base/testing/test_seed.h"
 #include "cli/coordinator_client.h"
 #include "tests/fault/fake_jobs.h"
+#include "tests/fault/random_kills.h"
 #include "tests/harness/leftovers.h"
 #include "tests/harness/local_cluster.h"
 
@@ -136,51 +135,6 @@ class User {
   std::thread thread_;  // last: it uses the rest
 };
 
-// Kills something and starts it again, at once or after a while.
-class Killer {
- public:
-  Killer(LocalCluster& cluster, uint64_t seed) : cluster_(cluster), random_(seed) {}
-
-  absl::Status KillOne() {
-    absl::SleepFor(absl::Milliseconds(random_() % 700));  // a random moment is what is wanted
-    const absl::Duration pause = random_() % 2 == 0 ? absl::ZeroDuration() : absl::Milliseconds(random_() % 2500);
-    switch (random_() % 4) {
-      case 0: {
-        std::cerr << "kill the coordinator, for " << pause << std::endl;
-        absl::Status killed = cluster_.KillCoordinator();
-        if (!killed.ok()) return killed;
-        absl::SleepFor(pause);
-        return cluster_.StartCoordinator();
-      }
-      case 1: {
-        const int node = static_cast<int>(random_() % kNodes);
-        std::cerr << "kill worker-" << node << ", for " << pause << std::endl;
-        absl::Status killed = cluster_.KillWorker(node);
-        if (!killed.ok()) return killed;
-        absl::SleepFor(pause);
-        return cluster_.StartWorker(node);
-      }
-      default: return KillRank();
-    }
-  }
-
- private:
-  absl::Status KillRank() {
-    std::vector<pid_t> ranks;
-    for (const auto& [pid, command] : ProcessesIn(cluster_.folder())) {
-      if (absl::StrContains(command, "fake-rank --socket")) ranks.push_back(pid);
-    }
-    if (ranks.empty()) return absl::OkStatus();
-    const pid_t pid = ranks[random_() % ranks.size()];
-    std::cerr << "kill rank process " << pid << std::endl;
-    kill(pid, SIGKILL);
-    return absl::OkStatus();
-  }
-
-  LocalCluster& cluster_;
-  std::mt19937_64 random_;
-};
-
 void ExpectEnds(LocalCluster& cluster, const std::vector<Submitted>& jobs) {
   std::set<std::string> ids;
   for (const Submitted& job : jobs) {
@@ -212,10 +166,10 @@ TEST(ChaosTest, EveryJobEndsAsItsSpecDemands) {
   LocalCluster& cluster = **started;
 
   User user(cluster.address(), seed);
-  Killer killer(cluster, seed + 1);
-  for (uint64_t i = 0; i < kills; ++i) {
-    absl::Status killed = killer.KillOne();
-    ASSERT_TRUE(killed.ok()) << killed;
+  RandomKills chaos(cluster, kNodes, "fake-rank", seed + 1);
+  while (chaos.done() < static_cast<int>(kills)) {
+    const absl::Status next = chaos.Next();
+    ASSERT_TRUE(next.ok()) << next;
   }
   user.Stop();
   EXPECT_THAT(user.errors(), IsEmpty());

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "proto/protocol.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/harness/local_cluster.h"
 
@@ -134,6 +135,36 @@ TEST_F(CommandTest, TheQueueIsChangedAndShown) {
   EXPECT_THAT(Run({"events", "job-1"}), AllOf(HasSubstr("TIME "), HasSubstr(" submitted "), HasSubstr("cancelled")));
 }
 
+TEST_F(CommandTest, PsShowsTheNewestOfManyJobsAndAllWhereAsked) {
+  StartCluster(1);
+  for (int i = 1; i <= 53; ++i) {
+    ASSERT_TRUE(cluster_->Submit(FakeJob("hang", 2)).ok());  // more ranks than there are slots: it waits
+    if (i == 1) continue;
+    grpc::ClientContext context;
+    CancelJobRequest request;
+    *request.mutable_header() = MakeHeader();
+    request.set_job_id(absl::StrCat("job-", i));
+    CancelJobResponse response;
+    ASSERT_TRUE(cluster_->stub().CancelJob(&context, request, &response).ok());
+  }
+  EXPECT_THAT(Run({"ps"}),
+              AllOf(ContainsRegex("job-1 +hang +pending"), Not(HasSubstr("job-2 ")), Not(HasSubstr("job-3 ")),
+                    ContainsRegex("job-4 +hang +cancelled"), HasSubstr("job-53 "),
+                    HasSubstr("\n2 older jobs that have ended are not shown; `adjoin ps --all` shows all")));
+  EXPECT_THAT(Run({"ps", "--all"}), AllOf(HasSubstr("job-2 "), HasSubstr("job-3 "), Not(HasSubstr("not shown"))));
+  nlohmann::json few = Json({"ps"}), all = Json({"ps", "--all"});
+  EXPECT_EQ(few["job"].size(), 51);
+  EXPECT_NE(few["next_page_token"], "");
+  EXPECT_EQ(all["job"].size(), 53);
+  EXPECT_EQ(all["job"][0]["job_id"], "job-1") << "the one that has not ended";
+  EXPECT_EQ(all["job"][1]["job_id"], "job-53") << "then the newest";
+  EXPECT_EQ(all["next_page_token"], "");
+  EXPECT_EQ(Json({"ps", "--state", "pending,running"})["job"].size(), 1);
+  EXPECT_EQ(Json({"ps", "--state", "succeeded"})["total_jobs"], "0");
+  EXPECT_THAT(Run({"ps", "--owner", "nobody"}), HasSubstr("no jobs\n"));
+  EXPECT_EQ(cluster_->Cli({"ps", "--state", "over"}).exit_code, 2);
+}
+
 TEST_F(CommandTest, AnIdempotencyKeyIsOneJob) {
   StartCluster(1);
   const std::string file = SpecFile("succeed", 1);
@@ -191,7 +222,8 @@ TEST_F(CommandTest, StreamsGoOnOverADeadCoordinatorAndOverAttempts) {
   std::set<std::string> attempts;
   for (const nlohmann::json& line : JsonLines(Run({"logs", "job-1", "-o", "json"}))) attempts.insert(line["epoch"]);
   EXPECT_EQ(attempts.size(), 2);
-  EXPECT_THAT(Run({"describe", "job-1"}), ContainsRegex("attempt +[0-9]+ .2 so far; restarts that count: 1."));
+  EXPECT_THAT(Run({"describe", "job-1"}), ContainsRegex("attempt +[0-9]+ .2 so far."));
+  EXPECT_THAT(Run({"describe", "job-1"}), ContainsRegex("restarts +1, of which 1 counts: 1 after rank_lost"));
 }
 
 TEST_F(CommandTest, MetricsAndLogsAreThereForPrograms) {

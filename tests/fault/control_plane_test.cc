@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
@@ -111,6 +112,16 @@ TEST_F(ControlPlaneTest, AModelIsExportedWholeAndReplacesNoFile) {
   EXPECT_EQ(done.exit_code, 1);
   EXPECT_THAT(done.err, AllOf(HasSubstr("is no whole model"), HasSubstr("the file has 7")));
   EXPECT_EQ(ReadFile(file), bytes) << "what was there stays";
+
+  const std::string pipe = cluster_->output_root() + "/pipe", link = cluster_->output_root() + "/link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(cluster_->Cli({"export", model, pipe, "--force"}).err, HasSubstr("is a pipe, and only regular files"));
+  EXPECT_THAT(cluster_->Cli({"get", model, "model.safetensors", "-O", pipe}).err, HasSubstr("is a pipe"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  std::filesystem::create_symlink("/dev/null", link);
+  EXPECT_THAT(cluster_->Cli({"get", model, "model.safetensors", "-O", link}).err, HasSubstr("is a device"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_THAT(cluster_->Cli({"export", "model-torn", file + ".other"}).err, HasSubstr("is no whole model"));
   EXPECT_FALSE(std::filesystem::exists(file + ".other"));
   const std::string hangs = Submit("hang", 1);

@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
   uint64_t seed = 0;
   const char* text = getenv("ADJOIN_RPC_SEED");
   const char* report = getenv("ADJOIN_RPC_REPORT");
+  // The daemon starts its own program, without this environment, to check data files.
+  if (text == nullptr && report == nullptr) return adjoin::RunWorkerCommand(argc, argv, {});
   if (text == nullptr || report == nullptr || !absl::SimpleAtoi(text, &seed)) return 2;
   adjoin::RpcFaults faults(seed);
   const int code = adjoin::RunWorkerCommand(argc, argv, {.interceptors = [&faults] { return faults.MakeFactories(); }});

@@ -118,13 +118,16 @@ class RpcFaultsTest : public ::testing::Test {
     EXPECT_EQ(result.size(), 3000000u);
   }
 
-  void IsHeldAndCancelled(int round) {
+  void IsHeldCancelledAndRemoved(int round) {
     const std::string job = Submit(absl::StrCat("steps-100000x10ms-c", round), 64);  // more than there are slots
     EXPECT_EQ(client_->HoldJob(job), absl::OkStatus());
     EXPECT_EQ(client_->ReleaseJob(job), absl::OkStatus());
     absl::StatusOr<JobState> state = client_->CancelJob(job);
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_EQ(*state, CANCELLED);
+    const absl::StatusOr<RemoveJobResponse> removed = client_->RemoveJob(job, /*files=*/false);
+    EXPECT_TRUE(removed.ok()) << removed.status();
+    submitted_.erase(job);
   }
 
   void FailsAndIsTriedAgain(int round) {
@@ -167,7 +170,7 @@ class RpcFaultsTest : public ::testing::Test {
 TEST_F(RpcFaultsTest, EveryMethodSurvivesEveryFault) {
   for (int round = 0; round < kRounds; ++round) {
     Succeeds(round);
-    IsHeldAndCancelled(round);
+    IsHeldCancelledAndRemoved(round);
     FailsAndIsTriedAgain(round);
     TokensAreMadeAndRevoked(round);
   }

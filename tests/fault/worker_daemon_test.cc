@@ -1,12 +1,14 @@
 // A real worker daemon with real (fake) ranks, against a coordinator of the test's own that comes, goes, hangs and
 // forgets.
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -15,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "proto/health.grpc.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/protocol.h"
 #include "tests/harness/child_process.h"
@@ -149,6 +152,45 @@ class WorkerDaemonTest : public ::testing::Test {
   FakeCoordinator coordinator_;
   std::unique_ptr<ChildProgram> daemon_;
 };
+
+TEST_F(WorkerDaemonTest, HealthChecksAreAnsweredBesideTheStreamAndEndWithTheDaemon) {
+  StartDaemon({"--listen", "127.0.0.1:0"});
+  AwaitStream(1);
+  std::string address;
+  const Deadline said = Within(20);
+  while (address.empty() && !said.Expired()) {
+    static constexpr absl::string_view kSays = "health checks on ";
+    const std::string log = daemon_->Errors();
+    const size_t at = log.find(kSays);
+    const size_t end = at == std::string::npos ? at : log.find('\n', at);
+    if (end != std::string::npos) address = log.substr(at + kSays.size(), end - at - kSays.size());
+  }
+  ASSERT_FALSE(address.empty()) << daemon_->Errors();
+  auto stub =
+      grpc::health::v1::Health::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  auto check = [&] {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    grpc::health::v1::HealthCheckResponse response;
+    const grpc::Status status = stub->Check(&context, {}, &response);
+    return status.ok() ? grpc::health::v1::HealthCheckResponse::ServingStatus_Name(response.status())
+                       : status.error_message();
+  };
+  EXPECT_EQ(check(), "SERVING");
+  // A watcher that stays keeps no daemon from ending.
+  grpc::ClientContext watch;
+  watch.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  grpc::health::v1::HealthCheckResponse first;
+  auto watching = stub->Watch(&watch, {});
+  EXPECT_TRUE(watching->Read(&first));
+  EXPECT_EQ(check(), "SERVING");
+  daemon_->Signal(SIGTERM);
+  absl::StatusOr<int> code = daemon_->Wait(Within(20));
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 0) << daemon_->Errors();
+  EXPECT_FALSE(watching->Read(&first));
+  watching->Finish();
+}
 
 TEST_F(WorkerDaemonTest, RanksGoOnWhileTheCoordinatorIsAway) {
   StartDaemon();

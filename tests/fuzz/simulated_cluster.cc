@@ -43,6 +43,16 @@ void Apply(const StoreChanges& changes, StoredState& state) {
     FuzzCheck(changes.last_epoch >= state.last_epoch, "epochs grow");
     state.last_epoch = changes.last_epoch;
   }
+  for (const StoredKey& row : changes.keys) {
+    auto same = [&](const StoredKey& each) { return each.owner == row.owner && each.key == row.key; };
+    state.keys.erase(std::remove_if(state.keys.begin(), state.keys.end(), same), state.keys.end());
+    if (row.job != 0) state.keys.push_back(row);
+  }
+  for (const StoredFolder& row : changes.folders) {
+    auto same = [&](const StoredFolder& each) { return each.folder == row.folder && each.owner == row.owner; };
+    state.folders.erase(std::remove_if(state.folders.begin(), state.folders.end(), same), state.folders.end());
+    if (row.job != 0) state.folders.push_back(row);
+  }
   for (uint64_t number : changes.forgotten) {
     state.jobs.erase(std::remove_if(state.jobs.begin(), state.jobs.end(),
                                     [&](const StoredJob& job) { return job.number() == number; }),
@@ -65,9 +75,7 @@ void SimulatedCluster::StartCoordinator() {
   options.wall_clock = [this] { return absl::FromUnixSeconds(1700000000) + now_ + wall_ahead_; };
   options.lease = kLease;
   service_ = std::make_unique<CoordinationService>(options);
-  service_->Restore(store_, [](const StoredSubmission&) {
-    return CoordinationService::SpecFunctions{&MakePlan, nullptr};
-  });
+  service_->Restore(store_);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -94,7 +102,6 @@ std::string SimulatedCluster::JobId(uint32_t job) const {
 void SimulatedCluster::Submit(const JobSpec& spec, const std::string& key) {
   NewJob job;
   job.spec = spec;
-  job.plan_function = &MakePlan;
   job.idempotency_key = key;
   job.priority = static_cast<int32_t>(spec.seed() % 3);
   service_->Submit(std::move(job)).IgnoreError();
@@ -116,7 +123,7 @@ void SimulatedCluster::MakePlans(bool ok) {
   std::vector<PlanRequest> requests = std::move(plan_requests_);
   plan_requests_.clear();
   for (const PlanRequest& request : requests) {
-    service_->Planned(request.job_id, ok ? request.plan_function(request.sizes)
+    service_->Planned(request.job_id, ok ? MakePlan(request.sizes)
                                          : absl::StatusOr<PlannedJob>(absl::InvalidArgumentError("no such plan")));
   }
 }
@@ -432,7 +439,7 @@ void SimulatedCluster::Check() {
   for (const auto& [job, epochs] : running) {
     FuzzCheck(epochs.size() <= 1, absl::StrCat(job, " runs ", epochs.size(), " times at once"));
   }
-  const ListJobsResponse list = service_->List();
+  const ListJobsResponse list = *service_->List();
   for (const WorkerSummary& worker : list.worker()) {
     FuzzCheck(worker.free_slots() <= worker.slots(),
               absl::StrCat(worker.name(), " has ", worker.free_slots(), " of ", worker.slots(), " slots free"));
@@ -465,7 +472,7 @@ void SimulatedCluster::Settle() {
 }
 
 std::string SimulatedCluster::WhatWaits() {
-  const ListJobsResponse list = service_->List();
+  const ListJobsResponse list = *service_->List();
   for (const JobSummary& job : list.job()) {
     if (IsFinal(job.state()) || job.held()) continue;
     return absl::StrCat(job.job_id(), " is ", JobState_Name(job.state()), " (", job.reason(), ")");

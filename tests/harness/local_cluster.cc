@@ -67,27 +67,28 @@ absl::Status LocalCluster::StartAll() {
   return WaitForWorkers(Deadline::After(kStartTimeout));
 }
 
-absl::Status LocalCluster::StartCoordinator() {
+absl::Status LocalCluster::StartCoordinator(const std::vector<std::string>& more_flags) {
   std::string port_file = folder_ + "/address";
   std::error_code ignored;
   fs::remove(port_file, ignored);
-  std::string listen = address_.empty() ? options_.listen : std::exchange(address_, "");
+  const std::string listen = address_.empty() ? options_.listen : address_;
+  std::string told;
   const std::string binary =
       options_.coordinator_binary.empty() ? "coordinator/adjoin-coordinator" : options_.coordinator_binary;
-  const std::string state = options_.coordinator_state.empty() ? folder_ + "/coordinator" : options_.coordinator_state;
-  std::vector<std::string> command = {Runfile(binary), "--listen",    listen, "--port-file",
-                                      port_file,       "--state-dir", state};
+  std::vector<std::string> command = {Runfile(binary), "--listen",         listen, "--port-file", port_file,
+                                      "--state-dir",   coordinator_state()};
   command.insert(command.end(), options_.coordinator_flags.begin(), options_.coordinator_flags.end());
+  command.insert(command.end(), more_flags.begin(), more_flags.end());
   ADJOIN_ASSIGN_OR_RETURN(coordinator_, StartProgram(command, options_.coordinator, folder_ + "/coordinator-log"));
   Deadline deadline = Deadline::After(kStartTimeout);
-  while (address_.empty()) {
-    address_ = ReadFile(port_file);
+  while (told.empty()) {
+    told = ReadFile(port_file);
     if (coordinator_->Wait(Deadline::After(kPoll)).ok()) {
       return absl::UnavailableError(absl::StrCat("the coordinator ended: ", coordinator_->Errors()));
     }
     if (deadline.Expired()) return absl::DeadlineExceededError("the coordinator does not say where it listens");
   }
-  address_.erase(address_.find_last_not_of('\n') + 1);
+  address_ = told.substr(0, told.find_last_not_of('\n') + 1);
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // no other channel's wait before it connects again
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
@@ -271,6 +272,11 @@ absl::Status LocalCluster::WaitForWorkerEnd(int node, Deadline deadline) {
 absl::Status LocalCluster::KillCoordinator() {
   coordinator_->Signal(SIGKILL);
   return coordinator_->Wait(Deadline::After(kStopTimeout)).status();
+}
+
+absl::Status LocalCluster::StopCoordinator() {
+  ADJOIN_ASSIGN_OR_RETURN(const int code, coordinator_->Stop(Deadline::After(kStopTimeout)));
+  return code == 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat("the coordinator's exit code is ", code));
 }
 
 absl::Status LocalCluster::RestartCoordinator() {

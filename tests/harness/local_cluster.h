@@ -83,7 +83,9 @@ class LocalCluster {
   absl::Status WaitForWorkerEnd(int node, Deadline deadline);
   // StartCoordinator starts a coordinator that was killed again, at the same address and on the same state.
   absl::Status KillCoordinator();
-  absl::Status StartCoordinator();
+  // Sends SIGTERM to it and waits. Errors: kDeadlineExceeded; kInternal (an exit code other than 0).
+  absl::Status StopCoordinator();
+  absl::Status StartCoordinator(const std::vector<std::string>& more_flags = {});
   // Waits for a coordinator that ends by itself, and returns its exit code. Errors: kDeadlineExceeded.
   absl::StatusOr<int> WaitForCoordinatorEnd(Deadline deadline) { return coordinator_->Wait(deadline); }
   // Starts it, and returns when all daemons are connected.
@@ -99,6 +101,9 @@ class LocalCluster {
 
   Adjoin::Stub& stub() { return *stub_; }
   const std::string& address() const { return address_; }
+  std::string coordinator_state() const {
+    return options_.coordinator_state.empty() ? folder_ + "/coordinator" : options_.coordinator_state;
+  }
   // Below it the data files of examples/mnist are at "mnist/..."; a test may add files.
   const std::string& data_root() const { return data_root_; }
   // The output root of all daemons; a job's results are in its output_dir below it.

@@ -1,0 +1,255 @@
+// Thousands of calls that are opened and left open, against a real coordinator over TLS: by clients without a
+// certificate, and by a user. Everybody else is served meanwhile.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/security/tls.h"
+#include "proto/protocol.h"
+#include "tests/fault/fake_jobs.h"
+#include "tests/harness/local_cluster.h"
+
+namespace adjoin {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream stream(path);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+// Calls with an empty first message that nobody ends, of any methods, over many connections.
+class OpenCalls {
+ public:
+  OpenCalls() : reader_([this] { Read(); }) {}
+  ~OpenCalls() {
+    for (auto& call : calls_) call->context.TryCancel();
+    queue_.Shutdown();
+    reader_.join();
+  }
+  void Add(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
+    calls_.push_back(std::make_unique<Call>());
+    Call& call = *calls_.back();
+    call.stub = std::make_unique<grpc::GenericStub>(channel);
+    call.stream = call.stub->PrepareCall(&call.context, method, &queue_);
+    call.stream->StartCall(&call);
+  }
+  size_t size() const { return calls_.size(); }
+  size_t sent() const { return sent_; }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::GenericStub> stub;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream;
+    bool started = false;
+  };
+  void Read() {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+      Call& call = *static_cast<Call*>(tag);
+      if (ok && !call.started) {
+        call.started = true;
+        call.stream->Write(grpc::ByteBuffer(&empty_, 1), &call);
+      } else {
+        ++sent_;
+      }
+    }
+  }
+
+  grpc::Slice empty_;
+  grpc::CompletionQueue queue_;
+  std::vector<std::unique_ptr<Call>> calls_;
+  std::atomic<size_t> sent_{0};
+  std::thread reader_;
+};
+
+class StreamsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+    const std::string made = absl::StrCat(Runfile("tools/make-certs"), " ", folder_,
+                                          "/certs --server localhost,127.0.0.1 --client admin root --client user alice "
+                                          "--client user bob --client worker ",
+                                          "worker-0 > /dev/null 2>&1");
+    ASSERT_EQ(system(made.c_str()), 0);
+    LocalClusterOptions options;
+    options.rank_binary = "worker/testing/fake-rank";
+    options.credentials = Credentials("admin-root");
+    options.coordinator.flags = Flags("server");
+    options.worker[0].flags = Flags("worker-worker-0");
+    auto cluster = LocalCluster::Start(1, 2, options);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+  }
+  TlsFiles Files(const std::string& who) const {
+    const std::string base = folder_ + "/certs/";
+    return {base + "ca.pem", base + who + ".pem", base + who + ".key"};
+  }
+  std::vector<std::string> Flags(const std::string& who) const {
+    const TlsFiles files = Files(who);
+    return {"--tls-ca", files.ca, "--tls-cert", files.cert, "--tls-key", files.key};
+  }
+  std::shared_ptr<grpc::ChannelCredentials> Credentials(const std::string& who) const {
+    auto credentials = MakeChannelCredentials({"127.0.0.1", 0}, Files(who), "");
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    return credentials.ok() ? *credentials : nullptr;
+  }
+  // A client that trusts the coordinator and shows nothing.
+  std::shared_ptr<grpc::ChannelCredentials> Anonymous() const {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = ReadAll(Files("server").ca);
+    return grpc::SslCredentials(options);
+  }
+  std::shared_ptr<grpc::Channel> Channel(const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(cluster_->address(), credentials, arguments);
+  }
+  LocalCluster::CliResult CliAs(const std::string& who, const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = Flags(who);
+    all.insert(all.end(), {"--retry-seconds", "0"});
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return cluster_->Cli(all);
+  }
+  // The shortest of some calls: the machine may do other things, too.
+  absl::Duration PsTakes(const std::string& who) {
+    absl::Duration shortest = absl::InfiniteDuration();
+    for (int i = 0; i < 5; ++i) {
+      const absl::Time begin = absl::Now();
+      const LocalCluster::CliResult ps = CliAs(who, {"ps"});
+      EXPECT_EQ(ps.exit_code, 0) << ps.err;
+      EXPECT_THAT(ps.out, HasSubstr("worker-0"));
+      shortest = std::min(shortest, absl::Now() - begin);
+    }
+    return shortest;
+  }
+  std::string SubmitAs(const std::string& who, const std::string& name) {
+    const std::string file = folder_ + "/job.textproto";
+    std::ofstream(file) << FakeJob(name, 2);
+    const LocalCluster::CliResult result = CliAs(who, {"submit", file});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out.substr(0, result.out.find_first_of(" \n"));
+  }
+
+  std::string folder_;
+  std::unique_ptr<LocalCluster> cluster_;
+};
+
+TEST_F(StreamsTest, EightThousandOfNobodyLeaveUsersServed) {
+  const std::string job = SubmitAs("user-alice", "steps-100000x5ms");
+  auto running = cluster_->WaitUntil(
+      job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60));
+  ASSERT_TRUE(running.ok()) << running.status();
+  const std::vector<std::string> methods = {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                                            "/grpc.health.v1.Health/Watch",
+                                            "/adjoin.WorkerLink/UploadArtifact",
+                                            "/adjoin.WorkerLink/Connect",
+                                            "/adjoin.Adjoin/FollowJob",
+                                            "/adjoin.Adjoin/GetArtifact"};
+  OpenCalls calls;
+  for (int connection = 0; connection < 80; ++connection) {
+    auto channel = Channel(Anonymous());
+    for (int i = 0; i < 100; ++i) calls.Add(channel, methods[calls.size() % methods.size()]);
+  }
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(1)) << calls.sent() << " of " << calls.size() << " are there";
+  const Deadline deadline = Within(60);
+  while (calls.sent() < calls.size() && !deadline.Expired()) EXPECT_LT(PsTakes("user-alice"), absl::Seconds(1));
+  EXPECT_EQ(calls.sent(), 8000);
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(1));
+  EXPECT_EQ(cluster_->Describe(job)->job().state(), RUNNING);
+  EXPECT_EQ(CliAs("user-alice", {"cancel", job}).exit_code, 0);
+}
+
+TEST_F(StreamsTest, AUsersOwnStreamsAreBoundedAndOthersFollow) {
+  const std::string job = SubmitAs("user-alice", "steps-100000x5ms");
+  struct Following {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<FollowJobResponse>> reader;
+  };
+  std::vector<std::unique_ptr<Adjoin::Stub>> stubs;
+  std::vector<std::unique_ptr<Following>> open;
+  int let_in = 0;
+  std::string refusal;
+  for (int i = 0; i < 150; ++i) {
+    if (i % 50 == 0) stubs.push_back(Adjoin::NewStub(Channel(Credentials("user-alice"))));
+    auto following = std::make_unique<Following>();
+    following->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    FollowJobRequest request;
+    *request.mutable_header() = MakeHeader();
+    request.set_job_id(job);
+    following->reader = stubs.back()->FollowJob(&following->context, request);
+    FollowJobResponse response;
+    if (following->reader->Read(&response)) {
+      ++let_in;
+      open.push_back(std::move(following));
+    } else {
+      refusal = following->reader->Finish().error_message();
+    }
+  }
+  EXPECT_EQ(let_in, 100);
+  EXPECT_THAT(refusal, HasSubstr("user alice has 100 streams (follow, logs, events, get) open already"));
+  EXPECT_LT(PsTakes("user-alice"), absl::Seconds(1));
+  const LocalCluster::CliResult events = CliAs("user-bob", {"events", job});
+  EXPECT_EQ(events.exit_code, 0) << events.err;
+  for (auto& each : open) each->context.TryCancel();
+  EXPECT_EQ(CliAs("user-alice", {"cancel", job}).exit_code, 0);
+}
+
+TEST_F(StreamsTest, AStreamEndsWhenItsTokenIsRevoked) {
+  const std::string job = SubmitAs("user-alice", "steps-100000x5ms");
+  CreateTokenRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_user("alice");
+  request.set_role("user");
+  request.set_valid_hours(1);
+  CreateTokenResponse token;
+  grpc::ClientContext create;
+  ASSERT_TRUE(cluster_->stub().CreateToken(&create, request, &token).ok());
+  const std::string file = folder_ + "/token";
+  std::ofstream(file) << token.token() << "\n";
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  TlsFiles authority = Files("user-alice");
+  authority.cert = authority.key = "";
+  auto credentials = MakeChannelCredentials({"127.0.0.1", 0}, authority, file);
+  ASSERT_TRUE(credentials.ok()) << credentials.status();
+  auto stub = Adjoin::NewStub(Channel(*credentials));
+  FollowJobRequest follow;
+  *follow.mutable_header() = MakeHeader();
+  follow.set_job_id(job);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  auto reader = stub->FollowJob(&context, follow);
+  FollowJobResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  ASSERT_EQ(CliAs("admin-root", {"token", "revoke", token.summary().id()}).exit_code, 0);
+  while (reader->Read(&response)) {
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(status.error_message(), HasSubstr("the call of user alice ends here: the token is not known here"));
+  EXPECT_EQ(CliAs("user-alice", {"cancel", job}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace adjoin
