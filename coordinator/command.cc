@@ -73,8 +73,10 @@ struct Settings {
   double plan_seconds = 60;
   uint64_t plan_memory_mb = 4096;
   size_t max_queued_jobs = 100000;
+  int64_t max_queued_mb = 2048;
   size_t keep_jobs = 1000;
   size_t keep_jobs_total = 10000;
+  int64_t keep_mb_total = 1024;
   int32_t max_user_priority = 0;
   std::string metrics_listen;
   bool metrics_public = false;
@@ -130,6 +132,10 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--max-queued-jobs", settings.max_queued_jobs, "So many jobs may wait; more are refused")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000000));
+  app.add_option("--max-queued-mb", settings.max_queued_mb,
+                 "The specs of jobs that wait and run may take so many MiB of memory; more are refused")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--keep-jobs", settings.keep_jobs,
                  "Ended jobs of one owner that it remembers, with their logs; the oldest go first")
       ->capture_default_str()
@@ -138,6 +144,10 @@ void AddOptions(CLI::App& app, Settings& settings) {
                  "The same for all owners together; the owner with the most loses the oldest")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
+  app.add_option("--keep-mb-total", settings.keep_mb_total,
+                 "MiB of memory for the specs of ended jobs; the owner with the most loses the oldest")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--max-user-priority", settings.max_user_priority,
                  "The highest priority that users may give their jobs; admins may give any")
       ->capture_default_str();
@@ -164,8 +174,10 @@ CoordinationOptions MakeOptions(const Settings& settings, const AssignmentPolicy
   options.progress.first_step = absl::Seconds(settings.first_step_seconds);
   options.restarts_without_progress = settings.restarts_without_progress;
   options.max_queued_jobs = settings.max_queued_jobs;
+  options.max_queued_bytes = static_cast<size_t>(settings.max_queued_mb) << 20;
   options.keep_jobs = settings.keep_jobs;
   options.keep_jobs_total = settings.keep_jobs_total;
+  options.keep_bytes_total = static_cast<size_t>(settings.keep_mb_total) << 20;
   options.assignment = assignment;
   return options;
 }

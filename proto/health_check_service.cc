@@ -38,7 +38,7 @@ class Watcher final : public grpc::ServerWriteReactor<HealthCheckService::Respon
 }  // namespace
 
 grpc::ServerUnaryReactor* HealthCheckService::Check(grpc::CallbackServerContext* context, const Request* request,
-                                               Response* response) {
+                                                    Response* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (Knows(*request)) {
     response->set_status(Response::SERVING);
@@ -50,7 +50,7 @@ grpc::ServerUnaryReactor* HealthCheckService::Check(grpc::CallbackServerContext*
 }
 
 grpc::ServerWriteReactor<HealthCheckService::Response>* HealthCheckService::Watch(grpc::CallbackServerContext*,
-                                                                        const Request* request) {
+                                                                                  const Request* request) {
   Response status;
   status.set_status(Knows(*request) ? Response::SERVING : Response::SERVICE_UNKNOWN);
   return new Watcher(watchers_, std::move(status));

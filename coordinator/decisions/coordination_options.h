@@ -37,10 +37,12 @@ struct CoordinationOptions {
   absl::Duration peer_failure_grace = absl::Seconds(1);
   absl::Duration home_grace = absl::Minutes(10);  // for a job to wait for the nodes that have its checkpoints
   ProgressLimits progress;
-  uint32_t restarts_without_progress = 3;  // in a row end a job
-  size_t max_queued_jobs = 100000;         // that wait; more are refused
-  size_t keep_jobs = 1000;                 // of one owner, that have ended; beyond that their oldest are forgotten
-  size_t keep_jobs_total = 10000;          // of all owners; beyond that, the oldest of the owner with the most
+  uint32_t restarts_without_progress = 3;     // in a row end a job
+  size_t max_queued_jobs = 100000;            // that wait; more are refused
+  size_t max_queued_bytes = size_t{2} << 30;  // of memory for the specs of those that wait or run; more are refused
+  size_t keep_jobs = 1000;                    // of one owner, that have ended; beyond that their oldest are forgotten
+  size_t keep_jobs_total = 10000;             // of all owners; beyond that, the oldest of the owner with the most
+  size_t keep_bytes_total = size_t{1} << 30;  // of memory for the specs of all that have ended; beyond that likewise
   IdempotencyKeys::Limits keys;
   AssignmentPolicy assignment = &AssignCompactly;
 

@@ -3,18 +3,33 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "coordinator/decisions/backfill.h"
 #include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
 
 namespace adjoin {
+
+namespace {
+
+// What decides whether the job finds slots: two jobs with the same text do or do not alike. "" where more than this
+// decides, as after attempts that failed to start.
+std::string RequestOf(const JobRecord& job) {
+  if (!job.attempt.ranks.empty() || !job.failed_starts.workers.empty()) return "";
+  return absl::StrCat(job.spec.ranks(), NeedsSharedOutput(job.spec) ? " shared " : " ",
+                      job.spec.resources().SerializeAsString());
+}
+
+}  // namespace
 
 void JobQueue::Tick() {
   if (options_.Now() < wake_at_) return;
@@ -26,7 +41,8 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
   if (!awake_ || !open_) return;
   awake_ = false;
   blocked_head_.clear();
-  int budget = 0;  // slots that jobs behind a blocked head may take
+  int budget = 0;                 // slots that jobs behind a blocked head may take
+  std::set<std::string> in_vain;  // what asked for slots and found none; there are only fewer of them from then on
   jobs_.VisitPending([&](JobRecord& job) {
     if (job.not_before > options_.Now()) wake_at_ = std::min(wake_at_, job.not_before);
     if (!MayStart(job, options_.Now())) return true;
@@ -34,6 +50,11 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
     if (!blocked_head_.empty()) {
       if (budget <= 0) return false;
       if (ranks > budget) return true;
+    }
+    const std::string request = RequestOf(job);
+    if (!request.empty() && in_vain.count(request) > 0) {
+      job.unassigned.clear();
+      return true;
     }
     bool avoids = false;
     const absl::StatusOr<Assignment> workers = Choose(job, &avoids);
@@ -44,6 +65,7 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
       return true;
     }
     if (avoids) return true;  // as during a backoff, others go first
+    if (absl::IsResourceExhausted(workers.status())) in_vain.insert(request);
     if (!absl::IsResourceExhausted(workers.status())) job.unassigned = std::string(workers.status().message());
     if (blocked_head_.empty()) {
       blocked_head_ = job.id;

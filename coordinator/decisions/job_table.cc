@@ -46,6 +46,7 @@ JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
     job->id = absl::StrCat("job-", job->number);
   }
   JobRecord& added = *job;
+  added.spec_bytes = added.spec.SpaceUsedLong() + (added.written == nullptr ? 0 : added.written->source.size());
   next_number_ = std::max(next_number_, added.number + 1);
   jobs_.emplace(added.number, std::move(job));
   Index(added);
@@ -95,13 +96,18 @@ std::vector<StoredFolder> JobTable::Forget(uint64_t number, bool files_removed) 
 void JobTable::SetEnded(const JobRecord& job, bool ended) {
   if (ended) {
     ended_.insert(job.number);
-    ended_by_owner_[job.owner].insert(job.number);
+    EndedJobs& of_owner = ended_by_owner_[job.owner];
+    of_owner.numbers.insert(job.number);
+    of_owner.spec_bytes += job.spec_bytes;
+    ended_spec_bytes_ += job.spec_bytes;
     return;
   }
   if (ended_.erase(job.number) == 0) return;
   auto of_owner = ended_by_owner_.find(job.owner);
-  of_owner->second.erase(job.number);
-  if (of_owner->second.empty()) ended_by_owner_.erase(of_owner);
+  of_owner->second.numbers.erase(job.number);
+  of_owner->second.spec_bytes -= job.spec_bytes;
+  ended_spec_bytes_ -= job.spec_bytes;
+  if (of_owner->second.numbers.empty()) ended_by_owner_.erase(of_owner);
 }
 
 void JobTable::Index(JobRecord& job) {
@@ -110,6 +116,7 @@ void JobTable::Index(JobRecord& job) {
     return;
   }
   unended_[KeyOf(job)] = &job;
+  live_spec_bytes_ += job.spec_bytes;
   if (job.state == PENDING) {
     pending_[KeyOf(job)] = &job;
     waiting_.insert(job.number);
@@ -120,7 +127,7 @@ void JobTable::Index(JobRecord& job) {
 
 void JobTable::RemoveFromIndex(const JobRecord& job) {
   pending_.erase(KeyOf(job));
-  unended_.erase(KeyOf(job));
+  if (unended_.erase(KeyOf(job)) > 0) live_spec_bytes_ -= job.spec_bytes;
   waiting_.erase(job.number);
   active_.erase(job.number);
   SetEnded(job, false);

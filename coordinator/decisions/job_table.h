@@ -51,6 +51,12 @@ struct ListPlace {
 };
 ListPlace PlaceOf(const JobRecord& job);
 
+// Of one owner.
+struct EndedJobs {
+  std::set<uint64_t> numbers;
+  size_t spec_bytes = 0;  // of all of them
+};
+
 class JobTable {
  public:
   explicit JobTable(uint64_t first_number) : next_number_(first_number) {}
@@ -128,7 +134,10 @@ class JobTable {
   // The accepted job that was submitted first of those that wait; null where none waits.
   const JobRecord* LongestWaiting() const;
   const std::set<uint64_t>& Ended() const { return ended_; }  // numbers
-  const std::map<std::string, std::set<uint64_t>>& EndedByOwner() const { return ended_by_owner_; }
+  const std::map<std::string, EndedJobs>& EndedByOwner() const { return ended_by_owner_; }
+  // Bytes of memory that the specs of jobs have: of those that have not ended, and of those that have.
+  size_t live_spec_bytes() const { return live_spec_bytes_; }
+  size_t ended_spec_bytes() const { return ended_spec_bytes_; }
   size_t pending_count() const { return pending_.size(); }
   // The folders that the jobs write in.
   const OutputFolders& folders() const { return folders_; }
@@ -157,7 +166,8 @@ class JobTable {
   std::set<uint64_t> waiting_, active_, ended_;
   std::map<std::string, Counts> counts_;  // of accepted jobs, by owner
   Counts all_counts_;
-  std::map<std::string, std::set<uint64_t>> ended_by_owner_;                 // no empty sets
+  std::map<std::string, EndedJobs> ended_by_owner_;  // no empty ones
+  size_t live_spec_bytes_ = 0, ended_spec_bytes_ = 0;
   std::map<std::pair<std::string, std::string>, std::set<uint64_t>> names_;  // by name and owner; no empty sets
   OutputFolders folders_;
 };

@@ -75,6 +75,46 @@ TEST_F(OwnersTest, InAllTheOwnerWithTheMostLosesTheOldest) {
   EXPECT_EQ(Job(alice).state(), CANCELLED);
 }
 
+// A spec of a megabyte takes many times that in memory: numbers of jobs alone bound nothing.
+NewJob WithLayers(NewJob job, int layers) {
+  for (int i = 0; i < layers; ++i) job.spec.add_layer()->set_name(absl::StrCat("layer-", i));
+  return job;
+}
+
+TEST_F(OwnersTest, SpecsOfEndedJobsAreBoundedByTheirMemory) {
+  options_.keep_bytes_total = 1 << 20;
+  Restart();
+  const std::string alice = Ended(Of("alice", "net"));
+  const NewJob large = WithLayers(Of("bob", "net"), 3000);
+  const size_t bytes = large.spec.SpaceUsedLong();
+  ASSERT_GT(bytes, 200u << 10);
+  const size_t fit = (1 << 20) / bytes;
+  std::vector<std::string> bobs;
+  for (size_t i = 0; i < fit + 3; ++i) bobs.push_back(Ended(large));
+  Submit(Of("carol", "net"));
+  const std::vector<std::string> forgotten = service_->TakeForgotten();
+  EXPECT_EQ(forgotten, std::vector<std::string>(bobs.begin(), bobs.begin() + 3));
+  EXPECT_EQ(Job(alice).state(), CANCELLED) << "the owner with the most loses the oldest";
+}
+
+TEST_F(OwnersTest, TheQueueIsBoundedByTheMemoryOfItsSpecs) {
+  options_.max_queued_bytes = 1 << 20;
+  Restart();
+  const NewJob large = WithLayers(Of("bob", "net"), 3000);
+  std::vector<std::string> jobs;
+  absl::Status refused;
+  while (refused.ok() && jobs.size() < 100) {
+    absl::StatusOr<Submitted> submitted = Try(large);
+    submitted.ok() ? jobs.push_back(submitted->job_id) : void(refused = submitted.status());
+  }
+  EXPECT_EQ(jobs.size(), ((1 << 20) + large.spec.SpaceUsedLong() - 1) / large.spec.SpaceUsedLong());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--max-queued-mb is 1"));
+  EXPECT_EQ(*service_->Cancel(jobs[0]), CANCELLED);
+  Settle();
+  EXPECT_TRUE(Try(large).ok());
+}
+
 TEST_F(OwnersTest, AFolderStaysItsOwnersWhenItsJobIsForgotten) {
   options_.keep_jobs = 1;
   Restart();

@@ -17,9 +17,11 @@
 namespace adjoin {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Le;
+using ::testing::Not;
 
 // Plays the daemons: what they are told to start becomes ready, or dies where the worker is broken or the job bad.
 class StartFailuresTest : public CoordinationTest {
@@ -147,6 +149,38 @@ TEST_F(StartFailuresTest, TrialsComeOneAtATimeAndEverMoreSeldomUntilOneSucceeds)
   EXPECT_EQ(Worker(1).condition(), "");
   EXPECT_EQ(InState(jobs, RUNNING).size(), 8u) << "all slots are in use again";
   EXPECT_THAT(InState(jobs, FAILED), IsEmpty());
+}
+
+TEST_F(StartFailuresTest, AJobWaitsForTheNodeWithItsCheckpointsToBeTriedAgain) {
+  options_.home_grace = absl::Seconds(20);
+  Restart();
+  Cluster(2, 2);
+  JobSpec spec = Spec("homed", 1);
+  spec.mutable_checkpoint()->set_dir("homed/ckpt");
+  spec.mutable_restart()->set_max_restarts(3);
+  const std::string homed = Submit(spec);
+  Work();
+  const std::string home = WorkerOf(homed);
+  const int node = std::stoi(home.substr(std::string("worker-").size()));
+  WorkerMessage update = Message(homed);
+  update.mutable_rank_update()->set_job_id(homed);
+  update.mutable_rank_update()->mutable_progress()->set_phase("training");
+  update.mutable_rank_update()->mutable_progress()->set_step(40);
+  update.mutable_rank_update()->mutable_progress()->set_checkpoint_step(40);
+  Say(node + 1, update);
+  broken_ = {node};
+  for (int i = 0; i < 2; ++i) {
+    Submit(Spec("net", 1));
+    Work();
+  }
+  ASSERT_EQ(Worker(node).state(), "set aside");
+  Ended(node + 1, homed, 0, "was killed by signal 9 (SIGKILL)");
+  Cleared(node + 1, homed);
+  broken_.clear();
+  PassAndWork(40);
+  EXPECT_THAT(Kinds(homed), Not(Contains("begins_anew")));
+  EXPECT_EQ(Job(homed).state(), RUNNING);
+  EXPECT_EQ(WorkerOf(homed), home);
 }
 
 TEST_F(StartFailuresTest, AJobThatFailsOnEveryNodeIsToBlameItself) {

@@ -16,6 +16,7 @@ namespace adjoin {
 namespace {
 
 constexpr absl::Duration kKeepRefusals = absl::Minutes(5);
+constexpr size_t kMostRefusals = 20000;  // of up to kMaxErrorBytes; who waits for one looks several times a second
 
 // The sizes of the job's data sets where it reads no file, so that no worker need look at any. Absent where it does, or
 // where something is wrong that the check will tell.
@@ -63,6 +64,11 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no more jobs can wait: ", jobs_.pending_count(),
                      " do, which is the coordinator's --max-queued-jobs; try again later"));
+  }
+  if (jobs_.live_spec_bytes() >= options_.max_queued_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no more jobs can wait: the specs of those that wait and run take ", jobs_.live_spec_bytes() >> 20,
+        " MiB, and the coordinator's --max-queued-mb is ", options_.max_queued_bytes >> 20, "; try again later"));
   }
   auto made = std::make_unique<JobRecord>();
   made->spec = std::move(submitted.spec);
@@ -204,7 +210,9 @@ void Submissions::Accept(JobRecord& job) {
 }
 
 void Submissions::Refuse(const JobRecord& job, const absl::Status& reason) {
-  refused_[job.id] = {reason, options_.Now() + kKeepRefusals};
+  refused_[job.id] = reason;
+  refusals_.push_back({job.id, options_.Now() + kKeepRefusals});
+  ForgetRefusals(kMostRefusals);
   ForgetCheck(job);
   outbox_.Withdraw(job);
   keys_.Erase(job.owner, job.idempotency_key, job.number);
@@ -230,7 +238,7 @@ void Submissions::Abandon(const std::string& job_id, const absl::Status& reason)
 
 Admission Submissions::AdmissionOf(const std::string& job_id, absl::Status* reason) {
   if (auto it = refused_.find(job_id); it != refused_.end()) {
-    *reason = it->second.reason;
+    *reason = it->second;
     return Admission::kRefused;
   }
   if (const JobRecord* job = jobs_.Find(job_id); job != nullptr) {
@@ -259,15 +267,24 @@ void Submissions::Withdraw(const std::vector<StoredSubmission>& submissions, con
 
 void Submissions::ForgetOldJobs(const std::string& owner) {
   auto of_owner = jobs_.EndedByOwner().find(owner);
-  if (of_owner != jobs_.EndedByOwner().end() && of_owner->second.size() > options_.keep_jobs) {
-    ForgetOldest(of_owner->second, of_owner->second.size() - options_.keep_jobs);
+  if (of_owner != jobs_.EndedByOwner().end() && of_owner->second.numbers.size() > options_.keep_jobs) {
+    ForgetOldest(of_owner->second.numbers, of_owner->second.numbers.size() - options_.keep_jobs);
   }
   const size_t most = std::max(options_.keep_jobs, options_.keep_jobs_total);
   while (jobs_.Ended().size() > most) {
-    auto largest = std::max_element(jobs_.EndedByOwner().begin(), jobs_.EndedByOwner().end(),
-                                    [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-    if (ForgetOldest(largest->second, 1) == 0) break;
+    if (!ForgetOfLargest([](const EndedJobs& ended) { return ended.numbers.size(); })) break;
   }
+  while (jobs_.ended_spec_bytes() > options_.keep_bytes_total) {
+    if (!ForgetOfLargest([](const EndedJobs& ended) { return ended.spec_bytes; })) break;
+  }
+}
+
+bool Submissions::ForgetOfLargest(size_t (*size_of)(const EndedJobs&)) {
+  const auto& by_owner = jobs_.EndedByOwner();
+  const auto largest = std::max_element(by_owner.begin(), by_owner.end(), [&](const auto& a, const auto& b) {
+    return size_of(a.second) < size_of(b.second);
+  });
+  return ForgetOldest(largest->second.numbers, 1) > 0;
 }
 
 size_t Submissions::ForgetOldest(const std::set<uint64_t>& ended, size_t most) {
@@ -290,10 +307,15 @@ void Submissions::Forget(const JobRecord& job, bool files_removed) {
 
 bool Submissions::Tick() {
   const bool changed = checks_.Tick();
-  for (auto it = refused_.begin(); it != refused_.end();) {
-    it = options_.Now() >= it->second.forget_at ? refused_.erase(it) : std::next(it);
-  }
+  ForgetRefusals(kMostRefusals);
   return changed;
+}
+
+void Submissions::ForgetRefusals(size_t most) {
+  while (!refusals_.empty() && (refusals_.size() > most || options_.Now() >= refusals_.front().forget_at)) {
+    refused_.erase(refusals_.front().job_id);
+    refusals_.pop_front();
+  }
 }
 
 void Submissions::ForgivePause(absl::Duration pause) { checks_.ForgivePause(pause); }

@@ -11,6 +11,7 @@
 #define ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -114,13 +115,16 @@ class Submissions {
   void UseKey(const JobRecord& job, std::string spec_hash);
   void StoreKey(const JobRecord& job);
   void ForgetOldJobs(const std::string& owner);
+  // Forgets the oldest job of the owner whose ended jobs are the most. False where it may not be forgotten yet.
+  bool ForgetOfLargest(size_t (*size_of)(const EndedJobs&));
   // Forgets up to `most` of these jobs, oldest first. Returns how many.
   size_t ForgetOldest(const std::set<uint64_t>& ended, size_t most);
 
   struct Refusal {
-    absl::Status reason;
+    std::string job_id;
     absl::Duration forget_at;
   };
+  void ForgetRefusals(size_t most);
 
   const CoordinationOptions& options_;
   JobTable& jobs_;
@@ -133,7 +137,8 @@ class Submissions {
                      {[this](JobRecord& job, std::vector<DatasetSize> sizes) { AskForPlan(job, std::move(sizes)); },
                       [this](JobRecord& job, const absl::Status& why) { EndCheck(job, why); },
                       [this](JobRecord& job) { Accept(job); }}};
-  std::map<std::string, Refusal> refused_;  // by job id
+  std::map<std::string, absl::Status> refused_;  // by job id; at most kMostRefusals
+  std::deque<Refusal> refusals_;                 // the same, oldest first
   IdempotencyKeys keys_;
   uint64_t accepted_ = 0;
 };

@@ -50,6 +50,24 @@ TEST_F(UnfitWorkersTest, ANodeThatCanRunNoRanksGetsNoneUntilItIsMended) {
   EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), SizeIs(4));
 }
 
+TEST_F(UnfitWorkersTest, JobsThatNobodyCanRunAreLookedAtOnceAndNotEachOne) {
+  int asked = 0;
+  options_.assignment = [&](const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) {
+    ++asked;
+    return AssignCompactly(groups, job);
+  };
+  Restart();
+  Connect(1, "worker-0", 3);
+  JobSpec apart = Spec("net", 2);
+  apart.mutable_resources()->set_max_ranks_per_node(1);
+  for (int i = 0; i < 200; ++i) Submit(apart);
+  asked = 0;
+  const std::string small = Submit(Spec("small", 1));
+  EXPECT_EQ(Job(small).state(), STARTING) << "it delays none of them";
+  EXPECT_GT(asked, 0);
+  EXPECT_LT(asked, 20);
+}
+
 TEST_F(UnfitWorkersTest, ItChecksNoDataEither) {
   Connect(1, "worker-0", 1);
   WorkerHello hello = Hello("worker-1", 1);

@@ -48,6 +48,11 @@ bool WorkerTable::IsUsable(const WorkerRecord& worker) const {
          !IsSetAside(worker.hello.name());
 }
 
+bool WorkerTable::ComesBack(const WorkerRecord& worker) const {
+  if (!IsHeard(worker) || worker.dead || worker.draining || !worker.hello.condition().empty()) return false;
+  return IsSetAside(worker.hello.name()) && !standing_.at(worker.hello.name()).by_itself;
+}
+
 std::string WorkerTable::StateOf(const WorkerRecord& worker) const {
   if (worker.dead) return "lost";
   if (!IsHeard(worker)) return "suspect";
@@ -108,7 +113,7 @@ std::vector<FreeSlots> WorkerTable::FreeFor(const Resources& wanted) const {
 std::vector<FreeSlots> WorkerTable::AllFor(const Resources& wanted) const {
   std::vector<FreeSlots> all;
   for (const auto& [name, worker] : workers_) {
-    if (!IsUsable(worker) || !HasLabels(worker.hello, wanted)) continue;
+    if (!HasLabels(worker.hello, wanted) || !(IsUsable(worker) || ComesBack(worker))) continue;
     all.push_back({name, static_cast<int>(worker.hello.slots()), worker.hello.output_id()});
   }
   return all;

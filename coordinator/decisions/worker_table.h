@@ -58,14 +58,16 @@ class WorkerTable {
   bool IsHeard(const WorkerRecord& worker) const;
   // True where the worker is heard of, and may get new ranks and data checks.
   bool IsUsable(const WorkerRecord& worker) const;
+  // True where it would be usable, and will be, but is set aside for what jobs say of it.
+  bool ComesBack(const WorkerRecord& worker) const;
   // "ready" "suspect" "set aside" "unfit" "draining" "lost"
   std::string StateOf(const WorkerRecord& worker) const;
   // Why it is given no ranks, where it is heard of: its own condition, or why it is set aside and for how long; ""
   // else.
   std::string ConditionOf(const WorkerRecord& worker) const;
 
-  // The usable workers that have the labels of `wanted`: with their free slots, where they have any; with all their
-  // slots.
+  // The workers that have the labels of `wanted`: the usable ones with their free slots, where they have any; with all
+  // their slots, where also those count that are set aside for what jobs say of them, as they come back.
   std::vector<FreeSlots> FreeFor(const Resources& wanted) const;
   std::vector<FreeSlots> AllFor(const Resources& wanted) const;
 

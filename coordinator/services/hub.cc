@@ -110,11 +110,13 @@ void Hub::Dispatch(std::vector<Action>& actions) {
 }
 
 void Hub::AttachPlans(std::vector<Action>& actions) {
+  uint64_t read = 0;
+  absl::StatusOr<std::string> plan;  // of `read`: the orders of an attempt follow each other
   for (Action& action : actions) {
     if (action.plan_of == 0) continue;
-    absl::StatusOr<std::string> plan = store_->Plan(action.plan_of);
+    if (read != action.plan_of) plan = store_->Plan(read = action.plan_of);
     if (plan.ok()) {
-      action.message.mutable_start_ranks()->set_plan(*std::move(plan));
+      action.message.mutable_start_ranks()->set_plan(*plan);
     } else {
       LogError(std::string(plan.status().message()));  // the daemon will report that it cannot read the plan
     }

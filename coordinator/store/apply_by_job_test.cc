@@ -44,6 +44,25 @@ class ApplyByJobTest : public ::testing::Test {
 };
 uint64_t ApplyByJobTest::last_event_ = 0;
 
+TEST_F(ApplyByJobTest, AKeyThatGoesFromOneJobToAnotherIsTheLastOnes) {
+  StoreChanges changes = Job(5);
+  changes.keys.push_back({.owner = "ann", .key = "a", .job = 9, .spec_hash = "first", .unix_ms = 1});
+  changes.keys.push_back({.owner = "ann", .key = "a", .job = 2, .spec_hash = "last", .unix_ms = 2});
+  changes.folders.push_back({.folder = "ann", .owner = "ann", .job = 9});
+  changes.folders.push_back({.folder = "ann", .owner = "ann", .job = 0});
+  changes.Append(Job(7, 30000));  // is refused, so the rows are written by job
+  std::vector<RefusedJob> refused;
+  std::optional<StoreChanges> left;
+  ASSERT_EQ(ApplyByJob(*store_, changes, &refused, &left), absl::OkStatus());
+  ASSERT_THAT(refused, SizeIs(1));
+  EXPECT_EQ(refused[0].number, 7u);
+  const auto state = store_->Load();
+  ASSERT_TRUE(state.ok()) << state.status();
+  ASSERT_THAT(state->keys, SizeIs(1));
+  EXPECT_EQ(state->keys[0].spec_hash, "last");
+  EXPECT_THAT(state->folders, IsEmpty());
+}
+
 TEST_F(ApplyByJobTest, TheRowsOfOtherJobsAreWritten) {
   StoreChanges changes;
   for (uint64_t number = 1; number <= 40; ++number) changes.Append(Job(number, number % 13 == 0 ? 30000 : 10));

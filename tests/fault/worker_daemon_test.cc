@@ -166,8 +166,7 @@ TEST_F(WorkerDaemonTest, HealthChecksAreAnsweredBesideTheStreamAndEndWithTheDaem
     if (end != std::string::npos) address = log.substr(at + kSays.size(), end - at - kSays.size());
   }
   ASSERT_FALSE(address.empty()) << daemon_->Errors();
-  auto stub =
-      grpc::health::v1::Health::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  auto stub = grpc::health::v1::Health::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   auto check = [&] {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
