@@ -24,6 +24,9 @@ struct Endpoint {
 // Errors: kInvalidArgument.
 absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 
+// Asks the system whether a server could listen there at this moment. Errors: kUnavailable, with what would help.
+absl::Status CheckCanListen(const Endpoint& endpoint);
+
 // "FIRST-LAST", ports on which a program may listen; "" is any. Errors: kInvalidArgument.
 absl::Status CheckPortRange(const std::string& text);
 

@@ -5,7 +5,12 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <numeric>
+#include <utility>
 #include <vector>
+
+#include "base/printable_text.h"
+#include "base/version.h"
 
 namespace adjoin {
 namespace {
@@ -34,6 +39,77 @@ class EnvironmentFirst : public CLI::ConfigBase {
   const CLI::App& app_;
 };
 
+// How many letters have to be changed, put in or left out, to make one word of the other.
+size_t Distance(const std::string& from, const std::string& to) {
+  std::vector<size_t> above(to.size() + 1);  // for one letter of `from` less
+  std::iota(above.begin(), above.end(), size_t{0});
+  for (size_t i = 0; i < from.size(); ++i) {
+    std::vector<size_t> row = {i + 1};
+    for (size_t j = 0; j < to.size(); ++j) {
+      const size_t changed =
+          above[j] +
+          (std::tolower(static_cast<unsigned char>(from[i])) == std::tolower(static_cast<unsigned char>(to[j])) ? 0
+                                                                                                                : 1);
+      row.push_back(std::min({changed, above[j + 1] + 1, row[j] + 1}));
+    }
+    above = std::move(row);
+  }
+  return above.back();
+}
+
+// "; did you mean 'submit'?", or "" where no name is near.
+std::string DidYouMean(const std::string& word, const std::vector<std::string>& names) {
+  const auto nearest = std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return Distance(word, a) < Distance(word, b);
+  });
+  if (nearest == names.end() || Distance(word, *nearest) > std::max<size_t>(1, word.size() / 2)) return "";
+  return "; did you mean '" + *nearest + "'?";
+}
+
+// The command that was given last: `adjoin token` for `adjoin token crate`.
+const CLI::App& GivenCommand(const CLI::App& app) {
+  const CLI::App* given = &app;
+  while (!given->get_subcommands().empty()) given = given->get_subcommands().back();
+  return *given;
+}
+
+std::vector<std::string> OptionNames(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+std::string FullName(const CLI::App& command) {
+  return command.get_parent() == nullptr ? command.get_name()
+                                         : FullName(*command.get_parent()) + " " + command.get_name();
+}
+
+// What is wrong with the command line, in our words where CLI11's do not name it.
+std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = GivenCommand(app);
+  std::vector<std::string> unknown = command.remaining();
+  if (unknown.empty()) unknown = app.remaining(/*recurse=*/true);
+  const bool is_option = !unknown.empty() && unknown[0].size() > 1 && unknown[0][0] == '-';
+  if (is_option) {
+    const std::string name = unknown[0].substr(0, unknown[0].find('='));
+    return "unknown option '" + name + "'" + DidYouMean(name, OptionNames(command));
+  }
+  const bool wants_command = command.get_require_subcommand_min() > 0 && command.get_subcommands().empty();
+  if (!wants_command) return error.what();
+  std::vector<std::string> names;
+  for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(each->get_name());
+  }
+  if (!unknown.empty()) return "unknown command '" + unknown[0] + "'" + DidYouMean(unknown[0], names);
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return "a command is missing: " + list;
+}
+
 }  // namespace
 
 void AddConfigSources(CLI::App& app, const std::string& environment_prefix) {
@@ -55,6 +131,7 @@ void AddConfigSources(CLI::App& app, const std::string& environment_prefix) {
 }
 
 std::optional<int> ParseFlags(CLI::App& app, int argc, char** argv) {
+  app.set_version_flag("--version", app.get_name() + " " + kVersion, "Show the version and end");
   try {
     app.parse(argc, argv);
     return std::nullopt;
@@ -64,8 +141,12 @@ std::optional<int> ParseFlags(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::CallForAllHelp&) {
     std::cout << app.help("", CLI::AppFormatMode::All);
     return 0;
+  } catch (const CLI::CallForVersion& version) {
+    std::cout << version.what() << "\n";
+    return 0;
   } catch (const CLI::ParseError& error) {
-    std::cerr << app.get_name() << ": error: " << error.what() << " (see " << app.get_name() << " --help)\n";
+    std::cerr << app.get_name() << ": error: " << PrintableText(Explain(app, error)) << " (see "
+              << FullName(GivenCommand(app)) << " --help)\n";
     return 2;
   }
 }

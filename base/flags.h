@@ -18,7 +18,8 @@ namespace adjoin {
 // has a line `name = value` for each option (INI or TOML); an unknown name in it is an error.
 void AddConfigSources(CLI::App& app, const std::string& environment_prefix);
 
-// The exit code with which the program has to end now (0 after --help, 2 for wrong usage), or nothing.
+// The exit code with which the program has to end now (0 after --help and --version, 2 for wrong usage, which is said
+// on stderr with the nearest name of a command or option), or nothing. Adds --version.
 std::optional<int> ParseFlags(CLI::App& app, int argc, char** argv);
 
 }  // namespace adjoin

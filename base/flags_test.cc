@@ -1,5 +1,6 @@
 #include "base/flags.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -55,6 +56,46 @@ TEST(FlagsTest, WrongUsage) {
   EXPECT_EQ(Parse({"--config", "/nowhere"}).code, 2);
   EXPECT_EQ(Parse({"--config", ConfigFile("unknown = 1\n")}).code, 2);
   EXPECT_EQ(Parse({"--help"}).code, 0);
+}
+
+// A program with commands, as `adjoin`. What it writes to stderr for this command line.
+std::string ErrorOf(std::vector<std::string> arguments) {
+  CLI::App app("A test", "program");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--coordinator");
+  app.add_subcommand("submit", "")->add_flag("--follow");
+  app.add_subcommand("ps", "");
+  CLI::App* token = app.add_subcommand("token", "");
+  token->require_subcommand(1);
+  token->add_subcommand("create", "");
+  token->add_subcommand("list", "");
+  arguments.insert(arguments.begin(), "program");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(ParseFlags(app, static_cast<int>(argv.size()), argv.data()), 2);
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(FlagsTest, WhatIsUnknownIsNamedWithTheNearest) {
+  EXPECT_EQ(ErrorOf({"subimt", "job.textproto"}),
+            "program: error: unknown command 'subimt'; did you mean 'submit'? (see program --help)\n");
+  EXPECT_EQ(ErrorOf({"frobnicate"}), "program: error: unknown command 'frobnicate' (see program --help)\n");
+  EXPECT_EQ(ErrorOf({}), "program: error: a command is missing: submit, ps, token (see program --help)\n");
+  EXPECT_EQ(ErrorOf({"token", "crate"}),
+            "program: error: unknown command 'crate'; did you mean 'create'? (see program token --help)\n");
+  EXPECT_EQ(ErrorOf({"submit", "--folow"}),
+            "program: error: unknown option '--folow'; did you mean '--follow'? (see program submit --help)\n");
+  EXPECT_EQ(ErrorOf({"ps", "--cordinator=host:1"}),
+            "program: error: unknown option '--cordinator'; did you mean '--coordinator'? (see program ps --help)\n");
+  EXPECT_EQ(ErrorOf({"\x1b[31m"}), "program: error: unknown command '\\x1b[31m' (see program --help)\n");
+}
+
+TEST(FlagsTest, TheVersionIsShown) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Parse({"--version"}).code, 0);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), ::testing::MatchesRegex("program [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 }  // namespace

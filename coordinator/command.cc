@@ -25,7 +25,7 @@
 #include "base/logging.h"
 #include "base/printable_text.h"
 #include "base/security/malformed_requests.h"
-#include "base/security/server_limits.h"
+#include "base/security/start_server.h"
 #include "base/security/tls.h"
 #include "base/state_folder.h"
 #include "base/status_macros.h"
@@ -188,17 +188,14 @@ struct Services {
   WorkerService& workers;
 };
 
-absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen, const TlsFiles& tls,
-                                                          Services services, Endpoint* bound) {
+absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(const Endpoint& listen, const TlsFiles& tls, Services services,
+                                                    Endpoint* bound) {
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(listen, tls));
   grpc::ServerBuilder builder;
-  *bound = listen;
-  builder.AddListeningPort(listen.ToString(), credentials, &bound->port);
   builder.RegisterService(&services.health);
   builder.RegisterService(&services.users);
   builder.RegisterService(&services.workers);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
-  SetServerLimits(builder);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -206,11 +203,8 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(const Endpoint& listen
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<MalformedRequestFactory>());
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || bound->port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen.ToString(), ": is the port in use?"));
-  }
-  return server;
+  *bound = listen;
+  return StartServer(builder, std::move(credentials), bound);
 }
 
 absl::Status CheckSettings(const Settings& settings) {
@@ -290,7 +284,7 @@ absl::Status Run(const Settings& settings, const AssignmentPolicy& assignment, S
   HealthCheckService health({Adjoin::service_full_name(), WorkerLink::service_full_name()});
   Endpoint bound;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<grpc::Server> server,
-                          StartServer(listen, settings.tls, {health, users, workers}, &bound));
+                          Serve(listen, settings.tls, {health, users, workers}, &bound));
   const auto look = [&hub] {
     SnapshotInSteps made;
     hub.Browse([&](CoordinationService& service) { return service.Continue(made); });

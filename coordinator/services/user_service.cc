@@ -323,6 +323,11 @@ grpc::Status UserService::ReadLogs(Context* context, const ReadLogsRequest* requ
   if (!summary.ok()) return ToGrpc(summary.status());
   const std::string id = summary->job_id();
   if (absl::Status may = MayRead(call->caller(), summary->owner(), id, "the log"); !may.ok()) return ToGrpc(may);
+  for (uint32_t rank : request->rank()) {
+    if (rank < summary->ranks()) continue;
+    return ToGrpc(absl::InvalidArgumentError(
+        absl::StrCat("there is no rank ", rank, ": ", id, " has ", summary->ranks(), ", counted from 0")));
+  }
   int64_t position = request->from();
   JobWatch watch(hub_.watches(), id);
   while (lasting.GoesOn(context)) {

@@ -27,7 +27,7 @@
 #include "base/flags.h"
 #include "base/logging.h"
 #include "base/printable_text.h"
-#include "base/security/server_limits.h"
+#include "base/security/start_server.h"
 #include "base/security/tls.h"
 #include "base/state_folder.h"
 #include "base/status_macros.h"
@@ -222,13 +222,9 @@ class HealthServer {
     ADJOIN_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(listen));
     ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakeServerCredentials(endpoint, tls));
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(endpoint.ToString(), credentials, &endpoint.port);
     builder.RegisterService(&service_);
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-    SetServerLimits(builder);
-    server_ = builder.BuildAndStart();
-    if (server_ == nullptr || endpoint.port == 0)
-      return absl::UnavailableError(absl::StrCat("cannot listen on ", PrintableText(listen)));
+    ADJOIN_ASSIGN_OR_RETURN(server_, StartServer(builder, std::move(credentials), &endpoint));
     LogInfo(absl::StrCat("health checks on ", endpoint.ToString()));
     return absl::OkStatus();
   }
