@@ -216,7 +216,8 @@ TEST_F(CommandTest, StreamsGoOnOverADeadCoordinatorAndOverAttempts) {
   EXPECT_EQ(seen.front()["kind"], "submitted");
   EXPECT_EQ(seen.back()["kind"], "succeeded");
 
-  EXPECT_THAT(Run({"logs", "job-1", "--rank", "1-5"}), AllOf(HasSubstr("rank 1:"), Not(HasSubstr("rank 0:"))));
+  EXPECT_THAT(Run({"logs", "job-1", "--rank", "1-1"}), AllOf(HasSubstr("rank 1:"), Not(HasSubstr("rank 0:"))));
+  EXPECT_THAT(Refusal({"logs", "job-1", "--rank", "9"}), HasSubstr("there is no rank 9: job-1 has 2, counted from 0"));
   EXPECT_EQ(Run({"logs", "job-1", "--since", "2100-01-01"}), "");
   EXPECT_EQ(Run({"logs", "job-1", "--since", "1h"}), logs->Output());
   std::set<std::string> attempts;

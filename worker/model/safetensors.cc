@@ -14,8 +14,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/errno_status.h"
 #include "base/new_file.h"
 #include "base/status_macros.h"
@@ -157,6 +159,30 @@ absl::Status SafetensorsWriter::Finish() {
   return error == 0 ? absl::OkStatus() : ErrnoStatus(error, folder);
 }
 
+namespace {
+
+// What another file of weights is, by how it begins; "" for anything that is not known.
+std::string OtherFormat(const std::string& path, absl::string_view begin) {
+  static constexpr char kConversion[] =
+      "; this converts it: python3 -c 'import torch, safetensors.torch as s; s.save_file(torch.load(\"";
+  const bool is_zip = absl::StartsWith(begin, "PK\x03\x04");
+  // A pickle of protocol 2 or later; torch.save wrote one before PyTorch 1.6.
+  const bool is_pickle = begin.size() > 1 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5;
+  if (is_zip || is_pickle) {
+    const std::string name = path.substr(path.rfind('/') + 1);
+    const std::string stem = name.substr(0, name.rfind('.'));
+    return absl::StrCat(is_zip ? "a zip archive, as torch.save writes" : "a pickle, as torch.save wrote before 1.6",
+                        ", which can hold any program and is not read", kConversion, name,
+                        "\", map_location=\"cpu\"), \"", stem, ".safetensors\")'");
+  }
+  if (absl::StartsWith(begin, "\x89HDF\r\n")) return "an HDF5 file; right would be a safetensors file";
+  if (absl::StartsWith(begin, "\x93NUMPY")) return "a NumPy file; right would be a safetensors file";
+  if (absl::StartsWith(begin, "\x1f\x8b")) return "compressed with gzip; right would be the file itself";
+  return "";
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
@@ -170,6 +196,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const
   }
   ADJOIN_RETURN_IF_ERROR(reader->ReadAt(0, &length, sizeof(length)));
   if (length > static_cast<uint64_t>(info.st_size - 8) || length > static_cast<uint64_t>(kMaxHeaderBytes)) {
+    const std::string other = OtherFormat(path, absl::string_view(reinterpret_cast<const char*>(&length), 8));
+    if (!other.empty()) return absl::DataLossError(absl::StrCat(path, ": not a safetensors file but ", other));
     return absl::DataLossError(absl::StrCat(path, ": truncated, or not a safetensors file: its header would have ",
                                             length, " bytes, the file has ", info.st_size));
   }

@@ -175,6 +175,19 @@ TEST(SafetensorsTest, RefusesBadHeaders) {
   EXPECT_EQ(SafetensorsReader::Open(TestPath("none")).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(SafetensorsTest, OtherFilesOfWeightsAreNamedWithTheWayToConvertThem) {
+  const auto error = [](const std::string& bytes) { return std::string(OpenBytes(bytes).message()); };
+  EXPECT_THAT(error("PK\x03\x04 and so on, as a zip archive"),
+              HasSubstr("read.safetensors: not a safetensors file but a zip archive, as torch.save writes, which can "
+                        "hold any program and is not read; this converts it: python3 -c 'import torch, "
+                        "safetensors.torch as s; s.save_file(torch.load(\"read.safetensors\", map_location=\"cpu\"), "
+                        "\"read.safetensors\")'"));
+  EXPECT_THAT(error("\x80\x02}q and so on"), HasSubstr("a pickle, as torch.save wrote before 1.6"));
+  EXPECT_THAT(error("\x89HDF\r\n\x1a\n and so on"), HasSubstr("an HDF5 file"));
+  EXPECT_THAT(error("\x93NUMPY and so on"), HasSubstr("a NumPy file"));
+  EXPECT_THAT(error("\x1f\x8b and so on, in gzip"), HasSubstr("compressed with gzip"));
+}
+
 TEST(SafetensorsTest, ReadsRandomBytesWithoutCrashing) {
   const std::string good = FileOf(R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
                                   R"("b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})",
