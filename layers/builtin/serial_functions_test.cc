@@ -169,8 +169,8 @@ TEST(SerialUpsampleTest, GradientIsTheAdjoint) {
 TEST(SerialLossTest, TakesTheTargetsThatAreDrawn) {
   const at::Tensor prediction = at::rand({4, 3, 5}, at::kDouble);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
-  for (const char* text :
-       {"cross_entropy", "nll", "mse", "l1", "huber", "bce_with_logits", "poisson_nll", "kl_div", "dice"}) {
+  for (const char* text : {"cross_entropy", "nll", "mse", "l1", "huber", "smooth_l1", "bce", "bce_with_logits",
+                           "poisson_nll", "kl_div", "dice"}) {
     Loss spec;
     spec.set_kind(text);
     Field field;

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/smooth_l1_loss.h>
 #include <torch/nn/functional.h>
 #include <torch/types.h>
 
@@ -37,6 +39,18 @@ absl::StatusOr<LossFunction> BuildHuber(LossContext context) {
   const auto options = F::HuberLossFuncOptions().reduction(torch::kSum).delta(context.spec.delta());
   return Divided(context, [options](const torch::Tensor& prediction, const torch::Tensor& target) {
     return F::huber_loss(prediction, target, options);
+  });
+}
+
+absl::StatusOr<LossFunction> BuildSmoothL1(LossContext context) {
+  return Divided(context, [beta = context.spec.delta()](const torch::Tensor& prediction, const torch::Tensor& target) {
+    return at::smooth_l1_loss(prediction, target, at::Reduction::Sum, beta);
+  });
+}
+
+absl::StatusOr<LossFunction> BuildBce(LossContext context) {
+  return Divided(context, [](const torch::Tensor& prediction, const torch::Tensor& target) {
+    return F::binary_cross_entropy(prediction, target, F::BinaryCrossEntropyFuncOptions().reduction(torch::kSum));
   });
 }
 

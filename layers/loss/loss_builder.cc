@@ -22,6 +22,8 @@ absl::StatusOr<LossFunction> BuildLoss(LossContext context) {
       {"mse", BuildMse},
       {"l1", BuildL1},
       {"huber", BuildHuber},
+      {"smooth_l1", BuildSmoothL1},
+      {"bce", BuildBce},
       {"bce_with_logits", BuildBceWithLogits},
       {"poisson_nll", BuildPoissonNll},
       {"kl_div", BuildKlDiv},

@@ -40,6 +40,8 @@ const std::map<std::string, LossKind>& Kinds() {
       {"mse", {Target::kNumbers, {}, {"sum"}}},
       {"l1", {Target::kNumbers, {}, {"sum"}}},
       {"huber", {Target::kNumbers, {"delta"}, {"sum"}}},
+      {"smooth_l1", {Target::kNumbers, {"delta"}, {"sum"}}},
+      {"bce", {Target::kNumbers, {}, {"sum"}}},
       {"bce_with_logits", {Target::kNumbers, {"pos_weight"}, {"sum"}}},
       {"poisson_nll", {Target::kNumbers, {"log_input", "full", "eps"}, {"sum"}}},
       {"kl_div", {Target::kNumbers, {"log_target"}, {"sum", "batchmean"}}},

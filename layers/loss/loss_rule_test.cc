@@ -165,7 +165,8 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheFields) {
   };
   const Case cases[] = {
       {"", [](Loss&) {}, "", "kind is missing"},
-      {"hinge", [](Loss&) {}, "kind", "loss \"hinge\" is not known; these are: bce_with_logits, cross_entropy, dice"},
+      {"hinge", [](Loss&) {}, "kind",
+       "loss \"hinge\" is not known; these are: bce, bce_with_logits, cross_entropy, dice"},
       {"mse", [](Loss& l) { l.set_reduction("batchmean"); }, "reduction", "write \"mean\" or \"sum\""},
       {"kl_div", [](Loss& l) { l.set_reduction("none"); }, "reduction", "write \"mean\" or \"batchmean\" or \"sum\""},
       {"dice", [](Loss& l) { l.set_reduction("sum"); }, "reduction", "write \"mean\""},

@@ -33,6 +33,7 @@ struct LossCase {
   std::string text;       // of Loss: kind and options
   bool classes = false;   // the target's type
   bool positive = false;  // the prediction must be
+  bool unit = false;      // it must be in [0, 1]
   torch::Tensor target;
   std::function<torch::Tensor(const torch::Tensor& prediction)> serial;
 };
@@ -148,6 +149,20 @@ LossCase NumberCase(RandomJobs& random, const std::string& kind, const std::vect
     if (delta != 1) c.text = absl::StrCat(" delta: ", delta);
     c.serial = [=](const torch::Tensor& p) {
       return F::huber_loss(p, c.target, WithReduction(F::HuberLossFuncOptions().delta(delta), reduction));
+    };
+  } else if (kind == "smooth_l1") {
+    const double beta = random.OneIn(2) ? 1 : static_cast<double>(random.Between(1, 12)) / 8;
+    if (beta != 1) c.text = absl::StrCat(" delta: ", beta);
+    c.serial = [=](const torch::Tensor& p) {
+      const torch::Tensor far = (p - c.target).abs();
+      const torch::Tensor each = torch::where(far < beta, far * far / (2 * beta), far - beta / 2);
+      return reduction == "sum" ? each.sum() : each.mean();
+    };
+  } else if (kind == "bce") {
+    c.unit = true;
+    c.target = torch::sigmoid(c.target);
+    c.serial = [=](const torch::Tensor& p) {
+      return F::binary_cross_entropy(p, c.target, WithReduction(F::BinaryCrossEntropyFuncOptions(), reduction));
     };
   } else if (kind == "poisson_nll") {
     c.positive = random.OneIn(2);
@@ -294,14 +309,16 @@ std::string Compare(uint64_t seed, const std::vector<std::string>& kinds, int64_
   RandomJobs random(seed);
   const std::vector<int64_t> shape = RandomShape(random);
   std::vector<Term> terms;
-  bool positive = false;
+  bool positive = false, unit = false;
   for (const std::string& kind : kinds) {
     terms.push_back({CaseOf(random, kind, shape, type)});
     if (kinds.size() > 1) terms.back().weight = static_cast<double>(random.Between(-8, 16)) / 4;
     positive = positive || terms.back().loss.positive;
+    unit = unit || terms.back().loss.unit;
   }
   torch::Tensor x = random.Normal(shape).to(type);
   if (positive) x = x.exp();
+  if (unit) x = torch::sigmoid(x);
   Network network = NetworkOn(random, x);
   std::string text = LayoutOf(random, "x", shape, ranks, /*copies=*/false) +
                      LayoutOf(random, "y", shape, ranks, /*copies=*/random.OneIn(2)) + kNorm;
@@ -309,6 +326,10 @@ std::string Compare(uint64_t seed, const std::vector<std::string>& kinds, int64_
   if (layer && positive) {
     network.y = torch::relu(network.n);
     text += "layer { name: \"r\" activation { fn: \"relu\" } }\n";
+  }
+  if (layer && unit) {
+    network.y = torch::sigmoid(network.n);
+    text += "layer { name: \"s\" activation { fn: \"sigmoid\" } }\n";
   }
   text += layer ? "layer { name: \"y\" y: \"y\" repartition {} }\n"
                 : "layer { name: \"y\" input: \"x\" x: \"x\" y: \"y\" repartition {} }\n";
@@ -348,8 +369,8 @@ TEST_P(LossTest, InSinglePrecision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LossTest,
-                         testing::Values("cross_entropy", "nll", "mse", "l1", "huber", "bce_with_logits", "poisson_nll",
-                                         "kl_div", "dice"),
+                         testing::Values("cross_entropy", "nll", "mse", "l1", "huber", "smooth_l1", "bce",
+                                         "bce_with_logits", "poisson_nll", "kl_div", "dice"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
 TEST(LossesTest, SeveralAreAddedWithTheirWeights) {

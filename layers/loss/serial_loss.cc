@@ -33,6 +33,10 @@ Options Reduced(const Loss& spec, Options options) {
   return options.reduction(torch::kMean);
 }
 
+at::Reduction::Reduction ReductionOf(const Loss& spec) {
+  return spec.reduction() == "sum" ? at::Reduction::Sum : at::Reduction::Mean;
+}
+
 Tensor CrossEntropy(const Loss& spec, const Tensor& prediction, const Tensor& target) {
   return F::cross_entropy(prediction, target,
                           Reduced(spec, F::CrossEntropyFuncOptions()
@@ -65,9 +69,9 @@ Tensor PoissonNll(const Loss& spec, const Tensor& prediction, const Tensor& targ
 }
 
 Tensor KlDiv(const Loss& spec, const Tensor& prediction, const Tensor& target) {
-  auto options = F::KLDivFuncOptions().log_target(spec.log_target());
-  if (spec.reduction() == "batchmean") return F::kl_div(prediction, target, options.reduction(torch::kBatchMean));
-  return F::kl_div(prediction, target, Reduced(spec, options));
+  // F::kl_div prints a warning for "mean", which is what the job asks for.
+  if (spec.reduction() != "batchmean") return torch::kl_div(prediction, target, ReductionOf(spec), spec.log_target());
+  return torch::kl_div(prediction, target, at::Reduction::Sum, spec.log_target()) / prediction.size(0);
 }
 
 Tensor Dice(const Loss& spec, const Tensor& prediction, const Tensor& target) {
@@ -96,6 +100,14 @@ const std::map<std::string, Function>& Functions() {
        [](const Loss& spec, const Tensor& p, const Tensor& t) {
          return F::huber_loss(p, t,
                               Reduced(spec, F::HuberLossFuncOptions()).delta(spec.delta() == 0 ? 1 : spec.delta()));
+       }},
+      {"smooth_l1",
+       [](const Loss& spec, const Tensor& p, const Tensor& t) {
+         return torch::smooth_l1_loss(p, t, ReductionOf(spec), spec.delta() == 0 ? 1 : spec.delta());
+       }},
+      {"bce",
+       [](const Loss& spec, const Tensor& p, const Tensor& t) {
+         return F::binary_cross_entropy(p, t, Reduced(spec, F::BinaryCrossEntropyFuncOptions()));
        }},
       {"bce_with_logits", BceWithLogits},
       {"poisson_nll", PoissonNll},
@@ -128,7 +140,7 @@ Tensor DrawTarget(const Loss& spec, const Field& field, const Tensor& prediction
     return classes.masked_fill(left_out, spec.ignore_index());
   }
   const auto uniform = [&] { return torch::rand(shape, generator, torch::kFloat64); };
-  if (spec.kind() == "bce_with_logits" || spec.kind() == "dice") return uniform();
+  if (spec.kind() == "bce" || spec.kind() == "bce_with_logits" || spec.kind() == "dice") return uniform();
   if (spec.kind() == "poisson_nll") return torch::floor(uniform() * 6);
   if (spec.kind() == "kl_div") {
     const Tensor logits = torch::randn(shape, generator, torch::kFloat64);

@@ -44,7 +44,7 @@ const std::map<std::string, Function>& Functions() {
       {"gelu_tanh", [](const Tensor& x, const A&) { return F::gelu(x, F::GELUFuncOptions().approximate("tanh")); }},
       {"hardshrink",
        [](const Tensor& x, const A& a) { return F::hardshrink(x, F::HardshrinkFuncOptions().lambda(a.At(0, 0.5))); }},
-      {"hardsigmoid", [](const Tensor& x, const A&) { return F::relu6(x + 3) / 6; }},
+      {"hardsigmoid", [](const Tensor& x, const A&) { return torch::hardsigmoid(x); }},
       {"hardswish", [](const Tensor& x, const A&) { return torch::hardswish(x); }},
       {"hardtanh",
        [](const Tensor& x, const A& a) {

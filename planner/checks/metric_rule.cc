@@ -21,7 +21,9 @@ constexpr std::pair<MetricKind, const char*> kNames[] = {
 };
 constexpr char kTop[] = "top";
 
-bool ComparesNumbers(const Loss& loss) { return loss.kind() == "mse" || loss.kind() == "l1" || loss.kind() == "huber"; }
+bool ComparesNumbers(const Loss& loss) {
+  return loss.kind() == "mse" || loss.kind() == "l1" || loss.kind() == "huber" || loss.kind() == "smooth_l1";
+}
 
 bool StartsWith(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
@@ -72,9 +74,10 @@ absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric) {
                        " \"nll\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");
   }
   if (metric.OfNumbers() && std::none_of(spec.loss().begin(), spec.loss().end(), ComparesNumbers)) {
-    return InvalidSpec("metric \"", metric.name,
-                       "\" needs a loss that compares numbers, of kind \"mse\", \"l1\" or"
-                       " \"huber\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");
+    return InvalidSpec(
+        "metric \"", metric.name,
+        "\" needs a loss that compares numbers, of kind \"mse\", \"l1\","
+        " \"huber\" or \"smooth_l1\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");
   }
   return absl::OkStatus();
 }

@@ -338,7 +338,7 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
       {"\"cross_entropy\"", "\"hinge\"", "job.textproto:20:", "these are: bce_with_logits, cross_entropy, dice, "},
       {"input: \"fc3\" target: \"label\"", "input: \"fc3\" target: \"label\" class_weight: [1, 2]",
        "job.textproto:20:", "has 10 classes"},
-      {"target: \"label\"", "target: \"label\" delta: 0.1", "job.textproto:20:", "delta is for huber"},
+      {"target: \"label\"", "target: \"label\" delta: 0.1", "job.textproto:20:", "delta is for huber, smooth_l1"},
       {"target: \"label\"", "target: \"label\" reduction: \"max\"", "job.textproto:20:", "\"mean\" or \"sum\""},
       {"shape: [1,28,28] ", "", "job.textproto:7:", "has no shape"},
       {"shape: [1,28,28] ", "shape: [1,28,0] ", "job.textproto:22:", "at least 1"},
