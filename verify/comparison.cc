@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/optim/optimizer.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,6 +24,7 @@
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/shape_text.h"
+#include "verify/serial_optimizer.h"
 
 namespace adjoin {
 namespace {
@@ -63,10 +66,10 @@ class PartsOfTensor {
   bool fits() const { return whole_.sizes() == at::IntArrayRef(layout_.shape()); }
   const Layout& layout() const { return layout_; }
 
-  void Part(int rank, const at::Tensor& found) { Part(rank, found, whole_); }
+  void Part(int rank, const at::Tensor& found) { Part(rank, found, PartOf(whole_, layout_, rank)); }
 
-  void Part(int rank, const at::Tensor& found, const at::Tensor& whole) {
-    const at::Tensor expected = PartOf(whole, layout_, rank);
+  // `expected`: of this rank's part.
+  void Part(int rank, const at::Tensor& found, const at::Tensor& expected) {
     if (found.sizes() != expected.sizes()) {
       return Mismatch(rank, absl::StrCat("is ", ShapeText(found.sizes()), ", should be ", ShapeText(expected.sizes())));
     }
@@ -134,11 +137,30 @@ at::Tensor Find(const NamedTensors& tensors, const std::string& name) {
   return found == tensors.end() ? at::Tensor() : found->second;
 }
 
+// What LibTorch's optimizer makes, step by step, of a rank's block of a parameter by the gradients that this rank had.
+// They are compared themselves: by an optimizer that divides, as Adam does, the rounding of a gradient that is zero can
+// become any number, which is no deviation.
+std::vector<at::Tensor> OptimizedBlocks(const Optimizer& spec, const at::Tensor& initial, const RankSteps& steps,
+                                        size_t index) {
+  at::Tensor block = initial.detach().clone();
+  block.set_requires_grad(true);
+  const std::unique_ptr<torch::optim::Optimizer> optimizer = SerialOptimizer(spec, {block});
+  std::vector<at::Tensor> blocks;
+  for (const RankStep& step : steps) {
+    const at::Tensor& grad = step.parameter_grads[index];
+    const bool fits = grad.defined() && grad.sizes() == block.sizes();  // else it is found to deviate
+    block.mutable_grad() = fits ? grad.clone() : at::zeros_like(block);
+    optimizer->step();
+    blocks.push_back(block.detach().clone());
+  }
+  return blocks;
+}
+
 class Comparer {
  public:
   Comparer(const Plan& plan, const ProgramPlan& program, const std::vector<SerialStep>& serial,
-           const std::vector<RankSteps>& ranks)
-      : plan_(plan), program_(program), serial_(serial), ranks_(ranks) {
+           const NamedTensors& initial, const std::vector<RankSteps>& ranks)
+      : plan_(plan), program_(program), serial_(serial), initial_(initial), ranks_(ranks) {
     for (const SerialStep& step : serial) least_scale_.push_back(LeastScaleOfGradients(step));
   }
 
@@ -152,6 +174,7 @@ class Comparer {
       result_.layers.push_back(std::move(entry));
     }
     for (size_t step = 0; step < serial_.size(); ++step) CompareLoss(step);
+    ADJOIN_RETURN_IF_ERROR(CompareSteps());
     return std::move(result_);
   }
 
@@ -201,13 +224,15 @@ class Comparer {
   absl::Status CompareParameter(uint32_t index, size_t step, LayerComparison& entry) {
     const ParameterPlan& parameter = plan_.parameter(static_cast<int>(index));
     ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
-    PartsOfTensor after(serial_[step].parameters.at(parameter.name()).reshape(home.shape()), home, Number(step),
-                        &entry.parameters[parameter.name()]);
-    for (size_t rank = 0; after.fits() && rank < ranks_.size(); ++rank) {
-      after.Part(static_cast<int>(rank), ranks_[rank][step].parameters[index]);
-    }
     const at::Tensor expected = Find(serial_[step].parameter_grads, parameter.name());
-    if (!expected.defined()) return absl::OkStatus();
+    if (!expected.defined()) {  // a buffer
+      PartsOfTensor after(serial_[step].parameters.at(parameter.name()).reshape(home.shape()), home, Number(step),
+                          &entry.parameters[parameter.name()]);
+      for (size_t rank = 0; after.fits() && rank < ranks_.size(); ++rank) {
+        after.Part(static_cast<int>(rank), ranks_[rank][step].parameters[index]);
+      }
+      return absl::OkStatus();
+    }
     PartsOfTensor gradient(expected.reshape(home.shape()), home, Number(step), &entry.gradients[parameter.name()],
                            least_scale_[step]);
     for (size_t rank = 0; gradient.fits() && rank < ranks_.size(); ++rank) {
@@ -215,6 +240,38 @@ class Comparer {
       gradient.Part(static_cast<int>(rank), found.defined() ? found : at::empty({0}));
     }
     return absl::OkStatus();
+  }
+
+  // Trained parameters after each step.
+  absl::Status CompareSteps() {
+    for (int index = 0; index < plan_.parameter_size(); ++index) {
+      const std::string& name = plan_.parameter(index).name();
+      LayerComparison* entry = EntryOf(static_cast<uint32_t>(index));
+      if (entry == nullptr || !Find(serial_[0].parameter_grads, name).defined()) continue;
+      ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(plan_.parameter(index).home()));
+      const at::Tensor initial = initial_.at(name).reshape(home.shape());
+      for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+        const std::vector<at::Tensor> blocks =
+            OptimizedBlocks(plan_.spec().train().optimizer(), PartOf(initial, home, static_cast<int>(rank)),
+                            ranks_[rank], static_cast<size_t>(index));
+        for (size_t step = 0; step < serial_.size(); ++step) {
+          PartsOfTensor after(serial_[step].parameters.at(name).reshape(home.shape()), home, Number(step),
+                              &entry->parameters[name]);
+          after.Part(static_cast<int>(rank), ranks_[rank][step].parameters[static_cast<size_t>(index)], blocks[step]);
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The first layer that uses the parameter.
+  LayerComparison* EntryOf(uint32_t index) {
+    for (int i = 0; i < program_.layer_size(); ++i) {
+      for (const ParameterUse& use : program_.layer(i).parameter()) {
+        if (use.index() == index) return &result_.layers[static_cast<size_t>(i)];
+      }
+    }
+    return nullptr;
   }
 
   void CompareLoss(size_t step) {
@@ -235,6 +292,7 @@ class Comparer {
   const Plan& plan_;
   const ProgramPlan& program_;
   const std::vector<SerialStep>& serial_;
+  const NamedTensors& initial_;
   const std::vector<RankSteps>& ranks_;
   std::vector<double> least_scale_;  // of gradients, per step
   Comparison result_;
@@ -276,10 +334,10 @@ std::optional<Finding> WrongParameter(const LayerComparison& layer, const std::m
 
 }  // namespace
 
-absl::StatusOr<Comparison> Compare(const Plan& plan, const std::vector<SerialStep>& serial,
+absl::StatusOr<Comparison> Compare(const Plan& plan, const std::vector<SerialStep>& serial, const NamedTensors& initial,
                                    const std::vector<RankSteps>& ranks) {
   ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* program, VerifiedProgramOf(plan));
-  return Comparer(plan, *program, serial, ranks).Run();
+  return Comparer(plan, *program, serial, initial, ranks).Run();
 }
 
 std::optional<Finding> FirstDeviation(const Plan& plan, const Comparison& comparison, double tolerance) {

@@ -1,7 +1,7 @@
 // What the ranks have, part by part, against the serial model's whole tensors: the largest difference of everything,
 // and the layer in which the first one arises.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(Comparison comparison, Compare(plan, serial_steps, ranks));
+//   ADJOIN_ASSIGN_OR_RETURN(Comparison comparison, Compare(plan, serial_steps, initial, ranks));
 //   std::optional<Finding> first = FirstDeviation(plan, comparison, 1e-10);
 //   first->layer;        // "conv2"
 #ifndef ADJOIN_VERIFY_COMPARISON_H_
@@ -42,8 +42,10 @@ struct LayerComparison {
   // The difference of the gradients of its output; not compared where the output is its input's very tensor, or needs
   // no gradient.
   Difference cotangent;
-  std::map<std::string, Difference> gradients;   // of its parameters, by name, after GradientSync
-  std::map<std::string, Difference> parameters;  // after the optimizer's step; buffers too
+  std::map<std::string, Difference> gradients;  // of its parameters, by name, after GradientSync
+  // After the optimizer's step: what it made of the rank's own gradients, against what LibTorch's makes of them. Of
+  // buffers, against the serial model's.
+  std::map<std::string, Difference> parameters;
 };
 
 struct Comparison {
@@ -53,8 +55,8 @@ struct Comparison {
   std::map<std::string, std::string> same_as;
 };
 
-// Errors: kInvalidArgument where the plan holds what is no layout.
-absl::StatusOr<Comparison> Compare(const Plan& plan, const std::vector<SerialStep>& serial,
+// `initial`: the parameters before the first step. Errors: kInvalidArgument where the plan holds what is no layout.
+absl::StatusOr<Comparison> Compare(const Plan& plan, const std::vector<SerialStep>& serial, const NamedTensors& initial,
                                    const std::vector<RankSteps>& ranks);
 
 struct Finding {

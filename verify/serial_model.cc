@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <tuple>
 #include <utility>
+#include <vector>
 
-#include <torch/optim.h>
+#include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +18,7 @@
 #include "layers/rules/layer_kind.h"
 #include "primitives/status_exception.h"
 #include "verify/one_rank_layer.h"
+#include "verify/serial_optimizer.h"
 #include "verify/trained_data.h"
 
 namespace adjoin {
@@ -118,24 +119,7 @@ void SerialModel::MakeOptimizer() {
   for (const SerialParameters::Entry& entry : parameters_.entries()) {
     if (entry.trained) trained.push_back(entry.tensor);
   }
-  if (spec_.train().optimizer().has_adam()) {
-    const Adam& adam = spec_.train().optimizer().adam();
-    const auto fill = [&adam](auto options) {
-      options.betas(std::make_tuple(adam.has_beta1() ? adam.beta1() : 0.9, adam.has_beta2() ? adam.beta2() : 0.999));
-      return options.eps(adam.has_eps() ? adam.eps() : 1e-8).weight_decay(adam.weight_decay());
-    };
-    if (adam.decoupled()) {
-      optimizer_ =
-          std::make_unique<torch::optim::AdamW>(std::move(trained), fill(torch::optim::AdamWOptions(adam.lr())));
-    } else {
-      optimizer_ = std::make_unique<torch::optim::Adam>(std::move(trained), fill(torch::optim::AdamOptions(adam.lr())));
-    }
-    return;
-  }
-  const Sgd& sgd = spec_.train().optimizer().sgd();
-  torch::optim::SGDOptions options(sgd.lr());
-  options.momentum(sgd.momentum()).dampening(sgd.dampening()).weight_decay(sgd.weight_decay()).nesterov(sgd.nesterov());
-  optimizer_ = std::make_unique<torch::optim::SGD>(std::move(trained), options);
+  optimizer_ = SerialOptimizer(spec_.train().optimizer(), std::move(trained));
 }
 
 void SerialModel::TakeResults(SerialStep& step) const {

@@ -148,7 +148,7 @@ absl::Status RunOn(const JobSpec& job, const Settings& settings, const VerifyOpt
   input.layers = settings.layers;
   for (const SerialStep& step : serial) input.fields.push_back(step.fields);
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<RankSteps> ranks, RunPartitioned(plan, input));
-  ADJOIN_ASSIGN_OR_RETURN(result.comparison, Compare(plan, serial, ranks));
+  ADJOIN_ASSIGN_OR_RETURN(result.comparison, Compare(plan, serial, parameters, ranks));
   result.first = FirstDeviation(plan, result.comparison, settings.tolerance);
   ADJOIN_ASSIGN_OR_RETURN(result.operators, CheckAdjoints(plan, options.seed));
   return absl::OkStatus();

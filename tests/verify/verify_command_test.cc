@@ -59,6 +59,28 @@ TEST(VerifyCommandTest, OtherNumbersOfRanksStepsAndSeeds) {
   EXPECT_THAT(verify.out, AllOf(HasSubstr("3 steps on 3 samples"), HasSubstr("seed 5"), HasSubstr("8 ranks")));
 }
 
+// A bias before a norm of each channel has no effect: its gradient is rounding, which Adam divides by rounding.
+// LibTorch's own backward of hardsigmoid multiplies with 1/6 in float32. Neither is a deviation.
+TEST(VerifyCommandTest, RoundingThatAnOptimizerMagnifiesIsNoDeviation) {
+  const std::string file = absl::StrCat(std::getenv("TEST_TMPDIR"), "/norm.textproto");
+  std::ofstream(file) << R"job(kind: TRAIN ranks: 4
+layout { name: "grid" partition: [1, 1, 2, 2] }
+layer { name: "conv" input: "image" x: "grid" conv { out_channels: 4 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "norm" norm { kind: "instance" } }
+layer { name: "act" activation { fn: "hardsigmoid" } }
+layer { name: "last" conv { out_channels: 2 window { kernel: 1 } } }
+loss { kind: "kl_div" input: "last" target: "wanted" }
+dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 9, 8] }
+  field { name: "wanted" idx { path: "w" } shape: [2, 9, 8] } }
+train { dataset: "data" batch: 2 steps: 1 optimizer { adam { lr: 0.01 } } }
+)job";
+  for (int seed = 1; seed <= 5; ++seed) {
+    const Ended verify = Adjoin({"verify", file, "--seed", absl::StrCat(seed), "--ranks", "1,2,4", "--steps", "3"});
+    EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+    EXPECT_EQ(verify.err, "") << "LibTorch warns of nothing";
+  }
+}
+
 TEST(VerifyCommandTest, FindsAHaloThatIsOffByOne) {
   const std::string file = absl::StrCat(std::getenv("TEST_TMPDIR"), "/strided.textproto");
   std::ofstream(file) << R"job(kind: TRAIN ranks: 4
