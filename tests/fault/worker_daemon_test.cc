@@ -159,7 +159,7 @@ TEST_F(WorkerDaemonTest, HealthChecksAreAnsweredBesideTheStreamAndEndWithTheDaem
   std::string address;
   const Deadline said = Within(20);
   while (address.empty() && !said.Expired()) {
-    static constexpr absl::string_view kSays = "health checks on ";
+    static const std::string kSays = "health checks on ";
     const std::string log = daemon_->Errors();
     const size_t at = log.find(kSays);
     const size_t end = at == std::string::npos ? at : log.find('\n', at);
