@@ -65,8 +65,21 @@ void Apply(const StoreChanges& changes, StoredState& state) {
 }  // namespace
 
 SimulatedCluster::SimulatedCluster(int daemons, uint32_t slots) : slots_(slots), daemons_(daemons) {
+  store_.store_id = kStoreId;
   for (size_t i = 0; i < daemons_.size(); ++i) daemons_[i].name = absl::StrCat("worker-", i);
   StartCoordinator();
+}
+
+bool SimulatedCluster::IsOfDaemon(ConnectionId connection) const {
+  return std::any_of(daemons_.begin(), daemons_.end(),
+                     [&](const Daemon& daemon) { return daemon.connection == connection && connection != 0; });
+}
+
+bool SimulatedCluster::IsCommitted(const std::string& job_id) {
+  const absl::StatusOr<JobSummary> job = service_->Summary(job_id);
+  return job.ok() && std::any_of(store_.jobs.begin(), store_.jobs.end(), [&](const StoredJob& row) {
+           return row.number() == JobNumberOf(job_id) && row.state() == job->state();
+         });
 }
 
 void SimulatedCluster::StartCoordinator() {
@@ -216,6 +229,7 @@ void SimulatedCluster::Connect(int index) {
     AttemptReport& report = *hello.add_attempt();
     report.set_job_id(key.first);
     report.set_epoch(key.second);
+    report.set_store_id(attempt.store_id);
     report.set_cleared(attempt.alive.empty());
     for (const auto& [number, rank] : attempt.ranks) *report.add_rank() = rank;
   }
@@ -241,6 +255,7 @@ void SimulatedCluster::BreakStream(int index) {
 void SimulatedCluster::CrashDaemon(int index) {
   Daemon& daemon = daemons_[index];
   BreakStream(index);
+  daemon.inbox.clear();  // also what a coordinator had sent that has crashed since
   daemon.attempts.clear();
   daemon.newest.clear();
   ++daemon.incarnation;
@@ -306,6 +321,7 @@ void SimulatedCluster::Start(Daemon& daemon, uint64_t epoch, const StartRanks& s
   }
   newest = epoch;
   DaemonAttempt& attempt = daemon.attempts[{start.job_id(), epoch}];
+  attempt.store_id = start.store_id();
   for (uint32_t number : start.rank()) {
     attempt.ranks[number].set_rank(number);
     attempt.ranks[number].set_pid(static_cast<int64_t>(++last_pid_));

@@ -31,7 +31,19 @@ namespace adjoin {
 
 class SimulatedCluster {
  public:
+  static constexpr uint64_t kStoreId = 77;
+
   SimulatedCluster(int daemons, uint32_t slots);
+
+  // For callers and daemons beside those that are simulated. Another one after CrashCoordinator.
+  CoordinationService& service() { return *service_; }
+  ConnectionId NewConnection() { return ++last_connection_; }
+  // True where the connection is one of a simulated daemon.
+  bool IsOfDaemon(ConnectionId connection) const;
+  // The job was retried through service().
+  void MayRunAgain(const std::string& job_id) { retried_.insert(job_id); }
+  // True where the store has the job in the state that it has now.
+  bool IsCommitted(const std::string& job_id);
 
   // Time.
   void Advance(absl::Duration time);
@@ -75,6 +87,7 @@ class SimulatedCluster {
     std::map<uint32_t, RankReport> ranks;
     std::set<uint32_t> alive;  // ranks that have a process
     bool stopping = false;
+    uint64_t store_id = 0;
   };
   struct Daemon {
     std::string name;

@@ -1,0 +1,395 @@
+// Two clusters' worth of life with a hostile user and a hostile daemon in it: messages of both services, made by changing
+// good ones, while jobs of others run, nodes and the coordinator crash, streams break and time passes. After each of them
+// the state machine is checked: what runs twice, slots that are used twice, a job that is lost or that has ended and has
+// not, a daemon that is out, and, of the hostile ones, that nothing of anybody else has changed.
+//
+// ADJOIN_CAMPAIGN_MESSAGES: how many; ADJOIN_TEST_SEED repeats them.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing/test_seed.h"
+#include "proto/fit_message.h"
+#include "proto/protocol.h"
+#include "tests/fuzz/check.h"
+#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/simulated_cluster.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kDaemons = 3;
+constexpr uint32_t kSlots = 2;
+constexpr int kMostJobs = 10;          // of others, in one episode
+constexpr int kEpisode = 1000;         // messages; then everything has to end, and a new cluster begins
+constexpr char kHostile[] = "mallory";  // the user and the worker
+
+int64_t Messages() {
+  const char* text = getenv("ADJOIN_CAMPAIGN_MESSAGES");
+  return text == nullptr ? 20000 : atoll(text);
+}
+
+// The states of what is not the hostile ones'.
+struct Others {
+  std::map<std::string, JobSummary> jobs;      // but those that the hostile daemon runs
+  std::map<std::string, std::string> workers;  // states
+};
+
+class Campaign {
+ public:
+  explicit Campaign(uint64_t seed) : random_(seed), cluster_(kDaemons, kSlots) {
+    for (int daemon = 0; daemon < kDaemons; ++daemon) cluster_.Connect(daemon);
+  }
+
+  // Both services' messages that were sent; honest ones count where the cluster could send them.
+  int64_t worker_messages() const { return worker_messages_; }
+  int64_t user_messages() const { return user_messages_; }
+
+  void OneThing() {
+    if (Below(3) != 0) {
+      Honest();
+    } else {
+      const Others before = Look();
+      Below(2) == 0 ? HostileDaemon() : HostileUser();
+      CheckUnharmed(before);
+    }
+    cluster_.Check();
+    CheckNoneLost();
+  }
+
+  void End() {
+    if (connection_ != 0) cluster_.service().WorkerDisconnected(connection_, "the campaign ends");
+    connection_ = 0;
+    const auto list = cluster_.service().List();
+    FuzzCheck(list.ok() && list->next_page_token().empty(), "the list has one page");
+    for (const JobSummary& job : list->job()) {
+      // A job of the hostile user may ask for what no cluster has.
+      if (job.owner() == kHostile) cluster_.service().Cancel(job.job_id()).IgnoreError();
+      if (job.held()) cluster_.service().Hold(job.job_id(), false).IgnoreError();
+    }
+    cluster_.ExpectEverythingEnds();
+    CheckNoneLost();
+  }
+
+ private:
+  uint32_t Below(uint32_t count) { return static_cast<uint32_t>(random_() % count); }
+  template <typename T>
+  T Of(const std::vector<T>& values) {
+    return values[Below(static_cast<uint32_t>(values.size()))];
+  }
+  std::string AnyJob() { return absl::StrCat("job-", 1 + Below(static_cast<uint32_t>(2 + known_.size() * 2))); }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // What happens anyway
+
+  void Honest() {
+    const int daemon = static_cast<int>(Below(kDaemons));
+    switch (Below(20)) {
+      case 0:
+        cluster_.Advance(absl::Milliseconds(Of<int>({0, 100, 999, 1000, 3001, 10001, 31000, 120001})));
+        cluster_.Tick();
+        break;
+      case 1:
+      case 2: cluster_.Tick(); break;
+      case 3:
+      case 4:
+      case 5:
+        cluster_.MakePlans(true);
+        cluster_.Commit();
+        break;
+      case 6: Submit("alice"); break;
+      case 7: cluster_.Connect(daemon); break;
+      case 8: Below(4) == 0 ? cluster_.BreakStream(daemon) : cluster_.Connect(daemon); break;
+      case 9: Below(8) == 0 ? cluster_.CrashDaemon(daemon) : cluster_.Connect(daemon); break;
+      case 10: Below(8) == 0 ? CrashCoordinator() : cluster_.Tick(); break;
+      case 11:
+      case 12:
+      case 13:
+        for (int i = 0; i < kDaemons; ++i) cluster_.DaemonReads(i);
+        break;
+      case 14: cluster_.RankReady(daemon, Below(256)); break;
+      case 15: cluster_.RankStep(daemon, Below(256), Below(256)); break;
+      case 16:
+        cluster_.RankEnds(daemon, Below(256), Of<RankEnd>({RANK_SUCCEEDED, RANK_SUCCEEDED, RANK_ERROR, RANK_LOST}));
+        break;
+      case 17: cluster_.Heartbeat(daemon, /*draining=*/false); break;
+      default:
+        for (int i = 0; i < kDaemons; ++i) {
+          cluster_.CoordinatorReads(i);
+          ++worker_messages_;
+        }
+    }
+  }
+
+  void Submit(const std::string& owner) {
+    if (jobs_ >= kMostJobs) return;
+    ++jobs_;
+    ++user_messages_;
+    NewJob job;
+    job.owner = owner;
+    job.spec.set_name(absl::StrCat("net", Below(3)));
+    job.spec.set_ranks(1 + Below(3));
+    job.spec.mutable_restart()->set_max_restarts(Below(1000));
+    if (Below(2) == 0) job.spec.set_output_dir(absl::StrCat(owner, "/", Below(3)));
+    if (Below(3) == 0) job.idempotency_key = absl::StrCat("key-", jobs_);
+    const auto submitted = cluster_.service().Submit(std::move(job));
+    // The folder may be the hostile user's, who came first.
+    FuzzCheck(submitted.ok() || absl::IsPermissionDenied(submitted.status()),
+              absl::StrCat("a good job is refused: ", submitted.status().ToString()));
+    cluster_.MakePlans(true);
+    cluster_.Commit();
+    if (submitted.ok()) known_.insert(submitted->job_id);
+  }
+
+  void CrashCoordinator() {
+    cluster_.CrashCoordinator();
+    connection_ = 0;
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // The hostile daemon
+
+  AttemptReport AnyReport() {
+    AttemptReport report;
+    const std::string job = AnyJob();
+    const auto summary = cluster_.service().Summary(job);
+    report.set_job_id(job);
+    report.set_epoch(summary.ok() ? summary->epoch() + Below(3) - Below(2) : Below(100));
+    report.set_store_id(Below(4) == 0 ? random_() : SimulatedCluster::kStoreId);
+    report.set_cleared(Below(2) == 0);
+    RankReport& rank = *report.add_rank();
+    rank.set_rank(Below(4));
+    rank.set_transport_address("elsewhere");
+    if (Below(2) == 0) rank.mutable_ended()->set_end(RANK_SUCCEEDED);
+    return report;
+  }
+
+  template <typename Message>
+  void Mutate(Message& message) {
+    for (uint32_t times = Below(5); times > 0; --times) MutateMessage(message, random_);
+    FitParts(&message);  // as the service does
+  }
+
+  void Connect() {
+    if (connection_ != 0) cluster_.service().WorkerDisconnected(connection_, "it connects again");
+    connection_ = 0;
+    WorkerHello hello;
+    hello.set_slots(1 + Below(4));
+    hello.set_incarnation(Below(5));
+    hello.set_node_id(kHostile);
+    hello.set_draining(true);
+    for (uint32_t left = Below(4); left > 0; --left) *hello.add_attempt() = AnyReport();
+    Mutate(hello);
+    hello.set_name(kHostile);
+    const ConnectionId connection = cluster_.NewConnection();
+    if (cluster_.service().WorkerConnected(connection, hello).ok()) connection_ = connection;
+  }
+
+  WorkerMessage AnyMessage() {
+    WorkerMessage message;
+    const AttemptReport report = AnyReport();
+    const uint32_t rank = report.rank(0).rank();
+    switch (Below(7)) {
+      case 0: {
+        AttemptPulse& pulse = *message.mutable_heartbeat()->add_attempt();
+        pulse.set_job_id(report.job_id());
+        pulse.set_epoch(report.epoch());
+        pulse.add_rank()->set_rank(rank);
+        message.mutable_heartbeat()->set_draining(Below(4) != 0);
+        break;
+      }
+      case 1:
+        message.mutable_rank_ready()->set_job_id(report.job_id());
+        message.mutable_rank_ready()->set_rank(rank);
+        message.mutable_rank_ready()->set_transport_address("elsewhere");
+        break;
+      case 2:
+        message.mutable_rank_update()->set_job_id(report.job_id());
+        message.mutable_rank_update()->set_rank(rank);
+        message.mutable_rank_update()->mutable_progress()->set_step(random_());
+        break;
+      case 3:
+      case 4:
+        message.mutable_rank_ended()->set_job_id(report.job_id());
+        message.mutable_rank_ended()->set_rank(rank);
+        message.mutable_rank_ended()->set_end(static_cast<RankEnd>(Below(RankEnd_MAX + 1)));
+        message.mutable_rank_ended()->set_node_fault(Below(2) == 0);
+        break;
+      case 5: message.mutable_attempt_cleared()->set_job_id(report.job_id()); break;
+      default:
+        message.mutable_probe_result()->set_request_id(report.job_id());
+        message.mutable_probe_result()->set_error("made up");
+        break;
+    }
+    *message.mutable_header() = MakeHeader(report.epoch());
+    Mutate(message);
+    return message;
+  }
+
+  void HostileDaemon() {
+    ++worker_messages_;
+    if (connection_ == 0 || Below(10) == 0) {
+      Connect();
+      return;
+    }
+    // Also on connections that were closed, or never were.
+    const ConnectionId from = Below(8) == 0 ? connection_ - Below(3) + 1000 * Below(2) : connection_;
+    if (cluster_.IsOfDaemon(from)) return;
+    cluster_.service().WorkerSaid(from, AnyMessage());
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // The hostile user
+
+  static absl::Status OwnOnly(const JobRecord& job) {
+    return job.owner == kHostile ? absl::OkStatus() : absl::PermissionDeniedError("somebody else's");
+  }
+
+  void HostileSubmission() {
+    NewJob job;
+    job.owner = kHostile;
+    job.priority = static_cast<int32_t>(Below(3)) - 1;
+    job.spec.set_name(Of<std::string>({"net0", "net1", "job-1", "\x1b[2J", std::string(300, 'n')}));
+    job.spec.set_ranks(1 + Below(3));
+    job.spec.set_output_dir(absl::StrCat(Of<std::string>({"alice", "mallory", ".", "alice/../alice"}), "/", Below(3)));
+    job.spec.mutable_resources()->set_max_ranks_per_node(Below(3));
+    job.spec.add_dataset()->set_name("train");
+    Mutate(job.spec);
+    job.spec.set_ranks(std::clamp(job.spec.ranks(), 1u, 4096u));  // the plan, which was made before, has checked that
+    job.idempotency_key = absl::StrCat("key-", Below(kMostJobs));
+    cluster_.service().Submit(std::move(job)).IgnoreError();
+    if (Below(2) == 0) cluster_.MakePlans(Below(4) != 0);
+    if (Below(2) == 0) cluster_.Commit();
+  }
+
+  void HostileUser() {
+    ++user_messages_;
+    CoordinationService& service = cluster_.service();
+    const JobReference job = {Below(4) == 0 ? absl::StrCat("net", Below(3)) : AnyJob(), kHostile};
+    switch (Below(10)) {
+      case 0:
+      case 1: HostileSubmission(); break;
+      case 2: service.Cancel(job, OwnOnly).IgnoreError(); break;
+      case 3: {
+        const auto named = service.Summary(job);
+        if (service.Retry(job, OwnOnly).ok()) cluster_.MayRunAgain(named->job_id());
+        break;
+      }
+      case 4: service.Hold(job, Below(2) == 0, OwnOnly).IgnoreError(); break;
+      case 5: {
+        const auto removal = service.BeginRemoval(job, Below(2) == 0, OwnOnly);
+        if (removal.ok()) service.EndRemoval(removal->job_id, Below(2) == 0);
+        break;
+      }
+      case 6: {
+        ListJobsRequest request;
+        Mutate(request);
+        service.List(request).IgnoreError();
+        break;
+      }
+      case 7: service.Describe(job).IgnoreError(); break;
+      case 8: service.FindArtifact(job, Of<std::string>({"model.safetensors", "../x", "", "/"})).IgnoreError(); break;
+      default:
+        // Gives up a submission: only of its own, as the service does.
+        if (known_.count(job.text) == 0) service.Abandon(job.text, absl::CancelledError("the client has gone"));
+        break;
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // What has to hold
+
+  Others Look() {
+    Others others;
+    ListJobsRequest all;
+    all.set_page_size(1000);
+    const auto list = cluster_.service().List(all);
+    FuzzCheck(list.ok(), absl::StrCat("the list: ", list.status().ToString()));
+    for (const JobSummary& job : list->job()) {
+      if (job.owner() != kHostile && !IsOnHostileWorker(job.job_id())) others.jobs[job.job_id()] = job;
+    }
+    for (const WorkerSummary& worker : list->worker()) {
+      if (worker.name() != kHostile) others.workers[worker.name()] = worker.state();
+    }
+    return others;
+  }
+
+  bool IsOnHostileWorker(const std::string& job) {
+    const auto described = cluster_.service().Describe(job);
+    if (!described.ok()) return false;
+    for (const RankStatus& rank : described->rank()) {
+      if (rank.worker() == kHostile) return true;
+    }
+    return false;
+  }
+
+  // A job that waits may start because of slots that the hostile ones give free; nothing else may happen to it.
+  void CheckUnharmed(const Others& before) {
+    const Others now = Look();
+    for (const auto& [name, was] : before.workers) {
+      const auto is = now.workers.find(name);
+      const bool trusted = was == "set aside" && is != now.workers.end() && is->second == "ready";
+      FuzzCheck(trusted || (is != now.workers.end() && is->second == was),
+                absl::StrCat(name, " was ", was, " and, through a message of somebody else, is ",
+                             is == now.workers.end() ? "gone" : is->second));
+    }
+    for (const auto& [id, was] : before.jobs) {
+      const auto is = cluster_.service().Summary(id);
+      FuzzCheck(is.ok(), absl::StrCat(id, " is lost through a message of somebody else"));
+      const bool same = is->state() == was.state() && is->epoch() == was.epoch();
+      const bool starts = was.state() == PENDING && is->state() == STARTING;
+      FuzzCheck(same || starts,
+                absl::StrCat(id, " was ", was.ShortDebugString(), " and, through a message of somebody else, is ",
+                             is->ShortDebugString()));
+    }
+  }
+
+  void CheckNoneLost() {
+    for (const std::string& id : known_) {
+      const auto job = cluster_.service().Summary(id);
+      FuzzCheck(job.ok(), absl::StrCat(id, " was accepted and is lost"));
+      FuzzCheck(job->owner() == "alice", absl::StrCat(id, " has another owner: ", job->owner()));
+      if (!IsFinal(job->state())) {
+        FuzzCheck(ended_.count(id) == 0, absl::StrCat(id, " had ended and has not"));
+      } else if (cluster_.IsCommitted(id)) {
+        ended_.insert(id);
+      }
+    }
+  }
+
+  std::mt19937 random_;
+  SimulatedCluster cluster_;
+  ConnectionId connection_ = 0;  // of the hostile daemon; 0: none
+  std::set<std::string> known_;  // jobs of others that were accepted
+  std::set<std::string> ended_;  // of those
+  int jobs_ = 0;
+  int64_t worker_messages_ = 0, user_messages_ = 0;
+};
+
+TEST(CampaignTest, NoMessageHarmsAnybodyElse) {
+  const int64_t messages = Messages();
+  uint64_t seed = TestSeed();
+  int64_t worker = 0, user = 0;
+  for (; worker + user < messages; ++seed) {
+    std::cout << "ADJOIN_TEST_SEED=" << seed << ", " << worker + user << " messages so far" << std::endl;
+    Campaign campaign(seed);
+    while (campaign.worker_messages() + campaign.user_messages() < kEpisode) campaign.OneThing();
+    campaign.End();
+    worker += campaign.worker_messages();
+    user += campaign.user_messages();
+  }
+  std::cout << worker << " messages of daemons, " << user << " of users" << std::endl;
+}
+
+}  // namespace
+}  // namespace adjoin
