@@ -335,7 +335,7 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
       {"input: \"fc3\" ", "", "job.textproto:20:", "input is missing"},
       {"target: \"label\"", "target: \"labels\"", "job.textproto:20:", "fields are image, label"},
       {"target: \"label\"", "target: \"image\"", "job.textproto:20:", "int64"},
-      {"\"cross_entropy\"", "\"hinge\"", "job.textproto:20:", "these are: bce_with_logits, cross_entropy, dice, "},
+      {"\"cross_entropy\"", "\"hinge\"", "job.textproto:20:", "these are: bce, bce_with_logits, cross_entropy, dice, "},
       {"input: \"fc3\" target: \"label\"", "input: \"fc3\" target: \"label\" class_weight: [1, 2]",
        "job.textproto:20:", "has 10 classes"},
       {"target: \"label\"", "target: \"label\" delta: 0.1", "job.textproto:20:", "delta is for huber, smooth_l1"},

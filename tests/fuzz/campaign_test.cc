@@ -1,7 +1,7 @@
-// Two clusters' worth of life with a hostile user and a hostile daemon in it: messages of both services, made by changing
-// good ones, while jobs of others run, nodes and the coordinator crash, streams break and time passes. After each of them
-// the state machine is checked: what runs twice, slots that are used twice, a job that is lost or that has ended and has
-// not, a daemon that is out, and, of the hostile ones, that nothing of anybody else has changed.
+// Two clusters' worth of life with a hostile user and a hostile daemon in it: messages of both services, made by
+// changing good ones, while jobs of others run, nodes and the coordinator crash, streams break and time passes. After
+// each of them the state machine is checked: what runs twice, slots that are used twice, a job that is lost or that has
+// ended and has not, a daemon that is out, and, of the hostile ones, that nothing of anybody else has changed.
 //
 // ADJOIN_CAMPAIGN_MESSAGES: how many; ADJOIN_TEST_SEED repeats them.
 #include <gtest/gtest.h>
@@ -30,8 +30,8 @@ namespace {
 
 constexpr int kDaemons = 3;
 constexpr uint32_t kSlots = 2;
-constexpr int kMostJobs = 10;          // of others, in one episode
-constexpr int kEpisode = 1000;         // messages; then everything has to end, and a new cluster begins
+constexpr int kMostJobs = 10;           // of others, in one episode
+constexpr int kEpisode = 1000;          // messages; then everything has to end, and a new cluster begins
 constexpr char kHostile[] = "mallory";  // the user and the worker
 
 int64_t Messages() {
@@ -72,9 +72,9 @@ class Campaign {
     connection_ = 0;
     const auto list = cluster_.service().List();
     FuzzCheck(list.ok() && list->next_page_token().empty(), "the list has one page");
+    // A job of the hostile user may ask for what no cluster has.
+    for (const std::string& id : hostile_) cluster_.service().Cancel(id).IgnoreError();
     for (const JobSummary& job : list->job()) {
-      // A job of the hostile user may ask for what no cluster has.
-      if (job.owner() == kHostile) cluster_.service().Cancel(job.job_id()).IgnoreError();
       if (job.held()) cluster_.service().Hold(job.job_id(), false).IgnoreError();
     }
     cluster_.ExpectEverythingEnds();
@@ -267,7 +267,8 @@ class Campaign {
     Mutate(job.spec);
     job.spec.set_ranks(std::clamp(job.spec.ranks(), 1u, 4096u));  // the plan, which was made before, has checked that
     job.idempotency_key = absl::StrCat("key-", Below(kMostJobs));
-    cluster_.service().Submit(std::move(job)).IgnoreError();
+    const auto submitted = cluster_.service().Submit(std::move(job));
+    if (submitted.ok()) hostile_.insert(submitted->job_id);
     if (Below(2) == 0) cluster_.MakePlans(Below(4) != 0);
     if (Below(2) == 0) cluster_.Commit();
   }
@@ -348,9 +349,8 @@ class Campaign {
       FuzzCheck(is.ok(), absl::StrCat(id, " is lost through a message of somebody else"));
       const bool same = is->state() == was.state() && is->epoch() == was.epoch();
       const bool starts = was.state() == PENDING && is->state() == STARTING;
-      FuzzCheck(same || starts,
-                absl::StrCat(id, " was ", was.ShortDebugString(), " and, through a message of somebody else, is ",
-                             is->ShortDebugString()));
+      FuzzCheck(same || starts, absl::StrCat(id, " was ", was.ShortDebugString(),
+                                             " and, through a message of somebody else, is ", is->ShortDebugString()));
     }
   }
 
@@ -369,9 +369,10 @@ class Campaign {
 
   std::mt19937 random_;
   SimulatedCluster cluster_;
-  ConnectionId connection_ = 0;  // of the hostile daemon; 0: none
-  std::set<std::string> known_;  // jobs of others that were accepted
-  std::set<std::string> ended_;  // of those
+  ConnectionId connection_ = 0;    // of the hostile daemon; 0: none
+  std::set<std::string> known_;    // jobs of others that were accepted
+  std::set<std::string> ended_;    // of those
+  std::set<std::string> hostile_;  // jobs of the hostile user
   int jobs_ = 0;
   int64_t worker_messages_ = 0, user_messages_ = 0;
 };
