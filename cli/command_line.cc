@@ -169,7 +169,17 @@ void AddData(CLI::App& app, Arguments& a, Command& chosen) {
 
 void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* ps = app.add_subcommand("ps", "List the jobs and the workers");
-  ps->add_flag("--all", a.ps.all, "Also the jobs that ended long ago");
+  ps->add_flag("-a,--all", a.ps.all, "Also the jobs that ended long ago");
+  ps->add_option("--limit", a.ps.limit, "So many of the jobs that have ended, the newest")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000).description(""))
+      ->excludes("--all");
+  ps->add_flag("-q,--quiet", a.ps.ids_only, "Only the jobs' ids, one on a line");
+  ps->add_option("-w,--watch", a.ps.watch_seconds, "Again and again, so many seconds apart (absent: 2)")
+      ->expected(0, 1)
+      ->default_str("2")
+      ->check(CLI::Range(0.1, 3600.0).description(""))
+      ->type_name("SECONDS");
   ps->add_option("--owner", a.ps.owner, "Only jobs that this user submitted")->type_name("USER");
   ps->add_option("--state", a.ps.states, "Only jobs in these states, such as pending,running")
       ->delimiter(',')

@@ -41,6 +41,9 @@ struct PsOptions {
   std::vector<std::string> states;  // "running"; empty: all
   std::string owner;                // empty: all
   bool all = false;                 // also the jobs that ended long ago
+  uint32_t limit = 50;              // of those that have ended, without `all`
+  bool ids_only = false;            // a line with the id of each job, and nothing else
+  double watch_seconds = 0;         // again and again, so often; 0: once
 };
 
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit);

@@ -1,6 +1,4 @@
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -12,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 
 namespace adjoin {
@@ -55,9 +54,7 @@ class Display {
  public:
   void Show(const JobSummary& job) {
     if (terminal_) {
-      winsize size = {};
-      int width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col - 1 : 79;
-      std::cout << "\r\x1b[K" << ProgressLine(job, width) << std::flush;
+      std::cout << "\r\x1b[K" << ProgressLine(job, TerminalWidth() - 1) << std::flush;
       return;
     }
     bool changed = job.state() != last_state_ || (job.state() == PENDING && job.reason() != last_reason_);
@@ -74,7 +71,7 @@ class Display {
   }
 
  private:
-  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  const bool terminal_ = TerminalWidth() > 0;
   JobState last_state_ = JOB_STATE_UNSPECIFIED;
   std::string last_reason_;
   std::chrono::steady_clock::time_point last_time_;

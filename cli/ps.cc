@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "base/text_table.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 
 namespace adjoin {
@@ -40,7 +41,6 @@ std::string RestartsText(const JobSummary& job) {
   return absl::StrCat(job.attempts() - 1, " (", job.restarts_counted(), ")");
 }
 
-constexpr size_t kEndedShown = 50;  // without --all
 constexpr JobState kUnended[] = {PENDING, STARTING, RUNNING};
 constexpr JobState kEnded[] = {SUCCEEDED, FAILED, CANCELLED};
 
@@ -111,15 +111,22 @@ class Merge {
   std::map<std::string, int> index_;  // in list_, by job
 };
 
-// "job-9" is before "job-10".
 bool SubmittedBefore(const JobSummary& a, const JobSummary& b) {
   if (a.submitted_unix_ms() != b.submitted_unix_ms()) return a.submitted_unix_ms() < b.submitted_unix_ms();
   if (a.job_id().size() != b.job_id().size()) return a.job_id().size() < b.job_id().size();
   return a.job_id() < b.job_id();
 }
 
-// The jobs that have not ended, and the newest of the others, in the order of submission. Its next_page_token is that
-// of the first job that is left out.
+// Jobs that have not ended come first, in the order of submission ("job-9" is before "job-10"); then the others, newest
+// first.
+bool ShownBefore(const JobSummary& a, const JobSummary& b) {
+  if (IsFinalState(a.state()) != IsFinalState(b.state())) return IsFinalState(b.state());
+  if (IsFinalState(a.state())) return SubmittedBefore(b, a);
+  return SubmittedBefore(a, b);
+}
+
+// The jobs that have not ended, and the newest of the others. Its next_page_token is that of the first job that is left
+// out.
 absl::StatusOr<ListJobsResponse> ListNewest(CoordinatorClient& client, const PsOptions& ps) {
   ListJobsResponse list;
   Merge merge(list);
@@ -135,13 +142,13 @@ absl::StatusOr<ListJobsResponse> ListNewest(CoordinatorClient& client, const PsO
     list.set_total_jobs(total);
   }
   if (Choose(kEnded, ps, ended)) {
-    ended.set_page_size(kEndedShown);
+    ended.set_page_size(ps.limit);
     ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse page, client.ListJobs(ended));
     list.set_total_jobs(list.total_jobs() + page.total_jobs());
     list.set_next_page_token(page.next_page_token());
     merge(std::move(page));
   }
-  std::sort(list.mutable_job()->begin(), list.mutable_job()->end(), SubmittedBefore);
+  std::sort(list.mutable_job()->begin(), list.mutable_job()->end(), ShownBefore);
   return list;
 }
 
@@ -153,7 +160,7 @@ absl::StatusOr<ListJobsResponse> ListAll(CoordinatorClient& client, const PsOpti
   Choose(kEnded, ps, request);
   ADJOIN_RETURN_IF_ERROR(ReadPages(client, request, Merge(list)));
   list.set_total_jobs(static_cast<uint64_t>(list.job_size()));
-  std::sort(list.mutable_job()->begin(), list.mutable_job()->end(), SubmittedBefore);
+  std::sort(list.mutable_job()->begin(), list.mutable_job()->end(), ShownBefore);
   return list;
 }
 
@@ -182,19 +189,40 @@ std::string LeftOutLine(const ListJobsResponse& list, const PsOptions& ps) {
                       "` shows all\n");
 }
 
+std::string Table(const ListJobsResponse& list, const PsOptions& ps) {
+  std::string text;
+  if (!list.notice().empty()) absl::StrAppend(&text, "coordinator: ", list.notice(), "\n\n");
+  absl::StrAppend(&text, list.job().empty() ? "no jobs\n" : TextTable(JobRows(list)), LeftOutLine(list, ps), "\n");
+  absl::StrAppend(&text, list.worker().empty() ? "no workers\n" : TextTable(WorkerRows(list)));
+  return text;
+}
+
+std::string Ids(const ListJobsResponse& list) {
+  std::string text;
+  for (const JobSummary& job : list.job()) absl::StrAppend(&text, job.job_id(), "\n");
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunPs(const CommandOptions& options, const PsOptions& ps) {
   CoordinatorClient client(options.client);
-  if (ps.all && options.format != Format::kTable) return PrintAllPages(client, ps, options.format);
-  ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, ps.all ? ListAll(client, ps) : ListNewest(client, ps));
-  if (options.format != Format::kTable) {
-    std::cout << Formatted(list, options.format) << std::flush;
-    return 0;
+  if (ps.all && options.format != Format::kTable && !ps.ids_only && ps.watch_seconds == 0) {
+    return PrintAllPages(client, ps, options.format);
   }
-  if (!list.notice().empty()) std::cout << "coordinator: " << list.notice() << "\n\n";
-  std::cout << (list.job().empty() ? "no jobs\n" : TextTable(JobRows(list))) << LeftOutLine(list, ps) << "\n";
-  std::cout << (list.worker().empty() ? "no workers\n" : TextTable(WorkerRows(list))) << std::flush;
+  while (std::cout) {
+    ADJOIN_ASSIGN_OR_RETURN(const ListJobsResponse list, ps.all ? ListAll(client, ps) : ListNewest(client, ps));
+    std::string text = ps.ids_only                        ? Ids(list)
+                       : options.format != Format::kTable ? Formatted(list, options.format)
+                                                          : Table(list, ps);
+    const int width = TerminalWidth();
+    if (options.format == Format::kTable) text = CutLines(text, static_cast<size_t>(width));
+    // Above what was there before, which stays in the terminal's history.
+    if (ps.watch_seconds > 0 && width > 0) std::cout << "\x1b[H\x1b[2J";
+    std::cout << text << std::flush;
+    if (ps.watch_seconds == 0) break;
+    absl::SleepFor(absl::Seconds(ps.watch_seconds));
+  }
   return 0;
 }
 

@@ -42,8 +42,11 @@ std::string Metrics(const JobProgress& progress) {
   return absl::StrJoin(parts, ", ");
 }
 
-// The loss is training's: other phases leave what training's last step reported.
 bool IsTraining(const JobProgress& progress) { return progress.phase().empty() || progress.phase() == "training"; }
+
+// The loss is training's: other phases leave what training's last step reported, and before the first step of an
+// attempt there is none.
+bool HasLoss(const JobProgress& progress) { return IsTraining(progress) && progress.step() > progress.resumed_step(); }
 
 std::string Bar(double part, int width) {
   int filled = static_cast<int>(part * width);
@@ -90,7 +93,7 @@ std::string ProgressText(const JobProgress& progress) {
   if (!IsTraining(progress)) parts.push_back(progress.phase());
   if (progress.total_steps() > 0) {
     parts.push_back(absl::StrCat("step ", progress.step(), "/", progress.total_steps()));
-    if (IsTraining(progress)) parts.push_back(absl::StrFormat("loss %.6g", progress.loss()));
+    if (HasLoss(progress)) parts.push_back(absl::StrFormat("loss %.6g", progress.loss()));
     parts.push_back(absl::StrFormat("%.1f steps/s", progress.steps_per_second()));
   }
   return absl::StrJoin(parts, ", ");
@@ -106,7 +109,7 @@ std::string ProgressLine(const JobSummary& job, int width) {
     std::string rest = absl::StrFormat(" %3.0f%%", 100 * part);
     if (!IsTraining(progress)) absl::StrAppend(&rest, "  ", progress.phase());
     absl::StrAppend(&rest, "  step ", progress.step(), "/", progress.total_steps());
-    if (IsTraining(progress)) absl::StrAppend(&rest, "  loss ", Number(progress.loss()));
+    if (HasLoss(progress)) absl::StrAppend(&rest, "  loss ", Number(progress.loss()));
     absl::StrAppendFormat(&rest, "  %.1f steps/s", progress.steps_per_second());
     absl::StrAppend(&rest, "  ", DurationText(progress.seconds_left()), " left");
     auto room_for_bar = [&] { return width - static_cast<int>(line.size() + rest.size()) - 3; };  // " [" and "]"

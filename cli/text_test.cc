@@ -36,6 +36,10 @@ TEST(TextTest, Progress) {
   EXPECT_EQ(ProgressLine(job, 60), "job-1  50%  step 5/10  loss 0.25  2.5 steps/s  2.0 s left");
   EXPECT_EQ(ProgressLine(job, 20), "job-1  50%  step 5/1");
   EXPECT_EQ(ProgressText(job.progress()), "step 5/10, loss 0.25, 2.5 steps/s");
+  // Before the first step of an attempt there is no loss.
+  job.mutable_progress()->set_resumed_step(5);
+  EXPECT_EQ(ProgressText(job.progress()), "step 5/10, 2.5 steps/s");
+  EXPECT_EQ(ProgressLine(job, 60), "job-1 [#####------]  50%  step 5/10  2.5 steps/s  2.0 s left");
 }
 
 TEST(TextTest, APhaseThatIsNotTrainingIsNamedAndHasNoLoss) {

@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
@@ -161,6 +162,17 @@ TEST_F(CommandTest, PsShowsTheNewestOfManyJobsAndAllWhereAsked) {
   EXPECT_EQ(all["next_page_token"], "");
   EXPECT_EQ(Json({"ps", "--state", "pending,running"})["job"].size(), 1);
   EXPECT_EQ(Json({"ps", "--state", "succeeded"})["total_jobs"], "0");
+  EXPECT_EQ(Run({"ps", "-q", "--limit", "2"}), "job-1\njob-53\njob-52\n") << "what has not ended, then the newest";
+  EXPECT_THAT(Run({"ps", "--limit", "1"}), HasSubstr("\n51 older jobs that have ended are not shown"));
+  EXPECT_EQ(cluster_->Cli({"ps", "-a", "--limit", "2"}).exit_code, 2);
+  EXPECT_EQ(cluster_->Cli({"ps", "--limit", "1001"}).exit_code, 2);
+  auto watch = Start("watch", {"ps", "-q", "--limit", "1", "-w", "0.1"});
+  const Deadline seen = Within(20);
+  while (!absl::StartsWith(watch->Output(), "job-1\njob-53\njob-1\njob-53\n") && !seen.Expired()) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_THAT(watch->Output(), HasSubstr("job-1\njob-53\njob-1\njob-53\n")) << watch->Errors();
+  watch->Signal(SIGTERM);
   EXPECT_THAT(Run({"ps", "--owner", "nobody"}), HasSubstr("no jobs\n"));
   EXPECT_EQ(cluster_->Cli({"ps", "--state", "over"}).exit_code, 2);
 }
