@@ -101,7 +101,9 @@ absl::Status Submissions::CheckFolders(const NewJob& submitted) const {
       if (!path.empty()) ADJOIN_RETURN_IF_ERROR(folders.Check(path, submitted.owner, field));
     }
   }
-  ADJOIN_RETURN_IF_ERROR(CheckSharedOutput(spec, workers_.AllFor(spec.resources())));
+  if (NeedsSharedOutput(spec)) {
+    ADJOIN_RETURN_IF_ERROR(CheckSharedOutput(spec, workers_.AllFor(spec.resources())));
+  }
   return submitted.any_folder ? absl::OkStatus() : folders.CheckReads(spec.weights().from_output(), submitted.owner);
 }
 
