@@ -19,12 +19,19 @@ bool IsOfOneWorker(const std::string& home) { return absl::StartsWith(home, Outp
 
 }  // namespace
 
-bool CheckpointHomes::CouldStartOn(const JobRecord& job, const std::string& home) const {
-  return Assign(options_.assignment, job.spec, workers_.AllFor(job.spec.resources()), /*before=*/{}, home).ok();
+bool CheckpointHomes::CouldStartOn(const JobRecord& job, const std::string& home,
+                                   const std::vector<FreeSlots>& workers) const {
+  return Assign(options_.assignment, job.spec, workers, /*before=*/{}, home).ok();
+}
+
+bool CheckpointHomes::CouldEverStart(const JobRecord& job) const {
+  return CouldStartOn(job, HomeOf(job), workers_.AllFor(job.spec.resources()));
 }
 
 bool CheckpointHomes::LacksHome(const JobRecord& job) const {
-  return job.state == PENDING && !job.held && job.has_checkpoint && !CouldEverStart(job) && CouldStartOn(job, "");
+  return job.state == PENDING && !job.held && job.has_checkpoint &&
+         !CouldStartOn(job, HomeOf(job), workers_.AllInTimeFor(job.spec.resources())) &&
+         CouldStartOn(job, "", workers_.AllFor(job.spec.resources()));
 }
 
 std::string CheckpointHomes::Reason(const JobRecord& job) const {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "coordinator/decisions/coordination_options.h"
@@ -21,6 +22,7 @@
 #include "coordinator/decisions/job_table.h"
 #include "coordinator/decisions/outbox.h"
 #include "coordinator/decisions/worker_table.h"
+#include "coordinator/placement/assignment.h"
 
 namespace adjoin {
 
@@ -35,8 +37,9 @@ class CheckpointHomes {
   // The OutputGroup that the job has to run on; "" where any will do.
   std::string HomeOf(const JobRecord& job) const { return job.has_checkpoint ? job.home : ""; }
   // True where the job could start, with its checkpoints, if nothing else ran.
-  bool CouldEverStart(const JobRecord& job) const { return CouldStartOn(job, HomeOf(job)); }
-  // True where the job wants to start, and others could take it, but its home could not even if nothing else ran there.
+  bool CouldEverStart(const JobRecord& job) const;
+  // True where the job wants to start, and others could take it, but its home could not even if nothing else ran there
+  // and its workers that are set aside were back.
   bool LacksHome(const JobRecord& job) const;
   // What the job waits for, for people.
   std::string Reason(const JobRecord& job) const;
@@ -55,7 +58,7 @@ class CheckpointHomes {
   void ForgivePause(absl::Duration pause);
 
  private:
-  bool CouldStartOn(const JobRecord& job, const std::string& home) const;
+  bool CouldStartOn(const JobRecord& job, const std::string& home, const std::vector<FreeSlots>& workers) const;
   void Leave(JobRecord& job);
 
   const CoordinationOptions& options_;

@@ -137,7 +137,7 @@ const std::string& ClusterReport::SharedOutputIn(ReasonContext& context, const J
                                        absl::StrJoin(labels, " "));
   auto [found, is_new] = context.shared_output.try_emplace(key);
   if (is_new) {
-    found->second = std::string(CheckSharedOutput(spec, parts_.workers.AllFor(spec.resources())).message());
+    found->second = std::string(CheckSharedOutput(spec, parts_.workers.AllInTimeFor(spec.resources())).message());
   }
   return found->second;
 }

@@ -1,5 +1,6 @@
 #include "coordinator/decisions/hello_check.h"
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +12,8 @@
 namespace adjoin {
 namespace {
 
-constexpr size_t kShown = 60;  // bytes of a refused text, in the error
+constexpr uint32_t kMaxSlots = 100000;  // as adjoin-worker's --slots: sums of all workers' fit an int
+constexpr size_t kShown = 60;           // bytes of a refused text, in the error
 
 absl::Status CheckText(absl::string_view what, const std::string& text, absl::string_view advice) {
   if (text.size() > kMaxNameBytes) {
@@ -36,6 +38,10 @@ absl::Status CheckHello(const WorkerHello& hello) {
   ADJOIN_RETURN_IF_ERROR(CheckText("name", hello.name(), "give it another --name"));
   if (hello.slots() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(hello.name(), " offers no slots; --slots has to be at least 1"));
+  }
+  if (hello.slots() > kMaxSlots) {
+    return absl::InvalidArgumentError(absl::StrCat(hello.name(), " offers ", hello.slots(), " slots; at most ",
+                                                   kMaxSlots, " are possible: give it another --slots"));
   }
   ADJOIN_RETURN_IF_ERROR(CheckText("address", hello.address(), "give it another --advertise"));
   ADJOIN_RETURN_IF_ERROR(CheckText("node id", hello.node_id(), "its state folder is damaged, take a new one"));

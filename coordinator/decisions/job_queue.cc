@@ -24,7 +24,7 @@ namespace {
 // What decides whether the job finds slots: two jobs with the same text do or do not alike. "" where more than this
 // decides, as after attempts that failed to start.
 std::string RequestOf(const JobRecord& job) {
-  if (!job.attempt.ranks.empty() || !job.failed_starts.workers.empty()) return "";
+  if (!job.attempt.ranks.empty() || !job.failed_starts.workers.empty() || job.has_checkpoint) return "";
   return absl::StrCat(job.spec.ranks(), NeedsSharedOutput(job.spec) ? " shared " : " ",
                       job.spec.resources().SerializeAsString());
 }
@@ -41,8 +41,9 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
   if (!awake_ || !open_) return;
   awake_ = false;
   blocked_head_.clear();
-  int budget = 0;                 // slots that jobs behind a blocked head may take
-  std::set<std::string> in_vain;  // what asked for slots and found none; there are only fewer of them from then on
+  int budget = 0;  // slots that jobs behind a blocked head may take
+  // What asked for slots and found none. A pass only takes slots, so none of it can find any later in the pass.
+  std::set<std::string> in_vain;
   jobs_.VisitPending([&](JobRecord& job) {
     if (job.not_before > options_.Now()) wake_at_ = std::min(wake_at_, job.not_before);
     if (!MayStart(job, options_.Now())) return true;
@@ -145,10 +146,8 @@ void JobQueue::End(JobRecord& job, JobState state, const std::string& reason) {
   job.unassigned.clear();
   job.ended = options_.wall_clock();
   job.held = false;
-  if (!job.plan_hash.empty()) {
-    job.written = nullptr;  // the plan is in the store
-    job.place_of = nullptr;
-  }
+  job.written = nullptr;  // it is in the store, and a plan for another try is made from the spec
+  job.place_of = nullptr;
   outbox_.JobChanged(job);
   outbox_.Event(job, absl::AsciiStrToLower(JobState_Name(state)), reason);
   Wake();

@@ -108,7 +108,7 @@ struct JobRecord {
   std::string id;    // "job-17"
   uint64_t tag = 0;  // random: names its checkpoints, also where another store gives the number again
   JobSpec spec;
-  size_t spec_bytes = 0;                         // of memory, with the text in `written`; JobTable::Add sets it
+  size_t spec_bytes = 0;  // of memory, with `written`, when it was submitted; JobTable::Add sets it
   std::shared_ptr<const SubmittedSpec> written;  // until it is planned; null: as `spec` says
   std::string owner;
   bool any_folder = false;  // an admin's: it may use folders of other owners

@@ -46,7 +46,8 @@ JobRecord& JobTable::Add(std::unique_ptr<JobRecord> job) {
     job->id = absl::StrCat("job-", job->number);
   }
   JobRecord& added = *job;
-  added.spec_bytes = added.spec.SpaceUsedLong() + (added.written == nullptr ? 0 : added.written->source.size());
+  added.spec_bytes = added.spec.SpaceUsedLong();
+  if (added.written != nullptr) added.spec_bytes += added.written->source.size() + added.written->spec.SpaceUsedLong();
   next_number_ = std::max(next_number_, added.number + 1);
   jobs_.emplace(added.number, std::move(job));
   Index(added);

@@ -183,6 +183,22 @@ TEST_F(StartFailuresTest, AJobWaitsForTheNodeWithItsCheckpointsToBeTriedAgain) {
   EXPECT_EQ(WorkerOf(homed), home);
 }
 
+TEST_F(StartFailuresTest, AJobThatNeedsTheNodeThatIsSetAsideKeepsNoOthersWaiting) {
+  Cluster(3, 1);
+  broken_ = {2};
+  std::vector<std::string> jobs;
+  for (int i = 0; i < 4; ++i) jobs.push_back(Submit(Spec("net", 1)));
+  Work();
+  ASSERT_EQ(Worker(2).state(), "set aside");
+  JobSpec apart = Spec("apart", 3);
+  apart.mutable_resources()->set_max_ranks_per_node(1);
+  const std::string head = Submit(apart, /*priority=*/1);
+  for (const std::string& job : InState(jobs, RUNNING)) Finish(job);
+  Work();
+  EXPECT_EQ(Job(head).state(), PENDING);
+  EXPECT_EQ(InState(jobs, PENDING).size(), 0u) << "the others use the two nodes meanwhile";
+}
+
 TEST_F(StartFailuresTest, AJobThatFailsOnEveryNodeIsToBlameItself) {
   Cluster(3, 1);
   std::string bad = Submit(Spec("bad", 1));

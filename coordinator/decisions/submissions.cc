@@ -102,7 +102,7 @@ absl::Status Submissions::CheckFolders(const NewJob& submitted) const {
     }
   }
   if (NeedsSharedOutput(spec)) {
-    ADJOIN_RETURN_IF_ERROR(CheckSharedOutput(spec, workers_.AllFor(spec.resources())));
+    ADJOIN_RETURN_IF_ERROR(CheckSharedOutput(spec, workers_.AllInTimeFor(spec.resources())));
   }
   return submitted.any_folder ? absl::OkStatus() : folders.CheckReads(spec.weights().from_output(), submitted.owner);
 }
@@ -272,6 +272,11 @@ void Submissions::ForgetOldJobs(const std::string& owner) {
   if (of_owner != jobs_.EndedByOwner().end() && of_owner->second.numbers.size() > options_.keep_jobs) {
     ForgetOldest(of_owner->second.numbers, of_owner->second.numbers.size() - options_.keep_jobs);
   }
+  ForgetBeyondTotals();
+}
+
+bool Submissions::ForgetBeyondTotals() {
+  const size_t before = jobs_.Ended().size();
   const size_t most = std::max(options_.keep_jobs, options_.keep_jobs_total);
   while (jobs_.Ended().size() > most) {
     if (!ForgetOfLargest([](const EndedJobs& ended) { return ended.numbers.size(); })) break;
@@ -279,6 +284,7 @@ void Submissions::ForgetOldJobs(const std::string& owner) {
   while (jobs_.ended_spec_bytes() > options_.keep_bytes_total) {
     if (!ForgetOfLargest([](const EndedJobs& ended) { return ended.spec_bytes; })) break;
   }
+  return jobs_.Ended().size() < before;
 }
 
 bool Submissions::ForgetOfLargest(size_t (*size_of)(const EndedJobs&)) {
@@ -308,7 +314,8 @@ void Submissions::Forget(const JobRecord& job, bool files_removed) {
 // Deadlines
 
 bool Submissions::Tick() {
-  const bool changed = checks_.Tick();
+  bool changed = checks_.Tick();
+  changed = ForgetBeyondTotals() || changed;
   ForgetRefusals(kMostRefusals);
   return changed;
 }

@@ -115,6 +115,8 @@ class Submissions {
   void UseKey(const JobRecord& job, std::string spec_hash);
   void StoreKey(const JobRecord& job);
   void ForgetOldJobs(const std::string& owner);
+  // True where any was forgotten.
+  bool ForgetBeyondTotals();
   // Forgets the oldest job of the owner whose ended jobs are the most. False where it may not be forgotten yet.
   bool ForgetOfLargest(size_t (*size_of)(const EndedJobs&));
   // Forgets up to `most` of these jobs, oldest first. Returns how many.

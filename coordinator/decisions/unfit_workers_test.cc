@@ -50,6 +50,14 @@ TEST_F(UnfitWorkersTest, ANodeThatCanRunNoRanksGetsNoneUntilItIsMended) {
   EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), SizeIs(4));
 }
 
+TEST_F(UnfitWorkersTest, AWorkerWithMoreSlotsThanCanBeAddedIsRefused) {
+  EXPECT_EQ(service_->WorkerConnected(1, Hello("worker-0", 100000)), absl::OkStatus());
+  const absl::Status refused = service_->WorkerConnected(2, Hello("worker-1", 4294967295));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(refused.message()),
+            "worker-1 offers 4294967295 slots; at most 100000 are possible: give it another --slots");
+}
+
 TEST_F(UnfitWorkersTest, JobsThatNobodyCanRunAreLookedAtOnceAndNotEachOne) {
   int asked = 0;
   options_.assignment = [&](const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) {

@@ -110,13 +110,22 @@ std::vector<FreeSlots> WorkerTable::FreeFor(const Resources& wanted) const {
   return free;
 }
 
-std::vector<FreeSlots> WorkerTable::AllFor(const Resources& wanted) const {
+template <typename Counts>
+std::vector<FreeSlots> WorkerTable::AllOf(const Resources& wanted, const Counts& counts) const {
   std::vector<FreeSlots> all;
   for (const auto& [name, worker] : workers_) {
-    if (!HasLabels(worker.hello, wanted) || !(IsUsable(worker) || ComesBack(worker))) continue;
+    if (!counts(worker) || !HasLabels(worker.hello, wanted)) continue;
     all.push_back({name, static_cast<int>(worker.hello.slots()), worker.hello.output_id()});
   }
   return all;
+}
+
+std::vector<FreeSlots> WorkerTable::AllFor(const Resources& wanted) const {
+  return AllOf(wanted, [this](const WorkerRecord& worker) { return IsUsable(worker); });
+}
+
+std::vector<FreeSlots> WorkerTable::AllInTimeFor(const Resources& wanted) const {
+  return AllOf(wanted, [this](const WorkerRecord& worker) { return IsUsable(worker) || ComesBack(worker); });
 }
 
 absl::Status WorkerTable::CheckName(const WorkerHello& hello) const {

@@ -58,7 +58,7 @@ class WorkerTable {
   bool IsHeard(const WorkerRecord& worker) const;
   // True where the worker is heard of, and may get new ranks and data checks.
   bool IsUsable(const WorkerRecord& worker) const;
-  // True where it would be usable, and will be, but is set aside for what jobs say of it.
+  // True where nothing but what jobs say of it keeps it from being usable: it is set aside for a while.
   bool ComesBack(const WorkerRecord& worker) const;
   // "ready" "suspect" "set aside" "unfit" "draining" "lost"
   std::string StateOf(const WorkerRecord& worker) const;
@@ -66,10 +66,12 @@ class WorkerTable {
   // else.
   std::string ConditionOf(const WorkerRecord& worker) const;
 
-  // The workers that have the labels of `wanted`: the usable ones with their free slots, where they have any; with all
-  // their slots, where also those count that are set aside for what jobs say of them, as they come back.
+  // The usable workers that have the labels of `wanted`: with their free slots, where they have any; with all their
+  // slots.
   std::vector<FreeSlots> FreeFor(const Resources& wanted) const;
   std::vector<FreeSlots> AllFor(const Resources& wanted) const;
+  // As AllFor, and those that come back by themselves (ComesBack).
+  std::vector<FreeSlots> AllInTimeFor(const Resources& wanted) const;
 
   // The jobs that hold slots of the worker, by number.
   std::vector<uint64_t> HoldersOf(const std::string& name) const;
@@ -122,6 +124,8 @@ class WorkerTable {
   std::vector<std::pair<std::string, absl::Duration>> Silent() const;
 
  private:
+  template <typename Counts>
+  std::vector<FreeSlots> AllOf(const Resources& wanted, const Counts& counts) const;
   void CountFree(const std::string& name);
 
   const CoordinationOptions& options_;

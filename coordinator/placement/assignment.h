@@ -44,7 +44,8 @@ struct AssignmentNeeds {
 
 // Chooses a worker of one group for every rank. A pure function: the coordinator calls it under its lock, often, and
 // also with slots that are not free, to learn whether a job could run if nothing else did. `groups` is not empty.
-// Errors: kResourceExhausted (too few slots; `adjoin ps` shows the number of free slots itself); any other code where
+// Errors: kResourceExhausted (too few slots, which may not depend on rank_order: other jobs with as many ranks and the
+// same resources are not asked for then; `adjoin ps` shows the number of free slots itself); any other code where
 // the policy has another reason, whose message `adjoin ps` shows. The job then waits, and jobs behind it wait with it
 // if they could delay it.
 using AssignmentPolicy =

@@ -79,7 +79,8 @@ absl::Status ApplyByJob(Store& store, const StoreChanges& changes, std::vector<R
   ADJOIN_RETURN_IF_ERROR(store.Apply(numbers));
   StoreChanges rows = changes;
   rows.last_epoch = rows.last_job = 0;
-  rows.DropReplaced();  // a key or folder may go from one job to another, whose rows are written in another order
+  rows.DropReplaced();  // rows are written by job from now on, so that the last row of a key need not be the last
+                        // written
   StoreChanges unwritten;
   const absl::Status status = ApplyHalves(store, std::move(rows), whole, &unwritten, refused);
   if (!status.ok()) *left = std::move(unwritten);
