@@ -9,6 +9,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/nan_to_num.h>
 #include <ATen/ops/where.h>
@@ -66,6 +67,14 @@ class PartsOfTensor {
   bool fits() const { return whole_.sizes() == at::IntArrayRef(layout_.shape()); }
   const Layout& layout() const { return layout_; }
 
+  // What cannot be a number: "is [2], should be [3]".
+  void Mismatch(int rank, std::string shape) {
+    worst_.relative = std::numeric_limits<double>::infinity();
+    worst_.rank = rank;
+    worst_.step = step_;
+    worst_.shape = std::move(shape);
+  }
+
   void Part(int rank, const at::Tensor& found) { Part(rank, found, PartOf(whole_, layout_, rank)); }
 
   // `expected`: of this rank's part.
@@ -90,13 +99,6 @@ class PartsOfTensor {
   }
 
  private:
-  void Mismatch(int rank, std::string shape) {
-    worst_.relative = std::numeric_limits<double>::infinity();
-    worst_.rank = rank;
-    worst_.step = step_;
-    worst_.shape = std::move(shape);
-  }
-
   std::vector<int64_t> GlobalPosition(int rank, int64_t at) const {
     const Box box = layout_.BoxOf(rank);
     std::vector<int64_t> position(box.dims());
@@ -138,8 +140,8 @@ at::Tensor Find(const NamedTensors& tensors, const std::string& name) {
 }
 
 // What LibTorch's optimizer makes, step by step, of a rank's block of a parameter by the gradients that this rank had.
-// They are compared themselves: by an optimizer that divides, as Adam does, the rounding of a gradient that is zero can
-// become any number, which is no deviation.
+// Those gradients are compared with the serial ones before. An optimizer that divides, as Adam does, can make any
+// number of the rounding of a gradient that is zero, so that the serial parameters are no measure.
 std::vector<at::Tensor> OptimizedBlocks(const Optimizer& spec, const at::Tensor& initial, const RankSteps& steps,
                                         size_t index) {
   at::Tensor block = initial.detach().clone();
@@ -225,7 +227,7 @@ class Comparer {
     const ParameterPlan& parameter = plan_.parameter(static_cast<int>(index));
     ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
     const at::Tensor expected = Find(serial_[step].parameter_grads, parameter.name());
-    if (!expected.defined()) {  // a buffer
+    if (!expected.defined()) {  // a buffer, or frozen
       PartsOfTensor after(serial_[step].parameters.at(parameter.name()).reshape(home.shape()), home, Number(step),
                           &entry.parameters[parameter.name()]);
       for (size_t rank = 0; after.fits() && rank < ranks_.size(); ++rank) {
@@ -257,7 +259,15 @@ class Comparer {
         for (size_t step = 0; step < serial_.size(); ++step) {
           PartsOfTensor after(serial_[step].parameters.at(name).reshape(home.shape()), home, Number(step),
                               &entry->parameters[name]);
-          after.Part(static_cast<int>(rank), ranks_[rank][step].parameters[static_cast<size_t>(index)], blocks[step]);
+          const at::Tensor& found = ranks_[rank][step].parameters[static_cast<size_t>(index)];
+          after.Part(static_cast<int>(rank), found, blocks[step]);
+          // Copies stay copies only if each step gives all of them the same bits.
+          for (int copy : CopiesOf(home, static_cast<int>(rank))) {
+            const at::Tensor& other = ranks_[static_cast<size_t>(copy)][step].parameters[static_cast<size_t>(index)];
+            if (!at::equal(found, other)) {
+              after.Mismatch(copy, absl::StrCat("differs from its copy on rank ", rank));
+            }
+          }
         }
       }
     }
