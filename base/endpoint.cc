@@ -58,9 +58,13 @@ absl::Status CheckCanListen(const Endpoint& endpoint) {
   int error = 0;
   for (const addrinfo* each = found; each != nullptr && error == 0; each = each->ai_next) {
     const UniqueFd fd(socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (fd.get() < 0) {
+      error = errno;
+      break;
+    }
     const int yes = 1;
     setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));  // as gRPC does
-    if (fd.get() < 0 || bind(fd.get(), each->ai_addr, each->ai_addrlen) != 0 || listen(fd.get(), 1) != 0) error = errno;
+    if (bind(fd.get(), each->ai_addr, each->ai_addrlen) != 0 || listen(fd.get(), 1) != 0) error = errno;
   }
   switch (error) {
     case 0: return absl::OkStatus();

@@ -37,7 +37,6 @@ TEST(EndpointTest, TellsWhyNobodyCanListenThere) {
   EXPECT_EQ(why("192.0.2.1:0"),  // of RFC 5737's addresses for documentation
             "cannot listen on 192.0.2.1:0: no interface of this machine has this address (`ip address` lists those it "
             "has)");
-  EXPECT_EQ(why("no-such-host.invalid:1").substr(0, 41), "cannot listen on no-such-host.invalid:1: ");
   EXPECT_EQ(why("127.0.0.1:0"), "");
 }
 

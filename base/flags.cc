@@ -62,7 +62,7 @@ std::string DidYouMean(const std::string& word, const std::vector<std::string>& 
   const auto nearest = std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
     return Distance(word, a) < Distance(word, b);
   });
-  if (nearest == names.end() || Distance(word, *nearest) > std::max<size_t>(1, word.size() / 2)) return "";
+  if (nearest == names.end() || Distance(word, *nearest) > std::max<size_t>(1, word.size() / 3)) return "";
   return "; did you mean '" + *nearest + "'?";
 }
 
@@ -91,6 +91,7 @@ std::string FullName(const CLI::App& command) {
 // What is wrong with the command line, in our words where CLI11's do not name it.
 std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = GivenCommand(app);
+  if (command.get_allow_extras()) return error.what();
   std::vector<std::string> unknown = command.remaining();
   if (unknown.empty()) unknown = app.remaining(/*recurse=*/true);
   const bool is_option = !unknown.empty() && unknown[0].size() > 1 && unknown[0][0] == '-';

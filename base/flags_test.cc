@@ -64,8 +64,10 @@ std::string ErrorOf(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--coordinator");
+  AddConfigSources(app, "ADJOIN_TEST_");
   app.add_subcommand("submit", "")->add_flag("--follow");
   app.add_subcommand("ps", "");
+  app.add_subcommand("verify", "")->allow_extras();
   CLI::App* token = app.add_subcommand("token", "");
   token->require_subcommand(1);
   token->add_subcommand("create", "");
@@ -82,13 +84,16 @@ TEST(FlagsTest, WhatIsUnknownIsNamedWithTheNearest) {
   EXPECT_EQ(ErrorOf({"subimt", "job.textproto"}),
             "program: error: unknown command 'subimt'; did you mean 'submit'? (see program --help)\n");
   EXPECT_EQ(ErrorOf({"frobnicate"}), "program: error: unknown command 'frobnicate' (see program --help)\n");
-  EXPECT_EQ(ErrorOf({}), "program: error: a command is missing: submit, ps, token (see program --help)\n");
+  EXPECT_EQ(ErrorOf({}), "program: error: a command is missing: submit, ps, verify, token (see program --help)\n");
   EXPECT_EQ(ErrorOf({"token", "crate"}),
             "program: error: unknown command 'crate'; did you mean 'create'? (see program token --help)\n");
   EXPECT_EQ(ErrorOf({"submit", "--folow"}),
             "program: error: unknown option '--folow'; did you mean '--follow'? (see program submit --help)\n");
   EXPECT_EQ(ErrorOf({"ps", "--cordinator=host:1"}),
             "program: error: unknown option '--cordinator'; did you mean '--coordinator'? (see program ps --help)\n");
+  EXPECT_EQ(ErrorOf({"delete"}), "program: error: unknown command 'delete' (see program --help)\n");
+  EXPECT_EQ(ErrorOf({"--config", "/nowhere", "verify", "--ranks", "2"}),
+            "program: error: /nowhere was not readable (missing?) (see program verify --help)\n");
   EXPECT_EQ(ErrorOf({"\x1b[31m"}), "program: error: unknown command '\\x1b[31m' (see program --help)\n");
 }
 

@@ -175,7 +175,7 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
       ->check(CLI::Range(1, 1000).description(""))
       ->excludes("--all");
   ps->add_flag("-q,--quiet", a.ps.ids_only, "Only the jobs' ids, one on a line");
-  ps->add_option("-w,--watch", a.ps.watch_seconds, "Again and again, so many seconds apart (absent: 2)")
+  ps->add_option("-w,--watch", a.ps.watch_seconds, "Again and again, so many seconds apart; without a number: 2")
       ->expected(0, 1)
       ->default_str("2")
       ->check(CLI::Range(0.1, 3600.0).description(""))

@@ -217,8 +217,10 @@ absl::StatusOr<int> RunPs(const CommandOptions& options, const PsOptions& ps) {
                                                           : Table(list, ps);
     const int width = TerminalWidth();
     if (options.format == Format::kTable) text = CutLines(text, static_cast<size_t>(width));
-    // Above what was there before, which stays in the terminal's history.
-    if (ps.watch_seconds > 0 && width > 0) std::cout << "\x1b[H\x1b[2J";
+    if (ps.watch_seconds > 0 && width > 0) {
+      std::cout << "\x1b[H\x1b[2J";  // in the place of what was there
+      text = FirstLines(text, static_cast<size_t>(std::max(TerminalHeight() - 1, 1)));
+    }
     std::cout << text << std::flush;
     if (ps.watch_seconds == 0) break;
     absl::SleepFor(absl::Seconds(ps.watch_seconds));

@@ -14,5 +14,12 @@ TEST(TerminalTest, LinesThatAreTooLongEndInAnEllipsis) {
   EXPECT_EQ(CutLines("", 3), "");
 }
 
+TEST(TerminalTest, TheFirstLines) {
+  EXPECT_EQ(FirstLines("a\nb\nc\n", 2), "a\nb\n");
+  EXPECT_EQ(FirstLines("a\nb", 2), "a\nb");
+  EXPECT_EQ(FirstLines("a\nb\n", 0), "a\nb\n");
+  EXPECT_EQ(FirstLines("", 2), "");
+}
+
 }  // namespace
 }  // namespace adjoin

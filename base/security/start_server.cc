@@ -47,7 +47,8 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(grpc::ServerBuilder& b
   if (server == nullptr || port == 0) {
     ADJOIN_RETURN_IF_ERROR(CheckCanListen(*listen));  // in words of our own
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", listen->ToString(), ": ", PrintableText(said, kShownBytes)));
+        absl::StrCat("cannot listen on ", listen->ToString(), ": ",
+                     said.empty() ? "gRPC does not tell why; try again" : PrintableText(said, kShownBytes)));
   }
   listen->port = port;
   return server;

@@ -7,7 +7,7 @@
 
 namespace adjoin {
 
-// Each is LibTorch's of the same name (torch::nn::functional). One value of pos_weight is for all channels (dim 1).
+// Each is LibTorch's of the same name. One value of pos_weight is for all channels (dim 1).
 // `delta` is smooth_l1's beta. The predictions of bce are in [0, 1]: LibTorch throws where one is not.
 absl::StatusOr<LossFunction> BuildMse(LossContext context);
 absl::StatusOr<LossFunction> BuildL1(LossContext context);

@@ -334,12 +334,13 @@ void SimulatedCluster::Say(Daemon& daemon, uint64_t epoch, WorkerMessage message
   if (daemon.connection != 0) daemon.outbox.push_back(std::move(message));
 }
 
-void SimulatedCluster::CoordinatorReads(int index) {
+bool SimulatedCluster::CoordinatorReads(int index) {
   Daemon& daemon = daemons_[index];
-  if (daemon.outbox.empty() || daemon.connection == 0) return;
+  if (daemon.outbox.empty() || daemon.connection == 0) return false;
   const WorkerMessage message = std::move(daemon.outbox.front());
   daemon.outbox.pop_front();
   service_->WorkerSaid(daemon.connection, message);
+  return true;
 }
 
 void SimulatedCluster::Heartbeat(int index, bool draining) {

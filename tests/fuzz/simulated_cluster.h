@@ -68,7 +68,7 @@ class SimulatedCluster {
   void BreakStream(int daemon);
   void CrashDaemon(int daemon);  // its ranks die with it; a new incarnation comes up, not connected
   void DaemonReads(int daemon);
-  void CoordinatorReads(int daemon);
+  bool CoordinatorReads(int daemon);  // false: there was no message
   void Heartbeat(int daemon, bool draining);
   void RankReady(int daemon, uint32_t which);
   void RankStep(int daemon, uint32_t which, uint64_t step);

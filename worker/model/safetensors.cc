@@ -169,12 +169,13 @@ std::string OtherFormat(const std::string& path, absl::string_view begin) {
   // A pickle of protocol 2 or later; torch.save wrote one before PyTorch 1.6.
   const bool is_pickle = begin.size() > 1 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5;
   if (is_zip || is_pickle) {
-    const std::string name = path.substr(path.rfind('/') + 1);
+    std::string name = path.substr(path.rfind('/') + 1);
+    if (name.find_first_of("'\"\\") != std::string::npos) name = "MODEL.pt";  // it would end the line's own quotes
     std::string converted = absl::StrCat(name.substr(0, name.rfind('.')), ".safetensors");
     if (converted == name) converted.insert(0, "converted-");
     return absl::StrCat(is_zip ? "a zip archive, as torch.save writes" : "a pickle, as torch.save wrote before 1.6",
                         ", which can hold any program and is not read", kConversion, name,
-                        "\", map_location=\"cpu\"), \"", converted, "\")'");
+                        "\", map_location=\"cpu\", weights_only=True), \"", converted, "\")'");
   }
   if (absl::StartsWith(begin, "\x89HDF\r\n")) return "an HDF5 file; right would be a safetensors file";
   if (absl::StartsWith(begin, "\x93NUMPY")) return "a NumPy file; right would be a safetensors file";

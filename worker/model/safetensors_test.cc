@@ -179,12 +179,12 @@ TEST(SafetensorsTest, RefusesBadHeaders) {
 
 TEST(SafetensorsTest, OtherFilesOfWeightsAreNamedWithTheWayToConvertThem) {
   const auto error = [](const std::string& bytes) { return std::string(OpenBytes(bytes).message()); };
-  EXPECT_THAT(
-      error("PK\x03\x04 and so on, as a zip archive"),
-      AllOf(HasSubstr("read.safetensors: not a safetensors file but a zip archive, as torch.save writes, which "
-                      "can hold any program and is not read; this converts it: python3 -c 'import torch, "
-                      "safetensors.torch as s; s.save_file(torch.load(\""),
-            HasSubstr("read.safetensors\", map_location=\"cpu\"), \"converted-"), EndsWith("read.safetensors\")'")));
+  EXPECT_THAT(error("PK\x03\x04 and so on, as a zip archive"),
+              AllOf(HasSubstr("read.safetensors: not a safetensors file but a zip archive, as torch.save writes, which "
+                              "can hold any program and is not read; this converts it: python3 -c 'import torch, "
+                              "safetensors.torch as s; s.save_file(torch.load(\""),
+                    HasSubstr("read.safetensors\", map_location=\"cpu\", weights_only=True), \"converted-"),
+                    EndsWith("read.safetensors\")'")));
   EXPECT_THAT(error("\x80\x02}q and so on"), HasSubstr("a pickle, as torch.save wrote before 1.6"));
   EXPECT_THAT(error("\x89HDF\r\n\x1a\n and so on"), HasSubstr("an HDF5 file"));
   EXPECT_THAT(error("\x93NUMPY and so on"), HasSubstr("a NumPy file"));
