@@ -51,7 +51,7 @@ struct ListPlace {
 };
 ListPlace PlaceOf(const JobRecord& job);
 
-// Of one owner.
+// The ended jobs of one owner.
 struct EndedJobs {
   std::set<uint64_t> numbers;
   size_t spec_bytes = 0;  // of all of them

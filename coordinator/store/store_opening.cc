@@ -38,8 +38,8 @@ CREATE TABLE submissions (job INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE plans (job INTEGER PRIMARY KEY, plan BLOB NOT NULL);
 CREATE TABLE attempts (epoch INTEGER PRIMARY KEY, job INTEGER NOT NULL, record BLOB NOT NULL);
 CREATE INDEX attempts_by_job ON attempts (job);
-CREATE TABLE events (sequence INTEGER PRIMARY KEY, job INTEGER NOT NULL, epoch INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
-                     kind TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE events (sequence INTEGER PRIMARY KEY, job INTEGER NOT NULL, epoch INTEGER NOT NULL,
+                     unix_ms INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
 CREATE INDEX events_by_job ON events (job, sequence);
 CREATE TABLE workers (name TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE tokens (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;

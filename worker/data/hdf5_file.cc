@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/printable_list.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "worker/data/cell_file.h"
@@ -129,18 +130,6 @@ absl::StatusOr<std::vector<std::string>> Names(const Hdf5Lock& lock, hid_t file,
   return names;
 }
 
-// The first names, for an error. A file may have thousands, and of any bytes.
-std::string NamesText(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 20, kBytes = 200;
-  std::vector<std::string> shown;
-  for (const std::string& name : names) {
-    if (shown.size() == kShown) break;
-    shown.push_back(PrintableText(name, kBytes));
-  }
-  const size_t more = names.size() - shown.size();
-  return absl::StrCat(absl::StrJoin(shown, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
-}
-
 // `chunk_cache`: bytes of inflated chunks to keep; the library heeds it only where the data set is not open already.
 absl::StatusOr<Hdf5Id> OpenDataSet(const Hdf5Lock& lock, hid_t file, const std::string& name, const std::string& object,
                                    int64_t chunk_cache) {
@@ -152,7 +141,7 @@ absl::StatusOr<Hdf5Id> OpenDataSet(const Hdf5Lock& lock, hid_t file, const std::
   const std::string why = lock.Error();
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(lock, file, name));
   return absl::InvalidArgumentError(
-      absl::StrCat(name, ": data set '", object, "' cannot be opened: ", why, "; there are: ", NamesText(names)));
+      absl::StrCat(name, ": data set '", object, "' cannot be opened: ", why, "; there are: ", PrintableList(names)));
 }
 
 // Returns `object`, or the only data set where it is empty.
@@ -163,7 +152,7 @@ absl::StatusOr<std::string> ObjectOf(const Hdf5Lock& lock, hid_t file, const std
   if (names.size() == 1) return names[0];
   return absl::InvalidArgumentError(
       names.empty() ? absl::StrCat(name, ": no data set is in it")
-                    : absl::StrCat(name, ": which data set (object) is to be read? There are: ", NamesText(names)));
+                    : absl::StrCat(name, ": which data set (object) is to be read? There are: ", PrintableList(names)));
 }
 
 // A data set that only the library can read.

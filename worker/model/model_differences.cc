@@ -5,31 +5,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/printable_text.h"
+#include "base/printable_list.h"
 #include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
-namespace {
-
-// The first ones; a file may have thousands of tensors, and long names.
-std::string FirstOf(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 20, kBytes = 200;
-  std::vector<std::string> shown;
-  for (const std::string& name : names) {
-    if (shown.size() == kShown) break;
-    shown.push_back(PrintableText(name, kBytes));
-  }
-  const size_t more = names.size() - shown.size();
-  return absl::StrCat(absl::StrJoin(shown, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
-}
-
-}  // namespace
 
 std::string ModelDifferences::ToString() const {
   std::vector<std::string> parts;
-  if (!missing.empty()) parts.push_back(absl::StrCat("missing: ", FirstOf(missing)));
-  if (!extra.empty()) parts.push_back(absl::StrCat("not in the model: ", FirstOf(extra)));
-  if (!misshaped.empty()) parts.push_back(absl::StrCat("other shapes: ", FirstOf(misshaped)));
+  if (!missing.empty()) parts.push_back(absl::StrCat("missing: ", PrintableList(missing)));
+  if (!extra.empty()) parts.push_back(absl::StrCat("not in the model: ", PrintableList(extra)));
+  if (!misshaped.empty()) parts.push_back(absl::StrCat("other shapes: ", PrintableList(misshaped)));
   return absl::StrJoin(parts, "; ");
 }
 
