@@ -81,6 +81,12 @@ absl::StatusOr<Communicator::Operator*> Communicator::FindOperator(const Executi
   return &op;
 }
 
+Buffer Communicator::OnStream(const Buffer& buffer) const {
+  Buffer ordered = buffer;
+  if (ordered.stream == nullptr) ordered.stream = memory_->stream();
+  return ordered;
+}
+
 absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const Execution& execution,
                                                                           const MovementPlan& plan,
                                                                           const Buffer& source,
@@ -101,8 +107,9 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const 
     StopWaiting();
     if (!same.ok()) return Fail(same);
   }
-  auto pending = std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution,
-                                                     (*op)->generation++, (*op)->compiled, source, destination);
+  auto pending =
+      std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
+                                          (*op)->compiled, OnStream(source), OnStream(destination));
   pending->Join(&in_flight_);
   if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
   return pending;

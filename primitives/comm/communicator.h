@@ -58,6 +58,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  const LocalMemory& memory() const { return *memory_; }
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
 
@@ -106,6 +107,8 @@ class Communicator {
 
   absl::StatusOr<std::unique_ptr<MovementExecution>> StartNow(const Execution& execution, const MovementPlan& plan,
                                                               const Buffer& source, const Buffer& destination);
+  // The buffer, used in the order of the memory's stream unless it names another.
+  Buffer OnStream(const Buffer& buffer) const;
   absl::StatusOr<Operator*> FindOperator(const Execution& execution, const MovementPlan& plan);
   absl::Status WaitBy(Deadline deadline, std::unique_ptr<MovementExecution> pending);
   // Returns once `pending` is done.

@@ -7,7 +7,9 @@
 #include <new>
 #include <type_traits>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "primitives/comm/half_float.h"
 
 namespace adjoin {
@@ -113,6 +115,33 @@ void CopyElements(const char* from, char* to, const Rows& rows) {
 }
 
 }  // namespace
+
+absl::Status LocalMemory::Move(std::optional<ReduceOp> op, DType dtype, const void* from, void* onto,
+                               const Cells& cells) {
+  const int64_t element_bytes = SizeOf(dtype);
+  Rows rows{1, cells.row_elements, 0, 0};
+  if (!cells.loops.empty()) {
+    rows = {cells.loops[0].count, cells.row_elements, cells.loops[0].from_stride, cells.loops[0].onto_stride};
+  }
+  absl::InlinedVector<int64_t, 8> at(cells.loops.size(), 0);
+  const char* source = static_cast<const char*>(from);
+  char* target = static_cast<char*>(onto);
+  while (true) {
+    ADJOIN_RETURN_IF_ERROR(op.has_value() ? Combine(*op, dtype, source, target, target, rows)
+                                          : Copy(element_bytes, source, target, rows));
+    std::size_t i = 1;
+    for (; i < cells.loops.size(); ++i) {
+      const CellLoop& loop = cells.loops[i];
+      source += loop.from_stride * element_bytes;
+      target += loop.onto_stride * element_bytes;
+      if (++at[i] < loop.count) break;
+      source -= loop.from_stride * loop.count * element_bytes;
+      target -= loop.onto_stride * loop.count * element_bytes;
+      at[i] = 0;
+    }
+    if (i >= cells.loops.size()) return absl::OkStatus();
+  }
+}
 
 absl::StatusOr<Buffer> HostMemory::Allocate(int64_t bytes) {
   Buffer buffer;

@@ -11,9 +11,12 @@
 #define ADJOIN_PRIMITIVES_COMM_LOCAL_MEMORY_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/transport/buffer.h"
@@ -28,12 +31,26 @@ struct Rows {
   int64_t onto_stride = 0;
 };
 
+// Cells that are rows, rows of rows, and so on: loops around a row of contiguous elements, the innermost first.
+struct CellLoop {
+  int64_t count = 1;
+  int64_t from_stride = 0;  // in elements
+  int64_t onto_stride = 0;
+};
+struct Cells {
+  int64_t row_elements = 0;
+  absl::Span<const CellLoop> loops;
+};
+
 class LocalMemory {
  public:
   virtual ~LocalMemory() = default;
 
   // The kind of every buffer that the functions below take.
   virtual MemoryKind kind() const = 0;
+
+  // The stream of a device on which Copy and Combine queue their work now; null where they are done when they return.
+  virtual std::shared_ptr<DeviceStream> stream() const { return nullptr; }
 
   // Memory that lives as long as somebody keeps it, aligned for any element; no bytes give a null pointer.
   // Errors: kResourceExhausted.
@@ -48,6 +65,10 @@ class LocalMemory {
   // Errors: kUnimplemented for a type that has no such operation.
   virtual absl::Status Combine(ReduceOp op, DType dtype, const void* from, const void* with, void* onto,
                                const Rows& rows) = 0;
+
+  // Copy, or with `op` Combine onto what is there, of cells in any number of dims: row after row, unless a device has
+  // something better.
+  virtual absl::Status Move(std::optional<ReduceOp> op, DType dtype, const void* from, void* onto, const Cells& cells);
 };
 
 // Host memory, every DType.

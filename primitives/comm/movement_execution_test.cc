@@ -15,6 +15,7 @@
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/fake_device_memory.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/device/fake_device.h"
 #include "primitives/geometry/distribution.h"
 #include "primitives/geometry/exchange_schedule.h"
 #include "primitives/geometry/layout.h"
@@ -22,7 +23,6 @@
 #include "primitives/geometry/movement_plan.h"
 #include "primitives/geometry/random_cases.h"
 #include "primitives/geometry/simulated_ranks.h"
-#include "primitives/transport/fake_device.h"
 #include "primitives/transport/transport_ranks.h"
 
 namespace adjoin {
@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kRanks = 9;  // as RandomMesh
 
-enum class Where { kHost, kFakeDevice };
+enum class Where { kHost, kFakeDevice, kFakeDeviceStaged };
 
 struct Case {
   std::string what;
@@ -75,21 +75,36 @@ std::vector<Case> RandomCases(Draw& draw, AlgorithmChoice choice) {
 // Memory of either kind, filled from the host and read by it.
 class Memory {
  public:
-  explicit Memory(Where where) : where_(where) {}
+  Memory(Where where, int rank) : device_(&FakeDevice::Get(rank)), on_device_(device_), where_(where) {}
   LocalMemory& local() { return where_ == Where::kHost ? static_cast<LocalMemory&>(host_) : on_device_; }
 
   absl::StatusOr<Buffer> From(const std::vector<int64_t>& values) {
     ADJOIN_ASSIGN_OR_RETURN(const Buffer buffer, local().Allocate(static_cast<int64_t>(values.size()) * 8));
-    ADJOIN_RETURN_IF_ERROR(values.empty() ? absl::OkStatus() : FakeDevice::CopyIn(buffer, values.data()));
+    // In the order of the stream: what follows must come after it.
+    ADJOIN_ASSIGN_OR_RETURN(const FakeDevice::Span span, FakeDevice::View(buffer.data, buffer.bytes));
+    const auto fill = [span, values] {
+      if (!values.empty()) std::memcpy(span.data, values.data(), values.size() * 8);
+    };
+    if (where_ == Where::kHost) {
+      fill();
+    } else {
+      device_->default_stream().Launch(fill);
+    }
     return buffer;
   }
   absl::StatusOr<std::vector<int64_t>> ToHost(const Buffer& buffer) {
     std::vector<int64_t> values(buffer.bytes / 8);
-    ADJOIN_RETURN_IF_ERROR(values.empty() ? absl::OkStatus() : FakeDevice::CopyOut(values.data(), buffer));
+    if (where_ != Where::kHost) {
+      ADJOIN_RETURN_IF_ERROR(on_device_.stream()->Copy(values.data(), buffer.data, buffer.bytes));
+      ADJOIN_RETURN_IF_ERROR(on_device_.stream()->Synchronize());
+    } else if (!values.empty()) {
+      std::memcpy(values.data(), buffer.data, buffer.bytes);
+    }
     return values;
   }
 
  private:
+  FakeDevice* device_;
   HostMemory host_;
   FakeDeviceMemory on_device_;
   Where where_;
@@ -118,7 +133,7 @@ absl::Status RunCase(Communicator& communicator, Memory& memory, const Case& c, 
 
 void RunCases(TransportKind kind, Where where, const std::vector<Case>& cases, uint64_t seed) {
   const absl::Status status = RunRanks(kRanks, kind, seed, [&](Transport& transport) -> absl::Status {
-    Memory memory(where);
+    Memory memory(where, transport.rank());
     Communicator communicator(&transport, &memory.local(), {0, absl::Seconds(30)});
     int64_t op = 0;
     for (const Case& c : cases) ADJOIN_RETURN_IF_ERROR(RunCase(communicator, memory, c, ++op));
@@ -137,16 +152,21 @@ TEST_P(MovementExecutionTest, MovesWhatSchedulesMove) {
     for (int i = 0; i < 30; ++i) {
       for (Case& c : RandomCases(draw, choice)) cases.push_back(std::move(c));
     }
-    RunCases(TransportKind::kInMemoryDelayed, where, cases, static_cast<uint64_t>(draw.Between(0, 1 << 30)));
+    const TransportKind kind = where == Where::kHost         ? TransportKind::kInMemoryDelayed
+                               : where == Where::kFakeDevice ? TransportKind::kDeviceDirect
+                                                             : TransportKind::kDeviceStaged;
+    RunCases(kind, where, cases, static_cast<uint64_t>(draw.Between(0, 1 << 30)));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MovementExecutionTest,
-                         testing::Combine(testing::Values(Where::kHost, Where::kFakeDevice),
+                         testing::Combine(testing::Values(Where::kHost, Where::kFakeDevice, Where::kFakeDeviceStaged),
                                           testing::Values(AlgorithmChoice::kCheapest, AlgorithmChoice::kGroups)),
                          [](const auto& info) {
                            return absl::StrCat(
-                               std::get<0>(info.param) == Where::kHost ? "Host" : "FakeDevice",
+                               std::get<0>(info.param) == Where::kHost         ? "Host"
+                               : std::get<0>(info.param) == Where::kFakeDevice ? "FakeDevice"
+                                                                               : "FakeDeviceStaged",
                                std::get<1>(info.param) == AlgorithmChoice::kCheapest ? "Cheapest" : "Groups");
                          });
 

@@ -22,57 +22,31 @@ class Walk {
       a_stride *= a_shape[dim];
       b_stride *= b_shape[dim];
     }
-    if (!loops_.empty() && loops_.front().a_stride == 1 && loops_.front().b_stride == 1) {
+    if (!loops_.empty() && loops_.front().from_stride == 1 && loops_.front().onto_stride == 1) {
       row_elements_ = loops_.front().count;
       loops_.erase(loops_.begin());
     }
   }
 
-  // Calls rows(a offset, b offset, {rows, elements per row, a stride, b stride}) until it returns an error.
-  template <typename F>
-  absl::Status ForEach(F rows) const {
-    Rows shape{1, row_elements_, 0, 0};
-    if (!loops_.empty()) shape = {loops_[0].count, row_elements_, loops_[0].a_stride, loops_[0].b_stride};
-    absl::InlinedVector<int64_t, 8> at(loops_.size(), 0);
-    int64_t a = a_offset_;
-    int64_t b = b_offset_;
-    while (true) {
-      ADJOIN_RETURN_IF_ERROR(rows(a, b, shape));
-      std::size_t loop = 1;
-      for (; loop < loops_.size(); ++loop) {
-        a += loops_[loop].a_stride;
-        b += loops_[loop].b_stride;
-        if (++at[loop] < loops_[loop].count) break;
-        a -= loops_[loop].a_stride * loops_[loop].count;
-        b -= loops_[loop].b_stride * loops_[loop].count;
-        at[loop] = 0;
-      }
-      if (loop >= loops_.size()) return absl::OkStatus();
-    }
-  }
-
+  // The cells from a_offset() of a to b_offset() of b.
+  Cells cells() const { return {row_elements_, loops_}; }
   int64_t a_offset() const { return a_offset_; }
+  int64_t b_offset() const { return b_offset_; }
   int64_t row_elements() const { return row_elements_; }
   bool one_row() const { return loops_.empty(); }
 
  private:
-  struct Loop {
-    int64_t count;
-    int64_t a_stride;
-    int64_t b_stride;
-  };
-
-  void AddLoop(Loop loop) {
+  void AddLoop(CellLoop loop) {
     if (loop.count == 1) return;
-    if (!loops_.empty() && loop.a_stride == loops_.back().count * loops_.back().a_stride &&
-        loop.b_stride == loops_.back().count * loops_.back().b_stride) {
+    if (!loops_.empty() && loop.from_stride == loops_.back().count * loops_.back().from_stride &&
+        loop.onto_stride == loops_.back().count * loops_.back().onto_stride) {
       loops_.back().count *= loop.count;
       return;
     }
     loops_.push_back(loop);
   }
 
-  absl::InlinedVector<Loop, 8> loops_;  // innermost first
+  absl::InlinedVector<CellLoop, 8> loops_;  // innermost first
   int64_t row_elements_ = 1;
   int64_t a_offset_ = 0;
   int64_t b_offset_ = 0;
@@ -86,12 +60,8 @@ Walk InMessage(const std::vector<int64_t>& shape, const Region& region) {
 absl::Status CopyOrCombine(LocalMemory& memory, DType dtype, std::optional<ReduceOp> op, const Walk& walk,
                            const void* from, void* to) {
   const int64_t element_bytes = SizeOf(dtype);
-  return walk.ForEach([&](int64_t a, int64_t b, const Rows& rows) -> absl::Status {
-    const char* source = static_cast<const char*>(from) + a * element_bytes;
-    char* target = static_cast<char*>(to) + b * element_bytes;
-    if (op.has_value()) return memory.Combine(*op, dtype, source, target, target, rows);
-    return memory.Copy(element_bytes, source, target, rows);
-  });
+  return memory.Move(op, dtype, static_cast<const char*>(from) + walk.a_offset() * element_bytes,
+                     static_cast<char*>(to) + walk.b_offset() * element_bytes, walk.cells());
 }
 
 }  // namespace

@@ -5,14 +5,9 @@
 #include <cstddef>
 #include <memory>
 
-namespace adjoin {
+#include "primitives/device/device.h"
 
-enum class MemoryKind {
-  kHost,
-  kPinnedHost,
-  kCuda,
-  kFakeDevice,  // for tests: memory that the host may not touch (fake_device.h)
-};
+namespace adjoin {
 
 // A span of memory. It does not own the memory, but `keepalive` holds its owner: a transport keeps it until the
 // operation is over, also when the operation is abandoned by an abort and the transport cannot take the request back.
@@ -20,8 +15,10 @@ struct Buffer {
   void* data = nullptr;
   std::size_t bytes = 0;
   MemoryKind kind = MemoryKind::kHost;
-  int device = -1;              // index of the device for kCuda and kFakeDevice
-  void* ready_event = nullptr;  // device event to wait for before the memory may be used; null for host memory
+  // Memory of a device: the stream on which the work is queued that makes a message, or uses it. A transport reads or
+  // writes the memory only after what was queued there before StartSend or StartRecv, and what is queued there after
+  // Wait sees what was received. Null: the memory may be used at once (host memory, always).
+  std::shared_ptr<DeviceStream> stream;
   std::shared_ptr<void> keepalive;
 };
 

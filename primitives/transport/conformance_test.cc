@@ -1,10 +1,17 @@
 // Runs the conformance tests on every transport: the delayed one with several orders of arrival.
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "gtest/gtest.h"
+#include "primitives/device/fake_device.h"
 #include "primitives/transport/conformance_suite.h"
+#include "primitives/transport/on_device_transport.h"
 #include "primitives/transport/transport_ranks.h"
 
 namespace adjoin {
@@ -17,6 +24,19 @@ ConformanceCase Case(TransportKind kind, const std::string& lane, uint64_t seed)
           .seed = seed};
 }
 
+// From and to the memory of fake devices.
+ConformanceCase OnDeviceCase(TransportKind kind, const std::string& lane, uint64_t seed) {
+  ConformanceCase on_device = Case(kind, lane, seed);
+  on_device.open = [kind, seed](int n) -> absl::StatusOr<std::vector<std::unique_ptr<Transport>>> {
+    ADJOIN_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Transport>> transports, OpenTransports(n, kind, seed));
+    for (std::unique_ptr<Transport>& transport : transports) {
+      transport = OnDevice(std::move(transport), &FakeDevice::Get(transport->rank() % FakeDevice::kCount));
+    }
+    return transports;
+  };
+  return on_device;
+}
+
 INSTANTIATE_TEST_SUITE_P(InMemory, ConformanceTest, testing::Values(Case(TransportKind::kInMemory, "memory", 0)),
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(Delayed, ConformanceTest,
@@ -25,7 +45,10 @@ INSTANTIATE_TEST_SUITE_P(Delayed, ConformanceTest,
                                          Case(TransportKind::kInMemoryDelayed, "memory", 3),
                                          Case(TransportKind::kInMemoryDelayed, "memory", 4)),
                          ConformanceCaseName);
-INSTANTIATE_TEST_SUITE_P(Device, ConformanceTest, testing::Values(Case(TransportKind::kOnDevice, "of a device", 5)),
+INSTANTIATE_TEST_SUITE_P(Device, ConformanceTest,
+                         testing::Values(OnDeviceCase(TransportKind::kDeviceDirect, "memory of a device", 5),
+                                         OnDeviceCase(TransportKind::kDeviceStaged, "staged by fake device", 6),
+                                         OnDeviceCase(TransportKind::kUcxStaged, "posix/memory staged by fake", 7)),
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(Ucx, ConformanceTest,
                          testing::Values(Case(TransportKind::kUcxSharedMemory, "posix/", 0),

@@ -30,6 +30,7 @@ class ForwardingTransport : public Transport {
   absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline) override {
     return inner_->Connect(addresses, deadline);
   }
+  bool Moves(MemoryKind kind) const override { return inner_->Moves(kind); }
   absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override {
     return inner_->StartSend(peer, tag, buffer);
   }

@@ -25,6 +25,9 @@ class InMemoryTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return fabric_->size(); }
+  bool Moves(MemoryKind kind) const override {
+    return Transport::Moves(kind) || (fabric_->options_.view != nullptr && kind == fabric_->options_.view_kind);
+  }
   std::string Address() const override { return fabric_->AddressOf(rank_); }
   absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline) override;
   absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;
@@ -149,11 +152,11 @@ absl::StatusOr<InMemoryTransport::Pending> InMemoryTransport::Prepare(bool send,
   ADJOIN_RETURN_IF_ERROR(CheckOperation(pending.operation, size(), buffer));
   if (buffer.kind == MemoryKind::kHost || buffer.kind == MemoryKind::kPinnedHost) {
     pending.view = static_cast<char*>(buffer.data);
-  } else if (fabric_->options_.view != nullptr) {
-    ADJOIN_ASSIGN_OR_RETURN(pending.view, fabric_->options_.view(buffer));
+  } else if (Moves(buffer.kind)) {
+    ADJOIN_ASSIGN_OR_RETURN(pending.view, fabric_->options_.view(buffer.data, buffer.bytes));
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat(pending.operation.ToString(), ": the in-memory transport moves host memory only"));
+        absl::StrCat(pending.operation.ToString(), ": the in-memory transport does not move ", ToString(buffer.kind)));
   }
   return pending;
 }

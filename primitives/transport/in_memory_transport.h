@@ -37,8 +37,10 @@ class InMemoryFabric : public std::enable_shared_from_this<InMemoryFabric> {
   struct Options {
     uint64_t seed = 0;
     bool delay = false;
-    // Returns the address at which this process may touch a buffer that is not host memory. Null: only host memory.
-    std::function<absl::StatusOr<char*>(const Buffer&)> view;
+    // Memory that is not the host's: its kind, and the address at which this process may touch it. Null: only host
+    // memory.
+    MemoryKind view_kind = MemoryKind::kHost;
+    std::function<absl::StatusOr<char*>(const void* data, std::size_t bytes)> view;
   };
 
   // Errors: kInvalidArgument (size < 1).

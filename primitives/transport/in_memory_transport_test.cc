@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "primitives/transport/fake_device.h"
+#include "primitives/device/fake_device.h"
 
 namespace adjoin {
 namespace {
@@ -25,6 +25,16 @@ Buffer BufferOf(int64_t& value) {
   return buffer;
 }
 
+Buffer OnDevice(std::size_t bytes) {
+  const DeviceAllocation memory = *FakeDevice::Get(0).Allocate(bytes);
+  Buffer buffer;
+  buffer.data = memory.data;
+  buffer.bytes = memory.bytes;
+  buffer.kind = MemoryKind::kFakeDevice;
+  buffer.keepalive = memory.keepalive;
+  return buffer;
+}
+
 struct Pair {
   std::shared_ptr<InMemoryFabric> fabric;
   std::unique_ptr<Transport> zero, one;
@@ -32,7 +42,8 @@ struct Pair {
 
 Pair MakePair(uint64_t seed, bool delay) {
   Pair pair;
-  pair.fabric = *InMemoryFabric::Create(2, {.seed = seed, .delay = delay, .view = FakeDevice::View});
+  pair.fabric = *InMemoryFabric::Create(
+      2, {.seed = seed, .delay = delay, .view_kind = MemoryKind::kFakeDevice, .view = FakeDevice::ViewOf});
   pair.zero = *pair.fabric->CreateTransport(0);
   pair.one = *pair.fabric->CreateTransport(1);
   return pair;
@@ -115,11 +126,10 @@ TEST(InMemoryTransportTest, EndsWaitsOnADeadRank) {
 
 TEST(InMemoryTransportTest, MovesTheFakeDevicesMemory) {
   Pair pair = MakePair(5, true);
-  FakeDevice device;
   std::vector<int64_t> values(1000), back(1000);
   std::iota(values.begin(), values.end(), 1);
-  const Buffer from = *device.Allocate(8000), to = *device.Allocate(8000);
-  ASSERT_TRUE(device.CopyIn(from, values.data()).ok());
+  const Buffer from = OnDevice(8000), to = OnDevice(8000);
+  ASSERT_TRUE(FakeDevice::CopyIn(from.data, values.data(), 8000).ok());
   Buffer part = from;  // a span within an allocation
   part.data = static_cast<char*>(from.data) + 800;
   part.bytes = 4000;
@@ -129,8 +139,8 @@ TEST(InMemoryTransportTest, MovesTheFakeDevicesMemory) {
   const Handle send = *pair.zero->StartSend(1, MakeTag(0, 0), part);
   ASSERT_TRUE(pair.zero->Wait(send, Soon()).ok());
   ASSERT_TRUE(pair.one->Wait(receive, Soon()).ok());
-  ASSERT_TRUE(device.CopyOut(back.data(), to).ok());
-  for (int i = 0; i < 1000; ++i) EXPECT_EQ(back[i], i < 500 ? values[i + 100] : 0);
+  ASSERT_TRUE(FakeDevice::CopyOut(back.data(), to.data, 8000).ok());
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(back[i], i < 500 ? values[i + 100] : -1);
   part.bytes = 8000;
   EXPECT_EQ(pair.zero->StartSend(1, MakeTag(0, 1), part).status().code(), absl::StatusCode::kInvalidArgument);
 }
@@ -138,14 +148,13 @@ TEST(InMemoryTransportTest, MovesTheFakeDevicesMemory) {
 TEST(InMemoryTransportTest, RefusesADevicesMemoryWithoutAView) {
   auto fabric = *InMemoryFabric::Create(1, {});
   const auto transport = *fabric->CreateTransport(0);
-  const Buffer on_device = *FakeDevice::Allocate(8);
+  const Buffer on_device = OnDevice(8);
   const absl::Status status = transport->StartSend(0, MakeTag(0, 0), on_device).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
 TEST(InMemoryTransportDeathTest, TheHostMayNotTouchTheFakeDevice) {
-  FakeDevice device;
-  const Buffer buffer = *device.Allocate(8);
+  const Buffer buffer = OnDevice(8);
   EXPECT_DEATH(*static_cast<volatile char*>(buffer.data) = 1, "");
 }
 

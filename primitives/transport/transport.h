@@ -52,6 +52,9 @@ class Transport {
   // given to Abort.
   virtual absl::Status Connect(const std::vector<std::string>& addresses, Deadline deadline) = 0;
 
+  // True where StartSend and StartRecv take memory of this kind.
+  virtual bool Moves(MemoryKind kind) const { return kind == MemoryKind::kHost || kind == MemoryKind::kPinnedHost; }
+
   // Posts a send or a receive. The buffer must stay valid and, for a send, unchanged until Wait returns
   // (`keepalive` guarantees the former).
   // Errors: kInvalidArgument (no such peer, a tag whose source is not the sender's rank, memory of a kind that this

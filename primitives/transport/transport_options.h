@@ -2,9 +2,14 @@
 #ifndef ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_OPTIONS_H_
 #define ADJOIN_PRIMITIVES_TRANSPORT_TRANSPORT_OPTIONS_H_
 
+#include <memory>
 #include <string>
 
+#include "primitives/device/device.h"
+
 namespace adjoin {
+
+enum class GpuDirect { kOff, kAuto, kRequired };
 
 struct TransportOptions {
   std::string name = "ucx";  // which transport: a name in transport_factory.cc
@@ -13,7 +18,11 @@ struct TransportOptions {
   bool shared_memory = true;       // ranks of one node may share memory; off: they use the network
   bool other_nodes = true;         // some rank may be on another node; off: no network
   std::string net_devices = "lo";  // the network interfaces to use, e.g. "eth0"; empty: all
-  std::string port_range;          // the ports to listen on, e.g. "41000-41999"; empty: any
+  // The device whose memory is moved, too; null: host memory only. `gpu_direct` says how: kRequired refuses to stage it
+  // through the host's memory, kOff always does, kAuto where the transport cannot move it itself.
+  std::shared_ptr<Device> device = nullptr;
+  GpuDirect gpu_direct = GpuDirect::kAuto;
+  std::string port_range;  // the ports to listen on, e.g. "41000-41999"; empty: any
 };
 
 }  // namespace adjoin

@@ -6,9 +6,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "primitives/transport/fake_device.h"
+#include "primitives/device/fake_device.h"
+#include "primitives/transport/device_transport.h"
 #include "primitives/transport/in_memory_transport.h"
-#include "primitives/transport/on_device_transport.h"
 #include "primitives/transport/rank_threads.h"
 #include "primitives/transport/transport_factory.h"
 
@@ -31,33 +31,51 @@ std::string ToString(TransportKind kind) {
   switch (kind) {
     case TransportKind::kInMemory: return "InMemory";
     case TransportKind::kInMemoryDelayed: return "InMemoryDelayed";
-    case TransportKind::kOnDevice: return "OnDevice";
     case TransportKind::kUcxSharedMemory: return "UcxSharedMemory";
     case TransportKind::kUcxTcp: return "UcxTcp";
+    case TransportKind::kDeviceDirect: return "DeviceDirect";
+    case TransportKind::kDeviceStaged: return "DeviceStaged";
+    case TransportKind::kUcxStaged: return "UcxStaged";
   }
   return "Unknown";
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Transport>>> OpenTransports(int n, TransportKind kind, uint64_t seed) {
-  const bool ucx = kind == TransportKind::kUcxSharedMemory || kind == TransportKind::kUcxTcp;
+  const bool ucx =
+      kind == TransportKind::kUcxSharedMemory || kind == TransportKind::kUcxTcp || kind == TransportKind::kUcxStaged;
+  const bool direct = kind == TransportKind::kDeviceDirect;
+  const bool on_device = direct || kind == TransportKind::kDeviceStaged || kind == TransportKind::kUcxStaged;
+  const auto device_of = [&](int rank) {
+    FakeDevice& device = FakeDevice::Get(rank % FakeDevice::kCount);
+    device.SetDelays(seed, absl::Microseconds(200));
+    return std::shared_ptr<Device>(std::shared_ptr<void>(), &device);
+  };
   std::vector<std::unique_ptr<Transport>> transports;
   if (ucx) {
     TransportOptions options;
     options.size = n;
-    options.shared_memory = kind == TransportKind::kUcxSharedMemory;
+    options.shared_memory = kind != TransportKind::kUcxTcp;
     options.other_nodes = !options.shared_memory;
     for (options.rank = 0; options.rank < n; ++options.rank) {
+      if (on_device) options.device = device_of(options.rank);
       ADJOIN_ASSIGN_OR_RETURN(auto transport, MakeTransport(options));
       transports.push_back(std::move(transport));
     }
     return transports;
   }
   const bool delay = kind != TransportKind::kInMemory;
-  ADJOIN_ASSIGN_OR_RETURN(auto fabric,
-                          InMemoryFabric::Create(n, {.seed = seed, .delay = delay, .view = FakeDevice::View}));
+  ADJOIN_ASSIGN_OR_RETURN(auto fabric, InMemoryFabric::Create(n, {.seed = seed,
+                                                                  .delay = delay,
+                                                                  .view_kind = MemoryKind::kFakeDevice,
+                                                                  .view = [](const void* data, std::size_t bytes) {
+                                                                    return FakeDevice::ViewOf(data, bytes);
+                                                                  }}));
   for (int r = 0; r < n; ++r) {
     ADJOIN_ASSIGN_OR_RETURN(auto transport, fabric->CreateTransport(r));
-    if (kind == TransportKind::kOnDevice) transport = OnDevice(std::move(transport));
+    if (on_device) {
+      ADJOIN_ASSIGN_OR_RETURN(transport,
+                              DeviceTransport::Create(std::move(transport), device_of(r), {.staged = !direct}));
+    }
     transports.push_back(std::move(transport));
   }
   return transports;

@@ -26,19 +26,27 @@
 
 namespace adjoin {
 
-// kOnDevice: in memory and delayed, and every message leaves from and arrives in the fake device's memory. It is for
-// tests of transports; those of movements bring a device's memory themselves.
-enum class TransportKind { kInMemory, kInMemoryDelayed, kOnDevice, kUcxSharedMemory, kUcxTcp };
+// The last three move the memory of fake device r at rank r, too: kDeviceDirect in memory and delayed, without copies
+// between; kDeviceStaged the same through pinned memory; kUcxStaged through pinned memory that UCX moves.
+enum class TransportKind {
+  kInMemory,
+  kInMemoryDelayed,
+  kUcxSharedMemory,
+  kUcxTcp,
+  kDeviceDirect,
+  kDeviceStaged,
+  kUcxStaged,
+};
 
-// All but kOnDevice.
+// All that move only host memory.
 inline constexpr TransportKind kAllTransportKinds[] = {TransportKind::kInMemory, TransportKind::kInMemoryDelayed,
                                                        TransportKind::kUcxSharedMemory, TransportKind::kUcxTcp};
 
 std::string ToString(TransportKind kind);  // "InMemory", ...: fit for the name of a parametrised test
 inline std::ostream& operator<<(std::ostream& out, TransportKind kind) { return out << ToString(kind); }
 
-// Returns the transports of ranks 0 to n-1, not connected. `seed` drives the in-memory transport's delays; UCX ignores
-// it.
+// Returns the transports of ranks 0 to n-1, not connected. `seed` drives the delays of the in-memory transport
+// and of fake devices; UCX ignores it.
 absl::StatusOr<std::vector<std::unique_ptr<Transport>>> OpenTransports(int n, TransportKind kind, uint64_t seed);
 
 using RankFunction = std::function<absl::Status(Transport&)>;

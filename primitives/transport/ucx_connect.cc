@@ -1,5 +1,6 @@
 // The part of UcxTransport that comes before and after the messages.
 #include <sys/eventfd.h>
+#include <uct/api/uct.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -78,8 +80,10 @@ absl::Status CheckOptions(const UcxTransport::Options& options) {
 ScopedEnvironment::Variables Settings(const UcxTransport::Options& options) {
   ScopedEnvironment::Variables variables;
   const bool tcp = options.other_nodes || !options.shared_memory;
-  variables.emplace_back("UCX_TLS", absl::StrCat(options.shared_memory ? "posix," : "", tcp ? "tcp," : "", "self"));
-  variables.emplace_back("UCX_RNDV_THRESH", "inf");
+  variables.emplace_back("UCX_TLS", absl::StrCat(options.shared_memory ? "posix," : "", tcp ? "tcp," : "",
+                                                 options.cuda ? "cuda_copy,cuda_ipc," : "", "self"));
+  // One process reads CUDA memory of another only by rendezvous.
+  if (!options.cuda) variables.emplace_back("UCX_RNDV_THRESH", "inf");
   variables.emplace_back("UCX_KEEPALIVE_INTERVAL", absl::StrCat(absl::ToInt64Microseconds(options.keepalive), "us"));
   if (options.shared_memory) {
     variables.emplace_back("UCX_POSIX_SEG_SIZE", "32K");  // 64K aborts inside UCX 1.13
@@ -118,6 +122,7 @@ absl::Status UcxTransport::Open() {
   status = ucp_init(&params, config, &context_);
   ucp_config_release(config);
   if (status != UCS_OK) return Failed("ucp_init", status);
+  if (options_.cuda) ADJOIN_RETURN_IF_ERROR(CheckCuda());
   ucp_worker_params_t worker_params = {};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
@@ -138,6 +143,31 @@ absl::Status UcxTransport::Open() {
   ucp_worker_release_address(worker_, worker_address);
   address_ = EncodeUcxAddress(address);
   return absl::OkStatus();
+}
+
+bool UcxTransport::KnowsCuda() {
+  uct_component_h* components = nullptr;
+  unsigned number = 0;
+  if (uct_query_components(&components, &number) != UCS_OK) return false;
+  bool found = false;
+  for (unsigned i = 0; i < number; ++i) {
+    uct_component_attr_t attributes = {};
+    attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
+    if (uct_component_query(components[i], &attributes) != UCS_OK) continue;
+    found = found || absl::StartsWith(attributes.name, "cuda");
+  }
+  uct_release_component_list(components);
+  return found;
+}
+
+absl::Status UcxTransport::CheckCuda() const {
+  ucp_context_attr_t attributes = {};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  const ucs_status_t status = ucp_context_query(context_, &attributes);
+  if (status != UCS_OK) return Failed("ucp_context_query", status);
+  if ((attributes.memory_types & (uint64_t{1} << UCS_MEMORY_TYPE_CUDA)) != 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "UCX cannot move CUDA memory here: it was built without CUDA, or UCX_TLS leaves its transports out");
 }
 
 absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses, Deadline deadline) {

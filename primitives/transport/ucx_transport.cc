@@ -16,6 +16,10 @@ namespace {
 
 constexpr ucp_tag_t kExactTag = ~ucp_tag_t{0};
 
+ucs_memory_type_t MemoryTypeOf(const Buffer& buffer) {
+  return buffer.kind == MemoryKind::kCuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
 // A handle: which request, and a serial number that tells the users of its storage apart.
 constexpr int kSlotBits = 24;
 constexpr uint64_t kSlotMask = (uint64_t{1} << kSlotBits) - 1;
@@ -60,9 +64,9 @@ absl::Status UcxTransport::CheckStart(const Operation& operation, const Buffer& 
     return absl::FailedPreconditionError(
         absl::StrCat(operation.ToString(), ": the transport is ", closed_ ? "closed" : "not connected"));
   }
-  if (buffer.kind != MemoryKind::kHost && buffer.kind != MemoryKind::kPinnedHost) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(operation.ToString(), ": only host memory can be moved; stage a device's through it"));
+  if (!Moves(buffer.kind)) {
+    return absl::InvalidArgumentError(absl::StrCat(operation.ToString(), ": ", ToString(buffer.kind),
+                                                   " cannot be moved; stage it through the host's memory"));
   }
   return absl::OkStatus();
 }
@@ -161,7 +165,7 @@ absl::StatusOr<Handle> UcxTransport::PostSend(const Operation& operation, const 
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = &OnSent;
   param.user_data = &request;
-  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  param.memory_type = MemoryTypeOf(buffer);
   return Started(request, ucp_tag_send_nbx(peers_[operation.peer].endpoint, buffer.data, buffer.bytes,
                                            operation.tag.bits(), &param));
 }
@@ -173,7 +177,7 @@ absl::StatusOr<Handle> UcxTransport::PostRecv(const Operation& operation, const 
                        UCP_OP_ATTR_FLAG_NO_IMM_CMPL;  // UCX 1.13 tells the length to the callback only
   param.cb.recv = &OnReceived;
   param.user_data = &request;
-  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  param.memory_type = MemoryTypeOf(buffer);
   return Started(request,
                  ucp_tag_recv_nbx(worker_, buffer.data, buffer.bytes, operation.tag.bits(), kExactTag, &param));
 }

@@ -6,11 +6,12 @@
 //   ... StartSend, StartRecv, Wait ...
 //   ADJOIN_RETURN_IF_ERROR(transport->Close(Deadline::After(absl::Seconds(60))));   // or just destroy it
 //
-// Host memory only. Programs open it by name (transport_factory.h).
+// Host memory, and CUDA memory where UCX was built with CUDA (Options::cuda); what was queued for a buffer's stream is
+// the caller's to wait for (device_transport.h). Programs open it by name (transport_factory.h).
 // The user's own UCX_* variables win over the settings made here.
 //
-// All data is sent eagerly, so that a send is over once UCX has taken the data, whether or not the receive was posted;
-// the caller bounds what is in flight.
+// All host data is sent eagerly where there is no CUDA memory, so that a send is over once UCX has taken the data,
+// whether or not the receive was posted; the caller bounds what is in flight. With CUDA, UCX chooses.
 //
 // A peer's death is noticed by keepalive (about the interval, shared memory) or by its sockets (at once, TCP). A
 // stopped process and one that its parent has not reaped are never noticed: deadlines are for these.
@@ -45,6 +46,7 @@ class UcxTransport final : public Transport {
     int size = 1;
     bool shared_memory = true;       // between ranks of one node; off: TCP also there
     bool other_nodes = true;         // whether some rank may be on another node; off: no TCP
+    bool cuda = false;               // moves CUDA memory, too; KnowsCuda() must be true
     std::string net_devices = "lo";  // the network interfaces that TCP may use, e.g. "eth0"; empty: all
     std::string port_range;          // the ports on which TCP listens, e.g. "41000-41999"; empty: any
     absl::Duration keepalive = absl::Milliseconds(100);
@@ -54,7 +56,11 @@ class UcxTransport final : public Transport {
     absl::Duration longest_sleep = absl::Milliseconds(1);
   };
 
-  // Errors: kInvalidArgument (options), kInternal (UCX's own error, with its name).
+  // True where this UCX has the transports for CUDA memory.
+  static bool KnowsCuda();
+
+  // Errors: kInvalidArgument (options), kFailedPrecondition (Options::cuda, and UCX cannot move CUDA memory here),
+  // kInternal (UCX's own error, with its name).
   static absl::StatusOr<std::unique_ptr<UcxTransport>> Create(const Options& options);
 
   ~UcxTransport() override;
@@ -70,6 +76,9 @@ class UcxTransport final : public Transport {
   bool AbortedByPeer() const override { return aborted_by_peer_.load(); }
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
+  bool Moves(MemoryKind kind) const override {
+    return Transport::Moves(kind) || (options_.cuda && kind == MemoryKind::kCuda);
+  }
   absl::StatusOr<Handle> StartSend(int peer, Tag tag, const Buffer& buffer) override;
   absl::StatusOr<Handle> StartRecv(int peer, Tag tag, const Buffer& buffer) override;
   absl::Status Wait(Handle handle, Deadline deadline) override;
@@ -121,6 +130,7 @@ class UcxTransport final : public Transport {
   absl::Status Open();
   absl::Status OpenEndpoint(Peer& peer, const std::string& worker_address);
   absl::Status CheckLane(const Peer& peer) const;
+  absl::Status CheckCuda() const;
   absl::Status WaitForUcx(ucs_status_ptr_t request, const char* what, Deadline deadline);
 
   absl::Status CheckStart(const Operation& operation, const Buffer& buffer);
