@@ -141,7 +141,7 @@ void FillRow(char* row, int64_t elements, const std::string& element) {
 }
 
 // By hand: a boundary is many short rows, for which a view and a LibTorch operator each cost more than the writing.
-void Fill(at::Tensor& result, const Region& region, const std::string& element) {
+void FillOnHost(at::Tensor& result, const Region& region, const std::string& element) {
   const int64_t bytes = static_cast<int64_t>(element.size());
   // Dims that are whole from here on make one row with the one before.
   int row_dim = static_cast<int>(region.at.size()) - 1;
@@ -168,13 +168,20 @@ void Fill(at::Tensor& result, const Region& region, const std::string& element) 
 
 }  // namespace
 
+void InitialCells::Fill(at::Tensor& result, const Region& region, const Value& value) {
+  if (result.device().is_cpu()) return FillOnHost(result, region, value.element);
+  at::Tensor cells = result;
+  for (int64_t dim = 0; dim < result.dim(); ++dim) cells = cells.narrow(dim, region.at[dim], region.size[dim]);
+  cells.fill_(value.scalar);
+}
+
 InitialCells::InitialCells(const MovementPlan& plan, double background, const std::vector<Piece>& covered)
     : shape_(plan.direct().to_shape()),
       type_(ScalarTypeOf(plan.dtype())),
       overwritten_(OverwritesEverything(plan)),
-      background_(background) {
+      background_{background, ""} {
   if (overwritten_) return;
-  background_element_ = ElementOf(background, type_);
+  background_.element = ElementOf(background, type_);
   if (!plan.direct().accumulates()) {
     const std::optional<Region> box = TiledBox(Reached(plan));
     // With a background, cells that an index covers must all be reached, or they would not be 0.
@@ -183,9 +190,9 @@ InitialCells::InitialCells(const MovementPlan& plan, double background, const st
       return;
     }
   }
-  zero_element_ = ElementOf(0, type_);
-  neutral_ = Neutral(plan.reduce(), plan.dtype());
-  neutral_element_ = ElementOf(neutral_, type_);
+  zero_ = {0, ElementOf(0, type_)};
+  const c10::Scalar neutral = Neutral(plan.reduce(), plan.dtype());
+  neutral_ = {neutral, ElementOf(neutral, type_)};
   if (background != 0) {
     for (const Piece& piece : covered) zeros_.push_back({piece.at, piece.box.Shape()});
   }
@@ -193,17 +200,18 @@ InitialCells::InitialCells(const MovementPlan& plan, double background, const st
   if (background != 0 || plan.reduce() != ReduceOp::kSum) combined_ = Reached(plan);
 }
 
-at::Tensor InitialCells::New() const {
-  if (overwritten_) return at::empty(shape_, type_);
+at::Tensor InitialCells::New(c10::Device device) const {
+  const at::TensorOptions options = at::TensorOptions(device).dtype(type_);
+  if (overwritten_) return at::empty(shape_, options);
   if (!around_.empty()) {
-    at::Tensor result = at::empty(shape_, type_);
-    for (const Region& region : around_) Fill(result, region, background_element_);
+    at::Tensor result = at::empty(shape_, options);
+    for (const Region& region : around_) Fill(result, region, background_);
     return result;
   }
-  if (combined_.size() == 1 && combined_[0].size == shape_) return at::full(shape_, neutral_, type_);
-  at::Tensor result = at::full(shape_, background_, type_);
-  for (const Region& region : zeros_) Fill(result, region, zero_element_);
-  for (const Region& region : combined_) Fill(result, region, neutral_element_);
+  if (combined_.size() == 1 && combined_[0].size == shape_) return at::full(shape_, neutral_.scalar, options);
+  at::Tensor result = at::full(shape_, background_.scalar, options);
+  for (const Region& region : zeros_) Fill(result, region, zero_);
+  for (const Region& region : combined_) Fill(result, region, neutral_);
   return result;
 }
 

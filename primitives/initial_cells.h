@@ -27,21 +27,25 @@ class InitialCells {
   // where they are in `covered`.
   InitialCells(const MovementPlan& plan, double background, const std::vector<Piece>& covered);
 
-  // A contiguous tensor of the plan's shape and type on the CPU; not initialised where every cell is overwritten.
-  at::Tensor New() const;
+  // A contiguous tensor of the plan's shape and type; not initialised where every cell is overwritten.
+  at::Tensor New(c10::Device device = c10::Device(c10::kCPU)) const;
 
  private:
   std::vector<int64_t> shape_;
   c10::ScalarType type_;
   bool overwritten_ = false;
-  c10::Scalar background_;
+  // The value of a region's cells, and the bytes of one of them.
+  struct Value {
+    c10::Scalar scalar;
+    std::string element;
+  };
+  static void Fill(at::Tensor& result, const Region& region, const Value& value);
+
+  Value background_;
   std::vector<Region> around_;  // the cells that nothing overwrites, where everything else is one box of cells that are
   std::vector<Region> zeros_;
-  c10::Scalar neutral_;
-  // The bytes of one element of each.
-  std::string background_element_;
-  std::string zero_element_;
-  std::string neutral_element_;
+  Value zero_;
+  Value neutral_;
   std::vector<Region> combined_;
 };
 

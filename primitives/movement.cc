@@ -18,6 +18,7 @@
 #include "primitives/geometry/fingerprint.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
+#include "primitives/tensor_device.h"
 #include "primitives/torch_dtype.h"
 #include "primitives/transport/reserved_ids.h"
 
@@ -62,8 +63,9 @@ struct MovementFunction : torch::autograd::Function<MovementFunction> {
   }
 };
 
-Buffer BufferOf(const at::Tensor& tensor) {
+Buffer BufferOf(const at::Tensor& tensor, MemoryKind kind) {
   Buffer buffer;
+  buffer.kind = kind;
   buffer.data = tensor.data_ptr();
   buffer.bytes = tensor.nbytes();
   buffer.keepalive = std::make_shared<at::Tensor>(tensor);
@@ -80,10 +82,11 @@ std::string NameOf(const Movement::Options& options) {
   return absl::StrCat("operator ", options.id, options.name.empty() ? "" : absl::StrCat(" (", options.name, ")"));
 }
 
-absl::Status CheckInput(const at::Tensor& x, const MovementPlan& plan, const Movement::Options& options) {
+absl::Status CheckInput(const at::Tensor& x, const MovementPlan& plan, c10::Device device,
+                        const Movement::Options& options) {
   const std::vector<int64_t>& shape = plan.direct().from_shape();
   const c10::ScalarType type = ScalarTypeOf(plan.dtype());
-  const bool dense = x.defined() && x.device().is_cpu() && x.layout() == at::kStrided;
+  const bool dense = x.defined() && x.device() == device && x.layout() == at::kStrided;
   if (dense && x.scalar_type() == type && x.sizes() == at::IntArrayRef(shape)) return absl::OkStatus();
   const std::string who = NameOf(options);
   const std::string expected = absl::StrCat(who, ", rank ", plan.rank(), ": expected ", DescribeTensor(type, shape));
@@ -92,7 +95,8 @@ absl::Status CheckInput(const at::Tensor& x, const MovementPlan& plan, const Mov
     return absl::InvalidArgumentError(absl::StrCat(expected, ", got ", DescribeTensor(x.scalar_type(), x.sizes())));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(expected, " as a dense tensor on the CPU, got one on ", x.device().str()));
+      absl::StrCat(expected, " as a dense tensor on ", device.is_cpu() ? "the CPU" : device.str(), ", got one on ",
+                   x.device().str(), x.layout() == at::kStrided ? "" : " that is not dense"));
 }
 
 // True where the destination has on every rank the cells that the source has there, and nothing but partials is
@@ -134,6 +138,7 @@ Movement::Movement(Communicator* communicator, Options options, MovementPlan for
                    const std::vector<Piece>& covered)
     : communicator_(communicator),
       options_(std::move(options)),
+      device_(TensorDeviceOf(communicator->memory())),
       forward_(std::move(forward)),
       adjoint_(std::move(adjoint)),
       executions_{{options_.id, options_.name, Direction::kForward}, {options_.id, options_.name, Direction::kAdjoint}},
@@ -195,7 +200,7 @@ void Movement::Fail(absl::Status status) {
 }
 
 at::Tensor Movement::SourceOf(const at::Tensor& x, Direction direction) {
-  if (absl::Status input = CheckInput(x, PlanOf(direction), options_); !input.ok()) Fail(std::move(input));
+  if (absl::Status input = CheckInput(x, PlanOf(direction), device_, options_); !input.ok()) Fail(std::move(input));
   if (x.is_contiguous() && !x.is_conj() && !x.is_neg()) return x;
   // A lazily conjugated or negated tensor has other bits than its memory.
   return x.detach().resolve_conj().resolve_neg().contiguous();
@@ -213,7 +218,8 @@ at::Tensor Movement::Run(const at::Tensor& x, Direction direction, bool linear) 
   const at::Tensor source = SourceOf(x, direction);
   RefuseIfInFlight(direction);
   at::Tensor result = NewResult(direction, linear);
-  ThrowIfError(communicator_->Execute(ExecutionOf(direction), PlanOf(direction), BufferOf(source), BufferOf(result)));
+  const MemoryKind kind = communicator_->memory().kind();
+  ThrowIfError(communicator_->Execute(ExecutionOf(direction), PlanOf(direction), BufferOf(source, kind), BufferOf(result, kind)));
   return result;
 }
 
@@ -291,8 +297,9 @@ void TensorExecution::Start(const at::Tensor& x, bool recorded) {
   Movement::Counts& counts = movement_->CountsOf(direction_);
   if (counts.started - counts.waited >= 2) Refuse("two executions are started and not waited for; wait for one first");
   result_ = movement_->NewResult(direction_, linear_);
+  const MemoryKind kind = movement_->communicator_->memory().kind();
   absl::StatusOr<std::unique_ptr<MovementExecution>> pending = movement_->communicator_->Start(
-      movement_->ExecutionOf(direction_), movement_->PlanOf(direction_), BufferOf(source), BufferOf(result_));
+      movement_->ExecutionOf(direction_), movement_->PlanOf(direction_), BufferOf(source, kind), BufferOf(result_, kind));
   ThrowIfError(pending.status());
   pending_ = *std::move(pending);
   if (recorded && movement_->extreme_.sum != nullptr) source_ = source.detach();

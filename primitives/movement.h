@@ -23,6 +23,7 @@
 // Shapes: Apply and Forward take this rank's local tensor of `from` and return that of `to` (a tensor of shape
 // (0, ..., 0) outside a mesh); Adjoint the other way. Inputs are never modified, and may be strided: these are copied
 // once to contiguous memory, which lives until the execution ends. Results are freshly owned and contiguous.
+// They are on the communicator's device (tensor_device.h), where the work is queued on LibTorch's current stream.
 // Complex tensors are moved by the same real operator. Every rank of the communicator that takes part in either side
 // must call the same operators in the same order.
 //
@@ -141,8 +142,8 @@ class Movement : public std::enable_shared_from_this<Movement> {
   // `linear`: forward without fill.
   at::Tensor Run(const at::Tensor& x, Direction direction, bool linear);
   at::Tensor NewResult(Direction direction, bool linear) const {
-    if (direction == Direction::kAdjoint) return adjoint_initial_.New();
-    return linear ? linear_initial_.New() : forward_initial_.New();
+    if (direction == Direction::kAdjoint) return adjoint_initial_.New(device_);
+    return linear ? linear_initial_.New(device_) : forward_initial_.New(device_);
   }
   void RefuseIfInFlight(Direction direction);
   const MovementPlan& PlanOf(Direction direction) const {
@@ -159,6 +160,7 @@ class Movement : public std::enable_shared_from_this<Movement> {
 
   Communicator* communicator_;
   Options options_;
+  c10::Device device_;  // of all tensors
   MovementPlan forward_;
   MovementPlan adjoint_;     // for a maximum or minimum: brings a result back to its partials
   Execution executions_[2];  // forward, adjoint
