@@ -19,6 +19,7 @@
 #include "primitives/all_gather.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/tensor_device.h"
 #include "primitives/transport/rank_processes.h"
 #include "primitives/transport/rendezvous.h"
 
@@ -70,11 +71,14 @@ absl::Status RunBenchRanks(char** argv, int ranks, Deadline deadline) {
   return code == 0 ? absl::OkStatus() : absl::AbortedError(absl::StrCat("a rank of ", ranks, " ended with ", code));
 }
 
-absl::StatusOr<std::unique_ptr<Transport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout) {
+absl::StatusOr<std::unique_ptr<Transport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout,
+                                                            std::shared_ptr<Device> device, GpuDirect gpu_direct) {
   TransportOptions options;
   options.rank = rank.rank;
   options.size = rank.size;
   options.other_nodes = false;
+  options.device = std::move(device);
+  options.gpu_direct = gpu_direct;
   return ConnectThroughFolder({getenv("BENCH_FOLDER"), "bench"}, options, Deadline::After(timeout));
 }
 
@@ -86,11 +90,11 @@ absl::StatusOr<SlowestTime> SlowestTime::Create(Communicator* communicator, int6
   ADJOIN_ASSIGN_OR_RETURN(const Layout everywhere, Layout::Replicated({communicator->size()}, DType::kFloat64, all));
   ADJOIN_ASSIGN_OR_RETURN(auto gather, AllGather::Create(communicator, each, everywhere,
                                                          {.id = id, .name = "times", .differentiable = false}));
-  return SlowestTime(std::move(gather));
+  return SlowestTime(std::move(gather), TensorDeviceOf(communicator->memory()));
 }
 
 double SlowestTime::operator()(double time) const {
-  return gather_->Forward(at::full({1}, time, at::kDouble)).max().item<double>();
+  return gather_->Forward(at::full({1}, time, at::TensorOptions(device_).dtype(at::kDouble))).max().item<double>();
 }
 
 }  // namespace adjoin

@@ -21,8 +21,10 @@
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "primitives/comm/communicator.h"
+#include "primitives/device/device.h"
 #include "primitives/movement.h"
 #include "primitives/transport/transport.h"
+#include "primitives/transport/transport_options.h"
 
 namespace adjoin {
 
@@ -37,8 +39,10 @@ std::optional<BenchRank> ThisBenchRank();
 // rank failed; kUnavailable.
 absl::Status RunBenchRanks(char** argv, int ranks, Deadline deadline);
 
-// Errors: as ConnectThroughFolder.
-absl::StatusOr<std::unique_ptr<Transport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout);
+// With `device`, also the messages from its memory. Errors: as ConnectThroughFolder.
+absl::StatusOr<std::unique_ptr<Transport>> ConnectBenchRank(BenchRank rank, absl::Duration timeout,
+                                                            std::shared_ptr<Device> device = nullptr,
+                                                            GpuDirect gpu_direct = GpuDirect::kAuto);
 
 // The largest of all ranks' times, and a barrier. Throws StatusException.
 class SlowestTime {
@@ -48,8 +52,9 @@ class SlowestTime {
   double operator()(double time) const;
 
  private:
-  explicit SlowestTime(std::shared_ptr<Movement> gather) : gather_(std::move(gather)) {}
+  SlowestTime(std::shared_ptr<Movement> gather, c10::Device device) : gather_(std::move(gather)), device_(device) {}
   std::shared_ptr<Movement> gather_;
+  c10::Device device_;
 };
 
 }  // namespace adjoin

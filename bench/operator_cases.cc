@@ -23,16 +23,16 @@
 #include "primitives/send_receive.h"
 #include "primitives/sum_reduce.h"
 #include "primitives/tape.h"
+#include "primitives/tensor_device.h"
 
 namespace adjoin {
 namespace {
 
 using Movements = std::vector<std::shared_ptr<Movement>>;
 
-// Every cell written, so that reading it reads memory: a fresh page of zeros may be one that all share.
-at::Tensor Filled(const std::vector<int64_t>& shape, double value) { return at::empty(shape, at::kFloat).fill_(value); }
-
 }  // namespace
+
+c10::Device OperatorCases::device() const { return TensorDeviceOf(communicator_->memory()); }
 
 const std::vector<std::string>& OperatorCases::Names() {
   static const auto* names = new std::vector<std::string>{
@@ -46,9 +46,13 @@ std::vector<int> OperatorCases::AllRanks() const {
   return all;
 }
 
+at::Tensor OperatorCases::Filled(const std::vector<int64_t>& shape, double value) const {
+  return at::empty(shape, at::TensorOptions(device()).dtype(at::kFloat)).fill_(value);
+}
+
 at::Tensor OperatorCases::Call(Movement& movement, const at::Tensor& x) const {
   if (!autograd_) return movement.Forward(x);
-  Tape tape;
+  Tape tape(device());
   return movement.Apply(x, tape);
 }
 
@@ -84,7 +88,7 @@ absl::StatusOr<OperatorCase> OperatorCases::PingPong(int64_t cells) {
   const Layout high = Layout::Owner({cells}, DType::kFloat32, first + 1);
   ADJOIN_ASSIGN_OR_RETURN(auto ping, SendReceive::Create(communicator_, low, high, NextOptions("ping")));
   ADJOIN_ASSIGN_OR_RETURN(auto pong, SendReceive::Create(communicator_, high, low, NextOptions("pong")));
-  const at::Tensor own = Filled({cells}, rank + 1), none = at::empty({0}, at::kFloat);
+  const at::Tensor own = Filled({cells}, rank + 1), none = Filled({0}, 0);
   OperatorCase result;
   if (rank == first) {
     result.run = [=](int64_t) {
@@ -116,7 +120,7 @@ absl::StatusOr<OperatorCase> OperatorCases::Rooted(const std::string& op, int64_
                                                : SumReduce::Create(communicator_, parts, owner, NextOptions(op)));
     by_root.push_back(std::move(movement));
   }
-  const at::Tensor own = Filled({cells}, rank + 1), none = at::empty({0}, at::kFloat);
+  const at::Tensor own = Filled({cells}, rank + 1), none = Filled({0}, 0);
   OperatorCase result;
   result.run = [=](int64_t i) { return Call(*by_root[i % size], broadcast && rank != i % size ? none : own); };
   result.expected = [=](int64_t i) {
@@ -152,7 +156,9 @@ absl::StatusOr<OperatorCase> OperatorCases::Collective(const std::string& op, in
     const int sum = size * (size + 1) / 2;
     if (op == "all_sum_reduce") return Filled({cells}, sum);
     if (op == "reduce_scatter") return Filled({cells / size}, sum);
-    const at::Tensor sources = at::arange(1, size + 1, at::kFloat).unsqueeze(1).expand({size, cells / size});
+    const at::Tensor sources = at::arange(1, size + 1, at::TensorOptions(device()).dtype(at::kFloat))
+                                   .unsqueeze(1)
+                                   .expand({size, cells / size});
     return op == "all_gather" ? sources.reshape({cells}) : sources.contiguous();
   };
   return result;

@@ -4,7 +4,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(const OperatorCase broadcast, cases.Make("broadcast", 1 << 20));
 //   at::Tensor y = broadcast.run(0);    // collective; equals broadcast.expected(0)
 //
-// All ranks make and run the same cases in the same order; a case lives no longer than what made it. One thread.
+// Tensors are on the communicator's device. All ranks make and run the same cases in the same order; a case lives no
+// longer than what made it. One thread.
 #ifndef ADJOIN_BENCH_OPERATOR_CASES_H_
 #define ADJOIN_BENCH_OPERATOR_CASES_H_
 
@@ -50,6 +51,9 @@ class OperatorCases {
   absl::StatusOr<OperatorCase> Collective(const std::string& op, int64_t cells);
   absl::StatusOr<OperatorCase> Halo(int64_t channels, int64_t rows, int64_t columns);
   at::Tensor Call(Movement& movement, const at::Tensor& x) const;
+  c10::Device device() const;
+  // Every cell written, so that reading it reads memory: a fresh page of zeros may be one that all share.
+  at::Tensor Filled(const std::vector<int64_t>& shape, double value) const;
   Movement::Options NextOptions(const std::string& name) { return {.id = next_id_++, .name = name}; }
   int ranks() const { return communicator_->size(); }
   std::vector<int> AllRanks() const;

@@ -26,7 +26,8 @@
 #include "bench/operator_cases.h"
 #include "bench/protocol.h"
 #include "primitives/comm/communicator.h"
-#include "primitives/comm/local_memory.h"
+#include "primitives/device/device.h"
+#include "primitives/open_device.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_memory.h"
 #include "primitives/transport/transport.h"
@@ -41,10 +42,16 @@ struct Flags {
   std::vector<int> ranks = {2, 4};
   std::vector<int64_t> bytes = {1 << 10, 8 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
   bool autograd = false;
+  std::string device = "cpu";
+  std::string gpu_direct = "auto";
   int repeat = 1;
   bool quick = false;
   double timeout = 300;  // seconds
 };
+
+GpuDirect GpuDirectOf(const std::string& text) {
+  return text == "off" ? GpuDirect::kOff : text == "required" ? GpuDirect::kRequired : GpuDirect::kAuto;
+}
 
 absl::Status MeasureOne(Communicator& communicator, const SlowestTime& slowest_time, OperatorCases& cases,
                         const Flags& flags, const std::string& op, int64_t bytes) {
@@ -57,14 +64,18 @@ absl::Status MeasureOne(Communicator& communicator, const SlowestTime& slowest_t
     }
   }
   const auto slowest = [&](double time) { return slowest_time(time) / one.messages; };
+  const std::shared_ptr<DeviceStream> stream = communicator.memory().stream();
   const auto run = [&](int64_t i) {
     if (work) bench::Work();
     one.run(i);
+    if (stream != nullptr) ThrowIfError(stream->Synchronize());  // an execution is over when its result is there
   };
   const bench::Counts counts = flags.quick ? bench::Counts{2, 1} : bench::CountsFor(bytes);
   const std::vector<double> times = bench::Measure(counts, run, slowest);
   if (communicator.rank() == 0) {
-    bench::Report(flags.autograd ? "adjoin_autograd" : "adjoin", op, communicator.size(), bytes, times);
+    std::string name = flags.autograd ? "adjoin_autograd" : "adjoin";
+    if (flags.device != "cpu") absl::StrAppend(&name, "_", flags.device, flags.gpu_direct == "off" ? "_staged" : "");
+    bench::Report(name, op, communicator.size(), bytes, times);
   }
   return absl::OkStatus();
 }
@@ -89,9 +100,13 @@ absl::Status RunRank(BenchRank rank, const Flags& flags) {
   at::set_num_threads(1);
   ReuseTensorMemory();  // as the rank processes of a job do
   const absl::Duration timeout = absl::Seconds(flags.timeout);
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Transport> transport, ConnectBenchRank(rank, timeout));
-  HostMemory memory;
-  Communicator communicator(transport.get(), &memory, {0, timeout});
+  ADJOIN_ASSIGN_OR_RETURN(const OpenedDevice opened, OpenDevice(flags.device));
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<Transport> transport,
+                          ConnectBenchRank(rank, timeout, opened.device, GpuDirectOf(flags.gpu_direct)));
+  if (opened.device != nullptr && rank.rank == 0 && rank.size > 1) {
+    std::fprintf(stderr, "%s, messages by %s\n", opened.device->name().c_str(), transport->Describe(1).c_str());
+  }
+  Communicator communicator(transport.get(), opened.memory.get(), {0, timeout});
   try {
     ADJOIN_RETURN_IF_ERROR(MeasureAll(communicator, flags));
   } catch (...) {
@@ -114,6 +129,11 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--bytes", flags.bytes, "Sizes")->delimiter(',')->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--device", flags.device, "Where the tensors are: cpu, cuda or cuda:N, the same for all ranks")
+      ->capture_default_str();
+  app.add_option("--gpu-direct", flags.gpu_direct, "Whether UCX moves a device's memory itself")
+      ->check(CLI::IsMember({"off", "auto", "required"}))
+      ->capture_default_str();
   app.add_flag("--autograd", flags.autograd, "By Apply, on a tape, instead of Forward");
   app.add_option("--repeat", flags.repeat, "Everything so often")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_flag("--quick", flags.quick, "One batch of two executions: whether it works, not how fast");

@@ -219,7 +219,8 @@ at::Tensor Movement::Run(const at::Tensor& x, Direction direction, bool linear) 
   RefuseIfInFlight(direction);
   at::Tensor result = NewResult(direction, linear);
   const MemoryKind kind = communicator_->memory().kind();
-  ThrowIfError(communicator_->Execute(ExecutionOf(direction), PlanOf(direction), BufferOf(source, kind), BufferOf(result, kind)));
+  ThrowIfError(communicator_->Execute(ExecutionOf(direction), PlanOf(direction), BufferOf(source, kind),
+                                      BufferOf(result, kind)));
   return result;
 }
 
@@ -298,8 +299,9 @@ void TensorExecution::Start(const at::Tensor& x, bool recorded) {
   if (counts.started - counts.waited >= 2) Refuse("two executions are started and not waited for; wait for one first");
   result_ = movement_->NewResult(direction_, linear_);
   const MemoryKind kind = movement_->communicator_->memory().kind();
-  absl::StatusOr<std::unique_ptr<MovementExecution>> pending = movement_->communicator_->Start(
-      movement_->ExecutionOf(direction_), movement_->PlanOf(direction_), BufferOf(source, kind), BufferOf(result_, kind));
+  absl::StatusOr<std::unique_ptr<MovementExecution>> pending =
+      movement_->communicator_->Start(movement_->ExecutionOf(direction_), movement_->PlanOf(direction_),
+                                      BufferOf(source, kind), BufferOf(result_, kind));
   ThrowIfError(pending.status());
   pending_ = *std::move(pending);
   if (recorded && movement_->extreme_.sum != nullptr) source_ = source.detach();

@@ -3,12 +3,12 @@
 #include <atomic>
 #include <vector>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
-#include <ATen/core/grad_mode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/version.h>
 
@@ -76,7 +76,8 @@ absl::StatusOr<MemoryKind> MemoryKindOf(c10::Device device) {
     case c10::DeviceType::CPU: return MemoryKind::kHost;
     case c10::DeviceType::CUDA: return MemoryKind::kCuda;
     case c10::DeviceType::PrivateUse1: return MemoryKind::kFakeDevice;
-    default: return absl::UnimplementedError(absl::StrCat("tensors on ", device.str(), " cannot be moved between ranks"));
+    default:
+      return absl::UnimplementedError(absl::StrCat("tensors on ", device.str(), " cannot be moved between ranks"));
   }
 }
 
