@@ -15,10 +15,15 @@
 
 namespace adjoin {
 
+// The type in which LibTorch reports a device's totals: size_t, or int64_t in LibTorch 1.
+template <typename Total>
+Total TypeOfTotal(void (c10::MemoryReportingInfoBase::*)(void*, int64_t, Total, Total, c10::Device));
+using ReportedTotal = decltype(TypeOfTotal(&c10::MemoryReportingInfoBase::reportMemoryUsage));
+
 // Adds up what the thread allocates and frees while the guard stands.
 class TensorPeak : public c10::MemoryReportingInfoBase {
  public:
-  void reportMemoryUsage(void*, int64_t size, int64_t, int64_t, c10::Device) override {
+  void reportMemoryUsage(void*, int64_t size, ReportedTotal, ReportedTotal, c10::Device) override {
     now_ += size;
     peak_ = std::max(peak_, now_);
   }
