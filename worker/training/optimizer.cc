@@ -1,5 +1,6 @@
 #include "worker/training/optimizer.h"
 
+#include <sstream>
 #include <tuple>
 
 #include <torch/optim.h>
@@ -13,8 +14,21 @@
 namespace adjoin {
 namespace {
 
-// LibTorch's key of a parameter's state.
-std::string KeyOf(const torch::Tensor& parameter) { return c10::guts::to_string(parameter.unsafeGetTensorImpl()); }
+// LibTorch's key of a parameter's state: its address, which LibTorch 1 writes as text.
+class StateKey {
+ public:
+  explicit StateKey(const torch::Tensor& parameter) : address_(parameter.unsafeGetTensorImpl()) {}
+
+  operator void*() const { return address_; }
+  operator std::string() const {
+    std::ostringstream text;
+    text << address_;
+    return text.str();
+  }
+
+ private:
+  void* address_;
+};
 
 template <typename Options>
 Options AdamOptionsOf(const Adam& adam) {
@@ -67,7 +81,7 @@ absl::StatusOr<std::unique_ptr<TrainOptimizer>> TrainOptimizer::Create(const Tra
         auto state = std::make_unique<torch::optim::SGDParamState>();
         state->momentum_buffer(torch::zeros_like(trained[i]).detach());
         keep("momentum_buffer", static_cast<int>(i), state->momentum_buffer());
-        optimizer->rule_->state()[KeyOf(trained[i])] = std::move(state);
+        optimizer->rule_->state()[StateKey(trained[i])] = std::move(state);
       }
       return optimizer;
     }
@@ -78,7 +92,7 @@ absl::StatusOr<std::unique_ptr<TrainOptimizer>> TrainOptimizer::Create(const Tra
         auto state = new_state(trained[i]);
         keep("exp_avg", static_cast<int>(i), state->exp_avg());
         keep("exp_avg_sq", static_cast<int>(i), state->exp_avg_sq());
-        optimizer->rule_->state()[KeyOf(trained[i])] = std::move(state);
+        optimizer->rule_->state()[StateKey(trained[i])] = std::move(state);
       }
     };
     if (spec.adam().decoupled()) {
