@@ -33,25 +33,28 @@ def read_events(path):
     return [result for _, result in results.values()], list(unbuilt)
 
 
-def cases(result):
-    """Passed, failed and skipped cases that the XML report of one test names."""
+def cases_of(report):
+    """Passed, failed and skipped cases of an XML report; none if there is no such file or it is cut off."""
     passed = failed = skipped = 0
-    for output in result.get("testActionOutput", []):
-        if output["name"] != "test.xml":
-            continue
-        try:
-            root = xml.etree.ElementTree.parse(
-                urllib.request.url2pathname(urllib.parse.urlparse(output["uri"]).path)).getroot()
-        except (OSError, xml.etree.ElementTree.ParseError):
-            continue
-        for case in root.iter("testcase"):
-            if case.find("failure") is not None or case.find("error") is not None:
-                failed += 1
-            elif case.find("skipped") is not None or case.get("status") == "notrun":
-                skipped += 1
-            else:
-                passed += 1
+    try:
+        root = xml.etree.ElementTree.parse(report).getroot()
+    except (OSError, xml.etree.ElementTree.ParseError):
+        return 0, 0, 0
+    for case in root.iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed += 1
+        elif case.find("skipped") is not None or case.get("status") == "notrun":
+            skipped += 1
+        else:
+            passed += 1
     return passed, failed, skipped
+
+
+def cases(result):
+    """Passed, failed and skipped cases that the XML reports of one test name."""
+    reports = [urllib.request.url2pathname(urllib.parse.urlparse(output["uri"]).path)
+               for output in result.get("testActionOutput", []) if output["name"] == "test.xml"]
+    return [sum(counts) for counts in zip((0, 0, 0), *map(cases_of, reports))]
 
 
 def main():
