@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <list>
 #include <unordered_map>
@@ -59,13 +60,13 @@ class ReusingAllocator final : public c10::Allocator {
  public:
   explicit ReusingAllocator(c10::Allocator* small) : small_(small) {}
 
-  c10::DataPtr allocate(std::size_t bytes) const override {
-    if (bytes < smallest_.load(std::memory_order_relaxed)) return small_->allocate(bytes);
-    void* const data = Take(RoundUp(bytes, kPage));
-    return {data, data, &GiveBack, c10::Device(c10::DeviceType::CPU)};
-  }
+  // No function says `override`, since which of them do depends on LibTorch: its allocate() is const in LibTorch 1 and
+  // no longer in 2, which also has copy_data().
+  c10::DataPtr allocate(std::size_t bytes) const { return Allocate(bytes); }
+  c10::DataPtr allocate(std::size_t bytes) { return Allocate(bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
   // For raw_deallocate, which oneDNN's wrapper uses: knows by the address which of the two gave it.
-  c10::DeleterFnPtr raw_deleter() const override { return &GiveBackEither; }
+  c10::DeleterFnPtr raw_deleter() const { return &GiveBackEither; }
 
   void SetSmallest(int64_t bytes) { smallest_.store(static_cast<std::size_t>(bytes), std::memory_order_relaxed); }
 
@@ -77,6 +78,12 @@ class ReusingAllocator final : public c10::Allocator {
  private:
   static void GiveBack(void* data);
   static void GiveBackEither(void* data);
+
+  c10::DataPtr Allocate(std::size_t bytes) const {
+    if (bytes < smallest_.load(std::memory_order_relaxed)) return small_->allocate(bytes);
+    void* const data = Take(RoundUp(bytes, kPage));
+    return {data, data, &GiveBack, c10::Device(c10::DeviceType::CPU)};
+  }
 
   bool IsLarge(void* data) const {
     absl::MutexLock lock(&mutex_);

@@ -8,9 +8,10 @@ import glob
 import os
 import shlex
 
+# Abseil 20220623 leaves <cstdint> to other headers, which in g++ 13 no longer include it.
 _RULES = """\
 rule compile
-  command = {compiler} -std=c++17 -O2 -fPIE -MMD -MF $out.d $flags -c $in -o $out
+  command = {compiler} -std=c++17 -O2 -fPIE -include cstdint -MMD -MF $out.d $flags -c $in -o $out
   depfile = $out.d
   deps = gcc
   description = $in
