@@ -27,6 +27,8 @@ def add_arguments(parser):
     parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path, help="written anew")
     parser.add_argument("--ucx-source", metavar="FOLDER|TARBALL", type=pathlib.Path,
                         help="UCX, with its configure script; without it `run` needs --ucx-prefix")
+    parser.add_argument("--ucx-built", metavar="ARCHIVE", type=pathlib.Path,
+                        help="UCX as `run --save-ucx` wrote it on a machine of the same kind: `run` then builds none")
 
 
 def read_programs(path):
@@ -124,6 +126,11 @@ def main(options, here):
     folder = options.folder.resolve()
     if folder.exists() and any(folder.iterdir()) and not (folder / "pack.json").is_file():
         raise Error(f"{folder} is not empty and holds no pack: give another folder")
+    for name in ("ucx_source", "ucx_built"):
+        path = getattr(options, name)
+        if path is not None and not path.exists():
+            raise Error(f"--{name.replace('_', '-')}: there is no {path}")
+        setattr(options, name, path and path.resolve())
     os.chdir(repository)
     targets = Targets(list(dict.fromkeys(one["label"] for one in programs)))
     description = describe(targets, programs)
@@ -140,6 +147,8 @@ def main(options, here):
     _pack_files(folder / "libraries.tar.xz", _library_files(description))
     if options.ucx_source is not None:
         _pack_ucx(options.ucx_source, folder / "ucx.tar.xz")
+    if options.ucx_built is not None:
+        shutil.copyfile(options.ucx_built, folder / "ucx-built.tar.gz")
     for name in _TOOLS:
         if (here / name).is_dir():
             shutil.copytree(here / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -34,6 +34,8 @@ def add_arguments(parser):
     parser.add_argument("--logs", type=pathlib.Path, help="folder for logs (default: BUILD/logs)")
     parser.add_argument("--ucx-prefix", metavar="PREFIX", type=pathlib.Path, default=os.environ.get("ADJOIN_UCX"),
                         help="where UCX is, or is installed to (default: $ADJOIN_UCX, else BUILD/ucx)")
+    parser.add_argument("--save-ucx", metavar="ARCHIVE", type=pathlib.Path,
+                        help="writes that prefix as ARCHIVE (.tar.gz), which `pack --ucx-built` takes")
     parser.add_argument("--libtorch", metavar="PREFIX", default=os.environ.get("ADJOIN_LIBTORCH"),
                         help="LibTorch, instead of PyTorch's package (default: $ADJOIN_LIBTORCH)")
     parser.add_argument("--python", default="python3", help="that has PyTorch (default: %(default)s)")
@@ -86,6 +88,11 @@ def _step(name, command, log, cwd, environment=None):
 def _ucx(options, pack):
     prefix = options.ucx_prefix.resolve()
     found = machine.find_ucx(prefix)
+    if found is None and (pack / "ucx-built.tar.gz").is_file():
+        prefix.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(pack / "ucx-built.tar.gz") as tar:
+            tar.extractall(prefix)
+        found = machine.find_ucx(prefix)
     if found is None:
         source = pack / "ucx.tar.xz"
         if not source.is_file():
@@ -109,6 +116,10 @@ def _ucx(options, pack):
         if found is None:
             raise Error(f"UCX was built, but {prefix} has no lib/libucp.so: see {options.logs / 'ucx-make.log'}")
     print(machine.ucx_text(prefix, found), flush=True)
+    if options.save_ucx is not None:
+        options.save_ucx.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(options.save_ucx, "w:gz") as tar:
+            tar.add(prefix, ".")
     return found
 
 
@@ -128,6 +139,16 @@ def _compile(ninja, options, programs):
         [ninja, "-C", str(options.build), "-n", f"adjoin/{one['program']}"], capture_output=True, text=True).stdout]
 
 
+def _ends_within(pid, seconds):
+    """Waits for the end of a child, which stays to be reaped: until then its process group is no other's."""
+    deadline = time.monotonic() + seconds
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def _run_one(run, options, environment):
     """(status, seconds, path of the log, path of the XML report)"""
     name = run["program"].replace("/", "-") + (f"-{run['number']}" if run["number"] else "")
@@ -139,15 +160,11 @@ def _run_one(run, options, environment):
             [options.build / "adjoin" / run["program"], *run["arguments"]], stdin=subprocess.DEVNULL, stdout=output,
             stderr=subprocess.STDOUT, cwd=options.build / "adjoin", start_new_session=True,
             env=environment | {"TEST_TMPDIR": scratch, "GTEST_OUTPUT": f"xml:{report}"} | run["environment"])
-        try:
-            status = process.wait(options.timeout)
-        except subprocess.TimeoutExpired:
+        ended = _ends_within(process.pid, options.timeout)
+        os.killpg(process.pid, signal.SIGKILL)  # It, or what it left running.
+        status = process.wait()
+        if not ended:
             status = f"no end within {options.timeout:g} s"
-        try:
-            os.killpg(process.pid, signal.SIGKILL)  # It, or what it left running.
-        except ProcessLookupError:
-            pass
-        process.wait()
     return status, time.monotonic() - start, log, report
 
 
@@ -214,10 +231,10 @@ def main(options, here):
         print(f"FAILED  {program:45} not built; see {options.logs / 'build.log'}", flush=True)
     totals[1] += sum(run["program"] in unbuilt for run in runs)
     with concurrent.futures.ThreadPoolExecutor(options.at_a_time) as pool:
-        waiting = [(run, pool.submit(_run_one, run, options, environment)) for run in runs
-                   if run["program"] not in unbuilt]
-        for run, result in waiting:
-            totals = [sum(pair) for pair in zip(totals, _report(run, result.result()))]
+        waiting = {pool.submit(_run_one, run, options, environment): run for run in runs
+                   if run["program"] not in unbuilt}
+        for done in concurrent.futures.as_completed(waiting):
+            totals = [sum(pair) for pair in zip(totals, _report(waiting[done], done.result()))]
     passed, failed, skipped = totals
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     return 1 if failed else 0
