@@ -21,6 +21,7 @@
 #include "primitives/comm/local_memory.h"
 #include "primitives/transport/transport_ranks.h"
 #include "tests/predict/job_run.h"
+#include "tests/vs_serial/reported_total.h"
 #include "worker/training/predictor.h"
 
 namespace adjoin {
@@ -49,7 +50,7 @@ output_dir: "job"
 // Counts the bytes of the tensors that one thread makes, until it frees them: not those of a batch that is read ahead.
 class LiveTensors : public c10::MemoryReportingInfoBase {
  public:
-  void reportMemoryUsage(void* memory, int64_t bytes, int64_t, int64_t, c10::Device) override {
+  void reportMemoryUsage(void* memory, int64_t bytes, ReportedTotal, ReportedTotal, c10::Device) override {
     if (bytes > 0) {
       sizes_[memory] = bytes;
       live_ += bytes;

@@ -13,12 +13,9 @@
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
-namespace adjoin {
+#include "tests/vs_serial/reported_total.h"
 
-// The type in which LibTorch reports a device's totals: size_t, or int64_t in LibTorch 1.
-template <typename Total>
-Total TypeOfTotal(void (c10::MemoryReportingInfoBase::*)(void*, int64_t, Total, Total, c10::Device));
-using ReportedTotal = decltype(TypeOfTotal(&c10::MemoryReportingInfoBase::reportMemoryUsage));
+namespace adjoin {
 
 // Adds up what the thread allocates and frees while the guard stands.
 class TensorPeak : public c10::MemoryReportingInfoBase {
