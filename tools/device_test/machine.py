@@ -22,6 +22,7 @@ class Prefix:
     """An installed library."""
     include: list
     lib: str
+    protobuf: str = ""  # LibTorch's, where it is a shared library; PyTorch's own packages have it within them
 
 
 def require(program, package):
@@ -61,7 +62,10 @@ def find_torch(prefix, python):
     headers = pathlib.Path(prefix) / "include"
     if lib is None or not (headers / "torch/csrc/api/include/torch/torch.h").is_file():
         raise Error(f"{prefix} has no lib/libtorch_cpu.so or no include/torch: expected LibTorch, or PyTorch's package")
-    return Prefix(_searched([str(headers), str(headers / "torch/csrc/api/include")]), lib), text
+    needed = subprocess.run(["readelf", "-d", f"{lib}/libtorch_cpu.so"], capture_output=True, text=True, check=True).stdout
+    protobuf = re.search(r"\[(libprotobuf\.so[.\d]*)\]", needed)
+    return Prefix(_searched([str(headers), str(headers / "torch/csrc/api/include")]), lib,
+                  protobuf.group(1) if protobuf else ""), text
 
 
 def find_cuda(prefix):

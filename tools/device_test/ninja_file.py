@@ -22,8 +22,8 @@ rule link
   description = $out
 """
 
-# PyTorch has a protobuf of its own within it: no symbol of ours may replace one of its.
-_HIDDEN = "{ local: *google8protobuf*; *4absl*; };\n"
+# PyTorch's packages have a protobuf of their own within them: no symbol of ours may replace one of theirs.
+_HIDDEN = "{ local: *google*protobuf*; *4absl*; };\n"
 
 
 def _quote(text):
@@ -57,7 +57,9 @@ class _Flags:
         for name in names:
             library = self._libraries[name]
             prefix = self._prefixes.get(library["origin"])
-            if library["origin"] == "carried":
+            if name == "protobuf" and "torch" in names and self._prefixes["torch"].protobuf:
+                shared += [f"-l:{self._prefixes['torch'].protobuf}"]
+            elif library["origin"] == "carried":
                 folder = self._build / "libraries" / name / "lib"
                 static += [str(folder / f"lib{flag[2:]}.a") if flag.startswith("-l") else flag for flag in library["link"]]
             elif prefix is None:
