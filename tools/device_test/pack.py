@@ -3,7 +3,7 @@
 The pack is a folder with the sources, messages' code made by protoc, static libraries and headers of this machine, UCX's
 source, and a description of what is compiled and linked, which is made from Bazel. --ucx-source takes a release of UCX as
 its project publishes it (ucx-X.Y.Z.tar.gz from github.com/openucx/ucx/releases), or a folder of its repository after
-./autogen.sh has been run there. 1.20 is the first version with CUDA 13.
+./autogen.sh has been run there. With CUDA 13 take UCX 1.20 or newer.
 """
 import json
 import os
