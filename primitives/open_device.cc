@@ -29,8 +29,8 @@ absl::StatusOr<OpenedDevice> OpenDevice(const std::string& name) {
     return absl::InvalidArgumentError(absl::StrCat("there is no device \"", name, "\": cpu, cuda or cuda:N"));
   }
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "device \"", name, "\": this program runs with a LibTorch that was built without CUDA"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("device \"", name, "\": this program runs with a LibTorch that was built without CUDA"));
   }
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<const CudaDriver> driver, CudaDriver::Open());
   ADJOIN_ASSIGN_OR_RETURN(opened.device, CudaDevice::Open(std::move(driver), index));

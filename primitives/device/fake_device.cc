@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "primitives/device/row_copy.h"
 
 namespace adjoin {
 namespace {
@@ -166,6 +167,7 @@ absl::Status FakeStream::Copy(void* to, const void* from, std::size_t bytes) {
 
 absl::Status FakeStream::CopyRows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                                   std::size_t row_bytes, std::size_t rows) {
+  ADJOIN_RETURN_IF_ERROR(CheckPitches(to_pitch, from_pitch, row_bytes, rows));
   if (rows == 0 || row_bytes == 0) return absl::OkStatus();
   ADJOIN_ASSIGN_OR_RETURN(FakeDevice::Span target, FakeDevice::View(to, (rows - 1) * to_pitch + row_bytes));
   ADJOIN_ASSIGN_OR_RETURN(FakeDevice::Span source, FakeDevice::View(from, (rows - 1) * from_pitch + row_bytes));
