@@ -224,6 +224,9 @@ absl::Duration FakeDevice::DrawDelay() {
 
 absl::StatusOr<DeviceAllocation> FakeDevice::Allocate(std::size_t bytes) {
   if (bytes == 0) return DeviceAllocation();
+  if (bytes > static_cast<std::size_t>(memory_bytes())) {
+    return absl::ResourceExhaustedError(absl::StrCat(name(), ": no memory for ", bytes, " bytes"));
+  }
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Mapping> mapping, Map(bytes));
   std::memset(mapping->view, 0xff, bytes);
   std::lock_guard<std::mutex> lock(TheRegistry().mutex);
@@ -233,6 +236,9 @@ absl::StatusOr<DeviceAllocation> FakeDevice::Allocate(std::size_t bytes) {
 
 absl::StatusOr<DeviceAllocation> FakeDevice::AllocatePinned(std::size_t bytes) {
   if (bytes == 0) return DeviceAllocation();
+  if (bytes > static_cast<std::size_t>(memory_bytes())) {
+    return absl::ResourceExhaustedError(absl::StrCat(name(), ": no pinned memory for ", bytes, " bytes"));
+  }
   auto memory = std::shared_ptr<char[]>(new char[bytes], [](char* data) {
     {
       std::lock_guard<std::mutex> lock(TheRegistry().mutex);

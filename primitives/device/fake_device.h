@@ -76,7 +76,7 @@ class FakeDevice : public Device {
   MemoryKind kind() const override { return MemoryKind::kFakeDevice; }
   int index() const override { return index_; }
   std::string name() const override;
-  int64_t memory_bytes() const override { return int64_t{1} << 34; }
+  int64_t memory_bytes() const override { return int64_t{4} << 30; }
   absl::StatusOr<std::shared_ptr<DeviceStream>> CreateStream() override;
   absl::StatusOr<std::shared_ptr<DeviceStream>> StreamOf(void* native_handle) override;
   absl::StatusOr<DeviceAllocation> Allocate(std::size_t bytes) override;
