@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
-#include "primitives/device/fake_device.h"
+#include "primitives/device/device.h"
 #include "primitives/transport/conformance_suite.h"
 #include "primitives/transport/on_device_transport.h"
 #include "primitives/transport/transport_ranks.h"
@@ -24,13 +24,14 @@ ConformanceCase Case(TransportKind kind, const std::string& lane, uint64_t seed)
           .seed = seed};
 }
 
-// From and to the memory of fake devices.
+// From and to the memory of devices.
 ConformanceCase OnDeviceCase(TransportKind kind, const std::string& lane, uint64_t seed) {
   ConformanceCase on_device = Case(kind, lane, seed);
   on_device.open = [kind, seed](int n) -> absl::StatusOr<std::vector<std::unique_ptr<Transport>>> {
     ADJOIN_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Transport>> transports, OpenTransports(n, kind, seed));
     for (std::unique_ptr<Transport>& transport : transports) {
-      transport = OnDevice(std::move(transport), &FakeDevice::Get(transport->rank() % FakeDevice::kCount));
+      ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, DeviceOfRank(kind, transport->rank(), seed));
+      transport = OnDevice(std::move(transport), std::move(device));
     }
     return transports;
   };
@@ -49,6 +50,10 @@ INSTANTIATE_TEST_SUITE_P(Device, ConformanceTest,
                          testing::Values(OnDeviceCase(TransportKind::kDeviceDirect, "memory of a device", 5),
                                          OnDeviceCase(TransportKind::kDeviceStaged, "staged by fake device", 6),
                                          OnDeviceCase(TransportKind::kUcxStaged, "posix/memory staged by fake", 7)),
+                         ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(Cuda, ConformanceTest,
+                         testing::Values(OnDeviceCase(TransportKind::kCudaStaged, "memory staged by", 8),
+                                         OnDeviceCase(TransportKind::kCudaUcx, "cuda", 0)),
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(Ucx, ConformanceTest,
                          testing::Values(Case(TransportKind::kUcxSharedMemory, "posix/", 0),

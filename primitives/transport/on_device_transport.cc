@@ -14,8 +14,8 @@ namespace {
 
 class OnDeviceTransport final : public ForwardingTransport {
  public:
-  OnDeviceTransport(std::unique_ptr<Transport> owned, Device* device)
-      : ForwardingTransport(owned.get()), owned_(std::move(owned)), device_(device) {}
+  OnDeviceTransport(std::unique_ptr<Transport> owned, std::shared_ptr<Device> device)
+      : ForwardingTransport(owned.get()), owned_(std::move(owned)), device_(std::move(device)) {}
 
   std::string Describe(int peer) const override { return inner().Describe(peer) + " of a device"; }
 
@@ -95,15 +95,15 @@ class OnDeviceTransport final : public ForwardingTransport {
   }
 
   const std::unique_ptr<Transport> owned_;
-  Device* const device_;
+  const std::shared_ptr<Device> device_;
   std::shared_ptr<DeviceStream> stream_;
   std::unordered_map<uint64_t, Receive> receives_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> OnDevice(std::unique_ptr<Transport> inner, Device* device) {
-  return std::make_unique<OnDeviceTransport>(std::move(inner), device);
+std::unique_ptr<Transport> OnDevice(std::unique_ptr<Transport> inner, std::shared_ptr<Device> device) {
+  return std::make_unique<OnDeviceTransport>(std::move(inner), std::move(device));
 }
 
 }  // namespace adjoin

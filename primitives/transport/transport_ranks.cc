@@ -6,6 +6,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "primitives/device/cuda_device.h"
+#include "primitives/device/cuda_driver.h"
 #include "primitives/device/fake_device.h"
 #include "primitives/transport/device_transport.h"
 #include "primitives/transport/in_memory_transport.h"
@@ -36,45 +38,59 @@ std::string ToString(TransportKind kind) {
     case TransportKind::kDeviceDirect: return "DeviceDirect";
     case TransportKind::kDeviceStaged: return "DeviceStaged";
     case TransportKind::kUcxStaged: return "UcxStaged";
+    case TransportKind::kCudaStaged: return "CudaStaged";
+    case TransportKind::kCudaUcx: return "CudaUcx";
   }
   return "Unknown";
 }
 
+absl::StatusOr<std::shared_ptr<Device>> DeviceOfRank(TransportKind kind, int rank, uint64_t seed) {
+  switch (kind) {
+    case TransportKind::kDeviceDirect:
+    case TransportKind::kDeviceStaged:
+    case TransportKind::kUcxStaged: {
+      FakeDevice& device = FakeDevice::Get(rank % FakeDevice::kCount);
+      device.SetDelays(seed, absl::Microseconds(200));
+      return std::shared_ptr<Device>(std::shared_ptr<void>(), &device);
+    }
+    case TransportKind::kCudaStaged:
+    case TransportKind::kCudaUcx: {
+      ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<const CudaDriver> driver, CudaDriver::Open());
+      return CudaDevice::Open(std::move(driver), 0);
+    }
+    default: return std::shared_ptr<Device>();
+  }
+}
+
 absl::StatusOr<std::vector<std::unique_ptr<Transport>>> OpenTransports(int n, TransportKind kind, uint64_t seed) {
-  const bool ucx =
-      kind == TransportKind::kUcxSharedMemory || kind == TransportKind::kUcxTcp || kind == TransportKind::kUcxStaged;
-  const bool direct = kind == TransportKind::kDeviceDirect;
-  const bool on_device = direct || kind == TransportKind::kDeviceStaged || kind == TransportKind::kUcxStaged;
-  const auto device_of = [&](int rank) {
-    FakeDevice& device = FakeDevice::Get(rank % FakeDevice::kCount);
-    device.SetDelays(seed, absl::Microseconds(200));
-    return std::shared_ptr<Device>(std::shared_ptr<void>(), &device);
-  };
+  const bool ucx = kind == TransportKind::kUcxSharedMemory || kind == TransportKind::kUcxTcp ||
+                   kind == TransportKind::kUcxStaged || kind == TransportKind::kCudaUcx;
   std::vector<std::unique_ptr<Transport>> transports;
   if (ucx) {
     TransportOptions options;
     options.size = n;
     options.shared_memory = kind != TransportKind::kUcxTcp;
     options.other_nodes = !options.shared_memory;
+    if (kind == TransportKind::kCudaUcx) options.gpu_direct = GpuDirect::kRequired;
     for (options.rank = 0; options.rank < n; ++options.rank) {
-      if (on_device) options.device = device_of(options.rank);
+      ADJOIN_ASSIGN_OR_RETURN(options.device, DeviceOfRank(kind, options.rank, seed));
       ADJOIN_ASSIGN_OR_RETURN(auto transport, MakeTransport(options));
       transports.push_back(std::move(transport));
     }
     return transports;
   }
-  const bool delay = kind != TransportKind::kInMemory;
-  ADJOIN_ASSIGN_OR_RETURN(auto fabric, InMemoryFabric::Create(n, {.seed = seed,
-                                                                  .delay = delay,
-                                                                  .view_kind = MemoryKind::kFakeDevice,
-                                                                  .view = [](const void* data, std::size_t bytes) {
-                                                                    return FakeDevice::ViewOf(data, bytes);
-                                                                  }}));
+  InMemoryFabric::Options in_memory;
+  in_memory.seed = seed;
+  in_memory.delay = kind != TransportKind::kInMemory;
+  in_memory.view_kind = MemoryKind::kFakeDevice;
+  in_memory.view = FakeDevice::ViewOf;
+  ADJOIN_ASSIGN_OR_RETURN(auto fabric, InMemoryFabric::Create(n, in_memory));
   for (int r = 0; r < n; ++r) {
     ADJOIN_ASSIGN_OR_RETURN(auto transport, fabric->CreateTransport(r));
-    if (on_device) {
-      ADJOIN_ASSIGN_OR_RETURN(transport,
-                              DeviceTransport::Create(std::move(transport), device_of(r), {.staged = !direct}));
+    ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, DeviceOfRank(kind, r, seed));
+    if (device != nullptr) {
+      const DeviceTransport::Options options{.staged = kind != TransportKind::kDeviceDirect};
+      ADJOIN_ASSIGN_OR_RETURN(transport, DeviceTransport::Create(std::move(transport), std::move(device), options));
     }
     transports.push_back(std::move(transport));
   }

@@ -22,12 +22,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "primitives/device/device.h"
 #include "primitives/transport/transport.h"
 
 namespace adjoin {
 
-// The last three move the memory of fake device r at rank r, too: kDeviceDirect in memory and delayed, without copies
-// between; kDeviceStaged the same through pinned memory; kUcxStaged through pinned memory that UCX moves.
+// Three move the memory of fake device r at rank r, too: kDeviceDirect in memory and delayed, without copies between;
+// kDeviceStaged the same through pinned memory; kUcxStaged through pinned memory that UCX moves. The last two move
+// that of the first CUDA device: kCudaStaged in memory, delayed, through pinned memory; kCudaUcx by UCX itself.
 enum class TransportKind {
   kInMemory,
   kInMemoryDelayed,
@@ -36,6 +38,8 @@ enum class TransportKind {
   kDeviceDirect,
   kDeviceStaged,
   kUcxStaged,
+  kCudaStaged,
+  kCudaUcx,
 };
 
 // All that move only host memory.
@@ -46,8 +50,12 @@ std::string ToString(TransportKind kind);  // "InMemory", ...: fit for the name 
 inline std::ostream& operator<<(std::ostream& out, TransportKind kind) { return out << ToString(kind); }
 
 // Returns the transports of ranks 0 to n-1, not connected. `seed` drives the delays of the in-memory transport
-// and of fake devices; UCX ignores it.
+// and of fake devices; UCX ignores it. Errors: kNotFound where there is no CUDA device.
 absl::StatusOr<std::vector<std::unique_ptr<Transport>>> OpenTransports(int n, TransportKind kind, uint64_t seed);
+
+// The device whose memory such a transport moves at a rank; null for those that move only host memory.
+// Errors: as CudaDriver::Open.
+absl::StatusOr<std::shared_ptr<Device>> DeviceOfRank(TransportKind kind, int rank, uint64_t seed);
 
 using RankFunction = std::function<absl::Status(Transport&)>;
 
