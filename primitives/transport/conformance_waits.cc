@@ -159,6 +159,7 @@ TEST_P(ConformanceTest, WaitsForAnyOfSeveralOperations) {
 
 TEST_P(ConformanceTest, ConnectsOnceAndOnlyToTheAddressesOfItsRanks) {
   auto ranks = GetParam().open(2), others = GetParam().open(3);
+  if (absl::IsNotFound(ranks.status())) GTEST_SKIP() << ranks.status().message();
   ASSERT_TRUE(ranks.ok() && others.ok()) << ranks.status() << ", " << others.status();
   Transport& zero = *(*ranks)[0];
   const std::string own = zero.Address(), second = (*ranks)[1]->Address();
