@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Device, ConformanceTest,
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(Cuda, ConformanceTest,
                          testing::Values(OnDeviceCase(TransportKind::kCudaStaged, "memory staged by", 8),
-                                         OnDeviceCase(TransportKind::kCudaUcx, "cuda", 0)),
+                                         OnDeviceCase(TransportKind::kCudaUcx, "posix/memory", 0)),
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(Ucx, ConformanceTest,
                          testing::Values(Case(TransportKind::kUcxSharedMemory, "posix/", 0),

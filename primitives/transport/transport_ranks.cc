@@ -44,6 +44,15 @@ std::string ToString(TransportKind kind) {
   return "Unknown";
 }
 
+namespace {
+
+absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice() {
+  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<const CudaDriver> driver, CudaDriver::Open());
+  return CudaDevice::Open(std::move(driver), 0);
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<Device>> DeviceOfRank(TransportKind kind, int rank, uint64_t seed) {
   switch (kind) {
     case TransportKind::kDeviceDirect:
@@ -55,8 +64,9 @@ absl::StatusOr<std::shared_ptr<Device>> DeviceOfRank(TransportKind kind, int ran
     }
     case TransportKind::kCudaStaged:
     case TransportKind::kCudaUcx: {
-      ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<const CudaDriver> driver, CudaDriver::Open());
-      return CudaDevice::Open(std::move(driver), 0);
+      // Open to the end of the process, as in a rank's: UCX keeps what it knows of a context that is gone.
+      static const auto* const device = new absl::StatusOr<std::shared_ptr<Device>>(OpenCudaDevice());
+      return *device;
     }
     default: return std::shared_ptr<Device>();
   }

@@ -11,12 +11,12 @@ import shlex
 # Abseil 20220623 leaves <cstdint> to other headers, which in g++ 13 no longer include it.
 _RULES = """\
 rule compile
-  command = {compiler} -std=c++17 -O2 -fPIE -include cstdint -MMD -MF $out.d $flags -c $in -o $out
+  command = {compiler} -std=c++17 -O2 -fPIC -include cstdint -MMD -MF $out.d $flags -c $in -o $out
   depfile = $out.d
   deps = gcc
   description = $in
 rule link
-  command = {compiler} -pie -o $out @$out.objects $flags
+  command = {compiler} $kind -o $out @$out.objects $flags
   rspfile = $out.objects
   rspfile_content = $in
   description = $out
@@ -90,6 +90,7 @@ def write(build, description, programs, compiler, torch, ucx):
         archives = " ".join(_quote(path) for name in one["libraries"]
                             for path in sorted(glob.glob(f"{build}/libraries/{name}/lib/*.a")))
         lines += [f"build adjoin/{_quote(one['program'])}: link {objects} | {archives}",
+                  "  kind = " + ("-shared" if one["shared"] else "-pie"),
                   "  flags = " + _command(flags.link(one["libraries"]) + one["flags"])]
     path = build / "build.ninja"
     text = "\n".join(lines) + "\n"

@@ -63,7 +63,7 @@ def describe(targets, programs):
                 objects[output] = {"source": source, "flags": [f"-D{define}" for define in defines] + owner.get("copts"),
                                    "libraries": libraries.with_needs(targets.libraries(owner.label))}
         linked.append({"program": path_of(label), "objects": outputs, "libraries": libraries.with_needs(names),
-                       "flags": targets.values(label, "linkopts")})
+                       "flags": targets.values(label, "linkopts"), "shared": "true" in rule.get("linkshared")})
     return {
         "libraries": {name: _describe_library(targets, name) for name in libraries.with_needs(dict.fromkeys(used))},
         "objects": objects,

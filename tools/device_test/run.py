@@ -109,7 +109,9 @@ def _ucx(options, pack):
             # No device code is wanted: with an nvcc, configure would compile kernels for all kinds of GPU.
             _step("configure UCX", [folder / "contrib/configure-release", f"--prefix={prefix}", f"--with-cuda={cuda}",
                                     "--disable-static", "--disable-doxygen-doc", "--without-go", "--without-java",
-                                    "--without-rocm", "--without-ze", "--without-gdrcopy"],
+                                    "--without-rocm", "--without-ze", "--without-gdrcopy",
+                                    # One node only; and GPU-initiated InfiniBand has sources in a repository of its own.
+                                    "--without-verbs", "--without-mlx5", "--without-rdmacm"],
                   options.logs / "ucx-configure.log", build, {"ac_cv_path_NVCC": ""})
             _step("build UCX", ["make", f"-j{options.jobs}", "install-strip"], options.logs / "ucx-make.log", build)
         found = machine.find_ucx(prefix)

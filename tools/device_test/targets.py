@@ -9,7 +9,7 @@ from device_test.libraries import LIBRARIES
 _PROGRAMS = {"cc_binary", "cc_test"}
 _COMPILED = (".cc", ".cpp", ".c")
 # Attributes that change how a rule is compiled and that nothing here reads.
-_NOT_UNDERSTOOD = ("includes", "include_prefix", "strip_include_prefix", "linkshared", "linkopts_select")
+_NOT_UNDERSTOOD = ("includes", "include_prefix", "strip_include_prefix", "linkopts_select")
 
 
 @dataclasses.dataclass
