@@ -1,6 +1,7 @@
 #include "primitives/testing/fake_backend.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <string>
@@ -258,6 +259,7 @@ void Register() {
   static auto* const aten = new torch::Library(MAKE_TORCH_LIBRARY_IMPL(aten, PrivateUse1));
   RegisterOwnKernels(*aten);
   RegisterHostKernels(*aten);
+  std::atexit(&DrainFakeStreams);
 }
 
 }  // namespace

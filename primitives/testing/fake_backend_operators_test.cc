@@ -125,6 +125,7 @@ TEST_P(OperatorTest, HasTheBitsOfTheCpu) {
 
 std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
 
+// One operator or a few per line, however long.
 // clang-format off
 const Case kElementwise[] = {
     {"arithmetic", [](Draw& d) { const at::Tensor x = d.Leaf({3, 4}), y = d.Leaf({4}); return Tensors{x + y, x - y, x * y, x / y, x + 1, 2 - x, -x}; }, 2},
@@ -142,6 +143,14 @@ const Case kElementwise[] = {
     {"double", [](Draw& d) { return Tensors{at::matmul(d.Leaf({3, 4}, at::kDouble), d.Leaf({4, 5}, at::kDouble)).tanh()}; }, 2},
     {"integers", [](Draw& d) { const at::Tensor x = d.Below(50, {3, 5}); return Tensors{x + 1, x * x, x.sum(), x.argmax(1), x.bitwise_and(7), x.cumsum(1)}; }},
     {"scalars", [](Draw& d) { const at::Tensor x = d.Leaf({4}); return Tensors{x * at::scalar_tensor(2.0), at::scalar_tensor(3.0, d.device()) * x, x + at::ones({}, at::kDouble)}; }},
+};
+
+const Case kInPlace[] = {
+    {"functions", [](Draw& d) { at::Tensor x = d.Normal({4, 5}); x.exp_().round_().tanh_().masked_fill_(d.Mask({4, 5}), 0.5).clamp_(0, 0.9).sqrt_().div_(3).neg_(); return Tensors{x, x.round(), x.logical_and(x > 0), x.logical_or(x > 0)}; }},
+    {"products", [](Draw& d) { at::Tensor x = d.Normal({2, 3, 5}); x.baddbmm_(d.Normal({2, 3, 4}), d.Normal({2, 4, 5})); at::Tensor y = d.Normal({3, 5}); y.addmm_(d.Normal({3, 4}), d.Normal({4, 5})); return Tensors{x, y, at::inner(x, y)}; }},
+    {"lists", [](Draw& d) { Tensors x{d.Normal({3}), d.Normal({2, 2})}; at::_foreach_mul_(x, 2.0); at::_foreach_add_(x, x); return x; }},
+    {"differentiated", [](Draw& d) { at::Tensor x = d.Leaf({4, 5}) * 1; x.slice(0, 1, 3).copy_(d.Leaf({2, 5})); x.select(1, 0).mul_(d.Leaf({4})); x.t().add_(d.Leaf({4})); return Tensors{x}; }},
+    {"likes", [](Draw& d) { const at::Tensor x = d.Normal({4, 5}); return Tensors{at::rand_like(x), at::randn_like(x), x.new_empty({3}).zero_(), x.view_as(x), x.data()}; }},
 };
 
 const Case kShapes[] = {
@@ -234,6 +243,7 @@ const Case kLosses[] = {
 // clang-format on
 
 INSTANTIATE_TEST_SUITE_P(Elementwise, OperatorTest, testing::ValuesIn(kElementwise), NameOf);
+INSTANTIATE_TEST_SUITE_P(InPlace, OperatorTest, testing::ValuesIn(kInPlace), NameOf);
 INSTANTIATE_TEST_SUITE_P(Shapes, OperatorTest, testing::ValuesIn(kShapes), NameOf);
 INSTANTIATE_TEST_SUITE_P(Reductions, OperatorTest, testing::ValuesIn(kReductions), NameOf);
 INSTANTIATE_TEST_SUITE_P(Indices, OperatorTest, testing::ValuesIn(kIndices), NameOf);

@@ -124,7 +124,7 @@ class HostCall {
       TORCH_CHECK(!device_.has_value() || *device_ == tensor.device().index(), op_.operator_name(),
                   ": expected all tensors to be on one device, but found ", tensor.device(), " and another");
       device_ = tensor.device().index();
-      tensors_.push_back(tensor);
+      if (argument->isList()) in_lists_.push_back(tensor);
       if (!written) return tensor;
       written_.push_back(tensor);
       written_storages_.insert(tensor.storage().unsafeGetStorageImpl());
@@ -145,9 +145,8 @@ class HostCall {
     bool counted = HasShapeFromCells(name_);
     for (const c10::Argument& result : op_.schema().returns()) counted = counted || !IsTensorType(result.type());
     if (TakesHostIndices(name_)) {
-      for (std::size_t i = 1; i < tensors_.size(); ++i) {
-        const at::ScalarType type = tensors_[i].scalar_type();
-        counted = counted || ((type == at::kBool || type == at::kByte) && tensors_[0].scalar_type() != type);
+      for (const at::Tensor& index : in_lists_) {
+        counted = counted || index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
       }
     }
     if (LooksAtNoCell(name_)) return;
@@ -221,8 +220,8 @@ class HostCall {
   const std::string name_;
   torch::jit::Stack* const stack_;
   std::optional<c10::DeviceIndex> device_;
-  std::vector<at::Tensor> tensors_;  // the arguments on the device, in order
-  std::vector<at::Tensor> written_;  // those of them that the operator writes to
+  std::vector<at::Tensor> written_;   // arguments on the device that the operator writes to
+  std::vector<at::Tensor> in_lists_;  // those of lists: an index's
   std::vector<HostTensor> host_tensors_;
   std::set<c10::StorageImpl*> written_storages_;
   std::map<c10::StorageImpl*, c10::Storage> storages_;  // the host's, by the device's

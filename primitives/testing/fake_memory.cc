@@ -26,9 +26,9 @@ constexpr std::size_t kMostIdleBytes = std::size_t{256} << 20;  // of a device
 struct Block {
   DeviceAllocation memory;
   c10::DeviceIndex device = 0;
-  c10::StreamId stream = 0;                              // current when it was allocated
-  std::set<c10::StreamId> other_streams;                 // that use it
-  std::vector<std::shared_ptr<DeviceEvent>> other_uses;  // their work when it was freed
+  c10::StreamId stream = 0;                                            // current when it was allocated
+  std::set<std::pair<c10::DeviceIndex, c10::StreamId>> other_streams;  // that use it
+  std::vector<std::shared_ptr<DeviceEvent>> other_uses;                // their work when it was freed
 };
 
 void CheckDevice(const absl::Status& status) { TORCH_CHECK(status.ok(), std::string(status.message())); }
@@ -60,8 +60,8 @@ class Pool {
   }
 
   void Give(std::unique_ptr<Block> block) {
-    for (const c10::StreamId id : block->other_streams) {
-      const c10::Device device(c10::DeviceType::PrivateUse1, block->device);
+    for (const auto& [index, id] : block->other_streams) {
+      const c10::Device device(c10::DeviceType::PrivateUse1, index);
       block->other_uses.push_back(*FakeStreamOf(c10::Stream(c10::Stream::UNSAFE, device, id)).Record());
     }
     block->other_streams.clear();
@@ -73,9 +73,10 @@ class Pool {
     }
   }
 
-  void RecordUse(Block& block, c10::StreamId stream) {
+  void RecordUse(Block& block, const c10::Stream& stream) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (stream != block.stream) block.other_streams.insert(stream);
+    if (stream.device_index() == block.device && stream.id() == block.stream) return;
+    block.other_streams.insert({stream.device_index(), stream.id()});
   }
 
  private:
@@ -168,7 +169,7 @@ c10::Allocator* FakePinnedAllocator() {
 void RecordFakeMemoryUse(const c10::DataPtr& data, const c10::Stream& stream) {
   if (data.get() == nullptr || data.get_deleter() != &GiveBlock) return;
   Block& block = *static_cast<Block*>(data.get_context());
-  PoolOf(block.device).RecordUse(block, stream.id());
+  PoolOf(block.device).RecordUse(block, stream);
 }
 
 c10::Storage HostViewOf(const c10::Storage& on_device) {

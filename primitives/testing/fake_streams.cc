@@ -1,6 +1,7 @@
 #include "primitives/testing/fake_streams.h"
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,6 +22,7 @@ constexpr std::size_t kPooledStreams = 4;  // of a device, given out in turn
 
 // The streams of one device beside its default one.
 struct MadeStreams {
+  std::atomic<bool> default_used{false};
   std::mutex mutex;
   std::vector<std::shared_ptr<DeviceStream>> streams;  // stream id - 1; guarded by mutex
   std::vector<c10::StreamId> pooled;                   // guarded by mutex
@@ -43,6 +45,11 @@ void CheckIndex(c10::DeviceIndex index) {
 
 c10::DeviceIndex IndexOf(c10::Device device) { return device.has_index() ? device.index() : current_device; }
 
+std::vector<std::shared_ptr<DeviceStream>> AllMade(MadeStreams& made) {
+  std::lock_guard<std::mutex> lock(made.mutex);
+  return made.streams;
+}
+
 // Requires made.mutex.
 c10::StreamId MakeStream(c10::DeviceIndex index, MadeStreams& made) {
   absl::StatusOr<std::shared_ptr<DeviceStream>> stream = FakeDevice::Get(index).CreateStream();
@@ -53,8 +60,11 @@ c10::StreamId MakeStream(c10::DeviceIndex index, MadeStreams& made) {
 
 FakeStream& StreamById(c10::DeviceIndex index, c10::StreamId id) {
   CheckIndex(index);
-  if (id == 0) return FakeDevice::Get(index).default_stream();
   MadeStreams& made = StreamsOf(index);
+  if (id == 0) {
+    made.default_used = true;
+    return FakeDevice::Get(index).default_stream();
+  }
   std::lock_guard<std::mutex> lock(made.mutex);
   TORCH_CHECK(id > 0 && id <= static_cast<c10::StreamId>(made.streams.size()), "fake device: no stream ", id);
   return static_cast<FakeStream&>(*made.streams[static_cast<std::size_t>(id - 1)]);
@@ -131,14 +141,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     Check(stream.Synchronize());
   }
   void synchronizeDevice(c10::DeviceIndex index) const override {
-    MadeStreams& made = StreamsOf(index);
-    std::vector<std::shared_ptr<DeviceStream>> streams;
-    {
-      std::lock_guard<std::mutex> lock(made.mutex);
-      streams = made.streams;
-    }
     Check(FakeDevice::Get(index).default_stream().Synchronize());
-    for (const std::shared_ptr<DeviceStream>& stream : streams) Check(stream->Synchronize());
+    for (const std::shared_ptr<DeviceStream>& stream : AllMade(StreamsOf(index))) Check(stream->Synchronize());
   }
 #endif
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 11)
@@ -172,6 +176,14 @@ c10::StreamId CurrentFakeStreamId(c10::DeviceIndex index) {
 FakeStream& CurrentFakeStream(c10::DeviceIndex index) { return StreamById(index, CurrentFakeStreamId(index)); }
 
 FakeStream& FakeStreamOf(const c10::Stream& stream) { return StreamById(stream.device_index(), stream.id()); }
+
+void DrainFakeStreams() {
+  for (c10::DeviceIndex index = 0; index < FakeDevice::kCount; ++index) {
+    MadeStreams& made = StreamsOf(index);
+    if (made.default_used) FakeDevice::Get(index).default_stream().Drain();
+    for (const std::shared_ptr<DeviceStream>& stream : AllMade(made)) static_cast<FakeStream&>(*stream).Drain();
+  }
+}
 
 const c10::impl::DeviceGuardImplInterface& FakeGuard() {
   static const auto* const guard = new Guard;  // LibTorch never lets go of it

@@ -28,6 +28,10 @@ c10::StreamId CurrentFakeStreamId(c10::DeviceIndex index);
 FakeStream& CurrentFakeStream(c10::DeviceIndex index);
 FakeStream& FakeStreamOf(const c10::Stream& stream);
 
+// Waits for all streams that were used, uncounted: LibTorch, whose operators their kernels call, ends before the
+// threads.
+void DrainFakeStreams();
+
 // What LibTorch's guards, streams and events of at::kPrivateUse1 call.
 const c10::impl::DeviceGuardImplInterface& FakeGuard();
 
