@@ -26,6 +26,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "layers/role_movements.h"
+#include "layers/step_checks.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/reading.h"
 #include "primitives/movement.h"
@@ -40,7 +41,7 @@ struct LocalReads {
   Reading reading;
   Interval outputs;     // global: those that this rank computes
   int64_t inputs = 0;   // global extent of the input
-  at::Tensor boundary;  // int64: which fetched cell each cell is (Reading::IndexMap); Input has applied it
+  at::Tensor boundary;  // int64, on the layer's device: which fetched cell each cell is (Reading::IndexMap); Input has applied it
 };
 
 // Which step of which job a pass belongs to: with the layer, what its random numbers are a function of.
@@ -55,6 +56,8 @@ struct LayerContext {
   LayerPlan plan;
   int rank = 0;
   bool training = false;
+  // Of all tensors that the layer reads and returns. What it makes once, it makes on the CPU and moves there.
+  at::Device device = at::kCPU;
   int index = 0;                           // the layer's index in ProgramPlan.layer
   std::shared_ptr<const StepPlace> place;  // the pass that runs
   // Local shape of what the kernel returns, before the role "y" moves it: (0, ..., 0) where this rank takes no part.
@@ -65,6 +68,8 @@ struct LayerContext {
   std::vector<std::map<int, LocalReads>> reads;
   // Never null. Knows every role that the rule named.
   std::shared_ptr<RoleMovements> roles;
+  // Never null.
+  std::shared_ptr<StepChecks> checks = std::make_shared<StepChecks>();
   // This rank's block of each parameter's home, by role.
   std::map<std::string, at::Tensor> parameters;
   // Which part of the whole parameter Parameter returns, by role.
@@ -93,6 +98,8 @@ class LayerModule {
   // and any micro-batches draw the same.
   RandomStream Draws(uint64_t purpose) const;
   const StepPlace& place() const { return *context_.place; }
+  // For conditions on values: a layer does not read a tensor of a device.
+  StepChecks& checks() const { return *context_.checks; }
   // Whether this rank computes anything: else the kernel is skipped, and EmptyResult stands for its result.
   bool runs_here() const { return c10::multiply_integers(context_.compute_shape) > 0; }
 

@@ -17,6 +17,7 @@ _LAYER_DEPS = _RULE_DEPS + [
     "//layers:placed_random",
     "//primitives:operators",
     "//primitives:status_exception",
+    "//primitives:to_device",
     "//primitives:torch_dtype",
     "//primitives/random:philox",
     "//third_party:torch",

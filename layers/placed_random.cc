@@ -6,6 +6,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
+#include "primitives/to_device.h"
+
 namespace adjoin {
 namespace {
 
@@ -73,26 +75,26 @@ void FillNormals(const RandomStream& stream, T* out, int64_t index, int64_t n) {
 }  // namespace
 
 at::Tensor PlacedKept(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
-                      const Box& box, double p) {
+                      const Box& box, double p, at::Device device) {
   at::Tensor kept = at::empty(box.Shape(), at::kBool);
   FillPlaced(kept.data_ptr<bool>(), first_sample, shape, box, [&](bool* out, int64_t index, int64_t n) {
     for (int64_t i = 0; i < n; ++i) out[i] = stream.UniformAt(index + i) >= p;
   });
-  return kept;
+  return ToDevice(kept, device);
 }
 
 at::Tensor PlacedNormals(const RandomStream& stream, int64_t first_sample, const std::vector<int64_t>& shape,
-                         const Box& box, at::ScalarType dtype) {
+                         const Box& box, at::ScalarType dtype, at::Device device) {
   if (dtype == at::kDouble) {
     at::Tensor normals = at::empty(box.Shape(), at::kDouble);
     FillPlaced(normals.data_ptr<double>(), first_sample, shape, box,
                [&](double* out, int64_t index, int64_t n) { FillNormals(stream, out, index, n); });
-    return normals;
+    return ToDevice(normals, device);
   }
   at::Tensor normals = at::empty(box.Shape(), at::kFloat);
   FillPlaced(normals.data_ptr<float>(), first_sample, shape, box,
              [&](float* out, int64_t index, int64_t n) { FillNormals(stream, out, index, n); });
-  return normals.to(dtype);
+  return ToDevice(normals.to(dtype), device);
 }
 
 }  // namespace adjoin

@@ -34,6 +34,7 @@ struct Kept {
   RecomputedFunction function;
   std::vector<bool> needs_grad;  // by input
   std::vector<at::Tensor> parameters;
+  at::Device device = at::kCPU;  // the tape's
 };
 
 // (inputs, parameters, token) -> (outputs, token').
@@ -44,7 +45,7 @@ struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
     variable_list detached;
     for (size_t i = 0; i < inputs; ++i) detached.push_back(tensors[i].detach());
     context->save_for_backward(variable_list(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(inputs)));
-    Tape unused;  // without gradients nothing is threaded through it
+    Tape unused(token.device());  // without gradients nothing is threaded through it
     variable_list results = kept->function(detached, unused);
     results.push_back(at::empty_like(token));
     KeepInGraph(context, std::move(kept));
@@ -61,7 +62,7 @@ struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
       if (inputs.back().requires_grad()) leaves.push_back(inputs.back());
     }
     leaves.insert(leaves.end(), kept.parameters.begin(), kept.parameters.end());
-    Tape tape;
+    Tape tape(kept.device);
     variable_list outputs;
     {
       const SecondRun second;
@@ -129,6 +130,7 @@ std::vector<at::Tensor> Recompute(RecomputedFunction function, const std::vector
   kept->function = std::move(function);
   for (const at::Tensor& input : inputs) kept->needs_grad.push_back(input.requires_grad());
   kept->parameters = parameters;
+  kept->device = tape.token().device();
   variable_list tensors = inputs;
   tensors.insert(tensors.end(), parameters.begin(), parameters.end());
   variable_list results = RecomputeFunction::apply(at::TensorList(tensors), tape.token(), std::move(kept));

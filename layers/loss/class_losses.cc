@@ -22,17 +22,20 @@ class ClassLoss {
     ignored_ = spec.has_ignore_index() ? spec.ignore_index() : std::numeric_limits<int64_t>::min();
     if (spec.class_weight_size() > 0) {
       weight_ =
-          torch::tensor(std::vector<double>(spec.class_weight().begin(), spec.class_weight().end()), torch::kFloat64);
+          torch::tensor(std::vector<double>(spec.class_weight().begin(), spec.class_weight().end()), torch::kFloat64)
+              .to(context_.device);
     }
   }
 
-  torch::Tensor Share(const torch::Tensor& prediction, const torch::Tensor& target, Tape& tape) const {
-    CheckClasses(context_, target);
+  torch::Tensor Share(const torch::Tensor& prediction, const torch::Tensor& given, Tape& tape) const {
+    const torch::Tensor target = CheckedClasses(context_, given);
     const torch::Tensor sum = Sum(prediction, target);
     if (context_.spec.reduction() == "sum") return sum;
     const bool all_count = !weight_.defined() && !context_.spec.has_ignore_index();
     if (all_count) return sum / (MeanDivisor(context_) / static_cast<double>(context_.shape[1]));
-    return sum / Count(target, tape);
+    const torch::Tensor count = Count(target, tape);
+    if (!context_.takes_part) return sum;  // there is nothing to divide
+    return count.is_cpu() ? sum / count.item<double>() : sum / count.reshape({}).to(sum.scalar_type());
   }
 
  private:
@@ -52,16 +55,25 @@ class ClassLoss {
                                 .reduction(torch::kSum));
   }
 
-  // The weights of the targets that count, over all ranks. It has no gradient.
-  double Count(const torch::Tensor& target, Tape& tape) const {
+  // The weights of the targets that count, over all ranks: one number, or none on a rank that takes no part. It has no
+  // gradient.
+  torch::Tensor Count(const torch::Tensor& target, Tape& tape) const {
     torch::NoGradGuard no_grad;
-    const torch::Tensor counted = target.masked_select(target != ignored_);
-    const torch::Tensor own = weight_.defined() ? weight_.index_select(0, counted).sum()
-                                                : torch::scalar_tensor(counted.numel(), torch::kFloat64);
-    const torch::Tensor part = own.reshape({1}).narrow(0, 0, context_.takes_part ? 1 : 0);
-    const torch::Tensor all = MoveForLoss(context_, kRoleCount, part, tape);
-    // Elsewhere there is nothing to divide.
-    return context_.takes_part ? all.item<double>() : 1;
+    const torch::Tensor part = OwnCount(target).reshape({1}).narrow(0, 0, context_.takes_part ? 1 : 0);
+    return MoveForLoss(context_, kRoleCount, part, tape);
+  }
+
+  torch::Tensor OwnCount(const torch::Tensor& target) const {
+    const torch::Tensor counts = target != ignored_;
+    if (!target.is_cpu()) {
+      // Without a tensor whose extent the host would wait for.
+      if (!weight_.defined()) return counts.sum(torch::kFloat64);
+      const torch::Tensor weights = weight_.index_select(0, target.masked_fill(counts.logical_not(), 0).flatten());
+      return weights.masked_fill(counts.logical_not().flatten(), 0).sum();
+    }
+    const torch::Tensor counted = target.masked_select(counts);
+    return weight_.defined() ? weight_.index_select(0, counted).sum()
+                             : torch::scalar_tensor(counted.numel(), torch::kFloat64);
   }
 
   LossContext context_;

@@ -13,12 +13,13 @@ namespace adjoin {
 namespace {
 
 // [n, local classes, ...] of the prediction's type.
-at::Tensor TargetPerClass(const LossContext& context, const at::Tensor& prediction, const at::Tensor& target) {
-  if (target.scalar_type() != at::kLong) return target;
-  CheckClasses(context, target);
+at::Tensor TargetPerClass(const LossContext& context, const at::Tensor& prediction, const at::Tensor& given) {
+  if (given.scalar_type() != at::kLong) return given;
+  const at::Tensor target = CheckedClasses(context, given);
   std::vector<int64_t> shape(prediction.dim(), 1);
   shape[1] = prediction.size(1);
-  const at::Tensor classes = at::arange(context.box[1].lo, context.box[1].lo + shape[1], at::kLong).reshape(shape);
+  const at::Tensor classes =
+      at::arange(context.box[1].lo, context.box[1].lo + shape[1], target.options()).reshape(shape);
   return target.unsqueeze(1).eq(classes).to(prediction.scalar_type());
 }
 

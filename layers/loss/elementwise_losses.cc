@@ -58,7 +58,7 @@ absl::StatusOr<LossFunction> BuildBceWithLogits(LossContext context) {
   torch::Tensor weight;  // of this rank's channels, to be broadcast
   if (context.spec.pos_weight_size() > 0) {
     const auto& values = context.spec.pos_weight();
-    weight = torch::tensor(std::vector<double>(values.begin(), values.end()), torch::kFloat64);
+    weight = torch::tensor(std::vector<double>(values.begin(), values.end()), torch::kFloat64).to(context.device);
     if (weight.numel() > 1) {
       std::vector<int64_t> shape(context.shape.size(), 1);
       shape[1] = context.box[1].size();

@@ -4,7 +4,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "primitives/status_exception.h"
 
 namespace adjoin {
 
@@ -21,16 +20,18 @@ double MeanDivisor(const LossContext& context) {
   return count;
 }
 
-void CheckClasses(const LossContext& context, const at::Tensor& target) {
+at::Tensor CheckedClasses(const LossContext& context, const at::Tensor& target) {
   const int64_t classes = context.shape.at(1);
   at::Tensor wrong = (target < 0).logical_or(target >= classes);
   if (context.spec.has_ignore_index()) wrong = wrong.logical_and(target != context.spec.ignore_index());
-  if (!wrong.any().item<bool>()) return;
-  throw StatusException(absl::InvalidArgumentError(absl::StrCat(
-      context.name, ": the target \"", context.spec.target(), "\" holds ",
-      target.masked_select(wrong)[0].item<int64_t>(), ", but the prediction has ", classes, " classes, 0 to ",
-      classes - 1,
-      context.spec.has_ignore_index() ? absl::StrCat(", and ignore_index is ", context.spec.ignore_index()) : "")));
+  const auto error = [name = context.name, spec = context.spec, classes, target, wrong] {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": the target \"", spec.target(), "\" holds ", target.masked_select(wrong)[0].item<int64_t>(),
+        ", but the prediction has ", classes, " classes, 0 to ", classes - 1,
+        spec.has_ignore_index() ? absl::StrCat(", and ignore_index is ", spec.ignore_index()) : ""));
+  };
+  context.checks->Refuse(wrong.any(), error);
+  return target.is_cpu() ? target : target.masked_fill(wrong, 0);
 }
 
 }  // namespace adjoin

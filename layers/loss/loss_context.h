@@ -20,6 +20,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "layers/role_movements.h"
+#include "layers/step_checks.h"
 #include "primitives/geometry/box.h"
 #include "primitives/tape.h"
 #include "proto/job.pb.h"
@@ -32,7 +33,9 @@ struct LossContext {
   std::vector<int64_t> shape;            // the prediction's, global
   Box box;                               // this rank's elements of it; each is on one rank
   bool takes_part = false;               // else the rank's tensors have the shape (0, ..., 0)
+  at::Device device = at::kCPU;          // of predictions and targets
   std::shared_ptr<RoleMovements> roles;  // never null
+  std::shared_ptr<StepChecks> checks = std::make_shared<StepChecks>();  // likewise
 };
 
 // This rank's share of the loss, without Loss.weight, from its elements of the prediction and the targets beside them:
@@ -47,9 +50,9 @@ at::Tensor MoveForLoss(const LossContext& context, const std::string& role, cons
 // for "sum".
 double MeanDivisor(const LossContext& context);
 
-// Throws StatusException, kInvalidArgument, for a target that is neither a class of the prediction nor the loss's
-// ignore_index.
-void CheckClasses(const LossContext& context, const at::Tensor& target);
+// Returns `target`. Refuses (StepChecks), kInvalidArgument, a target that is neither a class of the prediction nor the
+// loss's ignore_index: where the error comes later, it is class 0 until then.
+at::Tensor CheckedClasses(const LossContext& context, const at::Tensor& target);
 
 }  // namespace adjoin
 

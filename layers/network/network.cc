@@ -22,12 +22,15 @@
 #include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/roles.h"
+#include "layers/step_checks.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
 #include "primitives/geometry/shape_text.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
+#include "primitives/tensor_device.h"
+#include "primitives/to_device.h"
 #include "primitives/torch_dtype.h"
 
 namespace adjoin {
@@ -49,7 +52,7 @@ absl::StatusOr<const ProgramPlan*> ProgramOf(const Plan& plan, const std::string
 }
 
 absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const ProgramPlan& program, const LayerPlan& layer,
-                                                                    int rank) {
+                                                                    int rank, at::Device device) {
   std::vector<std::map<int, LocalReads>> result(layer.input_size());
   for (int i = 0; i < std::min(layer.input_size(), layer.reading_size()); ++i) {
     if (layer.reading(i).dim().empty()) continue;
@@ -61,7 +64,7 @@ absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const Progra
       const int dim = static_cast<int>(message.dim());
       const std::vector<int64_t> map = reading.IndexMap(outputs[dim], x.shape()[dim]);
       at::Tensor boundary;
-      if (!map.empty()) boundary = at::tensor(map, at::kLong);
+      if (!map.empty()) boundary = at::tensor(map, at::kLong).to(device);
       result[i].emplace(dim, LocalReads{std::move(reading), outputs[dim], x.shape()[dim], std::move(boundary)});
     }
   }
@@ -82,6 +85,8 @@ bool IsFinite(const at::Tensor& tensor) {
 struct Network::State {
   ProgramPlan program;
   int rank = 0;
+  at::Device device = at::kCPU;
+  std::shared_ptr<StepChecks> checks = std::make_shared<StepChecks>();
   std::vector<std::shared_ptr<Movement>> movements;  // by index in ProgramPlan.op
   std::vector<std::vector<int64_t>> value_shape;     // local, per value
   std::vector<at::ScalarType> value_dtype;
@@ -124,15 +129,17 @@ absl::StatusOr<std::unique_ptr<LayerModule>> Network::State::BuildLayer(const Pl
   context.plan = layer;
   context.rank = rank;
   context.training = program.training();
+  context.device = device;
   context.index = index;
   context.place = place;
+  context.checks = checks;
   ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
   context.compute_shape = compute.LocalShape(rank);
   for (uint32_t input : layer.input()) {
     const auto& shape = program.value(input).layout().shape();
     context.input_shapes.emplace_back(shape.begin(), shape.end());
   }
-  ADJOIN_ASSIGN_OR_RETURN(context.reads, LocalReadsOf(program, layer, rank));
+  ADJOIN_ASSIGN_OR_RETURN(context.reads, LocalReadsOf(program, layer, rank, device));
   ADJOIN_ASSIGN_OR_RETURN(context.roles, RolesOf(plan, layer));
   roles.push_back(context.roles);
   for (const ParameterUse& use : layer.parameter()) {
@@ -196,6 +203,8 @@ absl::StatusOr<LossTerm> Network::State::BuildTerm(int index) const {
   context.shape = layout.shape();
   context.box = layout.BoxOf(rank);
   context.takes_part = layout.mesh().Has(rank);
+  context.device = device;
+  context.checks = checks;
   ADJOIN_ASSIGN_OR_RETURN(term.share, BuildLoss(std::move(context)));
   return term;
 }
@@ -218,6 +227,11 @@ absl::StatusOr<std::vector<at::Tensor>> Network::State::TakeFields(
                                                      value.name(), "\" is ", at::toString(tensor.scalar_type()), " ",
                                                      ShapeText(tensor.sizes()), ", expected ",
                                                      at::toString(value_dtype[i]), " ", ShapeText(value_shape[i])));
+    }
+    if (tensor.device() != device) {
+      return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\" on rank ", rank, ": data for \"",
+                                                     value.name(), "\" is on ", tensor.device().str(), ", expected ",
+                                                     device.str()));
     }
     values[i] = tensor;
   }
@@ -347,6 +361,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
   ADJOIN_ASSIGN_OR_RETURN(const ProgramPlan* found, ProgramOf(plan, program));
   state.program = *found;
   state.rank = communicator->rank();
+  state.device = TensorDeviceOf(communicator->memory());
   state.place->seed = plan.spec().seed();
   for (const OperatorPlan& op : state.program.op()) {
     ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Movement> movement, CreateMovement(op, communicator));
@@ -446,7 +461,8 @@ absl::StatusOr<std::vector<double>> Network::SumOverRanks(const std::vector<doub
   at::Tensor mine = at::zeros({state_->report_extent}, at::kDouble);
   std::copy(numbers.begin(), numbers.end(), mine.data_ptr<double>());
   try {
-    at::Tensor sums = state_->movements[state_->program.report_op()]->Forward(mine);
+    mine = ToDevice(mine, state_->device);
+    const at::Tensor sums = state_->movements[state_->program.report_op()]->Forward(mine).to(at::kCPU);
     return std::vector<double>(sums.data_ptr<double>(), sums.data_ptr<double>() + numbers.size());
   } catch (...) {
     return StatusFromCurrentException();
@@ -457,7 +473,7 @@ absl::StatusOr<std::optional<Network::NotFinite>> Network::FirstNotFinite(
     const std::map<std::string, at::Tensor>& fields) {
   ADJOIN_ASSIGN_OR_RETURN(std::vector<at::Tensor> values, state_->TakeFields(fields));
   at::NoGradGuard no_grad;
-  Tape tape;
+  Tape tape(state_->device);
   std::vector<State::Place> places;
   try {
     // Every rank goes through all of it, whatever it finds: the others wait for its part of the movements.
@@ -465,6 +481,7 @@ absl::StatusOr<std::optional<Network::NotFinite>> Network::FirstNotFinite(
       ADJOIN_RETURN_IF_ERROR(state_->CheckLayer(i, values, tape, places));
     }
     for (int i = 0; i < state_->program.loss_size(); ++i) state_->CheckLoss(i, values, tape, places);
+    state_->checks->Clear();  // of the pass that led here they have been read
   } catch (...) {
     return StatusFromCurrentException();
   }
@@ -486,7 +503,17 @@ absl::StatusOr<std::optional<Network::NotFinite>> Network::FirstNotFinite(
   return std::optional<NotFinite>(std::move(places[first].if_not));
 }
 
+absl::StatusOr<std::vector<double>> Network::ReadNumbers(const std::vector<at::Tensor>& numbers) {
+  try {
+    return state_->checks->Read(numbers);
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+}
+
 const ProgramPlan& Network::program() const { return state_->program; }
+
+at::Device Network::device() const { return state_->device; }
 
 const std::map<std::string, int64_t>& Network::peak_elements() const { return state_->peak_elements; }
 

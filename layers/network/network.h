@@ -53,11 +53,16 @@ class Network {
                                                          const LayerRegistry& registry);
   ~Network();
 
-  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name. In programs that do not
+  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name, on device(). In programs that do not
   // train a layer's output lives until its last reader has run, and so does a field that only `fields` holds.
-  // Collective. Errors: a missing or mis-shaped field; what a movement fails with.
+  // Collective. Errors: a missing or mis-shaped field; what a movement fails with. Conditions on values of a device
+  // (StepChecks) are errors of the next ReadNumbers.
   absl::StatusOr<Result> Forward(const std::map<std::string, at::Tensor>& fields, Tape& tape, bool keep_values = false);
   absl::StatusOr<Result> Forward(std::map<std::string, at::Tensor>&& fields, Tape& tape, bool keep_values = false);
+
+  // Returns `numbers`, tensors of one element on device(), and waits for the device to do so: once in a step, which on
+  // a device is where what is wrong with the passes' values shows (StepChecks). Errors: these.
+  absl::StatusOr<std::vector<double>> ReadNumbers(const std::vector<at::Tensor>& numbers);
 
   // Which step the passes from now on belong to (StepPlace). At first 0, 0.
   void SetPlace(int64_t step, int64_t first_sample);
@@ -77,6 +82,8 @@ class Network {
   absl::StatusOr<std::optional<NotFinite>> FirstNotFinite(const std::map<std::string, at::Tensor>& fields);
 
   const ProgramPlan& program() const;
+  // Of all its tensors: that of the communicator's memory.
+  at::Device device() const;
 
   // The largest local tensor, in elements, that each layer has read or returned, by layer name; since the start.
   const std::map<std::string, int64_t>& peak_elements() const;

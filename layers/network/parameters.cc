@@ -17,7 +17,7 @@
 
 namespace adjoin {
 
-absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
+absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank, at::Device device) {
   Parameters parameters(rank);
   for (const ParameterPlan& entry : plan.parameter()) {
     ADJOIN_ASSIGN_OR_RETURN(Layout home, LayoutFromProto(entry.home()));
@@ -37,7 +37,7 @@ absl::StatusOr<Parameters> Parameters::Create(const Plan& plan, int rank) {
       }
       initial = entry.init();
     }
-    at::Tensor tensor = at::zeros(home.LocalShape(rank), ScalarTypeOf(home.dtype()));
+    at::Tensor tensor = at::zeros(home.LocalShape(rank), at::TensorOptions(device).dtype(ScalarTypeOf(home.dtype())));
     tensor.set_requires_grad(!entry.frozen());
     parameters.entries_.push_back({entry.name(), std::move(home), std::move(stored_shape), entry.fan_in(),
                                    entry.frozen(), initial, std::move(tensor)});

@@ -27,9 +27,9 @@ namespace adjoin {
 
 class Parameters {
  public:
-  // Zeros everywhere. Trained parameters require grad.
+  // Zeros everywhere, on `device`, the communicator's. Trained parameters require grad.
   // Errors: kInvalidArgument (a home layout that is none, a name twice, an init that is none).
-  static absl::StatusOr<Parameters> Create(const Plan& plan, int rank);
+  static absl::StatusOr<Parameters> Create(const Plan& plan, int rank, at::Device device = at::kCPU);
   Parameters(Parameters&&) = default;
   Parameters& operator=(Parameters&&) = default;
 
@@ -49,7 +49,7 @@ class Parameters {
   // As the plan's init says, or PyTorch's default (weight_init.h).
   void Initialise(uint64_t seed);
 
-  // Takes this rank's box out of the whole tensor, of home's or the stored shape, converting the type.
+  // Takes this rank's box out of the whole tensor, of home's or the stored shape, of any type and on any device.
   // Errors: kInvalidArgument where the shape is not the parameter's.
   absl::Status SetFromGlobal(int index, const at::Tensor& global);
 
