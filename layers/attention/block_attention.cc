@@ -16,6 +16,7 @@
 
 #include "layers/placed_random.h"
 #include "primitives/geometry/box.h"
+#include "primitives/to_device.h"
 
 namespace adjoin {
 namespace {
@@ -67,13 +68,14 @@ void BlockAttention::ForEachTile(const Tensor& q, const Tensor& k, int64_t first
 void BlockAttention::Mask(const Tile& tile, Tensor& scores) const {
   const int64_t query = options_.first_query + tile.row;
   if (!options_.causal || tile.key + tile.columns - 1 <= query) return;
-  const Tensor queries = at::arange(query, query + tile.rows).unsqueeze(1);
-  const Tensor keys = at::arange(tile.key, tile.key + tile.columns);
+  const at::TensorOptions places = scores.options().dtype(at::kLong);
+  const Tensor queries = at::arange(query, query + tile.rows, places).unsqueeze(1);
+  const Tensor keys = at::arange(tile.key, tile.key + tile.columns, places);
   scores.masked_fill_(keys > queries, kMinusInfinity);
 }
 
 // Undefined without dropout.
-Tensor BlockAttention::Factors(const Tile& tile, at::ScalarType type) const {
+Tensor BlockAttention::Factors(const Tile& tile, at::ScalarType type, at::Device device) const {
   if (!options_.dropout.has_value()) return Tensor();
   const WeightDropout& dropout = *options_.dropout;
   std::vector<Tensor> kept;
@@ -85,13 +87,13 @@ Tensor BlockAttention::Factors(const Tile& tile, at::ScalarType type) const {
     kept.push_back(PlacedKept(dropout.stream, dropout.first_sample, dropout.shape, box, dropout.p)
                        .reshape({tile.rows, tile.columns}));
   }
-  return at::stack(kept).to(type).mul_(dropout.p < 1 ? 1 / (1 - dropout.p) : 0.0);
+  return ToDevice(at::stack(kept), device).to(type).mul_(dropout.p < 1 ? 1 / (1 - dropout.p) : 0.0);
 }
 
 Tensor BlockAttention::DropoutFactors(const Tensor& q, int64_t keys) const {
   const Tile all{0, q.size(0) * q.size(1), 0, q.size(2), 0, keys, 0, q.size(1)};
   if (!options_.dropout.has_value() || all.pairs == 0) return Tensor();
-  return Factors(all, SumType(q.scalar_type())).reshape({q.size(0), q.size(1), q.size(2), keys});
+  return Factors(all, SumType(q.scalar_type()), q.device()).reshape({q.size(0), q.size(1), q.size(2), keys});
 }
 
 Tensor BlockAttention::CausalScores(const Tensor& q, int64_t keys) const {
@@ -123,7 +125,7 @@ void BlockAttention::Add(const Tensor& q, const Tensor& k, const Tensor& v, int6
     scores.sub_(shift.unsqueeze(-1)).exp_();
     const Tensor shrinks = at::exp(largest - shift);
     sum.mul_(shrinks).add_(scores.sum(-1));
-    const Tensor factors = Factors(tile, type);
+    const Tensor factors = Factors(tile, type, scores.device());
     if (factors.defined()) scores.mul_(factors);
     weighted.mul_(shrinks.unsqueeze(-1)).baddbmm_(scores, tile.Columns(values, type));
     largest.copy_(larger);
@@ -153,7 +155,7 @@ void BlockAttention::AddGradients(const RowGradients& of, const Tensor& k, const
     Mask(tile, weights);
     weights.exp_();
     Tensor scores = at::bmm(g, tile.Columns(values, type).transpose(1, 2));  // their gradient, in the end
-    const Tensor factors = Factors(tile, type);
+    const Tensor factors = Factors(tile, type, scores.device());
     if (factors.defined()) scores.mul_(factors);
     tile.Columns(to_v, type).baddbmm_((factors.defined() ? weights * factors : weights).transpose(1, 2), g);
     scores.sub_(tile.Rows(of.delta).unsqueeze(-1)).mul_(weights);

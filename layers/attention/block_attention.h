@@ -87,7 +87,7 @@ class BlockAttention {
   struct Tile;
   template <typename Use>
   void ForEachTile(const at::Tensor& q, const at::Tensor& k, int64_t first_key, const Use& use) const;
-  at::Tensor Factors(const Tile& tile, at::ScalarType type) const;
+  at::Tensor Factors(const Tile& tile, at::ScalarType type, at::Device device) const;
   void Mask(const Tile& tile, at::Tensor& scores) const;
 
   const Options options_;

@@ -22,7 +22,7 @@ using torch::autograd::variable_list;
 // A movement that is under way, or stands still because the plan moves nothing.
 class Travel {
  public:
-  Travel(const std::shared_ptr<Movement>& movement, const Tensor& x) : x_(x) {
+  Travel(const std::shared_ptr<Movement>& movement, const Tensor& x) : unused_(x.device()), x_(x) {
     if (movement != nullptr) pending_ = movement->Start(x, unused_);
   }
   Tensor Wait() { return pending_ == nullptr ? x_ : pending_->Wait(unused_); }
@@ -134,7 +134,7 @@ bool RingAttention::MovesBack() const {
 
 Tensor Attend(std::shared_ptr<RingAttention> ring, const Tensor& q, const Tensor& packed, Tape& tape) {
   const bool on_tape = ring->MovesBack() && at::GradMode::is_enabled();
-  const Tensor token = on_tape ? tape.token() : at::empty({0});
+  const Tensor token = on_tape ? tape.token() : at::empty({0}, at::TensorOptions(q.device()));
   const variable_list results = AttendFunction::apply(q, packed, token, std::move(ring));
   if (on_tape) tape.Advance(results[1]);
   return results[0];

@@ -44,7 +44,7 @@ class WindowAttentionLayer : public LayerModule {
         padded_(std::move(padded)),
         part_(std::move(part)),
         places_({padded_.begin() + 1, padded_.end() - 1}, window_, shift_) {
-    if (!part_.empty()) relative_ = places_.RelativeIndex().reshape({-1});
+    if (!part_.empty()) relative_ = places_.RelativeIndex().reshape({-1}).to(this->context().device);
   }
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
@@ -77,7 +77,7 @@ class WindowAttentionLayer : public LayerModule {
     // [heads, cells, cells], or of each window: the same for all samples.
     Tensor added = table.index_select(0, relative_).reshape({cells, cells, heads}).permute({2, 0, 1});
     if (places_.AnyHidden()) {
-      added = added + (places_.Hidden(SpatialPart()).to(table.scalar_type()) * kHidden).unsqueeze(1);
+      added = added + (places_.Hidden(SpatialPart(), table.device()).to(table.scalar_type()) * kHidden).unsqueeze(1);
     }
     const double scale = 1 / std::sqrt(static_cast<double>(width));
     const Tensor values = DenseAttention(qkv[0] * scale, qkv[1], qkv[2], added, Factors(x));
@@ -101,7 +101,7 @@ class WindowAttentionLayer : public LayerModule {
     }
     shape.insert(shape.end(), {spec().window_attention().heads(), cells, cells});
     dims.insert(dims.end(), {heads, {0, cells}, {0, cells}});
-    const Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape, Box(dims), p);
+    const Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape, Box(dims), p, x.device());
     return kept.reshape({part_[0].size(), -1, heads.size(), cells, cells}).to(SumType(x.scalar_type())) / (1 - p);
   }
 

@@ -57,15 +57,16 @@ bool WindowPlaces::AnyHidden() const {
   return false;
 }
 
-Tensor WindowPlaces::Hidden(const std::vector<Interval>& part) const {
+Tensor WindowPlaces::Hidden(const std::vector<Interval>& part, at::Device device) const {
   // The region of each cell of the part.
   std::vector<int64_t> shape = {1};
   for (const Interval& dim : part) shape.push_back(dim.size());
   shape.push_back(1);
-  Tensor region = at::zeros(shape, at::kLong);
+  const at::TensorOptions options = at::TensorOptions(device).dtype(at::kLong);
+  Tensor region = at::zeros(shape, options);
   for (size_t dim = 0; dim < part.size(); ++dim) {
     if (shift_[dim] == 0) continue;
-    const Tensor at = at::arange(part[dim].lo, part[dim].hi);
+    const Tensor at = at::arange(part[dim].lo, part[dim].hi, options);
     // In the last windows are the tensor's end and, rolled there, its start.
     const Tensor of_dim = (at >= padded_[dim] - window_[dim]).to(at::kLong) + (at >= padded_[dim] - shift_[dim]);
     std::vector<int64_t> along(shape.size(), 1);

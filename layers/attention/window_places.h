@@ -30,7 +30,7 @@ class WindowPlaces {
   bool AnyHidden() const;
   // bool [windows of the part, cells, cells]: whether query and key lie in different regions of the rolled tensor.
   // `part`: whole windows, per spatial dim.
-  at::Tensor Hidden(const std::vector<Interval>& part) const;
+  at::Tensor Hidden(const std::vector<Interval>& part, at::Device device = at::kCPU) const;
 
  private:
   const std::vector<int64_t> padded_, window_, shift_;

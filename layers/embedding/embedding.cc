@@ -21,7 +21,6 @@
 #include "layers/rules/roles.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/status_exception.h"
 #include "primitives/torch_dtype.h"
 
 namespace adjoin {
@@ -40,26 +39,30 @@ class EmbeddingLayer : public LayerModule {
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
     const Tensor weight = Parameter(kRoleWeight, tape);
-    CheckIndices(x);
     // The gradient of a row is a sum over all places that look it up: it is added up in the table's own type.
-    return Output(Lookup(x, weight).to(dtype_), tape);
+    return Output(Lookup(Checked(x), weight).to(dtype_), tape);
   }
 
  private:
   int64_t num_embeddings() const { return spec().embedding().num_embeddings(); }
 
-  void CheckIndices(const Tensor& x) const {
-    const Tensor bad = ((x < 0) | (x >= num_embeddings())).flatten();
-    if (!bad.any().item<bool>()) return;
-    const int64_t first = bad.nonzero()[0].item<int64_t>();
-    throw StatusException(absl::OutOfRangeError(absl::StrCat(
-        "layer \"", context().plan.name(), "\" on rank ", context().rank, ": index ",
-        x.flatten()[first].item<int64_t>(), " at [", absl::StrJoin(indices_.CellAt(first), ", "),
-        "] of its input; with num_embeddings ", num_embeddings(), ", 0 to ", num_embeddings() - 1, " are possible")));
+  // Returns x; where the error comes later, 0 in the place of what the table does not have.
+  Tensor Checked(const Tensor& x) const {
+    const Tensor bad = (x < 0) | (x >= num_embeddings());
+    checks().Refuse(bad.any(), [this, x, bad] {
+      const int64_t first = bad.flatten().nonzero()[0].item<int64_t>();
+      return absl::OutOfRangeError(absl::StrCat("layer \"", context().plan.name(), "\" on rank ", context().rank,
+                                                ": index ", x.flatten()[first].item<int64_t>(), " at [",
+                                                absl::StrJoin(indices_.CellAt(first), ", "),
+                                                "] of its input; with num_embeddings ", num_embeddings(), ", 0 to ",
+                                                num_embeddings() - 1, " are possible"));
+    });
+    return x.is_cpu() ? x : x.masked_fill(bad, 0);
   }
 
   Tensor Lookup(const Tensor& x, const Tensor& weight) const {
     if (rows_.size() == num_embeddings() && runs_here()) return Rows(weight, x);
+    if (!x.is_cpu()) return LookupOnDevice(x, weight);
     const Tensor flat = x.flatten();
     const Tensor mine = ((flat >= rows_.lo) & (flat < rows_.hi)).nonzero().flatten();
     const Tensor none = at::zeros(context().compute_shape, weight.options());
@@ -67,6 +70,16 @@ class EmbeddingLayer : public LayerModule {
     if (mine.numel() == 0 || !runs_here()) return none + EmptyResult({0}, {weight}).sum();
     const Tensor found = Rows(weight, flat.index_select(0, mine) - rows_.lo);
     return none.flatten(0, -2).index_copy(0, mine, found).reshape(context().compute_shape);
+  }
+
+  // The same, without a tensor whose extent the host would wait for.
+  Tensor LookupOnDevice(const Tensor& x, const Tensor& weight) const {
+    if (rows_.empty() || !runs_here()) {
+      return at::zeros(context().compute_shape, weight.options()) + EmptyResult({0}, {weight}).sum();
+    }
+    const Tensor mine = (x >= rows_.lo) & (x < rows_.hi);
+    const Tensor found = Rows(weight, (x - rows_.lo).masked_fill(mine.logical_not(), 0));
+    return found.masked_fill(mine.logical_not().unsqueeze(-1), 0).reshape(context().compute_shape);
   }
 
   // `places`: in this rank's rows.

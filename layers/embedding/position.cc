@@ -58,7 +58,9 @@ absl::StatusOr<std::unique_ptr<LayerModule>> BuildPosition(LayerContext context)
   ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(context.plan.compute()));
   const Box box = x.BoxOf(context.rank);
   at::Tensor fixed;
-  if (context.plan.spec().position().kind() == "sinusoidal") fixed = Sinusoids(box[1], box[2], x.shape()[2]);
+  if (context.plan.spec().position().kind() == "sinusoidal") {
+    fixed = Sinusoids(box[1], box[2], x.shape()[2]).to(context.device);
+  }
   return std::make_unique<PositionLayer>(std::move(context), std::move(fixed));
 }
 

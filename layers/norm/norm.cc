@@ -80,7 +80,7 @@ class SetNormLayer : public LayerModule {
   // [rows] to one sum per set, and back.
   Tensor PerSet(const Tensor& of_rows) const {
     if (!sets_.group_of.defined()) return of_rows.reshape(sets_.shape);
-    return at::zeros(sets_.shape, at::kDouble)
+    return at::zeros(sets_.shape, of_rows.options())
         .index_add(1, sets_.group_of, of_rows.reshape({sets_.shape[0], sets_.group_of.numel()}));
   }
   Tensor PerRow(const Tensor& of_sets) const {
@@ -107,7 +107,8 @@ class SetNormLayer : public LayerModule {
 };
 
 // The sets of this rank, whose part of the input has `local` shape.
-absl::StatusOr<Sets> SetsOf(const Layout& x, const Norm& norm, int rank, const std::vector<int64_t>& local) {
+absl::StatusOr<Sets> SetsOf(const Layout& x, const Norm& norm, int rank, const std::vector<int64_t>& local,
+                            at::Device device) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout sums, NormSums(x, norm, Placement::Partial()));
   Sets sets;
   sets.shape = sums.LocalShape(rank);
@@ -127,6 +128,7 @@ absl::StatusOr<Sets> SetsOf(const Layout& x, const Norm& norm, int rank, const s
     const int64_t first_group = sums.BoxOf(rank)[1].lo;
     sets.group_of = at::div(at::arange(channels.lo, channels.hi), size, "floor") - first_group;
   }
+  sets.group_of = sets.group_of.to(device);
   return sets;
 }
 
@@ -139,7 +141,7 @@ absl::StatusOr<std::unique_ptr<LayerModule>> BuildNorm(LayerContext context) {
     return absl::InvalidArgumentError(absl::StrCat("normalisation of kind \"", norm.kind(), "\" has no builder"));
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(context.plan.compute()));
-  ADJOIN_ASSIGN_OR_RETURN(Sets sets, SetsOf(x, norm, context.rank, context.compute_shape));
+  ADJOIN_ASSIGN_OR_RETURN(Sets sets, SetsOf(x, norm, context.rank, context.compute_shape, context.device));
   return std::make_unique<SetNormLayer>(std::move(context), std::move(sets));
 }
 

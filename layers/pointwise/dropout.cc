@@ -29,7 +29,7 @@ class DropoutLayer : public LayerModule {
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
     if (!context().training || p_ == 0) return Output(x, tape);
-    const at::Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape_, box_, p_);
+    const at::Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape_, box_, p_, x.device());
     std::vector<int64_t> each = box_.Shape();
     each.resize(x.dim(), 1);
     const at::Tensor y = x.masked_fill(kept.logical_not().reshape(each), 0);

@@ -34,40 +34,59 @@ std::vector<int64_t> CountsOf(const PoolDim& dim, bool include_pad) {
 }
 
 // The sums over windows of several sizes of one dim.
-at::Tensor SumsOf(const at::Tensor& x, const PoolDim& dim) {
-  int64_t most = 0, least = dim.box.size();
-  for (const Interval& window : dim.windows) {
-    most = std::max(most, window.size());
-    least = std::min(least, window.size());
-  }
-  const int64_t outputs = static_cast<int64_t>(dim.windows.size());
-  if (most > outputs) {
-    // Few long windows: one after the other.
-    std::vector<at::Tensor> sums;
+class WindowSums {
+ public:
+  WindowSums(const PoolDim& dim, int64_t dims, at::Device device) : dim_(dim) {
+    int64_t most = 0, least = dim.box.size();
     for (const Interval& window : dim.windows) {
-      sums.push_back(x.narrow(dim.dim, window.lo - dim.box.lo, window.size()).sum(dim.dim, /*keepdim=*/true));
+      most = std::max(most, window.size());
+      least = std::min(least, window.size());
     }
-    return at::cat(sums, dim.dim);
+    const auto outputs = static_cast<int64_t>(dim.windows.size());
+    one_by_one_ = most > outputs;
+    if (one_by_one_) return;
+    std::vector<int64_t> shape(dims, 1);
+    shape[dim.dim] = outputs;
+    for (int64_t step = 0; step < most; ++step) {
+      std::vector<int64_t> at, inside;
+      for (const Interval& window : dim.windows) {
+        at.push_back(std::min(window.lo + step, window.hi - 1) - dim.box.lo);
+        inside.push_back(step < window.size());
+      }
+      at::Tensor counts;
+      if (step >= least) counts = at::tensor(inside, at::kLong).reshape(shape).to(at::kBool).to(device);
+      steps_.push_back({at::tensor(at, at::kLong).to(device), std::move(counts)});
+    }
   }
-  // Many short ones: the first cells of all, then the second ones, ...
-  at::Tensor sum;
-  std::vector<int64_t> shape(x.dim(), 1);
-  shape[dim.dim] = outputs;
-  for (int64_t step = 0; step < most; ++step) {
-    std::vector<int64_t> at, inside;
-    for (const Interval& window : dim.windows) {
-      at.push_back(std::min(window.lo + step, window.hi - 1) - dim.box.lo);
-      inside.push_back(step < window.size());
+
+  at::Tensor Of(const at::Tensor& x) const {
+    if (one_by_one_) {
+      // Few long windows.
+      std::vector<at::Tensor> sums;
+      for (const Interval& window : dim_.windows) {
+        sums.push_back(x.narrow(dim_.dim, window.lo - dim_.box.lo, window.size()).sum(dim_.dim, /*keepdim=*/true));
+      }
+      return at::cat(sums, dim_.dim);
     }
-    at::Tensor cells = x.index_select(dim.dim, at::tensor(at, at::kLong));
-    if (step >= least) {
-      const at::Tensor counts = at::tensor(inside, at::kLong).reshape(shape).to(at::kBool);
-      cells = at::where(counts, cells, at::zeros({}, cells.options()));
+    // Many short ones: the first cells of all, then the second ones, ...
+    at::Tensor sum;
+    for (const Step& step : steps_) {
+      at::Tensor cells = x.index_select(dim_.dim, step.cells);
+      if (step.counts.defined()) cells = at::where(step.counts, cells, at::zeros({}, cells.options()));
+      sum = sum.defined() ? sum + cells : cells;
     }
-    sum = sum.defined() ? sum + cells : cells;
+    return sum;
   }
-  return sum;
-}
+
+ private:
+  struct Step {
+    at::Tensor cells;   // of each window one
+    at::Tensor counts;  // bool: whether it is in the window; undefined: all are
+  };
+  PoolDim dim_;
+  bool one_by_one_ = false;
+  std::vector<Step> steps_;
+};
 
 class AveragePoolLayer : public LayerModule {
  public:
@@ -100,7 +119,10 @@ class AveragePoolLayer : public LayerModule {
     }
     if (pool.has_divisor_override()) divisor_ = at::full_like(divisor_, pool.divisor_override());
     if (divisor_.eq(divisor_.reshape({-1})[0]).all().item<bool>()) divisor_ = divisor_.reshape({-1})[0];
+    divisor_ = divisor_.to(this->context().device);
     by_kernel_ = HaveKernels(dims_);
+    if (by_kernel_) return;
+    for (const PoolDim& dim : dims_) sums_.emplace_back(dim, dims, this->context().device);
   }
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
@@ -115,7 +137,7 @@ class AveragePoolLayer : public LayerModule {
     if (by_kernel_) {
       x = ByKernel(x);
     } else {
-      for (const PoolDim& dim : dims_) x = SumsOf(x, dim);
+      for (const WindowSums& sums : sums_) x = sums.Of(x);
     }
     return x / divisor_.to(x.scalar_type());
   }
@@ -148,6 +170,7 @@ class AveragePoolLayer : public LayerModule {
   std::vector<int64_t> kernel_;  // per spatial dim
   std::vector<int64_t> stride_;
   bool by_kernel_ = true;
+  std::vector<WindowSums> sums_;  // by dim, where there is no kernel
   at::Tensor divisor_;  // per output, int64; one number where they are all the same
 };
 

@@ -51,13 +51,18 @@ class MaxPoolLayer : public LayerModule {
       padded_ = padded_ || dim.box.lo < 0 || dim.box.hi > dim.inputs;
     }
     by_kernel_ = HaveKernels(dims_);
+    if (!runs_here() && !shared_) return;
+    if (by_kernel_ && padded_) {
+      for (const PoolDim& dim : dims_) first_inside_.push_back(FirstInside(dim));
+    }
+    if (!by_kernel_) MakeSteps();
   }
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
     if (shared_) return Output(OverRanks(x, tape), tape);
     if (spec().pool().return_indices()) {
-      const auto int64 = at::TensorOptions(at::kLong);
+      const auto int64 = x.options().dtype(at::kLong);
       return Output(runs_here() ? InWholeInput(LargestOf(x)) : at::empty(context().compute_shape, int64), tape);
     }
     return Output(runs_here() ? Kernel(x) : EmptyResult(context().compute_shape, {x}), tape);
@@ -65,7 +70,8 @@ class MaxPoolLayer : public LayerModule {
 
  private:
   at::Tensor Kernel(const at::Tensor& x) const {
-    if (by_kernel_) {
+    // On a device the host would have to wait for the answer: there the padded kernel's indices tell what to take.
+    if (by_kernel_ && (!padded_ || x.is_cpu())) {
       at::Tensor y = ByKernel(x);
       // Only among minus infinities does the kernel, for which the padding is input, take other elements.
       if (!padded_ || !y.detach().eq(kLowest).any().item<bool>()) return y;
@@ -78,7 +84,7 @@ class MaxPoolLayer : public LayerModule {
   at::Tensor OverRanks(const at::Tensor& x, Tape& tape) {
     std::vector<int64_t> own_shape = {x.size(0), x.size(1)};
     for (const PoolDim& dim : dims_) own_shape.push_back(static_cast<int64_t>(dim.windows.size()));
-    at::Tensor own = EmptyResult({0}, {x}), place = at::empty({0}, at::kLong);
+    at::Tensor own = EmptyResult({0}, {x}), place = at::empty({0}, x.options().dtype(at::kLong));
     if (c10::multiply_integers(own_shape) > 0) {
       const at::Tensor index = LargestOf(x);
       own = x.flatten(2).gather(2, index.flatten(2));
@@ -138,49 +144,71 @@ class MaxPoolLayer : public LayerModule {
       case 4: std::tie(y, index) = at::max_pool2d_with_indices(x, kernel_, stride_, 0, dilation_); break;
       default: std::tie(y, index) = at::max_pool3d_with_indices(x, kernel_, stride_, 0, dilation_);
     }
-    return padded_ ? at::where(y.eq(kLowest), FirstInside(x.dim()), index) : index;
+    return padded_ ? at::where(y.eq(kLowest), FirstInside(), index) : index;
   }
 
   // Per output, the first cell of its window that is not before the input.
-  at::Tensor FirstInside(int64_t x_dims) const {
-    at::Tensor index = at::zeros({1}, at::kLong);
-    for (const PoolDim& dim : dims_) {
-      std::vector<int64_t> first;
-      for (const Interval& window : dim.windows) {
-        const int64_t steps = window.lo < 0 ? (-window.lo + dim.dilation - 1) / dim.dilation : 0;
-        first.push_back(window.lo + steps * dim.dilation - dim.box.lo);
-      }
-      index = index * dim.box.size() + Along(dim.dim, x_dims, first);
-    }
+  at::Tensor FirstInside() const {
+    at::Tensor index = at::zeros({1}, first_inside_.at(0).options());
+    for (size_t i = 0; i < dims_.size(); ++i) index = index * dims_[i].box.size() + first_inside_[i];
     return index;
+  }
+
+  // The same in one dim.
+  at::Tensor FirstInside(const PoolDim& dim) const {
+    std::vector<int64_t> first;
+    for (const Interval& window : dim.windows) {
+      const int64_t steps = window.lo < 0 ? (-window.lo + dim.dilation - 1) / dim.dilation : 0;
+      first.push_back(window.lo + steps * dim.dilation - dim.box.lo);
+    }
+    return Along(dim.dim, x_dims(), first).to(context().device);
+  }
+
+  int64_t x_dims() const { return static_cast<int64_t>(context().input_shapes[0].size()); }
+
+  // The cells of one dim's windows, one of each: in the local tensor, and as addends of positions in it.
+  struct Step {
+    at::Tensor cells;
+    at::Tensor place;
+  };
+
+  // A shorter window comes to its last element again, which changes nothing.
+  void MakeSteps() {
+    int64_t row = 1;  // elements of the box per step in a dim
+    for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
+      int64_t most = 0;
+      for (const Interval& window : dim->windows) most = std::max(most, window.size());
+      std::vector<Step>& steps = steps_.emplace_back();
+      for (int64_t step = 0; step < most; ++step) {
+        std::vector<int64_t> at;
+        for (const Interval& window : dim->windows) {
+          at.push_back(std::min(window.lo + step, window.hi - 1) - dim->box.lo);
+        }
+        steps.push_back({at::tensor(at, at::kLong).to(context().device),
+                         (Along(dim->dim, x_dims(), at) * row).to(context().device)});
+      }
+      row *= dim->box.size();
+    }
   }
 
   // Windows of several sizes. From the last dim to the first: the first largest in row-major order is in the first row
   // that has it, and of NaNs the last one in the last row.
   at::Tensor DimByDim(at::Tensor x) const {
     at::Tensor index;
-    int64_t row = 1;  // elements of the box per step in a dim
-    for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
-      int64_t most = 0;
-      for (const Interval& window : dim->windows) most = std::max(most, window.size());
+    auto steps = steps_.begin();
+    for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim, ++steps) {
       at::Tensor largest, of_largest;
-      for (int64_t step = 0; step < most; ++step) {
-        // A shorter window comes to its last element again, which changes nothing.
-        std::vector<int64_t> at;
-        for (const Interval& window : dim->windows) {
-          at.push_back(std::min(window.lo + step, window.hi - 1) - dim->box.lo);
-        }
-        const at::Tensor cells = at::tensor(at, at::kLong);
-        const at::Tensor value = x.index_select(dim->dim, cells);
-        at::Tensor place = Along(dim->dim, x.dim(), at) * row;
-        place = index.defined() ? place + index.index_select(dim->dim, cells) : place.expand(value.sizes());
-        const at::Tensor better = step == 0 ? at::Tensor() : value.gt(largest).logical_or(value.isnan());
-        largest = step == 0 ? value : at::where(better, value, largest);
-        of_largest = step == 0 ? place : at::where(better, place, of_largest);
+      for (const Step& step : *steps) {
+        const at::Tensor value = x.index_select(dim->dim, step.cells);
+        const at::Tensor place = index.defined() ? step.place + index.index_select(dim->dim, step.cells)
+                                                 : step.place.expand(value.sizes());
+        const bool first = !largest.defined();
+        const at::Tensor better = first ? at::Tensor() : value.gt(largest).logical_or(value.isnan());
+        largest = first ? value : at::where(better, value, largest);
+        of_largest = first ? place : at::where(better, place, of_largest);
       }
       x = largest;
       index = of_largest;
-      row *= dim->box.size();
     }
     return index.contiguous();
   }
@@ -201,6 +229,8 @@ class MaxPoolLayer : public LayerModule {
   std::vector<int64_t> kernel_;
   std::vector<int64_t> stride_;
   std::vector<int64_t> dilation_;
+  std::vector<at::Tensor> first_inside_;  // by dim, where the kernel meets padding
+  std::vector<std::vector<Step>> steps_;  // by dim, the last one first, where there is no kernel
   bool by_kernel_ = false;
   bool padded_ = false;
   bool shared_ = false;  // of some dim, each rank pools its own part

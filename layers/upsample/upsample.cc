@@ -38,7 +38,8 @@ struct Pass {
   std::vector<Tap> taps;
 };
 
-Pass PassOf(int64_t dim, int64_t dims, const Interpolation& interpolation, Interval outputs, at::ScalarType dtype) {
+Pass PassOf(int64_t dim, int64_t dims, const Interpolation& interpolation, Interval outputs, at::ScalarType dtype,
+            at::Device device) {
   Pass pass;
   pass.dim = dim;
   const int64_t first = interpolation.Reads(outputs).lo;
@@ -53,7 +54,7 @@ Pass PassOf(int64_t dim, int64_t dims, const Interpolation& interpolation, Inter
       weight.data_ptr<double>()[output - outputs.lo] = of.weight;
     }
     weight = interpolation.taps() == 1 ? at::Tensor() : weight.to(dtype).reshape(shape);
-    pass.taps.push_back({std::move(index), std::move(weight)});
+    pass.taps.push_back({index.to(device), weight.defined() ? weight.to(device) : weight});
   }
   return pass;
 }
@@ -99,7 +100,8 @@ absl::StatusOr<std::unique_ptr<LayerModule>> BuildUpsample(LayerContext context)
   std::vector<Pass> passes;
   for (const auto& [dim, interpolation] : interpolations) {
     if (interpolation.copies()) continue;
-    passes.push_back(PassOf(dim, compute.dims(), interpolation, outputs[dim], ScalarTypeOf(compute.dtype())));
+    passes.push_back(
+        PassOf(dim, compute.dims(), interpolation, outputs[dim], ScalarTypeOf(compute.dtype()), context.device));
   }
   return std::make_unique<UpsampleLayer>(std::move(context), std::move(passes));
 }
