@@ -7,7 +7,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -162,9 +164,6 @@ at::Tensor GradientSums(const at::Tensor& g, const at::Tensor& x, const at::Tens
   return result;
 }
 
-#define ADJOIN_BY_TYPE(x, function, ...) \
-  ((x).scalar_type() == at::kFloat ? function<float>(__VA_ARGS__) : function<double>(__VA_ARGS__))
-
 std::vector<int64_t> AllButChannels(const at::Tensor& x) {
   std::vector<int64_t> dims = {0};
   for (int64_t dim = 2; dim < x.dim(); ++dim) dims.push_back(dim);
@@ -176,6 +175,63 @@ at::Tensor PerChannel(const at::Tensor& values, const at::Tensor& x) {
   shape[1] = values.numel();
   return values.reshape(shape);
 }
+
+// The same on a device, by LibTorch's operators. Sums are in float64 there, too; what is converted to it is a few
+// channels at a time.
+namespace on_device {
+
+// of(first, count): what channels [first, first + count) give, its last dim by channel. Joined: that of all channels.
+template <typename Of>
+at::Tensor ByChannels(const at::Tensor& x, const Of& of) {
+  constexpr int64_t kElements = int64_t{1} << 23;  // converted at once
+  const Extents e(x);
+  const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, e.n * e.s));
+  if (e.c <= step) return of(0, e.c);
+  std::vector<at::Tensor> parts;
+  for (int64_t first = 0; first < e.c; first += step) parts.push_back(of(first, std::min(step, e.c - first)));
+  return at::cat(parts, -1);
+}
+
+at::Tensor StatisticsOf(const at::Tensor& x) {
+  const Extents e(x);
+  const at::TensorOptions options = x.options().dtype(at::kDouble);
+  if (x.numel() == 0) return at::zeros({3, e.c}, options);
+  const auto dims = AllButChannels(x);
+  const auto count = static_cast<double>(e.n * e.s);
+  return ByChannels(x, [&](int64_t first, int64_t channels) {
+    const at::Tensor part = x.narrow(1, first, channels);
+    const at::Tensor mean = part.sum(dims, /*keepdim=*/false, at::kDouble) / count;
+    const at::Tensor squares = (part.to(at::kDouble) - PerChannel(mean, part)).square_().sum(dims);
+    return at::stack({at::full({channels}, count, options), mean, squares});
+  });
+}
+
+at::Tensor Affine(const at::Tensor& y, const at::Tensor& a, const at::Tensor& x, const at::Tensor& b,
+                  const at::Tensor& centre, const at::Tensor& d) {
+  const auto factor = [&x](const at::Tensor& values) { return PerChannel(values.to(x.scalar_type()), x); };
+  at::Tensor result = (x - PerChannel(centre, x)).mul_(factor(b)).add_(factor(d));
+  if (y.defined()) result.addcmul_(y, factor(a));
+  return result;
+}
+
+at::Tensor GradientSums(const at::Tensor& g, const at::Tensor& x, const at::Tensor& centre) {
+  const auto dims = AllButChannels(x);
+  if (x.numel() == 0) return at::zeros({2, x.size(1)}, x.options().dtype(at::kDouble));
+  return ByChannels(x, [&](int64_t first, int64_t channels) {
+    const at::Tensor of_g = g.narrow(1, first, channels), part = x.narrow(1, first, channels);
+    const at::Tensor middle = centre.narrow(0, first, channels).to(at::kDouble);
+    const at::Tensor products = (part.to(at::kDouble) - PerChannel(middle, part)).mul_(of_g);
+    return at::stack({of_g.sum(dims, /*keepdim=*/false, at::kDouble), products.sum(dims)});
+  });
+}
+
+}  // namespace on_device
+
+// `function` of x's type where x is on the CPU.
+#define ADJOIN_BY_TYPE(x, function, ...)                                    \
+  (!(x).is_cpu()                     ? on_device::function(__VA_ARGS__)     \
+   : (x).scalar_type() == at::kFloat ? function<float>(__VA_ARGS__)         \
+                                     : function<double>(__VA_ARGS__))
 
 class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> {
  public:

@@ -6,7 +6,8 @@
 //   at::Tensor all = MergeStatistics(gathered);       // [p, 3, c] of p ranks -> [3, c] of all of them
 //   at::Tensor y = pass.Normalised(x, all[1], scale, bias);      // (x - mean) * scale + bias
 //
-// Sums are in float64 and of deviations from means of small blocks, so that nothing is lost where the mean is large.
+// Sums are in float64 and of deviations from means of small blocks, so that nothing is lost where the mean is large. On
+// other devices than the CPU LibTorch's operators add up, and deviations are from the mean of all.
 // Source of the merge: Chan, Golub, LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances
 // (1979). All are differentiable twice.
 #ifndef ADJOIN_LAYERS_NORM_CHANNEL_STATISTICS_H_
