@@ -30,8 +30,8 @@ class StepChecks {
   // adds none.
   void Refuse(const at::Tensor& bad, Error error);
 
-  // Returns `numbers`, tensors of one element, as doubles, in one transfer with the conditions so far, which are then
-  // forgotten. Waits for the device. Errors: that of the first condition that is true.
+  // Returns the elements of `numbers`, tensors of one device, as doubles, in one transfer with the conditions so far,
+  // which are then forgotten. Waits for the device. Errors: that of the first condition that is true.
   absl::StatusOr<std::vector<double>> Read(const std::vector<at::Tensor>& numbers);
 
   // Forgets the conditions so far.

@@ -60,8 +60,8 @@ class Network {
   absl::StatusOr<Result> Forward(const std::map<std::string, at::Tensor>& fields, Tape& tape, bool keep_values = false);
   absl::StatusOr<Result> Forward(std::map<std::string, at::Tensor>&& fields, Tape& tape, bool keep_values = false);
 
-  // Returns `numbers`, tensors of one element on device(), and waits for the device to do so: once in a step, which on
-  // a device is where what is wrong with the passes' values shows (StepChecks). Errors: these.
+  // Returns the elements of `numbers`, tensors on device(), for which it waits: once in a step. On a device this is
+  // where what is wrong with the passes' values shows (StepChecks). Errors: these.
   absl::StatusOr<std::vector<double>> ReadNumbers(const std::vector<at::Tensor>& numbers);
 
   // Which step the passes from now on belong to (StepPlace). At first 0, 0.

@@ -34,7 +34,7 @@ std::vector<int> RanksThatWrite(const std::vector<CheckpointTensor>& tensors, in
   return writers;
 }
 
-// Copies the boxes that this rank writes.
+// Copies the boxes that this rank writes to the host's memory.
 std::vector<CheckpointTensor> CopyOfMine(const std::vector<CheckpointTensor>& tensors, int rank) {
   at::NoGradGuard no_grad;
   std::vector<CheckpointTensor> copies;

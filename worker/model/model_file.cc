@@ -52,7 +52,7 @@ absl::Status SaveModel(const std::string& path, const Plan& plan, Communicator* 
   for (int i = 0; i < parameters.size(); ++i) {
     ADJOIN_ASSIGN_OR_RETURN(at::Tensor whole, collect->Collect(i, parameters.tensor(i)));
     if (writer == nullptr) continue;
-    whole = whole.contiguous();
+    whole = whole.to(at::kCPU).contiguous();
     ADJOIN_RETURN_IF_ERROR(writer->Append(whole.data_ptr(), static_cast<int64_t>(whole.nbytes())));
   }
   return writer == nullptr ? absl::OkStatus() : writer->Finish();

@@ -9,6 +9,7 @@
 #include "planner/spec/field_files.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/status_exception.h"
+#include "primitives/to_device.h"
 
 namespace adjoin {
 namespace {
@@ -30,7 +31,8 @@ std::vector<ClassBound> BoundsOf(const ProgramPlan& program, int value) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& plan, const std::string& dataset,
-                                                                 const DataFolder& data, int rank) {
+                                                                 const DataFolder& data, int rank,
+                                                                 at::Device device) {
   std::unique_ptr<ShardReader> reader(new ShardReader);
   const auto& sets = plan.spec().dataset();
   const auto spec = std::find_if(sets.begin(), sets.end(), [&](const Dataset& d) { return d.name() == dataset; });
@@ -43,6 +45,7 @@ absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& pla
   reader->dataset_ = *spec;
   reader->seed_ = plan.spec().seed();
   reader->warn_ = data.warn;
+  reader->device_ = device;
   for (const ProgramPlan& program : plan.program()) {
     if (program.dataset() == dataset) ADJOIN_RETURN_IF_ERROR(reader->AddProgram(program, data, rank));
   }
@@ -161,6 +164,11 @@ absl::StatusOr<std::map<std::string, at::Tensor>> ShardReader::Read(const Progra
     if (!warned_.insert(field).second || !warn_) continue;
     warn_(absl::StrCat("data set \"", dataset_.name(), "\", field \"", field, "\": ", where,
                        "; values that are not finite are used as they are, and reported once"));
+  }
+  try {
+    for (auto& [name, value] : batch.values) value = ToDevice(value, device_);
+  } catch (...) {
+    return StatusFromCurrentException();
   }
   return std::move(batch.values);
 }

@@ -44,11 +44,12 @@ class ShardReader {
   // SamplePositions::Create); kFailedPrecondition where a field does not have the number of samples that the plan was
   // made for.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Create(const Plan& plan, const std::string& dataset,
-                                                             const DataFolder& data, int rank);
+                                                             const DataFolder& data, int rank,
+                                                             at::Device device = at::kCPU);
 
   int64_t samples() const { return positions_->count(); }
 
-  // Returns tensors by ValuePlan::name, of shape (0, ..., 0) where this rank holds nothing. `program` is one of the
+  // Returns tensors by ValuePlan::name, on `device`, of shape (0, ..., 0) where this rank holds nothing. `program` is one of the
   // plan's. DataFolder::warn gets a field's first value that is not a number or infinite, once: "data set "train",
   // field "image": sample 3, position [0, 4]: nan". Only the rank that holds its cell reports it, so no value is
   // reported twice.
@@ -93,6 +94,7 @@ class ShardReader {
 
   Dataset dataset_;
   uint64_t seed_ = 0;
+  at::Device device_ = at::kCPU;
   std::function<void(const std::string&)> warn_;
   std::map<std::string, std::unique_ptr<FieldSource>> sources_;  // by field
   std::map<std::string, Program> programs_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -11,9 +12,11 @@
 #include "layers/builtin/builtin_layers.h"
 #include "layers/network/parameters.h"
 #include "layers/registry.h"
+#include "primitives/autograd_threads.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/status_exception.h"
+#include "primitives/tensor_device.h"
 #include "worker/session/session_environment.h"
 #include "worker/session/session_evaluation.h"
 #include "worker/session/session_output.h"
@@ -30,7 +33,7 @@ class Session {
  public:
   explicit Session(const SessionOptions& options)
       : communicator_(
-            options.transport, &memory_,
+            options.transport, options.memory != nullptr ? options.memory : &memory_,
             {.id = 0, .timeout = options.timeout, .compare_executions = options.plan.spec().compare_executions()}),
         builtin_(BuiltinLayers()),
         environment_{.options = options,
@@ -68,7 +71,8 @@ class Session {
 
 absl::Status Session::RunPhases() {
   const JobSpec& spec = environment_.spec();
-  ADJOIN_ASSIGN_OR_RETURN(parameters_, Parameters::Create(environment_.plan(), communicator_.rank()));
+  ADJOIN_ASSIGN_OR_RETURN(parameters_, Parameters::Create(environment_.plan(), communicator_.rank(),
+                                                          TensorDeviceOf(communicator_.memory())));
   parameters_->Initialise(spec.seed());
   if (spec.kind() == TRAIN) {
     ADJOIN_RETURN_IF_ERROR(Train());
@@ -132,6 +136,12 @@ absl::StatusOr<SessionResult> RunSession(const SessionOptions& options) {
   if (options.transport == nullptr) return absl::InvalidArgumentError("a session needs a transport");
   try {
     at::set_num_threads(options.threads);
+    RunBackwardInThisThread();
+    // What names no device, as a library's own memory, is on this rank's.
+    c10::OptionalDeviceGuard current;
+    if (options.memory != nullptr && !TensorDeviceOf(*options.memory).is_cpu()) {
+      current.reset_device(TensorDeviceOf(*options.memory));
+    }
     return Session(options).Run();
   } catch (...) {
     return StatusFromCurrentException();

@@ -43,6 +43,7 @@
 namespace adjoin {
 
 class LayerRegistry;  // layers/registry.h
+class LocalMemory;    // primitives/comm/local_memory.h
 
 struct SessionOptions {
   Plan plan;
@@ -52,6 +53,9 @@ struct SessionOptions {
   int64_t cache_bytes = 0;  // most bytes of these copies; 0: 80 % of their disk
   Transport* transport = nullptr;             // this rank's; Abort on it ends the session
   const LayerRegistry* layers = nullptr;      // null: the built-in layers
+  // This rank's tensors and what it moves: the host's, or a device's (TensorDeviceMemory, which then outlives the
+  // session). Null: the host's.
+  LocalMemory* memory = nullptr;
   int threads = 1;                            // LibTorch's, in the whole process
   absl::Duration timeout = absl::Minutes(5);  // for each wait for another rank; covers that rank's slow files too
   // The attempt's epoch, which grows over all jobs: an older attempt never publishes its output over a later one's. 0:

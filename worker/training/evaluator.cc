@@ -1,10 +1,10 @@
 #include "worker/training/evaluator.h"
 
-#include <map>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -12,6 +12,7 @@
 #include "layers/rules/find_program.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
+#include "primitives/tensor_device.h"
 #include "worker/training/metric_sums.h"
 
 namespace adjoin {
@@ -35,7 +36,8 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, c
   if (plan.spec().evaluate().range() > 0) evaluator->range_ = plan.spec().evaluate().range();
   {
     const SessionActivity::Files files(activity);
-    ADJOIN_ASSIGN_OR_RETURN(evaluator->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank()));
+    ADJOIN_ASSIGN_OR_RETURN(evaluator->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank(),
+                                                                   TensorDeviceOf(communicator->memory())));
   }
   ADJOIN_ASSIGN_OR_RETURN(evaluator->full_, Network::Create(plan, program, communicator, parameters, registry));
   if (FindProgram(plan, tail) != nullptr) {
@@ -73,19 +75,34 @@ absl::StatusOr<std::vector<double>> Evaluator::RunBatch(Network& network, int64_
     const SessionActivity::Files files(activity_);
     ADJOIN_ASSIGN_OR_RETURN(fields, data_->Read(program, /*epoch=*/0, first));
   }
-  Tape tape;
+  Tape tape(network.device());
   ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape));
   std::vector<double> mine(numbers_.size());
+  if (network.device().is_cpu()) {
+    AddNumbers(program, result, fields, mine);
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> shares, network.ReadNumbers(result.shares));
+    for (int i = 0; i < program.loss_size(); ++i) mine[numbers_.share(i)] = shares[i];
+  } else {
+    at::Tensor there = at::zeros({static_cast<int64_t>(mine.size())},
+                                 at::TensorOptions(network.device()).dtype(at::kDouble));
+    AddNumbers(program, result, fields, there);
+    for (int i = 0; i < program.loss_size(); ++i) there[numbers_.share(i)].copy_(result.shares[i]);
+    ADJOIN_ASSIGN_OR_RETURN(mine, network.ReadNumbers({there}));
+  }
   mine[numbers_.stop_asked()] = stop_asked ? 1 : 0;
+  return network.SumOverRanks(mine);
+}
+
+template <typename Mine>
+void Evaluator::AddNumbers(const ProgramPlan& program, const Network::Result& result,
+                           const std::map<std::string, at::Tensor>& fields, Mine& mine) const {
   for (int i = 0; i < program.loss_size(); ++i) {
     const LossPlan& loss = program.loss(i);
     const at::Tensor& target = fields.at(program.value(loss.target()).name());
-    mine[numbers_.share(i)] = result.shares[i].item<double>();
-    if (IsClassification(loss.spec())) mine[numbers_.weight(i)] = TargetWeight(loss.spec(), target);
+    if (IsClassification(loss.spec())) AddTargetWeight(loss.spec(), target, numbers_.weight(i), mine);
     if (i == numbers_.class_loss()) AddClassNumbers(numbers_, loss.spec(), result.predictions[i], target, mine);
     if (i == numbers_.number_loss()) AddErrorNumbers(numbers_, result.predictions[i], target, mine);
   }
-  return network.SumOverRanks(mine);
 }
 
 void Evaluator::AddBatch(const ProgramPlan& program, const std::vector<double>& sums) {

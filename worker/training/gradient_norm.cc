@@ -1,8 +1,8 @@
 #include "worker/training/gradient_norm.h"
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/norm.h>
+#include <ATen/ops/zeros.h>
 
 #include "base/status_macros.h"
 #include "layers/rules/counted_layout.h"
@@ -18,13 +18,12 @@ absl::StatusOr<GradientNorm> GradientNorm::Create(const Parameters& parameters) 
   return gradients;
 }
 
-double GradientNorm::SquaresHere() const {
+at::Tensor GradientNorm::SquaresHere() const {
   at::NoGradGuard no_grad;
-  double squares = 0;
+  at::Tensor squares = at::zeros({}, parameters_->tensor(0).options().dtype(at::kDouble));
   for (int i = 0; i < parameters_->size(); ++i) {
     if (!counts_[i]) continue;
-    const double norm = at::norm(parameters_->tensor(i).grad(), 2, at::kDouble).item<double>();
-    squares += norm * norm;
+    squares.add_(at::norm(parameters_->tensor(i).grad(), 2, at::kDouble).square());
   }
   return squares;
 }

@@ -1,7 +1,7 @@
 // The norm of all gradients together, over all ranks, and its limit (torch.nn.utils.clip_grad_norm_).
 //
 //   ADJOIN_ASSIGN_OR_RETURN(const GradientNorm gradients, GradientNorm::Create(parameters));
-//   const double norm = std::sqrt(SumOverRanks(gradients.SquaresHere()));     // after GradientSync
+//   const double norm = std::sqrt(SumOverRanks(gradients.SquaresHere().item<double>()));     // after GradientSync
 //   gradients.Clip(norm, 1.0);
 //
 // One thread.
@@ -9,6 +9,8 @@
 #define ADJOIN_WORKER_TRAINING_GRADIENT_NORM_H_
 
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
 #include "layers/network/parameters.h"
@@ -20,10 +22,10 @@ class GradientNorm {
   // `parameters` must outlive it. Errors: as FirstCopy (layers/rules/counted_layout.h).
   static absl::StatusOr<GradientNorm> Create(const Parameters& parameters);
 
-  // Returns the sum of the squares, in float64, of the gradients' elements that count on this rank. Only the first copy
+  // Returns the sum of the squares, one float64 on the gradients' device, of their elements that count on this rank. Only the first copy
   // of an element counts, so over all ranks each element of a trained parameter counts once. The gradients must be
   // defined.
-  double SquaresHere() const;
+  at::Tensor SquaresHere() const;
 
   // Multiplies all gradients by max_norm / (norm + 1e-6) where that is below 1. On every rank, with the same numbers.
   void Clip(double norm, double max_norm) const;

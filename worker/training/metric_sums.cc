@@ -7,7 +7,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "primitives/to_device.h"
 
 namespace adjoin {
 namespace {
@@ -25,6 +29,33 @@ void AddCounts(const at::Tensor& rows, int64_t bins, int64_t at, std::vector<dou
   for (int64_t i = 0; i < bin.numel(); ++i) {
     if (values[i] >= 0 && values[i] < bins) mine[at + values[i]] += 1;
   }
+}
+
+// The same on a device, of the rows that count.
+void AddCounts(const at::Tensor& rows, const at::Tensor& counts, int64_t bins, int64_t at, const at::Tensor& mine) {
+  const at::Tensor inside = counts.logical_and(rows >= 0).logical_and(rows < bins);
+  at::Tensor found = at::zeros({bins}, rows.options());
+  found.scatter_add_(0, rows.clamp(0, bins - 1), inside.to(rows.scalar_type()));
+  mine.narrow(0, at, bins).add_(found);
+}
+
+// Whether each target counts.
+at::Tensor Counts(const Loss& loss, const at::Tensor& target) {
+  return loss.has_ignore_index() ? target != loss.ignore_index() : at::ones_like(target, at::kBool);
+}
+
+// Counting takes several times the prediction's memory, so it takes a part of a large one at a time: calls use(part of
+// the prediction, part of the target) for two parts, and returns true. The counts of parts add up.
+template <typename Use>
+bool SplitLarge(const at::Tensor& prediction, const at::Tensor& target, const Use& use) {
+  if (prediction.numel() <= kChunk || target.numel() <= 1) return false;
+  int64_t dim = 0;
+  while (target.size(dim) == 1) ++dim;
+  const int64_t half = target.size(dim) / 2;
+  for (const auto& [first, count] : {std::pair(int64_t{0}, half), std::pair(half, target.size(dim) - half)}) {
+    use(prediction.narrow(dim == 0 ? 0 : dim + 1, first, count), target.narrow(dim, first, count));
+  }
+  return true;
 }
 
 // The targets that count: [targets, classes] and [targets].
@@ -45,7 +76,7 @@ Rows CountedRows(const Loss& loss, const at::Tensor& prediction, const at::Tenso
 at::Tensor ClassesBeforeTarget(const Rows& rows) {
   const at::Tensor column = rows.target.unsqueeze(1);
   const at::Tensor own = rows.prediction.gather(1, column);
-  const at::Tensor classes = at::arange(rows.prediction.size(1), at::kLong).unsqueeze(0);
+  const at::Tensor classes = at::arange(rows.prediction.size(1), rows.target.options()).unsqueeze(0);
   const at::Tensor before =
       (rows.prediction > own).logical_or(rows.prediction.eq(own).logical_and(classes < column)).sum(1);
   return before.masked_fill(own.isnan().squeeze(1), rows.prediction.size(1));
@@ -62,18 +93,29 @@ double TargetWeight(const Loss& loss, const at::Tensor& target) {
   return weight.index_select(0, counted).sum().item<double>();
 }
 
+void AddTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, std::vector<double>& mine) {
+  mine[at] = TargetWeight(loss, target);
+}
+
+void AddTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, const at::Tensor& mine) {
+  const at::Tensor flat = target.reshape({-1}), counts = Counts(loss, flat);
+  if (loss.class_weight_size() == 0) {
+    mine[at].copy_(counts.sum());
+    return;
+  }
+  const at::Tensor weight = ToDevice(
+      at::tensor(std::vector<double>(loss.class_weight().begin(), loss.class_weight().end()), at::kDouble),
+      target.device());
+  const at::Tensor classes = flat.masked_fill(counts.logical_not(), 0).clamp(0, weight.numel() - 1);
+  mine[at].copy_(weight.index_select(0, classes).masked_fill(counts.logical_not(), 0).sum());
+}
+
 void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
                      const at::Tensor& target, std::vector<double>& mine) {
   if (target.numel() == 0 || prediction.numel() == 0) return;
-  if (prediction.numel() > kChunk && target.numel() > 1) {
-    // Counting takes several times the prediction's memory, so it takes a part at a time. The counts of parts add up.
-    int64_t dim = 0;
-    while (target.size(dim) == 1) ++dim;
-    const int64_t half = target.size(dim) / 2;
-    for (const auto& [first, count] : {std::pair(int64_t{0}, half), std::pair(half, target.size(dim) - half)}) {
-      AddClassNumbers(numbers, loss, prediction.narrow(dim == 0 ? 0 : dim + 1, first, count),
-                      target.narrow(dim, first, count), mine);
-    }
+  if (SplitLarge(prediction, target, [&](const at::Tensor& part_of_prediction, const at::Tensor& part_of_target) {
+        AddClassNumbers(numbers, loss, part_of_prediction, part_of_target, mine);
+      })) {
     return;
   }
   const Rows rows = CountedRows(loss, prediction, target);
@@ -98,6 +140,37 @@ void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const a
   }
 }
 
+void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
+                     const at::Tensor& target, const at::Tensor& mine) {
+  if (target.numel() == 0 || prediction.numel() == 0) return;
+  if (SplitLarge(prediction, target, [&](const at::Tensor& part_of_prediction, const at::Tensor& part_of_target) {
+        AddClassNumbers(numbers, loss, part_of_prediction, part_of_target, mine);
+      })) {
+    return;
+  }
+  // Targets that do not count stay, so that no extent depends on values, which the host would have to wait for.
+  const at::Tensor given = target.reshape({-1}), counts = Counts(loss, given);
+  const int64_t classes = numbers.classes();
+  const Rows rows{prediction.movedim(1, -1).reshape({-1, prediction.size(1)}),
+                  given.masked_fill(counts.logical_not(), 0).clamp(0, prediction.size(1) - 1)};
+  if (!numbers.hits().empty()) {
+    mine[numbers.counted()].add_(counts.sum());
+    const at::Tensor classes_before = ClassesBeforeTarget(rows);
+    for (const auto& [k, at] : numbers.hits()) mine[at].add_((classes_before < k).logical_and(counts).sum());
+  }
+  if (numbers.per_class() < 0 && numbers.confusion() < 0) return;
+  const at::Tensor predicted = rows.prediction.argmax(1);
+  if (numbers.per_class() >= 0) {
+    const int64_t at = numbers.per_class();
+    AddCounts(rows.target, counts.logical_and(predicted.eq(rows.target)), classes, at, mine);
+    AddCounts(predicted, counts, classes, at + classes, mine);
+    AddCounts(rows.target, counts, classes, at + 2 * classes, mine);
+  }
+  if (numbers.confusion() >= 0) {
+    AddCounts(rows.target * classes + predicted, counts, classes * classes, numbers.confusion(), mine);
+  }
+}
+
 void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& prediction, const at::Tensor& target,
                      std::vector<double>& mine) {
   const at::Tensor predicted = prediction.reshape({-1});
@@ -110,6 +183,21 @@ void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& predict
     sums[0] += static_cast<double>(count);
     sums[1] += error.square().sum().item<double>();
     sums[2] += error.abs().sum().item<double>();
+  }
+}
+
+void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& prediction, const at::Tensor& target,
+                     const at::Tensor& mine) {
+  const at::Tensor predicted = prediction.reshape({-1});
+  const at::Tensor right = target.reshape({-1});
+  const at::Tensor sums = mine.narrow(0, numbers.numbers(), 3);
+  for (int64_t begin = 0; begin < predicted.numel(); begin += kChunk) {
+    const int64_t count = std::min(kChunk, predicted.numel() - begin);
+    const at::Tensor error =
+        predicted.narrow(0, begin, count).to(at::kDouble) - right.narrow(0, begin, count).to(at::kDouble);
+    sums[0].add_(static_cast<double>(count));
+    sums[1].add_(error.square().sum());
+    sums[2].add_(error.abs().sum());
   }
 }
 

@@ -159,7 +159,7 @@ nlohmann::json Take(const Case& of) {
     nlohmann::json now = {{"lr", optimizer->LearningRate(step)}};
     for (int i = 0; i < 2; ++i) now["gradients"].push_back(Numbers(parameters.tensor(i).grad()));
     if (of.train.clip_norm() > 0) {
-      const double norm = std::sqrt(gradients.SquaresHere());
+      const double norm = std::sqrt(gradients.SquaresHere().item<double>());
       now["norm"] = norm;
       gradients.Clip(norm, of.train.clip_norm());
     }
@@ -254,7 +254,7 @@ TEST(GradientNormTest, CountsEachElementOnce) {
     for (int i = 0; i < parameters.size(); ++i) {
       at::Tensor(parameters.tensor(i)).mutable_grad() = at::full_like(parameters.tensor(i), 2);
     }
-    squares += gradients.SquaresHere();
+    squares += gradients.SquaresHere().item<double>();
     gradients.Clip(6, 3);
     EXPECT_TRUE(at::allclose(parameters.tensor(0).grad(), at::full_like(parameters.tensor(0), 1)));
   }

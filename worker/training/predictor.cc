@@ -14,6 +14,7 @@
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
+#include "primitives/tensor_device.h"
 #include "worker/data/array_file.h"
 #include "worker/data/array_formats.h"
 #include "worker/data/path_rules.h"
@@ -63,7 +64,8 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, C
   predictor->FindInputs(plan, *full);
   {
     const SessionActivity::Files files(activity);
-    ADJOIN_ASSIGN_OR_RETURN(predictor->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank()));
+    ADJOIN_ASSIGN_OR_RETURN(predictor->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank(),
+                                                                   TensorDeviceOf(communicator->memory())));
   }
   ADJOIN_ASSIGN_OR_RETURN(predictor->full_, Network::Create(plan, kProgram, communicator, parameters, registry));
   const std::string tail = absl::StrCat(kProgram, "_tail");
@@ -189,8 +191,9 @@ absl::Status Predictor::RunStep(bool stop_asked) {
       const SessionActivity::Files files(activity_);
       ADJOIN_ASSIGN_OR_RETURN(fields, data_->Read(program, /*epoch=*/0, first));
     }
-    Tape tape;
+    Tape tape(network.device());
     ADJOIN_ASSIGN_OR_RETURN(Network::Result result, network.Forward(std::move(fields), tape));
+    ADJOIN_RETURN_IF_ERROR(network.ReadNumbers({}).status());
     const SessionActivity::Files files(activity_);
     for (int index = 0; index < program.output_size(); ++index) {
       ADJOIN_RETURN_IF_ERROR(WriteOutput(program.output(index), index, first, std::move(result.outputs[index])));
@@ -208,7 +211,7 @@ absl::Status Predictor::WriteOutput(const OutputPlan& plan, int index, int64_t f
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan.layout()));
   const Box local = layout.BoxOf(communicator_->rank());
   if (predict_.classes()) value = value.argmax(kClassDim);
-  value = value.to(TensorTypeOf(outputs_[index].type)).contiguous();
+  value = value.to(TensorTypeOf(outputs_[index].type)).contiguous().to(at::kCPU);
   const int64_t count = local[0].size();
   std::vector<Interval> cells;
   for (int dim = 1; dim < local.dims(); ++dim) {

@@ -16,6 +16,7 @@
 #include "layers/rules/find_program.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
+#include "primitives/tensor_device.h"
 
 namespace adjoin {
 
@@ -30,7 +31,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   trainer->batch_ = train.batch();
   {
     const SessionActivity::Files files(activity);
-    ADJOIN_ASSIGN_OR_RETURN(trainer->data_, ShardReader::Create(plan, train.dataset(), data, communicator->rank()));
+    ADJOIN_ASSIGN_OR_RETURN(trainer->data_, ShardReader::Create(plan, train.dataset(), data, communicator->rank(),
+                                                                 TensorDeviceOf(communicator->memory())));
   }
   if (trainer->data_->samples() >= trainer->batch_ / std::max<int64_t>(1, train.microbatches())) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->full_, Network::Create(plan, "train", communicator, parameters, registry));
@@ -87,10 +89,10 @@ void Trainer::SetPlace(const Part& part) const {
   part.network->SetPlace(step_, part.first - step_ % steps_per_epoch_ * batch_);
 }
 
-absl::StatusOr<double> Trainer::ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples) {
+absl::StatusOr<at::Tensor> Trainer::ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples) {
   ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(*part.network, epoch, part.first));
   SetPlace(part);
-  Tape tape;
+  Tape tape(part.network->device());
   ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, part.network->Forward(fields, tape));
   const ProgramPlan& program = part.network->program();
   at::Tensor loss;
@@ -102,24 +104,45 @@ absl::StatusOr<double> Trainer::ForwardAndBackward(const Part& part, int64_t epo
     loss = loss.defined() ? loss + share : share;
   }
   tape.Backward(loss);
-  return loss.defined() ? loss.detach().item<double>() : 0;
+  return loss.defined() ? loss.detach() : loss;
+}
+
+absl::StatusOr<Trainer::Read> Trainer::ReadStep(const std::vector<Part>& parts,
+                                                const std::vector<at::Tensor>& shares) const {
+  Read read;
+  std::vector<at::Tensor> numbers;
+  if (gradients_.has_value()) numbers.push_back(gradients_->SquaresHere());
+  bool first = gradients_.has_value();  // the next number is that
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (shares[i].defined()) numbers.push_back(shares[i]);
+    // Parts of one network follow each other.
+    if (i + 1 < parts.size() && parts[i + 1].network == parts[i].network) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> found, parts[i].network->ReadNumbers(numbers));
+    numbers.clear();
+    for (const double number : found) {
+      (std::exchange(first, false) ? read.squared_norm : read.loss) += number;
+    }
+  }
+  return read;
 }
 
 absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
                             StepReport& report) {
   for (int i = 0; i < parameters_->size(); ++i) at::Tensor(parameters_->tensor(i)).mutable_grad().reset();
-  double share = 0;
+  std::vector<at::Tensor> shares;
   for (const Part& part : parts) {
     const int64_t bytes_before = communicator_->BytesSent();
-    ADJOIN_ASSIGN_OR_RETURN(const double of_part, ForwardAndBackward(part, epoch, report.samples));
-    share += of_part;
+    ADJOIN_ASSIGN_OR_RETURN(at::Tensor share, ForwardAndBackward(part, epoch, report.samples));
+    shares.push_back(std::move(share));
     Account(part, bytes_before);
   }
   const int64_t bytes_before = communicator_->BytesSent();
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
-  const double squares = gradients_.has_value() ? gradients_->SquaresHere() : 0;
-  const StepSums mine = {
-      .loss = share, .stops_asked = stop_asked ? 1.0 : 0.0, .squared_gradient_norm = squares, .words = words};
+  ADJOIN_ASSIGN_OR_RETURN(const Read read, ReadStep(parts, shares));
+  const StepSums mine = {.loss = read.loss,
+                         .stops_asked = stop_asked ? 1.0 : 0.0,
+                         .squared_gradient_norm = read.squared_norm,
+                         .words = words};
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> numbers, parts[0].network->SumOverRanks(mine.ToVector()));
   const StepSums sums = StepSums::FromVector(numbers);
   traffic_[parts[0].network->program().name()].bytes += communicator_->BytesSent() - bytes_before;

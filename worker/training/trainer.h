@@ -116,8 +116,15 @@ class Trainer {
   std::vector<Part> PartsOf(int64_t first) const;
   // Tells the part's network its position in the job, for its random numbers.
   void SetPlace(const Part& part) const;
-  // Adds to the gradients. Returns this rank's share of the loss; `samples`: of the whole batch.
-  absl::StatusOr<double> ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples);
+  // Adds to the gradients. Returns this rank's share of the loss, undefined where it has none; `samples`: of the whole
+  // batch.
+  absl::StatusOr<at::Tensor> ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples);
+  // What the host reads of this rank's step, in one go.
+  struct Read {
+    double loss = 0;           // the sum of `shares`, by part
+    double squared_norm = 0;   // of the gradients, where the job clips
+  };
+  absl::StatusOr<Read> ReadStep(const std::vector<Part>& parts, const std::vector<at::Tensor>& shares) const;
   // Gradients, loss and norm over all ranks.
   absl::Status AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
                      StepReport& report);
