@@ -41,7 +41,8 @@ struct LocalReads {
   Reading reading;
   Interval outputs;     // global: those that this rank computes
   int64_t inputs = 0;   // global extent of the input
-  at::Tensor boundary;  // int64, on the layer's device: which fetched cell each cell is (Reading::IndexMap); Input has applied it
+  at::Tensor boundary;  // int64, on the layer's device: which fetched cell each cell is (Reading::IndexMap); Input has
+                        // applied it
 };
 
 // Which step of which job a pass belongs to: with the layer, what its random numbers are a function of.

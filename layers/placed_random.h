@@ -2,8 +2,8 @@
 // of the whole step, so that any cut, any number of ranks and any micro-batches draw the same.
 //
 //   // In a layer's Forward, `shape` global and `box` of what this rank computes:
-//   const at::Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape, box, /*p=*/0.1, x.device());
-//   return x.masked_fill(kept.logical_not(), 0) / 0.9;
+//   const at::Tensor kept = PlacedKept(Draws(kPurposeDropout), place().first_sample, shape, box, /*p=*/0.1,
+//   x.device()); return x.masked_fill(kept.logical_not(), 0) / 0.9;
 //   // The same for all cells of a channel: the first two dims of shape and box.
 //
 // The number of cell (n, ...) has the index (first_sample + n) * cells of a sample + its row-major index in the sample.

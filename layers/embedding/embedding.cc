@@ -51,11 +51,10 @@ class EmbeddingLayer : public LayerModule {
     const Tensor bad = (x < 0) | (x >= num_embeddings());
     checks().Refuse(bad.any(), [this, x, bad] {
       const int64_t first = bad.flatten().nonzero()[0].item<int64_t>();
-      return absl::OutOfRangeError(absl::StrCat("layer \"", context().plan.name(), "\" on rank ", context().rank,
-                                                ": index ", x.flatten()[first].item<int64_t>(), " at [",
-                                                absl::StrJoin(indices_.CellAt(first), ", "),
-                                                "] of its input; with num_embeddings ", num_embeddings(), ", 0 to ",
-                                                num_embeddings() - 1, " are possible"));
+      return absl::OutOfRangeError(absl::StrCat(
+          "layer \"", context().plan.name(), "\" on rank ", context().rank, ": index ",
+          x.flatten()[first].item<int64_t>(), " at [", absl::StrJoin(indices_.CellAt(first), ", "),
+          "] of its input; with num_embeddings ", num_embeddings(), ", 0 to ", num_embeddings() - 1, " are possible"));
     });
     return x.is_cpu() ? x : x.masked_fill(bad, 0);
   }

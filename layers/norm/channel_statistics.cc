@@ -228,9 +228,9 @@ at::Tensor GradientSums(const at::Tensor& g, const at::Tensor& x, const at::Tens
 }  // namespace on_device
 
 // `function` of x's type where x is on the CPU.
-#define ADJOIN_BY_TYPE(x, function, ...)                                    \
-  (!(x).is_cpu()                     ? on_device::function(__VA_ARGS__)     \
-   : (x).scalar_type() == at::kFloat ? function<float>(__VA_ARGS__)         \
+#define ADJOIN_BY_TYPE(x, function, ...)                                \
+  (!(x).is_cpu()                     ? on_device::function(__VA_ARGS__) \
+   : (x).scalar_type() == at::kFloat ? function<float>(__VA_ARGS__)     \
                                      : function<double>(__VA_ARGS__))
 
 class StatisticsFunction : public torch::autograd::Function<StatisticsFunction> {

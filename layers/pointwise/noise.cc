@@ -28,8 +28,8 @@ class NoiseLayer : public LayerModule {
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
     if (!context().training) return Output(x, tape);
-    const at::Tensor normals = PlacedNormals(Draws(kPurposeNoise), place().first_sample, shape_, box_, x.scalar_type(),
-                                             x.device());
+    const at::Tensor normals =
+        PlacedNormals(Draws(kPurposeNoise), place().first_sample, shape_, box_, x.scalar_type(), x.device());
     const Noise& noise = spec().noise();
     if (noise.multiplicative()) return Output(x * (normals * noise.std() + 1), tape);
     return Output(x + normals * noise.std(), tape);

@@ -171,7 +171,7 @@ class AveragePoolLayer : public LayerModule {
   std::vector<int64_t> stride_;
   bool by_kernel_ = true;
   std::vector<WindowSums> sums_;  // by dim, where there is no kernel
-  at::Tensor divisor_;  // per output, int64; one number where they are all the same
+  at::Tensor divisor_;            // per output, int64; one number where they are all the same
 };
 
 }  // namespace

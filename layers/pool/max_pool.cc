@@ -200,8 +200,8 @@ class MaxPoolLayer : public LayerModule {
       at::Tensor largest, of_largest;
       for (const Step& step : *steps) {
         const at::Tensor value = x.index_select(dim->dim, step.cells);
-        const at::Tensor place = index.defined() ? step.place + index.index_select(dim->dim, step.cells)
-                                                 : step.place.expand(value.sizes());
+        const at::Tensor place =
+            index.defined() ? step.place + index.index_select(dim->dim, step.cells) : step.place.expand(value.sizes());
         const bool first = !largest.defined();
         const at::Tensor better = first ? at::Tensor() : value.gt(largest).logical_or(value.isnan());
         largest = first ? value : at::where(better, value, largest);

@@ -13,6 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_layers.h"
 #include "layers/builtin/builtin_rules.h"
@@ -25,12 +27,17 @@
 #include "layers/rules/layout_proto.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
+#include "primitives/autograd_threads.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/device/device.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
+#include "primitives/tensor_device.h"
+#include "primitives/testing/fake_backend.h"
+#include "primitives/to_device.h"
 #include "primitives/transport/transport.h"
 
 namespace adjoin {
@@ -55,16 +62,18 @@ bool Counts(const Layout& layout, int rank) {
 // One rank's step.
 class RankStep {
  public:
-  RankStep(const Plan& plan, const StepInput& input, Transport& transport)
+  RankStep(const Plan& plan, const StepInput& input, Transport& transport, LocalMemory& memory)
       : plan_(plan),
         program_(ProgramOf(plan, input.program)),
         input_(input),
         transport_(transport),
-        communicator_(&transport, &memory_, {}),
-        rank_(transport.rank()) {}
+        communicator_(&transport, &memory, {}),
+        rank_(transport.rank()),
+        device_(TensorDeviceOf(memory)) {}
 
   absl::Status Run(RankResult& result) {
-    ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, rank_));
+    RunBackwardInThisThread();
+    ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, rank_, device_));
     parameters.Initialise(plan_.spec().seed());
     for (const auto& [name, whole] : input_.parameters) {
       ADJOIN_ASSIGN_OR_RETURN(const int index, parameters.IndexOf(name));
@@ -75,12 +84,15 @@ class RankStep {
     ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan_, &communicator_, &parameters));
     ADJOIN_ASSIGN_OR_RETURN(auto collect, ParameterCollect::Create(plan_, &communicator_));
     ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields(program_, input_.fields, rank_));
+    for (auto& [name, field] : fields) {
+      field = ToDevice(field.detach(), device_).set_requires_grad(field.requires_grad());
+    }
 
     const int64_t sent_before = transport_.BytesSent();
     double loss = 0;
     GraphNodes nodes;
     {
-      Tape tape;
+      Tape tape(device_);
       ADJOIN_ASSIGN_OR_RETURN(const Network::Result forward, network->Forward(fields, tape, /*keep_values=*/true));
       ADJOIN_ASSIGN_OR_RETURN(const at::Tensor root, AddCotangents(forward));
       try {
@@ -88,14 +100,15 @@ class RankStep {
       } catch (...) {
         return StatusFromCurrentException();
       }
-      loss = forward.loss.item<double>();
+      ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> numbers, network->ReadNumbers({forward.loss}));
+      loss = numbers[0];
       for (const auto& [name, value] : forward.values) {
-        result.values[name] = value.detach();
+        result.values[name] = value.detach().to(at::kCPU);
         if (value.grad_fn() != nullptr) nodes.emplace_back(name, value.grad_fn());
       }
     }
     for (const auto& [name, node] : nodes) {
-      if (!node.expired()) return absl::InternalError(absl::StrCat("the graph of \"", name, "\" outlives its step"));
+      if (!Expires(node)) return absl::InternalError(absl::StrCat("the graph of \"", name, "\" outlives its step"));
     }
     ADJOIN_RETURN_IF_ERROR(sync->Sync());
     ADJOIN_ASSIGN_OR_RETURN(const auto sums, network->SumOverRanks({loss}));
@@ -105,7 +118,8 @@ class RankStep {
     result.peak_elements = network->peak_elements();
     for (const auto& [name, field] : fields) {
       if (field.requires_grad()) {
-        result.field_grads[name] = field.grad().defined() ? field.grad() : at::zeros_like(field);
+        const at::Tensor grad = field.grad().defined() ? field.grad() : at::zeros_like(field);
+        result.field_grads[name] = grad.detach().to(at::kCPU);
       }
     }
     return TakeParameters(parameters, *collect, result);
@@ -115,6 +129,16 @@ class RankStep {
   // What made the values, by their names.
   using GraphNodes = std::vector<std::pair<std::string, std::weak_ptr<torch::autograd::Node>>>;
 
+  // With LibTorch 1 a thread of a device's drops a node a moment after the pass has ended.
+  bool Expires(const std::weak_ptr<torch::autograd::Node>& node) const {
+    const absl::Time end = absl::Now() + (device_.is_cpu() ? absl::ZeroDuration() : absl::Seconds(5));
+    while (!node.expired()) {
+      if (absl::Now() >= end) return false;
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return true;
+  }
+
   absl::StatusOr<at::Tensor> AddCotangents(const Network::Result& forward) const {
     at::Tensor root = forward.loss;
     for (const ValuePlan& value : program_.value()) {
@@ -122,7 +146,8 @@ class RankStep {
       if (cotangent == input_.cotangents.end()) continue;
       ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
       if (!Counts(layout, rank_)) continue;
-      root = root + (forward.values.at(value.name()) * PartOf(cotangent->second, layout, rank_)).sum();
+      const at::Tensor part = PartOf(cotangent->second, layout, rank_).to(device_);
+      root = root + (forward.values.at(value.name()) * part).sum();
     }
     return root;
   }
@@ -133,10 +158,10 @@ class RankStep {
       at::Tensor parameter = parameters.tensor(i);
       const bool frozen = parameters.frozen(i);
       if (!frozen) parameter.sub_(parameter.grad(), input_.sgd_lr);
-      result.parameter.push_back(parameter.detach());
-      result.parameter_grad.push_back(parameter.grad());
+      result.parameter.push_back(parameter.detach().to(at::kCPU));
+      result.parameter_grad.push_back(frozen ? at::Tensor() : parameter.grad().to(at::kCPU));
       ADJOIN_ASSIGN_OR_RETURN(at::Tensor whole, collect.Collect(i, frozen ? parameter : parameter.grad()));
-      result.collected.push_back(std::move(whole));
+      result.collected.push_back(whole.to(at::kCPU));
     }
     return absl::OkStatus();
   }
@@ -145,10 +170,20 @@ class RankStep {
   const ProgramPlan& program_;
   const StepInput& input_;
   Transport& transport_;
-  HostMemory memory_;
   Communicator communicator_;
   const int rank_;
+  const at::Device device_;
 };
+
+// The memory of the tensors of a rank.
+absl::StatusOr<std::unique_ptr<LocalMemory>> MemoryOf(const StepInput& input, int rank) {
+  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, DeviceOfRank(input.transport, rank, input.seed));
+  if (device == nullptr) return std::make_unique<HostMemory>();
+  const at::DeviceType type = device->kind() == MemoryKind::kCuda ? at::kCUDA : at::kPrivateUse1;
+  if (type == at::kPrivateUse1) RegisterFakeBackend();
+  const at::Device tensors(type, static_cast<at::DeviceIndex>(device->index()));
+  return std::make_unique<TensorDeviceMemory>(tensors, std::move(device));
+}
 
 // Gathers the differences, up to a handful.
 class Comparison {
@@ -240,8 +275,14 @@ absl::StatusOr<Tensors> LocalFields(const ProgramPlan& program, const Tensors& f
 absl::StatusOr<std::vector<RankResult>> RunStep(const Plan& plan, const StepInput& input) {
   const int ranks = static_cast<int>(plan.spec().ranks());
   std::vector<RankResult> results(ranks);
+  // Made before any thread of a rank runs: a backend of LibTorch is registered before its first pass.
+  std::vector<std::unique_ptr<LocalMemory>> memories;
+  for (int rank = 0; rank < ranks; ++rank) {
+    ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<LocalMemory> memory, MemoryOf(input, rank));
+    memories.push_back(std::move(memory));
+  }
   ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, input.transport, input.seed, [&](Transport& transport) {
-    return RankStep(plan, input, transport).Run(results[transport.rank()]);
+    return RankStep(plan, input, transport, *memories[transport.rank()]).Run(results[transport.rank()]);
   }));
   return results;
 }

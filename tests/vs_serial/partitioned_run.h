@@ -45,12 +45,13 @@ struct StepInput {
   Tensors parameters;  // whole, by name; those that are absent are drawn from the seed
   Tensors cotangents;  // whole, by value name: the sum of value * cotangent is added to the program's own loss
   std::string program = "train";
+  // A rank's tensors are on the device whose memory its transport moves, if it moves one's.
   TransportKind transport = TransportKind::kInMemoryDelayed;
   uint64_t seed = 1;  // of the transport's delays
   double sgd_lr = 0;  // after the step: parameter -= lr * gradient
 };
 
-// What one rank has after the step.
+// What one rank has after the step. All tensors are on the CPU.
 struct RankResult {
   double loss = 0;                         // the program's own, summed over ranks
   Tensors values;                          // local, by ValuePlan::name

@@ -31,8 +31,7 @@ std::vector<ClassBound> BoundsOf(const ProgramPlan& program, int value) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& plan, const std::string& dataset,
-                                                                 const DataFolder& data, int rank,
-                                                                 at::Device device) {
+                                                                 const DataFolder& data, int rank, at::Device device) {
   std::unique_ptr<ShardReader> reader(new ShardReader);
   const auto& sets = plan.spec().dataset();
   const auto spec = std::find_if(sets.begin(), sets.end(), [&](const Dataset& d) { return d.name() == dataset; });

@@ -49,12 +49,11 @@ class ShardReader {
 
   int64_t samples() const { return positions_->count(); }
 
-  // Returns tensors by ValuePlan::name, on `device`, of shape (0, ..., 0) where this rank holds nothing. `program` is one of the
-  // plan's. DataFolder::warn gets a field's first value that is not a number or infinite, once: "data set "train",
-  // field "image": sample 3, position [0, 4]: nan". Only the rank that holds its cell reports it, so no value is
-  // reported twice.
-  // Errors: kOutOfRange where the batch goes beyond the data set; as ValueShard::Read, with the names of data set and
-  // field.
+  // Returns tensors by ValuePlan::name, on `device`, of shape (0, ..., 0) where this rank holds nothing. `program` is
+  // one of the plan's. DataFolder::warn gets a field's first value that is not a number or infinite, once: "data set
+  // "train", field "image": sample 3, position [0, 4]: nan". Only the rank that holds its cell reports it, so no value
+  // is reported twice. Errors: kOutOfRange where the batch goes beyond the data set; as ValueShard::Read, with the
+  // names of data set and field.
   absl::StatusOr<std::map<std::string, at::Tensor>> Read(const ProgramPlan& program, int64_t epoch, int64_t first);
 
   // Bytes of files, for the batches that Read returned.

@@ -51,8 +51,8 @@ struct SessionOptions {
   std::string output_root;
   std::string cache_dir;    // inflated copies of data files for all ranks of a node; empty: each rank has its own
   int64_t cache_bytes = 0;  // most bytes of these copies; 0: 80 % of their disk
-  Transport* transport = nullptr;             // this rank's; Abort on it ends the session
-  const LayerRegistry* layers = nullptr;      // null: the built-in layers
+  Transport* transport = nullptr;         // this rank's; Abort on it ends the session
+  const LayerRegistry* layers = nullptr;  // null: the built-in layers
   // This rank's tensors and what it moves: the host's, or a device's (TensorDeviceMemory, which then outlives the
   // session). Null: the host's.
   LocalMemory* memory = nullptr;

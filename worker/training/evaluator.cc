@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, c
   {
     const SessionActivity::Files files(activity);
     ADJOIN_ASSIGN_OR_RETURN(evaluator->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank(),
-                                                                   TensorDeviceOf(communicator->memory())));
+                                                                  TensorDeviceOf(communicator->memory())));
   }
   ADJOIN_ASSIGN_OR_RETURN(evaluator->full_, Network::Create(plan, program, communicator, parameters, registry));
   if (FindProgram(plan, tail) != nullptr) {
@@ -83,8 +83,8 @@ absl::StatusOr<std::vector<double>> Evaluator::RunBatch(Network& network, int64_
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> shares, network.ReadNumbers(result.shares));
     for (int i = 0; i < program.loss_size(); ++i) mine[numbers_.share(i)] = shares[i];
   } else {
-    at::Tensor there = at::zeros({static_cast<int64_t>(mine.size())},
-                                 at::TensorOptions(network.device()).dtype(at::kDouble));
+    at::Tensor there =
+        at::zeros({static_cast<int64_t>(mine.size())}, at::TensorOptions(network.device()).dtype(at::kDouble));
     AddNumbers(program, result, fields, there);
     for (int i = 0; i < program.loss_size(); ++i) there[numbers_.share(i)].copy_(result.shares[i]);
     ADJOIN_ASSIGN_OR_RETURN(mine, network.ReadNumbers({there}));

@@ -22,9 +22,9 @@ class GradientNorm {
   // `parameters` must outlive it. Errors: as FirstCopy (layers/rules/counted_layout.h).
   static absl::StatusOr<GradientNorm> Create(const Parameters& parameters);
 
-  // Returns the sum of the squares, one float64 on the gradients' device, of their elements that count on this rank. Only the first copy
-  // of an element counts, so over all ranks each element of a trained parameter counts once. The gradients must be
-  // defined.
+  // Returns the sum of the squares, one float64 on the gradients' device, of their elements that count on this rank.
+  // Only the first copy of an element counts, so over all ranks each element of a trained parameter counts once. The
+  // gradients must be defined.
   at::Tensor SquaresHere() const;
 
   // Multiplies all gradients by max_norm / (norm + 1e-6) where that is below 1. On every rank, with the same numbers.

@@ -103,9 +103,9 @@ void AddTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, con
     mine[at].copy_(counts.sum());
     return;
   }
-  const at::Tensor weight = ToDevice(
-      at::tensor(std::vector<double>(loss.class_weight().begin(), loss.class_weight().end()), at::kDouble),
-      target.device());
+  const at::Tensor weight =
+      ToDevice(at::tensor(std::vector<double>(loss.class_weight().begin(), loss.class_weight().end()), at::kDouble),
+               target.device());
   const at::Tensor classes = flat.masked_fill(counts.logical_not(), 0).clamp(0, weight.numel() - 1);
   mine[at].copy_(weight.index_select(0, classes).masked_fill(counts.logical_not(), 0).sum());
 }

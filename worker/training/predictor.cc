@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, C
   {
     const SessionActivity::Files files(activity);
     ADJOIN_ASSIGN_OR_RETURN(predictor->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank(),
-                                                                   TensorDeviceOf(communicator->memory())));
+                                                                  TensorDeviceOf(communicator->memory())));
   }
   ADJOIN_ASSIGN_OR_RETURN(predictor->full_, Network::Create(plan, kProgram, communicator, parameters, registry));
   const std::string tail = absl::StrCat(kProgram, "_tail");

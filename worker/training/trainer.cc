@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   {
     const SessionActivity::Files files(activity);
     ADJOIN_ASSIGN_OR_RETURN(trainer->data_, ShardReader::Create(plan, train.dataset(), data, communicator->rank(),
-                                                                 TensorDeviceOf(communicator->memory())));
+                                                                TensorDeviceOf(communicator->memory())));
   }
   if (trainer->data_->samples() >= trainer->batch_ / std::max<int64_t>(1, train.microbatches())) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->full_, Network::Create(plan, "train", communicator, parameters, registry));

@@ -121,8 +121,8 @@ class Trainer {
   absl::StatusOr<at::Tensor> ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples);
   // What the host reads of this rank's step, in one go.
   struct Read {
-    double loss = 0;           // the sum of `shares`, by part
-    double squared_norm = 0;   // of the gradients, where the job clips
+    double loss = 0;          // the sum of `shares`, by part
+    double squared_norm = 0;  // of the gradients, where the job clips
   };
   absl::StatusOr<Read> ReadStep(const std::vector<Part>& parts, const std::vector<at::Tensor>& shares) const;
   // Gradients, loss and norm over all ranks.
