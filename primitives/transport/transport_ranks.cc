@@ -1,5 +1,7 @@
 #include "primitives/transport/transport_ranks.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -53,8 +55,20 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice() {
 
 }  // namespace
 
+TransportKind ChosenTransport(TransportKind kind) {
+  static const char* const name = std::getenv("ADJOIN_TEST_TRANSPORT");
+  if (name == nullptr || kind != TransportKind::kInMemoryDelayed) return kind;
+  for (const TransportKind other :
+       {TransportKind::kInMemory, TransportKind::kUcxSharedMemory, TransportKind::kUcxTcp, TransportKind::kDeviceDirect,
+        TransportKind::kDeviceStaged, TransportKind::kUcxStaged, TransportKind::kCudaStaged, TransportKind::kCudaUcx}) {
+    if (ToString(other) == name) return other;
+  }
+  std::fprintf(stderr, "ADJOIN_TEST_TRANSPORT=%s is not the name of a transport, such as DeviceStaged\n", name);
+  std::abort();
+}
+
 absl::StatusOr<std::shared_ptr<Device>> DeviceOfRank(TransportKind kind, int rank, uint64_t seed) {
-  switch (kind) {
+  switch (ChosenTransport(kind)) {
     case TransportKind::kDeviceDirect:
     case TransportKind::kDeviceStaged:
     case TransportKind::kUcxStaged: {
@@ -73,6 +87,7 @@ absl::StatusOr<std::shared_ptr<Device>> DeviceOfRank(TransportKind kind, int ran
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Transport>>> OpenTransports(int n, TransportKind kind, uint64_t seed) {
+  kind = ChosenTransport(kind);
   const bool ucx = kind == TransportKind::kUcxSharedMemory || kind == TransportKind::kUcxTcp ||
                    kind == TransportKind::kUcxStaged || kind == TransportKind::kCudaUcx;
   std::vector<std::unique_ptr<Transport>> transports;

@@ -49,13 +49,17 @@ inline constexpr TransportKind kAllTransportKinds[] = {TransportKind::kInMemory,
 std::string ToString(TransportKind kind);  // "InMemory", ...: fit for the name of a parametrised test
 inline std::ostream& operator<<(std::ostream& out, TransportKind kind) { return out << ToString(kind); }
 
-// Returns the transports of ranks 0 to n-1, not connected. `seed` drives the delays of the in-memory transport
-// and of fake devices; UCX ignores it. Errors: kNotFound where there is no CUDA device.
+// Returns the transports of ranks 0 to n-1 of ChosenTransport(kind), not connected. `seed` drives the delays of the
+// in-memory transport and of fake devices; UCX ignores it. Errors: kNotFound where there is no CUDA device.
 absl::StatusOr<std::vector<std::unique_ptr<Transport>>> OpenTransports(int n, TransportKind kind, uint64_t seed);
 
-// The device whose memory such a transport moves at a rank; null for those that move only host memory.
+// The device whose memory ChosenTransport(kind) moves at a rank; null for those that move only host memory.
 // Errors: as CudaDriver::Open.
 absl::StatusOr<std::shared_ptr<Device>> DeviceOfRank(TransportKind kind, int rank, uint64_t seed);
+
+// What a test of kInMemoryDelayed runs on: the kind that the environment variable ADJOIN_TEST_TRANSPORT names, so that
+// a test that was written for the host's memory also runs on a device's. All other kinds are themselves.
+TransportKind ChosenTransport(TransportKind kind);
 
 using RankFunction = std::function<absl::Status(Transport&)>;
 

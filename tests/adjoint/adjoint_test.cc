@@ -31,6 +31,7 @@ constexpr DType kTypes[] = {DType::kFloat64,   DType::kFloat32,    DType::kBFloa
 // The cases of each type and number of ranks: 4 + 7 x 40 are 284.
 constexpr int kCasesOnOneRank = 4;
 constexpr int kCasesOnMore = 40;
+constexpr int kCasesOnMoreOnDevice = 3;
 
 struct CaseSeed {
   CaseKind kind;
@@ -47,12 +48,16 @@ MovementCase CaseOf(const CaseSeed& s) {
   return c;
 }
 
+// Whether ADJOIN_TEST_TRANSPORT asks for a device's memory: then on that alone, and fewer cases.
+bool OnDevice() { return ChosenTransport(TransportKind::kInMemoryDelayed) != TransportKind::kInMemoryDelayed; }
+
 // With one choice of algorithms, or with every one.
 void Prove(std::vector<MovementCase> cases, int ranks, uint64_t delays, const std::vector<AlgorithmChoice>& choices) {
   for (AlgorithmChoice choice : choices) {
     for (MovementCase& c : cases) c.options.algorithms = choice;
     std::vector<CaseResults> results;  // the same bits on every transport
     for (TransportKind transport : kAllTransportKinds) {
+      if (OnDevice() && transport != TransportKind::kInMemoryDelayed) continue;
       const absl::Status status = ProveCases(cases, ranks, transport, delays, &results);
       ASSERT_TRUE(status.ok()) << ToString(transport) << ", delays of seed " << delays
                                << (choice == AlgorithmChoice::kGroups ? ", groups: " : ": ") << status;
@@ -105,7 +110,7 @@ TEST_P(AdjointTest, HoldsForEveryTypeOnEveryTransport) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     std::vector<MovementCase> cases;
     for (DType dtype : kTypes) {
-      for (int i = 0; i < (ranks == 1 ? kCasesOnOneRank : kCasesOnMore); ++i) {
+      for (int i = 0; i < (ranks == 1 ? kCasesOnOneRank : OnDevice() ? kCasesOnMoreOnDevice : kCasesOnMore); ++i) {
         cases.push_back(CaseOf({GetParam(), dtype, ranks, draw.engine()()}));
       }
     }

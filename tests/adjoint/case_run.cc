@@ -20,6 +20,8 @@
 #include "primitives/send_receive.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
+#include "primitives/tensor_device.h"
+#include "primitives/testing/rank_memory.h"
 #include "tests/adjoint/case_checks.h"
 #include "tests/adjoint/random_tensors.h"
 
@@ -34,9 +36,28 @@ constexpr absl::Duration kRun = absl::Minutes(4);
 class CaseOnRank {
  public:
   CaseOnRank(Communicator& communicator, const MovementCase& c, std::size_t number, CaseResults& results)
-      : communicator_(communicator), c_(c), number_(number), rank_(communicator.rank()), results_(results) {}
+      : communicator_(communicator),
+        c_(c),
+        number_(number),
+        rank_(communicator.rank()),
+        device_(TensorDeviceOf(communicator.memory())),
+        results_(results) {
+    for (std::vector<at::Tensor>* tensors : {&c_.valid, &c_.x, &c_.y}) {
+      (*tensors)[rank_] = (*tensors)[rank_].to(device_);
+    }
+  }
 
   absl::Status Run() {
+    const absl::Status status = RunOnDevice();
+    for (std::vector<at::Tensor>* found : {&results_.fx, &results_.fx_valid, &results_.fx_bits, &results_.fy,
+                                           &results_.linear, &results_.linear_valid}) {
+      if ((*found)[rank_].defined()) (*found)[rank_] = (*found)[rank_].to(at::kCPU);
+    }
+    return status;
+  }
+
+ private:
+  absl::Status RunOnDevice() {
     ADJOIN_ASSIGN_OR_RETURN(f_, c_.create(&communicator_, static_cast<int64_t>(number_) + 1));
     const int64_t before = communicator_.BytesSent();
     results_.fx_valid[rank_] = f_->Forward(c_.valid[rank_]);
@@ -47,7 +68,8 @@ class CaseOnRank {
     ADJOIN_RETURN_IF_ERROR(Bare());
     results_.linear[rank_] = c_.linear ? results_.fx[rank_] : f_->Linear(c_.x[rank_]);
     results_.linear_valid[rank_] = c_.linear ? results_.fx_valid[rank_] : f_->Linear(c_.valid[rank_]);
-    if (c_.copies) results_.fx_bits[rank_] = f_->Forward(LaidOut(OtherBits(c_.valid[rank_]), BitsLayout()));
+    if (c_.copies)
+      results_.fx_bits[rank_] = f_->Forward(LaidOut(OtherBits(c_.valid[rank_].to(at::kCPU)).to(device_), BitsLayout()));
     if (c_.cleared >= 0) ADJOIN_RETURN_IF_ERROR(Move());
     if (!IsFloatingPoint(c_.dtype)) return absl::OkStatus();
     ADJOIN_RETURN_IF_ERROR(LinearTwice());
@@ -56,7 +78,6 @@ class CaseOnRank {
     return absl::OkStatus();
   }
 
- private:
   int64_t InputLayout() const { return static_cast<int64_t>(number_) + rank_; }
   // One of the memory layouts that keep bits as they are.
   int64_t BitsLayout() const { return InputLayout() % 4; }
@@ -84,7 +105,7 @@ class CaseOnRank {
     const bool source = rank_ == c_.cleared;
     {
       at::NoGradGuard forward_only;
-      Tape tape;
+      Tape tape(device_);
       at::Tensor x = c_.x[rank_].clone();
       const at::Tensor y = SendReceive::Move(*f_, x, tape);
       if (!SameBits(y, results_.fx[rank_])) return absl::InternalError("a move gives other values than a copy");
@@ -96,7 +117,7 @@ class CaseOnRank {
     at::Tensor leaf = c_.x[rank_].clone().requires_grad_();
     at::Tensor w = c_.y[rank_].clone().requires_grad_();
     at::Tensor x = leaf.clone();
-    Tape tape;
+    Tape tape(device_);
     const at::Tensor y = SendReceive::Move(*f_, x, tape);
     // What flows back to the cleared x ends there.
     const at::Tensor g = tape.Grad({y, x}, {leaf}, {w, c_.valid[rank_]}, /*create_graph=*/true)[0];
@@ -110,7 +131,7 @@ class CaseOnRank {
   absl::Status LinearTwice() {
     at::Tensor x = c_.x[rank_].clone().requires_grad_();
     at::Tensor w = c_.y[rank_].clone().requires_grad_();
-    Tape tape;
+    Tape tape(device_);
     const at::Tensor y = number_ % 2 == 0 ? f_->Apply(x, tape) : f_->Start(x, tape)->Wait(tape);
     if (!SameBits(y, results_.fx[rank_])) return absl::InternalError("with autograd come other values than without");
     const at::Tensor g = tape.Grad({y}, {x}, {w}, /*create_graph=*/true)[0];
@@ -123,13 +144,15 @@ class CaseOnRank {
   // First and second derivatives of Re sum conj(w) z^3 with z = F x, on integers so small that nothing is rounded.
   absl::Status NonlinearTwice() {
     Draw draw(number_ * 64 + rank_);
-    const auto integers = [&](const at::Tensor& like) { return RandomIntegers(draw, like.sizes().vec(), c_.dtype); };
+    const auto integers = [&](const at::Tensor& like) {
+      return RandomIntegers(draw, like.sizes().vec(), c_.dtype).to(device_);
+    };
     const at::Tensor x_values = integers(c_.x[rank_]);
     const at::Tensor w_values = integers(c_.y[rank_]);
     const at::Tensor v = integers(c_.x[rank_]);
     at::Tensor x = x_values.clone().requires_grad_();
     at::Tensor w = w_values.clone().requires_grad_();
-    Tape tape;
+    Tape tape(device_);
     const at::Tensor z = f_->Apply(x, tape);
     const at::Tensor g = tape.Grad({z * z * z}, {x}, {w}, /*create_graph=*/true)[0];
     const std::vector<at::Tensor> again = tape.Grad({g}, {x, w}, {v});
@@ -150,9 +173,10 @@ class CaseOnRank {
   }
 
   Communicator& communicator_;
-  const MovementCase& c_;
+  MovementCase c_;  // with this rank's tensors on its device
   const std::size_t number_;
   const int rank_;
+  const at::Device device_;
   CaseResults& results_;
   std::shared_ptr<Movement> f_;
 };
@@ -183,8 +207,9 @@ absl::Status ProveCases(const std::vector<MovementCase>& cases, int ranks, Trans
   const std::vector<at::Tensor> none(ranks);
   std::vector<CaseResults> found(cases.size(), CaseResults{none, none, none, none, none, none});
   const auto on_rank = [&](Transport& transport) -> absl::Status {
-    HostMemory memory;
-    Communicator communicator(&transport, &memory, {0, kWait});
+    ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<LocalMemory> memory,
+                            MemoryOfRank(transport_kind, transport.rank(), seed));
+    Communicator communicator(&transport, memory.get(), {0, kWait});
     for (std::size_t i = 0; i < cases.size(); ++i) {
       absl::Status status;
       try {

@@ -109,8 +109,8 @@ at::Tensor OtherBits(const at::Tensor& t) {
 
 bool SameBits(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined() || a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-  const at::Tensor left = a.detach().resolve_conj().resolve_neg().contiguous();
-  const at::Tensor right = b.detach().resolve_conj().resolve_neg().contiguous();
+  const at::Tensor left = a.detach().resolve_conj().resolve_neg().contiguous().to(at::kCPU);
+  const at::Tensor right = b.detach().resolve_conj().resolve_neg().contiguous().to(at::kCPU);
   return left.nbytes() == 0 || std::memcmp(left.data_ptr(), right.data_ptr(), left.nbytes()) == 0;
 }
 

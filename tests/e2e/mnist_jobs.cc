@@ -1,4 +1,5 @@
 #include "tests/e2e/mnist_jobs.h"
+#include "primitives/testing/rank_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -146,7 +147,9 @@ absl::StatusOr<JobOutput> RunOnThreads(const JobSpec& spec, const Folders& folde
   ADJOIN_RETURN_IF_ERROR(RunRanks(
       static_cast<int>(spec.ranks()), transport, seed,
       [&](Transport& t) -> absl::Status {
+        ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<LocalMemory> memory, MemoryOfRank(transport, t.rank(), seed));
         SessionOptions options;
+        options.memory = memory.get();
         options.plan = plan;
         options.data_root = folders.data;
         options.output_root = folders.output;

@@ -1,4 +1,5 @@
 #include "tests/predict/job_run.h"
+#include "primitives/testing/rank_memory.h"
 
 #include <filesystem>
 #include <fstream>
@@ -109,8 +110,11 @@ absl::StatusOr<std::vector<SessionResult>> RunJob(const std::string& spec, const
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOfText(spec, sizes));
   const int ranks = static_cast<int>(plan.spec().ranks());
   std::vector<SessionResult> results(ranks);
-  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemoryDelayed, 7, [&](Transport& t) -> absl::Status {
+  constexpr TransportKind kTransport = TransportKind::kInMemoryDelayed;
+  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, kTransport, 7, [&](Transport& t) -> absl::Status {
+    ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<LocalMemory> memory, MemoryOfRank(kTransport, t.rank(), 7));
     SessionOptions options;
+    options.memory = memory.get();
     options.plan = plan;
     options.data_root = folder.Path("data");
     options.output_root = folder.Path("output");

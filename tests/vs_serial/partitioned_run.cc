@@ -36,7 +36,7 @@
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 #include "primitives/tensor_device.h"
-#include "primitives/testing/fake_backend.h"
+#include "primitives/testing/rank_memory.h"
 #include "primitives/to_device.h"
 #include "primitives/transport/transport.h"
 
@@ -175,16 +175,6 @@ class RankStep {
   const at::Device device_;
 };
 
-// The memory of the tensors of a rank.
-absl::StatusOr<std::unique_ptr<LocalMemory>> MemoryOf(const StepInput& input, int rank) {
-  ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, DeviceOfRank(input.transport, rank, input.seed));
-  if (device == nullptr) return std::make_unique<HostMemory>();
-  const at::DeviceType type = device->kind() == MemoryKind::kCuda ? at::kCUDA : at::kPrivateUse1;
-  if (type == at::kPrivateUse1) RegisterFakeBackend();
-  const at::Device tensors(type, static_cast<at::DeviceIndex>(device->index()));
-  return std::make_unique<TensorDeviceMemory>(tensors, std::move(device));
-}
-
 // Gathers the differences, up to a handful.
 class Comparison {
  public:
@@ -278,7 +268,7 @@ absl::StatusOr<std::vector<RankResult>> RunStep(const Plan& plan, const StepInpu
   // Made before any thread of a rank runs: a backend of LibTorch is registered before its first pass.
   std::vector<std::unique_ptr<LocalMemory>> memories;
   for (int rank = 0; rank < ranks; ++rank) {
-    ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<LocalMemory> memory, MemoryOf(input, rank));
+    ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<LocalMemory> memory, MemoryOfRank(input.transport, rank, input.seed));
     memories.push_back(std::move(memory));
   }
   ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, input.transport, input.seed, [&](Transport& transport) {

@@ -23,6 +23,7 @@
 #include "layers/builtin/builtin_rules.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
+#include "primitives/testing/rank_memory.h"
 #include "primitives/transport/transport_ranks.h"
 #include "worker/checkpoint/checkpoint_folder.h"
 #include "worker/checkpoint/file_system.h"
@@ -133,7 +134,10 @@ class CheckpointTest : public testing::Test {
     run.statuses = RunRanksCollect(
         spec.ranks(), TransportKind::kInMemoryDelayed, epoch,
         [&](Transport& t) -> absl::Status {
+          ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<LocalMemory> memory,
+                                  MemoryOfRank(TransportKind::kInMemoryDelayed, t.rank(), epoch));
           SessionOptions options;
+          options.memory = memory.get();
           options.plan = *plan;
           options.data_root = root_;
           options.output_root = root_ + folder;

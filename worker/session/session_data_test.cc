@@ -18,6 +18,7 @@
 #include "planner/plan/file_halos.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
+#include "primitives/testing/rank_memory.h"
 #include "primitives/transport/transport_ranks.h"
 #include "worker/data/idx_test_files.h"
 #include "worker/samples/array_test_files.h"
@@ -78,8 +79,11 @@ class SessionDataTest : public testing::Test {
     bytes_sent_.assign(ranks, 0);
     const std::string out = absl::StrCat(root_, "on", ranks);
     std::filesystem::create_directories(out);
-    ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemoryDelayed, 4, [&](Transport& t) -> absl::Status {
+    constexpr TransportKind kTransport = TransportKind::kInMemoryDelayed;
+    ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, kTransport, 4, [&](Transport& t) -> absl::Status {
+      ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<LocalMemory> memory, MemoryOfRank(kTransport, t.rank(), 4));
       SessionOptions options;
+      options.memory = memory.get();
       options.plan = plan;
       options.data_root = root_;
       options.output_root = out;

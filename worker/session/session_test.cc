@@ -1,4 +1,5 @@
 #include "worker/session/session.h"
+#include "primitives/testing/rank_memory.h"
 
 #include <atomic>
 #include <filesystem>
@@ -90,7 +91,10 @@ class SessionTest : public testing::Test {
     results_.assign(spec_.ranks(), {});
     progress_.assign(spec_.ranks(), {});
     return RankFunction([this, adapt](Transport& t) -> absl::Status {
+      ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<LocalMemory> memory,
+                              MemoryOfRank(TransportKind::kInMemoryDelayed, t.rank(), 4));
       SessionOptions options;
+      options.memory = memory.get();
       options.plan = plan_;
       options.data_root = root_;
       options.output_root = root_;
