@@ -24,6 +24,10 @@
 //
 // With LibTorch 1.13 the nodes of a backward pass run on the default streams of a thread of LibTorch's per device
 // index, whatever stream was current in the forward pass. Ranks that are threads of a test thus take a device each.
+//
+// Bits differ from the CPU's in two cases that are LibTorch's own: gradients of gradients, where three and more are
+// added (nodes are numbered by thread, and added in that order), and convolutions by a thread that has not called
+// at::init_num_threads().
 #ifndef ADJOIN_PRIMITIVES_TESTING_FAKE_BACKEND_H_
 #define ADJOIN_PRIMITIVES_TESTING_FAKE_BACKEND_H_
 
