@@ -1,6 +1,5 @@
 #include "primitives/tensor_device.h"
 
-#include <atomic>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -19,10 +18,7 @@
 namespace adjoin {
 namespace {
 
-std::atomic<void* (*)(c10::Stream)> native_handles{nullptr};
-
 void* NativeHandleOf(c10::Stream stream) {
-  if (void* (*const of)(c10::Stream) = native_handles.load()) return of(stream);
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 6)
   return stream.native_handle();
 #else
@@ -80,8 +76,6 @@ absl::StatusOr<MemoryKind> MemoryKindOf(c10::Device device) {
       return absl::UnimplementedError(absl::StrCat("tensors on ", device.str(), " cannot be moved between ranks"));
   }
 }
-
-void SetNativeHandles(void* (*native_handle)(c10::Stream)) { native_handles.store(native_handle); }
 
 TensorDeviceMemory::TensorDeviceMemory(c10::Device tensors, std::shared_ptr<Device> device)
     : tensors_(tensors), device_(std::move(device)) {}

@@ -28,11 +28,9 @@ namespace adjoin {
 // is, kHost for the CPU. Errors: kUnimplemented for others.
 absl::StatusOr<MemoryKind> MemoryKindOf(c10::Device device);
 
-// LibTorch before 2.6 does not tell the native handle of a stream: a backend of such a version gives its own function.
-void SetNativeHandles(void* (*native_handle)(c10::Stream));
-
-// Memory of a LibTorch device. Its stream is LibTorch's current one, in the thread that calls; copies and sums are
-// LibTorch's own operators there, one for each box of cells. Threads: any, one at a time.
+// Memory of a LibTorch device. Its stream is LibTorch's current one, in the thread that calls (before LibTorch 2.6,
+// which does not tell of others, the default one); copies and sums are LibTorch's own operators there, one for each box
+// of cells. Threads: any, one at a time.
 class TensorDeviceMemory : public LocalMemory {
  public:
   // `device` is the same device as `tensors`.

@@ -95,6 +95,13 @@ at::Tensor& SetNothing(at::Tensor& self) {
 // Copies.
 
 // On the source's stream, between what was queued before and what is queued later on the target's.
+// The cells of `tensor` with the signs that it has only by name, lazily.
+at::Tensor ValuesOf(const at::Tensor& tensor) {
+  at::Tensor view = HostViewOf(tensor);
+  if (tensor.is_conj()) view = view.conj();
+  return tensor.is_neg() ? view._neg_view() : view;
+}
+
 void CopyBetweenDevices(const at::Tensor& from, const at::Tensor& to) {
   FakeStream& source = CurrentFakeStream(from.device().index());
   FakeStream& target = CurrentFakeStream(to.device().index());
@@ -103,22 +110,21 @@ void CopyBetweenDevices(const at::Tensor& from, const at::Tensor& to) {
     TORCH_CHECK(status.ok(), std::string(status.message()));
   };
   if (&source != &target) wait(source, target);
-  LaunchOnHostViews(source, [to = HostViewOf(to), from = HostViewOf(from)] { to.copy_(from); });
+  LaunchOnHostViews(source, [to = ValuesOf(to), from = ValuesOf(from)] { to.copy_(from); });
   if (&source != &target) wait(target, source);
 }
 
 void CopyToHost(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   if (non_blocking && IsPinnedMemory(to.data_ptr())) {
-    LaunchOnHostViews(CurrentFakeStream(from.device().index()), [from = HostViewOf(from), to] { to.copy_(from); });
+    LaunchOnHostViews(CurrentFakeStream(from.device().index()), [from = ValuesOf(from), to] { to.copy_(from); });
     return;
   }
   SynchronizeFakeStream(from.device().index());
-  to.copy_(HostViewOf(from));
+  to.copy_(ValuesOf(from));
 }
 
 at::Tensor CopyFrom(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
   at::assert_no_internal_overlap(to);
-  TORCH_CHECK(!self.is_conj() && !self.is_neg() && !to.is_conj() && !to.is_neg(), "fake device: lazy conjugation");
   if (to.numel() == 0) return to;
   const c10::MaybeOwned<at::Tensor> from = at::expand_size(self, to.sizes(), "copy_");
   if (!OnFakeDevice(to)) {
@@ -259,6 +265,11 @@ void Register() {
   static auto* const aten = new torch::Library(MAKE_TORCH_LIBRARY_IMPL(aten, PrivateUse1));
   RegisterOwnKernels(*aten);
   RegisterHostKernels(*aten);
+  // A copy is what resolves lazy signs, so nothing may resolve them for it.
+  static auto* const conjugate = new torch::Library(MAKE_TORCH_LIBRARY_IMPL(aten, Conjugate));
+  conjugate->impl("_copy_from", torch::CppFunction::makeFallthrough());
+  static auto* const negative = new torch::Library(MAKE_TORCH_LIBRARY_IMPL(aten, Negative));
+  negative->impl("_copy_from", torch::CppFunction::makeFallthrough());
   std::atexit(&DrainFakeStreams);
 }
 

@@ -282,13 +282,13 @@ absl::Status DeviceTransport::Wait(Handle handle, Deadline deadline) {
 void DeviceTransport::Forget(uint64_t id) {
   const auto it = messages_.find(id);
   Message& message = it->second;
-  if (message.state == Message::State::kQueued) {
+  if (message.state != Message::State::kPosted) {
     for (std::deque<uint64_t>* queue : {&queued_sends_, &queued_receives_}) {
       queue->erase(std::remove(queue->begin(), queue->end(), id), queue->end());
     }
   }
   if (message.state == Message::State::kPosted) {
-    const absl::Status ended = inner().Wait(message.inner, Now());
+    inner().Wait(message.inner, Now()).IgnoreError();
     if (message.pinned.memory.data != nullptr) pool_.Lose(std::move(message.pinned));
   } else if (message.pinned.memory.data != nullptr) {
     // Perhaps a copy to it is queued.

@@ -8,6 +8,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/version.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -74,10 +75,14 @@ class CaseOnRank {
     if (!IsFloatingPoint(c_.dtype)) return absl::OkStatus();
     ADJOIN_RETURN_IF_ERROR(LinearTwice());
     // float16 and bfloat16 would round.
-    if (number_ % 3 == 0 && RoundingOf(c_.dtype) > 0) return NonlinearTwice();
+    if (number_ % 3 == 0 && RoundingOf(c_.dtype) > 0 && OrdersHigherGradients()) return NonlinearTwice();
     return absl::OkStatus();
   }
 
+  // LibTorch 1 numbers the nodes of a device's backward pass in a thread of the device's, and those of the forward pass
+  // in this one: which of two comes first, where both may, then depends on what the threads did before, and may be
+  // another on every rank that is a thread of one process.
+  bool OrdersHigherGradients() const { return device_.is_cpu() || TORCH_VERSION_MAJOR > 1; }
   int64_t InputLayout() const { return static_cast<int64_t>(number_) + rank_; }
   // One of the memory layouts that keep bits as they are.
   int64_t BitsLayout() const { return InputLayout() % 4; }

@@ -15,6 +15,7 @@
 #include "primitives/autograd_threads.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
+#include "primitives/exact_arithmetic.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_device.h"
 #include "worker/session/session_environment.h"
@@ -137,6 +138,7 @@ absl::StatusOr<SessionResult> RunSession(const SessionOptions& options) {
   try {
     at::set_num_threads(options.threads);
     RunBackwardInThisThread();
+    UseExactArithmetic();
     // What names no device, as a library's own memory, is on this rank's.
     c10::OptionalDeviceGuard current;
     if (options.memory != nullptr && !TensorDeviceOf(*options.memory).is_cpu()) {
