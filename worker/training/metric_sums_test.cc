@@ -12,6 +12,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
@@ -170,6 +171,45 @@ TEST(MetricSums, TakeErrorsInFloat64) {
   EXPECT_DOUBLE_EQ(values[0].value, mse);
   EXPECT_DOUBLE_EQ(values[1].value, (99 * 0.5 + 10) / 100);
   EXPECT_DOUBLE_EQ(values[2].value, 10 * std::log10(4 / mse));
+}
+
+// As evaluations on a device do it; the operators do not depend on where the tensors are.
+TEST(MetricSums, CollectedInATensorTheyAreTheSame) {
+  const Fixture of_classes("cross_entropy", {"accuracy", "top2", "dice", "confusion"}), of_errors("l1", {"mse", "mae"});
+  Loss loss;
+  loss.set_kind("cross_entropy");
+  // The last one is larger than what is counted at once.
+  for (const int64_t n : {0, 1, 50, 300000}) {
+    const at::Tensor prediction = at::randint(3, {n, kClasses}).to(at::kFloat);
+    at::Tensor target = at::randint(kClasses, {n}, at::kLong);
+    for (const bool ignores : {false, true}) {
+      if (ignores) {
+        target = target.masked_fill(at::rand({n}) < 0.25, kIgnored);
+        loss.set_ignore_index(kIgnored);
+      } else {
+        loss.clear_ignore_index();
+      }
+      for (const bool weighs : {false, true}) {
+        loss.clear_class_weight();
+        for (int64_t c = 0; weighs && c < kClasses; ++c) loss.add_class_weight(static_cast<double>(c) / 4);
+        const EvaluationNumbers numbers = of_classes.numbers();
+        std::vector<double> listed(numbers.size());
+        const at::Tensor collected = at::zeros({static_cast<int64_t>(listed.size())}, at::kDouble);
+        AddTargetWeight(loss, target, numbers.weight(0), listed);
+        AddTargetWeight(loss, target, numbers.weight(0), collected);
+        AddClassNumbers(numbers, loss, prediction, target, listed);
+        AddClassNumbers(numbers, loss, prediction, target, collected);
+        EXPECT_TRUE(at::equal(collected, at::tensor(listed, at::kDouble))) << n << " " << ignores << " " << weighs;
+      }
+    }
+    const EvaluationNumbers numbers = of_errors.numbers();
+    std::vector<double> listed(numbers.size());
+    const at::Tensor collected = at::zeros({static_cast<int64_t>(listed.size())}, at::kDouble);
+    const at::Tensor right = at::rand({n, kClasses});
+    AddErrorNumbers(numbers, prediction, right, listed);
+    AddErrorNumbers(numbers, prediction, right, collected);
+    EXPECT_TRUE(at::equal(collected, at::tensor(listed, at::kDouble))) << n;
+  }
 }
 
 TEST(MetricSums, WeighTargetsByTheirClass) {
