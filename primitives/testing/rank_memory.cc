@@ -1,5 +1,6 @@
 #include "primitives/testing/rank_memory.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -10,8 +11,20 @@
 #include "primitives/testing/fake_backend.h"
 
 namespace adjoin {
+namespace {
+
+// LibTorch 1 makes its threads for backward passes once, for the devices that it knows by then: before main, since a
+// test may begin with a pass on the CPU.
+const bool registered = [] {
+  const bool wanted = std::getenv("ADJOIN_TEST_TRANSPORT") != nullptr;
+  if (wanted) RegisterFakeBackend();
+  return wanted;
+}();
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalMemory>> MemoryOfRank(TransportKind kind, int rank, uint64_t seed) {
+  (void)registered;
   RunBackwardInThisThread();
   UseExactArithmetic();
   ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, DeviceOfRank(kind, rank, seed));
