@@ -187,7 +187,8 @@ absl::Status DeviceTransport::CopyToDevice(Message& message) {
   if (message.ready != nullptr) ADJOIN_RETURN_IF_ERROR(copies_->WaitFor(*message.ready));
   ADJOIN_RETURN_IF_ERROR(copies_->Copy(message.buffer.data, message.pinned.memory.data, message.buffer.bytes));
   ADJOIN_ASSIGN_OR_RETURN(message.arrived, copies_->Record());
-  leftovers_.push_back({message.arrived, message.buffer, std::move(message.pinned)});
+  leftovers_.push_back({message.arrived, message.buffer, {}});
+  pool_.Give(std::move(message.pinned), message.arrived);
   message.pinned = {};
   return absl::OkStatus();
 }
