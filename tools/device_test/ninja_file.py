@@ -72,7 +72,8 @@ class _Flags:
                                if os.path.exists(f"{prefix.lib}/lib{one}.so")]
         # Nothing names a symbol of libtorch_cuda: it registers its kernels when it is loaded. A shared library finds
         # its own dependencies when the program starts.
-        return (["-Wl,--start-group", *static, "-Wl,--end-group", "-Wl,--no-as-needed", *shared] + paths +
+        # The C++ library comes first: PyTorch's libraries have some of std::filesystem within them, of another version.
+        return (["-Wl,--start-group", *static, "-Wl,--end-group", "-Wl,--no-as-needed", "-lstdc++", *shared] + paths +
                 ["-Wl,--disable-new-dtags", "-Wl,--allow-shlib-undefined",
                  f"-Wl,--version-script={self._build / 'hidden.map'}", "-ldl", "-pthread"])
 
