@@ -299,6 +299,7 @@ void DeviceTransport::Forget(uint64_t id) {
       pool_.Give(std::move(message.pinned), nullptr);
     }
   }
+  staged_sends_.erase(std::remove(staged_sends_.begin(), staged_sends_.end(), id), staged_sends_.end());
   messages_.erase(it);
 }
 
