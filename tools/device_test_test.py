@@ -46,7 +46,7 @@ class NinjaFileTest(unittest.TestCase):
                           for name, origin in (("protobuf", "carried"), ("torch", "torch"), ("hdf5", "machine"))},
             "objects": {"a/t/t.cc.o": {"source": "a/t.cc", "libraries": ["torch", "protobuf"], "flags": ['-DX="y z"']}}}
         self.program = {"program": "a/t", "objects": ["a/t/t.cc.o"], "libraries": ["torch", "protobuf", "hdf5"],
-                        "flags": ["-lrt"]}
+                        "flags": ["-lrt"], "shared": False}
 
     def written(self):
         torch = machine.Prefix(["/torch/include"], str(self.build))
@@ -62,6 +62,11 @@ class NinjaFileTest(unittest.TestCase):
         self.assertNotIn("-ltorch_cuda", self.written())
         (self.build / "libtorch_cuda.so").touch()
         self.assertIn("-ltorch_cuda", self.written())
+
+    def test_a_shared_library_is_linked_as_one(self):
+        self.assertIn("kind = -pie", self.written())
+        self.program["shared"] = True
+        self.assertIn("kind = -shared", self.written())
 
     def test_what_did_not_change_is_not_written_again(self):
         self.written()
