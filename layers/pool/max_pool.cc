@@ -166,10 +166,10 @@ class MaxPoolLayer : public LayerModule {
 
   int64_t x_dims() const { return static_cast<int64_t>(context().input_shapes[0].size()); }
 
-  // The cells of one dim's windows, one of each: in the local tensor, and as addends of positions in it.
-  struct Step {
+  // [steps, outputs] of one dim: a cell of each of its windows in the local tensor, and as addend of positions in it.
+  struct Steps {
     at::Tensor cells;
-    at::Tensor place;
+    at::Tensor places;
   };
 
   // A shorter window comes to its last element again, which changes nothing.
@@ -178,15 +178,15 @@ class MaxPoolLayer : public LayerModule {
     for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
       int64_t most = 0;
       for (const Interval& window : dim->windows) most = std::max(most, window.size());
-      std::vector<Step>& steps = steps_.emplace_back();
+      std::vector<int64_t> at;
       for (int64_t step = 0; step < most; ++step) {
-        std::vector<int64_t> at;
         for (const Interval& window : dim->windows) {
           at.push_back(std::min(window.lo + step, window.hi - 1) - dim->box.lo);
         }
-        steps.push_back({at::tensor(at, at::kLong).to(context().device),
-                         (Along(dim->dim, x_dims(), at) * row).to(context().device)});
       }
+      const auto outputs = static_cast<int64_t>(dim->windows.size());
+      const at::Tensor cells = at::tensor(at, at::kLong).reshape({most, outputs});
+      steps_.push_back({cells.to(context().device), (cells * row).to(context().device)});
       row *= dim->box.size();
     }
   }
@@ -198,10 +198,14 @@ class MaxPoolLayer : public LayerModule {
     auto steps = steps_.begin();
     for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim, ++steps) {
       at::Tensor largest, of_largest;
-      for (const Step& step : *steps) {
-        const at::Tensor value = x.index_select(dim->dim, step.cells);
+      std::vector<int64_t> along(x.dim(), 1);
+      along[dim->dim] = steps->cells.size(1);
+      for (int64_t step = 0; step < steps->cells.size(0); ++step) {
+        const at::Tensor cells = steps->cells.select(0, step);
+        const at::Tensor value = x.index_select(dim->dim, cells);
+        const at::Tensor own = steps->places.select(0, step).reshape(along);
         const at::Tensor place =
-            index.defined() ? step.place + index.index_select(dim->dim, step.cells) : step.place.expand(value.sizes());
+            index.defined() ? own + index.index_select(dim->dim, cells) : own.expand(value.sizes());
         const bool first = !largest.defined();
         const at::Tensor better = first ? at::Tensor() : value.gt(largest).logical_or(value.isnan());
         largest = first ? value : at::where(better, value, largest);
@@ -230,7 +234,7 @@ class MaxPoolLayer : public LayerModule {
   std::vector<int64_t> stride_;
   std::vector<int64_t> dilation_;
   std::vector<at::Tensor> first_inside_;  // by dim, where the kernel meets padding
-  std::vector<std::vector<Step>> steps_;  // by dim, the last one first, where there is no kernel
+  std::vector<Steps> steps_;              // by dim, the last one first, where there is no kernel
   bool by_kernel_ = false;
   bool padded_ = false;
   bool shared_ = false;  // of some dim, each rank pools its own part

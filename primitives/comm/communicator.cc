@@ -107,9 +107,9 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const 
     StopWaiting();
     if (!same.ok()) return Fail(same);
   }
-  auto pending =
-      std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
-                                          (*op)->compiled, OnStream(source), OnStream(destination));
+  const Buffer from = OnStream(source), onto = OnStream(destination);
+  auto pending = std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution,
+                                                     (*op)->generation++, (*op)->compiled, from, onto);
   pending->Join(&in_flight_);
   if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
   return pending;

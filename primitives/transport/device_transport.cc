@@ -111,11 +111,23 @@ absl::StatusOr<Handle> DeviceTransport::Start(Message message) {
 }
 
 absl::StatusOr<bool> DeviceTransport::Stage(Message& message) {
-  ADJOIN_ASSIGN_OR_RETURN(message.pinned, pool_.Take(message.buffer.bytes));
-  if (message.pinned.memory.data == nullptr) return false;
-  if (message.ready != nullptr) ADJOIN_RETURN_IF_ERROR(copies_->WaitFor(*message.ready));
-  ADJOIN_RETURN_IF_ERROR(copies_->Copy(message.pinned.memory.data, message.buffer.data, message.buffer.bytes));
-  ADJOIN_ASSIGN_OR_RETURN(message.ready, copies_->Record());
+  // Sends wait for the room of sends alone: receives have their memory, and wait for the other ranks' sends.
+  int64_t in_use = 0;
+  for (const auto& [id, other] : messages_) {
+    if (other.send) in_use += static_cast<int64_t>(other.pinned.memory.bytes);
+  }
+  if (in_use > 0 && in_use + static_cast<int64_t>(message.buffer.bytes) > options_.most_staged_bytes) return false;
+  ADJOIN_ASSIGN_OR_RETURN(PinnedPool::Block pinned, pool_.Take(message.buffer.bytes, /*always=*/true));
+  absl::Status queued;
+  if (message.ready != nullptr) queued = copies_->WaitFor(*message.ready);
+  if (queued.ok()) queued = copies_->Copy(pinned.memory.data, message.buffer.data, message.buffer.bytes);
+  absl::StatusOr<std::shared_ptr<DeviceEvent>> copied = queued.ok() ? copies_->Record() : queued;
+  if (!copied.ok()) {
+    pool_.Lose(std::move(pinned));
+    return copied.status();
+  }
+  message.ready = *std::move(copied);
+  message.pinned = std::move(pinned);
   return true;
 }
 
@@ -203,6 +215,7 @@ void DeviceTransport::End(Message& message) {
     pool_.Give(std::move(message.pinned), nullptr);
   } else {
     message.outcome = CopyToDevice(message);
+    if (!message.outcome.ok()) pool_.Lose(std::move(message.pinned));
   }
   message.pinned = {};
 }

@@ -58,7 +58,7 @@ class DeviceTransportTest : public testing::Test {
     return bytes == std::vector<unsigned char>(buffer.bytes, value);
   }
 
-  static Tag TagOf(int64_t op) { return *Tag::Make({.communicator = 0, .op = op, .source = 0}); }
+  static Tag TagOf(int64_t op, int source = 0) { return *Tag::Make({.communicator = 0, .op = op, .source = source}); }
 
   std::shared_ptr<InMemoryFabric> fabric_;
   std::vector<std::unique_ptr<Transport>> ranks_;
@@ -95,6 +95,34 @@ TEST_F(DeviceTransportTest, SendsWaitForRoomAndNothingWaitsForTheDevice) {
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(ranks_[1]->Wait(receives[i], Soon()).ok());
   EXPECT_EQ(FakeDevice::Get(0).synchronizations() + FakeDevice::Get(1).synchronizations(), before);
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(Holds(received[i], static_cast<unsigned char>(i + 1))) << i;
+}
+
+// Receives have their memory at once: they must not keep this rank's sends, for which the others wait, from leaving.
+TEST_F(DeviceTransportTest, SendsLeaveWhateverIsReceived) {
+  Open(4096);
+  std::vector<Handle> sends[2], receives[2];
+  std::vector<Buffer> received[2];
+  for (int rank : {0, 1}) {
+    for (int i = 0; i < 3; ++i) {
+      received[rank].push_back(OnDevice(rank, 4096, 0));
+      receives[rank].push_back(*ranks_[rank]->StartRecv(1 - rank, TagOf(i, 1 - rank), received[rank].back()));
+    }
+  }
+  for (int rank : {0, 1}) {
+    for (int i = 0; i < 3; ++i) {
+      sends[rank].push_back(*ranks_[rank]->StartSend(1 - rank, TagOf(i, rank), OnDevice(rank, 4096, 40 + i)));
+    }
+  }
+  for (int rank : {0, 1}) {
+    for (const Handle send : sends[rank]) ASSERT_TRUE(ranks_[rank]->Wait(send, Soon()).ok());
+  }
+  for (int rank : {0, 1}) {
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(ranks_[rank]->Wait(receives[rank][i], Soon()).ok());
+      FakeDevice::Get(rank).default_stream().Drain();
+      EXPECT_TRUE(Holds(received[rank][i], static_cast<unsigned char>(40 + i)));
+    }
+  }
 }
 
 TEST_F(DeviceTransportTest, AMessageThatIsGivenUpLeavesItsMemoryAlone) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kSmallest = 4096;
 constexpr std::size_t kMostWaste = 4;  // times what was asked for
+constexpr int64_t kMostKept = 8;       // times the most that is given where it may be refused
 
 }  // namespace
 
@@ -60,8 +61,8 @@ void PinnedPool::Give(Block block, std::shared_ptr<DeviceEvent> used) {
   taken_ -= bytes;
   kept_ += bytes;
   blocks_.push_back(std::move(block));
-  // The longest kept go first, down to what may be in use at a time.
-  for (auto it = blocks_.begin(); kept_ > most_bytes_ && it != blocks_.end();) {
+  // The longest kept go first. Receives may use more than `most_bytes`, step after step: what they use stays.
+  for (auto it = blocks_.begin(); kept_ > kMostKept * most_bytes_ && it != blocks_.end();) {
     if (!Free(*it)) {
       ++it;
       continue;
