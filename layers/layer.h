@@ -57,7 +57,7 @@ struct LayerContext {
   LayerPlan plan;
   int rank = 0;
   bool training = false;
-  // Of all tensors that the layer reads and returns. What it makes once, it makes on the CPU and moves there.
+  // The device of all tensors that the layer reads and returns. What it makes once, it makes on the CPU and moves.
   at::Device device = at::kCPU;
   int index = 0;                           // the layer's index in ProgramPlan.layer
   std::shared_ptr<const StepPlace> place;  // the pass that runs

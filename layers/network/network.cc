@@ -6,7 +6,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include "absl/status/status.h"
@@ -16,6 +15,7 @@
 #include "layers/loss/loss_builder.h"
 #include "layers/loss/loss_context.h"
 #include "layers/loss/loss_roles.h"
+#include "layers/network/local_reads.h"
 #include "layers/network/operators.h"
 #include "layers/recompute.h"
 #include "layers/role_movements.h"
@@ -25,7 +25,6 @@
 #include "layers/step_checks.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/geometry/reading.h"
 #include "primitives/geometry/shape_text.h"
 #include "primitives/movement.h"
 #include "primitives/status_exception.h"
@@ -49,26 +48,6 @@ absl::StatusOr<const ProgramPlan*> ProgramOf(const Plan& plan, const std::string
   return absl::InvalidArgumentError(absl::StrCat(
       "no program \"", name, "\" in the plan; known: ",
       absl::StrJoin(plan.program(), ", ", [](std::string* out, const ProgramPlan& p) { out->append(p.name()); })));
-}
-
-absl::StatusOr<std::vector<std::map<int, LocalReads>>> LocalReadsOf(const ProgramPlan& program, const LayerPlan& layer,
-                                                                    int rank, at::Device device) {
-  std::vector<std::map<int, LocalReads>> result(layer.input_size());
-  for (int i = 0; i < std::min(layer.input_size(), layer.reading_size()); ++i) {
-    if (layer.reading(i).dim().empty()) continue;
-    ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(program.value(layer.input(i)).layout()));
-    ADJOIN_ASSIGN_OR_RETURN(const Layout reader, LayoutFromProto(layer.reading(i).reader()));
-    const Box outputs = reader.BoxOf(rank);
-    for (const ReadingPlan& message : layer.reading(i).dim()) {
-      ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, reader));
-      const int dim = static_cast<int>(message.dim());
-      const std::vector<int64_t> map = reading.IndexMap(outputs[dim], x.shape()[dim]);
-      at::Tensor boundary;
-      if (!map.empty()) boundary = at::tensor(map, at::kLong).to(device);
-      result[i].emplace(dim, LocalReads{std::move(reading), outputs[dim], x.shape()[dim], std::move(boundary)});
-    }
-  }
-  return result;
 }
 
 // As LossType (layers/loss/loss_rule.h).

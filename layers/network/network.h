@@ -82,7 +82,7 @@ class Network {
   absl::StatusOr<std::optional<NotFinite>> FirstNotFinite(const std::map<std::string, at::Tensor>& fields);
 
   const ProgramPlan& program() const;
-  // Of all its tensors: that of the communicator's memory.
+  // The device of all its tensors: that of the communicator's memory.
   at::Device device() const;
 
   // The largest local tensor, in elements, that each layer has read or returned, by layer name; since the start.

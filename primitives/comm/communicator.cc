@@ -107,9 +107,10 @@ absl::StatusOr<std::unique_ptr<MovementExecution>> Communicator::StartNow(const 
     StopWaiting();
     if (!same.ok()) return Fail(same);
   }
-  const Buffer from = OnStream(source), onto = OnStream(destination);
-  auto pending = std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution,
-                                                     (*op)->generation++, (*op)->compiled, from, onto);
+  Buffer from = OnStream(source), onto = OnStream(destination);
+  auto pending =
+      std::make_unique<MovementExecution>(transport_, memory_, options_.id, &(*op)->execution, (*op)->generation++,
+                                          (*op)->compiled, std::move(from), std::move(onto));
   pending->Join(&in_flight_);
   if (absl::Status started = pending->Start(); !started.ok()) return Fail(std::move(started));
   return pending;

@@ -10,9 +10,13 @@
 //   ADJOIN_ASSIGN_OR_RETURN(const bool done, copied->Done());                    // does not wait, either
 //
 // Nothing here waits for the device but Synchronize, which no step of a training calls: each device counts its calls.
+// Taking and freeing memory may wait, and so may a copy of host memory that is not pinned.
+//
+// Memory, streams and events may outlive the device's object, and what is queued runs also where its stream is dropped.
 //
 // Threads: any thread may call anything at any time. Errors of a device name the call, the device and its own words:
-// kResourceExhausted (memory), kUnavailable (the device was lost), kInternal (all else).
+// kResourceExhausted (memory), kUnavailable (the device was lost), kInvalidArgument (rows that overlap, an event of
+// another kind of device), kInternal (all else).
 #ifndef ADJOIN_PRIMITIVES_DEVICE_DEVICE_H_
 #define ADJOIN_PRIMITIVES_DEVICE_DEVICE_H_
 

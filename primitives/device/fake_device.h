@@ -70,7 +70,7 @@ class FakeStream : public DeviceStream {
 
 class FakeDevice : public Device {
  public:
-  static constexpr int kCount = 16;
+  static constexpr int kCount = 32;
   static FakeDevice& Get(int index);
 
   MemoryKind kind() const override { return MemoryKind::kFakeDevice; }

@@ -17,7 +17,7 @@
 
 namespace adjoin {
 
-// Of the current device, and of pinned memory of the host.
+// Allocators of the current device's memory, and of pinned memory of the host.
 c10::Allocator* FakeMemoryAllocator();
 c10::Allocator* FakePinnedAllocator();
 

@@ -43,11 +43,11 @@ DeviceTransport::DeviceTransport(std::unique_ptr<Transport> inner, std::shared_p
       owned_(std::move(inner)),
       device_(std::move(device)),
       options_(options),
-      pool_(device_.get(), options.most_staged_bytes) {}
+      pool_(device_.get()) {}
 
 DeviceTransport::~DeviceTransport() {
   while (!messages_.empty()) Forget(messages_.begin()->first);
-  // The device may still read or write what is left.
+  // The device may still read or write the tensors' memory.
   const Deadline deadline = Deadline::After(absl::Seconds(1));
   for (Leftover& leftover : leftovers_) {
     absl::StatusOr<bool> done = leftover.used->Done();
@@ -94,7 +94,7 @@ absl::StatusOr<Handle> DeviceTransport::Start(Message message) {
     ADJOIN_ASSIGN_OR_RETURN(message.ready, message.buffer.stream->Record());
   }
   if (message.staged && !message.send) {
-    ADJOIN_ASSIGN_OR_RETURN(message.pinned, pool_.Take(message.buffer.bytes, /*always=*/true));
+    ADJOIN_ASSIGN_OR_RETURN(message.pinned, pool_.Take(message.buffer.bytes));
   }
   std::deque<uint64_t>& queue = message.send ? queued_sends_ : queued_receives_;
   const uint64_t id = ++last_id_;
@@ -110,52 +110,48 @@ absl::StatusOr<Handle> DeviceTransport::Start(Message message) {
   return Handle{id};
 }
 
-absl::StatusOr<bool> DeviceTransport::Stage(Message& message) {
-  // Sends wait for the room of sends alone: receives have their memory, and wait for the other ranks' sends.
-  int64_t in_use = 0;
-  for (const auto& [id, other] : messages_) {
-    if (other.send) in_use += static_cast<int64_t>(other.pinned.memory.bytes);
-  }
-  if (in_use > 0 && in_use + static_cast<int64_t>(message.buffer.bytes) > options_.most_staged_bytes) return false;
-  ADJOIN_ASSIGN_OR_RETURN(PinnedPool::Block pinned, pool_.Take(message.buffer.bytes, /*always=*/true));
-  absl::Status queued;
-  if (message.ready != nullptr) queued = copies_->WaitFor(*message.ready);
-  if (queued.ok()) queued = copies_->Copy(pinned.memory.data, message.buffer.data, message.buffer.bytes);
-  absl::StatusOr<std::shared_ptr<DeviceEvent>> copied = queued.ok() ? copies_->Record() : queued;
-  if (!copied.ok()) {
-    pool_.Lose(std::move(pinned));
-    return copied.status();
-  }
-  message.ready = *std::move(copied);
+// Sends wait for the room of sends alone: receives have their memory, and wait for the other ranks' sends.
+bool DeviceTransport::RoomFor(const Message& message) const {
+  return sends_in_pinned_ == 0 ||
+         sends_in_pinned_ + static_cast<int64_t>(message.buffer.bytes) <= options_.most_staged_bytes;
+}
+
+absl::Status DeviceTransport::Stage(Message& message) {
+  ADJOIN_ASSIGN_OR_RETURN(DeviceAllocation pinned, pool_.Take(message.buffer.bytes));
+  if (message.ready != nullptr) ADJOIN_RETURN_IF_ERROR(copies_->WaitFor(*message.ready));
+  // Where this fails the memory goes, and the device waits for what uses it.
+  ADJOIN_RETURN_IF_ERROR(copies_->Copy(pinned.data, message.buffer.data, message.buffer.bytes));
+  ADJOIN_ASSIGN_OR_RETURN(message.ready, copies_->Record());
   message.pinned = std::move(pinned);
-  return true;
+  sends_in_pinned_ += static_cast<int64_t>(message.pinned.bytes);
+  return absl::OkStatus();
+}
+
+void DeviceTransport::StageSends() {
+  for (const uint64_t id : queued_sends_) {
+    Message& message = messages_.at(id);
+    if (!message.staged || message.pinned.data != nullptr || message.state == Message::State::kOver) continue;
+    if (!RoomFor(message)) EndStagedSends();
+    if (!RoomFor(message)) return;
+    message.outcome = Stage(message);
+    if (!message.outcome.ok()) message.state = Message::State::kOver;
+  }
+}
+
+void DeviceTransport::Release(Message& message, Pinned how, std::shared_ptr<DeviceEvent> used) {
+  if (message.pinned.data == nullptr) return;
+  if (message.send) sends_in_pinned_ -= static_cast<int64_t>(message.pinned.bytes);
+  DeviceAllocation pinned = std::exchange(message.pinned, {});
+  if (how == Pinned::kGive) pool_.Give(std::move(pinned), std::move(used));
 }
 
 void DeviceTransport::Advance() {
   while (!leftovers_.empty()) {
-    Leftover& leftover = leftovers_.front();
-    const absl::StatusOr<bool> done = leftover.used->Done();
+    const absl::StatusOr<bool> done = leftovers_.front().used->Done();
     if (!done.ok() || !*done) break;
-    if (leftover.pinned.memory.data != nullptr) pool_.Give(std::move(leftover.pinned), nullptr);
     leftovers_.pop_front();
   }
-  bool room = true;
-  for (const uint64_t id : queued_sends_) {
-    Message& message = messages_.at(id);
-    if (!message.staged || message.pinned.memory.data != nullptr || message.state == Message::State::kOver) continue;
-    absl::StatusOr<bool> staged = Stage(message);
-    if (staged.ok() && !*staged) {
-      EndStagedSends();
-      staged = Stage(message);
-    }
-    if (!staged.ok()) {
-      message.outcome = staged.status();
-      message.state = Message::State::kOver;
-      continue;
-    }
-    room = *staged;
-    if (!room) break;
-  }
+  StageSends();
   PostFrom(queued_sends_);
   PostFrom(queued_receives_);
 }
@@ -165,7 +161,7 @@ void DeviceTransport::PostFrom(std::deque<uint64_t>& queue) {
     Message& message = messages_.at(queue.front());
     if (message.state == Message::State::kOver) continue;
     const bool receive_staged = message.staged && !message.send;
-    if (message.staged && message.pinned.memory.data == nullptr) return;
+    if (message.staged && message.pinned.data == nullptr) return;
     // What is received to pinned memory waits for the device only on its way to the tensor.
     if (message.ready != nullptr && !receive_staged) {
       const absl::StatusOr<bool> done = message.ready->Done();
@@ -174,7 +170,6 @@ void DeviceTransport::PostFrom(std::deque<uint64_t>& queue) {
     }
     if (message.outcome.ok()) message.outcome = Post(message);
     message.state = message.outcome.ok() ? Message::State::kPosted : Message::State::kOver;
-    if (message.staged && message.send && message.outcome.ok()) staged_sends_.push_back(queue.front());
   }
 }
 
@@ -182,9 +177,9 @@ absl::Status DeviceTransport::Post(Message& message) {
   Buffer buffer = message.buffer;
   buffer.stream = nullptr;
   if (message.staged) {
-    buffer.data = message.pinned.memory.data;
+    buffer.data = message.pinned.data;
     buffer.kind = MemoryKind::kPinnedHost;
-    buffer.keepalive = message.pinned.memory.keepalive;
+    buffer.keepalive = message.pinned.keepalive;
   } else if (buffer.bytes == 0) {
     buffer.kind = MemoryKind::kHost;
   }
@@ -197,41 +192,25 @@ absl::Status DeviceTransport::Post(Message& message) {
 
 absl::Status DeviceTransport::CopyToDevice(Message& message) {
   if (message.ready != nullptr) ADJOIN_RETURN_IF_ERROR(copies_->WaitFor(*message.ready));
-  ADJOIN_RETURN_IF_ERROR(copies_->Copy(message.buffer.data, message.pinned.memory.data, message.buffer.bytes));
+  ADJOIN_RETURN_IF_ERROR(copies_->Copy(message.buffer.data, message.pinned.data, message.buffer.bytes));
   ADJOIN_ASSIGN_OR_RETURN(message.arrived, copies_->Record());
-  leftovers_.push_back({message.arrived, message.buffer, {}});
-  pool_.Give(std::move(message.pinned), message.arrived);
-  message.pinned = {};
+  leftovers_.push_back({message.arrived, message.buffer});
   return absl::OkStatus();
 }
 
 void DeviceTransport::End(Message& message) {
   message.outcome = inner().Wait(message.inner, Now());
   message.state = Message::State::kOver;
-  if (!message.staged) return;
-  if (!message.outcome.ok()) {
-    pool_.Lose(std::move(message.pinned));  // `inner` may not be through with it
-  } else if (message.send) {
-    pool_.Give(std::move(message.pinned), nullptr);
-  } else {
-    message.outcome = CopyToDevice(message);
-    if (!message.outcome.ok()) pool_.Lose(std::move(message.pinned));
-  }
-  message.pinned = {};
+  const bool received = message.outcome.ok() && message.staged && !message.send;
+  if (received) message.outcome = CopyToDevice(message);
+  // After a failure `inner`, or the device, may not be through with it.
+  Release(message, message.outcome.ok() ? Pinned::kGive : Pinned::kLose, message.arrived);
 }
 
 void DeviceTransport::EndStagedSends() {
-  std::size_t kept = 0;
-  for (const uint64_t id : staged_sends_) {
-    const auto it = messages_.find(id);
-    if (it == messages_.end() || it->second.state != Message::State::kPosted) continue;
-    if (inner().Test(it->second.inner)) {
-      End(it->second);
-    } else {
-      staged_sends_[kept++] = id;
-    }
+  for (auto& [id, message] : messages_) {
+    if (message.send && message.staged) Over(message);
   }
-  staged_sends_.resize(kept);
 }
 
 bool DeviceTransport::Over(Message& message) {
@@ -296,23 +275,17 @@ absl::Status DeviceTransport::Wait(Handle handle, Deadline deadline) {
 void DeviceTransport::Forget(uint64_t id) {
   const auto it = messages_.find(id);
   Message& message = it->second;
-  if (message.state != Message::State::kPosted) {
+  if (message.state == Message::State::kPosted) {
+    inner().Wait(message.inner, Now()).IgnoreError();
+    Release(message, Pinned::kLose);
+  } else {
     for (std::deque<uint64_t>* queue : {&queued_sends_, &queued_receives_}) {
       queue->erase(std::remove(queue->begin(), queue->end(), id), queue->end());
     }
+    // A send that was never posted: a copy to its memory is queued.
+    if (message.pinned.data != nullptr && message.send) leftovers_.push_back({message.ready, message.buffer});
+    Release(message, Pinned::kGive, message.send ? message.ready : nullptr);
   }
-  if (message.state == Message::State::kPosted) {
-    inner().Wait(message.inner, Now()).IgnoreError();
-    if (message.pinned.memory.data != nullptr) pool_.Lose(std::move(message.pinned));
-  } else if (message.pinned.memory.data != nullptr) {
-    // Perhaps a copy to it is queued.
-    if (message.send && message.ready != nullptr) {
-      leftovers_.push_back({message.ready, std::move(message.buffer), std::move(message.pinned)});
-    } else {
-      pool_.Give(std::move(message.pinned), nullptr);
-    }
-  }
-  staged_sends_.erase(std::remove(staged_sends_.begin(), staged_sends_.end(), id), staged_sends_.end());
   messages_.erase(it);
 }
 

@@ -71,17 +71,16 @@ class DeviceTransport final : public ForwardingTransport {
     Buffer buffer;
     State state = State::kQueued;
     bool staged = false;
-    PinnedPool::Block pinned;              // of a staged message, once there is some
+    DeviceAllocation pinned;               // of a staged message, once it has some
     std::shared_ptr<DeviceEvent> ready;    // what must be done before it is posted; null: nothing
     std::shared_ptr<DeviceEvent> arrived;  // the copy of what was received to the device
     Handle inner;
     absl::Status outcome;
   };
-  // Memory that copies still use after their message is forgotten.
+  // A tensor's memory that a copy still uses after its message is forgotten.
   struct Leftover {
     std::shared_ptr<DeviceEvent> used;
     Buffer buffer;
-    PinnedPool::Block pinned;
   };
 
   DeviceTransport(std::unique_ptr<Transport> inner, std::shared_ptr<Device> device, const Options& options);
@@ -89,15 +88,20 @@ class DeviceTransport final : public ForwardingTransport {
   absl::StatusOr<Handle> Start(Message message);
   // Does what can be done without waiting.
   void Advance();
-  // Copies a message that is sent to pinned memory, if there is room; false where it must wait for that.
-  absl::StatusOr<bool> Stage(Message& message);
+  // Copies messages that are sent to pinned memory, as far as there is room for them.
+  void StageSends();
+  bool RoomFor(const Message& message) const;
+  absl::Status Stage(Message& message);
   void PostFrom(std::deque<uint64_t>& queue);
   absl::Status Post(Message& message);
   // Takes in that `inner` is done with the message.
   void End(Message& message);
   absl::Status CopyToDevice(Message& message);
-  // Gives back the pinned memory of messages that have left.
+  // Takes in which staged messages have left: their pinned memory is room for others.
   void EndStagedSends();
+  // Gives up the pinned memory of a message: to the pool, or where somebody may still use it to its keepalive alone.
+  enum class Pinned { kGive, kLose };
+  void Release(Message& message, Pinned how, std::shared_ptr<DeviceEvent> used = nullptr);
   bool Over(Message& message);
   void Forget(uint64_t id);
   // Why this rank's waits end, if they do.
@@ -116,7 +120,7 @@ class DeviceTransport final : public ForwardingTransport {
   // Not posted, in the order of their starts, which is that in which equal tags match.
   std::deque<uint64_t> queued_sends_;
   std::deque<uint64_t> queued_receives_;
-  std::vector<uint64_t> staged_sends_;  // posted
+  int64_t sends_in_pinned_ = 0;  // bytes
   std::deque<Leftover> leftovers_;
   std::mutex mutex_;
   absl::Status abort_reason_;  // guarded by mutex_

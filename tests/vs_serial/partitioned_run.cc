@@ -27,7 +27,6 @@
 #include "layers/rules/layout_proto.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
-#include "primitives/autograd_threads.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/device/device.h"
@@ -62,17 +61,18 @@ bool Counts(const Layout& layout, int rank) {
 // One rank's step.
 class RankStep {
  public:
-  RankStep(const Plan& plan, const StepInput& input, Transport& transport, LocalMemory& memory)
+  RankStep(const Plan& plan, const StepInput& input, Transport& transport, LocalMemory& memory,
+           std::shared_ptr<Device> accelerator)
       : plan_(plan),
         program_(ProgramOf(plan, input.program)),
         input_(input),
         transport_(transport),
         communicator_(&transport, &memory, {}),
         rank_(transport.rank()),
-        device_(TensorDeviceOf(memory)) {}
+        device_(TensorDeviceOf(memory)),
+        accelerator_(std::move(accelerator)) {}
 
   absl::Status Run(RankResult& result) {
-    RunBackwardInThisThread();
     ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan_, rank_, device_));
     parameters.Initialise(plan_.spec().seed());
     for (const auto& [name, whole] : input_.parameters) {
@@ -89,6 +89,7 @@ class RankStep {
     }
 
     const int64_t sent_before = transport_.BytesSent();
+    const int64_t waits_before = Waits();
     double loss = 0;
     GraphNodes nodes;
     {
@@ -100,6 +101,7 @@ class RankStep {
       } catch (...) {
         return StatusFromCurrentException();
       }
+      result.synchronizations = Waits() - waits_before;
       ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> numbers, network->ReadNumbers({forward.loss}));
       loss = numbers[0];
       for (const auto& [name, value] : forward.values) {
@@ -139,6 +141,8 @@ class RankStep {
     return true;
   }
 
+  int64_t Waits() const { return accelerator_ != nullptr ? accelerator_->synchronizations() : 0; }
+
   absl::StatusOr<at::Tensor> AddCotangents(const Network::Result& forward) const {
     at::Tensor root = forward.loss;
     for (const ValuePlan& value : program_.value()) {
@@ -173,6 +177,7 @@ class RankStep {
   Communicator communicator_;
   const int rank_;
   const at::Device device_;
+  const std::shared_ptr<Device> accelerator_;  // null for the host
 };
 
 // Gathers the differences, up to a handful.
@@ -265,14 +270,11 @@ absl::StatusOr<Tensors> LocalFields(const ProgramPlan& program, const Tensors& f
 absl::StatusOr<std::vector<RankResult>> RunStep(const Plan& plan, const StepInput& input) {
   const int ranks = static_cast<int>(plan.spec().ranks());
   std::vector<RankResult> results(ranks);
-  // Made before any thread of a rank runs: a backend of LibTorch is registered before its first pass.
-  std::vector<std::unique_ptr<LocalMemory>> memories;
-  for (int rank = 0; rank < ranks; ++rank) {
-    ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<LocalMemory> memory, MemoryOfRank(input.transport, rank, input.seed));
-    memories.push_back(std::move(memory));
-  }
-  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, input.transport, input.seed, [&](Transport& transport) {
-    return RankStep(plan, input, transport, *memories[transport.rank()]).Run(results[transport.rank()]);
+  ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, input.transport, input.seed, [&](Transport& transport) -> absl::Status {
+    const int rank = transport.rank();
+    ADJOIN_ASSIGN_OR_RETURN(const auto memory, MemoryOfRank(input.transport, rank, input.seed));
+    ADJOIN_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, DeviceOfRank(input.transport, rank, input.seed));
+    return RankStep(plan, input, transport, *memory, std::move(device)).Run(results[rank]);
   }));
   return results;
 }

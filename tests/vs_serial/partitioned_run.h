@@ -45,7 +45,8 @@ struct StepInput {
   Tensors parameters;  // whole, by name; those that are absent are drawn from the seed
   Tensors cotangents;  // whole, by value name: the sum of value * cotangent is added to the program's own loss
   std::string program = "train";
-  // A rank's tensors are on the device whose memory its transport moves, if it moves one's.
+  // A rank's tensors are on the device whose memory its transport moves, if it moves one's. A test that asks for fake
+  // devices calls RegisterFakeBackend() before any backward pass.
   TransportKind transport = TransportKind::kInMemoryDelayed;
   uint64_t seed = 1;  // of the transport's delays
   double sgd_lr = 0;  // after the step: parameter -= lr * gradient
@@ -60,7 +61,8 @@ struct RankResult {
   std::vector<at::Tensor> parameter_grad;  // local, after GradientSync; undefined where frozen
   std::vector<at::Tensor> collected;       // gradients, or frozen values, brought together on rank 0
   std::map<std::string, int64_t> peak_elements;
-  int64_t bytes_sent = 0;  // during forward, backward, GradientSync and the report of the loss
+  int64_t synchronizations = 0;  // of the host with its device, during forward and backward
+  int64_t bytes_sent = 0;        // during forward, backward, GradientSync and the report of the loss
 };
 
 // Errors: of whichever rank failed first; kInternal where a value's graph is still there after the step, as it is if

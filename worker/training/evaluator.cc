@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <map>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -77,32 +79,18 @@ absl::StatusOr<std::vector<double>> Evaluator::RunBatch(Network& network, int64_
   }
   Tape tape(network.device());
   ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, network.Forward(fields, tape));
-  std::vector<double> mine(numbers_.size());
-  if (network.device().is_cpu()) {
-    AddNumbers(program, result, fields, mine);
-    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> shares, network.ReadNumbers(result.shares));
-    for (int i = 0; i < program.loss_size(); ++i) mine[numbers_.share(i)] = shares[i];
-  } else {
-    at::Tensor there =
-        at::zeros({static_cast<int64_t>(mine.size())}, at::TensorOptions(network.device()).dtype(at::kDouble));
-    AddNumbers(program, result, fields, there);
-    for (int i = 0; i < program.loss_size(); ++i) there[numbers_.share(i)].copy_(result.shares[i]);
-    ADJOIN_ASSIGN_OR_RETURN(mine, network.ReadNumbers({there}));
-  }
-  mine[numbers_.stop_asked()] = stop_asked ? 1 : 0;
-  return network.SumOverRanks(mine);
-}
-
-template <typename Mine>
-void Evaluator::AddNumbers(const ProgramPlan& program, const Network::Result& result,
-                           const std::map<std::string, at::Tensor>& fields, Mine& mine) const {
+  const at::Tensor mine = at::zeros({numbers_.size()}, at::TensorOptions(network.device()).dtype(at::kDouble));
   for (int i = 0; i < program.loss_size(); ++i) {
     const LossPlan& loss = program.loss(i);
     const at::Tensor& target = fields.at(program.value(loss.target()).name());
-    if (IsClassification(loss.spec())) AddTargetWeight(loss.spec(), target, numbers_.weight(i), mine);
+    mine[numbers_.share(i)].copy_(result.shares[i]);
+    if (IsClassification(loss.spec())) SetTargetWeight(loss.spec(), target, numbers_.weight(i), mine);
     if (i == numbers_.class_loss()) AddClassNumbers(numbers_, loss.spec(), result.predictions[i], target, mine);
     if (i == numbers_.number_loss()) AddErrorNumbers(numbers_, result.predictions[i], target, mine);
   }
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<double> read, network.ReadNumbers({mine}));
+  read[numbers_.stop_asked()] = stop_asked ? 1 : 0;
+  return network.SumOverRanks(read);
 }
 
 void Evaluator::AddBatch(const ProgramPlan& program, const std::vector<double>& sums) {

@@ -10,13 +10,10 @@
 #define ADJOIN_WORKER_TRAINING_EVALUATOR_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -62,10 +59,6 @@ class Evaluator {
  private:
   explicit Evaluator(EvaluationNumbers numbers) : numbers_(std::move(numbers)) {}
   absl::StatusOr<std::vector<double>> RunBatch(Network& network, int64_t first, bool stop_asked);
-  // This rank's numbers of a batch, but for shares: `mine`, as metric_sums.h has it.
-  template <typename Mine>
-  void AddNumbers(const ProgramPlan& program, const Network::Result& result,
-                  const std::map<std::string, at::Tensor>& fields, Mine& mine) const;
   void AddBatch(const ProgramPlan& program, const std::vector<double>& sums);
 
   const EvaluationNumbers numbers_;

@@ -22,16 +22,7 @@ constexpr int64_t kChunk = int64_t{1} << 20;
 
 double Quotient(double part, double whole) { return whole > 0 ? part / whole : kNone; }
 
-// Adds the number of `rows` in each of `bins` to mine[at], mine[at + 1], ...
-void AddCounts(const at::Tensor& rows, int64_t bins, int64_t at, std::vector<double>& mine) {
-  const at::Tensor bin = rows.contiguous();
-  const int64_t* values = bin.data_ptr<int64_t>();
-  for (int64_t i = 0; i < bin.numel(); ++i) {
-    if (values[i] >= 0 && values[i] < bins) mine[at + values[i]] += 1;
-  }
-}
-
-// The same on a device, of the rows that count.
+// Adds the number of `rows` that count in each of `bins` to mine[at], mine[at + 1], ...
 void AddCounts(const at::Tensor& rows, const at::Tensor& counts, int64_t bins, int64_t at, const at::Tensor& mine) {
   const at::Tensor inside = counts.logical_and(rows >= 0).logical_and(rows < bins);
   at::Tensor found = at::zeros({bins}, rows.options());
@@ -44,33 +35,11 @@ at::Tensor Counts(const Loss& loss, const at::Tensor& target) {
   return loss.has_ignore_index() ? target != loss.ignore_index() : at::ones_like(target, at::kBool);
 }
 
-// Counting takes several times the prediction's memory, so it takes a part of a large one at a time: calls use(part of
-// the prediction, part of the target) for two parts, and returns true. The counts of parts add up.
-template <typename Use>
-bool SplitLarge(const at::Tensor& prediction, const at::Tensor& target, const Use& use) {
-  if (prediction.numel() <= kChunk || target.numel() <= 1) return false;
-  int64_t dim = 0;
-  while (target.size(dim) == 1) ++dim;
-  const int64_t half = target.size(dim) / 2;
-  for (const auto& [first, count] : {std::pair(int64_t{0}, half), std::pair(half, target.size(dim) - half)}) {
-    use(prediction.narrow(dim == 0 ? 0 : dim + 1, first, count), target.narrow(dim, first, count));
-  }
-  return true;
-}
-
-// The targets that count: [targets, classes] and [targets].
+// [targets, classes] and [targets].
 struct Rows {
   at::Tensor prediction;
   at::Tensor target;
 };
-
-Rows CountedRows(const Loss& loss, const at::Tensor& prediction, const at::Tensor& target) {
-  Rows rows{prediction.movedim(1, -1).reshape({-1, prediction.size(1)}), target.reshape({-1})};
-  if (!loss.has_ignore_index()) return rows;
-  const at::Tensor counts = (rows.target != loss.ignore_index()).nonzero().squeeze(1);
-  if (counts.numel() == rows.target.numel()) return rows;
-  return {rows.prediction.index_select(0, counts), rows.target.index_select(0, counts)};
-}
 
 // Returns the number of classes that come before the target's, by value and then by number.
 at::Tensor ClassesBeforeTarget(const Rows& rows) {
@@ -84,20 +53,7 @@ at::Tensor ClassesBeforeTarget(const Rows& rows) {
 
 }  // namespace
 
-double TargetWeight(const Loss& loss, const at::Tensor& target) {
-  at::Tensor counted = target.reshape({-1});
-  if (loss.has_ignore_index()) counted = counted.masked_select(counted != loss.ignore_index());
-  if (loss.class_weight_size() == 0) return static_cast<double>(counted.numel());
-  const at::Tensor weight =
-      at::tensor(std::vector<double>(loss.class_weight().begin(), loss.class_weight().end()), at::kDouble);
-  return weight.index_select(0, counted).sum().item<double>();
-}
-
-void AddTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, std::vector<double>& mine) {
-  mine[at] = TargetWeight(loss, target);
-}
-
-void AddTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, const at::Tensor& mine) {
+void SetTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, const at::Tensor& mine) {
   const at::Tensor flat = target.reshape({-1}), counts = Counts(loss, flat);
   if (loss.class_weight_size() == 0) {
     mine[at].copy_(counts.sum());
@@ -111,44 +67,20 @@ void AddTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, con
 }
 
 void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
-                     const at::Tensor& target, std::vector<double>& mine) {
-  if (target.numel() == 0 || prediction.numel() == 0) return;
-  if (SplitLarge(prediction, target, [&](const at::Tensor& part_of_prediction, const at::Tensor& part_of_target) {
-        AddClassNumbers(numbers, loss, part_of_prediction, part_of_target, mine);
-      })) {
-    return;
-  }
-  const Rows rows = CountedRows(loss, prediction, target);
-  const int64_t classes = numbers.classes();
-  if (!numbers.hits().empty()) {
-    mine[numbers.counted()] += static_cast<double>(rows.target.numel());
-    const at::Tensor classes_before = ClassesBeforeTarget(rows);
-    for (const auto& [k, at] : numbers.hits()) {
-      mine[at] += static_cast<double>((classes_before < k).sum().item<int64_t>());
-    }
-  }
-  if (numbers.per_class() < 0 && numbers.confusion() < 0) return;
-  const at::Tensor predicted = rows.prediction.argmax(1);
-  if (numbers.per_class() >= 0) {
-    const int64_t at = numbers.per_class();
-    AddCounts(rows.target.masked_select(predicted.eq(rows.target)), classes, at, mine);
-    AddCounts(predicted, classes, at + classes, mine);
-    AddCounts(rows.target, classes, at + 2 * classes, mine);
-  }
-  if (numbers.confusion() >= 0) {
-    AddCounts(rows.target * classes + predicted, classes * classes, numbers.confusion(), mine);
-  }
-}
-
-void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
                      const at::Tensor& target, const at::Tensor& mine) {
   if (target.numel() == 0 || prediction.numel() == 0) return;
-  if (SplitLarge(prediction, target, [&](const at::Tensor& part_of_prediction, const at::Tensor& part_of_target) {
-        AddClassNumbers(numbers, loss, part_of_prediction, part_of_target, mine);
-      })) {
+  if (prediction.numel() > kChunk && target.numel() > 1) {
+    // Counting takes several times the prediction's memory, so it takes a part at a time. The counts of parts add up.
+    int64_t dim = 0;
+    while (target.size(dim) == 1) ++dim;
+    const int64_t half = target.size(dim) / 2;
+    for (const auto& [first, count] : {std::pair(int64_t{0}, half), std::pair(half, target.size(dim) - half)}) {
+      AddClassNumbers(numbers, loss, prediction.narrow(dim == 0 ? 0 : dim + 1, first, count),
+                      target.narrow(dim, first, count), mine);
+    }
     return;
   }
-  // Targets that do not count stay, so that no extent depends on values, which the host would have to wait for.
+  // Targets that do not count stay: an extent that depends on values is one that the host would have to wait for.
   const at::Tensor given = target.reshape({-1}), counts = Counts(loss, given);
   const int64_t classes = numbers.classes();
   const Rows rows{prediction.movedim(1, -1).reshape({-1, prediction.size(1)}),
@@ -168,21 +100,6 @@ void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const a
   }
   if (numbers.confusion() >= 0) {
     AddCounts(rows.target * classes + predicted, counts, classes * classes, numbers.confusion(), mine);
-  }
-}
-
-void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& prediction, const at::Tensor& target,
-                     std::vector<double>& mine) {
-  const at::Tensor predicted = prediction.reshape({-1});
-  const at::Tensor right = target.reshape({-1});
-  double* sums = mine.data() + numbers.numbers();
-  for (int64_t begin = 0; begin < predicted.numel(); begin += kChunk) {
-    const int64_t count = std::min(kChunk, predicted.numel() - begin);
-    const at::Tensor error =
-        predicted.narrow(0, begin, count).to(at::kDouble) - right.narrow(0, begin, count).to(at::kDouble);
-    sums[0] += static_cast<double>(count);
-    sums[1] += error.square().sum().item<double>();
-    sums[2] += error.abs().sum().item<double>();
   }
 }
 

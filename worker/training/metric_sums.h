@@ -1,14 +1,12 @@
 // The numbers that a rank adds to an evaluation, and the metrics from the sums over all ranks.
 //
-//   std::vector<double> mine(numbers.size());
+//   const at::Tensor mine = at::zeros({numbers.size()}, options);      // float64, on the prediction's device
 //   AddClassNumbers(numbers, loss, prediction, target, mine);          // for each batch, on every rank
-//   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network->SumOverRanks(mine));
+//   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> read, network->ReadNumbers({mine}));
+//   ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network->SumOverRanks(read));
 //   for (const MetricValue& metric : MetricValues(numbers, totals, /*range=*/1)) ...
 //
-// Of tensors on a device the numbers are collected there, for the host to read them once: `mine` is then a tensor of
-// them, [numbers.size()] in float64 on that device.
-//
-// Counts are exact. Any thread.
+// The numbers stay on the device until the host reads them, once: nothing here waits. Counts are exact. Any thread.
 #ifndef ADJOIN_WORKER_TRAINING_METRIC_SUMS_H_
 #define ADJOIN_WORKER_TRAINING_METRIC_SUMS_H_
 
@@ -23,23 +21,16 @@
 
 namespace adjoin {
 
-// Returns the weight of the targets [n, ...] in the mean of a classification loss: the sum of their class_weight, or of
-// 1, without the targets that are ignore_index.
-double TargetWeight(const Loss& loss, const at::Tensor& target);
-// Sets mine[at] to it.
-void AddTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, std::vector<double>& mine);
-void AddTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, const at::Tensor& mine);
+// Sets mine[at] to the weight of the targets [n, ...] in the mean of a classification loss: the sum of their
+// class_weight, or of 1, without the targets that are ignore_index.
+void SetTargetWeight(const Loss& loss, const at::Tensor& target, int64_t at, const at::Tensor& mine);
 
 // Adds a batch: its prediction [n, classes, ...] and targets [n, ...] in [0, classes) or ignore_index. The predicted
 // class is the largest one, the first of equal ones; a class that is NaN is never right.
 void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
-                     const at::Tensor& target, std::vector<double>& mine);
-void AddClassNumbers(const EvaluationNumbers& numbers, const Loss& loss, const at::Tensor& prediction,
                      const at::Tensor& target, const at::Tensor& mine);
 
 // Adds a batch: its prediction and target of one shape. Differences are taken in float64.
-void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& prediction, const at::Tensor& target,
-                     std::vector<double>& mine);
 void AddErrorNumbers(const EvaluationNumbers& numbers, const at::Tensor& prediction, const at::Tensor& target,
                      const at::Tensor& mine);
 
