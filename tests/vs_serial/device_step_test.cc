@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/allclose.h>
 #include <torch/types.h>
 
 #include "absl/status/statusor.h"
@@ -53,7 +53,8 @@ TEST_P(DeviceStepTest, HasTheNumbersOfTheHostAndWaitsForNothing) {
     const auto plan = PlanOf(absl::StrReplaceAll(kNetwork, {{"MARK", mark}}), {{"data", 4}});
     ASSERT_TRUE(plan.ok()) << plan.status();
     StepInput input;
-    input.fields = {{"image", at::randn({4, 2, 24, 20}, at::kDouble)}, {"image2", at::randn({4, 2, 24, 20}, at::kDouble)}};
+    input.fields = {{"image", at::randn({4, 2, 24, 20}, at::kDouble)},
+                    {"image2", at::randn({4, 2, 24, 20}, at::kDouble)}};
     input.seed = seed;
     const auto host = RunStep(*plan, input);
     ASSERT_TRUE(host.ok()) << host.status();
