@@ -82,6 +82,8 @@ class SimulatedCluster {
   void ExpectEverythingEnds();
 
  private:
+  static constexpr absl::Duration kLease = absl::Seconds(120);
+
   using AttemptKey = std::pair<std::string, uint64_t>;
   struct DaemonAttempt {
     std::map<uint32_t, RankReport> ranks;
