@@ -1,5 +1,5 @@
-// What tests of permissions share: a cluster that speaks TLS, with certificates of one authority in a folder of the test's
-// own.
+// What tests of permissions share: a cluster that speaks TLS, with certificates of one authority in a folder of the
+// test's own.
 //
 //   TEST_F(SecurityTest, ...) {
 //     StartCluster(/*nodes=*/1);
@@ -36,7 +36,9 @@ namespace adjoin {
 
 inline Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
-inline int Shell(const std::string& command) { return system(absl::StrCat("{ ", command, " ; } > /dev/null 2>&1").c_str()); }
+inline int Shell(const std::string& command) {
+  return system(absl::StrCat("{ ", command, " ; } > /dev/null 2>&1").c_str());
+}
 
 class SecurityTest : public ::testing::Test {
  protected:
