@@ -26,6 +26,22 @@ size_t RoomOf(const WorkerRecord& worker) {
 
 }  // namespace
 
+std::optional<std::vector<DatasetSize>> SizesWithoutFiles(const JobSpec& spec) {
+  if (spec.has_weights()) return std::nullopt;
+  std::vector<DatasetSize> sizes;
+  for (const Dataset& dataset : spec.dataset()) {
+    if (dataset.field().empty()) return std::nullopt;
+    for (const Field& field : dataset.field()) {
+      if (!field.has_synthetic() || field.synthetic().samples() != dataset.field(0).synthetic().samples())
+        return std::nullopt;
+    }
+    DatasetSize& size = sizes.emplace_back();
+    size.set_name(dataset.name());
+    size.set_samples(dataset.field(0).synthetic().samples());
+  }
+  return sizes;
+}
+
 void DataChecks::Add(JobRecord& job) {
   Restore(job);
   AskWorkers();

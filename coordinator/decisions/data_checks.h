@@ -35,6 +35,10 @@
 
 namespace adjoin {
 
+// The sizes of the job's data sets where it reads no file, so that no worker need look at any. Absent where it does, or
+// where something is wrong that the check will tell.
+std::optional<std::vector<DatasetSize>> SizesWithoutFiles(const JobSpec& spec);
+
 class DataChecks {
  public:
   static constexpr size_t kTries = 2;  // workers that are asked for one check

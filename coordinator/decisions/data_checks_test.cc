@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,6 +182,36 @@ TEST_F(DataChecksTest, JobsWithoutFilesNeedNoWorker) {
   spec.mutable_dataset(0)->mutable_field(1)->mutable_synthetic()->set_samples(59);
   job = Submit(spec);
   EXPECT_EQ(AdmissionOf(job), Admission::kUndecided) << "the check has the words for it";
+}
+
+TEST_F(DataChecksTest, AJobThatBringsItsPlanIsStoredWithItAndNothingIsAsked) {
+  ConnectChecker(1, "worker-0", 1);
+  SubmitAs("alice");  // hangs
+  Asked();
+  NewJob job;
+  job.spec = Spec("net", 1);
+  job.written = std::make_shared<const SubmittedSpec>(SubmittedSpec{{}, "the text", "job.textproto"});
+  job.plan = PlannedJob{"its plan", "its hash"};
+  absl::StatusOr<Submitted> submitted = service_->Submit(std::move(job));
+  ASSERT_TRUE(submitted.ok()) << submitted.status();
+  EXPECT_THAT(service_->TakePlanRequests(), IsEmpty());
+  EXPECT_THAT(Asked(), IsEmpty());
+  EXPECT_EQ(AdmissionOf(submitted->job_id), Admission::kUndecided) << "it is not in the store";
+
+  const StoreChanges changes = service_->TakeChanges();
+  ASSERT_THAT(changes.submissions, SizeIs(1));
+  EXPECT_EQ(changes.submissions[0].source(), "the text");
+  ASSERT_THAT(changes.plans, SizeIs(1));
+  EXPECT_EQ(changes.plans[0].plan(), "its plan");
+  ASSERT_THAT(changes.jobs, SizeIs(1));
+  EXPECT_EQ(changes.jobs[0].plan_hash(), "its hash");
+  EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), IsEmpty());
+  Keep(changes);
+  service_->Durable(changes.submissions);
+  EXPECT_EQ(AdmissionOf(submitted->job_id), Admission::kAccepted);
+  EXPECT_THAT(Taken(CoordinatorMessage::kStartRanks), SizeIs(1));
+  Settle();
+  EXPECT_THAT(planned_sizes_, IsEmpty()) << "no plan was asked for later";
 }
 
 TEST_F(DataChecksTest, AWorkerIsToldOfChecksThatNobodyWaitsForAnyMore) {

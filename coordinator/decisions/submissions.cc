@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,24 +16,6 @@ namespace {
 
 constexpr absl::Duration kKeepRefusals = absl::Minutes(5);
 constexpr size_t kMostRefusals = 20000;  // of up to kMaxErrorBytes; who waits for one looks several times a second
-
-// The sizes of the job's data sets where it reads no file, so that no worker need look at any. Absent where it does, or
-// where something is wrong that the check will tell.
-std::optional<std::vector<DatasetSize>> SizesWithoutFiles(const JobSpec& spec) {
-  if (spec.has_weights()) return std::nullopt;
-  std::vector<DatasetSize> sizes;
-  for (const Dataset& dataset : spec.dataset()) {
-    if (dataset.field().empty()) return std::nullopt;
-    for (const Field& field : dataset.field()) {
-      if (!field.has_synthetic() || field.synthetic().samples() != dataset.field(0).synthetic().samples())
-        return std::nullopt;
-    }
-    DatasetSize& size = sizes.emplace_back();
-    size.set_name(dataset.name());
-    size.set_samples(dataset.field(0).synthetic().samples());
-  }
-  return sizes;
-}
 
 }  // namespace
 
@@ -85,7 +66,7 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
   Submitted result{job.id, false};
   if (!job.idempotency_key.empty()) UseKey(job, std::move(spec_hash));
   ForgetOldJobs(job.owner);
-  CheckData(job);
+  submitted.plan.has_value() ? TakePlan(job, *std::move(submitted.plan)) : CheckData(job);
   return result;
 }
 
@@ -177,20 +158,24 @@ bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> 
     EndCheck(*job, planned.status());
     return false;
   }
-  job->place_of = nullptr;
-  job->model.clear();
-  job->plan_hash = std::move(planned->hash);
-  job->data_check = DataCheck::kDone;
-  StoredPlan row;
-  row.set_job(job->number);
-  row.set_plan(std::move(planned->plan));
-  outbox_.Planned(std::move(row));
-  Accept(*job);
-  job->written = nullptr;  // it can be large, and the store has it
-  outbox_.JobChanged(*job);
+  TakePlan(*job, *std::move(planned));
   if (!job->durable) return false;  // Durable wakes the queue
   queue_.Wake();
   return true;
+}
+
+void Submissions::TakePlan(JobRecord& job, PlannedJob planned) {
+  job.place_of = nullptr;
+  job.model.clear();
+  job.plan_hash = std::move(planned.hash);
+  job.data_check = DataCheck::kDone;
+  StoredPlan row;
+  row.set_job(job.number);
+  row.set_plan(std::move(planned.plan));
+  outbox_.Planned(std::move(row));
+  Accept(job);
+  job.written = nullptr;  // it can be large, and the store has it
+  outbox_.JobChanged(job);
 }
 
 void Submissions::Accept(JobRecord& job) {

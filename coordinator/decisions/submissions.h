@@ -6,7 +6,8 @@
 //   submissions.OnProbeResult("worker-0", result);               // then the plan is asked for, and comes with Planned
 //
 // With a worker at hand a job is accepted only after one has checked its data files (data_checks.h). Without one the
-// job is accepted at once, and checked as soon as a worker connects. Not thread-safe.
+// job is accepted at once, and checked as soon as a worker connects. A job that reads no file may bring its plan with
+// it, and is accepted with it. Not thread-safe.
 #ifndef ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 #define ADJOIN_COORDINATOR_DECISIONS_SUBMISSIONS_H_
 
@@ -14,6 +15,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,6 +41,7 @@ struct NewJob {
   std::shared_ptr<const SubmittedSpec> written;  // what the user sent; to be stored; null: as `spec` says
   PlaceFunction place_of;                        // may be empty
   std::vector<ModelTensor> model;                // the parameters, where the job's weights come from a file
+  std::optional<PlannedJob> plan;                // of a job that reads no file; absent: it is asked for
   std::string owner;
   int32_t priority = 0;
   std::string idempotency_key;  // empty: none
@@ -110,6 +113,7 @@ class Submissions {
   // Neither a worker's answer nor a plan is of use any more.
   void ForgetCheck(const JobRecord& job);
   void EndCheck(JobRecord& job, const absl::Status& failure);
+  void TakePlan(JobRecord& job, PlannedJob planned);
   void Accept(JobRecord& job);
   void Refuse(const JobRecord& job, const absl::Status& reason);
   void UseKey(const JobRecord& job, std::string spec_hash);

@@ -4,12 +4,15 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/caught.h"
 #include "base/status_macros.h"
+#include "coordinator/decisions/data_checks.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
@@ -87,19 +90,27 @@ void AddModel(const Plan& plan, PlanAnswer& answer) {
   }
 }
 
+// The sizes of the data sets, where they are known. A second question would only tell what the spec of a job says that
+// reads no file; but its plan has the output_dir, too, which a job may leave to the coordinator.
+std::optional<std::vector<DatasetSize>> SizesOf(const PlanQuestion& question, const JobSpec& spec) {
+  if (question.sized()) return std::vector<DatasetSize>(question.size().begin(), question.size().end());
+  return spec.output_dir().empty() ? std::nullopt : SizesWithoutFiles(spec);
+}
+
 absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanAnswer& answer) {
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
+  const std::optional<std::vector<DatasetSize>> known = SizesOf(question, parsed.spec);
   DatasetSizes sizes;
-  for (const DatasetSize& size : question.size()) sizes[size.name()] = size.samples();
+  for (const DatasetSize& size : known.value_or(std::vector<DatasetSize>())) sizes[size.name()] = size.samples();
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
   ReadHalosFromFiles(&plan);
   const size_t bytes = plan.ByteSizeLong();
   ADJOIN_RETURN_IF_ERROR(CheckPlanSize(bytes, parsed.spec));
-  if (question.sized()) {
+  if (known.has_value()) {
     answer.set_hash(Planner::Hash(plan));
     plan.SerializeToString(answer.mutable_plan());
-    return absl::OkStatus();
   }
+  if (question.sized()) return absl::OkStatus();
   if (parsed.spec.has_weights()) AddModel(plan, answer);
   if (!question.source().empty()) {
     AddPlaces(parsed, answer);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <stdexcept>
+#include <string>
 
 #include "layers/builtin/builtin_rules.h"
 #include "layers/rules/layer_rule.h"
@@ -46,6 +48,33 @@ TEST(PlanAnswer, ASpecIsReadAndItsPlanMadeOnceTheSizesAreKnown) {
   EXPECT_EQ(plan.program_size(), 2);  // a tail of 36
   EXPECT_EQ(plan.dataset(0).samples(), 100);
   EXPECT_EQ(planned.hash().size(), 32);
+}
+
+TEST(PlanAnswer, AJobThatReadsNoFileIsPlannedWithTheFirstQuestion) {
+  constexpr char kImage[] = "idx { path: [\"a.gz\", \"b.gz\"] }", kLabel[] = "idx { path: \"labels.idx.gz\" }";
+  std::string text = kSpec;
+  text.replace(text.find(kLabel), std::strlen(kLabel), "synthetic { kind: \"index\" samples: 100 high: 10 }");
+  PlanQuestion question = Question(text);
+  PlanAnswer first = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(first.error(), 0) << first.message();
+  EXPECT_EQ(first.plan(), "") << "the images are in files";
+
+  text.replace(text.find(kImage), std::strlen(kImage), "synthetic { kind: \"normal\" samples: 100 }");
+  EXPECT_EQ(AnswerPlanQuestion(Question(text), BuiltinLayerRules()).plan(), "") << "it has no output_dir";
+  text += "output_dir: \"out\"";
+  question = Question(text);
+  first = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(first.error(), 0) << first.message();
+  EXPECT_EQ(first.spec().name(), "small");
+  question.set_sized(true);
+  question.add_size()->set_name("train");
+  question.mutable_size(0)->set_samples(100);
+  const PlanAnswer second = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(second.error(), 0) << second.message();
+  EXPECT_EQ(first.plan(), second.plan());
+  EXPECT_EQ(first.hash(), second.hash());
+  EXPECT_EQ(first.hash().size(), 32);
+  EXPECT_FALSE(second.has_spec());
 }
 
 TEST(PlanAnswer, TheFieldsOfDataFilesHavePlaces) {

@@ -29,7 +29,8 @@ struct PlanTask {
   std::string owner;                          // whose share of the planners it uses
   std::string name;                           // in messages: "job.textproto", "job-17"
   std::shared_ptr<const SubmittedSpec> spec;  // not null
-  // Absent: the sizes of the data sets have yet to be known, and the spec is only checked.
+  // Absent: the sizes of the data sets have yet to be known, and the spec is only checked; but a job that reads no file
+  // and has an output_dir is planned.
   std::optional<std::vector<DatasetSize>> sizes;
   bool accepted = false;  // of a job that was accepted: no limit of the queue holds
 };

@@ -60,6 +60,10 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::s
   job.spec = request.spec_source().empty() ? request.spec() : std::move(*answer.mutable_spec());
   job.model = {std::make_move_iterator(answer.mutable_model()->begin()),
                std::make_move_iterator(answer.mutable_model()->end())};
+  if (!answer.hash().empty()) {
+    job.plan = PlannedJob{std::move(*answer.mutable_plan()), std::move(*answer.mutable_hash())};
+    answer.clear_plan();
+  }
   job.owner = owner;
   job.priority = request.priority();
   job.idempotency_key = request.idempotency_key();
