@@ -2,7 +2,7 @@
 //
 //   StopSignal stop;              // first thing in main: threads started later inherit the blocked signals
 //   ... start the program's threads ...
-//   stop.Wait();
+//   stop.Wait();                  // or, in a program that ends by itself: if (stop.Came()) ..., now and then
 //   ... stop them ...
 #ifndef ADJOIN_BASE_STOP_SIGNAL_H_
 #define ADJOIN_BASE_STOP_SIGNAL_H_
@@ -29,6 +29,13 @@ class StopSignal {
     while (sigwait(&signals_, &number) != 0) {
     }
     return number;
+  }
+
+  // True where a signal has come that no Wait has returned yet.
+  bool Came() const {
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
   }
 
  private:

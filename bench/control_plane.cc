@@ -94,6 +94,17 @@ std::unique_ptr<Adjoin::Stub> NewStub(const std::string& address) {
   return Adjoin::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
 }
 
+absl::Status Stopped() { return absl::CancelledError("stopped by a signal"); }
+
+// Errors: kCancelled (a signal came first).
+absl::Status Pause(const StopSignal& stop, double seconds) {
+  for (const absl::Time end = absl::Now() + absl::Seconds(seconds); absl::Now() < end;) {
+    if (stop.Came()) return Stopped();
+    absl::SleepFor(std::min(absl::Milliseconds(50), end - absl::Now()));
+  }
+  return absl::OkStatus();
+}
+
 // Connects `workers` daemons and, when this program is stopped, prints the times that they saw.
 int Simulate(const Flags& flags, StopSignal& stop) {
   SimulatedWorkers workers({.coordinator = flags.simulate,
@@ -101,7 +112,9 @@ int Simulate(const Flags& flags, StopSignal& stop) {
                             .count = flags.workers,
                             .slots = 1,
                             .builders = BuiltinLayerRules().Kinds()});
-  if (!workers.WaitUntilConnected(Deadline::After(absl::Seconds(120)))) return 1;
+  const bool connected = workers.WaitUntilConnected(Deadline::After(absl::Seconds(120)), [&] { return stop.Came(); });
+  if (stop.Came()) _exit(1);  // as below
+  if (!connected) return 1;
   std::cout << "connected" << std::endl;
   stop.Wait();
   const int lost = workers.lost();
@@ -118,7 +131,8 @@ int Simulate(const Flags& flags, StopSignal& stop) {
 
 class ControlPlane {
  public:
-  explicit ControlPlane(const Flags& flags) : flags_(flags) {}
+  // `stop` outlives it. All methods that take long return kCancelled soon after a signal.
+  ControlPlane(const Flags& flags, const StopSignal& stop) : flags_(flags), stop_(stop) {}
   ~ControlPlane() {
     programs_.clear();
     coordinator_.reset();
@@ -135,6 +149,7 @@ class ControlPlane {
                                                               {}, folder_ + "/coordinator"));
     for (Deadline deadline = Deadline::After(absl::Seconds(30)); address_.empty();) {
       address_ = ReadFile(folder_ + "/address");
+      if (stop_.Came()) return Stopped();
       if (deadline.Expired() || coordinator_->Wait(Deadline::After(absl::Milliseconds(10))).ok()) {
         return absl::UnavailableError(absl::StrCat("no coordinator: ", coordinator_->Errors()));
       }
@@ -156,6 +171,7 @@ class ControlPlane {
     }
     for (auto& program : programs_) {
       for (Deadline deadline = Deadline::After(absl::Seconds(120)); program->Output().empty();) {
+        if (stop_.Came()) return Stopped();
         if (deadline.Expired() || program->Wait(Deadline::After(absl::Milliseconds(20))).ok()) {
           return absl::UnavailableError(absl::StrCat("the simulated workers do not connect: ", program->Errors()));
         }
@@ -175,6 +191,10 @@ class ControlPlane {
       users.emplace_back([&, user] {
         std::unique_ptr<Adjoin::Stub> stub = NewStub(address_);
         while (failed[user].ok() && left.fetch_sub(1) > 0) {
+          if (stop_.Came()) {
+            failed[user] = Stopped();
+            break;
+          }
           const absl::Time start = absl::Now();
           grpc::ClientContext context;
           context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
@@ -277,6 +297,7 @@ class ControlPlane {
     for (const JobSummary& job : list.job()) {
       if (job.state() != RUNNING) continue;
       if (count-- == 0) break;
+      if (stop_.Came()) return Stopped();
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
       CancelJobRequest request;
@@ -325,6 +346,7 @@ class ControlPlane {
 
  private:
   const Flags flags_;
+  const StopSignal& stop_;
   std::string folder_, address_;
   std::unique_ptr<ChildProgram> coordinator_;
   std::vector<std::unique_ptr<ChildProgram>> programs_;
@@ -338,10 +360,10 @@ void PrintDecisions(const Flags& flags) {
   PrintTimes("deciding whether deadlines have passed (likewise)", decisions.tick);
 }
 
-absl::Status Run(const Flags& flags) {
+absl::Status Run(const Flags& flags, const StopSignal& stop) {
   std::cout << flags.workers << " workers in " << flags.processes << " processes, " << flags.jobs
             << " jobs in the queue, " << flags.users << " users\n\n";
-  ControlPlane plane(flags);
+  ControlPlane plane(flags, stop);
   ADJOIN_RETURN_IF_ERROR(plane.Start());
   const double empty = Memory(plane.coordinator(), "VmRSS:");
   ADJOIN_RETURN_IF_ERROR(plane.StartWorkers());
@@ -352,7 +374,7 @@ absl::Status Run(const Flags& flags) {
   ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits, plane.Submit(flags.jobs, &seconds));
   const double queued = Memory(plane.coordinator(), "VmRSS:");
   const absl::Time quiet = absl::Now();
-  absl::SleepFor(absl::Seconds(flags.seconds));
+  ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
   const absl::Time listing = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(ListJobsResponse list, plane.List());
   const double list_seconds = absl::ToDoubleSeconds(absl::Now() - listing);
@@ -363,13 +385,13 @@ absl::Status Run(const Flags& flags) {
   }
   const absl::Time watched = absl::Now();
   ControlPlane::Watchers watchers(plane, flags, list);
-  absl::SleepFor(absl::Seconds(flags.seconds));
+  ADJOIN_RETURN_IF_ERROR(Pause(stop, flags.seconds));
   const absl::Time both = absl::Now();
   ADJOIN_ASSIGN_OR_RETURN(std::vector<double> submits_watched, plane.Submit(flags.jobs / 10, &seconds_watched));
   watchers.Stop();
   const absl::Time cancelling = absl::Now();
   ADJOIN_RETURN_IF_ERROR(plane.CancelRunning(flags.decisions));
-  absl::SleepFor(absl::Seconds(2));  // for the last of them to start
+  ADJOIN_RETURN_IF_ERROR(Pause(stop, 2));  // for the last of them to start
   const absl::Time end = absl::Now();
   const double most = Memory(plane.coordinator(), "VmHWM:");
   const ControlPlane::WorkersSaw saw = plane.StopWorkers();
@@ -400,7 +422,6 @@ absl::Status Run(const Flags& flags) {
 }  // namespace adjoin
 
 int main(int argc, char** argv) {
-  adjoin::StopSignal stop;
   adjoin::Flags flags;
   flags.coordinator_binary =
       std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "coordinator/adjoin-coordinator";
@@ -420,12 +441,13 @@ int main(int argc, char** argv) {
   app.add_option("--simulate", flags.simulate, "Only simulate workers of this coordinator, until stopped");
   app.add_option("--first", flags.first, "The number of the first of them")->capture_default_str();
   if (std::optional<int> code = adjoin::ParseFlags(app, argc, argv)) return *code;
-  if (!flags.simulate.empty()) return adjoin::Simulate(flags, stop);
   if (flags.only_decisions) {
     adjoin::PrintDecisions(flags);
     return 0;
   }
-  const absl::Status status = adjoin::Run(flags);
+  adjoin::StopSignal stop;
+  if (!flags.simulate.empty()) return adjoin::Simulate(flags, stop);
+  const absl::Status status = adjoin::Run(flags, stop);
   if (status.ok()) return 0;
   std::cerr << "control_plane: " << status << "\n";
   return 1;

@@ -1,5 +1,10 @@
 // The benchmark's programs as a user starts them, on little data: what they measure is checked by them.
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -8,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
+#include "base/unique_fd.h"
 #include "gtest/gtest.h"
 #include "tests/harness/child_process.h"
 
@@ -85,6 +91,54 @@ TEST(UcxEdges, BothFormsAreCorrectAndTimed) {
   ASSERT_EQ(outcome.lines.size(), 2);
   EXPECT_TRUE(absl::StartsWith(outcome.lines[0], "ucx,image_edges,2,16384,")) << outcome.lines[0];
   EXPECT_TRUE(absl::StartsWith(outcome.lines[1], "ucx,image_halo,2,16384,")) << outcome.lines[1];
+}
+
+// A port of this machine on which connections are taken and nothing is answered.
+class SilentServer {
+ public:
+  SilentServer() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(socket_.get(), 10), 0);
+    EXPECT_EQ(getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  UniqueFd socket_;
+  std::string address_;
+};
+
+TEST(ControlPlane, ASignalEndsItWhileItWaitsForWorkers) {
+  const SilentServer server;
+  const std::string folder = testing::TempDir() + "/control-plane", script = testing::TempDir() + "/coordinator";
+  std::filesystem::create_directory(folder);
+  std::ofstream(script) << "#!/bin/sh\necho " << server.address() << " > $4\nexec sleep 1000\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const auto program = ChildProgram::Start({Runfile("bench/control_plane"), "--coordinator-binary", script, "--folder",
+                                            folder, "--workers", "2", "--processes", "1"},
+                                           {}, testing::TempDir() + "/interrupted");
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto waits = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (std::filesystem::exists(entry.path() / "workers-0.out")) return true;
+    }
+    return false;
+  };
+  const Deadline deadline = Deadline::After(absl::Seconds(30));
+  while (!waits() && !deadline.Expired()) {
+  }
+  ASSERT_TRUE(waits()) << (*program)->Errors();
+  (*program)->Signal(SIGTERM);
+  const absl::StatusOr<int> code = (*program)->Wait(Deadline::After(absl::Seconds(10)));
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 1);
+  EXPECT_TRUE(absl::StrContains((*program)->Errors(), "stopped by a signal")) << (*program)->Errors();
+  EXPECT_TRUE(std::filesystem::is_empty(folder)) << "its own folder is removed";
 }
 
 }  // namespace

@@ -231,10 +231,10 @@ void SimulatedWorkers::Beat() {
   }
 }
 
-bool SimulatedWorkers::WaitUntilConnected(Deadline deadline) {
+bool SimulatedWorkers::WaitUntilConnected(Deadline deadline, const std::function<bool()>& stopped) {
   for (auto& worker : workers_) {
     while (!worker->welcomed()) {
-      if (worker->over() || deadline.Expired()) return false;
+      if (worker->over() || deadline.Expired() || stopped()) return false;
       absl::SleepFor(absl::Milliseconds(5));
     }
   }

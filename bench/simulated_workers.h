@@ -10,6 +10,7 @@
 #ifndef ADJOIN_BENCH_SIMULATED_WORKERS_H_
 #define ADJOIN_BENCH_SIMULATED_WORKERS_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -46,8 +47,8 @@ class SimulatedWorkers {
   SimulatedWorkers(const SimulatedWorkers&) = delete;
   SimulatedWorkers& operator=(const SimulatedWorkers&) = delete;
 
-  // False: not all in time.
-  bool WaitUntilConnected(Deadline deadline);
+  // False: not all in time, or `stopped` returned true.
+  bool WaitUntilConnected(Deadline deadline, const std::function<bool()>& stopped);
   Times TakeTimes();
   // Streams that ended, for whatever reason; they are not made again.
   int lost() const;
