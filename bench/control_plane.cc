@@ -51,6 +51,7 @@ struct Flags {
   double seconds = 5;
   std::string coordinator_binary;
   std::string folder = "/tmp";
+  bool synthetic = false;
   bool only_decisions = false;
   // Flags of the programs that this one starts.
   std::string simulate;
@@ -64,6 +65,16 @@ constexpr char kSpec[] = R"(name: "queued" kind: TRAIN ranks: 1 seed: 1
   dataset { name: "train"
     field { name: "image" idx { path: "images.idx.gz" } shape: [1, 28, 28] }
     field { name: "label" idx { path: "labels.idx.gz" } dtype: "int64" } }
+  train { dataset: "train" batch: 64 epochs: 1 optimizer { sgd { lr: 0.01 } } }
+)";
+
+constexpr char kSyntheticSpec[] = R"(name: "queued" kind: TRAIN ranks: 1 seed: 1
+  layer { name: "flat" input: "image" flatten { arg: 1 } }
+  layer { name: "fc" linear { out_features: 10 } }
+  loss { kind: "cross_entropy" input: "fc" target: "label" }
+  dataset { name: "train"
+    field { name: "image" synthetic { kind: "normal" samples: 100 } shape: [1, 28, 28] }
+    field { name: "label" synthetic { kind: "index" high: 10 samples: 100 } dtype: "int64" } }
   train { dataset: "train" batch: 64 epochs: 1 optimizer { sgd { lr: 0.01 } } }
 )";
 
@@ -200,7 +211,8 @@ class ControlPlane {
           context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
           SubmitRequest request;
           *request.mutable_header() = MakeHeader();
-          request.set_spec_source(kSpec);
+          request.set_spec_source(
+              flags_.synthetic ? absl::StrCat(kSyntheticSpec, "output_dir: \"out/", ++submitted_, "\"") : kSpec);
           SubmitResponse response;
           failed[user] = FromGrpc(stub->Submit(&context, request, &response));
           times[user].push_back(absl::ToDoubleSeconds(absl::Now() - start));
@@ -347,6 +359,7 @@ class ControlPlane {
  private:
   const Flags flags_;
   const StopSignal& stop_;
+  std::atomic<int> submitted_{0};
   std::string folder_, address_;
   std::unique_ptr<ChildProgram> coordinator_;
   std::vector<std::unique_ptr<ChildProgram>> programs_;
@@ -437,6 +450,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--coordinator-binary", flags.coordinator_binary, "The program under load")->capture_default_str();
   app.add_option("--folder", flags.folder, "Where its store lies")->capture_default_str();
+  app.add_flag("--synthetic", flags.synthetic,
+               "Jobs that read no files: no worker checks them, and each is planned once");
   app.add_flag("--only-decisions", flags.only_decisions, "Without a coordinator and workers of their own");
   app.add_option("--simulate", flags.simulate, "Only simulate workers of this coordinator, until stopped");
   app.add_option("--first", flags.first, "The number of the first of them")->capture_default_str();
