@@ -1,4 +1,4 @@
-"""The targets of a family of layers: one folder, whose files' names say what they are."""
+"""The targets of a family of layers: one folder, whose files' names tell what they are."""
 
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 

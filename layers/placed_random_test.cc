@@ -23,7 +23,7 @@ double NormalAt(int64_t index) {
   return radius * (index % 2 == 0 ? std::cos(2 * M_PI * v) : std::sin(2 * M_PI * v));
 }
 
-TEST(PlacedRandomTest, EveryCellHasTheNumberOfItsPlace) {
+TEST(PlacedRandomTest, EveryCellHasTheNumberOfItsPosition) {
   std::mt19937_64 random(1);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
   const RandomStream stream(kSeed, kPurposeNoise, kStep);

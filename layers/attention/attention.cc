@@ -1,6 +1,6 @@
 // Builds `attention`: torch.nn.MultiheadAttention, batch first, over any cut of batch, sequence and heads.
 //
-// AttentionRule (layers/attention/attention_rule.h) says what lies where.
+// AttentionRule (layers/attention/attention_rule.h) tells what is where.
 // Errors: kInvalidArgument for a plan that AttentionRule did not make.
 #include <cmath>
 #include <optional>
@@ -34,7 +34,7 @@ namespace {
 using at::Tensor;
 
 // Where this rank's queries and keys are in the whole.
-struct Place {
+struct OwnPart {
   int64_t batch = 0, head = 0, query = 0;  // indices of the first ones here
   int64_t heads = 0, queries = 0;          // global
   std::vector<int64_t> first_key;
@@ -44,7 +44,7 @@ struct Place {
 
 class AttentionLayer : public LayerModule {
  public:
-  AttentionLayer(LayerContext context, Place place) : LayerModule(std::move(context)), place_(std::move(place)) {}
+  AttentionLayer(LayerContext context, OwnPart own) : LayerModule(std::move(context)), own_(std::move(own)) {}
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
@@ -52,13 +52,13 @@ class AttentionLayer : public LayerModule {
     const auto [wq, wkv] = InWeights(x.scalar_type(), tape);
     const Tensor bias = Cast(Parameter(kRoleInProjBias, tape), x.scalar_type());
     const auto bias_of = [&](int64_t from, int64_t count) {
-      return bias.defined() && place_.inside ? bias.narrow(0, from, count) : bias;
+      return bias.defined() && own_.inside ? bias.narrow(0, from, count) : bias;
     };
     // Outside the mesh all are empty, without as many dims of one.
     const Tensor q = ToHeads(x, wq, bias_of(0, 1)), kv = ToHeads(memory, wkv, bias_of(1, 2));
     const double scale = 1 / std::sqrt(static_cast<double>(Width()));
-    Tensor y = place_.inside ? Attend(Ring(), q[0] * scale, kv.unsqueeze(0), tape)
-                             : Attend(Ring(), q.reshape({0, 0, 0, 0}), kv.reshape({0, 0, 0, 0, 0, 0}), tape);
+    Tensor y = own_.inside ? Attend(Ring(), q[0] * scale, kv.unsqueeze(0), tape)
+                           : Attend(Ring(), q.reshape({0, 0, 0, 0}), kv.reshape({0, 0, 0, 0, 0, 0}), tape);
     y = FromHeads(y, Cast(Parameter(kRoleOutProjWeight, tape), x.scalar_type()));
     const Tensor out_bias = Cast(Parameter(kRoleOutProjBias, tape), x.scalar_type());
     if (out_bias.defined() && out_bias.numel() > 0) y = y + out_bias;
@@ -75,10 +75,10 @@ class AttentionLayer : public LayerModule {
   // [1, heads, width, features] of the queries, [2, ...] of keys and values.
   std::pair<Tensor, Tensor> InWeights(at::ScalarType type, Tape& tape) {
     Tensor all = Cast(Parameter(kRoleInProjWeight, tape), type);
-    if (all.defined()) return place_.inside ? std::pair(all.narrow(0, 0, 1), all.narrow(0, 1, 2)) : std::pair(all, all);
+    if (all.defined()) return own_.inside ? std::pair(all.narrow(0, 0, 1), all.narrow(0, 1, 2)) : std::pair(all, all);
     const Tensor q = Cast(Parameter(kRoleQProjWeight, tape), type), k = Cast(Parameter(kRoleKProjWeight, tape), type);
     const Tensor v = Cast(Parameter(kRoleVProjWeight, tape), type);
-    if (place_.inside) return {q.unsqueeze(0), at::stack({k, v})};
+    if (own_.inside) return {q.unsqueeze(0), at::stack({k, v})};
     return {q.unsqueeze(0).narrow(0, 0, 0), at::stack({k, v}).narrow(0, 0, 0)};
   }
 
@@ -86,57 +86,56 @@ class AttentionLayer : public LayerModule {
   std::shared_ptr<RingAttention> Ring() const {
     BlockAttention::Options options;
     options.causal = spec().attention().causal();
-    options.first_batch = place_.batch;
-    options.first_head = place_.head;
-    options.first_query = place_.query;
+    options.first_batch = own_.batch;
+    options.first_head = own_.head;
+    options.first_query = own_.query;
     if (context().training && spec().attention().dropout() > 0) {
-      options.dropout =
-          WeightDropout{Draws(kPurposeDropout),
-                        place().first_sample,
-                        {context().input_shapes[0][0], place_.heads, place_.queries, place_.first_key.back()},
-                        spec().attention().dropout()};
+      options.dropout = WeightDropout{Draws(kPurposeDropout),
+                                      place().first_sample,
+                                      {context().input_shapes[0][0], own_.heads, own_.queries, own_.first_key.back()},
+                                      spec().attention().dropout()};
     }
     // From `first` on, as the rule names them; those of the backward pass in training alone.
     const auto moves = [&](std::string (*role)(int64_t), size_t first, bool named) {
-      std::vector<std::shared_ptr<Movement>> found(place_.first_key.size());
-      for (size_t step = first; named && step + 1 < place_.first_key.size(); ++step) {
+      std::vector<std::shared_ptr<Movement>> found(own_.first_key.size());
+      for (size_t step = first; named && step + 1 < own_.first_key.size(); ++step) {
         found[step] = MovementOf(role(static_cast<int64_t>(step)));
       }
       return found;
     };
     const bool training = context().training;
     return std::make_shared<RingAttention>(RingAttention{moves(RingRole, 1, true), moves(RingBackRole, 2, training),
-                                                         moves(RingGradientRole, 1, training), place_.first_key,
-                                                         place_.part, BlockAttention(std::move(options))});
+                                                         moves(RingGradientRole, 1, training), own_.first_key,
+                                                         own_.part, BlockAttention(std::move(options))});
   }
 
-  const Place place_;
+  const OwnPart own_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LayerModule>> BuildAttention(LayerContext context) {
   if (context.plan.reading_size() != context.plan.input_size() || context.plan.reading_size() < 1) {
-    return absl::InvalidArgumentError("the plan does not say where heads and keys lie");
+    return absl::InvalidArgumentError("the plan does not say where heads and keys are");
   }
   // [batch, queries, heads] and [batch, keys, features].
   ADJOIN_ASSIGN_OR_RETURN(const Layout queries, LayoutFromProto(context.plan.reading(0).reader()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout keys,
                           LayoutFromProto(context.plan.reading(context.plan.reading_size() - 1).reader()));
-  Place place;
-  place.queries = queries.shape()[1];
-  place.heads = queries.shape()[2];
-  place.first_key = keys.Boundaries(1);
+  OwnPart own;
+  own.queries = queries.shape()[1];
+  own.heads = queries.shape()[2];
+  own.first_key = keys.Boundaries(1);
   const auto coords = queries.mesh().CoordsOf(context.rank);
-  place.inside = coords.has_value();
-  if (place.inside) {
+  own.inside = coords.has_value();
+  if (own.inside) {
     const Box box = queries.BoxOf(context.rank);
-    place.batch = box[0].lo;
-    place.query = box[1].lo;
-    place.head = box[2].lo;
-    place.part = keys.PartOf(1, *coords);
+    own.batch = box[0].lo;
+    own.query = box[1].lo;
+    own.head = box[2].lo;
+    own.part = keys.PartOf(1, *coords);
   }
-  return std::make_unique<AttentionLayer>(std::move(context), std::move(place));
+  return std::make_unique<AttentionLayer>(std::move(context), std::move(own));
 }
 
 }  // namespace adjoin

@@ -44,7 +44,7 @@ struct Case {
   const std::vector<int64_t>& keys() const { return memory.empty() ? x : memory; }
 };
 
-// 1 / (1 - p) or 0 by global places, one at a time. Layer `index` of the first step of a job of seed 1.
+// 1 / (1 - p) or 0 by global positions, one at a time. Layer `index` of the first step of a job of seed 1.
 Tensor Factors(const Case& c, int index) {
   const std::vector<int64_t> shape = {c.x[0], c.heads, c.x[1], c.keys()[1]};
   const Tensor factors = torch::zeros(shape, torch::kFloat64);
@@ -225,7 +225,7 @@ TEST(AttentionTest, ASecondDerivativeOfACutSequenceIsRefused) {
 }
 
 // The layer's dropout on any ranks and in any micro-batches is that of one rank and the whole batch.
-TEST(AttentionTest, DropoutBelongsToGlobalPlaces) {
+TEST(AttentionTest, DropoutBelongsToGlobalPositions) {
   constexpr int64_t kBatch = 4, kStep = 3;
   const Tensor x = RandomJobs(13).Normal({kBatch, 6, 4});
   const std::vector<std::vector<int64_t>> partitions = {{1, 1, 1}, {1, 2, 1}, {1, 3, 1}, {1, 2, 2}, {1, 3, 2}};

@@ -1,4 +1,4 @@
-// How the heads of attention are cut over ranks, and where what belongs to a head lies: for the rules of layers that
+// How the heads of attention are cut over ranks, and where what belongs to a head is: for the rules of layers that
 // attend.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(w, /*heads=*/8, "w"));       // by the cut of w's last dim

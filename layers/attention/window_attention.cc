@@ -3,8 +3,9 @@
 // The movement "x" brings whole windows of the padded and rolled tensor, all channels of them; the kernel attends
 // within each with this rank's heads; kRoleUnroll brings what they return back to where its cells belong, in the
 // input's extents; the projection there is a sum over this rank's heads, which "y" completes. Relative positions, and
-// the regions that do not see each other where the tensor was rolled around its ends, follow from global places. A
-// dropped weight belongs to its place in [batch, windows per dim ..., heads, cells, cells]. Local shapes: x [n, spatial
+// the regions that do not see each other where the tensor was rolled around its ends, follow from global positions. A
+// dropped weight belongs to its position in [batch, windows per dim ..., heads, cells, cells]. Local shapes: x [n,
+// spatial
 // ..., channels], y alike. Can be differentiated any number of times. Errors: kInvalidArgument where the plan's layout
 // is none.
 #include <cmath>
@@ -18,7 +19,7 @@
 #include "layers/attention/attention_roles.h"
 #include "layers/attention/block_attention.h"
 #include "layers/attention/heads.h"
-#include "layers/attention/window_places.h"
+#include "layers/attention/window_positions.h"
 #include "layers/layer.h"
 #include "layers/placed_random.h"
 #include "layers/rules/layout_proto.h"
@@ -43,8 +44,8 @@ class WindowAttentionLayer : public LayerModule {
         shift_(spec().window_attention().shift().begin(), spec().window_attention().shift().end()),
         padded_(std::move(padded)),
         part_(std::move(part)),
-        places_({padded_.begin() + 1, padded_.end() - 1}, window_, shift_) {
-    if (!part_.empty()) relative_ = places_.RelativeIndex().reshape({-1}).to(this->context().device);
+        positions_({padded_.begin() + 1, padded_.end() - 1}, window_, shift_) {
+    if (!part_.empty()) relative_ = positions_.RelativeIndex().reshape({-1}).to(this->context().device);
   }
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
@@ -70,14 +71,14 @@ class WindowAttentionLayer : public LayerModule {
   }
 
   Tensor Attend(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& table) const {
-    const int64_t heads = table.size(1), width = weight.size(2), cells = places_.cells();
+    const int64_t heads = table.size(1), width = weight.size(2), cells = positions_.cells();
     const Tensor windows = ToWindows(x, window_);
     const int64_t count = windows.size(0), samples = x.size(0);
     const Tensor qkv = ToHeads(windows, weight, bias).reshape({3, samples, count / samples, heads, cells, width});
     // [heads, cells, cells], or of each window: the same for all samples.
     Tensor added = table.index_select(0, relative_).reshape({cells, cells, heads}).permute({2, 0, 1});
-    if (places_.AnyHidden()) {
-      added = added + (places_.Hidden(SpatialPart(), table.device()).to(table.scalar_type()) * kHidden).unsqueeze(1);
+    if (positions_.AnyHidden()) {
+      added = added + (positions_.Hidden(SpatialPart(), table.device()).to(table.scalar_type()) * kHidden).unsqueeze(1);
     }
     const double scale = 1 / std::sqrt(static_cast<double>(width));
     const Tensor values = DenseAttention(qkv[0] * scale, qkv[1], qkv[2], added, Factors(x));
@@ -91,7 +92,7 @@ class WindowAttentionLayer : public LayerModule {
     const double p = spec().window_attention().dropout();
     if (p == 0 || !context().training) return Tensor();
     const Interval heads = context().parameter_boxes.at(kRolePositionBias)[1];
-    const int64_t cells = places_.cells();
+    const int64_t cells = positions_.cells();
     std::vector<int64_t> shape = {padded_[0]};
     Box box({part_[0]});
     std::vector<Interval> dims = {part_[0]};
@@ -123,7 +124,7 @@ class WindowAttentionLayer : public LayerModule {
   const std::vector<int64_t> window_, shift_;
   const std::vector<int64_t> padded_;
   const Box part_;
-  const WindowPlaces places_;
+  const WindowPositions positions_;
   Tensor relative_;
 };
 

@@ -64,7 +64,7 @@ absl::StatusOr<Windows> WindowsOf(const WindowAttention& spec, const std::vector
                                           window, "; a shift is less than the window"));
     }
     windows.padded.push_back((shape[i + 1] + window - 1) / window * window);
-    // Nothing lies beyond a window that is the whole dim.
+    // There is nothing beyond a window that is the whole dim.
     if (window >= windows.padded[i]) windows.shift[i] = 0;
     distances.push_back(2 * window - 1);
   }

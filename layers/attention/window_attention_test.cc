@@ -58,7 +58,7 @@ int64_t IndexOf(const std::vector<int64_t>& at, const std::vector<int64_t>& shap
   return index;
 }
 
-// Window by window and cell by cell: each cell's place in the rolled, padded tensor, and where it comes from.
+// Window by window and cell by cell: each cell's position in the rolled, padded tensor, and where it comes from.
 Tensor Serial(const Case& c, const Tensor& x) {
   const int64_t batch = c.shape[0], channels = c.shape.back(), cells = c.cells(), width = channels / c.heads;
   std::vector<int64_t> padded, shift = c.shift, counts, relative;
@@ -240,7 +240,7 @@ TEST(WindowAttentionTest, ManyPairsAtOneDistanceLoseNothingInBFloat16) {
   c.job.layouts = LayoutText("x", {1, 2, 1, 1}, {1, 0});
   c.job.layers = "layer { name: \"y\" input: \"x\" x: \"x\" window_attention { heads: 1 window: 12 bias: false } }\n";
   c.bias = false;
-  // A cell's value says how it differs from the mean of its window: all queries learn alike from keys to one side.
+  // A cell's value tells how it differs from the mean of its window: all queries learn alike from keys to one side.
   const Tensor ramp = (at::arange(24, at::kDouble).remainder(12) - 5.5) / 6;
   const Tensor x = at::stack({at::ones({24, 24}, at::kDouble), ramp.unsqueeze(1).expand({24, 24})}, -1)
                        .unsqueeze(0)

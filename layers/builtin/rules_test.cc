@@ -141,7 +141,7 @@ TEST(ActivationRuleTest, WhatIsNotKnownOrOutOfRangeIsNamed) {
   EXPECT_THAT(error("fn: 'prelu' arg: 1.5"), HasSubstr("num_parameters must be 1 or"));
 }
 
-TEST(ActivationRuleTest, PrelusWeightLiesAsTheChannels) {
+TEST(ActivationRuleTest, PrelusWeightIsCutAsTheChannels) {
   const Layout x = Cut({2, 5, 4}, {1, 2, 2}, {{1, {4, 1}}});
   const auto each = Apply("name: 'p' activation { fn: 'prelu' arg: 5 }", x);
   ASSERT_TRUE(each.ok()) << each.status();

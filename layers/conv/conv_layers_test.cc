@@ -123,7 +123,7 @@ struct FixedCase {
   std::string layouts;
   std::string fields;
   int64_t kernel = 3;
-  bool moved = false;  // the field lies on rank 0
+  bool moved = false;  // the field is on rank 0
 };
 
 JobParts JobOf(const FixedCase& c, ConvCase& conv) {

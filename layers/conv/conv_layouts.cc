@@ -24,7 +24,7 @@ class ConvTensors {
   absl::StatusOr<ConvLayouts> All() const;
 
  private:
-  // What one axis does to a tensor; `first_only`: it lies on index 0 only.
+  // What one axis does to a tensor; `first_only`: it is on index 0 only.
   struct Along {
     Placement placement;
     bool first_only = false;

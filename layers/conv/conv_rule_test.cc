@@ -112,7 +112,7 @@ TEST(ConvRuleTest, AxesWithOneWeightCutWhatTheInputsAxesCut) {
   EXPECT_THAT(batch->output.LocalShape(0), ElementsAre(1, 1, 7, 7));
 }
 
-TEST(ConvRuleTest, ChannelsOfTheInputAreSummedWhereTheyLie) {
+TEST(ConvRuleTest, ChannelsOfTheInputAreSummedWhereTheyAre) {
   const Layout x = Cut({2, 5, 10}, {1, 3, 2});
   const auto outcome = Apply("out_channels: 4 window { kernel: 3 }", x);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
@@ -125,7 +125,7 @@ TEST(ConvRuleTest, ChannelsOfTheInputAreSummedWhereTheyLie) {
   EXPECT_EQ(outcome->output, Cut({2, 4, 8}, {1, 3, 2}));
 }
 
-TEST(ConvRuleTest, ChannelsOfYAreComputedWhereTheyLie) {
+TEST(ConvRuleTest, ChannelsOfYAreComputedWhereTheyAre) {
   const auto mesh = [](const std::string& name, const std::string& sbp) {
     return absl::StrCat("layout { name: '", name, "' mesh { size: 2 } mesh { size: 2 } sbp: [", sbp, "] } ");
   };

@@ -1,5 +1,5 @@
 // A convolution of stride 1 over a part of an image that stays where it is: the kernel runs on the part as if nothing
-// lay beyond it, and what its neighbours' cells give to the outputs at the edges is added when they have come.
+// were beyond it, and what its neighbours' cells give to the outputs at the edges is added when they have come.
 //
 //   EdgeConvolution pass({.padding = {1, 1}, .dilation = {1, 1}, .groups = 1, .cut = {{2}}});     // for each forward
 //   pass std::vector<at::Tensor> inner = pass.TakeEdges(x);          // what the neighbours want
@@ -45,7 +45,7 @@ class EdgeConvolution {
   // `bias` may be undefined.
   at::Tensor Interior(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
   // `outer`, per cut dim: the neighbours' cells before and after the part, `padding` of each; later cut dims with their
-  // own halos, in which lie the corners. `y`, which Interior returned, is changed in place.
+  // own halos, which hold the corners. `y`, which Interior returned, is changed in place.
   at::Tensor AddEdges(const at::Tensor& y, const std::vector<at::Tensor>& outer, const at::Tensor& weight);
 
   // What Interior leaves for TakeEdges in a backward pass.

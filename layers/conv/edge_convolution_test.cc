@@ -42,7 +42,7 @@ Case RandomCase(std::mt19937& random) {
   return c;
 }
 
-// The image cut at even places; each part's outer edges come from the padded image, dim by dim.
+// The image cut at even positions; each part's outer edges come from the padded image, dim by dim.
 at::Tensor ByParts(const Case& c, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const int spatial = static_cast<int>(c.kernel.size());
   std::vector<int> cut;

@@ -39,7 +39,7 @@ class EmbeddingLayer : public LayerModule {
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
     const Tensor weight = Parameter(kRoleWeight, tape);
-    // The gradient of a row is a sum over all places that look it up: it is added up in the table's own type.
+    // The gradient of a row is a sum over all positions that look it up: it is added up in the table's own type.
     return Output(Lookup(Checked(x), weight).to(dtype_), tape);
   }
 

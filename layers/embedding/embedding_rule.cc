@@ -100,7 +100,7 @@ absl::StatusOr<Layout> TableOf(const LayerRequest& request, const std::vector<in
 struct Ends {
   Layout indices;
   Layout compute;
-  Layout output;  // where y says nothing
+  Layout output;  // where the job has no y
 };
 
 absl::StatusOr<Ends> EndsOf(const LayerRequest& request, const Layout& table) {

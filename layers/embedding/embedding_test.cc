@@ -235,7 +235,7 @@ TEST(EmbeddingTest, WhatCannotBeIsRefused) {
       << plan.status();
 }
 
-// Rows are looked up where they lie: what moves is one sum of vectors, cut as the indices are.
+// Rows are looked up where they are: what moves is one sum of vectors, cut as the indices are.
 TEST(EmbeddingTest, RowsAreReducedToTheCutOfTheIndices) {
   JobParts job;
   job.ranks = 2;

@@ -22,8 +22,8 @@ constexpr double kStandardDeviation = 0.02;  // as vision transformers and langu
 absl::StatusOr<ParameterNeed> Learned(const LayerRequest& request) {
   const Layout& x = request.input[0];
   if (!request.spec.w().empty()) {
-    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; position's lies as the"
-                                    " input does: leave it out"));
+    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; position's is cut as the"
+                                    " input is: leave it out"));
   }
   ADJOIN_ASSIGN_OR_RETURN(Layout needed, DimsFrom(1, x, request.parameter_dtype));
   ADJOIN_ASSIGN_OR_RETURN(Layout home, HomeOf(request.spec, needed, needed, x.mesh().ranks()));

@@ -48,8 +48,8 @@ absl::StatusOr<LayerOutcome> TokensRule(const LayerRequest& request) {
   if (count < 1) return AtField("tokens.count", InvalidSpec("tokens.count is missing; it must be at least 1"));
   if (!request.spec.w().empty()) {
     return AtField("w",
-                   InvalidSpec("w is for a weight that is cut otherwise than the input; tokens' features lie as the"
-                               " input's do: leave it out"));
+                   InvalidSpec("w is for a weight that is cut otherwise than the input; tokens' features are cut as"
+                               " the input's are: leave it out"));
   }
   const std::vector<int64_t> shape = {x.shape()[0], count, x.shape().back()};
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(shape));

@@ -278,7 +278,7 @@ TEST(ShapeLayersTest, ChainsEqualSerial) {
   }
 }
 
-// Cross-entropy of a prediction that lies in any layout.
+// Cross-entropy of a prediction in any layout.
 std::string CompareLoss(uint64_t seed, const std::string& reduction) {
   RandomJobs random(seed);
   const int64_t batch = random.Between(1, 7), classes = random.Between(1, 5), ranks = random.Between(1, 6);

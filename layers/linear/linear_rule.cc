@@ -74,7 +74,7 @@ absl::StatusOr<WeightBlocks> BlocksOfWeight(const LayerRequest& request, const s
   return blocks;
 }
 
-// Without w. `y`: where the output is to lie, if that is said.
+// Without w. `y`: the output's layout, where the job names one.
 WeightBlocks BlocksOfInput(const Layout& x, const std::optional<Layout>& y) {
   const int features = x.dims() - 1;
   WeightBlocks blocks{x.mesh(), x.placements(), {}, {}, {}};
@@ -129,7 +129,7 @@ struct Operands {
   Layout weight;
   Layout bias;
   Layout compute;
-  Layout output;  // where y says nothing
+  Layout output;  // where the job has no y
 };
 
 absl::StatusOr<Operands> OperandsOf(const LayerRequest& request, const WeightBlocks& blocks,

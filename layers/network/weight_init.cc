@@ -15,9 +15,9 @@
 namespace adjoin {
 namespace {
 
-// Sets every element of the block from its row-major place in the whole tensor.
+// Sets every element of the block from its row-major position in the whole tensor.
 template <typename Fn>
-at::Tensor FromPlaces(const std::vector<int64_t>& shape, const Box& box, Fn value) {
+at::Tensor FromPositions(const std::vector<int64_t>& shape, const Box& box, Fn value) {
   at::Tensor block = at::empty(box.Shape(), at::kDouble);
   double* out = block.data_ptr<double>();
   const int64_t volume = box.Volume();
@@ -43,19 +43,19 @@ at::Tensor Drawn(const InitSpread& spread, const std::vector<int64_t>& shape, co
                  const RandomStream& stream) {
   switch (spread.kind) {
     case InitSpread::Kind::kUniform:
-      return FromPlaces(shape, box, [&](int64_t index) {
+      return FromPositions(shape, box, [&](int64_t index) {
         return spread.center + spread.scale * (2.0 * stream.UniformAt(index) - 1.0);
       });
     case InitSpread::Kind::kNormal:
-      return FromPlaces(shape, box,
-                        [&](int64_t index) { return spread.center + spread.scale * NormalAt(stream, index); });
+      return FromPositions(shape, box,
+                           [&](int64_t index) { return spread.center + spread.scale * NormalAt(stream, index); });
     default: {
-      // As torch.nn.init.trunc_normal_: the inverse of the distribution, of what lies between -2 and 2.
+      // As torch.nn.init.trunc_normal_: the inverse of the distribution, of what is between -2 and 2.
       const double spread_root = spread.scale * std::sqrt(2.0);
       const double low = std::erf((-kTruncated - spread.center) / spread_root);
       const double high = std::erf((kTruncated - spread.center) / spread_root);
       const at::Tensor part =
-          FromPlaces(shape, box, [&](int64_t index) { return low + (high - low) * stream.UniformAt(index); });
+          FromPositions(shape, box, [&](int64_t index) { return low + (high - low) * stream.UniformAt(index); });
       return (at::erfinv(part) * spread_root + spread.center).clamp(-kTruncated, kTruncated);
     }
   }
@@ -83,17 +83,17 @@ at::Tensor InitialBlock(const std::optional<Init>& init, int64_t fan_in, const s
   if (kind == "ones") return at::ones(box.Shape(), at::kDouble);
   if (kind == "constant") return at::full(box.Shape(), init->value(), at::kDouble);
   if (kind == "values") {
-    return FromPlaces(shape, box, [&](int64_t index) { return init->values(static_cast<int>(index)); });
+    return FromPositions(shape, box, [&](int64_t index) { return init->values(static_cast<int>(index)); });
   }
   const Box stored = Box::Whole(stored_shape);
   if (kind == "eye")
-    return FromPlaces(shape, box, [&](int64_t place) {
-      const std::vector<int64_t> at = stored.CellAt(place);
+    return FromPositions(shape, box, [&](int64_t index) {
+      const std::vector<int64_t> at = stored.CellAt(index);
       return at[0] == at[1] ? 1.0 : 0.0;
     });
   if (kind == "dirac") {
-    return FromPlaces(shape, box,
-                      [&](int64_t place) { return IsDirac(stored.CellAt(place), stored_shape) ? 1.0 : 0.0; });
+    return FromPositions(shape, box,
+                         [&](int64_t index) { return IsDirac(stored.CellAt(index), stored_shape) ? 1.0 : 0.0; });
   }
   at::Tensor block = Drawn(Spread(*init, stored_shape), shape, box, stream);
   if (!HasPadding(*init)) return block;

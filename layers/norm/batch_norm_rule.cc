@@ -35,7 +35,7 @@ absl::Status CheckInput(const LayerRequest& request, int64_t volume) {
   return absl::OkStatus();
 }
 
-// Count, mean and squared deviations of every part of the other dims, [parts, 3, channels]: each lies with its part
+// Count, mean and squared deviations of every part of the other dims, [parts, 3, channels]: each is with its part
 // first, and then with all.
 absl::StatusOr<MovementNeed> Gathered(const Layout& x) {
   std::vector<Placement> own = x.placements(), all = x.placements();
@@ -86,7 +86,7 @@ absl::StatusOr<LayerOutcome> BatchNormRule(const LayerRequest& request) {
   if (!norm.affine()) ADJOIN_RETURN_IF_ERROR(CheckNoParameters(spec));
   if (!spec.w().empty()) {
     return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; batch normalisation's"
-                                    " lies as the channels do: leave it out"));
+                                    " is cut as the channels are: leave it out"));
   }
   const Layout& x = request.input[0];
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));

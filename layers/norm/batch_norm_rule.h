@@ -2,7 +2,7 @@
 //
 // Each rank adds up its elements per channel; the sums are partial along every axis that cuts another dim, and one
 // all-sum-reduce for the mean and one for the variance complete them, in float64. A replicated input counts once. All
-// that is kept per channel (weight, bias, running statistics) lies as the input's channels do.
+// that is kept per channel (weight, bias, running statistics) is cut as the input's channels are.
 #ifndef ADJOIN_LAYERS_NORM_BATCH_NORM_RULE_H_
 #define ADJOIN_LAYERS_NORM_BATCH_NORM_RULE_H_
 

@@ -31,7 +31,7 @@ absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x, boo
   return ApplyRule(text, {x}, /*job=*/"", training);
 }
 
-TEST(BatchNormRuleTest, WhatIsKeptPerChannelLiesAsTheChannelsDo) {
+TEST(BatchNormRuleTest, WhatIsKeptPerChannelIsCutAsTheChannels) {
   const Layout x = *Layout::Partition({4, 7, 6}, DType::kFloat32, {1, 2, 3}, {0, 1, 2, 3, 4, 5}, {{1, {5, 2}}});
   auto outcome = Apply("norm { kind: 'batch' }", x);
   ASSERT_TRUE(outcome.ok()) << outcome.status();

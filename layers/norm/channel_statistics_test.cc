@@ -23,7 +23,7 @@ namespace {
 constexpr double kEps = 1e-5;
 const std::vector<int64_t> kAllButChannels = {0, 2};
 
-// Batch normalisation of `parts`, as if each lay on a rank.
+// Batch normalisation of `parts`, as if each were on a rank.
 at::Tensor Ours(const std::vector<at::Tensor>& parts, const at::Tensor& weight, const at::Tensor& bias) {
   std::vector<ChannelStatistics> passes(parts.size());
   std::vector<at::Tensor> own, results;

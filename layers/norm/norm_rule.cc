@@ -4,7 +4,7 @@
 // Each rank adds up its own elements of each set that is normalised together. Where a cut goes through a set, one sum
 // over the ranks gives the mean (kRoleMean) and one the squares of the deviations from it (kRoleDeviations), so that
 // nothing is lost where the mean is large; "rms", whose deviations are from zero, needs the latter only. Elsewhere
-// nothing moves. Weight and bias lie as x's channels do, or as its normalised dims.
+// nothing moves. Weight and bias are cut as x's channels, or as its normalised dims.
 #include <cmath>
 #include <limits>
 #include <set>
@@ -170,8 +170,8 @@ absl::StatusOr<LayerOutcome> NormRule(const LayerRequest& request) {
   FillDefaults(x.dtype(), norm);
   if (!norm.affine()) ADJOIN_RETURN_IF_ERROR(CheckNoParameters(spec));
   if (!spec.w().empty()) {
-    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; a normalisation's lies as"
-                                    " the dims that it belongs to: leave it out"));
+    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; a normalisation's is cut"
+                                    " as the dims that it belongs to: leave it out"));
   }
   ADJOIN_RETURN_IF_ERROR(NormalisesGroups(norm) ? CheckChannels(norm, x) : FillDims(x, norm));
   ADJOIN_ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(x.shape()));

@@ -42,7 +42,7 @@ TEST(NormRuleTest, DefaultsArePyTorchs) {
   EXPECT_EQ(norm("rms' eps: 0").eps(), 0);
 }
 
-TEST(NormRuleTest, WeightsLieAsWhatTheyScale) {
+TEST(NormRuleTest, WeightsAreCutAsWhatTheyScale) {
   const auto layer = Apply("norm { kind: 'layer' dim: [1, 2] }", Cut({4, 6, 9}, {2, 1, 2}, {{2, {7, 2}}}));
   ASSERT_TRUE(layer.ok()) << layer.status();
   ASSERT_EQ(layer->parameter.size(), 2u);
@@ -92,11 +92,11 @@ TEST(NormRuleTest, SumsAreOfEachSetInFloat64) {
 
 // `field`: below the layer.
 void ExpectRefused(const std::string& layer, const std::vector<int64_t>& shape, const std::string& field,
-                   const std::string& says) {
+                   const std::string& message) {
   const auto outcome = Apply(layer, Cut(shape, std::vector<int64_t>(shape.size(), 1)));
   ASSERT_FALSE(outcome.ok()) << layer;
   EXPECT_EQ(FieldOf(outcome.status()), field) << layer;
-  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr(says)) << layer;
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr(message)) << layer;
 }
 
 TEST(NormRuleTest, BadSpecsAreRefusedByName) {

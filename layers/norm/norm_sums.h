@@ -1,5 +1,5 @@
-// How the sums of a normalisation lie that is no batch normalisation: of each set of elements that are normalised
-// together, one number.
+// The layout of the sums of a normalisation that is no batch normalisation: one number for each set of elements that
+// are normalised together.
 //
 //   // Group norm of [batch, channels, ...] cut in depth: every rank adds up its own cells of each group.
 //   ADJOIN_ASSIGN_OR_RETURN(Layout own, NormSums(x, norm, Placement::Partial()));      // [batch, groups], P(sum)

@@ -1,4 +1,4 @@
-// An element-wise function: local in every layout; the output lies as the input does.
+// An element-wise function: local in every layout; the output has the layout of the input.
 //
 // The weight of prelu (one number, or one per channel) is cut as the input's channels are.
 // Those of activation_functions.h.
@@ -22,8 +22,8 @@ constexpr int kChannelDim = 1;
 absl::StatusOr<ParameterNeed> PreluWeight(const LayerRequest& request, double count, double initial) {
   const Layout& x = request.input[0];
   if (!request.spec.w().empty()) {
-    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; prelu's lies as the"
-                                    " channels do: leave it out"));
+    return AtField("w", InvalidSpec("w is for a weight that is cut otherwise than the input; prelu's is cut as the"
+                                    " channels are: leave it out"));
   }
   const int64_t channels = x.dims() > kChannelDim ? x.shape()[kChannelDim] : 1;
   if (count != 1 && count != static_cast<double>(channels)) {

@@ -141,7 +141,7 @@ std::string Compare(uint64_t seed, const std::string& name, const SerialFunction
                    by_default ? "" : absl::StrCat(" arg: [", absl::StrJoin(arguments, ", "), "]"), " }");
   const JobParts job = RandomJob(random, shape, text);
   // LibTorch 1.13's gradient of hardswish at 3 is 1 in its vectorised kernel and 1.5 in the other one, and which of
-  // them computes an element depends on where it lies in memory.
+  // them computes an element depends on its address.
   const Tensor x = RandomValues(random, shape, /*with_kinks=*/name != "hardswish");
   return CompareLayer(job, random, x, {}, function.apply(x, arguments), TransportKind::kInMemoryDelayed);
 }

@@ -1,6 +1,6 @@
 // The sum, or the product, of all inputs, which have one shape and any layouts.
 //
-// It is computed where the first input lies; the others are moved there.
+// It is computed in the layout of the first input; the others are moved there.
 // The rule of the kinds "add" and "multiply".
 #include <utility>
 #include <vector>

@@ -1,7 +1,7 @@
 // torch.nn.Dropout, and Dropout1d, 2d and 3d with `channel`, in any layout: nothing moves.
 //
-// Whether an element stays belongs to its place in the step's batch. Programs that do not train leave the input as it
-// is.
+// Whether an element stays belongs to its position in the step's batch. Programs that do not train leave the input as
+// it is.
 #include <utility>
 
 #include "base/status_macros.h"

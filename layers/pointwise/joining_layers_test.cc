@@ -51,7 +51,7 @@ Inputs AddInputs(RandomJobs& random, const std::vector<std::vector<int64_t>>& sh
   return inputs;
 }
 
-// Where the layer says that it reads and writes, if it does.
+// The layouts in which the layer reads and writes, where it names any.
 std::string RandomEnds(RandomJobs& random, const std::vector<int64_t>& x_shape, const std::vector<int64_t>& y_shape,
                        JobParts& job) {
   std::string ends;

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Shape64 = std::vector<int64_t>;
 
-TEST(AddRuleTest, ComputesWhereTheFirstInputLies) {
+TEST(AddRuleTest, ComputesInTheLayoutOfTheFirstInput) {
   const Layout a = Cut({4, 6}, {2, 1}, {{0, {3, 1}}}, 3), b = Cut({4, 6}, {1, 3});
   const auto outcome = ApplyRule("name: 's' y: 'y' add {}", {a, b, a}, "layout { name: 'y' partition: [4, 1] }");
   ASSERT_TRUE(outcome.ok()) << outcome.status();

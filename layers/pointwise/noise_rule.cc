@@ -1,6 +1,6 @@
 // Normal numbers added to the input, or one plus them multiplied with it, in any layout: nothing moves.
 //
-// An element's number belongs to its place in the step's batch. Programs that do not train leave the input as it is.
+// An element's number belongs to its position in the step's batch. Programs that do not train leave the input as it is.
 #include <cmath>
 #include <utility>
 

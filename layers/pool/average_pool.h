@@ -1,7 +1,7 @@
 // Average and power-average pooling in one to three spatial dims, as torch.nn.AvgPool, AdaptiveAvgPool and LPPool.
 //
 // The role "x" fetches exactly what this rank's outputs read, zeros beyond the input. The local kernel adds up; what a
-// sum is divided by depends on where its window lies in the whole input. Of a dim that is pooled to one element and
+// sum is divided by depends on where its window is in the whole input. Of a dim that is pooled to one element and
 // cut, each rank adds up its own part, and the role "y" adds these.
 #ifndef ADJOIN_LAYERS_POOL_AVERAGE_POOL_H_
 #define ADJOIN_LAYERS_POOL_AVERAGE_POOL_H_

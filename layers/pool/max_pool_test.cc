@@ -106,7 +106,7 @@ at::Tensor Pool(RandomJobs& random, const LayerOutcome& outcome, const at::Tenso
   return concatenated(concatenated, {});
 }
 
-// Whether a window has no element of the input: LibTorch's gradient then goes to a place of another element, or beyond
+// Whether a window has no element of the input: LibTorch's gradient then goes to another element, or beyond
 // the tensor.
 bool SeesPaddingOnly(const PoolCase& c, const std::vector<int64_t>& y_shape) {
   for (size_t i = 0; i < c.kernel.size(); ++i) {

@@ -48,7 +48,7 @@ PoolDim OwnPart(int index, int64_t inputs, Interval part) {
 
 absl::StatusOr<std::vector<PoolDim>> PoolDimsOf(const LayerContext& context) {
   if (context.input_shapes.size() != 1 || context.reads.size() != 1) {
-    return absl::InvalidArgumentError("pooling reads one input, and the plan says what of it");
+    return absl::InvalidArgumentError("pooling reads one input, and the plan tells what of it");
   }
   const std::vector<int64_t>& inputs = context.input_shapes[0];
   std::vector<PoolDim> dims;

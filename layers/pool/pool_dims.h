@@ -19,7 +19,7 @@ namespace adjoin {
 struct PoolDim {
   int dim = 0;                    // a dim of the tensor
   int64_t inputs = 0;             // global extent
-  Interval box;                   // global indices that the local tensor holds; beyond [0, inputs) lies padding
+  Interval box;                   // global indices that the local tensor holds; beyond [0, inputs) is padding
   std::vector<Interval> windows;  // per output of this rank
   int64_t kernel = 0;             // 0: the windows differ, or are of an uneven distance
   int64_t stride = 1;

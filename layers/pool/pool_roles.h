@@ -4,8 +4,8 @@
 
 namespace adjoin {
 
-inline constexpr char kRoleLargest[] = "largest";   // the largest element of each part
-inline constexpr char kRolePositions[] = "places";  // its row-major index in the input's spatial dims
+inline constexpr char kRoleLargest[] = "largest";      // the largest element of each part
+inline constexpr char kRolePositions[] = "positions";  // its row-major index in the input's spatial dims
 
 }  // namespace adjoin
 

@@ -1,4 +1,4 @@
-// Layouts in which every element lies on one rank, to count it or to write it once.
+// Layouts in which every element is on one rank, to count it or to write it once.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(Layout once, FirstCopy(x));
 //   ADJOIN_ASSIGN_OR_RETURN(Layout pixels, WholeDim(once, 1));   // a rank has all the channels of what it has

@@ -1,7 +1,8 @@
 // torch.cat of all inputs along one dim, in any layouts, the dim itself cut or not.
 //
-// The result lies as y says, or like the first input, that dim cut evenly. Of each input a rank reads what its part of
-// the result holds of it: these are the parts of a layout whose cuts are those of the result, seen from the input.
+// The result has the layout y, or that of the first input with this dim cut evenly. Of each input a rank reads what its
+// part of the result holds of it: these are the parts of a layout whose cuts are those of the result, seen from the
+// input.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,7 +1,7 @@
 // torch.Tensor.expand: dims of extent 1, and new ones in front, repeat what they hold.
 //
 // Only the input moves, which is smaller: each rank fetches what its part of the output repeats. The output is cut as
-// the input, in dims that grow evenly, or as y says.
+// the input, in dims that grow evenly, or has the layout y.
 #include <cstdint>
 #include <set>
 #include <utility>

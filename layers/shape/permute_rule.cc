@@ -1,5 +1,5 @@
 // torch.permute: the dims in another order, in any layout, without moving anything: the same axes cut the same dims at
-// the same places, under their new numbers.
+// the same positions, under their new numbers.
 #include <cstdint>
 #include <utility>
 #include <vector>

@@ -1,7 +1,7 @@
 // torch.nn.PixelShuffle and PixelUnshuffle over 1, 2 or 3 spatial dims: groups of r^k channels become blocks of r x ...
 // x r pixels, or the other way round.
 //
-// Nothing moves where the cuts of the channels (of the pixels, the other way round) lie between such groups. Elsewhere
+// Nothing moves where the cuts of the channels (of the pixels, the other way round) are between such groups. Elsewhere
 // the input is moved to the nearest cuts that do. The rule of the kinds "pixel_shuffle" and "pixel_unshuffle".
 #include <cstdint>
 #include <utility>

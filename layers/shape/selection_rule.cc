@@ -3,7 +3,7 @@
 //
 // Each is a reading (primitives/geometry/index_selection.h): a rank fetches the cells that its part of the output
 // holds, each once, and nothing is left to compute. The output is cut as the input, in dims of another extent evenly,
-// or as y says. The rule of the kinds "flip", "index_select", "repeat" and "roll".
+// or has the layout y. The rule of the kinds "flip", "index_select", "repeat" and "roll".
 #include <cstdint>
 #include <map>
 #include <set>

@@ -1,5 +1,5 @@
-// Layers that only give elements other places, on whole tensors, as PyTorch defines them. Each returns a tensor of its
-// own, so that the layer's output has a gradient of its own.
+// Layers that only give elements other positions, on whole tensors, as PyTorch defines them. Each returns a tensor of
+// its own, so that the layer's output has a gradient of its own.
 
 #include <vector>
 

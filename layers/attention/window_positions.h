@@ -1,12 +1,12 @@
-// What a window knows of its cells from their global places.
+// What a window knows of its cells from their global positions.
 //
-//   WindowPlaces places({8, 6}, {4, 3}, {2, 0});            // padded extents, window, shift
-//   places.RelativeIndex();                                 // [12, 12]: row of the table of relative positions
-//   places.Hidden({{0, 4}, {0, 6}});                        // [1 * 2, 12, 12]: bool, of the windows in this part
+//   WindowPositions positions({8, 6}, {4, 3}, {2, 0});            // padded extents, window, shift
+//   positions.RelativeIndex();                                 // [12, 12]: row of the table of relative positions
+//   positions.Hidden({{0, 4}, {0, 6}});                        // [1 * 2, 12, 12]: bool, of the windows in this part
 //
 // Cells of a window, and windows of a part, are in row-major order. Pure; any thread.
-#ifndef ADJOIN_LAYERS_ATTENTION_WINDOW_PLACES_H_
-#define ADJOIN_LAYERS_ATTENTION_WINDOW_PLACES_H_
+#ifndef ADJOIN_LAYERS_ATTENTION_WINDOW_POSITIONS_H_
+#define ADJOIN_LAYERS_ATTENTION_WINDOW_POSITIONS_H_
 
 #include <cstdint>
 #include <vector>
@@ -17,10 +17,10 @@
 
 namespace adjoin {
 
-class WindowPlaces {
+class WindowPositions {
  public:
   // Per spatial dim: extents that are multiples of the window; a shift below it, 0 where nothing was rolled.
-  WindowPlaces(std::vector<int64_t> padded, std::vector<int64_t> window, std::vector<int64_t> shift);
+  WindowPositions(std::vector<int64_t> padded, std::vector<int64_t> window, std::vector<int64_t> shift);
 
   int64_t cells() const { return cells_; }
   // int64 [cells, cells]: by query and key, the row of a table of (2 window - 1) rows per dim, as torchvision's
@@ -45,4 +45,4 @@ at::Tensor FromWindows(const at::Tensor& windows, const std::vector<int64_t>& wi
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_LAYERS_ATTENTION_WINDOW_PLACES_H_
+#endif  // ADJOIN_LAYERS_ATTENTION_WINDOW_POSITIONS_H_

@@ -1,4 +1,4 @@
-#include "layers/attention/window_places.h"
+#include "layers/attention/window_positions.h"
 
 #include <utility>
 
@@ -34,10 +34,10 @@ std::vector<int64_t> WindowsFirst(size_t dims) {
 
 }  // namespace
 
-WindowPlaces::WindowPlaces(std::vector<int64_t> padded, std::vector<int64_t> window, std::vector<int64_t> shift)
+WindowPositions::WindowPositions(std::vector<int64_t> padded, std::vector<int64_t> window, std::vector<int64_t> shift)
     : padded_(std::move(padded)), window_(std::move(window)), shift_(std::move(shift)), cells_(VolumeOf(window_)) {}
 
-Tensor WindowPlaces::RelativeIndex() const {
+Tensor WindowPositions::RelativeIndex() const {
   Tensor index = at::zeros({cells_, cells_}, at::kLong);
   int64_t after = cells_, before = 1;  // cells of the dims behind this one, in front of it
   for (size_t dim = 0; dim < window_.size(); ++dim) {
@@ -50,14 +50,14 @@ Tensor WindowPlaces::RelativeIndex() const {
   return index;
 }
 
-bool WindowPlaces::AnyHidden() const {
+bool WindowPositions::AnyHidden() const {
   for (int64_t shift : shift_) {
     if (shift > 0) return true;
   }
   return false;
 }
 
-Tensor WindowPlaces::Hidden(const std::vector<Interval>& part, at::Device device) const {
+Tensor WindowPositions::Hidden(const std::vector<Interval>& part, at::Device device) const {
   // The region of each cell of the part.
   std::vector<int64_t> shape = {1};
   for (const Interval& dim : part) shape.push_back(dim.size());
