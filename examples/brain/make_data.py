@@ -24,7 +24,7 @@ import nifti
 TEMPLATES = pathlib.Path("/usr/share/mricron/templates")
 CLASSES = ["no brain", "cortex", "inner brain", "cerebellum"]
 IGNORED = 255
-# Of the crop, [z, y, x]: holds the whole brain, and can be halved twice in four quarters of height and depth. The plane
+# The crop, [z, y, x]: it holds the whole brain, and can be halved twice in four quarters of height and depth. The plane
 # x = 0 mm between the hemispheres is its middle.
 BEGIN = (8, 16, 14)
 EXTENTS = (152, 184, 152)
