@@ -20,9 +20,9 @@ constexpr size_t kMostRefusals = 20000;  // of up to kMaxErrorBytes; who waits f
 }  // namespace
 
 absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
-  std::string spec_hash;
+  std::string spec_hash = std::move(submitted.spec_hash);
   if (!submitted.idempotency_key.empty()) {
-    spec_hash = SpecHash(submitted.spec);
+    if (spec_hash.empty()) spec_hash = SpecHash(submitted.spec);
     if (const IdempotencyKeys::Use* use = keys_.Find(submitted.owner, submitted.idempotency_key)) {
       const std::string id = absl::StrCat("job-", use->job);
       if (use->spec_hash == spec_hash) {

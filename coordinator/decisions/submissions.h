@@ -45,6 +45,7 @@ struct NewJob {
   std::string owner;
   int32_t priority = 0;
   std::string idempotency_key;  // empty: none
+  std::string spec_hash;        // SpecHash(spec), which takes a while; empty: it is computed where it is needed
   bool any_folder = false;      // an admin's job may also use folders with results of other owners
 };
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "coordinator/decisions/idempotency_keys.h"
 #include "coordinator/planning/plan_answer.h"
 #include "planner/spec/spec_parser.h"
 #include "proto/message_limits.h"
@@ -67,6 +68,7 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::s
   job.owner = owner;
   job.priority = request.priority();
   job.idempotency_key = request.idempotency_key();
+  if (!job.idempotency_key.empty()) job.spec_hash = SpecHash(job.spec);
   const auto places = std::make_shared<const PlanAnswer>(std::move(answer));
   job.place_of = [places](const std::string& field) { return PlaceOf(*places, field); };
   return job;

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/decisions/idempotency_keys.h"
 #include "coordinator/planning/plan_maker.h"
 #include "coordinator/planning/planner_pool.h"
 #include "layers/builtin/builtin_rules.h"
@@ -30,10 +31,11 @@ train { dataset: "train" batch: 10 epochs: 1 optimizer { sgd { lr: 0.01 } } }
 output_dir: "out"
 )");
   }
-  absl::StatusOr<NewJob> Read(const std::string& text) {
+  absl::StatusOr<NewJob> Read(const std::string& text, const std::string& key = "") {
     SubmitRequest request;
     request.set_spec_source(text);
     request.set_spec_file("job.textproto");
+    request.set_idempotency_key(key);
     return ReadSubmission(request, "alice", pool_, [] { return false; });
   }
 
@@ -55,6 +57,16 @@ TEST_F(SpecPlanningTest, AJobThatReadsNoFileComesWithItsPlan) {
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_FALSE(job->plan.has_value()) << "a worker tells first how many samples the file has";
   EXPECT_EQ(job->place_of("dataset[0].field[0].npy.path"), "job.textproto:4:49");
+}
+
+TEST_F(SpecPlanningTest, AJobWithAKeyComesWithTheHashOfItsSpec) {
+  const std::string text = Spec(R"(npy { path: "x.npy" })");
+  absl::StatusOr<NewJob> job = Read(text, "key");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec_hash, SpecHash(job->spec));
+  job = Read(text);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec_hash, "") << "nobody asks for it";
 }
 
 }  // namespace
