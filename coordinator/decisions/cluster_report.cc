@@ -290,7 +290,6 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
   *response.mutable_header() = MakeHeader(job.attempt.epoch);
   ReasonContext context;
   *response.mutable_job() = Summarize(job, context);
-  *response.mutable_spec() = job.spec;
   response.set_plan_hash(job.plan_hash);
   for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
     const RankRecord& record = job.attempt.ranks[r];
@@ -305,6 +304,12 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
   for (const std::string& artifact : job.artifacts) response.add_artifact(artifact);
   response.set_artifacts_left_out(job.artifacts_left_out);
   return response;
+}
+
+absl::StatusOr<std::shared_ptr<const JobSpec>> ClusterReport::SpecOf(const JobReference& reference) const {
+  absl::StatusOr<const JobRecord*> job = parts_.jobs.Resolve(reference);
+  if (!job.ok()) return job.status();
+  return parts_.jobs.SpecOf(**job);
 }
 
 absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const JobReference& reference,

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -54,6 +55,7 @@ class ClusterReport {
   // Adds to the page for about a millisecond. True where it is complete.
   bool Continue(JobPage& page) const;
   absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) const;
+  absl::StatusOr<std::shared_ptr<const JobSpec>> SpecOf(const JobReference& reference) const;
   absl::StatusOr<JobSummary> Summary(const JobReference& reference) const;
   absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const std::string& name) const;
   ClusterSnapshot Snapshot() const;

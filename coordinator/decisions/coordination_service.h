@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -134,7 +135,12 @@ class CoordinationService {
   // List also: kInvalidArgument (the page token; a state that is none). Continue makes a page in steps.
   absl::StatusOr<ListJobsResponse> List(const ListJobsRequest& request = {}) { return report_.List(request); }
   bool Continue(JobPage& page) { return report_.Continue(page); }
+  // Describe leaves the spec out, which can be large: any thread may read or copy that of SpecOf, for as long as it
+  // keeps it.
   absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) { return report_.Describe(reference); }
+  absl::StatusOr<std::shared_ptr<const JobSpec>> SpecOf(const JobReference& reference) {
+    return report_.SpecOf(reference);
+  }
   absl::StatusOr<JobSummary> Summary(const JobReference& reference) { return report_.Summary(reference); }
   // True where the job has ended, and no daemon has a process of it any more: nothing new will come.
   bool Settled(const std::string& job_id);

@@ -105,9 +105,9 @@ struct FailedStarts {
 
 struct JobRecord {
   uint64_t number = 0;
-  std::string id;    // "job-17"
-  uint64_t tag = 0;  // random: names its checkpoints, also where another store gives the number again
-  JobSpec spec;
+  std::string id;         // "job-17"
+  uint64_t tag = 0;       // random: names its checkpoints, also where another store gives the number again
+  JobSpec spec;           // in the table never changed: JobTable::SpecOf
   size_t spec_bytes = 0;  // of memory, with `written`, when it was submitted; JobTable::Add sets it
   std::shared_ptr<const SubmittedSpec> written;  // until it is planned; null: as `spec` says
   std::string owner;

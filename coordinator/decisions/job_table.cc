@@ -202,6 +202,11 @@ const JobRecord* JobTable::Find(const std::string& id) const {
   return it == jobs_.end() || it->second->id != id ? nullptr : it->second.get();
 }
 
+std::shared_ptr<const JobSpec> JobTable::SpecOf(const JobRecord& job) const {
+  const std::shared_ptr<JobRecord>& record = jobs_.at(job.number);
+  return {record, &record->spec};
+}
+
 JobRecord* JobTable::Find(const std::string& id) { return const_cast<JobRecord*>(std::as_const(*this).Find(id)); }
 
 absl::StatusOr<const JobRecord*> JobTable::ResolveId(const JobReference& reference) const {

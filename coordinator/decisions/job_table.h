@@ -74,6 +74,10 @@ class JobTable {
   // From now on the job is listed and counted.
   void Accept(JobRecord& job);
 
+  // The job's spec, which lives as long as the caller keeps it. It never changes: any thread may read it while the job
+  // goes on, or is erased.
+  std::shared_ptr<const JobSpec> SpecOf(const JobRecord& job) const;
+
   // Null where no job has this id, or this number.
   JobRecord* Find(const std::string& id);
   JobRecord* Find(uint64_t number);
@@ -160,7 +164,7 @@ class JobTable {
   absl::StatusOr<const JobRecord*> ResolveId(const JobReference& reference) const;
 
   uint64_t next_number_;
-  std::map<uint64_t, std::unique_ptr<JobRecord>> jobs_;
+  std::map<uint64_t, std::shared_ptr<JobRecord>> jobs_;
   Queue pending_;
   std::map<QueueKey, JobRecord*> unended_;
   std::set<uint64_t> waiting_, active_, ended_;

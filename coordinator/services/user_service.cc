@@ -159,10 +159,15 @@ grpc::Status UserService::DescribeJob(Context* context, const DescribeJobRequest
                                       DescribeJobResponse* response) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "DescribeJob");
   if (!call.ok()) return ToGrpc(call.status());
-  auto described = hub_.LookAtCommitted(
-      [&](CoordinationService& service) { return service.Describe(Named(*request, call->caller())); });
+  absl::StatusOr<std::shared_ptr<const JobSpec>> spec;
+  auto described = hub_.LookAtCommitted([&](CoordinationService& service) {
+    spec = service.SpecOf(Named(*request, call->caller()));
+    return service.Describe(Named(*request, call->caller()));
+  });
   if (!described.ok()) return ToGrpc(described.status());
+  if (!spec.ok()) return ToGrpc(spec.status());
   *response = *std::move(described);
+  *response->mutable_spec() = **spec;  // without the lock: it can be large
   const JobSummary& job = response->job();
   if (!MayRead(call->caller(), job.owner(), job.job_id(), "the spec").ok()) HideContent(*response);
   Fit(response);
