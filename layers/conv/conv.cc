@@ -1,7 +1,8 @@
 // Convolution in one to three spatial dims, as torch.nn.Conv{1,2,3}d and ConvTranspose{1,2,3}d.
 //
-// The role "x" fetches exactly what this rank's outputs read, the physical boundary included, so the local kernel runs
-// without padding; stride, dilation and uneven cuts need nothing special. A transposed kernel returns all that its
+// The role "x" fetches exactly what this rank's outputs read, the physical boundary included, so the local kernel needs
+// no padding there; stride, dilation and uneven cuts need nothing special. Dims that the plan has no reading for are
+// padded by the kernel (edge_halo.h). A transposed kernel returns all that its
 // inputs give to, which is then cut, or extended with zeros, to this rank's outputs. Local shapes, of this rank's share
 // of the channels and groups: x [n, ci, ...], weight [co, ci / groups, ...] (transposed: [ci, co / groups, ...]), bias
 // [co] or empty, y [n, co, ...].
@@ -35,7 +36,10 @@ class ConvLayer : public LayerModule {
     stride_.assign(window.stride().begin(), window.stride().end());
     dilation_.assign(window.dilation().begin(), window.dilation().end());
     transposed_ = spec().conv().transposed();
-    padding_.assign(window.pad_lo().begin(), window.pad_lo().end());
+    for (int dim = 0; dim < window.pad_lo_size(); ++dim) {
+      const bool fetched = transposed_ || this->context().reads[0].count(dim + 2) > 0;
+      padding_.push_back(fetched ? 0 : window.pad_lo(dim));
+    }
     const Box part = compute.BoxOf(this->context().rank);
     for (int dim = 2; dim < part.dims(); ++dim) {
       if (Moves(EdgeRole(dim))) cut_.push_back({dim, part[dim].lo > 0, part[dim].hi < compute.shape()[dim]});
@@ -95,7 +99,7 @@ class ConvLayer : public LayerModule {
 
   // Its groups are those of this rank.
   at::Tensor Convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
-    return at::convolution(x, weight, bias, stride_, /*padding=*/{0}, dilation_, transposed_,
+    return at::convolution(x, weight, bias, stride_, padding_, dilation_, transposed_,
                            /*output_padding=*/{0}, Groups(x, weight));
   }
 
@@ -116,8 +120,8 @@ class ConvLayer : public LayerModule {
   std::vector<int64_t> stride_;
   std::vector<int64_t> dilation_;
   bool transposed_;
-  std::vector<int64_t> padding_;
-  std::vector<EdgeConvolution::Cut> cut_;  // dims whose edges are exchanged alone: then the kernel pads
+  std::vector<int64_t> padding_;           // by the kernel, per spatial dim
+  std::vector<EdgeConvolution::Cut> cut_;  // dims whose edges are exchanged alone
 };
 
 }  // namespace

@@ -9,8 +9,10 @@
 //
 // conv_grid.h says how. Parts of the kernel's dims in w, and axes along which it is B, cut the spatial dims and the
 // batch. With several groups, w is read as so many ranks: each gets whole groups or part of one, whichever fits.
-// Large parts of a convolution that returns as many outputs as it reads stay where they are: edge_halo.h.
+// Large parts of a convolution that returns as many outputs as it reads stay where they are, and dims that are not cut
+// are padded by the kernel: edge_halo.h.
 // Home OWNER without an owner, of a weight in blocks: each on the first rank that uses it.
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +28,7 @@
 #include "layers/rules/spec_error.h"
 #include "layers/rules/windowed.h"
 #include "primitives/geometry/box.h"
+#include "primitives/geometry/reading.h"
 
 namespace adjoin {
 namespace {
@@ -107,15 +110,17 @@ absl::StatusOr<LayerOutcome> ConvRule(const LayerRequest& request) {
   // Each element of the product's input, or of its output, meets a kernel of one group.
   const std::vector<int64_t>& each = extents.transposed ? request.input[0].shape() : extents.output;
   const double flops = 2.0 * static_cast<double>(VolumeOf(each)) * static_cast<double>(fan_in);
+  const Layout& read = layouts.x.has_value() ? *layouts.x : request.input[0];
+  const Layout& reader = layouts.reader.has_value() ? *layouts.reader : layouts.compute;
   std::vector<MovementNeed> edges;
+  std::map<int, Reading> readings = std::move(dims->windows);
   if (!extents.transposed) {
-    ADJOIN_ASSIGN_OR_RETURN(
-        edges, EdgeMovements(layouts.x.has_value() ? *layouts.x : request.input[0], dims->windows,
-                             layouts.reader.has_value() ? *layouts.reader : layouts.compute, kSmallestInterior));
+    ADJOIN_ASSIGN_OR_RETURN(edges, EdgeMovements(read, readings, reader, kSmallestInterior));
+    readings = WithoutPaddedDims(std::move(readings), read, reader);
   }
   InputNeed need{.layout = std::move(layouts.x)};
-  if (edges.empty()) {
-    need.readings = std::move(dims->windows);
+  if (edges.empty() && !readings.empty()) {
+    need.readings = std::move(readings);
     need.reader = std::move(layouts.reader);
   }
   return LayerOutcome{.spec = std::move(spec),

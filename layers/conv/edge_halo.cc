@@ -1,6 +1,7 @@
 #include "layers/conv/edge_halo.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -59,6 +60,16 @@ absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const s
     movements.push_back(std::move(need));
   }
   return movements;
+}
+
+std::map<int, Reading> WithoutPaddedDims(std::map<int, Reading> windows, const Layout& x, const Layout& y) {
+  for (auto entry = windows.begin(); entry != windows.end();) {
+    const auto& [dim, reading] = *entry;
+    const Window* window = reading.As<Window>();
+    const bool padded = window != nullptr && IsCentred(window->options()) && x.Parts(dim) == 1 && y.Parts(dim) == 1;
+    entry = padded ? windows.erase(entry) : std::next(entry);
+  }
+  return windows;
 }
 
 }  // namespace adjoin

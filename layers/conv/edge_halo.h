@@ -1,7 +1,9 @@
-// Whether a convolution's ranks keep their cells of the input where they are and exchange only what lies at the edges.
+// What of a convolution's input need not be copied: its ranks keep their cells where they are and exchange only what
+// lies at the edges, and the kernel itself adds the zeros around dims that are not cut.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(std::vector<MovementNeed> edges, EdgeMovements(x, windows, y, kSmallestInterior));
 //   if (!edges.empty()) ...   // roles "edges2", "edges3": layers/conv/edge_convolution.h
+//   else need.readings = WithoutPaddedDims(windows, x, y);
 #ifndef ADJOIN_LAYERS_CONV_EDGE_HALO_H_
 #define ADJOIN_LAYERS_CONV_EDGE_HALO_H_
 
@@ -26,6 +28,11 @@ inline constexpr int64_t kSmallestInterior = int64_t{1} << 19;
 // of fewer than `smallest` elements of a sample on some rank.
 absl::StatusOr<std::vector<MovementNeed>> EdgeMovements(const Layout& x, const std::map<int, Reading>& windows,
                                                         const Layout& y, int64_t smallest);
+
+// Returns `windows` without the dims whose zeros the kernel adds: those that neither `x` nor `y` cuts, and whose
+// windows are as EdgeMovements asks. Nothing moves where none is left, so the kernel reads the tensor that its maker
+// keeps too.
+std::map<int, Reading> WithoutPaddedDims(std::map<int, Reading> windows, const Layout& x, const Layout& y);
 
 }  // namespace adjoin
 
