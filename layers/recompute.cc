@@ -1,7 +1,5 @@
 #include "layers/recompute.h"
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -81,48 +79,7 @@ struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
   }
 };
 
-// Fills in what goes into and comes out of `run`. False where no gradient passes through it.
-bool FindValues(const ProgramPlan& program, RecomputedRun& run) {
-  std::vector<bool> made(program.value_size()), read_later(program.value_size());
-  bool needs_grad = false;
-  for (int i = run.end; i < program.layer_size(); ++i) {
-    for (uint32_t input : program.layer(i).input()) read_later[input] = true;
-  }
-  for (const LossPlan& loss : program.loss()) read_later[loss.input()] = true;
-  for (int i = run.first; i < run.end; ++i) {
-    for (uint32_t input : program.layer(i).input()) {
-      const bool known = std::find(run.inputs.begin(), run.inputs.end(), input) != run.inputs.end();
-      if (!made[input] && !known) run.inputs.push_back(input);
-    }
-    const uint32_t output = program.layer(i).output();
-    made[output] = true;
-    needs_grad = needs_grad || program.value(output).needs_grad();
-    if (read_later[output]) run.outputs.push_back(output);
-  }
-  return needs_grad;
-}
-
 }  // namespace
-
-std::vector<RecomputedRun> RecomputedRuns(const ProgramPlan& program) {
-  std::vector<RecomputedRun> runs;
-  if (!program.training()) return runs;
-  const auto marked = [&](int layer) { return program.layer(layer).spec().recompute(); };
-  for (int first = 0; first < program.layer_size();) {
-    int end = first;
-    while (end < program.layer_size() && marked(end)) ++end;
-    const int count = end - first;
-    const int pieces = static_cast<int>(std::sqrt(static_cast<double>(count)));
-    for (int piece = 0; piece < pieces; ++piece) {
-      RecomputedRun run;
-      run.first = first + count * piece / pieces;
-      run.end = first + count * (piece + 1) / pieces;
-      if (FindValues(program, run)) runs.push_back(std::move(run));
-    }
-    first = std::max(end, first + 1);
-  }
-  return runs;
-}
 
 std::vector<at::Tensor> Recompute(RecomputedFunction function, const std::vector<at::Tensor>& inputs,
                                   const std::vector<at::Tensor>& parameters, Tape& tape) {

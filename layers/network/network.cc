@@ -17,6 +17,7 @@
 #include "layers/loss/loss_roles.h"
 #include "layers/network/local_reads.h"
 #include "layers/network/operators.h"
+#include "layers/network/recomputed_runs.h"
 #include "layers/recompute.h"
 #include "layers/role_movements.h"
 #include "layers/rules/find_program.h"
@@ -86,6 +87,7 @@ struct Network::State {
   absl::StatusOr<LossTerm> BuildTerm(int index) const;
   absl::StatusOr<std::vector<at::Tensor>> TakeFields(const std::map<std::string, at::Tensor>& fields) const;
   void FindLastReaders();
+  void ForgetAfter(int layer, std::vector<at::Tensor>& values) const;
   absl::Status RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape);
   void RunAgainLater(const RecomputedRun& run, std::vector<at::Tensor>& values, Tape& tape);
   void TakeOutputs(int layer, const std::vector<at::Tensor>& values, Tape& tape, Result& result) const;
@@ -241,7 +243,10 @@ void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<at::Ten
   const auto pass = [this, &run](const std::vector<at::Tensor>& inputs, Tape& inner) {
     std::vector<at::Tensor> own(program.value_size());
     for (size_t i = 0; i < inputs.size(); ++i) own[run.inputs[i]] = inputs[i];
-    for (int i = run.first; i < run.end; ++i) ThrowIfError(RunLayer(i, own, inner));
+    for (int i = run.first; i < run.end; ++i) {
+      ThrowIfError(RunLayer(i, own, inner));
+      ForgetAfter(i, own);
+    }
     std::vector<at::Tensor> outputs;
     for (uint32_t output : run.outputs) outputs.push_back(own[output]);
     return outputs;
@@ -255,6 +260,7 @@ void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<at::Ten
   }
   std::vector<at::Tensor> outputs = Recompute(pass, inputs, trained, tape);
   for (size_t i = 0; i < outputs.size(); ++i) values[run.outputs[i]] = std::move(outputs[i]);
+  for (int i = run.first; i < run.end; ++i) ForgetAfter(i, values);
 }
 
 void Network::State::FindLastReaders() {
@@ -273,6 +279,11 @@ void Network::State::FindLastReaders() {
   for (size_t value = 0; value < last.size(); ++value) {
     if (last[value] != kNever) read_last[last[value]].push_back(static_cast<uint32_t>(value));
   }
+}
+
+// The values that nothing reads after the layer: what the backward pass needs of them, LibTorch's graph keeps.
+void Network::State::ForgetAfter(int layer, std::vector<at::Tensor>& values) const {
+  for (uint32_t value : read_last[layer]) values[value].reset();
 }
 
 void Network::State::TakeOutputs(int layer, const std::vector<at::Tensor>& values, Tape& tape, Result& result) const {
@@ -311,6 +322,7 @@ absl::Status Network::State::CheckLayer(int index, std::vector<at::Tensor>& valu
   }
   ADJOIN_RETURN_IF_ERROR(RunLayer(index, values, tape));
   places.push_back({{absl::StrCat("the output of layer \"", layer.name(), "\"")}, IsFinite(values[layer.output()])});
+  ForgetAfter(index, values);
   return absl::OkStatus();
 }
 
@@ -372,7 +384,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
     state.losses.push_back(std::move(term));
   }
   state.FindLastReaders();
-  state.recomputed = RecomputedRuns(state.program);
+  ADJOIN_ASSIGN_OR_RETURN(state.recomputed, RecomputedRuns(state.program));
   state.report_extent = VolumeOf(state.movements.at(state.program.report_op())->forward_plan().direct().from_shape());
   return network;
 }
@@ -392,7 +404,6 @@ absl::StatusOr<Network::Result> Network::Forward(std::map<std::string, at::Tenso
 
 absl::StatusOr<Network::Result> Network::Run(std::vector<at::Tensor> values, Tape& tape, bool keep_values) {
   at::AutoGradMode with_grad(state_->program.training());
-  const bool release = !state_->program.training() && !keep_values;
   Result result;
   result.outputs.resize(state_->program.output_size());
   std::string running;
@@ -407,8 +418,7 @@ absl::StatusOr<Network::Result> Network::Run(std::vector<at::Tensor> values, Tap
       }
       ADJOIN_RETURN_IF_ERROR(state_->RunLayer(i, values, tape));
       state_->TakeOutputs(i, values, tape, result);
-      if (!release) continue;
-      for (uint32_t value : state_->read_last[i]) values[value].reset();
+      if (!keep_values) state_->ForgetAfter(i, values);
     }
     running = "the losses";
     state_->AddLosses(values, tape, result);

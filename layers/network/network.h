@@ -53,10 +53,10 @@ class Network {
                                                          const LayerRegistry& registry);
   ~Network();
 
-  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name, on device(). In programs
-  // that do not train a layer's output lives until its last reader has run, and so does a field that only `fields`
-  // holds. Collective. Errors: a missing or mis-shaped field; what a movement fails with. Conditions on values of a
-  // device (StepChecks) are errors of the next ReadNumbers.
+  // `fields`: this rank's local part of every data value of the program, by ValuePlan::name, on device(). A layer's
+  // output, and a field that only `fields` holds, lives until its last reader has run, unless `keep_values` or the
+  // backward pass needs it. Collective. Errors: a missing or mis-shaped field; what a movement fails with. Conditions
+  // on values of a device (StepChecks) are errors of the next ReadNumbers.
   absl::StatusOr<Result> Forward(const std::map<std::string, at::Tensor>& fields, Tape& tape, bool keep_values = false);
   absl::StatusOr<Result> Forward(std::map<std::string, at::Tensor>&& fields, Tape& tape, bool keep_values = false);
 

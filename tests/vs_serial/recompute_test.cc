@@ -26,7 +26,6 @@
 #include "layers/network/gradient_sync.h"
 #include "layers/network/network.h"
 #include "layers/network/parameters.h"
-#include "layers/recompute.h"
 #include "layers/registry.h"
 #include "primitives/comm/communicator.h"
 #include "primitives/comm/local_memory.h"
@@ -198,7 +197,7 @@ TEST(RecomputeTest, ViewsFrozenLayersAndSharedValues) {
   }
 }
 
-// Eight times convolution, normalisation and function: 24 layers in four pieces.
+// Eight times convolution, normalisation and function: 24 layers in several pieces.
 TEST(RecomputeTest, TakesLessMemory) {
   std::string layers;
   for (int i = 0; i < 8; ++i) {
@@ -216,31 +215,6 @@ TEST(RecomputeTest, TakesLessMemory) {
   ASSERT_TRUE(again.ok()) << again.status();
   ExpectSame(*again, *kept, "24 layers");
   EXPECT_LT((*again)[0].peak_bytes, 0.7 * (*kept)[0].peak_bytes);
-}
-
-TEST(RecomputeTest, LongStretchesAreCutIntoPieces) {
-  ProgramPlan program;
-  program.set_training(true);
-  for (int i = 0; i <= 9; ++i) {
-    ValuePlan* value = program.add_value();
-    value->set_needs_grad(i > 0);
-    if (i == 0) continue;
-    LayerPlan* layer = program.add_layer();
-    layer->mutable_spec()->set_recompute(i != 2);
-    layer->add_input(i - 1);
-    if (i == 9) layer->add_input(4);
-    layer->set_output(i);
-  }
-  const std::vector<RecomputedRun> runs = RecomputedRuns(program);  // layers 0 | 2 3 4 | 5 6 7 8
-  std::vector<std::vector<int>> cuts;
-  for (const RecomputedRun& run : runs) cuts.push_back({run.first, run.end});
-  EXPECT_EQ(cuts, (std::vector<std::vector<int>>{{0, 1}, {2, 5}, {5, 9}}));
-  EXPECT_EQ(runs[1].inputs, (std::vector<uint32_t>{2}));
-  EXPECT_EQ(runs[1].outputs, (std::vector<uint32_t>{4, 5}));
-  EXPECT_EQ(runs[2].inputs, (std::vector<uint32_t>{5, 4}));
-  EXPECT_TRUE(runs[2].outputs.empty());
-  program.set_training(false);
-  EXPECT_TRUE(RecomputedRuns(program).empty());
 }
 
 }  // namespace
