@@ -90,17 +90,22 @@ void Trainer::SetPlace(const Part& part) const {
 }
 
 absl::StatusOr<at::Tensor> Trainer::ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples) {
-  ADJOIN_ASSIGN_OR_RETURN(const auto fields, ReadBatch(*part.network, epoch, part.first));
+  ADJOIN_ASSIGN_OR_RETURN(auto fields, ReadBatch(*part.network, epoch, part.first));
   SetPlace(part);
   Tape tape(part.network->device());
-  ADJOIN_ASSIGN_OR_RETURN(const Network::Result result, part.network->Forward(fields, tape));
+  std::vector<at::Tensor> shares;
+  {
+    // Fields and predictions live no longer than the backward pass needs them.
+    ADJOIN_ASSIGN_OR_RETURN(Network::Result result, part.network->Forward(std::move(fields), tape));
+    shares = std::move(result.shares);
+  }
   const ProgramPlan& program = part.network->program();
   at::Tensor loss;
   for (int i = 0; i < program.loss_size(); ++i) {
     // A part's share of a mean over the whole batch is that of its samples.
     const bool sum = program.loss(i).spec().reduction() == "sum";
     const double weight = sum ? 1.0 : static_cast<double>(program.batch()) / static_cast<double>(samples);
-    const at::Tensor share = weight == 1 ? result.shares[i] : result.shares[i] * weight;
+    const at::Tensor share = weight == 1 ? shares[i] : shares[i] * weight;
     loss = loss.defined() ? loss + share : share;
   }
   tape.Backward(loss);
