@@ -324,7 +324,8 @@ class Readers {
       }
     }
     for (const LossPlan& loss : program_.loss()) {
-      if (loss.input() == value) readers.push_back("the loss");
+      const bool reads = loss.input() == value || (loss.has_variance() && loss.variance() == value);
+      if (reads) readers.push_back("the loss");
     }
     return readers;
   }

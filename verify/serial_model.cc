@@ -108,7 +108,8 @@ torch::Tensor SerialModel::AddLosses(SerialStep& step) {
     if (step.fields.count(loss.target()) == 0) {
       step.fields[loss.target()] = DrawTarget(loss, *FieldOf(dataset_, loss.target()), prediction, generator_);
     }
-    const torch::Tensor term = SerialLoss(loss, prediction, step.fields.at(loss.target()));
+    const torch::Tensor variance = loss.variance().empty() ? torch::Tensor() : live_.at(loss.variance());
+    const torch::Tensor term = SerialLoss(loss, prediction, step.fields.at(loss.target()), variance);
     sum = sum.defined() ? sum + term : term;
   }
   return sum;

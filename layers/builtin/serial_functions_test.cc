@@ -170,7 +170,7 @@ TEST(SerialLossTest, TakesTheTargetsThatAreDrawn) {
   const at::Tensor prediction = at::rand({4, 3, 5}, at::kDouble);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
   for (const char* text : {"cross_entropy", "nll", "mse", "l1", "huber", "smooth_l1", "bce", "bce_with_logits",
-                           "poisson_nll", "kl_div", "dice"}) {
+                           "poisson_nll", "gaussian_nll", "kl_div", "dice"}) {
     Loss spec;
     spec.set_kind(text);
     Field field;
@@ -183,7 +183,8 @@ TEST(SerialLossTest, TakesTheTargetsThatAreDrawn) {
     }
     field.add_shape(5);
     const at::Tensor target = DrawTarget(spec, field, prediction, generator);
-    EXPECT_TRUE(std::isfinite(SerialLoss(spec, prediction, target).item<double>())) << text;
+    const at::Tensor variance = spec.kind() == "gaussian_nll" ? prediction + 0.5 : at::Tensor();
+    EXPECT_TRUE(std::isfinite(SerialLoss(spec, prediction, target, variance).item<double>())) << text;
   }
 }
 

@@ -84,10 +84,9 @@ class ClassLoss {
 }  // namespace
 
 absl::StatusOr<LossFunction> BuildClassLoss(LossContext context) {
-  return LossFunction(
-      [loss = ClassLoss(std::move(context))](const torch::Tensor& prediction, const torch::Tensor& target, Tape& tape) {
-        return loss.Share(prediction, target, tape);
-      });
+  return LossFunction([loss = ClassLoss(std::move(context))](const LossTensors& x, Tape& tape) {
+    return loss.Share(x.prediction, x.target, tape);
+  });
 }
 
 }  // namespace adjoin

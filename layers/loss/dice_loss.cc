@@ -36,16 +36,15 @@ at::Tensor OwnSums(const LossContext& context, const at::Tensor& prediction, con
 }  // namespace
 
 absl::StatusOr<LossFunction> BuildDice(LossContext context) {
-  return LossFunction(
-      [context = std::move(context)](const at::Tensor& prediction, const at::Tensor& target, Tape& tape) {
-        const double smooth = context.spec.smooth();
-        const at::Tensor sums = MoveForLoss(context, kRoleSums, OwnSums(context, prediction, target), tape);
-        const at::Tensor loss =
-            context.takes_part
-                ? 1 - ((2 * sums[0] + smooth) / (sums[1] + sums[2] + smooth)).mean(/*dim=*/0, /*keepdim=*/true)
-                : sums.reshape({0});
-        return MoveForLoss(context, kRoleShare, loss, tape).sum().to(prediction.scalar_type());
-      });
+  return LossFunction([context = std::move(context)](const LossTensors& x, Tape& tape) {
+    const double smooth = context.spec.smooth();
+    const at::Tensor sums = MoveForLoss(context, kRoleSums, OwnSums(context, x.prediction, x.target), tape);
+    const at::Tensor loss =
+        context.takes_part
+            ? 1 - ((2 * sums[0] + smooth) / (sums[1] + sums[2] + smooth)).mean(/*dim=*/0, /*keepdim=*/true)
+            : sums.reshape({0});
+    return MoveForLoss(context, kRoleShare, loss, tape).sum().to(x.prediction.scalar_type());
+  });
 }
 
 }  // namespace adjoin

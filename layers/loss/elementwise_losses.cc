@@ -1,5 +1,6 @@
 #include "layers/loss/elementwise_losses.h"
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -7,6 +8,9 @@
 #include <ATen/ops/smooth_l1_loss.h>
 #include <torch/nn/functional.h>
 #include <torch/types.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 namespace adjoin {
 namespace {
@@ -16,9 +20,24 @@ namespace F = torch::nn::functional;
 // `sum`: over the elements of prediction and target.
 template <typename Sum>
 LossFunction Divided(const LossContext& context, Sum sum) {
-  return [divisor = MeanDivisor(context), sum = std::move(sum)](const torch::Tensor& prediction,
-                                                                const torch::Tensor& target,
-                                                                Tape&) { return sum(prediction, target) / divisor; };
+  return [divisor = MeanDivisor(context), sum = std::move(sum)](const LossTensors& x, Tape&) {
+    return sum(x.prediction, x.target) / divisor;
+  };
+}
+
+// A copy of the variance, at least `eps`. Its gradient is that of the variance, also where this is less, as PyTorch's.
+torch::Tensor VarianceAbove(const LossContext& context, const torch::Tensor& given, double eps) {
+  const torch::Tensor negative = given.detach() < 0;
+  context.checks->Refuse(
+      negative.any(), [name = context.name, layer = context.spec.variance(), given = given.detach(), negative] {
+        return absl::InvalidArgumentError(absl::StrCat(
+            name, ": the variance, layer \"", layer, "\", holds ", given.masked_select(negative)[0].item<double>(),
+            "; a variance must not be negative: let the layer end in an activation such as softplus"));
+      });
+  torch::Tensor variance = given.clone();
+  torch::NoGradGuard no_grad;
+  variance.clamp_min_(eps);
+  return variance;
 }
 
 }  // namespace
@@ -81,6 +100,15 @@ absl::StatusOr<LossFunction> BuildPoissonNll(LossContext context) {
                            .reduction(torch::kSum);
   return Divided(context, [options](const torch::Tensor& prediction, const torch::Tensor& target) {
     return F::poisson_nll_loss(prediction, target, options);
+  });
+}
+
+absl::StatusOr<LossFunction> BuildGaussianNll(LossContext context) {
+  return LossFunction([context = std::move(context)](const LossTensors& x, Tape&) {
+    const torch::Tensor variance = VarianceAbove(context, x.variance, context.spec.eps());
+    const torch::Tensor each = variance.log() + (x.prediction - x.target).square() / variance;
+    const double constant = context.spec.full() ? std::log(2 * M_PI) * static_cast<double>(each.numel()) : 0;
+    return (each.sum() + constant) / (2 * MeanDivisor(context));
   });
 }
 

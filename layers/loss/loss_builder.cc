@@ -26,6 +26,7 @@ absl::StatusOr<LossFunction> BuildLoss(LossContext context) {
       {"bce", BuildBce},
       {"bce_with_logits", BuildBceWithLogits},
       {"poisson_nll", BuildPoissonNll},
+      {"gaussian_nll", BuildGaussianNll},
       {"kl_div", BuildKlDiv},
       {"dice", BuildDice},
   };

@@ -1,7 +1,7 @@
 // From a plan's loss to the function that computes it.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(LossFunction loss, BuildLoss(std::move(context)));
-//   torch::Tensor share = loss(prediction, target, tape);   // on every rank; the shares add up to the loss
+//   torch::Tensor share = loss({prediction, target}, tape);   // on every rank; the shares add up to the loss
 #ifndef ADJOIN_LAYERS_LOSS_LOSS_BUILDER_H_
 #define ADJOIN_LAYERS_LOSS_LOSS_BUILDER_H_
 

@@ -1,8 +1,8 @@
 // What a loss is built from: its part of the plan and this rank's objects for it.
 //
 //   absl::StatusOr<LossFunction> BuildMse(LossContext context) {
-//     return LossFunction([divisor = MeanDivisor(context)](auto& prediction, auto& target, Tape&) {
-//       return (prediction - target).square().sum() / divisor;
+//     return LossFunction([divisor = MeanDivisor(context)](const LossTensors& x, Tape&) {
+//       return (x.prediction - x.target).square().sum() / divisor;
 //     });
 //   }
 //
@@ -38,10 +38,17 @@ struct LossContext {
   std::shared_ptr<StepChecks> checks = std::make_shared<StepChecks>();  // likewise
 };
 
-// This rank's share of the loss, without Loss.weight, from its elements of the prediction and the targets beside them:
-// a scalar of the prediction's type that hangs on the prediction in the graph, also where the rank has no elements.
+// This rank's elements of the prediction, and what lies beside them.
+struct LossTensors {
+  at::Tensor prediction;
+  at::Tensor target;
+  at::Tensor variance = {};  // of Loss.variance, else undefined: as the prediction, or of extent 1 in the last dim
+};
+
+// This rank's share of the loss, without Loss.weight: a scalar of the prediction's type that hangs on the prediction
+// (and the variance) in the graph, also where the rank has no elements.
 // Collective. Throws StatusException (a target out of range, what a movement fails with) and c10::Error.
-using LossFunction = std::function<at::Tensor(const at::Tensor& prediction, const at::Tensor& target, Tape& tape)>;
+using LossFunction = std::function<at::Tensor(const LossTensors& x, Tape& tape)>;
 
 // Moves `x` by the role's movement. Throws StatusException, kInternal, for a role that the loss's rule does not name.
 at::Tensor MoveForLoss(const LossContext& context, const std::string& role, const at::Tensor& x, Tape& tape);

@@ -6,6 +6,8 @@ namespace adjoin {
 
 // To the layout in which every element of the prediction counts once: done before the loss is asked.
 inline constexpr char kRolePrediction[] = "prediction";
+// To where the prediction is compared: the variance of gaussian_nll, likewise done before.
+inline constexpr char kRoleVariance[] = "variance";
 // [1], P -> B: the weights of the targets that count, summed over all ranks; a mean is divided by them.
 inline constexpr char kRoleCount[] = "count";
 // [3, classes], P -> B: per class the sums of the products, the predictions and the targets, for dice.

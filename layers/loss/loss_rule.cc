@@ -44,6 +44,7 @@ const std::map<std::string, LossKind>& Kinds() {
       {"bce", {Target::kNumbers, {}, {"sum"}}},
       {"bce_with_logits", {Target::kNumbers, {"pos_weight"}, {"sum"}}},
       {"poisson_nll", {Target::kNumbers, {"log_input", "full", "eps"}, {"sum"}}},
+      {"gaussian_nll", {Target::kNumbers, {"variance", "full", "eps"}, {"sum"}}},
       {"kl_div", {Target::kNumbers, {"log_target"}, {"sum", "batchmean"}}},
       {"dice", {Target::kEither, {"smooth"}, {}}},
   };
@@ -102,7 +103,7 @@ Loss WithDefaults(Loss spec) {
   if (spec.reduction().empty()) spec.set_reduction("mean");
   if (!spec.has_weight()) spec.set_weight(1);
   if (kind.options.count("delta") > 0 && spec.delta() == 0) spec.set_delta(1);
-  if (kind.options.count("eps") > 0 && spec.eps() == 0) spec.set_eps(1e-8);
+  if (kind.options.count("eps") > 0 && spec.eps() == 0) spec.set_eps(spec.kind() == "gaussian_nll" ? 1e-6 : 1e-8);
   if (kind.options.count("log_input") > 0 && !spec.has_log_input()) spec.set_log_input(true);
   if (kind.options.count("smooth") > 0 && !spec.has_smooth()) spec.set_smooth(1);
   return spec;
@@ -163,6 +164,24 @@ absl::Status CheckPrediction(const LossRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status CheckVariance(const LossRequest& request) {
+  if (request.variance == nullptr) return absl::OkStatus();
+  const Layout& variance = *request.variance;
+  const std::vector<int64_t>& shape = request.prediction.shape();
+  if (variance.dtype() != request.prediction.dtype()) {
+    return InvalidSpec("the variance \"", request.spec.variance(), "\" is of ", ToString(variance.dtype()),
+                       ", the prediction \"", request.spec.input(), "\" of ", ToString(request.prediction.dtype()),
+                       "; they must be of one type");
+  }
+  std::vector<int64_t> one_for_all = shape;
+  if (!one_for_all.empty()) one_for_all.back() = 1;
+  if (variance.shape() == shape || variance.shape() == one_for_all) return absl::OkStatus();
+  return InvalidSpec("the variance \"", request.spec.variance(), "\" is ", ShapeText(variance.shape()),
+                     ", the prediction \"", request.spec.input(), "\" ", ShapeText(shape),
+                     "; the variance must have this shape, or ", ShapeText(one_for_all),
+                     ", one number for all of the last dim");
+}
+
 absl::Status CheckLists(const Loss& spec, const std::vector<int64_t>& shape) {
   if (spec.class_weight_size() > 0 && spec.class_weight_size() != shape[kClassDim]) {
     return AtField("class_weight[0]",
@@ -193,6 +212,21 @@ absl::StatusOr<Layout> BesideClasses(const Layout& layout, DType dtype) {
     if (dim != kClassDim && !layout.AxesOf(dim).empty()) cuts[dim - (dim > kClassDim)] = PartSizes(layout, dim);
   }
   return Layout::Create(WithoutClasses(layout.shape()), dtype, layout.mesh(), std::move(placements), std::move(cuts));
+}
+
+// Beside the prediction; where it has one number for the last dim, on every rank that holds some of that dim.
+absl::StatusOr<Layout> VarianceLayout(const Layout& at, const std::vector<int64_t>& shape) {
+  if (at.shape() == shape) return at;
+  const int last = at.dims() - 1;
+  std::vector<Placement> placements = at.placements();
+  for (Placement& placement : placements) {
+    if (placement == Placement::Split(last)) placement = Placement::Broadcast();
+  }
+  Layout::Cuts cuts;
+  for (int dim = 0; dim < last; ++dim) {
+    if (!at.AxesOf(dim).empty()) cuts[dim] = PartSizes(at, dim);
+  }
+  return Layout::Create(shape, at.dtype(), at.mesh(), std::move(placements), std::move(cuts));
 }
 
 // One number on every rank of `at`, in one placement along every axis.
@@ -252,6 +286,9 @@ absl::Status CheckLossFields(const Loss& spec) {
                                             "'s; write ", absl::StrJoin(reductions, " or ")));
   }
   ADJOIN_RETURN_IF_ERROR(CheckOptions(spec, kind->second));
+  if (kind->second.options.count("variance") > 0 && spec.variance().empty()) {
+    return InvalidSpec("variance is missing: the layer whose output is the variance of each element of the prediction");
+  }
   return CheckNumbers(spec);
 }
 
@@ -259,6 +296,7 @@ absl::StatusOr<LossOutcome> ApplyLossRule(const LossRequest& request) {
   ADJOIN_RETURN_IF_ERROR(AtField("input", CheckPrediction(request)));
   const absl::StatusOr<bool> classes = CheckTarget(request);
   if (!classes.ok()) return AtField("target", classes.status());
+  ADJOIN_RETURN_IF_ERROR(AtField("variance", CheckVariance(request)));
   ADJOIN_RETURN_IF_ERROR(CheckLists(request.spec, request.prediction.shape()));
   Loss spec = WithDefaults(request.spec);
   ADJOIN_ASSIGN_OR_RETURN(Layout at, FirstCopy(request.prediction));
@@ -270,6 +308,10 @@ absl::StatusOr<LossOutcome> ApplyLossRule(const LossRequest& request) {
     ADJOIN_ASSIGN_OR_RETURN(target, BesideClasses(at, request.target_dtype));
   }
   ADJOIN_ASSIGN_OR_RETURN(std::vector<LossMovement> movements, MovementsOf(spec, at));
+  if (request.variance != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(Layout beside, VarianceLayout(at, request.variance->shape()));
+    movements.insert(movements.begin(), {kRoleVariance, *request.variance, std::move(beside), true});
+  }
   return LossOutcome{std::move(spec), std::move(at), std::move(target), std::move(movements)};
 }
 

@@ -28,6 +28,7 @@ struct LossRequest {
   const Layout& prediction;           // as its layer leaves it; S and B only
   std::vector<int64_t> target_shape;  // a batch of the field
   DType target_dtype = DType::kFloat32;
+  const Layout* variance = nullptr;  // of Loss.variance, as its layer leaves it
 };
 
 // What a loss moves; `from` and `to` have one dtype and shape. The roles: layers/loss/loss_roles.h.
@@ -56,8 +57,8 @@ bool IsClassification(const Loss& spec);
 // Errors: kInvalidArgument, at fields of Loss.
 absl::Status CheckLossFields(const Loss& spec);
 
-// Errors: kInvalidArgument, at fields of Loss (a target of another type or shape than the loss compares with; lists
-// that are not one value per class or channel).
+// Errors: kInvalidArgument, at fields of Loss (a target or variance of another type or shape than the loss compares
+// with; lists that are not one value per class or channel).
 absl::StatusOr<LossOutcome> ApplyLossRule(const LossRequest& request);
 
 }  // namespace adjoin

@@ -157,6 +157,27 @@ TEST(LossRuleTest, DiceSumsPerClassOverAllRanksAndCountsOnce) {
   }
 }
 
+TEST(LossRuleTest, TheVarianceIsMovedBesideThePrediction) {
+  const Layout y = Grid({6, 3, 8}, {2, 1, 2}), other = Grid({6, 3, 8}, {1, 3, 1}), one = Grid({6, 3, 1}, {3, 1, 1});
+  Loss loss = LossOf("gaussian_nll");
+  loss.set_variance("v");
+  for (const Layout* variance : {&y, &other, &one}) {
+    const auto outcome = ApplyLossRule({loss, y, {6, 3, 8}, kFloat, variance});
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(outcome->prediction, y);
+    EXPECT_EQ(outcome->spec.eps(), 1e-6);
+    ASSERT_EQ(outcome->movement.size(), 1u);
+    const LossMovement& movement = outcome->movement[0];
+    EXPECT_EQ(movement.role, "variance");
+    EXPECT_TRUE(movement.differentiable);
+    EXPECT_EQ(movement.from, *variance);
+    for (int rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(movement.to.BoxOf(rank)[0], y.BoxOf(rank)[0]);
+      EXPECT_EQ(movement.to.BoxOf(rank)[2].size(), variance == &one ? 1 : 4);
+    }
+  }
+}
+
 TEST(LossRuleTest, SaysWhatIsWrongWithTheFields) {
   struct Case {
     std::string kind;
@@ -180,6 +201,8 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheFields) {
       {"poisson_nll", [](Loss& l) { l.set_eps(-1); }, "eps", "above 0"},
       {"dice", [](Loss& l) { l.set_smooth(-1); }, "smooth", "at least 0"},
       {"mse", [](Loss& l) { l.set_weight(1.0 / 0.0); }, "weight", "a finite number"},
+      {"gaussian_nll", [](Loss&) {}, "", "variance is missing: the layer"},
+      {"mse", [](Loss& l) { l.set_variance("v"); }, "variance", "variance is for gaussian_nll;"},
   };
   for (const Case& c : cases) {
     Loss loss = LossOf(c.kind);
@@ -201,6 +224,9 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheTarget) {
     LossRequest request;
     std::string field, message;
   };
+  Loss gaussian = LossOf("gaussian_nll");
+  gaussian.set_variance("v");
+  const Layout narrow = Grid({6, 1, 4}, {2, 1, 1}), wrong_type = y.WithDType(DType::kFloat64);
   const Loss cross_entropy = LossOf("cross_entropy"), mse = LossOf("mse"), dice = LossOf("dice");
   const Case cases[] = {
       {{cross_entropy, y, {6, 4}, kFloat}, "target", "write dtype: \"int64\""},
@@ -213,6 +239,8 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheTarget) {
       {{dice, y, {6, 4}, kFloat}, "target", "the field needs shape: [3, 4]"},
       {{weighted, y, {6, 4}, DType::kInt64}, "class_weight[0]", "has 1 values, but \"y\" has 3 classes"},
       {{positive, y, {6, 3, 4}, kFloat}, "pos_weight[0]", "has 2 values, but \"y\" has 3 channels"},
+      {{gaussian, y, {6, 3, 4}, kFloat, &narrow}, "variance", "must have this shape, or 6x3x1"},
+      {{gaussian, y, {6, 3, 4}, kFloat, &wrong_type}, "variance", "they must be of one type"},
   };
   for (const Case& c : cases) {
     const auto outcome = ApplyLossRule(c.request);

@@ -1,5 +1,6 @@
 #include "layers/loss/serial_loss.h"
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
@@ -68,6 +69,23 @@ Tensor PoissonNll(const Loss& spec, const Tensor& prediction, const Tensor& targ
   return F::poisson_nll_loss(prediction, target, Reduced(spec, options));
 }
 
+double Weight(const Loss& spec) { return spec.has_weight() ? spec.weight() : 1.0; }
+
+// torch.nn.functional.gaussian_nll_loss, which LibTorch has in Python only.
+Tensor GaussianNll(const Loss& spec, const Tensor& prediction, const Tensor& target, const Tensor& given) {
+  const double eps = spec.eps() == 0 ? 1e-6 : spec.eps();
+  TORCH_CHECK(given.defined() && given.ge(0).all().item<bool>(), "the variance \"", spec.variance(),
+              "\" has negative elements");
+  Tensor variance = given.clone();
+  {
+    torch::NoGradGuard no_grad;
+    variance.clamp_(eps);
+  }
+  Tensor each = 0.5 * (torch::log(variance) + torch::pow(prediction - target, 2) / variance);
+  if (spec.full()) each = each + 0.5 * std::log(2 * M_PI);
+  return spec.reduction() == "sum" ? each.sum() : each.mean();
+}
+
 Tensor KlDiv(const Loss& spec, const Tensor& prediction, const Tensor& target) {
   // F::kl_div prints a warning for "mean", which is what the job asks for.
   if (spec.reduction() != "batchmean") return torch::kl_div(prediction, target, ReductionOf(spec), spec.log_target());
@@ -119,10 +137,11 @@ const std::map<std::string, Function>& Functions() {
 
 }  // namespace
 
-Tensor SerialLoss(const Loss& spec, const Tensor& prediction, const Tensor& target) {
+Tensor SerialLoss(const Loss& spec, const Tensor& prediction, const Tensor& target, const Tensor& variance) {
+  if (spec.kind() == "gaussian_nll") return GaussianNll(spec, prediction, target, variance) * Weight(spec);
   const auto function = Functions().find(spec.kind());
   TORCH_CHECK(function != Functions().end(), "loss \"", spec.kind(), "\" is not known");
-  return function->second(spec, prediction, target) * (spec.has_weight() ? spec.weight() : 1.0);
+  return function->second(spec, prediction, target) * Weight(spec);
 }
 
 Tensor DrawTarget(const Loss& spec, const Field& field, const Tensor& prediction, torch::Generator generator) {

@@ -14,7 +14,9 @@ namespace adjoin {
 
 // Dice is 1 - the mean over classes of (2 sum(p t) + smooth) / (sum p + sum t + smooth), over the whole batch.
 // Throws c10::Error as LibTorch does.
-at::Tensor SerialLoss(const Loss& spec, const at::Tensor& prediction, const at::Tensor& target);
+// `variance`: the output of Loss.variance.
+at::Tensor SerialLoss(const Loss& spec, const at::Tensor& prediction, const at::Tensor& target,
+                      const at::Tensor& variance = {});
 
 // What the loss can be compared with, of the field's shape: classes below the prediction's (some of them
 // Loss.ignore_index), probabilities, counts, or normal numbers.

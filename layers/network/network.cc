@@ -12,10 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "layers/loss/loss_builder.h"
-#include "layers/loss/loss_context.h"
-#include "layers/loss/loss_roles.h"
 #include "layers/network/local_reads.h"
+#include "layers/network/loss_term.h"
 #include "layers/network/operators.h"
 #include "layers/network/recomputed_runs.h"
 #include "layers/recompute.h"
@@ -36,24 +34,11 @@
 namespace adjoin {
 namespace {
 
-// One term of the loss on this rank.
-struct LossTerm {
-  LossPlan plan;
-  LossFunction share;
-  std::shared_ptr<Movement> movement;    // moves the prediction; null where nothing moves
-  std::shared_ptr<RoleMovements> roles;  // the others
-};
-
 absl::StatusOr<const ProgramPlan*> ProgramOf(const Plan& plan, const std::string& name) {
   if (const ProgramPlan* program = FindProgram(plan, name)) return program;
   return absl::InvalidArgumentError(absl::StrCat(
       "no program \"", name, "\" in the plan; known: ",
       absl::StrJoin(plan.program(), ", ", [](std::string* out, const ProgramPlan& p) { out->append(p.name()); })));
-}
-
-// As LossType (layers/loss/loss_rule.h).
-at::Tensor InLossType(const at::Tensor& prediction) {
-  return prediction.scalar_type() == at::kBFloat16 ? prediction.to(at::kFloat) : prediction;
 }
 
 bool IsFinite(const at::Tensor& tensor) {
@@ -84,7 +69,6 @@ struct Network::State {
   absl::StatusOr<std::unique_ptr<LayerModule>> BuildLayer(const Plan& plan, int index, const Parameters& parameters,
                                                           const LayerRegistry& registry);
   absl::StatusOr<std::shared_ptr<RoleMovements>> RolesOf(const Plan& plan, const LayerPlan& layer) const;
-  absl::StatusOr<LossTerm> BuildTerm(int index) const;
   absl::StatusOr<std::vector<at::Tensor>> TakeFields(const std::map<std::string, at::Tensor>& fields) const;
   void FindLastReaders();
   void ForgetAfter(int layer, std::vector<at::Tensor>& values) const;
@@ -156,38 +140,6 @@ absl::StatusOr<std::shared_ptr<RoleMovements>> Network::State::RolesOf(const Pla
     roles->Add(use.role(), movements[use.index()]);
   }
   return roles;
-}
-
-absl::StatusOr<LossTerm> Network::State::BuildTerm(int index) const {
-  LossTerm term;
-  term.plan = program.loss(index);
-  const Loss& spec = term.plan.spec();
-  LossContext context;
-  context.spec = spec;
-  context.name = absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"");
-  context.roles = term.roles = std::make_shared<RoleMovements>(context.name);
-  for (const std::string& role : term.plan.role()) context.roles->Add(role);
-  LayoutPlan compared = program.value(term.plan.input()).layout();
-  for (const OperatorUse& use : term.plan.op()) {
-    if (use.index() >= movements.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(context.name, ": role \"", use.role(), "\" names operator ",
-                                                     use.index(), " of ", movements.size()));
-    }
-    if (use.role() == kRolePrediction) {
-      term.movement = movements[use.index()];
-      compared = program.op(use.index()).to();
-    } else {
-      context.roles->Add(use.role(), movements[use.index()]);
-    }
-  }
-  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
-  context.shape = layout.shape();
-  context.box = layout.BoxOf(rank);
-  context.takes_part = layout.mesh().Has(rank);
-  context.device = device;
-  context.checks = checks;
-  ADJOIN_ASSIGN_OR_RETURN(term.share, BuildLoss(std::move(context)));
-  return term;
 }
 
 absl::StatusOr<std::vector<at::Tensor>> Network::State::TakeFields(
@@ -274,7 +226,10 @@ void Network::State::FindLastReaders() {
       if (program.output(o).value() == program.layer(i).output()) written_by[i].push_back(o);
     }
   }
-  for (const LossPlan& loss : program.loss()) last[loss.input()] = last[loss.target()] = kNever;
+  for (const LossPlan& loss : program.loss()) {
+    last[loss.input()] = last[loss.target()] = kNever;
+    if (loss.has_variance()) last[loss.variance()] = kNever;
+  }
   read_last.resize(program.layer_size());
   for (size_t value = 0; value < last.size(); ++value) {
     if (last[value] != kNever) read_last[last[value]].push_back(static_cast<uint32_t>(value));
@@ -296,14 +251,10 @@ void Network::State::TakeOutputs(int layer, const std::vector<at::Tensor>& value
 
 void Network::State::AddLosses(const std::vector<at::Tensor>& values, Tape& tape, Result& result) const {
   for (const LossTerm& term : losses) {
-    at::Tensor prediction = values[term.plan.input()];
-    if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
-    prediction = InLossType(prediction);
-    result.predictions.push_back(prediction);
-    const at::Tensor share = term.share(prediction, values[term.plan.target()], tape) * term.plan.spec().weight();
-    ThrowIfError(term.roles->CheckUsed());
-    result.shares.push_back(share);
-    result.loss = result.loss.defined() ? result.loss + share : share;
+    LossTerm::Result part = term.Run(values, tape);
+    result.predictions.push_back(std::move(part.prediction));
+    result.shares.push_back(part.share);
+    result.loss = result.loss.defined() ? result.loss + part.share : part.share;
   }
 }
 
@@ -329,16 +280,12 @@ absl::Status Network::State::CheckLayer(int index, std::vector<at::Tensor>& valu
 void Network::State::CheckLoss(int index, const std::vector<at::Tensor>& values, Tape& tape,
                                std::vector<Place>& places) const {
   const LossTerm& term = losses[index];
-  const Loss& spec = term.plan.spec();
-  const at::Tensor& target = values[term.plan.target()];
+  const Loss& spec = term.plan().spec();
   places.push_back({{absl::StrCat("field \"", spec.target(), "\" of the data, the target of loss ", index),
                      /*is_data=*/true},
-                    IsFinite(target)});
-  at::Tensor prediction = values[term.plan.input()];
-  if (term.movement != nullptr) prediction = term.movement->Apply(prediction, tape);
-  prediction = InLossType(prediction);
+                    IsFinite(values[term.plan().target()])});
   places.push_back({{absl::StrCat("loss ", index, ", ", spec.kind(), " of \"", spec.input(), "\"")},
-                    IsFinite(term.share(prediction, target, tape) * spec.weight())});
+                    IsFinite(term.Run(values, tape).share)});
 }
 
 Network::Network() : state_(std::make_unique<State>()) {}
@@ -380,7 +327,8 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const Plan& plan, const
     state.peak_elements[layer.name()] = 0;
   }
   for (int i = 0; i < state.program.loss_size(); ++i) {
-    ADJOIN_ASSIGN_OR_RETURN(LossTerm term, state.BuildTerm(i));
+    ADJOIN_ASSIGN_OR_RETURN(
+        LossTerm term, LossTerm::Create(state.program, i, {state.rank, state.device, state.movements, state.checks}));
     state.losses.push_back(std::move(term));
   }
   state.FindLastReaders();

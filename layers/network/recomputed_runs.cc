@@ -23,6 +23,16 @@ struct Made {
   int last_reader = 0;  // a layer; as many as the program has: a loss
 };
 
+// The layers' outputs that losses read.
+std::vector<uint32_t> ReadByLosses(const ProgramPlan& program) {
+  std::vector<uint32_t> values;
+  for (const LossPlan& loss : program.loss()) {
+    values.push_back(loss.input());
+    if (loss.has_variance()) values.push_back(loss.variance());
+  }
+  return values;
+}
+
 absl::StatusOr<double> BytesOnOneRank(const ValuePlan& value) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
   auto bytes = static_cast<double>(SizeOf(layout.dtype()));
@@ -40,7 +50,7 @@ absl::StatusOr<std::vector<Made>> MadeBy(const ProgramPlan& program) {
   for (int i = 0; i < program.layer_size(); ++i) {
     for (const uint32_t input : program.layer(i).input()) last[input] = i;
   }
-  for (const LossPlan& loss : program.loss()) last[loss.input()] = program.layer_size();
+  for (const uint32_t value : ReadByLosses(program)) last[value] = program.layer_size();
   std::vector<Made> made;
   for (const LayerPlan& layer : program.layer()) {
     ADJOIN_ASSIGN_OR_RETURN(const double bytes, BytesOnOneRank(program.value(static_cast<int>(layer.output()))));
@@ -104,7 +114,7 @@ bool FindValues(const ProgramPlan& program, RecomputedRun& run) {
   for (int i = run.end; i < program.layer_size(); ++i) {
     for (uint32_t input : program.layer(i).input()) read_later[input] = true;
   }
-  for (const LossPlan& loss : program.loss()) read_later[loss.input()] = true;
+  for (const uint32_t value : ReadByLosses(program)) read_later[value] = true;
   for (int i = run.first; i < run.end; ++i) {
     for (uint32_t input : program.layer(i).input()) {
       const bool known = std::find(run.inputs.begin(), run.inputs.end(), input) != run.inputs.end();

@@ -22,7 +22,8 @@ constexpr std::pair<MetricKind, const char*> kNames[] = {
 constexpr char kTop[] = "top";
 
 bool ComparesNumbers(const Loss& loss) {
-  return loss.kind() == "mse" || loss.kind() == "l1" || loss.kind() == "huber" || loss.kind() == "smooth_l1";
+  return loss.kind() == "mse" || loss.kind() == "l1" || loss.kind() == "huber" || loss.kind() == "smooth_l1" ||
+         loss.kind() == "gaussian_nll";
 }
 
 bool StartsWith(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
@@ -77,7 +78,8 @@ absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric) {
     return InvalidSpec(
         "metric \"", metric.name,
         "\" needs a loss that compares numbers, of kind \"mse\", \"l1\","
-        " \"huber\" or \"smooth_l1\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");
+        " \"huber\", \"smooth_l1\" or \"gaussian_nll\" (its weight may be 0); the job has none: add one, or write"
+        " metric: \"loss\"");
   }
   return absl::OkStatus();
 }

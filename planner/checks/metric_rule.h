@@ -7,9 +7,9 @@
 //   network.SumOverRanks(mine);                        // exact: counts below 2^53
 //
 // Metrics of classes ("accuracy", "top<k>", "dice", "iou", "confusion") compare the prediction and target of the job's
-// first loss of classes; metrics of numbers ("mse", "mae", "psnr") those of its first mse, l1, huber or smooth_l1. Each
-// target is on one rank, so sums over the ranks count it once. Targets of the loss's ignore_index do not count. Pure;
-// any thread.
+// first loss of classes; metrics of numbers ("mse", "mae", "psnr") those of its first mse, l1, huber, smooth_l1 or
+// gaussian_nll. Each target is on one rank, so sums over the ranks count it once. Targets of the loss's ignore_index do
+// not count. Pure; any thread.
 #ifndef ADJOIN_PLANNER_CHECKS_METRIC_RULE_H_
 #define ADJOIN_PLANNER_CHECKS_METRIC_RULE_H_
 

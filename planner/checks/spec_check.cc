@@ -1,7 +1,9 @@
 #include "planner/checks/spec_check.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -121,11 +123,13 @@ absl::Status CheckLoss(const Loss& loss, const JobSpec& spec) {
   ADJOIN_RETURN_IF_ERROR(CheckLossFields(loss));
   if (loss.input().empty()) return InvalidSpec("input is missing: the layer whose output is the prediction");
   if (loss.target().empty()) return InvalidSpec("target is missing: the field of the data set to compare with");
-  for (const Layer& layer : spec.layer()) {
-    if (layer.name() == loss.input()) return absl::OkStatus();
-  }
-  return AtField("input", InvalidSpec("there is no layer \"", loss.input(), "\"; the last one is \"",
+  for (const auto& [field, name] : {std::pair("input", loss.input()), std::pair("variance", loss.variance())}) {
+    const auto is_named = [name = name](const Layer& layer) { return layer.name() == name; };
+    if (name.empty() || std::any_of(spec.layer().begin(), spec.layer().end(), is_named)) continue;
+    return AtField(field, InvalidSpec("there is no layer \"", name, "\"; the last one is \"",
                                       spec.layer(spec.layer_size() - 1).name(), "\""));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -395,10 +395,14 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   DType dtype = LossType(context_.dtype);
   auto shape = FieldShape(spec.target(), absl::StrCat("loss ", index), &dtype);
   if (!shape.ok()) return AtField("target", shape.status());
-  const LossRequest request = {
+  LossRequest request = {
       .spec = spec, .prediction = prediction, .target_shape = *std::move(shape), .target_dtype = dtype};
-  ADJOIN_ASSIGN_OR_RETURN(LossOutcome outcome, ApplyLossRule(request));
   LossPlan loss;
+  if (!spec.variance().empty()) {
+    loss.set_variance(by_layer_.at(spec.variance()));
+    request.variance = &layouts_[loss.variance()];
+  }
+  ADJOIN_ASSIGN_OR_RETURN(LossOutcome outcome, ApplyLossRule(request));
   *loss.mutable_spec() = outcome.spec;
   loss.set_input(input);
   const LossMovement to_loss = {
@@ -406,7 +410,8 @@ absl::Status ProgramBuilder::AddLoss(int index) {
   outcome.movement.insert(outcome.movement.begin(), to_loss);
   for (const LossMovement& movement : outcome.movement) {
     loss.add_role(movement.role);
-    const bool grad = movement.differentiable && request_.training && program_.value(input).needs_grad();
+    const uint32_t moved = movement.role == kRoleVariance ? loss.variance() : input;
+    const bool grad = movement.differentiable && request_.training && program_.value(moved).needs_grad();
     ADJOIN_ASSIGN_OR_RETURN(const std::optional<uint32_t> op,
                             AddOperator({.name = absl::StrCat("loss", index, ".", movement.role),
                                          .from = movement.from,
