@@ -170,7 +170,7 @@ TEST(SerialLossTest, TakesTheTargetsThatAreDrawn) {
   const at::Tensor prediction = at::rand({4, 3, 5}, at::kDouble);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
   for (const char* text : {"cross_entropy", "nll", "mse", "l1", "huber", "smooth_l1", "bce", "bce_with_logits",
-                           "poisson_nll", "gaussian_nll", "kl_div", "dice"}) {
+                           "poisson_nll", "gaussian_nll", "kl_div", "dice", "cosine"}) {
     Loss spec;
     spec.set_kind(text);
     Field field;

@@ -100,14 +100,14 @@ std::string CompareFields(uint64_t seed, int64_t ranks, TransportKind transport)
       "layer { name: \"y\" input: \"x\" x: \"x\" y: \"y\" repartition {} }\n"
       "layer { name: \"v\" input: \"s\" x: \"s\" y: \"v\" repartition {} }\n"
       "layer { name: \"w\" input: \"u\" x: \"one\" linear { out_features: 1 } }\n";
-  const std::string spec = JobOf(c, ranks, text,
-                                 FieldText("x", c.shape) + FieldText("s", c.variance_shape) +
-                                     FieldText("u", {c.shape[0], 1}));
+  const std::string spec = JobOf(
+      c, ranks, text, FieldText("x", c.shape) + FieldText("s", c.variance_shape) + FieldText("u", {c.shape[0], 1}));
   absl::StatusOr<Plan> plan = PlanOf(spec, {{"data", c.shape[0]}});
   if (!plan.ok()) return absl::StrCat(plan.status().ToString(), "\n", spec);
   MakeFieldsDifferentiable(*plan, "train");
   StepInput input;
-  input.fields = {{"x", x.detach()}, {"s", s.detach()}, {"t", target}, {"u", torch::zeros({c.shape[0], 1}, torch::kDouble)}};
+  input.fields = {
+      {"x", x.detach()}, {"s", s.detach()}, {"t", target}, {"u", torch::zeros({c.shape[0], 1}, torch::kDouble)}};
   input.transport = transport;
   input.seed = random.Between(0, 1 << 30);
   Expected expected;

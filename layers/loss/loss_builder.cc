@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layers/loss/class_losses.h"
+#include "layers/loss/cosine_loss.h"
 #include "layers/loss/dice_loss.h"
 #include "layers/loss/elementwise_losses.h"
 
@@ -29,6 +30,7 @@ absl::StatusOr<LossFunction> BuildLoss(LossContext context) {
       {"gaussian_nll", BuildGaussianNll},
       {"kl_div", BuildKlDiv},
       {"dice", BuildDice},
+      {"cosine", BuildCosine},
   };
   const auto builder = builders->find(context.spec.kind());
   if (builder != builders->end()) return builder->second(std::move(context));

@@ -10,7 +10,9 @@ inline constexpr char kRolePrediction[] = "prediction";
 inline constexpr char kRoleVariance[] = "variance";
 // [1], P -> B: the weights of the targets that count, summed over all ranks; a mean is divided by them.
 inline constexpr char kRoleCount[] = "count";
-// [3, classes], P -> B: per class the sums of the products, the predictions and the targets, for dice.
+// For dice, [3, classes], P -> B: per class the sums of the products, the predictions and the targets. For cosine,
+// [batch, 3, ...], from P along the channels to where each position is on one rank: the sums of the products, the
+// predictions' squares and the targets' squares.
 inline constexpr char kRoleSums[] = "sums";
 // [1], B -> P: the result, the same on every rank, counts on one.
 inline constexpr char kRoleShare[] = "share";

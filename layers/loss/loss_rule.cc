@@ -46,6 +46,7 @@ const std::map<std::string, LossKind>& Kinds() {
       {"poisson_nll", {Target::kNumbers, {"log_input", "full", "eps"}, {"sum"}}},
       {"gaussian_nll", {Target::kNumbers, {"variance", "full", "eps"}, {"sum"}}},
       {"kl_div", {Target::kNumbers, {"log_target"}, {"sum", "batchmean"}}},
+      {"cosine", {Target::kNumbers, {}, {"sum"}}},
       {"dice", {Target::kEither, {"smooth"}, {}}},
   };
   return *kinds;
@@ -148,14 +149,15 @@ absl::StatusOr<bool> CheckTarget(const LossRequest& request) {
 absl::Status CheckPrediction(const LossRequest& request) {
   const Loss& spec = request.spec;
   const std::vector<int64_t>& shape = request.prediction.shape();
-  const bool by_class = Kinds().at(spec.kind()).target != Target::kNumbers || spec.pos_weight_size() > 1;
+  const bool by_channel = spec.kind() == "cosine" || spec.pos_weight_size() > 1;
+  const bool by_class = Kinds().at(spec.kind()).target != Target::kNumbers;
   if (!IsFloatingPoint(request.prediction.dtype())) {
     return InvalidSpec(spec.kind(), " needs a prediction of floating-point numbers; \"", spec.input(), "\" is of ",
                        ToString(request.prediction.dtype()));
   }
-  if (by_class && (shape.size() < 2 || shape[kClassDim] == 0)) {
-    return InvalidSpec(spec.kind(), " needs a prediction [batch, classes, ...]; \"", spec.input(), "\" is ",
-                       ShapeText(shape));
+  if ((by_class || by_channel) && (shape.size() < 2 || shape[kClassDim] == 0)) {
+    return InvalidSpec(spec.kind(), " needs a prediction [batch, ", by_class ? "classes" : "channels", ", ...]; \"",
+                       spec.input(), "\" is ", ShapeText(shape));
   }
   if (!request.target_shape.empty() && !shape.empty() && shape[0] != request.target_shape[0]) {
     return InvalidSpec("the prediction has ", shape[0], " rows, but the batch ", request.target_shape[0],
@@ -214,19 +216,34 @@ absl::StatusOr<Layout> BesideClasses(const Layout& layout, DType dtype) {
   return Layout::Create(WithoutClasses(layout.shape()), dtype, layout.mesh(), std::move(placements), std::move(cuts));
 }
 
+// `layout` with another extent of `dim`, which becomes `along` on the axes that cut it.
+absl::StatusOr<Layout> WithExtent(const Layout& layout, int dim, int64_t extent, Placement along) {
+  std::vector<int64_t> shape = layout.shape();
+  shape[dim] = extent;
+  std::vector<Placement> placements = layout.placements();
+  for (Placement& placement : placements) {
+    if (placement == Placement::Split(dim)) placement = along;
+  }
+  Layout::Cuts cuts;
+  for (int other = 0; other < layout.dims(); ++other) {
+    if (other != dim && !layout.AxesOf(other).empty()) cuts[other] = PartSizes(layout, other);
+  }
+  return Layout::Create(std::move(shape), layout.dtype(), layout.mesh(), std::move(placements), std::move(cuts));
+}
+
 // Beside the prediction; where it has one number for the last dim, on every rank that holds some of that dim.
 absl::StatusOr<Layout> VarianceLayout(const Layout& at, const std::vector<int64_t>& shape) {
   if (at.shape() == shape) return at;
-  const int last = at.dims() - 1;
-  std::vector<Placement> placements = at.placements();
-  for (Placement& placement : placements) {
-    if (placement == Placement::Split(last)) placement = Placement::Broadcast();
-  }
-  Layout::Cuts cuts;
-  for (int dim = 0; dim < last; ++dim) {
-    if (!at.AxesOf(dim).empty()) cuts[dim] = PartSizes(at, dim);
-  }
-  return Layout::Create(shape, at.dtype(), at.mesh(), std::move(placements), std::move(cuts));
+  return WithExtent(at, at.dims() - 1, 1, Placement::Broadcast());
+}
+
+// Of the positions that ranks share, each takes a part.
+absl::StatusOr<LossMovement> CosineSums(const Layout& at) {
+  constexpr int64_t kSums = 3;
+  ADJOIN_ASSIGN_OR_RETURN(const Layout own, WithExtent(at, kClassDim, kSums, Placement::Partial()));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout whole, WholeDim(at, kClassDim));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout divided, WithExtent(whole, kClassDim, kSums, Placement::Broadcast()));
+  return LossMovement{kRoleSums, own.WithDType(DType::kFloat64), divided.WithDType(DType::kFloat64), true};
 }
 
 // One number on every rank of `at`, in one placement along every axis.
@@ -238,6 +255,10 @@ absl::StatusOr<std::vector<LossMovement>> MovementsOf(const Loss& spec, const La
   ADJOIN_ASSIGN_OR_RETURN(const Layout partial, Number(at, Placement::Partial()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout same, Number(at, Placement::Broadcast()));
   std::vector<LossMovement> movements;
+  if (spec.kind() == "cosine") {
+    ADJOIN_ASSIGN_OR_RETURN(LossMovement sums, CosineSums(at));
+    return std::vector<LossMovement>{std::move(sums)};
+  }
   if (spec.kind() != "dice") {
     const bool some = spec.class_weight_size() > 0 || spec.has_ignore_index();
     if (some && spec.reduction() == "mean") {

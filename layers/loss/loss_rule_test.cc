@@ -178,6 +178,25 @@ TEST(LossRuleTest, TheVarianceIsMovedBesideThePrediction) {
   }
 }
 
+TEST(LossRuleTest, TheSumsOfACosineAreDividedOverTheRanksThatShareChannels) {
+  const Layout whole = Grid({6, 3, 4}, {3, 1, 2}), cut = Grid({6, 3, 4}, {1, 2, 2});
+  const auto beside = ApplyLossRule({LossOf("cosine"), whole, whole.shape(), kFloat});
+  ASSERT_TRUE(beside.ok()) << beside.status();
+  EXPECT_EQ(BytesOf(beside->movement[0].from, beside->movement[0].to), 0);
+  const auto outcome = ApplyLossRule({LossOf("cosine"), cut, cut.shape(), kFloat});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->prediction, cut) << "the channels stay cut";
+  EXPECT_EQ(outcome->target, cut);
+  ASSERT_EQ(outcome->movement.size(), 1u);
+  const LossMovement& sums = outcome->movement[0];
+  EXPECT_EQ(sums.role, "sums");
+  EXPECT_TRUE(sums.differentiable);
+  // Ranks 0 and 2 share columns 0 and 1; each has all samples' sums of its channels, and then half of the samples.
+  EXPECT_EQ(sums.from.BoxOf(2).ToString(), Box({{0, 6}, {0, 3}, {0, 2}}).ToString());
+  EXPECT_EQ(sums.to.BoxOf(0).ToString(), Box({{0, 3}, {0, 3}, {0, 2}}).ToString());
+  EXPECT_EQ(sums.to.BoxOf(2).ToString(), Box({{3, 6}, {0, 3}, {0, 2}}).ToString());
+}
+
 TEST(LossRuleTest, SaysWhatIsWrongWithTheFields) {
   struct Case {
     std::string kind;
@@ -187,7 +206,7 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheFields) {
   const Case cases[] = {
       {"", [](Loss&) {}, "", "kind is missing"},
       {"hinge", [](Loss&) {}, "kind",
-       "loss \"hinge\" is not known; these are: bce, bce_with_logits, cross_entropy, dice"},
+       "loss \"hinge\" is not known; these are: bce, bce_with_logits, cosine, cross_entropy, dice"},
       {"mse", [](Loss& l) { l.set_reduction("batchmean"); }, "reduction", "write \"mean\" or \"sum\""},
       {"kl_div", [](Loss& l) { l.set_reduction("none"); }, "reduction", "write \"mean\" or \"batchmean\" or \"sum\""},
       {"dice", [](Loss& l) { l.set_reduction("sum"); }, "reduction", "write \"mean\""},
@@ -232,6 +251,7 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheTarget) {
       {{cross_entropy, y, {6, 4}, kFloat}, "target", "write dtype: \"int64\""},
       {{cross_entropy, y, {6}, DType::kInt64}, "target", "the field needs shape: [4]"},
       {{cross_entropy, rows, {6}, DType::kInt64}, "input", "needs a prediction [batch, classes, ...]"},
+      {{LossOf("cosine"), rows, {6}, kFloat}, "input", "needs a prediction [batch, channels, ...]"},
       {{cross_entropy, y, {3, 4}, DType::kInt64}, "input", "dim 0 must stay the batch"},
       {{mse, y, {6, 4}, DType::kInt64}, "target", "leave dtype out of the field"},
       {{mse, y, {6, 4}, kFloat}, "target", "the field needs shape: [3, 4]"},

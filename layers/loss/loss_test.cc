@@ -175,6 +175,13 @@ LossCase NumberCase(RandomJobs& random, const std::string& kind, const std::vect
     const auto options = WithReduction(
         F::PoissonNLLLossFuncOptions().log_input(!c.positive).full(full).eps(with_eps ? 0.125 : 1e-8), reduction);
     c.serial = [=](const torch::Tensor& p) { return F::poisson_nll_loss(p, c.target, options); };
+  } else if (kind == "cosine") {
+    // A target of zeros has the cosine 0 with everything.
+    c.target.select(0, 0).zero_();
+    c.serial = [=](const torch::Tensor& p) {
+      const torch::Tensor each = 1 - F::cosine_similarity(p, c.target, F::CosineSimilarityFuncOptions().dim(1));
+      return reduction == "sum" ? each.sum() : each.mean();
+    };
   } else if (kind == "kl_div") {
     const bool log_target = random.OneIn(2);
     if (log_target) c.text = " log_target: true";
@@ -370,7 +377,7 @@ TEST_P(LossTest, InSinglePrecision) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LossTest,
                          testing::Values("cross_entropy", "nll", "mse", "l1", "huber", "smooth_l1", "bce",
-                                         "bce_with_logits", "poisson_nll", "kl_div", "dice"),
+                                         "bce_with_logits", "poisson_nll", "kl_div", "dice", "cosine"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
 TEST(LossesTest, SeveralAreAddedWithTheirWeights) {
@@ -409,6 +416,24 @@ TEST(LossesTest, IsNotANumberWhereEveryTargetIsIgnored) {
                           TransportKind::kInMemoryDelayed, 1e-10),
               "");
   }
+}
+
+// LibTorch's gradients at a prediction of zeros, and of less than eps.
+TEST(LossesTest, TheCosineOfAShortVectorIsLibTorchs) {
+  RandomJobs random(9);
+  LossCase c;
+  c.text = "kind: \"cosine\" reduction: \"sum\"";
+  c.target = random.Normal({2, 3, 4});
+  c.serial = [&](const torch::Tensor& p) {
+    return (1 - F::cosine_similarity(p, c.target, F::CosineSimilarityFuncOptions().dim(1))).sum();
+  };
+  torch::Tensor x = random.Normal({2, 3, 4});
+  x.select(2, 0).zero_();
+  x.select(2, 3).mul_(1e-10);
+  const Network network = NetworkOn(random, x);
+  EXPECT_EQ(CompareStep(JobOf(4, {2, 3, 4}, kGrid, {{c}}, "float64"), random, network, {{c}},
+                        TransportKind::kInMemoryDelayed, 1e-10),
+            "");
 }
 
 TEST(LossesTest, ATargetThatIsNoClassIsAnError) {

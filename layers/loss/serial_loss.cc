@@ -92,6 +92,12 @@ Tensor KlDiv(const Loss& spec, const Tensor& prediction, const Tensor& target) {
   return torch::kl_div(prediction, target, at::Reduction::Sum, spec.log_target()) / prediction.size(0);
 }
 
+// On dim 1.
+Tensor Cosine(const Loss& spec, const Tensor& prediction, const Tensor& target) {
+  const Tensor each = 1 - F::cosine_similarity(prediction, target, F::CosineSimilarityFuncOptions().dim(1).eps(1e-8));
+  return spec.reduction() == "sum" ? each.sum() : each.mean();
+}
+
 Tensor Dice(const Loss& spec, const Tensor& prediction, const Tensor& target) {
   Tensor wanted = target;
   if (!target.is_floating_point()) {
@@ -131,6 +137,7 @@ const std::map<std::string, Function>& Functions() {
       {"poisson_nll", PoissonNll},
       {"kl_div", KlDiv},
       {"dice", Dice},
+      {"cosine", Cosine},
   };
   return *functions;
 }
