@@ -28,10 +28,11 @@ class ClassLoss {
   }
 
   torch::Tensor Share(const torch::Tensor& prediction, const torch::Tensor& given, Tape& tape) const {
-    const torch::Tensor target = CheckedClasses(context_, given);
+    const bool probabilities = given.is_floating_point();
+    const torch::Tensor target = probabilities ? given : CheckedClasses(context_, given);
     const torch::Tensor sum = Sum(prediction, target);
     if (context_.spec.reduction() == "sum") return sum;
-    const bool all_count = !weight_.defined() && !context_.spec.has_ignore_index();
+    const bool all_count = probabilities || (!weight_.defined() && !context_.spec.has_ignore_index());
     if (all_count) return sum / (MeanDivisor(context_) / static_cast<double>(context_.shape[1]));
     const torch::Tensor count = Count(target, tape);
     if (!context_.takes_part) return sum;  // there is nothing to divide

@@ -28,14 +28,14 @@ constexpr int kClassDim = 1;
 enum class Target { kClasses, kNumbers, kEither };
 
 struct LossKind {
-  Target target;
+  Target target;                     // kEither: numbers are one for each class
   std::set<std::string> options;     // fields of Loss that not every kind has
   std::set<std::string> reductions;  // beside "mean"
 };
 
 const std::map<std::string, LossKind>& Kinds() {
   static const auto* kinds = new std::map<std::string, LossKind>{
-      {"cross_entropy", {Target::kClasses, {"class_weight", "ignore_index", "label_smoothing"}, {"sum"}}},
+      {"cross_entropy", {Target::kEither, {"class_weight", "ignore_index", "label_smoothing"}, {"sum"}}},
       {"nll", {Target::kClasses, {"class_weight", "ignore_index"}, {"sum"}}},
       {"mse", {Target::kNumbers, {}, {"sum"}}},
       {"l1", {Target::kNumbers, {}, {"sum"}}},
@@ -137,6 +137,12 @@ absl::StatusOr<bool> CheckTarget(const LossRequest& request) {
                        "; leave dtype out of the field");
   }
   const std::vector<int64_t> right = classes ? WithoutClasses(shape) : shape;
+  if (!classes && expected == Target::kEither && request.target_shape == WithoutClasses(shape)) {
+    return InvalidSpec("a batch of field \"", spec.target(), "\" is ", ShapeText(request.target_shape), " ",
+                       ToString(request.target_dtype), ", but ", spec.kind(), " of the prediction \"", spec.input(),
+                       "\", ", ShapeText(shape), ", compares it with the numbers of classes; write dtype: \"int64\" in",
+                       " the field. Or with a number for each class; then the field needs ", SampleText(shape));
+  }
   if (request.target_shape != right) {
     return InvalidSpec(
         "a batch of field \"", spec.target(), "\" is ", ShapeText(request.target_shape), ", but ", spec.kind(),
@@ -198,6 +204,9 @@ absl::Status CheckLists(const Loss& spec, const std::vector<int64_t>& shape) {
   return absl::OkStatus();
 }
 
+// At once, for each element.
+bool ReadsAllClasses(const Loss& spec) { return spec.kind() == "cross_entropy" || spec.kind() == "nll"; }
+
 // One number in place of the classes, on every rank that holds some of them.
 absl::StatusOr<Layout> BesideClasses(const Layout& layout, DType dtype) {
   std::vector<Placement> placements = layout.placements();
@@ -251,7 +260,7 @@ absl::StatusOr<Layout> Number(const Layout& at, Placement placement) {
   return Layout::Create({1}, DType::kFloat64, at.mesh(), std::vector<Placement>(at.mesh().axes(), placement));
 }
 
-absl::StatusOr<std::vector<LossMovement>> MovementsOf(const Loss& spec, const Layout& at) {
+absl::StatusOr<std::vector<LossMovement>> MovementsOf(const Loss& spec, bool classes, const Layout& at) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout partial, Number(at, Placement::Partial()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout same, Number(at, Placement::Broadcast()));
   std::vector<LossMovement> movements;
@@ -260,7 +269,7 @@ absl::StatusOr<std::vector<LossMovement>> MovementsOf(const Loss& spec, const La
     return std::vector<LossMovement>{std::move(sums)};
   }
   if (spec.kind() != "dice") {
-    const bool some = spec.class_weight_size() > 0 || spec.has_ignore_index();
+    const bool some = classes && (spec.class_weight_size() > 0 || spec.has_ignore_index());
     if (some && spec.reduction() == "mean") {
       movements.push_back({.role = kRoleCount, .from = partial, .to = same, .differentiable = false});
     }
@@ -288,9 +297,8 @@ absl::StatusOr<std::vector<LossMovement>> MovementsOf(const Loss& spec, const La
 
 DType LossType(DType prediction) { return prediction == DType::kBFloat16 ? DType::kFloat32 : prediction; }
 
-bool IsClassification(const Loss& spec) {
-  const auto kind = Kinds().find(spec.kind());
-  return kind != Kinds().end() && kind->second.target == Target::kClasses;
+bool IsClassification(const Loss& spec, absl::string_view target_dtype) {
+  return ReadsAllClasses(spec) && target_dtype == "int64";
 }
 
 absl::Status CheckLossFields(const Loss& spec) {
@@ -317,18 +325,22 @@ absl::StatusOr<LossOutcome> ApplyLossRule(const LossRequest& request) {
   ADJOIN_RETURN_IF_ERROR(AtField("input", CheckPrediction(request)));
   const absl::StatusOr<bool> classes = CheckTarget(request);
   if (!classes.ok()) return AtField("target", classes.status());
+  if (!*classes && request.spec.has_ignore_index()) {
+    return AtField("ignore_index", InvalidSpec("ignore_index is the number of a class, but field \"",
+                                               request.spec.target(), "\" holds probabilities; leave it out"));
+  }
   ADJOIN_RETURN_IF_ERROR(AtField("variance", CheckVariance(request)));
   ADJOIN_RETURN_IF_ERROR(CheckLists(request.spec, request.prediction.shape()));
   Loss spec = WithDefaults(request.spec);
   ADJOIN_ASSIGN_OR_RETURN(Layout at, FirstCopy(request.prediction));
-  if (IsClassification(spec)) {
+  if (ReadsAllClasses(spec)) {
     ADJOIN_ASSIGN_OR_RETURN(at, WholeDim(at, kClassDim));
   }
   Layout target = at.WithDType(request.target_dtype);
   if (*classes) {
     ADJOIN_ASSIGN_OR_RETURN(target, BesideClasses(at, request.target_dtype));
   }
-  ADJOIN_ASSIGN_OR_RETURN(std::vector<LossMovement> movements, MovementsOf(spec, at));
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<LossMovement> movements, MovementsOf(spec, *classes, at));
   if (request.variance != nullptr) {
     ADJOIN_ASSIGN_OR_RETURN(Layout beside, VarianceLayout(at, request.variance->shape()));
     movements.insert(movements.begin(), {kRoleVariance, *request.variance, std::move(beside), true});

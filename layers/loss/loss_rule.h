@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "proto/job.pb.h"
@@ -49,9 +50,9 @@ struct LossOutcome {
 // The type in which a loss of predictions of a type is computed, and its targets are read: float32 for bfloat16.
 DType LossType(DType prediction);
 
-// Whether a loss of this kind has classes' numbers as targets, so that its prediction is right or wrong: its largest
-// class is the target or not.
-bool IsClassification(const Loss& spec);
+// Whether the loss compares the prediction with the numbers of classes, so that it is right or wrong: its largest class
+// is the target or not. `target_dtype`: of the target's field or value. (Cross_entropy also takes probabilities.)
+bool IsClassification(const Loss& spec, absl::string_view target_dtype);
 
 // What can be said without shapes: the kind, options that this kind does not have, numbers out of range.
 // Errors: kInvalidArgument, at fields of Loss.

@@ -113,6 +113,19 @@ TEST(LossRuleTest, RanksThatShareTheClassesDivideTheirLongestDim) {
   EXPECT_EQ(outcome->target.BoxOf(3).ToString(), Box({{0, 2}, {11, 12}}).ToString());
 }
 
+TEST(LossRuleTest, ProbabilitiesLieBesideTheirClasses) {
+  const Layout y = Grid({6, 10}, {1, 2});
+  Loss loss = LossOf("cross_entropy");
+  for (int i = 0; i < 10; ++i) loss.add_class_weight(0.5);
+  const auto outcome = ApplyLossRule({loss, y, {6, 10}, kFloat});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->prediction.BoxOf(1).ToString(), Box({{3, 6}, {0, 10}}).ToString());
+  EXPECT_EQ(outcome->target, outcome->prediction);
+  EXPECT_THAT(outcome->movement, IsEmpty()) << "a mean is over all positions";
+  EXPECT_TRUE(IsClassification(loss, "int64"));
+  EXPECT_FALSE(IsClassification(loss, "float32"));
+}
+
 TEST(LossRuleTest, TargetsAreCountedWhereNotAllWeighTheSame) {
   const Layout y = Grid({6, 3}, {2, 1});
   Loss weighted = LossOf("cross_entropy");
@@ -246,9 +259,14 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheTarget) {
   Loss gaussian = LossOf("gaussian_nll");
   gaussian.set_variance("v");
   const Layout narrow = Grid({6, 1, 4}, {2, 1, 1}), wrong_type = y.WithDType(DType::kFloat64);
+  Loss ignoring = LossOf("cross_entropy");
+  ignoring.set_ignore_index(1);
   const Loss cross_entropy = LossOf("cross_entropy"), mse = LossOf("mse"), dice = LossOf("dice");
   const Case cases[] = {
       {{cross_entropy, y, {6, 4}, kFloat}, "target", "write dtype: \"int64\""},
+      {{cross_entropy, y, {6, 4, 3}, kFloat}, "target", "the field needs shape: [3, 4]"},
+      {{LossOf("nll"), y, {6, 3, 4}, kFloat}, "target", "write dtype: \"int64\""},
+      {{ignoring, y, {6, 3, 4}, kFloat}, "ignore_index", "holds probabilities; leave it out"},
       {{cross_entropy, y, {6}, DType::kInt64}, "target", "the field needs shape: [4]"},
       {{cross_entropy, rows, {6}, DType::kInt64}, "input", "needs a prediction [batch, classes, ...]"},
       {{LossOf("cosine"), rows, {6}, kFloat}, "input", "needs a prediction [batch, channels, ...]"},

@@ -66,8 +66,8 @@ Options WithReduction(Options options, const std::string& reduction) {
 LossCase ClassCase(RandomJobs& random, const std::string& kind, const std::vector<int64_t>& shape,
                    const std::string& reduction, torch::ScalarType type) {
   LossCase c;
-  c.classes = true;
-  c.target = ClassTargets(random, shape);
+  c.classes = kind == "nll" || !random.OneIn(3);
+  c.target = c.classes ? ClassTargets(random, shape) : torch::softmax(random.Normal(shape), 1).to(type);
   torch::Tensor weight;
   if (random.OneIn(2)) {
     const std::vector<double> weights = Eighths(random, shape[1], random.OneIn(3) ? 0 : 1);
@@ -75,7 +75,7 @@ LossCase ClassCase(RandomJobs& random, const std::string& kind, const std::vecto
     absl::StrAppend(&c.text, " class_weight: ", List(weights));
   }
   int64_t ignored = -100;  // LibTorch's way to say: none
-  if (random.OneIn(2)) {
+  if (c.classes && random.OneIn(2)) {
     ignored = random.OneIn(2) ? random.Between(0, shape[1] - 1) : random.Of<int64_t>({-1, 255, -100});
     absl::StrAppend(&c.text, " ignore_index: ", ignored);
     c.target.masked_fill_(random.Normal(c.target.sizes().vec()) > 0.5, ignored);

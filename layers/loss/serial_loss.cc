@@ -168,6 +168,7 @@ Tensor DrawTarget(const Loss& spec, const Field& field, const Tensor& prediction
   const auto uniform = [&] { return torch::rand(shape, generator, torch::kFloat64); };
   if (spec.kind() == "bce" || spec.kind() == "bce_with_logits" || spec.kind() == "dice") return uniform();
   if (spec.kind() == "poisson_nll") return torch::floor(uniform() * 6);
+  if (spec.kind() == "cross_entropy") return torch::softmax(torch::randn(shape, generator, torch::kFloat64), 1);
   if (spec.kind() == "kl_div") {
     const Tensor logits = torch::randn(shape, generator, torch::kFloat64);
     const int64_t dim = shape.size() > 1 ? 1 : 0;

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "layers/loss/loss_rule.h"
 #include "layers/rules/spec_error.h"
+#include "planner/checks/name_check.h"
 
 namespace adjoin {
 namespace {
@@ -36,9 +37,21 @@ void AddOnce(const std::string& name, std::vector<std::string>& names) {
 template <typename Fits>
 int FirstLoss(const ProgramPlan& program, Fits fits) {
   for (int i = 0; i < program.loss_size(); ++i) {
-    if (fits(program.loss(i).spec())) return i;
+    if (fits(program.loss(i))) return i;
   }
   return -1;
+}
+
+// Returns true where any of the data sets may have the numbers of classes as the loss's target.
+bool MayCompareClasses(const JobSpec& spec, const Loss& loss) {
+  bool known = false;
+  for (const Dataset& dataset : spec.dataset()) {
+    const Field* field = FindField(dataset, loss.target());
+    if (field == nullptr) continue;
+    known = true;
+    if (IsClassification(loss, field->dtype())) return true;
+  }
+  return !known && IsClassification(loss, "int64");
 }
 
 // Returns the field of the spec that names the metric.
@@ -69,10 +82,12 @@ absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric) {
     return InvalidSpec(
         "metric \"loss\" needs a loss; the job has none: write loss { kind: ... input: ... target: ... }");
   }
-  if (metric.OfClasses() && std::none_of(spec.loss().begin(), spec.loss().end(), IsClassification)) {
+  const auto of_classes = [&spec](const Loss& loss) { return MayCompareClasses(spec, loss); };
+  if (metric.OfClasses() && std::none_of(spec.loss().begin(), spec.loss().end(), of_classes)) {
     return InvalidSpec("metric \"", metric.name,
                        "\" needs a loss of classes, of kind \"cross_entropy\" or"
-                       " \"nll\" (its weight may be 0); the job has none: add one, or write metric: \"loss\"");
+                       " \"nll\" with a target of dtype: \"int64\" (its weight may be 0); the job has none: add one, or"
+                       " write metric: \"loss\"");
   }
   if (metric.OfNumbers() && std::none_of(spec.loss().begin(), spec.loss().end(), ComparesNumbers)) {
     return InvalidSpec(
@@ -82,6 +97,10 @@ absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric) {
         " metric: \"loss\"");
   }
   return absl::OkStatus();
+}
+
+bool ComparesClasses(const ProgramPlan& program, const LossPlan& loss) {
+  return IsClassification(loss.spec(), program.value(loss.target()).layout().dtype());
 }
 
 std::vector<std::string> MetricsOfProgram(const JobSpec& spec, const std::string& program) {
@@ -99,13 +118,19 @@ std::vector<std::string> MetricsOfProgram(const JobSpec& spec, const std::string
 absl::StatusOr<EvaluationNumbers> EvaluationNumbers::Create(const JobSpec& spec, const ProgramPlan& program) {
   EvaluationNumbers numbers;
   numbers.size_ = numbers.share(program.loss_size());
-  const int class_loss = FirstLoss(program, IsClassification);
-  const int number_loss = FirstLoss(program, ComparesNumbers);
+  const int class_loss = FirstLoss(program, [&](const LossPlan& loss) { return ComparesClasses(program, loss); });
+  const int number_loss = FirstLoss(program, [](const LossPlan& loss) { return ComparesNumbers(loss.spec()); });
   for (const std::string& name : MetricsOfProgram(spec, program.name())) {
     const std::string field = FieldOfMetric(spec, name);
     absl::StatusOr<Metric> metric = ParseMetric(name);
     if (!metric.ok()) return AtField(field, metric.status());
     ADJOIN_RETURN_IF_ERROR(AtField(field, CheckMetricHasLoss(spec, *metric)));
+    if (metric->OfClasses() && class_loss < 0) {
+      return AtField(field, InvalidSpec("metric \"", name, "\" compares with the numbers of classes, but data set \"",
+                                        program.dataset(),
+                                        "\" has probabilities in their place; leave the metric out,"
+                                        " or give it a target of dtype: \"int64\""));
+    }
     if (metric->OfClasses()) {
       numbers.class_loss_ = class_loss;
       numbers.classes_ = program.value(program.loss(class_loss).input()).layout().shape(1);

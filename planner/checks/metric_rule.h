@@ -7,9 +7,9 @@
 //   network.SumOverRanks(mine);                        // exact: counts below 2^53
 //
 // Metrics of classes ("accuracy", "top<k>", "dice", "iou", "confusion") compare the prediction and target of the job's
-// first loss of classes; metrics of numbers ("mse", "mae", "psnr") those of its first mse, l1, huber, smooth_l1 or
-// gaussian_nll. Each target is on one rank, so sums over the ranks count it once. Targets of the loss's ignore_index do
-// not count. Pure; any thread.
+// first loss whose targets are the numbers of classes; metrics of numbers ("mse", "mae", "psnr") those of its first
+// mse, l1, huber, smooth_l1 or gaussian_nll. Each target is on one rank, so sums over the ranks count it once. Targets
+// of the loss's ignore_index do not count. Pure; any thread.
 #ifndef ADJOIN_PLANNER_CHECKS_METRIC_RULE_H_
 #define ADJOIN_PLANNER_CHECKS_METRIC_RULE_H_
 
@@ -44,6 +44,9 @@ absl::StatusOr<Metric> ParseMetric(absl::string_view name);
 
 // Checks that the job has a loss with the metric's predictions and targets. Errors: kInvalidArgument.
 absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric);
+
+// Returns true where the program's loss compares its prediction with the numbers of classes.
+bool ComparesClasses(const ProgramPlan& program, const LossPlan& loss);
 
 // Returns the metrics that a program reports, each once: Evaluate.metric for "evaluate"; for "validate" also those of
 // early_stop and keep_best. Tails report the same; other programs report none.

@@ -49,6 +49,8 @@ TEST(EvaluationNumbers, PositionsDoNotOverlap) {
   }
   auto* shape = program.add_value()->mutable_layout()->mutable_shape();
   for (int64_t extent : {8, 4, 6}) shape->Add(extent);
+  program.add_value()->mutable_layout()->set_dtype("int64");
+  program.mutable_loss(1)->set_target(1);
   const auto numbers = EvaluationNumbers::Create(spec, program);
   ASSERT_TRUE(numbers.ok()) << numbers.status();
   EXPECT_EQ(numbers->class_loss(), 1);
@@ -76,7 +78,40 @@ TEST(EvaluationNumbers, RefusesWrongMetrics) {
   program.add_loss()->mutable_spec()->set_kind("nll");
   auto* layout = program.add_value()->mutable_layout();
   for (int64_t extent : {8, 2000}) layout->add_shape(extent);
+  program.mutable_loss(0)->set_target(1);
+  program.add_value()->mutable_layout()->set_dtype("int64");
   EXPECT_THAT(std::string(EvaluationNumbers::Create(spec, program).status().message()), HasSubstr("at most 1024"));
+}
+
+TEST(EvaluationNumbers, ProbabilitiesAreNoClasses) {
+  JobSpec spec;
+  spec.mutable_evaluate()->add_metric("accuracy");
+  Loss& loss = *spec.add_loss();
+  loss.set_kind("cross_entropy");
+  loss.set_target("soft");
+  for (const char* dataset : {"train", "test"}) {
+    spec.add_dataset()->set_name(dataset);
+    spec.mutable_dataset()->rbegin()->add_field()->set_name("soft");
+  }
+  const Metric accuracy = *ParseMetric("accuracy");
+  EXPECT_THAT(std::string(CheckMetricHasLoss(spec, accuracy).message()), HasSubstr("a target of dtype: \"int64\""));
+  // Of one data set the target may be classes, of another one probabilities.
+  spec.mutable_dataset(1)->mutable_field(0)->set_dtype("int64");
+  EXPECT_TRUE(CheckMetricHasLoss(spec, accuracy).ok());
+  ProgramPlan program;
+  program.set_name("evaluate");
+  program.set_dataset("train");
+  for (int i = 0; i < 2; ++i) program.add_value();
+  for (int64_t extent : {8, 4}) program.mutable_value(0)->mutable_layout()->add_shape(extent);
+  *program.add_loss()->mutable_spec() = loss;
+  program.mutable_loss(0)->set_target(1);
+  program.mutable_value(1)->mutable_layout()->set_dtype("float32");
+  EXPECT_THAT(std::string(EvaluationNumbers::Create(spec, program).status().message()),
+              HasSubstr("data set \"train\" has probabilities in their place"));
+  program.mutable_value(1)->mutable_layout()->set_dtype("int64");
+  const auto numbers = EvaluationNumbers::Create(spec, program);
+  ASSERT_TRUE(numbers.ok()) << numbers.status();
+  EXPECT_EQ(numbers->class_loss(), 0);
 }
 
 }  // namespace

@@ -70,11 +70,14 @@ absl::Status CheckPhase(const Phase& phase) {
 absl::Status CheckMicrobatches(const JobSpec& spec) {
   for (int i = 0; i < spec.loss_size(); ++i) {
     const Loss& loss = spec.loss(i);
-    const char* by_data = loss.kind() == "dice"          ? "kind"
-                          : loss.reduction() == "sum"    ? nullptr
-                          : loss.has_ignore_index()      ? "ignore_index"
-                          : !loss.class_weight().empty() ? "class_weight"
-                                                         : nullptr;
+    // A mean over probabilities is over all positions.
+    const Field* target = FindField(*FindDataset(spec, spec.train().dataset()), loss.target());
+    const bool weighed = !loss.class_weight().empty() && (target == nullptr || target->dtype() == "int64");
+    const char* by_data = loss.kind() == "dice"       ? "kind"
+                          : loss.reduction() == "sum" ? nullptr
+                          : loss.has_ignore_index()   ? "ignore_index"
+                          : weighed                   ? "class_weight"
+                                                      : nullptr;
     if (by_data == nullptr) continue;
     const bool dice = loss.kind() == "dice";
     return AtField(

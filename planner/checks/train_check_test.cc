@@ -55,6 +55,18 @@ TEST(TrainCheckTest, AcceptsRightJobs) {
   EXPECT_TRUE(PlanText(Job("microbatches: 2", "adam { lr: 0.1 }", "label_smoothing: 0.1")).ok());
 }
 
+// A mean over probabilities is over all samples, whatever their weights; another data set may have classes.
+TEST(TrainCheckTest, ProbabilitiesInMicrobatches) {
+  const auto job = [](const std::string& more) {
+    return absl::StrReplaceAll(Job(more, "adam { lr: 0.1 }", "class_weight: [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]"),
+                               {{"idx { path: \"train-labels.idx.gz\" } dtype: \"int64\"",
+                                 "idx { path: \"train-labels.idx.gz\" } shape: [10]"}});
+  };
+  EXPECT_TRUE(PlanText(job("microbatches: 2 validate_on: \"test\"")).ok()) << PlanText(job("microbatches: 2")).status();
+  ExpectRefused(job("validate_on: \"train\""),
+                "metric \"accuracy\" compares with the numbers of classes, but data set \"train\" has probabilities");
+}
+
 TEST(TrainCheckTest, Optimizers) {
   ExpectRefused(Job("", "adam { }"), "train.optimizer.adam.lr is 0; it must be above 0");
   ExpectRefused(Job("", "adam { lr: 1 beta1: 1 }"),

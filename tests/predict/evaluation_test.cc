@@ -10,9 +10,12 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -33,11 +36,13 @@ layout { name: "grid" GRID }
 OUT
 layer { name: "classes" input: "image" x: "grid" Y conv { out_channels: 4 window { kernel: 3 pad_lo: 1 } } }
 layer { name: "values" input: "image" x: "grid" conv { out_channels: 2 window { kernel: 1 } } }
+loss { kind: "cross_entropy" input: "classes" target: "soft" class_weight: [1, 0.5, 2, 0.25] weight: 0.25 }
 loss { kind: "cross_entropy" input: "classes" target: "label" ignore_index: 9 class_weight: [1, 0.5, 2, 0.25] }
 loss { kind: "l1" input: "values" target: "two" weight: 0.5 }
 dataset { name: "set"
   field { name: "image" npy { path: "images.npy" } shape: [3, 6, 10] }
   field { name: "label" npy { path: "labels.npy" } shape: [6, 10] dtype: "int64" }
+  field { name: "soft" npy { path: "soft.npy" } shape: [4, 6, 10] }
   field { name: "two" npy { path: "two.npy" } shape: [2, 6, 10] } }
 evaluate { dataset: "set" batch: 2 range: 3
   metric: ["loss", "accuracy", "top2", "dice", "iou", "confusion", "mse", "mae", "psnr"] }
@@ -129,6 +134,8 @@ class EvaluationTest : public testing::Test {
     folder_.WriteArray("data/images.npy", images_);
     folder_.WriteArray("data/labels.npy", labels_);
     folder_.WriteArray("data/two.npy", two_);
+    soft_ = at::softmax(at::randn({kSamples, kClasses, kHeight, kWidth}, at::kDouble), 1);
+    folder_.WriteArray("data/soft.npy", soft_);
     const absl::StatusOr<Plan> plan = PlanOfText(SpecOf(kCuts[0]), {{"set", kSamples}});
     ASSERT_TRUE(plan.ok()) << plan.status();
     model_ = RandomModel(*plan);
@@ -150,12 +157,15 @@ class EvaluationTest : public testing::Test {
   }
 
   const JobFolder folder_{"set"};
-  at::Tensor images_, labels_, two_, scores_, values_;
+  at::Tensor images_, labels_, two_, soft_, scores_, values_;
   Tensors model_;
 };
 
 TEST_F(EvaluationTest, EveryCutReportsTheSameAsCountingOneByOne) {
-  const Truth truth = CountOneByOne(scores_, labels_, values_, two_);
+  Truth truth = CountOneByOne(scores_, labels_, values_, two_);
+  // Probabilities: the mean over all pixels.
+  const at::Tensor weighted = soft_ * at::tensor(kWeights, at::kDouble).reshape({1, kClasses, 1, 1});
+  truth.loss += 0.25 * -(at::log_softmax(scores_, 1) * weighted).sum(1).mean().item<double>();
   for (const Cut& cut : kCuts) {
     SCOPED_TRACE(absl::StrCat(cut.ranks, " ranks, ", cut.grid, cut.out));
     const auto run = RunJob(SpecOf(cut), {{"set", kSamples}}, folder_);

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "layers/loss/loss_rule.h"
 #include "layers/rules/find_program.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
@@ -84,7 +83,7 @@ absl::StatusOr<std::vector<double>> Evaluator::RunBatch(Network& network, int64_
     const LossPlan& loss = program.loss(i);
     const at::Tensor& target = fields.at(program.value(loss.target()).name());
     mine[numbers_.share(i)].copy_(result.shares[i]);
-    if (IsClassification(loss.spec())) SetTargetWeight(loss.spec(), target, numbers_.weight(i), mine);
+    if (ComparesClasses(program, loss)) SetTargetWeight(loss.spec(), target, numbers_.weight(i), mine);
     if (i == numbers_.class_loss()) AddClassNumbers(numbers_, loss.spec(), result.predictions[i], target, mine);
     if (i == numbers_.number_loss()) AddErrorNumbers(numbers_, result.predictions[i], target, mine);
   }
@@ -105,7 +104,8 @@ void Evaluator::AddBatch(const ProgramPlan& program, const std::vector<double>& 
       totals_[numbers_.weight(i)] = 1;
       continue;
     }
-    const double weight = IsClassification(loss) ? sums[numbers_.weight(i)] : static_cast<double>(program.batch());
+    const bool by_weight = ComparesClasses(program, program.loss(i));
+    const double weight = by_weight ? sums[numbers_.weight(i)] : static_cast<double>(program.batch());
     if (weight == 0) continue;  // without a target that counts, the batch has no mean
     totals_[numbers_.share(i)] += share * weight;
     totals_[numbers_.weight(i)] += weight;
