@@ -121,6 +121,14 @@ std::string SampleText(const std::vector<int64_t>& shape) {
   return absl::StrCat("shape: [", absl::StrJoin(shape.begin() + 1, shape.end(), ", "), "]");
 }
 
+// Whether the target has one number for each sample, [batch], of a prediction [batch, 1]. LibTorch would compare every
+// sample with every other one's target.
+bool HasOnePerSample(const LossRequest& request) {
+  const std::vector<int64_t>& shape = request.prediction.shape();
+  return IsFloatingPoint(request.target_dtype) && Kinds().at(request.spec.kind()).target == Target::kNumbers &&
+         shape.size() == 2 && shape[1] == 1 && request.target_shape == WithoutClasses(shape);
+}
+
 // Whether the target holds the numbers of classes.
 absl::StatusOr<bool> CheckTarget(const LossRequest& request) {
   const Loss& spec = request.spec;
@@ -143,7 +151,7 @@ absl::StatusOr<bool> CheckTarget(const LossRequest& request) {
                        "\", ", ShapeText(shape), ", compares it with the numbers of classes; write dtype: \"int64\" in",
                        " the field. Or with a number for each class; then the field needs ", SampleText(shape));
   }
-  if (request.target_shape != right) {
+  if (request.target_shape != right && !HasOnePerSample(request)) {
     return InvalidSpec(
         "a batch of field \"", spec.target(), "\" is ", ShapeText(request.target_shape), ", but ", spec.kind(),
         " of the prediction \"", spec.input(), "\", ", ShapeText(shape), ", compares it with ", ShapeText(right),
@@ -207,7 +215,7 @@ absl::Status CheckLists(const Loss& spec, const std::vector<int64_t>& shape) {
 // At once, for each element.
 bool ReadsAllClasses(const Loss& spec) { return spec.kind() == "cross_entropy" || spec.kind() == "nll"; }
 
-// One number in place of the classes, on every rank that holds some of them.
+// One number in place of dim 1, on every rank that holds some of it.
 absl::StatusOr<Layout> BesideClasses(const Layout& layout, DType dtype) {
   std::vector<Placement> placements = layout.placements();
   for (Placement& placement : placements) {
@@ -333,11 +341,12 @@ absl::StatusOr<LossOutcome> ApplyLossRule(const LossRequest& request) {
   ADJOIN_RETURN_IF_ERROR(CheckLists(request.spec, request.prediction.shape()));
   Loss spec = WithDefaults(request.spec);
   ADJOIN_ASSIGN_OR_RETURN(Layout at, FirstCopy(request.prediction));
-  if (ReadsAllClasses(spec)) {
+  const bool one_per_sample = HasOnePerSample(request);
+  if (ReadsAllClasses(spec) || one_per_sample) {
     ADJOIN_ASSIGN_OR_RETURN(at, WholeDim(at, kClassDim));
   }
   Layout target = at.WithDType(request.target_dtype);
-  if (*classes) {
+  if (*classes || one_per_sample) {
     ADJOIN_ASSIGN_OR_RETURN(target, BesideClasses(at, request.target_dtype));
   }
   ADJOIN_ASSIGN_OR_RETURN(std::vector<LossMovement> movements, MovementsOf(spec, *classes, at));

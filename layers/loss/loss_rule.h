@@ -25,9 +25,10 @@
 namespace adjoin {
 
 struct LossRequest {
-  const Loss& spec;                   // has passed CheckLossFields
-  const Layout& prediction;           // as its layer leaves it; S and B only
-  std::vector<int64_t> target_shape;  // a batch of the field
+  const Loss& spec;          // has passed CheckLossFields
+  const Layout& prediction;  // as its layer leaves it; S and B only
+  // A batch of the field. [n] is right for a prediction of numbers [n, 1]: each sample is compared with its own target.
+  std::vector<int64_t> target_shape;
   DType target_dtype = DType::kFloat32;
   const Layout* variance = nullptr;  // of Loss.variance, as its layer leaves it
 };

@@ -126,6 +126,19 @@ TEST(LossRuleTest, ProbabilitiesLieBesideTheirClasses) {
   EXPECT_FALSE(IsClassification(loss, "float32"));
 }
 
+TEST(LossRuleTest, OneNumberForEachSampleLiesBesideItsPrediction) {
+  // Both ranks share the only column; each then compares half of the samples.
+  const Layout y = Grid({6, 1}, {1, 2});
+  const auto outcome = ApplyLossRule({LossOf("mse"), y, {6}, kFloat});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->prediction.BoxOf(1).ToString(), Box({{3, 6}, {0, 1}}).ToString());
+  EXPECT_EQ(outcome->target.BoxOf(1).ToString(), Box({{3, 6}}).ToString());
+  EXPECT_EQ(ApplyLossRule({LossOf("mse"), y, {6, 1}, kFloat})->prediction, y);
+  for (const char* kind : {"dice", "cross_entropy"}) {
+    EXPECT_FALSE(ApplyLossRule({LossOf(kind), y, {6}, kFloat}).ok()) << kind << " needs a number for each class";
+  }
+}
+
 TEST(LossRuleTest, TargetsAreCountedWhereNotAllWeighTheSame) {
   const Layout y = Grid({6, 3}, {2, 1});
   Loss weighted = LossOf("cross_entropy");
@@ -247,7 +260,7 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheFields) {
 }
 
 TEST(LossRuleTest, SaysWhatIsWrongWithTheTarget) {
-  const Layout y = Grid({6, 3, 4}, {2, 1, 1}), rows = Grid({6}, {2});
+  const Layout y = Grid({6, 3, 4}, {2, 1, 1}), rows = Grid({6}, {2}), three = Grid({6, 3}, {2, 1});
   Loss weighted = LossOf("cross_entropy"), positive = LossOf("bce_with_logits");
   weighted.add_class_weight(1);
   positive.add_pos_weight(1);
@@ -261,18 +274,21 @@ TEST(LossRuleTest, SaysWhatIsWrongWithTheTarget) {
   const Layout narrow = Grid({6, 1, 4}, {2, 1, 1}), wrong_type = y.WithDType(DType::kFloat64);
   Loss ignoring = LossOf("cross_entropy");
   ignoring.set_ignore_index(1);
+  const Loss nll = LossOf("nll"), cosine = LossOf("cosine");
   const Loss cross_entropy = LossOf("cross_entropy"), mse = LossOf("mse"), dice = LossOf("dice");
   const Case cases[] = {
       {{cross_entropy, y, {6, 4}, kFloat}, "target", "write dtype: \"int64\""},
       {{cross_entropy, y, {6, 4, 3}, kFloat}, "target", "the field needs shape: [3, 4]"},
-      {{LossOf("nll"), y, {6, 3, 4}, kFloat}, "target", "write dtype: \"int64\""},
+      {{nll, y, {6, 3, 4}, kFloat}, "target", "write dtype: \"int64\""},
       {{ignoring, y, {6, 3, 4}, kFloat}, "ignore_index", "holds probabilities; leave it out"},
       {{cross_entropy, y, {6}, DType::kInt64}, "target", "the field needs shape: [4]"},
       {{cross_entropy, rows, {6}, DType::kInt64}, "input", "needs a prediction [batch, classes, ...]"},
-      {{LossOf("cosine"), rows, {6}, kFloat}, "input", "needs a prediction [batch, channels, ...]"},
+      {{cosine, rows, {6}, kFloat}, "input", "needs a prediction [batch, channels, ...]"},
       {{cross_entropy, y, {3, 4}, DType::kInt64}, "input", "dim 0 must stay the batch"},
       {{mse, y, {6, 4}, DType::kInt64}, "target", "leave dtype out of the field"},
       {{mse, y, {6, 4}, kFloat}, "target", "the field needs shape: [3, 4]"},
+      {{mse, rows, {6, 1}, kFloat}, "target", "the field needs no shape"},
+      {{mse, three, {6}, kFloat}, "target", "the field needs shape: [3]"},
       {{mse, y.WithDType(DType::kInt64), {6, 3, 4}, kFloat}, "input", "floating-point"},
       {{dice, y, {6, 4}, kFloat}, "target", "the field needs shape: [3, 4]"},
       {{weighted, y, {6, 4}, DType::kInt64}, "class_weight[0]", "has 1 values, but \"y\" has 3 classes"},

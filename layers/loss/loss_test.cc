@@ -312,13 +312,15 @@ std::vector<int64_t> RandomShape(RandomJobs& random) {
 // `layer`: the prediction comes from the batch normalisation, whose weight and bias get gradients; else it is the
 // field.
 std::string Compare(uint64_t seed, const std::vector<std::string>& kinds, int64_t ranks, bool layer,
-                    TransportKind transport, torch::ScalarType type = torch::kFloat64) {
+                    TransportKind transport, torch::ScalarType type = torch::kFloat64, bool one_per_sample = false) {
   RandomJobs random(seed);
-  const std::vector<int64_t> shape = RandomShape(random);
+  const std::vector<int64_t> shape =
+      one_per_sample ? std::vector<int64_t>{random.Between(2, 7), 1} : RandomShape(random);
   std::vector<Term> terms;
   bool positive = false, unit = false;
   for (const std::string& kind : kinds) {
     terms.push_back({CaseOf(random, kind, shape, type)});
+    if (one_per_sample) terms.back().loss.target = terms.back().loss.target.flatten();
     if (kinds.size() > 1) terms.back().weight = static_cast<double>(random.Between(-8, 16)) / 4;
     positive = positive || terms.back().loss.positive;
     unit = unit || terms.back().loss.unit;
@@ -386,6 +388,19 @@ TEST(LossesTest, SeveralAreAddedWithTheirWeights) {
     const std::vector<std::string> kinds = {"cross_entropy", "dice", "huber", "cross_entropy"};
     ASSERT_EQ(Compare(seed, kinds, 1 + static_cast<int64_t>(seed % 6), /*layer=*/seed % 2 == 0,
                       seed % 4 == 3 ? TransportKind::kUcxSharedMemory : TransportKind::kInMemoryDelayed),
+              "")
+        << "ADJOIN_TEST_SEED=" << seed;
+  }
+}
+
+// [n] against a prediction [n, 1], in any layout, is each sample's own target; LibTorch's serial loss has [n, 1].
+TEST(LossesTest, ATargetMayBeOneNumberForEachSample) {
+  const uint64_t first = TestSeed(70);
+  const std::vector<std::string> kinds = {"mse",         "l1",    "huber", "smooth_l1", "bce_with_logits",
+                                          "poisson_nll", "kl_div"};
+  for (uint64_t seed = first; seed < first + 28; ++seed) {
+    ASSERT_EQ(Compare(seed, {kinds[seed % kinds.size()]}, 1 + static_cast<int64_t>(seed % 5), /*layer=*/seed % 2 == 0,
+                      TransportKind::kInMemoryDelayed, torch::kFloat64, /*one_per_sample=*/true),
               "")
         << "ADJOIN_TEST_SEED=" << seed;
   }

@@ -144,7 +144,10 @@ const std::map<std::string, Function>& Functions() {
 
 }  // namespace
 
-Tensor SerialLoss(const Loss& spec, const Tensor& prediction, const Tensor& target, const Tensor& variance) {
+Tensor SerialLoss(const Loss& spec, const Tensor& prediction, const Tensor& given, const Tensor& variance) {
+  // One number for each sample is that of its prediction, never all numbers against all.
+  const bool one_per_sample = given.is_floating_point() && given.dim() == 1 && prediction.dim() == 2;
+  const Tensor target = one_per_sample ? given.unsqueeze(1) : given;
   if (spec.kind() == "gaussian_nll") return GaussianNll(spec, prediction, target, variance) * Weight(spec);
   const auto function = Functions().find(spec.kind());
   TORCH_CHECK(function != Functions().end(), "loss \"", spec.kind(), "\" is not known");

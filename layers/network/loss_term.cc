@@ -60,6 +60,9 @@ LossTerm::Result LossTerm::Run(const std::vector<at::Tensor>& values, Tape& tape
   LossTensors x;
   x.prediction = Moved(*roles_, kRolePrediction, values.at(plan_.input()), tape);
   x.target = values.at(plan_.target());
+  // One number for each sample, of a prediction [n, 1]: as that, or LibTorch would make [n, n] of both.
+  const bool one_per_sample = x.target.is_floating_point() && x.target.dim() + 1 == x.prediction.dim();
+  if (one_per_sample) x.target = x.target.reshape(x.prediction.sizes());
   if (plan_.has_variance()) x.variance = Moved(*roles_, kRoleVariance, values.at(plan_.variance()), tape);
   at::Tensor share = share_(x, tape) * plan_.spec().weight();
   ThrowIfError(roles_->CheckUsed());

@@ -183,7 +183,7 @@ absl::StatusOr<uint32_t> ProgramBuilder::InputOf(const Layer& layer, const std::
   if (shape.size() < 2) {
     return InvalidSpec("field \"", name,
                        "\" has no shape; a layer that reads it needs one sample's shape in the data set,"
-                       " as in shape: [1, 28, 28]");
+                       " as in shape: [1, 28, 28]; with one number a sample, shape: 1");
   }
   ADJOIN_RETURN_IF_ERROR(CheckedVolume(shape).status());
   if (!x.empty()) {
