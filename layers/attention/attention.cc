@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/cat.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -48,14 +48,19 @@ class AttentionLayer : public LayerModule {
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor x = Input(inputs, 0, tape);
-    const Tensor memory = inputs.size() > 1 ? Input(inputs, 1, tape) : x;
-    const auto [wq, wkv] = InWeights(x.scalar_type(), tape);
+    const Tensor keys = inputs.size() > 1 ? Input(inputs, 1, tape) : x;
+    const Tensor values = inputs.size() > 2 ? Input(inputs, 2, tape) : keys;
+    const InWeights w = ReadInWeights(x.scalar_type(), tape);
     const Tensor bias = Cast(Parameter(kRoleInProjBias, tape), x.scalar_type());
     const auto bias_of = [&](int64_t from, int64_t count) {
       return bias.defined() && own_.inside ? bias.narrow(0, from, count) : bias;
     };
     // Outside the mesh all are empty, without as many dims of one.
-    const Tensor q = ToHeads(x, wq, bias_of(0, 1)), kv = ToHeads(memory, wkv, bias_of(1, 2));
+    const Tensor q = ToHeads(x, w.q, bias_of(0, 1));
+    // In one product where keys and values are made of one tensor.
+    const Tensor kv = inputs.size() < 3
+                          ? ToHeads(keys, w.kv.defined() ? w.kv : at::cat({w.k, w.v}), bias_of(1, 2))
+                          : at::cat({ToHeads(keys, w.k, bias_of(1, 1)), ToHeads(values, w.v, bias_of(2, 1))});
     const double scale = 1 / std::sqrt(static_cast<double>(Width()));
     Tensor y = own_.inside ? Attend(Ring(), q[0] * scale, kv.unsqueeze(0), tape)
                            : Attend(Ring(), q.reshape({0, 0, 0, 0}), kv.reshape({0, 0, 0, 0, 0, 0}), tape);
@@ -72,14 +77,22 @@ class AttentionLayer : public LayerModule {
 
   int64_t Width() const { return context().input_shapes[0][2] / spec().attention().heads(); }
 
-  // [1, heads, width, features] of the queries, [2, ...] of keys and values.
-  std::pair<Tensor, Tensor> InWeights(at::ScalarType type, Tape& tape) {
-    Tensor all = Cast(Parameter(kRoleInProjWeight, tape), type);
-    if (all.defined()) return own_.inside ? std::pair(all.narrow(0, 0, 1), all.narrow(0, 1, 2)) : std::pair(all, all);
+  // Each [1, heads, width, features of what it reads]; `kv`: keys' and values' together, where one parameter has both.
+  struct InWeights {
+    Tensor q, k, v, kv = {};
+  };
+
+  InWeights ReadInWeights(at::ScalarType type, Tape& tape) {
+    const Tensor all = Cast(Parameter(kRoleInProjWeight, tape), type);
+    if (all.defined()) {
+      if (!own_.inside) return {all, all, all, all};
+      return {all.narrow(0, 0, 1), all.narrow(0, 1, 1), all.narrow(0, 2, 1), all.narrow(0, 1, 2)};
+    }
     const Tensor q = Cast(Parameter(kRoleQProjWeight, tape), type), k = Cast(Parameter(kRoleKProjWeight, tape), type);
     const Tensor v = Cast(Parameter(kRoleVProjWeight, tape), type);
-    if (own_.inside) return {q.unsqueeze(0), at::stack({k, v})};
-    return {q.unsqueeze(0).narrow(0, 0, 0), at::stack({k, v}).narrow(0, 0, 0)};
+    const int64_t projections = own_.inside ? 1 : 0;
+    const auto of_one = [&](const Tensor& weight) { return weight.unsqueeze(0).narrow(0, 0, projections); };
+    return {of_one(q), of_one(k), of_one(v)};
   }
 
   // The attention of the pass that runs.
@@ -118,7 +131,7 @@ absl::StatusOr<std::unique_ptr<LayerModule>> BuildAttention(LayerContext context
   if (context.plan.reading_size() != context.plan.input_size() || context.plan.reading_size() < 1) {
     return absl::InvalidArgumentError("the plan does not say where heads and keys are");
   }
-  // [batch, queries, heads] and [batch, keys, features].
+  // [batch, queries, heads] and [batch, keys, features], of the values where they are an input of their own.
   ADJOIN_ASSIGN_OR_RETURN(const Layout queries, LayoutFromProto(context.plan.reading(0).reader()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout keys,
                           LayoutFromProto(context.plan.reading(context.plan.reading_size() - 1).reader()));

@@ -1,9 +1,10 @@
-// The rule of `attention`: torch.nn.MultiheadAttention, batch first, of one input or of two.
+// The rule of `attention`: torch.nn.MultiheadAttention, batch first, of one input, of two (queries; keys and values),
+// or of three (queries; keys; values).
 //
 // Layer.w, a layout of [batch, length, features], cuts the batch by the axes that split its dim 0, the sequence by
 // those of dim 1 and the heads by those of dim 2. Absent: x's own layout. Where the sequence is cut, there are
 // movements of the roles of a ring (layers/attention/ring_attention.h). LayerPlan.reading holds the layouts of [batch,
-// queries, heads] and of the memory.
+// queries, heads], of the keys and of the values, which are cut alike.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -28,8 +29,9 @@ constexpr int kLength = 1;            // dim of [batch, length, features]
 constexpr int kTravellingLength = 4;  // dim of [copies, 2, batch, heads, length, width]
 
 absl::Status CheckInputs(const LayerRequest& request) {
-  if (request.input.size() > 2) {
-    return AtField("input", InvalidSpec("it reads one input, or two: queries, and what they attend to; ",
+  if (request.input.size() > 3) {
+    return AtField("input", InvalidSpec("it reads one input, or two: queries, and what they attend to, or three:"
+                                        " queries, keys and values; ",
                                         request.input.size(), " are named"));
   }
   if (request.input.size() == 1) {
@@ -48,6 +50,10 @@ absl::Status CheckInputs(const LayerRequest& request) {
       return AtField(field,
                      InvalidSpec("the inputs' batches differ: ", request.input[0].shape()[0], " and ", shape[0]));
     }
+  }
+  if (request.input.size() == 3 && request.input[1].shape()[1] != request.input[2].shape()[1]) {
+    return AtField("input[2]", InvalidSpec("there are ", request.input[1].shape()[1], " keys, but ",
+                                           request.input[2].shape()[1], " values; each key needs one"));
   }
   return absl::OkStatus();
 }
@@ -69,6 +75,9 @@ absl::StatusOr<Layer> WithDefaults(const LayerRequest& request) {
   return spec;
 }
 
+// What the keys are made of: that of the second input, else of the first.
+const Layout& KeysOf(const LayerRequest& request) { return request.input[request.input.size() > 1 ? 1 : 0]; }
+
 // Parts of the batch and of its own length by the axes of `w`, whole in its features.
 absl::StatusOr<Layout> MemoryLayout(const Layout& w, const HeadCut& cut, const Layout& memory) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout even, WithoutHeads(w, cut, memory.shape(), Placement::Broadcast()));
@@ -77,6 +86,15 @@ absl::StatusOr<Layout> MemoryLayout(const Layout& w, const HeadCut& cut, const L
   Layout::Cuts cuts = {{kLength, PartSizes(memory, kLength)}};
   if (!even.AxesOf(0).empty()) cuts[0] = PartSizes(even, 0);
   return Layout::Create(even.shape(), even.dtype(), even.mesh(), even.placements(), std::move(cuts));
+}
+
+// The values, cut as their keys are, in layout `keys`: whole in their features.
+absl::StatusOr<Layout> LikeKeys(const Layout& keys, const Layout& values) {
+  Layout::Cuts cuts;
+  for (int dim = 0; dim <= kLength; ++dim) {
+    if (!keys.AxesOf(dim).empty()) cuts[dim] = PartSizes(keys, dim);
+  }
+  return Layout::Create(values.shape(), values.dtype(), keys.mesh(), keys.placements(), std::move(cuts));
 }
 
 absl::StatusOr<Layout> HeadLayout(const Layout& w, const HeadCut& cut, int64_t heads) {
@@ -153,16 +171,17 @@ class Parameters {
         cut_(cut),
         heads_(spec.attention().heads()),
         features_(request.input[0].shape()[2]),
-        memory_features_(request.input.back().shape()[2]) {}
+        key_features_(KeysOf(request).shape()[2]),
+        value_features_(request.input.back().shape()[2]) {}
 
   absl::StatusOr<std::vector<ParameterNeed>> All() {
-    if (memory_features_ == features_) {
+    if (key_features_ == features_ && value_features_ == features_) {
       ADJOIN_RETURN_IF_ERROR(In(kRoleInProjWeight, {3, heads_, cut_.width, features_}, 1, {3 * features_, features_}));
     } else {
       ADJOIN_RETURN_IF_ERROR(In(kRoleQProjWeight, {heads_, cut_.width, features_}, 0, {features_, features_}));
-      for (const char* role : {kRoleKProjWeight, kRoleVProjWeight}) {
-        ADJOIN_RETURN_IF_ERROR(In(role, {heads_, cut_.width, memory_features_}, 0, {features_, memory_features_}));
-      }
+      ADJOIN_RETURN_IF_ERROR(In(kRoleKProjWeight, {heads_, cut_.width, key_features_}, 0, {features_, key_features_}));
+      ADJOIN_RETURN_IF_ERROR(
+          In(kRoleVProjWeight, {heads_, cut_.width, value_features_}, 0, {features_, value_features_}));
     }
     if (spec_.attention().bias()) {
       ADJOIN_RETURN_IF_ERROR(In(kRoleInProjBias, {3, heads_, cut_.width}, 1, {3 * features_}));
@@ -198,20 +217,21 @@ class Parameters {
   const HeadCut& cut_;
   const int64_t heads_;
   const int64_t features_;
-  const int64_t memory_features_;
+  const int64_t key_features_;
+  const int64_t value_features_;
   std::vector<ParameterNeed> found_;
 };
 
 // Projections, scores and weighted sums of all pairs that see each other, and about 5 operations for each weight.
 double Flops(const LayerRequest& request, const Attention& attention) {
   const Layout& x = request.input[0];
-  const Layout& memory = request.input.back();
+  const Layout& memory = KeysOf(request);
   const auto n = static_cast<double>(x.shape()[0]), queries = static_cast<double>(x.shape()[1]);
   const auto keys = static_cast<double>(memory.shape()[1]), features = static_cast<double>(x.shape()[2]);
-  const auto memory_features = static_cast<double>(memory.shape()[2]);
+  const double read = static_cast<double>(memory.shape()[2]) + static_cast<double>(request.input.back().shape()[2]);
   const double seen = std::min(queries, keys);
   const double pairs = attention.causal() ? seen * (seen + 1) / 2 + (queries - seen) * keys : queries * keys;
-  return n * (4 * queries * features * features + 4 * keys * memory_features * features +
+  return n * (4 * queries * features * features + 2 * keys * read * features +
               pairs * (4 * features + 5 * static_cast<double>(attention.heads())));
 }
 
@@ -230,14 +250,17 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
   ADJOIN_RETURN_IF_ERROR(CheckInputs(request));
   ADJOIN_ASSIGN_OR_RETURN(Layer spec, WithDefaults(request));
   const Layout& x = request.input[0];
-  const Layout& memory = request.input.back();
+  const Layout& memory = KeysOf(request);
+  const Layout& values = request.input.back();
   const int64_t heads = spec.attention().heads();
   const int64_t batch = x.shape()[0], features = x.shape()[2];
-  const std::vector<std::vector<int64_t>> shapes = {x.shape(),
-                                                    memory.shape(),
-                                                    {batch, heads, x.shape()[1]},
-                                                    {batch, memory.shape()[1], features},  // keys and values
-                                                    {3 * features, std::max(features, memory.shape()[2])}};
+  const std::vector<std::vector<int64_t>> shapes = {
+      x.shape(),
+      memory.shape(),
+      values.shape(),
+      {batch, heads, x.shape()[1]},
+      {batch, memory.shape()[1], features},  // keys and values
+      {3 * features, std::max({features, memory.shape()[2], values.shape()[2]})}};
   for (const std::vector<int64_t>& shape : shapes) {
     ADJOIN_RETURN_IF_ERROR(CheckedVolume(shape).status());
   }
@@ -251,9 +274,13 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
   ADJOIN_ASSIGN_OR_RETURN(Layout compute, WithoutHeads(w, cut, x.shape(), Placement::Partial()));
   Layout remembered = queries;
   std::vector<InputNeed> inputs = {InputNeed{.layout = queries, .reader = by_head}};
-  if (request.input.size() == 2) {
+  if (request.input.size() > 1) {
     ADJOIN_ASSIGN_OR_RETURN(remembered, MemoryLayout(w, cut, memory));
     inputs.push_back(InputNeed{.layout = remembered, .reader = remembered});
+  }
+  if (request.input.size() > 2) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout beside, LikeKeys(remembered, values));
+    inputs.push_back(InputNeed{.layout = beside, .reader = beside});
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout travelling, Travelling(remembered, by_head, cut.width));
   std::vector<MovementNeed> movements;

@@ -34,7 +34,8 @@ namespace {
 using torch::Tensor;
 
 struct Case {
-  std::vector<int64_t> x, memory;  // shapes; memory: empty for attention on itself
+  // Shapes. Memory: empty for attention on itself. Values: empty where they are made of what the keys are made of.
+  std::vector<int64_t> x, memory, values = {};
   int64_t heads = 1;
   bool causal = false, bias = true;
   double dropout = 0;
@@ -42,6 +43,8 @@ struct Case {
 
   int64_t features() const { return x[2]; }
   const std::vector<int64_t>& keys() const { return memory.empty() ? x : memory; }
+  int64_t value_features() const { return values.empty() ? keys()[2] : values[2]; }
+  bool one_weight() const { return keys()[2] == features() && value_features() == features(); }
 };
 
 // 1 / (1 - p) or 0 by global positions, one at a time. Layer `index` of the first step of a job of seed 1.
@@ -60,9 +63,11 @@ Tensor Heads(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t 
   return y.reshape({y.size(0), y.size(1), heads, y.size(2) / heads}).transpose(1, 2);
 }
 
-Tensor Serial(const Case& c, const Tensor& x, const Tensor& memory, Tensors& p, const Tensor& factors) {
+// Keys are made of `memory`, values of `valued`.
+Tensor Serial(const Case& c, const Tensor& x, const Tensor& memory, const Tensor& valued, Tensors& p,
+              const Tensor& factors) {
   const int64_t e = c.features();
-  const bool own = c.keys()[2] == e;
+  const bool own = c.one_weight();
   const auto weight = [&](int i) {
     return own ? p["y.in_proj_weight"].narrow(0, i * e, e)
                : p[i == 0   ? "y.q_proj_weight"
@@ -71,7 +76,7 @@ Tensor Serial(const Case& c, const Tensor& x, const Tensor& memory, Tensors& p, 
   };
   const auto bias = [&](int i) { return c.bias ? p["y.in_proj_bias"].narrow(0, i * e, e) : Tensor(); };
   const Tensor q = Heads(x, weight(0), bias(0), c.heads), k = Heads(memory, weight(1), bias(1), c.heads);
-  const Tensor v = Heads(memory, weight(2), bias(2), c.heads);
+  const Tensor v = Heads(valued, weight(2), bias(2), c.heads);
   Tensor scores = torch::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(e / c.heads));
   if (c.causal) {
     const Tensor after = torch::ones({x.size(1), memory.size(1)}, torch::kBool).triu(1);
@@ -105,6 +110,9 @@ Case RandomCase(RandomJobs& random, bool long_sequence) {
   const int64_t longest = long_sequence ? 300 : 9;
   c.x = {random.Between(1, 3), random.Between(1, longest), c.heads * width};
   if (random.OneIn(2)) c.memory = {c.x[0], random.Between(1, longest), random.OneIn(2) ? c.x[2] : random.Between(1, 5)};
+  if (!c.memory.empty() && random.OneIn(2)) {
+    c.values = {c.x[0], c.memory[1], random.OneIn(2) ? c.x[2] : random.Between(1, 5)};
+  }
   c.causal = random.OneIn(3);
   c.bias = !random.OneIn(4);
   c.dropout = random.OneIn(3) ? 0.3 : 0;
@@ -112,6 +120,7 @@ Case RandomCase(RandomJobs& random, bool long_sequence) {
   c.job.last_dims = 3;
   AddRandomInput(random, "x", c.x, c.job);
   if (!c.memory.empty()) AddRandomInput(random, "m", c.memory, c.job);
+  if (!c.values.empty()) AddRandomInput(random, "v", c.values, c.job);
   std::string more;
   if (random.OneIn(2)) {
     c.job.layouts += InFeatures(random.AnyLayout("w", {c.x[0], c.x[1], c.heads}, c.job.ranks, /*copies=*/true), width);
@@ -124,7 +133,8 @@ Case RandomCase(RandomJobs& random, bool long_sequence) {
   if (random.OneIn(3)) more += random.Of<std::string>({" home: REPLICATED", " home: SHARDED", " home: OWNER"});
   if (random.OneIn(4)) more += " recompute: true";
   absl::StrAppend(&c.job.layers, "layer { name: \"y\" input: \"in_x\"", c.memory.empty() ? "" : " input: \"in_m\"",
-                  more, " attention { heads: ", c.heads, c.causal ? " causal: true" : "", c.bias ? "" : " bias: false",
+                  c.values.empty() ? "" : " input: \"in_v\"", more, " attention { heads: ", c.heads,
+                  c.causal ? " causal: true" : "", c.bias ? "" : " bias: false",
                   c.dropout > 0 ? absl::StrCat(" dropout: ", c.dropout) : "", " } }\n");
   return c;
 }
@@ -134,23 +144,26 @@ std::string Compare(uint64_t seed, TransportKind transport, bool long_sequence =
   const Case c = RandomCase(random, long_sequence);
   Tensors fields = {{"x", (random.Normal(c.x) * 2).requires_grad_()}};
   if (!c.memory.empty()) fields["m"] = random.Normal(c.memory).requires_grad_();
+  if (!c.values.empty()) fields["v"] = random.Normal(c.values).requires_grad_();
   Tensors p;
-  const int64_t e = c.features(), from = c.keys()[2];
+  const int64_t e = c.features();
   const auto parameter = [&](const std::string& name, const std::vector<int64_t>& shape) {
     p["y." + name] = random.Normal(shape).requires_grad_();
   };
-  if (from == e) {
+  if (c.one_weight()) {
     parameter("in_proj_weight", {3 * e, e});
   } else {
     parameter("q_proj_weight", {e, e});
-    parameter("k_proj_weight", {e, from});
-    parameter("v_proj_weight", {e, from});
+    parameter("k_proj_weight", {e, c.keys()[2]});
+    parameter("v_proj_weight", {e, c.value_features()});
   }
   if (c.bias) parameter("in_proj_bias", {3 * e});
   parameter("out_proj.weight", {e, e});
   if (c.bias) parameter("out_proj.bias", {e});
-  const Tensor factors = c.dropout > 0 ? Factors(c, c.memory.empty() ? 1 : 2) : Tensor();
-  const Tensor y = Serial(c, fields["x"], c.memory.empty() ? fields["x"] : fields["m"], p, factors);
+  // Before the attention there is a layer for each input.
+  const Tensor factors = c.dropout > 0 ? Factors(c, static_cast<int>(fields.size())) : Tensor();
+  const Tensor& memory = c.memory.empty() ? fields["x"] : fields["m"];
+  const Tensor y = Serial(c, fields["x"], memory, c.values.empty() ? memory : fields["v"], p, factors);
   return CompareLayer(c.job, random, fields, p, {{"y", y}}, transport);
 }
 
@@ -202,7 +215,7 @@ TEST(AttentionTest, TwiceDifferentiableWhereTheSequenceIsWhole) {
                {"y.out_proj.bias", random.Normal({4})}};
   const Tensor x = random.Normal(c.x).requires_grad_();
   const TwiceInput input{x.detach(), random.Normal(c.x), random.Normal(c.x), p};
-  const Tensor y = Serial(c, x, x, p, Tensor());
+  const Tensor y = Serial(c, x, x, x, p, Tensor());
   const Tensor once = torch::autograd::grad({y}, {x}, {input.u}, true, /*create_graph=*/true)[0];
   const Tensor twice = torch::autograd::grad({(once * input.v).sum()}, {x})[0];
   const auto results = SecondDerivative(*plan, input, 11);
@@ -262,8 +275,11 @@ TEST(AttentionTest, DropoutBelongsToGlobalPositions) {
 // What the others are compared with is torch.nn.MultiheadAttention.
 TEST(AttentionTest, TheFormulaIsThatOfTheModule) {
   RandomJobs random(1);
-  for (const int64_t from : {6, 4}) {
-    torch::nn::MultiheadAttention module(torch::nn::MultiheadAttentionOptions(6, 3).kdim(from).vdim(from));
+  struct Features {
+    int64_t keys, values;
+  };
+  for (const auto& [from, values_from] : {Features{6, 6}, Features{4, 4}, Features{4, 5}, Features{6, 3}}) {
+    torch::nn::MultiheadAttention module(torch::nn::MultiheadAttentionOptions(6, 3).kdim(from).vdim(values_from));
     module->to(torch::kFloat64);
     Tensors p;
     for (const auto& entry : module->named_parameters()) {
@@ -274,11 +290,12 @@ TEST(AttentionTest, TheFormulaIsThatOfTheModule) {
     Case c;
     c.x = {2, 5, 6};
     c.memory = {2, 7, from};
+    c.values = {2, 7, values_from};
     c.heads = 3;
-    const Tensor x = random.Normal(c.x), memory = random.Normal(c.memory);
-    const Tensor seen = memory.transpose(0, 1);
-    const Tensor y = std::get<0>(module->forward(x.transpose(0, 1), seen, seen)).transpose(0, 1);
-    EXPECT_TRUE(torch::allclose(Serial(c, x, memory, p, Tensor()), y, 1e-12, 1e-12));
+    const Tensor x = random.Normal(c.x), memory = random.Normal(c.memory), valued = random.Normal(c.values);
+    const Tensor y =
+        std::get<0>(module->forward(x.transpose(0, 1), memory.transpose(0, 1), valued.transpose(0, 1))).transpose(0, 1);
+    EXPECT_TRUE(torch::allclose(Serial(c, x, memory, valued, p, Tensor()), y, 1e-12, 1e-12));
   }
 }
 
