@@ -80,20 +80,9 @@ int64_t PartsOfBatch(const LayoutSpec& layout) {
   return parts;
 }
 
-// Small, but with two samples for each part of the batch; the job's own where its cuts fit no other.
-int64_t BatchOf(const JobSpec& spec, const std::vector<uint32_t>& ranks) {
-  int64_t parts = 1;
-  for (uint32_t number : ranks) {
-    const JobSpec recut = Recut(spec, number);
-    for (const LayoutSpec& layout : recut.layout()) {
-      if (!HoldsSamples(recut, layout.name())) continue;
-      parts = std::max(parts, PartsOfBatch(layout));
-      for (const Cut& cut : layout.cut()) {
-        if (cut.dim() == 0) return spec.train().batch();
-      }
-    }
-  }
-  return std::max<int64_t>(2, std::min<int64_t>(spec.train().batch(), 2 * parts));
+// What goes through the network at once; explicit cuts of the batch sum to it.
+int64_t OwnBatch(const JobSpec& spec) {
+  return spec.train().batch() / std::max<int64_t>(1, spec.train().microbatches());
 }
 
 // The job's model and optimizer with this batch in float64, and nothing else of the job: no files, no checkpoints.
@@ -130,13 +119,38 @@ JobSpec SmallJob(const JobSpec& spec, int64_t batch) {
   for (const LayoutSpec& layout : spec.layout()) {
     LayoutSpec* small = job.add_layout();
     *small = layout;
-    if (batch == spec.train().batch() || !HoldsSamples(spec, layout.name())) continue;
+    if (batch == OwnBatch(spec) || !HoldsSamples(spec, layout.name())) continue;
     small->clear_cut();
     for (const Cut& cut : layout.cut()) {
       if (cut.dim() != 0) *small->add_cut() = cut;
     }
   }
   return job;
+}
+
+// Small, but with two samples for each part of the batch; the job's own where its cuts fit no other.
+int64_t BatchOf(const JobSpec& spec, const Settings& settings) {
+  const int64_t own = OwnBatch(spec);
+  int64_t parts = 1;
+  for (uint32_t number : settings.ranks) {
+    const JobSpec recut = Recut(spec, number);
+    for (const LayoutSpec& layout : recut.layout()) {
+      if (!HoldsSamples(recut, layout.name())) continue;
+      parts = std::max(parts, PartsOfBatch(layout));
+      for (const Cut& cut : layout.cut()) {
+        if (cut.dim() == 0) return own;
+      }
+    }
+  }
+  const int64_t small = std::max<int64_t>(2, std::min<int64_t>(own, 2 * parts));
+  // After `permute`, or in a layer that makes of several samples one, other cuts may be of the batch.
+  for (uint32_t number : settings.ranks) {
+    const auto fits = [&](int64_t batch) {
+      return Planner::Build(Recut(SmallJob(spec, batch), number), {}, *settings.rules).ok();
+    };
+    if (!fits(small) && fits(own)) return own;
+  }
+  return small;
 }
 
 absl::Status RunOn(const JobSpec& job, const Settings& settings, const VerifyOptions& options,
@@ -176,7 +190,7 @@ absl::StatusOr<VerifyResult> Verify(const ParsedSpec& parsed, const VerifyOption
 
   VerifyResult result;
   result.job = parsed.spec.name();
-  result.batch = options.batch.value_or(BatchOf(parsed.spec, settings.ranks));
+  result.batch = options.batch.has_value() ? *options.batch : BatchOf(parsed.spec, settings);
   result.steps = settings.steps;
   result.tolerance = settings.tolerance;
   result.seed = options.seed;

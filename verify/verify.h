@@ -37,8 +37,8 @@ struct VerifyOptions {
   std::vector<uint32_t> ranks;      // the job's own number
   std::optional<double> tolerance;  // kDefaultTolerance
   std::optional<uint32_t> steps;    // 1
-  std::optional<int64_t> batch;     // Train.batch, but at most two samples for each part of the batch, and at least 2
-  uint64_t seed = 1;                // of parameters and samples
+  std::optional<int64_t> batch;  // the job's (micro-)batch where its cuts fit no other; else at most two samples a part
+  uint64_t seed = 1;             // of parameters and samples
 
   // Null: those that come with Adjoin.
   const LayerRules* rules = nullptr;

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/substitute.h"
 #include "base/testing/test_seed.h"
 #include "planner/spec/spec_parser.h"
@@ -251,10 +252,13 @@ INSTANTIATE_TEST_SUITE_P(WaysUp, UNetTest,
 TEST(LossesTest, EqualSerial) {
   for (const char* loss :
        {"mse", "l1", "huber\" delta: 0.5 #", "bce_with_logits\" pos_weight: [1, 2] #", "poisson_nll",
-        "kl_div\" reduction: \"batchmean\" #", "kl_div\" log_target: true #", "dice", "mse\" reduction: \"sum\" #"}) {
+        "kl_div\" reduction: \"batchmean\" #", "kl_div\" log_target: true #", "dice", "mse\" reduction: \"sum\" #",
+        "cosine", "cross_entropy\" class_weight: [1, 2] label_smoothing: 0.25 #",
+        "gaussian_nll\" full: true variance: \"v\" #"}) {
     const std::string text = absl::StrCat(R"(kind: TRAIN ranks: 4
 layout { name: "grid" partition: [1, 1, 2, 2] }
 layer { name: "conv" input: "image" x: "grid" conv { out_channels: 2 window { kernel: 3 } } }
+layer { name: "v" activation { fn: "softplus" } }
 loss { kind: ")",
                                           loss, "\"\n", R"(  input: "conv" target: "wanted" }
 dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 7, 6] }
@@ -268,6 +272,61 @@ train { dataset: "data" batch: 3 steps: 1 optimizer { sgd { lr: 0.1 } } }
     const auto result = Verify(*parsed, options);
     ASSERT_TRUE(result.ok()) << result.status() << text;
     EXPECT_FALSE(result->deviates()) << loss << ReportText(*result);
+  }
+}
+
+// Prediction [batch, 1], targets [batch]: each sample's own.
+TEST(LossesTest, OneNumberForEachSampleEqualsSerial) {
+  const auto parsed = ParseSpec(R"job(kind: TRAIN ranks: 4
+layout { name: "rows" partition: [4, 1] }
+layer { name: "y" input: "x" x: "rows" linear { out_features: 1 } }
+loss { kind: "mse" input: "y" target: "t" }
+dataset { name: "data" field { name: "x" npy { path: "x" } shape: 1 } field { name: "t" npy { path: "t" } } }
+train { dataset: "data" batch: 8 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)job",
+                                "scalars.textproto");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  VerifyOptions options;
+  options.ranks = {1, 3, 4};
+  const auto result = Verify(*parsed, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->deviates()) << ReportText(*result);
+}
+
+// Where an explicit cut is one of the batch, that of the job is taken, also of a micro-batch and after a permutation.
+TEST(BatchTest, ExplicitCutsTakeTheJobsOwn) {
+  struct Case {
+    std::string layouts, more;
+    int64_t batch;
+  };
+  const std::string permuted =
+      R"(layout { name: "in" partition: [1, 2] } layout { name: "turned" partition: [1, 2] CUT })";
+  const std::string turned = "cut { dim: 1 size: [5, 7] }";
+  for (const Case& c :
+       {Case{absl::StrReplaceAll(permuted, {{"CUT", turned}}), "", 12},
+        Case{absl::StrReplaceAll(permuted, {{"CUT", ""}}), "", 2},
+        Case{absl::StrReplaceAll(permuted, {{"CUT", "cut { dim: 1 size: [2, 4] }"}}), "microbatches: 2", 6},
+        Case{R"(layout { name: "in" partition: [2, 1] cut { dim: 0 size: [1, 5] } }
+                                layout { name: "turned" partition: [1, 2] })",
+             "microbatches: 2", 6}}) {
+    const auto parsed = ParseSpec(absl::StrCat("kind: TRAIN ranks: 2\n", c.layouts, R"(
+layer { name: "turn" input: "x" x: "in" y: "turned" permute { arg: [1, 0] } }
+layer { name: "scaled" activation { fn: "tanh" } }
+layer { name: "back" permute { arg: [1, 0] } }
+layer { name: "y" y: "out" linear { out_features: 2 } }
+layout { name: "out" partition: [1, 1] }
+loss { kind: "mse" input: "y" target: "t" }
+dataset { name: "data" field { name: "x" npy { path: "x" } shape: [3] } field { name: "t" npy { path: "t" } shape: [2] } }
+train { dataset: "data" batch: 12 steps: 1 optimizer { sgd { lr: 0.1 } } )",
+                                               c.more, " }\n"),
+                                  "cut.textproto");
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    VerifyOptions options;
+    options.ranks = {1, 2};
+    const auto result = Verify(*parsed, options);
+    ASSERT_TRUE(result.ok()) << result.status() << c.layouts;
+    EXPECT_EQ(result->batch, c.batch) << c.layouts << c.more;
+    EXPECT_FALSE(result->deviates()) << ReportText(*result);
   }
 }
 
