@@ -1,6 +1,7 @@
 #include "planner/plan/planner.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -143,6 +144,32 @@ absl::Status CheckSomethingTrains(const JobSpec& spec, const Plan& plan) {
   return AtField("layer[0].frozen", InvalidSpec("all layers with parameters are frozen: there is nothing to train"));
 }
 
+// Returns whether the parts of an explicit cut sum to `extent`.
+bool IsCut(const JobSpec& spec, int64_t extent) {
+  for (const LayoutSpec& layout : spec.layout()) {
+    for (const Cut& cut : layout.cut()) {
+      if (std::accumulate(cut.size().begin(), cut.size().end(), int64_t{0}) == extent) return true;
+    }
+  }
+  return false;
+}
+
+// Returns what is added to the refusal of a program: its batch, and what would make it another one. The first program
+// is refused for what does not depend on the batch, but where cuts are of a whole batch that is divided.
+std::string OfBatch(const JobSpec& spec, const ProgramRequest& program, bool first) {
+  const Train& train = spec.train();
+  const bool divided = train.microbatches() > 1 && program.name == "train";
+  if (first && !(divided && IsCut(spec, train.batch()))) return "";
+  const bool validates = program.name.rfind("validate", 0) == 0;
+  const std::string advice = divided ? "an explicit cut of the batch is one of a micro-batch"
+                             : program.name == "train_tail"
+                                 ? "the last one of an epoch, which train.drop_last: true leaves out"
+                                 : absl::StrCat(program.name.rfind("predict", 0) == 0 ? "predict" : "evaluate",
+                                                ".batch sets it", validates ? ", also for validation" : "");
+  return absl::StrCat(" (program \"", program.name, "\", a ", divided ? "micro-batch" : "batch", " of ", program.batch,
+                      ": ", advice, "; a layout without an explicit cut fits every batch)");
+}
+
 // `user`: the job as written; `expanded`: the same job without blocks.
 absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expanded, const DatasetSizes& sizes,
                                    const LayerRules& rules) {
@@ -164,14 +191,11 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expa
       }};
   OperatorIds ids;
   for (const ProgramRequest& program : programs) {
-    absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();
-    // What does not depend on the batch is refused by the first program.
-    if (!status.ok() && plan.program_size() > 0) {
-      status = AtField(FieldOf(status),
-                       absl::Status(status.code(), absl::StrCat(status.message(), " (program \"", program.name,
-                                                                "\", a batch of ", program.batch, ")")));
+    const absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();
+    if (!status.ok()) {
+      const std::string of_batch = OfBatch(spec, program, plan.program_size() == 0);
+      return AtField(FieldOf(status), absl::Status(status.code(), absl::StrCat(status.message(), of_batch)));
     }
-    ADJOIN_RETURN_IF_ERROR(status);
   }
   if (spec.kind() == TRAIN) ADJOIN_RETURN_IF_ERROR(CheckSomethingTrains(spec, plan));
   for (ParameterPlan& parameter : *plan.mutable_parameter()) {

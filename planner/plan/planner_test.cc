@@ -432,7 +432,24 @@ layer { name: "a" input: "image" x: "b" linear { out_features: 3 } })",
   EXPECT_TRUE(PlanText(text, {{"train", 16}}).ok());
   const std::string error = ErrorOf(text, {{"train", 17}});
   EXPECT_THAT(error, HasSubstr("layer 0 \"a\""));
-  EXPECT_THAT(error, HasSubstr("program \"train_tail\", a batch of 1"));
+  EXPECT_THAT(error, HasSubstr("program \"train_tail\", a batch of 1: the last one of an epoch, which train.drop_last:"
+                               " true leaves out; a layout without an explicit cut fits every batch"));
+}
+
+TEST(PlannerTest, SaysWhichBatchAnExplicitCutIsOf) {
+  const std::string text = JobText(2, R"(layout { name: "b" partition: [2, 1] cut { dim: 0 size: [5, 3] } }
+layer { name: "a" input: "image" x: "b" linear { out_features: 3 } })",
+                                   "[4]", "a");
+  const std::string divided = absl::StrReplaceAll(text, {{"epochs: 1", "epochs: 1 microbatches: 2"}});
+  EXPECT_THAT(ErrorOf(divided, {{"train", 16}}),
+              HasSubstr("a micro-batch of 4: an explicit cut of the batch is one of a micro-batch;"));
+  EXPECT_TRUE(PlanText(absl::StrReplaceAll(divided, {{"batch: 8", "batch: 16"}}), {{"train", 16}}).ok());
+  const std::string evaluated = absl::StrCat(text, "evaluate { dataset: \"train\" batch: 3 metric: \"loss\" }");
+  EXPECT_THAT(ErrorOf(evaluated, {{"train", 16}}),
+              HasSubstr("(program \"evaluate\", a batch of 3: evaluate.batch sets it;"));
+  // Other refusals of a first program do not speak of batches.
+  const std::string wrong = absl::StrReplaceAll(divided, {{"size: [5, 3]", "size: [1, 3]"}, {"[4]", "[4, 4]"}});
+  EXPECT_THAT(ErrorOf(wrong, {{"train", 16}}), testing::Not(HasSubstr("batch of")));
 }
 
 TEST(PlannerTest, PlansAMeshWithPlacements) {
