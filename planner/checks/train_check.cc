@@ -33,19 +33,60 @@ absl::Status CheckSgd(const Sgd& sgd) {
   return absl::OkStatus();
 }
 
-// The same limits as torch.optim.Adam.
-absl::Status CheckAdam(const Adam& adam) {
-  const auto check = [](absl::string_view name, double value, bool right, absl::string_view range) {
+// Checks of numbers of one optimizer, each at its field.
+class Numbers {
+ public:
+  // `kind`: the optimizer's field in Optimizer.
+  explicit Numbers(absl::string_view kind) : kind_(kind) {}
+
+  absl::Status AboveZero(absl::string_view name, double value) const {
+    return Check(name, value, value > 0, "above 0");
+  }
+  absl::Status NotNegative(absl::string_view name, double value) const {
+    return Check(name, value, value >= 0, "at least 0");
+  }
+  // Of a moving average: 1 would never take in anything.
+  absl::Status Decay(absl::string_view name, double value) const {
+    return Check(name, value, value >= 0 && value < 1, "at least 0 and below 1");
+  }
+
+ private:
+  absl::Status Check(absl::string_view name, double value, bool right, absl::string_view range) const {
     if (std::isfinite(value) && right) return absl::OkStatus();
-    const std::string field = absl::StrCat("train.optimizer.adam.", name);
-    return AtField(field, InvalidSpec(field, " is ", value, "; it must be ", range));
-  };
-  const double beta1 = adam.has_beta1() ? adam.beta1() : 0, beta2 = adam.has_beta2() ? adam.beta2() : 0;
-  ADJOIN_RETURN_IF_ERROR(check("lr", adam.lr(), adam.lr() > 0, "above 0"));
-  ADJOIN_RETURN_IF_ERROR(check("beta1", beta1, beta1 >= 0 && beta1 < 1, "at least 0 and below 1"));
-  ADJOIN_RETURN_IF_ERROR(check("beta2", beta2, beta2 >= 0 && beta2 < 1, "at least 0 and below 1"));
-  ADJOIN_RETURN_IF_ERROR(check("eps", adam.eps(), adam.eps() >= 0, "at least 0"));
-  return check("weight_decay", adam.weight_decay(), adam.weight_decay() >= 0, "at least 0");
+    const std::string field = absl::StrCat("train.optimizer.", kind_, ".", name);
+    return AtField(
+        field, InvalidSpec(field, " is ", value, "; it must be ", std::isfinite(value) ? "" : "finite and ", range));
+  }
+
+  const std::string kind_;
+};
+
+// The limits are those of torch.optim, and lr is above 0. A number that is absent passes: its default is right.
+absl::Status CheckAdam(const Adam& adam) {
+  const Numbers numbers("adam");
+  ADJOIN_RETURN_IF_ERROR(numbers.AboveZero("lr", adam.lr()));
+  ADJOIN_RETURN_IF_ERROR(numbers.Decay("beta1", adam.beta1()));
+  ADJOIN_RETURN_IF_ERROR(numbers.Decay("beta2", adam.beta2()));
+  ADJOIN_RETURN_IF_ERROR(numbers.NotNegative("eps", adam.eps()));
+  return numbers.NotNegative("weight_decay", adam.weight_decay());
+}
+
+absl::Status CheckRmsProp(const RmsProp& rmsprop) {
+  const Numbers numbers("rmsprop");
+  ADJOIN_RETURN_IF_ERROR(numbers.AboveZero("lr", rmsprop.lr()));
+  ADJOIN_RETURN_IF_ERROR(numbers.Decay("alpha", rmsprop.alpha()));
+  ADJOIN_RETURN_IF_ERROR(numbers.NotNegative("eps", rmsprop.eps()));
+  ADJOIN_RETURN_IF_ERROR(numbers.NotNegative("weight_decay", rmsprop.weight_decay()));
+  return numbers.NotNegative("momentum", rmsprop.momentum());
+}
+
+absl::Status CheckAdagrad(const Adagrad& adagrad) {
+  const Numbers numbers("adagrad");
+  ADJOIN_RETURN_IF_ERROR(numbers.AboveZero("lr", adagrad.lr()));
+  ADJOIN_RETURN_IF_ERROR(numbers.NotNegative("lr_decay", adagrad.lr_decay()));
+  ADJOIN_RETURN_IF_ERROR(numbers.NotNegative("weight_decay", adagrad.weight_decay()));
+  ADJOIN_RETURN_IF_ERROR(numbers.NotNegative("initial", adagrad.initial()));
+  return numbers.NotNegative("eps", adagrad.eps());
 }
 
 absl::Status CheckPhase(const Phase& phase) {
@@ -173,6 +214,8 @@ absl::Status CheckTrain(const JobSpec& spec) {
   switch (train.optimizer().kind_case()) {
     case Optimizer::kSgd: return CheckSgd(train.optimizer().sgd());
     case Optimizer::kAdam: return CheckAdam(train.optimizer().adam());
+    case Optimizer::kRmsprop: return CheckRmsProp(train.optimizer().rmsprop());
+    case Optimizer::kAdagrad: return CheckAdagrad(train.optimizer().adagrad());
     default: return AtField("train", InvalidSpec("train.optimizer is missing: optimizer { sgd { lr: 0.01 } }"));
   }
 }

@@ -48,7 +48,10 @@ TEST(TrainCheckTest, AcceptsRightJobs) {
   }
   for (const char* optimizer :
        {"adam { lr: 0.1 }", "adam { lr: 0.1 beta1: 0 beta2: 0.9 eps: 0 weight_decay: 1 decoupled: true }",
-        "sgd { lr: 0.1 momentum: 0.9 nesterov: true weight_decay: 0.1 }"}) {
+        "adam { lr: 0.1 amsgrad: true }", "adam { lr: 0.1 amsgrad: true decoupled: true }",
+        "sgd { lr: 0.1 momentum: 0.9 nesterov: true weight_decay: 0.1 }", "rmsprop { lr: 0.1 }",
+        "rmsprop { lr: 0.1 alpha: 0 eps: 0 weight_decay: 1 momentum: 0.9 centered: true }", "adagrad { lr: 0.1 }",
+        "adagrad { lr: 0.1 lr_decay: 0.1 weight_decay: 1 initial: 0.1 eps: 0 }"}) {
     EXPECT_TRUE(PlanText(Job("", optimizer)).ok()) << optimizer << ": " << PlanText(Job("", optimizer)).status();
   }
   EXPECT_TRUE(PlanText(Job("microbatches: 2", "adam { lr: 0.1 }", "reduction: \"sum\" ignore_index: 3")).ok());
@@ -73,7 +76,23 @@ TEST(TrainCheckTest, Optimizers) {
                 "train.optimizer.adam.beta1 is 1; it must be at least 0 and below 1");
   ExpectRefused(Job("", "adam { lr: 1 beta2: -0.1 }"), "train.optimizer.adam.beta2 is -0.1");
   ExpectRefused(Job("", "adam { lr: 1 eps: -1 }"), "train.optimizer.adam.eps is -1; it must be at least 0");
-  ExpectRefused(Job("", "adam { lr: nan }"), "train.optimizer.adam.lr is nan");
+  ExpectRefused(Job("", "adam { lr: nan }"), "train.optimizer.adam.lr is nan; it must be finite and above 0");
+  ExpectRefused(Job("", "rmsprop { }"), "train.optimizer.rmsprop.lr is 0; it must be above 0");
+  ExpectRefused(Job("", "rmsprop { lr: -1 }"), "train.optimizer.rmsprop.lr is -1; it must be above 0");
+  ExpectRefused(Job("", "rmsprop { lr: 1 alpha: 1 }"),
+                "train.optimizer.rmsprop.alpha is 1; it must be at least 0 and below 1");
+  ExpectRefused(Job("", "rmsprop { lr: 1 alpha: -0.5 }"), "train.optimizer.rmsprop.alpha is -0.5");
+  ExpectRefused(Job("", "rmsprop { lr: 1 eps: -1 }"), "train.optimizer.rmsprop.eps is -1; it must be at least 0");
+  ExpectRefused(Job("", "rmsprop { lr: 1 momentum: -1 }"), "train.optimizer.rmsprop.momentum is -1");
+  ExpectRefused(Job("", "rmsprop { lr: 1 weight_decay: inf }"),
+                "train.optimizer.rmsprop.weight_decay is inf; it must be finite and at least 0");
+  ExpectRefused(Job("", "adagrad { }"), "train.optimizer.adagrad.lr is 0; it must be above 0");
+  ExpectRefused(Job("", "adagrad { lr: inf }"), "train.optimizer.adagrad.lr is inf");
+  ExpectRefused(Job("", "adagrad { lr: 1 lr_decay: -1 }"), "train.optimizer.adagrad.lr_decay is -1");
+  ExpectRefused(Job("", "adagrad { lr: 1 initial: -1 }"),
+                "train.optimizer.adagrad.initial is -1; it must be at least 0");
+  ExpectRefused(Job("", "adagrad { lr: 1 eps: nan }"), "train.optimizer.adagrad.eps is nan");
+  ExpectRefused(Job("", "adagrad { lr: 1 weight_decay: -1 }"), "train.optimizer.adagrad.weight_decay is -1");
   ExpectRefused(Job("", ""), "train.optimizer is missing");
 }
 

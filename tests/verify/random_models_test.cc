@@ -330,6 +330,32 @@ train { dataset: "data" batch: 12 steps: 1 optimizer { sgd { lr: 0.1 } } )",
   }
 }
 
+// What the ranks' optimizer makes of the gradients is what LibTorch's makes of them.
+TEST(OptimizersTest, EqualSerial) {
+  for (const char* optimizer :
+       {"sgd { lr: 0.1 momentum: 0.9 dampening: 0.1 weight_decay: 0.1 }", "adam { lr: 0.01 amsgrad: true }",
+        "adam { lr: 0.01 amsgrad: true decoupled: true weight_decay: 0.1 }", "rmsprop { lr: 0.01 }",
+        "rmsprop { lr: 0.01 alpha: 0.5 eps: 0.1 weight_decay: 0.1 momentum: 0.9 centered: true }",
+        "adagrad { lr: 0.01 }", "adagrad { lr: 0.01 lr_decay: 0.5 weight_decay: 0.1 initial: 0.5 eps: 0.1 }"}) {
+    const std::string text = absl::StrCat(R"(kind: TRAIN ranks: 4
+layout { name: "grid" partition: [1, 1, 2, 2] }
+layer { name: "conv" input: "image" x: "grid" conv { out_channels: 2 window { kernel: 3 } } }
+loss { kind: "mse" input: "conv" target: "wanted" }
+dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 7, 6] }
+  field { name: "wanted" idx { path: "w" } shape: [2, 5, 4] } }
+train { dataset: "data" batch: 3 steps: 1 optimizer { )",
+                                          optimizer, " } }\n");
+    const auto parsed = ParseSpec(text, "optimizer.textproto");
+    ASSERT_TRUE(parsed.ok()) << parsed.status() << text;
+    VerifyOptions options;
+    options.ranks = {1, 2, 4};
+    options.steps = 4;
+    const auto result = Verify(*parsed, options);
+    ASSERT_TRUE(result.ok()) << result.status() << text;
+    EXPECT_FALSE(result->deviates()) << optimizer << ReportText(*result);
+  }
+}
+
 // A model of a data set with blocks is compared on inputs of a block's shape.
 TEST(BlocksTest, EqualSerial) {
   const auto parsed = ParseSpec(R"job(kind: TRAIN ranks: 4

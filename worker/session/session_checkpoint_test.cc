@@ -327,6 +327,31 @@ TEST_F(CheckpointTest, OtherRanksAndOtherCutsResume) {
   }
 }
 
+// All that an optimizer keeps is in the checkpoint, the number of its steps as well.
+TEST_F(CheckpointTest, EveryOptimizerResumesOnOtherRanks) {
+  spec_.mutable_precision()->set_compute("float64");
+  for (const char* text : {"sgd { lr: 0.01 momentum: 0.9 dampening: 0.2 }", "adam { lr: 0.003 amsgrad: true }",
+                           "adam { lr: 0.003 amsgrad: true decoupled: true weight_decay: 0.1 }",
+                           "rmsprop { lr: 0.001 }", "rmsprop { lr: 0.001 momentum: 0.5 centered: true eps: 0.01 }",
+                           "adagrad { lr: 0.01 lr_decay: 0.1 initial: 0.1 }"}) {
+    *spec_.mutable_train()->mutable_optimizer() =
+        Spec(absl::StrCat("train { optimizer { ", text, " } }")).train().optimizer();
+    const std::string name = std::string(text).substr(0, 40);
+    const Ended serial = Attempt(Cut(spec_, 1, {1, 1, 1, 1}, {1, 1}), "serial " + name, 1, "job-1");
+    ASSERT_TRUE(serial.ok()) << text << "\n" << serial.Text();
+    JobSpec from = Cut(spec_, 2, {1, 1, 2, 1}, {1, 2});
+    from.mutable_train()->set_steps(33);
+    ASSERT_TRUE(Attempt(from, name, 1, "job-1").ok()) << text;
+    JobSpec to = Cut(spec_, 6, {1, 1, 3, 2}, {1, 6});
+    to.mutable_checkpoint()->set_resume_from("ckpt");
+    to.mutable_checkpoint()->set_dir("ckpt2");
+    const Ended after = Attempt(to, name, 2, "job-2");
+    ASSERT_TRUE(after.ok()) << text << "\n" << after.Text();
+    EXPECT_EQ(after.results[0].resumed_step, 33) << text;
+    EXPECT_LE(Difference(Losses(name), Losses("serial " + name)), 1e-10) << text;
+  }
+}
+
 TEST_F(CheckpointTest, RefusesACheckpointAtAnotherPositionInTheData) {
   JobSpec first = spec_;
   first.mutable_train()->set_steps(14);

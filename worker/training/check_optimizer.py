@@ -4,7 +4,7 @@ import math  # for the schedulers' expressions
 import sys
 
 import torch
-from torch.optim import SGD, Adam, AdamW
+from torch.optim import SGD, Adagrad, Adam, AdamW, RMSprop
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, MultiStepLR, SequentialLR, StepLR
 
 TOLERANCE = 1e-12

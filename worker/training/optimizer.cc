@@ -1,6 +1,8 @@
 #include "worker/training/optimizer.h"
 
+#include <functional>
 #include <sstream>
+#include <string>
 #include <tuple>
 
 #include <torch/optim.h>
@@ -30,20 +32,122 @@ class StateKey {
   void* address_;
 };
 
-template <typename Options>
-Options AdamOptionsOf(const Adam& adam) {
-  return Options(adam.lr())
-      .betas(std::make_tuple(adam.has_beta1() ? adam.beta1() : 0.9, adam.has_beta2() ? adam.beta2() : 0.999))
-      .eps(adam.has_eps() ? adam.eps() : 1e-8)
-      .weight_decay(adam.weight_decay());
+torch::Tensor ZerosLike(const torch::Tensor& parameter) {
+  return torch::zeros_like(parameter, torch::MemoryFormat::Preserve).detach();
 }
 
-template <typename AdamState>
-std::unique_ptr<AdamState> NewAdamState(const torch::Tensor& parameter) {
-  auto state = std::make_unique<AdamState>();
-  state->exp_avg(torch::zeros_like(parameter, torch::MemoryFormat::Preserve).detach());
-  state->exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Preserve).detach());
-  return state;
+// Calls `keep` with the name of each tensor that a rule keeps of a parameter.
+using Keeping = std::function<void(const char* what, const torch::Tensor& tensor)>;
+
+// Rules with the states of their parameters as they are before the first step; null where there are none.
+struct SgdRule {
+  using Torch = torch::optim::SGD;
+
+  static torch::optim::SGDOptions Options(const Sgd& sgd) {
+    return torch::optim::SGDOptions(sgd.lr())
+        .momentum(sgd.momentum())
+        .weight_decay(sgd.weight_decay())
+        .nesterov(sgd.nesterov());
+  }
+  static std::unique_ptr<torch::optim::OptimizerParamState> State(const Sgd& sgd, const torch::Tensor& parameter,
+                                                                  const Keeping& keep) {
+    if (sgd.momentum() == 0) return nullptr;
+    auto state = std::make_unique<torch::optim::SGDParamState>();
+    state->momentum_buffer(ZerosLike(parameter));
+    keep("momentum_buffer", state->momentum_buffer());
+    return state;
+  }
+};
+
+template <typename Rule, typename RuleOptions, typename RuleState>
+struct AnyAdamRule {
+  using Torch = Rule;
+
+  static RuleOptions Options(const Adam& adam) {
+    return RuleOptions(adam.lr())
+        .betas(std::make_tuple(adam.has_beta1() ? adam.beta1() : 0.9, adam.has_beta2() ? adam.beta2() : 0.999))
+        .eps(adam.has_eps() ? adam.eps() : 1e-8)
+        .weight_decay(adam.weight_decay())
+        .amsgrad(adam.amsgrad());
+  }
+  static std::unique_ptr<torch::optim::OptimizerParamState> State(const Adam& adam, const torch::Tensor& parameter,
+                                                                  const Keeping& keep) {
+    auto state = std::make_unique<RuleState>();
+    state->exp_avg(ZerosLike(parameter));
+    keep("exp_avg", state->exp_avg());
+    state->exp_avg_sq(ZerosLike(parameter));
+    keep("exp_avg_sq", state->exp_avg_sq());
+    if (!adam.amsgrad()) return state;
+    state->max_exp_avg_sq(ZerosLike(parameter));
+    keep("max_exp_avg_sq", state->max_exp_avg_sq());
+    return state;
+  }
+};
+using AdamRule = AnyAdamRule<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
+using AdamWRule = AnyAdamRule<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
+
+struct RmsPropRule {
+  using Torch = torch::optim::RMSprop;
+
+  static torch::optim::RMSpropOptions Options(const RmsProp& rmsprop) {
+    return torch::optim::RMSpropOptions(rmsprop.lr())
+        .alpha(rmsprop.has_alpha() ? rmsprop.alpha() : 0.99)
+        .eps(rmsprop.has_eps() ? rmsprop.eps() : 1e-8)
+        .weight_decay(rmsprop.weight_decay())
+        .momentum(rmsprop.momentum())
+        .centered(rmsprop.centered());
+  }
+  static std::unique_ptr<torch::optim::OptimizerParamState> State(const RmsProp& rmsprop,
+                                                                  const torch::Tensor& parameter, const Keeping& keep) {
+    auto state = std::make_unique<torch::optim::RMSpropParamState>();
+    state->square_avg(ZerosLike(parameter));
+    keep("square_avg", state->square_avg());
+    if (rmsprop.momentum() > 0) {
+      state->momentum_buffer(ZerosLike(parameter));
+      keep("momentum_buffer", state->momentum_buffer());
+    }
+    if (rmsprop.centered()) {
+      state->grad_avg(ZerosLike(parameter));
+      keep("grad_avg", state->grad_avg());
+    }
+    return state;
+  }
+};
+
+struct AdagradRule {
+  using Torch = torch::optim::Adagrad;
+
+  static torch::optim::AdagradOptions Options(const Adagrad& adagrad) {
+    return torch::optim::AdagradOptions(adagrad.lr())
+        .lr_decay(adagrad.lr_decay())
+        .weight_decay(adagrad.weight_decay())
+        .initial_accumulator_value(adagrad.initial())
+        .eps(adagrad.has_eps() ? adagrad.eps() : 1e-10);
+  }
+  static std::unique_ptr<torch::optim::OptimizerParamState> State(const Adagrad& adagrad,
+                                                                  const torch::Tensor& parameter, const Keeping& keep) {
+    auto state = std::make_unique<torch::optim::AdagradParamState>();
+    state->sum(torch::full_like(parameter, adagrad.initial()).detach());
+    keep("sum", state->sum());
+    return state;
+  }
+};
+
+double BaseRate(const Optimizer& spec) {
+  switch (spec.kind_case()) {
+    case Optimizer::kSgd: return spec.sgd().lr();
+    case Optimizer::kAdam: return spec.adam().lr();
+    case Optimizer::kRmsprop: return spec.rmsprop().lr();
+    case Optimizer::kAdagrad: return spec.adagrad().lr();
+    case Optimizer::KIND_NOT_SET: return 0;
+  }
+  return 0;
+}
+
+// Tells a state's own rule the number of the step, where it is of this type.
+template <typename State>
+void SetStep(torch::optim::OptimizerParamState& state, int64_t step) {
+  if (auto* own = dynamic_cast<State*>(&state)) own->step(step);
 }
 
 }  // namespace
@@ -63,44 +167,29 @@ absl::StatusOr<std::unique_ptr<TrainOptimizer>> TrainOptimizer::Create(const Tra
     trained.push_back(parameters.tensor(i));
   }
   if (trained.empty()) return absl::InvalidArgumentError("the network has no parameter to train");
-  const Optimizer& spec = train.optimizer();
-  const auto keep = [&](const char* what, int i, const torch::Tensor& tensor) {
-    const int index = indices[i];
-    optimizer->states_.push_back({absl::StrCat(what, "/", parameters.name(index)), index, tensor});
+  const auto make = [&](auto kind, const auto& spec) {
+    using Rule = decltype(kind);
+    optimizer->rule_ = std::make_unique<typename Rule::Torch>(trained, Rule::Options(spec));
+    for (size_t i = 0; i < trained.size(); ++i) {
+      auto state = Rule::State(spec, trained[i], [&](const char* what, const torch::Tensor& tensor) {
+        const std::string name = absl::StrCat(what, "/", parameters.name(indices[i]));
+        optimizer->states_.push_back({name, indices[i], tensor});
+      });
+      if (state != nullptr) optimizer->rule_->state()[StateKey(trained[i])] = std::move(state);
+    }
   };
+  const Optimizer& spec = train.optimizer();
   try {
     torch::NoGradGuard no_grad;
-    if (spec.has_sgd()) {
-      const Sgd& sgd = spec.sgd();
-      const auto options = torch::optim::SGDOptions(sgd.lr())
-                               .momentum(sgd.momentum())
-                               .weight_decay(sgd.weight_decay())
-                               .nesterov(sgd.nesterov());
-      optimizer->rule_ = std::make_unique<torch::optim::SGD>(trained, options);
-      for (size_t i = 0; i < trained.size() && sgd.momentum() != 0; ++i) {
-        auto state = std::make_unique<torch::optim::SGDParamState>();
-        state->momentum_buffer(torch::zeros_like(trained[i]).detach());
-        keep("momentum_buffer", static_cast<int>(i), state->momentum_buffer());
-        optimizer->rule_->state()[StateKey(trained[i])] = std::move(state);
-      }
-      return optimizer;
-    }
-    if (!spec.has_adam()) return absl::InvalidArgumentError("the job has no optimizer; write sgd or adam");
-    const auto adam = [&](auto rule, auto new_state) {
-      optimizer->rule_ = std::move(rule);
-      for (size_t i = 0; i < trained.size(); ++i) {
-        auto state = new_state(trained[i]);
-        keep("exp_avg", static_cast<int>(i), state->exp_avg());
-        keep("exp_avg_sq", static_cast<int>(i), state->exp_avg_sq());
-        optimizer->rule_->state()[StateKey(trained[i])] = std::move(state);
-      }
-    };
-    if (spec.adam().decoupled()) {
-      adam(std::make_unique<torch::optim::AdamW>(trained, AdamOptionsOf<torch::optim::AdamWOptions>(spec.adam())),
-           NewAdamState<torch::optim::AdamWParamState>);
-    } else {
-      adam(std::make_unique<torch::optim::Adam>(trained, AdamOptionsOf<torch::optim::AdamOptions>(spec.adam())),
-           NewAdamState<torch::optim::AdamParamState>);
+    switch (spec.kind_case()) {
+      case Optimizer::kSgd: make(SgdRule(), spec.sgd()); break;
+      case Optimizer::kAdam:
+        spec.adam().decoupled() ? make(AdamWRule(), spec.adam()) : make(AdamRule(), spec.adam());
+        break;
+      case Optimizer::kRmsprop: make(RmsPropRule(), spec.rmsprop()); break;
+      case Optimizer::kAdagrad: make(AdagradRule(), spec.adagrad()); break;
+      case Optimizer::KIND_NOT_SET:
+        return absl::InvalidArgumentError("the job has no optimizer; write sgd, adam, rmsprop or adagrad");
     }
     return optimizer;
   } catch (...) {
@@ -109,8 +198,7 @@ absl::StatusOr<std::unique_ptr<TrainOptimizer>> TrainOptimizer::Create(const Tra
 }
 
 double TrainOptimizer::LearningRate(int64_t step) const {
-  const Optimizer& spec = train_.optimizer();
-  return (spec.has_sgd() ? spec.sgd().lr() : spec.adam().lr()) * ScheduleFactor(train_, step);
+  return BaseRate(train_.optimizer()) * ScheduleFactor(train_, step);
 }
 
 void TrainOptimizer::Step(int64_t step) {
@@ -123,8 +211,10 @@ void TrainOptimizer::Step(int64_t step) {
     options.dampening(step == 0 ? 0 : train_.optimizer().sgd().dampening());
   }
   for (auto& entry : rule_->state()) {
-    if (auto* adam = dynamic_cast<torch::optim::AdamParamState*>(entry.second.get())) adam->step(step);
-    if (auto* adamw = dynamic_cast<torch::optim::AdamWParamState*>(entry.second.get())) adamw->step(step);
+    SetStep<torch::optim::AdamParamState>(*entry.second, step);
+    SetStep<torch::optim::AdamWParamState>(*entry.second, step);
+    SetStep<torch::optim::RMSpropParamState>(*entry.second, step);
+    SetStep<torch::optim::AdagradParamState>(*entry.second, step);
   }
   rule_->step();
 }

@@ -1,5 +1,6 @@
 // The job's optimizer on a rank's parts of the parameters' homes, which is exact since its rules are element-wise. The
-// rules are torch::optim's SGD, Adam and AdamW; the learning rate of each step follows Train.schedule (schedule.h).
+// rules are torch::optim's SGD, Adam, AdamW, RMSprop and Adagrad; the learning rate of each step follows Train.schedule
+// (schedule.h).
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto optimizer, TrainOptimizer::Create(plan.spec().train(), parameters));
 //   optimizer->Step(0);                                          // once the gradients are in their homes
@@ -39,12 +40,13 @@ class TrainOptimizer {
   // on the parameters, their gradients, States() and the step's number. Throws what LibTorch throws.
   void Step(int64_t step);
 
-  // The learning rate of step `step` (from 0).
+  // The learning rate of step `step` (from 0), without Adagrad's lr_decay.
   double LearningRate(int64_t step) const;
 
-  // The tensors that the optimizer keeps between steps: "momentum_buffer" of SGD with momentum, "exp_avg" and
-  // "exp_avg_sq" of Adam. Every trained parameter has them, in the plan's order, from the start on; they are zeros
-  // before the first step.
+  // The tensors that the optimizer keeps between steps, under torch.optim's names: "momentum_buffer" of SGD and RMSprop
+  // with momentum; "exp_avg", "exp_avg_sq" and, with amsgrad, "max_exp_avg_sq" of Adam; "square_avg" and, where it is
+  // centered, "grad_avg" of RMSprop; "sum" of Adagrad. Every trained parameter has them, in the plan's order, from the
+  // start on; before the first step "sum" is Adagrad.initial, and the others are zeros.
   struct State {
     std::string name;   // "exp_avg/conv1.weight"
     int parameter = 0;  // the parameter's index in Parameters; the tensor has its home

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -22,6 +23,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "layers/rules/layout_proto.h"
+#include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "worker/training/gradient_norm.h"
 #include "worker/training/schedule.h"
@@ -111,12 +113,63 @@ std::vector<Case> Optimizers() {
     next.optimizer =
         absl::StrCat(decoupled ? "AdamW" : "Adam", "(p, lr=0.01, betas=(0.7, 0.9), eps=1e-3, weight_decay=0.1)");
     cases.push_back(next);
+    spec.set_amsgrad(true);
+    next.optimizer = absl::StrCat(next.optimizer.substr(0, next.optimizer.size() - 1), ", amsgrad=True)");
+    cases.push_back(next);
   }
+  const auto rmsprop = [&](const RmsProp& spec, const std::string& more) {
+    Case next;
+    *next.train.mutable_optimizer()->mutable_rmsprop() = spec;
+    next.train.mutable_optimizer()->mutable_rmsprop()->set_lr(0.01);
+    next.optimizer = absl::StrCat("RMSprop(p, lr=0.01", more, ")");
+    cases.push_back(next);
+  };
+  RmsProp moving;
+  rmsprop(moving, "");
+  moving.set_alpha(0.8);
+  moving.set_eps(1e-3);
+  moving.set_weight_decay(0.1);
+  rmsprop(moving, ", alpha=0.8, eps=1e-3, weight_decay=0.1");
+  moving.set_momentum(0.9);
+  rmsprop(moving, ", alpha=0.8, eps=1e-3, weight_decay=0.1, momentum=0.9");
+  moving.set_centered(true);
+  rmsprop(moving, ", alpha=0.8, eps=1e-3, weight_decay=0.1, momentum=0.9, centered=True");
+  const auto adagrad = [&](const Adagrad& spec, const std::string& more) {
+    Case next;
+    *next.train.mutable_optimizer()->mutable_adagrad() = spec;
+    next.train.mutable_optimizer()->mutable_adagrad()->set_lr(0.1);
+    next.optimizer = absl::StrCat("Adagrad(p, lr=0.1", more, ")");
+    cases.push_back(next);
+  };
+  Adagrad summing;
+  adagrad(summing, "");
+  summing.set_lr_decay(0.05);
+  adagrad(summing, ", lr_decay=0.05");
+  summing.set_weight_decay(0.1);
+  summing.set_initial(0.3);
+  summing.set_eps(1e-3);
+  adagrad(summing, ", lr_decay=0.05, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-3");
   return cases;
 }
 
+// Those of one kind of optimizer, as its name in Python begins: "Adam(".
+Case FirstOf(const std::string& name) {
+  for (const Case& next : Optimizers()) {
+    if (next.optimizer.rfind(name, 0) == 0) return next;
+  }
+  ADD_FAILURE() << "no case of " << name;
+  return {};
+}
+Case LastOf(const std::string& name) {
+  Case last;
+  for (const Case& next : Optimizers()) {
+    if (next.optimizer.rfind(name, 0) == 0) last = next;
+  }
+  return last;
+}
+
 std::vector<Case> Schedules() {
-  std::vector<Case> cases(4, Optimizers().back());
+  std::vector<Case> cases(4, LastOf("AdamW("));
   *cases[0].train.add_schedule() = PhaseOf("linear", 13, 0.25, 1.5);
   cases[0].scheduler = "LambdaLR(o, lambda k: 0.25 + 1.25 * min(k, 13) / 13)";
   *cases[1].train.add_schedule() = PhaseOf("linear", 10, 0.1, 1);
@@ -141,6 +194,11 @@ std::vector<Case> Schedules() {
       "SequentialLR(o, [LinearLR(o, start_factor=0.2, total_iters=5), StepLR(o, step_size=10, gamma=0.3)], "
       "milestones=[5])";
   cases.push_back(sequence);
+  for (const char* name : {"RMSprop(", "Adagrad("}) {
+    cases.push_back(LastOf(name));
+    *cases.back().train.add_schedule() = PhaseOf("linear", 10, 0.1, 1);
+    cases.back().scheduler = "LinearLR(o, start_factor=0.1, end_factor=1.0, total_iters=10)";
+  }
   return cases;
 }
 
@@ -174,8 +232,8 @@ TEST(TrainOptimizerTest, EveryStepEqualsTorchOptims) {
   at::manual_seed(5);
   std::vector<Case> cases = Optimizers();
   for (const Case& next : Schedules()) cases.push_back(next);
-  for (const int i : {1, 7}) {
-    cases.push_back(Optimizers()[i]);
+  for (const char* name : {"SGD(p, lr=0.1, momentum=0.9", "AdamW(", "RMSprop(", "Adagrad("}) {
+    cases.push_back(LastOf(name));
     cases.back().train.set_clip_norm(4);  // the gradients are 17 standard normal numbers: clips about half of the steps
   }
   nlohmann::json all;
@@ -224,16 +282,65 @@ TEST(TrainOptimizerTest, ResumesFromItsStates) {
 
 TEST(TrainOptimizerTest, NamesItsStates) {
   const Parameters parameters = Parameters::Create(PlanOfThree(), 0).value();
-  const std::vector<Case> cases = Optimizers();
+  // Of the first parameter; the second one has the same.
   const auto names = [&](const Case& of) {
     std::vector<std::string> all;
     const auto optimizer = TrainOptimizer::Create(of.train, parameters).value();
-    for (const TrainOptimizer::State& state : optimizer->States()) all.push_back(state.name);
+    const size_t count = optimizer->States().size() / 2;
+    for (size_t i = 0; i < 2 * count; ++i) {
+      const std::string& name = optimizer->States()[i].name;
+      EXPECT_EQ(name.substr(name.size() - 3), i < count ? "/p0" : "/p1");
+      if (i < count) all.push_back(name.substr(0, name.size() - 3));
+      if (i >= count) {
+        EXPECT_EQ(name.substr(0, name.size() - 3), all[i - count]);
+      }
+    }
     return all;
   };
-  EXPECT_TRUE(names(cases[0]).empty());
-  EXPECT_EQ(names(cases[1]), (std::vector<std::string>{"momentum_buffer/p0", "momentum_buffer/p1"}));
-  EXPECT_EQ(names(cases[4]), (std::vector<std::string>{"exp_avg/p0", "exp_avg_sq/p0", "exp_avg/p1", "exp_avg_sq/p1"}));
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(FirstOf("SGD(")), Names());
+  EXPECT_EQ(names(LastOf("SGD(")), Names({"momentum_buffer"}));
+  for (const char* adam : {"Adam(", "AdamW("}) {
+    EXPECT_EQ(names(FirstOf(adam)), Names({"exp_avg", "exp_avg_sq"}));
+    EXPECT_EQ(names(LastOf(adam)), Names({"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}));
+  }
+  EXPECT_EQ(names(FirstOf("RMSprop(")), Names({"square_avg"}));
+  EXPECT_EQ(names(LastOf("RMSprop(")), Names({"square_avg", "momentum_buffer", "grad_avg"}));
+  EXPECT_EQ(names(FirstOf("Adagrad(")), Names({"sum"}));
+}
+
+// A parameter in four uneven blocks, one of them empty, is what it is as a whole.
+TEST(TrainOptimizerTest, BlocksOnRanksStepAsTheWhole) {
+  const auto cut = Layout::Partition({7, 3}, DType::kFloat64, {4, 1}, {0, 1, 2, 3}, {{0, {3, 1, 0, 3}}});
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  const auto plan_of = [](const Layout& home) {
+    Plan plan;
+    ParameterPlan* parameter = plan.add_parameter();
+    parameter->set_name("p");
+    *parameter->mutable_home() = ToProto(home);
+    return plan;
+  };
+  for (const Case& next : Optimizers()) {
+    at::manual_seed(4);
+    std::vector<at::Tensor> gradients;
+    const at::Tensor initial = at::randn({7, 3}, at::kDouble);
+    for (int step = 0; step < 5; ++step) gradients.push_back(at::randn({7, 3}, at::kDouble));
+    at::Tensor whole;
+    for (int rank = -1; rank < 4; ++rank) {
+      const Plan plan = plan_of(rank < 0 ? Layout::Owner({7, 3}, DType::kFloat64, 0) : *cut);
+      Parameters parameters = Parameters::Create(plan, std::max(rank, 0)).value();
+      ASSERT_TRUE(parameters.SetFromGlobal(0, initial).ok());
+      auto optimizer = TrainOptimizer::Create(next.train, parameters).value();
+      const Interval rows = rank < 0 ? Interval{0, 7} : cut->BoxOf(rank)[0];
+      for (int step = 0; step < 5; ++step) {
+        at::Tensor(parameters.tensor(0)).mutable_grad() = gradients[step].narrow(0, rows.lo, rows.size()).clone();
+        optimizer->Step(step);
+      }
+      if (rank < 0) whole = parameters.tensor(0).detach().clone();
+      EXPECT_TRUE(at::equal(parameters.tensor(0), whole.narrow(0, rows.lo, rows.size())))
+          << next.optimizer << " on rank " << rank;
+    }
+  }
 }
 
 // One copy of a replicated gradient counts, and each part of a cut one.
