@@ -6,6 +6,7 @@
 #include <ATen/ops/index_select.h>
 
 #include "layers/rules/roles.h"
+#include "layers/sum_type.h"
 
 namespace adjoin {
 
@@ -15,8 +16,7 @@ at::Tensor LayerModule::Input(const std::vector<at::Tensor>& inputs, int index, 
     for (const auto& [dim, reads] : context_.reads[index]) {
       if (!reads.boundary.defined()) continue;
       // The gradient adds up all that came of a cell, which may be many: not in bfloat16.
-      x = x.scalar_type() == at::kBFloat16 ? at::index_select(x.to(at::kFloat), dim, reads.boundary).to(at::kBFloat16)
-                                           : at::index_select(x, dim, reads.boundary);
+      x = at::index_select(InSumType(x), dim, reads.boundary).to(x.scalar_type());
     }
   }
   peak_elements_ = std::max(peak_elements_, x.numel());

@@ -46,8 +46,6 @@ struct BlockAttention::Tile {
   Tensor Columns(const Tensor& x, at::ScalarType type) const { return Pairs(x).narrow(1, column, columns).to(type); }
 };
 
-at::ScalarType SumType(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf ? at::kFloat : type; }
-
 template <typename Use>
 void BlockAttention::ForEachTile(const Tensor& q, const Tensor& k, int64_t first_key, const Use& use) const {
   const int64_t pairs = q.size(0) * q.size(1), rows = q.size(2), columns = k.size(2);

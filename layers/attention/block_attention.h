@@ -22,6 +22,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "layers/sum_type.h"
 #include "primitives/random/philox.h"
 
 namespace adjoin {
@@ -33,9 +34,6 @@ struct WeightDropout {
   std::vector<int64_t> shape;  // global: [batch, heads, queries, keys]
   double p = 0;
 };
-
-// Sums in this type: float32 for bfloat16 and float16.
-at::ScalarType SumType(at::ScalarType type);
 
 // State of the rows seen so far: largest score, sum of the exponentials above it, and the same of their values.
 struct SoftmaxSums {

@@ -6,6 +6,8 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/softmax.h>
 
+#include "layers/sum_type.h"
+
 namespace adjoin {
 
 using at::Tensor;
@@ -28,8 +30,7 @@ Tensor FromHeads(const Tensor& x, const Tensor& weight) {
 
 Tensor DenseAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& added, const Tensor& factors) {
   // A score that is off by a bfloat16's step makes its weight wrong by a few percent.
-  const at::ScalarType type = q.scalar_type() == at::kBFloat16 ? at::kFloat : q.scalar_type();
-  Tensor scores = at::matmul(q.to(type), k.to(type).transpose(-2, -1));
+  Tensor scores = at::matmul(InSumType(q), InSumType(k).transpose(-2, -1));
   if (added.defined()) scores = scores + added;
   Tensor weights = at::softmax(scores, -1);
   if (factors.defined()) weights = weights * factors;

@@ -11,19 +11,17 @@
 #include "layers/loss/loss_builder.h"
 #include "layers/loss/loss_roles.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/sum_type.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
 
 namespace adjoin {
 namespace {
 
-// As LossType (layers/loss/loss_rule.h).
-at::Tensor InLossType(const at::Tensor& x) { return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x; }
-
-// Moves to where the loss is computed.
+// Moves to where the loss is computed, in its type: LossType (layers/loss/loss_rule.h).
 at::Tensor Moved(RoleMovements& roles, const char* role, const at::Tensor& x, Tape& tape) {
   const std::shared_ptr<Movement>& movement = roles.Use(role);
-  return InLossType(movement == nullptr ? x : movement->Apply(x, tape));
+  return InSumType(movement == nullptr ? x : movement->Apply(x, tape));
 }
 
 }  // namespace

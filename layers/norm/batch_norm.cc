@@ -13,6 +13,7 @@
 #include "layers/norm/norm_roles.h"
 #include "layers/recompute.h"
 #include "layers/rules/roles.h"
+#include "layers/sum_type.h"
 
 namespace adjoin {
 namespace {
@@ -23,8 +24,7 @@ class BatchNormLayer : public LayerModule {
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor own = Input(inputs, 0, tape);
-    // Sums of bfloat16 would be of no use.
-    const at::Tensor x = own.scalar_type() == at::kBFloat16 ? own.to(at::kFloat) : own;
+    const at::Tensor x = InSumType(own);
     ChannelStatistics pass;
     at::Tensor mean, variance;
     if (context().training) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "layers/layer.h"
+#include "layers/sum_type.h"
 
 namespace adjoin {
 namespace {
@@ -26,8 +27,7 @@ class LocalResponseNormLayer : public LayerModule {
     if (!runs_here()) return Output(EmptyResult(context().compute_shape, {read}), tape);
     const LocalResponseNorm& norm = spec().local_response_norm();
     const int64_t size = norm.size(), channels = context().compute_shape[kChannelDim];
-    // Sums of bfloat16 would be of no use.
-    const at::Tensor x = read.scalar_type() == at::kBFloat16 ? read.to(at::kFloat) : read;
+    const at::Tensor x = InSumType(read);
     const at::Tensor squares = x.square().unfold(kChannelDim, size, 1).sum(-1);
     const at::Tensor divisor = at::pow(norm.k() + norm.alpha() / static_cast<double>(size) * squares, norm.beta());
     const at::Tensor y = x.narrow(kChannelDim, size / 2, channels) / divisor;

@@ -29,6 +29,7 @@
 #include "layers/norm/norm_sums.h"
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/roles.h"
+#include "layers/sum_type.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 
@@ -55,9 +56,7 @@ class SetNormLayer : public LayerModule {
 
   Tensor Forward(const std::vector<Tensor>& inputs, Tape& tape) override {
     const Tensor own = Input(inputs, 0, tape);
-    // Sums of bfloat16 would be of no use.
-    const Tensor x =
-        (own.scalar_type() == at::kBFloat16 ? own.to(at::kFloat) : own).reshape({1, sets_.rows, sets_.length});
+    const Tensor x = InSumType(own).reshape({1, sets_.rows, sets_.length});
     const auto elements = static_cast<double>(sets_.elements);
     ChannelStatistics pass;
     const Tensor of_rows = pass.Of(x);
