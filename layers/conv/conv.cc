@@ -22,6 +22,7 @@
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/roles.h"
+#include "layers/sum_type.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/transposed_window.h"
@@ -47,14 +48,19 @@ class ConvLayer : public LayerModule {
   }
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
-    const at::Tensor x = Input(inputs, 0, tape);
-    if (!cut_.empty()) return Output(BesideItsNeighbours(x, tape), tape);
+    const at::Tensor read = Input(inputs, 0, tape);
+    if (!cut_.empty()) return Output(BesideItsNeighbours(read, tape), tape);
+    const at::Tensor x = InKernelType(read);
     const at::Tensor weight = Parameter(kRoleWeight, tape).to(x.scalar_type());
     const at::Tensor bias = Bias(x, tape);
-    return Output(runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight}), tape);
+    const at::Tensor y = runs_here() ? Kernel(x, weight, bias) : EmptyResult(context().compute_shape, {x, weight});
+    return Output(y.to(read.scalar_type()), tape);
   }
 
  private:
+  // On CPUs without AVX-512, LibTorch 1 has no transposed kernel of bfloat16.
+  at::Tensor InKernelType(const at::Tensor& x) const { return transposed_ && x.is_cpu() ? InSumType(x) : x; }
+
   at::Tensor Bias(const at::Tensor& x, Tape& tape) const {
     const at::Tensor bias = Parameter(kRoleBias, tape);
     if (!bias.defined() || bias.numel() == 0) return at::Tensor();  // another rank's of this sum adds it

@@ -38,6 +38,7 @@
 #include "layers/layer.h"
 #include "layers/pointwise/activation_functions.h"
 #include "layers/rules/roles.h"
+#include "layers/sum_type.h"
 
 namespace adjoin {
 namespace {
@@ -46,7 +47,7 @@ using at::Tensor;
 using Arguments = std::vector<double>;
 using Function = std::function<Tensor(const Tensor& x, const Arguments& a)>;
 
-// All but prelu, which has a parameter.
+// All but prelu, which has a parameter. LibTorch 1 has no kernel of bfloat16 for mish, or for the gradient of hardtanh.
 const std::map<std::string, Function>& Functions() {
   static const auto* functions = new std::map<std::string, Function>{
       {"abs", [](const Tensor& x, const Arguments&) { return at::abs(x); }},
@@ -58,12 +59,13 @@ const std::map<std::string, Function>& Functions() {
       {"hardshrink", [](const Tensor& x, const Arguments& a) { return at::hardshrink(x, a[0]); }},
       {"hardsigmoid", [](const Tensor& x, const Arguments&) { return at::hardsigmoid(x); }},
       {"hardswish", [](const Tensor& x, const Arguments&) { return at::hardswish(x); }},
-      {"hardtanh", [](const Tensor& x, const Arguments& a) { return at::hardtanh(x, a[0], a[1]); }},
+      {"hardtanh",
+       [](const Tensor& x, const Arguments& a) { return at::hardtanh(InSumType(x), a[0], a[1]).to(x.scalar_type()); }},
       {"leaky_relu", [](const Tensor& x, const Arguments& a) { return at::leaky_relu(x, a[0]); }},
       {"log_sigmoid", [](const Tensor& x, const Arguments&) { return at::log_sigmoid(x); }},
-      {"mish", [](const Tensor& x, const Arguments&) { return at::mish(x); }},
+      {"mish", [](const Tensor& x, const Arguments&) { return at::mish(InSumType(x)).to(x.scalar_type()); }},
       {"relu", [](const Tensor& x, const Arguments&) { return at::relu(x); }},
-      {"relu6", [](const Tensor& x, const Arguments&) { return at::hardtanh(x, 0, 6); }},
+      {"relu6", [](const Tensor& x, const Arguments&) { return at::hardtanh(InSumType(x), 0, 6).to(x.scalar_type()); }},
       {"selu", [](const Tensor& x, const Arguments&) { return at::selu(x); }},
       {"sigmoid", [](const Tensor& x, const Arguments&) { return at::sigmoid(x); }},
       {"silu", [](const Tensor& x, const Arguments&) { return at::silu(x); }},

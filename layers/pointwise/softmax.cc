@@ -20,6 +20,7 @@
 #include "layers/layer.h"
 #include "layers/pointwise/softmax_roles.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/sum_type.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -43,12 +44,12 @@ class SoftmaxLayer : public LayerModule {
 
  private:
   at::Tensor OverRanks(const at::Tensor& x, Tape& tape) {
-    const at::Tensor shifted = x - Move(kRoleMax, Largest(x.detach()), tape);
+    const at::Tensor shifted = InSumType(x) - Move(kRoleMax, Largest(x.detach()), tape);
     const at::Tensor exponentials = at::exp(shifted);
     // A rank outside the mesh has no rows: the shape there is not x's with a 1.
     const at::Tensor own = exponentials.sum(dim_, /*keepdim=*/true).reshape(row_shape_);
-    const at::Tensor sum = Move(kRoleSum, own, tape);
-    return log_ ? shifted - at::log(sum) : exponentials / sum;
+    const at::Tensor sum = Move(kRoleSum, own.to(x.scalar_type()), tape);
+    return (log_ ? shifted - at::log(InSumType(sum)) : exponentials / sum).to(x.scalar_type());
   }
 
   at::Tensor Largest(const at::Tensor& x) const {

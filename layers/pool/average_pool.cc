@@ -19,6 +19,7 @@
 
 #include "base/status_macros.h"
 #include "layers/pool/pool_dims.h"
+#include "layers/sum_type.h"
 
 namespace adjoin {
 namespace {
@@ -128,7 +129,8 @@ class AveragePoolLayer : public LayerModule {
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     const at::Tensor x = Input(inputs, 0, tape);
     if (!runs_here()) return Output(EmptyResult(context().compute_shape, {x}), tape);
-    return Output(spec().pool().mode() == "lp" ? PowerAverage(x) : Average(x), tape);
+    const at::Tensor y = spec().pool().mode() == "lp" ? PowerAverage(InSumType(x)) : Average(InSumType(x));
+    return Output(y.to(x.scalar_type()), tape);
   }
 
  private:

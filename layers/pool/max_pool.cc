@@ -26,6 +26,7 @@
 #include "base/status_macros.h"
 #include "layers/pool/pool_dims.h"
 #include "layers/pool/pool_roles.h"
+#include "layers/sum_type.h"
 
 namespace adjoin {
 namespace {
@@ -71,7 +72,7 @@ class MaxPoolLayer : public LayerModule {
  private:
   at::Tensor Kernel(const at::Tensor& x) const {
     // On a device the host would have to wait for the answer: there the padded kernel's indices tell what to take.
-    if (by_kernel_ && (!padded_ || x.is_cpu())) {
+    if (by_kernel_ && HasKernel(x) && (!padded_ || x.is_cpu())) {
       at::Tensor y = ByKernel(x);
       // Only among minus infinities does the kernel, for which the padding is input, take other elements.
       if (!padded_ || !y.detach().eq(kLowest).any().item<bool>()) return y;
@@ -126,6 +127,9 @@ class MaxPoolLayer : public LayerModule {
     return choice.unsqueeze(-1);
   }
 
+  // LibTorch 1 has no kernel of three dims for bfloat16. Its places are found in float32, which is exact.
+  static bool HasKernel(const at::Tensor& x) { return x.dim() < 5 || x.scalar_type() == SumType(x.scalar_type()); }
+
   at::Tensor ByKernel(const at::Tensor& x) const {
     switch (x.dim()) {
       case 3: return at::max_pool1d(x, kernel_, stride_, /*padding=*/0, dilation_);
@@ -142,7 +146,7 @@ class MaxPoolLayer : public LayerModule {
     switch (x.dim()) {
       case 3: std::tie(y, index) = at::max_pool1d_with_indices(x, kernel_, stride_, 0, dilation_); break;
       case 4: std::tie(y, index) = at::max_pool2d_with_indices(x, kernel_, stride_, 0, dilation_); break;
-      default: std::tie(y, index) = at::max_pool3d_with_indices(x, kernel_, stride_, 0, dilation_);
+      default: std::tie(y, index) = at::max_pool3d_with_indices(InSumType(x), kernel_, stride_, 0, dilation_);
     }
     return padded_ ? at::where(y.eq(kLowest), FirstInside(), index) : index;
   }

@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "layers/layer.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/sum_type.h"
 #include "layers/upsample/upsample_rule.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/interpolation.h"
@@ -66,8 +67,9 @@ class UpsampleLayer : public LayerModule {
 
   at::Tensor Forward(const std::vector<at::Tensor>& inputs, Tape& tape) override {
     at::Tensor x = Input(inputs, 0, tape);
-    at::Tensor y = runs_here() ? Kernel(x) : EmptyResult(context().compute_shape, {x});
-    return Output(y, tape);
+    // A cell adds up the gradients of all outputs that it gives to.
+    at::Tensor y = runs_here() ? Kernel(InSumType(x)) : EmptyResult(context().compute_shape, {x});
+    return Output(y.to(x.scalar_type()), tape);
   }
 
  private:
@@ -100,8 +102,8 @@ absl::StatusOr<std::unique_ptr<LayerModule>> BuildUpsample(LayerContext context)
   std::vector<Pass> passes;
   for (const auto& [dim, interpolation] : interpolations) {
     if (interpolation.copies()) continue;
-    passes.push_back(
-        PassOf(dim, compute.dims(), interpolation, outputs[dim], ScalarTypeOf(compute.dtype()), context.device));
+    passes.push_back(PassOf(dim, compute.dims(), interpolation, outputs[dim], SumType(ScalarTypeOf(compute.dtype())),
+                            context.device));
   }
   return std::make_unique<UpsampleLayer>(std::move(context), std::move(passes));
 }
