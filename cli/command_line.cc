@@ -30,7 +30,7 @@ struct Arguments {
   LogOptions logs;
   PsOptions ps;
   std::string job, name, output;
-  std::string data_root = ".";
+  PlanOptions plan;
   std::string verify_binary;
   std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
@@ -74,6 +74,13 @@ void AddSpec(CLI::App* command, Arguments& a) {
       ->type_name("PATH=VALUE");
 }
 
+absl::StatusOr<int> PlanWith(Arguments& a) {
+  a.plan.spec_file = a.submit.spec_file;
+  a.plan.settings = a.submit.settings;
+  a.plan.format = a.options.format;
+  return RunPlan(a.plan, *a.rules);
+}
+
 void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* submit = app.add_subcommand("submit", "Submit a job; prints its id");
   AddSpec(submit, a);
@@ -95,10 +102,11 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
 
   CLI::App* plan = app.add_subcommand("plan", "Check a job and show its layouts and movements; needs no coordinator");
   AddSpec(plan, a);
-  plan->add_option("--data-root", a.data_root, "Where its data files are looked for, for their sizes")
+  plan->add_option("--data-root", a.plan.data_root, "Where its data files are looked for, for their sizes")
       ->capture_default_str();
-  plan->callback(
-      [&] { chosen = [&] { return RunPlan(a.submit.spec_file, a.submit.settings, a.data_root, *a.rules); }; });
+  plan->add_flag("-w,--wide", a.plan.wide, "Do not cut lines to the terminal's width");
+  AddFormat(plan, a);
+  plan->callback([&] { chosen = [&] { return PlanWith(a); }; });
 
   CLI::App* verify = app.add_subcommand(
       "verify",

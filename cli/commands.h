@@ -46,12 +46,19 @@ struct PsOptions {
   double watch_seconds = 0;         // again and again, so often; 0: once
 };
 
+struct PlanOptions {
+  std::string spec_file;              // "-" is standard input
+  std::vector<std::string> settings;  // PATH=VALUE
+  std::string data_root = ".";        // the folder of the data files
+  Format format = Format::kTable;
+  bool wide = false;  // lines are not cut to the terminal's width
+};
+
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit);
 // Shows the job until it ends; Ctrl-C only stops the showing (exit code 0).
 absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job);
-// Needs no coordinator. `data_root`: the folder of the data files.
-absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std::string>& settings,
-                            const std::string& data_root, const LayerRules& rules);
+// Needs no coordinator.
+absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules);
 // Becomes the program `binary` (empty: adjoin-verify beside this one). Returns only where that fails.
 absl::StatusOr<int> RunVerify(const std::string& binary, const std::vector<std::string>& arguments);
 absl::StatusOr<int> RunPs(const CommandOptions& options, const PsOptions& ps);

@@ -8,7 +8,9 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "planner/plan/file_halos.h"
+#include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/field_files.h"
 #include "planner/spec/spec_file.h"
@@ -42,14 +44,28 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::
   return std::optional<int64_t>(samples);
 }
 
+void ShowReport(const PlanReport& report, const PlanOptions& options) {
+  const std::string text = Planner::Explain(report);
+  const std::string shown = options.wide ? text : CutLines(text, static_cast<size_t>(TerminalWidth()));
+  std::cout << shown;
+  if (!report.unknown_size().empty()) {
+    std::cout << "The size of data set '" << absl::StrJoin(report.unknown_size(), "', '")
+              << "' is not known here: its files are not below "
+              << std::filesystem::absolute(options.data_root).lexically_normal().string()
+              << ". Name their folder with --data-root to see the last, smaller batch as well.\n";
+  }
+  std::cout << "plan " << report.plan() << std::endl;
+  if (shown != text)
+    std::cout << "Lines end in … where the terminal is too narrow: --wide shows them whole." << std::endl;
+}
+
 }  // namespace
 
-absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std::string>& settings,
-                            const std::string& data_root, const LayerRules& rules) {
+absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules) {
   SpecSource source;
-  source.name = spec_file == "-" ? "standard input" : spec_file;
-  ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(spec_file));
-  ADJOIN_ASSIGN_OR_RETURN(source, WithSettings(source, settings));
+  source.name = options.spec_file == "-" ? "standard input" : options.spec_file;
+  ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(options.spec_file));
+  ADJOIN_ASSIGN_OR_RETURN(source, WithSettings(source, options.settings));
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source.text, source.name));
   DatasetSizes sizes;
   std::vector<std::string> unknown;
@@ -57,24 +73,23 @@ absl::StatusOr<int> RunPlan(const std::string& spec_file, const std::vector<std:
     std::optional<int64_t> samples;
     for (const Field& field : dataset.field()) {
       if (samples.has_value()) break;
-      ADJOIN_ASSIGN_OR_RETURN(samples, SamplesOf(field, data_root));
+      ADJOIN_ASSIGN_OR_RETURN(samples, SamplesOf(field, options.data_root));
     }
     if (samples.has_value()) {
       sizes[dataset.name()] = *samples;
     } else {
-      unknown.push_back(absl::StrCat("'", dataset.name(), "'"));
+      unknown.push_back(dataset.name());
     }
   }
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
   ReadHalosFromFiles(&plan);
-  std::cout << Planner::Explain(plan);
-  if (!unknown.empty()) {
-    std::cout << "The size of data set " << absl::StrJoin(unknown, ", ")
-              << " is not known here: its files are not below "
-              << std::filesystem::absolute(data_root).lexically_normal().string()
-              << ". Name their folder with --data-root to see the last, smaller batch as well.\n";
+  PlanReport report = MakePlanReport(plan);
+  *report.mutable_unknown_size() = {unknown.begin(), unknown.end()};
+  if (options.format == Format::kTable) {
+    ShowReport(report, options);
+  } else {
+    std::cout << Formatted(report, options.format) << std::flush;
   }
-  std::cout << "plan " << Planner::Hash(plan) << std::endl;
   return 0;
 }
 

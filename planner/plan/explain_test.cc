@@ -50,6 +50,20 @@ TEST(ExplainTest, ShowsLayersMovementsAndTotals) {
   EXPECT_THAT(text, HasSubstr(Planner::Hash(plan)));
 }
 
+TEST(ExplainTest, BeginsWithASummary) {
+  const std::string text = Planner::Explain(PlanOf(kLeNet));
+  EXPECT_THAT(
+      text.substr(0, text.find("\nprogram ")),
+      ContainsRegex("job \"[^\n]*\": TRAIN on 4 ranks, plan [0-9a-f]+\n\n"
+                    "  ranks +4; tensors in up to 4 parts\n"
+                    "  parameters +61,706 trained, 241 KiB\n"
+                    "  sent per step +[0-9.]+ MiB by all ranks together, at most [0-9.]+ KiB by one .rank [0-3].\n"
+                    "  forward pass +[0-9.]+ Mflop by all ranks together\n"
+                    "  largest tensors +conv1 +output +64x6x28x28 +1.15 MiB +at most 294 KiB on a rank\n"
+                    " +relu1 +output "));
+  EXPECT_THAT(ExplainLayer("conv { out_channels: 2 window { kernel: 1 } }"), HasSubstr("tensors in up to 2 parts"));
+}
+
 TEST(ExplainTest, ShowsTheWindowBesideTheHalo) {
   const std::string text = Planner::Explain(PlanOf(kLeNet));
   EXPECT_THAT(text, ContainsRegex("conv1 .* dim 2: 0,2 2,0; dim 3: 0,2 2,0 +kernel 5 stride 1 padding 2,2 "));

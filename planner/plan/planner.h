@@ -30,6 +30,8 @@
 
 namespace adjoin {
 
+class PlanReport;
+
 // By Dataset.name, the number of samples; absent where it is not known. The planner applies Dataset.limit.
 using DatasetSizes = std::map<std::string, int64_t>;
 
@@ -47,9 +49,11 @@ class Planner {
   // Returns xxHash, 128 bits, of the plan's deterministic serialization. Ranks refuse a plan with another hash.
   static std::string Hash(const Plan& plan);
 
-  // Returns a text for people: every layer's output shape, layout, halo widths and windows; movements and their bytes;
-  // parameters; totals.
+  // Returns a text for people: a summary; every layer's output shape, layout, halo widths and windows; movements and
+  // their bytes; parameters; totals.
   static std::string Explain(const Plan& plan);
+  // The same of a report that was made from the plan (planner/plan/plan_report.h).
+  static std::string Explain(const PlanReport& report);
 };
 
 }  // namespace adjoin

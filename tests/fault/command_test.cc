@@ -190,6 +190,7 @@ TEST_F(CommandTest, AnIdempotencyKeyIsOneJob) {
               HasSubstr("--set train.bach: there is no field 'bach'"));
   EXPECT_THAT(Refusal({"submit", file, "--set", "train.batch=0"}), HasSubstr("succeed.textproto with --set:"));
   EXPECT_THAT(Run({"plan", file, "--set", "train.batch=32"}), HasSubstr("a batch of 32 samples"));
+  EXPECT_EQ(Json({"plan", file, "--set", "train.batch=32"})["program"][0]["batch"], "32");
   EXPECT_EQ(Json({"ps"})["job"].size(), 2);
 }
 

@@ -1,0 +1,242 @@
+// MakePlanReport: the numbers of a plan.
+#include "planner/plan/plan_report.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "layers/rules/layer_kind.h"
+#include "layers/rules/layout_proto.h"
+#include "planner/plan/planner.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kLargest = 5;
+
+// Numbers from 0 on; the largest 64-bit number where the sum does not fit.
+int64_t Add(int64_t a, int64_t b) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return a > kMost - b ? kMost : a + b;
+}
+
+template <typename List>
+int64_t Sum(const List& list) {
+  int64_t sum = 0;
+  for (const int64_t each : list) sum = Add(sum, each);
+  return sum;
+}
+
+// `message`: WindowPlan or TransposedWindowPlan. Defaults that most layers have are left out.
+template <typename Message>
+std::string KernelText(const Message& message) {
+  return absl::StrCat("kernel ", message.kernel(), " stride ", message.stride(),
+                      message.dilation() > 1 ? absl::StrCat(" dilation ", message.dilation()) : "", " padding ",
+                      message.pad_lo(), ",", message.pad_hi());
+}
+
+// Returns "kernel 5 stride 1 padding 2,2": which cells each output reads.
+std::string ReadingText(const ReadingPlan& reading) {
+  switch (reading.kind_case()) {
+    case ReadingPlan::kWindow: {
+      const std::string& boundary = reading.window().boundary();
+      return absl::StrCat(KernelText(reading.window()), boundary == "zeros" ? "" : " ",
+                          boundary == "zeros" ? "" : boundary, reading.window().ceil_mode() ? " ceil_mode" : "");
+    }
+    case ReadingPlan::kTransposed: {
+      const int64_t padding = reading.transposed().output_padding();
+      return absl::StrCat("transposed ", KernelText(reading.transposed()),
+                          padding > 0 ? absl::StrCat(" output_padding ", padding) : "");
+    }
+    case ReadingPlan::kAdaptive: return absl::StrCat("adaptive to ", reading.adaptive().outputs());
+    case ReadingPlan::kInterpolation: return absl::StrCat(reading.interpolation().mode(), " interpolation");
+    case ReadingPlan::kEdge:  // WindowInDim knows the convolution's window
+    case ReadingPlan::kSelection:
+    case ReadingPlan::KIND_NOT_SET: break;
+  }
+  return "";
+}
+
+// Returns the window of a convolution whose halo in `dim` moves as edges of the parts: stride 1, as many outputs as
+// inputs.
+std::string EdgeText(const WindowSpec& spec, uint32_t dim, int64_t reach) {
+  const auto in_dim = [dim](const auto& list, int64_t absent) -> int64_t {
+    return list.empty() ? absent : list.size() == 1 ? list.Get(0) : list.Get(static_cast<int>(dim) - 2);
+  };
+  WindowPlan window;
+  window.set_kernel(in_dim(spec.kernel(), 1));
+  window.set_stride(1);
+  window.set_dilation(in_dim(spec.dilation(), 1));
+  window.set_pad_lo(reach);
+  window.set_pad_hi(reach);
+  return KernelText(window);
+}
+
+// Returns the window of the layer's halo in `dim`: of an input, or of a movement between the layer's steps.
+std::string WindowInDim(const ProgramPlan& program, const LayerPlan& layer, uint32_t dim) {
+  for (const InputReading& input : layer.reading()) {
+    for (const ReadingPlan& reading : input.dim()) {
+      if (reading.dim() == dim) return ReadingText(reading);
+    }
+  }
+  for (const OperatorUse& use : layer.op()) {
+    for (const ReadingPlan& reading : program.op(use.index()).reading()) {
+      if (reading.dim() != dim) continue;
+      if (reading.has_edge()) return EdgeText(layer.spec().conv().window(), dim, reading.edge().reach());
+      return ReadingText(reading);
+    }
+  }
+  return "";
+}
+
+// Returns the window once where all dims with a halo have the same one, else "dim 2: kernel ...; dim 3: kernel ...".
+std::string WindowsText(const ProgramPlan& program, const LayerPlan& layer) {
+  std::vector<std::string> windows, with_dims;
+  for (const OutputWindow& halo : layer.halo()) {
+    windows.push_back(WindowInDim(program, layer, halo.dim()));
+    with_dims.push_back(absl::StrCat("dim ", halo.dim(), ": ", windows.back()));
+  }
+  const bool same =
+      std::all_of(windows.begin(), windows.end(), [&](const std::string& window) { return window == windows.front(); });
+  if (windows.empty()) return "";
+  return same ? windows.front() : absl::StrJoin(with_dims, "; ");
+}
+
+TensorReport TensorOf(const std::string& name, const LayoutPlan& plan) {
+  TensorReport report;
+  report.set_name(name);
+  *report.mutable_layout() = plan;
+  const absl::StatusOr<Layout> layout = LayoutFromProto(plan);
+  if (!layout.ok()) return report;  // not in a plan that the planner made
+  for (const int rank : layout->mesh().ranks()) {
+    const int64_t bytes = layout->BoxOf(rank).Volume() * SizeOf(layout->dtype());
+    report.set_bytes(Add(report.bytes(), bytes));
+    report.set_bytes_of_largest_part(std::max(report.bytes_of_largest_part(), bytes));
+  }
+  return report;
+}
+
+// Returns into how many parts the tensor is cut, its copies not counted.
+int64_t PartsOf(const LayoutPlan& layout) {
+  int64_t parts = 1;
+  for (int i = 0; i < layout.placement_size(); ++i) {
+    if (layout.placement(i)[0] == 'S') parts *= layout.mesh(i);
+  }
+  return parts;
+}
+
+MovementReport MovementOf(const OperatorPlan& op) {
+  MovementReport report;
+  report.set_name(op.name());
+  report.set_algorithm(op.algorithm());
+  *report.mutable_from() = op.from();
+  *report.mutable_to() = op.to();
+  report.set_bytes_forward(Sum(op.bytes_forward()));
+  if (op.differentiable()) report.set_bytes_backward(Sum(op.bytes_adjoint()));
+  return report;
+}
+
+LayerReport LayerOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer) {
+  LayerReport report;
+  report.set_name(layer.name());
+  report.set_kind(KindOf(layer.spec()));
+  for (const uint32_t input : layer.input()) {
+    *report.add_input() = TensorOf(program.value(input).name(), program.value(input).layout());
+  }
+  *report.mutable_output() = TensorOf(layer.name(), program.value(layer.output()).layout());
+  *report.mutable_halo() = layer.halo();
+  report.set_window(WindowsText(program, layer));
+  for (const OperatorUse& use : layer.op()) {
+    const OperatorPlan& op = program.op(use.index());
+    report.add_movement(op.name());
+    report.set_bytes_forward(Add(report.bytes_forward(), Sum(op.bytes_forward())));
+    if (!program.training()) continue;
+    report.set_bytes_backward(Add(report.bytes_backward(), Sum(op.bytes_adjoint())));
+  }
+  report.set_flops_forward(layer.flops());
+  for (const ParameterUse& use : layer.parameter()) report.add_parameter(plan.parameter(use.index()).name());
+  return report;
+}
+
+ProgramReport ProgramOf(const Plan& plan, const ProgramPlan& program) {
+  ProgramReport report;
+  report.set_name(program.name());
+  report.set_training(program.training());
+  report.set_dataset(program.dataset());
+  report.set_batch(program.batch());
+  *report.mutable_bytes_sent() = program.bytes_per_step();
+  report.set_bytes_sent_by_all(Sum(program.bytes_per_step()));
+  for (const ValuePlan& value : program.value()) {
+    if (value.field().empty()) continue;
+    FieldReport& field = *report.add_field();
+    *field.mutable_tensor() = TensorOf(value.field(), value.layout());
+    if (value.has_read()) field.set_halo_of(value.read().name());
+  }
+  for (const LayerPlan& layer : program.layer()) {
+    *report.add_layer() = LayerOf(plan, program, layer);
+    report.set_flops_forward(report.flops_forward() + layer.flops());
+  }
+  for (const OperatorPlan& op : program.op()) *report.add_movement() = MovementOf(op);
+  return report;
+}
+
+ParameterReport ParameterOf(const ParameterPlan& parameter) {
+  ParameterReport report;
+  *report.mutable_home() = TensorOf(parameter.name(), parameter.home());
+  report.set_state(parameter.buffer() ? "not trained" : parameter.frozen() ? "frozen" : "trained");
+  report.set_bytes_of_sum(Sum(parameter.sync().bytes_forward()));
+  return report;
+}
+
+// Adds the largest tensors, and counts parts and parameters.
+void Summarise(const Plan& plan, PlanReport& report) {
+  std::vector<LargeTensor> tensors;
+  const auto add = [&](const char* what, const TensorReport& tensor) {
+    LargeTensor& large = tensors.emplace_back();
+    large.set_what(what);
+    *large.mutable_tensor() = tensor;
+    report.set_parts(std::max(report.parts(), PartsOf(tensor.layout())));
+  };
+  if (report.program_size() > 0) {
+    for (const FieldReport& field : report.program(0).field()) add("field", field.tensor());
+    for (const LayerReport& layer : report.program(0).layer()) add("output", layer.output());
+  }
+  for (const ParameterReport& parameter : report.parameter()) {
+    add("parameter", parameter.home());
+    const absl::StatusOr<Layout> home = LayoutFromProto(parameter.home().layout());
+    if (!home.ok()) continue;
+    int64_t elements = 1;
+    for (const int64_t extent : home->shape()) elements *= extent;
+    if (parameter.state() != "trained") {
+      report.set_untrained(Add(report.untrained(), elements));
+      continue;
+    }
+    report.set_parameters(Add(report.parameters(), elements));
+    report.set_parameter_bytes(Add(report.parameter_bytes(), elements * SizeOf(home->dtype())));
+  }
+  std::stable_sort(tensors.begin(), tensors.end(), [](const LargeTensor& a, const LargeTensor& b) {
+    return a.tensor().bytes() > b.tensor().bytes();
+  });
+  if (tensors.size() > kLargest) tensors.resize(kLargest);
+  for (const LargeTensor& tensor : tensors) *report.add_largest() = tensor;
+}
+
+}  // namespace
+
+PlanReport MakePlanReport(const Plan& plan) {
+  PlanReport report;
+  report.set_name(plan.spec().name());
+  report.set_kind(Kind_Name(plan.spec().kind()));
+  report.set_ranks(plan.spec().ranks());
+  report.set_plan(Planner::Hash(plan));
+  for (const ProgramPlan& program : plan.program()) *report.add_program() = ProgramOf(plan, program);
+  for (const ParameterPlan& parameter : plan.parameter()) *report.add_parameter() = ParameterOf(parameter);
+  Summarise(plan, report);
+  return report;
+}
+
+}  // namespace adjoin
