@@ -67,16 +67,22 @@ void AddSpec(CLI::App* command, Arguments& a) {
   command->add_option("SPEC", a.submit.spec_file, "The job's file, text format or JSON; - reads standard input")
       ->required();
   command
-      ->add_option("--set", a.submit.settings,
+      ->add_option("--set", a.submit.changes.set,
                    "PATH=VALUE: a field of the job to change first, such as train.batch=32 or "
                    "layer[conv1].conv.out_channels=8; may be given again and again")
       ->allow_extra_args(false)
       ->type_name("PATH=VALUE");
+  command
+      ->add_option("--unset", a.submit.changes.unset,
+                   "PATH: a field, a group or an element of a list to remove first, such as train or dataset[test]; "
+                   "may be given again and again; done before --set")
+      ->allow_extra_args(false)
+      ->type_name("PATH");
 }
 
 absl::StatusOr<int> PlanWith(Arguments& a) {
   a.plan.spec_file = a.submit.spec_file;
-  a.plan.settings = a.submit.settings;
+  a.plan.changes = a.submit.changes;
   a.plan.format = a.options.format;
   return RunPlan(a.plan, *a.rules);
 }

@@ -10,6 +10,7 @@
 #include "cli/coordinator_client.h"
 #include "cli/format.h"
 #include "layers/rules/layer_rule.h"
+#include "planner/spec/spec_setter.h"
 
 namespace adjoin {
 
@@ -23,8 +24,8 @@ struct CommandOptions {
 };
 
 struct SubmitOptions {
-  std::string spec_file;              // "-" is standard input
-  std::vector<std::string> settings;  // PATH=VALUE
+  std::string spec_file;  // "-" is standard input
+  SpecChanges changes;
   int32_t priority = 0;
   std::string idempotency_key;
   bool follow = false;
@@ -47,9 +48,9 @@ struct PsOptions {
 };
 
 struct PlanOptions {
-  std::string spec_file;              // "-" is standard input
-  std::vector<std::string> settings;  // PATH=VALUE
-  std::string data_root = ".";        // the folder of the data files
+  std::string spec_file;  // "-" is standard input
+  SpecChanges changes;
+  std::string data_root = ".";  // the folder of the data files
   Format format = Format::kTable;
   bool wide = false;  // lines are not cut to the terminal's width
 };

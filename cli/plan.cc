@@ -65,7 +65,7 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
   SpecSource source;
   source.name = options.spec_file == "-" ? "standard input" : options.spec_file;
   ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(options.spec_file));
-  ADJOIN_ASSIGN_OR_RETURN(source, WithSettings(source, options.settings));
+  ADJOIN_ASSIGN_OR_RETURN(source, WithChanges(source, options.changes));
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source.text, source.name));
   DatasetSizes sizes;
   std::vector<std::string> unknown;

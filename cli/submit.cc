@@ -13,7 +13,7 @@ absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions
   SpecSource source;
   source.name = submit.spec_file == "-" ? "standard input" : PrintableText(submit.spec_file, kMaxPathBytes);
   ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(submit.spec_file));
-  ADJOIN_ASSIGN_OR_RETURN(source, WithSettings(source, submit.settings));
+  ADJOIN_ASSIGN_OR_RETURN(source, WithChanges(source, submit.changes));
   Submission submission;
   submission.spec_source = source.text;
   submission.spec_file = source.name;

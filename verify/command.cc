@@ -12,15 +12,19 @@
 #include "base/status_macros.h"
 #include "planner/spec/spec_file.h"
 #include "planner/spec/spec_parser.h"
+#include "planner/spec/spec_setter.h"
 #include "primitives/status_exception.h"
 #include "verify/report.h"
 
 namespace adjoin {
 namespace {
 
-absl::StatusOr<VerifyResult> Run(const std::string& file, const VerifyOptions& options) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::string source, ReadSpecFile(file));
-  ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(source, file == "-" ? "standard input" : file));
+absl::StatusOr<VerifyResult> Run(const std::string& file, const SpecChanges& changes, const VerifyOptions& options) {
+  SpecSource source;
+  source.name = file == "-" ? "standard input" : file;
+  ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(file));
+  ADJOIN_ASSIGN_OR_RETURN(source, WithChanges(source, changes));
+  ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(source.text, source.name));
   try {
     return Verify(parsed, options);
   } catch (...) {
@@ -32,6 +36,7 @@ absl::StatusOr<VerifyResult> Run(const std::string& file, const VerifyOptions& o
 
 int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
   std::string file;
+  SpecChanges changes;
   CLI::App app("Runs a job's model serially and partitioned, on a small random input, and compares them",
                "adjoin verify");
   app.footer(
@@ -44,8 +49,14 @@ int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
   app.add_option("--tolerance", options.tolerance, "Largest relative difference; absent: 1e-10");
   app.add_option("--steps", options.steps, "Optimizer steps; absent: 1");
   app.add_option("--seed", options.seed, "Of parameters and samples")->capture_default_str();
+  app.add_option("--set", changes.set, "PATH=VALUE: a field of the job to change first, as of `adjoin submit`")
+      ->allow_extra_args(false)
+      ->type_name("PATH=VALUE");
+  app.add_option("--unset", changes.unset, "PATH: a field of the job to remove first, as of `adjoin submit`")
+      ->allow_extra_args(false)
+      ->type_name("PATH");
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
-  absl::StatusOr<VerifyResult> result = Run(file, options);
+  absl::StatusOr<VerifyResult> result = Run(file, changes, options);
   if (result.ok() && !(std::cout << ReportText(*result) << std::flush)) {
     result = absl::DataLossError("standard output cannot be written");
   }

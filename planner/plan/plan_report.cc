@@ -218,9 +218,8 @@ void Summarise(const Plan& plan, PlanReport& report) {
     report.set_parameters(Add(report.parameters(), elements));
     report.set_parameter_bytes(Add(report.parameter_bytes(), elements * SizeOf(home->dtype())));
   }
-  std::stable_sort(tensors.begin(), tensors.end(), [](const LargeTensor& a, const LargeTensor& b) {
-    return a.tensor().bytes() > b.tensor().bytes();
-  });
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const LargeTensor& a, const LargeTensor& b) { return a.tensor().bytes() > b.tensor().bytes(); });
   if (tensors.size() > kLargest) tensors.resize(kLargest);
   for (const LargeTensor& tensor : tensors) *report.add_largest() = tensor;
 }

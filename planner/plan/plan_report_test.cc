@@ -109,13 +109,13 @@ TEST(PlanReportTest, TheFiveLargestTensorsAreInOrder) {
 }
 
 TEST(PlanReportTest, WhatIsNotTrainedIsCountedApart) {
-  const PlanReport report = MakePlanReport(PlanOf(
-      JobText(1,
-              "layout { name: \"g\" partition: [1, 1, 1, 1] }\n"
-              "layer { name: \"a\" input: \"image\" x: \"g\" frozen: true conv { out_channels: 2 window { kernel: 1 } } }\n"
-              "layer { name: \"n\" norm { kind: \"batch\" } }\n"
-              "layer { name: \"f\" flatten {} }",
-              "[1, 4, 4]", "f")));
+  const PlanReport report = MakePlanReport(PlanOf(JobText(
+      1,
+      "layout { name: \"g\" partition: [1, 1, 1, 1] }\n"
+      "layer { name: \"a\" input: \"image\" x: \"g\" frozen: true conv { out_channels: 2 window { kernel: 1 } } }\n"
+      "layer { name: \"n\" norm { kind: \"batch\" } }\n"
+      "layer { name: \"f\" flatten {} }",
+      "[1, 4, 4]", "f")));
   EXPECT_EQ(report.parameters(), 2 + 2) << "the norm's weight and bias";
   EXPECT_GE(report.untrained(), 2 + 2 + 2 + 2) << "the frozen convolution, running mean and variance";
   EXPECT_EQ(report.parts(), 1);

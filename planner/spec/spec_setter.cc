@@ -117,6 +117,15 @@ absl::StatusOr<int> IndexOf(const Message& parent, const FieldDescriptor* field,
   return Wrong(step.path, ": there is no ", field->name(), " of this name; there are: ", absl::StrJoin(names, ", "));
 }
 
+// Returns the index of the value of the list of numbers or texts that "[chosen]" means.
+absl::StatusOr<int> IndexOfValue(const Message& message, const FieldDescriptor* field, const Step& step) {
+  const int count = message.GetReflection()->FieldSize(message, field);
+  int index = -1;
+  if (absl::SimpleAtoi(*step.chosen, &index) && index >= 0 && index < count) return index;
+  return Wrong(step.path, ": does not exist; ", step.name, " has ", count, count == 1 ? " value" : " values",
+               ", counted from 0; all of them are set by ", step.name, "=[...]");
+}
+
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, google::protobuf::io::ColumnNumber column, const std::string& message) override {
@@ -207,36 +216,96 @@ absl::Status SetLeaf(Message& message, const FieldDescriptor* field, const Step&
     return SetScalar(message, field, text, step.path);
   }
   if (!step.chosen.has_value()) return SetList(message, field, text, step.path);
+  ADJOIN_ASSIGN_OR_RETURN(const int index, IndexOfValue(message, field, step));
   const int count = message.GetReflection()->FieldSize(message, field);
-  int index = -1;
-  if (!absl::SimpleAtoi(*step.chosen, &index) || index < 0 || index >= count) {
-    return Wrong(step.path, ": does not exist; ", step.name, " has ", count, count == 1 ? " value" : " values",
-                 ", counted from 0; all of them are set by ", step.name, "=[...]");
-  }
   ADJOIN_RETURN_IF_ERROR(SetScalar(message, field, text, step.path));
   message.GetReflection()->SwapElements(&message, field, index, count);
   message.GetReflection()->RemoveLast(&message, field);
   return absl::OkStatus();
 }
 
+bool IsLeaf(const FieldDescriptor* field) {
+  return field->is_map() || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE;
+}
+
+// `last`: the path ends with this step. Errors: there is no such field, or the path goes on below a field without
+// fields.
+absl::StatusOr<const FieldDescriptor*> FieldAt(const Message& message, const Step& step, bool last) {
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(step.name);
+  if (field == nullptr) {
+    return Wrong(step.path, ": there is no field '", step.name,
+                 "' here; there are: ", FieldsOf(message.GetDescriptor()));
+  }
+  if (IsLeaf(field) && !last) {
+    return Wrong(step.path, ": is ", field->is_map() ? "a map" : TypeName(field), ", which has no fields");
+  }
+  return field;
+}
+
 absl::Status Set(const std::vector<Step>& steps, absl::string_view value, Message* message) {
   for (const Step& step : steps) {
     const bool last = &step == &steps.back();
-    const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(step.name);
-    if (field == nullptr) {
-      return Wrong(step.path, ": there is no field '", step.name,
-                   "' here; there are: ", FieldsOf(message->GetDescriptor()));
-    }
-    const bool leaf = field->is_map() || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE;
-    if (leaf && !last) {
-      return Wrong(step.path, ": is ", field->is_map() ? "a map" : TypeName(field), ", which has no fields");
-    }
+    ADJOIN_ASSIGN_OR_RETURN(const FieldDescriptor* field, FieldAt(*message, step, last));
+    const bool leaf = IsLeaf(field);
     if (field->is_map()) return SetMapValue(*message, field, step, value);
     if (leaf) return SetLeaf(*message, field, step, value);
     ADJOIN_ASSIGN_OR_RETURN(message, Enter(*message, field, step, last));
     if (last) return SetGroup(*message, value, step);
   }
   return absl::OkStatus();
+}
+
+absl::Status RemoveMapValue(Message& message, const FieldDescriptor* field, const Step& step) {
+  const Reflection& reflection = *message.GetReflection();
+  const FieldDescriptor* key = field->message_type()->map_key();
+  std::vector<std::string> keys;
+  for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
+    const Message& entry = reflection.GetRepeatedMessage(message, field, i);
+    keys.push_back(entry.GetReflection()->GetString(entry, key));
+    if (keys.back() != *step.chosen) continue;
+    reflection.SwapElements(&message, field, i, reflection.FieldSize(message, field) - 1);
+    reflection.RemoveLast(&message, field);
+    return absl::OkStatus();
+  }
+  return Wrong(step.path, ": there is no value of this name",
+               keys.empty() ? "" : "; there are: ", absl::StrJoin(keys, ", "));
+}
+
+// Removes the element of the list that "[chosen]" means; the others keep their order.
+absl::Status RemoveElement(Message& message, const FieldDescriptor* field, const Step& step) {
+  if (field->is_map()) return RemoveMapValue(message, field, step);
+  ADJOIN_ASSIGN_OR_RETURN(int index,
+                          IsLeaf(field) ? IndexOfValue(message, field, step) : IndexOf(message, field, step));
+  const Reflection& reflection = *message.GetReflection();
+  for (; index + 1 < reflection.FieldSize(message, field); ++index) {
+    reflection.SwapElements(&message, field, index, index + 1);
+  }
+  reflection.RemoveLast(&message, field);
+  return absl::OkStatus();
+}
+
+absl::Status Remove(const std::vector<Step>& steps, Message* message) {
+  for (const Step& step : steps) {
+    const bool last = &step == &steps.back();
+    ADJOIN_ASSIGN_OR_RETURN(const FieldDescriptor* field, FieldAt(*message, step, last));
+    const Reflection& reflection = *message->GetReflection();
+    if (step.chosen.has_value() && !field->is_repeated()) return Wrong(step.path, ": ", step.name, " is not a list");
+    if (last && step.chosen.has_value()) return RemoveElement(*message, field, step);
+    const bool there =
+        field->is_repeated() ? reflection.FieldSize(*message, field) > 0 : reflection.HasField(*message, field);
+    if (!there) return Wrong(step.path, ": the job has none, so there is nothing to remove");
+    if (last) {
+      reflection.ClearField(message, field);
+    } else {
+      ADJOIN_ASSIGN_OR_RETURN(message, Enter(*message, field, step, /*last=*/true));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Prefixed(absl::string_view option, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(option, std::string(status.message())));
 }
 
 }  // namespace
@@ -257,15 +326,35 @@ absl::Status SetSpecField(absl::string_view assignment, JobSpec* spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SpecSource> WithSettings(const SpecSource& source, const std::vector<std::string>& assignments) {
-  if (assignments.empty()) return source;
-  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source.text, source.name));
-  for (const std::string& assignment : assignments) {
-    absl::Status status = SetSpecField(assignment, &parsed.spec);
-    if (!status.ok()) return absl::Status(status.code(), absl::StrCat("--set ", std::string(status.message())));
+absl::Status RemoveSpecField(absl::string_view path, JobSpec* spec) {
+  if (path.find('=') != absl::string_view::npos && path.find('[') == absl::string_view::npos) {
+    return Wrong(path, ": is not a path of fields, such as train or layer[conv1].init: it has a '='");
   }
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<Step> steps, ReadPath(absl::StripAsciiWhitespace(path)));
+  JobSpec changed = *spec;
+  ADJOIN_RETURN_IF_ERROR(Remove(steps, &changed));
+  *spec = std::move(changed);
+  return absl::OkStatus();
+}
+
+absl::Status ChangeSpec(const SpecChanges& changes, JobSpec* spec) {
+  for (const std::string& path : changes.unset) {
+    ADJOIN_RETURN_IF_ERROR(Prefixed("--unset ", RemoveSpecField(path, spec)));
+  }
+  for (const std::string& assignment : changes.set) {
+    ADJOIN_RETURN_IF_ERROR(Prefixed("--set ", SetSpecField(assignment, spec)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SpecSource> WithChanges(const SpecSource& source, const SpecChanges& changes) {
+  if (changes.empty()) return source;
+  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source.text, source.name));
+  ADJOIN_RETURN_IF_ERROR(ChangeSpec(changes, &parsed.spec));
   SpecSource changed;
-  changed.name = absl::StrCat(source.name, " with --set");
+  changed.name =
+      absl::StrCat(source.name, " with ", changes.unset.empty() ? "" : "--unset",
+                   changes.unset.empty() || changes.set.empty() ? "" : " and ", changes.set.empty() ? "" : "--set");
   if (!TextFormat::PrintToString(parsed.spec, &changed.text)) {
     return absl::InternalError("the job cannot be written as text");
   }

@@ -104,10 +104,75 @@ TEST(SpecSetterTest, RefusesValuesOfTheWrongType) {
   EXPECT_THAT(Refusal("train.optimizer={adam { rate: 1 }}"), HasSubstr("\"rate\""));
 }
 
+// Returns the job without what the path names.
+JobSpec Without(const std::string& path) {
+  JobSpec spec = LeNet();
+  absl::Status status = RemoveSpecField(path, &spec);
+  EXPECT_TRUE(status.ok()) << path << ": " << status;
+  return spec;
+}
+
+std::string RemovalError(const std::string& path) {
+  JobSpec spec = LeNet();
+  absl::Status status = RemoveSpecField(path, &spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << path;
+  EXPECT_EQ(spec.SerializeAsString(), LeNet().SerializeAsString()) << path << " left a trace";
+  return std::string(status.message());
+}
+
+std::vector<std::string> LayerNames(const JobSpec& spec) {
+  std::vector<std::string> names;
+  for (const Layer& layer : spec.layer()) names.push_back(layer.name());
+  return names;
+}
+
+TEST(SpecSetterTest, RemovesGroupsListsAndSingleFields) {
+  EXPECT_FALSE(Without("train").has_train());
+  EXPECT_TRUE(Without("train").has_evaluate()) << "nothing else goes";
+  EXPECT_TRUE(Without("loss").loss().empty());
+  EXPECT_EQ(Without("seed").seed(), 0);
+  EXPECT_FALSE(Without("train.optimizer.sgd").train().optimizer().has_sgd());
+  EXPECT_TRUE(Without("layer[conv1].conv.window.kernel").layer(0).conv().window().kernel().empty());
+}
+
+TEST(SpecSetterTest, RemovesElementsAndKeepsTheOrderOfTheOthers) {
+  std::vector<std::string> names = LayerNames(LeNet());
+  names.erase(names.begin() + 3);
+  EXPECT_EQ(LayerNames(Without("layer[conv2]")), names);
+  EXPECT_EQ(LayerNames(Without("layer[3]")), names);
+  EXPECT_EQ(Without("dataset[train]").dataset_size(), 1);
+  EXPECT_EQ(Without("dataset[train]").dataset(0).name(), "test");
+  EXPECT_THAT(Without("layout[grid].partition[0]").layout(0).partition(), ElementsAre(1, 2, 2));
+  JobSpec labels = LeNet();
+  (*labels.mutable_resources()->mutable_node_label())["zone"] = "a";
+  (*labels.mutable_resources()->mutable_node_label())["disk"] = "b";
+  ASSERT_TRUE(RemoveSpecField("resources.node_label[zone]", &labels).ok());
+  EXPECT_EQ(labels.resources().node_label_size(), 1);
+  EXPECT_EQ(labels.resources().node_label().at("disk"), "b");
+  EXPECT_TRUE(RemoveSpecField("resources.node_label", &labels).ok());
+  EXPECT_TRUE(labels.resources().node_label().empty());
+}
+
+TEST(SpecSetterTest, RefusesToRemoveWhatIsNotThere) {
+  EXPECT_EQ(RemovalError("restart"), "restart: the job has none, so there is nothing to remove");
+  EXPECT_THAT(RemovalError("restart.backoff_s"), StartsWith("restart: the job has none"));
+  EXPECT_THAT(RemovalError("train.schedule"), StartsWith("train.schedule: the job has none"));
+  EXPECT_THAT(RemovalError("trian"), HasSubstr("there is no field 'trian' here; there are: name, kind"));
+  EXPECT_THAT(RemovalError("layer[conv9]"), HasSubstr("there is no layer of this name; there are: conv1"));
+  EXPECT_THAT(RemovalError("layer[99]"), HasSubstr("layer[99]: does not exist"));
+  EXPECT_THAT(RemovalError("layer.conv"), HasSubstr("is a list: say which one"));
+  EXPECT_THAT(RemovalError("layout[grid].partition[4]"), HasSubstr("partition has 4 values"));
+  EXPECT_THAT(RemovalError("resources.node_label[zone]"), HasSubstr("resources: the job has none"));
+  EXPECT_THAT(RemovalError("train[0]"), HasSubstr("train is not a list"));
+  EXPECT_THAT(RemovalError("train=1"), HasSubstr("it has a '='"));
+  EXPECT_THAT(RemovalError("seed.x"), HasSubstr("which has no fields"));
+  EXPECT_THAT(RemovalError(""), HasSubstr("is not a path"));
+}
+
 TEST(SpecSetterTest, ReturnsTheChangedJobAsTextWithSetInItsName) {
   const SpecSource source{kLeNet, "job.textproto"};
-  EXPECT_EQ(WithSettings(source, {})->text, source.text);
-  auto changed = WithSettings(source, {"train.batch=32", "ranks=8", "train.batch=16"});
+  EXPECT_EQ(WithChanges(source, {})->text, source.text);
+  auto changed = WithChanges(source, {{}, {"train.batch=32", "ranks=8", "train.batch=16"}});
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_EQ(changed->name, "job.textproto with --set");
   auto parsed = ParseSpec(changed->text, changed->name);
@@ -116,10 +181,23 @@ TEST(SpecSetterTest, ReturnsTheChangedJobAsTextWithSetInItsName) {
   EXPECT_EQ(parsed->spec.ranks(), 8);
   EXPECT_THAT(parsed->locations.At("train.batch"), StartsWith("job.textproto with --set:"));
   auto refusal = [](const SpecSource& from, const std::string& assignment) {
-    return std::string(WithSettings(from, {assignment}).status().message());
+    return std::string(WithChanges(from, {{}, {assignment}}).status().message());
   };
   EXPECT_THAT(refusal(source, "bach=1"), StartsWith("--set bach: there is no field"));
   EXPECT_THAT(refusal({"sead: 1", "job.textproto"}, "ranks=1"), StartsWith("job.textproto:1:"));
+  EXPECT_THAT(std::string(WithChanges(source, {{"restart"}, {}}).status().message()), StartsWith("--unset restart: "));
+}
+
+TEST(SpecSetterTest, RemovesBeforeItSets) {
+  const SpecSource source{kLeNet, "job.textproto"};
+  auto changed = WithChanges(source, {{"train.optimizer", "evaluate"}, {"train.optimizer.adam.lr=0.5"}});
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_EQ(changed->name, "job.textproto with --unset and --set");
+  const auto parsed = ParseSpec(changed->text, changed->name);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->spec.train().optimizer().adam().lr(), 0.5);
+  EXPECT_FALSE(parsed->spec.has_evaluate());
+  EXPECT_EQ(WithChanges(source, {{"evaluate"}, {}})->name, "job.textproto with --unset");
 }
 
 }  // namespace

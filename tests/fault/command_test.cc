@@ -191,6 +191,13 @@ TEST_F(CommandTest, AnIdempotencyKeyIsOneJob) {
   EXPECT_THAT(Refusal({"submit", file, "--set", "train.batch=0"}), HasSubstr("succeed.textproto with --set:"));
   EXPECT_THAT(Run({"plan", file, "--set", "train.batch=32"}), HasSubstr("a batch of 32 samples"));
   EXPECT_EQ(Json({"plan", file, "--set", "train.batch=32"})["program"][0]["batch"], "32");
+  const std::vector<std::string> untrained = {file, "--unset", "train", "--set", "kind=EVALUATE"};
+  for (const char* command : {"plan", "submit"}) {
+    std::vector<std::string> arguments = untrained;
+    arguments.insert(arguments.begin(), command);
+    EXPECT_THAT(Refusal(arguments), HasSubstr("succeed.textproto with --unset and --set")) << command;
+  }
+  EXPECT_THAT(Refusal({"submit", file, "--unset", "restart"}), HasSubstr("--unset restart: the job has none"));
   EXPECT_EQ(Json({"ps"})["job"].size(), 2);
 }
 

@@ -59,6 +59,16 @@ TEST(VerifyCommandTest, OtherNumbersOfRanksStepsAndSeeds) {
   EXPECT_THAT(verify.out, AllOf(HasSubstr("3 steps on 3 samples"), HasSubstr("seed 5"), HasSubstr("8 ranks")));
 }
 
+TEST(VerifyCommandTest, ChangesTheJobFirst) {
+  const std::string job = Mnist("lenet5-spatial");
+  const Ended verify = Adjoin({"verify", job, "--unset", "evaluate", "--set", "layer[conv1].conv.out_channels=3"});
+  EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+  EXPECT_NE(verify.out, Adjoin({"verify", job}).out) << "another model";
+  const Ended refused = Adjoin({"verify", job, "--unset", "trian"});
+  EXPECT_EQ(refused.code, 1) << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("--unset trian: there is no field 'trian'"));
+}
+
 // A bias before a norm of each channel has no effect: its gradient is rounding, which Adam divides by rounding.
 // LibTorch's own backward of hardsigmoid multiplies with 1/6 in float32. Neither is a deviation.
 TEST(VerifyCommandTest, RoundingThatAnOptimizerMagnifiesIsNoDeviation) {
