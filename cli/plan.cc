@@ -13,9 +13,7 @@
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/field_files.h"
-#include "planner/spec/spec_file.h"
-#include "planner/spec/spec_parser.h"
-#include "planner/spec/spec_setter.h"
+#include "planner/spec/spec_include.h"
 #include "worker/data/array_file.h"
 #include "worker/samples/sample_rule.h"
 
@@ -62,11 +60,8 @@ void ShowReport(const PlanReport& report, const PlanOptions& options) {
 }  // namespace
 
 absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules) {
-  SpecSource source;
-  source.name = options.spec_file == "-" ? "standard input" : options.spec_file;
-  ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(options.spec_file));
-  ADJOIN_ASSIGN_OR_RETURN(source, WithChanges(source, options.changes));
-  ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, ParseSpec(source.text, source.name));
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(options.spec_file, options.changes));
+  const ParsedSpec& parsed = loaded.parsed;
   DatasetSizes sizes;
   std::vector<std::string> unknown;
   for (const Dataset& dataset : parsed.spec.dataset()) {

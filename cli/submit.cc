@@ -3,24 +3,22 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
-#include "planner/spec/spec_file.h"
-#include "planner/spec/spec_setter.h"
+#include "planner/spec/spec_include.h"
 #include "proto/message_limits.h"
 
 namespace adjoin {
 
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit) {
-  SpecSource source;
-  source.name = submit.spec_file == "-" ? "standard input" : PrintableText(submit.spec_file, kMaxPathBytes);
-  ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(submit.spec_file));
-  ADJOIN_ASSIGN_OR_RETURN(source, WithChanges(source, submit.changes));
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(submit.spec_file, submit.changes));
   Submission submission;
-  submission.spec_source = source.text;
-  submission.spec_file = source.name;
+  submission.spec_source = loaded.source.text;
+  submission.spec_file = PrintableText(loaded.source.name, kMaxPathBytes);
   submission.priority = submit.priority;
   submission.idempotency_key = submit.idempotency_key;
   CoordinatorClient client(options.client);
-  ADJOIN_ASSIGN_OR_RETURN(SubmitResponse answer, client.Submit(submission));
+  const absl::StatusOr<SubmitResponse> answered = client.Submit(submission);
+  if (!answered.ok()) return AtIncludedFile(answered.status(), loaded);
+  const SubmitResponse& answer = *answered;
   if (options.format == Format::kTable) {
     std::cout << answer.job_id() << std::endl;
     if (answer.existed() && !submit.idempotency_key.empty()) {

@@ -10,9 +10,7 @@
 #include "base/flags.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
-#include "planner/spec/spec_file.h"
-#include "planner/spec/spec_parser.h"
-#include "planner/spec/spec_setter.h"
+#include "planner/spec/spec_include.h"
 #include "primitives/status_exception.h"
 #include "verify/report.h"
 
@@ -20,13 +18,9 @@ namespace adjoin {
 namespace {
 
 absl::StatusOr<VerifyResult> Run(const std::string& file, const SpecChanges& changes, const VerifyOptions& options) {
-  SpecSource source;
-  source.name = file == "-" ? "standard input" : file;
-  ADJOIN_ASSIGN_OR_RETURN(source.text, ReadSpecFile(file));
-  ADJOIN_ASSIGN_OR_RETURN(source, WithChanges(source, changes));
-  ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(source.text, source.name));
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(file, changes));
   try {
-    return Verify(parsed, options);
+    return Verify(loaded.parsed, options);
   } catch (...) {
     return StatusFromCurrentException();
   }

@@ -68,6 +68,12 @@ absl::Status CheckCounts(const JobSpec& spec) {
 }
 
 absl::Status CheckJob(const JobSpec& spec, uint32_t max_ranks) {
+  if (!spec.include().empty()) {
+    return AtField("include[0]",
+                   InvalidSpec("include \"", spec.include(0),
+                               "\" is still in the job: `adjoin plan`, `submit` and `verify` read included"
+                               " files where they run, and nothing else does"));
+  }
   if (!spec.name().empty()) ADJOIN_RETURN_IF_ERROR(CheckName("a job", spec.name()));
   if (spec.kind() == KIND_UNSPECIFIED) return AtField("kind", InvalidSpec("kind is missing; write kind: TRAIN"));
   if (!Kind_IsValid(spec.kind())) {

@@ -56,6 +56,16 @@ JobSpec Job(int ranks, const std::string& layers, const std::string& x, int64_t 
   return parsed.ok() ? parsed->spec : JobSpec();
 }
 
+// A coordinator has no business with a user's files.
+TEST(HostileJobsTest, AnIncludeIsRefusedUnread) {
+  JobSpec spec = Job(1, "layer { name: \"y\" input: \"x\" activation { fn: \"relu\" } }\n", "4", 1);
+  EXPECT_TRUE(PlanSoon(spec).ok());
+  spec.add_include("/etc/passwd");
+  const absl::StatusOr<Plan> plan = PlanSoon(spec);
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(plan.status().message(), "include \"/etc/passwd\" is still in the job"));
+}
+
 TEST(HostileJobsTest, RingsOverManyRanks) {
   for (const char* layout :
        {"partition: [1, 1000, 1]", "mesh { size: 341 } mesh { size: 3 } sbp: [\"S(1)\", \"S(2)\"]"}) {

@@ -1,5 +1,6 @@
 #include "planner/spec/spec_locations.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -58,8 +59,12 @@ std::string NameOf(absl::string_view path, const JobSpec& spec) {
 
 }  // namespace
 
-std::string SpecLocations::At(absl::string_view path) const {
-  if (tree_ == nullptr) return file_;
+SpecLocations::SpecLocations(std::vector<Part> parts)
+    : parts_(std::make_shared<const std::vector<Part>>(std::move(parts))) {}
+
+SpecLocations::Found SpecLocations::Find(absl::string_view path) const {
+  if (tree_ == nullptr) return {0, file_};
+  Found result;
   TextFormat::ParseLocation found;  // line -1: not found
   const TextFormat::ParseInfoTree* tree = tree_.get();
   const Descriptor* message = JobSpec::descriptor();
@@ -73,11 +78,41 @@ std::string SpecLocations::At(absl::string_view path) const {
     if (here.line < 0 && field->is_repeated()) here = tree->GetLocation(field, 0);
     if (here.line < 0) break;
     found = here;
+    ++result.depth;
     message = field->message_type();
     tree = message == nullptr ? nullptr : tree->GetTreeForNested(field, place);
   }
-  if (found.line < 0) return file_;
-  return absl::StrCat(file_, ":", found.line + 1, ":", found.column + 1);
+  result.location = found.line < 0 ? file_ : absl::StrCat(file_, ":", found.line + 1, ":", found.column + 1);
+  return result;
+}
+
+std::string SpecLocations::AtPart(absl::string_view path) const {
+  if (parts_->empty()) return "";
+  const size_t dot = std::min(path.find('.'), path.size());
+  const auto [name, index] = NameAndIndex(path.substr(0, dot));
+  const FieldDescriptor* field = JobSpec::descriptor()->FindFieldByName(name);
+  if (field == nullptr) return parts_->back().locations.At(path);
+  if (field->is_repeated()) {
+    int here = index;
+    for (const Part& part : *parts_) {
+      const int count = part.spec.GetReflection()->FieldSize(part.spec, field);
+      if (here < count) return part.locations.At(absl::StrCat(name, "[", here, "]", path.substr(dot)));
+      here -= count;
+    }
+    return parts_->back().locations.At(path);
+  }
+  Found best = {0, parts_->back().locations.At("")};
+  for (auto part = parts_->rbegin(); part != parts_->rend(); ++part) {
+    if (!part->spec.GetReflection()->HasField(part->spec, field)) continue;
+    Found found = part->locations.Find(path);
+    found.depth = std::max(found.depth, 1);  // JSON, where nothing has a line
+    if (found.depth > best.depth) best = std::move(found);
+  }
+  return best.location;
+}
+
+std::string SpecLocations::At(absl::string_view path) const {
+  return parts_ == nullptr ? Find(path).location : AtPart(path);
 }
 
 absl::Status Located(const absl::Status& status, const JobSpec& spec, const SpecLocations* locations) {

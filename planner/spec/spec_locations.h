@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <google/protobuf/text_format.h>
 
@@ -27,13 +28,31 @@ class SpecLocations {
   SpecLocations(std::string file, std::shared_ptr<const google::protobuf::TextFormat::ParseInfoTree> tree)
       : file_(std::move(file)), tree_(std::move(tree)) {}
 
+  // A job that was put together from parts of jobs, in this order: lists joined, later single fields over earlier ones.
+  // Within a list of a single group (train.schedule) the location is that of the group's last part that has the list.
+  struct Part;
+  explicit SpecLocations(std::vector<Part> parts);
+
   // `path`: field names of JobSpec and its messages with indices counted from 0. Lines and columns count from 1. A
   // field that was not written, or does not exist, has the location of the nearest field around it.
   std::string At(absl::string_view path) const;
 
  private:
+  struct Found {
+    int depth = 0;  // steps of the path that are written; 0: the file only
+    std::string location;
+  };
+  Found Find(absl::string_view path) const;
+  std::string AtPart(absl::string_view path) const;
+
   std::string file_;
   std::shared_ptr<const google::protobuf::TextFormat::ParseInfoTree> tree_;
+  std::shared_ptr<const std::vector<Part>> parts_;  // null: one file
+};
+
+struct SpecLocations::Part {
+  SpecLocations locations;
+  JobSpec spec;
 };
 
 // Writes the location of an error that knows its field (AtField, layers/rules/spec_error.h) into its message:

@@ -201,6 +201,34 @@ TEST_F(CommandTest, AnIdempotencyKeyIsOneJob) {
   EXPECT_EQ(Json({"ps"})["job"].size(), 2);
 }
 
+TEST_F(CommandTest, IncludedFilesAreReadBeforeTheJobIsSent) {
+  StartCluster(1);
+  const auto file = [&](const std::string& name, const std::string& text) {
+    std::ofstream(absl::StrCat(cluster_->output_root(), "/", name)) << text;
+    return absl::StrCat(cluster_->output_root(), "/", name);
+  };
+  const std::string late = "layer { name: \"late\" input: \"nowhere\" linear { out_features: 1 } }";
+  file("base.textproto", FakeJob("succeed", 1));
+  file("wrong-base.textproto", FakeJob("succeed", 1, late));
+  const std::string job = file("job.textproto", "include: \"base.textproto\" output_dir: \"included\"");
+  EXPECT_EQ(Run({"submit", job}), "job-1\n");
+  WaitForState("job-1", SUCCEEDED);
+  const nlohmann::json spec = Json({"describe", "job-1"})["spec"];
+  EXPECT_EQ(spec["name"], "succeed");
+  EXPECT_EQ(spec["output_dir"], "included");
+  EXPECT_EQ(spec["include"].size(), 0);
+
+  const std::string wrong = file("wrong.textproto", "include: \"wrong-base.textproto\"");
+  for (const char* command : {"plan", "submit"}) {
+    EXPECT_THAT(Refusal({command, wrong}), ContainsRegex("/wrong-base.textproto:[0-9]+:[0-9]+: layer 2 .late.: "))
+        << command;
+    EXPECT_THAT(Refusal({command, file("none.textproto", "\ninclude: \"none\"")}),
+                HasSubstr("none.textproto:2:1: include \"none\": "));
+  }
+  const auto sent = cluster_->Submit(absl::StrCat("include: \"base.textproto\"\n", FakeJob("succeed", 1)));
+  EXPECT_THAT(std::string(sent.status().message()), HasSubstr(":1:1: include \"base.textproto\" is still in the job"));
+}
+
 TEST_F(CommandTest, StreamsGoOnOverADeadCoordinatorAndOverAttempts) {
   StartCluster(2);
   Run({"submit", SpecFile("steps-400x10ms-kill-1-at-100-once", 2, "restart { max_restarts: 1 }")});
