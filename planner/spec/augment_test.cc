@@ -60,5 +60,21 @@ TEST(AugmentTest, ErrorsNameTheEntryAndTheMistake) {
   EXPECT_THAT(std::string(ParseAugment(SetOf({{3}}, {"shift(1)"})).status().message()), HasSubstr("have none"));
 }
 
+// The usual mistake: an image without channels, whose height is then taken for them.
+TEST(AugmentTest, ErrorsTellWhichDimsAreSpatialAndHowAFieldWithoutChannelsIsWritten) {
+  const auto error = [](const Dataset& dataset) { return std::string(ParseAugment(dataset).status().message()); };
+  EXPECT_THAT(error(SetOf({{}, {28, 28}}, {"flip(1)"})),
+              HasSubstr("the fields have 1: write flip(0); spatial dims are all but the first, the channels, of the "
+                        "field with most dims, "));
+  EXPECT_THAT(error(SetOf({{}, {28, 28}}, {"flip(1)"})),
+              HasSubstr("of shape [28, 28]; a field without channels gets a leading 1, shape: [1, 28, 28]"));
+  EXPECT_THAT(error(SetOf({{100}}, {"shift(2)"})), HasSubstr("have none; spatial dims are all but the first"));
+  EXPECT_THAT(error(SetOf({{}}, {"flip(0)"})), HasSubstr("the fields have 0; no field has a shape"));
+  Dataset blocks = SetOf({{12, 12, 12}}, {"flip(2)"});
+  blocks.mutable_blocks()->add_size(4);
+  blocks.mutable_blocks()->add_size(4);
+  EXPECT_THAT(error(blocks), HasSubstr("write flip(0) to flip(1); spatial dims are those of blocks.size, 2"));
+}
+
 }  // namespace
 }  // namespace adjoin
