@@ -72,7 +72,8 @@ class Reader {
     if (open_.size() > kMaxIncludeDepth) {
       return wrong("more than ", kMaxIncludeDepth, " files include one another, which is the most");
     }
-    const fs::path folder = open_.back().name == kStandardInput ? fs::path() : fs::path(open_.back().name).parent_path();
+    const fs::path folder =
+        open_.back().name == kStandardInput ? fs::path() : fs::path(open_.back().name).parent_path();
     std::string path = (folder / file).lexically_normal().string();
     if (path == "-") path = "./-";
     std::error_code ignored;

@@ -68,11 +68,13 @@ TEST_F(SpecIncludeTest, AFileAloneIsTakenAsItIs) {
 }
 
 TEST_F(SpecIncludeTest, IncludedListsStandFirstAndTheIncludersFieldsCount) {
-  File("net.textproto", "ranks: 2 seed: 3\nlayer { name: \"a\" } layer { name: \"b\" }\n"
-                        "train { batch: 8 epochs: 2\n  schedule { steps: 1 } }");
+  File("net.textproto",
+       "ranks: 2 seed: 3\nlayer { name: \"a\" } layer { name: \"b\" }\n"
+       "train { batch: 8 epochs: 2\n  schedule { steps: 1 } }");
   File("data.json", "{\"dataset\": [{\"name\": \"d\"}], \"outputDir\": \"from-json\"}");
-  File("job.textproto", "ranks: 4\ninclude: \"net.textproto\"\ninclude: \"data.json\"\nlayer { name: \"c\" }\n"
-                        "train {\n steps: 5 schedule { steps: 2 } }");
+  File("job.textproto",
+       "ranks: 4\ninclude: \"net.textproto\"\ninclude: \"data.json\"\nlayer { name: \"c\" }\n"
+       "train {\n steps: 5 schedule { steps: 2 } }");
   const JobSpec spec = Load("job.textproto").parsed.spec;
   EXPECT_THAT(LayerNames(spec), ElementsAre("a", "b", "c"));
   EXPECT_EQ(spec.ranks(), 4);
@@ -89,15 +91,16 @@ TEST_F(SpecIncludeTest, IncludedListsStandFirstAndTheIncludersFieldsCount) {
 TEST_F(SpecIncludeTest, NamesAreRelativeToTheIncludingFile) {
   File("parts/deep/inner.textproto", "layer { name: \"inner\" }");
   File("parts/net.textproto", "include: \"deep/inner.textproto\" layer { name: \"net\" }");
-  File("jobs/job.json", "{\"include\": [\"../parts/net.textproto\", \"" + File("more.textproto", "layer { name: \"m\" }") +
-                            "\"], \"layer\": [{\"name\": \"job\"}]}");
+  File("jobs/job.json", "{\"include\": [\"../parts/net.textproto\", \"" +
+                            File("more.textproto", "layer { name: \"m\" }") + "\"], \"layer\": [{\"name\": \"job\"}]}");
   EXPECT_THAT(LayerNames(Load("jobs/job.json").parsed.spec), ElementsAre("inner", "net", "m", "job"));
 }
 
 TEST_F(SpecIncludeTest, EveryFieldHasTheLocationWhereItIsWritten) {
   File("net.textproto", "layer { name: \"a\" }\nlayer { name: \"b\" }\ntrain { batch: 8\n drop_last: true }");
   File("data.json", "{\"dataset\": [{\"name\": \"d\"}], \"restart\": {\"maxRestarts\": 1}}");
-  File("job.textproto", "include: \"net.textproto\" include: \"data.json\"\nlayer { name: \"c\" }\n\ntrain { batch: 4 }");
+  File("job.textproto",
+       "include: \"net.textproto\" include: \"data.json\"\nlayer { name: \"c\" }\n\ntrain { batch: 4 }");
   const SpecLocations locations = Load("job.textproto").parsed.locations;
   const auto at = [&](const char* path) { return WithoutFolder(locations.At(path)); };
   EXPECT_EQ(at("layer[1].name"), "net.textproto:2:9");

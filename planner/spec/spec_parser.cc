@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "planner/spec/open_blocks.h"
 #include "planner/spec/utf8_check.h"
 
 namespace adjoin {
@@ -22,20 +23,23 @@ constexpr int kMaxNesting = 32;
 // Keeps the first error: later ones mostly follow from it.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
-  explicit FirstError(std::string file) : file_(std::move(file)) {}
+  FirstError(std::string file, absl::string_view source) : file_(std::move(file)), source_(source) {}
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat(file_, ":", line + 1, ":", column + 1, ": ", message);
+    if (!text_.empty()) return;
+    text_ = absl::StrCat(file_, ":", line + 1, ":", column + 1, ": ", message,
+                         MissingBracketHint(source_, {line, column}, message));
   }
   void AddWarning(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
   const std::string& text() const { return text_; }
 
  private:
   std::string file_;
+  absl::string_view source_;
   std::string text_;
 };
 
 absl::StatusOr<ParsedSpec> ParseText(absl::string_view text, const std::string& file_name) {
-  FirstError errors(file_name);
+  FirstError errors(file_name, text);
   auto tree = std::make_shared<google::protobuf::TextFormat::ParseInfoTree>();
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
@@ -82,7 +86,8 @@ absl::StatusOr<ParsedSpec> ParseJson(absl::string_view text, const std::string& 
   const auto status = google::protobuf::util::JsonStringToMessage(
       google::protobuf::StringPiece(text.data(), text.size()), &parsed.spec);
   if (!status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(file_name, ": ", std::string(status.message())));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_name, ": ", std::string(status.message()), MissingJsonBracketHint(text)));
   }
   parsed.locations = SpecLocations(file_name);
   return parsed;

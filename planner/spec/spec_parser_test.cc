@@ -66,6 +66,36 @@ TEST(SpecParserTest, ErrorsNameTheLocation) {
   EXPECT_NE(ErrorOf("\x01\xff"), "");
 }
 
+TEST(SpecParserTest, AMissingBraceIsNamedWithTheBlockThatItCloses) {
+  EXPECT_EQ(
+      ErrorOf("ranks: 3\nlayer { name: \"a\" conv {\n  window { kernel: 3 }\n}\nlayer { name: \"b\" }"),
+      "job.textproto:5:7: Message type \"adjoin.Layer\" has no field named \"layer\". It belongs outside of layer { "
+      "of line 2, column 1, which is still open here: is a } missing before?");
+  EXPECT_THAT(ErrorOf("layer { conv { window { kernel: 3 }\n out_channels: 3 }\n\ttrain { batch: 3 }"),
+              HasSubstr("of line 1, column 1, which is still open here"));
+  EXPECT_THAT(ErrorOf("train {\n optimizer { sgd { lr: 1 }\n batch: 3 }"),
+              HasSubstr("It belongs outside of optimizer { of line 2, column 2, which"));
+  EXPECT_THAT(ErrorOf("train { # {\n optimizer: {\n"),
+              HasSubstr("got: the end of the text: optimizer { of line 2, column 2, is not closed; a } is missing"));
+  EXPECT_THAT(ErrorOf("ranks: 1 }"), HasSubstr("got: }: there is one } more"));
+}
+
+TEST(SpecParserTest, OtherMistakesAreNotCalledAMissingBrace) {
+  for (const char* text : {"layer { nme: \"a\" }", "layer { name: \"}\" conv { out: 3 } }", "layers { }",
+                           "layer { name: \"a\" conv {} linear {} }", "ranks: }", "train { batch: x }"}) {
+    EXPECT_NE(ErrorOf(text), "") << text;
+    EXPECT_EQ(ErrorOf(text).find("missing"), std::string::npos) << ErrorOf(text);
+  }
+  EXPECT_EQ(ErrorOf("{\"layer\": [{\"nme\": \"{\"}]}").find("missing"), std::string::npos);
+}
+
+TEST(SpecParserTest, AMissingBracketOfJsonHasALine) {
+  EXPECT_THAT(ErrorOf("{\"ranks\": 1,\n \"layer\": [{\"name\": \"]\"}\n}"),
+              HasSubstr("the [ of line 2, column 11, is not closed before line 3, column 1: a ] is missing"));
+  EXPECT_THAT(ErrorOf("{ \"train\":\n { \"batch\": 1 "), HasSubstr("the { of line 2, column 2, is not closed: a }"));
+  EXPECT_THAT(ErrorOf("{ \"ranks\": 1 }\n}"), HasSubstr("line 2, column 1: nothing is open"));
+}
+
 // Ranks could not read the plan of a job with such a string.
 TEST(SpecParserTest, StringsAreUtf8) {
   EXPECT_EQ(ErrorOf("name: \"\xc3\xa9\""), "");
