@@ -31,6 +31,7 @@ struct Arguments {
   PsOptions ps;
   std::string job, name, output;
   PlanOptions plan;
+  DerivedOptions derived;
   std::string verify_binary;
   std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
@@ -48,14 +49,14 @@ absl::Status SetCredentials(Arguments& a) {
   return absl::OkStatus();
 }
 
-void AddFormat(CLI::App* command, Arguments& a) {
+void AddFormat(CLI::App* command, Arguments& a, const std::string& flags = "-o,--format") {
   const auto read = [&a](const std::string& name) {
     if (name != "table" && name != "json" && name != "yaml") {
-      throw CLI::ValidationError("--format", "'" + name + "' is not table, json or yaml");
+      throw CLI::ValidationError("-o", "'" + name + "' is not table, json or yaml");
     }
     a.options.format = name == "json" ? Format::kJson : name == "yaml" ? Format::kYaml : Format::kTable;
   };
-  command->add_option_function<std::string>("-o,--format", read, "table, json or yaml")->type_name("FORMAT");
+  command->add_option_function<std::string>(flags, read, "table, json or yaml")->type_name("FORMAT");
 }
 
 void AddJob(CLI::App* command, Arguments& a) {
@@ -63,9 +64,7 @@ void AddJob(CLI::App* command, Arguments& a) {
       ->required();
 }
 
-void AddSpec(CLI::App* command, Arguments& a) {
-  command->add_option("SPEC", a.submit.spec_file, "The job's file, text format or JSON; - reads standard input")
-      ->required();
+void AddChanges(CLI::App* command, Arguments& a) {
   command
       ->add_option("--set", a.submit.changes.set,
                    "PATH=VALUE: a field of the job to change first, such as train.batch=32 or "
@@ -78,6 +77,52 @@ void AddSpec(CLI::App* command, Arguments& a) {
                    "may be given again and again; done before --set")
       ->allow_extra_args(false)
       ->type_name("PATH");
+}
+
+void AddSpec(CLI::App* command, Arguments& a) {
+  command->add_option("SPEC", a.submit.spec_file, "The job's file, text format or JSON; - reads standard input")
+      ->required();
+  AddChanges(command, a);
+}
+
+// `predict` and `evaluate`.
+void AddDerived(CLI::App* command, Arguments& a, Kind kind, Command& chosen) {
+  DerivedJobOptions& job = a.derived.job;
+  AddJob(command, a);
+  command->add_option("--dataset", job.dataset, "One of the job's data sets, or of --data")->type_name("NAME");
+  command
+      ->add_option("--data", a.derived.data_file,
+                   "A file with dataset { ... }: in place of the job's of the same name, or added to them")
+      ->type_name("FILE");
+  command->add_option("--batch", job.batch, "Samples at once, over all ranks together")->check(CLI::PositiveNumber);
+  command->add_option("--name", job.name, "Of the new job; absent: the job's, with what this does");
+  command->add_option("--output-dir", job.output_dir, "Where it writes; absent: beside the job's")->type_name("DIR");
+  if (kind == PREDICT) {
+    command->add_option("--input", job.input, "A layer whose output is written; absent: what the losses read")
+        ->allow_extra_args(false)
+        ->type_name("LAYER");
+    command->add_option("--format", job.format, "npy, hdf5 or nifti")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"npy", "hdf5", "nifti"}).description(""));
+    command->add_flag("--classes", job.classes, "Write the index of the largest channel, as uint8");
+  } else {
+    command->add_option("--metric", job.metric, "loss, accuracy, dice, ...; absent: the job's, or else loss")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+  }
+  AddChanges(command, a);
+  command->add_flag("-f,--follow", a.submit.follow,
+                    "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
+  command->add_flag("--dry-run", a.derived.dry_run, "Print the job instead of submitting it");
+  AddFormat(command, a, "-o");
+  command->callback([&a, &chosen, kind] {
+    chosen = [&a, kind] {
+      a.derived.job_name = a.job;
+      a.derived.job.kind = kind;
+      a.derived.submit = a.submit;
+      return RunDerived(a.options, a.derived);
+    };
+  });
 }
 
 absl::StatusOr<int> PlanWith(Arguments& a) {
@@ -125,6 +170,10 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   verify->callback([&, verify] {
     chosen = [&a, arguments = verify->remaining()] { return RunVerify(a.verify_binary, arguments); };
   });
+
+  AddDerived(app.add_subcommand("predict", "Submit a job that writes what a trained job's network returns"), a, PREDICT,
+             chosen);
+  AddDerived(app.add_subcommand("evaluate", "Submit a job that measures a trained job's network"), a, EVALUATE, chosen);
 
   using Change = absl::StatusOr<int> (*)(const CommandOptions&, const std::string&);
   auto add_change = [&](const char* name, const char* description, Change change) {

@@ -8,9 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "cli/coordinator_client.h"
+#include "cli/derived_job.h"
 #include "cli/format.h"
 #include "layers/rules/layer_rule.h"
-#include "planner/spec/spec_setter.h"
+#include "planner/spec/spec_include.h"
 
 namespace adjoin {
 
@@ -55,7 +56,20 @@ struct PlanOptions {
   bool wide = false;  // lines are not cut to the terminal's width
 };
 
+// `adjoin predict` and `adjoin evaluate`.
+struct DerivedOptions {
+  std::string job_name;   // of the job that trained
+  std::string data_file;  // read into job.data; empty: none
+  DerivedJobOptions job;
+  SubmitOptions submit;  // spec_file is not used
+  bool dry_run = false;  // prints the spec instead
+};
+
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit);
+// The same of a spec that was read; `submit.spec_file` and `submit.changes` are not looked at.
+absl::StatusOr<int> SubmitLoaded(const CommandOptions& options, const SubmitOptions& submit, const LoadedSpec& loaded);
+// Submits a job that applies or measures the model of another one.
+absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive);
 // Shows the job until it ends; Ctrl-C only stops the showing (exit code 0).
 absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job);
 // Needs no coordinator.

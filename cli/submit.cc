@@ -10,6 +10,10 @@ namespace adjoin {
 
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit) {
   ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(submit.spec_file, submit.changes));
+  return SubmitLoaded(options, submit, loaded);
+}
+
+absl::StatusOr<int> SubmitLoaded(const CommandOptions& options, const SubmitOptions& submit, const LoadedSpec& loaded) {
   Submission submission;
   submission.spec_source = loaded.source.text;
   submission.spec_file = PrintableText(loaded.source.name, kMaxPathBytes);

@@ -1,0 +1,60 @@
+// adjoin predict and adjoin evaluate: a job that applies, or measures, another job's model.
+#include <google/protobuf/text_format.h>
+
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/printable_text.h"
+#include "base/status_macros.h"
+#include "cli/commands.h"
+#include "cli/derived_job.h"
+#include "cli/text.h"
+#include "planner/spec/spec_include.h"
+
+namespace adjoin {
+namespace {
+
+absl::StatusOr<JobSpec> TrainedSpec(const CommandOptions& options, const std::string& job) {
+  CoordinatorClient client(options.client);
+  ADJOIN_ASSIGN_OR_RETURN(const DescribeJobResponse described, client.DescribeJob(job));
+  const std::string id = described.job().job_id();
+  if (described.job().state() != SUCCEEDED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(id, " is ", StateName(described.job().state()), ": its model is there once it has succeeded"));
+  }
+  if (described.spec().layer().empty()) {
+    return absl::PermissionDeniedError(absl::StrCat("the coordinator does not show the spec of ", id, " to you"));
+  }
+  return described.spec();
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive) {
+  ADJOIN_ASSIGN_OR_RETURN(const JobSpec trained, TrainedSpec(options, derive.job_name));
+  if (!derive.data_file.empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(LoadedSpec data, LoadSpec(derive.data_file, {}));
+    derive.job.data = std::move(data.parsed.spec);
+  }
+  absl::StatusOr<DerivedJob> derived = DeriveJob(trained, derive.job);
+  if (!derived.ok()) {
+    return absl::Status(derived.status().code(),
+                        absl::StrCat(derive.job_name, ": ", std::string(derived.status().message())));
+  }
+  ADJOIN_RETURN_IF_ERROR(ChangeSpec(derive.submit.changes, &derived->spec));
+  for (const std::string& notice : derived->notices) std::cerr << "adjoin: " << PrintableText(notice) << std::endl;
+  LoadedSpec loaded;
+  loaded.source.name = absl::StrCat(derive.job.kind == PREDICT ? "prediction" : "evaluation", " of ", derive.job_name);
+  if (!google::protobuf::TextFormat::PrintToString(derived->spec, &loaded.source.text)) {
+    return absl::InternalError("the job cannot be written as text");
+  }
+  if (derive.dry_run) {
+    std::cout << loaded.source.text << std::flush;
+    return 0;
+  }
+  loaded.parsed.spec = std::move(derived->spec);
+  return SubmitLoaded(options, derive.submit, loaded);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,146 @@
+// `adjoin predict` and `adjoin evaluate` of a job that two real ranks have trained: the file of predictions and the
+// metric that another job measures agree about data that the test has written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/deadline.h"
+#include "nlohmann/json.hpp"
+#include "tests/harness/local_cluster.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSamples = 6, kInputs = 3, kOutputs = 2;
+
+constexpr char kJob[] = R"job(name: "line" kind: TRAIN ranks: 2 seed: 1
+layout { name: "batch" partition: [2, 1] }
+layer { name: "fc" input: "x" x: "batch" linear { out_features: 2 } }
+loss { kind: "mse" input: "fc" target: "y" }
+dataset { name: "train"
+  field { name: "x" npy { path: "x.npy" } shape: [3] }
+  field { name: "y" npy { path: "y.npy" } shape: [2] } }
+train { dataset: "train" batch: 2 steps: 5 optimizer { sgd { lr: 0.1 } } }
+checkpoint { dir: "kept" every_steps: 2 }
+output_dir: "models/line"
+)job";
+
+// Writes float32 values as an NPY file of version 1.
+void WriteNpy(const std::string& path, const std::vector<float>& values, int columns) {
+  std::string header = absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (", values.size() / columns, ", ",
+                                    columns, "), }");
+  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
+  header += '\n';
+  const char magic[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(header.size()), 0};
+  std::ofstream file(path, std::ios::binary);
+  file.write(magic, sizeof(magic)) << header;
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(4 * values.size()));
+}
+
+// The values of an NPY file of float32; none where it is something else.
+std::vector<float> ReadNpy(const std::string& path) {
+  const std::string bytes = ReadFile(path);
+  if (bytes.size() < 10 || bytes.find("'<f4'") == std::string::npos) return {};
+  const size_t begin = 10 + static_cast<unsigned char>(bytes[8]) + 256 * static_cast<unsigned char>(bytes[9]);
+  std::vector<float> values((bytes.size() - begin) / 4);
+  std::memcpy(values.data(), bytes.data() + begin, 4 * values.size());
+  return values;
+}
+
+std::vector<float> Numbers(int count, float factor) {
+  std::vector<float> numbers;
+  for (int i = 0; i < count; ++i) numbers.push_back(factor * static_cast<float>((7 * i) % 5 - 2));
+  return numbers;
+}
+
+class DerivedCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto cluster = LocalCluster::Start(1, 2);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+    WriteNpy(cluster_->data_root() + "/x.npy", Numbers(kSamples * kInputs, 0.5f), kInputs);
+    WriteNpy(cluster_->data_root() + "/y.npy", Numbers(kSamples * kOutputs, 0.25f), kOutputs);
+    // Other data, for --data.
+    WriteNpy(cluster_->data_root() + "/x2.npy", Numbers(4 * kInputs, 1.5f), kInputs);
+  }
+  LocalCluster::CliResult Cli(const std::vector<std::string>& arguments) { return cluster_->Cli(arguments); }
+  std::string Refusal(const std::vector<std::string>& arguments) {
+    const LocalCluster::CliResult result = Cli(arguments);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    return result.err;
+  }
+
+  std::unique_ptr<LocalCluster> cluster_;
+};
+
+TEST_F(DerivedCommandTest, PredictionsAndMetricsAgree) {
+  const std::string file = cluster_->folder() + "/job.textproto";
+  std::ofstream(file) << kJob;
+  EXPECT_EQ(Cli({"submit", file, "--set", "train.steps=100000000"}).out, "job-1\n");
+  EXPECT_THAT(Refusal({"predict", "job-1"}), HasSubstr("its model is there once it has succeeded"));
+  ASSERT_EQ(Cli({"cancel", "job-1"}).exit_code, 0);
+  const LocalCluster::CliResult trained = Cli({"submit", file, "-f"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.out << trained.err;
+
+  const LocalCluster::CliResult predicted = Cli({"predict", "line", "-f", "--batch", "4"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.out << predicted.err;
+  const std::vector<float> fc = ReadNpy(cluster_->output_root() + "/models/line-predict/fc.npy");
+  const std::vector<float> y = Numbers(kSamples * kOutputs, 0.25f);
+  ASSERT_EQ(fc.size(), y.size());
+  double squares = 0;
+  for (size_t i = 0; i < y.size(); ++i) squares += (fc[i] - y[i]) * (fc[i] - y[i]);
+
+  const LocalCluster::CliResult evaluated = Cli({"evaluate", "line", "-f", "--metric", "mse,loss"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.out << evaluated.err;
+  nlohmann::json result;
+  std::ifstream metrics(cluster_->output_root() + "/models/line-evaluate/metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);) {
+    nlohmann::json each = nlohmann::json::parse(line, nullptr, false);
+    if (each["type"] == "evaluation") result = each;
+  }
+  ASSERT_TRUE(result.contains("mse")) << evaluated.out;
+  EXPECT_EQ(result["samples"], kSamples);
+  EXPECT_NEAR(result["mse"], squares / static_cast<double>(y.size()), 1e-6);
+  EXPECT_NEAR(result["loss"], squares / static_cast<double>(y.size()), 1e-6);
+
+  // Data of a file, without targets.
+  const std::string data = cluster_->folder() + "/new.textproto";
+  std::ofstream(data) << "dataset { name: \"new\" field { name: \"x\" npy { path: \"x2.npy\" } shape: [3] } }";
+  const LocalCluster::CliResult other =
+      Cli({"predict", "line", "-f", "--data", data, "--name", "other", "--output-dir", "others", "--input", "fc"});
+  ASSERT_EQ(other.exit_code, 0) << other.out << other.err;
+  EXPECT_EQ(ReadNpy(cluster_->output_root() + "/others/fc.npy").size(), 4 * kOutputs);
+}
+
+TEST_F(DerivedCommandTest, ADryRunPrintsTheJobAndMistakesAreRefused) {
+  const std::string file = cluster_->folder() + "/job.textproto";
+  std::ofstream(file) << kJob;
+  ASSERT_EQ(Cli({"submit", file, "-f"}).exit_code, 0);
+  const LocalCluster::CliResult dry = Cli({"predict", "job-1", "--dry-run", "--set", "ranks=3", "--format", "hdf5"});
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_THAT(dry.out, HasSubstr("from_output: \"models/line/model.safetensors\""));
+  EXPECT_THAT(dry.out, HasSubstr("ranks: 3"));
+  EXPECT_THAT(dry.out, HasSubstr("format: \"hdf5\""));
+  EXPECT_EQ(nlohmann::json::parse(Cli({"ps", "-o", "json"}).out)["job"].size(), 1) << "nothing was submitted";
+  const std::string plan_file = cluster_->folder() + "/derived.textproto";
+  std::ofstream(plan_file) << Cli({"evaluate", "job-1", "--dry-run"}).out;
+  EXPECT_EQ(Cli({"plan", plan_file}).exit_code, 0) << "what is printed is a job";
+
+  EXPECT_THAT(Refusal({"predict", "job-1", "--dataset", "tset"}), HasSubstr("job-1: --dataset: there is no data set"));
+  EXPECT_THAT(Refusal({"predict", "job-1", "--input", "f"}), HasSubstr("there is no layer \"f\""));
+  EXPECT_THAT(Refusal({"evaluate", "job-1", "--metric", "accuracy"}), HasSubstr("accuracy"));
+  EXPECT_THAT(Refusal({"predict", "job-1", "--data", cluster_->folder() + "/none"}), HasSubstr("No such file"));
+  EXPECT_THAT(Refusal({"predict", "job-9"}), HasSubstr("job-9"));
+  EXPECT_EQ(Cli({"predict", "job-1", "--format", "png"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace adjoin
