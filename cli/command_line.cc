@@ -31,6 +31,7 @@ struct Arguments {
   PsOptions ps;
   std::string job, name, output;
   PlanOptions plan;
+  RunOptions run;
   DerivedOptions derived;
   std::string verify_binary;
   std::string object, data_format;
@@ -158,6 +159,21 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   plan->add_flag("-w,--wide", a.plan.wide, "Do not cut lines to the terminal's width");
   AddFormat(plan, a);
   plan->callback([&] { chosen = [&] { return PlanWith(a); }; });
+
+  CLI::App* run = app.add_subcommand(
+      "run", "Run a job on this machine until it ends, with daemons of its own; needs no coordinator");
+  AddSpec(run, a);
+  run->add_option("-n,--ranks", a.run.ranks, "How many ranks; absent: as the job says")->check(CLI::Range(1, 100000));
+  run->add_option("--data-root", a.run.data_root, "Folder below which the job reads")->capture_default_str();
+  run->add_option("--output-root", a.run.output_root, "Folder below which it writes")->capture_default_str();
+  AddFormat(run, a);
+  run->callback([&] {
+    chosen = [&] {
+      a.run.spec_file = a.submit.spec_file;
+      a.run.changes = a.submit.changes;
+      return RunRun(a.options, a.run);
+    };
+  });
 
   CLI::App* verify = app.add_subcommand(
       "verify",
@@ -328,7 +344,8 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   arguments.options.client.notice = [](const std::string& text) {
     std::cerr << "adjoin: " << PrintableText(text) << std::endl;
   };
-  const bool alone = app.got_subcommand("plan") || app.got_subcommand("verify") || app.got_subcommand("data");
+  const bool alone = app.got_subcommand("plan") || app.got_subcommand("run") || app.got_subcommand("verify") ||
+                     app.got_subcommand("data");
   absl::Status status = alone ? absl::OkStatus() : SetCredentials(arguments);
   absl::StatusOr<int> code = status.ok() ? chosen() : status;
   if (code.ok() && !std::cout.flush()) code = absl::DataLossError("standard output cannot be written");

@@ -56,6 +56,13 @@ struct PlanOptions {
   bool wide = false;  // lines are not cut to the terminal's width
 };
 
+struct RunOptions {
+  std::string spec_file;  // "-" is standard input
+  SpecChanges changes;
+  uint32_t ranks = 0;  // 0: the job's
+  std::string data_root = ".", output_root = ".";
+};
+
 // `adjoin predict` and `adjoin evaluate`.
 struct DerivedOptions {
   std::string job_name;   // of the job that trained
@@ -68,6 +75,8 @@ struct DerivedOptions {
 absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit);
 // The same of a spec that was read; `submit.spec_file` and `submit.changes` are not looked at.
 absl::StatusOr<int> SubmitLoaded(const CommandOptions& options, const SubmitOptions& submit, const LoadedSpec& loaded);
+// Runs the job with a coordinator and a worker of its own; the exit code is that of RunFollow. Ctrl-C cancels the job.
+absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run);
 // Submits a job that applies or measures the model of another one.
 absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive);
 // Shows the job until it ends; Ctrl-C only stops the showing (exit code 0).

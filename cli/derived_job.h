@@ -17,16 +17,16 @@
 namespace adjoin {
 
 struct DerivedJobOptions {
-  Kind kind = PREDICT;  // or EVALUATE
-  std::string dataset;  // empty: the only one of `data`, or else what the job evaluates or validates on
-  JobSpec data;         // data sets that replace those of the same name or are added; has nothing else
-  std::string name;     // empty: the job's, with "-predict" or "-evaluate"
-  std::string output_dir;            // likewise
-  uint32_t batch = 0;                // 0: for PREDICT 1, for EVALUATE as in the job
-  std::vector<std::string> input;    // of PREDICT; empty: what the losses read
-  std::string format = "npy";        // of PREDICT
-  bool classes = false;              // of PREDICT
-  std::vector<std::string> metric;   // of EVALUATE; empty: the job's, or else "loss"
+  Kind kind = PREDICT;              // or EVALUATE
+  std::string dataset;              // empty: the only one of `data`, or else what the job evaluates or validates on
+  JobSpec data;                     // data sets that replace those of the same name or are added; has nothing else
+  std::string name;                 // empty: the job's, with "-predict" or "-evaluate"
+  std::string output_dir;           // likewise
+  uint32_t batch = 0;               // 0: for PREDICT 1, for EVALUATE as in the job
+  std::vector<std::string> input;   // of PREDICT; empty: what the losses read
+  std::string format = "npy";       // of PREDICT
+  bool classes = false;             // of PREDICT
+  std::vector<std::string> metric;  // of EVALUATE; empty: the job's, or else "loss"
 };
 
 struct DerivedJob {

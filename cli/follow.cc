@@ -1,7 +1,6 @@
 #include <signal.h>
 
 #include <atomic>
-#include <chrono>
 #include <iostream>
 #include <thread>
 #include <utility>
@@ -10,13 +9,11 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "cli/commands.h"
-#include "cli/terminal.h"
+#include "cli/job_display.h"
 #include "cli/text.h"
 
 namespace adjoin {
 namespace {
-
-constexpr absl::Duration kPlainInterval = absl::Seconds(3);  // between lines where the output is no terminal
 
 std::atomic<bool> interrupted{false};
 
@@ -49,39 +46,11 @@ class InterruptCancels {
   std::thread thread_;
 };
 
-// On a terminal one line, drawn over and over; else a line now and then, and at every change of state.
-class Display {
- public:
-  void Show(const JobSummary& job) {
-    if (terminal_) {
-      std::cout << "\r\x1b[K" << ProgressLine(job, TerminalWidth() - 1) << std::flush;
-      return;
-    }
-    bool changed = job.state() != last_state_ || (job.state() == PENDING && job.reason() != last_reason_);
-    const auto now = std::chrono::steady_clock::now();
-    if (!changed && now - last_time_ < absl::ToChronoNanoseconds(kPlainInterval)) return;
-    if (IsFinalState(job.state())) return;
-    std::cout << ProgressLine(job, 200) << std::endl;
-    last_state_ = job.state();
-    last_reason_ = job.reason();
-    last_time_ = now;
-  }
-  void End() const {
-    if (terminal_) std::cout << "\r\x1b[K" << std::flush;
-  }
-
- private:
-  const bool terminal_ = TerminalWidth() > 0;
-  JobState last_state_ = JOB_STATE_UNSPECIFIED;
-  std::string last_reason_;
-  std::chrono::steady_clock::time_point last_time_;
-};
-
 }  // namespace
 
 absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job) {
   const bool table = options.format == Format::kTable;
-  Display display;
+  JobDisplay display;
   ClientOptions client_options = options.client;
   client_options.notice = [&](const std::string& text) {
     if (table) display.End();

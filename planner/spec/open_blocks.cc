@@ -133,8 +133,8 @@ std::string MissingBracketHint(absl::string_view text, TextPosition error, absl:
     return absl::EndsWith(message, "got: }") ? ": there is one } more than there are blocks open" : "";
   }
   const OpenBlock& last = open.back();
-  const std::string block = absl::StrCat(last.name, last.name.empty() ? "" : " ", std::string(1, last.bracket), " of ",
-                                         Place(last.position));
+  const std::string block =
+      absl::StrCat(last.name, last.name.empty() ? "" : " ", std::string(1, last.bracket), " of ", Place(last.position));
   // The parser names what it got; at the end of the text that is nothing.
   if (absl::EndsWith(message, "got: ") || absl::EndsWith(message, "found \"\".")) {
     return absl::StrCat("the end of the text: ", block, ", is not closed; a ", std::string(1, ClosingOf(last.bracket)),
@@ -150,7 +150,8 @@ std::string MissingJsonBracketHint(absl::string_view text) {
   Scanner scanner(text, BlockSyntax::kJson);
   const bool fits = scanner.Scan(kEndOfText);
   if (fits && scanner.open().empty()) return "";
-  if (scanner.open().empty()) return absl::StrCat(" (", Place(scanner.position()), ": nothing is open to be closed here)");
+  if (scanner.open().empty())
+    return absl::StrCat(" (", Place(scanner.position()), ": nothing is open to be closed here)");
   const OpenBlock& last = scanner.open().back();
   return absl::StrCat(" (the ", std::string(1, last.bracket), " of ", Place(last.position), ", is not closed",
                       fits ? "" : absl::StrCat(" before ", Place(scanner.position())), ": a ",

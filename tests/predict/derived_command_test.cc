@@ -34,8 +34,8 @@ output_dir: "models/line"
 
 // Writes float32 values as an NPY file of version 1.
 void WriteNpy(const std::string& path, const std::vector<float>& values, int columns) {
-  std::string header = absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (", values.size() / columns, ", ",
-                                    columns, "), }");
+  std::string header = absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (", values.size() / columns,
+                                    ", ", columns, "), }");
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
   const char magic[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(header.size()), 0};
@@ -84,7 +84,7 @@ class DerivedCommandTest : public ::testing::Test {
 TEST_F(DerivedCommandTest, PredictionsAndMetricsAgree) {
   const std::string file = cluster_->folder() + "/job.textproto";
   std::ofstream(file) << kJob;
-  EXPECT_EQ(Cli({"submit", file, "--set", "train.steps=100000000"}).out, "job-1\n");
+  EXPECT_EQ(Cli({"submit", file, "--set", "train.steps=100000000", "--set", "checkpoint.dir=other"}).out, "job-1\n");
   EXPECT_THAT(Refusal({"predict", "job-1"}), HasSubstr("its model is there once it has succeeded"));
   ASSERT_EQ(Cli({"cancel", "job-1"}).exit_code, 0);
   const LocalCluster::CliResult trained = Cli({"submit", file, "-f"});

@@ -1,0 +1,249 @@
+// adjoin run: a job on this machine without daemons that run already.
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <deque>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/deadline.h"
+#include "base/printable_text.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+#include "cli/commands.h"
+#include "cli/job_display.h"
+#include "cli/own_cluster.h"
+#include "cli/text.h"
+#include "planner/spec/spec_include.h"
+#include "proto/message_limits.h"
+
+namespace adjoin {
+namespace {
+
+constexpr absl::Duration kCancel = absl::Seconds(30);  // until a cancelled job has ended
+constexpr absl::Duration kRetry = absl::Seconds(5);    // on loopback
+constexpr uint32_t kMostSlots = 100000;                // as of adjoin-worker --slots
+constexpr size_t kLogLines = 20;
+
+// Launchers start a program many times, and tell each which one it is.
+absl::Status CheckStartedOnce() {
+  for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"}) {
+    const char* value = getenv(name);
+    int rank = 0;
+    if (value == nullptr || !absl::SimpleAtoi(value, &rank) || rank <= 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "`adjoin run` starts all ranks of the job itself: start it once, not by mpirun or srun with several "
+        "tasks (",
+        name, " is ", rank, ")"));
+  }
+  return absl::OkStatus();
+}
+
+std::atomic<int> interrupt_fd{-1};
+
+// While it lives, SIGINT, SIGTERM and SIGHUP make fd() readable instead of ending the process. Handlers, because gRPC's
+// threads would take a blocked signal.
+class Interrupts {
+ public:
+  Interrupts() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    interrupt_fd = fd_.get();
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      const int error = errno;
+      const uint64_t one = 1;
+      [[maybe_unused]] const ssize_t written = write(interrupt_fd, &one, sizeof(one));
+      errno = error;
+    };
+    action.sa_flags = SA_RESTART;
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
+  }
+  ~Interrupts() {
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    interrupt_fd = -1;
+  }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+
+  const UniqueFd fd_;
+  std::array<struct sigaction, 3> before_;
+};
+
+// A thread that cancels the job when the user interrupts the command, and ends the client's calls when the job does not
+// end then, at the second interrupt, or when a daemon has ended.
+class Watch {
+ public:
+  Watch(int stop_fd, const OwnCluster& cluster, const ClientOptions& options, CoordinatorClient& client)
+      : stop_fd_(stop_fd), cluster_(cluster), options_(options), client_(client), over_(eventfd(0, EFD_CLOEXEC)) {
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~Watch() {
+    const uint64_t one = 1;
+    while (write(over_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
+    }
+    thread_.join();
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  // Returns false where the user has interrupted the command already.
+  bool SetJob(const std::string& job) {
+    absl::MutexLock lock(&mutex_);
+    job_ = job;
+    return !interrupted_;
+  }
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  void Run() {
+    Deadline deadline = Deadline::After(absl::Hours(24));
+    while (true) {
+      pollfd fds[] = {{over_.get(), POLLIN, 0},
+                      {stop_fd_, POLLIN, 0},
+                      {cluster_.coordinator().fd(), POLLIN, 0},
+                      {cluster_.worker().fd(), POLLIN, 0}};
+      const int ready = poll(fds, 4, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining())));
+      if (fds[0].revents != 0) return;
+      if (ready > 0 && (fds[2].revents != 0 || fds[3].revents != 0)) return client_.Cancel();
+      if (ready > 0 && fds[1].revents != 0) {
+        uint64_t count = 0;
+        if (read(stop_fd_, &count, sizeof(count)) < 0) continue;
+        if (!Interrupt()) return End();
+        deadline = Deadline::After(kCancel);
+      } else if (deadline.Expired()) {
+        if (interrupted_) return End();
+        deadline = Deadline::After(absl::Hours(24));
+      }
+    }
+  }
+
+  // Ends the client's calls, also the one that is under way.
+  void End() {
+    client_.Cancel();
+    cluster_.Kill();
+  }
+
+  // Returns false where nothing is to be waited for.
+  bool Interrupt() {
+    std::string job;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (interrupted_.exchange(true) || job_.empty()) return false;
+      job = job_;
+    }
+    std::cerr << "adjoin: cancels " << job << "; interrupt again to end it by force" << std::endl;
+    return CoordinatorClient(options_).CancelJob(job).ok();
+  }
+
+  const int stop_fd_;
+  const OwnCluster& cluster_;
+  const ClientOptions options_;
+  CoordinatorClient& client_;
+  const UniqueFd over_;
+  std::atomic<bool> interrupted_{false};
+  absl::Mutex mutex_;
+  std::string job_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+// What the ranks wrote goes with the coordinator's state.
+void ShowLastLog(CoordinatorClient& client, const std::string& job) {
+  std::deque<std::string> lines;
+  LogQuery query;
+  query.job = job;
+  const absl::Status status = client.ReadLogs(query, [&](const LogLine& line) {
+    lines.push_back(absl::StrCat("rank ", line.rank(), ": ", line.text()));
+    if (lines.size() > kLogLines) lines.pop_front();
+  });
+  for (const std::string& line : lines) std::cerr << PrintableText(line) << "\n";
+  if (!status.ok()) std::cerr << "adjoin: " << PrintableText(status.message()) << "\n";
+}
+
+absl::StatusOr<JobSummary> Follow(const CommandOptions& options, CoordinatorClient& client, const std::string& job) {
+  JobDisplay display;
+  JobSummary last;
+  const bool table = options.format == Format::kTable;
+  const absl::Status status = client.FollowJob(job, [&](const JobSummary& summary) {
+    last = summary;
+    if (table) {
+      display.Show(summary);
+    } else {
+      std::cout << FormattedItem(summary, options.format) << std::flush;
+    }
+  });
+  if (table) display.End();
+  ADJOIN_RETURN_IF_ERROR(status);
+  return last;
+}
+
+// Runs the job on the cluster until it ends.
+absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& options, const Submission& submission,
+                          int stop_fd, const LoadedSpec& loaded, const std::string& output_root) {
+  CoordinatorClient client(options.client);
+  Watch watch(stop_fd, cluster, options.client, client);
+  const absl::StatusOr<SubmitResponse> submitted = client.Submit(submission);
+  if (watch.interrupted()) return kExitCancelled;
+  ADJOIN_RETURN_IF_ERROR(cluster.Alive());
+  if (!submitted.ok()) return AtIncludedFile(submitted.status(), loaded);
+  if (!watch.SetJob(submitted->job_id())) return kExitCancelled;
+  const absl::StatusOr<JobSummary> end = Follow(options, client, submitted->job_id());
+  if (!end.ok()) {
+    if (watch.interrupted()) return kExitCancelled;
+    ADJOIN_RETURN_IF_ERROR(cluster.Alive());
+    return end.status();
+  }
+  if (end->state() == FAILED) ShowLastLog(client, submitted->job_id());
+  const std::string results =
+      (std::filesystem::absolute(output_root) / loaded.parsed.spec.output_dir()).lexically_normal().string();
+  if (options.format == Format::kTable) {
+    std::cout << EndLine(*end) << std::endl;
+    if (end->state() == SUCCEEDED) std::cout << "results in " << PrintableText(results) << std::endl;
+  }
+  return end->state() == SUCCEEDED ? 0 : end->state() == CANCELLED ? kExitCancelled : kExitFailed;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
+  ADJOIN_RETURN_IF_ERROR(CheckStartedOnce());
+  SpecChanges changes = run.changes;
+  if (run.ranks > 0) changes.set.push_back(absl::StrCat("ranks=", run.ranks));
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(run.spec_file, changes));
+  Submission submission;
+  submission.spec_source = loaded.source.text;
+  submission.spec_file = PrintableText(loaded.source.name, kMaxPathBytes);
+  Interrupts interrupts;
+  OwnClusterOptions own;
+  own.slots = std::clamp<uint32_t>(loaded.parsed.spec.ranks(), 1, kMostSlots);
+  own.data_root = run.data_root;
+  own.output_root = run.output_root;
+  const absl::StatusOr<std::unique_ptr<OwnCluster>> cluster = OwnCluster::Start(own, interrupts.fd());
+  if (absl::IsCancelled(cluster.status())) return kExitCancelled;
+  ADJOIN_RETURN_IF_ERROR(cluster.status());
+  options.client.address = (*cluster)->address();
+  options.client.retry = kRetry;
+  options.client.credentials = grpc::InsecureChannelCredentials();
+  absl::StatusOr<int> code = RunOn(**cluster, options, submission, interrupts.fd(), loaded, run.output_root);
+  (*cluster)->Stop();
+  return code;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,157 @@
+// `adjoin run`: a job with real ranks and no daemons that run already. However the command ends, no process and no
+// folder of state remains.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/deadline.h"
+#include "nlohmann/json.hpp"
+#include "tests/harness/child_process.h"
+#include "tests/harness/leftovers.h"
+
+namespace adjoin {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kJob[] = R"job(name: "line" kind: TRAIN ranks: 2 seed: 1
+layout { name: "batch" partition: [2, 1] }
+layer { name: "fc" input: "x" x: "batch" linear { out_features: 2 } }
+loss { kind: "mse" input: "fc" target: "y" }
+dataset { name: "train"
+  field { name: "x" synthetic { kind: "normal" samples: 8 } shape: [3] }
+  field { name: "y" synthetic { kind: "normal" samples: 8 } shape: [2] } }
+train { dataset: "train" batch: 4 steps: 3 optimizer { sgd { lr: 0.1 } } }
+output_dir: "models/line"
+)job";
+
+Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
+
+class RunCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_ + "/tmp");
+    std::ofstream(folder_ + "/job.textproto") << kJob;
+  }
+  std::unique_ptr<ChildProgram> Start(std::vector<std::string> more, std::vector<std::string> environment = {}) {
+    std::vector<std::string> arguments = {
+        Runfile("cli/adjoin"), "run",  folder_ + "/job.textproto", "--output-root", folder_ + "/out",
+        "--data-root",         folder_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    environment.push_back("TMPDIR=" + folder_ + "/tmp");
+    auto child = ChildProgram::Start(arguments, environment, absl::StrCat(folder_, "/command-", ++commands_));
+    EXPECT_TRUE(child.ok()) << child.status();
+    return child.ok() ? *std::move(child) : nullptr;
+  }
+  // Waits until a rank trains.
+  void WaitForStep(const ChildProgram& child) {
+    const Deadline deadline = Within(120);
+    while (child.Output().find(" running ") == std::string::npos && !deadline.Expired()) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    ASSERT_THAT(child.Output(), HasSubstr(" running ")) << child.Errors();
+  }
+  void ExpectNothingIsLeft() {
+    EXPECT_THAT(ProcessesLeft(folder_, Within(30)), IsEmpty());
+    EXPECT_TRUE(fs::is_empty(folder_ + "/tmp"));
+  }
+
+  std::string folder_;
+  int commands_ = 0;
+};
+
+TEST_F(RunCommandTest, RunsAJobToItsEnd) {
+  auto child = Start({"--set", "train.steps=4"});
+  const auto code = child->Wait(Within(180));
+  ASSERT_TRUE(code.ok()) << code.status() << child->Output() << child->Errors();
+  EXPECT_EQ(*code, 0) << child->Output() << child->Errors();
+  EXPECT_THAT(child->Output(),
+              AllOf(HasSubstr("job-1 succeeded"), HasSubstr("results in " + folder_ + "/out/models/line\n")));
+  EXPECT_TRUE(fs::exists(folder_ + "/out/models/line/model.safetensors"));
+  std::ifstream metrics(folder_ + "/out/models/line/metrics.jsonl");
+  int steps = 0;
+  for (std::string line; std::getline(metrics, line);) {
+    steps += nlohmann::json::parse(line, nullptr, false)["type"] == "step";
+  }
+  EXPECT_EQ(steps, 4);
+  ExpectNothingIsLeft();
+}
+
+TEST_F(RunCommandTest, TheNumberOfRanksCanBeGiven) {
+  auto child = Start({"-n", "1", "--set", "layout[batch].partition=[1,1]", "-o", "json"});
+  const auto code = child->Wait(Within(180));
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 0) << child->Output() << child->Errors();
+  nlohmann::json last;
+  std::ifstream out(absl::StrCat(folder_, "/command-1.out"));
+  for (std::string line; std::getline(out, line);) last = nlohmann::json::parse(line, nullptr, false);
+  EXPECT_EQ(last["state"], "SUCCEEDED");
+  EXPECT_EQ(last["ranks"], 1);
+  ExpectNothingIsLeft();
+}
+
+TEST_F(RunCommandTest, AnInterruptCancelsTheJob) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    auto child = Start({"--set", "train.steps=1000000000"});
+    WaitForStep(*child);
+    child->Signal(signal);
+    const auto code = child->Wait(Within(90));
+    ASSERT_TRUE(code.ok()) << code.status() << child->Output();
+    EXPECT_EQ(*code, 103) << child->Output() << child->Errors();
+    EXPECT_THAT(child->Errors(), HasSubstr("cancels job-1"));
+    EXPECT_THAT(child->Output(), HasSubstr("job-1 cancelled"));
+    ExpectNothingIsLeft();
+  }
+}
+
+TEST_F(RunCommandTest, ACommandThatIsKilledLeavesNoProcess) {
+  auto child = Start({"--set", "train.steps=1000000000"});
+  WaitForStep(*child);
+  EXPECT_GE(ProcessesIn(folder_).size(), 4) << "the command, two daemons, two ranks";
+  child->Signal(SIGKILL);
+  ASSERT_TRUE(child->Wait(Within(30)).ok());
+  EXPECT_THAT(ProcessesLeft(folder_, Within(30)), IsEmpty());
+}
+
+TEST_F(RunCommandTest, AJobThatFailsShowsWhatItsRanksWrote) {
+  auto child = Start({"--set", "train.optimizer.sgd.lr=1e30", "--set", "train.steps=50"});
+  const auto code = child->Wait(Within(180));
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 100) << child->Output();
+  EXPECT_THAT(child->Output(), HasSubstr("job-1 failed"));
+  EXPECT_THAT(child->Errors(), HasSubstr("rank 0: "));
+  ExpectNothingIsLeft();
+}
+
+TEST_F(RunCommandTest, MistakesAreToldBeforeAnythingRuns) {
+  const auto refusal = [&](std::vector<std::string> more, std::vector<std::string> environment = {}) {
+    auto child = Start(std::move(more), std::move(environment));
+    const auto code = child->Wait(Within(120));
+    EXPECT_TRUE(code.ok() && *code == 1) << child->Output();
+    ExpectNothingIsLeft();
+    return child->Errors();
+  };
+  EXPECT_THAT(refusal({}, {"PMI_RANK=3"}),
+              HasSubstr("start it once, not by mpirun or srun with several tasks (PMI_RANK is 3)"));
+  EXPECT_THAT(refusal({}, {"SLURM_PROCID=1"}), HasSubstr("SLURM_PROCID is 1"));
+  EXPECT_THAT(refusal({"--set", "train.bach=1"}), HasSubstr("there is no field 'bach'"));
+  EXPECT_THAT(refusal({"--data-root", folder_ + "/none"}), HasSubstr("/none: no such folder"));
+  EXPECT_THAT(refusal({"-n", "1"}), HasSubstr("job.textproto with --set:")) << "the coordinator's answer";
+}
+
+}  // namespace
+}  // namespace adjoin
