@@ -44,14 +44,23 @@ void AddTimes(const DescribeJobResponse& described, std::vector<std::vector<std:
                                               ratio < limit ? "holds" : "does not hold", ratio, limit)});
 }
 
+// "1 NVIDIA H100 80GB HBM3"
+std::string GpuText(const RankStatus& rank) {
+  return rank.has_gpu() ? absl::StrCat(rank.gpu().index(), " ", rank.gpu().name()) : "-";
+}
+
 void PrintRanks(const DescribeJobResponse& described) {
   std::vector<std::vector<std::string>> rows = {
       {"RANK", "WORKER", "PID", "STATE", "PHASE", "STEP", "T_COMP", "T_SYNC", "LANES"}};
+  const bool gpus = std::any_of(described.rank().begin(), described.rank().end(),
+                                [](const RankStatus& rank) { return rank.has_gpu(); });
+  if (gpus) rows[0].insert(rows[0].begin() + 2, "GPU");
   for (const RankStatus& rank : described.rank()) {
     rows.push_back({absl::StrCat(rank.rank()), rank.worker(), rank.pid() == 0 ? "-" : absl::StrCat(rank.pid()),
                     rank.state(), rank.progress().phase().empty() ? "-" : rank.progress().phase(),
                     absl::StrCat(rank.progress().step()), Millis(rank.progress().compute_seconds()),
                     Millis(rank.progress().sync_seconds()), rank.transport()});
+    if (gpus) rows.back().insert(rows.back().begin() + 2, GpuText(rank));
   }
   std::cout << "\n" << TextTable(rows);
 }

@@ -62,10 +62,16 @@ Rows WorkerRows(const ListJobsResponse& list) {
   Rows rows = {{"WORKER", "ADDRESS", "SLOTS", "FREE", "STATE", "HEARTBEAT"}};
   const bool unfit = std::any_of(list.worker().begin(), list.worker().end(),
                                  [](const WorkerSummary& worker) { return !worker.condition().empty(); });
+  const bool gpus = std::any_of(list.worker().begin(), list.worker().end(),
+                                [](const WorkerSummary& worker) { return worker.gpus() > 0; });
+  if (gpus) rows[0].insert(rows[0].begin() + 4, {"GPUS", "FREE"});
   if (unfit) rows[0].push_back("CONDITION");
   for (const WorkerSummary& worker : list.worker()) {
     rows.push_back({worker.name(), worker.address(), absl::StrCat(worker.slots()), absl::StrCat(worker.free_slots()),
                     worker.state(), DurationText(worker.heartbeat_age_seconds()) + " ago"});
+    if (gpus) {
+      rows.back().insert(rows.back().begin() + 4, {absl::StrCat(worker.gpus()), absl::StrCat(worker.free_gpus())});
+    }
     if (unfit) rows.back().push_back(worker.condition());
   }
   return rows;

@@ -30,6 +30,7 @@ inline constexpr size_t kMaxOutboxBytes = size_t{64}
                                           << 20;          // of what a daemon keeps for a coordinator that reads slowly
 inline constexpr int kMaxLabels = 64;                     // of a worker
 inline constexpr int kMaxBuilders = 1000;                 // layer kinds of a worker
+inline constexpr int kMaxGpus = 256;                      // of a worker
 inline constexpr size_t kMaxPageJobs = 1000;              // in one answer of ListJobs
 inline constexpr size_t kMaxPageBytes = size_t{4} << 20;  // likewise
 

@@ -17,6 +17,7 @@ CoordinatorMessage StartMessage(const JobRecord& job, const std::string& worker,
   start.set_owner(job.owner);
   start.set_any_folder(job.any_folder);
   start.set_job_tag(job.tag);
+  start.set_gpus(job.spec.resources().gpus());
   return message;
 }
 

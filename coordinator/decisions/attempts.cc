@@ -41,6 +41,10 @@ RankRecord* RankOf(JobRecord& job, const std::string& worker, uint32_t rank) {
   return &job.attempt.ranks[rank];
 }
 
+Held HeldBy(const JobRecord& job, const Holder& holder) {
+  return {.slots = holder.slots, .gpus = holder.slots * static_cast<int>(job.spec.resources().gpus())};
+}
+
 }  // namespace
 
 // Null where the attempt is not the job's newest, or not on this incarnation of the worker.
@@ -80,7 +84,7 @@ void Attempts::RestoreAttempt(JobRecord& job, const StoredAttempt& row) {
   }
   for (const auto& [name, holder] : attempt.holders) {
     workers_.Expect(name, holder);
-    workers_.Hold(name, job.number, holder.slots);
+    workers_.Hold(name, job.number, HeldBy(job, holder));
     workers_.SetStarting(name, job.number, starting);
   }
   if (job.home.empty() && !attempt.holders.empty()) homes_.Settle(job);  // an older coordinator did not store it
@@ -114,7 +118,7 @@ void Attempts::Start(JobRecord& job, const Assignment& workers) {
   outbox_.AttemptChanged(job);
   outbox_.Event(job, "started", absl::StrCat("on ", WorkersText(job.attempt)));
   for (const auto& [name, holder] : job.attempt.holders) {
-    workers_.Hold(name, job.number, holder.slots);
+    workers_.Hold(name, job.number, HeldBy(job, holder));
     workers_.SetStarting(name, job.number, true);
     SendStart(job, name);
   }
@@ -143,7 +147,17 @@ void Attempts::AcknowledgeEnd(const std::string& worker, const std::string& job_
 void Attempts::OnRankReady(const std::string& worker, uint64_t epoch, const RankReady& ready) {
   JobRecord* job = AttemptOf(worker, ready.job_id(), epoch);
   RankRecord* rank = job == nullptr ? nullptr : RankOf(*job, worker, ready.rank());
-  if (rank != nullptr && !job->attempt.over) Ready(*job, *rank, ready);
+  if (rank == nullptr || job->attempt.over) return;
+  HasGpu(*rank, ready.gpu_uuid());
+  Ready(*job, *rank, ready);
+}
+
+// The name and the memory are those of the worker's hello, which was checked.
+void Attempts::HasGpu(RankRecord& rank, const std::string& uuid) {
+  if (uuid.empty()) return;
+  for (const Gpu& gpu : workers_.At(rank.worker).hello.gpu()) {
+    if (gpu.uuid() == uuid) rank.gpu = gpu;
+  }
 }
 
 void Attempts::Ready(JobRecord& job, RankRecord& rank, const RankReady& ready) {
@@ -332,6 +346,7 @@ void Attempts::OnReport(const std::string& worker, const AttemptReport& report) 
     RankRecord* rank = RankOf(*job, worker, said.rank());
     if (rank == nullptr) continue;
     if (said.pid() != 0) rank->pid = said.pid();
+    HasGpu(*rank, said.gpu_uuid());
     RankUpdate update;
     update.set_rank(said.rank());
     update.set_transport(said.transport());

@@ -97,6 +97,7 @@ class Attempts {
   void HasRun(JobRecord& job, double seconds);
   void OnReport(const std::string& worker, const AttemptReport& report);
   void OnLostMessages(const WorkerHello& hello);
+  void HasGpu(RankRecord& rank, const std::string& uuid);
   void Ready(JobRecord& job, RankRecord& rank, const RankReady& ready);
   void ConnectIfReady(JobRecord& job);
   void Update(JobRecord& job, RankRecord& rank, const RankUpdate& update);

@@ -119,6 +119,9 @@ const SlotTotals& ClusterReport::TotalsIn(ReasonContext& context) const {
     if (!parts_.workers.IsUsable(worker)) continue;
     totals.slots += worker.hello.slots();
     totals.free += worker.FreeSlots();
+    totals.gpus += worker.hello.gpu_size();
+    totals.free_gpus += worker.FreeGpus();
+    totals.gpu_workers += worker.hello.gpu_size() > 0 ? 1 : 0;
     ++totals.workers;
   }
   totals.unfit = UnfitReason();
@@ -134,7 +137,7 @@ const std::string& ClusterReport::SharedOutputIn(ReasonContext& context, const J
   }
   std::sort(labels.begin(), labels.end());
   const std::string key = absl::StrCat(spec.kind(), " ", spec.ranks(), " ", spec.resources().max_ranks_per_node(), " ",
-                                       absl::StrJoin(labels, " "));
+                                       spec.resources().gpus(), " ", absl::StrJoin(labels, " "));
   auto [found, is_new] = context.shared_output.try_emplace(key);
   if (is_new) {
     found->second = std::string(CheckSharedOutput(spec, parts_.workers.AllInTimeFor(spec.resources())).message());
@@ -146,8 +149,12 @@ std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& cont
   const SlotTotals& totals = TotalsIn(context);
   std::string reason = absl::StrCat("needs ", Count(job.spec.ranks(), "slot"), ", ", totals.free, " of ", totals.slots,
                                     " free on ", Count(totals.workers, "worker"));
-  if (!totals.unfit.empty()) absl::StrAppend(&reason, "; ", totals.unfit);
   const Resources& resources = job.spec.resources();
+  if (resources.gpus() > 0) {
+    absl::StrAppend(&reason, ", and ", Count(int64_t{job.spec.ranks()} * resources.gpus(), "GPU"), ", ",
+                    totals.free_gpus, " of ", totals.gpus, " free on ", Count(totals.gpu_workers, "worker"));
+  }
+  if (!totals.unfit.empty()) absl::StrAppend(&reason, "; ", totals.unfit);
   if (resources.max_ranks_per_node() > 0) {
     absl::StrAppend(&reason, ", at most ", resources.max_ranks_per_node(), " a node");
   }
@@ -162,7 +169,11 @@ std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& cont
     absl::StrAppend(&reason, "; rather not on ", worker, " for ", absl::FormatDuration(left),
                     ", where it failed to start");
   }
-  if (job.spec.ranks() > totals.slots) absl::StrAppend(&reason, "; it starts when more workers connect");
+  if (job.spec.ranks() > totals.slots) {
+    absl::StrAppend(&reason, "; it starts when more workers connect");
+  } else if (int64_t{job.spec.ranks()} * resources.gpus() > totals.gpus) {
+    absl::StrAppend(&reason, "; it starts when workers with more GPUs connect");
+  }
   const uint32_t queue_position = parts_.jobs.QueuePosition(job);
   if (queue_position > 1) absl::StrAppend(&reason, "; behind ", Count(queue_position - 1, "other job"));
   const std::string& head = parts_.queue.blocked_head();
@@ -200,6 +211,8 @@ WorkerSummary ClusterReport::Summarize(const WorkerRecord& worker) const {
   summary.set_address(worker.hello.address());
   summary.set_slots(worker.hello.slots());
   summary.set_free_slots(std::max(0, worker.FreeSlots()));
+  summary.set_gpus(worker.hello.gpu_size());
+  summary.set_free_gpus(worker.FreeGpus());
   summary.set_state(parts_.workers.StateOf(worker));
   summary.set_condition(parts_.workers.ConditionOf(worker));
   summary.set_heartbeat_age_seconds(absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard));
@@ -300,6 +313,7 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
     rank.set_state(ToString(record.state));
     *rank.mutable_progress() = record.progress;
     rank.set_transport(record.transport);
+    if (record.gpu.has_value()) *rank.mutable_gpu() = *record.gpu;
   }
   for (const std::string& artifact : job.artifacts) response.add_artifact(artifact);
   response.set_artifacts_left_out(job.artifacts_left_out);
@@ -374,7 +388,9 @@ bool ClusterReport::Continue(SnapshotInSteps& made) const {
                              .state = parts_.workers.StateOf(worker),
                              .heartbeat_age_seconds = absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard),
                              .slots = worker.hello.slots(),
-                             .free_slots = static_cast<uint32_t>(std::max(0, worker.FreeSlots()))});
+                             .free_slots = static_cast<uint32_t>(std::max(0, worker.FreeSlots())),
+                             .gpus = static_cast<uint32_t>(worker.hello.gpu_size()),
+                             .free_gpus = static_cast<uint32_t>(worker.FreeGpus())});
     }
     made.workers_done = true;
   }

@@ -21,6 +21,8 @@ struct ClusterSnapshot {
     double heartbeat_age_seconds = 0;
     uint32_t slots = 0;
     uint32_t free_slots = 0;
+    uint32_t gpus = 0;
+    uint32_t free_gpus = 0;
   };
   struct RunningJob {
     std::string id;

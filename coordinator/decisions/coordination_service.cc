@@ -211,9 +211,10 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
   if (!output_id.empty()) homes_.OutputKnown(name, output_id);
   const auto attempts = std::count_if(hello.attempt().begin(), hello.attempt().end(),
                                       [](const AttemptReport& report) { return !IsNote(report); });
-  outbox_.Log(
-      absl::StrCat("worker ", name, " connected with ", hello.slots(), " slots",
-                   attempts == 0 ? "" : absl::StrCat(" and ", attempts, attempts == 1 ? " attempt" : " attempts")));
+  outbox_.Log(absl::StrCat(
+      "worker ", name, " connected with ", hello.slots(), " slots",
+      hello.gpu_size() == 0 ? "" : absl::StrCat(", ", hello.gpu_size(), hello.gpu_size() == 1 ? " GPU" : " GPUs"),
+      attempts == 0 ? "" : absl::StrCat(" and ", attempts, attempts == 1 ? " attempt" : " attempts")));
   if (!hello.condition().empty()) LogCondition(workers_.At(name));
   if (hello.store_id() != 0 && hello.store_id() != attempts_.store_id()) {
     outbox_.Log(absl::StrCat("worker ", name, " worked for a coordinator with another store (",

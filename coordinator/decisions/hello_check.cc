@@ -1,6 +1,7 @@
 #include "coordinator/decisions/hello_check.h"
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -54,6 +55,17 @@ absl::Status CheckHello(const WorkerHello& hello) {
   ADJOIN_RETURN_IF_ERROR(CheckCount("layer kinds", hello.builder_size(), kMaxBuilders));
   for (const std::string& builder : hello.builder()) {
     ADJOIN_RETURN_IF_ERROR(CheckText("layer kind", builder, "give it another name"));
+  }
+  ADJOIN_RETURN_IF_ERROR(CheckCount("GPUs", hello.gpu_size(), kMaxGpus));
+  std::set<std::string> uuids;
+  for (const Gpu& gpu : hello.gpu()) {
+    ADJOIN_RETURN_IF_ERROR(CheckText("GPU's name", gpu.name(), "start it with --gpus none"));
+    ADJOIN_RETURN_IF_ERROR(CheckText("GPU's UUID", gpu.uuid(), "start it with --gpus none"));
+    if (gpu.uuid().empty() || !uuids.insert(gpu.uuid()).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          hello.name(), " offers ", gpu.uuid().empty() ? "a GPU without a UUID" : absl::StrCat(gpu.uuid(), " twice"),
+          ": each needs a UUID of its own"));
+    }
   }
   return absl::OkStatus();
 }

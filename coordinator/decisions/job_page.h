@@ -27,8 +27,9 @@ absl::StatusOr<ListPlace> ReadPageToken(const std::string& token);
 std::string PageToken(const ListPlace& last);
 
 struct SlotTotals {
-  int64_t slots = 0, free = 0, workers = 0;  // of the workers that may get ranks
-  std::string unfit;                         // what is said of those that tell a condition; empty: none does
+  int64_t slots = 0, free = 0, workers = 0;          // of the workers that may get ranks
+  int64_t gpus = 0, free_gpus = 0, gpu_workers = 0;  // likewise; those of the workers that have any
+  std::string unfit;                                 // what is said of those that tell a condition; empty: none does
 };
 
 // What the reasons of many jobs that wait have in common, found out once for one answer.

@@ -41,16 +41,17 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
   if (!awake_ || !open_) return;
   awake_ = false;
   blocked_head_.clear();
-  int budget = 0;  // slots that jobs behind a blocked head may take
+  Backfill behind;  // what jobs behind a blocked head may take
   // What asked for slots and found none. A pass only takes slots, so none of it can find any later in the pass.
   std::set<std::string> in_vain;
   jobs_.VisitPending([&](JobRecord& job) {
     if (job.not_before > options_.Now()) wake_at_ = std::min(wake_at_, job.not_before);
     if (!MayStart(job, options_.Now())) return true;
     const int ranks = static_cast<int>(job.spec.ranks());
+    const bool with_gpus = job.spec.resources().gpus() > 0;
     if (!blocked_head_.empty()) {
-      if (budget <= 0) return false;
-      if (ranks > budget) return true;
+      if (behind.IsUsedUp()) return false;
+      if (!behind.Allows(ranks, with_gpus)) return true;
     }
     const std::string request = RequestOf(job);
     if (!request.empty() && in_vain.count(request) > 0) {
@@ -58,10 +59,11 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
       return true;
     }
     bool avoids = false;
-    const absl::StatusOr<Assignment> workers = Choose(job, &avoids);
+    const absl::StatusOr<Assignment> workers =
+        Choose(job, !blocked_head_.empty() && behind.KeepsGpuSlotsFrom(with_gpus), &avoids);
     job.unassigned.clear();
     if (workers.ok()) {
-      if (!blocked_head_.empty()) budget -= ranks;
+      if (!blocked_head_.empty()) behind.Take(ranks, with_gpus);
       start(job, *workers);
       return true;
     }
@@ -70,19 +72,19 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
     if (!absl::IsResourceExhausted(workers.status())) job.unassigned = std::string(workers.status().message());
     if (blocked_head_.empty()) {
       blocked_head_ = job.id;
-      budget = BackfillBudgetBehind(job);
+      behind = BackfillBehind(job);
     }
     return true;
   });
 }
 
-absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, bool* avoids) {
+absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, bool beside_gpus, bool* avoids) {
   Assignment before;
   for (const RankRecord& rank : job.attempt.ranks) before.push_back(rank.worker);
   const auto assign = [&](const std::vector<FreeSlots>& free) {
     return Assign(options_.assignment, job.spec, free, before, homes_.HomeOf(job));
   };
-  const std::vector<FreeSlots> free = workers_.FreeFor(job.spec.resources());
+  const std::vector<FreeSlots> free = workers_.FreeFor(job.spec.resources(), beside_gpus);
   const auto& failed = job.failed_starts.workers;
   if (failed.empty()) return assign(free);
   std::vector<FreeSlots> others;
@@ -105,25 +107,40 @@ absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, bool* avoids) 
   return assign(free);
 }
 
-int JobQueue::BackfillBudgetBehind(const JobRecord& head) const {
-  int free = 0;
-  for (const FreeSlots& worker : workers_.FreeFor(Resources())) free += worker.slots;
-  if (free == 0) return 0;
-  std::map<uint64_t, int> slots_of;  // by job that runs
+Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
+  int slots = 0, gpus = 0, beside_gpus = 0;
+  bool slots_suffice = true;  // for ranks on all GPUs
+  for (const FreeSlots& worker : workers_.FreeFor(Resources())) {
+    slots += worker.slots;
+    gpus += worker.gpus;
+    beside_gpus += std::max(0, worker.slots - worker.gpus);
+    slots_suffice = slots_suffice && worker.slots >= worker.gpus;
+  }
+  if (slots == 0) return {};
+  std::map<uint64_t, Held> held_by;  // by job that runs
   for (const auto& [name, worker] : workers_.All()) {
-    for (const auto& [number, slots] : worker.held) slots_of[number] += slots;
+    for (const auto& [number, held] : worker.held) {
+      held_by[number].slots += held.slots;
+      held_by[number].gpus += held.gpus;
+    }
+    slots_suffice = slots_suffice && worker.FreeSlots() >= worker.FreeGpus();
   }
   const Resources& wanted = head.spec.resources();
   const int ranks = static_cast<int>(head.spec.ranks());
-  // The head waits for more than a number of slots: it is unknown which slots it could do without.
+  const bool with_gpus = wanted.gpus() > 0;
+  // The head waits for more than a number of slots, or of GPUs: it is unknown which it could do without.
   const bool particular = wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
                           (NeedsSharedOutput(head.spec) && !ShareAll(workers_.AllFor(wanted))) ||
-                          homes_.LacksHome(head) || free >= ranks;
-  if (particular)
-    return homes_.CouldEverStart(head) ? 0 : free;  // it waits for more workers where it could never start
+                          homes_.LacksHome(head) || (with_gpus ? gpus : slots) >= ranks ||
+                          (with_gpus && !slots_suffice);
+  // It waits for more workers where it could never start.
+  if (particular && !homes_.CouldEverStart(head)) return Backfill::OfSlots(slots);
   std::vector<int> running;
-  for (const auto& [number, slots] : slots_of) running.push_back(slots);
-  return BackfillBudget(ranks, free, running);
+  for (const auto& [number, held] : held_by) running.push_back(with_gpus ? held.gpus : held.slots);
+  if (with_gpus) {
+    return Backfill::BesideGpus(beside_gpus, particular ? 0 : BackfillBudget(ranks, gpus, running));
+  }
+  return Backfill::OfSlots(particular ? 0 : BackfillBudget(ranks, slots, running));
 }
 
 void JobQueue::Close(const std::string& why) {

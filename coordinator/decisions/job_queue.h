@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/decisions/backfill.h"
 #include "coordinator/decisions/checkpoint_homes.h"
 #include "coordinator/decisions/coordination_options.h"
 #include "coordinator/decisions/job_record.h"
@@ -57,9 +58,10 @@ class JobQueue {
  private:
   // The workers for the job's next attempt: rather none on which it failed to start. Sets `avoids` where the job keeps
   // away from some for now. Errors: those of Assign.
-  absl::StatusOr<Assignment> Choose(const JobRecord& job, bool* avoids);
-  // The slots that jobs behind `head` may take.
-  int BackfillBudgetBehind(const JobRecord& head) const;
+  // `beside_gpus`: as WorkerTable::FreeFor.
+  absl::StatusOr<Assignment> Choose(const JobRecord& job, bool beside_gpus, bool* avoids);
+  // What jobs behind `head` may take.
+  Backfill BackfillBehind(const JobRecord& head) const;
 
   const CoordinationOptions& options_;
   JobTable& jobs_;

@@ -49,6 +49,7 @@ struct RankRecord {
   int64_t pid = 0;
   std::string transport_address;
   std::string transport;
+  std::optional<Gpu> gpu;  // as its daemon reported it
   JobProgress progress;
 };
 

@@ -58,8 +58,8 @@ bool Leases::TickLostWorkers() {
   bool changed = false;
   for (const auto& [name, worker] : workers_.All()) {
     if (!worker.dead) continue;
-    const std::map<uint64_t, int> held = worker.held;
-    for (const auto& [number, slots] : held) {
+    const std::map<uint64_t, Held> held = worker.held;
+    for (const auto& [number, what] : held) {
       JobRecord* job = jobs_.Find(number);
       if (job == nullptr || options_.Now() < worker.last_heard + job->attempt.lease + options_.lease_margin) continue;
       Release(*job, name, absl::StrCat("the lease of ", name, " ran out: no process of the attempt is left there"));

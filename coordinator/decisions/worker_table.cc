@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/printable_text.h"
 #include "coordinator/decisions/hello_check.h"
 #include "proto/message_limits.h"
@@ -25,9 +26,17 @@ bool HasLabels(const WorkerHello& hello, const Resources& wanted) {
 
 int WorkerRecord::FreeSlots() const {
   int used = 0;
-  for (const auto& [job, slots] : held) used += slots;
+  for (const auto& [job, each] : held) used += each.slots;
   return static_cast<int>(hello.slots()) - used;
 }
+
+int WorkerRecord::FreeGpus() const {
+  int used = 0;
+  for (const auto& [job, each] : held) used += each.gpus;
+  return std::max(0, hello.gpu_size() - used);  // a daemon that was started anew may have fewer
+}
+
+int WorkerRecord::SlotsBesideGpus() const { return std::max(0, FreeSlots() - FreeGpus()); }
 
 const WorkerRecord* WorkerTable::Find(const std::string& name) const {
   auto found = workers_.find(name);
@@ -99,13 +108,14 @@ void WorkerTable::SetStarting(const std::string& name, uint64_t job, bool starti
   starting ? void(worker->second.starting.insert(job)) : void(worker->second.starting.erase(job));
 }
 
-std::vector<FreeSlots> WorkerTable::FreeFor(const Resources& wanted) const {
+std::vector<FreeSlots> WorkerTable::FreeFor(const Resources& wanted, bool beside_gpus) const {
   std::vector<FreeSlots> free;
   for (const std::string& name : with_free_slots_) {
     const WorkerRecord& worker = workers_.at(name);
     if (!IsUsable(worker) || !HasLabels(worker.hello, wanted)) continue;
     if (standing_.count(name) > 0 && !worker.starting.empty()) continue;  // a trial is under way
-    free.push_back({name, worker.FreeSlots(), worker.hello.output_id()});
+    const int slots = beside_gpus ? worker.SlotsBesideGpus() : worker.FreeSlots();
+    if (slots > 0) free.push_back({name, slots, worker.hello.output_id(), beside_gpus ? 0 : worker.FreeGpus()});
   }
   return free;
 }
@@ -115,7 +125,7 @@ std::vector<FreeSlots> WorkerTable::AllOf(const Resources& wanted, const Counts&
   std::vector<FreeSlots> all;
   for (const auto& [name, worker] : workers_) {
     if (!counts(worker) || !HasLabels(worker.hello, wanted)) continue;
-    all.push_back({name, static_cast<int>(worker.hello.slots()), worker.hello.output_id()});
+    all.push_back({name, static_cast<int>(worker.hello.slots()), worker.hello.output_id(), worker.hello.gpu_size()});
   }
   return all;
 }
@@ -126,6 +136,27 @@ std::vector<FreeSlots> WorkerTable::AllFor(const Resources& wanted) const {
 
 std::vector<FreeSlots> WorkerTable::AllInTimeFor(const Resources& wanted) const {
   return AllOf(wanted, [this](const WorkerRecord& worker) { return IsUsable(worker) || ComesBack(worker); });
+}
+
+// Two daemons of one machine would give one GPU to two ranks: it counts for the first.
+void WorkerTable::DropGpusOfOthers(WorkerHello& hello) {
+  if (hello.gpu().empty()) return;
+  std::map<absl::string_view, std::string> offered;  // by UUID: the worker
+  for (const auto& [name, other] : workers_) {
+    if (name == hello.name() || (!IsHeard(other) && other.held.empty())) continue;
+    for (const Gpu& gpu : other.hello.gpu()) offered[gpu.uuid()] = name;
+  }
+  auto* gpus = hello.mutable_gpu();
+  gpus->erase(std::remove_if(gpus->begin(), gpus->end(),
+                             [&](const Gpu& gpu) {
+                               const auto found = offered.find(gpu.uuid());
+                               if (found == offered.end()) return false;
+                               outbox_.Log(absl::StrCat("GPU ", gpu.index(), " (", gpu.uuid(), ") of worker ",
+                                                        hello.name(), " does not count: worker ", found->second,
+                                                        " offers it; give each its own --gpus"));
+                               return true;
+                             }),
+              gpus->end());
 }
 
 absl::Status WorkerTable::CheckName(const WorkerHello& hello) const {
@@ -146,6 +177,7 @@ void WorkerTable::Attach(ConnectionId connection, const WorkerHello& hello) {
   worker.hello = hello;
   worker.hello.clear_attempt();
   worker.hello.set_output_id(output_id);
+  DropGpusOfOthers(worker.hello);
   worker.hello.set_condition(PrintableText(hello.condition(), kMaxErrorBytes));
   worker.connection = connection;
   worker.last_heard = options_.Now();
@@ -228,8 +260,8 @@ void WorkerTable::Release(const std::string& name, uint64_t job) {
   CountFree(name);
 }
 
-void WorkerTable::Hold(const std::string& name, uint64_t job, int slots) {
-  workers_.at(name).held[job] = slots;
+void WorkerTable::Hold(const std::string& name, uint64_t job, Held held) {
+  workers_.at(name).held[job] = held;
   CountFree(name);
 }
 
@@ -244,7 +276,7 @@ void WorkerTable::CountFree(const std::string& name) {
 std::vector<uint64_t> WorkerTable::HoldersOf(const std::string& name) const {
   std::vector<uint64_t> jobs;
   if (const WorkerRecord* worker = Find(name); worker != nullptr) {
-    for (const auto& [job, slots] : worker->held) jobs.push_back(job);
+    for (const auto& [job, held] : worker->held) jobs.push_back(job);
   }
   return jobs;
 }

@@ -26,6 +26,12 @@
 
 namespace adjoin {
 
+// What a job has of a worker.
+struct Held {
+  int slots = 0;
+  int gpus = 0;
+};
+
 struct WorkerRecord {
   WorkerHello hello;            // without the attempts
   ConnectionId connection = 0;  // 0: none now
@@ -33,11 +39,14 @@ struct WorkerRecord {
   bool attached = false;  // it has connected since the coordinator's start
   bool draining = false;
   bool dead = false;
-  std::map<uint64_t, int> held;  // slots, by job number
-  std::set<uint64_t> starting;   // jobs, by number, of which the ranks here are not connected yet
+  std::map<uint64_t, Held> held;  // by job number
+  std::set<uint64_t> starting;    // jobs, by number, of which the ranks here are not connected yet
   absl::Duration last_start = -absl::InfiniteDuration();  // monotonic: ranks here were connected
 
   int FreeSlots() const;
+  int FreeGpus() const;
+  // Of the free slots, those that are left when each free GPU has one for its rank.
+  int SlotsBesideGpus() const;
 };
 
 class WorkerTable {
@@ -67,8 +76,8 @@ class WorkerTable {
   std::string ConditionOf(const WorkerRecord& worker) const;
 
   // The usable workers that have the labels of `wanted`: with their free slots, where they have any; with all their
-  // slots.
-  std::vector<FreeSlots> FreeFor(const Resources& wanted) const;
+  // slots. `beside_gpus`: free are only WorkerRecord::SlotsBesideGpus, and no GPUs.
+  std::vector<FreeSlots> FreeFor(const Resources& wanted, bool beside_gpus = false) const;
   std::vector<FreeSlots> AllFor(const Resources& wanted) const;
   // As AllFor, and those that come back by themselves (ComesBack).
   std::vector<FreeSlots> AllInTimeFor(const Resources& wanted) const;
@@ -76,10 +85,9 @@ class WorkerTable {
   // The jobs that hold slots of the worker, by number.
   std::vector<uint64_t> HoldersOf(const std::string& name) const;
 
-  // Errors: kInvalidArgument (no name, no slots), kAlreadyExists (another daemon of this name is connected and heard
-  // of).
+  // Errors: those of CheckHello; kAlreadyExists (another daemon of this name is connected and heard of).
   absl::Status CheckName(const WorkerHello& hello) const;
-  // The daemon is connected from now on.
+  // The daemon is connected from now on. A GPU that a worker of another name offers does not count.
   void Attach(ConnectionId connection, const WorkerHello& hello);
   // Its connection has ended.
   void Detach(ConnectionId connection);
@@ -115,7 +123,7 @@ class WorkerTable {
   // An attempt of the job starts there; or its ranks are connected, or it is over.
   void SetStarting(const std::string& name, uint64_t job, bool starting);
 
-  void Hold(const std::string& name, uint64_t job, int slots);
+  void Hold(const std::string& name, uint64_t job, Held held);
   void Release(const std::string& name, uint64_t job);
   // The coordinator stood still for so long, in which it could hear of no worker.
   void ForgivePause(absl::Duration pause);
@@ -127,6 +135,7 @@ class WorkerTable {
   template <typename Counts>
   std::vector<FreeSlots> AllOf(const Resources& wanted, const Counts& counts) const;
   void CountFree(const std::string& name);
+  void DropGpusOfOthers(WorkerHello& hello);
 
   const CoordinationOptions& options_;
   Outbox& outbox_;

@@ -1,6 +1,7 @@
 #include "coordinator/placement/assignment.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -58,10 +59,10 @@ int FreeSlotsOf(const CandidateGroup& group) {
 }
 
 CandidateGroup CandidatesOf(const std::vector<FreeSlots>& workers, const JobSpec& spec) {
-  const int limit = static_cast<int>(spec.resources().max_ranks_per_node());
   CandidateGroup group;
   for (const FreeSlots& worker : workers) {
-    group.push_back({worker.worker, worker.slots, limit > 0 ? std::min(worker.slots, limit) : worker.slots});
+    const int room = RoomFor(worker, spec.resources());
+    if (room > 0) group.push_back({worker.worker, worker.slots, room});
   }
   return group;
 }
@@ -69,10 +70,16 @@ CandidateGroup CandidatesOf(const std::vector<FreeSlots>& workers, const JobSpec
 std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<FreeSlots>& free,
                                       const std::string& home) {
   if (free.empty()) return {};
-  if (!NeedsSharedOutput(spec)) return {CandidatesOf(free, spec)};
   std::vector<CandidateGroup> groups;
+  const auto add = [&](CandidateGroup group) {
+    if (!group.empty()) groups.push_back(std::move(group));
+  };
+  if (!NeedsSharedOutput(spec)) {
+    add(CandidatesOf(free, spec));
+    return groups;
+  }
   for (const std::vector<FreeSlots>& workers : GroupsByOutputRoot(free)) {
-    if (home.empty() || OutputGroup(workers.front()) == home) groups.push_back(CandidatesOf(workers, spec));
+    if (home.empty() || OutputGroup(workers.front()) == home) add(CandidatesOf(workers, spec));
   }
   return groups;
 }
@@ -100,6 +107,13 @@ absl::Status CheckChoice(const Assignment& workers, const std::vector<CandidateG
 }
 
 }  // namespace
+
+int RoomFor(const FreeSlots& worker, const Resources& resources) {
+  int64_t ranks = std::max(worker.slots, 0);
+  if (resources.max_ranks_per_node() > 0) ranks = std::min<int64_t>(ranks, resources.max_ranks_per_node());
+  if (resources.gpus() > 0) ranks = std::min<int64_t>(ranks, std::max(worker.gpus, 0) / int64_t{resources.gpus()});
+  return static_cast<int>(ranks);
+}
 
 absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job) {
   const auto ran_before = [&](const CandidateGroup& group) {

@@ -22,7 +22,12 @@ struct FreeSlots {
   std::string worker;
   int slots = 0;
   std::string output_id = "";  // identifies its --output-root (WorkerHello.output_id); "" where that is not known
+  int gpus = 0;
 };
+
+// How many ranks of a job with these resources the worker has room for: each needs a slot, and GPUs where it asks for
+// any; resources.max_ranks_per_node is a limit.
+int RoomFor(const FreeSlots& worker, const Resources& resources);
 
 // The worker of each rank.
 using Assignment = std::vector<std::string>;
@@ -31,7 +36,7 @@ using Assignment = std::vector<std::string>;
 struct Candidate {
   std::string worker;
   int free_slots = 0;
-  int most_ranks = 0;  // that it may run of this job: free_slots, or fewer where resources.max_ranks_per_node is less
+  int most_ranks = 0;  // that it may run of this job (RoomFor): free_slots, or fewer
 };
 
 // Workers that may run a job together: its ranks are on workers of one group.

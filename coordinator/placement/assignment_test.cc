@@ -116,6 +116,43 @@ TEST(AssignTest, NoMoreRanksOnANodeThanTheJobAllows) {
   EXPECT_THAT(Assigned(spec, {{"a", 8}}), ElementsAre());
 }
 
+TEST(AssignTest, RanksThatNeedGpusGoWhereGpusAreFree) {
+  const std::vector<FreeSlots> free = {{.worker = "a", .slots = 4, .gpus = 1},
+                                       {.worker = "b", .slots = 1, .gpus = 8},
+                                       {.worker = "c", .slots = 8},
+                                       {.worker = "d", .slots = 2, .gpus = 2}};
+  JobSpec spec = Job(4, false);
+  EXPECT_THAT(*Assign(&AssignCompactly, spec, free, {}, ""), Each("a")) << "without, only slots count";
+  spec.mutable_resources()->set_gpus(1);
+  EXPECT_THAT(*Assign(&AssignCompactly, spec, free, {}, ""), ElementsAre("d", "d", "a", "b"));
+  EXPECT_THAT(*Assign(&AssignCompactly, spec, free, {"a", "a", "c", "d"}, ""), ElementsAre("a", "d", "b", "d"))
+      << "a rank stays where there is a GPU for it";
+  spec.set_ranks(5);
+  EXPECT_EQ(Assign(&AssignCompactly, spec, free, {}, "").status().code(), absl::StatusCode::kResourceExhausted);
+  spec.set_ranks(2);
+  spec.mutable_resources()->set_max_ranks_per_node(1);
+  EXPECT_THAT(*Assign(&AssignCompactly, spec, free, {}, ""), ElementsAre("a", "b"));
+  EXPECT_EQ(RoomFor({.worker = "lost", .slots = -1, .gpus = -1}, spec.resources()), 0);
+}
+
+TEST(AssignTest, AWorkerWithoutAFreeGpuIsNoCandidate) {
+  const AssignmentPolicy policy = [&](const auto& groups, const AssignmentNeeds& job) -> absl::StatusOr<Assignment> {
+    EXPECT_EQ(groups.size(), 1);
+    EXPECT_EQ(groups[0].size(), 1);
+    EXPECT_EQ(groups[0][0].worker, "b");
+    EXPECT_EQ(groups[0][0].free_slots, 4);
+    EXPECT_EQ(groups[0][0].most_ranks, 1);
+    return Assignment{"b"};
+  };
+  JobSpec spec = Job(1, false);
+  spec.mutable_resources()->set_gpus(1);
+  EXPECT_EQ(
+      Assign(policy, spec, {{.worker = "a", .slots = 4}, {.worker = "b", .slots = 4, .gpus = 1}}, {}, "").status(),
+      absl::OkStatus());
+  EXPECT_EQ(Assign(policy, spec, {{.worker = "a", .slots = 4}}, {}, "").status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST(AssignTest, RefusesAPolicysChoiceThatBreaksARule) {
   auto refusal = [](const JobSpec& spec, const Assignment& choice) {
     const AssignmentPolicy policy = [&](const auto& groups, const AssignmentNeeds& job) { return choice; };

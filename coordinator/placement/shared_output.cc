@@ -13,16 +13,17 @@ namespace {
 
 // True where the job's ranks have slots on these workers.
 bool Suffice(const std::vector<FreeSlots>& workers, const JobSpec& spec) {
-  const int64_t limit = spec.resources().max_ranks_per_node();
-  int64_t slots = 0;
-  for (const FreeSlots& worker : workers) slots += limit > 0 ? std::min<int64_t>(worker.slots, limit) : worker.slots;
-  return slots >= spec.ranks();
+  int64_t ranks = 0;
+  for (const FreeSlots& worker : workers) ranks += RoomFor(worker, spec.resources());
+  return ranks >= spec.ranks();
 }
 
-// "node-1 (4 slots) and node-2 (4 slots)"
-std::string Names(const std::vector<FreeSlots>& group) {
-  return absl::StrJoin(group, " and ", [](std::string* out, const FreeSlots& worker) {
-    absl::StrAppend(out, worker.worker, " (", worker.slots, worker.slots == 1 ? " slot)" : " slots)");
+// "node-1 (4 slots) and node-2 (4 slots)", "node-1 (4 slots, 2 GPUs)"
+std::string Names(const std::vector<FreeSlots>& group, bool with_gpus) {
+  return absl::StrJoin(group, " and ", [with_gpus](std::string* out, const FreeSlots& worker) {
+    absl::StrAppend(out, worker.worker, " (", worker.slots, worker.slots == 1 ? " slot" : " slots");
+    if (with_gpus) absl::StrAppend(out, ", ", worker.gpus, worker.gpus == 1 ? " GPU" : " GPUs");
+    absl::StrAppend(out, ")");
   });
 }
 
@@ -59,23 +60,27 @@ absl::Status CheckSharedOutput(const JobSpec& spec, const std::vector<FreeSlots>
   if (std::any_of(groups.begin(), groups.end(), [&](const auto& group) { return Suffice(group, spec); })) {
     return absl::OkStatus();
   }
+  const bool with_gpus = spec.resources().gpus() > 0;
   std::vector<std::string> sharing;
   std::vector<FreeSlots> unknown;
   for (const std::vector<FreeSlots>& group : groups) {
     if (group.front().output_id.empty()) {
       unknown.push_back(group.front());
     } else {
-      sharing.push_back(Names(group));
+      sharing.push_back(Names(group, with_gpus));
     }
   }
   const std::string known =
       sharing.empty() ? "" : absl::StrCat(": ", absl::StrJoin(sharing, "; "), " (each semicolon: another file system)");
   const std::string not_known =
-      unknown.empty() ? "" : absl::StrCat("; unknown, since its --output-root has not answered yet: ", Names(unknown));
+      unknown.empty()
+          ? ""
+          : absl::StrCat("; unknown, since its --output-root has not answered yet: ", Names(unknown, with_gpus));
   const std::string what = spec.kind() == PREDICT ? "its ranks write one file together" : "its ranks share checkpoints";
   return absl::FailedPreconditionError(absl::StrCat(
-      "the job needs ", spec.ranks(), " slots on nodes that have one --output-root, since ", what,
-      "; no nodes that are known to do have as many", known, not_known,
+      "the job needs ", spec.ranks(), with_gpus ? " slots with a GPU each" : " slots",
+      " on nodes that have one --output-root, since ", what, "; no nodes that are known to do have as many", known,
+      not_known,
       "; right would be a shared file system mounted as --output-root on all of them, or a job of fewer ranks",
       unknown.empty() ? "" : ", or to try again when every --output-root answers"));
 }

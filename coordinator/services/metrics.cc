@@ -69,17 +69,21 @@ void AddJobs(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
 
 void AddWorkers(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
   std::map<std::string, int> states;
-  double slots = 0, free_slots = 0;
+  double slots = 0, free_slots = 0, gpus = 0, free_gpus = 0;
   for (const char* state : kWorkerStates) states[state] = 0;
   for (const ClusterSnapshot::Worker& worker : now.workers) {
     ++states[worker.state];
     slots += worker.slots;
     free_slots += worker.free_slots;
+    gpus += worker.gpus;
+    free_gpus += worker.free_gpus;
   }
   Family workers(all, MetricType::Gauge, "adjoin_workers", "Worker daemons, by state.");
   for (const auto& [state, count] : states) workers.Add(count, {{"state", state}});
   Family(all, MetricType::Gauge, "adjoin_slots", "Ranks that all workers together can run.").Add(slots);
   Family(all, MetricType::Gauge, "adjoin_slots_free", "Of these, those without a rank.").Add(free_slots);
+  Family(all, MetricType::Gauge, "adjoin_gpus", "That all workers together offer.").Add(gpus);
+  Family(all, MetricType::Gauge, "adjoin_gpus_free", "Of these, those without a rank.").Add(free_gpus);
   Family ages(all, MetricType::Gauge, "adjoin_worker_heartbeat_age_seconds", "Since the last heartbeat.");
   for (const ClusterSnapshot::Worker& worker : now.workers) {
     ages.Add(worker.heartbeat_age_seconds, {{"worker", worker.name}});

@@ -44,7 +44,7 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
   now.jobs = {{PENDING, 3}, {RUNNING, 1}};
   now.queue_length = 3;
   now.queue_oldest_seconds = 12.5;
-  now.workers = {{"worker-0", "ready", 0.4, 4, 1}, {"worker-1", "suspect", 4, 2, 2}};
+  now.workers = {{"worker-0", "ready", 0.4, 4, 1, 4, 1}, {"worker-1", "suspect", 4, 2, 2, 0, 0}};
   now.running = {{"job-7", 120, 0.25, 0.2, 0.05, 1 << 20}, {"job-8", 0, 0, 0, 0, 0}};
   now.submits = 10;
   now.restarts = {{"node_lost", 2}};
@@ -69,6 +69,8 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
                            "adjoin_workers{state=\"lost\"} 0",
                            "adjoin_slots 6",
                            "adjoin_slots_free 3",
+                           "adjoin_gpus 4",
+                           "adjoin_gpus_free 1",
                            "adjoin_worker_heartbeat_age_seconds{worker=\"worker-1\"} 4",
                            "adjoin_job_step{job=\"job-7\"} 120",
                            "adjoin_job_step{job=\"job-8\"} 0",

@@ -137,6 +137,7 @@ class Campaign {
     job.spec.set_name(absl::StrCat("net", Below(3)));
     job.spec.set_ranks(1 + Below(3));
     job.spec.mutable_restart()->set_max_restarts(Below(1000));
+    if (Below(4) == 0) job.spec.mutable_resources()->set_gpus(1);
     if (Below(2) == 0) job.spec.set_output_dir(absl::StrCat(owner, "/", Below(3)));
     if (Below(3) == 0) job.idempotency_key = absl::StrCat("key-", jobs_);
     const auto submitted = cluster_.service().Submit(std::move(job));
@@ -185,6 +186,7 @@ class Campaign {
     hello.set_incarnation(Below(5));
     hello.set_node_id(kHostile);
     hello.set_draining(true);
+    if (Below(2) == 0) hello.add_gpu()->set_uuid(absl::StrCat("GPU-of-", kHostile));
     for (uint32_t left = Below(4); left > 0; --left) *hello.add_attempt() = AnyReport();
     Mutate(hello);
     hello.set_name(kHostile);

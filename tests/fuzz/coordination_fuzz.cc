@@ -14,6 +14,7 @@ namespace {
 constexpr int kDaemons = 3;
 constexpr uint32_t kSlots = 2;
 constexpr int kMostJobs = 12;
+constexpr int kMostWithGpus = 2;  // of ranks that all at once have a GPU; on one or two nodes
 
 JobSpec Spec(ByteReader& bytes) {
   JobSpec spec;
@@ -25,6 +26,7 @@ JobSpec Spec(ByteReader& bytes) {
   spec.mutable_restart()->set_backoff_s((policy & 4) != 0 ? 2 : 0);
   if ((policy & 8) != 0) spec.mutable_restart()->add_on("error");
   if ((policy & 16) != 0) spec.add_dataset()->set_name("train");
+  if ((policy & 64) != 0 && spec.ranks() <= kMostWithGpus) spec.mutable_resources()->set_gpus(1);
   if ((policy & 32) != 0 && spec.ranks() <= kDaemons) spec.mutable_resources()->set_max_ranks_per_node(1);
   return spec;
 }

@@ -218,6 +218,10 @@ void SimulatedCluster::Check() {
   std::map<std::string, std::set<uint64_t>> running;
   for (const Daemon& daemon : daemons_) {
     const std::vector<Pick> picks = Alive(daemon);
+    uint32_t gpus = 0;
+    for (const Pick& pick : picks) gpus += daemon.attempts.at(pick.key).gpus;
+    const int has = GpusOf(static_cast<int>(&daemon - daemons_.data()));
+    FuzzCheck(gpus <= static_cast<uint32_t>(has), absl::StrCat(daemon.name, " has ranks for ", gpus, " GPUs on ", has));
     FuzzCheck(picks.size() <= slots_, absl::StrCat(daemon.name, " has ", picks.size(), " ranks in ", slots_, " slots"));
     for (const Pick& pick : picks) running[pick.key.first].insert(pick.key.second);
   }
@@ -228,6 +232,8 @@ void SimulatedCluster::Check() {
   for (const WorkerSummary& worker : list.worker()) {
     FuzzCheck(worker.free_slots() <= worker.slots(),
               absl::StrCat(worker.name(), " has ", worker.free_slots(), " of ", worker.slots(), " slots free"));
+    FuzzCheck(worker.free_gpus() <= worker.gpus(),
+              absl::StrCat(worker.name(), " has ", worker.free_gpus(), " of ", worker.gpus(), " GPUs free"));
   }
 }
 
@@ -264,6 +270,7 @@ std::string SimulatedCluster::WhatWaits() {
   }
   for (const WorkerSummary& worker : list.worker()) {
     if (worker.free_slots() != worker.slots()) return absl::StrCat(worker.name(), " keeps slots that nothing uses");
+    if (worker.free_gpus() != worker.gpus()) return absl::StrCat(worker.name(), " keeps GPUs that nothing uses");
   }
   return "";
 }

@@ -7,7 +7,8 @@
 //   cluster.Commit();          // what the coordinator decided is in its store, and its messages are on their way
 //   cluster.DaemonReads(0);    // the first of them arrives
 //   cluster.CrashCoordinator();
-//   cluster.Check();           // after every call: nothing runs twice, no slot is used twice, what has ended stays so
+//   cluster.Check();           // after every call: nothing runs twice, no slot and no GPU is used twice, what has
+//                              // ended stays so
 //
 // A property that does not hold ends the process with a message (check.h).
 #ifndef ADJOIN_TESTS_FUZZ_SIMULATED_CLUSTER_H_
@@ -33,6 +34,7 @@ class SimulatedCluster {
  public:
   static constexpr uint64_t kStoreId = 77;
 
+  // Daemon i has i GPUs.
   SimulatedCluster(int daemons, uint32_t slots);
 
   // For callers and daemons beside those that are simulated. Another one after CrashCoordinator.
@@ -83,11 +85,13 @@ class SimulatedCluster {
 
  private:
   static constexpr absl::Duration kLease = absl::Seconds(120);
+  static int GpusOf(int daemon) { return daemon; }
 
   using AttemptKey = std::pair<std::string, uint64_t>;
   struct DaemonAttempt {
     std::map<uint32_t, RankReport> ranks;
     std::set<uint32_t> alive;  // ranks that have a process
+    uint32_t gpus = 0;         // that each of them needs
     bool stopping = false;
     uint64_t store_id = 0;
   };

@@ -16,6 +16,7 @@ void SimulatedCluster::Connect(int index) {
   hello.set_slots(slots_);
   hello.set_incarnation(daemon.incarnation);
   hello.set_node_id(daemon.name);
+  for (int gpu = 0; gpu < GpusOf(index); ++gpu) hello.add_gpu()->set_uuid(absl::StrCat("GPU-", index, "-", gpu));
   for (const auto& [key, attempt] : daemon.attempts) {
     AttemptReport& report = *hello.add_attempt();
     report.set_job_id(key.first);
@@ -113,6 +114,7 @@ void SimulatedCluster::Start(Daemon& daemon, uint64_t epoch, const StartRanks& s
   newest = epoch;
   DaemonAttempt& attempt = daemon.attempts[{start.job_id(), epoch}];
   attempt.store_id = start.store_id();
+  attempt.gpus = start.gpus();
   for (uint32_t number : start.rank()) {
     attempt.ranks[number].set_rank(number);
     attempt.ranks[number].set_pid(static_cast<int64_t>(++last_pid_));
