@@ -17,15 +17,19 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/deadline.h"
 #include "base/flags.h"
 #include "base/infrastructure_failure.h"
 #include "base/number_ranges.h"
 #include "base/status_macros.h"
 #include "planner/plan/planner.h"
+#include "primitives/open_device.h"
 #include "primitives/tensor_memory.h"
 #include "primitives/transport/transport_factory.h"
 #include "proto/plan.pb.h"
+#include "worker/rank/gpu_lines.h"
+#include "worker/rank/rank_devices.h"
 #include "worker/rank/rank_process_link.h"
 #include "worker/session/session.h"
 #include "worker/training/session_activity.h"
@@ -118,8 +122,20 @@ class DrainFlag {
   std::atomic<bool> asked_{false};
 };
 
+// The device that the daemon gave this rank; the host's memory where it gave none.
+absl::StatusOr<OpenedDevice> OpenDeviceFor(const RankStart& start, const RankDevices& devices) {
+  if (start.device().empty()) return OpenedDevice();
+  absl::StatusOr<OpenedDevice> opened = devices.Open(start.device());
+  if (opened.ok()) return opened;
+  // The daemon found that it works when it started: the node is to blame, not the job.
+  return InfrastructureFailure(absl::Status(
+      opened.status().code(), absl::StrCat("its GPU cannot be used: ", std::string(opened.status().message()),
+                                           "; adjoin-worker --gpus names those of the node that ranks may use")));
+}
+
 absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::Settings& settings,
-                                  const RankStart& start, const LayerRegistry& layers, Disturbance* disturbance) {
+                                  const RankStart& start, const LayerRegistry& layers, const RankDevices& devices,
+                                  Disturbance* disturbance) {
   const DrainFlag drain(link);
   SessionActivity activity;
   const PulseSender pulses(link, activity, settings.rank);
@@ -130,6 +146,8 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   options.other_nodes = !start.single_node();
   options.net_devices = start.net_device();
   options.port_range = start.port_range();
+  ADJOIN_ASSIGN_OR_RETURN(const OpenedDevice opened, OpenDeviceFor(start, devices));
+  options.device = opened.device;
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeTransport(options));
   link.OnAbort([&transport](const absl::Status& reason) {
     transport->Abort(reason);
@@ -159,6 +177,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   session.cache_bytes = start.cache_bytes();
   session.transport = transport.get();
   session.layers = &layers;
+  session.memory = opened.memory.get();
   session.timeout = kRankTimeout;
   session.store_id = start.store_id();
   session.job_tag = start.job_tag();
@@ -192,7 +211,7 @@ RankEnd HowItEnded(const absl::Status& status, const Disturbance& disturbance) {
   return RANK_ERROR;
 }
 
-int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers) {
+int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers, const RankDevices& devices) {
   auto link = RankProcessLink::Connect(settings, Deadline::After(kDaemonTimeout));
   if (!link.ok()) {
     std::cerr << link.status().message() << "\n";
@@ -201,7 +220,7 @@ int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers) 
   absl::StatusOr<RankStart> start = (*link)->WaitForStart(Deadline::After(kDaemonTimeout));
   Disturbance disturbance;
   absl::StatusOr<RankResult> result =
-      start.ok() ? RunJob(**link, settings, *start, layers, &disturbance) : start.status();
+      start.ok() ? RunJob(**link, settings, *start, layers, devices, &disturbance) : start.status();
   if (result.ok()) {
     (*link)->SendResult(*result, Deadline::After(kResultTimeout));
     return 0;
@@ -216,7 +235,11 @@ int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers) 
 
 }  // namespace
 
-int RunRankCommand(int argc, char** argv, const LayerRegistry& layers) {
+int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const RankDevices& devices) {
+  if (argc == 2 && absl::string_view(argv[1]) == kListGpus) {
+    std::cout << GpuLines(devices.List()) << std::flush;
+    _exit(0);
+  }
   RankProcessLink::Settings settings;
   CLI::App app("One rank of one attempt of a job; started by adjoin-worker", "adjoin-rank");
   app.add_option("--socket", settings.socket, "The daemon's socket")->required();
@@ -224,7 +247,7 @@ int RunRankCommand(int argc, char** argv, const LayerRegistry& layers) {
   app.add_option("--rank", settings.rank, "This rank's number")->required();
   app.add_option("--epoch", settings.epoch, "The attempt's epoch")->required();
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
-  int code = Run(settings, layers);
+  int code = Run(settings, layers, devices);
   std::cout << std::flush;
   // Without the destructors of libraries: with threads around, they are where processes hang or crash at their end.
   _exit(code);

@@ -8,11 +8,13 @@
 #define ADJOIN_WORKER_RANK_RANK_COMMAND_H_
 
 #include "layers/registry.h"
+#include "worker/rank/rank_devices.h"
 
 namespace adjoin {
 
-// Ends the process, unless the command line is wrong: then it returns the exit code.
-int RunRankCommand(int argc, char** argv, const LayerRegistry& layers);
+// Ends the process, unless the command line is wrong: then it returns the exit code. With the one argument --list-gpus
+// it prints what `devices` has (gpu_lines.h), and runs nothing.
+int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const RankDevices& devices = CudaDevices());
 
 }  // namespace adjoin
 
