@@ -1,6 +1,10 @@
 #include "worker/daemon/attempts.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
@@ -15,6 +19,10 @@ constexpr size_t kRememberedJobs = 4096;
 // Memory that a rank needs besides its job's tensors, above StartRanks.memory_bytes: the program, its threads' stacks,
 // buffers.
 constexpr uint64_t kMemoryAllowance = uint64_t{1} << 30;
+// The same of a rank with a GPU: CUDA's libraries and what the driver keeps for its context.
+constexpr uint64_t kMemoryAllowanceWithGpu = uint64_t{4} << 30;
+// A rank sees its own GPU only, by the name that does not depend on an order; one without a GPU sees none.
+constexpr char kVisibleGpus[] = "CUDA_VISIBLE_DEVICES=";
 // Where memory runs out, the kernel is to kill a rank, not the daemon.
 constexpr int kOomScoreAbove = 500;
 
@@ -44,14 +52,16 @@ void Attempts::SendToCoordinator(uint64_t epoch, WorkerMessage message) {
   send_(std::move(message));
 }
 
-SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes) const {
+SpawnRequest Attempts::CommandOf(const RankKey& key, uint64_t memory_bytes, const std::string& gpu_uuid) const {
   SpawnRequest request;
   request.binary = settings_.rank_binary;
   request.arguments = {"--socket", settings_.socket,       "--job",   key.job_id,
                        "--rank",   absl::StrCat(key.rank), "--epoch", absl::StrCat(key.epoch)};
   request.environment = RankEnvironment(settings_.rank_user.has_value() ? settings_.rank_user->home : "");
+  request.environment.push_back(absl::StrCat(kVisibleGpus, gpu_uuid));
   request.folder = settings_.rank_folder;
-  if (memory_bytes > 0) request.memory_bytes = memory_bytes + kMemoryAllowance;
+  if (memory_bytes > 0)
+    request.memory_bytes = memory_bytes + (gpu_uuid.empty() ? kMemoryAllowance : kMemoryAllowanceWithGpu);
   request.oom_score_above = kOomScoreAbove;
   request.user = settings_.rank_user;
   return request;
@@ -112,6 +122,8 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
                         absl::StrCat("could not be started: processes of attempt ", living, " are still dying here"),
                         Fault::kDaemon);
   }
+  if (const std::string why = GiveGpus(attempt); !why.empty())
+    return EndUnstarted(key, RANK_LOST, absl::StrCat("could not be started: ", why), Fault::kDaemon);
   attempt.preparation = ++preparations_;
   const bool called = calls_.Call([prepare = settings_.prepare, start] { return prepare(start); },
                                   [this, key, preparation = attempt.preparation](const absl::Status& prepared) {
@@ -120,6 +132,40 @@ void Attempts::Start(uint64_t epoch, const StartRanks& start) {
   if (called) return;
   EndUnstarted(key, RANK_LOST, "could not be started: the file systems of too many other attempts do not answer",
                Fault::kNode);
+}
+
+void Attempts::OfferGpus(std::vector<Gpu> gpus) {
+  absl::MutexLock lock(&mutex_);
+  gpus_ = std::move(gpus);
+}
+
+std::vector<std::string> Attempts::FreeGpus() {
+  std::set<std::string> taken;
+  for (const auto& [key, attempt] : attempts_) {
+    for (const auto& [number, rank] : attempt.ranks) {
+      if (!attempt.cleared) taken.insert(rank.report.gpu_uuid());
+    }
+  }
+  std::vector<std::string> free;
+  for (const Gpu& gpu : gpus_) {
+    if (taken.count(gpu.uuid()) == 0) free.push_back(gpu.uuid());
+  }
+  return free;
+}
+
+std::string Attempts::GiveGpus(Attempt& attempt) {
+  if (attempt.start.gpus() == 0) return "";
+  if (attempt.start.gpus() > 1) {
+    return absl::StrCat("each rank needs ", attempt.start.gpus(), " GPUs, and this release gives it one at most");
+  }
+  const std::vector<std::string> free = FreeGpus();
+  if (free.size() < attempt.ranks.size()) {
+    return absl::StrCat("needs ", attempt.ranks.size(), attempt.ranks.size() == 1 ? " GPU, " : " GPUs, ", free.size(),
+                        " of ", gpus_.size(), " free here");
+  }
+  auto next = free.begin();
+  for (auto& [number, rank] : attempt.ranks) rank.report.set_gpu_uuid(*next++);
+  return "";
 }
 
 void Attempts::Refuse(uint64_t epoch, const StartRanks& start, const std::string& why) {
@@ -156,7 +202,7 @@ void Attempts::OnPrepared(const AttemptKey& key, uint64_t preparation, const abs
   LogInfo(absl::StrCat(key.first, ": starting ", attempt.ranks.size(), " of ", attempt.start.world_size(), " ranks"));
   for (const auto& [number, rank] : attempt.ranks) {
     RankKey started{key.first, key.second, number};
-    supervisor_.Start(started, CommandOf(started, attempt.start.memory_bytes()));
+    supervisor_.Start(started, CommandOf(started, attempt.start.memory_bytes(), rank.report.gpu_uuid()));
   }
 }
 
@@ -239,6 +285,7 @@ void Attempts::MakeReports(WorkerHello& hello, const std::function<void()>& open
   absl::MutexLock lock(&mutex_);
   hello.set_draining(draining_.has_value());
   hello.set_store_id(store_id_);
+  hello.mutable_gpu()->Assign(gpus_.begin(), gpus_.end());
   for (const auto& [key, attempt] : attempts_) {
     AttemptReport& report = *hello.add_attempt();
     report.set_job_id(key.first);

@@ -74,9 +74,12 @@ class Attempts {
   // `record`, where there is one, names the processes while they live; it outlives the attempts.
   Attempts(Settings settings, std::function<void(WorkerMessage)> send, ProcessRecord* record = nullptr);
 
+  // The GPUs that ranks may use, one rank each at a time. Before the first hello.
+  void OfferGpus(std::vector<Gpu> gpus);
+
   // Orders from the coordinator. An attempt that is here is not started again. One that was here, or that comes while
   // an earlier attempt of the job has processes here, ends at once with the reason, and the coordinator may start
-  // another.
+  // another. A rank that needs a GPU gets one for itself, until no process of its attempt is left.
   void Start(uint64_t epoch, const StartRanks& start);
   void ConnectRanks(uint64_t epoch, const adjoin::ConnectRanks& connect);
   void Stop(const std::string& job_id, uint64_t epoch, const std::string& reason);
@@ -155,6 +158,10 @@ class Attempts {
   bool IsForeign(const Attempt& attempt) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Tells the coordinator that none of these ranks will run, and keeps nothing of them.
   void Refuse(uint64_t epoch, const StartRanks& start, const std::string& why);
+  // Gives each rank of an attempt the GPUs that it needs. Returns why that cannot be; "" where it is done.
+  std::string GiveGpus(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // By UUID, of those that no attempt here has.
+  std::vector<std::string> FreeGpus() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remember(const AttemptKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt of this job that is not cleared; 0: none.
   uint64_t LivingAttempt(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -171,11 +178,11 @@ class Attempts {
   void StopLocked(const AttemptKey& key, const std::string& reason, absl::Duration grace)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendToRanks(Attempt& attempt, uint64_t epoch, DaemonMessage message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  DaemonMessage Orders(const Attempt& attempt) const;
+  DaemonMessage Orders(const Attempt& attempt, const Rank& rank) const;
   DaemonMessage LeaseMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   DaemonMessage DrainMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string LeaseText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  SpawnRequest CommandOf(const RankKey& key, uint64_t memory_bytes) const;
+  SpawnRequest CommandOf(const RankKey& key, uint64_t memory_bytes, const std::string& gpu_uuid) const;
   void SendToCoordinator(uint64_t epoch, WorkerMessage message);
 
   const Settings settings_;
@@ -190,6 +197,7 @@ class Attempts {
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<std::string> draining_ ABSL_GUARDED_BY(mutex_);  // why
   bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Gpu> gpus_ ABSL_GUARDED_BY(mutex_);
   int64_t lease_until_ ABSL_GUARDED_BY(mutex_) = 0;  // by CLOCK_BOOTTIME; 0: none yet
   absl::Duration lease_length_ ABSL_GUARDED_BY(mutex_);
   uint64_t preparations_ ABSL_GUARDED_BY(mutex_) = 0;  // so many began

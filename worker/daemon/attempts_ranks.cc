@@ -25,7 +25,7 @@ Attempts::Rank* Attempts::Find(const RankKey& key) {
   return rank == attempt->second.ranks.end() ? nullptr : &rank->second;
 }
 
-DaemonMessage Attempts::Orders(const Attempt& attempt) const {
+DaemonMessage Attempts::Orders(const Attempt& attempt, const Rank& rank) const {
   DaemonMessage message;
   RankStart& start = *message.mutable_start();
   start.set_world_size(attempt.start.world_size());
@@ -40,6 +40,7 @@ DaemonMessage Attempts::Orders(const Attempt& attempt) const {
   start.set_job_tag(attempt.start.job_tag());
   start.set_cache_dir(settings_.cache_dir);
   start.set_cache_bytes(settings_.cache_bytes);
+  if (!rank.report.gpu_uuid().empty()) start.set_device("cuda:0");  // the only one that it sees
   return message;
 }
 
@@ -76,7 +77,7 @@ absl::Status Attempts::RankConnected(uint64_t epoch, const RankHello& hello, std
   rank->peer = std::move(peer);
   std::vector<DaemonMessage> messages;
   if (lease_until_ != 0) messages.push_back(LeaseMessage());  // first: a rank that has orders has a lease
-  messages.push_back(Orders(*attempt));
+  messages.push_back(Orders(*attempt, *rank));
   if (draining_.has_value()) messages.push_back(DrainMessage());
   for (DaemonMessage& message : messages) {
     *message.mutable_header() = MakeHeader(epoch);
@@ -110,6 +111,7 @@ void Attempts::RankSaid(const RankKey& key, const RankMessage& message) {
     ready.set_rank(key.rank);
     ready.set_pid(rank->report.pid());
     ready.set_transport_address(message.transport_address());
+    ready.set_gpu_uuid(rank->report.gpu_uuid());
     SendToCoordinator(key.epoch, std::move(out));
   } else if (message.has_progress() || message.kind_case() == RankMessage::kTransport) {
     RankUpdate& update = *out.mutable_rank_update();

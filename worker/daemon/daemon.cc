@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,7 @@
 #include "worker/daemon/data_checker.h"
 #include "worker/daemon/detached_calls.h"
 #include "worker/daemon/folder_remover.h"
+#include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/job_paths.h"
 #include "worker/daemon/node_look.h"
 #include "worker/daemon/node_watch.h"
@@ -43,6 +45,8 @@ constexpr char kAttemptRecords[] = "attempts";
 constexpr char kCache[] = "cache";                         // in kFolder
 constexpr absl::Duration kLookTimeout = absl::Seconds(2);  // at each connection; heartbeats tell what comes later
 constexpr absl::Duration kLeftoversTimeout = absl::Seconds(30);
+// LibTorch is loaded, and makes a context on each GPU: seconds, where the disk is slow and the driver was not loaded.
+constexpr absl::Duration kListGpusTimeout = absl::Seconds(120);
 // A killed process that waits for a disk dies only when the disk answers.
 constexpr absl::Duration kKillTimeout = absl::Seconds(60);
 constexpr absl::Duration kLongestBetweenSweeps = absl::Hours(1);
@@ -84,6 +88,9 @@ class DaemonImpl final : public Daemon {
 
   absl::Status Listen() {
     ADJOIN_RETURN_IF_ERROR(record_.KillLeftovers(Deadline::After(kLeftoversTimeout)));
+    const SpawnRequest list_gpus = ListGpusCommand(settings_.rank_binary, settings_.rank_user);
+    ADJOIN_ASSIGN_OR_RETURN(std::vector<Gpu> gpus, FindGpus(settings_.gpus, list_gpus, kListGpusTimeout));
+    attempts_.OfferGpus(std::move(gpus));
     ADJOIN_RETURN_IF_ERROR(MakeLinkFolder(settings_.rank_user));
     ADJOIN_RETURN_IF_ERROR(MakeCacheFolder(settings_));
     ADJOIN_ASSIGN_OR_RETURN(server_,

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "worker/daemon/coordinator_link.h"
+#include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/process_spawner.h"
 
 namespace adjoin {
@@ -40,6 +41,7 @@ struct DaemonSettings {
   std::string net_device, data_port_range;
   std::string rank_binary;                        // absolute
   std::optional<User> rank_user;                  // absent: the daemon's own
+  GpuChoice gpus;                                 // that ranks may use
   std::string checker_binary = "/proc/self/exe";  // begins as worker/daemon/data_check_child.h tells
   size_t data_checks = 4;                         // at once
   absl::Duration data_check_limit = absl::Seconds(30);
@@ -52,8 +54,8 @@ class Daemon {
   virtual ~Daemon() = default;
 
   // Ends the ranks that an earlier daemon with the same working directory has left, and listens for its own in the
-  // folder "link" there. Errors: kUnavailable; kDeadlineExceeded (a process that does not die), kDataLoss (the record
-  // of processes).
+  // folder "link" there. Errors: those of FindGpus; kUnavailable; kDeadlineExceeded (a process that does not die),
+  // kDataLoss (the record of processes).
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(DaemonSettings settings);
 
   // Errors: those of CoordinatorLink::Run; kDeadlineExceeded (a rank that cannot be killed).

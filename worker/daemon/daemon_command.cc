@@ -37,6 +37,7 @@
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/data_check_child.h"
 #include "worker/daemon/data_network.h"
+#include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/node_id.h"
 
 namespace adjoin {
@@ -46,6 +47,7 @@ struct Flags {
   std::string coordinator = "127.0.0.1:7411";
   std::string name;
   uint32_t slots = std::max(1u, std::thread::hardware_concurrency());
+  std::string gpus = "auto";
   std::vector<std::string> labels;
   std::string listen;
   std::string advertise;
@@ -74,6 +76,9 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--name", flags.name, "Unique among the workers; absent: this host's name");
   app.add_option("--slots", flags.slots, "How many ranks may run here at once; absent: the number of cores")
       ->check(CLI::Range(1, 100000));
+  app.add_option("--gpus", flags.gpus,
+                 "GPUs that ranks may use: auto (those that work), all, none, or numbers as nvidia-smi's: 0,2 or 0-3")
+      ->capture_default_str();
   app.add_option("--label", flags.labels, "KEY=VALUE, which jobs can ask for in resources.node_label; may be repeated");
   app.add_option("--listen", flags.listen, "HOST:PORT for gRPC health checks; absent: none");
   app.add_option("--advertise", flags.advertise, "Address of this node, for people; absent: this host's name");
@@ -185,6 +190,7 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   settings.name = flags.name.empty() ? HostName() : flags.name;
   settings.address = flags.advertise.empty() ? HostName() : flags.advertise;
   settings.slots = flags.slots;
+  ADJOIN_ASSIGN_OR_RETURN(settings.gpus, ParseGpuChoice(flags.gpus));
   ADJOIN_ASSIGN_OR_RETURN(settings.labels, Labels(flags.labels));
   settings.net_device = flags.net_device.empty() ? "lo" : flags.net_device;
   ADJOIN_RETURN_IF_ERROR(CheckDataNetwork(settings.net_device, flags.trusted_network));
