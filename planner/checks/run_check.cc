@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kMostBackoff = 86400;
 constexpr double kMostHours = 24 * 366;
+constexpr uint32_t kMostGpus = 1;
 constexpr uint64_t kLeastMemory = uint64_t{64} << 20;
 
 absl::Status CheckRange(const std::string& field, double value, double most) {
@@ -32,6 +33,11 @@ absl::Status CheckRuns(const JobSpec& spec) {
   const Resources& resources = spec.resources();
   if (absl::Status status = CheckRange("resources.max_hours", resources.max_hours(), kMostHours); !status.ok())
     return status;
+  if (resources.gpus() > kMostGpus) {
+    return AtField("resources.gpus", InvalidSpec("resources.gpus is ", resources.gpus(),
+                                                 "; it must be 0 or 1: a rank "
+                                                 "computes on one GPU at most, and a job on more GPUs has more ranks"));
+  }
   if (resources.memory_bytes() > 0 && resources.memory_bytes() < kLeastMemory) {
     return AtField("resources.memory_bytes", InvalidSpec("resources.memory_bytes is ", resources.memory_bytes(),
                                                          "; no rank runs with less than ", kLeastMemory));

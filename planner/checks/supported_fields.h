@@ -1,7 +1,7 @@
 // Refuses every field of a job that is part of job.proto and not built yet, by its name.
 //
-//   message Resources { uint32 gpus = 2 [(planned) = true]; }        // in job.proto
-//   CheckSupportedFields(spec, rules);    // "resources.gpus is not supported yet"
+//   message Resources { double cpus = 1 [(planned) = true]; }        // in job.proto
+//   CheckSupportedFields(spec, rules);    // "resources.cpus is not supported yet"
 #ifndef ADJOIN_PLANNER_CHECKS_SUPPORTED_FIELDS_H_
 #define ADJOIN_PLANNER_CHECKS_SUPPORTED_FIELDS_H_
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -24,6 +25,7 @@
 #include "proto/protocol.h"
 #include "proto/worker.grpc.pb.h"
 #include "worker/data/idx_test_files.h"
+#include "worker/rank/gpu_lines.h"
 
 namespace adjoin {
 namespace {
@@ -143,6 +145,7 @@ class RankCommandTest : public ::testing::Test {
     start.set_single_node(true);
     start.set_net_device("lo");
     start.set_cache_dir(root_ + "/cache");
+    start.set_device(device_);
     daemon_ = std::make_unique<FakeDaemon>(start);
     if (drain_at) daemon_->drain_at = std::move(drain_at);
     const std::string socket = root_ + "/rank.sock";
@@ -179,6 +182,7 @@ class RankCommandTest : public ::testing::Test {
   }
 
   std::string root_;
+  std::string device_;
   JobSpec spec_;
   std::unique_ptr<FakeDaemon> daemon_;
 };
@@ -237,6 +241,28 @@ TEST_F(RankCommandTest, ALossThatIsNotFiniteIsHopelessOnAllRanks) {
     EXPECT_THAT(result.error(), HasSubstr("the first value that is not finite is in "));
     EXPECT_THAT(result.error(), HasSubstr("of layer \""));
   }
+}
+
+TEST_F(RankCommandTest, AGpuThatCannotBeUsedIsTheNodesFault) {
+  device_ = "cuda:99";  // on a machine with GPUs, too
+  Run(1);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    const RankResult result = daemon_->OfRank(rank).result;
+    EXPECT_EQ(result.end(), RANK_LOST) << result.error();
+    EXPECT_THAT(result.error(), HasSubstr("its GPU cannot be used: "));
+    EXPECT_THAT(result.error(), HasSubstr("adjoin-worker --gpus names those of the node that ranks may use"));
+  }
+}
+
+TEST_F(RankCommandTest, ItListsTheGpusOfTheNode) {
+  const std::string command = "worker/adjoin-rank " + std::string(kListGpus);
+  FILE* const pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string text;
+  for (int c = 0; (c = fgetc(pipe)) != EOF;) text.push_back(static_cast<char>(c));
+  EXPECT_EQ(pclose(pipe), 0);
+  const absl::StatusOr<std::vector<NodeGpu>> gpus = ReadGpuLines(text);  // what there are depends on the machine
+  EXPECT_TRUE(gpus.ok() || absl::IsNotFound(gpus.status())) << text;
 }
 
 }  // namespace
