@@ -106,6 +106,7 @@ TEST_F(GpuJobsTest, AnotherCoordinatorKnowsWhatIsHeld) {
   Connect(1, HelloWithGpus("worker-0", 4, 2));
   const std::string first = Submit(GpuSpec("first", 2));
   ReadyWithGpu(1, first, 0, "GPU-1-of-worker-0");
+  ReadyWithGpu(1, first, 1, "");
   EXPECT_THAT(Started(), ElementsAre(Pair(1, 2)));
   Restart();
   EXPECT_EQ(Rank(first, 0).gpu().uuid(), "GPU-1-of-worker-0");
@@ -137,6 +138,7 @@ TEST_F(GpuJobsTest, DescribeShowsTheGpusThatTheDaemonReportsOfThoseThatItHas) {
 TEST_F(GpuJobsTest, ADaemonThatIsStartedAnewMayHaveFewerGpus) {
   Connect(1, HelloWithGpus("worker-0", 4, 2));
   Submit(GpuSpec("net", 2));
+  service_->WorkerDisconnected(1, "gone");
   WorkerHello other_node = HelloWithGpus("worker-0", 4, 1, /*incarnation=*/2);
   other_node.set_node_id("another node");  // the lease of the first one has to end before anything is free
   Connect(2, other_node);
@@ -168,8 +170,10 @@ TEST_F(GpuJobsTest, AGpuThatCannotDelayTheHeadIsGiven) {
   const std::string head = Submit(GpuSpec("head", 3));
   const std::string small = Submit(GpuSpec("small", 1));
   EXPECT_EQ(Job(small).state(), STARTING) << "the end of the first job brings three";
-  End(1, first, 0);
-  EXPECT_EQ(Job(head).state(), PENDING);
+  for (uint32_t rank = 0; rank < 3; ++rank) Ready(1, first, rank);
+  for (uint32_t rank = 0; rank < 3; ++rank) Ended(1, first, rank, "");
+  Cleared(1, first);
+  EXPECT_EQ(Job(head).state(), STARTING) << "though the other one still has its GPU";
 }
 
 TEST_F(GpuJobsTest, AHelloWithGpusThatCannotBeIsRefused) {

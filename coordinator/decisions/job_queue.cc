@@ -114,7 +114,6 @@ Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
     slots += worker.slots;
     gpus += worker.gpus;
     beside_gpus += std::max(0, worker.slots - worker.gpus);
-    slots_suffice = slots_suffice && worker.slots >= worker.gpus;
   }
   if (slots == 0) return {};
   std::map<uint64_t, Held> held_by;  // by job that runs
