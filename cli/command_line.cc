@@ -141,6 +141,8 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
       ->add_option("--idempotency-key", a.submit.idempotency_key,
                    "Submitting again with the same key and job is the same job; with another job it is an error")
       ->type_name("KEY");
+  submit->add_flag("--replace", a.submit.replace,
+                   "Its results may take the place of what an earlier job left in the same output_dir");
   submit->add_flag("-f,--follow", a.submit.follow,
                    "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
   AddFormat(submit, a);

@@ -29,6 +29,7 @@ struct SubmitOptions {
   SpecChanges changes;
   int32_t priority = 0;
   std::string idempotency_key;
+  bool replace = false;  // what an earlier job left in its output_dir
   bool follow = false;
 };
 

@@ -181,6 +181,7 @@ absl::StatusOr<SubmitResponse> CoordinatorClient::Submit(const Submission& submi
   request.set_spec_source(submission.spec_source);
   request.set_spec_file(submission.spec_file);
   request.set_priority(submission.priority);
+  request.set_replace_output(submission.replace_output);
   request.set_idempotency_key(submission.idempotency_key.empty() ? NewIdempotencyKey() : submission.idempotency_key);
   return Call(&Adjoin::Stub::Submit, std::move(request), kSubmit);
 }

@@ -50,6 +50,7 @@ struct Submission {
   std::string spec_file;  // what messages call it
   int32_t priority = 0;
   std::string idempotency_key;  // empty: a random one, so that Submit itself may ask again
+  bool replace_output = false;  // what an earlier job left in its output_dir may be replaced
 };
 
 struct LogQuery {

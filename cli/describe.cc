@@ -124,6 +124,9 @@ void PrintJob(const DescribeJobResponse& described, const RestartCauses& causes)
                                                 {"plan", described.plan_hash().empty() ? "-" : described.plan_hash()},
                                                 {"output", described.spec().output_dir()},
                                                 {"artifacts", ArtifactsText(described)}};
+  if (!described.replaced_by().empty()) {
+    rows.push_back({"replaced", absl::StrCat("its results, by ", described.replaced_by())});
+  }
   if (!causes.empty()) rows.insert(rows.begin() + 9, {"restarts", RestartsText(job, causes)});
   if (!job.reason().empty()) rows.insert(rows.begin() + 3, {job.state() == PENDING ? "waits" : "reason", job.reason()});
   if (!job.owner().empty()) rows.insert(rows.begin() + 2, {"owner", job.owner()});

@@ -19,6 +19,7 @@ absl::StatusOr<int> SubmitLoaded(const CommandOptions& options, const SubmitOpti
   submission.spec_file = PrintableText(loaded.source.name, kMaxPathBytes);
   submission.priority = submit.priority;
   submission.idempotency_key = submit.idempotency_key;
+  submission.replace_output = submit.replace;
   CoordinatorClient client(options.client);
   const absl::StatusOr<SubmitResponse> answered = client.Submit(submission);
   if (!answered.ok()) return AtIncludedFile(answered.status(), loaded);

@@ -1,7 +1,6 @@
 #include "coordinator/decisions/cluster_report.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <vector>
 
@@ -24,9 +23,6 @@ constexpr absl::Duration kLongestStep = absl::Milliseconds(1);
 constexpr size_t kBytesAround = 8;
 
 int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
-
-// Two ways to write one folder are one folder.
-std::string Folder(const JobSpec& spec) { return (std::filesystem::path(spec.output_dir()) / "").lexically_normal(); }
 
 std::string Count(int64_t n, const std::string& noun) { return absl::StrCat(n, " ", noun, n == 1 ? "" : "s"); }
 
@@ -317,6 +313,9 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
   }
   for (const std::string& artifact : job.artifacts) response.add_artifact(artifact);
   response.set_artifacts_left_out(job.artifacts_left_out);
+  if (const uint64_t later = parts_.jobs.ReplacedBy(job); later != 0) {
+    response.set_replaced_by(absl::StrCat("job-", later));
+  }
   return response;
 }
 
@@ -343,11 +342,10 @@ absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const JobReference& r
   if (job.artifacts.count(name) == 0 && job.artifacts_left_out == 0) {
     return absl::NotFoundError(absl::StrCat(job.id, " has no artifact '", name, "'", WhichArtifacts(job)));
   }
-  for (const JobRecord* other : parts_.jobs.All()) {
-    if (other->attempt.epoch <= job.attempt.epoch || Folder(other->spec) != Folder(job.spec)) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the files of ", job.id, " are no more: ", other->id, " has the same output_dir '", job.spec.output_dir(),
-        "' and started later; give each job an output_dir of its own, or get ", name, " of ", other->id));
+  if (const uint64_t later = parts_.jobs.ReplacedBy(job); later != 0) {
+    return absl::FailedPreconditionError(absl::StrCat("the files of ", job.id, " are no more: job-", later,
+                                                      " has replaced them in output_dir '", job.spec.output_dir(),
+                                                      "'; get ", name, " of job-", later));
   }
   const std::string& worker_name = job.attempt.ranks.at(0).worker;
   const WorkerRecord* worker = parts_.workers.Find(worker_name);

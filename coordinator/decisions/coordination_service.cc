@@ -146,8 +146,16 @@ absl::StatusOr<JobState> CoordinationService::Retry(const JobReference& referenc
                                                       ": only a job that failed or was cancelled can be tried again"));
   }
   if (job.removing) return absl::FailedPreconditionError(absl::StrCat(job.id, " is being removed"));
+  // A job that was told to replace what earlier ones left may go on to do so.
+  const std::optional<OutputUse> use = jobs_.UseOf(job.spec.output_dir(), job.number);
+  if (use.has_value() && (use->job > job.number || (use->state != JOB_STATE_UNSPECIFIED && !IsFinal(use->state)))) {
+    return absl::FailedPreconditionError(absl::StrCat(job.id, " cannot be tried again: its output_dir \"",
+                                                      job.spec.output_dir(), "\" is that of job-", use->job,
+                                                      " now; submit it anew with another output_dir"));
+  }
   job.history = {.attempts = job.history.attempts, .best_step = job.history.best_step};
   job.failed_starts = {};
+  job.replaced_by = 0;
   job.backoff = absl::ZeroDuration();
   job.not_before = options_.Now();
   job.ended = absl::Time();

@@ -391,7 +391,10 @@ TEST_F(CoordinationServiceTest, ArtifactsThatALaterJobReplacedAreNotFound) {
   auto run = [this](const std::string& folder) {
     JobSpec spec = Spec("net", 1);
     spec.set_output_dir(folder);
-    std::string job = Submit(spec);
+    NewJob submitted;
+    submitted.spec = spec;
+    submitted.replace_output = true;
+    std::string job = Submit(std::move(submitted));
     Ready(1, job, 0);
     Ended(1, job, 0, "");
     Cleared(1, job);
@@ -428,7 +431,7 @@ TEST_F(CoordinationServiceTest, RefusesOutputFoldersOfOtherOwners) {
   EXPECT_EQ(submit("", "out/net/x").status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(submit("alice", "out").ok());
   EXPECT_TRUE(submit("bob", "bob").ok());
-  EXPECT_TRUE(submit("root", "out/net", /*admin=*/true).ok());
+  EXPECT_TRUE(submit("root", "out/net/admin", /*admin=*/true).ok());
   EXPECT_TRUE(submit("alice", "out/net")->existed) << "what is there already is asked for once more";
   Restart();
   EXPECT_EQ(submit("bob", "out/net").status().code(), absl::StatusCode::kPermissionDenied);

@@ -32,7 +32,6 @@ class DataChecksTest : public CoordinationTest {
   std::string SubmitAs(const std::string& owner) {
     NewJob job;
     job.spec = Spec("net", 1, /*with_data=*/true);
-    job.spec.set_output_dir(absl::StrCat("of ", owner));
     job.owner = owner;
     return Submit(std::move(job));
   }

@@ -164,6 +164,14 @@ void JobQueue::End(JobRecord& job, JobState state, const std::string& reason) {
   job.held = false;
   job.written = nullptr;  // it is in the store, and a plan for another try is made from the spec
   job.place_of = nullptr;
+  if (state == SUCCEEDED) {
+    job.replaced_by = 0;
+    for (JobRecord* other : jobs_.SharingOutput(job)) {
+      if (!IsFinal(other->state) || !LeftResults(*other)) continue;
+      other->replaced_by = job.number;
+      outbox_.JobChanged(*other);
+    }
+  }
   outbox_.JobChanged(job);
   outbox_.Event(job, absl::AsciiStrToLower(JobState_Name(state)), reason);
   Wake();

@@ -147,6 +147,7 @@ struct JobRecord {
   JobProgress progress;
   std::set<std::string> artifacts;  // at most kMaxArtifacts (proto/message_limits.h)
   uint64_t artifacts_left_out = 0;  // more there are
+  uint64_t replaced_by = 0;         // number of the job whose results have taken the place of these; 0: none
 };
 
 bool IsFinal(JobState state);

@@ -78,10 +78,11 @@ void JobTable::Erase(uint64_t number) {
 std::vector<StoredFolder> JobTable::Forget(uint64_t number, bool files_removed) {
   const JobRecord& job = *jobs_.at(number);
   std::vector<StoredFolder> rows;
-  // A job that never ran wrote nothing, and an admin's job may have written in somebody else's folder.
-  const bool owns = job.attempt.epoch > 0 && !job.any_folder;
+  const bool ran = job.attempt.epoch > 0;  // or else it wrote nothing
   for (const std::string& folder : FoldersOf(job.spec)) {
     std::vector<StoredFolder> changed;
+    // An admin's job may have written in somebody else's folder.
+    const bool owns = ran && (!job.any_folder || !folders_.OfAnother(folder, job.owner).has_value());
     if (owns && !files_removed) {
       changed = folders_.Keep(folder, job.owner, number);
     } else {
@@ -267,6 +268,43 @@ absl::StatusOr<JobRecord*> JobTable::ResolveToChange(const JobReference& referen
   }
   if (fits.size() == 1) return fits[0];
   return Ambiguous(reference.text, fits);
+}
+
+std::optional<OutputUse> JobTable::UseOf(absl::string_view output_dir, uint64_t but) const {
+  std::optional<OutputUse> use;
+  for (uint64_t number : folders_.JobsIn(output_dir)) {
+    if (number == but) continue;
+    auto found = jobs_.find(number);
+    if (found == jobs_.end()) {
+      use = OutputUse{number};
+      continue;
+    }
+    const JobRecord& job = *found->second;
+    if (!SameFolder(job.spec.output_dir(), output_dir)) continue;  // it has its checkpoints there
+    if (!IsFinal(job.state)) return OutputUse{number, job.state};
+    if (LeftResults(job)) use = OutputUse{number, job.state};
+  }
+  return use;
+}
+
+std::vector<JobRecord*> JobTable::SharingOutput(const JobRecord& job) {
+  std::vector<JobRecord*> others;
+  for (uint64_t number : folders_.JobsIn(job.spec.output_dir())) {
+    JobRecord* other = Find(number);
+    if (other == nullptr || other == &job || !SameFolder(other->spec.output_dir(), job.spec.output_dir())) continue;
+    others.push_back(other);
+  }
+  return others;
+}
+
+uint64_t JobTable::ReplacedBy(const JobRecord& job) const {
+  if (job.replaced_by != 0 || !LeftResults(job)) return job.replaced_by;
+  // A store of an older release says nothing of it.
+  uint64_t by = 0;
+  for (const JobRecord* other : const_cast<JobTable*>(this)->SharingOutput(job)) {
+    if (other->state == SUCCEEDED && other->attempt.epoch > job.attempt.epoch) by = other->number;
+  }
+  return by;
 }
 
 std::vector<JobRecord*> JobTable::All() {

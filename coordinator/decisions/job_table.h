@@ -27,6 +27,7 @@
 #include "absl/strings/string_view.h"
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/output_folders.h"
+#include "coordinator/decisions/output_use.h"
 
 namespace adjoin {
 
@@ -143,6 +144,13 @@ class JobTable {
   size_t live_spec_bytes() const { return live_spec_bytes_; }
   size_t ended_spec_bytes() const { return ended_spec_bytes_; }
   size_t pending_count() const { return pending_.size(); }
+  // Finds the job that an output_dir belongs to, `but` this one. A job that has not ended comes before what others
+  // left.
+  std::optional<OutputUse> UseOf(absl::string_view output_dir, uint64_t but = 0) const;
+  // The other jobs with this job's output_dir that are not forgotten, by number.
+  std::vector<JobRecord*> SharingOutput(const JobRecord& job);
+  // Finds the job whose results took the place of this one's; 0 where there is none.
+  uint64_t ReplacedBy(const JobRecord& job) const;
   // The folders that the jobs write in.
   const OutputFolders& folders() const { return folders_; }
   OutputFolders& folders() { return folders_; }

@@ -55,6 +55,7 @@ struct PlanRequest {
   std::string job_id, owner;
   std::shared_ptr<const SubmittedSpec> written;
   std::vector<DatasetSize> sizes;
+  std::string output_dir;
 };
 
 class Outbox {

@@ -33,6 +33,16 @@ bool FoldersMeet(absl::string_view a, absl::string_view b) {
   return absl::StartsWith(first, second) || absl::StartsWith(second, first);
 }
 
+bool SameFolder(absl::string_view a, absl::string_view b) { return Normal(a) == Normal(b); }
+
+std::set<uint64_t> OutputFolders::JobsIn(absl::string_view folder) const {
+  std::set<uint64_t> all;
+  auto found = folders_.find(Normal(folder));
+  if (found == folders_.end()) return all;
+  for (const auto& [owner, jobs] : found->second) all.insert(jobs.begin(), jobs.end());
+  return all;
+}
+
 void OutputFolders::Add(absl::string_view folder, const std::string& owner, uint64_t job) {
   folders_[Normal(folder)][owner].insert(job);
 }

@@ -37,6 +37,9 @@ std::vector<std::string> FoldersOf(const JobSpec& spec);
 // True where both are one folder, or one is below the other; all are below the root, which meets only itself.
 bool FoldersMeet(absl::string_view a, absl::string_view b);
 
+// True where both are one folder.
+bool SameFolder(absl::string_view a, absl::string_view b);
+
 class OutputFolders {
  public:
   void Add(absl::string_view folder, const std::string& owner, uint64_t job);
@@ -48,6 +51,8 @@ class OutputFolders {
   // also with each row of the store.
   std::vector<StoredFolder> Keep(absl::string_view folder, const std::string& owner, uint64_t job,
                                  size_t most = kMostKept);
+  // The jobs that have exactly this folder, forgotten ones too, by number.
+  std::set<uint64_t> JobsIn(absl::string_view folder) const;
   // Undoes all Keeps of a folder: its files are removed. Returns the rows to write.
   std::vector<StoredFolder> Release(absl::string_view folder, const std::string& owner);
 

@@ -46,6 +46,7 @@ StoredJob JobRow(const JobRecord& job) {
   for (const std::string& worker : job.home_workers) row.add_home_worker(worker);
   row.set_has_checkpoint(job.has_checkpoint);
   row.set_tag(job.tag);
+  row.set_replaced_by(job.replaced_by);
   return row;
 }
 
@@ -118,6 +119,7 @@ std::unique_ptr<JobRecord> JobFrom(const StoredJob& row, StoredSubmission submis
   job->home_workers.assign(row.home_worker().begin(), row.home_worker().end());
   job->has_checkpoint = row.has_checkpoint();
   job->tag = row.tag();
+  job->replaced_by = row.replaced_by();
   return job;
 }
 

@@ -40,6 +40,7 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
                                                    PrintableText(submitted.spec.name(), kMaxNameBytes),
                                                    "\" looks like the id of a job: choose another"));
   }
+  ChooseOutputFolder(submitted);
   ADJOIN_RETURN_IF_ERROR(CheckFolders(submitted));
   if (jobs_.pending_count() >= options_.max_queued_jobs) {
     return absl::ResourceExhaustedError(
@@ -70,8 +71,17 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
   return result;
 }
 
-// Errors: kPermissionDenied (a folder is another owner's), kFailedPrecondition (the workers that there are cannot
-// share it).
+// A job without output_dir gets a folder of its own, named by its number.
+void Submissions::ChooseOutputFolder(NewJob& submitted) const {
+  if (!submitted.spec.output_dir().empty()) return;
+  const std::string own = absl::StrCat("job-", jobs_.next_number());
+  const bool taken = jobs_.folders().OfAnother(own, submitted.owner).has_value() || jobs_.UseOf(own).has_value();
+  // A user may have chosen this name for another job.
+  submitted.spec.set_output_dir(taken ? absl::StrCat(own, "-", absl::Hex(options_.draw_tag())) : own);
+}
+
+// Errors: kPermissionDenied (a folder is another owner's), kFailedPrecondition (another job writes in its output_dir,
+// or has left something there; the workers that there are cannot share it).
 absl::Status Submissions::CheckFolders(const NewJob& submitted) const {
   const JobSpec& spec = submitted.spec;
   const OutputFolders& folders = jobs_.folders();
@@ -81,6 +91,12 @@ absl::Status Submissions::CheckFolders(const NewJob& submitted) const {
                                       std::pair("checkpoint.resume_from", spec.checkpoint().resume_from())}) {
       if (!path.empty()) ADJOIN_RETURN_IF_ERROR(folders.Check(path, submitted.owner, field));
     }
+  }
+  if (const absl::Status unused =
+          CheckUnused(jobs_.UseOf(spec.output_dir()), spec.output_dir(), submitted.replace_output);
+      !unused.ok()) {
+    const std::string place = submitted.place_of == nullptr ? "" : submitted.place_of("output_dir");
+    return absl::Status(unused.code(), absl::StrCat(place, place.empty() ? "" : ": ", std::string(unused.message())));
   }
   if (NeedsSharedOutput(spec)) {
     ADJOIN_RETURN_IF_ERROR(CheckSharedOutput(spec, workers_.AllInTimeFor(spec.resources())));
@@ -148,7 +164,7 @@ void Submissions::AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes) {
     spec.spec = job.spec;
     written = std::make_shared<const SubmittedSpec>(std::move(spec));
   }
-  outbox_.AskForPlan({job.id, job.owner, std::move(written), std::move(sizes)});
+  outbox_.AskForPlan({job.id, job.owner, std::move(written), std::move(sizes), job.spec.output_dir()});
 }
 
 bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned) {

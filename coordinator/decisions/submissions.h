@@ -47,6 +47,7 @@ struct NewJob {
   std::string idempotency_key;  // empty: none
   std::string spec_hash;        // SpecHash(spec), which takes a while; empty: it is computed where it is needed
   bool any_folder = false;      // an admin's job may also use folders with results of other owners
+  bool replace_output = false;  // what an earlier job left in its output_dir may be replaced
 };
 
 struct Submitted {
@@ -108,6 +109,7 @@ class Submissions {
   uint64_t accepted() const { return accepted_; }  // since the coordinator's start
 
  private:
+  void ChooseOutputFolder(NewJob& submitted) const;
   absl::Status CheckFolders(const NewJob& submitted) const;
   void CheckData(JobRecord& job);
   void AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes);

@@ -70,6 +70,7 @@ void AddPlacesWithin(const ParsedSpec& parsed, const Message& message, const std
 void AddPlaces(const ParsedSpec& parsed, PlanAnswer& answer) {
   AddPlace(parsed, "", answer);
   AddPlace(parsed, "name", answer);
+  AddPlace(parsed, "output_dir", answer);
   if (parsed.spec.has_weights()) {
     AddPlace(parsed, "weights", answer);
     AddPlacesWithin(parsed, parsed.spec.weights(), "weights", answer);
@@ -99,6 +100,7 @@ std::optional<std::vector<DatasetSize>> SizesOf(const PlanQuestion& question, co
 
 absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanAnswer& answer) {
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
+  if (parsed.spec.output_dir().empty()) parsed.spec.set_output_dir(question.output_dir());
   const std::optional<std::vector<DatasetSize>> known = SizesOf(question, parsed.spec);
   DatasetSizes sizes;
   for (const DatasetSize& size : known.value_or(std::vector<DatasetSize>())) sizes[size.name()] = size.samples();

@@ -9,6 +9,7 @@ PlanQuestion QuestionOf(const PlanTask& task) {
   if (task.spec->source.empty()) *question.mutable_spec() = task.spec->spec;
   question.set_source(task.spec->source);
   question.set_file(task.spec->file);
+  question.set_output_dir(task.output_dir);
   question.set_sized(task.sizes.has_value());
   if (task.sizes.has_value()) *question.mutable_size() = {task.sizes->begin(), task.sizes->end()};
   return question;

@@ -32,7 +32,8 @@ struct PlanTask {
   // Absent: the sizes of the data sets have yet to be known, and the spec is only checked; but a job that reads no file
   // and has an output_dir is planned.
   std::optional<std::vector<DatasetSize>> sizes;
-  bool accepted = false;  // of a job that was accepted: no limit of the queue holds
+  std::string output_dir;  // of the job, where the spec has none
+  bool accepted = false;   // of a job that was accepted: no limit of the queue holds
 };
 
 // The errors are those of the spec (kInvalidArgument, kUnimplemented), kResourceExhausted (too many of the owner's

@@ -265,6 +265,7 @@ void Hub::StartPlan(PlanRequest request) {
   task.name = request.job_id;
   task.spec = std::move(request.written);
   task.sizes = std::move(request.sizes);
+  task.output_dir = std::move(request.output_dir);
   task.accepted = true;
   // Set before the answer, which waits for the lock.
   const auto own = std::make_shared<uint64_t>(0);

@@ -69,6 +69,7 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::s
   job.priority = request.priority();
   job.idempotency_key = request.idempotency_key();
   if (!job.idempotency_key.empty()) job.spec_hash = SpecHash(job.spec);
+  job.replace_output = request.replace_output();
   const auto places = std::make_shared<const PlanAnswer>(std::move(answer));
   job.place_of = [places](const std::string& field) { return PlaceOf(*places, field); };
   return job;

@@ -56,7 +56,7 @@ TEST_F(SecurityTest, JobsThatReachBeyondTheirLimitsAreRefusedAndDaemonsLive) {
   fs::create_symlink("/etc/passwd", cluster_->data_root() + "/outside.idx");
   fs::create_directory_symlink("/etc", cluster_->data_root() + "/etc");
   fs::create_directory_symlink("/tmp", cluster_->output_root() + "/elsewhere");
-  const std::string good = FakeJob("succeed", 2);
+  const std::string good = FakeJob("succeed", 2, "output_dir: \"out\"");
   auto refusal = [&](const std::string& spec) {
     LocalCluster::CliResult result = Cli("user-alice", {"submit", WriteFile("job.textproto", spec)});
     EXPECT_EQ(result.exit_code, 1) << spec.substr(0, 1000);

@@ -44,8 +44,9 @@ TEST_F(ControlPlaneTest, AJobSucceedsAndItsResultsCanBeFetched) {
     EXPECT_FALSE(std::filesystem::exists(file + ".wrong"));
   }
   // A link out of the output root.
-  std::filesystem::remove(cluster_->output_root() + "/out/succeed/result.bin");
-  std::filesystem::create_symlink("/etc/passwd", cluster_->output_root() + "/out/succeed/result.bin");
+  const std::string result = absl::StrCat(cluster_->output_root(), "/", job, "/result.bin");
+  std::filesystem::remove(result);
+  std::filesystem::create_symlink("/etc/passwd", result);
   EXPECT_THAT(cluster_->Cli({"get", job, "result.bin", "-O", "-"}).err, HasSubstr("symbolic link"));
 
   LocalCluster::CliResult logs = cluster_->Cli({"logs", job});
@@ -68,7 +69,7 @@ TEST_F(ControlPlaneTest, AModelIsExportedWholeAndReplacesNoFile) {
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(done.out, file + ": 1 tensors, 8 bytes\n");
   const std::string bytes = ReadFile(file);
-  EXPECT_EQ(bytes, ReadFile(cluster_->output_root() + "/out/model/model.safetensors"));
+  EXPECT_EQ(bytes, ReadFile(absl::StrCat(cluster_->output_root(), "/", model, "/model.safetensors")));
 
   EXPECT_THAT(cluster_->Cli({"export", model, file}).err, HasSubstr("exists; --force writes over it"));
   EXPECT_EQ(cluster_->Cli({"export", model, file, "--force"}).exit_code, 0);

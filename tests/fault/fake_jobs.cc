@@ -39,8 +39,8 @@ std::string FakeJob(const std::string& name, int ranks, const std::string& more)
       field { name: "image" idx { path: "mnist/test-images.idx.gz" } shape: [1, 28, 28] }
       field { name: "label" idx { path: "mnist/test-labels.idx.gz" } dtype: "int64" } }
     train { dataset: "train" batch: 64 steps: 10 optimizer { sgd { lr: 0.01 } } }
-    output_dir: "out/)",
-                      name, "\"\n", more, "\n");
+)",
+                      more, "\n");
 }
 
 std::vector<std::string> ImpatientCoordinator() {

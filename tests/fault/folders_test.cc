@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "base/endpoint.h"
 #include "base/security/tls.h"
@@ -95,7 +94,7 @@ class FoldersTest : public ::testing::Test {
 
 // FakeJob("succeed", 1) with another folder.
 std::string JobIn(const std::string& output_dir, const std::string& more = "") {
-  return absl::StrReplaceAll(FakeJob("succeed", 1, more), {{"\"out/succeed\"", absl::StrCat("\"", output_dir, "\"")}});
+  return FakeJob("succeed", 1, absl::StrCat(more, " output_dir: \"", output_dir, "\""));
 }
 
 TEST_F(FoldersTest, FoldersStayTheirOwnersWhenTheStoreIsLost) {
@@ -127,8 +126,7 @@ TEST_F(FoldersTest, FoldersStayTheirOwnersWhenTheStoreIsLost) {
 
 // FakeJob with the name `kind` in its own folder.
 std::string KindOfJob(const std::string& kind, const std::string& output_dir) {
-  return absl::StrReplaceAll(FakeJob(kind, 1),
-                             {{absl::StrCat("\"out/", kind, "\""), absl::StrCat("\"", output_dir, "\"")}});
+  return FakeJob(kind, 1, absl::StrCat("output_dir: \"", output_dir, "\""));
 }
 
 TEST_F(FoldersTest, AnEndedJobIsRemovedWithWhatItLeft) {
@@ -160,7 +158,7 @@ TEST_F(FoldersTest, AnEndedJobIsRemovedWithWhatItLeft) {
   EXPECT_TRUE(fs::exists(Output("alice/failed/notes")));
 
   // Without its worker the files stay, and so does the job.
-  end = RunAs("user-alice", KindOfJob("attempt", "alice/run"));
+  end = RunAs("user-alice", KindOfJob("attempt", "alice/run"));  // which is free again
   ASSERT_EQ(end.state(), SUCCEEDED) << end.reason();
   ASSERT_EQ(cluster_->WaitUntilIdle(Within(60)), absl::OkStatus());
   ASSERT_EQ(cluster_->KillWorker(0), absl::OkStatus());

@@ -147,7 +147,8 @@ TEST_F(SecurityTest, WorkersCallWorkerMethodsAndUsersTheirs) {
 
 TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
   StartCluster(1);
-  const std::string job = SubmitAs("user-alice", FakeJob("hang", 2));
+  const std::string spec = FakeJob("hang", 2, "output_dir: \"out/hang\"");
+  const std::string job = SubmitAs("user-alice", spec);
   auto running = cluster_->WaitUntil(
       job, [](const JobSummary& s) { return s.state() == RUNNING; }, Within(60));
   ASSERT_TRUE(running.ok()) << running.status();
@@ -188,11 +189,11 @@ TEST_F(SecurityTest, UsersChangeTheirOwnJobsAndViewersSeeNoContents) {
 
   EXPECT_EQ(Cli("user-alice", {"cancel", job}).exit_code, 0);
   EXPECT_EQ(cluster_->WaitFor(job, Within(30))->state(), CANCELLED);
-  LocalCluster::CliResult over = Cli("user-bob", {"submit", WriteFile("job", FakeJob("hang", 2))});
+  LocalCluster::CliResult over = Cli("user-bob", {"submit", WriteFile("job", spec)});
   EXPECT_EQ(over.exit_code, 1);
   EXPECT_THAT(over.err, HasSubstr(absl::StrCat("output_dir \"out/hang\" is the folder of ", job)));
   const std::string second =
-      SubmitAs("user-bob", absl::StrReplaceAll(FakeJob("hang", 2), {{"output_dir: \"", "output_dir: \"bob/"}}));
+      SubmitAs("user-bob", absl::StrReplaceAll(spec, {{"output_dir: \"", "output_dir: \"bob/"}}));
   EXPECT_EQ(Cli("admin-root", {"cancel", second}).exit_code, 0);
   EXPECT_EQ(cluster_->WaitFor(second, Within(30))->state(), CANCELLED);
 }

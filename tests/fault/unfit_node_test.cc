@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "tests/fault/fake_jobs.h"
 #include "tests/harness/local_cluster.h"
@@ -39,7 +38,7 @@ void WriteWeights(const std::string& path) {
 
 // A job that succeeds, with a folder of its own.
 std::string Job(const std::string& folder, int ranks = 1, const std::string& more = "") {
-  return absl::StrReplaceAll(FakeJob("succeed", ranks, more), {{"out/succeed", absl::StrCat("out/", folder)}});
+  return FakeJob("succeed", ranks, absl::StrCat(more, " output_dir: \"out/", folder, "\""));
 }
 
 class UnfitNodeTest : public ::testing::Test {

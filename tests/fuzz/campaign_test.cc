@@ -140,9 +140,11 @@ class Campaign {
     if (Below(4) == 0) job.spec.mutable_resources()->set_gpus(1);
     if (Below(2) == 0) job.spec.set_output_dir(absl::StrCat(owner, "/", Below(3)));
     if (Below(3) == 0) job.idempotency_key = absl::StrCat("key-", jobs_);
+    job.replace_output = Below(2) == 0;
     const auto submitted = cluster_.service().Submit(std::move(job));
-    // The folder may be the hostile user's, who came first.
-    FuzzCheck(submitted.ok() || absl::IsPermissionDenied(submitted.status()),
+    // The folder may be the hostile user's, who came first, or that of an earlier job of one's own.
+    FuzzCheck(submitted.ok() || absl::IsPermissionDenied(submitted.status()) ||
+                  absl::IsFailedPrecondition(submitted.status()),
               absl::StrCat("a good job is refused: ", submitted.status().ToString()));
     cluster_.MakePlans(true);
     cluster_.Commit();
@@ -265,6 +267,7 @@ class Campaign {
     job.spec.mutable_resources()->set_max_ranks_per_node(Below(3));
     job.spec.add_dataset()->set_name("train");
     Mutate(job.spec);
+    job.replace_output = Below(4) != 0;
     job.spec.set_ranks(std::clamp(job.spec.ranks(), 1u, 4096u));  // the plan, which was made before, has checked that
     job.idempotency_key = absl::StrCat("key-", Below(kMostJobs));
     const auto submitted = cluster_.service().Submit(std::move(job));

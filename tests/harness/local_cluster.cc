@@ -170,6 +170,7 @@ absl::StatusOr<std::string> LocalCluster::Submit(const std::string& spec_text, c
   request.set_spec_source(spec_text);
   request.set_spec_file("test.textproto");
   request.set_idempotency_key(idempotency_key);
+  request.set_replace_output(true);
   SubmitResponse response;
   // Without a key a submission that got no answer must not be made again.
   const Deadline deadline = Deadline::After(idempotency_key.empty() ? absl::ZeroDuration() : kStartTimeout);

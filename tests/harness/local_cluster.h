@@ -60,7 +60,7 @@ class LocalCluster {
   LocalCluster(const LocalCluster&) = delete;
   LocalCluster& operator=(const LocalCluster&) = delete;
 
-  // Jobs. Errors: the coordinator's; kDeadlineExceeded.
+  // Jobs. They may replace the results of earlier ones. Errors: the coordinator's; kDeadlineExceeded.
   absl::StatusOr<std::string> Submit(const std::string& spec_text, const std::string& idempotency_key = "");
   absl::StatusOr<JobSummary> WaitFor(const std::string& job, Deadline deadline);  // a final state
   // The first summary of which `holds` is true. A coordinator that is down is waited for. Errors also:
