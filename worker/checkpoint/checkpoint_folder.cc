@@ -88,22 +88,6 @@ absl::Status SyncUpwards(FileSystem& files, std::string folder) {
   }
 }
 
-// Returns the finished checkpoint with the best value, the newest of equal ones.
-std::optional<CheckpointName> Best(const std::vector<std::pair<CheckpointName, Manifest>>& finished,
-                                   const Retention& retention) {
-  std::optional<CheckpointName> best;
-  double best_value = 0;
-  for (const auto& [name, manifest] : finished) {
-    const auto value = manifest.validation.find(retention.keep_best);
-    if (value == manifest.validation.end()) continue;
-    const bool better = retention.larger_is_better ? value->second > best_value : value->second < best_value;
-    if (best.has_value() && !better) continue;
-    best = name;
-    best_value = value->second;
-  }
-  return best;
-}
-
 bool Has(const std::vector<CheckpointName>& names, const CheckpointName& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -155,6 +139,16 @@ absl::Status VerifyFile(FileSystem& files, const std::string& dir, const Manifes
   return absl::DataLossError(
       absl::StrCat(path, ": damaged, its checksum does not fit; ",
                    damaged.empty() ? "no tensor in it is" : absl::StrCat("damaged is ", absl::StrJoin(damaged, ", "))));
+}
+
+absl::Status VerifyPiece(FileSystem& files, const std::string& dir, const Manifest& manifest, const std::string& tensor,
+                         const Manifest::Piece& piece) {
+  const std::string path = PathOf(FolderOf(dir, manifest.name), manifest.files[piece.file].name);
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::Source> source, files.Open(path));
+  const int64_t bytes = piece.box.Volume() * SizeOf(manifest.tensors.at(tensor).dtype);
+  ADJOIN_ASSIGN_OR_RETURN(const std::string hash, HashOf(*source, piece.offset, bytes));
+  if (hash == piece.hash) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": damaged, the checksum of ", tensor, " does not fit"));
 }
 
 absl::Status ReadBox(FileSystem& files, const std::string& dir, const Manifest& manifest, const std::string& tensor,
@@ -235,6 +229,21 @@ absl::Status RemoveCheckpoint(FileSystem& files, const std::string& dir, const C
   return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
 
+std::optional<CheckpointName> BestCheckpoint(const std::vector<std::pair<CheckpointName, Manifest>>& finished,
+                                             const Retention& retention) {
+  std::optional<CheckpointName> best;
+  double best_value = 0;
+  for (const auto& [name, manifest] : finished) {
+    const auto value = manifest.validation.find(retention.keep_best);
+    if (value == manifest.validation.end()) continue;
+    const bool better = retention.larger_is_better ? value->second > best_value : value->second < best_value;
+    if (best.has_value() && !better) continue;
+    best = name;
+    best_value = value->second;
+  }
+  return best;
+}
+
 std::vector<std::string> RemoveOld(FileSystem& files, const std::string& dir, const CheckpointName& newest,
                                    const std::vector<CheckpointName>& damaged, const Retention& retention) {
   const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, dir);
@@ -262,7 +271,7 @@ std::vector<std::string> RemoveOld(FileSystem& files, const std::string& dir, co
     }
   }
   if (retention.keep_last == 0) return TextsOf(statuses);
-  const std::optional<CheckpointName> best = Best(finished, retention);
+  const std::optional<CheckpointName> best = BestCheckpoint(finished, retention);
   for (size_t i = retention.keep_last; i < finished.size(); ++i) {
     const CheckpointName& name = finished[i].first;
     const bool is_best = best.has_value() && *best == name;

@@ -11,7 +11,9 @@
 #define ADJOIN_WORKER_CHECKPOINT_CHECKPOINT_FOLDER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,6 +35,10 @@ absl::StatusOr<Manifest> ReadManifest(FileSystem& files, const std::string& dir,
 // Errors: kDataLoss with the file and the damaged tensor; kNotFound (no such file); as FileSystem, which does not prove
 // that it is damaged.
 absl::Status VerifyFile(FileSystem& files, const std::string& dir, const Manifest& manifest, int file);
+
+// Checks the cells of one piece of a tensor by its own checksum. Errors: kDataLoss, kNotFound, as FileSystem.
+absl::Status VerifyPiece(FileSystem& files, const std::string& dir, const Manifest& manifest, const std::string& tensor,
+                         const Manifest::Piece& piece);
 
 // Reads a box of a tensor, row-major, in the manifest's type, from the pieces that meet it. `bytes_read` (may be null)
 // grows by the bytes that were read. Errors: kNotFound (no such tensor), as FileSystem.
@@ -59,6 +65,11 @@ struct Retention {
   std::string keep_best = "";  // a metric of Manifest::validation; "": none
   bool larger_is_better = false;
 };
+
+// Returns the checkpoint with the best value of retention.keep_best, the newest of equal ones. `finished`: newest
+// first.
+std::optional<CheckpointName> BestCheckpoint(const std::vector<std::pair<CheckpointName, Manifest>>& finished,
+                                             const Retention& retention);
 
 // Removes the checkpoints that the job does not need any more once `newest` is durable: those that this attempt or
 // earlier ones did not finish; `damaged`, which this attempt found damaged; and, where `retention` keeps only some,
