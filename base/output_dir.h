@@ -1,5 +1,5 @@
-// Names below a job's output_dir that are not the job's to choose: there attempts have their folders (attempt-7) and
-// notes (.epoch), which others remove.
+// Names below a job's output_dir: of its results, and those that are not the job's to choose, as attempts have their
+// folders (attempt-7) and notes (.epoch) there, which others remove.
 //
 //   std::string folder = AttemptFolder(7);             // "attempt-7"
 //   absl::string_view name = ReservedName("a/attempt-7/b");  // "attempt-7"; "" for "a/b" and "./a"
@@ -17,6 +17,9 @@
 #include "absl/strings/strip.h"
 
 namespace adjoin {
+
+inline constexpr char kMetricsFile[] = "metrics.jsonl";
+inline constexpr char kModelFile[] = "model.safetensors";
 
 inline constexpr char kAttemptPrefix[] = "attempt-";
 inline constexpr char kReservedNames[] =

@@ -29,6 +29,8 @@ struct Arguments {
   SubmitOptions submit;
   LogOptions logs;
   PsOptions ps;
+  MetricsOptions metrics;
+  ExportOptions model;
   std::string job, name, output;
   PlanOptions plan;
   RunOptions run;
@@ -36,7 +38,8 @@ struct Arguments {
   std::string verify_binary;
   std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
-  bool follow = false, force = false, files = false;
+  std::string metrics_format = "json";
+  bool follow = false, files = false;
   TlsFiles tls;
   std::string token_file;
   const LayerRules* rules = nullptr;
@@ -298,6 +301,25 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
     };
   });
 
+  CLI::App* metrics =
+      app.add_subcommand("metrics", "Show what a job has measured so far: the lines of its metrics.jsonl");
+  AddJob(metrics, a);
+  metrics->add_flag("-f,--follow", a.metrics.follow, "Go on until the job ends");
+  metrics->add_option("--type", a.metrics.type, "Only lines of this type: step, validation, evaluation, summary")
+      ->type_name("TYPE");
+  metrics
+      ->add_option("-o,--format", a.metrics_format,
+                   "json: the lines as they are; csv: a table of one --type, the steps unless another is given")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"json", "csv"}).description(""));
+  metrics->callback([&] {
+    chosen = [&] {
+      a.metrics.job = a.job;
+      a.metrics.csv = a.metrics_format == "csv";
+      return RunMetrics(a.options, a.metrics);
+    };
+  });
+
   CLI::App* get = app.add_subcommand("get", "Fetch a result of a job");
   AddJob(get, a);
   get->add_option("NAME", a.name, "model.safetensors, metrics.jsonl, ...")->required();
@@ -306,9 +328,21 @@ void AddQueries(CLI::App& app, Arguments& a, Command& chosen) {
 
   CLI::App* model = app.add_subcommand("export", "Write a job's trained model to a file that PyTorch can read");
   AddJob(model, a);
-  model->add_option("FILE", a.output, "A safetensors file, such as model.safetensors")->required();
-  model->add_flag("--force", a.force, "Write over a file that is there");
-  model->callback([&] { chosen = [&] { return RunExport(a.options, a.job, a.output, a.force); }; });
+  model->add_option("FILE", a.model.path, "A safetensors file, such as model.safetensors")->required();
+  CLI::Option* best = model->add_flag("--best", a.model.best,
+                                      "The checkpoint of the best validation, also of a job that runs, failed or was "
+                                      "cancelled");
+  model->add_option("--step", a.model.step, "The checkpoint of this step, likewise")
+      ->check(CLI::PositiveNumber.description(""))
+      ->excludes(best)
+      ->type_name("N");
+  model->add_flag("--force", a.model.force, "Write over a file that is there");
+  model->callback([&] {
+    chosen = [&] {
+      a.model.job = a.job;
+      return RunExport(a.options, a.model);
+    };
+  });
 }
 
 }  // namespace

@@ -40,6 +40,20 @@ struct LogOptions {
   bool follow = false;
 };
 
+struct MetricsOptions {
+  std::string job;
+  std::string type;  // only lines of this type: "step"; empty: all, or with `csv` steps
+  bool csv = false;
+  bool follow = false;
+};
+
+struct ExportOptions {
+  std::string job, path;
+  bool force = false;  // also over a file that is there
+  bool best = false;   // the checkpoint of the best validation
+  uint64_t step = 0;   // the checkpoint of this step; neither: the model that the job has published
+};
+
 struct PsOptions {
   std::vector<std::string> states;  // "running"; empty: all
   std::string owner;                // empty: all
@@ -104,9 +118,10 @@ absl::StatusOr<int> RunTokenRevoke(const CommandOptions& options, const std::str
 // `output`: a file, "-" for standard output, empty for the artifact's own name.
 absl::StatusOr<int> RunGet(const CommandOptions& options, const std::string& job, const std::string& name,
                            const std::string& output);
-// The trained model of a job, as one safetensors file with PyTorch's names. `force`: also over a file that is there.
-absl::StatusOr<int> RunExport(const CommandOptions& options, const std::string& job, const std::string& path,
-                              bool force);
+// What a job has measured so far, line by line.
+absl::StatusOr<int> RunMetrics(const CommandOptions& options, const MetricsOptions& metrics);
+// The model of a job, as one safetensors file with PyTorch's names.
+absl::StatusOr<int> RunExport(const CommandOptions& options, const ExportOptions& model);
 // Without a coordinator: what an array file holds. `object`: of an HDF5 file; empty: the list of its data sets.
 // `format`: an ArrayFormat's name; empty: the content shows it.
 absl::StatusOr<int> RunDataInfo(const std::string& path, const std::string& object, const std::string& format);

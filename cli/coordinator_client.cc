@@ -319,8 +319,13 @@ absl::Status CoordinatorClient::ReadEvents(const std::string& job, bool follow,
 absl::Status CoordinatorClient::GetArtifact(const std::string& job, const std::string& name,
                                             const std::function<absl::Status(const std::string&)>& on_data) {
   auto request = About<GetArtifactRequest>(job);
-  *request.mutable_header() = MakeHeader();
   request.set_name(name);
+  return GetArtifact(std::move(request), [&](const ArtifactChunk& chunk) { return on_data(chunk.data()); });
+}
+
+absl::Status CoordinatorClient::GetArtifact(GetArtifactRequest request,
+                                            const std::function<absl::Status(const ArtifactChunk&)>& on_chunk) {
+  *request.mutable_header() = MakeHeader();
   int64_t total = -1, got = 0;
   absl::Status status =
       Stream<ArtifactChunk>([&](grpc::ClientContext* context) { return stub_->GetArtifact(context, request); },
@@ -328,10 +333,10 @@ absl::Status CoordinatorClient::GetArtifact(const std::string& job, const std::s
                             [&](ArtifactChunk& chunk) {
                               if (total < 0) total = chunk.total_bytes();
                               got += static_cast<int64_t>(chunk.data().size());
-                              return on_data(chunk.data());
+                              return on_chunk(chunk);
                             });
   if (status.ok() && got != total) {
-    return absl::DataLossError(absl::StrCat(name, " has ", total, " bytes, but ", got, " came"));
+    return absl::DataLossError(absl::StrCat(request.name(), " has ", total, " bytes, but ", got, " came"));
   }
   return status;
 }

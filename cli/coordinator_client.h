@@ -88,6 +88,9 @@ class CoordinatorClient {
   // Errors also: kDataLoss (fewer bytes came than were announced).
   absl::Status GetArtifact(const std::string& job, const std::string& name,
                            const std::function<absl::Status(const std::string&)>& on_data);
+  // The same for any request; a chunk's header has the attempt that wrote the file.
+  absl::Status GetArtifact(GetArtifactRequest request,
+                           const std::function<absl::Status(const ArtifactChunk&)>& on_chunk);
 
   // Ends the stream that another thread reads, and all later ones, with kCancelled.
   void Cancel();

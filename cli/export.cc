@@ -1,16 +1,16 @@
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/new_file.h"
+#include "base/output_dir.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
 #include "worker/model/safetensors.h"
 
 namespace adjoin {
 namespace {
-
-constexpr char kModel[] = "model.safetensors";
 
 // Tells of --force, which writes over a regular file.
 absl::Status WithForce(const absl::Status& status) {
@@ -20,16 +20,23 @@ absl::Status WithForce(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<int> RunExport(const CommandOptions& options, const std::string& job, const std::string& path,
-                              bool force) {
-  absl::StatusOr<NewFile> file = NewFile::Begin(path, force ? NewFile::Over::kRegularFile : NewFile::Over::kNothing);
+absl::StatusOr<int> RunExport(const CommandOptions& options, const ExportOptions& wanted) {
+  const std::string& path = wanted.path;
+  absl::StatusOr<NewFile> file =
+      NewFile::Begin(path, wanted.force ? NewFile::Over::kRegularFile : NewFile::Over::kNothing);
   if (!file.ok()) return WithForce(file.status());
   CoordinatorClient client(options.client);
-  ADJOIN_RETURN_IF_ERROR(client.GetArtifact(job, kModel, [&](const std::string& data) { return file->Write(data); }));
+  GetArtifactRequest request;
+  request.set_job_id(wanted.job);
+  request.set_name(kModelFile);
+  request.mutable_checkpoint()->set_best(wanted.best);
+  request.mutable_checkpoint()->set_step(wanted.step);
+  ADJOIN_RETURN_IF_ERROR(
+      client.GetArtifact(std::move(request), [&](const ArtifactChunk& chunk) { return file->Write(chunk.data()); }));
   absl::StatusOr<std::unique_ptr<SafetensorsReader>> model = SafetensorsReader::Open(file->partial());
   if (!model.ok()) {
     return absl::DataLossError(
-        absl::StrCat("what came of ", job, " is no whole model: ", std::string(model.status().message())));
+        absl::StrCat("what came of ", wanted.job, " is no whole model: ", std::string(model.status().message())));
   }
   ADJOIN_RETURN_IF_ERROR(WithForce(file->Finish()));
   int64_t bytes = 0;

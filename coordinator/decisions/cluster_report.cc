@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/output_dir.h"
 #include "base/printable_text.h"
 #include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
@@ -325,11 +326,56 @@ absl::StatusOr<std::shared_ptr<const JobSpec>> ClusterReport::SpecOf(const JobRe
   return parts_.jobs.SpecOf(**job);
 }
 
+absl::Status ClusterReport::CheckPublished(const JobRecord& job, const std::string& name) const {
+  // A file that is not listed may be there: the worker looks.
+  if (job.artifacts.count(name) == 0 && job.artifacts_left_out == 0) {
+    return absl::NotFoundError(absl::StrCat(job.id, " has no artifact '", name, "'", WhichArtifacts(job)));
+  }
+  const uint64_t later = parts_.jobs.ReplacedBy(job);
+  if (later == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("the files of ", job.id, " are no more: job-", later,
+                                                    " has replaced them in output_dir '", job.spec.output_dir(),
+                                                    "'; get ", name, " of job-", later));
+}
+
+absl::Status ClusterReport::FindWorker(const std::vector<std::string>& names, const std::string& what,
+                                       ArtifactSource* source) const {
+  for (const std::string& name : names) {
+    const WorkerRecord* worker = parts_.workers.Find(name);
+    if (worker == nullptr || worker->connection == 0) continue;
+    source->connection = worker->connection;
+    source->worker = name;
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(absl::StrCat("'", what, "' is on worker ", names[0], ", which is not connected"));
+}
+
+absl::Status ClusterReport::FillCheckpoint(const JobRecord& job, const CheckpointChoice& choice,
+                                           ArtifactSource* source) const {
+  const Checkpoint& spec = job.spec.checkpoint();
+  if (spec.dir().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        job.id,
+        " writes no checkpoints (checkpoint { dir: ... }), so there is no other model of it than that which"
+        " it publishes when it has succeeded"));
+  }
+  CheckpointRead& read = *source->send.mutable_checkpoint();
+  read.set_dir(spec.dir());
+  read.set_job_tag(job.tag);
+  *read.mutable_choice() = choice;
+  read.set_metric(spec.keep_best());
+  source->needs_model = choice.best() || choice.step() > 0;
+  std::vector<std::string> workers = {job.attempt.ranks[0].worker};
+  workers.insert(workers.end(), job.home_workers.begin(), job.home_workers.end());  // they see the same files
+  return FindWorker(workers, spec.dir(), source);
+}
+
 absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const JobReference& reference,
-                                                           const std::string& name) const {
+                                                           const GetArtifactRequest& request) const {
   absl::StatusOr<const JobRecord*> found = parts_.jobs.Resolve(reference);
   if (!found.ok()) return found.status();
   const JobRecord& job = **found;
+  const std::string& name = request.name();
   if (name.empty() || name == "." || name == ".." || absl::StrContains(name, "/")) {
     return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not the name of a file: no '/' and no '..'"));
   }
@@ -338,26 +384,30 @@ absl::StatusOr<ArtifactSource> ClusterReport::FindArtifact(const JobReference& r
                                                    " bytes, is the name of no result: one has at most ", kMaxPathBytes,
                                                    " bytes and no control characters"));
   }
-  // A file that is not listed may be there: the worker looks.
-  if (job.artifacts.count(name) == 0 && job.artifacts_left_out == 0) {
-    return absl::NotFoundError(absl::StrCat(job.id, " has no artifact '", name, "'", WhichArtifacts(job)));
+  const bool unfinished = request.unfinished() && name == kMetricsFile && job.state != SUCCEEDED;
+  const bool chosen = request.checkpoint().best() || request.checkpoint().step() > 0;
+  const bool checkpoint = request.has_checkpoint() && name == kModelFile && (chosen || job.artifacts.count(name) == 0);
+  if ((unfinished || checkpoint) && job.attempt.ranks.empty()) {
+    return absl::NotFoundError(absl::StrCat(job.id, " has not started yet, and so has no '", name, "'"));
   }
-  if (const uint64_t later = parts_.jobs.ReplacedBy(job); later != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("the files of ", job.id, " are no more: job-", later,
-                                                      " has replaced them in output_dir '", job.spec.output_dir(),
-                                                      "'; get ", name, " of job-", later));
+  ArtifactSource source;
+  source.job = job.number;
+  source.epoch = job.attempt.epoch;
+  source.send.set_job_id(job.id);
+  source.send.set_output_dir(job.spec.output_dir());
+  source.send.set_name(name);
+  source.send.set_epoch(job.attempt.epoch);
+  absl::Status status;
+  if (checkpoint) {
+    status = FillCheckpoint(job, request.checkpoint(), &source);
+  } else {
+    if (!unfinished) status = CheckPublished(job, name);
+    source.send.set_unfinished(unfinished);
+    source.send.set_from(request.from_epoch() == job.attempt.epoch ? request.from() : 0);
+    if (status.ok()) status = FindWorker({job.attempt.ranks.at(0).worker}, name, &source);
   }
-  const std::string& worker_name = job.attempt.ranks.at(0).worker;
-  const WorkerRecord* worker = parts_.workers.Find(worker_name);
-  if (worker != nullptr && worker->connection != 0) {
-    return ArtifactSource{.connection = worker->connection,
-                          .worker = worker_name,
-                          .job_id = job.id,
-                          .owner = job.owner,
-                          .output_dir = job.spec.output_dir(),
-                          .epoch = job.attempt.epoch};
-  }
-  return absl::UnavailableError(absl::StrCat("'", name, "' is on worker ", worker_name, ", which is not connected"));
+  if (!status.ok()) return status;
+  return source;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/decisions/attempts.h"
 #include "coordinator/decisions/checkpoint_homes.h"
@@ -26,14 +28,14 @@
 
 namespace adjoin {
 
-// The worker that has a result of a job.
+// The worker that has a result of a job, and what it is told.
 struct ArtifactSource {
   ConnectionId connection = 0;
   std::string worker;
-  std::string job_id;
-  std::string owner;
-  std::string output_dir;
-  uint64_t epoch = 0;
+  uint64_t job = 0;          // number
+  uint64_t epoch = 0;        // of the attempt that wrote it
+  bool needs_model = false;  // `send` still lacks the tensors of the job's model, which its plan has
+  SendArtifact send;         // all but the request's id
 };
 
 class ClusterReport {
@@ -57,12 +59,17 @@ class ClusterReport {
   absl::StatusOr<DescribeJobResponse> Describe(const JobReference& reference) const;
   absl::StatusOr<std::shared_ptr<const JobSpec>> SpecOf(const JobReference& reference) const;
   absl::StatusOr<JobSummary> Summary(const JobReference& reference) const;
-  absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const std::string& name) const;
+  absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const GetArtifactRequest& request) const;
   ClusterSnapshot Snapshot() const;
   // Adds to the snapshot for about a millisecond. True where it is complete.
   bool Continue(SnapshotInSteps& made) const;
 
  private:
+  // Error: kFailedPrecondition, kNotFound.
+  absl::Status CheckPublished(const JobRecord& job, const std::string& name) const;
+  absl::Status FillCheckpoint(const JobRecord& job, const CheckpointChoice& choice, ArtifactSource* source) const;
+  // Sets the connection of the first of these workers that has one. Error: kUnavailable.
+  absl::Status FindWorker(const std::vector<std::string>& names, const std::string& what, ArtifactSource* source) const;
   void CountAll(ClusterSnapshot& now) const;
   bool AddWorkers(JobPage& page, const std::function<bool()>& late) const;
   bool AddJobs(JobPage& page, const std::function<bool()>& late) const;

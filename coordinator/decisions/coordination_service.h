@@ -146,11 +146,18 @@ class CoordinationService {
   bool Settled(const std::string& job_id);
 
   using ArtifactSource = adjoin::ArtifactSource;
-  // Finds the worker that has the named result of a job. Errors: kInvalidArgument (a name that is no plain file
-  // name), kNotFound (the job has no such artifact; lists those it has), kFailedPrecondition (a later job has the
-  // same output folder), kUnavailable (the worker that holds it is not connected).
+  // Finds the worker that has the named result of a job, or its checkpoints. `request.job_id` is not looked at.
+  // Errors: kInvalidArgument (a name that is no plain file name), kNotFound (the job has no such artifact; lists those
+  // it has), kFailedPrecondition (a later job has replaced it; the job writes no checkpoints), kUnavailable (the worker
+  // that holds it is not connected).
+  absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const GetArtifactRequest& request) {
+    return report_.FindArtifact(reference, request);
+  }
+  // A result that the job has published.
   absl::StatusOr<ArtifactSource> FindArtifact(const JobReference& reference, const std::string& name) {
-    return report_.FindArtifact(reference, name);
+    GetArtifactRequest request;
+    request.set_name(name);
+    return report_.FindArtifact(reference, request);
   }
 
   ClusterSnapshot Snapshot() { return report_.Snapshot(); }

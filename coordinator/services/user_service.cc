@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "coordinator/services/model_tensors.h"
 #include "coordinator/services/request_id.h"
 #include "coordinator/services/spec_planning.h"
 #include "proto/fit_message.h"
@@ -374,9 +375,15 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
   auto source = hub_.Look([&](CoordinationService& service) -> absl::StatusOr<Source> {
     ADJOIN_ASSIGN_OR_RETURN(const JobSummary job, service.Summary(Named(*request, call->caller())));
     ADJOIN_RETURN_IF_ERROR(MayRead(call->caller(), job.owner(), job.job_id(), "a result"));
-    return service.FindArtifact(Named(*request, call->caller()), request->name());
+    return service.FindArtifact(Named(*request, call->caller()), *request);
   });
   if (!source.ok()) return ToGrpc(source.status());
+  if (source->needs_model) {
+    absl::StatusOr<std::string> plan = parts_.store.Plan(source->job);
+    if (!plan.ok()) return ToGrpc(plan.status());
+    const absl::Status added = AddModelTensors(*plan, source->send.mutable_checkpoint());
+    if (!added.ok()) return ToGrpc(added);
+  }
 
   std::string request_id = NewRequestId();
   std::shared_ptr<ArtifactPipe> pipe = parts_.relay.Open(request_id);
@@ -388,10 +395,8 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
   CoordinatorMessage message;
   *message.mutable_header() = MakeHeader(source->epoch);
   SendArtifact& send = *message.mutable_send_artifact();
+  send = std::move(source->send);
   send.set_request_id(request_id);
-  send.set_job_id(source->job_id);
-  send.set_output_dir(source->output_dir);
-  send.set_name(request->name());
   if (!hub_.SendTo(source->connection, std::move(message))) {
     return ToGrpc(absl::UnavailableError(absl::StrCat("worker ", source->worker, " is not connected")));
   }
@@ -414,7 +419,7 @@ grpc::Status UserService::GetArtifact(Context* context, const GetArtifactRequest
     if (total < 0) total = (*chunk)->total_bytes();
     sent += static_cast<int64_t>((*chunk)->data().size());
     (*chunk)->clear_request_id();
-    *(*chunk)->mutable_header() = MakeHeader();
+    *(*chunk)->mutable_header() = MakeHeader(source->epoch);
     if (!writer->Write(**chunk)) break;
   }
   return lasting.End();

@@ -4,16 +4,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/output_dir.h"
 #include "base/status_macros.h"
 #include "worker/data/path_rules.h"
 #include "worker/model/model_file.h"
 
 namespace adjoin {
-namespace {
-
-constexpr char kModelFile[] = "model.safetensors";
-
-}  // namespace
 
 absl::Status LoadWeights(const SessionEnvironment& environment, Parameters* parameters) {
   const Weights& weights = environment.spec().weights();

@@ -18,11 +18,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/output_dir.h"  // kMetricsFile, for those who name the file
 
 namespace adjoin {
-
-// The file's name in a job's output folder.
-inline constexpr char kMetricsFile[] = "metrics.jsonl";
 
 class MetricsWriter {
  public:

@@ -1,0 +1,92 @@
+#include "cli/metrics_lines.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace adjoin {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kLongestLine = size_t{64} << 20;  // a matrix of 1024 classes has some megabytes
+constexpr size_t kMostWithoutStep = 10000;
+
+Json Parsed(const std::string& line) {
+  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json::object();
+}
+
+std::string TypeOf(const Json& json) {
+  const auto type = json.find("type");
+  return type != json.end() && type->is_string() ? type->get<std::string>() : "";
+}
+
+std::string Cell(const Json& value) {
+  if (value.is_null()) return "";
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+}  // namespace
+
+absl::Status MetricsLines::Add(uint64_t epoch, absl::string_view bytes) {
+  if (epoch != epoch_) {
+    epoch_ = epoch;
+    offset_ = 0;
+    begun_.clear();
+  }
+  offset_ += bytes.size();
+  for (size_t end = bytes.find('\n'); end != absl::string_view::npos; end = bytes.find('\n')) {
+    begun_.append(bytes.data(), end);
+    bytes.remove_prefix(end + 1);
+    Take(begun_);
+    begun_.clear();
+  }
+  begun_.append(bytes.data(), bytes.size());
+  if (begun_.size() <= kLongestLine) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("a line of metrics.jsonl has more than ", kLongestLine >> 20, " MiB"));
+}
+
+void MetricsLines::Take(const std::string& line) {
+  const Json json = Parsed(line);
+  const auto step = json.find("step");
+  if (step != json.end() && step->is_number_integer()) {
+    const auto [last, is_new] = last_step_.emplace(TypeOf(json), step->get<int64_t>());
+    if (!is_new && step->get<int64_t>() <= last->second) return;
+    last->second = step->get<int64_t>();
+  } else if (!without_step_.insert(line).second) {
+    return;
+  } else if (without_step_.size() > kMostWithoutStep) {
+    without_step_.clear();
+  }
+  on_line_(line);
+}
+
+std::string MetricsTable::Add(const std::string& line) {
+  const Json json = Parsed(line);
+  if (TypeOf(json) != type_) return "";
+  std::string rows;
+  if (columns_.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : json.items()) {
+      if (name == "type") continue;
+      columns_.push_back(name);
+      names.push_back(Cell(name));
+    }
+    rows = absl::StrCat(absl::StrJoin(names, ","), "\n");
+  }
+  std::vector<std::string> cells;
+  for (const std::string& column : columns_) {
+    const auto value = json.find(column);
+    cells.push_back(value == json.end() ? "" : Cell(*value));
+  }
+  return absl::StrCat(rows, absl::StrJoin(cells, ","), "\n");
+}
+
+std::string MetricsTypeOf(const std::string& line) { return TypeOf(Parsed(line)); }
+
+}  // namespace adjoin

@@ -1,0 +1,75 @@
+#include "cli/metrics_lines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::string Step(int step, const std::string& more = "") {
+  return absl::StrCat("{\"type\": \"step\", \"step\": ", step, more, "}");
+}
+
+class MetricsLinesTest : public ::testing::Test {
+ protected:
+  void Add(uint64_t epoch, const std::string& bytes) {
+    const absl::Status status = lines_.Add(epoch, bytes);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  std::vector<std::string> seen_;
+  MetricsLines lines_{[this](const std::string& line) { seen_.push_back(line); }};
+};
+
+TEST_F(MetricsLinesTest, AreWholeHoweverTheBytesCome) {
+  const std::string file = absl::StrCat(Step(1), "\n", Step(2), "\n", Step(3));
+  for (const char byte : file) Add(5, std::string(1, byte));
+  EXPECT_THAT(seen_, ElementsAre(Step(1), Step(2))) << "the third may go on";
+  EXPECT_EQ(lines_.epoch(), 5);
+  EXPECT_EQ(lines_.offset(), file.size());
+  Add(5, absl::StrCat("\n", Step(4), "\n"));
+  EXPECT_THAT(seen_, ElementsAre(Step(1), Step(2), Step(3), Step(4)));
+}
+
+TEST_F(MetricsLinesTest, ComeOnceThoughAnotherAttemptDoesItsStepsAgain) {
+  const std::string validation = "{\"type\": \"validation\", \"step\": 2}", evaluation = "{\"type\": \"evaluation\"}";
+  Add(5, absl::StrCat(Step(1), "\n", Step(2), "\n", validation, "\n", Step(3), "\n{\"type\": \"st"));
+  // It goes on from a checkpoint after step 1, and its times are others.
+  Add(7, absl::StrCat(Step(1), "\n"));
+  EXPECT_EQ(lines_.epoch(), 7);
+  EXPECT_EQ(lines_.offset(), Step(1).size() + 1) << "of its own file";
+  Add(7,
+      absl::StrCat(Step(2, ", \"t_comp\": 1"), "\n", validation, "\n", Step(3), "\n", Step(4), "\n", evaluation, "\n"));
+  EXPECT_THAT(seen_, ElementsAre(Step(1), Step(2), validation, Step(3), Step(4), evaluation));
+  Add(8, absl::StrCat(Step(4), "\n", evaluation, "\n{\"type\": \"summary\"}\n"));
+  EXPECT_THAT(seen_,
+              ElementsAre(Step(1), Step(2), validation, Step(3), Step(4), evaluation, "{\"type\": \"summary\"}"));
+}
+
+TEST_F(MetricsLinesTest, AreBounded) {
+  const std::string part(size_t{1} << 20, 'x');
+  absl::Status status;
+  for (int i = 0; i < 100 && status.ok(); ++i) status = lines_.Add(1, part);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(seen_, IsEmpty());
+}
+
+TEST(MetricsTableTest, HasTheColumnsOfTheFirstLineOfItsType) {
+  MetricsTable table("step");
+  EXPECT_EQ(table.Add("{\"type\": \"validation\", \"step\": 1}"), "");
+  EXPECT_EQ(table.Add("no JSON"), "");
+  EXPECT_EQ(
+      table.Add("{\"type\": \"step\", \"step\": 1, \"loss\": 2.25, \"per_class\": [1, 2], \"a,b\": \"say \\\"x\\\"\"}"),
+      "step,loss,per_class,\"a,b\"\n1,2.25,\"[1,2]\",\"say \"\"x\"\"\"\n");
+  EXPECT_EQ(table.Add("{\"type\": \"step\", \"loss\": null, \"step\": 2, \"new\": 3}"), "2,,,\n");
+}
+
+}  // namespace
+}  // namespace adjoin
