@@ -89,6 +89,11 @@ void AddSpec(CLI::App* command, Arguments& a) {
   AddChanges(command, a);
 }
 
+void AddReplace(CLI::App* command, Arguments& a) {
+  command->add_flag("--replace", a.submit.replace,
+                    "Its results may take the place of what an earlier job left in the same output_dir");
+}
+
 // `predict` and `evaluate`.
 void AddDerived(CLI::App* command, Arguments& a, Kind kind, Command& chosen) {
   DerivedJobOptions& job = a.derived.job;
@@ -115,6 +120,7 @@ void AddDerived(CLI::App* command, Arguments& a, Kind kind, Command& chosen) {
         ->allow_extra_args(false);
   }
   AddChanges(command, a);
+  AddReplace(command, a);
   command->add_flag("-f,--follow", a.submit.follow,
                     "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
   command->add_flag("--dry-run", a.derived.dry_run, "Print the job instead of submitting it");
@@ -144,8 +150,7 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
       ->add_option("--idempotency-key", a.submit.idempotency_key,
                    "Submitting again with the same key and job is the same job; with another job it is an error")
       ->type_name("KEY");
-  submit->add_flag("--replace", a.submit.replace,
-                   "Its results may take the place of what an earlier job left in the same output_dir");
+  AddReplace(submit, a);
   submit->add_flag("-f,--follow", a.submit.follow,
                    "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
   AddFormat(submit, a);

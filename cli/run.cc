@@ -211,8 +211,10 @@ absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& optio
     return end.status();
   }
   if (end->state() == FAILED) ShowLastLog(client, submitted->job_id());
+  // Of a job without output_dir the folder has the job's name.
+  const std::string& chosen = loaded.parsed.spec.output_dir();
   const std::string results =
-      (std::filesystem::absolute(output_root) / loaded.parsed.spec.output_dir()).lexically_normal().string();
+      (std::filesystem::absolute(output_root) / (chosen.empty() ? submitted->job_id() : chosen)).lexically_normal();
   if (options.format == Format::kTable) {
     std::cout << EndLine(*end) << std::endl;
     if (end->state() == SUCCEEDED) std::cout << "results in " << PrintableText(results) << std::endl;
