@@ -3,10 +3,7 @@
 #include <utility>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/where.h>
 
 #include "layers/loss/loss_roles.h"
 
@@ -23,13 +20,9 @@ at::Tensor OwnSums(const LossContext& context, const LossTensors& x) {
   return at::stack({sum(x.prediction * x.target), sum(x.prediction * x.prediction), sum(x.target * x.target)}, 1);
 }
 
-// The gradient of a norm of 0 is 0.
+// The norm, at least eps, where it is a constant. (The gradient of the root of 0 would be infinite.)
 at::Tensor NormAboveEps(const at::Tensor& squares) {
-  const at::Tensor some = squares.detach() > 0;
-  at::Tensor norm = at::where(some, squares, at::ones_like(squares)).sqrt() * some;
-  at::NoGradGuard no_grad;
-  norm.clamp_min_(kLeastNorm);
-  return norm;
+  return squares.clamp_min(kLeastNorm * kLeastNorm).sqrt();
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace adjoin {
 
-// Targets: numbers, of the prediction's shape. A norm below eps counts as eps, while its gradient passes.
+// Targets: numbers, of the prediction's shape. A norm below eps counts as eps, a constant.
 absl::StatusOr<LossFunction> BuildCosine(LossContext context);
 
 }  // namespace adjoin
