@@ -1,7 +1,7 @@
-// torch.flatten: merges neighbouring dims into one, without moving anything.
+// torch.flatten: merges neighbouring dims into one.
 //
-// That is possible where each part is one run of the merged dim, as where only the first of the merged dims with more
-// than one element is cut. Elsewhere the error names a repartition that makes it so.
+// Nothing moves where each part is one run of the merged dim, as where only the first of the merged dims with more than
+// one element is cut. Elsewhere x is moved first: it is a reshape.
 #include <utility>
 #include <vector>
 
@@ -60,7 +60,7 @@ absl::StatusOr<LayerOutcome> FlattenRule(const LayerRequest& request) {
   spec.mutable_flatten()->clear_arg();
   spec.mutable_flatten()->add_arg(merge->first);
   spec.mutable_flatten()->add_arg(merge->last);
-  auto outcome = LocalReshape(request, shape, std::move(spec));
+  auto outcome = ReshapeTo(request, shape, std::move(spec));
   if (!outcome.ok() && FieldOf(outcome.status()).empty()) return AtField("flatten", outcome.status());
   return outcome;
 }

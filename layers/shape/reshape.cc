@@ -1,6 +1,6 @@
 // torch.reshape of the local tensor, and torch.flatten.
 //
-// The planner admits it only where the local part is a block of the result. Returns a view where it can.
+// The role "x" brings parts that are blocks of the result. Returns a view where it can.
 #include <utility>
 
 #include "layers/layer.h"

@@ -47,37 +47,61 @@ absl::StatusOr<std::vector<int64_t>> ShapeOf(const Shape& spec, const Layout& x)
 
 // A layout as a job writes it. Without cuts of the batch, whose size differs between programs.
 std::string LayoutText(const Layout& layout) {
-  std::vector<int64_t> partition;
-  std::string cuts;
-  for (int dim = 0; dim < layout.dims(); ++dim) {
-    partition.push_back(layout.Parts(dim));
-    if (dim == 0) continue;
+  const std::vector<int64_t>& mesh = layout.mesh().shape();
+  bool partition = layout.mesh().axes() == layout.dims();
+  for (int axis = 0; axis < layout.mesh().axes(); ++axis) {
+    partition = partition && layout.placements()[axis] == Placement::Split(axis);
+  }
+  std::string text = partition ? absl::StrCat("partition: [", absl::StrJoin(mesh, ", "), "]") : "";
+  for (int axis = 0; axis < layout.mesh().axes() && !partition; ++axis) {
+    absl::StrAppend(&text, axis > 0 ? " " : "", "mesh { size: ", mesh[axis], " } sbp: \"",
+                    layout.placements()[axis].ToString(), "\"");
+  }
+  const std::vector<int>& on = layout.mesh().ranks();
+  for (size_t i = 0; i < on.size(); ++i) {
+    if (on[i] == static_cast<int>(i)) continue;
+    absl::StrAppend(&text, " rank: [", absl::StrJoin(on, ", "), "]");
+    break;
+  }
+  for (int dim = 1; dim < layout.dims(); ++dim) {
     const std::vector<int64_t> sizes = PartSizes(layout, dim);
     if (sizes == BalancedSizes(layout.shape()[dim], layout.Parts(dim))) continue;
-    absl::StrAppend(&cuts, " cut { dim: ", dim, " size: [", absl::StrJoin(sizes, ", "), "] }");
+    absl::StrAppend(&text, " cut { dim: ", dim, " size: [", absl::StrJoin(sizes, ", "), "] }");
   }
-  std::string ranks;
-  const std::vector<int>& on = layout.mesh().ranks();
-  for (size_t i = 0; i < on.size() && ranks.empty(); ++i) {
-    if (on[i] != static_cast<int>(i)) ranks = absl::StrCat(" rank: [", absl::StrJoin(on, ", "), "]");
+  return text;
+}
+
+// Where x is moved to. The layout that y names, where x can be cut like that, needs no second movement.
+absl::StatusOr<Layout> MovedTo(const LayerRequest& request, const std::vector<int64_t>& shape) {
+  const Layout& x = request.input[0];
+  if (!request.spec.y().empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout y, OutputLayout(request, shape, x));
+    auto like_y = Reshaped(y, x.shape());
+    if (like_y.ok() && Reshaped(*like_y, shape).ok()) return like_y;
   }
-  return absl::StrCat("partition: [", absl::StrJoin(partition, ", "), "]", ranks, cuts);
+  return Reshapeable(x, shape);
 }
 
 }  // namespace
 
-absl::StatusOr<LayerOutcome> LocalReshape(const LayerRequest& request, const std::vector<int64_t>& shape, Layer spec) {
+absl::StatusOr<LayerOutcome> ReshapeTo(const LayerRequest& request, const std::vector<int64_t>& shape, Layer spec) {
   const Layout& x = request.input[0];
   auto compute = Reshaped(x, shape);
+  InputNeed need;
   if (!compute.ok()) {
-    ADJOIN_ASSIGN_OR_RETURN(const Layout possible, Reshapeable(x, shape));
-    return InvalidSpec("from ", ShapeText(x.shape()), " to ", ShapeText(shape), ", ", compute.status().message(),
-                       ", which would move data. Put a layer with repartition {} before it, with y a layout such as ",
-                       LayoutText(possible));
+    if (request.spec.x_size() > 0 && !request.spec.x(0).empty()) {
+      ADJOIN_ASSIGN_OR_RETURN(const Layout possible, Reshapeable(x, shape));
+      return AtField("x[0]", InvalidSpec("from ", ShapeText(x.shape()), " to ", ShapeText(shape), ", ",
+                                         compute.status().message(), ". Leave x out, so that an input that is a",
+                                         " layer's is moved, or let it name a layout such as ", LayoutText(possible)));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(need.layout, MovedTo(request, shape));
+    compute = Reshaped(*need.layout, shape);
+    if (!compute.ok()) return compute.status();
   }
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, shape, *compute));
   return LayerOutcome{
-      .spec = std::move(spec), .input = {InputNeed{}}, .compute = *std::move(compute), .output = std::move(output)};
+      .spec = std::move(spec), .input = {std::move(need)}, .compute = *std::move(compute), .output = std::move(output)};
 }
 
 absl::StatusOr<LayerOutcome> ReshapeRule(const LayerRequest& request) {
@@ -91,7 +115,7 @@ absl::StatusOr<LayerOutcome> ReshapeRule(const LayerRequest& request) {
   ADJOIN_RETURN_IF_ERROR(AtField("reshape", CheckedVolume(*shape).status()));
   Layer spec = request.spec;
   for (int i = 0; i < spec.reshape().arg_size(); ++i) spec.mutable_reshape()->set_arg(i, (*shape)[i + 1]);
-  auto outcome = LocalReshape(request, *shape, std::move(spec));
+  auto outcome = ReshapeTo(request, *shape, std::move(spec));
   if (!outcome.ok() && FieldOf(outcome.status()).empty()) return AtField("reshape", outcome.status());
   return outcome;
 }

@@ -1,7 +1,7 @@
-// torch.Tensor.reshape of every sample: no element leaves its rank.
+// torch.Tensor.reshape of every sample.
 //
-// That is possible where each rank's part is a block of the result (primitives/geometry/reshape.h). Elsewhere the error
-// names a repartition that makes it so: moving a tensor is a step of its own, which a job shows.
+// Where each rank's part is a block of the result (primitives/geometry/reshape.h), no element leaves its rank.
+// Elsewhere x is moved before, to a layout from which that is so.
 #ifndef ADJOIN_LAYERS_SHAPE_RESHAPE_RULE_H_
 #define ADJOIN_LAYERS_SHAPE_RESHAPE_RULE_H_
 
@@ -15,8 +15,8 @@ namespace adjoin {
 
 // Returns the outcome of a layer that only gives its one input another shape with as many elements. `spec` has the
 // defaults filled in.
-// Errors: kInvalidArgument, with an advice, where it would move data.
-absl::StatusOr<LayerOutcome> LocalReshape(const LayerRequest& request, const std::vector<int64_t>& shape, Layer spec);
+// Errors: kInvalidArgument, at "x[0]" with an advice, where the layout that Layer.x names would have to be left.
+absl::StatusOr<LayerOutcome> ReshapeTo(const LayerRequest& request, const std::vector<int64_t>& shape, Layer spec);
 
 }  // namespace adjoin
 

@@ -86,8 +86,28 @@ Shape64 Grouped(RandomJobs& random, int64_t batch, const Shape64& factors) {
   return shape;
 }
 
-// Where the plan asks for a repartition, one is made exactly as it says.
-std::string CompareReshape(uint64_t seed, TransportKind transport) {
+// What moves is the layer's own affair. Where it refuses the layout that x names, it reads in the one that it advises.
+std::string CompareMoved(JobParts job, RandomJobs& random, const std::string& op, const Tensor& x, const Tensor& y,
+                         TransportKind transport, int* moved) {
+  const std::string ends = RandomEnds(random, x.sizes().vec(), y.sizes().vec(), job);
+  absl::StrAppend(&job.layers, "layer { name: \"y\"", ends, " ", op, " }\n");
+  auto plan = PlanOf(JobText(job), {{"data", job.batch}});
+  if (!plan.ok()) {
+    const std::string message(plan.status().message());
+    const std::string words = "let it name a layout such as ", named = "x: \"first\"";
+    const size_t advice = message.find(words), at = job.layers.rfind(named);
+    if (advice == std::string::npos || at == std::string::npos) return message;
+    absl::StrAppend(&job.layouts, "layout { name: \"advice\" ", message.substr(advice + words.size()), " }\n");
+    job.layers.replace(at, named.size(), "x: \"advice\"");
+    plan = PlanOf(JobText(job), {{"data", job.batch}});
+    if (!plan.ok()) return std::string(plan.status().message());
+  }
+  for (const OperatorPlan& op_plan : plan->program(0).op())
+    *moved += op_plan.name() == "y.x" && ends.find(" x:") == std::string::npos;
+  return CompareLayer(job, random, x, {}, y, transport);
+}
+
+std::string CompareReshape(uint64_t seed, TransportKind transport, int* moved) {
   RandomJobs random(seed);
   Shape64 factors(random.Between(0, 4));
   for (int64_t& factor : factors) factor = random.Between(2, 3);
@@ -96,28 +116,60 @@ std::string CompareReshape(uint64_t seed, TransportKind transport) {
   const Shape64 y = Grouped(random, shape[0], factors);
   Shape64 arguments(y.begin() + 1, y.end());
   if (random.OneIn(3)) arguments[random.Between(0, static_cast<int64_t>(arguments.size()) - 1)] = -1;
-  const std::string op = absl::StrCat("layer { name: \"y\" reshape { arg: ", ListText(arguments), " } }\n");
   JobParts job;
   job.ranks = random.Between(1, 6);
   job.last_dims = static_cast<int>(y.size());
   AddRandomInput(random, "x", shape, job);
-  JobParts direct = job;
-  direct.layers += op;
-  const auto plan = PlanOf(JobText(direct), {{"data", job.batch}});
-  if (plan.ok()) {
-    job = direct;
-  } else {
-    const std::string message(plan.status().message());
-    const size_t advice = message.find("such as ");
-    if (advice == std::string::npos) return message;
-    absl::StrAppend(&job.layouts, "layout { name: \"advice\" ", message.substr(advice + 8), " }\n");
-    absl::StrAppend(&job.layers, "layer { name: \"moved\" y: \"advice\" repartition {} }\n", op);
-  }
   const Tensor x = random.Normal(shape).requires_grad_();
-  return CompareLayer(job, random, x, {}, x.reshape(y), transport);
+  return CompareMoved(job, random, absl::StrCat("reshape { arg: ", ListText(arguments), " }"), x, x.reshape(y),
+                      transport, moved);
 }
 
-TEST(ReshapeLayerTest, EqualsSerial) { ForSeeds(1000, 400, CompareReshape); }
+TEST(ReshapeLayerTest, EqualsSerial) {
+  int moved = 0;
+  ForSeeds(1000, 400, [&](uint64_t seed, TransportKind transport) { return CompareReshape(seed, transport, &moved); });
+  EXPECT_GT(moved, 10);
+}
+
+std::string CompareFlatten(uint64_t seed, TransportKind transport, int* moved) {
+  RandomJobs random(seed);
+  Shape64 shape(random.Between(2, 5));
+  for (int64_t& extent : shape) extent = random.Between(1, 5);
+  const int dims = static_cast<int>(shape.size());
+  const int64_t first = random.Between(1, dims - 1), last = random.Between(first, dims - 1);
+  const Tensor x = random.Normal(shape).requires_grad_();
+  const Tensor y = x.flatten(first, last);
+  JobParts job;
+  job.ranks = random.Between(1, 6);
+  job.last_dims = static_cast<int>(y.dim());
+  AddRandomInput(random, "x", shape, job);
+  const std::string op = absl::StrCat("flatten { arg: [", first, ", ", random.OneIn(2) ? last : last - dims, "] }");
+  return CompareMoved(job, random, op, x, y, transport, moved);
+}
+
+TEST(FlattenLayerTest, EqualsSerial) {
+  int moved = 0;
+  ForSeeds(1700, 300, [&](uint64_t seed, TransportKind transport) { return CompareFlatten(seed, transport, &moved); });
+  EXPECT_GT(moved, 10);
+}
+
+// The batch, merged with other dims, is no batch any more: nothing but this layer reads it.
+TEST(FlattenLayerTest, MergesTheBatch) {
+  ForSeeds(1900, 60, [](uint64_t seed, TransportKind transport) {
+    RandomJobs random(seed);
+    const Shape64 shape = {random.Between(1, 5), random.Between(1, 4), random.Between(1, 4)};
+    const Tensor x = random.Normal(shape).requires_grad_();
+    const int64_t last = random.Between(0, 2);
+    JobParts job;
+    job.ranks = random.Between(1, 6);
+    job.last_dims = 3;
+    AddRandomInput(random, "x", shape, job);
+    absl::StrAppend(&job.layers, "layer { name: \"z\" flatten { arg: [0, ", last,
+                    "] } }\nlayer { name: \"y\" input: \"in_x\" activation { fn: \"tanh\" } }\n");
+    return CompareLayer(job, random, Tensors{{"x", x}}, {}, Tensors{{"y", at::tanh(x)}, {"z", x.flatten(0, last)}},
+                        transport);
+  });
+}
 
 std::string ComparePermute(uint64_t seed, TransportKind transport) {
   RandomJobs random(seed);

@@ -10,6 +10,7 @@
 #include "layers/rules/layer_rule.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/mesh.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
@@ -24,7 +25,7 @@ absl::StatusOr<LayerOutcome> Apply(const std::string& text, const Layout& x, con
   return ApplyRule(absl::StrCat("y: 'y' ", text), {x}, absl::StrCat("layout { name: 'y' ", y, " }"));
 }
 
-TEST(ReshapeRuleTest, StaysLocalOrSaysWhatWould) {
+TEST(ReshapeRuleTest, StaysLocalWherePartsAreBlocks) {
   const Layout x = Cut({2, 8, 6}, {1, 4, 1});
   const auto heads = Apply("reshape { arg: [4, -1, 6] }", x);
   ASSERT_TRUE(heads.ok()) << heads.status();
@@ -32,11 +33,6 @@ TEST(ReshapeRuleTest, StaysLocalOrSaysWhatWould) {
   EXPECT_FALSE(heads->input[0].layout.has_value());
   EXPECT_EQ(heads->spec.reshape().arg(1), 2);
   EXPECT_EQ(Apply("reshape { arg: [2, 4, 6] }", x)->output, Cut({2, 2, 4, 6}, {1, 2, 2, 1}));
-  EXPECT_THAT(
-      ErrorOf(Apply("reshape { arg: [6, 8] }", x)),
-      HasSubstr("cut in dim 1 where a part of it would not be a block of the result, which would move data. Put a"
-                " layer with repartition {} before it, with y a layout such as partition: [1, 4, 1] cut { dim: 1"
-                " size: [4, 4, 0, 0] }"));
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: [5, -1] }", x)), HasSubstr("not one of 48 elements"));
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: [7, 7] }", x)), HasSubstr("7x7, which leaves out the batch"));
   EXPECT_THAT(ErrorOf(Apply("reshape { arg: [-1, -1] }", x)), HasSubstr("one may be -1"));
@@ -45,13 +41,46 @@ TEST(ReshapeRuleTest, StaysLocalOrSaysWhatWould) {
   EXPECT_EQ(Apply("reshape { arg: -1 }", x, "partition: [2, 1]")->output, Cut({2, 48}, {2, 1}));
 }
 
-// It names the ranks where they are not the first ones, and no cut of the batch, which other programs have of another
-// size.
-TEST(ReshapeRuleTest, TheAdviceIsUsableAsItStands) {
+TEST(ReshapeRuleTest, MovesItsInputElsewhere) {
+  const Layout grid = Cut({2, 8, 4, 6}, {1, 1, 2, 2});
+  const auto flat = Apply("flatten {}", grid);
+  ASSERT_TRUE(flat.ok()) << flat.status();
+  EXPECT_EQ(flat->input[0].layout, Cut({2, 8, 4, 6}, {1, 4, 1, 1}));
+  EXPECT_EQ(flat->compute, Cut({2, 192}, {1, 4}));
+  EXPECT_EQ(flat->output, flat->compute);
+  // The channels stay whole where only space is merged.
+  const auto rows = Apply("flatten { arg: 2 }", grid);
+  EXPECT_EQ(rows->input[0].layout, Cut({2, 8, 4, 6}, {1, 1, 4, 1}));
+  EXPECT_EQ(rows->output, Cut({2, 8, 24}, {1, 1, 4}));
+  EXPECT_EQ(Apply("reshape { arg: [6, 8] }", Cut({2, 8, 6}, {1, 4, 1}))->output,
+            Cut({2, 6, 8}, {1, 4, 1}, {{1, {3, 3, 0, 0}}}));
+  // One movement leads to a y that is possible; another y is reached from where it is computed.
+  const auto to_y = Apply("flatten {}", grid, "partition: [2, 2]");
+  EXPECT_EQ(to_y->input[0].layout, Cut({2, 8, 4, 6}, {2, 2, 1, 1}));
+  EXPECT_EQ(to_y->compute, to_y->output);
+  const auto after = Apply("flatten {}", grid, "partition: [1, 5]");
+  EXPECT_EQ(after->input[0].layout, Cut({2, 8, 4, 6}, {1, 4, 1, 1}));
+  EXPECT_EQ(after->compute, Cut({2, 192}, {1, 4}));
+  EXPECT_EQ(after->output, Cut({2, 192}, {1, 5}));
+}
+
+// A layout that x names is not left. The error names the ranks where they are not the first ones, and no cut of the
+// batch, which other programs have of another size.
+TEST(ReshapeRuleTest, AnXThatDoesNotFitGetsUsableAdvice) {
   const Layout x = *Layout::Partition({6, 8, 6}, DType::kFloat32, {2, 1, 2}, {6, 7, 4, 5}, {{0, {5, 1}}});
-  EXPECT_THAT(ErrorOf(Apply("reshape { arg: 48 }", x)),
-              HasSubstr("with y a layout such as partition: [2, 2, 1] rank: [6, 7, 4, 5]"));
-  EXPECT_THAT(ErrorOf(Apply("reshape { arg: 48 }", x)), Not(HasSubstr("cut { dim: 0")));
+  const std::string named = ErrorOf(ApplyRule("x: 'x' reshape { arg: 48 }", {x}));
+  EXPECT_THAT(named, HasSubstr("cut in dim 2 where a part of it would not be a block of the result. Leave x out"));
+  EXPECT_THAT(named, HasSubstr("a layout such as partition: [2, 2, 1] rank: [6, 7, 4, 5]"));
+  EXPECT_THAT(named, Not(HasSubstr("cut { dim: 0")));
+  EXPECT_TRUE(ApplyRule("x: '' reshape { arg: 48 }", {x}).ok());
+  const Mesh mesh = *Mesh::Create({2, 4});
+  const Layout copies =
+      *Layout::Create({6, 8, 6}, DType::kFloat32, mesh, {Placement::Broadcast(), Placement::Split(2)});
+  EXPECT_THAT(
+      ErrorOf(ApplyRule("x: 'x' flatten {}", {copies})),
+      HasSubstr("such as mesh { size: 2 } sbp: \"B\" mesh { size: 4 } sbp: \"S(1)\" mesh { size: 1 } sbp: \"S(2)\""));
+  EXPECT_THAT(ErrorOf(ApplyRule("x: 'x' reshape { arg: [6, 8] }", {Cut({2, 8, 6}, {1, 4, 1})})),
+              HasSubstr("partition: [1, 4, 1] cut { dim: 1 size: [4, 4, 0, 0] }"));
 }
 
 TEST(RepartitionRuleTest, NumbersOfAnyType) {

@@ -1,6 +1,8 @@
 #include "primitives/geometry/reshape.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -197,22 +199,84 @@ absl::Status CheckCells(const Layout& x, const Numbers& shape) {
                                                  absl::StrJoin(shape, "x"), " has ", VolumeOf(shape)));
 }
 
-// Puts the result's mesh together, axis by axis.
-class MeshOfResult {
+// How a group is cut whose parts in x are no blocks of the result: in one dim, in whole rows of the first dim of either
+// shape. `spread` ranks share each part, and cut it in a dim outside of the group.
+struct Recut {
+  Group group;
+  int dim = 0;
+  int64_t parts = 1;
+  int64_t spread = 1;
+  int spread_dim = -1;
+};
+
+// `open`: the dims that may be cut further. Changes `sizes`, of the parts of each dim of x.
+Recut RecutOf(const Layout& x, const Numbers& shape, const Group& group, const std::vector<int>& open,
+              std::vector<Numbers>& sizes) {
+  Recut recut{group, group.x_first};
+  int of_y = group.y_first;
+  while (x.shape()[recut.dim] == 1) ++recut.dim;
+  while (shape[of_y] == 1) ++of_y;
+  const int64_t ranks = VolumeOf(PartsOf(x, group));
+  const int64_t row = VolumeOf(Slice(x.shape(), recut.dim + 1, group.x_end));
+  const int64_t row_of_y = VolumeOf(Slice(shape, of_y + 1, group.y_end));
+  const int64_t unit = std::lcm(row, row_of_y) / row, rows = x.shape()[recut.dim] / unit;
+  const auto shortest = [&](int dim) { return *std::min_element(sizes[dim].begin(), sizes[dim].end()); };
+  for (int dim : open) {
+    if (recut.spread_dim < 0 || shortest(dim) > shortest(recut.spread_dim)) recut.spread_dim = dim;
+  }
+  recut.parts = ranks;
+  if (recut.spread_dim >= 0 && rows < ranks) {
+    while (recut.parts > rows || ranks % recut.parts != 0) --recut.parts;
+    // Where no dim has cells for all of them, some ranks have none.
+    if (shortest(recut.spread_dim) < ranks / recut.parts) recut.parts = ranks;
+  }
+  recut.spread = ranks / recut.parts;
+  for (int dim = group.x_first; dim < group.x_end; ++dim) sizes[dim] = {x.shape()[dim]};
+  sizes[recut.dim] = BalancedSizes(rows, recut.parts);
+  for (int64_t& size : sizes[recut.dim]) size *= unit;
+  if (recut.spread == 1) return recut;
+  Numbers finer;
+  for (int64_t size : sizes[recut.spread_dim]) {
+    for (int64_t part : BalancedSizes(size, recut.spread)) finer.push_back(part);
+  }
+  sizes[recut.spread_dim] = std::move(finer);
+  return recut;
+}
+
+// Puts another mesh of x's ranks together, axis by axis: the result's, or that of the layout to which x is moved.
+class OtherMesh {
  public:
-  explicit MeshOfResult(const Layout& x) : x_(x), old_(x.mesh().axes(), 0) {}
+  explicit OtherMesh(const Layout& x) : x_(x), old_(x.mesh().axes(), 0) {}
 
   void Keep(int axis, Placement placement) {
-    steps_.push_back({axis, nullptr, nullptr});
-    shape_.push_back(x_.mesh().shape()[axis]);
-    placements_.push_back(placement);
+    AddAxis(x_.mesh().shape()[axis], placement);
+    steps_.push_back([this, axis](const int64_t*& coord) { old_[axis] = *coord++; });
   }
   void Add(const Group& group, const Grid& grid) {
-    steps_.push_back({-1, &group, &grid});
     for (size_t dim = 0; dim < grid.sizes.size(); ++dim) {
-      shape_.push_back(static_cast<int64_t>(grid.sizes[dim].size()));
-      placements_.push_back(Placement::Split(group.y_first + static_cast<int>(dim)));
+      AddAxis(static_cast<int64_t>(grid.sizes[dim].size()), Placement::Split(group.y_first + static_cast<int>(dim)));
     }
+    steps_.push_back([this, &group, &grid](const int64_t*& coord) {
+      int64_t cell = 0;
+      for (const Numbers& sizes : grid.sizes) cell = cell * static_cast<int64_t>(sizes.size()) + *coord++;
+      SetPart(group, grid.part[cell]);
+    });
+  }
+  // An axis for each dim of the group: AddSpread follows, which adds the last axes.
+  void Add(const Recut& recut) {
+    for (int dim = recut.group.x_first; dim < recut.group.x_end; ++dim) {
+      AddAxis(dim == recut.dim ? recut.parts : 1, Placement::Split(dim));
+    }
+    steps_.push_back([this, &recut](const int64_t*& coord) {
+      part_[&recut] = coord[recut.dim - recut.group.x_first] * recut.spread;
+      coord += recut.group.x_end - recut.group.x_first;
+    });
+  }
+  void AddSpread(const Recut& recut) {
+    if (recut.spread > 1) AddAxis(recut.spread, Placement::Split(recut.spread_dim));
+    steps_.push_back([this, &recut](const int64_t*& coord) {
+      SetPart(recut.group, part_[&recut] + (recut.spread > 1 ? *coord++ : 0));
+    });
   }
   absl::StatusOr<Mesh> Create() {
     std::vector<int> ranks;
@@ -223,29 +287,22 @@ class MeshOfResult {
   const std::vector<Placement>& placements() const { return placements_; }
 
  private:
-  // An axis of the input's mesh, or those of a group.
-  struct Step {
-    int axis;
-    const Group* group;
-    const Grid* grid;
-  };
+  void AddAxis(int64_t size, Placement placement) {
+    shape_.push_back(size);
+    placements_.push_back(placement);
+  }
 
   int RankAt(const Numbers& coords) {
-    size_t next = 0;
-    for (const Step& step : steps_) {
-      if (step.group == nullptr) {
-        old_[step.axis] = coords[next++];
-        continue;
-      }
-      int64_t cell = 0;
-      for (const Numbers& sizes : step.grid->sizes) cell = cell * static_cast<int64_t>(sizes.size()) + coords[next++];
-      const Numbers parts = Box::Whole(PartsOf(x_, *step.group)).CellAt(step.grid->part[cell]);
-      for (int dim = step.group->x_first; dim < step.group->x_end; ++dim)
-        SetPart(dim, parts[dim - step.group->x_first]);
-    }
+    const int64_t* next = coords.data();
+    for (const auto& step : steps_) step(next);
     return x_.mesh().RankAt(old_);
   }
 
+  // The coordinates of one of x's parts of a group, row-major in its dims.
+  void SetPart(const Group& group, int64_t part) {
+    const Numbers parts = Box::Whole(PartsOf(x_, group)).CellAt(part);
+    for (int dim = group.x_first; dim < group.x_end; ++dim) SetPart(dim, parts[dim - group.x_first]);
+  }
   void SetPart(int dim, int64_t part) {
     const std::vector<int> axes = x_.AxesOf(dim);
     for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
@@ -255,8 +312,10 @@ class MeshOfResult {
   }
 
   const Layout& x_;
-  Numbers old_;
-  std::vector<Step> steps_;
+  Numbers old_;                           // coordinates in x's mesh
+  std::map<const Recut*, int64_t> part_;  // the first of x's parts of the ranks that share one
+  // In order of the axes: each takes the coordinates of its own.
+  std::vector<std::function<void(const int64_t*&)>> steps_;
   Numbers shape_;
   std::vector<Placement> placements_;
 };
@@ -300,7 +359,7 @@ absl::StatusOr<Layout> Reshaped(const Layout& x, const std::vector<int64_t>& sha
     if (!grid.has_value()) return NoGrid(x, group);
     grids[i] = *std::move(grid);
   }
-  MeshOfResult mesh(x);
+  OtherMesh mesh(x);
   Layout::Cuts cuts;
   std::vector<bool> added(grids.size());
   for (int axis = 0; axis < x.mesh().axes(); ++axis) {
@@ -326,34 +385,40 @@ absl::StatusOr<Layout> Reshaped(const Layout& x, const std::vector<int64_t>& sha
 
 absl::StatusOr<Layout> Reshapeable(const Layout& x, const std::vector<int64_t>& shape) {
   ADJOIN_RETURN_IF_ERROR(CheckCells(x, shape));
-  Numbers partition;
-  Layout::Cuts cuts;
-  for (int dim = 0; dim < x.dims(); ++dim) {
-    partition.push_back(x.Parts(dim));
-    cuts[dim] = SizesOf(x, dim);
-  }
+  std::vector<Numbers> sizes;
+  for (int dim = 0; dim < x.dims(); ++dim) sizes.push_back(SizesOf(x, dim));
   const Grouping grouping = GroupsOf(x.shape(), shape);
+  std::vector<int> open;
+  for (const Group& group : grouping.groups) {
+    if (group.same && group.x_first > 0) open.push_back(group.x_first);
+  }
+  std::vector<Recut> recuts;
+  std::vector<int> recut_of(x.dims(), -1);
   for (const Group& group : grouping.groups) {
     if (group.same || GridOf(x, shape, group).has_value()) continue;
-    const int64_t parts = VolumeOf(PartsOf(x, group));
-    int first = group.x_first, of_y = group.y_first;
-    while (x.shape()[first] == 1) ++first;
-    while (shape[of_y] == 1) ++of_y;
-    // Whole rows of the first dim of either.
-    const int64_t row = VolumeOf(Slice(x.shape(), first + 1, group.x_end));
-    const int64_t row_of_y = VolumeOf(Slice(shape, of_y + 1, group.y_end));
-    const int64_t unit = std::lcm(row, row_of_y) / row;
-    for (int dim = group.x_first; dim < group.x_end; ++dim) {
-      partition[dim] = 1;
-      cuts[dim] = {x.shape()[dim]};
-    }
-    partition[first] = parts;
-    cuts[first] = BalancedSizes(x.shape()[first] / unit, parts);
-    for (int64_t& size : cuts[first]) size *= unit;
+    std::fill(recut_of.begin() + group.x_first, recut_of.begin() + group.x_end, static_cast<int>(recuts.size()));
+    // The ranks of a cut batch stay with it.
+    recuts.push_back(RecutOf(x, shape, group, group.x_first > 0 ? open : std::vector<int>(), sizes));
   }
-  std::vector<int> ranks = x.mesh().ranks();
-  ranks.resize(VolumeOf(partition));
-  return Layout::Partition(x.shape(), x.dtype(), std::move(partition), std::move(ranks), std::move(cuts));
+  OtherMesh mesh(x);
+  std::vector<bool> added(recuts.size());
+  for (int axis = 0; axis < x.mesh().axes(); ++axis) {
+    const Placement& placement = x.placements()[axis];
+    const int recut = placement.kind == Placement::Kind::kSplit ? recut_of[placement.dim] : -1;
+    if (recut < 0) {
+      mesh.Keep(axis, placement);
+    } else if (!added[recut]) {
+      added[recut] = true;
+      mesh.Add(recuts[recut]);
+    }
+  }
+  for (const Recut& recut : recuts) mesh.AddSpread(recut);
+  Layout::Cuts cuts;
+  for (const Placement& placement : mesh.placements()) {
+    if (placement.kind == Placement::Kind::kSplit) cuts[placement.dim] = sizes[placement.dim];
+  }
+  ADJOIN_ASSIGN_OR_RETURN(Mesh made, mesh.Create());
+  return Layout::Create(x.shape(), x.dtype(), std::move(made), mesh.placements(), std::move(cuts));
 }
 
 }  // namespace adjoin

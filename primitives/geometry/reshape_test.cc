@@ -39,6 +39,35 @@ TEST(ReshapeTest, EqualsResultsWorkedByHand) {
   EXPECT_NE(std::string(Reshaped(x, {2, 61}).status().message()).find("120 elements"), std::string::npos);
 }
 
+// Worked by hand: what cannot be reshaped as it lies is cut in the first dim of its group, and everything else stays.
+TEST(ReshapeTest, ReshapeableKeepsWhatItCan) {
+  // Rows for columns.
+  EXPECT_EQ(*Reshapeable(Cut({2, 16, 4, 4}, {1, 1, 2, 2}), {2, 256}), Cut({2, 16, 4, 4}, {1, 4, 1, 1}));
+  // Axes with copies, of the batch and of dims that stay are as they were.
+  const Mesh mesh = *Mesh::Create(
+      {2, 3, 2, 2}, {7, 6, 5, 4, 3, 2, 1, 0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
+  const auto layout = [&](std::vector<Placement> placements, Layout::Cuts cuts) {
+    return *Layout::Create({6, 5, 8, 4}, DType::kFloat32, mesh, std::move(placements), std::move(cuts));
+  };
+  const Layout x = layout({Placement::Broadcast(), Placement::Split(0), Placement::Split(3), Placement::Split(1)},
+                          {{0, {1, 3, 2}}, {1, {4, 1}}});
+  const Layout moved = *Reshapeable(x, {6, 5, 32});
+  EXPECT_EQ(moved.mesh().shape(), (Numbers{2, 3, 2, 1, 2}));
+  for (int rank : mesh.ranks()) {
+    EXPECT_EQ(moved.BoxOf(rank)[0], x.BoxOf(rank)[0]) << rank;
+    EXPECT_EQ(moved.BoxOf(rank)[1], x.BoxOf(rank)[1]) << rank;
+    const int64_t half = x.BoxOf(rank)[3].lo == 0 ? 0 : 4;
+    EXPECT_EQ(moved.BoxOf(rank)[2], (Interval{half, half + 4})) << rank;
+  }
+  // Three rows are too few for four ranks: two and one, and two ranks each cut the channels.
+  const Layout spread = *Reshapeable(Cut({2, 6, 3, 4}, {1, 1, 1, 4}), {2, 6, 12});
+  EXPECT_EQ(spread.BoxOf(0), Box({{0, 2}, {0, 3}, {0, 2}, {0, 4}}));
+  EXPECT_EQ(spread.BoxOf(1), Box({{0, 2}, {3, 6}, {0, 2}, {0, 4}}));
+  EXPECT_EQ(spread.BoxOf(3), Box({{0, 2}, {3, 6}, {2, 3}, {0, 4}}));
+  // The batch takes none of them: one has no cells.
+  EXPECT_EQ(*Reshapeable(Cut({8, 3, 4}, {1, 1, 4}), {8, 12}), Cut({8, 3, 4}, {1, 4, 1}));
+}
+
 // Six channels over four ranks: two heads of three channels.
 TEST(ReshapeTest, SplitsOneAxisIntoTwo) {
   const Layout x = Cut({6}, {6}), y = *Reshaped(x, {2, 3});
@@ -128,6 +157,21 @@ Numbers RandomShape(Draw& draw, const Numbers& factors) {
   return shape;
 }
 
+std::vector<int> SortedRanks(const Layout& layout) {
+  std::vector<int> ranks = layout.mesh().ranks();
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+// How many ranks hold each cell, row-major.
+std::vector<int> CopiesOf(const Layout& layout) {
+  std::vector<int> copies(VolumeOf(layout.shape()));
+  for (int rank : layout.mesh().ranks()) {
+    for (int64_t cell : CellsOf(layout.BoxOf(rank), layout.shape())) ++copies[cell];
+  }
+  return copies;
+}
+
 TEST(ReshapeTest, SucceedsExactlyWherePartsAreBlocksInAGrid) {
   Draw draw = Draw::FromEnvironment();
   int possible = 0, moved = 0, refused = 0;
@@ -143,6 +187,14 @@ TEST(ReshapeTest, SucceedsExactlyWherePartsAreBlocksInAGrid) {
       ++refused;
       const auto advice = Reshapeable(x, y_shape);
       ASSERT_TRUE(advice.ok() && Reshaped(*advice, y_shape).ok()) << x.ToString() << advice.status();
+      ASSERT_EQ(SortedRanks(*advice), SortedRanks(x)) << x.ToString() << "\n" << advice->ToString();
+      // As many ranks hold each cell, and the batch is cut as it was where it stays.
+      ASSERT_EQ(CopiesOf(*advice), CopiesOf(x)) << x.ToString() << "\n" << advice->ToString();
+      for (int rank : x.mesh().ranks()) {
+        if (x_shape[0] != y_shape[0]) break;
+        ASSERT_EQ(advice->Boundaries(0), x.Boundaries(0)) << x.ToString() << "\n" << advice->ToString();
+        ASSERT_TRUE(advice->BoxOf(rank)[0] == x.BoxOf(rank)[0] || advice->BoxOf(rank).empty()) << rank;
+      }
       continue;
     }
     ++possible;

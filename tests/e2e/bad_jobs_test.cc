@@ -27,8 +27,6 @@ struct BadJob {
   const char* right;  // what would be right
 };
 
-constexpr char kRepartition[] = "layer { name: \"to_chan\" y: \"chan\" repartition {} }";
-
 const BadJob kBadJobs[] = {
     {"an unknown field", "seed: 1", "sead: 1", nullptr, "no field named \"sead\"", ""},
     {"an unknown kind of layer", "repartition {}", "repartitoin {}", nullptr, "no field named \"repartitoin\"", ""},
@@ -46,9 +44,8 @@ const BadJob kBadJobs[] = {
      "out_channels: 16 window { kernel: 15 }", nullptr, "layer 3 \"conv2\": kernel 15", "14 + 0 + 0 = 14"},
     {"layers whose shapes do not fit", "layer { name: \"flat\" flatten { arg: 1 } }", "", "layer { name: \"fc1\"",
      "layout \"row\" is for tensors of 2 dims", ""},
-    {"a flatten that would move data", kRepartition, "", "layer { name: \"flat\"",
-     "layer 6 \"flat\": from 64x16x5x5 to 64x400",
-     "Put a layer with repartition {} before it, with y a layout such as partition: [1, 4, 1, 1]"},
+    {"a flatten of a layout that does not fit", "name: \"flat\" flatten", "name: \"flat\" x: \"grid\" flatten", nullptr,
+     "layer 7 \"flat\": from 64x16x5x5 to 64x400", "let it name a layout such as partition: [1, 4, 1, 1]"},
     {"a batch of 0", "batch: 64", "batch: 0", nullptr, "train.batch is 0", "at least 1"},
     {"a missing data file", "mnist/train-labels.idx.gz", "mnist/labels.idx.gz", nullptr,
      "data set 'train', field 'label': 'mnist/labels.idx.gz': no such file", "below the worker's data root"},
