@@ -1,6 +1,6 @@
 // The sum of all inputs.
 //
-// The plan brings all of them to one layout, so their local tensors have one shape.
+// The plan brings all of them to the ranks of one layout. Their local tensors broadcast as the whole ones do.
 #include <utility>
 
 #include <ATen/TensorOperators.h>

@@ -1,4 +1,5 @@
-// Sums and concatenations of tensors in random layouts, also in residual networks, equal LibTorch's on one rank.
+// Sums, products and concatenations of tensors in random layouts, also in residual networks, equal LibTorch's on one
+// rank.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -66,6 +67,7 @@ std::string RandomEnds(RandomJobs& random, const std::vector<int64_t>& x_shape, 
   return ends;
 }
 
+// Some of the inputs have extents of 1 where others have more: every dim is whole in one of them at least.
 std::string CompareAdd(uint64_t seed, TransportKind transport) {
   RandomJobs random(seed);
   const std::vector<int64_t> shape = RandomShape(random);
@@ -73,15 +75,23 @@ std::string CompareAdd(uint64_t seed, TransportKind transport) {
   job.ranks = random.Between(1, 6);
   job.last_dims = static_cast<int>(shape.size());
   std::vector<std::vector<int64_t>> shapes(random.Between(1, 3), shape);
+  const bool broadcasts = random.OneIn(2);
+  for (size_t dim = 1; dim < shape.size() && broadcasts; ++dim) {
+    const int64_t whole = random.Between(0, static_cast<int64_t>(shapes.size()) - 1);
+    for (int64_t i = 0; i < static_cast<int64_t>(shapes.size()); ++i) {
+      if (i != whole && random.OneIn(2)) shapes[i][dim] = 1;
+    }
+  }
   Inputs inputs = AddInputs(random, shapes, job);
   if (inputs.values.size() == 1) {
     inputs.values.push_back(inputs.values[0]);
     inputs.names += " input: \"in_x\"";
   }
-  absl::StrAppend(&job.layers, "layer { name: \"y\"", inputs.names, RandomEnds(random, shape, shape, job),
-                  " add {} }\n");
+  const bool product = random.OneIn(2);
+  absl::StrAppend(&job.layers, "layer { name: \"y\"", inputs.names, RandomEnds(random, shapes[0], shape, job),
+                  product ? " multiply {} }\n" : " add {} }\n");
   Tensor y = inputs.values[0];
-  for (size_t i = 1; i < inputs.values.size(); ++i) y = y + inputs.values[i];
+  for (size_t i = 1; i < inputs.values.size(); ++i) y = product ? y * inputs.values[i] : y + inputs.values[i];
   return CompareLayer(job, random, inputs.fields, {}, {{"y", y}}, transport);
 }
 
@@ -108,9 +118,36 @@ std::string CompareConcat(uint64_t seed, TransportKind transport) {
   return CompareLayer(job, random, inputs.fields, {}, {{"y", at::tanh(inputs.fields.at("x"))}, {"z", z}}, transport);
 }
 
+// Inputs with fewer dims, and such whose batch is repeated: they come from one sample of another field.
+std::string CompareFewerDims(uint64_t seed) {
+  RandomJobs random(seed);
+  const std::vector<int64_t> shape = RandomShape(random);
+  std::vector<int64_t> fewer(shape.begin() + random.Between(0, static_cast<int64_t>(shape.size()) - 2), shape.end());
+  fewer[0] = shape[0];
+  JobParts job;
+  job.ranks = random.Between(1, 6);
+  job.last_dims = static_cast<int>(shape.size());
+  Inputs inputs = AddInputs(random, {shape, fewer}, job);
+  fewer[0] = 1;
+  job.layouts += random.AnyLayout("one", fewer, job.ranks, /*copies=*/true);
+  const int64_t sample = random.Between(0, shape[0] - 1);
+  absl::StrAppend(&job.layers, "layer { name: \"one\" input: \"in_x1\" y: \"one\" index_select { arg: [0, ", sample,
+                  "] } }\nlayer { name: \"y\" input: \"",
+                  random.OneIn(2) ? "one\" input: \"in_x" : "in_x\" input: \"one", "\" multiply {} }\n");
+  const Tensor x = inputs.fields.at("x"), one = inputs.fields.at("x1").narrow(0, sample, 1);
+  return CompareLayer(job, random, inputs.fields, {}, {{"one", one}, {"y", x * one}}, TransportKind::kInMemoryDelayed);
+}
+
+TEST(MultiplyTest, OfFewerDimsEqualsSerial) {
+  const uint64_t seed = TestSeed(9000);
+  for (uint64_t i = 0; i < 150; ++i) {
+    ASSERT_EQ(CompareFewerDims(seed + i), "") << "ADJOIN_TEST_SEED=" << seed + i;
+  }
+}
+
 TEST(AddTest, EqualsSerial) {
   const uint64_t seed = TestSeed(1000);
-  for (uint64_t i = 0; i < 250; ++i) {
+  for (uint64_t i = 0; i < 600; ++i) {
     ASSERT_EQ(CompareAdd(seed + i, TransportKind::kInMemoryDelayed), "") << "ADJOIN_TEST_SEED=" << seed + i;
   }
 }

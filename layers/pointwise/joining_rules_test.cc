@@ -32,11 +32,47 @@ TEST(AddRuleTest, ComputesInTheLayoutOfTheFirstInput) {
   EXPECT_EQ(outcome->flops, 48);
 }
 
+TEST(AddRuleTest, BroadcastInputsAreReadAsTheyAre) {
+  const Layout x = Cut({4, 6, 8}, {2, 3, 1}, {{1, {1, 2, 3}}});
+  const Layout row = Cut({4, 1, 8}, {1, 1, 2}), batch = Cut({1, 6, 1}, {1, 2, 1}), last = Cut({1, 8}, {1, 4});
+  const auto outcome = ApplyRule("multiply {}", {row, x, batch, last});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->compute, x);
+  EXPECT_EQ(outcome->output, x);
+  EXPECT_EQ(outcome->flops, 3.0 * 4 * 6 * 8);
+  // Whole where it is repeated, and cut as x elsewhere.
+  EXPECT_EQ(outcome->input[0].layout->LocalShape(4), (Shape64{2, 1, 8}));
+  EXPECT_EQ(outcome->input[0].layout->BoxOf(4)[0], (Interval{2, 4}));
+  EXPECT_EQ(outcome->input[1].layout, x);
+  EXPECT_EQ(outcome->input[2].layout->BoxOf(4), Box({{0, 1}, {1, 3}, {0, 1}}));
+  EXPECT_EQ(outcome->input[3].layout->BoxOf(4), Box({{0, 1}, {0, 8}}));
+  // An outer product: computed where y is to be, evenly cut where its first input has one element.
+  const Layout column = Cut({4, 6, 1}, {1, 3, 1}, {{1, {1, 2, 3}}});
+  const auto product = ApplyRule("multiply {}", {column, row});
+  ASSERT_TRUE(product.ok()) << product.status();
+  EXPECT_EQ(product->output, Cut({4, 6, 8}, {1, 3, 1}, {{1, {1, 2, 3}}}));
+  const auto placed = ApplyRule("y: 'y' multiply {}", {column, row}, "layout { name: 'y' partition: [2, 1, 4] }");
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_EQ(placed->compute, Cut({4, 6, 8}, {2, 1, 4}));
+  EXPECT_EQ(placed->output, placed->compute);
+  EXPECT_EQ(placed->input[1].layout->BoxOf(5), Box({{2, 4}, {0, 1}, {2, 4}}));
+}
+
 TEST(AddRuleTest, WhatDoesNotFitIsNamed) {
   const Layout x = Cut({4, 6}, {2, 1});
   EXPECT_THAT(ErrorOf(ApplyRule("name: 's' add {}", {x})), HasSubstr("two inputs or more"));
   EXPECT_THAT(ErrorOf(ApplyRule("name: 's' add {}", {x, Cut({4, 5}, {2, 1})})),
               HasSubstr("input 0 is 4x6, input 1 is 4x5"));
+  EXPECT_THAT(ErrorOf(ApplyRule("name: 's' add {}", {x, Cut({4, 1}, {1, 1}), Cut({2, 6}, {1, 1})})),
+              HasSubstr("extents or 1; input 0 is 4x6, input 2 is 2x6"));
+  // Four channels, and a batch of four.
+  EXPECT_THAT(
+      ErrorOf(ApplyRule("name: 's' multiply {}", {Cut({4, 4, 6}, {1, 1, 1}), x})),
+      HasSubstr("input 1 is 4x6 and the result 4x4x6: aligned at the last dim, as in PyTorch, its batch would be"
+                " beside dim 1; give it as many dims before"));
+  EXPECT_THAT(
+      ErrorOf(ApplyRule("name: 's' add {}", {Cut({1, 1 << 24, 1}, {1, 1, 1}), Cut({1, 1, 1 << 24}, {1, 1, 1})})),
+      HasSubstr("2^46"));
   EXPECT_THAT(ErrorOf(ApplyRule("name: 's' add {}", {x, x.WithDType(DType::kInt64)})), HasSubstr("has the type int64"));
   EXPECT_THAT(ErrorOf(ApplyRule("name: 's' home: OWNER add {}", {x, x})), HasSubstr("it has none"));
 }

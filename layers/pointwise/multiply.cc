@@ -1,7 +1,7 @@
 // The product of all inputs.
 //
-// The plan brings all of them to one layout, so their local tensors have one shape. It can be differentiated any number
-// of times.
+// The plan brings all of them to the ranks of one layout. Their local tensors broadcast as the whole ones do. It can be
+// differentiated any number of times.
 #include <utility>
 
 #include <ATen/TensorOperators.h>
