@@ -1,13 +1,10 @@
-// Pooling in one to three spatial dims.
-//
-// By mode, the layer of max_pool.h or of average_pool.h.
-// Errors: kInvalidArgument for another mode than "max", "avg" and "lp".
+#include "layers/pool/pool.h"
+
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "layers/layer.h"
 #include "layers/pool/average_pool.h"
 #include "layers/pool/max_pool.h"
 

@@ -5,6 +5,8 @@
 // batch and channels as the input, in the spatial dims evenly unless y says otherwise. A dim that adaptive_size pools
 // to one element is then whole on all ranks that shared it: each pools its own part, and the results are added up or
 // compared.
+#include "layers/pool/pool_rule.h"
+
 #include <cmath>
 #include <limits>
 #include <map>

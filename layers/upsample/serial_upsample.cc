@@ -29,6 +29,8 @@ Tensor Interpolate(const Tensor& x, const Upsample& spec) {
     options.size(PerDim(spec.size(), Sizes(spatial, 0)));
   }
   if (spec.mode() == "nearest") return F::interpolate(x, options.mode(torch::kNearest));
+  if (spec.mode() == "nearest-exact") return F::interpolate(x, options.mode(torch::kNearestExact));
+  if (spec.mode() == "area") return F::interpolate(x, options.mode(torch::kArea));
   options.align_corners(spec.align_corners());
   if (spec.mode() == "linear") return F::interpolate(x, options.mode(torch::kLinear));
   if (spec.mode() == "bilinear") return F::interpolate(x, options.mode(torch::kBilinear));
@@ -86,7 +88,7 @@ Tensor SerialUpsample(SerialCall& call) {
   const Upsample& spec = call.spec().upsample();
   const Tensor& x = call.input();
   if (!x.requires_grad() || GradientIsAdjoint(x, spec)) return Interpolate(x, spec);
-  if (spec.mode() == "nearest") {
+  if (spec.mode() == "nearest" || spec.mode() == "nearest-exact") {
     const Tensor cells = NearestCells(x, spec);
     Sizes shape = {x.size(0), x.size(1)};
     shape.insert(shape.end(), cells.sizes().begin(), cells.sizes().end());

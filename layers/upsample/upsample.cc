@@ -3,7 +3,7 @@
 // The role "x" fetches the box that this rank's outputs are interpolated from. Source cells and weights belong to
 // global indices, and LibTorch's own kernels would take the box for the whole input; so each spatial dim in turn is a
 // weighted sum of selections, with indices and weights made once. It can be differentiated any number of times; the
-// gradient is the adjoint of the forward pass.
+// gradient is the adjoint of the forward pass. The mode "area" is pooling (layers/pool).
 // Errors: kInvalidArgument (as InterpolationsOf of layers/upsample/upsample_rule.h).
 #include <map>
 #include <utility>
@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/layer.h"
+#include "layers/pool/pool.h"
 #include "layers/rules/layout_proto.h"
 #include "layers/sum_type.h"
 #include "layers/upsample/upsample_rule.h"
@@ -89,9 +90,17 @@ class UpsampleLayer : public LayerModule {
   const std::vector<Pass> passes_;  // none for a dim that is copied
 };
 
+absl::StatusOr<std::unique_ptr<LayerModule>> BuildArea(LayerContext context) {
+  const auto& shape = context.plan.compute().shape();
+  if (shape.size() < 2) return absl::InvalidArgumentError("upsampling to a tensor without channels");
+  *context.plan.mutable_spec()->mutable_pool() = AreaAsPool({shape.begin() + 2, shape.end()});
+  return BuildPool(std::move(context));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LayerModule>> BuildUpsample(LayerContext context) {
+  if (context.plan.spec().upsample().mode() == kAreaMode) return BuildArea(std::move(context));
   if (context.input_shapes.size() != 1) {
     return absl::InvalidArgumentError(absl::StrCat("upsampling reads one input, not ", context.input_shapes.size()));
   }

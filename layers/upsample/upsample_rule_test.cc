@@ -72,10 +72,37 @@ TEST(UpsampleRuleTest, YOfTheSameMeshIsComputedInPlaceAndOthersAreMovedTo) {
   EXPECT_EQ(other->output.Parts(1), 2);
 }
 
+// The mode "area" is laid out and read as adaptive pooling, and stays an upsampling in the plan.
+TEST(UpsampleRuleTest, AreaIsAdaptivePooling) {
+  const Layout x = Cut({2, 4, 6, 8}, {1, 2, 1, 2});
+  const auto outcome = Apply("mode: 'area' size: [4, 12]", x);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  const auto pool = ApplyRule("pool { mode: 'avg' adaptive_size: [4, 12] }", {x});
+  EXPECT_EQ(outcome->output, pool->output);
+  EXPECT_EQ(outcome->input[0].readings.at(3).ToString(), "adaptive 12");
+  EXPECT_EQ(outcome->flops, pool->flops);
+  EXPECT_FALSE(outcome->spec.has_pool());
+  EXPECT_THAT(outcome->spec.upsample().size(), ElementsAre(4, 12));
+  const auto scaled = Apply("mode: 'area' scale: [0.5, 1.3]", x);
+  ASSERT_TRUE(scaled.ok()) << scaled.status();
+  EXPECT_THAT(scaled->output.shape(), ElementsAre(2, 4, 3, 10));
+  EXPECT_THAT(scaled->spec.upsample().scale(), ElementsAre(0.5, 1.3));
+  // One output of a cut dim is a sum over its parts.
+  EXPECT_TRUE(Apply("mode: 'area' size: 1", x)->compute.HasKind(Placement::Kind::kPartial));
+}
+
 TEST(UpsampleRuleTest, OneClearErrorEach) {
   const Shape64 image = {2, 3, 5, 7};
   EXPECT_THAT(ErrorOf("scale: 2", image), HasSubstr("mode is missing"));
   EXPECT_THAT(ErrorOf("mode: 'cubic' scale: 2", image), HasSubstr("\"cubic\" is not known; write \"nearest\""));
+  for (const char* mode : {"nearest", "nearest-exact", "area"}) {
+    EXPECT_THAT(ErrorOf(absl::StrCat("mode: '", mode, "' align_corners: true scale: 2"), image),
+                HasSubstr(absl::StrCat("upsample.align_corners says nothing for mode \"", mode, "\"")));
+  }
+  EXPECT_THAT(ErrorOf("mode: 'area'", image), HasSubstr("either size or scale"));
+  EXPECT_THAT(ErrorOf("mode: 'area' size: 0", image), HasSubstr("must be at least 1"));
+  EXPECT_THAT(ErrorOf("mode: 'area' size: 4194304", {1 << 20, 3, 5, 7}), HasSubstr("2^46"));
+  EXPECT_THAT(ErrorOf("mode: 'area' size: 4", {2, 3}), HasSubstr("1 to 3 spatial dims"));
   EXPECT_THAT(ErrorOf("mode: 'linear' scale: 2", image), HasSubstr("for 1 spatial dim, but its input has 2"));
   EXPECT_THAT(ErrorOf("mode: 'bicubic' scale: 2", {2, 3, 5}), HasSubstr("for 2 spatial dims, but its input has 1"));
   EXPECT_THAT(ErrorOf("mode: 'nearest' scale: 2 align_corners: true", image), HasSubstr("leave it out"));

@@ -62,6 +62,8 @@ torch::Tensor Interpolate(const torch::Tensor& x, const UpsampleCase& c) {
     options.scale_factor(c.scale);
   }
   if (c.mode == "nearest") return F::interpolate(x, options.mode(torch::kNearest));
+  if (c.mode == "nearest-exact") return F::interpolate(x, options.mode(torch::kNearestExact));
+  if (c.mode == "area") return F::interpolate(x, options.mode(torch::kArea));
   options.align_corners(c.align_corners);
   if (c.mode == "linear") return F::interpolate(x, options.mode(torch::kLinear));
   if (c.mode == "bilinear") return F::interpolate(x, options.mode(torch::kBilinear));
@@ -90,12 +92,14 @@ torch::Tensor SerialUpsample(const torch::Tensor& x, const UpsampleCase& c, Rand
   return product;
 }
 
-UpsampleCase RandomUpsample(RandomJobs& random, int spatial) {
+UpsampleCase RandomUpsample(RandomJobs& random, int spatial, bool area = true) {
   UpsampleCase c;
-  const std::vector<std::string> modes[] = {
-      {"nearest", "linear"}, {"nearest", "bilinear", "bicubic"}, {"nearest", "trilinear"}};
-  c.mode = random.Of(modes[spatial - 1]);
-  c.align_corners = c.mode != "nearest" && random.OneIn(2);
+  const std::vector<std::string> modes[] = {{"linear", "linear"}, {"bilinear", "bicubic"}, {"trilinear", "trilinear"}};
+  c.mode = random.Of<std::string>({"nearest", "nearest-exact", area ? "area" : "", "", "", ""});
+  if (c.mode.empty()) {
+    c.mode = random.Of(modes[spatial - 1]);
+    c.align_corners = random.OneIn(2);
+  }
   const bool by_scale = random.OneIn(2);
   const int64_t most = spatial == 1 ? 24 : spatial == 2 ? 9 : 5;
   while (static_cast<int>(c.extent.size()) < spatial) {
@@ -152,14 +156,15 @@ TEST(UpsampleTransportTest, OverSharedMemory) {
 }
 
 // Every pair of extents up to 64: which cell each output reads, against LibTorch's own choice for a tensor with two
-// channels, and with one.
-void ExpectNearestAsLibTorch(torch::ScalarType type, DType dtype, int64_t channels) {
+// channels, and with one; in both modes.
+void ExpectNearestAsLibTorch(const std::string& mode, torch::ScalarType type, DType dtype, int64_t channels) {
   for (int64_t inputs = 1; inputs <= 64; ++inputs) {
     const torch::Tensor cells = torch::arange(inputs, type).reshape({1, 1, 1, inputs}).repeat({1, channels, 2, 1});
     for (int64_t outputs = 1; outputs <= 64; ++outputs) {
-      const UpsampleCase c{"nearest", {2, inputs}, {2, outputs}, {}, false};
+      const UpsampleCase c{mode, {2, inputs}, {2, outputs}, {}, false};
       const torch::Tensor read = Interpolate(cells, c).select(1, 0).select(1, 0).to(torch::kInt64).contiguous();
       Interpolation::Options options;
+      options.mode = ParseInterpolationMode(mode).value();
       options.inputs = inputs;
       options.outputs = outputs;
       options.dtype = dtype;
@@ -173,13 +178,17 @@ void ExpectNearestAsLibTorch(torch::ScalarType type, DType dtype, int64_t channe
 }
 
 TEST(NearestIndicesTest, AllPairsOfExtentsUpTo64InFloat32) {
-  ExpectNearestAsLibTorch(torch::kFloat32, DType::kFloat32, 2);
-  ExpectNearestAsLibTorch(torch::kFloat32, DType::kFloat32, 1);
+  for (const char* mode : {"nearest", "nearest-exact"}) {
+    ExpectNearestAsLibTorch(mode, torch::kFloat32, DType::kFloat32, 2);
+    ExpectNearestAsLibTorch(mode, torch::kFloat32, DType::kFloat32, 1);
+  }
 }
 
 TEST(NearestIndicesTest, AllPairsOfExtentsUpTo64InFloat64) {
-  ExpectNearestAsLibTorch(torch::kFloat64, DType::kFloat64, 2);
-  ExpectNearestAsLibTorch(torch::kFloat64, DType::kFloat64, 1);
+  for (const char* mode : {"nearest", "nearest-exact"}) {
+    ExpectNearestAsLibTorch(mode, torch::kFloat64, DType::kFloat64, 2);
+    ExpectNearestAsLibTorch(mode, torch::kFloat64, DType::kFloat64, 1);
+  }
 }
 
 // One rank's layer alone, without a job around it: `c` on an input of one sample and one channel, of which
@@ -223,7 +232,7 @@ LayerAlone MakeLayerAlone(const UpsampleCase& c, DType dtype) {
 TEST(UpsampleKernelTest, TwiceDifferentiable) {
   for (int seed = 0; seed < 20; ++seed) {
     RandomJobs random(TestSeed(seed));
-    const UpsampleCase c = RandomUpsample(random, 1 + seed % 3);
+    const UpsampleCase c = RandomUpsample(random, 1 + seed % 3, /*area=*/false);
     const LayerAlone layer = MakeLayerAlone(c, DType::kFloat64);
     std::vector<int64_t> shape = {1, 1};
     shape.insert(shape.end(), c.extent.begin(), c.extent.end());
@@ -250,14 +259,14 @@ TEST(UpsampleKernelTest, TwiceDifferentiable) {
 TEST(UpsampleKernelTest, Float32AsLibTorchs) {
   for (int seed = 0; seed < 60; ++seed) {
     RandomJobs random(TestSeed(seed));
-    const UpsampleCase c = RandomUpsample(random, 1 + seed % 3);
+    const UpsampleCase c = RandomUpsample(random, 1 + seed % 3, /*area=*/false);
     const LayerAlone layer = MakeLayerAlone(c, DType::kFloat32);
     std::vector<int64_t> shape = {1, 1};
     shape.insert(shape.end(), c.extent.begin(), c.extent.end());
     const torch::Tensor x = random.Normal(shape).to(torch::kFloat32);
     const torch::Tensor y = layer.Forward(x), expected = Interpolate(x, c);
     ASSERT_EQ(y.scalar_type(), torch::kFloat32);
-    if (c.mode == "nearest") {
+    if (c.mode == "nearest" || c.mode == "nearest-exact") {
       EXPECT_TRUE(y.equal(expected)) << c.Text() << " seed " << seed;
     } else {
       EXPECT_TRUE(torch::allclose(y, expected, 1e-5, 1e-5))

@@ -26,14 +26,19 @@ double CubicWeight(double x) {
   return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
 }
 
+bool IsNearest(Interpolation::Mode mode) {
+  return mode == Interpolation::Mode::kNearest || mode == Interpolation::Mode::kNearestExact;
+}
+
 }  // namespace
 
 absl::StatusOr<Interpolation::Mode> ParseInterpolationMode(absl::string_view name) {
   if (name == "nearest") return Interpolation::Mode::kNearest;
   if (name == "linear") return Interpolation::Mode::kLinear;
   if (name == "cubic") return Interpolation::Mode::kCubic;
+  if (name == "nearest-exact") return Interpolation::Mode::kNearestExact;
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown interpolation \"", name, "\"; known are nearest, linear, cubic"));
+      absl::StrCat("unknown interpolation \"", name, "\"; known are nearest, linear, cubic, nearest-exact"));
 }
 
 std::string ToString(Interpolation::Mode mode) {
@@ -41,6 +46,7 @@ std::string ToString(Interpolation::Mode mode) {
     case Interpolation::Mode::kNearest: return "nearest";
     case Interpolation::Mode::kLinear: return "linear";
     case Interpolation::Mode::kCubic: return "cubic";
+    case Interpolation::Mode::kNearestExact: return "nearest-exact";
   }
   return "";
 }
@@ -63,8 +69,9 @@ absl::StatusOr<Interpolation> Interpolation::Create(const Options& options) {
     return absl::InvalidArgumentError(absl::StrCat("an interpolation from ", options.inputs, " to ", options.outputs,
                                                    " elements; both must be at least 1"));
   }
-  if (options.align_corners && options.mode == Mode::kNearest) {
-    return absl::InvalidArgumentError("align_corners says nothing for nearest; leave it out");
+  if (options.align_corners && IsNearest(options.mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("align_corners says nothing for ", adjoin::ToString(options.mode), "; leave it out"));
   }
   if (options.scale != 0) {
     ADJOIN_ASSIGN_OR_RETURN(const int64_t outputs, OutputSize(options.inputs, options.scale));
@@ -77,7 +84,8 @@ absl::StatusOr<Interpolation> Interpolation::Create(const Options& options) {
     const bool copies = options.outputs == options.inputs, doubles = options.outputs == 2 * options.inputs;
     return Interpolation(options, copies ? 1 : doubles ? 0.5 : RatioIn<float>(options));
   }
-  return Interpolation(options, options.dtype == DType::kFloat64 ? RatioIn<double>(options) : RatioIn<float>(options));
+  const bool in_double = options.dtype == DType::kFloat64 && !(IsNearest(options.mode) && options.channels_last);
+  return Interpolation(options, in_double ? RatioIn<double>(options) : RatioIn<float>(options));
 }
 
 bool Interpolation::copies() const {
@@ -86,12 +94,13 @@ bool Interpolation::copies() const {
 
 int Interpolation::taps() const {
   if (copies()) return 1;
-  return options_.mode == Mode::kNearest ? 1 : options_.mode == Mode::kLinear ? 2 : 4;
+  return IsNearest(options_.mode) ? 1 : options_.mode == Mode::kLinear ? 2 : 4;
 }
 
 double Interpolation::Coordinate(int64_t output) const {
   const double o = static_cast<double>(output);
   if (options_.align_corners || options_.mode == Mode::kNearest) return ratio_ * o;
+  if (options_.mode == Mode::kNearestExact) return ratio_ * (o + 0.5);
   const double at = ratio_ * (o + 0.5) - 0.5;
   return options_.mode == Mode::kLinear ? std::max(at, 0.0) : at;
 }
@@ -101,7 +110,8 @@ Interpolation::Tap Interpolation::TapOf(int64_t output, int tap) const {
   const int64_t last = options_.inputs - 1;
   const double at = Coordinate(output);
   switch (options_.mode) {
-    case Mode::kNearest: {
+    case Mode::kNearest:
+    case Mode::kNearestExact: {
       const float below = std::floor(static_cast<float>(at));
       return {std::min(static_cast<int64_t>(below), last), 1};
     }

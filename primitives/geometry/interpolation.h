@@ -10,10 +10,11 @@
 //   r (o + 1/2) - 1/2   (linear: at least 0)     or, with align_corners and for nearest,     r o;
 //   r = 1 / scale where the user gave one, else inputs / outputs;
 //   with align_corners (inputs - 1) / (outputs - 1), or 0 for a single output.
-// Nearest reads the cell below, linear the two around it, cubic four (a = -0.75); beyond the borders are copies of the
-// border's cell. r is rounded to the tensor's type, and nearest rounds its coordinate to float32, as LibTorch's forward
-// kernels do: otherwise some outputs would read another cell. Equal extents copy, except that nearest and cubic follow
-// a scale other than 1. Source: ATen/native/UpSample.h of LibTorch 1.13.
+// Nearest reads the cell below, nearest-exact the one that r (o + 1/2) lies in, linear the two around it, cubic four
+// (a = -0.75); beyond the borders are copies of the border's cell. r is rounded to the tensor's type, and the nearest
+// modes round their coordinate to float32, as LibTorch's forward kernels do: otherwise some outputs would read another
+// cell. Equal extents copy, except that all but linear follow a scale other than 1.
+// Source: ATen/native/UpSample.h of LibTorch 1.13.
 #ifndef ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
 #define ADJOIN_PRIMITIVES_GEOMETRY_INTERPOLATION_H_
 
@@ -29,7 +30,7 @@ namespace adjoin {
 
 class Interpolation {
  public:
-  enum class Mode { kNearest, kLinear, kCubic };
+  enum class Mode { kNearest, kLinear, kCubic, kNearestExact };
 
   struct Options {
     Mode mode = Mode::kNearest;
@@ -38,8 +39,9 @@ class Interpolation {
     bool align_corners = false;
     double scale = 0;  // the user's factor; 0: from the extents
     DType dtype = DType::kFloat32;
-    // For nearest, as LibTorch's kernel for tensors in that memory format, which one with a single channel and two or
-    // three spatial dims is, too: r is rounded to float32 always, and equal and doubled extents ignore the scale.
+    // For the two nearest modes, as LibTorch's kernel for tensors in that memory format, which one with a single
+    // channel and two or three spatial dims is, too: r is rounded to float32 always, and, for kNearest, equal and
+    // doubled extents ignore the scale.
     bool channels_last = false;
   };
 
@@ -50,8 +52,8 @@ class Interpolation {
     friend bool operator==(const Tap& a, const Tap& b) { return a.index == b.index && a.weight == b.weight; }
   };
 
-  // Errors: kInvalidArgument (an extent below 1; align_corners with nearest; a scale that does not lead from `inputs`
-  // to `outputs`).
+  // Errors: kInvalidArgument (an extent below 1; align_corners with a nearest mode; a scale that does not lead from
+  // `inputs` to `outputs`).
   static absl::StatusOr<Interpolation> Create(const Options& options);
 
   // floor(inputs * scale). Errors: kInvalidArgument where the scale is not a positive number, and where that leaves no
@@ -77,7 +79,7 @@ class Interpolation {
   double ratio_;  // r
 };
 
-// "nearest", "linear", "cubic".
+// "nearest", "linear", "cubic", "nearest-exact".
 absl::StatusOr<Interpolation::Mode> ParseInterpolationMode(absl::string_view name);
 std::string ToString(Interpolation::Mode mode);
 

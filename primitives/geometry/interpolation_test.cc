@@ -31,10 +31,11 @@ Interpolation Made(Mode mode, int64_t inputs, int64_t outputs, bool align_corner
 Interpolation RandomInterpolation(Draw& draw, int64_t inputs) {
   while (true) {
     Interpolation::Options o;
-    o.mode = static_cast<Mode>(draw.Between(0, 2));
+    o.mode = static_cast<Mode>(draw.Between(0, 3));
     o.inputs = inputs;
     o.outputs = draw.Between(1, 40);
-    o.align_corners = o.mode != Mode::kNearest && draw.OneIn(2);
+    o.align_corners = (o.mode == Mode::kLinear || o.mode == Mode::kCubic) && draw.OneIn(2);
+    o.channels_last = draw.OneIn(2);
     o.dtype = draw.OneIn(2) ? DType::kFloat32 : DType::kFloat64;
     if (draw.OneIn(2)) {
       o.scale = static_cast<double>(draw.Between(1, 400)) / 100;
@@ -67,6 +68,10 @@ TEST(InterpolationTest, EqualsResultsWorkedByHand) {
   const Interpolation nearest = Made(Mode::kNearest, 4, 9, false, 2.3);
   EXPECT_EQ(nearest.TapOf(8, 0).index, 3);  // 8 / 2.3 = 3.48
   EXPECT_EQ(Made(Mode::kNearest, 5, 2).TapOf(1, 0).index, 2);
+  // The middles of the outputs are at 1.25 and 3.75.
+  EXPECT_EQ(Made(Mode::kNearestExact, 5, 2).TapOf(0, 0).index, 1);
+  EXPECT_EQ(Made(Mode::kNearestExact, 5, 2).TapOf(1, 0).index, 3);
+  EXPECT_EQ(Made(Mode::kNearestExact, 4, 9, false, 2.3).ToString(), "nearest-exact 4 to 9 scale 2.3");
 
   // Output 1 of a doubling is at 1/4: cells -1 (the border's, 0), 0, 1, 2.
   const Interpolation cubic = Made(Mode::kCubic, 4, 8);
@@ -78,7 +83,7 @@ TEST(InterpolationTest, EqualsResultsWorkedByHand) {
 }
 
 TEST(InterpolationTest, CopiesWhereExtentsAreEqual) {
-  for (Mode mode : {Mode::kNearest, Mode::kLinear, Mode::kCubic}) {
+  for (Mode mode : {Mode::kNearest, Mode::kLinear, Mode::kCubic, Mode::kNearestExact}) {
     EXPECT_TRUE(Made(mode, 7, 7).copies()) << ToString(mode);
     EXPECT_EQ(Made(mode, 7, 7).Reads({2, 4}), (Interval{2, 4})) << ToString(mode);
     EXPECT_TRUE(Made(mode, 7, 7, false, 1.0).copies()) << ToString(mode);
@@ -167,12 +172,15 @@ TEST(InterpolationTest, RefusesWrongOptions) {
   EXPECT_THAT(ErrorOf({Mode::kLinear, 0, 4}), HasSubstr("from 0 to 4"));
   EXPECT_THAT(ErrorOf({Mode::kLinear, 4, 0}), HasSubstr("from 4 to 0"));
   EXPECT_THAT(ErrorOf({Mode::kNearest, 4, 8, true}), HasSubstr("leave it out"));
+  EXPECT_THAT(ErrorOf({Mode::kNearestExact, 4, 8, true}), HasSubstr("nothing for nearest-exact; leave it out"));
   EXPECT_THAT(ErrorOf({Mode::kNearest, 4, 8, false, 2.5}), HasSubstr("makes 10 outputs of 4 inputs, not 8"));
   for (double scale : {-1.0, 0.0, 0.1, 1e300, std::nan(""), std::numeric_limits<double>::infinity()}) {
     EXPECT_FALSE(Interpolation::OutputSize(4, scale).ok()) << scale;
   }
   EXPECT_FALSE(ParseInterpolationMode("bilinear").ok());
-  EXPECT_EQ(ParseInterpolationMode("cubic").value(), Mode::kCubic);
+  for (Mode mode : {Mode::kNearest, Mode::kLinear, Mode::kCubic, Mode::kNearestExact}) {
+    EXPECT_EQ(ParseInterpolationMode(ToString(mode)).value(), mode);
+  }
 
   const Layout x = Layout::Partition({2, 4}, DType::kFloat32, {1, 2}, {0, 1}).value();
   const std::map<int, Reading> twice = {{1, Made(Mode::kLinear, 4, 8)}};
