@@ -73,7 +73,9 @@ std::string ConvCase::Text() const {
   return absl::StrCat("conv { out_channels: ", out, " groups: ", groups, " bias: ", bias ? "true" : "false",
                       transposed ? absl::StrCat(" transposed: true output_padding: ", ListText(output_padding)) : "",
                       " window { kernel: ", ListText(kernel), " stride: ", ListText(stride),
-                      " dilation: ", ListText(dilation), " pad_lo: ", ListText(pad_lo), " pad_hi: ", ListText(pad_hi),
+                      " dilation: ", ListText(dilation),
+                      padding.empty() ? absl::StrCat(" pad_lo: ", ListText(pad_lo), " pad_hi: ", ListText(pad_hi))
+                                      : absl::StrCat(" padding: \"", padding, "\""),
                       " boundary: \"", boundary, "\" } }");
 }
 
@@ -93,6 +95,13 @@ torch::Tensor ConvCase::Serial(const torch::Tensor& x, const torch::Tensor& weig
     channels[1] = out;
     return y + bias.view(channels);
   }
+  if (!padding.empty() && boundary == "zeros") {
+    switch (kernel.size()) {
+      case 1: return torch::conv1d(x, weight, bias, stride, padding, dilation, groups);
+      case 2: return torch::conv2d(x, weight, bias, stride, padding, dilation, groups);
+      default: return torch::conv3d(x, weight, bias, stride, padding, dilation, groups);
+    }
+  }
   const torch::Tensor padded = Padded(x, *this);
   switch (kernel.size()) {
     case 1: return torch::conv1d(padded, weight, bias, stride, none, dilation, groups);
@@ -105,14 +114,19 @@ ConvCase RandomConv(RandomJobs& random, int spatial, int64_t most, std::vector<i
   ConvCase conv;
   conv.transposed = random.OneIn(3);
   if (!conv.transposed) conv.boundary = random.Of<std::string>({"zeros", "circular", "reflect", "replicate"});
+  if (!conv.transposed) conv.padding = random.Of<std::string>({"", "", "", "same", "same", "valid"});
   conv.groups = random.OneIn(2) ? 1 : random.Between(2, 4);
   conv.in = conv.groups * random.Between(1, conv.groups > 1 ? 2 : 5);
   conv.out = conv.groups * random.Between(1, conv.groups > 1 ? 3 : 5);
   conv.bias = !random.OneIn(4);
   while (static_cast<int>(conv.kernel.size()) < spatial) {
     ConvCase longer = conv;
-    const int64_t k = random.Of<int64_t>({1, 2, 3, 4, 5, 7}), s = random.Between(1, 4), d = random.Between(1, 3);
-    const int64_t lo = random.Between(0, k), hi = random.OneIn(2) ? lo : random.Between(0, k);
+    const int64_t k = random.Of<int64_t>({1, 2, 3, 4, 5, 7}), d = random.Between(1, 3);
+    const int64_t s = conv.padding == "same" ? 1 : random.Between(1, 4);
+    int64_t lo = random.Between(0, k), hi = random.OneIn(2) ? lo : random.Between(0, k);
+    // As torch.nn.Conv: where the number is odd, the last one is added after.
+    if (!conv.padding.empty()) lo = hi = 0;
+    for (int64_t more = conv.padding == "same" ? d * (k - 1) : 0; more > 0; --more) ++(lo < hi ? lo : hi);
     longer.AddDim(k, s, d, lo, hi, conv.transposed ? random.Between(0, std::max(s, d) - 1) : 0);
     const int64_t extent = random.Between(1, conv.transposed ? std::max<int64_t>(2, most / s) : most);
     if (longer.OutputSize(static_cast<int>(conv.kernel.size()), extent) < 1) continue;

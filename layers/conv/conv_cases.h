@@ -24,6 +24,7 @@ struct ConvCase {
   int64_t in = 1, out = 1, groups = 1;
   bool transposed = false;
   bool bias = true;
+  std::string padding;  // written instead of pad_lo and pad_hi, which are what it means
 
   // Adds a spatial dim.
   void AddDim(int64_t k, int64_t s, int64_t d, int64_t lo, int64_t hi, int64_t extra = 0);
@@ -31,7 +32,8 @@ struct ConvCase {
   int64_t OutputSize(int i, int64_t n) const;
   std::vector<int64_t> WeightShape() const;
   std::string Text() const;  // "conv { ... }"
-  // By at::conv* of the padded input, or at::conv_transpose*. `bias` may be undefined.
+  // By at::conv* of the padded input, or with LibTorch's padding of that name, or at::conv_transpose*. `bias` may be
+  // undefined.
   at::Tensor Serial(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
 };
 

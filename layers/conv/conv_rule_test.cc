@@ -55,6 +55,34 @@ int64_t Stored(const Layout& home) {
   return stored;
 }
 
+TEST(ConvRuleTest, PaddingByName) {
+  const Layout x = Cut({2, 3, 9, 8}, {1, 1, 2, 1});
+  const auto same = Apply("out_channels: 4 window { kernel: [4, 3] dilation: [3, 1] padding: 'same' }", x);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_THAT(same->output.shape(), ElementsAre(2, 4, 9, 8));
+  // Nine elements: four before and five after.
+  EXPECT_THAT(same->spec.conv().window().pad_lo(), ElementsAre(4, 1));
+  EXPECT_THAT(same->spec.conv().window().pad_hi(), ElementsAre(5, 1));
+  EXPECT_THAT(same->spec.conv().window().padding(), IsEmpty());
+  const auto valid = Apply("out_channels: 4 window { kernel: 3 stride: 2 padding: 'valid' }", x);
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  EXPECT_THAT(valid->output.shape(), ElementsAre(2, 4, 4, 3));
+  const auto error = [&](const std::string& window, const std::string& more = "") {
+    return ErrorOf(Apply("out_channels: 4 window { " + window + " } " + more, x));
+  };
+  EXPECT_THAT(error("kernel: 3 padding: 'full'"),
+              HasSubstr("conv.window.padding: padding \"full\" is not known; write \"same\" or \"valid\""));
+  EXPECT_THAT(error("kernel: 3 stride: [1, 2] padding: 'same'"),
+              HasSubstr("conv.window.stride: padding \"same\" is for stride 1, not 2"));
+  EXPECT_THAT(error("kernel: 3 pad_lo: 0 padding: 'same'"),
+              HasSubstr("conv.window.pad_lo: pad_lo and padding: \"same\" both say how much is added"));
+  EXPECT_THAT(error("kernel: 3 pad_hi: 1 padding: 'valid'"), HasSubstr("conv.window.pad_hi: pad_hi and padding"));
+  EXPECT_THAT(error("kernel: 4294967295 dilation: 4294967295 padding: 'same'"),
+              HasSubstr("more than 2147483647 elements"));
+  EXPECT_THAT(error("kernel: 3 padding: 'same'", "transposed: true"),
+              HasSubstr("conv.window.padding: padding \"same\" is not for a transposed convolution"));
+}
+
 TEST(ConvRuleTest, BlocksOfTheWeightOnRanksOfTheirOwn) {
   // DistDL's example: the input in four parts of its channels, the weight in 3x4 blocks, the output in three parts.
   const Layout x = Cut({2, 8, 10}, {1, 4, 1});

@@ -48,6 +48,26 @@ Tensor Transposed(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   return y + bias.reshape(shape);
 }
 
+// LibTorch's own padding of the name; with another boundary, what torch.nn.Conv adds before: half of it, rounded down,
+// at the front.
+Tensor Same(const Tensor& x, const Tensor& weight, const Tensor& bias, Windows w, const std::string& boundary,
+            int64_t groups) {
+  const Sizes none(w.kernel.size(), 0);
+  if (!boundary.empty() && boundary != "zeros") {
+    for (size_t i = 0; i < w.kernel.size(); ++i) {
+      const int64_t total = w.dilation[i] * (w.kernel[i] - 1);
+      w.lo[i] = total / 2;
+      w.hi[i] = total - total / 2;
+    }
+    return torch::convolution(Padded(x, w, boundary), weight, bias, w.stride, none, w.dilation, false, none, groups);
+  }
+  switch (w.kernel.size()) {
+    case 1: return torch::conv1d(x, weight, bias, w.stride, "same", w.dilation, groups);
+    case 2: return torch::conv2d(x, weight, bias, w.stride, "same", w.dilation, groups);
+    default: return torch::conv3d(x, weight, bias, w.stride, "same", w.dilation, groups);
+  }
+}
+
 }  // namespace
 
 Tensor SerialConv(SerialCall& call) {
@@ -68,6 +88,7 @@ Tensor SerialConv(SerialCall& call) {
   const Sizes none(w.kernel.size(), 0);
   if (spec.transposed()) return Transposed(x, weight, bias, w, PerDim(spec.output_padding(), none), groups);
   const std::string& boundary = spec.window().boundary();
+  if (spec.window().padding() == "same") return Same(x, weight, bias, w, boundary, groups);
   if (w.symmetric() && (boundary.empty() || boundary == "zeros")) {
     return torch::convolution(x, weight, bias, w.stride, w.lo, w.dilation, /*transposed=*/false, none, groups);
   }

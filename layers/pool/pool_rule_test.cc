@@ -131,6 +131,8 @@ TEST(PoolRuleTest, OneClearErrorEach) {
   EXPECT_THAT(error("mode: 'max' adaptive_size: 2 window { kernel: 3 }"), HasSubstr("leave it out"));
   EXPECT_THAT(error("mode: 'avg' adaptive_size: 2 ceil_mode: true"), HasSubstr("pool.ceil_mode is for a window"));
   EXPECT_THAT(error("mode: 'avg' adaptive_size: 0"), HasSubstr("at least 1, or -1"));
+  EXPECT_THAT(error("mode: 'avg' window { kernel: 3 padding: 'same' }"),
+              HasSubstr("padding \"same\" is for convolutions; a pooling has pad_lo and pad_hi"));
   EXPECT_THAT(error("mode: 'avg' adaptive_size: [1, 2, 3]"), HasSubstr("has 3 values; write one"));
   EXPECT_THAT(error("mode: 'avg' adaptive_size: 1000000000"), HasSubstr("too large"));
   EXPECT_THAT(ErrorOf("pool { mode: 'avg' adaptive_size: 2 }", {2, 3}), HasSubstr("1 to 3 spatial dims"));

@@ -1,6 +1,7 @@
 #include "layers/rules/windowed.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 
 namespace adjoin {
 namespace {
+
+// What pad_lo and pad_hi hold.
+constexpr int64_t kMaxPadding = std::numeric_limits<int32_t>::max();
 
 // One value per spatial dim: what is written, or `absent` in each dim.
 template <typename List>
@@ -40,6 +44,42 @@ absl::Status CheckPadding(const Lists& lists) {
   return absl::OkStatus();
 }
 
+// WindowSpec.padding instead of the lists, as PyTorch's. Leaves the lists as they are where it is absent.
+absl::Status ApplyPadding(const WindowSpec& spec, bool pooling, Lists& lists) {
+  const std::string& padding = spec.padding();
+  if (padding.empty()) return absl::OkStatus();
+  if (pooling) {
+    return AtField("padding", InvalidSpec("padding \"", padding,
+                                          "\" is for convolutions; a pooling has pad_lo and"
+                                          " pad_hi, at most half of its kernel"));
+  }
+  if (padding != "same" && padding != "valid") {
+    return AtField("padding", InvalidSpec("padding \"", padding,
+                                          "\" is not known; write \"same\" or \"valid\", or numbers"
+                                          " in pad_lo and pad_hi"));
+  }
+  if (!spec.pad_lo().empty() || !spec.pad_hi().empty()) {
+    const char* list = spec.pad_lo().empty() ? "pad_hi" : "pad_lo";
+    return AtField(list,
+                   InvalidSpec(list, " and padding: \"", padding, "\" both say how much is added; leave one out"));
+  }
+  for (size_t i = 0; i < lists.kernel.size() && padding == "same"; ++i) {
+    const int64_t kernel = std::max<int64_t>(lists.kernel[i], 1), dilation = std::max<int64_t>(lists.dilation[i], 1);
+    if (lists.stride[i] != 1) {
+      return AtField("stride", InvalidSpec("padding \"same\" is for stride 1, not ", lists.stride[i],
+                                           "; write the padding in pad_lo and pad_hi"));
+    }
+    if (kernel - 1 > kMaxPadding / dilation) {
+      return AtField("kernel", InvalidSpec("padding \"same\" of a kernel of ", kernel, " with dilation ", dilation,
+                                           " is more than ", kMaxPadding, " elements"));
+    }
+    const int64_t total = dilation * (kernel - 1);
+    lists.pad_lo[i] = total / 2;
+    lists.pad_hi[i] = total - lists.pad_lo[i];
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Lists> ListsOf(const WindowSpec& spec, const std::vector<int64_t>& input, bool pooling) {
   if (input.size() < 3 || input.size() > 5) {
     return AtField("", InvalidSpec("it reads [batch, channel, 1 to 3 spatial dims]; its input, ", ShapeText(input),
@@ -53,6 +93,7 @@ absl::StatusOr<Lists> ListsOf(const WindowSpec& spec, const std::vector<int64_t>
   ADJOIN_ASSIGN_OR_RETURN(lists.dilation, PerDim("dilation", spec.dilation(), ones));
   ADJOIN_ASSIGN_OR_RETURN(lists.pad_lo, PerDim("pad_lo", spec.pad_lo(), zeros));
   ADJOIN_ASSIGN_OR_RETURN(lists.pad_hi, PerDim("pad_hi", spec.pad_hi(), lists.pad_lo));
+  ADJOIN_RETURN_IF_ERROR(ApplyPadding(spec, pooling, lists));
   auto boundary = ParseBoundary(spec.boundary());
   if (!boundary.ok()) return AtField("boundary", boundary.status());
   lists.boundary = *boundary;
@@ -108,6 +149,11 @@ absl::StatusOr<WindowedDims> WindowsOf(const WindowSpec& spec, const std::vector
 }
 
 absl::StatusOr<WindowedDims> TransposedWindowsOf(const Conv& spec, const std::vector<int64_t>& input) {
+  if (!spec.window().padding().empty()) {
+    return AtField("window.padding", InvalidSpec("padding \"", spec.window().padding(),
+                                                 "\" is not for a transposed"
+                                                 " convolution, as in PyTorch; write numbers in pad_lo and pad_hi"));
+  }
   auto lists = ListsOf(spec.window(), input, /*pooling=*/false);
   if (!lists.ok()) return AtField("window", lists.status());
   if (lists->boundary != Boundary::kZeros) {

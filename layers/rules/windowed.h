@@ -20,7 +20,7 @@ namespace adjoin {
 struct WindowedDims {
   std::map<int, Reading> windows;  // by tensor dim, from 2
   std::vector<int64_t> outputs;    // per spatial dim
-  WindowSpec filled;               // one value per spatial dim in every list
+  WindowSpec filled;               // one value per spatial dim in every list; `padding` has become pad_lo and pad_hi
 };
 
 // `input` is [batch, channel, 1 to 3 spatial dims]. For pooling the stride is the kernel by default.
