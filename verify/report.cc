@@ -101,6 +101,7 @@ std::string ReportText(const VerifyResult& result) {
     absl::StrAppend(&text, "Without a serial function, so compared with itself on one rank: ",
                     absl::StrJoin(result.own_layers, ", "), ".\n");
   }
+  for (const std::string& warning : result.warnings) absl::StrAppend(&text, "warning: ", warning, "\n");
   for (const RanksResult& run : result.runs) absl::StrAppend(&text, "\n", RunText(result, run));
   return text;
 }

@@ -11,6 +11,7 @@
 #include "layers/builtin/builtin_layers.h"
 #include "layers/builtin/builtin_rules.h"
 #include "layers/builtin/builtin_serial_functions.h"
+#include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/sample_shape.h"
 #include "verify/partitioned_run.h"
@@ -186,9 +187,10 @@ absl::StatusOr<VerifyResult> Verify(const ParsedSpec& parsed, const VerifyOption
                           SettingsOf(parsed.spec, options, options.layers != nullptr ? options.layers : &builtin_layers,
                                      options.functions != nullptr ? options.functions : &builtin_functions));
   // As the user wrote it: errors are of its lines.
-  ADJOIN_RETURN_IF_ERROR(Planner::Build(parsed.spec, {}, *settings.rules, &parsed.locations).status());
+  ADJOIN_ASSIGN_OR_RETURN(const Plan written, Planner::Build(parsed.spec, {}, *settings.rules, &parsed.locations));
 
   VerifyResult result;
+  result.warnings = PlanWarnings(written);
   result.job = parsed.spec.name();
   result.batch = options.batch.has_value() ? *options.batch : BatchOf(parsed.spec, settings);
   result.steps = settings.steps;

@@ -67,7 +67,8 @@ struct VerifyResult {
   uint32_t steps = 0;
   double tolerance = 0;
   uint64_t seed = 0;
-  std::set<std::string> own_layers;  // compared with themselves on one rank, for want of a serial function
+  std::set<std::string> own_layers;   // compared with themselves on one rank, for want of a serial function
+  std::vector<std::string> warnings;  // of the job as it is written (planner/plan/plan_warnings.h)
   std::vector<RanksResult> runs;
   bool deviates() const;
 };

@@ -178,6 +178,8 @@ std::string Planner::Explain(const PlanReport& report) {
     absl::StrAppend(&text, "\n", StepText(program));
   }
   absl::StrAppend(&text, "\n", ParametersText(report));
+  if (!report.warning().empty()) absl::StrAppend(&text, "\n");
+  for (const std::string& warning : report.warning()) absl::StrAppend(&text, "warning: ", warning, "\n");
   return text;
 }
 

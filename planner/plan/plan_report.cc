@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
+#include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
 
 namespace adjoin {
@@ -235,6 +237,7 @@ PlanReport MakePlanReport(const Plan& plan) {
   for (const ProgramPlan& program : plan.program()) *report.add_program() = ProgramOf(plan, program);
   for (const ParameterPlan& parameter : plan.parameter()) *report.add_parameter() = ParameterOf(parameter);
   Summarise(plan, report);
+  for (std::string& warning : PlanWarnings(plan)) report.add_warning(std::move(warning));
   return report;
 }
 

@@ -50,7 +50,7 @@ class Planner {
   static std::string Hash(const Plan& plan);
 
   // Returns a text for people: a summary; every layer's output shape, layout, halo widths and windows; movements and
-  // their bytes; parameters; totals.
+  // their bytes; parameters; totals; warnings (plan_warnings.h).
   static std::string Explain(const Plan& plan);
   // The same of a report that was made from the plan (planner/plan/plan_report.h).
   static std::string Explain(const PlanReport& report);

@@ -150,6 +150,20 @@ TEST(VerifyCommandTest, TheSpecGivesDefaults) {
   EXPECT_THAT(flags.out, AllOf(HasSubstr("1 step "), HasSubstr("\n1 rank"), Not(HasSubstr("\n2 ranks"))));
 }
 
+TEST(VerifyCommandTest, PrintsThePlannersWarnings) {
+  const std::string file = absl::StrCat(std::getenv("TEST_TMPDIR"), "/idle.textproto");
+  std::ofstream(file) << R"(name: "idle" kind: TRAIN ranks: 3
+layout { name: "batch" partition: [2, 1] }
+layer { name: "fc" input: "x" x: "batch" linear { out_features: 2 } }
+loss { kind: "mse" input: "fc" target: "t" }
+dataset { name: "data" field { name: "x" idx { path: "x" } shape: [3] } field { name: "t" idx { path: "t" } shape: [2] } }
+train { dataset: "data" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }
+)";
+  const Ended verify = Adjoin({"verify", file});
+  EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+  EXPECT_THAT(verify.out, HasSubstr("\nwarning: rank 2 has no part of any layer's result"));
+}
+
 TEST(VerifyCommandTest, BadInputIsOneError) {
   const std::string folder = std::getenv("TEST_TMPDIR");
   const std::string file = folder + "/bad.textproto", job = ReadFile(Mnist("lenet5-spatial"));
