@@ -54,21 +54,35 @@ class RandomJob {
     std::string layers;
     std::string from = absl::StrCat("input: 'image' x: '", Layout(spatial + 2, false), "' ");
     for (int i = Pick(1, 3); i > 0; --i) {
+      const std::string kernel = absl::StrCat("kernel: ", Pick(1, 3));
       const std::string window =
-          absl::StrCat("window { kernel: ", Pick(1, 3), " stride: ", Pick(1, 2), " pad_lo: ", Pick(0, 1), " }");
+          absl::StrCat("window { ", kernel, " stride: ", Pick(1, 2), " pad_lo: ", Pick(0, 1), " }");
+      const std::string same = absl::StrCat("window { ", kernel, " dilation: ", Pick(1, 2), " padding: 'same' }");
       const std::string y = Pick(0, 2) == 0 ? absl::StrCat("y: '", Layout(spatial + 2, false), "' ") : "";
       const std::string x =
           Pick(0, 2) == 0 && from.empty() ? absl::StrCat("x: '", Layout(spatial + 2, false), "' ") : "";
       const char* homes[] = {"", "home: OWNER ", "home: REPLICATED ", "home: SHARDED "};
       absl::StrAppend(&layers, "layer { name: 'l", i, "' ", from, x, y);
-      absl::StrAppend(&layers,
-                      Pick(0, 1) == 0
-                          ? absl::StrCat(homes[Pick(0, 3)], "conv { out_channels: ", Pick(1, 3), " ", window, " } }\n")
-                          : absl::StrCat("pool { mode: 'max' ceil_mode: ", Pick(0, 1), " ", window, " } }\n"));
+      const int kind = Pick(0, 4);
+      absl::StrAppend(&layers, kind < 2 ? absl::StrCat(homes[Pick(0, 3)], "conv { out_channels: ", Pick(1, 3), " ",
+                                                       Pick(0, 2) == 0 ? same : window, " } }\n")
+                               : kind == 2
+                                   ? absl::StrCat("upsample { mode: '", Pick(0, 1) == 0 ? "area" : "nearest-exact",
+                                                  "' scale: 1.", Pick(1, 9), " } }\n")
+                                   : absl::StrCat("pool { mode: 'max' ceil_mode: ", Pick(0, 1), " ", window, " } }\n"));
       from.clear();
+      if (Pick(0, 3) > 0) continue;
+      // Rows that broadcast, and elements in another order.
+      absl::StrAppend(&layers, "layer { name: 'g", i, "' ", Pick(0, 1) == 0 ? x : "",
+                      "pool { mode: 'avg' adaptive_size: 1 } }\nlayer { name: 'b", i, "' input: ['g", i, "', 'l", i,
+                      "'] ", Pick(0, 1) == 0 ? y : "", Pick(0, 1) == 0 ? "add {} }\n" : "multiply {} }\n");
     }
-    if (Pick(0, 3) > 0) {
+    if (Pick(0, 3) == 0) {
       absl::StrAppend(&layers, "layer { name: 'm' y: '", Layout(spatial + 2, true), "' repartition {} }\n");
+    }
+    if (Pick(0, 2) == 0) {
+      absl::StrAppend(&layers, "layer { name: 'r' ", Pick(0, 1) == 0 ? absl::StrCat("y: '", Layout(3, true), "' ") : "",
+                      "reshape { arg: [-1, ", Pick(1, 2), "] } }\n");
     }
     absl::StrAppend(&layers, "layer { name: 'f' flatten {} }\n");
     const bool blocks = Pick(0, 2) > 0;

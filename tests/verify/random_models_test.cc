@@ -39,7 +39,7 @@ class RandomModel {
     const int layers = static_cast<int>(Between(3, 7));
     for (int i = 0; i < layers; ++i) AddLayer();
     const int classes = 3;
-    absl::StrAppend(&layers_, "layer { name: \"gathered\" y: \"whole\" repartition {} }\n",
+    absl::StrAppend(&layers_, OneIn(2) ? "layer { name: \"gathered\" y: \"whole\" repartition {} }\n" : "",
                     "layer { name: \"flat\" flatten { arg: 1 } }\n",
                     "layer { name: \"head\" linear { out_features: ", classes, " } }\n");
     return absl::StrCat("name: \"random\" kind: TRAIN ranks: ", ranks_, " seed: 1\n", layouts_,
@@ -93,6 +93,14 @@ class RandomModel {
     const int64_t pad = boundary == "zeros" ? Between(0, 2) : Between(1, 2), reach = 2 * dilation + 1;
     if (height_ + 2 * pad < reach || width_ + 2 * pad < reach || height_ <= pad || width_ <= pad) return;
     const int64_t groups = channels_ % 2 == 0 && OneIn(3) ? 2 : 1;
+    if (boundary == "zeros" && OneIn(3)) {
+      Add("", false,
+          absl::StrCat("conv { out_channels: ", out, " window { kernel: [", Between(1, 4), ", ", Between(1, 4),
+                       "] dilation: ", dilation, " padding: \"same\" } }"),
+          true);
+      channels_ = out;
+      return;
+    }
     Add("", false,
         absl::StrCat("conv { out_channels: ", out, " groups: ", groups, OneIn(4) ? " bias: false" : "",
                      " window { kernel: 3 stride: ", stride, " dilation: ", dilation, " pad_lo: ", pad, " boundary: \"",
@@ -147,8 +155,29 @@ class RandomModel {
     if (concat) channels_ *= 2;
   }
 
+  // Squeeze and excitation: a factor, or a term, that broadcasts.
+  void AddGate() {
+    const std::string before = last_;
+    Add(before, false, absl::StrCat("pool { mode: \"avg\" adaptive_size: ", Of({"1", "[1, -1]", "[-1, 1]"}), " }"));
+    const std::string gate = Add("", false, "activation { fn: \"sigmoid\" }");
+    const bool first = OneIn(2);
+    absl::StrAppend(&layers_, "layer { name: \"a", layer_count_, "\" input: [\"", first ? gate : before, "\", \"",
+                    first ? before : gate, "\"] ", OneIn(3) ? absl::StrCat("y: \"", RandomLayout(), "\" ") : "",
+                    OneIn(2) ? "add {}" : "multiply {}", " }\n");
+    last_ = absl::StrCat("a", layer_count_++);
+  }
+
+  // Channels, height and width in another order of their extents: blocks of no cut.
+  void AddReshape() {
+    absl::StrAppend(&layers_, "layer { name: \"a", layer_count_, "\" ",
+                    OneIn(3) ? absl::StrCat("y: \"", RandomLayout(), "\" ") : "", "reshape { arg: [", height_, ", -1, ",
+                    width_, "] } }\n");
+    last_ = absl::StrCat("a", layer_count_++);
+    std::swap(channels_, height_);
+  }
+
   void AddLayer() {
-    switch (Between(0, 9)) {
+    switch (Between(0, 11)) {
       case 0:
       case 1: return AddConv();
       case 2: return AddTransposedConv();
@@ -164,12 +193,16 @@ class RandomModel {
       case 7:
         if (height_ + width_ > 20) return;
         Add("", false,
-            absl::StrCat("upsample { scale: 2 ", Of({"mode: \"nearest\"", "mode: \"bilinear\"", "mode: \"bicubic\""}),
+            absl::StrCat("upsample { scale: 2 ",
+                         Of({"mode: \"nearest\"", "mode: \"nearest-exact\"", "mode: \"area\"", "mode: \"bilinear\"",
+                             "mode: \"bicubic\""}),
                          " }"));
         height_ *= 2;
         width_ *= 2;
         return;
-      case 8:
+      case 8: return AddGate();
+      case 9: return AddReshape();
+      case 10:
         Add("", false, "pad { arg: [1, 2, 0, 1] }");
         width_ += 3;
         height_ += 1;
