@@ -42,7 +42,7 @@ absl::Status CheckCount(absl::string_view what, int64_t count, int64_t most) {
 
 // Far more than jobs have, and few enough that planning ends soon, whatever numbers the job contains.
 absl::Status CheckCounts(const JobSpec& spec) {
-  constexpr int64_t kMostLayers = 10000, kMostLayouts = 1000, kMostLosses = 100, kMostDatasets = 1000,
+  constexpr int64_t kMostLayers = 10000, kMostLayouts = 1000, kMostLosses = 1000, kMostDatasets = 1000,
                     kMostFields = 1000;
   constexpr int64_t kMostDims = 16;
   ADJOIN_RETURN_IF_ERROR(CheckCount("layers", spec.layer_size(), kMostLayers));

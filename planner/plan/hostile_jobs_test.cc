@@ -66,6 +66,23 @@ TEST(HostileJobsTest, AnIncludeIsRefusedUnread) {
   EXPECT_TRUE(absl::StrContains(plan.status().message(), "include \"/etc/passwd\" is still in the job"));
 }
 
+// As many losses as are possible are planned in seconds, and one more is refused.
+TEST(HostileJobsTest, ManyLosses) {
+  for (const int ranks : {4, 4096}) {
+    JobSpec spec = Job(ranks,
+                       absl::StrCat("layout { name: \"l\" partition: [", ranks,
+                                    ", 1] }\n"
+                                    "layer { name: \"y\" input: \"x\" x: \"l\" linear { out_features: 8 } }\n"),
+                       "8", ranks);
+    while (spec.loss_size() < 1000) *spec.add_loss() = spec.loss(0);
+    const auto plan = PlanSoon(spec);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->program(0).loss_size(), 1000);
+    *spec.add_loss() = spec.loss(0);
+    EXPECT_TRUE(absl::StrContains(PlanSoon(spec).status().message(), "it has 1001 losses; at most 1000 are possible"));
+  }
+}
+
 TEST(HostileJobsTest, RingsOverManyRanks) {
   for (const char* layout :
        {"partition: [1, 1000, 1]", "mesh { size: 341 } mesh { size: 3 } sbp: [\"S(1)\", \"S(2)\"]"}) {
