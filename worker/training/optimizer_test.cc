@@ -337,7 +337,9 @@ TEST(TrainOptimizerTest, BlocksOnRanksStepAsTheWhole) {
         optimizer->Step(step);
       }
       if (rank < 0) whole = parameters.tensor(0).detach().clone();
-      EXPECT_TRUE(at::equal(parameters.tensor(0), whole.narrow(0, rows.lo, rows.size())))
+      // LibTorch's kernels may round the last numbers of a tensor in another way than the first ones.
+      const at::Tensor part = whole.narrow(0, rows.lo, rows.size());
+      EXPECT_TRUE(at::allclose(parameters.tensor(0), part, /*rtol=*/1e-14, /*atol=*/1e-15))
           << next.optimizer << " on rank " << rank;
     }
   }
