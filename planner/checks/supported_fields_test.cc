@@ -153,8 +153,8 @@ TEST(SupportedFieldsTest, EveryPlannedValueIsRefusedByName) {
 
 TEST(SupportedFieldsTest, AMessageNamesTheFieldAndWhatIsSupported) {
   JobSpec spec;
-  spec.mutable_precision()->set_loss_scale(2);
-  EXPECT_EQ(CheckSupportedFields(spec, BuiltinLayerRules()).message(), "precision.loss_scale is not supported yet");
+  spec.mutable_precision()->set_reduce("float32");
+  EXPECT_EQ(CheckSupportedFields(spec, BuiltinLayerRules()).message(), "precision.reduce is not supported yet");
   spec.Clear();
   spec.set_kind(VERIFY);
   EXPECT_EQ(CheckSupportedFields(spec, BuiltinLayerRules()).message(),

@@ -89,6 +89,21 @@ absl::Status CheckAdagrad(const Adagrad& adagrad) {
   return numbers.NotNegative("eps", adagrad.eps());
 }
 
+// A factor beyond would leave hardly any gradient finite.
+constexpr double kMostLossScale = 18446744073709551616.0;  // 2^64
+
+absl::Status CheckLossScale(const JobSpec& spec) {
+  const double scale = spec.precision().loss_scale();
+  if (scale == 0) return absl::OkStatus();
+  const char* field = "precision.loss_scale";
+  if (!(scale >= 1 / kMostLossScale && scale <= kMostLossScale)) {
+    return AtField(field, InvalidSpec(field, " is ", scale, "; it must be from 2^-64 to 2^64"));
+  }
+  if (!spec.has_train())
+    return AtField(field, InvalidSpec(field, " needs train: only training has gradients to scale"));
+  return absl::OkStatus();
+}
+
 absl::Status CheckPhase(const Phase& phase) {
   if (phase.shape() != "linear" && phase.shape() != "cosine" && phase.shape() != "step") {
     return AtField("shape",
@@ -181,6 +196,7 @@ absl::Status CheckLength(const Train& train) {
 }  // namespace
 
 absl::Status CheckTrain(const JobSpec& spec) {
+  ADJOIN_RETURN_IF_ERROR(CheckLossScale(spec));
   if (spec.kind() != TRAIN && !spec.has_train()) return absl::OkStatus();
   if (!spec.has_train())
     return InvalidSpec("train is missing: train { dataset: ... batch: ... epochs: ... optimizer {...} }");

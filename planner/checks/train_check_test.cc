@@ -134,8 +134,12 @@ TEST(TrainCheckTest, Validation) {
 TEST(TrainCheckTest, NumberTypes) {
   const auto precision = [](const std::string& text) { return absl::StrCat(kLeNet, "precision { ", text, " }"); };
   for (const char* text :
-       {"", "compute: \"float64\"", "params: \"float32\"", "compute: \"bfloat16\" params: \"float32\""}) {
+       {"", "compute: \"float64\"", "params: \"float32\"", "compute: \"bfloat16\" params: \"float32\"",
+        "compute: \"bfloat16\" params: \"float32\" loss_scale: 1024", "loss_scale: 0.5"}) {
     EXPECT_TRUE(PlanText(precision(text)).ok()) << text << ": " << PlanText(precision(text)).status();
+  }
+  for (const char* scale : {"-1", "nan", "inf", "1e20", "1e-20"}) {
+    ExpectRefused(precision(absl::StrCat("loss_scale: ", scale)), "; it must be from 2^-64 to 2^64");
   }
   ExpectRefused(precision("compute: \"bfloat16\""),
                 "precision.params \"bfloat16\" with compute \"bfloat16\" is not supported yet; params: \"float32\" is");

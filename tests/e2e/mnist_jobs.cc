@@ -123,7 +123,11 @@ absl::StatusOr<JobOutput> ReadOutput(const std::string& folder) {
       output.losses.push_back(entry["loss"].get<double>());
       output.bytes_sent.push_back(entry.value("bytes_sent", int64_t{0}));
       output.rates.push_back(entry["lr"].get<double>());
-      if (entry.contains("grad_norm")) output.norms.push_back(entry["grad_norm"].get<double>());
+      if (entry.contains("grad_norm")) {
+        const nlohmann::json& norm = entry["grad_norm"];
+        output.norms.push_back(norm.is_null() ? std::nan("") : norm.get<double>());
+      }
+      output.skipped += entry.value("skipped", int64_t{0});
     } else if (entry["type"] == "validation") {
       output.validation_losses.push_back(entry["loss"].get<double>());
       output.validation_steps.push_back(entry["step"].get<int64_t>());

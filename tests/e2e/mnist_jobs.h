@@ -53,7 +53,8 @@ struct JobOutput {
   int64_t correct = 0;
   double test_loss = 0;
   std::vector<double> rates;  // learning rates, of each step
-  std::vector<double> norms;  // norms of the gradients, likewise, where they are clipped
+  std::vector<double> norms;  // norms of the gradients, likewise, where they are clipped or scaled; NaN: not finite
+  int64_t skipped = 0;        // steps
   std::vector<double> validation_losses;
   std::vector<int64_t> validation_steps;
   NamedTensors weights;

@@ -15,6 +15,9 @@
 #include <torch/optim.h>
 #include <torch/types.h>
 
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
@@ -171,7 +174,68 @@ TEST(PrecisionTest, BFloat16WithFloat32Weights) {
   }
 }
 
-// Bit for bit the same training, with and without.
+// A power of two is taken out again to the bit: of the loss, of the norm that is clipped, of the weights.
+TEST(LossScaleTest, ChangesNothingWhereAllIsFinite) {
+  const NamedTensors initial = InitialWeights(kSeedFloat32, torch::kFloat32);
+  for (const char* name : {"lenet5-serial", "lenet5-spatial"}) {
+    JobSpec spec = JobOf(name);
+    ShortenTo(10, "float32", spec);
+    spec.mutable_train()->set_clip_norm(0.7);
+    spec.mutable_train()->set_microbatches(2);
+    const auto without =
+        RunOnThreads(spec, MakeFolders(absl::StrCat(name, "-1"), initial), TransportKind::kInMemoryDelayed, 7);
+    ASSERT_TRUE(without.ok()) << without.status();
+    spec.mutable_precision()->set_loss_scale(4096);
+    const auto with =
+        RunOnThreads(spec, MakeFolders(absl::StrCat(name, "-4096"), initial), TransportKind::kInMemoryDelayed, 8);
+    ASSERT_TRUE(with.ok()) << with.status();
+    EXPECT_EQ(with->losses, without->losses) << name;
+    EXPECT_EQ(with->norms, without->norms) << name;
+    EXPECT_EQ(with->skipped, 0) << name;
+    for (const auto& [weight, value] : without->weights) EXPECT_TRUE(torch::equal(with->weights.at(weight), value));
+    // 1000 is no power of two: each gradient is rounded once more.
+    spec.mutable_precision()->set_loss_scale(1000);
+    const auto rounded =
+        RunOnThreads(spec, MakeFolders(absl::StrCat(name, "-1000"), initial), TransportKind::kInMemoryDelayed, 9);
+    ASSERT_TRUE(rounded.ok()) << rounded.status();
+    for (size_t i = 0; i < without->losses.size(); ++i) EXPECT_NEAR(rounded->losses[i], without->losses[i], 1e-3);
+  }
+}
+
+// The loss is finite, and its scaled gradients are not: no rank steps.
+TEST(LossScaleTest, AStepWhoseGradientsOverflowIsSkipped) {
+  const NamedTensors initial = InitialWeights(kSeedFloat32, torch::kFloat32);
+  for (const char* name : {"lenet5-serial", "lenet5-spatial"}) {
+    JobSpec spec = JobOf(name);
+    ShortenTo(5, "float32", spec);
+    spec.mutable_loss(0)->set_weight(1e25);
+    spec.mutable_precision()->set_loss_scale(1e19);
+    const auto job =
+        RunOnThreads(spec, MakeFolders(absl::StrCat(name, "-skips"), initial), TransportKind::kInMemoryDelayed, 7);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->skipped, 5) << name;
+    EXPECT_EQ(job->losses.size(), 5u);
+    for (const double loss : job->losses) EXPECT_GT(loss, 1e24);
+    for (const double norm : job->norms) EXPECT_TRUE(std::isnan(norm)) << norm;
+    for (const auto& [weight, value] : initial) EXPECT_TRUE(torch::equal(job->weights.at(weight), value)) << weight;
+  }
+}
+
+// As many steps in a row as are skipped end the job. Without a factor the first one does, where the job clips.
+TEST(LossScaleTest, AHundredSkippedStepsEndTheJob) {
+  const NamedTensors initial = InitialWeights(kSeedFloat32, torch::kFloat32);
+  JobSpec spec = JobOf("lenet5-sync-sgd");
+  ShortenTo(120, "float32", spec);
+  spec.mutable_train()->set_batch(4);
+  spec.mutable_loss(0)->set_weight(1e25);
+  spec.mutable_precision()->set_loss_scale(1e19);
+  const auto job = RunOnThreads(spec, MakeFolders("hundred", initial), TransportKind::kInMemoryDelayed, 7);
+  ASSERT_EQ(job.status().code(), absl::StatusCode::kOutOfRange) << job.status();
+  EXPECT_TRUE(absl::StrContains(job.status().message(), "step 100: the norm of the gradients is "));
+  EXPECT_TRUE(absl::StrContains(job.status().message(), "as in the 99 steps before it"));
+  EXPECT_TRUE(absl::StrContains(job.status().message(), "a precision.loss_scale below 1e+19 or a smaller learning"));
+}
+
 // Adds a layer right after `name`, whose output it takes.
 Layer& AddAfter(const std::string& name, const std::string& added, JobSpec& spec) {
   spec.add_layer()->set_name(added);
@@ -206,6 +270,7 @@ TEST(DropoutTest, TrainingIsTheSameOnAnyRanksAndForAnyMicroBatches) {
   }
 }
 
+// Bit for bit the same training, with and without.
 TEST(ValidationTest, DoesNotDisturbTraining) {
   const NamedTensors initial = InitialWeights(3, torch::kFloat64);
   JobSpec spec = ExampleJob("lenet5-spatial").value();

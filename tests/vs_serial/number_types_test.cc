@@ -173,7 +173,8 @@ Tensor InType(const Tensor& numbers, at::ScalarType type) {
 }
 
 // One rank's part of the step: once, or its gradient's derivative.
-absl::Status RunRank(const Plan& plan, const Numbers& numbers, at::ScalarType type, bool twice, Transport& transport, Results& results) {
+absl::Status RunRank(const Plan& plan, const Numbers& numbers, at::ScalarType type, bool twice, Transport& transport,
+                     Results& results) {
   HostMemory memory;
   Communicator communicator(&transport, &memory, {});
   const ProgramPlan& program = plan.program(0);
@@ -182,8 +183,7 @@ absl::Status RunRank(const Plan& plan, const Numbers& numbers, at::ScalarType ty
     ADJOIN_ASSIGN_OR_RETURN(const int index, parameters.IndexOf(name));
     ADJOIN_RETURN_IF_ERROR(parameters.SetFromGlobal(index, whole));
   }
-  ADJOIN_ASSIGN_OR_RETURN(auto network,
-                          Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
+  ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
   ADJOIN_ASSIGN_OR_RETURN(auto sync, GradientSync::Create(plan, &communicator, &parameters));
   Tensors whole;
   for (const auto& [name, field] : numbers.fields) {

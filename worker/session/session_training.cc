@@ -42,6 +42,7 @@ absl::StatusOr<StepReport> SessionTraining::RunStep() {
 absl::Status SessionTraining::RecordStep(const StepReport& report) {
   JobProgress& shown = progress_->shown();
   shown.set_loss(report.loss);
+  if (report.skipped) RecordSkipped(report);
   shown.set_epoch(static_cast<uint32_t>(report.epoch));
   // This rank's running means.
   const double weight = 1.0 / static_cast<double>(report.step - progress_->first_step());
@@ -58,7 +59,16 @@ absl::Status SessionTraining::RecordStep(const StepReport& report) {
                               {"t_sync", report.sync_seconds},
                               {"bytes_sent", report.bytes_sent}};
   if (report.gradient_norm.has_value()) line.push_back({"grad_norm", *report.gradient_norm});
+  if (report.skipped) line.push_back({"skipped", int64_t{1}});
   return output_->WriteMetrics(line);
+}
+
+void SessionTraining::RecordSkipped(const StepReport& report) {
+  (*progress_->shown().mutable_metric())["skipped_steps"] = static_cast<double>(++skipped_steps_);
+  if (skipped_steps_ > 1 || !environment_.writes()) return;
+  environment_.Log(absl::StrCat("step ", report.step, " is skipped: with precision.loss_scale ",
+                                environment_.plan().spec().precision().loss_scale(), " its gradients are not finite, ",
+                                "though the loss is ", report.loss, "; further such steps are counted, not told"));
 }
 
 absl::Status SessionTraining::ValidateAfter(const StepReport& step) {
@@ -119,10 +129,11 @@ absl::Status SessionTraining::RecordTraining() {
     result_.bytes_sent[program] = traffic.bytes;
     sent.push_back(absl::StrCat(traffic.bytes, " bytes in ", traffic.steps, " steps of ", program));
   }
-  environment_.Log(
-      absl::StrFormat("trained %d steps in %.1f s; sent %s; largest local tensor of each layer, in elements: %s",
-                      trainer_->steps_done() - progress_->first_step(), progress_->phase_seconds(),
-                      absl::StrJoin(sent, ", "), absl::StrJoin(result_.peak_elements, ", ", absl::PairFormatter(" "))));
+  environment_.Log(absl::StrFormat(
+      "trained %d steps%s in %.1f s; sent %s; largest local tensor of each layer, in elements: %s",
+      trainer_->steps_done() - progress_->first_step(),
+      skipped_steps_ > 0 ? absl::StrCat(", ", skipped_steps_, " of them skipped,") : "", progress_->phase_seconds(),
+      absl::StrJoin(sent, ", "), absl::StrJoin(result_.peak_elements, ", ", absl::PairFormatter(" "))));
   return absl::OkStatus();
 }
 

@@ -53,6 +53,7 @@ class SessionTraining {
   absl::Status Begin();
   absl::StatusOr<StepReport> RunStep();
   absl::Status RecordStep(const StepReport& report);
+  void RecordSkipped(const StepReport& report);
   absl::Status ValidateAfter(const StepReport& step);
   absl::Status RecordTraining();
 
@@ -64,6 +65,7 @@ class SessionTraining {
   SessionCheckpoints checkpoints_;
   SessionCheckpoints::Validated validated_;
   Result result_;
+  int64_t skipped_steps_ = 0;  // of this attempt
 };
 
 }  // namespace adjoin

@@ -30,7 +30,10 @@ at::Tensor GradientNorm::SquaresHere() const {
 
 void GradientNorm::Clip(double norm, double max_norm) const {
   const double factor = max_norm / (norm + 1e-6);
-  if (factor >= 1) return;
+  if (factor < 1) Multiply(factor);
+}
+
+void GradientNorm::Multiply(double factor) const {
   at::NoGradGuard no_grad;
   for (int i = 0; i < parameters_->size(); ++i) {
     if (!parameters_->frozen(i)) at::Tensor(parameters_->tensor(i).grad()).mul_(factor);

@@ -29,6 +29,8 @@ class GradientNorm {
 
   // Multiplies all gradients by max_norm / (norm + 1e-6) where that is below 1. On every rank, with the same numbers.
   void Clip(double norm, double max_norm) const;
+  // Multiplies all gradients. On every rank, by the same number.
+  void Multiply(double factor) const;
 
  private:
   explicit GradientNorm(const Parameters& parameters) : parameters_(&parameters) {}

@@ -44,7 +44,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   ADJOIN_RETURN_IF_ERROR(trainer->CountSteps(train));
   ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, TrainOptimizer::Create(train, *parameters));
   trainer->clip_norm_ = train.clip_norm();
-  if (train.clip_norm() > 0) {
+  trainer->loss_scale_ = plan.spec().precision().loss_scale();
+  if (train.clip_norm() > 0 || trainer->loss_scale_ > 0) {
     ADJOIN_ASSIGN_OR_RETURN(GradientNorm gradients, GradientNorm::Create(*parameters));
     trainer->gradients_.emplace(std::move(gradients));
   }
@@ -108,7 +109,7 @@ absl::StatusOr<at::Tensor> Trainer::ForwardAndBackward(const Part& part, int64_t
     const at::Tensor share = weight == 1 ? shares[i] : shares[i] * weight;
     loss = loss.defined() ? loss + share : share;
   }
-  tape.Backward(loss);
+  tape.Backward(loss, loss_scale_ > 0 ? loss_scale_ : 1);
   return loss.defined() ? loss.detach() : loss;
 }
 
@@ -143,6 +144,7 @@ absl::Status Trainer::AddUp(const std::vector<Part>& parts, int64_t epoch, bool 
   }
   const int64_t bytes_before = communicator_->BytesSent();
   ADJOIN_RETURN_IF_ERROR(sync_->Sync());
+  if (loss_scale_ > 0) gradients_->Multiply(1 / loss_scale_);
   ADJOIN_ASSIGN_OR_RETURN(const Read read, ReadStep(parts, shares));
   const StepSums mine = {.loss = read.loss,
                          .stops_asked = stop_asked ? 1.0 : 0.0,
@@ -183,6 +185,24 @@ absl::Status Trainer::NotFinite(const std::vector<Part>& parts, int64_t epoch, d
                                             data ? "" : " (a smaller learning rate may help)"));
 }
 
+// All ranks know the norm, so all of them judge alike.
+absl::Status Trainer::JudgeGradients(StepReport& report) {
+  const double norm = *report.gradient_norm;
+  if (std::isfinite(norm)) {
+    skipped_ = 0;
+    if (clip_norm_ > 0) gradients_->Clip(norm, clip_norm_);
+    return absl::OkStatus();
+  }
+  report.skipped = loss_scale_ > 0;
+  if (report.skipped && ++skipped_ < kMostSkipped) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("step ", report.step, ": the norm of the gradients is ", norm,
+                   report.skipped ? absl::StrCat(", as in the ", kMostSkipped - 1, " steps before it") : "",
+                   ", though the loss is ", report.loss, "; training cannot go on (",
+                   report.skipped ? absl::StrCat("a precision.loss_scale below ", loss_scale_, " or ") : "",
+                   "a smaller learning rate may help)"));
+}
+
 absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& words) {
   const auto begin = std::chrono::steady_clock::now();
   const absl::Duration moving_before = communicator_->time_moving();
@@ -198,15 +218,8 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   try {
     ADJOIN_RETURN_IF_ERROR(AddUp(parts, epoch, stop_asked, words, report));
     if (!std::isfinite(report.loss)) return NotFinite(parts, epoch, report.loss);
-    if (report.gradient_norm.has_value()) {
-      if (!std::isfinite(*report.gradient_norm)) {
-        return absl::OutOfRangeError(absl::StrCat("step ", report.step, ": the norm of the gradients is ",
-                                                  *report.gradient_norm, ", though the loss is ", report.loss,
-                                                  "; training cannot go on (a smaller learning rate may help)"));
-      }
-      gradients_->Clip(*report.gradient_norm, clip_norm_);
-    }
-    optimizer_->Step(step_);
+    if (report.gradient_norm.has_value()) ADJOIN_RETURN_IF_ERROR(JudgeGradients(report));
+    if (!report.skipped) optimizer_->Step(step_);
   } catch (...) {
     return StatusFromCurrentException();
   }

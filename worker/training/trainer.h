@@ -37,17 +37,19 @@
 namespace adjoin {
 
 struct StepReport {
-  int64_t step = 0;                     // from 1
-  int64_t epoch = 0;                    // from 1
-  int64_t samples = 0;                  // of this step's batch, over all ranks
-  double loss = 0;                      // of the batch before the step, over all ranks
-  double learning_rate = 0;             // of the step
-  std::optional<double> gradient_norm;  // before clipping, over all ranks; absent unless the job clips
-  double compute_seconds = 0;           // this rank's: T_comp
-  double sync_seconds = 0;              // this rank's, waiting for and moving data: T_sync
-  int64_t bytes_sent = 0;               // by this rank
-  bool stop_asked = false;              // by any rank: all of them stop after this step
-  StepWords words = {};                 // of all ranks, added up
+  int64_t step = 0;          // from 1
+  int64_t epoch = 0;         // from 1
+  int64_t samples = 0;       // of this step's batch, over all ranks
+  double loss = 0;           // of the batch before the step, over all ranks
+  double learning_rate = 0;  // of the step
+  // Before clipping, over all ranks; absent unless the job clips or scales its loss (precision.loss_scale).
+  std::optional<double> gradient_norm;
+  bool skipped = false;        // the scaled gradients were not finite: the parameters are as before the step
+  double compute_seconds = 0;  // this rank's: T_comp
+  double sync_seconds = 0;     // this rank's, waiting for and moving data: T_sync
+  int64_t bytes_sent = 0;      // by this rank
+  bool stop_asked = false;     // by any rank: all of them stop after this step
+  StepWords words = {};        // of all ranks, added up
 };
 
 // This rank's traffic in all steps of one program.
@@ -87,8 +89,11 @@ class Trainer {
   // Collective. `stop_asked`: this rank was asked to stop. Errors: those of the data, a layer or a movement;
   // kOutOfRange where the loss is not finite (on every rank alike, names the step and where the first such value is;
   // the parameters are those before the step, running statistics may be those after it), or where a job clips the norm
-  // of the gradients and it is not finite. `words`: this rank's, for StepReport::words.
+  // of the gradients and it is not finite. A job that scales its loss skips such a step instead, and ends with
+  // kOutOfRange after kMostSkipped of them in a row. `words`: this rank's, for StepReport::words.
   absl::StatusOr<StepReport> RunStep(bool stop_asked = false, const StepWords& words = {});
+
+  static constexpr int kMostSkipped = 100;
 
   // Sums a few numbers (Network::SumOverRanks). Collective; beside the steps.
   absl::StatusOr<std::vector<double>> SumOverRanks(const std::vector<double>& numbers);
@@ -122,13 +127,15 @@ class Trainer {
   // What the host reads of this rank's step, in one go.
   struct Read {
     double loss = 0;          // the sum of `shares`, by part
-    double squared_norm = 0;  // of the gradients, where the job clips
+    double squared_norm = 0;  // of the gradients, where the job clips or scales its loss
   };
   absl::StatusOr<Read> ReadStep(const std::vector<Part>& parts, const std::vector<at::Tensor>& shares) const;
   // Gradients, loss and norm over all ranks.
   absl::Status AddUp(const std::vector<Part>& parts, int64_t epoch, bool stop_asked, const StepWords& words,
                      StepReport& report);
   absl::Status NotFinite(const std::vector<Part>& parts, int64_t epoch, double loss);
+  // Clips the gradients, or finds that they are not finite.
+  absl::Status JudgeGradients(StepReport& report);
   void Account(const Part& part, int64_t bytes_before);
 
   SessionActivity* activity_ = nullptr;
@@ -139,8 +146,10 @@ class Trainer {
   std::unique_ptr<Network> tail_;  // for the samples left over at an epoch's end; null where there are none
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<TrainOptimizer> optimizer_;
-  std::optional<GradientNorm> gradients_;  // where the job clips
+  std::optional<GradientNorm> gradients_;  // where the job clips or scales its loss
   double clip_norm_ = 0;
+  double loss_scale_ = 0;                   // 0: the loss is not scaled
+  int skipped_ = 0;                         // steps in a row
   std::unique_ptr<Validation> validation_;  // where the job validates
   int64_t batch_ = 0;
   int64_t epoch_samples_ = 0;  // samples that an epoch trains on
