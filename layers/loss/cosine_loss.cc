@@ -21,9 +21,7 @@ at::Tensor OwnSums(const LossContext& context, const LossTensors& x) {
 }
 
 // The norm, at least eps, where it is a constant. (The gradient of the root of 0 would be infinite.)
-at::Tensor NormAboveEps(const at::Tensor& squares) {
-  return squares.clamp_min(kLeastNorm * kLeastNorm).sqrt();
-}
+at::Tensor NormAboveEps(const at::Tensor& squares) { return squares.clamp_min(kLeastNorm * kLeastNorm).sqrt(); }
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 // The sum, or the product, of all inputs, of any layouts. Their shapes are one, or broadcast as in PyTorch.
 //
-// It is computed in the layout of the first input that has the result's shape; the others are moved there. An input that
-// is broadcast is moved as it is, and repeated on the ranks. Where all are broadcast, it is computed in the result's
-// layout. The rule of the kinds "add" and "multiply".
+// It is computed in the layout of the first input that has the result's shape; the others are moved there. An input
+// that is broadcast is moved as it is, and repeated on the ranks. Where all are broadcast, it is computed in the
+// result's layout. The rule of the kinds "add" and "multiply".
 #include <algorithm>
 #include <utility>
 #include <vector>
