@@ -275,11 +275,9 @@ TEST(AttentionTest, DropoutBelongsToGlobalPositions) {
 // What the others are compared with is torch.nn.MultiheadAttention.
 TEST(AttentionTest, TheFormulaIsThatOfTheModule) {
   RandomJobs random(1);
-  struct Features {
-    int64_t keys, values;
-  };
-  for (const auto& [from, values_from] : {Features{6, 6}, Features{4, 4}, Features{4, 5}, Features{6, 3}}) {
-    torch::nn::MultiheadAttention module(torch::nn::MultiheadAttentionOptions(6, 3).kdim(from).vdim(values_from));
+  // In C++ the module takes keys and values of one shape only; in Python it has the same formula for others.
+  for (const int64_t from : {6, 4}) {
+    torch::nn::MultiheadAttention module(torch::nn::MultiheadAttentionOptions(6, 3).kdim(from).vdim(from));
     module->to(torch::kFloat64);
     Tensors p;
     for (const auto& entry : module->named_parameters()) {
@@ -290,7 +288,7 @@ TEST(AttentionTest, TheFormulaIsThatOfTheModule) {
     Case c;
     c.x = {2, 5, 6};
     c.memory = {2, 7, from};
-    c.values = {2, 7, values_from};
+    c.values = c.memory;
     c.heads = 3;
     const Tensor x = random.Normal(c.x), memory = random.Normal(c.memory), valued = random.Normal(c.values);
     const Tensor y =
