@@ -31,13 +31,14 @@ struct Case {
   double eps = 1e-6;
 };
 
-Case RandomCase(RandomJobs& random, bool any_shape) {
+// `narrow`: the variance may have one number for the last dim.
+Case RandomCase(RandomJobs& random, bool narrow) {
   Case c;
-  const int64_t dims = random.Between(any_shape ? 1 : 2, 5);
+  const int64_t dims = random.Between(2, 5);
   while (static_cast<int64_t>(c.shape.size()) < dims) c.shape.push_back(random.Between(1, 4));
   c.shape[0] = random.Between(2, 5);
   c.variance_shape = c.shape;
-  if (any_shape && dims > 1 && random.OneIn(2)) c.variance_shape.back() = 1;
+  if (narrow && random.OneIn(2)) c.variance_shape.back() = 1;
   c.reduction = random.Of<std::string>({"", "mean", "sum"});
   c.full = random.OneIn(2);
   if (random.OneIn(2)) c.eps = 0.5;
@@ -86,7 +87,7 @@ std::string CompareRanks(const Plan& plan, const StepInput& input, const Expecte
 // a job must have.
 std::string CompareFields(uint64_t seed, int64_t ranks, TransportKind transport) {
   RandomJobs random(seed);
-  const Case c = RandomCase(random, /*any_shape=*/true);
+  const Case c = RandomCase(random, /*narrow=*/true);
   const Tensor x = random.Normal(c.shape).requires_grad_(), target = random.Normal(c.shape);
   const Tensor s = random.Normal(c.variance_shape).exp().requires_grad_();
   const Tensor loss = Serial(c, x, target, s);
@@ -112,13 +113,15 @@ std::string CompareFields(uint64_t seed, int64_t ranks, TransportKind transport)
   input.seed = random.Between(0, 1 << 30);
   Expected expected;
   expected.field_grads = {{"x", x.grad()}, {"s", s.grad()}};
+  expected.parameter_grads = {{"w.weight", torch::zeros({1, 1}, torch::kDouble)},
+                              {"w.bias", torch::zeros({1}, torch::kDouble)}};
   return CompareRanks(*plan, input, expected, loss.item<double>(), spec);
 }
 
 // The gradients reach the parameters of a layer by way of the variance, and half of the time of the prediction.
 std::string CompareParameters(uint64_t seed, int64_t ranks) {
   RandomJobs random(seed);
-  const Case c = RandomCase(random, /*any_shape=*/false);
+  const Case c = RandomCase(random, /*narrow=*/false);
   const bool fixed = random.OneIn(2);  // the prediction
   const Tensor x = random.Normal(c.shape), target = random.Normal(c.shape);
   Tensors parameters;
@@ -168,7 +171,7 @@ TEST(GaussianNllTest, ANegativeVarianceIsAnError) {
   const std::string spec = JobOf(c, 2,
                                  "layout { name: \"x\" partition: [1, 2] }\n"
                                  "layer { name: \"y\" input: \"x\" x: \"x\" norm { kind: \"batch\" } }\n"
-                                 "layer { name: \"v\" input: \"s\" x: \"x\" repartition {} }\n",
+                                 "layer { name: \"v\" input: \"s\" x: \"x\" y: \"x\" repartition {} }\n",
                                  FieldText("x", c.shape) + FieldText("s", c.shape));
   const absl::StatusOr<Plan> plan = PlanOf(spec, {{"data", 2}});
   ASSERT_TRUE(plan.ok()) << plan.status();
