@@ -13,15 +13,18 @@
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/field_files.h"
+#include "planner/spec/sample_shape.h"
 #include "planner/spec/spec_include.h"
 #include "worker/data/array_file.h"
+#include "worker/samples/sample_extents.h"
 #include "worker/samples/sample_rule.h"
 
 namespace adjoin {
 namespace {
 
-// The samples of a field, or nothing where its files are not here.
-absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::string& data_root) {
+// The samples of a field, or nothing where its files are not here. `extents` gets theirs where they differ.
+absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::string& data_root,
+                                                 SampleExtents& extents) {
   if (field.has_synthetic()) return std::optional<int64_t>(field.synthetic().samples());
   const File* files = FilesOf(field);
   if (files == nullptr || files->path().empty()) return std::optional<int64_t>();
@@ -38,6 +41,9 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::
     const absl::StatusOr<int64_t> own = SamplesIn(header, sample_shape);
     if (!own.ok()) return absl::InvalidArgumentError(absl::StrCat(file, ": ", std::string(own.status().message())));
     samples += *own;
+    if (!HasVaryingExtents(field)) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, SampleShapeIn(header, *sample_shape));
+    ADJOIN_RETURN_IF_ERROR(extents.Add(field.name(), file, shape));
   }
   return std::optional<int64_t>(samples);
 }
@@ -66,12 +72,14 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
   std::vector<std::string> unknown;
   for (const Dataset& dataset : parsed.spec.dataset()) {
     std::optional<int64_t> samples;
+    SampleExtents extents(dataset);
     for (const Field& field : dataset.field()) {
       if (samples.has_value()) break;
-      ADJOIN_ASSIGN_OR_RETURN(samples, SamplesOf(field, options.data_root));
+      if (HasVaryingExtents(dataset) && !HasVaryingExtents(field)) continue;
+      ADJOIN_ASSIGN_OR_RETURN(samples, SamplesOf(field, options.data_root, extents));
     }
     if (samples.has_value()) {
-      sizes[dataset.name()] = *samples;
+      sizes[dataset.name()] = {*samples, extents.empty() ? 0 : extents.Hash()};
     } else {
       unknown.push_back(dataset.name());
     }

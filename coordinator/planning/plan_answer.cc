@@ -103,7 +103,9 @@ absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanA
   if (parsed.spec.output_dir().empty()) parsed.spec.set_output_dir(question.output_dir());
   const std::optional<std::vector<DatasetSize>> known = SizesOf(question, parsed.spec);
   DatasetSizes sizes;
-  for (const DatasetSize& size : known.value_or(std::vector<DatasetSize>())) sizes[size.name()] = size.samples();
+  for (const DatasetSize& size : known.value_or(std::vector<DatasetSize>())) {
+    sizes[size.name()] = {size.samples(), size.extents()};
+  }
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
   ReadHalosFromFiles(&plan);
   const size_t bytes = plan.ByteSizeLong();

@@ -41,12 +41,14 @@ TEST(PlanAnswer, ASpecIsReadAndItsPlanMadeOnceTheSizesAreKnown) {
   question.set_sized(true);
   question.add_size()->set_name("train");
   question.mutable_size(0)->set_samples(100);
+  question.mutable_size(0)->set_extents(77);
   const PlanAnswer planned = AnswerPlanQuestion(question, BuiltinLayerRules());
   ASSERT_EQ(planned.error(), 0) << planned.message();
   Plan plan;
   ASSERT_TRUE(plan.ParseFromString(planned.plan()));
   EXPECT_EQ(plan.program_size(), 2);  // a tail of 36
   EXPECT_EQ(plan.dataset(0).samples(), 100);
+  EXPECT_EQ(plan.dataset(0).extents(), 77u);
   EXPECT_EQ(planned.hash().size(), 32);
 }
 

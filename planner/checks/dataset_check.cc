@@ -14,6 +14,7 @@
 #include "planner/spec/augment.h"
 #include "planner/spec/field_files.h"
 #include "planner/spec/file_formats.h"
+#include "planner/spec/sample_shape.h"
 
 namespace adjoin {
 namespace {
@@ -95,7 +96,7 @@ absl::Status CheckRemap(const Field& field) {
 }
 
 absl::Status CheckNormalisation(const Field& field) {
-  const int64_t channels = field.shape_size() > 0 ? field.shape(0) : 1;
+  const int64_t channels = field.shape_size() > 0 && field.shape(0) != kVaryingExtent ? field.shape(0) : 1;
   for (const auto* list : {&field.mean(), &field.std()}) {
     const char* name = list == &field.mean() ? "mean" : "std";
     if (list->size() > 1 && list->size() != channels) {
@@ -122,19 +123,43 @@ absl::Status CheckField(const Field& field) {
                    InvalidSpec("dtype \"", field.dtype(), "\" is not one of \"float32\", \"float64\", \"int64\""));
   }
   for (int i = 0; i < field.shape_size(); ++i) {
-    if (field.shape(i) < 1) {
+    if (field.shape(i) < 1 && field.shape(i) != kVaryingExtent) {
       return AtField(absl::StrCat("shape[", i, "]"),
-                     InvalidSpec("shape has ", field.shape(i), "; every extent must be at least 1"));
+                     InvalidSpec("shape has ", field.shape(i),
+                                 "; every extent must be at least 1, or -1 where it differs from file to file"));
     }
   }
   int64_t cells = 1;
   for (int64_t extent : field.shape()) {
-    if (__builtin_mul_overflow(cells, extent, &cells) || cells > kMostNumber) {
+    if (extent != kVaryingExtent && (__builtin_mul_overflow(cells, extent, &cells) || cells > kMostNumber)) {
       return AtField("shape", InvalidSpec("shape has more than 2^53 cells, the most that a sample can have"));
     }
   }
   ADJOIN_RETURN_IF_ERROR(CheckNormalisation(field));
   return CheckRemap(field);
+}
+
+// Checks the extents of -1, which differ from file to file: only blocks have one shape then.
+absl::Status CheckVaryingExtents(const Dataset& dataset, const Field& field) {
+  const int block = dataset.blocks().size_size();
+  for (int i = 0; i < field.shape_size(); ++i) {
+    if (field.shape(i) != kVaryingExtent) continue;
+    const std::string at = absl::StrCat("shape[", i, "]");
+    if (!dataset.has_blocks()) {
+      return AtField(at,
+                     InvalidSpec("shape has -1, and the data set has no blocks: only blocks of one size may come from"
+                                 " files of several extents. Write blocks; or the extent, and for whole samples, as"
+                                 " predict takes them, one job per extent with the files that have it"));
+    }
+    if (field.has_synthetic()) {
+      return AtField(at, InvalidSpec("shape has -1, but synthetic values come from no file; write the extent"));
+    }
+    if (field.shape_size() < block || i < field.shape_size() - block) {
+      return AtField(at, InvalidSpec("shape has -1 in a dim that no block cuts; blocks.size has the last ", block,
+                                     " dims, and only there files may differ"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Checks that the fields' spatial dims have the same extents, so that a block or shift has the same position in all
@@ -179,6 +204,9 @@ absl::Status CheckBlocks(const Dataset& dataset) {
     return AtField(blocks.per_epoch() == 0 ? "blocks" : "blocks.per_epoch",
                    InvalidSpec("blocks.per_epoch is ", blocks.per_epoch(), "; it must be from 1 to 2^53"));
   }
+  if (!blocks.by().empty() && blocks.by() != "sample" && blocks.by() != "cell") {
+    return AtField("blocks.by", InvalidSpec("blocks.by is \"", blocks.by(), "\"; it must be \"sample\" or \"cell\""));
+  }
   const Field* cut = nullptr;
   for (const Field& field : dataset.field()) {
     if (cut == nullptr && field.shape_size() >= blocks.size_size()) cut = &field;
@@ -189,7 +217,11 @@ absl::Status CheckBlocks(const Dataset& dataset) {
   }
   for (int dim = 0; dim < blocks.size_size(); ++dim) {
     const int64_t whole = cut->shape(cut->shape_size() - blocks.size_size() + dim);
-    if (blocks.size(dim) >= 1 && blocks.size(dim) <= whole) continue;
+    if (blocks.size(dim) >= 1 && (blocks.size(dim) <= whole || whole == kVaryingExtent)) continue;
+    if (whole == kVaryingExtent) {
+      return AtField(absl::StrCat("blocks.size[", dim, "]"),
+                     InvalidSpec("blocks.size has ", blocks.size(dim), "; it must be at least 1"));
+    }
     return AtField(absl::StrCat("blocks.size[", dim, "]"),
                    InvalidSpec("blocks.size has ", blocks.size(dim), " where field \"", cut->name(), "\" has ", whole,
                                " cells; it must be from 1 to ", whole));
@@ -216,6 +248,7 @@ absl::Status CheckDataset(const Dataset& dataset) {
   for (int i = 0; i < dataset.field_size(); ++i) {
     const std::string at = absl::StrCat("field[", i, "]");
     ADJOIN_RETURN_IF_ERROR(AtField(at, CheckField(dataset.field(i))));
+    ADJOIN_RETURN_IF_ERROR(AtField(at, CheckVaryingExtents(dataset, dataset.field(i))));
     if (!names.insert(dataset.field(i).name()).second) {
       return AtField(absl::StrCat(at, ".name"), InvalidSpec("another field has this name; names are unique"));
     }

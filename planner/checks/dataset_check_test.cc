@@ -102,6 +102,38 @@ TEST(DatasetCheckTest, Blocks) {
               HasSubstr("field[0]: a mean or std for each"));
 }
 
+TEST(DatasetCheckTest, ExtentsThatDifferFromFileToFile) {
+  const auto wrong = [](const std::string& image, const std::string& label, const std::string& rest) {
+    return WrongVolumes(rest, "field { name: \"image\" nifti { path: \"a\" path: \"b\" } shape: " + image +
+                                  " } field { name: \"label\" " +
+                                  (label[0] == '[' ? "npy { path: \"l\" path: \"m\" } shape: " : "") + label + " } ");
+  };
+  const std::string blocks = "blocks { size: [4, 4, 4] per_epoch: 9 } ";
+  EXPECT_EQ(wrong("[1, -1, -1, -1]", "[-1, -1, -1]", blocks), "");
+  EXPECT_EQ(wrong("[2, -1, 512, 512]", "[-1, 512, 512]", blocks), "");
+  EXPECT_THAT(wrong("[1, -2, -1, -1]", "[-1, -1, -1]", blocks), HasSubstr("field[0].shape[1]: "));
+  EXPECT_THAT(wrong("[1, -1, -1, -1]", "[-1, -1, -1]", ""), HasSubstr("field[0].shape[1]: "));
+  EXPECT_THAT(wrong("[1, -1, -1, -1]", "[-1, -1, -1]", ""), HasSubstr("one job per extent"));
+  EXPECT_THAT(wrong("[-1, -1, -1, -1]", "[-1, -1, -1]", blocks), HasSubstr("in a dim that no block cuts"));
+  EXPECT_THAT(wrong("[1, -1, -1, -1]", "[-1]", blocks), HasSubstr("field[1].shape[0]: "));
+  EXPECT_THAT(wrong("[1, -1, -1, -1]", "[8, -1, -1]", blocks),
+              HasSubstr("field[1].shape: field \"label\" ends in 8x-1x-1, field \"image\" in -1x-1x-1"));
+  EXPECT_THAT(wrong("[1, 8, -1, -1]", "synthetic { kind: \"normal\" samples: 2 } shape: [8, -1, -1]", blocks),
+              HasSubstr("field[1].shape[1]: shape has -1, but synthetic values come from no file"));
+  EXPECT_THAT(wrong("[1, -1, -1, -1]", "[-1, -1, -1]", "blocks { size: [4, 0, 4] per_epoch: 9 }"),
+              HasSubstr("blocks.size[1]: blocks.size has 0"));
+  EXPECT_THAT(wrong("[1, 3, -1, -1]", "[3, -1, -1]", blocks), HasSubstr("blocks.size[0]: blocks.size has 4 where"));
+  EXPECT_THAT(Wrong("nifti { path: \"a\" } shape: [-1, -1] mean: [1, 2]", blocks), HasSubstr("field[0].mean: "));
+}
+
+TEST(DatasetCheckTest, HowBlocksAreDrawn) {
+  for (const char* by : {"", "sample", "cell"}) {
+    EXPECT_EQ(WrongVolumes(std::string("blocks { size: [4, 4, 4] per_epoch: 9 by: \"") + by + "\" }"), "");
+  }
+  EXPECT_THAT(WrongVolumes("blocks { size: [4, 4, 4] per_epoch: 9 by: \"voxel\" }"),
+              HasSubstr("dataset[0].blocks.by: blocks.by is \"voxel\"; it must be"));
+}
+
 TEST(DatasetCheckTest, Augment) {
   EXPECT_THAT(WrongVolumes("augment: \"flip(0)\" augment: \"flip(3)\""), HasSubstr("dataset[0].augment[1]: "));
 }

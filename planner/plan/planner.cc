@@ -36,8 +36,9 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const JobSpec& spec, const std:
   if (known == sizes.end()) return std::optional<int64_t>();
   int index = 0;
   while (spec.dataset(index).name() != name) ++index;
-  if (known->second < 1) return AtField(absl::StrCat("dataset[", index, "]"), InvalidSpec("its files hold no samples"));
-  return std::optional<int64_t>(SampleCount(spec.dataset(index), known->second));
+  if (known->second.samples < 1)
+    return AtField(absl::StrCat("dataset[", index, "]"), InvalidSpec("its files hold no samples"));
+  return std::optional<int64_t>(SampleCount(spec.dataset(index), known->second.samples));
 }
 
 // Adds the program `request.name` for a data set that is evaluated or predicted, and its tail for the samples left
@@ -208,7 +209,9 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expa
     DatasetSize* size = plan.add_dataset();
     size->set_name(dataset.name());
     size->set_samples(*samples);
-    size->set_in_files(sizes.at(dataset.name()));
+    const SizeInFiles& in_files = sizes.at(dataset.name());
+    size->set_in_files(in_files.samples);
+    if (in_files.extents != 0) size->set_extents(in_files.extents);
   }
   return plan;
 }

@@ -32,8 +32,16 @@ namespace adjoin {
 
 class PlanReport;
 
-// By Dataset.name, the number of samples; absent where it is not known. The planner applies Dataset.limit.
-using DatasetSizes = std::map<std::string, int64_t>;
+// What the files of a data set hold.
+struct SizeInFiles {
+  SizeInFiles(int64_t samples = 0, uint64_t extents = 0) : samples(samples), extents(extents) {}  // also implicitly
+
+  int64_t samples;   // the planner applies Dataset.limit
+  uint64_t extents;  // DatasetSize.extents
+};
+
+// By Dataset.name; absent where it is not known.
+using DatasetSizes = std::map<std::string, SizeInFiles>;
 
 class Planner {
  public:

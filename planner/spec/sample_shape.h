@@ -2,6 +2,7 @@
 //
 //   SampleShape(dataset, field);        // {1, 32, 32, 32}: a block's, where the data set has blocks
 //   SampleCount(dataset, in_files);     // after `limit` and `blocks`
+//   HasVaryingExtents(field);           // true of shape: [1, -1, -1, -1]
 #ifndef ADJOIN_PLANNER_SPEC_SAMPLE_SHAPE_H_
 #define ADJOIN_PLANNER_SPEC_SAMPLE_SHAPE_H_
 
@@ -12,6 +13,19 @@
 #include "proto/job.pb.h"
 
 namespace adjoin {
+
+// In Field.shape: the extent differs from file to file.
+inline constexpr int64_t kVaryingExtent = -1;
+
+inline bool HasVaryingExtents(const Field& field) {
+  return std::find(field.shape().begin(), field.shape().end(), kVaryingExtent) != field.shape().end();
+}
+
+// True where a field of the data set has.
+inline bool HasVaryingExtents(const Dataset& dataset) {
+  return std::any_of(dataset.field().begin(), dataset.field().end(),
+                     [](const Field& field) { return HasVaryingExtents(field); });
+}
 
 // Returns the shape without the batch dim. A field with fewer dims than a block has is not cut into blocks.
 inline std::vector<int64_t> SampleShape(const Dataset& dataset, const Field& field) {

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
     usage = equals == std::string::npos ||
-            !absl::SimpleAtoi(argument.substr(equals + 1), &sizes[argument.substr(0, equals)]);
+            !absl::SimpleAtoi(argument.substr(equals + 1), &sizes[argument.substr(0, equals)].samples);
   }
   if (usage) {
     std::cerr << "run_job SPEC DATA_ROOT OUTPUT_ROOT [DATA_SET=SAMPLES ...]" << std::endl;

@@ -48,6 +48,7 @@ ProbeResult Checked(const ProbeData& request, const ProbeResult& said) {
     DatasetSize& size = *result.add_dataset();
     size.set_name(request.dataset(i).name());
     size.set_samples(said.dataset(i).samples());
+    if (said.dataset(i).extents() != 0) size.set_extents(said.dataset(i).extents());
   }
   return result;
 }

@@ -118,7 +118,14 @@ TEST_F(DataCheckerTest, AnswersAsTheProbeDoesAndKeepsItsProcess) {
     ASSERT_THAT(good.dataset(), SizeIs(1));
     EXPECT_EQ(good.dataset(0).name(), "train");
     EXPECT_EQ(good.dataset(0).samples(), 3);
+    EXPECT_EQ(good.dataset(0).extents(), 0u);
   }
+  ProbeData varying = Request("varying");
+  varying.mutable_dataset(0)->mutable_field(0)->add_shape(-1);
+  varying.mutable_dataset(0)->mutable_blocks()->add_size(2);
+  checker_->Check(varying);
+  EXPECT_EQ(Result("varying").dataset(0).samples(), 1);
+  EXPECT_NE(Result("varying").dataset(0).extents(), 0u);
   const std::vector<pid_t> children = AwaitChildren(1);
   checker_->Check(Request("bad", "none"));
   EXPECT_EQ(Result("bad").error(),

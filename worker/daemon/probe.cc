@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/spec/field_files.h"
+#include "planner/spec/sample_shape.h"
 #include "worker/data/array_file.h"
 #include "worker/data/path_rules.h"
+#include "worker/samples/sample_extents.h"
 #include "worker/samples/sample_rule.h"
 
 namespace adjoin {
@@ -28,7 +30,8 @@ bool Stopped(const ProbeLimits& limits) { return limits.stop != nullptr && limit
 
 // `where` names the field; `place` gets the part of it that an error speaks of.
 absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, const std::string& where,
-                                  const ProbeLimits& limits, CheckLimits& left, std::string& place) {
+                                  const ProbeLimits& limits, CheckLimits& left, SampleExtents& extents,
+                                  std::string& place) {
   if (field.has_synthetic()) return field.synthetic().samples();
   const File* files = FilesOf(field);
   if (files == nullptr) return absl::InvalidArgumentError("it says nothing of where it comes from");
@@ -46,19 +49,23 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Field& field, c
     options.object = files->object();
     options.name = absl::StrCat("'", path, "'");
     ADJOIN_ASSIGN_OR_RETURN(const ArrayHeader header, CheckArrayFile(file.path(), options, &left));
-    ADJOIN_ASSIGN_OR_RETURN(const int64_t own, SamplesIn(header, sample_shape));
-    samples += own;
+    const absl::StatusOr<int64_t> own = SamplesIn(header, sample_shape);
+    if (!own.ok()) return Within(options.name, own.status());
+    samples += *own;
+    if (!HasVaryingExtents(field)) continue;
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, SampleShapeIn(header, *sample_shape));
+    ADJOIN_RETURN_IF_ERROR(extents.Add(field.name(), options.name, shape));
   }
   return samples;
 }
 
 absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& dataset, const ProbeLimits& limits,
-                                  CheckLimits& left, std::string& place) {
+                                  CheckLimits& left, SampleExtents& extents, std::string& place) {
   int64_t samples = 0;
   for (int i = 0; i < dataset.field_size(); ++i) {
     std::string where = absl::StrCat("data set '", dataset.name(), "', field '", dataset.field(i).name(), "'");
     std::string within;
-    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i), where, limits, left, within);
+    absl::StatusOr<int64_t> own = SamplesOf(root, dataset.field(i), where, limits, left, extents, within);
     place = absl::StrCat("field[", i, "]", own.ok() || within.empty() ? "" : ".", own.ok() ? "" : within);
     if (!own.ok()) return Within(where, own.status());
     if (i > 0 && *own != samples) {
@@ -78,7 +85,8 @@ absl::Status ProbeAll(const std::string& root, const ProbeData& request, const P
   for (int i = 0; i < request.dataset_size(); ++i) {
     const Dataset& dataset = request.dataset(i);
     std::string within;
-    const absl::StatusOr<int64_t> samples = SamplesOf(root, dataset, limits, left, within);
+    SampleExtents extents(dataset);
+    const absl::StatusOr<int64_t> samples = SamplesOf(root, dataset, limits, left, extents, within);
     if (!samples.ok()) {
       result.set_field(absl::StrCat("dataset[", i, "].", within));
       return samples.status();
@@ -86,6 +94,7 @@ absl::Status ProbeAll(const std::string& root, const ProbeData& request, const P
     DatasetSize& size = *result.add_dataset();
     size.set_name(dataset.name());
     size.set_samples(*samples);
+    if (!extents.empty()) size.set_extents(extents.Hash());
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "base/deadline.h"
+#include "worker/data/idx_test_files.h"
 #include "worker/samples/array_test_files.h"
 
 namespace adjoin {
@@ -126,7 +127,57 @@ TEST_F(ProbeTest, ShapesFit) {
   for (int extent : {1, 2, 3}) request_.mutable_dataset(0)->mutable_field(0)->add_shape(extent);
   EXPECT_EQ(Error(), "");
   request_.mutable_dataset(0)->mutable_field(0)->set_shape(2, 4);
-  EXPECT_THAT(Error(), HasSubstr("shape [1, 2, 4] has 8 cells a sample"));
+  EXPECT_THAT(Error(), HasSubstr("the file (10x2x3 uint8) has 10 samples of [2, 3]; shape is [1, 2, 4]"));
+}
+
+// Volumes of several extents: the headers tell them, and every rank has to find the same.
+TEST_F(ProbeTest, ExtentsThatDifferFromFileToFile) {
+  Dataset& dataset = *request_.mutable_dataset(0);
+  dataset.clear_field();
+  for (int64_t extent : {4, 3, 2}) dataset.mutable_blocks()->add_size(extent);
+  const auto write = [&](const std::string& name, const std::string& format, const std::vector<int64_t>& shape) {
+    WriteArray(root_ + "/" + name, format, CellType::kInt16, shape, std::vector<double>(VolumeOf(shape)));
+  };
+  write("a.nii", "nifti", {4, 5, 6});
+  write("b.nii", "nifti", {9, 3, 2});
+  WriteFile(root_ + "/b.nii.gz", Gzip(ReadFile(root_ + "/b.nii")));
+  write("a.npy", "npy", {1, 4, 5, 6});
+  write("b.npy", "npy", {9, 3, 2});
+  for (const std::string name : {"image", "label"}) {
+    Field& field = *dataset.add_field();
+    field.set_name(name);
+    const std::vector<int64_t> shape = {1, -1, -1, -1};
+    field.mutable_shape()->Assign(shape.begin() + (name == "image" ? 0 : 1), shape.end());
+  }
+  SetFile(*dataset.mutable_field(0), "nifti", "a.nii");
+  SetFile(*dataset.mutable_field(0), "nifti", "b.nii.gz");
+  for (const char* path : {"a.npy", "b.npy"}) SetFile(*dataset.mutable_field(1), "npy", path);
+  const ProbeResult found = Probe(root_, request_);
+  EXPECT_EQ(found.error(), "");
+  EXPECT_EQ(found.dataset(0).samples(), 2);
+  EXPECT_NE(found.dataset(0).extents(), 0u);
+
+  // Other extents, or another order, make another number.
+  write("b.nii", "nifti", {9, 3, 3});
+  WriteFile(root_ + "/b.nii.gz", Gzip(ReadFile(root_ + "/b.nii")));
+  EXPECT_EQ(
+      Error(),
+      "data set 'train', field 'label': 'b.npy': its extents are 9x3x2, those of 'b.nii.gz' of field \"image\", the"
+      " same sample, 9x3x3; they have to be the same");
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[1].npy.path[1]");
+  write("b.npy", "npy", {9, 3, 3});
+  const ProbeResult other = Probe(root_, request_);
+  EXPECT_EQ(other.error(), "");
+  EXPECT_NE(other.dataset(0).extents(), found.dataset(0).extents());
+
+  write("b.npy", "npy", {9, 2, 3});
+  request_.mutable_dataset(0)->mutable_field()->SwapElements(0, 1);
+  EXPECT_EQ(Error(),
+            "data set 'train', field 'label': 'b.npy': its extents are 9x2x3, smaller than a block of 4x3x2; make the"
+            " blocks smaller, leave the file out, or pad it");
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[0].npy.path[1]");
+  write("b.npy", "npy", {3, 3});
+  EXPECT_THAT(Error(), HasSubstr("'b.npy': the file has the extents [3, 3]; shape is [-1, -1, -1], where each file"));
 }
 
 TEST_F(ProbeTest, PathsStayBelowTheRoot) {
@@ -167,7 +218,7 @@ TEST_F(ProbeTest, EveryFormat) {
   nifti.set_shape(1, 3);
   result = Probe(root_, request_);
   EXPECT_THAT(result.error(),
-              HasSubstr("shape [1, 3, 3, 4] has 36 cells a sample, the file (2x3x4 int16), which is one"));
+              HasSubstr("'a.nifti': the file (2x3x4 int16) is one sample of [2, 3, 4]; shape is [1, 3, 3, 4]"));
   EXPECT_EQ(result.field(), "dataset[1].field[2].nifti.path[0]");
   nifti.set_shape(1, 2);
 

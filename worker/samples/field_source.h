@@ -55,6 +55,10 @@ class FieldSource {
   virtual ~FieldSource() = default;
 
   virtual int64_t samples() const = 0;
+  // Returns a sample's own shape, which differs from file to file where Field.shape has -1. There is such a sample.
+  virtual const std::vector<int64_t>& ShapeOf(int64_t sample) const = 0;
+  // Returns what messages call a sample: "ct/a.nii.gz", "set.npy, sample 3 from 0".
+  virtual std::string NameOf(int64_t sample) const = 0;
   // Reads `box`, which is within a sample, of each of `count` samples from `sample` on. `out` has room for
   // count * box.Volume() values, row-major.
   // Errors: kOutOfRange (no such samples); as ArrayFile::Open and ArrayFile::Read.
@@ -68,7 +72,7 @@ class FieldSource {
   virtual std::optional<BoxCut> CutOf(int64_t /*sample*/, const Box& box) const { return BoxCut::FirstDim(box); }
 };
 
-// `sample_shape`: a whole sample's, also where the data set has blocks.
+// `sample_shape`: a whole sample's, also where the data set has blocks; with -1 where Field.shape has.
 // Errors: kInvalidArgument (no path; other cells than a sample has); as HoldBelow, ReadArrayHeader.
 absl::StatusOr<std::unique_ptr<FieldSource>> OpenFieldSource(const Dataset& dataset, const Field& field,
                                                              const std::vector<int64_t>& sample_shape, uint64_t seed,

@@ -16,54 +16,10 @@ namespace {
 
 constexpr size_t kMostOpen = 16;
 
-}  // namespace
-
-FileSamples::FileSamples(const Field& field, const std::vector<int64_t>& sample_shape, const DataFolder& data)
-    : root_(data.root),
-      cache_dir_(data.cache_dir),
-      cache_bytes_(data.cache_bytes),
-      format_(SourceName(field)),
-      object_(FilesOf(field)->object()),
-      sample_shape_(sample_shape) {}
-
-ArrayFileOptions FileSamples::OptionsOf(const std::string& name) const {
-  ArrayFileOptions options;
-  options.format = format_;
-  options.object = object_;
-  options.name = name;
-  options.cache_dir = cache_dir_;
-  options.cache_bytes = cache_bytes_;
-  options.stop = &stop_;
-  return options;
-}
-
-absl::StatusOr<std::unique_ptr<FieldSource>> FileSamples::Open(const Field& field,
-                                                               const std::vector<int64_t>& sample_shape,
-                                                               const DataFolder& data) {
-  const adjoin::File* named = FilesOf(field);
-  if (named == nullptr || named->path().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("field \"", field.name(), "\" names no file; right would be one path or more"));
-  }
-  std::unique_ptr<FileSamples> all(new FileSamples(field, sample_shape, data));
-  for (const std::string& name : named->path()) {
-    ADJOIN_ASSIGN_OR_RETURN(const HeldPath held, HoldBelow(data.root, name));
-    ADJOIN_ASSIGN_OR_RETURN(ArrayHeader header, ReadArrayHeader(held.path(), all->OptionsOf(name)));
-    const absl::StatusOr<int64_t> samples = SamplesIn(header, sample_shape);
-    if (!samples.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": ", std::string(samples.status().message())));
-    }
-    all->samples_ += *samples;
-    std::vector<int64_t> chunk = all->ChunkOfSample(header, *samples);
-    all->files_.push_back({name, std::move(header), *samples, std::move(chunk)});
-  }
-  return all;
-}
-
 // The dims of the array are the samples and the dims of one, but for extents of 1; else there is no telling.
-std::vector<int64_t> FileSamples::ChunkOfSample(const ArrayHeader& header, int64_t samples) const {
+std::vector<int64_t> ChunkOfSample(const ArrayHeader& header, int64_t samples, const std::vector<int64_t>& shape) {
   std::vector<int64_t> seen = {samples};
-  seen.insert(seen.end(), sample_shape_.begin(), sample_shape_.end());
+  seen.insert(seen.end(), shape.begin(), shape.end());
   std::vector<int64_t> chunk;
   size_t own = 0;
   const auto skip_ones = [&] {
@@ -84,10 +40,68 @@ std::vector<int64_t> FileSamples::ChunkOfSample(const ArrayHeader& header, int64
   return chunk;
 }
 
-std::optional<BoxCut> FileSamples::CutOf(int64_t sample, const Box& box) const {
+}  // namespace
+
+FileSamples::FileSamples(const Field& field, const DataFolder& data)
+    : root_(data.root),
+      cache_dir_(data.cache_dir),
+      cache_bytes_(data.cache_bytes),
+      format_(SourceName(field)),
+      object_(FilesOf(field)->object()) {}
+
+ArrayFileOptions FileSamples::OptionsOf(const std::string& name) const {
+  ArrayFileOptions options;
+  options.format = format_;
+  options.object = object_;
+  options.name = name;
+  options.cache_dir = cache_dir_;
+  options.cache_bytes = cache_bytes_;
+  options.stop = &stop_;
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<FieldSource>> FileSamples::Open(const Field& field,
+                                                               const std::vector<int64_t>& sample_shape,
+                                                               const DataFolder& data) {
+  const adjoin::File* named = FilesOf(field);
+  if (named == nullptr || named->path().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("field \"", field.name(), "\" names no file; right would be one path or more"));
+  }
+  std::unique_ptr<FileSamples> all(new FileSamples(field, data));
+  for (const std::string& name : named->path()) {
+    ADJOIN_ASSIGN_OR_RETURN(const HeldPath held, HoldBelow(data.root, name));
+    ADJOIN_ASSIGN_OR_RETURN(ArrayHeader header, ReadArrayHeader(held.path(), all->OptionsOf(name)));
+    const absl::StatusOr<int64_t> samples = SamplesIn(header, sample_shape);
+    if (!samples.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": ", std::string(samples.status().message())));
+    }
+    all->samples_ += *samples;
+    ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> shape, SampleShapeIn(header, sample_shape));
+    std::vector<int64_t> chunk = ChunkOfSample(header, *samples, shape);
+    all->files_.push_back({.name = name,
+                           .header = std::move(header),
+                           .samples = *samples,
+                           .shape = std::move(shape),
+                           .chunk = std::move(chunk)});
+  }
+  return all;
+}
+
+const FileSamples::File& FileSamples::FileOf(int64_t sample, int64_t* within) const {
   size_t index = 0;
   while (sample >= files_[index].samples) sample -= files_[index++].samples;
-  const File& file = files_[index];
+  if (within != nullptr) *within = sample;
+  return files_[index];
+}
+
+std::string FileSamples::NameOf(int64_t sample) const {
+  const File& file = FileOf(sample, &sample);
+  return file.samples == 1 ? file.name : absl::StrCat(file.name, ", sample ", sample, " from 0");
+}
+
+std::optional<BoxCut> FileSamples::CutOf(int64_t sample, const Box& box) const {
+  const File& file = FileOf(sample);
   if (file.header.chunk.empty()) {
     if (!file.header.fortran) return BoxCut::FirstDim(box);
     for (int dim = box.dims() - 1; dim >= 0; --dim) {
@@ -129,7 +143,7 @@ absl::StatusOr<ArrayFile*> FileSamples::Opened(size_t index) {
 absl::Status FileSamples::ReadWithin(size_t index, int64_t sample, int64_t count, const Box& box, double* out) {
   const File& file = files_[index];
   std::vector<int64_t> seen = {file.samples};
-  seen.insert(seen.end(), sample_shape_.begin(), sample_shape_.end());
+  seen.insert(seen.end(), file.shape.begin(), file.shape.end());
   std::vector<Interval> wanted = {{sample, sample + count}};
   for (int dim = 0; dim < box.dims(); ++dim) wanted.push_back(box[dim]);
   const ReshapedBox reshaped = BoxesUnder(seen, Box(std::move(wanted)), file.header.shape);

@@ -33,6 +33,8 @@ class FileSamples : public FieldSource {
                                                            const DataFolder& data);
 
   int64_t samples() const override { return samples_; }
+  const std::vector<int64_t>& ShapeOf(int64_t sample) const override { return FileOf(sample).shape; }
+  std::string NameOf(int64_t sample) const override;
   absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) override;
   void Stop() override { stop_ = true; }
   int64_t bytes_read() const override;
@@ -43,6 +45,7 @@ class FileSamples : public FieldSource {
     std::string name;  // below the data root
     ArrayHeader header;
     int64_t samples = 0;
+    std::vector<int64_t> shape;  // one sample's
     std::vector<int64_t> chunk;  // extents in a sample's dims; empty: no chunks, or they do not follow these dims
   };
   struct OpenFile {
@@ -50,9 +53,10 @@ class FileSamples : public FieldSource {
     std::unique_ptr<ArrayFile> file;
   };
 
-  FileSamples(const Field& field, const std::vector<int64_t>& sample_shape, const DataFolder& data);
+  FileSamples(const Field& field, const DataFolder& data);
   ArrayFileOptions OptionsOf(const std::string& name) const;
-  std::vector<int64_t> ChunkOfSample(const ArrayHeader& header, int64_t samples) const;
+  // There is such a sample. `within` gets its position in the file; may be null.
+  const File& FileOf(int64_t sample, int64_t* within = nullptr) const;
   absl::StatusOr<ArrayFile*> Opened(size_t index);
   absl::Status ReadWithin(size_t index, int64_t sample, int64_t count, const Box& box, double* out);
 
@@ -62,7 +66,6 @@ class FileSamples : public FieldSource {
   const int64_t cache_bytes_;
   const std::string format_;
   const std::string object_;
-  const std::vector<int64_t> sample_shape_;
   std::vector<File> files_;
   int64_t samples_ = 0;
   std::list<OpenFile> open_;  // the one used last comes first

@@ -127,7 +127,7 @@ TEST(FileSamplesTest, NamesTheFileThatDoesNotFit) {
   EXPECT_THAT(std::string(Open(field, {6}).status().message()), HasSubstr("names no file"));
   SetFile(field, "npy", "six");
   EXPECT_THAT(std::string(Open(field, {7}).status().message()),
-              HasSubstr("six: shape [7] has 7 cells a sample, the file (2x6 int32) has 6"));
+              HasSubstr("six: the file (2x6 int32) has 2 samples of [6]; shape is [7]"));
   EXPECT_THAT(std::string(OpenFieldSource(Dataset(), field, {6}, 0, "/nowhere").status().message()), HasSubstr("six"));
   auto source = Open(field, {6});
   ASSERT_TRUE(source.ok());

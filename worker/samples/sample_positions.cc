@@ -19,7 +19,8 @@ constexpr uint64_t kShiftNumbers = 32;  // after the numbers of the flips
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SamplePositions>> SamplePositions::Create(const Dataset& dataset, uint64_t seed,
-                                                                         int64_t in_files) {
+                                                                         int64_t in_files,
+                                                                         const SampleExtents& extents) {
   ADJOIN_ASSIGN_OR_RETURN(Augment augment, ParseAugment(dataset));
   std::unique_ptr<SamplePositions> positions(new SamplePositions(dataset, seed, std::move(augment)));
   positions->in_files_ = dataset.has_limit() ? std::min(dataset.limit(), in_files) : in_files;
@@ -38,6 +39,15 @@ absl::StatusOr<std::unique_ptr<SamplePositions>> SamplePositions::Create(const D
   positions->whole_.assign(has->shape().end() - spatial, has->shape().end());
   positions->extent_ = positions->whole_;
   if (dataset.has_blocks()) positions->extent_.assign(dataset.blocks().size().begin(), dataset.blocks().size().end());
+  if (HasVaryingExtents(*has)) {
+    if (extents.size() < positions->in_files_) {
+      return absl::InvalidArgumentError(absl::StrCat("data set \"", dataset.name(), "\": the extents of ",
+                                                     extents.size(), " of ", in_files, " samples are known"));
+    }
+    positions->extents_ = extents;  // SampleExtents::Add has compared them with the block
+    ADJOIN_RETURN_IF_ERROR(positions->CountCells());
+    return positions;
+  }
   for (int dim = 0; dim < spatial; ++dim) {
     if (positions->extent_[dim] >= 1 && positions->extent_[dim] <= positions->whole_[dim]) continue;
     return absl::InvalidArgumentError(absl::StrCat("data set \"", dataset.name(), "\": a block has ",
@@ -45,6 +55,24 @@ absl::StatusOr<std::unique_ptr<SamplePositions>> SamplePositions::Create(const D
                                                    "\" has ", positions->whole_[dim]));
   }
   return positions;
+}
+
+absl::Status SamplePositions::CountCells() {
+  if (dataset_.blocks().by() != "cell") return absl::OkStatus();
+  int64_t sum = 0;
+  for (int64_t sample = 0; sample < in_files_; ++sample) {
+    int64_t cells = 1;
+    bool overflow = false;
+    for (int64_t extent : extents_[sample]) overflow |= __builtin_mul_overflow(cells, extent, &cells);
+    overflow |= __builtin_add_overflow(sum, cells, &sum);
+    if (overflow) {
+      return absl::InvalidArgumentError(absl::StrCat("data set \"", dataset_.name(),
+                                                     "\": its samples have more than 2^63 cells, so none can be drawn"
+                                                     " by \"cell\""));
+    }
+    cells_.push_back(sum);
+  }
+  return absl::OkStatus();
 }
 
 int64_t SamplePositions::Ordered(int64_t epoch, int64_t position) {
@@ -67,9 +95,15 @@ SamplePosition SamplePositions::At(bool training, int64_t epoch, int64_t positio
   if (dataset_.has_blocks()) {
     const RandomStream stream(seed_, kPurposeBlocks, epoch_drawn);
     const uint64_t numbers = static_cast<uint64_t>(found.sample) * kNumbersPerPosition;
-    found.sample = static_cast<int64_t>(stream.BelowAt(numbers, in_files_));
-    for (size_t dim = 0; dim < whole_.size(); ++dim) {
-      found.dims[dim].first = static_cast<int64_t>(stream.BelowAt(numbers + 1 + dim, whole_[dim] - extent_[dim] + 1));
+    if (cells_.empty()) {
+      found.sample = static_cast<int64_t>(stream.BelowAt(numbers, in_files_));
+    } else {
+      const auto cell = static_cast<int64_t>(stream.BelowAt(numbers, cells_.back()));
+      found.sample = std::upper_bound(cells_.begin(), cells_.end(), cell) - cells_.begin();
+    }
+    const std::vector<int64_t>& whole = ExtentsOf(found.sample);
+    for (size_t dim = 0; dim < whole.size(); ++dim) {
+      found.dims[dim].first = static_cast<int64_t>(stream.BelowAt(numbers + 1 + dim, whole[dim] - extent_[dim] + 1));
     }
   }
   if (!augments) return found;

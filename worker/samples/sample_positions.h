@@ -17,6 +17,7 @@
 #include "planner/spec/augment.h"
 #include "primitives/geometry/box.h"
 #include "proto/job.pb.h"
+#include "worker/samples/sample_extents.h"
 
 namespace adjoin {
 
@@ -49,10 +50,10 @@ struct SamplePosition {
 
 class SamplePositions {
  public:
-  // `in_files`: samples that the files hold.
-  // Errors: as ParseAugment; kInvalidArgument (no samples; a block larger than the samples).
+  // `in_files`: samples that the files hold. `extents`: of each of them, where Field.shape has -1; else empty.
+  // Errors: as ParseAugment; kInvalidArgument (no samples; a block larger than the samples; more cells than 2^63 - 1).
   static absl::StatusOr<std::unique_ptr<SamplePositions>> Create(const Dataset& dataset, uint64_t seed,
-                                                                 int64_t in_files);
+                                                                 int64_t in_files, const SampleExtents& extents = {});
 
   // The number of samples in an epoch.
   int64_t count() const { return count_; }
@@ -64,12 +65,16 @@ class SamplePositions {
  private:
   SamplePositions(const Dataset& dataset, uint64_t seed, Augment augment)
       : dataset_(dataset), seed_(seed), augment_(std::move(augment)) {}
+  absl::Status CountCells();
   int64_t Ordered(int64_t epoch, int64_t position);
+  const std::vector<int64_t>& ExtentsOf(int64_t sample) const { return extents_.empty() ? whole_ : extents_[sample]; }
 
   const Dataset dataset_;
   const uint64_t seed_;
   const Augment augment_;
-  std::vector<int64_t> whole_;   // extents of the files' samples in the spatial dims
+  std::vector<int64_t> whole_;   // extents of the files' samples in the spatial dims, unless they have their own
+  SampleExtents extents_;        // their own
+  std::vector<int64_t> cells_;   // of this sample and all before it, where blocks are drawn in proportion to them
   std::vector<int64_t> extent_;  // a sample's: those of a block, or `whole_`
   int64_t in_files_ = 0;         // the files' samples that are used
   int64_t count_ = 0;

@@ -38,7 +38,7 @@ TEST(SampleRuleTest, NiftiFilesAreOneSample) {
   EXPECT_EQ(*SamplesIn(HeaderOf("nifti", {1, 8, 6, 4}), Shape{8, 6, 4}), 1);
   EXPECT_EQ(*SamplesIn(HeaderOf("nifti", {8, 6, 4}), std::nullopt), 1);
   EXPECT_THAT(std::string(SamplesIn(HeaderOf("nifti", {8, 6, 4}), Shape{6, 4}).status().message()),
-              HasSubstr("shape [6, 4] has 24 cells a sample, the file (8x6x4 uint8), which is one sample, has 192"));
+              HasSubstr("the file (8x6x4 uint8) is one sample of [8, 6, 4]; shape is [6, 4]"));
 }
 
 // As many cells in another order would be read without an error, scrambled.
@@ -59,9 +59,33 @@ TEST(SampleRuleTest, OtherExtentsAreAnError) {
 
 TEST(SampleRuleTest, OtherCellsAreAnError) {
   EXPECT_THAT(std::string(SamplesIn(HeaderOf("idx", {10, 2, 3}), Shape{1, 2, 4}).status().message()),
-              HasSubstr("shape [1, 2, 4] has 8 cells a sample, the file (10x2x3 uint8) has 6"));
+              HasSubstr("the file (10x2x3 uint8) has 10 samples of [2, 3]; shape is [1, 2, 4]"));
   EXPECT_EQ(*SamplesIn(HeaderOf("idx", {10, 2, 3}), std::nullopt), 10);
   EXPECT_FALSE(SamplesIn(HeaderOf("npy", {10, 2}), Shape{int64_t{1} << 40, int64_t{1} << 40}).ok());
+}
+
+TEST(SampleRuleTest, ExtentsThatDifferAreTheFiles) {
+  const auto shape = [](const std::string& format, const Shape& in_file, const Shape& sample) {
+    EXPECT_EQ(SamplesIn(HeaderOf(format, in_file), sample).value_or(-1), 1);
+    return SampleShapeIn(HeaderOf(format, in_file), sample).value_or(Shape{});
+  };
+  EXPECT_EQ(shape("nifti", {9, 7, 8}, {1, -1, -1, -1}), (Shape{1, 9, 7, 8}));
+  EXPECT_EQ(shape("npy", {1, 1, 9, 7, 8}, {-1, -1, -1}), (Shape{9, 7, 8}));
+  EXPECT_EQ(shape("npy", {2, 9, 7, 8}, {2, 1, -1, 7, -1}), (Shape{2, 1, 9, 7, 8}));
+  EXPECT_EQ(shape("npy", {1, 7, 8}, {-1, -1, -1}), (Shape{1, 7, 8}));
+  EXPECT_EQ(shape("nifti", {7, 8}, {1, -1, -1, 8}), (Shape{1, 1, 7, 8})) << "one slice";
+  EXPECT_EQ(*SampleShapeIn(HeaderOf("npy", {60, 6}), {2, 3}), (Shape{2, 3})) << "nothing differs";
+  for (const Shape& wrong : {Shape{7, 8}, {3, 9, 7, 8}, {2, 9, 6, 8}, {2, 0, 7, 8}, {2, 9, 7, 8, 1}}) {
+    const absl::Status status = SamplesIn(HeaderOf("npy", wrong), Shape{2, -1, 7, -1}).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("; shape is [2, -1, 7, -1], where each file is one sample"))
+        << testing::PrintToString(wrong);
+  }
+  // Where extents that are written out do not fit, the message tells how to write those that differ.
+  for (const char* format : {"npy", "nifti"}) {
+    const absl::Status status = SamplesIn(HeaderOf(format, {9, 7, 8}), Shape{1, 8, 7, 8}).status();
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("shape is [1, 8, 7, 8]"), HasSubstr("write -1 for those, and blocks")));
+  }
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& pla
   for (const ProgramPlan& program : plan.program()) {
     if (program.dataset() == dataset) ADJOIN_RETURN_IF_ERROR(reader->AddProgram(program, data, rank));
   }
+  ADJOIN_RETURN_IF_ERROR(reader->OpenForPositions(data));
   ADJOIN_RETURN_IF_ERROR(reader->CountSamples(*size));
   const Train& train = plan.spec().train();
   const int64_t dropped = train.drop_last() && train.batch() > 0 ? reader->samples() % train.batch() : 0;
@@ -81,7 +82,11 @@ absl::Status ShardReader::AddProgram(const ProgramPlan& program, const DataFolde
     absl::StatusOr<ValueShard> shard = ValueShard::Create(dataset_, *field, value, rank);
     if (!shard.ok()) return At(field->name(), shard.status());
     for (const ClassBound& bound : BoundsOf(program, i)) shard->Bound(bound);
-    if (shard->reads()) ADJOIN_RETURN_IF_ERROR(At(field->name(), OpenSource(*field, *shard, data)));
+    if (shard->reads()) {
+      const absl::StatusOr<FieldSource*> source = SourceOf(*field, shard->sample_shape(), data);
+      if (!source.ok()) return At(field->name(), source.status());
+      shard->SetSource(*source);
+    }
     added.shards.push_back({.name = value.name(),
                             .field = field->name(),
                             .first_of_field = seen.insert(field->name()).second,
@@ -90,13 +95,24 @@ absl::Status ShardReader::AddProgram(const ProgramPlan& program, const DataFolde
   return absl::OkStatus();
 }
 
-absl::Status ShardReader::OpenSource(const Field& field, ValueShard& shard, const DataFolder& data) {
+absl::StatusOr<FieldSource*> ShardReader::SourceOf(const Field& field, const std::vector<int64_t>& sample_shape,
+                                                   const DataFolder& data) {
   std::unique_ptr<FieldSource>& source = sources_[field.name()];
   if (source == nullptr) {
-    ADJOIN_ASSIGN_OR_RETURN(source, OpenFieldSource(dataset_, field, shard.sample_shape(), seed_, data));
+    ADJOIN_ASSIGN_OR_RETURN(source, OpenFieldSource(dataset_, field, sample_shape, seed_, data));
   }
-  shard.SetSource(source.get());
-  return absl::OkStatus();
+  return source.get();
+}
+
+// A rank that reads only other fields draws the same blocks, so it needs to know what they are drawn from.
+absl::Status ShardReader::OpenForPositions(const DataFolder& data) {
+  const Field* varies = nullptr;
+  for (const Field& field : dataset_.field()) {
+    if (!HasVaryingExtents(field)) continue;
+    if (varies == nullptr || sources_.count(field.name()) > 0) varies = &field;
+  }
+  if (varies == nullptr || sources_.empty()) return absl::OkStatus();
+  return At(varies->name(), SourceOf(*varies, {varies->shape().begin(), varies->shape().end()}, data).status());
 }
 
 // Every rank has to draw from the same samples, so it must find as many as the plan was made for.
@@ -117,8 +133,32 @@ absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
     }
     in_files = found;
   }
-  ADJOIN_ASSIGN_OR_RETURN(positions_, SamplePositions::Create(dataset_, seed_, in_files));
+  samples_ = SampleCount(dataset_, in_files);
+  if (sources_.empty()) return absl::OkStatus();  // then ReadBatch asks for no position
+  ADJOIN_ASSIGN_OR_RETURN(const SampleExtents extents, FindExtents(planned));
+  ADJOIN_ASSIGN_OR_RETURN(positions_, SamplePositions::Create(dataset_, seed_, in_files, extents));
   return absl::OkStatus();
+}
+
+// Returns the extents where they differ from sample to sample, which have to be those that the plan was made for.
+absl::StatusOr<SampleExtents> ShardReader::FindExtents(const DatasetSize& planned) const {
+  SampleExtents extents(dataset_);
+  if (!HasVaryingExtents(dataset_)) return extents;
+  for (const Field& field : dataset_.field()) {
+    const auto source = sources_.find(field.name());
+    if (!HasVaryingExtents(field) || source == sources_.end()) continue;
+    for (int64_t sample = 0; sample < source->second->samples(); ++sample) {
+      ADJOIN_RETURN_IF_ERROR(
+          At(field.name(), extents.Add(field.name(), source->second->NameOf(sample), source->second->ShapeOf(sample))));
+    }
+  }
+  if (extents.Hash() == planned.extents()) return extents;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "data set \"", dataset_.name(), "\": ",
+      planned.extents() == 0
+          ? "the plan does not know the extents of its files"
+          : "its files have other extents than those that the job was planned with: they have changed, or are others on"
+            " this node"));
 }
 
 absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, const std::atomic<bool>& stop) {
@@ -127,7 +167,7 @@ absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, c
   for (const auto& [name, source] : sources_) batch.bytes -= source->bytes_read();
   try {
     std::vector<SamplePosition> positions;
-    for (int64_t i = 0; i < program.batch; ++i) {
+    for (int64_t i = 0; i < program.batch && !sources_.empty(); ++i) {
       positions.push_back(positions_->At(program.training, key.epoch, key.first + i));
     }
     for (NamedShard& named : program.shards) {

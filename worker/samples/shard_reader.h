@@ -32,6 +32,7 @@
 #include "worker/samples/batch_order.h"
 #include "worker/samples/field_source.h"
 #include "worker/samples/read_ahead.h"
+#include "worker/samples/sample_extents.h"
 #include "worker/samples/sample_positions.h"
 #include "worker/samples/value_shard.h"
 
@@ -41,13 +42,13 @@ class ShardReader {
  public:
   // Opens the sources that `rank` needs for every program of the plan that reads `dataset`.
   // Errors: kInvalidArgument (no such data set or field; as OpenFieldSource, ValueShard::Create,
-  // SamplePositions::Create); kFailedPrecondition where a field does not have the number of samples that the plan was
-  // made for.
+  // SamplePositions::Create); kFailedPrecondition where a field does not have the number of samples, or the samples
+  // the extents, that the plan was made for.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Create(const Plan& plan, const std::string& dataset,
                                                              const DataFolder& data, int rank,
                                                              at::Device device = at::kCPU);
 
-  int64_t samples() const { return positions_->count(); }
+  int64_t samples() const { return samples_; }
 
   // Returns tensors by ValuePlan::name, on `device`, of shape (0, ..., 0) where this rank holds nothing. `program` is
   // one of the plan's. DataFolder::warn gets a field's first value that is not a number or infinite, once: "data set
@@ -86,8 +87,12 @@ class ShardReader {
 
   ShardReader() = default;
   absl::Status AddProgram(const ProgramPlan& program, const DataFolder& data, int rank);
-  absl::Status OpenSource(const Field& field, ValueShard& shard, const DataFolder& data);
+  // Opens the field's files unless they are open.
+  absl::StatusOr<FieldSource*> SourceOf(const Field& field, const std::vector<int64_t>& sample_shape,
+                                        const DataFolder& data);
+  absl::Status OpenForPositions(const DataFolder& data);
   absl::Status CountSamples(const DatasetSize& planned);
+  absl::StatusOr<SampleExtents> FindExtents(const DatasetSize& planned) const;
   absl::Status At(const std::string& field, const absl::Status& status) const;
   absl::StatusOr<Batch> ReadBatch(const BatchKey& key, const std::atomic<bool>& stop);
 
@@ -95,9 +100,10 @@ class ShardReader {
   uint64_t seed_ = 0;
   at::Device device_ = at::kCPU;
   std::function<void(const std::string&)> warn_;
-  std::map<std::string, std::unique_ptr<FieldSource>> sources_;  // by field
+  std::map<std::string, std::unique_ptr<FieldSource>> sources_;  // by field; empty where this rank reads none
   std::map<std::string, Program> programs_;
-  std::unique_ptr<SamplePositions> positions_;
+  int64_t samples_ = 0;
+  std::unique_ptr<SamplePositions> positions_;  // null where this rank reads nothing
   BatchOrder order_;
   std::set<std::string> warned_;  // fields
   int64_t bytes_read_ = 0;

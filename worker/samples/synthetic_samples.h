@@ -31,6 +31,8 @@ class SyntheticSamples : public FieldSource {
                                                              const std::vector<int64_t>& sample_shape, uint64_t seed);
 
   int64_t samples() const override { return spec_.samples(); }
+  const std::vector<int64_t>& ShapeOf(int64_t /*sample*/) const override { return sample_shape_; }
+  std::string NameOf(int64_t sample) const override { return "synthetic sample " + std::to_string(sample); }
   absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) override;
   int64_t bytes_read() const override { return 0; }
 

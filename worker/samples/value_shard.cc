@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/spec/augment.h"
+#include "planner/spec/sample_shape.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/torch_dtype.h"
 #include "worker/samples/copy_cells.h"
@@ -68,6 +69,7 @@ absl::StatusOr<ValueShard> ValueShard::Create(const Dataset& dataset, const Fiel
                                                    absl::StrJoin(sample, "x"), "; the plan's batch is ",
                                                    absl::StrJoin(layout.shape(), "x")));
   }
+  shard.varies_ = HasVaryingExtents(field);
   shard.whole_ = std::move(whole);
   shard.sample_ = std::move(sample);
   shard.dtype_ = layout.dtype();
@@ -131,7 +133,7 @@ absl::Status ValueShard::ReadPiece(const Piece& piece, const std::vector<SampleP
     int64_t count = 1;
     const auto follows = [&](int64_t next) {
       return next < piece.box[0].hi && positions[next].sample == from.sample + count &&
-             positions[next].dims == from.dims;
+             positions[next].dims == from.dims && !varies_;
     };
     while ((count + 1) * each <= kMostCells && follows(position + count)) ++count;
     ADJOIN_RETURN_IF_ERROR(
@@ -170,9 +172,10 @@ absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::
 // Returns where to cut a run that is too large to be read at once, in the cells of the sample.
 std::optional<BoxCut> ValueShard::CutOf(const Run& run) const {
   if (run.box.Volume() <= kMostCells) return std::nullopt;
+  const std::vector<int64_t>& whole = source_->ShapeOf(run.from->sample);
   std::vector<Interval> inside;
   for (int dim = 0; dim < run.box.dims(); ++dim) {
-    inside.push_back(PositionOf(*run.from, dim).In(run.box[dim], sample_[dim]).Intersect({0, whole_[dim]}));
+    inside.push_back(PositionOf(*run.from, dim).In(run.box[dim], sample_[dim]).Intersect({0, whole[dim]}));
   }
   const Box box(std::move(inside));
   if (box.Volume() <= kMostCells) return BoxCut::FirstDim(run.box);  // most of it is outside of the file's sample
@@ -186,6 +189,7 @@ std::optional<BoxCut> ValueShard::CutOf(const Run& run) const {
 // Reads the run into cells_. Cells outside of the file's sample are 0, as if the file held them.
 absl::Status ValueShard::FetchRun(const Run& run) {
   cells_.resize(run.count * run.box.Volume());
+  const std::vector<int64_t>& whole = source_->ShapeOf(run.from->sample);
   std::vector<Interval> inside;
   std::vector<int64_t> extents = {run.count};
   std::vector<int64_t> strides = RowMajorStrides([&] {
@@ -198,7 +202,7 @@ absl::Status ValueShard::FetchRun(const Run& run) {
   for (int dim = 0; dim < run.box.dims(); ++dim) {
     const DimPosition& position = PositionOf(*run.from, dim);
     const Interval wanted = position.In(run.box[dim], sample_[dim]);
-    inside.push_back(wanted.Intersect({0, whole_[dim]}));
+    inside.push_back(wanted.Intersect({0, whole[dim]}));
     extents.push_back(inside.back().size());
     as_it_is = as_it_is && !position.mirrored && inside.back() == wanted;
     at += (position.mirrored ? wanted.hi - 1 - inside.back().lo : inside.back().lo - wanted.lo) * strides[dim + 1];

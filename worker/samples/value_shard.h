@@ -38,7 +38,8 @@ class ValueShard {
   static absl::StatusOr<ValueShard> Create(const Dataset& dataset, const Field& field, const ValuePlan& value,
                                            int rank);
 
-  // The shape of a whole sample in the files, which is larger than this value's where the data set has blocks.
+  // The shape of a whole sample in the files, which is larger than this value's where the data set has blocks; with -1
+  // where Field.shape has.
   const std::vector<int64_t>& sample_shape() const { return whole_; }
   // True where this rank holds any cell of the field, so that it needs a source.
   bool reads() const;
@@ -75,6 +76,7 @@ class ValueShard {
   void LookForNotFinite(const Run& run, std::optional<std::string>* not_finite) const;
 
   std::vector<int64_t> whole_;
+  bool varies_ = false;          // each sample in the files has extents of its own
   std::vector<int64_t> sample_;  // the extents of a block where the data set has them, else `whole_`
   int spatial_ = 0;              // the number of a sample's last dims that SamplePosition::dims is about
   LocalView view_;

@@ -38,6 +38,8 @@ class Watched : public FieldSource {
  public:
   explicit Watched(std::unique_ptr<FieldSource> source) : source_(std::move(source)) {}
   int64_t samples() const override { return source_->samples(); }
+  const Shape& ShapeOf(int64_t sample) const override { return source_->ShapeOf(sample); }
+  std::string NameOf(int64_t sample) const override { return source_->NameOf(sample); }
   absl::Status Read(int64_t sample, int64_t count, const Box& box, double* out) override {
     most_ = std::max(most_, count * box.Volume());
     ++reads_;
