@@ -112,6 +112,8 @@ JobSpec SmallJob(const JobSpec& spec, int64_t batch) {
     *small->mutable_field() = dataset.field();
     for (Field& field : *small->mutable_field()) {
       if (field.dtype() != "int64") field.clear_dtype();
+      field.clear_normalize();
+      field.clear_clip_percentile();
       // Samples are drawn as the layers see them.
       const std::vector<int64_t> shape = SampleShape(dataset, field);
       field.mutable_shape()->Assign(shape.begin(), shape.end());

@@ -139,6 +139,37 @@ absl::Status CheckField(const Field& field) {
   return CheckRemap(field);
 }
 
+// Checks normalize and clip_percentile, which use the sample's own values.
+absl::Status CheckSampleScaling(const Dataset& dataset, const Field& field) {
+  const bool clips = !field.clip_percentile().empty();
+  if (field.normalize().empty() && !clips) return absl::OkStatus();
+  const char* const name = field.normalize().empty() ? "clip_percentile" : "normalize";
+  if (!field.normalize().empty() && field.normalize() != "zscore") {
+    return AtField(name, InvalidSpec("normalize is \"", field.normalize(), "\"; it must be \"zscore\""));
+  }
+  if (field.dtype() == "int64") {
+    return AtField(name, InvalidSpec(name, " makes fractions, which dtype \"int64\" does not hold; leave one out"));
+  }
+  if (!field.normalize().empty() && (field.scale() != 0 || field.mean_size() > 0 || field.std_size() > 0)) {
+    return AtField(name, InvalidSpec("normalize uses the sample's own mean and standard deviation, instead of scale,"
+                                     " mean and std; write either"));
+  }
+  if (clips) {
+    const auto& limits = field.clip_percentile();
+    const bool right = limits.size() == 2 && limits[0] >= 0 && limits[0] < limits[1] && limits[1] <= 100;
+    if (!right) {
+      return AtField("clip_percentile", InvalidSpec("clip_percentile is [", absl::StrJoin(limits, ", "),
+                                                    "]; write two percentages from 0 to 100, the lower one first, as"
+                                                    " [0.5, 99.5]"));
+    }
+  }
+  bool one_cell = true;
+  for (int i = HasChannels(dataset, field) ? 1 : 0; i < field.shape_size(); ++i) one_cell &= field.shape(i) == 1;
+  if (!one_cell || field.normalize().empty()) return absl::OkStatus();
+  return AtField(name, InvalidSpec("normalize would make every value 0: a sample has one cell",
+                                   HasChannels(dataset, field) ? " per channel" : "", "; write mean and std"));
+}
+
 // Checks the extents of -1, which differ from file to file: only blocks have one shape then.
 absl::Status CheckVaryingExtents(const Dataset& dataset, const Field& field) {
   const int block = dataset.blocks().size_size();
@@ -249,6 +280,7 @@ absl::Status CheckDataset(const Dataset& dataset) {
     const std::string at = absl::StrCat("field[", i, "]");
     ADJOIN_RETURN_IF_ERROR(AtField(at, CheckField(dataset.field(i))));
     ADJOIN_RETURN_IF_ERROR(AtField(at, CheckVaryingExtents(dataset, dataset.field(i))));
+    ADJOIN_RETURN_IF_ERROR(AtField(at, CheckSampleScaling(dataset, dataset.field(i))));
     if (!names.insert(dataset.field(i).name()).second) {
       return AtField(absl::StrCat(at, ".name"), InvalidSpec("another field has this name; names are unique"));
     }

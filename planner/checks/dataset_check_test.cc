@@ -126,6 +126,31 @@ TEST(DatasetCheckTest, ExtentsThatDifferFromFileToFile) {
   EXPECT_THAT(Wrong("nifti { path: \"a\" } shape: [-1, -1] mean: [1, 2]", blocks), HasSubstr("field[0].mean: "));
 }
 
+TEST(DatasetCheckTest, NormalisationBySample) {
+  const std::string image = "nifti { path: \"a\" } shape: [2, 8, 6] ";
+  EXPECT_EQ(Wrong(image + "normalize: \"zscore\""), "");
+  EXPECT_EQ(Wrong(image + "normalize: \"zscore\" clip_percentile: [0.5, 99.5]"), "");
+  EXPECT_EQ(Wrong(image + "clip_percentile: [0, 100] scale: 2 mean: [1, 2] std: 3"), "");
+  EXPECT_EQ(Wrong("synthetic { kind: \"normal\" samples: 3 } shape: [4] normalize: \"zscore\""), "");
+  EXPECT_THAT(Wrong(image + "normalize: \"minmax\""),
+              HasSubstr("field[0].normalize: normalize is \"minmax\"; it must"));
+  for (const char* other : {"mean: 1", "std: 2", "scale: 3"}) {
+    EXPECT_THAT(Wrong(image + "normalize: \"zscore\" " + other), HasSubstr("field[0].normalize: normalize uses"));
+  }
+  for (const char* limits : {"[1]", "[1, 2, 3]", "[2, 1]", "[1, 1]", "[-1, 99]", "[1, 101]", "[nan, 99]", "[1, nan]"}) {
+    EXPECT_THAT(Wrong(image + "clip_percentile: " + limits),
+                HasSubstr("field[0].clip_percentile: clip_percentile is ["))
+        << limits;
+  }
+  for (const char* which : {"normalize: \"zscore\"", "clip_percentile: [1, 99]"}) {
+    EXPECT_THAT(Wrong(image + "dtype: \"int64\" " + which), HasSubstr("makes fractions"));
+    EXPECT_THAT(Wrong(image + "dtype: \"int64\" remap: [0, 1] " + which), HasSubstr("makes fractions"));
+  }
+  EXPECT_THAT(Wrong("npy { path: \"a\" } normalize: \"zscore\""), HasSubstr("normalize would make every value 0"));
+  EXPECT_THAT(Wrong("npy { path: \"a\" } shape: [3, 1, 1] normalize: \"zscore\""), HasSubstr("one cell per channel"));
+  EXPECT_EQ(Wrong("npy { path: \"a\" } clip_percentile: [1, 99]"), "") << "of one value";
+}
+
 TEST(DatasetCheckTest, HowBlocksAreDrawn) {
   for (const char* by : {"", "sample", "cell"}) {
     EXPECT_EQ(WrongVolumes(std::string("blocks { size: [4, 4, 4] per_epoch: 9 by: \"") + by + "\" }"), "");

@@ -98,4 +98,9 @@ bool HasSpatialDims(const Dataset& dataset, int dims) {
   return spatial > 0 && dims >= spatial;
 }
 
+bool HasChannels(const Dataset& dataset, const Field& field) {
+  const int spatial = SpatialDims(dataset);
+  return spatial > 0 && field.shape_size() > spatial;
+}
+
 }  // namespace adjoin

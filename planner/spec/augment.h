@@ -34,6 +34,9 @@ int SpatialDims(const Dataset& dataset);
 // has them.
 bool HasSpatialDims(const Dataset& dataset, int dims);
 
+// Returns true where dim 0 of the field counts channels: it comes before the spatial dims.
+bool HasChannels(const Dataset& dataset, const Field& field);
+
 }  // namespace adjoin
 
 #endif  // ADJOIN_PLANNER_SPEC_AUGMENT_H_

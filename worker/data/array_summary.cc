@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "worker/data/box_runs.h"
+#include "worker/data/running_sum.h"
 
 namespace adjoin {
 namespace {
@@ -19,21 +20,6 @@ std::vector<int64_t> IndexOf(const std::vector<int64_t>& shape, int64_t cell) {
   for (size_t dim = shape.size(); dim-- > 0; cell /= shape[dim]) index[dim] = cell % shape[dim];
   return index;
 }
-
-// Neumaier's sum: adding many small values loses no precision.
-class Sum {
- public:
-  void Add(double value) {
-    const double sum = sum_ + value;
-    rest_ += std::fabs(sum_) >= std::fabs(value) ? (sum_ - sum) + value : (value - sum) + sum_;
-    sum_ = sum;
-  }
-  double value() const { return sum_ + rest_; }
-
- private:
-  double sum_ = 0;
-  double rest_ = 0;
-};
 
 // Calls `f(cell, value)` for every cell; `cell` is its number in row-major order. Cells come in pieces that are stored
 // together in the file.
@@ -114,7 +100,7 @@ absl::Status ForEachPiece(const std::vector<int64_t>& shape, int64_t cells,
 absl::StatusOr<ArraySummary> Summarise(ArrayFile& file) {
   ArraySummary summary;
   const std::vector<int64_t>& shape = file.header().shape;
-  Sum sum;
+  RunningSum sum;
   bool whole = true;
   int64_t first_nan = 0;
   int64_t first_infinite = 0;

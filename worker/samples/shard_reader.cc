@@ -85,7 +85,9 @@ absl::Status ShardReader::AddProgram(const ProgramPlan& program, const DataFolde
     if (shard->reads()) {
       const absl::StatusOr<FieldSource*> source = SourceOf(*field, shard->sample_shape(), data);
       if (!source.ok()) return At(field->name(), source.status());
-      shard->SetSource(*source);
+      std::unique_ptr<SampleScaling>& scaling = scalings_[field->name()];
+      if (scaling == nullptr) scaling = std::make_unique<SampleScaling>(dataset_, *field, *source);
+      shard->SetSource(*source, scaling.get());
     }
     added.shards.push_back({.name = value.name(),
                             .field = field->name(),

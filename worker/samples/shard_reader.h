@@ -7,7 +7,8 @@
 // A batch is `program.batch()` samples from position `first` of the epoch on. Which samples these are, and which blocks
 // of them, mirrored and shifted how, is the same on every rank (sample_positions.h). The rank reads and holds only its
 // box of each field's layout, with its halo where the plan has one: its part of the batch's samples and of their
-// features. Values are read as doubles, remapped, (x * scale - mean) / std, then cast to the layout's type.
+// features. Values are read as doubles, clipped and normalised by their sample (sample_scaling.h), remapped,
+// (x * scale - mean) / std, then cast to the layout's type.
 //
 // While a batch is in use, another thread reads the next one. One thread may call.
 #ifndef ADJOIN_WORKER_SAMPLES_SHARD_READER_H_
@@ -34,6 +35,7 @@
 #include "worker/samples/read_ahead.h"
 #include "worker/samples/sample_extents.h"
 #include "worker/samples/sample_positions.h"
+#include "worker/samples/sample_scaling.h"
 #include "worker/samples/value_shard.h"
 
 namespace adjoin {
@@ -100,7 +102,8 @@ class ShardReader {
   uint64_t seed_ = 0;
   at::Device device_ = at::kCPU;
   std::function<void(const std::string&)> warn_;
-  std::map<std::string, std::unique_ptr<FieldSource>> sources_;  // by field; empty where this rank reads none
+  std::map<std::string, std::unique_ptr<FieldSource>> sources_;     // by field; empty where this rank reads none
+  std::map<std::string, std::unique_ptr<SampleScaling>> scalings_;  // by field
   std::map<std::string, Program> programs_;
   int64_t samples_ = 0;
   std::unique_ptr<SamplePositions> positions_;  // null where this rank reads nothing

@@ -15,12 +15,10 @@
 #include "primitives/geometry/layout.h"
 #include "primitives/torch_dtype.h"
 #include "worker/samples/copy_cells.h"
+#include "worker/samples/sample_pieces.h"
 
 namespace adjoin {
 namespace {
-
-// Most cells that are read and converted at once: a slab of any size needs no second one of doubles beside it.
-constexpr int64_t kMostCells = int64_t{1} << 20;
 
 Box WithoutBatch(const Box& box) {
   std::vector<Interval> dims;
@@ -115,7 +113,7 @@ absl::StatusOr<at::Tensor> ValueShard::Read(const std::vector<SamplePosition>& p
     ADJOIN_RETURN_IF_ERROR(ReadPiece(piece, positions, stop, tensor, not_finite));
   }
   // A chunk is read as one, however large: what it took is not kept.
-  if (cells_.size() > static_cast<size_t>(kMostCells)) {
+  if (cells_.size() > static_cast<size_t>(kMostCellsAtOnce)) {
     std::vector<double>().swap(cells_);
     std::vector<double>().swap(fetched_);
   }
@@ -135,7 +133,7 @@ absl::Status ValueShard::ReadPiece(const Piece& piece, const std::vector<SampleP
       return next < piece.box[0].hi && positions[next].sample == from.sample + count &&
              positions[next].dims == from.dims && !varies_;
     };
-    while ((count + 1) * each <= kMostCells && follows(position + count)) ++count;
+    while ((count + 1) * each <= kMostCellsAtOnce && follows(position + count)) ++count;
     ADJOIN_RETURN_IF_ERROR(
         ReadRun({.position = position, .from = &from, .count = count, .box = box}, piece, stop, tensor, not_finite));
     position += count;
@@ -154,6 +152,7 @@ absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::
   }
   if (stop.load()) return absl::CancelledError("reading was stopped");
   ADJOIN_RETURN_IF_ERROR(FetchRun(run));
+  ADJOIN_RETURN_IF_ERROR(scaling_->Apply(run.from->sample, run.count, run.box, stop, cells_.data()));
   if (const std::optional<CellRules::Wrong> wrong = rules_.Apply(cells_.data(), run.count, run.box)) {
     return absl::InvalidArgumentError(absl::StrCat(WhereIs(run, wrong->cell), ": ", wrong->what));
   }
@@ -171,14 +170,14 @@ absl::Status ValueShard::ReadRun(const Run& run, const Piece& piece, const std::
 
 // Returns where to cut a run that is too large to be read at once, in the cells of the sample.
 std::optional<BoxCut> ValueShard::CutOf(const Run& run) const {
-  if (run.box.Volume() <= kMostCells) return std::nullopt;
+  if (run.box.Volume() <= kMostCellsAtOnce) return std::nullopt;
   const std::vector<int64_t>& whole = source_->ShapeOf(run.from->sample);
   std::vector<Interval> inside;
   for (int dim = 0; dim < run.box.dims(); ++dim) {
     inside.push_back(PositionOf(*run.from, dim).In(run.box[dim], sample_[dim]).Intersect({0, whole[dim]}));
   }
   const Box box(std::move(inside));
-  if (box.Volume() <= kMostCells) return BoxCut::FirstDim(run.box);  // most of it is outside of the file's sample
+  if (box.Volume() <= kMostCellsAtOnce) return BoxCut::FirstDim(run.box);  // most of it is outside of the file's sample
   std::optional<BoxCut> cut = source_->CutOf(run.from->sample, box);
   if (!cut.has_value()) return cut;
   const DimPosition& position = PositionOf(*run.from, cut->dim);

@@ -28,6 +28,7 @@
 #include "worker/samples/cell_rules.h"
 #include "worker/samples/field_source.h"
 #include "worker/samples/sample_positions.h"
+#include "worker/samples/sample_scaling.h"
 
 namespace adjoin {
 
@@ -43,15 +44,18 @@ class ValueShard {
   const std::vector<int64_t>& sample_shape() const { return whole_; }
   // True where this rank holds any cell of the field, so that it needs a source.
   bool reads() const;
-  // `source` must outlive this.
-  void SetSource(FieldSource* source) { source_ = source; }
+  // Both must outlive this.
+  void SetSource(FieldSource* source, SampleScaling* scaling) {
+    source_ = source;
+    scaling_ = scaling;
+  }
   void Bound(const ClassBound& bound) { rules_.Bound(bound); }
 
   // `positions`: the whole batch's, on all ranks. `not_finite` gets the first value of this rank's own cells (not of
   // its halo or of another rank's copy) that is not a number or infinite: "sample 3, position [0, 4]: nan". May be
   // null.
   // Errors: kInvalidArgument (a value that the field may not have: names sample and position); kCancelled once `stop`
-  // is set; as FieldSource::Read.
+  // is set; as FieldSource::Read, SampleScaling::Apply.
   absl::StatusOr<at::Tensor> Read(const std::vector<SamplePosition>& positions, const std::atomic<bool>& stop,
                                   std::optional<std::string>* not_finite);
 
@@ -85,6 +89,7 @@ class ValueShard {
   double fill_ = 0;
   CellRules rules_;
   FieldSource* source_ = nullptr;
+  SampleScaling* scaling_ = nullptr;
   std::vector<double> cells_;    // one run's
   std::vector<double> fetched_;  // one run's as they are in the file, where they have to be mirrored or filled up
 };

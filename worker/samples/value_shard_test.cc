@@ -78,7 +78,8 @@ Slab ReadSlab(const std::string& format, const std::string& name, const Shape& s
   auto source = OpenFieldSource(dataset, field, shape, 0, testing::TempDir());
   EXPECT_TRUE(shard.ok() && source.ok()) << shard.status() << source.status();
   Watched watched(*std::move(source));
-  shard->SetSource(&watched);
+  SampleScaling scaling(dataset, field, &watched);
+  shard->SetSource(&watched, &scaling);
   const std::atomic<bool> stop{false};
   const int64_t before = ReadsSoFar();
   auto read = shard->Read({position}, stop, nullptr);
