@@ -228,6 +228,48 @@ absl::Status CheckChannelsStay(const Dataset& dataset, int spatial) {
   return absl::OkStatus();
 }
 
+absl::Status CheckForeground(const Dataset& dataset) {
+  const Foreground& foreground = dataset.blocks().foreground();
+  const auto at = [](const char* field) { return absl::StrCat("blocks.foreground.", field); };
+  const Field* labels = nullptr;
+  for (const Field& field : dataset.field()) {
+    if (field.name() == foreground.field()) labels = &field;
+  }
+  if (foreground.field().empty()) {
+    return AtField("blocks.foreground", InvalidSpec("blocks.foreground.field is missing: the field of labels"));
+  }
+  if (labels == nullptr) {
+    return AtField(at("field"), InvalidSpec("blocks.foreground.field is \"", foreground.field(),
+                                            "\"; the data set has no such field"));
+  }
+  const int block = dataset.blocks().size_size();
+  if (labels->dtype() != "int64" || labels->shape_size() != block) {
+    return AtField(at("field"), InvalidSpec("field \"", labels->name(), "\" has dtype \"", labels->dtype(), "\" and ",
+                                            labels->shape_size(),
+                                            " dims; blocks.foreground needs labels of dtype"
+                                            " \"int64\" with the ",
+                                            block, " dims of a block and no channels"));
+  }
+  if (!(foreground.share() > 0 && foreground.share() <= 1)) {
+    return AtField(
+        foreground.share() == 0 ? "blocks.foreground" : at("share"),
+        InvalidSpec("blocks.foreground.share is ", foreground.share(), "; it must be above 0 and at most 1"));
+  }
+  std::set<int64_t> seen;
+  for (int i = 0; i < foreground.label_size(); ++i) {
+    const int64_t label = foreground.label(i);
+    const std::string where = absl::StrCat("blocks.foreground.label[", i, "]");
+    if (!seen.insert(label).second) return AtField(where, InvalidSpec("label ", label, " stands twice"));
+    if (!IsWhole(static_cast<double>(label))) {
+      return AtField(where, InvalidSpec("label ", label, " is beyond 2^53, which no label in a file is"));
+    }
+    if (labels->remap().empty() || std::count(labels->remap().begin(), labels->remap().end(), label) > 0) continue;
+    return AtField(where, InvalidSpec("label ", label, " is none of those that remap of field \"", labels->name(),
+                                      "\" makes: ", absl::StrJoin(labels->remap(), ", ")));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckBlocks(const Dataset& dataset) {
   const Blocks& blocks = dataset.blocks();
   if (blocks.size().empty()) return AtField("blocks", InvalidSpec("blocks.size is missing: as in size: [32, 32, 32]"));
@@ -257,7 +299,8 @@ absl::Status CheckBlocks(const Dataset& dataset) {
                    InvalidSpec("blocks.size has ", blocks.size(dim), " where field \"", cut->name(), "\" has ", whole,
                                " cells; it must be from 1 to ", whole));
   }
-  return CheckSpatialExtents(dataset, blocks.size_size(), "blocks");
+  ADJOIN_RETURN_IF_ERROR(CheckSpatialExtents(dataset, blocks.size_size(), "blocks"));
+  return blocks.has_foreground() ? CheckForeground(dataset) : absl::OkStatus();
 }
 
 absl::Status CheckSamples(const Dataset& dataset) {

@@ -159,6 +159,26 @@ TEST(DatasetCheckTest, HowBlocksAreDrawn) {
               HasSubstr("dataset[0].blocks.by: blocks.by is \"voxel\"; it must be"));
 }
 
+TEST(DatasetCheckTest, BlocksAroundLabels) {
+  const auto wrong = [](const std::string& foreground) {
+    return WrongVolumes("blocks { size: [4, 4, 4] per_epoch: 9 foreground { " + foreground + " } }");
+  };
+  EXPECT_EQ(wrong("field: \"label\" share: 0.33"), "");
+  EXPECT_EQ(wrong("field: \"label\" share: 1 label: [1, -100]"), "");
+  EXPECT_THAT(wrong("share: 0.5"), HasSubstr("blocks.foreground: blocks.foreground.field is missing"));
+  EXPECT_THAT(wrong("field: \"mask\" share: 0.5"), HasSubstr("blocks.foreground.field: "));
+  EXPECT_THAT(wrong("field: \"image\" share: 0.5"), HasSubstr("no channels"));
+  EXPECT_THAT(wrong("field: \"age\" share: 0.5"), HasSubstr("with the 3 dims of a block"));
+  EXPECT_THAT(wrong("field: \"label\""), HasSubstr("blocks.foreground: blocks.foreground.share is 0"));
+  for (const char* share : {"-0.1", "1.5", "nan"}) {
+    EXPECT_THAT(wrong(std::string("field: \"label\" share: ") + share), HasSubstr("blocks.foreground.share: "))
+        << share;
+  }
+  EXPECT_THAT(wrong("field: \"label\" share: 1 label: [1, 1]"), HasSubstr("label[1]: label 1 stands twice"));
+  EXPECT_THAT(wrong("field: \"label\" share: 1 label: 2"), HasSubstr("none of those that remap"));
+  EXPECT_THAT(wrong("field: \"label\" share: 1 label: 9223372036854775807"), HasSubstr("label[0]: "));
+}
+
 TEST(DatasetCheckTest, Augment) {
   EXPECT_THAT(WrongVolumes("augment: \"flip(0)\" augment: \"flip(3)\""), HasSubstr("dataset[0].augment[1]: "));
 }

@@ -16,13 +16,14 @@
 namespace adjoin {
 
 // The purpose of a stream of numbers, so that two uses of one seed never share numbers.
-inline constexpr uint64_t kPurposeInit = 1;       // initial weights; step: the parameter's position in the plan
-inline constexpr uint64_t kPurposeShuffle = 2;    // the order of samples; step: the epoch
-inline constexpr uint64_t kPurposeBlocks = 3;     // which block of which sample; step: the epoch
-inline constexpr uint64_t kPurposeAugment = 4;    // flips and shifts; step: the epoch
-inline constexpr uint64_t kPurposeSynthetic = 5;  // values without a file; step: the field
-inline constexpr uint64_t kPurposeDropout = 6;    // which elements stay; step: the optimizer's and the layer
-inline constexpr uint64_t kPurposeNoise = 7;      // likewise
+inline constexpr uint64_t kPurposeInit = 1;        // initial weights; step: the parameter's position in the plan
+inline constexpr uint64_t kPurposeShuffle = 2;     // the order of samples; step: the epoch
+inline constexpr uint64_t kPurposeBlocks = 3;      // which block of which sample; step: the epoch
+inline constexpr uint64_t kPurposeAugment = 4;     // flips and shifts; step: the epoch
+inline constexpr uint64_t kPurposeSynthetic = 5;   // values without a file; step: the field
+inline constexpr uint64_t kPurposeDropout = 6;     // which elements stay; step: the optimizer's and the layer
+inline constexpr uint64_t kPurposeNoise = 7;       // likewise
+inline constexpr uint64_t kPurposeForeground = 8;  // which cells of a label blocks are drawn around; step: the sample
 
 // The bijection itself: ten rounds.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);

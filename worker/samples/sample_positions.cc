@@ -14,7 +14,8 @@ namespace {
 
 // Random numbers for one position: far more than a sample has dims.
 constexpr uint64_t kNumbersPerPosition = 64;
-constexpr uint64_t kShiftNumbers = 32;  // after the numbers of the flips
+constexpr uint64_t kShiftNumbers = 32;       // after the numbers of the flips
+constexpr uint64_t kForegroundNumbers = 32;  // after those of the block's sample and position
 
 }  // namespace
 
@@ -85,7 +86,37 @@ int64_t SamplePositions::Ordered(int64_t epoch, int64_t position) {
   return order_[position];
 }
 
-SamplePosition SamplePositions::At(bool training, int64_t epoch, int64_t position) {
+// The random numbers of a block, from `numbers` on: its sample, its position in each dim; from kForegroundNumbers on
+// whether it has a label in its middle, which label, which cell of it.
+absl::Status SamplePositions::DrawBlock(const RandomStream& stream, uint64_t numbers, const std::atomic<bool>* stop,
+                                        SamplePosition& found) {
+  if (cells_.empty()) {
+    found.sample = static_cast<int64_t>(stream.BelowAt(numbers, in_files_));
+  } else {
+    const auto cell = static_cast<int64_t>(stream.BelowAt(numbers, cells_.back()));
+    found.sample = std::upper_bound(cells_.begin(), cells_.end(), cell) - cells_.begin();
+  }
+  const std::vector<int64_t>& whole = ExtentsOf(found.sample);
+  for (size_t dim = 0; dim < whole.size(); ++dim) {
+    found.dims[dim].first = static_cast<int64_t>(stream.BelowAt(numbers + 1 + dim, whole[dim] - extent_[dim] + 1));
+  }
+  const uint64_t more = numbers + kForegroundNumbers;
+  if (labels_ == nullptr || stream.UniformAt(more) >= dataset_.blocks().foreground().share()) return absl::OkStatus();
+  static const std::atomic<bool>* const never = new std::atomic<bool>(false);
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<LabelCells::OfLabel>* const labels,
+                          labels_->Of(found.sample, stop != nullptr ? *stop : *never));
+  if (labels->empty()) return absl::OkStatus();
+  const std::vector<int64_t>& cells = (*labels)[stream.BelowAt(more + 1, labels->size())].cell;
+  int64_t cell = cells[stream.BelowAt(more + 2, cells.size())];
+  for (size_t dim = whole.size(); dim-- > 0; cell /= whole[dim]) {
+    const int64_t first = cell % whole[dim] - extent_[dim] / 2;
+    found.dims[dim].first = std::min(std::max<int64_t>(first, 0), whole[dim] - extent_[dim]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SamplePosition> SamplePositions::At(bool training, int64_t epoch, int64_t position,
+                                                   const std::atomic<bool>* stop) {
   SamplePosition found;
   found.sample = training ? Ordered(epoch, position) : position;
   const uint64_t epoch_drawn = training ? static_cast<uint64_t>(epoch) : 0;
@@ -95,16 +126,7 @@ SamplePosition SamplePositions::At(bool training, int64_t epoch, int64_t positio
   if (dataset_.has_blocks()) {
     const RandomStream stream(seed_, kPurposeBlocks, epoch_drawn);
     const uint64_t numbers = static_cast<uint64_t>(found.sample) * kNumbersPerPosition;
-    if (cells_.empty()) {
-      found.sample = static_cast<int64_t>(stream.BelowAt(numbers, in_files_));
-    } else {
-      const auto cell = static_cast<int64_t>(stream.BelowAt(numbers, cells_.back()));
-      found.sample = std::upper_bound(cells_.begin(), cells_.end(), cell) - cells_.begin();
-    }
-    const std::vector<int64_t>& whole = ExtentsOf(found.sample);
-    for (size_t dim = 0; dim < whole.size(); ++dim) {
-      found.dims[dim].first = static_cast<int64_t>(stream.BelowAt(numbers + 1 + dim, whole[dim] - extent_[dim] + 1));
-    }
+    ADJOIN_RETURN_IF_ERROR(DrawBlock(stream, numbers, stop, found));
   }
   if (!augments) return found;
   const RandomStream stream(seed_, kPurposeAugment, epoch_drawn);

@@ -1,7 +1,7 @@
 // The position in the files of each sample of an epoch: shuffling, blocks, flips and shifts.
 //
 //   ADJOIN_ASSIGN_OR_RETURN(auto positions, SamplePositions::Create(dataset, seed, /*in_files=*/60000));
-//   SamplePosition position = positions->At(/*training=*/true, /*epoch=*/2, /*position=*/128);
+//   ADJOIN_ASSIGN_OR_RETURN(SamplePosition position, positions->At(/*training=*/true, /*epoch=*/2, /*position=*/128));
 //   position.sample;            // 7: the eighth sample of the files
 //   position.dims[0].first;     // the sample begins at this cell of the files' sample, in the first spatial dim
 //
@@ -9,6 +9,7 @@
 #ifndef ADJOIN_WORKER_SAMPLES_SAMPLE_POSITIONS_H_
 #define ADJOIN_WORKER_SAMPLES_SAMPLE_POSITIONS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -16,7 +17,9 @@
 #include "absl/status/statusor.h"
 #include "planner/spec/augment.h"
 #include "primitives/geometry/box.h"
+#include "primitives/random/philox.h"
 #include "proto/job.pb.h"
+#include "worker/samples/label_cells.h"
 #include "worker/samples/sample_extents.h"
 
 namespace adjoin {
@@ -55,18 +58,25 @@ class SamplePositions {
   static absl::StatusOr<std::unique_ptr<SamplePositions>> Create(const Dataset& dataset, uint64_t seed,
                                                                  int64_t in_files, const SampleExtents& extents = {});
 
+  // Where the labels of Blocks.foreground are; without it, no block is drawn around one. `labels` must outlive this.
+  void SetForeground(LabelCells* labels) { labels_ = labels; }
+
   // The number of samples in an epoch.
   int64_t count() const { return count_; }
 
   // `position`: in the epoch, 0 .. count() - 1. Only `training` shuffles and augments and has other blocks in each
   // epoch; else the samples are in the files' order, and the blocks are those of epoch 0.
-  SamplePosition At(bool training, int64_t epoch, int64_t position);
+  // Errors: as LabelCells::Of; `stop` may be null.
+  absl::StatusOr<SamplePosition> At(bool training, int64_t epoch, int64_t position,
+                                    const std::atomic<bool>* stop = nullptr);
 
  private:
   SamplePositions(const Dataset& dataset, uint64_t seed, Augment augment)
       : dataset_(dataset), seed_(seed), augment_(std::move(augment)) {}
   absl::Status CountCells();
   int64_t Ordered(int64_t epoch, int64_t position);
+  absl::Status DrawBlock(const RandomStream& stream, uint64_t numbers, const std::atomic<bool>* stop,
+                         SamplePosition& found);
   const std::vector<int64_t>& ExtentsOf(int64_t sample) const { return extents_.empty() ? whole_ : extents_[sample]; }
 
   const Dataset dataset_;
@@ -76,7 +86,8 @@ class SamplePositions {
   SampleExtents extents_;        // their own
   std::vector<int64_t> cells_;   // of this sample and all before it, where blocks are drawn in proportion to them
   std::vector<int64_t> extent_;  // a sample's: those of a block, or `whole_`
-  int64_t in_files_ = 0;         // the files' samples that are used
+  LabelCells* labels_ = nullptr;
+  int64_t in_files_ = 0;  // the files' samples that are used
   int64_t count_ = 0;
   int64_t order_epoch_ = -1;
   std::vector<int64_t> order_;

@@ -113,7 +113,19 @@ absl::Status ShardReader::OpenForPositions(const DataFolder& data) {
     if (!HasVaryingExtents(field)) continue;
     if (varies == nullptr || sources_.count(field.name()) > 0) varies = &field;
   }
-  if (varies == nullptr || sources_.empty()) return absl::OkStatus();
+  if (sources_.empty()) return absl::OkStatus();
+  if (dataset_.blocks().has_foreground()) {
+    const std::string& name = dataset_.blocks().foreground().field();
+    for (const Field& field : dataset_.field()) {
+      if (field.name() != name) continue;
+      const absl::StatusOr<FieldSource*> source = SourceOf(field, {field.shape().begin(), field.shape().end()}, data);
+      if (!source.ok()) return At(name, source.status());
+      absl::StatusOr<std::unique_ptr<LabelCells>> labels = LabelCells::Create(dataset_, seed_, *source);
+      if (!labels.ok()) return At(name, labels.status());
+      labels_ = *std::move(labels);
+    }
+  }
+  if (varies == nullptr) return absl::OkStatus();
   return At(varies->name(), SourceOf(*varies, {varies->shape().begin(), varies->shape().end()}, data).status());
 }
 
@@ -139,6 +151,7 @@ absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
   if (sources_.empty()) return absl::OkStatus();  // then ReadBatch asks for no position
   ADJOIN_ASSIGN_OR_RETURN(const SampleExtents extents, FindExtents(planned));
   ADJOIN_ASSIGN_OR_RETURN(positions_, SamplePositions::Create(dataset_, seed_, in_files, extents));
+  positions_->SetForeground(labels_.get());
   return absl::OkStatus();
 }
 
@@ -170,7 +183,9 @@ absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, c
   try {
     std::vector<SamplePosition> positions;
     for (int64_t i = 0; i < program.batch && !sources_.empty(); ++i) {
-      positions.push_back(positions_->At(program.training, key.epoch, key.first + i));
+      absl::StatusOr<SamplePosition> position = positions_->At(program.training, key.epoch, key.first + i, &stop);
+      if (!position.ok()) return At(dataset_.blocks().foreground().field(), position.status());
+      positions.push_back(*std::move(position));
     }
     for (NamedShard& named : program.shards) {
       std::optional<std::string> not_finite;

@@ -32,6 +32,7 @@
 #include "proto/plan.pb.h"
 #include "worker/samples/batch_order.h"
 #include "worker/samples/field_source.h"
+#include "worker/samples/label_cells.h"
 #include "worker/samples/read_ahead.h"
 #include "worker/samples/sample_extents.h"
 #include "worker/samples/sample_positions.h"
@@ -106,6 +107,7 @@ class ShardReader {
   std::map<std::string, std::unique_ptr<SampleScaling>> scalings_;  // by field
   std::map<std::string, Program> programs_;
   int64_t samples_ = 0;
+  std::unique_ptr<LabelCells> labels_;          // null without Blocks.foreground
   std::unique_ptr<SamplePositions> positions_;  // null where this rank reads nothing
   BatchOrder order_;
   std::set<std::string> warned_;  // fields

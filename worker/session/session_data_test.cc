@@ -22,6 +22,7 @@
 #include "primitives/transport/transport_ranks.h"
 #include "worker/data/idx_test_files.h"
 #include "worker/samples/array_test_files.h"
+#include "worker/samples/sample_extents.h"
 #include "worker/session/session.h"
 
 namespace adjoin {
@@ -72,8 +73,8 @@ class SessionDataTest : public testing::Test {
   absl::StatusOr<std::vector<double>> Train(const std::string& layout, uint32_t ranks, bool halos_from_files = false) {
     ADJOIN_ASSIGN_OR_RETURN(
         ParsedSpec parsed,
-        ParseSpec(absl::StrCat("layout { name: \"blocks\" ", layout, " } ranks: ", ranks, kJob), "job"));
-    ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, {{"set", kVolumes}}, BuiltinLayerRules()));
+        ParseSpec(absl::StrCat("layout { name: \"blocks\" ", layout, " } ranks: ", ranks, job_), "job"));
+    ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, {{"set", size_}}, BuiltinLayerRules()));
     if (halos_from_files) ReadHalosFromFiles(&plan);
     log_.clear();
     bytes_sent_.assign(ranks, 0);
@@ -108,6 +109,8 @@ class SessionDataTest : public testing::Test {
   }
 
   std::string root_;
+  std::string job_ = kJob;
+  SizeInFiles size_ = kVolumes;
   std::vector<double> image_, label_;
   std::mutex mutex_;
   std::vector<std::string> log_;
@@ -133,6 +136,56 @@ TEST_F(SessionDataTest, AnyNumberOfRanksHasTheSameLosses) {
   EXPECT_EQ(*exchanged, *Train(layout, 4, /*halos_from_files=*/true));
   for (int rank = 0; rank < 4; ++rank) EXPECT_LT(bytes_sent_[rank], sent[rank]) << rank;
   compare("partition: [2, 1, 1, 1, 3] cut { dim: 4 size: [4, 0, 2] }", 6);
+}
+
+// Volumes of three extents, normalised by sample, with blocks around a label that is rare.
+constexpr char kVaryingJob[] = R"job(
+kind: TRAIN seed: 5 precision { compute: "float64" }
+layer { name: "conv1" input: "image" x: "blocks" conv { out_channels: 4 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "relu" activation { fn: "relu" } }
+layer { name: "conv2" conv { out_channels: 3 window { kernel: 3 pad_lo: 1 } } }
+loss { kind: "cross_entropy" input: "conv2" target: "label" }
+dataset { name: "set" augment: ["flip(1)", "shift(1)"]
+  blocks { size: [4, 5, 6] per_epoch: 6 by: "cell" foreground { field: "label" share: 0.5 label: 2 } }
+  field { name: "image" nifti { path: "w0.nii.gz" path: "w1.nii.gz" path: "w2.nii.gz" } shape: [1, -1, -1, 10]
+          normalize: "zscore" clip_percentile: [0.5, 99.5] }
+  field { name: "label" npy { path: "w0.npy" path: "w1.npy" path: "w2.npy" } shape: [-1, -1, 10] dtype: "int64" } }
+train { dataset: "set" batch: 2 epochs: 3 validate_on: "set" optimizer { sgd { lr: 0.1 momentum: 0.9 } } }
+output_dir: "out"
+)job";
+
+TEST_F(SessionDataTest, VolumesOfOtherExtentsHaveTheSameLossesOnAnyNumberOfRanks) {
+  const std::vector<std::vector<int64_t>> shapes = {{8, 6, 10}, {4, 5, 10}, {7, 12, 10}};
+  std::mt19937 random(2);
+  SampleExtents extents(
+      ParseSpec(absl::StrCat("layout { name: \"blocks\" } ranks: 1 ", kVaryingJob), "job")->spec.dataset(0));
+  for (int i = 0; i < 3; ++i) {
+    std::vector<double> image, label;
+    for (int64_t cell = 0; cell < VolumeOf(shapes[i]); ++cell) {
+      image.push_back(static_cast<double>(random() % 4000) - 1000);
+      label.push_back(static_cast<double>(random() % 50 == 0 ? 2 : random() % 2));
+    }
+    const std::string path = absl::StrCat(root_, "w", i, ".nii");
+    WriteArray(path, "nifti", CellType::kInt16, shapes[i], image);
+    WriteFile(path + ".gz", Gzip(ReadFile(path)));
+    WriteArray(absl::StrCat(root_, "w", i, ".npy"), "npy", CellType::kUInt8, shapes[i], label);
+    ASSERT_TRUE(extents.Add("image", path, shapes[i]).ok());
+  }
+  job_ = kVaryingJob;
+  size_ = {3, extents.Hash()};
+  const auto serial = Train("partition: [1, 1, 1, 1, 1]", 1);
+  ASSERT_TRUE(serial.ok()) << serial.status();
+  ASSERT_EQ(serial->size(), 9u);
+  for (const std::string partition : {"[1, 1, 2, 2, 1]", "[2, 1, 1, 1, 2]"}) {
+    const auto losses = Train("partition: " + partition, 4);
+    ASSERT_TRUE(losses.ok()) << losses.status();
+    ASSERT_EQ(losses->size(), serial->size());
+    for (size_t i = 0; i < serial->size(); ++i)
+      EXPECT_NEAR((*losses)[i], (*serial)[i], 1e-11) << partition << ", step " << i;
+  }
+  // A plan for other files is refused before anything is read from them.
+  size_.extents ^= 2;
+  EXPECT_THAT(std::string(Train("partition: [1, 1, 2, 2, 1]", 4).status().message()), HasSubstr("have other extents"));
 }
 
 TEST_F(SessionDataTest, AValueThatIsNotFiniteIsLoggedAndEndsTraining) {
