@@ -145,7 +145,7 @@ absl::StatusOr<bool> CheckTarget(const LossRequest& request) {
                        "; leave dtype out of the field");
   }
   const std::vector<int64_t> right = classes ? WithoutClasses(shape) : shape;
-  if (!classes && expected == Target::kEither && request.target_shape == WithoutClasses(shape)) {
+  if (!classes && expected == Target::kEither && request.target_shape != shape) {
     return InvalidSpec("a batch of field \"", spec.target(), "\" is ", ShapeText(request.target_shape), " ",
                        ToString(request.target_dtype), ", but ", spec.kind(), " of the prediction \"", spec.input(),
                        "\", ", ShapeText(shape), ", compares it with the numbers of classes; write dtype: \"int64\" in",

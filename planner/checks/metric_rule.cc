@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "layers/loss/loss_rule.h"
 #include "layers/rules/spec_error.h"
-#include "planner/checks/name_check.h"
 
 namespace adjoin {
 namespace {
@@ -42,18 +41,6 @@ int FirstLoss(const ProgramPlan& program, Fits fits) {
   return -1;
 }
 
-// Returns true where any of the data sets may have the numbers of classes as the loss's target.
-bool MayCompareClasses(const JobSpec& spec, const Loss& loss) {
-  bool known = false;
-  for (const Dataset& dataset : spec.dataset()) {
-    const Field* field = FindField(dataset, loss.target());
-    if (field == nullptr) continue;
-    known = true;
-    if (IsClassification(loss, field->dtype())) return true;
-  }
-  return !known && IsClassification(loss, "int64");
-}
-
 // Returns the field of the spec that names the metric.
 std::string FieldOfMetric(const JobSpec& spec, const std::string& name) {
   for (int i = 0; i < spec.evaluate().metric_size(); ++i) {
@@ -82,7 +69,8 @@ absl::Status CheckMetricHasLoss(const JobSpec& spec, const Metric& metric) {
     return InvalidSpec(
         "metric \"loss\" needs a loss; the job has none: write loss { kind: ... input: ... target: ... }");
   }
-  const auto of_classes = [&spec](const Loss& loss) { return MayCompareClasses(spec, loss); };
+  // Whether a data set has classes or probabilities is seen once its program's losses have been checked.
+  const auto of_classes = [](const Loss& loss) { return IsClassification(loss, "int64"); };
   if (metric.OfClasses() && std::none_of(spec.loss().begin(), spec.loss().end(), of_classes)) {
     return InvalidSpec("metric \"", metric.name,
                        "\" needs a loss of classes, of kind \"cross_entropy\" or"
