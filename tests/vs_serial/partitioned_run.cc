@@ -225,7 +225,8 @@ at::Tensor Find(const Tensors& tensors, const std::string& name) {
 
 absl::StatusOr<Plan> PlanOf(const std::string& spec, const std::map<std::string, int64_t>& dataset_sizes) {
   ADJOIN_ASSIGN_OR_RETURN(const ParsedSpec parsed, ParseSpec(spec, "test.textproto"));
-  return Planner::Build(parsed.spec, dataset_sizes, BuiltinLayerRules(), &parsed.locations);
+  const DatasetSizes sizes(dataset_sizes.begin(), dataset_sizes.end());
+  return Planner::Build(parsed.spec, sizes, BuiltinLayerRules(), &parsed.locations);
 }
 
 void MakeFieldsDifferentiable(Plan& plan, const std::string& program) {
