@@ -176,6 +176,7 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   run->add_option("-n,--ranks", a.run.ranks, "How many ranks; absent: as the job says")->check(CLI::Range(1, 100000));
   run->add_option("--data-root", a.run.data_root, "Folder below which the job reads")->capture_default_str();
   run->add_option("--output-root", a.run.output_root, "Folder below which it writes")->capture_default_str();
+  run->add_flag("--replace", a.run.replace, "Replace the results that are in the job's output_dir already");
   AddFormat(run, a);
   run->callback([&] {
     chosen = [&] {

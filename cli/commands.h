@@ -76,6 +76,7 @@ struct RunOptions {
   SpecChanges changes;
   uint32_t ranks = 0;  // 0: the job's
   std::string data_root = ".", output_root = ".";
+  bool replace = false;  // results that are in the job's output_dir already
 };
 
 // `adjoin predict` and `adjoin evaluate`.

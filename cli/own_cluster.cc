@@ -99,11 +99,12 @@ absl::Status OwnCluster::StartCoordinator(int stop_fd) {
 absl::Status OwnCluster::StartWorker(const OwnClusterOptions& options) {
   ADJOIN_ASSIGN_OR_RETURN(const std::string program, ProgramPath("worker", "adjoin-worker"));
   ADJOIN_ASSIGN_OR_RETURN(
-      worker_, DaemonProcess::Start("worker",
-                                    {program, "--coordinator", address_, "--slots", absl::StrCat(options.slots),
-                                     "--data-root", options.data_root, "--output-root", options.output_root, "--listen",
-                                     "127.0.0.1:0", "--state-dir", folder_ + "/worker", "--drain-seconds", "5"},
-                                    folder_ + "/worker.log"));
+      worker_, DaemonProcess::Start(
+                   "worker",
+                   {program, "--coordinator", address_, "--slots", absl::StrCat(options.slots), "--data-root",
+                    options.data_root, "--output-root", options.output_root, "--listen", "127.0.0.1:0", "--state-dir",
+                    folder_ + "/worker", "--drain-seconds", "5", "--gpus", options.gpus ? "all" : "none"},
+                   folder_ + "/worker.log"));
   return absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@ struct OwnClusterOptions {
   uint32_t slots = 1;
   std::string data_root = ".";
   std::string output_root = ".";  // is made where it is not there
+  bool gpus = false;              // the worker offers this machine's GPUs, and ends where there is none
 };
 
 // One thread, the one that called Start, and which must outlive the cluster; but until Stop any thread may call Kill,

@@ -23,6 +23,10 @@ absl::StatusOr<JobSpec> TrainedSpec(const CommandOptions& options, const std::st
     return absl::FailedPreconditionError(
         absl::StrCat(id, " is ", StateName(described.job().state()), ": its model is there once it has succeeded"));
   }
+  if (!described.replaced_by().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("the model of ", id, " is no more: ", described.replaced_by(),
+                                                      " has replaced it; name ", described.replaced_by()));
+  }
   if (described.spec().layer().empty()) {
     return absl::PermissionDeniedError(absl::StrCat("the coordinator does not show the spec of ", id, " to you"));
   }

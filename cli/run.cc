@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/deadline.h"
+#include "base/output_dir.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
@@ -55,8 +56,8 @@ absl::Status CheckStartedOnce() {
 
 std::atomic<int> interrupt_fd{-1};
 
-// While it lives, SIGINT, SIGTERM and SIGHUP make fd() readable instead of ending the process. Handlers, because gRPC's
-// threads would take a blocked signal.
+// While it lives, SIGINT, SIGTERM, SIGHUP and SIGPIPE make fd() readable instead of ending the process. Handlers,
+// because gRPC's threads would take a blocked signal.
 class Interrupts {
  public:
   Interrupts() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -81,10 +82,11 @@ class Interrupts {
   int fd() const { return fd_.get(); }
 
  private:
-  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+  // SIGPIPE: whoever read the progress has gone.
+  static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
   const UniqueFd fd_;
-  std::array<struct sigaction, 3> before_;
+  std::array<struct sigaction, kSignals.size()> before_;
 };
 
 // A thread that cancels the job when the user interrupts the command, and ends the client's calls when the job does not
@@ -211,10 +213,8 @@ absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& optio
     return end.status();
   }
   if (end->state() == FAILED) ShowLastLog(client, submitted->job_id());
-  // Of a job without output_dir the folder has the job's name.
-  const std::string& chosen = loaded.parsed.spec.output_dir();
   const std::string results =
-      (std::filesystem::absolute(output_root) / (chosen.empty() ? submitted->job_id() : chosen)).lexically_normal();
+      (std::filesystem::absolute(output_root) / loaded.parsed.spec.output_dir()).lexically_normal();
   if (options.format == Format::kTable) {
     std::cout << EndLine(*end) << std::endl;
     if (end->state() == SUCCEEDED) std::cout << "results in " << PrintableText(results) << std::endl;
@@ -222,13 +222,50 @@ absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& optio
   return end->state() == SUCCEEDED ? 0 : end->state() == CANCELLED ? kExitCancelled : kExitFailed;
 }
 
+// Every run has a store of its own, which knows nothing of earlier ones: what they have left is seen in the folders.
+bool HoldsResults(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / kModelFile, ignored) ||
+         std::filesystem::exists(folder / kMetricsFile, ignored);
+}
+
+// Returns the first of "run-1", "run-2", ... that is not below the output root.
+std::string UnusedFolder(const std::filesystem::path& output_root) {
+  std::error_code ignored;
+  int number = 1;
+  while (std::filesystem::exists(output_root / absl::StrCat("run-", number), ignored)) ++number;
+  return absl::StrCat("run-", number);
+}
+
+// The job, with a folder for its results in which there are none.
+absl::StatusOr<LoadedSpec> LoadWithFolder(const RunOptions& run) {
+  SpecChanges changes = run.changes;
+  if (run.ranks > 0) changes.set.push_back(absl::StrCat("ranks=", run.ranks));
+  ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadSpec(run.spec_file, changes));
+  const std::string& chosen = loaded.parsed.spec.output_dir();
+  if (chosen.empty()) {
+    if (run.spec_file == "-") {
+      return absl::InvalidArgumentError(
+          "a job from standard input needs a folder for its results: --set output_dir=...");
+    }
+    changes.set.push_back(absl::StrCat("output_dir=", UnusedFolder(run.output_root)));
+    return LoadSpec(run.spec_file, changes);
+  }
+  const std::filesystem::path folder = std::filesystem::path(run.output_root) / chosen;
+  if (!run.replace && HoldsResults(folder)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(PrintableText(folder.lexically_normal().string()),
+                     " has the results of an earlier job: --replace replaces them, or choose"
+                     " another folder with --set output_dir=..."));
+  }
+  return loaded;
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
   ADJOIN_RETURN_IF_ERROR(CheckStartedOnce());
-  SpecChanges changes = run.changes;
-  if (run.ranks > 0) changes.set.push_back(absl::StrCat("ranks=", run.ranks));
-  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(run.spec_file, changes));
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadWithFolder(run));
   Submission submission;
   submission.spec_source = loaded.source.text;
   submission.spec_file = PrintableText(loaded.source.name, kMaxPathBytes);
@@ -237,6 +274,7 @@ absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
   own.slots = std::clamp<uint32_t>(loaded.parsed.spec.ranks(), 1, kMostSlots);
   own.data_root = run.data_root;
   own.output_root = run.output_root;
+  own.gpus = loaded.parsed.spec.resources().gpus() > 0;
   const absl::StatusOr<std::unique_ptr<OwnCluster>> cluster = OwnCluster::Start(own, interrupts.fd());
   if (absl::IsCancelled(cluster.status())) return kExitCancelled;
   ADJOIN_RETURN_IF_ERROR(cluster.status());

@@ -104,6 +104,22 @@ TEST_F(RunCommandTest, TheNumberOfRanksCanBeGiven) {
   ExpectNothingIsLeft();
 }
 
+TEST_F(RunCommandTest, ResultsOfEarlierRunsStay) {
+  const auto run = [&](std::vector<std::string> more, int expected) {
+    auto child = Start(std::move(more));
+    const auto code = child->Wait(Within(180));
+    EXPECT_TRUE(code.ok() && *code == expected) << child->Output() << child->Errors();
+    return child->Output() + child->Errors();
+  };
+  run({}, 0);
+  EXPECT_THAT(run({}, 1), HasSubstr("/out/models/line has the results of an earlier job: --replace replaces them"));
+  run({"--replace"}, 0);
+  EXPECT_THAT(run({"--unset", "output_dir"}, 0), HasSubstr("results in " + folder_ + "/out/run-1\n"));
+  EXPECT_THAT(run({"--unset", "output_dir"}, 0), HasSubstr("results in " + folder_ + "/out/run-2\n"));
+  EXPECT_TRUE(fs::exists(folder_ + "/out/run-1/model.safetensors"));
+  ExpectNothingIsLeft();
+}
+
 TEST_F(RunCommandTest, AnInterruptCancelsTheJob) {
   for (const int signal : {SIGINT, SIGTERM}) {
     auto child = Start({"--set", "train.steps=1000000000"});
