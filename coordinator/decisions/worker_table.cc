@@ -1,6 +1,5 @@
 #include "coordinator/decisions/worker_table.h"
 
-#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -138,7 +137,8 @@ std::vector<FreeSlots> WorkerTable::AllInTimeFor(const Resources& wanted) const 
   return AllOf(wanted, [this](const WorkerRecord& worker) { return IsUsable(worker) || ComesBack(worker); });
 }
 
-// Two daemons of one machine would give one GPU to two ranks: it counts for the first.
+// Two daemons of one machine that offer the same GPU would give it to two ranks: those of the second do not count at
+// all, since a daemon chooses for its ranks among all that it offers.
 void WorkerTable::DropGpusOfOthers(WorkerHello& hello) {
   if (hello.gpu().empty()) return;
   std::map<absl::string_view, std::string> offered;  // by UUID: the worker
@@ -146,17 +146,14 @@ void WorkerTable::DropGpusOfOthers(WorkerHello& hello) {
     if (name == hello.name() || (!IsHeard(other) && other.held.empty())) continue;
     for (const Gpu& gpu : other.hello.gpu()) offered[gpu.uuid()] = name;
   }
-  auto* gpus = hello.mutable_gpu();
-  gpus->erase(std::remove_if(gpus->begin(), gpus->end(),
-                             [&](const Gpu& gpu) {
-                               const auto found = offered.find(gpu.uuid());
-                               if (found == offered.end()) return false;
-                               outbox_.Log(absl::StrCat("GPU ", gpu.index(), " (", gpu.uuid(), ") of worker ",
-                                                        hello.name(), " does not count: worker ", found->second,
-                                                        " offers it; give each its own --gpus"));
-                               return true;
-                             }),
-              gpus->end());
+  for (const Gpu& gpu : hello.gpu()) {
+    const auto found = offered.find(gpu.uuid());
+    if (found == offered.end()) continue;
+    outbox_.Log(absl::StrCat("no GPU of worker ", hello.name(), " counts: worker ", found->second, " offers GPU ",
+                             gpu.index(), " (", gpu.uuid(), ") as well; give each its own --gpus"));
+    hello.clear_gpu();
+    return;
+  }
 }
 
 absl::Status WorkerTable::CheckName(const WorkerHello& hello) const {
