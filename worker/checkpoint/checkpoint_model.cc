@@ -58,6 +58,14 @@ bool HasVolume(const std::vector<int64_t>& shape, int64_t volume) {
 }
 
 absl::StatusOr<CheckpointName> Choose(const CheckpointModel::Source& source, const CheckpointModel::Choice& choice) {
+  // The step stands in a checkpoint's name: the manifests of the others need not be read.
+  if (!choice.best && choice.step > 0) {
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(*source.files, source.dir));
+    for (const CheckpointName& name : names) {
+      const bool fits = name.tag == source.tag && name.step == choice.step;
+      if (fits && ReadManifest(*source.files, source.dir, name).ok()) return name;
+    }
+  }
   ADJOIN_ASSIGN_OR_RETURN(const Finished finished, ListFinished(source));
   const std::optional<CheckpointName> best = BestCheckpoint(finished, source.validation);
   const std::string steps = StepsText(finished, best, source.validation.keep_best);
@@ -108,7 +116,11 @@ absl::Status CheckpointModel::CheckTensors() {
 }
 
 absl::StatusOr<std::string> CheckpointModel::Next() {
-  if (!header_.empty()) return std::exchange(header_, "");
+  if (header_at_ < header_.size()) {
+    std::string part = header_.substr(header_at_, kSlabBytes);
+    header_at_ += part.size();
+    return part;
+  }
   absl::StatusOr<std::string> bytes = NextOfTensor();
   if (!absl::IsNotFound(bytes.status())) return bytes;
   return absl::AbortedError(absl::StrCat("the checkpoint of step ", step(),

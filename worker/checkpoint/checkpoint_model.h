@@ -50,7 +50,7 @@ class CheckpointModel {
 
   int64_t step() const { return manifest_.name.step; }
   int64_t bytes() const { return bytes_; }  // of the whole file
-  bool more() const { return !header_.empty() || tensor_ < entries_.size(); }
+  bool more() const { return header_at_ < header_.size() || tensor_ < entries_.size(); }
   // Returns the next bytes; none where it has only checked what comes next.
   // Errors: kAborted (the checkpoint was removed meanwhile); kDataLoss (damaged); as FileSystem.
   absl::StatusOr<std::string> Next();
@@ -63,11 +63,12 @@ class CheckpointModel {
   const Source source_;
   const Manifest manifest_;
   std::vector<SafetensorsEntry> entries_;
-  std::string header_;  // until it is handed out
+  std::string header_;
   int64_t bytes_ = 0;
-  size_t tensor_ = 0;    // the one under way
-  size_t verified_ = 0;  // pieces of it
-  int64_t cell_ = 0;     // of it, in row-major order: the next one
+  size_t header_at_ = 0;  // of it, the next byte
+  size_t tensor_ = 0;     // the one under way
+  size_t verified_ = 0;   // pieces of it
+  int64_t cell_ = 0;      // of it, in row-major order: the next one
 };
 
 // Returns the largest box of a row-major tensor that begins with the cell number `first`, is one run of neighbouring

@@ -82,10 +82,11 @@ grpc::Status ArtifactUploader::TryOnce(Upload& upload, const SendArtifact& reque
     upload.context.emplace();
     upload.context->set_deadline(std::chrono::system_clock::now() + kUploadTimeout);
   }
-  std::unique_ptr<grpc::ClientWriter<ArtifactChunk>> writer = stub->UploadArtifact(&*upload.context, &response);
+  // Before the upload begins: the coordinator ends one whose first chunk is late.
   absl::StatusOr<std::unique_ptr<ArtifactReader>> opened =
       busy ? absl::ResourceExhaustedError("the worker sends many files already: try again later")
            : OpenArtifact(output_root_, request);
+  std::unique_ptr<grpc::ClientWriter<ArtifactChunk>> writer = stub->UploadArtifact(&*upload.context, &response);
   ArtifactChunk chunk;
   *chunk.mutable_header() = MakeHeader();
   chunk.set_request_id(request.request_id());
