@@ -101,6 +101,11 @@ absl::Status CheckLossScale(const JobSpec& spec) {
   }
   if (!spec.has_train())
     return AtField(field, InvalidSpec(field, " needs train: only training has gradients to scale"));
+  if (spec.train().optimizer().sgd().dampening() != 0) {
+    return AtField(field, InvalidSpec(field,
+                                      " with sgd.dampening: the first gradient is not damped, and its step may be"
+                                      " skipped; leave one of them out"));
+  }
   return absl::OkStatus();
 }
 

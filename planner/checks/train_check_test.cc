@@ -145,7 +145,8 @@ TEST(TrainCheckTest, NumberTypes) {
                 "precision.params \"bfloat16\" with compute \"bfloat16\" is not supported yet; params: \"float32\" is");
   ExpectRefused(precision("compute: \"float64\" params: \"float32\""), "both must be the same");
   ExpectRefused(precision("compute: \"float16\""), "precision.compute \"float16\"");
-  ExpectRefused(precision("loss_scale: 2"), "precision.loss_scale is not supported yet");
+  ExpectRefused(absl::StrReplaceAll(precision("loss_scale: 2"), {{"momentum: 0.9", "momentum: 0.9 dampening: 0.5"}}),
+                "precision.loss_scale with sgd.dampening");
   ExpectRefused(precision("reduce: \"float32\""), "precision.reduce is not supported yet");
 }
 

@@ -39,6 +39,8 @@ struct Fixture {
     auto* layout = program.add_value()->mutable_layout();
     layout->add_shape(1);
     layout->add_shape(kClasses);
+    program.add_value()->mutable_layout()->set_dtype("int64");  // the targets
+    program.mutable_loss(0)->set_target(1);
   }
   EvaluationNumbers numbers() const { return EvaluationNumbers::Create(spec, program).value(); }
 };

@@ -186,7 +186,7 @@ absl::Status Trainer::NotFinite(const std::vector<Part>& parts, int64_t epoch, d
 }
 
 // All ranks know the norm, so all of them judge alike.
-absl::Status Trainer::JudgeGradients(StepReport& report) {
+absl::Status Trainer::JudgeGradients(const std::vector<Part>& parts, StepReport& report) {
   const double norm = *report.gradient_norm;
   if (std::isfinite(norm)) {
     skipped_ = 0;
@@ -195,6 +195,8 @@ absl::Status Trainer::JudgeGradients(StepReport& report) {
   }
   report.skipped = loss_scale_ > 0;
   if (report.skipped && ++skipped_ < kMostSkipped) return absl::OkStatus();
+  // As in NotFinite: none ends before all know the norm.
+  parts[0].network->SumOverRanks({}).status().IgnoreError();
   return absl::OutOfRangeError(
       absl::StrCat("step ", report.step, ": the norm of the gradients is ", norm,
                    report.skipped ? absl::StrCat(", as in the ", kMostSkipped - 1, " steps before it") : "",
@@ -218,7 +220,7 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   try {
     ADJOIN_RETURN_IF_ERROR(AddUp(parts, epoch, stop_asked, words, report));
     if (!std::isfinite(report.loss)) return NotFinite(parts, epoch, report.loss);
-    if (report.gradient_norm.has_value()) ADJOIN_RETURN_IF_ERROR(JudgeGradients(report));
+    if (report.gradient_norm.has_value()) ADJOIN_RETURN_IF_ERROR(JudgeGradients(parts, report));
     if (!report.skipped) optimizer_->Step(step_);
   } catch (...) {
     return StatusFromCurrentException();

@@ -135,7 +135,7 @@ class Trainer {
                      StepReport& report);
   absl::Status NotFinite(const std::vector<Part>& parts, int64_t epoch, double loss);
   // Clips the gradients, or finds that they are not finite.
-  absl::Status JudgeGradients(StepReport& report);
+  absl::Status JudgeGradients(const std::vector<Part>& parts, StepReport& report);
   void Account(const Part& part, int64_t bytes_before);
 
   SessionActivity* activity_ = nullptr;
