@@ -1,6 +1,7 @@
 #include "worker/samples/file_samples.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -76,23 +77,25 @@ absl::StatusOr<std::unique_ptr<FieldSource>> FileSamples::Open(const Field& fiel
     if (!samples.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(name, ": ", std::string(samples.status().message())));
     }
-    all->samples_ += *samples;
     ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> shape, SampleShapeIn(header, sample_shape));
     std::vector<int64_t> chunk = ChunkOfSample(header, *samples, shape);
     all->files_.push_back({.name = name,
                            .header = std::move(header),
+                           .first = all->samples_,
                            .samples = *samples,
                            .shape = std::move(shape),
                            .chunk = std::move(chunk)});
+    all->samples_ += *samples;
   }
   return all;
 }
 
 const FileSamples::File& FileSamples::FileOf(int64_t sample, int64_t* within) const {
-  size_t index = 0;
-  while (sample >= files_[index].samples) sample -= files_[index++].samples;
-  if (within != nullptr) *within = sample;
-  return files_[index];
+  const auto after = std::upper_bound(files_.begin(), files_.end(), sample,
+                                      [](int64_t number, const File& file) { return number < file.first; });
+  const File& file = *std::prev(after);
+  if (within != nullptr) *within = sample - file.first;
+  return file;
 }
 
 std::string FileSamples::NameOf(int64_t sample) const {

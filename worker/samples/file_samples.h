@@ -44,6 +44,7 @@ class FileSamples : public FieldSource {
   struct File {
     std::string name;  // below the data root
     ArrayHeader header;
+    int64_t first = 0;  // number of its first sample
     int64_t samples = 0;
     std::vector<int64_t> shape;  // one sample's
     std::vector<int64_t> chunk;  // extents in a sample's dims; empty: no chunks, or they do not follow these dims
