@@ -1,7 +1,6 @@
 #include "planner/plan/planner.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -149,7 +148,11 @@ absl::Status CheckSomethingTrains(const JobSpec& spec, const Plan& plan) {
 bool IsCut(const JobSpec& spec, int64_t extent) {
   for (const LayoutSpec& layout : spec.layout()) {
     for (const Cut& cut : layout.cut()) {
-      if (std::accumulate(cut.size().begin(), cut.size().end(), int64_t{0}) == extent) return true;
+      int64_t left = extent;
+      for (const int64_t size : cut.size()) {
+        if (left >= 0 && size >= 0) left -= std::min(size, left + 1);
+      }
+      if (left == 0) return true;
     }
   }
   return false;
