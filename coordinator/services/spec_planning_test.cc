@@ -56,7 +56,7 @@ TEST_F(SpecPlanningTest, AJobThatReadsNoFileComesWithItsPlan) {
   job = Read(Spec(R"(npy { path: "x.npy" })"));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_FALSE(job->plan.has_value()) << "a worker tells first how many samples the file has";
-  EXPECT_EQ(job->place_of("dataset[0].field[0].npy.path"), "job.textproto:4:49");
+  EXPECT_EQ(job->place_of("dataset[0].field[0].npy.path[0]"), "job.textproto:4:49");
 }
 
 TEST_F(SpecPlanningTest, AJobWithAKeyComesWithTheHashOfItsSpec) {
