@@ -125,7 +125,7 @@ TEST(AssignTest, RanksThatNeedGpusGoWhereGpusAreFree) {
   EXPECT_THAT(*Assign(&AssignCompactly, spec, free, {}, ""), Each("a")) << "without, only slots count";
   spec.mutable_resources()->set_gpus(1);
   EXPECT_THAT(*Assign(&AssignCompactly, spec, free, {}, ""), ElementsAre("d", "d", "a", "b"));
-  EXPECT_THAT(*Assign(&AssignCompactly, spec, free, {"a", "a", "c", "d"}, ""), ElementsAre("a", "d", "b", "d"))
+  EXPECT_THAT(*Assign(&AssignCompactly, spec, free, {"a", "a", "c", "d"}, ""), ElementsAre("a", "b", "d", "d"))
       << "a rank stays where there is a GPU for it";
   spec.set_ranks(5);
   EXPECT_EQ(Assign(&AssignCompactly, spec, free, {}, "").status().code(), absl::StatusCode::kResourceExhausted);
