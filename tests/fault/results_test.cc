@@ -101,7 +101,9 @@ TEST_F(ResultsTest, ASecondJobReplacesTheFirstOnesModelOnlyWhereThatIsTold) {
   for (int round = 0; round < 2; ++round) {
     EXPECT_THAT(Refusal({"submit", file, "--set", "seed=2"}),
                 AllOf(HasSubstr(absl::StrCat("has what ", first, " wrote")), HasSubstr("--replace")));
-    if (round == 0) ASSERT_EQ(cluster_->RestartCoordinator(), absl::OkStatus());
+    if (round == 0) {
+      ASSERT_EQ(cluster_->RestartCoordinator(), absl::OkStatus());
+    }
   }
   Run({"export", first, File("again.safetensors")});
   EXPECT_EQ(ReadFile(File("again.safetensors")), ReadFile(File("first.safetensors")));
@@ -167,7 +169,9 @@ TEST_F(ResultsTest, ModelsOfCheckpointsAreExportedAlsoOfJobsThatDidNotSucceed) {
   LocalCluster::CliResult best;
   do {
     best = cluster_->Cli({"export", *job, File("best-of-running.safetensors"), "--best"});
-    if (best.exit_code != 0) EXPECT_THAT(best.err, HasSubstr("was removed while it was read"));
+    if (best.exit_code != 0) {
+      EXPECT_THAT(best.err, HasSubstr("was removed while it was read"));
+    }
   } while (best.exit_code != 0 && !deadline.Expired());
   EXPECT_THAT(best.out, HasSubstr("10 tensors, 246824 bytes"));
   Run({"cancel", *job});
