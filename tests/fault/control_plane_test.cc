@@ -90,7 +90,8 @@ TEST_F(ControlPlaneTest, AModelIsExportedWholeAndReplacesNoFile) {
   EXPECT_THAT(cluster_->Cli({"export", "model-torn", file + ".other"}).err, HasSubstr("is no whole model"));
   EXPECT_FALSE(std::filesystem::exists(file + ".other"));
   const std::string hangs = Submit("hang", 1);
-  EXPECT_THAT(cluster_->Cli({"export", hangs, file + ".other"}).err, HasSubstr("which it publishes when it has succeeded"));
+  EXPECT_THAT(cluster_->Cli({"export", hangs, file + ".other"}).err,
+              HasSubstr("which it publishes when it has succeeded"));
   for (const auto& entry : std::filesystem::directory_iterator(cluster_->output_root())) {
     EXPECT_THAT(entry.path().string(), Not(HasSubstr(".part")));
   }
