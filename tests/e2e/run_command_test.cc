@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -48,9 +49,10 @@ class RunCommandTest : public ::testing::Test {
     std::ofstream(folder_ + "/job.textproto") << kJob;
   }
   std::unique_ptr<ChildProgram> Start(std::vector<std::string> more, std::vector<std::string> environment = {}) {
-    std::vector<std::string> arguments = {
-        Runfile("cli/adjoin"), "run",  folder_ + "/job.textproto", "--output-root", folder_ + "/out",
-        "--data-root",         folder_};
+    std::vector<std::string> arguments = {Runfile("cli/adjoin"), "run", folder_ + "/job.textproto", "--output-root",
+                                          folder_ + "/out"};
+    const bool has_data_root = std::find(more.begin(), more.end(), "--data-root") != more.end();
+    if (!has_data_root) arguments.insert(arguments.end(), {"--data-root", folder_});
     arguments.insert(arguments.end(), more.begin(), more.end());
     environment.push_back("TMPDIR=" + folder_ + "/tmp");
     auto child = ChildProgram::Start(arguments, environment, absl::StrCat(folder_, "/command-", ++commands_));
