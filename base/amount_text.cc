@@ -8,7 +8,7 @@ namespace {
 
 // Returns three digits of `value`, which is at least 0 and, but for the last unit, below 1024.
 std::string ThreeDigits(double value) {
-  return absl::StrFormat(value < 9.995 ? "%.2f" : value < 99.95 ? "%.1f" : "%.0f", value);
+  return absl::StrFormat("%.*f", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ JobSpec Job(int ranks, const std::string& layers, const std::string& x, int64_t 
 
 // A coordinator has no business with a user's files.
 TEST(HostileJobsTest, AnIncludeIsRefusedUnread) {
-  JobSpec spec = Job(1, "layer { name: \"y\" input: \"x\" activation { fn: \"relu\" } }\n", "4", 1);
+  JobSpec spec = Job(1, "layer { name: \"y\" input: \"x\" linear { out_features: 4 } }\n", "4", 1);
   EXPECT_TRUE(PlanSoon(spec).ok());
   spec.add_include("/etc/passwd");
   const absl::StatusOr<Plan> plan = PlanSoon(spec);
