@@ -45,7 +45,7 @@ struct WorkerRecord {
 
   int FreeSlots() const;
   int FreeGpus() const;
-  // Of the free slots, those that are left when each free GPU has one for its rank.
+  // Returns how many free slots are left when each free GPU has one for its rank.
   int SlotsBesideGpus() const;
 };
 

@@ -254,7 +254,7 @@ absl::StatusOr<Layout> VarianceLayout(const Layout& at, const std::vector<int64_
   return WithExtent(at, at.dims() - 1, 1, Placement::Broadcast());
 }
 
-// Of the positions that ranks share, each takes a part.
+// Each rank takes a part of the positions that it shares with others.
 absl::StatusOr<LossMovement> CosineSums(const Layout& at) {
   constexpr int64_t kSums = 3;
   ADJOIN_ASSIGN_OR_RETURN(const Layout own, WithExtent(at, kClassDim, kSums, Placement::Partial()));

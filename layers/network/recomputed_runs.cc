@@ -65,7 +65,7 @@ struct Pieces {
   double cost = 0;
 };
 
-// Of all ways to cut [first, end) into pieces of at most `limit` bytes each, the one whose pieces keep least.
+// Returns the way to cut [first, end) into pieces of at most `limit` bytes each whose pieces keep least.
 Pieces PiecesWithin(const std::vector<Made>& made, int first, int end, double limit) {
   const int count = end - first;
   std::vector<double> kept(count + 1, std::numeric_limits<double>::infinity());

@@ -45,7 +45,7 @@ class Numbers {
   absl::Status NotNegative(absl::string_view name, double value) const {
     return Check(name, value, value >= 0, "at least 0");
   }
-  // Of a moving average: 1 would never take in anything.
+  // A moving average with a decay of 1 would never take in anything.
   absl::Status Decay(absl::string_view name, double value) const {
     return Check(name, value, value >= 0 && value < 1, "at least 0 and below 1");
   }

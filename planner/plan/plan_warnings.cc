@@ -12,7 +12,7 @@
 namespace adjoin {
 namespace {
 
-// Of the program with the whole batch: a smaller, last one may well leave ranks without samples.
+// Looks at the program with the whole batch: a smaller, last one may well leave ranks without samples.
 void AddIdleRanks(const Plan& plan, std::vector<std::string>& warnings) {
   if (plan.program().empty()) return;
   std::vector<bool> busy(plan.spec().ranks(), false);

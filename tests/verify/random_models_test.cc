@@ -349,7 +349,8 @@ layer { name: "back" permute { arg: [1, 0] } }
 layer { name: "y" y: "out" linear { out_features: 2 } }
 layout { name: "out" partition: [1, 1] }
 loss { kind: "mse" input: "y" target: "t" }
-dataset { name: "data" field { name: "x" npy { path: "x" } shape: [3] } field { name: "t" npy { path: "t" } shape: [2] } }
+dataset { name: "data" field { name: "x" npy { path: "x" } shape: [3] }
+  field { name: "t" npy { path: "t" } shape: [2] } }
 train { dataset: "data" batch: 12 steps: 1 optimizer { sgd { lr: 0.1 } } )",
                                                c.more, " }\n"),
                                   "cut.textproto");

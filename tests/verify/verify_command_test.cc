@@ -156,7 +156,8 @@ TEST(VerifyCommandTest, PrintsThePlannersWarnings) {
 layout { name: "batch" partition: [2, 1] }
 layer { name: "fc" input: "x" x: "batch" linear { out_features: 2 } }
 loss { kind: "mse" input: "fc" target: "t" }
-dataset { name: "data" field { name: "x" idx { path: "x" } shape: [3] } field { name: "t" idx { path: "t" } shape: [2] } }
+dataset { name: "data" field { name: "x" idx { path: "x" } shape: [3] }
+  field { name: "t" idx { path: "t" } shape: [2] } }
 train { dataset: "data" batch: 4 steps: 1 optimizer { sgd { lr: 0.1 } } }
 )";
   const Ended verify = Adjoin({"verify", file});

@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<NodeGpu>> AskRankProgram(const SpawnRequest& command,
     return absl::DeadlineExceededError(absl::StrCat(command.binary, " ", kListGpus, " did not answer in ",
                                                     absl::FormatDuration(limit), dead ? "" : ", and does not die"));
   }
-  // Of its last words, what is there.
+  // Takes what is there of its last words.
   for (pollfd more = {child.err.get(), POLLIN, 0}; child.err.get() >= 0 && poll(&more, 1, 0) > 0;) {
     if (!ReadSome(child.err, err)) break;
   }

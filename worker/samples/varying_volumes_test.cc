@@ -355,7 +355,7 @@ TEST(VaryingVolumesTest, OtherExtentsThanPlannedAreRefusedByEveryRankThatReads) 
   EXPECT_THAT(error(0), HasSubstr("the plan does not know the extents"));
 }
 
-// Of the two fields that a rank reads.
+// A rank that reads two fields compares their extents.
 TEST(VaryingVolumesTest, NamesTheFileThatHasOtherExtentsThanItsImage) {
   Case all(8);
   const Plan plan = all.PlanOf(all.WholePartition());

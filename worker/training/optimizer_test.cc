@@ -282,7 +282,7 @@ TEST(TrainOptimizerTest, ResumesFromItsStates) {
 
 TEST(TrainOptimizerTest, NamesItsStates) {
   const Parameters parameters = Parameters::Create(PlanOfThree(), 0).value();
-  // Of the first parameter; the second one has the same.
+  // Names of the first parameter's blocks; the second one has the same.
   const auto names = [&](const Case& of) {
     std::vector<std::string> all;
     const auto optimizer = TrainOptimizer::Create(of.train, parameters).value();
