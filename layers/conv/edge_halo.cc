@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "layers/conv/edge_roles.h"
+#include "layers/rules/rule_checks.h"
 #include "primitives/geometry/edge_window.h"
 #include "primitives/geometry/window.h"
 
@@ -19,10 +20,8 @@ bool IsCentred(const Window::Options& window) {
 }
 
 int64_t ShortestPart(const Layout& layout, int dim) {
-  const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
-  int64_t shortest = layout.shape()[dim];
-  for (size_t i = 0; i + 1 < boundaries.size(); ++i) shortest = std::min(shortest, boundaries[i + 1] - boundaries[i]);
-  return shortest;
+  const std::vector<int64_t> sizes = PartSizes(layout, dim);
+  return *std::min_element(sizes.begin(), sizes.end());
 }
 
 }  // namespace

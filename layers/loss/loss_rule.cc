@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "layers/loss/loss_roles.h"
 #include "layers/rules/counted_layout.h"
+#include "layers/rules/layout_like.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/mesh.h"
@@ -237,15 +238,7 @@ absl::StatusOr<Layout> BesideClasses(const Layout& layout, DType dtype) {
 absl::StatusOr<Layout> WithExtent(const Layout& layout, int dim, int64_t extent, Placement along) {
   std::vector<int64_t> shape = layout.shape();
   shape[dim] = extent;
-  std::vector<Placement> placements = layout.placements();
-  for (Placement& placement : placements) {
-    if (placement == Placement::Split(dim)) placement = along;
-  }
-  Layout::Cuts cuts;
-  for (int other = 0; other < layout.dims(); ++other) {
-    if (other != dim && !layout.AxesOf(other).empty()) cuts[other] = PartSizes(layout, other);
-  }
-  return Layout::Create(std::move(shape), layout.dtype(), layout.mesh(), std::move(placements), std::move(cuts));
+  return LayoutLike(layout, std::move(shape), /*even=*/{}, /*whole=*/{dim}, along);
 }
 
 // Beside the prediction; where it has one number for the last dim, on every rank that holds some of that dim.

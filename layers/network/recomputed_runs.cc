@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "layers/rules/layout_proto.h"
+#include "layers/rules/rule_checks.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 
@@ -37,10 +38,8 @@ absl::StatusOr<double> BytesOnOneRank(const ValuePlan& value) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
   auto bytes = static_cast<double>(SizeOf(layout.dtype()));
   for (int dim = 0; dim < layout.dims(); ++dim) {
-    const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
-    int64_t longest = 0;
-    for (size_t i = 0; i + 1 < boundaries.size(); ++i) longest = std::max(longest, boundaries[i + 1] - boundaries[i]);
-    bytes *= static_cast<double>(longest);
+    const std::vector<int64_t> sizes = PartSizes(layout, dim);
+    bytes *= static_cast<double>(*std::max_element(sizes.begin(), sizes.end()));
   }
   return bytes;
 }
