@@ -1,5 +1,5 @@
-// `adjoin run`: a job with real ranks and no daemons that run already. However the command ends, no process and no
-// folder of state remains.
+// `adjoin run`: a job with real ranks and no daemons that run already. However the command ends, no process
+// remains, and no folder of state unless it was killed by SIGKILL.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
