@@ -24,6 +24,7 @@ namespace adjoin {
 namespace {
 
 constexpr size_t kLastLines = 20;
+constexpr absl::Duration kDies = absl::Seconds(5);  // after SIGKILL
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -71,11 +72,7 @@ absl::StatusOr<std::unique_ptr<DaemonProcess>> DaemonProcess::Start(const std::s
   return process;
 }
 
-DaemonProcess::~DaemonProcess() {
-  if (reaped_) return;
-  kill(-pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-}
+DaemonProcess::~DaemonProcess() { Reap(); }
 
 bool DaemonProcess::Ended() const {
   pollfd poll_fd = {pidfd_.get(), POLLIN, 0};
@@ -91,9 +88,20 @@ void DaemonProcess::Stop(Deadline deadline) {
   while (poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining()))) <= 0 &&
          !deadline.Expired()) {
   }
-  kill(-pid_, SIGKILL);  // also what it left behind, while its number still names the group
-  waitpid(pid_, nullptr, 0);
+  Reap();
+}
+
+// A process that hangs in a file system does not even die of SIGKILL for a while: it is then left to init.
+void DaemonProcess::Reap() {
+  if (reaped_) return;
   reaped_ = true;
+  kill(-pid_, SIGKILL);  // also what it left behind, while its number still names the group
+  const Deadline deadline = Deadline::After(kDies);
+  pollfd poll_fd = {pidfd_.get(), POLLIN, 0};
+  while (poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining()))) <= 0 &&
+         !deadline.Expired()) {
+  }
+  waitpid(pid_, nullptr, WNOHANG);
 }
 
 std::string DaemonProcess::LastLines() const {

@@ -45,6 +45,7 @@ class DaemonProcess {
  private:
   DaemonProcess(std::string name, std::string log_file, pid_t pid, UniqueFd pidfd)
       : name_(std::move(name)), log_file_(std::move(log_file)), pid_(pid), pidfd_(std::move(pidfd)) {}
+  void Reap();
 
   const std::string name_, log_file_;
   const pid_t pid_;

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/output_dir.h"
 #include "base/status_macros.h"
 
 namespace adjoin {
@@ -128,7 +129,7 @@ absl::StatusOr<DerivedJob> DeriveJob(const JobSpec& trained, const DerivedJobOpt
   spec.clear_dataset();
   *spec.add_dataset() = std::move(dataset);
   spec.clear_weights();
-  spec.mutable_weights()->set_from_output(trained.output_dir() + "/model.safetensors");
+  spec.mutable_weights()->set_from_output(absl::StrCat(trained.output_dir(), "/", kModelFile));
   if (options.kind == PREDICT) {
     ADJOIN_RETURN_IF_ERROR(SetPredict(trained, options, derived));
   } else {

@@ -51,13 +51,21 @@ class MetricsPrinter {
   absl::Status Follow(std::string job) {
     CoordinatorClient client(options_.client);
     Deadline next = Deadline::After(absl::ZeroDuration());
-    ADJOIN_RETURN_IF_ERROR(client.FollowJob(job, [&](const JobSummary& summary) {
+    absl::Status wrong;
+    const absl::Status followed = client.FollowJob(job, [&](const JobSummary& summary) {
       job = summary.job_id();  // a name may come to mean a later job
       if (IsFinalState(summary.state()) || summary.epoch() == 0 || !next.Expired()) return;
+      const absl::Status read = Read(job);
       // A file that is not there yet, or whose worker is away for a while, is looked for again.
-      Read(job).IgnoreError();
+      const bool later = absl::IsNotFound(read) || (absl::IsUnavailable(read) && std::cout);
+      if (!read.ok() && !later) {
+        wrong = read;
+        client.Cancel();
+      }
       next = Deadline::After(kBetweenReads);
-    }));
+    });
+    ADJOIN_RETURN_IF_ERROR(wrong);
+    ADJOIN_RETURN_IF_ERROR(followed);
     // The events end when nothing of the job is left that could write.
     ADJOIN_RETURN_IF_ERROR(client.ReadEvents(job, /*follow=*/true, [](const JobEvent&) {}));
     return Read(job);

@@ -261,6 +261,20 @@ absl::StatusOr<LoadedSpec> LoadWithFolder(const RunOptions& run) {
   return loaded;
 }
 
+// What no other worker will come for.
+absl::Status CheckOneNode(const Resources& resources, uint32_t ranks) {
+  if (!resources.node_label().empty()) {
+    return absl::InvalidArgumentError(
+        "resources.node_label: the worker of `adjoin run` has no labels; leave them out with"
+        " --unset resources.node_label");
+  }
+  if (resources.max_ranks_per_node() > 0 && resources.max_ranks_per_node() < ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("resources.max_ranks_per_node is ", resources.max_ranks_per_node(),
+                                                   ", but `adjoin run` has one node for all ", ranks, " ranks"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
@@ -274,7 +288,9 @@ absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
   own.slots = std::clamp<uint32_t>(loaded.parsed.spec.ranks(), 1, kMostSlots);
   own.data_root = run.data_root;
   own.output_root = run.output_root;
-  own.gpus = loaded.parsed.spec.resources().gpus() > 0;
+  const Resources& resources = loaded.parsed.spec.resources();
+  own.gpus = resources.gpus() > 0;
+  ADJOIN_RETURN_IF_ERROR(CheckOneNode(resources, own.slots));
   const absl::StatusOr<std::unique_ptr<OwnCluster>> cluster = OwnCluster::Start(own, interrupts.fd());
   if (absl::IsCancelled(cluster.status())) return kExitCancelled;
   ADJOIN_RETURN_IF_ERROR(cluster.status());

@@ -141,18 +141,18 @@ std::vector<FreeSlots> WorkerTable::AllInTimeFor(const Resources& wanted) const 
 // all, since a daemon chooses for its ranks among all that it offers.
 void WorkerTable::DropGpusOfOthers(WorkerHello& hello) {
   if (hello.gpu().empty()) return;
-  std::map<absl::string_view, std::string> offered;  // by UUID: the worker
+  std::map<absl::string_view, uint32_t> own;  // by UUID: the number on its node
+  for (const Gpu& gpu : hello.gpu()) own[gpu.uuid()] = gpu.index();
   for (const auto& [name, other] : workers_) {
     if (name == hello.name() || (!IsHeard(other) && other.held.empty())) continue;
-    for (const Gpu& gpu : other.hello.gpu()) offered[gpu.uuid()] = name;
-  }
-  for (const Gpu& gpu : hello.gpu()) {
-    const auto found = offered.find(gpu.uuid());
-    if (found == offered.end()) continue;
-    outbox_.Log(absl::StrCat("no GPU of worker ", hello.name(), " counts: worker ", found->second, " offers GPU ",
-                             gpu.index(), " (", gpu.uuid(), ") as well; give each its own --gpus"));
-    hello.clear_gpu();
-    return;
+    for (const Gpu& gpu : other.hello.gpu()) {
+      const auto found = own.find(gpu.uuid());
+      if (found == own.end()) continue;
+      outbox_.Log(absl::StrCat("no GPU of worker ", hello.name(), " counts: worker ", name, " offers GPU ",
+                               found->second, " (", gpu.uuid(), ") as well; give each its own --gpus"));
+      hello.clear_gpu();
+      return;
+    }
   }
 }
 

@@ -169,6 +169,8 @@ TEST_F(RunCommandTest, MistakesAreToldBeforeAnythingRuns) {
   EXPECT_THAT(refusal({"--set", "train.bach=1"}), HasSubstr("there is no field 'bach'"));
   EXPECT_THAT(refusal({"--data-root", folder_ + "/none"}), HasSubstr("/none: no such folder"));
   EXPECT_THAT(refusal({"-n", "1"}), HasSubstr("job.textproto with --set:")) << "the coordinator's answer";
+  EXPECT_THAT(refusal({"--set", "resources.max_ranks_per_node=1"}), HasSubstr("one node for all 2 ranks"));
+  EXPECT_THAT(refusal({"--set", "resources.node_label[zone]=a"}), HasSubstr("has no labels"));
 }
 
 }  // namespace
