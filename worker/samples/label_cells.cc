@@ -43,9 +43,7 @@ class Chosen {
 };
 
 std::string PositionIn(const Box& box, int64_t cell) {
-  std::vector<int64_t> position(box.dims());
-  for (int dim = box.dims(); dim-- > 0; cell /= box[dim].size()) position[dim] = box[dim].lo + cell % box[dim].size();
-  return absl::StrCat("position [", absl::StrJoin(position, ", "), "]");
+  return absl::StrCat("position [", absl::StrJoin(box.CellAt(cell), ", "), "]");
 }
 
 }  // namespace
@@ -105,7 +103,7 @@ absl::StatusOr<std::vector<LabelCells::OfLabel>> LabelCells::Find(int64_t sample
         if (label != last) {
           last = label;
           of_last = (named_.empty() ? label != 0 : named_.count(label) > 0) ? &chosen[label] : nullptr;
-          if (chosen.size() > kMostLabels) {
+          if (named_.empty() && chosen.size() > kMostLabels) {
             return absl::InvalidArgumentError(
                 absl::StrCat(source_->NameOf(sample), ": has more than ", kMostLabels,
                              " labels; name those that blocks are drawn around, blocks.foreground.label"));

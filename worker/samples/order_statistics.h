@@ -31,7 +31,7 @@ class OrderStatistics {
   bool done() const { return bins_.empty(); }
   // Takes some of the values, which are finite.
   void Add(const double* values, int64_t count);
-  // Errors: kDataLoss (there were other values than in the pass before).
+  // Errors: kDataLoss (fewer values begin with the bits found so far than in the pass before).
   absl::Status EndPass();
   // Returns the values, in the order of `ranks`. Requires done().
   std::vector<double> Found() const;

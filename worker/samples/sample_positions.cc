@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/spec/sample_shape.h"
+#include "primitives/geometry/box.h"
 #include "primitives/random/philox.h"
 
 namespace adjoin {
@@ -107,10 +108,9 @@ absl::Status SamplePositions::DrawBlock(const RandomStream& stream, uint64_t num
                           labels_->Of(found.sample, stop != nullptr ? *stop : *never));
   if (labels->empty()) return absl::OkStatus();
   const std::vector<int64_t>& cells = (*labels)[stream.BelowAt(more + 1, labels->size())].cell;
-  int64_t cell = cells[stream.BelowAt(more + 2, cells.size())];
-  for (size_t dim = whole.size(); dim-- > 0; cell /= whole[dim]) {
-    const int64_t first = cell % whole[dim] - extent_[dim] / 2;
-    found.dims[dim].first = std::min(std::max<int64_t>(first, 0), whole[dim] - extent_[dim]);
+  const std::vector<int64_t> middle = Box::Whole(whole).CellAt(cells[stream.BelowAt(more + 2, cells.size())]);
+  for (size_t dim = 0; dim < whole.size(); ++dim) {
+    found.dims[dim].first = std::clamp<int64_t>(middle[dim] - extent_[dim] / 2, 0, whole[dim] - extent_[dim]);
   }
   return absl::OkStatus();
 }

@@ -26,12 +26,9 @@ absl::Status CheckFinite(const FieldSource& source, int64_t sample, const Box& b
   const int64_t count = box.Volume();
   const double* const wrong = std::find_if(cells, cells + count, [](double value) { return !std::isfinite(value); });
   if (wrong == cells + count) return absl::OkStatus();
-  int64_t cell = wrong - cells;
-  std::vector<int64_t> position(box.dims());
-  for (int dim = box.dims(); dim-- > 0; cell /= box[dim].size()) position[dim] = box[dim].lo + cell % box[dim].size();
   return absl::InvalidArgumentError(
-      absl::StrCat(source.NameOf(sample), ": position [", absl::StrJoin(position, ", "), "] is ", *wrong,
-                   "; normalize and clip_percentile need finite values in the whole sample"));
+      absl::StrCat(source.NameOf(sample), ": position [", absl::StrJoin(box.CellAt(wrong - cells), ", "), "] is ",
+                   *wrong, "; normalize and clip_percentile need finite values in the whole sample"));
 }
 
 }  // namespace
@@ -62,7 +59,7 @@ absl::StatusOr<const std::vector<ChannelScaling>*> SampleScaling::Of(int64_t sam
     if (zscore_) ADJOIN_RETURN_IF_ERROR(FindMoments(sample, group, held, stop, scalings));
   }
   for (const ChannelScaling& scaling : scalings) ADJOIN_RETURN_IF_ERROR(CheckFound(sample, scaling));
-  if (found_.size() >= kMostKept) found_.clear();
+  if (found_.size() >= kMostKept) found_.erase(found_.begin());
   return &(found_[sample] = std::move(scalings));
 }
 

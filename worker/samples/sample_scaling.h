@@ -4,7 +4,7 @@
 //   if (scaling.any()) ADJOIN_RETURN_IF_ERROR(scaling.Apply(/*sample=*/3, /*count=*/1, slab, stop, cells));
 //
 // A sample is gone through as a whole when a part of it is first needed, by every rank that reads a part: so all have
-// the same bits. What was found is kept. One thread.
+// the same bits. What was found of up to 262,144 samples is kept. One thread.
 #ifndef ADJOIN_WORKER_SAMPLES_SAMPLE_SCALING_H_
 #define ADJOIN_WORKER_SAMPLES_SAMPLE_SCALING_H_
 
