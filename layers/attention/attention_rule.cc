@@ -15,6 +15,7 @@
 #include "layers/attention/attention_roles.h"
 #include "layers/attention/head_cut.h"
 #include "layers/rules/layer_rule.h"
+#include "layers/rules/layout_like.h"
 #include "layers/rules/rule_checks.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/dtype.h"
@@ -86,15 +87,6 @@ absl::StatusOr<Layout> MemoryLayout(const Layout& w, const HeadCut& cut, const L
   Layout::Cuts cuts = {{kLength, PartSizes(memory, kLength)}};
   if (!even.AxesOf(0).empty()) cuts[0] = PartSizes(even, 0);
   return Layout::Create(even.shape(), even.dtype(), even.mesh(), even.placements(), std::move(cuts));
-}
-
-// The values, cut as their keys are, in layout `keys`: whole in their features.
-absl::StatusOr<Layout> LikeKeys(const Layout& keys, const Layout& values) {
-  Layout::Cuts cuts;
-  for (int dim = 0; dim <= kLength; ++dim) {
-    if (!keys.AxesOf(dim).empty()) cuts[dim] = PartSizes(keys, dim);
-  }
-  return Layout::Create(values.shape(), values.dtype(), keys.mesh(), keys.placements(), std::move(cuts));
 }
 
 absl::StatusOr<Layout> HeadLayout(const Layout& w, const HeadCut& cut, int64_t heads) {
@@ -279,7 +271,7 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
     inputs.push_back(InputNeed{.layout = remembered, .reader = remembered});
   }
   if (request.input.size() > 2) {
-    ADJOIN_ASSIGN_OR_RETURN(const Layout beside, LikeKeys(remembered, values));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout beside, LayoutLike(remembered, values.shape(), /*even=*/{}));
     inputs.push_back(InputNeed{.layout = beside, .reader = beside});
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout travelling, Travelling(remembered, by_head, cut.width));

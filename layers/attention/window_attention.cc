@@ -4,10 +4,9 @@
 // within each with this rank's heads; kRoleUnroll brings what they return back to where its cells belong, in the
 // input's extents; the projection there is a sum over this rank's heads, which "y" completes. Relative positions, and
 // the regions that do not see each other where the tensor was rolled around its ends, follow from global positions. A
-// dropped weight belongs to its position in [batch, windows per dim ..., heads, cells, cells]. Local shapes: x [n,
-// spatial
-// ..., channels], y alike. Can be differentiated any number of times. Errors: kInvalidArgument where the plan's layout
-// is none.
+// dropped weight belongs to its position in [batch, windows per dim ..., heads, cells, cells]. Local shapes:
+// x [n, spatial ..., channels], y alike. Can be differentiated any number of times. Errors: kInvalidArgument where the
+// plan's layout is none.
 #include <cmath>
 #include <utility>
 #include <vector>

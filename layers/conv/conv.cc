@@ -2,10 +2,10 @@
 //
 // The role "x" fetches exactly what this rank's outputs read, the physical boundary included, so the local kernel needs
 // no padding there; stride, dilation and uneven cuts need nothing special. Dims that the plan has no reading for are
-// padded by the kernel (edge_halo.h). A transposed kernel returns all that its
-// inputs give to, which is then cut, or extended with zeros, to this rank's outputs. Local shapes, of this rank's share
-// of the channels and groups: x [n, ci, ...], weight [co, ci / groups, ...] (transposed: [ci, co / groups, ...]), bias
-// [co] or empty, y [n, co, ...].
+// padded by the kernel (edge_halo.h). A transposed kernel returns all that its inputs give to, which is then cut, or
+// extended with zeros, to this rank's outputs. Local shapes, of this rank's share of the channels and groups:
+// x [n, ci, ...], weight [co, ci / groups, ...] (transposed: [ci, co / groups, ...]), bias [co] or empty, y [n, co,
+// ...].
 #include <memory>
 #include <string>
 #include <utility>

@@ -45,6 +45,8 @@ absl::StatusOr<LossTerm> LossTerm::Create(const ProgramPlan& program, int index,
     context.roles->Add(use.role(), owner.movements[use.index()]);
   }
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
+  const LayoutPlan& target = program.value(term.plan_.target()).layout();
+  term.one_per_sample_ = target.dtype() != "int64" && target.shape_size() + 1 == layout.dims();
   context.shape = layout.shape();
   context.box = layout.BoxOf(owner.rank);
   context.takes_part = layout.mesh().Has(owner.rank);
@@ -59,8 +61,7 @@ LossTerm::Result LossTerm::Run(const std::vector<at::Tensor>& values, Tape& tape
   x.prediction = Moved(*roles_, kRolePrediction, values.at(plan_.input()), tape);
   x.target = values.at(plan_.target());
   // One number for each sample, of a prediction [n, 1]: as that, or LibTorch would make [n, n] of both.
-  const bool one_per_sample = x.target.is_floating_point() && x.target.dim() + 1 == x.prediction.dim();
-  if (one_per_sample) x.target = x.target.reshape(x.prediction.sizes());
+  if (one_per_sample_) x.target = x.target.reshape(x.prediction.sizes());
   if (plan_.has_variance()) x.variance = Moved(*roles_, kRoleVariance, values.at(plan_.variance()), tape);
   at::Tensor share = share_(x, tape) * plan_.spec().weight();
   ThrowIfError(roles_->CheckUsed());

@@ -50,6 +50,7 @@ class LossTerm {
   LossPlan plan_;
   LossFunction share_;
   std::shared_ptr<RoleMovements> roles_;
+  bool one_per_sample_ = false;  // targets [n] of a prediction [n, 1]
 };
 
 }  // namespace adjoin

@@ -24,8 +24,9 @@ struct RecomputedRun {
 
 // Returns the stretches of neighbouring layers of a training program that are marked `recompute`, each cut into the
 // pieces that need least memory: the bytes of what the pieces keep for each other, and the bytes that the largest of
-// them makes again at a time, together within 1.1 times the least possible. Bytes are those of layers' outputs, on the
-// rank with the largest part. Pieces that no gradient goes through are left out. None for other programs.
+// them makes again at a time, together within 1.1 times the least that pieces of at most 1024 layers need. Bytes are
+// those of layers' outputs, on the rank with the largest part. Pieces that no gradient goes through are left out. None
+// for other programs.
 // Errors: as LayoutFromProto.
 absl::StatusOr<std::vector<RecomputedRun>> RecomputedRuns(const ProgramPlan& program);
 

@@ -14,6 +14,8 @@
 #include "layers/rules/layout_proto.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/layout.h"
 
 namespace adjoin {
 namespace {
@@ -123,11 +125,10 @@ TensorReport TensorOf(const std::string& name, const LayoutPlan& plan) {
 }
 
 // Returns into how many parts the tensor is cut, its copies not counted.
-int64_t PartsOf(const LayoutPlan& layout) {
+int64_t PartsOf(const LayoutPlan& plan) {
+  const absl::StatusOr<Layout> layout = LayoutFromProto(plan);
   int64_t parts = 1;
-  for (int i = 0; i < layout.placement_size(); ++i) {
-    if (layout.placement(i)[0] == 'S') parts *= layout.mesh(i);
-  }
+  for (int dim = 0; layout.ok() && dim < layout->dims(); ++dim) parts *= layout->Parts(dim);
   return parts;
 }
 
@@ -211,8 +212,7 @@ void Summarise(const Plan& plan, PlanReport& report) {
     add("parameter", parameter.home());
     const absl::StatusOr<Layout> home = LayoutFromProto(parameter.home().layout());
     if (!home.ok()) continue;
-    int64_t elements = 1;
-    for (const int64_t extent : home->shape()) elements *= extent;
+    const int64_t elements = VolumeOf(home->shape());
     if (parameter.state() != "trained") {
       report.set_untrained(Add(report.untrained(), elements));
       continue;

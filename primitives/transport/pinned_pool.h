@@ -5,9 +5,9 @@
 //   ...
 //   pool.Give(std::move(memory), copied);   // used again once `copied` is done; null: at once
 //
-// It keeps what was given back, which is never more than what was in use at one time, within a factor of 4 (kMostWaste)
-// where lengths change. Memory that somebody may still use is not given back: it is freed with its keepalive. One
-// thread.
+// It keeps what was given back as long as it lives: of lengths that can stand in for each other (within a factor of 4,
+// kMostWaste) no more than was in use at one time. Memory that somebody may still use is not given back: it is freed
+// with its keepalive. One thread.
 #ifndef ADJOIN_PRIMITIVES_TRANSPORT_PINNED_POOL_H_
 #define ADJOIN_PRIMITIVES_TRANSPORT_PINNED_POOL_H_
 
