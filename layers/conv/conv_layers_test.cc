@@ -109,7 +109,9 @@ std::string CompareConv(uint64_t seed, int spatial, TransportKind transport) {
     job.layouts += AnyLayout(random, "y", y.sizes().vec(), /*copies=*/true);
     head += " y: \"y\"";
   }
-  head += random.Of<std::string>({"", " home: OWNER", " home: REPLICATED", " home: SHARDED"});
+  // The owner may take no part in the layer.
+  const std::string owner = absl::StrCat(" home: OWNER owner: ", random.Between(1, kWorld - 1));
+  head += random.Of<std::string>({"", " home: OWNER", owner, " home: REPLICATED", " home: SHARDED"});
   absl::StrAppend(&job.layers, "layer { ", head, " ", conv.Text(), " }\n");
   return CompareLayer(job, random, x, parameters, y, transport);
 }

@@ -1,9 +1,6 @@
 #include "layers/rules/rule_checks.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "layers/rules/spec_error.h"
 #include "primitives/geometry/dtype.h"
@@ -97,14 +94,8 @@ absl::StatusOr<Layout> HomeOf(const Layer& spec, const Layout& needed, const Lay
   const std::vector<int>& users = needed.mesh().ranks();
   switch (spec.home()) {
     case OWNER: {
-      // 0 is the same as absent: the first rank of the mesh.
+      // 0 is the same as absent: the first rank of the layer. The planner has checked that the job has the rank.
       const int owner = spec.owner() == 0 ? ranks.front() : static_cast<int>(spec.owner());
-      if (std::find(ranks.begin(), ranks.end(), owner) == ranks.end()) {
-        return AtField("owner", InvalidSpec("rank ", spec.owner(),
-                                            " is to own the parameters, but does not take part in"
-                                            " the layer; its ranks are ",
-                                            absl::StrJoin(ranks, ", ")));
-      }
       return Layout::Owner(needed.shape(), needed.dtype(), owner);
     }
     case REPLICATED: return Layout::Replicated(needed.shape(), needed.dtype(), users);

@@ -408,7 +408,7 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
       {"kind: TRAIN ", "kind: PREDICT weights { init_from: \"w\" } ",
        "job.textproto:28:", "evaluate is for jobs of kind TRAIN and EVALUATE"},
       {"home: OWNER conv { out_channels: 6", "home: OWNER owner: 4 conv { out_channels: 6",
-       "job.textproto:7:", "its ranks are 0, 1, 2, 3"},
+       "job.textproto:7:", "rank 4 is to own the parameters, but the job has ranks 0 to 3"},
   };
   for (const Refusal& refusal : refusals) {
     SCOPED_TRACE(testing::Message() << refusal.from << " -> " << refusal.to);

@@ -330,6 +330,10 @@ absl::Status ProgramBuilder::AddLayer(int index) {
     }
     spec.add_input(context_.spec.layer(index - 1).name());
   }
+  if (spec.owner() >= context_.spec.ranks()) {
+    return AtField("owner", InvalidSpec("rank ", spec.owner(), " is to own the parameters, but the job has ranks 0 to ",
+                                        context_.spec.ranks() - 1));
+  }
   const auto shape_of = [this](const std::string& layer) { return layouts_[by_layer_.at(layer)].shape(); };
   ADJOIN_RETURN_IF_ERROR(context_.complete_layer(index, shape_of, &spec));
   if (spec.x_size() > spec.input_size()) {

@@ -41,7 +41,8 @@ class RandomModel {
     const int classes = 3;
     absl::StrAppend(&layers_, OneIn(2) ? "layer { name: \"gathered\" y: \"whole\" repartition {} }\n" : "",
                     "layer { name: \"flat\" flatten { arg: 1 } }\n",
-                    "layer { name: \"head\" linear { out_features: ", classes, " } }\n");
+                    "layer { name: \"head\" home: OWNER owner: ", Between(0, ranks_ - 1),
+                    " linear { out_features: ", classes, " } }\n");
     return absl::StrCat("name: \"random\" kind: TRAIN ranks: ", ranks_, " seed: 1\n", layouts_,
                         "layout { name: \"whole\" partition: [1, 1, 1, 1] rank: [0] }\n", layers_,
                         "loss { kind: \"cross_entropy\" input: \"head\" target: \"label\" }\n",
@@ -82,7 +83,10 @@ class RandomModel {
     if (!input.empty()) absl::StrAppend(&layers_, "input: \"", input, "\" ");
     if (x || OneIn(3)) absl::StrAppend(&layers_, "x: \"", RandomLayout(), "\" ");
     if (OneIn(4)) absl::StrAppend(&layers_, "y: \"", RandomLayout(), "\" ");
-    if (may_have_home && OneIn(2)) absl::StrAppend(&layers_, "home: ", Of({"OWNER", "REPLICATED", "SHARDED"}), " ");
+    if (may_have_home && OneIn(2))
+      absl::StrAppend(
+          &layers_,
+          "home: ", Of({"OWNER", absl::StrCat("OWNER owner: ", Between(0, ranks_ - 1)), "REPLICATED", "SHARDED"}), " ");
     absl::StrAppend(&layers_, op, " }\n");
     return last_ = name;
   }
@@ -183,7 +187,7 @@ class RandomModel {
       case 2: return AddTransposedConv();
       case 3: return AddPool();
       case 4: return AddBranch();
-      case 5: Add("", false, "norm { kind: \"batch\" }"); return;
+      case 5: Add("", false, "norm { kind: \"batch\" }", true); return;
       case 6:
         Add("", false,
             Of({"activation { fn: \"relu\" }", "activation { fn: \"gelu\" }", "activation { fn: \"prelu\" }",
