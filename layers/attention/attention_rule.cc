@@ -260,7 +260,7 @@ absl::StatusOr<LayerOutcome> AttentionRule(const LayerRequest& request) {
   auto named = spec.w().empty() ? absl::StatusOr<Layout>(x) : request.layouts.Resolve(spec.w(), x.shape(), x.dtype());
   if (!named.ok()) return AtField("w", named.status());
   const Layout& w = *named;
-  ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(w, heads, spec.w().empty() ? "" : "w"));
+  ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(w, heads));
   ADJOIN_ASSIGN_OR_RETURN(Layout queries, WithoutHeads(w, cut, x.shape(), Placement::Broadcast()));
   ADJOIN_ASSIGN_OR_RETURN(Layout by_head, HeadLayout(w, cut, heads));
   ADJOIN_ASSIGN_OR_RETURN(Layout compute, WithoutHeads(w, cut, x.shape(), Placement::Partial()));

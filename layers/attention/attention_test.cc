@@ -123,14 +123,19 @@ Case RandomCase(RandomJobs& random, bool long_sequence) {
   if (!c.values.empty()) AddRandomInput(random, "v", c.values, c.job);
   std::string more;
   if (random.OneIn(2)) {
-    c.job.layouts += InFeatures(random.AnyLayout("w", {c.x[0], c.x[1], c.heads}, c.job.ranks, /*copies=*/true), width);
+    // Between heads, or anywhere.
+    c.job.layouts += random.OneIn(2)
+                         ? random.AnyLayout("w", c.x, c.job.ranks, /*copies=*/true)
+                         : InFeatures(random.AnyLayout("w", {c.x[0], c.x[1], c.heads}, c.job.ranks, true), width);
     more += " w: \"w\"";
   }
   if (random.OneIn(3)) {
     c.job.layouts += random.AnyLayout("y", c.x, c.job.ranks, /*copies=*/true);
     more += " y: \"y\"";
   }
-  if (random.OneIn(3)) more += random.Of<std::string>({" home: REPLICATED", " home: SHARDED", " home: OWNER"});
+  if (random.OneIn(3))
+    more += random.Of<std::string>(
+        {" home: REPLICATED", " home: SHARDED", " home: OWNER", absl::StrCat(" home: OWNER owner: ", c.job.ranks - 1)});
   if (random.OneIn(4)) more += " recompute: true";
   absl::StrAppend(&c.job.layers, "layer { name: \"y\" input: \"in_x\"", c.memory.empty() ? "" : " input: \"in_m\"",
                   c.values.empty() ? "" : " input: \"in_v\"", more, " attention { heads: ", c.heads,

@@ -4,7 +4,6 @@
 
 #include "base/status_macros.h"
 #include "layers/rules/rule_checks.h"
-#include "layers/rules/spec_error.h"
 
 namespace adjoin {
 namespace {
@@ -26,7 +25,7 @@ std::vector<Placement> HeadCut::Placements(int dim) const {
   return placements;
 }
 
-absl::StatusOr<HeadCut> HeadCutOf(const Layout& w, int64_t heads, absl::string_view field) {
+absl::StatusOr<HeadCut> HeadCutOf(const Layout& w, int64_t heads) {
   const int features = w.dims() - 1;
   HeadCut cut{w.mesh(), {}, {}, w.shape()[features] / heads};
   for (int axis = 0; axis < w.mesh().axes(); ++axis) {
@@ -38,20 +37,11 @@ absl::StatusOr<HeadCut> HeadCutOf(const Layout& w, int64_t heads, absl::string_v
     cut.sizes.push_back(size / cut.width);
   }
   if (whole) return cut;
-  ADJOIN_ASSIGN_OR_RETURN(const Layout even, Layout::Create({w.shape()[features]}, w.dtype(), w.mesh(), [&] {
-                            std::vector<Placement> of_features = w.placements();
-                            for (Placement& placement : of_features) {
-                              placement = placement == Placement::Split(features) ? Placement::Split(0)
-                                                                                  : Placement::Broadcast();
-                            }
-                            return of_features;
-                          }()));
-  if (!field.empty() && even.Boundaries(0) != w.Boundaries(features)) {
-    return AtField(field,
-                   InvalidSpec("the layout cuts ", w.shape()[features], " features, which are those of ", heads,
-                               " heads, within a head; the sizes of its parts must be multiples of ", cut.width));
+  std::vector<Placement> of_heads = w.placements();
+  for (Placement& placement : of_heads) {
+    placement = placement == Placement::Split(features) ? Placement::Split(0) : Placement::Broadcast();
   }
-  ADJOIN_ASSIGN_OR_RETURN(const Layout by_head, even.WithShape({heads}));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout by_head, Layout::Create({heads}, w.dtype(), w.mesh(), std::move(of_heads)));
   cut.sizes = PartSizes(by_head, 0);
   return cut;
 }

@@ -1,7 +1,7 @@
 // How the heads of attention are cut over ranks, and where what belongs to a head is: for the rules of layers that
 // attend.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(w, /*heads=*/8, "w"));       // by the cut of w's last dim
+//   ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(w, /*heads=*/8));            // by the cut of w's last dim
 //   ADJOIN_ASSIGN_OR_RETURN(ParameterNeed weight, HeadParameter(spec, cut, dtype, "in_proj_weight",
 //                                                               {3, 8, width, features}, /*dim=*/1));
 //   weight.stored_shape = {3 * 8 * width, features};
@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "layers/rules/layer_rule.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
@@ -36,10 +35,9 @@ struct HeadCut {
 };
 
 // By the axes of `w` that split its last dim, the features of all heads. Where each part has whole heads they stay
-// there, and otherwise are cut evenly. `heads` divides the features. Errors: kInvalidArgument, at `field`, for parts
-// that were given sizes which are no whole heads; none where it is empty, and the layout is not one that says how to
-// cut heads.
-absl::StatusOr<HeadCut> HeadCutOf(const Layout& w, int64_t heads, absl::string_view field);
+// there; otherwise the heads are cut evenly over the same parts, some of which may get none. `heads` divides the
+// features. Errors: as Layout::Create.
+absl::StatusOr<HeadCut> HeadCutOf(const Layout& w, int64_t heads);
 
 // The same parts of other dims as `w`, of `shape`, which has as many dims; its last dim whole, with `along` on the axes
 // that cut the heads. Errors: as Layout::Create.

@@ -83,7 +83,8 @@ Case RandomCase(RandomJobs& random) {
   if (random.OneIn(2)) {
     const std::vector<int64_t> partition = random.Partition(3, -1, c.job.ranks);
     if (random.OneIn(2)) {
-      c.job.layouts += LayoutText("w", partition, random.Ranks(VolumeOf(partition), c.job.ranks));
+      c.job.layouts +=
+          LayoutText("w", partition, random.Ranks(VolumeOf(partition), c.job.ranks), random.Cuts(c.shape, partition));
     } else {
       const int64_t copies = random.Between(1, c.job.ranks / VolumeOf(partition));
       absl::StrAppend(&c.job.layouts, "layout { name: \"w\" mesh { size: ", copies, " } sbp: \"B\"");

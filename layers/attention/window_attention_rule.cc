@@ -275,7 +275,7 @@ absl::StatusOr<LayerOutcome> WindowAttentionRule(const LayerRequest& request) {
   ADJOIN_RETURN_IF_ERROR(CheckedVolume({3, x.shape().back(), x.shape().back()}).status());
 
   ADJOIN_ASSIGN_OR_RETURN(const Layout source, SourceOf(request));
-  ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(source, spec.heads(), "w"));
+  ADJOIN_ASSIGN_OR_RETURN(const HeadCut cut, HeadCutOf(source, spec.heads()));
   ADJOIN_ASSIGN_OR_RETURN(Layout output, OutputLayout(request, x.shape(), x));
   ADJOIN_ASSIGN_OR_RETURN(Ways ways, WaysOf(source, cut, *windows, padded, output));
   ADJOIN_ASSIGN_OR_RETURN(std::vector<ParameterNeed> parameters, ParametersOf(request, spec, cut, *windows));

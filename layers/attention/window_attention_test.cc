@@ -154,10 +154,10 @@ Case RandomCase(RandomJobs& random) {
   AddRandomInput(random, "x", c.shape, c.job);
   std::string head = random.Of(homes);
   if (random.OneIn(3)) {
-    // Cut at heads where the features are.
     const std::vector<int64_t> partition = random.Partition(dims + 2, -1, c.job.ranks);
     auto cuts = random.Cuts(c.shape, partition);
-    if (cuts.count(dims + 1) > 0) {
+    // The features between heads, or anywhere.
+    if (cuts.count(dims + 1) > 0 && random.OneIn(2)) {
       cuts[dims + 1] = random.Sizes(c.heads, partition.back());
       for (int64_t& size : cuts[dims + 1]) size *= c.shape.back() / c.heads;
     }
