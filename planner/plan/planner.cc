@@ -159,17 +159,24 @@ bool IsCut(const JobSpec& spec, int64_t extent) {
 }
 
 // Returns what is added to the refusal of a program: its batch, and what would make it another one. The first program
-// is refused for what does not depend on the batch, but where cuts are of a whole batch that is divided.
+// is refused for what does not depend on the batch, but where cuts are of the batch that the job names, and that is
+// divided, or more than there are samples.
 std::string OfBatch(const JobSpec& spec, const ProgramRequest& program, bool first) {
   const Train& train = spec.train();
+  const bool trains = program.name.rfind("train", 0) == 0, predicts = program.name.rfind("predict", 0) == 0;
+  const int64_t judged = spec.evaluate().batch() > 0 ? spec.evaluate().batch() : train.batch();
+  const int64_t named = trains ? train.batch() : predicts ? spec.predict().batch() : judged;
+  if (first && (program.batch >= named || !IsCut(spec, named))) return "";
   const bool divided = train.microbatches() > 1 && program.name == "train";
-  if (first && !(divided && IsCut(spec, train.batch()))) return "";
+  const bool left_over = program.name.find("_tail") != std::string::npos;
   const bool validates = program.name.rfind("validate", 0) == 0;
-  const std::string advice = divided ? "an explicit cut of the batch is one of a micro-batch"
-                             : program.name == "train_tail"
-                                 ? "the last one of an epoch, which train.drop_last: true leaves out"
-                                 : absl::StrCat(program.name.rfind("predict", 0) == 0 ? "predict" : "evaluate",
-                                                ".batch sets it", validates ? ", also for validation" : "");
+  const std::string field = predicts ? "predict.batch" : "evaluate.batch";
+  const std::string advice =
+      divided               ? "an explicit cut of the batch is one of a micro-batch"
+      : trains && left_over ? "the last one of an epoch, which train.drop_last: true leaves out"
+      : left_over ? absl::StrCat("the samples that are left over, none where ", field, " divides their number")
+      : program.batch < named ? absl::StrCat("data set \"", program.dataset->name(), "\" has no more samples")
+                              : absl::StrCat(field, " sets it", validates ? ", also for validation" : "");
   return absl::StrCat(" (program \"", program.name, "\", a ", divided ? "micro-batch" : "batch", " of ", program.batch,
                       ": ", advice, "; a layout without an explicit cut fits every batch)");
 }

@@ -448,6 +448,26 @@ layer { name: "a" input: "image" x: "b" linear { out_features: 3 } })",
   const std::string evaluated = absl::StrCat(text, "evaluate { dataset: \"train\" batch: 3 metric: \"loss\" }");
   EXPECT_THAT(ErrorOf(evaluated, {{"train", 16}}),
               HasSubstr("(program \"evaluate\", a batch of 3: evaluate.batch sets it;"));
+  EXPECT_THAT(ErrorOf(absl::StrReplaceAll(evaluated, {{"batch: 3", "batch: 8"}}), {{"train", 20}}),
+              HasSubstr("(program \"train_tail\", a batch of 4:"));
+  const std::string dropped =
+      absl::StrReplaceAll(evaluated, {{"batch: 3", "batch: 8"}, {"epochs: 1", "steps: 2 drop_last: true"}});
+  EXPECT_THAT(ErrorOf(dropped, {{"train", 20}}),
+              HasSubstr("(program \"evaluate_tail\", a batch of 4: the samples that are left over, none where"
+                        " evaluate.batch divides their number; a layout without an explicit cut fits every batch)"));
+  EXPECT_EQ(ErrorOf(dropped, {{"train", 24}}), "");
+  // A smaller last micro-batch.
+  EXPECT_THAT(ErrorOf(absl::StrReplaceAll(divided, {{"batch: 8", "batch: 16"}}), {{"train", 35}}),
+              HasSubstr("(program \"train_tail\", a batch of 3: the last one of an epoch"));
+  // Less than one batch in all.
+  const std::string predicted =
+      absl::StrReplaceAll(text.substr(0, text.find("train {")),
+                          {{"kind: TRAIN", "kind: PREDICT weights { init_from: \"w\" } output_dir: \"p\""}}) +
+      "predict { dataset: \"train\" batch: 8 input: \"a\" format: \"npy\" }";
+  EXPECT_EQ(ErrorOf(predicted, {{"train", 16}}), "");
+  EXPECT_THAT(
+      ErrorOf(predicted, {{"train", 6}}),
+      HasSubstr("(program \"predict\", a batch of 6: data set \"train\" has no more samples; a layout without"));
   // Other refusals of a first program do not speak of batches.
   const std::string wrong = absl::StrReplaceAll(divided, {{"size: [5, 3]", "size: [1, 3]"}, {"[4]", "[4, 4]"}});
   EXPECT_THAT(ErrorOf(wrong, {{"train", 16}}), testing::Not(HasSubstr("batch of")));
