@@ -7,6 +7,14 @@
 #include <ATen/ops/zeros.h>
 
 namespace adjoin {
+namespace {
+
+// The layer's own, or that of the layer whose weights it uses.
+std::string NameOf(const Layer& layer, const std::string& role) {
+  return (layer.weights_of().empty() ? layer.name() : layer.weights_of()) + "." + role;
+}
+
+}  // namespace
 
 void SerialParameters::Add(const std::string& name, at::Tensor tensor, bool trained) {
   index_of_[name] = entries_.size();
@@ -20,7 +28,7 @@ at::Tensor SerialParameters::Draw(at::IntArrayRef shape, double centre, double s
 
 at::Tensor SerialCall::Parameter(const std::string& role, const std::vector<int64_t>& shape, double spread,
                                  double centre) {
-  const std::string name = spec_.name() + "." + role;
+  const std::string name = NameOf(spec_, role);
   if (!parameters_->Has(name)) {
     const bool trained = !spec_.frozen();
     parameters_->Add(name, parameters_->Draw(shape, centre, spread).set_requires_grad(trained), trained);
@@ -30,13 +38,13 @@ at::Tensor SerialCall::Parameter(const std::string& role, const std::vector<int6
 
 at::Tensor SerialCall::Buffer(const std::string& role, const std::vector<int64_t>& shape, double spread,
                               double centre) {
-  const std::string name = spec_.name() + "." + role;
+  const std::string name = NameOf(spec_, role);
   if (!parameters_->Has(name)) parameters_->Add(name, parameters_->Draw(shape, centre, spread), /*trained=*/false);
   return parameters_->Get(name);
 }
 
 at::Tensor SerialCall::Counter(const std::string& role) {
-  const std::string name = spec_.name() + "." + role;
+  const std::string name = NameOf(spec_, role);
   if (!parameters_->Has(name)) parameters_->Add(name, at::zeros({}, at::kLong), /*trained=*/false);
   return parameters_->Get(name);
 }

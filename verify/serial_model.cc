@@ -61,6 +61,11 @@ absl::StatusOr<std::unique_ptr<SerialModel>> SerialModel::Create(const JobSpec& 
       return absl::InvalidArgumentError(
           absl::StrCat("layer \"", layer.name(), "\": verify has no serial function for kind \"", kind, "\""));
     }
+    if (!layer.weights_of().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("layer \"", layer.name(), "\" uses the weights of layer \"", layer.weights_of(),
+                       "\", but verify has no serial function for their kind \"", kind, "\", which it then needs"));
+    }
     model->own_layers_.insert(layer.name());
     // Under the layer's own name: it keeps the layer's parameters. No kind is called like that.
     model->functions_.Register(absl::StrCat("layer ", layer.name()), OneRankLayer(*options.rules, *options.layers));
@@ -90,6 +95,9 @@ void SerialModel::RunLayer(int index, SerialStep& step, Tape& tape) {
   const auto features_of = features_of_.find(index);
   if (features_of != features_of_.end()) {
     layer.mutable_linear()->set_out_features(static_cast<uint32_t>(live_.at(features_of->second).size(-1)));
+  }
+  for (const Layer& owner : spec_.layer()) {
+    if (owner.name() == layer.weights_of()) layer.set_frozen(owner.frozen());
   }
   std::vector<torch::Tensor> inputs;
   if (layer.input().empty()) inputs.push_back(live_.at(spec_.layer(index - 1).name()));

@@ -55,6 +55,20 @@ TEST(SharpenTest, EqualsItselfOnOneRank) {
   EXPECT_THAT(ReportText(*result), HasSubstr("compared with itself on one rank: sharpen1, sharpen2."));
 }
 
+TEST(SharpenTest, SharedWeightsNeedASerialFunction) {
+  ParsedSpec job = Job();
+  ASSERT_EQ(job.spec.layer(4).name(), "sharpen2");
+  job.spec.mutable_layer(4)->set_weights_of("sharpen1");
+  const LayerRegistry layers = Layers();
+  VerifyOptions options;
+  options.rules = &RulesWithSharpen();
+  options.layers = &layers;
+  const auto result = Verify(job, options);
+  EXPECT_THAT(std::string(result.status().message()),
+              HasSubstr("layer \"sharpen2\" uses the weights of layer \"sharpen1\", but verify has no serial function"
+                        " for their kind \"sharpen\", which it then needs"));
+}
+
 TEST(SharpenTest, WithoutItsRuleTheJobIsRefused) {
   const auto result = Verify(Job(), VerifyOptions());
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("layer type \"sharpen\" is not known"));

@@ -219,6 +219,10 @@ class Expander {
   }
 
   void OwnParameters(Layer& layer) const {
+    // Part by part, as two modules of PyTorch's would share them.
+    if (!block_->weights_of().empty()) {
+      layer.set_weights_of(absl::StrCat(block_->weights_of(), layer.name().substr(block_->name().size())));
+    }
     layer.set_home(block_->home());
     layer.set_owner(block_->owner());
     layer.set_frozen(block_->frozen());
@@ -292,7 +296,7 @@ class Expander {
 // Returns the block's field that `field` of a generated layer comes from: "transformer.hidden" for
 // "linear.out_features".
 std::string FieldOfBlock(absl::string_view field) {
-  for (const char* own : {"home", "owner", "frozen", "recompute", "input", "w", "y"}) {
+  for (const char* own : {"home", "owner", "frozen", "recompute", "input", "weights_of", "w", "y"}) {
     if (field == own || absl::StartsWith(field, absl::StrCat(own, "["))) return std::string(field);
   }
   if (absl::StartsWith(field, "init")) return std::string(field);

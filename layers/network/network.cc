@@ -1,6 +1,7 @@
 #include "layers/network/network.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -205,9 +206,11 @@ void Network::State::RunAgainLater(const RecomputedRun& run, std::vector<at::Ten
   };
   std::vector<at::Tensor> inputs, trained;
   for (uint32_t input : run.inputs) inputs.push_back(values[input]);
+  // Each once: the gradient of one that several layers share is the sum of all its uses already.
+  std::set<std::string> names;
   for (int i = run.first; i < run.end; ++i) {
     for (const auto& [name, tensor] : layer_parameters[i]) {
-      if (tensor.requires_grad()) trained.push_back(tensor);
+      if (tensor.requires_grad() && names.insert(name).second) trained.push_back(tensor);
     }
   }
   std::vector<at::Tensor> outputs = Recompute(pass, inputs, trained, tape);

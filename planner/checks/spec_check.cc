@@ -20,6 +20,7 @@
 #include "planner/checks/name_check.h"
 #include "planner/checks/predict_check.h"
 #include "planner/checks/run_check.h"
+#include "planner/checks/shared_weights_check.h"
 #include "planner/checks/supported_fields.h"
 #include "planner/checks/text_check.h"
 #include "planner/checks/train_check.h"
@@ -147,6 +148,7 @@ absl::Status CheckSpec(const JobSpec& spec, const LayerRules& rules, uint32_t ma
   ADJOIN_RETURN_IF_ERROR(CheckSupportedFields(spec, rules));
   ADJOIN_RETURN_IF_ERROR(NumberTypesOf(spec).status());
   ADJOIN_RETURN_IF_ERROR(CheckLayers(spec, rules));
+  ADJOIN_RETURN_IF_ERROR(CheckSharedWeights(spec));
   for (int i = 0; i < spec.loss_size(); ++i) {
     ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("loss[", i, "]"), CheckLoss(spec.loss(i), spec)));
   }

@@ -18,6 +18,7 @@
 #include "layers/rules/named_layouts.h"
 #include "layers/rules/spec_error.h"
 #include "planner/checks/name_check.h"
+#include "planner/checks/shared_weights_check.h"
 #include "planner/checks/spec_check.h"
 #include "planner/plan/operator_plan.h"
 #include "planner/plan/program_builder.h"
@@ -185,6 +186,7 @@ std::string OfBatch(const JobSpec& spec, const ProgramRequest& program, bool fir
 absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expanded, const DatasetSizes& sizes,
                                    const LayerRules& rules) {
   const JobSpec& spec = expanded.spec;
+  ADJOIN_RETURN_IF_ERROR(CheckSharedWeights(spec));
   ADJOIN_ASSIGN_OR_RETURN(const NamedLayouts layouts, NamedLayouts::Create(spec));
   ADJOIN_ASSIGN_OR_RETURN(const NumberTypes types, NumberTypesOf(spec));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<ProgramRequest> programs, Programs(spec, sizes));

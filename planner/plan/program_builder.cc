@@ -19,6 +19,7 @@
 #include "planner/checks/name_check.h"
 #include "planner/checks/predict_check.h"
 #include "planner/plan/operator_plan.h"
+#include "planner/plan/shared_parameters.h"
 #include "planner/plan/step_sums.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/geometry/box.h"
@@ -78,8 +79,13 @@ absl::Status ProgramBuilder::Build() {
   program_.set_dataset(request_.dataset->name());
   program_.set_batch(request_.batch);
   for (int i = 0; i < context_.spec.layer_size(); ++i) {
+    layer_index_[context_.spec.layer(i).name()] = i;
+    owners_.insert(context_.spec.layer(i).weights_of());
+  }
+  for (int i = 0; i < context_.spec.layer_size(); ++i) {
     ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("layer[", i, "]"), AddLayer(i)));
   }
+  ADJOIN_RETURN_IF_ERROR(AddSharedParameters());
   for (int i = 0; request_.with_losses && i < context_.spec.loss_size(); ++i) {
     ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("loss[", i, "]"), AddLoss(i)));
   }
@@ -275,6 +281,9 @@ absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, 
                    InvalidSpec("init is for a layer with a weight, which this one does not have; leave it out"));
   }
   for (const ParameterNeed& need : outcome.parameter) trained = trained || (!need.buffer && !outcome.spec.frozen());
+  const bool shares = !outcome.spec.weights_of().empty();
+  if (shares || owners_.count(layer.name()) > 0) needs_[layer.name()] = outcome.parameter;
+  if (shares) return trained;
   for (const ParameterNeed& need : outcome.parameter) {
     const std::string name = absl::StrCat(layer.name(), ".", need.role);
     const auto [owner, fresh] = layer_of_.emplace(name, layer.name());
@@ -293,6 +302,40 @@ absl::StatusOr<bool> ProgramBuilder::AddParameters(const LayerOutcome& outcome, 
                                     .differentiable = trained && !need.buffer && request_.training}));
   }
   return trained;
+}
+
+absl::Status ProgramBuilder::AddSharedParameters() {
+  for (int i = 0; i < program_.layer_size(); ++i) {
+    const std::string& owner = context_.spec.layer(i).weights_of();
+    if (owner.empty()) continue;
+    const absl::Status added =
+        AddSharedParameters(context_.spec.layer(layer_index_.at(owner)), *program_.mutable_layer(i));
+    ADJOIN_RETURN_IF_ERROR(AtField(absl::StrCat("layer[", i, "]"), AtField("weights_of", added)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramBuilder::AddSharedParameters(const Layer& owner, LayerPlan& layer) {
+  const std::vector<ParameterNeed>& owned = needs_.at(owner.name());
+  const std::vector<ParameterNeed>& needed = needs_.at(layer.name());
+  ADJOIN_RETURN_IF_ERROR(CheckSharedParameters(owner.name(), owned, needed));
+  const int before = layer.op_size();
+  for (const ParameterUse& use : program_.layer(layer_index_.at(owner.name())).parameter()) {
+    *layer.add_parameter() = use;
+    // From the one home: what both uses send back is summed there.
+    ADJOIN_RETURN_IF_ERROR(AddRole(layer, use.role(),
+                                   {.name = absl::StrCat(layer.name(), ".", use.role()),
+                                    .from = FindNeed(owned, use.role())->home,
+                                    .to = FindNeed(needed, use.role())->needed,
+                                    .differentiable = !owner.frozen() && request_.training}));
+  }
+  // The output's movement is a layer's last.
+  for (int i = 0; i < before; ++i) {
+    if (layer.op(i).role() != kRoleOutput) continue;
+    std::rotate(layer.mutable_op()->begin() + i, layer.mutable_op()->begin() + i + 1, layer.mutable_op()->end());
+    break;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ProgramBuilder::AddInnerMovements(const LayerOutcome& outcome, LayerPlan& layer) {
@@ -368,6 +411,9 @@ absl::Status ProgramBuilder::AddLayer(int index) {
   ADJOIN_ASSIGN_OR_RETURN(LayerOutcome outcome, (*rule)(request));
   if (outcome.input.size() != inputs.size()) {
     return absl::InternalError(absl::StrCat("the rule of ", KindOf(spec), " answered for another number of inputs"));
+  }
+  if (!spec.weights_of().empty()) {
+    outcome.spec.set_frozen(context_.spec.layer(layer_index_.at(spec.weights_of())).frozen());
   }
 
   LayerPlan layer;

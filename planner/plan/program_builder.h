@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,6 +96,10 @@ class ProgramBuilder {
   // Returns true where any parameter of the layer is trained.
   absl::StatusOr<bool> AddParameters(const LayerOutcome& outcome, LayerPlan& layer);
   absl::StatusOr<uint32_t> ParameterIndex(const std::string& name, const ParameterNeed& need, const Layer& spec);
+  // Gives the layers that use other layers' parameters their movements, once all layers are known: the owner may stand
+  // after them.
+  absl::Status AddSharedParameters();
+  absl::Status AddSharedParameters(const Layer& owner, LayerPlan& layer);
   absl::Status AddInnerMovements(const LayerOutcome& outcome, LayerPlan& layer);
 
   const PlanContext& context_;
@@ -105,6 +110,9 @@ class ProgramBuilder {
   std::vector<Layout> layouts_;                  // of program_.value, in its order
   std::map<std::string, uint32_t> by_layer_;     // by layer: the index of its output in program_.value
   std::map<std::string, std::string> layer_of_;  // by parameter: its layer
+  std::map<std::string, int> layer_index_;       // by layer, of all: the index in the spec, and in program_.layer
+  std::set<std::string> owners_;                 // layers whose parameters others use
+  std::map<std::string, std::vector<ParameterNeed>> needs_;  // by layer, of `owners_` and of those that use them
 };
 
 }  // namespace adjoin

@@ -171,6 +171,16 @@ class RandomModel {
     last_ = absl::StrCat("a", layer_count_++);
   }
 
+  // Two convolutions with one weight, which is either one's own.
+  void AddTwins() {
+    const bool first = OneIn(2);
+    const std::string conv = absl::StrCat("conv { out_channels: ", channels_, " window { kernel: 3 pad_lo: 1 } }");
+    const std::string owner = absl::StrCat("a", first ? layer_count_ : layer_count_ + 1);
+    const std::string shared = absl::StrCat("weights_of: \"", owner, "\" ", conv);
+    Add("", false, first ? conv : shared, /*may_have_home=*/first);
+    Add("", false, first ? shared : conv, /*may_have_home=*/!first);
+  }
+
   // Channels, height and width in another order of their extents: blocks of no cut.
   void AddReshape() {
     absl::StrAppend(&layers_, "layer { name: \"a", layer_count_, "\" ",
@@ -181,7 +191,7 @@ class RandomModel {
   }
 
   void AddLayer() {
-    switch (Between(0, 11)) {
+    switch (Between(0, 12)) {
       case 0:
       case 1: return AddConv();
       case 2: return AddTransposedConv();
@@ -211,6 +221,7 @@ class RandomModel {
         width_ += 3;
         height_ += 1;
         return;
+      case 11: return AddTwins();
       default:
         if (height_ < 4 || width_ < 4) return;
         Add("", false, "crop { arg: [1, 0, 0, 2] }");

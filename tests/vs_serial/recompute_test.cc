@@ -87,6 +87,24 @@ train { dataset: "data" batch: 4 steps: 2 optimizer { sgd { lr: 0.1 } } }
 precision { compute: "float64" }
 )";
 
+// Layers that share weights: within one piece that is computed again, and one of them outside of it.
+constexpr char kTwins[] = R"(name: "twins" kind: TRAIN ranks: RANKS seed: 2
+layout { name: "cut" partition: [RANKS, 1, 1, 1] }
+layout { name: "rows" partition: [1, 1, RANKS, 1] }
+layer { name: "a1" input: "image" x: "cut" MARK weights_of: "a2" conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "t1" MARK activation { fn: "tanh" } }
+layer { name: "a2" x: "rows" MARK home: SHARDED conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "p1" MARK2 activation { fn: "prelu" } }
+layer { name: "p2" MARK weights_of: "p1" activation { fn: "prelu" } }
+layer { name: "flat" MARK flatten {} }
+layer { name: "fc" MARK home: OWNER linear { out_features: 5 } }
+loss { kind: "cross_entropy" input: "fc" target: "label" }
+dataset { name: "data" field { name: "image" idx { path: "i" } shape: [2, 24, 20] }
+  field { name: "label" idx { path: "l" } dtype: "int64" } }
+train { dataset: "data" batch: 4 steps: 2 optimizer { sgd { lr: 0.1 } } }
+precision { compute: "float64" }
+)";
+
 struct Outcome {
   std::vector<double> losses;       // this rank's shares
   std::vector<at::Tensor> tensors;  // gradients and buffers, of each step
@@ -194,6 +212,18 @@ TEST(RecomputeTest, ViewsFrozenLayersAndSharedValues) {
     const auto again = RunMarked(kMixed, ranks, "", kAll);
     ASSERT_TRUE(again.ok()) << again.status();
     ExpectSame(*again, *kept, absl::StrCat(ranks, " ranks"));
+  }
+}
+
+TEST(RecomputeTest, SharedWeightsCountEachUseOnce) {
+  for (const int ranks : {1, 2, 4}) {
+    const auto kept = RunMarked(kTwins, ranks, "", kNone);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    for (const Marks& marks : {kSome, kOthers, kAll}) {
+      const auto again = RunMarked(kTwins, ranks, "", marks);
+      ASSERT_TRUE(again.ok()) << again.status();
+      ExpectSame(*again, *kept, absl::StrCat(ranks, " ranks, MARK \"", marks.mark, "\" MARK2 \"", marks.mark2, "\""));
+    }
   }
 }
 

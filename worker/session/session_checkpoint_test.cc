@@ -40,7 +40,8 @@ using testing::HasSubstr;
 constexpr int64_t kSamples = 21;
 constexpr int64_t kSteps = 72;
 
-// Adam, batch norm, noise, dropout, shuffled and cropped samples, five full batches and a short one in each pass.
+// Adam, batch norm, two layers that share weights, noise, dropout, shuffled and cropped samples, five full batches and
+// a short one in each pass.
 constexpr char kJob[] = R"job(
 name: "small" kind: TRAIN ranks: 2 seed: 3
 layout { name: "rows" partition: [1, 1, 2, 1] }
@@ -51,6 +52,8 @@ layout { name: "first" partition: [1, 1] rank: [0] }
 layer { name: "conv" input: "image" x: "rows" conv { out_channels: 6 window { kernel: 3 pad_lo: 1 } } }
 layer { name: "norm" norm { kind: "batch" } }
 layer { name: "relu" activation { fn: "relu" } }
+layer { name: "once" conv { out_channels: 6 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "twice" weights_of: "once" conv { out_channels: 6 window { kernel: 3 pad_lo: 1 } } }
 layer { name: "noise" noise { std: 0.1 } }
 layer { name: "drop" dropout { p: 0.2 } }
 layer { name: "together" y: "channels" repartition {} }
