@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/output_dir.h"
 #include "base/status_macros.h"
+#include "planner/spec/whole_volumes.h"
 
 namespace adjoin {
 namespace {
@@ -94,7 +95,8 @@ void SetEvaluate(const JobSpec& trained, const DerivedJobOptions& options, Deriv
   Evaluate& evaluate = *derived.spec.mutable_evaluate();
   evaluate.set_dataset(derived.spec.dataset(0).name());
   const uint32_t own = trained.evaluate().batch() > 0 ? trained.evaluate().batch() : trained.train().batch();
-  evaluate.set_batch(options.batch > 0 ? options.batch : own);
+  const bool one_by_one = HasWholeVolumes(derived.spec.dataset(0));
+  evaluate.set_batch(options.batch > 0 ? options.batch : one_by_one ? 1 : own);
   if (options.metric.empty()) {
     *evaluate.mutable_metric() = trained.evaluate().metric();
     if (evaluate.metric().empty()) evaluate.add_metric("loss");

@@ -144,6 +144,24 @@ output_dir: "a/v")job";
   EXPECT_THAT(Derive(LeNet(), Options(PREDICT)).notices, IsEmpty());
 }
 
+TEST(DerivedJobTest, VolumesOfDifferentExtentsAreTakenOneByOne) {
+  const std::string text = R"job(name: "v" kind: TRAIN ranks: 2
+layout { name: "g" partition: [1, 1, 2, 1, 1] }
+layer { name: "c" input: "volume" x: "g" conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
+loss { kind: "cross_entropy" input: "c" target: "label" }
+dataset { name: "d" blocks { size: [4, 4, 4] per_epoch: 9 }
+  field { name: "volume" npy { path: ["v", "w"] } shape: [1, -1, -1, -1] }
+  field { name: "label" npy { path: ["l", "m"] } shape: [-1, -1, -1] dtype: "int64" } }
+train { dataset: "d" batch: 2 steps: 1 optimizer { sgd { lr: 0.1 } } }
+output_dir: "v")job";
+  EXPECT_EQ(Derive(Parse(text), Options(PREDICT)).spec.predict().batch(), 0u);
+  DerivedJobOptions options = Options(EVALUATE);
+  *options.data.add_dataset() = Parse(text).dataset(0);
+  EXPECT_EQ(Derive(Parse(text), options).spec.evaluate().batch(), 2u) << "blocks";
+  options.data.mutable_dataset(0)->clear_blocks();
+  EXPECT_EQ(Derive(Parse(text), options).spec.evaluate().batch(), 1u);
+}
+
 TEST(DerivedJobTest, WhatCannotBeDerivedIsRefused) {
   DerivedJobOptions options = Options(PREDICT);
   options.dataset = "tset";

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,6 +12,7 @@
 #include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "planner/plan/extent_plan.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
@@ -48,6 +52,17 @@ absl::StatusOr<std::optional<int64_t>> SamplesOf(const Field& field, const std::
   return std::optional<int64_t>(samples);
 }
 
+// Plans the network for the extents of each file.
+absl::Status CheckExtents(const JobSpec& spec, const Dataset& dataset, const SampleExtents& extents,
+                          const LayerRules& rules) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ExtentCheck> check, ExtentCheck::Create(spec, rules));
+  const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
+  for (int64_t sample = 0; sample < used; ++sample) {
+    ADJOIN_RETURN_IF_ERROR(check->Check(dataset.name(), extents.FileOf(sample), extents[sample]));
+  }
+  return absl::OkStatus();
+}
+
 void ShowReport(const PlanReport& report, const PlanOptions& options) {
   const std::string text = Planner::Explain(report);
   const std::string shown = options.wide ? text : CutLines(text, static_cast<size_t>(TerminalWidth()));
@@ -70,6 +85,7 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
   const ParsedSpec& parsed = loaded.parsed;
   DatasetSizes sizes;
   std::vector<std::string> unknown;
+  std::map<std::string, SampleExtents> found;
   for (const Dataset& dataset : parsed.spec.dataset()) {
     std::optional<int64_t> samples;
     SampleExtents extents(dataset);
@@ -80,11 +96,16 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
     }
     if (samples.has_value()) {
       sizes[dataset.name()] = {*samples, extents.empty() ? 0 : extents.Hash()};
+      found[dataset.name()] = std::move(extents);
     } else {
       unknown.push_back(dataset.name());
     }
   }
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
+  for (const Dataset& dataset : parsed.spec.dataset()) {
+    if (found.count(dataset.name()) == 0 || !ExtentCheck::Concerns(parsed.spec, dataset)) continue;
+    ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, found[dataset.name()], rules));
+  }
   ReadHalosFromFiles(&plan);
   PlanReport report = MakePlanReport(plan);
   *report.mutable_unknown_size() = {unknown.begin(), unknown.end()};

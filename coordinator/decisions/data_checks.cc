@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
+#include "planner/spec/whole_volumes.h"
 #include "proto/message_limits.h"
 
 namespace adjoin {
@@ -216,6 +217,9 @@ void DataChecks::Ask(uint64_t number, const std::string& worker) {
   probe.set_request_id(job.id);
   probe.set_limit_seconds(absl::ToDoubleSeconds(options_.probe_timeout));
   *probe.mutable_dataset() = job.spec.dataset();
+  if (std::any_of(job.spec.dataset().begin(), job.spec.dataset().end(), HasWholeVolumes)) {
+    *probe.mutable_job() = job.spec;
+  }
   if (job.spec.has_weights()) {
     *probe.mutable_model()->mutable_weights() = job.spec.weights();
     *probe.mutable_model()->mutable_tensor() = {job.model.begin(), job.model.end()};

@@ -63,6 +63,27 @@ class DataChecksTest : public CoordinationTest {
   absl::Status reason_;
 };
 
+// Only then has the worker to plan.
+TEST_F(DataChecksTest, AJobWithVolumesOfDifferentExtentsIsSentToTheWorker) {
+  ConnectChecker(1, "worker-0", 3);
+  for (const bool varies : {false, true}) {
+    for (const bool blocks : {false, true}) {
+      NewJob job;
+      job.spec = Spec("net", 1, /*with_data=*/true);
+      Field& field = *job.spec.mutable_dataset(0)->add_field();
+      field.add_shape(1);
+      field.add_shape(varies ? -1 : 8);
+      if (blocks) job.spec.mutable_dataset(0)->mutable_blocks()->add_size(4);
+      const std::string id = Submit(std::move(job));
+      const std::vector<Action> asked = Taken(CoordinatorMessage::kProbeData);
+      ASSERT_THAT(asked, SizeIs(1));
+      EXPECT_EQ(asked[0].message.probe_data().has_job(), varies && !blocks);
+      EXPECT_EQ(asked[0].message.probe_data().job().name(), varies && !blocks ? "net" : "");
+      Probed(1, id, "");
+    }
+  }
+}
+
 TEST_F(DataChecksTest, AWorkerThatNeverAnswersHoldsNobodyElseUp) {
   ConnectChecker(1, "worker-0", 2);
   ConnectChecker(2, "worker-1", 2);

@@ -14,6 +14,7 @@
 #include "planner/spec/augment.h"
 #include "planner/spec/field_files.h"
 #include "planner/spec/file_formats.h"
+#include "planner/spec/grid_strides.h"
 #include "planner/spec/sample_shape.h"
 
 namespace adjoin {
@@ -21,6 +22,11 @@ namespace {
 
 // Whole numbers up to this one are exact as doubles. Values are doubles until they are cast.
 constexpr int64_t kMostNumber = int64_t{1} << 53;
+
+// The coarsest grid beside that of another field.
+constexpr int64_t kMostStride = 1024;
+
+bool IsPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
 bool IsWhole(double value) {
   return std::fabs(value) <= static_cast<double>(kMostNumber) && value == std::floor(value);
@@ -96,7 +102,7 @@ absl::Status CheckRemap(const Field& field) {
 }
 
 absl::Status CheckNormalisation(const Field& field) {
-  const int64_t channels = field.shape_size() > 0 && field.shape(0) != kVaryingExtent ? field.shape(0) : 1;
+  const int64_t channels = field.shape_size() > 0 && !IsVaryingExtent(field.shape(0)) ? field.shape(0) : 1;
   for (const auto* list : {&field.mean(), &field.std()}) {
     const char* name = list == &field.mean() ? "mean" : "std";
     if (list->size() > 1 && list->size() != channels) {
@@ -123,15 +129,19 @@ absl::Status CheckField(const Field& field) {
                    InvalidSpec("dtype \"", field.dtype(), "\" is not one of \"float32\", \"float64\", \"int64\""));
   }
   for (int i = 0; i < field.shape_size(); ++i) {
-    if (field.shape(i) < 1 && field.shape(i) != kVaryingExtent) {
+    const bool varies =
+        field.shape(i) >= -kMostStride && IsVaryingExtent(field.shape(i)) && IsPowerOfTwo(-field.shape(i));
+    if (field.shape(i) < 1 && !varies) {
       return AtField(absl::StrCat("shape[", i, "]"),
                      InvalidSpec("shape has ", field.shape(i),
-                                 "; every extent must be at least 1, or -1 where it differs from file to file"));
+                                 "; every extent must be at least 1, or -1 where it differs from file to file (-2, -4"
+                                 " up to -",
+                                 kMostStride, " on a grid that is coarser by that)"));
     }
   }
   int64_t cells = 1;
   for (int64_t extent : field.shape()) {
-    if (extent != kVaryingExtent && (__builtin_mul_overflow(cells, extent, &cells) || cells > kMostNumber)) {
+    if (!IsVaryingExtent(extent) && (__builtin_mul_overflow(cells, extent, &cells) || cells > kMostNumber)) {
       return AtField("shape", InvalidSpec("shape has more than 2^53 cells, the most that a sample can have"));
     }
   }
@@ -170,27 +180,47 @@ absl::Status CheckSampleScaling(const Dataset& dataset, const Field& field) {
                                    HasChannels(dataset, field) ? " per channel" : "", "; write mean and std"));
 }
 
-// Checks the extents of -1, which differ from file to file: only blocks have one shape then.
+std::string Ending(const Field& field, int dims) {
+  return absl::StrJoin(field.shape().end() - dims, field.shape().end(), "x");
+}
+
+// Checks the extents of -1, which differ from file to file: in spatial dims, and in the same ones of all fields that
+// have any.
 absl::Status CheckVaryingExtents(const Dataset& dataset, const Field& field) {
-  const int block = dataset.blocks().size_size();
+  const int spatial = SpatialDims(dataset);
   for (int i = 0; i < field.shape_size(); ++i) {
-    if (field.shape(i) != kVaryingExtent) continue;
+    if (!IsVaryingExtent(field.shape(i))) continue;
     const std::string at = absl::StrCat("shape[", i, "]");
-    if (!dataset.has_blocks()) {
-      return AtField(at,
-                     InvalidSpec("shape has -1, and the data set has no blocks: only blocks of one size may come from"
-                                 " files of several extents. Write blocks; or the extent, and for whole samples, as"
-                                 " predict takes them, one job per extent with the files that have it"));
-    }
     if (field.has_synthetic()) {
       return AtField(at, InvalidSpec("shape has -1, but synthetic values come from no file; write the extent"));
     }
-    if (field.shape_size() < block || i < field.shape_size() - block) {
-      return AtField(at, InvalidSpec("shape has -1 in a dim that no block cuts; blocks.size has the last ", block,
+    if (field.shape_size() >= spatial && i >= field.shape_size() - spatial) continue;
+    if (dataset.has_blocks()) {
+      return AtField(at, InvalidSpec("shape has -1 in a dim that no block cuts; blocks.size has the last ", spatial,
                                      " dims, and only there files may differ"));
     }
+    return AtField(at, InvalidSpec("shape has -1 in a dim that is not spatial; without blocks, the spatial dims are all"
+                                   " but the first, the channels, of the field with most dims: the last ",
+                                   spatial, ". A volume without channels gets a leading 1, shape: [1, -1, ...]"));
   }
-  return absl::OkStatus();
+  if (!HasVaryingExtents(field)) return absl::OkStatus();
+  const auto first = std::find_if(dataset.field().begin(), dataset.field().end(),
+                                  [](const Field& other) { return HasVaryingExtents(other); });
+  for (int i = 0; i < field.shape_size() && first->name() == field.name(); ++i) {
+    if (field.shape(i) >= -1) continue;
+    return AtField(absl::StrCat("shape[", i, "]"),
+                   InvalidSpec("shape has ", field.shape(i),
+                               ", a coarser grid than that of a field before it, and there is"
+                               " none: list the field with the finest grid, -1, first"));
+  }
+  if (dataset.has_blocks()) return absl::OkStatus();  // CheckGrids compares all fields
+  const auto same = [](int64_t a, int64_t b) { return IsVaryingExtent(a) == IsVaryingExtent(b); };
+  if (std::equal(field.shape().end() - spatial, field.shape().end(), first->shape().end() - spatial, same)) {
+    return absl::OkStatus();
+  }
+  return AtField("shape", InvalidSpec("shape ends in ", Ending(field, spatial), ", that of field \"", first->name(),
+                                      "\" in ", Ending(*first, spatial),
+                                      "; the same dims differ from file to file in all fields in which any does"));
 }
 
 // Checks that the fields' spatial dims have the same extents, so that a block or shift has the same position in all
@@ -211,6 +241,36 @@ absl::Status CheckSpatialExtents(const Dataset& dataset, int spatial, const char
         InvalidSpec("field \"", field.name(), "\" ends in ", absl::StrJoin(extents, "x"), ", field \"", first->name(),
                     "\" in ", absl::StrJoin(first->shape().end() - spatial, first->shape().end(), "x"), "; for ",
                     reason, " they have to be the same"));
+  }
+  return absl::OkStatus();
+}
+
+// Checks that each field with the blocks' dims has the first one's grid or a coarser one, which divides the blocks.
+absl::Status CheckGrids(const Dataset& dataset) {
+  const int spatial = SpatialDims(dataset);
+  const Field* first = nullptr;
+  for (int i = 0; i < dataset.field_size(); ++i) {
+    const Field& field = dataset.field(i);
+    const std::vector<int64_t> strides = GridStrides(dataset, field);
+    if (strides.empty()) continue;
+    if (first == nullptr) first = &field;
+    for (int dim = 0; dim < spatial; ++dim) {
+      if (strides[dim] == 0 || strides[dim] > kMostStride) {
+        return AtField(absl::StrCat("field[", i, "].shape"),
+                       InvalidSpec("field \"", field.name(), "\" ends in ", Ending(field, spatial), ", field \"",
+                                   first->name(), "\" in ", Ending(*first, spatial),
+                                   "; for blocks they have to be the same, or those of a grid that is coarser by 2, 4,"
+                                   " 8, ..., rounded up; the field with the finest grid comes first"));
+      }
+      if (dataset.blocks().size(dim) % strides[dim] == 0) continue;
+      return AtField(absl::StrCat("blocks.size[", dim, "]"),
+                     InvalidSpec("blocks.size has ", dataset.blocks().size(dim), ", which ", strides[dim],
+                                 " does not divide: so much coarser is the grid of field \"", field.name(),
+                                 "\" than that of \"", first->name(),
+                                 "\" in this dim, and a block has whole cells of both;"
+                                 " right would be a multiple of ",
+                                 strides[dim]));
+    }
   }
   return absl::OkStatus();
 }
@@ -249,6 +309,13 @@ absl::Status CheckForeground(const Dataset& dataset) {
                                             " dims; blocks.foreground needs labels of dtype"
                                             " \"int64\" with the ",
                                             block, " dims of a block and no channels"));
+  }
+  for (int64_t stride : GridStrides(dataset, *labels)) {
+    if (stride == 1) continue;
+    return AtField(at("field"),
+                   InvalidSpec("field \"", labels->name(),
+                               "\" has a coarser grid than the first field;"
+                               " blocks are drawn around cells of the finest one: name a field that has it"));
   }
   if (!(foreground.share() > 0 && foreground.share() <= 1)) {
     return AtField(
@@ -290,8 +357,8 @@ absl::Status CheckBlocks(const Dataset& dataset) {
   }
   for (int dim = 0; dim < blocks.size_size(); ++dim) {
     const int64_t whole = cut->shape(cut->shape_size() - blocks.size_size() + dim);
-    if (blocks.size(dim) >= 1 && (blocks.size(dim) <= whole || whole == kVaryingExtent)) continue;
-    if (whole == kVaryingExtent) {
+    if (blocks.size(dim) >= 1 && (blocks.size(dim) <= whole || IsVaryingExtent(whole))) continue;
+    if (IsVaryingExtent(whole)) {
       return AtField(absl::StrCat("blocks.size[", dim, "]"),
                      InvalidSpec("blocks.size has ", blocks.size(dim), "; it must be at least 1"));
     }
@@ -299,7 +366,7 @@ absl::Status CheckBlocks(const Dataset& dataset) {
                    InvalidSpec("blocks.size has ", blocks.size(dim), " where field \"", cut->name(), "\" has ", whole,
                                " cells; it must be from 1 to ", whole));
   }
-  ADJOIN_RETURN_IF_ERROR(CheckSpatialExtents(dataset, blocks.size_size(), "blocks"));
+  ADJOIN_RETURN_IF_ERROR(CheckGrids(dataset));
   return blocks.has_foreground() ? CheckForeground(dataset) : absl::OkStatus();
 }
 
@@ -309,6 +376,20 @@ absl::Status CheckSamples(const Dataset& dataset) {
   const int spatial = SpatialDims(dataset);
   if (augment.shift > 0) ADJOIN_RETURN_IF_ERROR(CheckSpatialExtents(dataset, spatial, "a shift"));
   if (dataset.has_blocks() || !augment.empty()) ADJOIN_RETURN_IF_ERROR(CheckChannelsStay(dataset, spatial));
+  return absl::OkStatus();
+}
+
+// Training takes batches of one shape.
+absl::Status CheckTrainsOnOneShape(const Dataset& dataset) {
+  for (int i = 0; i < dataset.field_size(); ++i) {
+    for (int dim = 0; dim < dataset.field(i).shape_size(); ++dim) {
+      if (!IsVaryingExtent(dataset.field(i).shape(dim))) continue;
+      return AtField(absl::StrCat("field[", i, "].shape[", dim, "]"),
+                     InvalidSpec("shape has ", dataset.field(i).shape(dim),
+                                 ", and the data set has no blocks: training takes samples of one shape,"
+                                 " which from files of several extents only blocks have; write blocks { size: ... }"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -338,6 +419,9 @@ absl::Status CheckDatasets(const JobSpec& spec) {
   for (int i = 0; i < spec.dataset_size(); ++i) {
     const std::string at = absl::StrCat("dataset[", i, "]");
     ADJOIN_RETURN_IF_ERROR(AtField(at, CheckDataset(spec.dataset(i))));
+    if (spec.kind() == TRAIN && spec.train().dataset() == spec.dataset(i).name() && !spec.dataset(i).has_blocks()) {
+      ADJOIN_RETURN_IF_ERROR(AtField(at, CheckTrainsOnOneShape(spec.dataset(i))));
+    }
     if (!names.insert(spec.dataset(i).name()).second) {
       return AtField(absl::StrCat(at, ".name"), InvalidSpec("another data set has this name; names are unique"));
     }

@@ -112,8 +112,14 @@ TEST(DatasetCheckTest, ExtentsThatDifferFromFileToFile) {
   EXPECT_EQ(wrong("[1, -1, -1, -1]", "[-1, -1, -1]", blocks), "");
   EXPECT_EQ(wrong("[2, -1, 512, 512]", "[-1, 512, 512]", blocks), "");
   EXPECT_THAT(wrong("[1, -2, -1, -1]", "[-1, -1, -1]", blocks), HasSubstr("field[0].shape[1]: "));
-  EXPECT_THAT(wrong("[1, -1, -1, -1]", "[-1, -1, -1]", ""), HasSubstr("field[0].shape[1]: "));
-  EXPECT_THAT(wrong("[1, -1, -1, -1]", "[-1, -1, -1]", ""), HasSubstr("one job per extent"));
+  EXPECT_EQ(wrong("[1, -1, -1, -1]", "[-1, -1, -1]", ""), "")
+      << "whole volumes, as evaluation and prediction take them";
+  EXPECT_EQ(wrong("[1, -1, -1, 512]", "[-1, -1, 512]", ""), "");
+  EXPECT_THAT(wrong("[-1, -1, -1, -1]", "[-1, -1, -1]", ""),
+              HasSubstr("field[0].shape[0]: shape has -1 in a dim that"));
+  EXPECT_THAT(wrong("[-1, -1]", "[-1, -1]", ""), HasSubstr("gets a leading 1"));
+  EXPECT_THAT(wrong("[1, -1, -1, -1]", "[-1, -1, 512]", ""),
+              HasSubstr("field[1].shape: shape ends in -1x-1x512, that of field \"image\" in -1x-1x-1"));
   EXPECT_THAT(wrong("[-1, -1, -1, -1]", "[-1, -1, -1]", blocks), HasSubstr("in a dim that no block cuts"));
   EXPECT_THAT(wrong("[1, -1, -1, -1]", "[-1]", blocks), HasSubstr("field[1].shape[0]: "));
   EXPECT_THAT(wrong("[1, -1, -1, -1]", "[8, -1, -1]", blocks),
@@ -124,6 +130,45 @@ TEST(DatasetCheckTest, ExtentsThatDifferFromFileToFile) {
               HasSubstr("blocks.size[1]: blocks.size has 0"));
   EXPECT_THAT(wrong("[1, 3, -1, -1]", "[3, -1, -1]", blocks), HasSubstr("blocks.size[0]: blocks.size has 4 where"));
   EXPECT_THAT(Wrong("nifti { path: \"a\" } shape: [-1, -1] mean: [1, 2]", blocks), HasSubstr("field[0].mean: "));
+}
+
+TEST(DatasetCheckTest, CoarserGridsWithBlocks) {
+  const auto wrong = [](const std::string& target, const std::string& rest,
+                        const std::string& image = "[1, 9, 6, 40]") {
+    return WrongVolumes(
+        rest, "field { name: \"image\" npy { path: \"a\" path: \"b\" } shape: " + image +
+                  " } field { name: \"label\" npy { path: \"l\" path: \"m\" } dtype: \"int64\" shape: " + target +
+                  " } ");
+  };
+  const auto blocks = [](const std::string& size) { return "blocks { size: " + size + " per_epoch: 9 } "; };
+  EXPECT_EQ(wrong("[5, 6, 10]", blocks("[4, 3, 8]")), "") << "by 2, rounded up, by 1 and by 4";
+  EXPECT_THAT(
+      wrong("[5, 6, 10]", blocks("[4, 3, 6]")),
+      HasSubstr("blocks.size[2]: blocks.size has 6, which 4 does not divide: so much coarser is the grid of field"
+                " \"label\" than that of \"image\""));
+  EXPECT_THAT(wrong("[4, 6, 10]", blocks("[4, 3, 8]")), HasSubstr("field[1].shape: field \"label\" ends in 4x6x10"));
+  EXPECT_THAT(wrong("[9, 6, 80]", blocks("[4, 3, 8]")), HasSubstr("the field with the finest grid comes first"));
+  EXPECT_THAT(wrong("[5, 6, 10]", "blocks { size: [4, 3, 8] per_epoch: 9 foreground { field: \"label\" share: 0.5 } }"),
+              HasSubstr("blocks.foreground.field: field \"label\" has a coarser grid"));
+  EXPECT_THAT(wrong("[5, 6, 10]", blocks("[4, 3, 8]") + "augment: \"shift(1)\""), HasSubstr("for a shift"));
+  EXPECT_EQ(wrong("[5, 6, 10]", blocks("[4, 3, 8]") + "augment: \"flip(0)\""), "");
+  EXPECT_EQ(wrong("[-2, -1, 10]", blocks("[4, 3, 8]"), "[1, -1, -1, 40]"), "");
+  EXPECT_EQ(wrong("[-2, -1, 10]", "", "[1, -1, -1, 40]"), "") << "whole volumes";
+  EXPECT_THAT(wrong("[-3, -1, 40]", blocks("[4, 3, 8]"), "[1, -1, -1, 40]"),
+              HasSubstr("field[1].shape[0]: shape has -3"));
+  EXPECT_THAT(wrong("[-1, -1, 40]", blocks("[4, 3, 8]"), "[1, -2, -1, 40]"),
+              HasSubstr("field[0].shape[1]: shape has -2, a coarser grid than that of a field before it"));
+}
+
+TEST(DatasetCheckTest, TrainingTakesNoWholeVolumesOfDifferentExtents) {
+  JobSpec spec = SpecOf("field { name: \"image\" npy { path: \"a\" } shape: [1, -1, 8, 8] } ", "");
+  spec.set_kind(TRAIN);
+  spec.mutable_train()->set_dataset("other");
+  EXPECT_TRUE(CheckDatasets(spec).ok()) << "such as that of a validation";
+  spec.mutable_train()->set_dataset("train");
+  const absl::Status status = CheckDatasets(spec);
+  EXPECT_EQ(FieldOf(status), "dataset[0].field[0].shape[1]");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("training takes samples of one shape"));
 }
 
 TEST(DatasetCheckTest, NormalisationBySample) {

@@ -4,9 +4,13 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/number_ranges.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
+#include "planner/checks/name_check.h"
+#include "planner/spec/sample_shape.h"
+#include "planner/spec/whole_volumes.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -57,12 +61,31 @@ void AddMicroBatches(const Plan& plan, std::vector<std::string>& warnings) {
   }
 }
 
+// A program for volumes of different extents is shown for some extents.
+void AddWholeVolumes(const Plan& plan, std::vector<std::string>& warnings) {
+  for (const ProgramPlan& program : plan.program()) {
+    const Dataset* const dataset = FindDataset(plan.spec(), program.dataset());
+    if (dataset == nullptr || !HasWholeVolumes(*dataset)) continue;
+    for (const ValuePlan& value : program.value()) {
+      const Field* const field = FindField(*dataset, value.field());
+      if (field == nullptr || !HasVaryingExtents(*field)) continue;
+      warnings.push_back(
+          absl::StrCat("program \"", program.name(), "\" is shown for samples of ",
+                       absl::StrJoin(value.layout().shape().begin() + 1, value.layout().shape().end(), "x"), " of \"",
+                       field->name(), "\"; the volumes of data set \"", dataset->name(),
+                       "\" have extents of their own, for which the ranks plan it one after the other"));
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> PlanWarnings(const Plan& plan) {
   std::vector<std::string> warnings;
   AddIdleRanks(plan, warnings);
   AddMicroBatches(plan, warnings);
+  AddWholeVolumes(plan, warnings);
   return warnings;
 }
 

@@ -1,9 +1,11 @@
 #include "planner/plan/planner.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -12,95 +14,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "layers/attention/block_expansion.h"
-#include "layers/rules/compute_type.h"
 #include "layers/rules/layout_proto.h"
-#include "layers/rules/named_layouts.h"
 #include "layers/rules/spec_error.h"
-#include "planner/checks/name_check.h"
 #include "planner/checks/shared_weights_check.h"
 #include "planner/checks/spec_check.h"
+#include "planner/plan/extent_plan.h"
+#include "planner/plan/job_context.h"
 #include "planner/plan/operator_plan.h"
 #include "planner/plan/program_builder.h"
-#include "planner/spec/sample_shape.h"
+#include "planner/plan/program_requests.h"
+#include "planner/spec/whole_volumes.h"
 
 namespace adjoin {
 namespace {
 
 constexpr uint32_t kPlanVersion = 1;
-
-// Returns the number of samples that an epoch uses; absent where the size of the data set is not known.
-absl::StatusOr<std::optional<int64_t>> SamplesOf(const JobSpec& spec, const std::string& name,
-                                                 const DatasetSizes& sizes) {
-  const auto known = sizes.find(name);
-  if (known == sizes.end()) return std::optional<int64_t>();
-  int index = 0;
-  while (spec.dataset(index).name() != name) ++index;
-  if (known->second.samples < 1)
-    return AtField(absl::StrCat("dataset[", index, "]"), InvalidSpec("its files hold no samples"));
-  return std::optional<int64_t>(SampleCount(spec.dataset(index), known->second.samples));
-}
-
-// Adds the program `request.name` for a data set that is evaluated or predicted, and its tail for the samples left
-// over.
-absl::Status AddForward(const JobSpec& spec, const DatasetSizes& sizes, const std::string& dataset, int64_t batch,
-                        ProgramRequest request, std::vector<ProgramRequest>& programs) {
-  ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, dataset, sizes));
-  request.dataset = FindDataset(spec, dataset);
-  request.batch = samples.has_value() ? std::min(batch, *samples) : batch;
-  const int64_t left_over = samples.has_value() ? *samples % request.batch : 0;
-  programs.push_back(request);
-  if (left_over == 0) return absl::OkStatus();
-  request.name += "_tail";
-  request.batch = left_over;
-  programs.push_back(std::move(request));
-  return absl::OkStatus();
-}
-
-absl::Status AddTraining(const JobSpec& spec, const DatasetSizes& sizes, std::vector<ProgramRequest>& programs) {
-  const Train& train = spec.train();
-  const int64_t batch = train.batch();
-  const int64_t parts = std::max<int64_t>(1, train.microbatches());
-  if (batch % parts != 0) {
-    return AtField("train.microbatches",
-                   InvalidSpec("train.microbatches is ", parts, ", which does not divide train.batch, ", batch));
-  }
-  const int64_t part = batch / parts;
-  const Dataset* dataset = FindDataset(spec, train.dataset());
-  ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, train.dataset(), sizes));
-  programs.push_back({.name = "train", .training = true, .dataset = dataset, .batch = part});
-  if (samples.has_value() && train.drop_last() && *samples < batch) {
-    return AtField("train.drop_last",
-                   InvalidSpec("train.drop_last leaves nothing to train on: data set \"", train.dataset(), "\" has ",
-                               *samples, " samples, less than a batch of ", batch));
-  }
-  const int64_t left_over = samples.has_value() && !train.drop_last() ? *samples % batch % part : 0;
-  if (left_over > 0) {
-    programs.push_back({.name = "train_tail", .training = true, .dataset = dataset, .batch = left_over});
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<ProgramRequest>> Programs(const JobSpec& spec, const DatasetSizes& sizes) {
-  std::vector<ProgramRequest> programs;
-  if (spec.kind() == TRAIN) ADJOIN_RETURN_IF_ERROR(AddTraining(spec, sizes, programs));
-  const int64_t judged =
-      spec.evaluate().batch() > 0 ? spec.evaluate().batch() : std::max<int64_t>(1, spec.train().batch());
-  if (spec.kind() == TRAIN && !spec.train().validate_on().empty()) {
-    ADJOIN_RETURN_IF_ERROR(AddForward(spec, sizes, spec.train().validate_on(), judged, {"validate"}, programs));
-  }
-  if (spec.kind() != PREDICT && spec.has_evaluate()) {
-    ADJOIN_RETURN_IF_ERROR(AddForward(spec, sizes, spec.evaluate().dataset(), judged, {"evaluate"}, programs));
-  }
-  if (spec.kind() == PREDICT) {
-    ProgramRequest predict = {"predict"};
-    predict.with_losses = false;
-    predict.with_outputs = true;
-    ADJOIN_RETURN_IF_ERROR(AddForward(spec, sizes, spec.predict().dataset(),
-                                      std::max<int64_t>(1, spec.predict().batch()), std::move(predict), programs));
-  }
-  return programs;
-}
 
 // Adds the operators that a parameter has apart from all programs.
 absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, ParameterPlan& parameter) {
@@ -182,28 +110,21 @@ std::string OfBatch(const JobSpec& spec, const ProgramRequest& program, bool fir
                       ": ", advice, "; a layout without an explicit cut fits every batch)");
 }
 
-// `user`: the job as written; `expanded`: the same job without blocks.
-absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expanded, const DatasetSizes& sizes,
-                                   const LayerRules& rules) {
-  const JobSpec& spec = expanded.spec;
+// `user`: the job as written; `job`: the same job without blocks of layers.
+absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const JobContext& job, const DatasetSizes& sizes) {
+  const JobSpec& spec = job.spec();
   ADJOIN_RETURN_IF_ERROR(CheckSharedWeights(spec));
-  ADJOIN_ASSIGN_OR_RETURN(const NamedLayouts layouts, NamedLayouts::Create(spec));
-  ADJOIN_ASSIGN_OR_RETURN(const NumberTypes types, NumberTypesOf(spec));
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<ProgramRequest> programs, Programs(spec, sizes));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<ProgramRequest> programs, ProgramRequests(spec, sizes));
   Plan plan;
   plan.set_version(kPlanVersion);
   *plan.mutable_spec() = user;
-  const PlanContext context = {
-      .spec = spec,
-      .layouts = layouts,
-      .rules = rules,
-      .dtype = types.compute,
-      .parameter_dtype = types.parameters,
-      .complete_layer = [&expanded](int index, const PlanContext::ShapeOf& shape_of, Layer* layer) {
-        return expanded.CompleteLayer(index, shape_of, layer);
-      }};
+  const PlanContext context = job.context();
   OperatorIds ids;
   for (const ProgramRequest& program : programs) {
+    if (HasWholeVolumes(*program.dataset)) {
+      ADJOIN_RETURN_IF_ERROR(BuildForSomeExtents(context, program, &ids, &plan));
+      continue;
+    }
     const absl::Status status = ProgramBuilder(context, program, &ids, &plan).Build();
     if (!status.ok()) {
       const std::string of_batch = OfBatch(spec, program, plan.program_size() == 0);
@@ -230,9 +151,9 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const ExpandedSpec& expa
 
 absl::StatusOr<Plan> BuildUnlocated(const JobSpec& spec, const DatasetSizes& sizes, const LayerRules& rules) {
   ADJOIN_RETURN_IF_ERROR(CheckSpec(spec, rules, Planner::kMaxRanks));
-  ADJOIN_ASSIGN_OR_RETURN(const ExpandedSpec expanded, ExpandBlocks(spec));
-  absl::StatusOr<Plan> plan = BuildExpanded(spec, expanded, sizes, rules);
-  if (!plan.ok()) return expanded.AtUsersLayer(spec, plan.status());
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<JobContext> job, JobContext::Create(spec, rules));
+  absl::StatusOr<Plan> plan = BuildExpanded(spec, *job, sizes);
+  if (!plan.ok()) return job->AtUsersLayer(spec, plan.status());
   return plan;
 }
 

@@ -10,15 +10,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/spec/grid_strides.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
 
-// In Field.shape: the extent differs from file to file.
-inline constexpr int64_t kVaryingExtent = -1;
+// In Field.shape: the extent differs from file to file. -1 is any; -s, a power of 2, one of a grid that is coarser by s
+// (grid_strides.h).
+inline bool IsVaryingExtent(int64_t extent) { return extent < 0; }
 
 inline bool HasVaryingExtents(const Field& field) {
-  return std::find(field.shape().begin(), field.shape().end(), kVaryingExtent) != field.shape().end();
+  return std::any_of(field.shape().begin(), field.shape().end(), IsVaryingExtent);
 }
 
 // True where a field of the data set has.
@@ -27,12 +29,16 @@ inline bool HasVaryingExtents(const Dataset& dataset) {
                      [](const Field& field) { return HasVaryingExtents(field); });
 }
 
-// Returns the shape without the batch dim. A field with fewer dims than a block has is not cut into blocks.
+// Returns the shape without the batch dim. A field with fewer dims than a block has is not cut into blocks; one on a
+// coarser grid has blocks with as many fewer cells.
 inline std::vector<int64_t> SampleShape(const Dataset& dataset, const Field& field) {
   std::vector<int64_t> shape(field.shape().begin(), field.shape().end());
   const auto& block = dataset.blocks().size();
   if (static_cast<size_t>(block.size()) > shape.size()) return shape;
-  std::copy(block.begin(), block.end(), shape.end() - block.size());
+  const std::vector<int64_t> strides = GridStrides(dataset, field);
+  for (int dim = 0; dim < static_cast<int>(strides.size()) && dataset.has_blocks(); ++dim) {
+    shape[shape.size() - strides.size() + dim] = block[dim] / std::max<int64_t>(1, strides[dim]);
+  }
   return shape;
 }
 

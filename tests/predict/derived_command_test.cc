@@ -142,5 +142,50 @@ TEST_F(DerivedCommandTest, ADryRunPrintsTheJobAndMistakesAreRefused) {
   EXPECT_EQ(Cli({"predict", "job-1", "--format", "png"}).exit_code, 2);
 }
 
+// Trained on blocks, applied to whole images of different extents.
+constexpr char kImages[] = R"job(name: "net" kind: TRAIN ranks: 2 seed: 1
+layout { name: "rows" partition: [1, 1, 2, 1] }
+layer { name: "down" input: "x" x: "rows" conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "pool" pool { mode: "max" window { kernel: 2 } } }
+layer { name: "up" upsample { mode: "nearest" scale: 2 } }
+layer { name: "skip" input: ["down", "up"] concat { arg: 1 } }
+layer { name: "out" conv { out_channels: 1 window { kernel: 1 } } }
+loss { kind: "mse" input: "out" target: "y" }
+dataset { name: "images"
+  field { name: "x" npy { path: ["a.npy", "b.npy"] } shape: [1, -1, -1] }
+  field { name: "y" npy { path: ["a.npy", "b.npy"] } shape: [1, -1, -1] }
+  blocks { size: [4, 4] per_epoch: 4 } }
+train { dataset: "images" batch: 2 steps: 2 optimizer { sgd { lr: 0.01 } } }
+output_dir: "net"
+)job";
+
+TEST_F(DerivedCommandTest, ImagesOfDifferentExtentsAreTakenOneByOneOrRefusedByName) {
+  const std::string file = cluster_->folder() + "/images.textproto";
+  std::ofstream(file) << kImages;
+  WriteNpy(cluster_->data_root() + "/a.npy", Numbers(8 * 6, 0.5f), 6);
+  WriteNpy(cluster_->data_root() + "/b.npy", Numbers(4 * 10, 0.25f), 10);
+  ASSERT_EQ(Cli({"submit", file, "-f"}).exit_code, 0);
+  const LocalCluster::CliResult predicted = Cli({"predict", "net", "-f"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.out << predicted.err;
+  EXPECT_EQ(ReadNpy(cluster_->output_root() + "/net-predict/out-0.npy").size(), 8 * 6);
+  EXPECT_EQ(ReadNpy(cluster_->output_root() + "/net-predict/out-1.npy").size(), 4 * 10);
+
+  const std::string job = cluster_->folder() + "/predict.textproto";
+  std::ofstream(job) << Cli({"predict", "net", "--dry-run"}).out;
+  const LocalCluster::CliResult plan = Cli({"plan", job, "--wide", "--data-root", cluster_->data_root()});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("the volumes of data set \"images\" have extents of their own"));
+  WriteNpy(cluster_->data_root() + "/b.npy", Numbers(4 * 9, 0.25f), 9);
+  for (const auto& command :
+       std::vector<std::vector<std::string>>{{"predict", "net", "--output-dir", "other"},
+                                             {"submit", job, "--set", "output_dir=other"},
+                                             {"plan", job, "--data-root", cluster_->data_root()}}) {
+    const std::string refusal = Refusal(command);
+    EXPECT_THAT(refusal, HasSubstr("has the extents 4x9, which the network does not take: ")) << command[0];
+    EXPECT_THAT(refusal, HasSubstr("\"skip\"")) << command[0];
+    EXPECT_THAT(refusal, HasSubstr("b.npy")) << command[0];
+  }
+}
+
 }  // namespace
 }  // namespace adjoin

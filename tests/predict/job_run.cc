@@ -108,6 +108,11 @@ absl::StatusOr<std::vector<SessionResult>> RunJob(const std::string& spec, const
                                                   const JobFolder& folder, uint64_t epoch,
                                                   std::vector<std::string>* log) {
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOfText(spec, sizes));
+  return RunPlan(plan, folder, epoch, log);
+}
+
+absl::StatusOr<std::vector<SessionResult>> RunPlan(const Plan& plan, const JobFolder& folder, uint64_t epoch,
+                                                   std::vector<std::string>* log) {
   const int ranks = static_cast<int>(plan.spec().ranks());
   std::vector<SessionResult> results(ranks);
   constexpr TransportKind kTransport = TransportKind::kInMemoryDelayed;

@@ -47,6 +47,10 @@ absl::StatusOr<std::vector<SessionResult>> RunJob(const std::string& spec, const
                                                   const JobFolder& folder, uint64_t epoch = 0,
                                                   std::vector<std::string>* log = nullptr);
 
+// The same of a job that has been planned.
+absl::StatusOr<std::vector<SessionResult>> RunPlan(const Plan& plan, const JobFolder& folder, uint64_t epoch = 0,
+                                                   std::vector<std::string>* log = nullptr);
+
 // Every parameter and buffer of the plan, drawn at random; variances are positive.
 Tensors RandomModel(const Plan& plan);
 

@@ -1,11 +1,15 @@
 #include "worker/daemon/probe.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/plan/extent_plan.h"
 #include "planner/spec/field_files.h"
 #include "planner/spec/sample_shape.h"
 #include "worker/data/array_file.h"
@@ -77,6 +81,26 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& datase
   return samples;
 }
 
+// Plans the job's network for the extents of each file, while there is time.
+absl::Status CheckExtents(const JobSpec& job, const Dataset& dataset, const SampleExtents& extents,
+                          const ProbeLimits& limits, std::string& place) {
+  const LayerRules& rules = BuiltinLayerRules();
+  // Where a layer is a user's own, the ranks find out.
+  if (!ExtentCheck::Concerns(job, dataset) || !ExtentCheck::KnowsAllLayers(job, rules)) return absl::OkStatus();
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ExtentCheck> check, ExtentCheck::Create(job, rules));
+  int varying = 0;
+  while (!HasVaryingExtents(dataset.field(varying))) ++varying;
+  const Field& field = dataset.field(varying);
+  const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
+  for (int64_t sample = 0; sample < used && !Stopped(limits) && !limits.deadline.Expired(); ++sample) {
+    const absl::Status status = check->Check(dataset.name(), extents.FileOf(sample), extents[sample]);
+    if (status.ok()) continue;
+    place = absl::StrCat("field[", varying, "].", SourceName(field), ".path[", sample, "]");
+    return Within(absl::StrCat("data set '", dataset.name(), "', field '", field.name(), "'"), status);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ProbeAll(const std::string& root, const ProbeData& request, const ProbeLimits& limits,
                       ProbeResult& result) {
   CheckLimits left;
@@ -87,9 +111,11 @@ absl::Status ProbeAll(const std::string& root, const ProbeData& request, const P
     std::string within;
     SampleExtents extents(dataset);
     const absl::StatusOr<int64_t> samples = SamplesOf(root, dataset, limits, left, extents, within);
-    if (!samples.ok()) {
+    absl::Status status = samples.status();
+    if (status.ok()) status = CheckExtents(request.job(), dataset, extents, limits, within);
+    if (!status.ok()) {
       result.set_field(absl::StrCat("dataset[", i, "].", within));
-      return samples.status();
+      return status;
     }
     DatasetSize& size = *result.add_dataset();
     size.set_name(dataset.name());

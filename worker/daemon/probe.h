@@ -5,7 +5,8 @@
 //   result.field();   // "dataset[0].field[0].idx.path[0]": where in the spec that stands
 //
 // Every file's header is compared with its size. gzip files are also read to their end and against their checksum, and
-// HDF5's chunks, as far as the limits go; what is broken beyond that is found when it is read. Any thread.
+// HDF5's chunks, as far as the limits go; what is broken beyond that is found when it is read. Where a job evaluates or
+// predicts whole volumes of different extents, its network is planned for each of them. Any thread.
 #ifndef ADJOIN_WORKER_DAEMON_PROBE_H_
 #define ADJOIN_WORKER_DAEMON_PROBE_H_
 

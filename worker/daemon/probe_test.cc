@@ -1,6 +1,7 @@
 #include "worker/daemon/probe.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <zlib.h>
@@ -178,6 +179,44 @@ TEST_F(ProbeTest, ExtentsThatDifferFromFileToFile) {
   EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[0].npy.path[1]");
   write("b.npy", "npy", {3, 3});
   EXPECT_THAT(Error(), HasSubstr("'b.npy': the file has the extents [3, 3]; shape is [-1, -1, -1], where each file"));
+}
+
+// Whole volumes, for whose extents the job's network is planned.
+TEST_F(ProbeTest, ExtentsThatTheNetworkDoesNotTake) {
+  JobSpec& job = *request_.mutable_job();
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+name: "v" kind: PREDICT ranks: 2 seed: 1
+layout { name: "grid" partition: [1, 1, 2, 1, 1] }
+layer { name: "down" input: "image" x: "grid" conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "pool" pool { mode: "max" window { kernel: 2 } } }
+layer { name: "up" upsample { mode: "nearest" scale: 2 } }
+layer { name: "skip" input: ["down", "up"] concat { arg: 1 } }
+dataset { name: "set" field { name: "image" npy { path: ["a.npy", "b.npy", "c.npy"] } shape: [1, -1, -1, -1] } }
+predict { dataset: "set" input: "skip" format: "npy" }
+weights { init_from: "w" } output_dir: "v")",
+                                                            &job));
+  const auto write = [&](const std::string& name, const std::vector<int64_t>& shape) {
+    WriteArray(root_ + "/" + name, "npy", CellType::kInt16, shape, std::vector<double>(VolumeOf(shape)));
+  };
+  write("a.npy", {4, 6, 8});
+  write("b.npy", {8, 4, 10});
+  write("c.npy", {4, 6, 8});
+  *request_.mutable_dataset() = job.dataset();
+  EXPECT_EQ(Error(), "");
+  write("b.npy", {8, 5, 10});
+  EXPECT_THAT(Error(),
+              AllOf(HasSubstr("data set 'set', field 'image': 'b.npy' has the extents 8x5x10, which the network"
+                              " does not take: "),
+                    HasSubstr("\"skip\"")));
+  EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[0].npy.path[1]");
+
+  for (Dataset* dataset : {request_.mutable_dataset(0), job.mutable_dataset(0)}) dataset->set_limit(1);
+  EXPECT_EQ(Error(), "") << "the first file only";
+  for (Dataset* dataset : {request_.mutable_dataset(0), job.mutable_dataset(0)}) dataset->clear_limit();
+  job.mutable_layer(2)->mutable_custom()->set_type("sharpen");
+  EXPECT_EQ(Error(), "") << "a layer of a user's own: the ranks know it";
+  request_.clear_job();
+  EXPECT_EQ(Error(), "") << "nothing takes whole samples";
 }
 
 TEST_F(ProbeTest, PathsStayBelowTheRoot) {

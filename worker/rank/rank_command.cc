@@ -23,6 +23,7 @@
 #include "base/infrastructure_failure.h"
 #include "base/number_ranges.h"
 #include "base/status_macros.h"
+#include "layers/builtin/builtin_rules.h"
 #include "planner/plan/planner.h"
 #include "primitives/open_device.h"
 #include "primitives/tensor_memory.h"
@@ -134,8 +135,8 @@ absl::StatusOr<OpenedDevice> OpenDeviceFor(const RankStart& start, const RankDev
 }
 
 absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::Settings& settings,
-                                  const RankStart& start, const LayerRegistry& layers, const RankDevices& devices,
-                                  Disturbance* disturbance) {
+                                  const RankStart& start, const LayerRegistry& layers, const LayerRules& rules,
+                                  const RankDevices& devices, Disturbance* disturbance) {
   const DrainFlag drain(link);
   SessionActivity activity;
   const PulseSender pulses(link, activity, settings.rank);
@@ -177,6 +178,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   session.cache_bytes = start.cache_bytes();
   session.transport = transport.get();
   session.layers = &layers;
+  session.rules = &rules;
   session.memory = opened.memory.get();
   session.timeout = kRankTimeout;
   session.store_id = start.store_id();
@@ -211,7 +213,8 @@ RankEnd HowItEnded(const absl::Status& status, const Disturbance& disturbance) {
   return RANK_ERROR;
 }
 
-int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers, const RankDevices& devices) {
+int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers, const LayerRules& rules,
+        const RankDevices& devices) {
   auto link = RankProcessLink::Connect(settings, Deadline::After(kDaemonTimeout));
   if (!link.ok()) {
     std::cerr << link.status().message() << "\n";
@@ -220,7 +223,7 @@ int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers, 
   absl::StatusOr<RankStart> start = (*link)->WaitForStart(Deadline::After(kDaemonTimeout));
   Disturbance disturbance;
   absl::StatusOr<RankResult> result =
-      start.ok() ? RunJob(**link, settings, *start, layers, devices, &disturbance) : start.status();
+      start.ok() ? RunJob(**link, settings, *start, layers, rules, devices, &disturbance) : start.status();
   if (result.ok()) {
     (*link)->SendResult(*result, Deadline::After(kResultTimeout));
     return 0;
@@ -236,6 +239,11 @@ int Run(const RankProcessLink::Settings& settings, const LayerRegistry& layers, 
 }  // namespace
 
 int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const RankDevices& devices) {
+  return RunRankCommand(argc, argv, layers, BuiltinLayerRules(), devices);
+}
+
+int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const LayerRules& rules,
+                   const RankDevices& devices) {
   if (argc == 2 && absl::string_view(argv[1]) == kListGpus) {
     std::cout << GpuLines(devices.List()) << std::flush;
     _exit(0);
@@ -247,7 +255,7 @@ int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const Ran
   app.add_option("--rank", settings.rank, "This rank's number")->required();
   app.add_option("--epoch", settings.epoch, "The attempt's epoch")->required();
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
-  int code = Run(settings, layers, devices);
+  int code = Run(settings, layers, rules, devices);
   std::cout << std::flush;
   // Without the destructors of libraries: with threads around, they are where processes hang or crash at their end.
   _exit(code);

@@ -8,6 +8,7 @@
 #define ADJOIN_WORKER_RANK_RANK_COMMAND_H_
 
 #include "layers/registry.h"
+#include "layers/rules/layer_rule.h"
 #include "worker/rank/rank_devices.h"
 
 namespace adjoin {
@@ -15,6 +16,10 @@ namespace adjoin {
 // Ends the process, unless the command line is wrong: then it returns the exit code. With the one argument --list-gpus
 // it prints what `devices` has (gpu_lines.h), and runs nothing.
 int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const RankDevices& devices = CudaDevices());
+// The same with rules of a user's own, with which a rank plans for volumes of different extents. Without them it knows
+// those of the built-in layers.
+int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const LayerRules& rules,
+                   const RankDevices& devices = CudaDevices());
 
 }  // namespace adjoin
 

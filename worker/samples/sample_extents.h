@@ -1,4 +1,5 @@
-// The extents of each sample of a data set whose files differ in them (Field.shape with -1), in the dims of its blocks.
+// The extents of each sample of a data set whose files differ in them (Field.shape with -1), in its spatial dims: those
+// of its blocks, or of its whole volumes.
 //
 //   SampleExtents extents(dataset);                                       // blocks { size: [64, 64, 64] }
 //   ADJOIN_RETURN_IF_ERROR(extents.Add("image", "ct/a.nii.gz", {1, 140, 512, 512}));
@@ -11,7 +12,9 @@
 #ifndef ADJOIN_WORKER_SAMPLES_SAMPLE_EXTENTS_H_
 #define ADJOIN_WORKER_SAMPLES_SAMPLE_EXTENTS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,17 +27,19 @@ class SampleExtents {
  public:
   // None.
   SampleExtents() = default;
-  explicit SampleExtents(const Dataset& dataset)
-      : block_(dataset.blocks().size().begin(), dataset.blocks().size().end()) {}
+  explicit SampleExtents(const Dataset& dataset);
 
-  // Takes the shape of the next sample of a field. The fields come one after the other.
-  // Errors: kInvalidArgument, with the name of the file (the sample is smaller than a block, or has fewer dims; an
-  // earlier field has other extents for this sample).
+  // Takes the shape of the next sample of a field. The fields come one after the other, in the data set's order; the
+  // first one has the finest grid.
+  // Errors: kInvalidArgument, with the name of the file (the sample is smaller than a block, or has too few dims; an
+  // earlier field has other extents for this sample, or not those that the field's coarser grid follows from).
   absl::Status Add(const std::string& field, const std::string& file, const std::vector<int64_t>& shape);
 
   bool empty() const { return samples_.empty(); }
   int64_t size() const { return static_cast<int64_t>(samples_.size()); }
   const std::vector<int64_t>& operator[](int64_t sample) const { return samples_[sample].extents; }
+  // Returns the name of the sample's file, of the first field.
+  const std::string& FileOf(int64_t sample) const { return samples_[sample].file; }
   // Returns a hash of all samples' extents in order, never 0.
   uint64_t Hash() const;
 
@@ -44,7 +49,10 @@ class SampleExtents {
     std::vector<int64_t> extents;
   };
 
-  std::vector<int64_t> block_;
+  size_t dims_ = 0;
+  std::vector<int64_t> block_;  // empty without blocks
+  // By field: how much coarser its grid is, for each spatial dim; 0 where its extent is the same in all files.
+  std::map<std::string, std::vector<int64_t>> strides_;
   std::vector<Sample> samples_;
   std::string first_field_;
   std::string field_;  // the one that is added now

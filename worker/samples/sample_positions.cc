@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "planner/spec/grid_strides.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/geometry/box.h"
 #include "primitives/random/philox.h"
@@ -41,6 +42,7 @@ absl::StatusOr<std::unique_ptr<SamplePositions>> SamplePositions::Create(const D
   positions->whole_.assign(has->shape().end() - spatial, has->shape().end());
   positions->extent_ = positions->whole_;
   if (dataset.has_blocks()) positions->extent_.assign(dataset.blocks().size().begin(), dataset.blocks().size().end());
+  positions->common_ = CommonStrides(dataset);
   if (HasVaryingExtents(*has)) {
     if (extents.size() < positions->in_files_) {
       return absl::InvalidArgumentError(absl::StrCat("data set \"", dataset.name(), "\": the extents of ",
@@ -99,7 +101,8 @@ absl::Status SamplePositions::DrawBlock(const RandomStream& stream, uint64_t num
   }
   const std::vector<int64_t>& whole = ExtentsOf(found.sample);
   for (size_t dim = 0; dim < whole.size(); ++dim) {
-    found.dims[dim].first = static_cast<int64_t>(stream.BelowAt(numbers + 1 + dim, whole[dim] - extent_[dim] + 1));
+    const int64_t steps = (whole[dim] - extent_[dim]) / common_[dim];
+    found.dims[dim].first = static_cast<int64_t>(stream.BelowAt(numbers + 1 + dim, steps + 1)) * common_[dim];
   }
   const uint64_t more = numbers + kForegroundNumbers;
   if (labels_ == nullptr || stream.UniformAt(more) >= dataset_.blocks().foreground().share()) return absl::OkStatus();
@@ -110,7 +113,9 @@ absl::Status SamplePositions::DrawBlock(const RandomStream& stream, uint64_t num
   const std::vector<int64_t>& cells = (*labels)[stream.BelowAt(more + 1, labels->size())].cell;
   const std::vector<int64_t> middle = Box::Whole(whole).CellAt(cells[stream.BelowAt(more + 2, cells.size())]);
   for (size_t dim = 0; dim < whole.size(); ++dim) {
-    found.dims[dim].first = std::clamp<int64_t>(middle[dim] - extent_[dim] / 2, 0, whole[dim] - extent_[dim]);
+    // The nearest multiple, so that the cell stays in the block.
+    const int64_t nearest = (std::max<int64_t>(0, middle[dim] - extent_[dim] / 2) + common_[dim] / 2) / common_[dim];
+    found.dims[dim].first = std::min(nearest, (whole[dim] - extent_[dim]) / common_[dim]) * common_[dim];
   }
   return absl::OkStatus();
 }

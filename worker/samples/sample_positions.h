@@ -24,8 +24,9 @@
 
 namespace adjoin {
 
-// The cells of the file's sample that a sample has, in one spatial dim: from `first` on, and mirrored within the
-// sample's own extent, which differs by field. A cell that the file's sample does not have is 0.
+// The cells of the file's sample that a sample has, in one spatial dim of the finest grid (grid_strides.h): from
+// `first` on, and mirrored within the sample's own extent, which differs by field. A cell that the file's sample does
+// not have is 0.
 struct DimPosition {
   int64_t first = 0;
   bool mirrored = false;
@@ -38,6 +39,8 @@ struct DimPosition {
     return mirrored ? Interval{first + extent - cells.hi, first + extent - cells.lo}
                     : Interval{first + cells.lo, first + cells.hi};
   }
+  // Returns the position on a grid that is coarser by `stride`, of which `first` is a multiple.
+  DimPosition OnGrid(int64_t stride) const { return {first / stride, mirrored}; }
   friend bool operator==(const DimPosition& a, const DimPosition& b) {
     return a.first == b.first && a.mirrored == b.mirrored;
   }
@@ -86,6 +89,7 @@ class SamplePositions {
   SampleExtents extents_;        // their own
   std::vector<int64_t> cells_;   // of this sample and all before it, where blocks are drawn in proportion to them
   std::vector<int64_t> extent_;  // a sample's: those of a block, or `whole_`
+  std::vector<int64_t> common_;  // a block begins at multiples of these
   LabelCells* labels_ = nullptr;
   int64_t in_files_ = 0;  // the files' samples that are used
   int64_t count_ = 0;

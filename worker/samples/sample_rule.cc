@@ -40,7 +40,7 @@ std::string HintOf(const ArrayFormat* format) {
 // True where a file is one sample.
 bool IsVolume(const ArrayFormat* format) { return format != nullptr && !format->volume_dims.empty(); }
 
-bool Varies(const std::vector<int64_t>& shape) { return std::count(shape.begin(), shape.end(), kVaryingExtent) > 0; }
+bool Varies(const std::vector<int64_t>& shape) { return std::any_of(shape.begin(), shape.end(), IsVaryingExtent); }
 
 }  // namespace
 
@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<int64_t>> SampleShapeIn(const ArrayHeader& header,
                                                    const std::vector<int64_t>& sample_shape) {
   if (!Varies(sample_shape)) return sample_shape;
   const ArrayFormat* const format = BuiltinArrayFormats().Find(header.format);
-  const auto first = std::find(sample_shape.begin(), sample_shape.end(), kVaryingExtent);
+  const auto first = std::find_if(sample_shape.begin(), sample_shape.end(), IsVaryingExtent);
   const auto varying = static_cast<size_t>(sample_shape.end() - first);
   std::vector<int64_t> in_file = header.shape;
   if (IsVolume(format) && in_file.size() < varying) in_file.insert(in_file.begin(), varying - in_file.size(), 1);
@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<int64_t>> SampleShapeIn(const ArrayHeader& header,
     found.insert(found.end(), in_file.end() - varying, in_file.end());
   }
   for (size_t dim = 0; fits && dim < found.size(); ++dim) {
-    fits = found[dim] > 0 && (sample_shape[dim] == kVaryingExtent || sample_shape[dim] == found[dim]);
+    fits = found[dim] > 0 && (IsVaryingExtent(sample_shape[dim]) || sample_shape[dim] == found[dim]);
   }
   if (fits) return found;
   return absl::InvalidArgumentError(
@@ -87,7 +87,9 @@ absl::StatusOr<int64_t> SamplesIn(const ArrayHeader& header, const std::optional
         "the file (", header.ToString(), ") ",
         one ? "is one sample" : absl::StrCat("has ", header.shape[0], " samples"), " of ", TextOf(in_file),
         "; shape is ", TextOf(*sample_shape),
-        alike ? "; where each file is a sample with extents of its own, write -1 for those, and blocks" : "", hint));
+        alike ? "; where each file is a sample with extents of its own, write -1 for those, and blocks to train on"
+              : "",
+        hint));
   }
   const std::vector<int64_t> extents = WithoutOnes(in_file);
   const std::vector<int64_t> right = WithoutOnes(*sample_shape);

@@ -1,13 +1,16 @@
 #include "worker/samples/shard_reader.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "planner/spec/augment.h"
 #include "planner/spec/field_files.h"
 #include "planner/spec/sample_shape.h"
+#include "planner/spec/whole_volumes.h"
 #include "primitives/status_exception.h"
 #include "primitives/to_device.h"
 
@@ -28,6 +31,23 @@ std::vector<ClassBound> BoundsOf(const ProgramPlan& program, int value) {
   return bounds;
 }
 
+// True where the field has the grid of the first one whose extents differ from file to file, from which the extents on
+// coarser grids follow.
+bool HasFirstGrid(const Dataset& dataset, const Field& field) {
+  if (!HasVaryingExtents(field)) return false;
+  const auto first = std::find_if(dataset.field().begin(), dataset.field().end(),
+                                  [](const Field& other) { return HasVaryingExtents(other); });
+  const int spatial = SpatialDims(dataset);
+  return std::equal(field.shape().end() - spatial, field.shape().end(), first->shape().end() - spatial);
+}
+
+// Returns null where there is none.
+const Field* FieldNamed(const Dataset& dataset, const std::string& name) {
+  const auto field = std::find_if(dataset.field().begin(), dataset.field().end(),
+                                  [&](const Field& other) { return other.name() == name; });
+  return field == dataset.field().end() ? nullptr : &*field;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& plan, const std::string& dataset,
@@ -45,8 +65,9 @@ absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& pla
   reader->seed_ = plan.spec().seed();
   reader->warn_ = data.warn;
   reader->device_ = device;
+  reader->rank_ = rank;
   for (const ProgramPlan& program : plan.program()) {
-    if (program.dataset() == dataset) ADJOIN_RETURN_IF_ERROR(reader->AddProgram(program, data, rank));
+    if (program.dataset() == dataset) ADJOIN_RETURN_IF_ERROR(reader->AddProgram(program, data));
   }
   ADJOIN_RETURN_IF_ERROR(reader->OpenForPositions(data));
   ADJOIN_RETURN_IF_ERROR(reader->CountSamples(*size));
@@ -54,9 +75,13 @@ absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Create(const Plan& pla
   const int64_t dropped = train.drop_last() && train.batch() > 0 ? reader->samples() % train.batch() : 0;
   reader->order_ = BatchOrder(reader->samples(), reader->samples() - dropped);
   for (const auto& [name, program] : reader->programs_) reader->order_.Add(name, program.training, program.batch);
-  reader->ahead_ = std::make_unique<ReadAhead<BatchKey, Batch>>(
-      [raw = reader.get()](const BatchKey& key, const std::atomic<bool>& stop) { return raw->ReadBatch(key, stop); });
+  reader->ReadInThread();
   return reader;
+}
+
+void ShardReader::ReadInThread() {
+  ahead_ = std::make_unique<ReadAhead<BatchKey, Batch>>(
+      [this](const BatchKey& key, const std::atomic<bool>& stop) { return ReadBatch(key, stop); });
 }
 
 absl::Status ShardReader::At(const std::string& field, const absl::Status& status) const {
@@ -65,28 +90,56 @@ absl::Status ShardReader::At(const std::string& field, const absl::Status& statu
                                                   "\": ", std::string(status.message())));
 }
 
-absl::Status ShardReader::AddProgram(const ProgramPlan& program, const DataFolder& data, int rank) {
-  Program& added = programs_[program.name()];
+absl::Status ShardReader::AddProgram(const ProgramPlan& program, const DataFolder& data) {
+  if (HasWholeVolumes(dataset_)) return OpenWholeVolumes(program, data);
+  return AddShards(dataset_, program, data, programs_[program.name()]);
+}
+
+// The program is for other extents than those of the samples.
+absl::Status ShardReader::OpenWholeVolumes(const ProgramPlan& program, const DataFolder& data) {
+  data_ = data;
+  for (const ValuePlan& value : program.value()) {
+    const Field* const field = FieldNamed(dataset_, value.field());
+    if (field == nullptr) continue;
+    std::vector<int64_t> shape(field->shape().begin(), field->shape().end());
+    if (shape.empty()) shape.assign(value.layout().shape().begin() + 1, value.layout().shape().end());
+    const absl::StatusOr<FieldSource*> source = SourceOf(*field, shape, data);
+    if (!source.ok()) return At(field->name(), source.status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardReader::UseFor(const ProgramPlan& program, const std::vector<int64_t>& extents,
+                                 std::vector<int64_t> samples) {
+  ahead_.reset();  // it reads with what is replaced
+  programs_.clear();
+  in_use_ = std::move(samples);
+  const absl::Status added = AddShards(WithExtents(dataset_, extents), program, *data_, programs_[program.name()]);
+  ReadInThread();
+  return added;
+}
+
+absl::Status ShardReader::AddShards(const Dataset& dataset, const ProgramPlan& program, const DataFolder& data,
+                                    Program& added) {
   added.training = program.training();
   added.batch = program.batch();
   std::set<std::string> seen;
   for (int i = 0; i < program.value_size(); ++i) {
     const ValuePlan& value = program.value(i);
     if (value.field().empty()) continue;
-    const auto field = std::find_if(dataset_.field().begin(), dataset_.field().end(),
-                                    [&](const Field& f) { return f.name() == value.field(); });
-    if (field == dataset_.field().end()) {
+    const Field* const field = FieldNamed(dataset, value.field());
+    if (field == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("data set \"", dataset_.name(), "\" has no field \"", value.field(), "\""));
     }
-    absl::StatusOr<ValueShard> shard = ValueShard::Create(dataset_, *field, value, rank);
+    absl::StatusOr<ValueShard> shard = ValueShard::Create(dataset, *field, value, rank_);
     if (!shard.ok()) return At(field->name(), shard.status());
     for (const ClassBound& bound : BoundsOf(program, i)) shard->Bound(bound);
     if (shard->reads()) {
       const absl::StatusOr<FieldSource*> source = SourceOf(*field, shard->sample_shape(), data);
       if (!source.ok()) return At(field->name(), source.status());
       std::unique_ptr<SampleScaling>& scaling = scalings_[field->name()];
-      if (scaling == nullptr) scaling = std::make_unique<SampleScaling>(dataset_, *field, *source);
+      if (scaling == nullptr) scaling = std::make_unique<SampleScaling>(dataset, *field, *source);
       shard->SetSource(*source, scaling.get());
     }
     added.shards.push_back({.name = value.name(),
@@ -106,11 +159,12 @@ absl::StatusOr<FieldSource*> ShardReader::SourceOf(const Field& field, const std
   return source.get();
 }
 
-// A rank that reads only other fields draws the same blocks, so it needs to know what they are drawn from.
+// A rank that reads only other fields draws the same blocks, so it needs to know what they are drawn from: a field of
+// the finest grid.
 absl::Status ShardReader::OpenForPositions(const DataFolder& data) {
   const Field* varies = nullptr;
   for (const Field& field : dataset_.field()) {
-    if (!HasVaryingExtents(field)) continue;
+    if (!HasFirstGrid(dataset_, field)) continue;
     if (varies == nullptr || sources_.count(field.name()) > 0) varies = &field;
   }
   if (sources_.empty()) return absl::OkStatus();
@@ -149,8 +203,8 @@ absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
   }
   samples_ = SampleCount(dataset_, in_files);
   if (sources_.empty()) return absl::OkStatus();  // then ReadBatch asks for no position
-  ADJOIN_ASSIGN_OR_RETURN(const SampleExtents extents, FindExtents(planned));
-  ADJOIN_ASSIGN_OR_RETURN(positions_, SamplePositions::Create(dataset_, seed_, in_files, extents));
+  ADJOIN_ASSIGN_OR_RETURN(extents_, FindExtents(planned));
+  ADJOIN_ASSIGN_OR_RETURN(positions_, SamplePositions::Create(dataset_, seed_, in_files, extents_));
   positions_->SetForeground(labels_.get());
   return absl::OkStatus();
 }
@@ -159,12 +213,15 @@ absl::Status ShardReader::CountSamples(const DatasetSize& planned) {
 absl::StatusOr<SampleExtents> ShardReader::FindExtents(const DatasetSize& planned) const {
   SampleExtents extents(dataset_);
   if (!HasVaryingExtents(dataset_)) return extents;
-  for (const Field& field : dataset_.field()) {
-    const auto source = sources_.find(field.name());
-    if (!HasVaryingExtents(field) || source == sources_.end()) continue;
-    for (int64_t sample = 0; sample < source->second->samples(); ++sample) {
-      ADJOIN_RETURN_IF_ERROR(
-          At(field.name(), extents.Add(field.name(), source->second->NameOf(sample), source->second->ShapeOf(sample))));
+  for (const bool first_grid : {true, false}) {
+    for (const Field& field : dataset_.field()) {
+      const auto source = sources_.find(field.name());
+      const bool now = HasVaryingExtents(field) && HasFirstGrid(dataset_, field) == first_grid;
+      if (!now || source == sources_.end()) continue;
+      for (int64_t sample = 0; sample < source->second->samples(); ++sample) {
+        ADJOIN_RETURN_IF_ERROR(At(
+            field.name(), extents.Add(field.name(), source->second->NameOf(sample), source->second->ShapeOf(sample))));
+      }
     }
   }
   if (extents.Hash() == planned.extents()) return extents;
@@ -202,6 +259,13 @@ absl::StatusOr<ShardReader::Batch> ShardReader::ReadBatch(const BatchKey& key, c
   return batch;
 }
 
+std::optional<BatchKey> ShardReader::After(const BatchKey& key) const {
+  if (!HasWholeVolumes(dataset_)) return order_.After(key);
+  const auto at = std::find(in_use_.begin(), in_use_.end(), key.first);
+  if (at == in_use_.end() || std::next(at) == in_use_.end()) return std::nullopt;
+  return BatchKey{key.program, key.epoch, *std::next(at)};
+}
+
 absl::StatusOr<std::map<std::string, at::Tensor>> ShardReader::Read(const ProgramPlan& program, int64_t epoch,
                                                                     int64_t first) {
   const auto known = programs_.find(program.name());
@@ -209,12 +273,13 @@ absl::StatusOr<std::map<std::string, at::Tensor>> ShardReader::Read(const Progra
     return absl::InvalidArgumentError(
         absl::StrCat("program \"", program.name(), "\" does not read data set \"", dataset_.name(), "\""));
   }
-  if (first < 0 || first + known->second.batch > samples()) {
+  const bool other = HasWholeVolumes(dataset_) && std::count(in_use_.begin(), in_use_.end(), first) == 0;
+  if (first < 0 || first + known->second.batch > samples() || other) {
     return absl::OutOfRangeError(absl::StrCat("data set \"", dataset_.name(), "\": a batch of ", known->second.batch,
                                               " from sample ", first, "; there are ", samples()));
   }
   const BatchKey key{program.name(), epoch, first};
-  ADJOIN_ASSIGN_OR_RETURN(Batch batch, ahead_->Get(key, order_.After(key)));
+  ADJOIN_ASSIGN_OR_RETURN(Batch batch, ahead_->Get(key, After(key)));
   bytes_read_ += batch.bytes;
   for (const auto& [field, where] : batch.not_finite) {
     if (!warned_.insert(field).second || !warn_) continue;

@@ -43,7 +43,8 @@ namespace adjoin {
 
 class ShardReader {
  public:
-  // Opens the sources that `rank` needs for every program of the plan that reads `dataset`.
+  // Opens the sources that `rank` needs for every program of the plan that reads `dataset`; of a data set with whole
+  // volumes (planner/spec/whole_volumes.h), all that the programs read, which come one after the other with UseFor.
   // Errors: kInvalidArgument (no such data set or field; as OpenFieldSource, ValueShard::Create,
   // SamplePositions::Create); kFailedPrecondition where a field does not have the number of samples, or the samples
   // the extents, that the plan was made for.
@@ -52,6 +53,12 @@ class ShardReader {
                                                              at::Device device = at::kCPU);
 
   int64_t samples() const { return samples_; }
+  // Of all samples, where they have their own; else empty.
+  const SampleExtents& extents() const { return extents_; }
+
+  // From now on Read is for `program`, which takes one whole volume, and for `samples`, which all have `extents`: it
+  // reads ahead in their order. Only of a data set with whole volumes. Errors: as ValueShard::Create.
+  absl::Status UseFor(const ProgramPlan& program, const std::vector<int64_t>& extents, std::vector<int64_t> samples);
 
   // Returns tensors by ValuePlan::name, on `device`, of shape (0, ..., 0) where this rank holds nothing. `program` is
   // one of the plan's. DataFolder::warn gets a field's first value that is not a number or infinite, once: "data set
@@ -89,7 +96,11 @@ class ShardReader {
   };
 
   ShardReader() = default;
-  absl::Status AddProgram(const ProgramPlan& program, const DataFolder& data, int rank);
+  absl::Status AddProgram(const ProgramPlan& program, const DataFolder& data);
+  absl::Status AddShards(const Dataset& dataset, const ProgramPlan& program, const DataFolder& data, Program& added);
+  absl::Status OpenWholeVolumes(const ProgramPlan& program, const DataFolder& data);
+  void ReadInThread();
+  std::optional<BatchKey> After(const BatchKey& key) const;
   // Opens the field's files unless they are open.
   absl::StatusOr<FieldSource*> SourceOf(const Field& field, const std::vector<int64_t>& sample_shape,
                                         const DataFolder& data);
@@ -100,6 +111,8 @@ class ShardReader {
   absl::StatusOr<Batch> ReadBatch(const BatchKey& key, const std::atomic<bool>& stop);
 
   Dataset dataset_;
+  int rank_ = 0;
+  std::optional<DataFolder> data_;  // of a data set with whole volumes, for later programs
   uint64_t seed_ = 0;
   at::Device device_ = at::kCPU;
   std::function<void(const std::string&)> warn_;
@@ -110,6 +123,8 @@ class ShardReader {
   std::unique_ptr<LabelCells> labels_;          // null without Blocks.foreground
   std::unique_ptr<SamplePositions> positions_;  // null where this rank reads nothing
   BatchOrder order_;
+  SampleExtents extents_;
+  std::vector<int64_t> in_use_;   // the samples of UseFor
   std::set<std::string> warned_;  // fields
   int64_t bytes_read_ = 0;
   std::unique_ptr<ReadAhead<BatchKey, Batch>> ahead_;  // last: it uses the others

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/spec/augment.h"
+#include "planner/spec/grid_strides.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/torch_dtype.h"
@@ -56,11 +57,14 @@ absl::StatusOr<ValueShard> ValueShard::Create(const Dataset& dataset, const Fiel
   if (whole.empty()) whole.assign(layout.shape().begin() + 1, layout.shape().end());
   ADJOIN_ASSIGN_OR_RETURN(CellRules rules, CellRules::Create(field, whole, layout.dtype()));
   ValueShard shard(std::move(rules));
-  const int dims = static_cast<int>(whole.size());
   shard.spatial_ = HasSpatialDims(dataset, field.shape_size()) ? SpatialDims(dataset) : 0;
-  std::vector<int64_t> sample = whole;
-  for (int dim = 0; dim < shard.spatial_ && dataset.has_blocks(); ++dim) {
-    sample[dims - shard.spatial_ + dim] = dataset.blocks().size(dim);
+  std::vector<int64_t> sample = field.shape().empty() ? whole : SampleShape(dataset, field);
+  shard.strides_.assign(shard.spatial_, 1);
+  if (dataset.has_blocks() && shard.spatial_ > 0) shard.strides_ = GridStrides(dataset, field);
+  if (std::count(shard.strides_.begin(), shard.strides_.end(), 0) > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("field \"", field.name(),
+                                                   "\": its extents are those of no coarser"
+                                                   " grid"));
   }
   if (!std::equal(sample.begin(), sample.end(), layout.shape().begin() + 1, layout.shape().end())) {
     return absl::InvalidArgumentError(absl::StrCat("field \"", field.name(), "\": a sample is ",
@@ -93,10 +97,10 @@ absl::StatusOr<ValueShard> ValueShard::Create(const Dataset& dataset, const Fiel
 
 bool ValueShard::reads() const { return !view_.pieces.empty(); }
 
-const DimPosition& ValueShard::PositionOf(const SamplePosition& position, int dim) const {
-  static const DimPosition* as_it_is = new DimPosition;
+DimPosition ValueShard::PositionOf(const SamplePosition& position, int dim) const {
   const int spatial = dim - (static_cast<int>(whole_.size()) - spatial_);
-  return spatial < 0 || position.dims.empty() ? *as_it_is : position.dims[spatial];
+  if (spatial < 0 || position.dims.empty()) return DimPosition();
+  return position.dims[spatial].OnGrid(strides_[spatial]);
 }
 
 absl::StatusOr<at::Tensor> ValueShard::Read(const std::vector<SamplePosition>& positions, const std::atomic<bool>& stop,
@@ -180,7 +184,7 @@ std::optional<BoxCut> ValueShard::CutOf(const Run& run) const {
   if (box.Volume() <= kMostCellsAtOnce) return BoxCut::FirstDim(run.box);  // most of it is outside of the file's sample
   std::optional<BoxCut> cut = source_->CutOf(run.from->sample, box);
   if (!cut.has_value()) return cut;
-  const DimPosition& position = PositionOf(*run.from, cut->dim);
+  const DimPosition position = PositionOf(*run.from, cut->dim);
   cut->at = position.mirrored ? position.first + sample_[cut->dim] - cut->at : cut->at - position.first;
   return cut;
 }
@@ -199,7 +203,7 @@ absl::Status ValueShard::FetchRun(const Run& run) {
   int64_t at = 0;
   bool as_it_is = true;
   for (int dim = 0; dim < run.box.dims(); ++dim) {
-    const DimPosition& position = PositionOf(*run.from, dim);
+    const DimPosition position = PositionOf(*run.from, dim);
     const Interval wanted = position.In(run.box[dim], sample_[dim]);
     inside.push_back(wanted.Intersect({0, whole[dim]}));
     extents.push_back(inside.back().size());

@@ -69,7 +69,7 @@ class ValueShard {
   };
 
   explicit ValueShard(CellRules rules) : rules_(std::move(rules)) {}
-  const DimPosition& PositionOf(const SamplePosition& position, int dim) const;
+  DimPosition PositionOf(const SamplePosition& position, int dim) const;
   absl::Status ReadPiece(const Piece& piece, const std::vector<SamplePosition>& positions,
                          const std::atomic<bool>& stop, at::Tensor& tensor, std::optional<std::string>* not_finite);
   absl::Status ReadRun(const Run& run, const Piece& piece, const std::atomic<bool>& stop, at::Tensor& tensor,
@@ -80,9 +80,10 @@ class ValueShard {
   void LookForNotFinite(const Run& run, std::optional<std::string>* not_finite) const;
 
   std::vector<int64_t> whole_;
-  bool varies_ = false;          // each sample in the files has extents of its own
-  std::vector<int64_t> sample_;  // the extents of a block where the data set has them, else `whole_`
-  int spatial_ = 0;              // the number of a sample's last dims that SamplePosition::dims is about
+  bool varies_ = false;           // each sample in the files has extents of its own
+  std::vector<int64_t> sample_;   // the extents of a block where the data set has them, else `whole_`
+  int spatial_ = 0;               // the number of a sample's last dims that SamplePosition::dims is about
+  std::vector<int64_t> strides_;  // of the field's grid, in these dims
   LocalView view_;
   Box own_;  // this rank's box of the global tensor; empty where another rank before this one holds it too
   DType dtype_ = DType::kFloat32;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_layers.h"
+#include "layers/builtin/builtin_rules.h"
 #include "layers/network/parameters.h"
 #include "layers/registry.h"
 #include "primitives/autograd_threads.h"
@@ -29,18 +30,24 @@
 namespace adjoin {
 namespace {
 
+Communicator::Options OptionsOf(const SessionOptions& options) {
+  return {.id = 0, .timeout = options.timeout, .compare_executions = options.plan.spec().compare_executions()};
+}
+
 // The parts of one session, and their order.
 class Session {
  public:
   explicit Session(const SessionOptions& options)
-      : communicator_(
-            options.transport, options.memory != nullptr ? options.memory : &memory_,
-            {.id = 0, .timeout = options.timeout, .compare_executions = options.plan.spec().compare_executions()}),
+      : communicator_(options.transport, options.memory != nullptr ? options.memory : &memory_, OptionsOf(options)),
         builtin_(BuiltinLayers()),
         environment_{.options = options,
                      .layers = options.layers != nullptr ? *options.layers : builtin_,
                      .communicator = &communicator_,
-                     .activity = options.activity != nullptr ? options.activity : &own_activity_},
+                     .activity = options.activity != nullptr ? options.activity : &own_activity_,
+                     .planning = {.transport = options.transport,
+                                  .memory = options.memory != nullptr ? options.memory : &memory_,
+                                  .rules = options.rules != nullptr ? options.rules : &BuiltinLayerRules(),
+                                  .options = OptionsOf(options)}},
         output_(environment_),
         progress_(environment_) {
     environment_.activity->Watch(&communicator_);

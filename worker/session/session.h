@@ -43,6 +43,7 @@
 namespace adjoin {
 
 class LayerRegistry;  // layers/registry.h
+class LayerRules;     // layers/rules/layer_rule.h
 class LocalMemory;    // primitives/comm/local_memory.h
 
 struct SessionOptions {
@@ -53,6 +54,7 @@ struct SessionOptions {
   int64_t cache_bytes = 0;  // most bytes of these copies; 0: 80 % of their disk
   Transport* transport = nullptr;         // this rank's; Abort on it ends the session
   const LayerRegistry* layers = nullptr;  // null: the built-in layers
+  const LayerRules* rules = nullptr;      // theirs; null: the built-in ones
   // This rank's tensors and what it moves: the host's, or a device's (TensorDeviceMemory, which then outlives the
   // session). Null: the host's.
   LocalMemory* memory = nullptr;

@@ -16,6 +16,7 @@
 #include "proto/plan.pb.h"
 #include "worker/samples/field_source.h"
 #include "worker/session/session.h"
+#include "worker/training/extent_networks.h"
 #include "worker/training/session_activity.h"
 
 namespace adjoin {
@@ -28,6 +29,7 @@ struct SessionEnvironment {
   const LayerRegistry& layers;
   Communicator* communicator = nullptr;  // not null, nor is the next one
   SessionActivity* activity = nullptr;
+  ExtentPlanning planning;
 
   const Plan& plan() const { return options.plan; }
   const JobSpec& spec() const { return options.plan.spec(); }

@@ -24,9 +24,10 @@ absl::Status Record(const SessionEnvironment& environment, const Evaluator& eval
 
 absl::StatusOr<std::optional<int64_t>> RunEvaluation(const SessionEnvironment& environment, Parameters* parameters,
                                                      SessionOutput* output, SessionProgress* progress) {
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Evaluator> evaluator,
-                          Evaluator::Create(environment.plan(), "evaluate", environment.communicator, parameters,
-                                            environment.Data(), environment.layers, environment.activity));
+  ADJOIN_ASSIGN_OR_RETURN(
+      std::unique_ptr<Evaluator> evaluator,
+      Evaluator::Create(environment.plan(), "evaluate", environment.communicator, parameters, environment.Data(),
+                        environment.layers, environment.activity, environment.planning));
   progress->shown().set_program("evaluate");
   progress->StartPhase("evaluating", evaluator->total_steps());
   while (!evaluator->done()) {

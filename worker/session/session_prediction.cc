@@ -20,10 +20,11 @@ constexpr size_t kMostNamesInLog = 8;
 
 absl::StatusOr<std::optional<int64_t>> RunPrediction(const SessionEnvironment& environment, Parameters* parameters,
                                                      SessionOutput* output, SessionProgress* progress) {
-  ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Predictor> predictor,
-                          Predictor::Create(
-                              environment.plan(), environment.communicator, parameters, environment.Data(),
-                              [output] { return output->FindFolder(); }, environment.layers, environment.activity));
+  ADJOIN_ASSIGN_OR_RETURN(
+      std::unique_ptr<Predictor> predictor,
+      Predictor::Create(
+          environment.plan(), environment.communicator, parameters, environment.Data(),
+          [output] { return output->FindFolder(); }, environment.layers, environment.activity, environment.planning));
   progress->shown().set_program("predict");
   progress->StartPhase("predicting", predictor->total_steps());
   while (!predictor->done()) {

@@ -19,8 +19,9 @@
 namespace adjoin {
 
 absl::Status SessionTraining::Begin() {
-  ADJOIN_ASSIGN_OR_RETURN(trainer_, Trainer::Create(environment_.plan(), environment_.communicator, parameters_,
-                                                    environment_.Data(), environment_.layers, environment_.activity));
+  ADJOIN_ASSIGN_OR_RETURN(
+      trainer_, Trainer::Create(environment_.plan(), environment_.communicator, parameters_, environment_.Data(),
+                                environment_.layers, environment_.activity, environment_.planning));
   ADJOIN_ASSIGN_OR_RETURN(SessionCheckpoints::Start start, checkpoints_.Begin(*trainer_));
   result_.resumed_step = start.resumed_step;
   validated_.numbers = std::move(start.numbers);

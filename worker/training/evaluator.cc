@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/rules/find_program.h"
+#include "planner/checks/name_check.h"
+#include "planner/spec/whole_volumes.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
 #include "primitives/tensor_device.h"
@@ -26,7 +28,8 @@ bool IsSum(const Loss& loss) { return loss.reduction() == "sum"; }
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, const std::string& program,
                                                              Communicator* communicator, Parameters* parameters,
                                                              const DataFolder& data, const LayerRegistry& registry,
-                                                             SessionActivity* activity) {
+                                                             SessionActivity* activity,
+                                                             const ExtentPlanning& planning) {
   const std::string tail = absl::StrCat(program, "_tail");
   const ProgramPlan* full = FindProgram(plan, program);
   if (full == nullptr) return absl::InvalidArgumentError(absl::StrCat("the plan has no program \"", program, "\""));
@@ -39,6 +42,15 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const Plan& plan, c
     const SessionActivity::Files files(activity);
     ADJOIN_ASSIGN_OR_RETURN(evaluator->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank(),
                                                                   TensorDeviceOf(communicator->memory())));
+  }
+  evaluator->dataset_ = full->dataset();
+  evaluator->batch_ = full->batch();
+  evaluator->losses_ = full->loss_size();
+  if (HasWholeVolumes(*FindDataset(plan.spec(), full->dataset()))) {
+    ADJOIN_ASSIGN_OR_RETURN(evaluator->own_, ExtentNetworks::Create(plan, program, planning, communicator, parameters,
+                                                                    registry, evaluator->data_.get(), activity));
+    evaluator->total_steps_ = evaluator->data_->samples();
+    return evaluator;
   }
   ADJOIN_ASSIGN_OR_RETURN(evaluator->full_, Network::Create(plan, program, communicator, parameters, registry));
   if (FindProgram(plan, tail) != nullptr) {
@@ -55,16 +67,25 @@ void Evaluator::Restart() {
   totals_.assign(numbers_.size(), 0);
 }
 
+absl::StatusOr<Evaluator::Batch> Evaluator::NextBatch() {
+  if (own_ != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(const ExtentNetworks::Step next, own_->At(step_));
+    return Batch{next.network, next.sample};
+  }
+  const int64_t first = step_ * batch_;
+  return Batch{first + batch_ <= data_->samples() ? full_.get() : tail_.get(), first};
+}
+
 absl::Status Evaluator::RunStep(bool stop_asked) {
-  const int64_t first = step_ * full_->program().batch();
-  Network& network = first + full_->program().batch() <= data_->samples() ? *full_ : *tail_;
   try {
-    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, RunBatch(network, first, stop_asked));
-    AddBatch(network.program(), sums);
+    ADJOIN_ASSIGN_OR_RETURN(const Batch batch, NextBatch());
+    ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, RunBatch(*batch.network, batch.first, stop_asked));
+    AddBatch(batch.network->program(), sums);
   } catch (...) {
     return StatusFromCurrentException();
   }
   ++step_;
+  if (done() && own_ != nullptr) own_->End();
   return absl::OkStatus();
 }
 
@@ -105,8 +126,9 @@ void Evaluator::AddBatch(const ProgramPlan& program, const std::vector<double>& 
       continue;
     }
     const bool by_weight = ComparesClasses(program, program.loss(i));
-    const double weight = by_weight ? sums[numbers_.weight(i)] : static_cast<double>(program.batch());
-    if (weight == 0) continue;  // without a target that counts, the batch has no mean
+    double weight = by_weight ? sums[numbers_.weight(i)] : static_cast<double>(program.batch());
+    if (weight == 0) continue;        // without a target that counts, the batch has no mean
+    if (own_ != nullptr) weight = 1;  // each volume is a batch, and counts as much as any other
     totals_[numbers_.share(i)] += share * weight;
     totals_[numbers_.weight(i)] += weight;
   }
@@ -114,9 +136,9 @@ void Evaluator::AddBatch(const ProgramPlan& program, const std::vector<double>& 
 
 EvaluationReport Evaluator::report() const {
   EvaluationReport report;
-  report.dataset = full_->program().dataset();
+  report.dataset = dataset_;
   report.samples = samples_;
-  for (int i = 0; i < full_->program().loss_size(); ++i) {
+  for (int i = 0; i < losses_; ++i) {
     report.loss += totals_[numbers_.share(i)] / totals_[numbers_.weight(i)];
   }
   if (samples_ == 0) report.loss = 0;

@@ -26,6 +26,7 @@
 #include "worker/samples/field_source.h"
 #include "worker/samples/shard_reader.h"
 #include "worker/training/evaluation_report.h"
+#include "worker/training/extent_networks.h"
 #include "worker/training/session_activity.h"
 
 namespace adjoin {
@@ -34,11 +35,13 @@ class Evaluator {
  public:
   // `program`: "evaluate" or "validate"; it and its "_tail" set the data set and the batches. The metrics are those of
   // planner/checks/metric_rule.h. `communicator` and `parameters` must outlive it, and so must `activity`, which is
-  // told when it reads files and may be null. Errors: as Network::Create and ShardReader::Create.
+  // told when it reads files and may be null. `planning`: for a data set with whole volumes of different extents, which
+  // are taken one at a time. Errors: as Network::Create, ShardReader::Create and ExtentNetworks::Create.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const Plan& plan, const std::string& program,
                                                            Communicator* communicator, Parameters* parameters,
                                                            const DataFolder& data, const LayerRegistry& registry,
-                                                           SessionActivity* activity = nullptr);
+                                                           SessionActivity* activity = nullptr,
+                                                           const ExtentPlanning& planning = {});
 
   int64_t total_steps() const { return total_steps_; }
   int64_t steps_done() const { return step_; }
@@ -58,12 +61,21 @@ class Evaluator {
 
  private:
   explicit Evaluator(EvaluationNumbers numbers) : numbers_(std::move(numbers)) {}
+  struct Batch {
+    Network* network;
+    int64_t first;
+  };
+  absl::StatusOr<Batch> NextBatch();
   absl::StatusOr<std::vector<double>> RunBatch(Network& network, int64_t first, bool stop_asked);
   void AddBatch(const ProgramPlan& program, const std::vector<double>& sums);
 
   const EvaluationNumbers numbers_;
   double range_ = 1;  // the targets' range, for "psnr"
   std::unique_ptr<ShardReader> data_;
+  std::string dataset_;
+  int64_t batch_ = 0;
+  int losses_ = 0;
+  std::unique_ptr<ExtentNetworks> own_;  // for samples with extents of their own; then the next two are null
   std::unique_ptr<Network> full_;
   std::unique_ptr<Network> tail_;  // for a smaller last batch; null where there is none
   int64_t total_steps_ = 0;

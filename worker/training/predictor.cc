@@ -9,7 +9,9 @@
 #include "base/status_macros.h"
 #include "layers/rules/find_program.h"
 #include "layers/rules/layout_proto.h"
+#include "planner/checks/name_check.h"
 #include "planner/spec/field_files.h"
+#include "planner/spec/whole_volumes.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/status_exception.h"
@@ -52,7 +54,8 @@ at::ScalarType TensorTypeOf(CellType type) {
 absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, Communicator* communicator,
                                                              Parameters* parameters, const DataFolder& data,
                                                              FindFolder find_folder, const LayerRegistry& registry,
-                                                             SessionActivity* activity) {
+                                                             SessionActivity* activity,
+                                                             const ExtentPlanning& planning) {
   const ProgramPlan* full = FindProgram(plan, kProgram);
   if (full == nullptr) return absl::InvalidArgumentError("the plan has no program \"predict\"");
   ADJOIN_ASSIGN_OR_RETURN(const ArrayFormat* const format,
@@ -60,31 +63,38 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const Plan& plan, C
   std::unique_ptr<Predictor> predictor(new Predictor(plan, format, communicator, data.root, std::move(find_folder)));
   predictor->activity_ = activity;
   predictor->warn_ = data.warn;
-  ADJOIN_RETURN_IF_ERROR(predictor->AddOutputs(*full));
   predictor->FindInputs(plan, *full);
   {
     const SessionActivity::Files files(activity);
     ADJOIN_ASSIGN_OR_RETURN(predictor->data_, ShardReader::Create(plan, full->dataset(), data, communicator->rank(),
                                                                   TensorDeviceOf(communicator->memory())));
   }
+  predictor->samples_ = predictor->data_->samples();
+  if (HasWholeVolumes(*FindDataset(plan.spec(), full->dataset()))) {
+    ADJOIN_ASSIGN_OR_RETURN(predictor->own_, ExtentNetworks::Create(plan, kProgram, planning, communicator, parameters,
+                                                                    registry, predictor->data_.get(), activity));
+    predictor->total_steps_ = predictor->samples_;
+    return predictor;
+  }
+  ADJOIN_RETURN_IF_ERROR(predictor->AddOutputs(*full));
   ADJOIN_ASSIGN_OR_RETURN(predictor->full_, Network::Create(plan, kProgram, communicator, parameters, registry));
   const std::string tail = absl::StrCat(kProgram, "_tail");
   if (FindProgram(plan, tail) != nullptr) {
     ADJOIN_ASSIGN_OR_RETURN(predictor->tail_, Network::Create(plan, tail, communicator, parameters, registry));
   }
-  predictor->samples_ = predictor->data_->samples();
   predictor->total_steps_ = predictor->samples_ / full->batch() + (predictor->tail_ != nullptr ? 1 : 0);
   return predictor;
 }
 
 absl::Status Predictor::AddOutputs(const ProgramPlan& program) {
+  outputs_.clear();
   for (const OutputPlan& plan : program.output()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan.layout()));
     Output output;
     output.layer = program.value(plan.value()).name();
     output.type = predict_.classes() ? CellType::kUInt8 : CellTypeOf(layout.dtype());
     for (int dim = 1; dim < layout.dims(); ++dim) {
-      const bool one_channel = PerSample() && layout.dims() == kVolumeDims && layout.shape()[kClassDim] == 1;
+      const bool one_channel = Volumes() && layout.dims() == kVolumeDims && layout.shape()[kClassDim] == 1;
       if (dim == kClassDim && (predict_.classes() || one_channel)) continue;
       output.sample.push_back(layout.shape()[dim]);
     }
@@ -110,7 +120,7 @@ std::string Predictor::FileName(const Output& output, int64_t sample) const {
 }
 
 absl::StatusOr<std::string> Predictor::SpaceOf(const Output& output, int64_t sample) const {
-  if (!PerSample() || sample >= inputs_.size()) return "";
+  if (!Volumes() || sample >= inputs_.size()) return "";
   const std::string& name = inputs_[static_cast<int>(sample)];
   ADJOIN_ASSIGN_OR_RETURN(const HeldPath held, HoldBelow(data_root_, name));
   ArrayFileOptions options;
@@ -124,7 +134,7 @@ absl::StatusOr<std::string> Predictor::SpaceOf(const Output& output, int64_t sam
 }
 
 void Predictor::WarnOfNoSpace(const Output& output, int64_t sample) {
-  if (!PerSample() || inputs_.empty() || warned_ || !warn_) return;
+  if (!Volumes() || inputs_.empty() || warned_ || !warn_) return;
   warned_ = true;
   const int path = static_cast<int>(std::min<int64_t>(sample, inputs_.size() - 1));
   warn_(absl::StrCat("the files of layer \"", output.layer, "\" (", absl::StrJoin(output.sample, "x"),
@@ -133,7 +143,7 @@ void Predictor::WarnOfNoSpace(const Output& output, int64_t sample) {
 }
 
 absl::StatusOr<Predictor::File> Predictor::OpenFile(const Output& output, int64_t sample) {
-  File file{FileName(output, sample), nullptr};
+  File file{FileName(output, sample), sample, nullptr};
   const auto hint = [&](const absl::Status& status) {
     if (Creates() || !absl::IsNotFound(status)) return status;
     return absl::NotFoundError(absl::StrCat(std::string(status.message()), "; rank 0 has made ", file.name,
@@ -174,11 +184,22 @@ absl::Status Predictor::CreateFiles(int64_t first, int64_t count) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Predictor::Batch> Predictor::NextBatch() {
+  if (own_ != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(const ExtentNetworks::Step next, own_->At(step_));
+    ADJOIN_RETURN_IF_ERROR(AddOutputs(next.network->program()));
+    return Batch{next.network, next.sample};
+  }
+  const int64_t batch = full_->program().batch();
+  return Batch{(step_ + 1) * batch <= samples_ ? full_.get() : tail_.get(), step_ * batch};
+}
+
 absl::Status Predictor::RunStep(bool stop_asked) {
-  const int64_t first = step_ * full_->program().batch();
-  Network& network = first + full_->program().batch() <= samples_ ? *full_ : *tail_;
-  const ProgramPlan& program = network.program();
   try {
+    ADJOIN_ASSIGN_OR_RETURN(const Batch batch, NextBatch());
+    const int64_t first = batch.first;
+    Network& network = *batch.network;
+    const ProgramPlan& program = network.program();
     ADJOIN_RETURN_IF_ERROR(CreateFiles(first, program.batch()));
     // Here all ranks wait until the files of this batch are made and those of the last one are written.
     ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> sums, network.SumOverRanks({stop_asked ? 1.0 : 0.0}));
@@ -252,16 +273,27 @@ absl::Status Predictor::PublishWritten() {
   const SessionActivity::Files files(activity_);
   for (File& file : written_) {
     ADJOIN_RETURN_IF_ERROR(file.writer->Publish());
-    names_.push_back(file.name);
+    names_.emplace_back(file.sample, file.name);
   }
   written_.clear();
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> Predictor::Finish() {
-  ADJOIN_RETURN_IF_ERROR(full_->SumOverRanks({}).status());
+  Network* network = full_.get();
+  if (own_ != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(const ExtentNetworks::Step last, own_->At(total_steps_ - 1));
+    network = last.network;
+  }
+  ADJOIN_RETURN_IF_ERROR(network->SumOverRanks({}).status());
   ADJOIN_RETURN_IF_ERROR(PublishWritten());
-  return names_;
+  // Volumes of different extents are not predicted in their order.
+  if (own_ != nullptr) {
+    std::stable_sort(names_.begin(), names_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+  std::vector<std::string> names;
+  for (const auto& [sample, name] : names_) names.push_back(name);
+  return names;
 }
 
 }  // namespace adjoin

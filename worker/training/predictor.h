@@ -11,6 +11,8 @@
 // (the affine) of the sample's input where that is a NIfTI file of the same extents. Values have the layer's type
 // (bfloat16: float32); with Predict.classes they are the index of the largest value along dim 1, as uint8, without dim
 // 1.
+// Whole volumes of different extents are predicted one at a time, those of the same extents after each other, and
+// have a file for each sample in all formats: `<layer>-<sample>.npy`, [channels, ...].
 //
 // Nothing is kept for a backward pass; a value is freed after its last reader. One thread.
 #ifndef ADJOIN_WORKER_TRAINING_PREDICTOR_H_
@@ -41,6 +43,7 @@
 #include "worker/data/cell_type.h"
 #include "worker/samples/field_source.h"
 #include "worker/samples/shard_reader.h"
+#include "worker/training/extent_networks.h"
 #include "worker/training/session_activity.h"
 
 namespace adjoin {
@@ -52,12 +55,13 @@ class Predictor {
   using FindFolder = std::function<absl::StatusOr<std::string>()>;
 
   // The plan has a program "predict". `communicator` and `parameters` must outlive it, and so must `activity`, which is
-  // told when it reads and writes files and may be null.
+  // told when it reads and writes files and may be null. `planning`: as of Evaluator::Create.
   // Errors: kInvalidArgument (a layer whose output the format cannot hold); as Network::Create and ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Predictor>> Create(const Plan& plan, Communicator* communicator,
                                                            Parameters* parameters, const DataFolder& data,
                                                            FindFolder find_folder, const LayerRegistry& registry,
-                                                           SessionActivity* activity = nullptr);
+                                                           SessionActivity* activity = nullptr,
+                                                           const ExtentPlanning& planning = {});
 
   int64_t total_steps() const { return total_steps_; }
   int64_t steps_done() const { return step_; }
@@ -83,6 +87,7 @@ class Predictor {
   };
   struct File {
     std::string name;
+    int64_t sample;  // 0 where a file holds all
     std::unique_ptr<ArrayWriter> writer;
   };
 
@@ -93,7 +98,13 @@ class Predictor {
         communicator_(communicator),
         data_root_(std::move(data_root)),
         find_folder_(std::move(find_folder)) {}
-  bool PerSample() const { return !format_.volume_dims.empty(); }
+  bool Volumes() const { return !format_.volume_dims.empty(); }  // the format's files are one volume each
+  bool PerSample() const { return Volumes() || own_ != nullptr; }
+  struct Batch {
+    Network* network;
+    int64_t first;
+  };
+  absl::StatusOr<Batch> NextBatch();
   bool Creates() const { return communicator_->rank() == 0; }
   absl::Status AddOutputs(const ProgramPlan& program);
   void FindInputs(const Plan& plan, const ProgramPlan& program);
@@ -117,6 +128,7 @@ class Predictor {
   std::string folder_;  // empty until it is found
   SessionActivity* activity_ = nullptr;
   std::unique_ptr<ShardReader> data_;
+  std::unique_ptr<ExtentNetworks> own_;  // for samples with extents of their own; then the next two are null
   std::unique_ptr<Network> full_;
   std::unique_ptr<Network> tail_;                           // for a smaller last batch; null where there is none
   google::protobuf::RepeatedPtrField<std::string> inputs_;  // the samples' NIfTI files, if they are
@@ -125,8 +137,8 @@ class Predictor {
   int64_t samples_ = 0;
   std::vector<Output> outputs_;
   std::map<std::pair<int, int64_t>, File> open_;  // by output, and by sample where each sample has a file (else 0)
-  std::vector<File> written_;       // on rank 0: files of the batch before, which other ranks may still write
-  std::vector<std::string> names_;  // on rank 0: all published files'
+  std::vector<File> written_;  // on rank 0: files of the batch before, which other ranks may still write
+  std::vector<std::pair<int64_t, std::string>> names_;  // on rank 0: all published files', with their samples
   int64_t total_steps_ = 0;
   int64_t step_ = 0;
   bool stop_asked_ = false;

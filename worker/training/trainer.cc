@@ -22,7 +22,8 @@ namespace adjoin {
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Communicator* communicator,
                                                          Parameters* parameters, const DataFolder& data,
-                                                         const LayerRegistry& registry, SessionActivity* activity) {
+                                                         const LayerRegistry& registry, SessionActivity* activity,
+                                                         const ExtentPlanning& planning) {
   std::unique_ptr<Trainer> trainer(new Trainer);
   trainer->activity_ = activity;
   const Train& train = plan.spec().train();
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   }
   if (!train.validate_on().empty()) {
     ADJOIN_ASSIGN_OR_RETURN(trainer->validation_,
-                            Validation::Create(plan, communicator, parameters, data, registry, activity));
+                            Validation::Create(plan, communicator, parameters, data, registry, activity, planning));
   }
   return trainer;
 }

@@ -61,13 +61,14 @@ struct ProgramTraffic {
 class Trainer {
  public:
   // `plan`, `communicator` and `parameters` must outlive it, and so must `activity`, which is told when it reads files
-  // and may be null.
+  // and may be null. `planning`: of the validation (Evaluator::Create).
   // Errors: kInvalidArgument (nothing to train, a data set with no step in it, an optimizer that is not supported); as
   // Network::Create, GradientSync::Create, ShardReader::Create.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Plan& plan, Communicator* communicator,
                                                          Parameters* parameters, const DataFolder& data,
                                                          const LayerRegistry& registry,
-                                                         SessionActivity* activity = nullptr);
+                                                         SessionActivity* activity = nullptr,
+                                                         const ExtentPlanning& planning = {});
 
   int64_t total_steps() const { return total_steps_; }
   int64_t steps_per_epoch() const { return steps_per_epoch_; }

@@ -14,8 +14,8 @@ constexpr char kStop[] = "early_stop.";
 
 absl::StatusOr<std::unique_ptr<Validation>> Validation::Create(const Plan& plan, Communicator* communicator,
                                                                Parameters* parameters, const DataFolder& data,
-                                                               const LayerRegistry& registry,
-                                                               SessionActivity* activity) {
+                                                               const LayerRegistry& registry, SessionActivity* activity,
+                                                               const ExtentPlanning& planning) {
   const Train& train = plan.spec().train();
   const EarlyStop& stop = train.early_stop();
   const std::string& keep = plan.spec().checkpoint().keep_best();
@@ -25,8 +25,8 @@ absl::StatusOr<std::unique_ptr<Validation>> Validation::Create(const Plan& plan,
   std::unique_ptr<Validation> validation(
       new Validation(train.validate_every(), patience, std::move(best), std::move(stop_by)));
   validation->activity_ = activity;
-  ADJOIN_ASSIGN_OR_RETURN(validation->evaluator_,
-                          Evaluator::Create(plan, "validate", communicator, parameters, data, registry, activity));
+  ADJOIN_ASSIGN_OR_RETURN(validation->evaluator_, Evaluator::Create(plan, "validate", communicator, parameters, data,
+                                                                    registry, activity, planning));
   return validation;
 }
 

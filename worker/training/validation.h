@@ -28,6 +28,7 @@
 #include "worker/training/best_metric.h"
 #include "worker/training/evaluation_report.h"
 #include "worker/training/evaluator.h"
+#include "worker/training/extent_networks.h"
 #include "worker/training/session_activity.h"
 
 namespace adjoin {
@@ -37,7 +38,8 @@ class Validation {
   // The plan's train.validate_on names a data set. Arguments and errors: as Evaluator::Create.
   static absl::StatusOr<std::unique_ptr<Validation>> Create(const Plan& plan, Communicator* communicator,
                                                             Parameters* parameters, const DataFolder& data,
-                                                            const LayerRegistry& registry, SessionActivity* activity);
+                                                            const LayerRegistry& registry, SessionActivity* activity,
+                                                            const ExtentPlanning& planning = {});
 
   // True where a validation is due after `step` steps: after every train.validate_every steps, or at the end of each
   // epoch where that is absent; and after the last step.
