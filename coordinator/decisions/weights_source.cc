@@ -21,9 +21,9 @@ absl::Status CheckFolders(const JobTable& jobs, const JobRecord& job, const std:
   for (const std::string& folder : FoldersOf(job.spec)) {
     const std::optional<uint64_t> other = jobs.folders().OfAnother(folder, caller);
     if (!other.has_value()) continue;
-    return absl::PermissionDeniedError(absl::StrCat(
-        kField, "what ", job.id, " wrote is in \"", folder, "\", the folder of job-", *other,
-        ", which is somebody else's; copy the file below --data-root and write weights.init_from"));
+    return absl::PermissionDeniedError(
+        absl::StrCat(kField, "what ", job.id, " wrote is in \"", folder, "\", the folder of job-", *other,
+                     ", which is somebody else's; copy the file below --data-root and write weights.init_from"));
   }
   return absl::OkStatus();
 }

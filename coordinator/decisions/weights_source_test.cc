@@ -160,7 +160,8 @@ TEST_F(WeightsSourceTest, OnlyAWorkerThatSeesTheFilesIsAsked) {
   EXPECT_THAT(Asked(), IsEmpty());
   absl::Status reason;
   EXPECT_EQ(service_->AdmissionOf(late->job_id, &reason), Admission::kRefused);
-  EXPECT_THAT(std::string(reason.message()), HasSubstr("what job-1 wrote is on worker worker-1, which is not connected"));
+  EXPECT_THAT(std::string(reason.message()),
+              HasSubstr("what job-1 wrote is on worker worker-1, which is not connected"));
   ConnectOn(3, "worker-2", "one");
   Submit(From(base));
   const auto asked = Asked();

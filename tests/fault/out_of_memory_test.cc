@@ -40,12 +40,13 @@ TEST(OutOfMemoryTest, TheJobsReasonTellsLimitLayerAndWhatHelps) {
   const absl::StatusOr<JobSummary> end = (*cluster)->WaitFor(*job, Deadline::After(absl::Seconds(120)));
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_EQ(end->state(), FAILED);
-  EXPECT_THAT(end->reason(),
-              AllOf(HasSubstr("rank 1 on worker-0 failed: out of memory: layer \"up\" asked for 2.00 GiB more than there "
-                              "is; limit: 1.06 GiB (resources.memory_bytes: 64.0 MiB, and 1.00 GiB for the program "
-                              "itself); in use: "),
-                    ContainsRegex("in use: [0-9.]+ [MG]iB; the largest outputs of layers on this rank: \"up\" 2.00 GiB, "),
-                    HasSubstr("a larger resources.memory_bytes"), Not(HasSubstr("enforce fail"))));
+  EXPECT_THAT(
+      end->reason(),
+      AllOf(HasSubstr("rank 1 on worker-0 failed: out of memory: layer \"up\" asked for 2.00 GiB more than there "
+                      "is; limit: 1.06 GiB (resources.memory_bytes: 64.0 MiB, and 1.00 GiB for the program "
+                      "itself); in use: "),
+            ContainsRegex("in use: [0-9.]+ [MG]iB; the largest outputs of layers on this rank: \"up\" 2.00 GiB, "),
+            HasSubstr("a larger resources.memory_bytes"), Not(HasSubstr("enforce fail"))));
 }
 
 }  // namespace

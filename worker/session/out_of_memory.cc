@@ -26,9 +26,10 @@ constexpr size_t kLargest = 5;
 constexpr size_t kMostNameBytes = 60;
 constexpr size_t kMostContextBytes = 200;
 
-// How errors begin that tell of missing memory: LibTorch's, primitives/tensor_memory.cc's, StatusFromCurrentException's.
-constexpr absl::string_view kBeginnings[] = {"[enforce fail at alloc_cpu", "DefaultCPUAllocator", "no memory for a tensor",
-                                             "out of memory"};
+// How errors begin that tell of missing memory: LibTorch's, primitives/tensor_memory.cc's,
+// StatusFromCurrentException's.
+constexpr absl::string_view kBeginnings[] = {"[enforce fail at alloc_cpu", "DefaultCPUAllocator",
+                                             "no memory for a tensor", "out of memory"};
 constexpr absl::string_view kWanted[] = {"you tried to allocate ", "no memory for a tensor of "};
 constexpr absl::string_view kInUse = "the process uses ";
 constexpr absl::string_view kHelps = "; what helps: ";
@@ -123,8 +124,8 @@ absl::Status ExplainOutOfMemory(const absl::Status& status, const Plan& plan, in
       wanted > 0 ? absl::StrCat(BytesText(wanted), " more") : "more", " than there is; ",
       LimitText(plan.spec(), memory), "; in use: ",
       used > 0 ? BytesText(used) : absl::StrCat(BytesText(memory.process.most_resident), " at the most so far"),
-      largest.empty() ? "" : absl::StrCat("; the largest outputs of layers on this rank: ", largest),
-      kHelps, training ? "train.microbatches, recompute: true in large layers" : "a smaller batch",
+      largest.empty() ? "" : absl::StrCat("; the largest outputs of layers on this rank: ", largest), kHelps,
+      training ? "train.microbatches, recompute: true in large layers" : "a smaller batch",
       ", more ranks or finer cuts (`adjoin plan` shows each rank's parts)",
       memory.limit > 0 ? ", or a larger resources.memory_bytes" : ", or a machine with more memory"));
 }

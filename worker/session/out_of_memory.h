@@ -1,5 +1,5 @@
-// The error of a rank that gets no memory, as the user reads it: what asked for how much, the limit, what is in use, the
-// layers whose outputs are the largest on the rank, and what helps.
+// The error of a rank that gets no memory, as the user reads it: what asked for how much, the limit, what is in use,
+// the layers whose outputs are the largest on the rank, and what helps.
 //
 //   if (IsOutOfMemory(status)) return ExplainOutOfMemory(status, plan, rank, MemoryLimitsNow());
 #ifndef ADJOIN_WORKER_SESSION_OUT_OF_MEMORY_H_

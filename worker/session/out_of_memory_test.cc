@@ -106,16 +106,16 @@ TEST_F(OutOfMemoryTest, ErrorsOfAllAllocatorsAreUnderstood) {
     EXPECT_TRUE(IsOutOfMemory(status)) << status;
     return std::string(ExplainOutOfMemory(status, plan_, 1, memory).message());
   };
-  EXPECT_THAT(explained(absl::InternalError(
-                  "layer \"relu\" on rank 1: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't "
-                  "allocate memory: you tried to allocate 2097152 bytes. Error code 12 (Cannot allocate memory)")),
-              AllOf(StartsWith("out of memory: layer \"relu\" asked for 2.00 MiB more than there is; limit: none; the "
-                               "machine has 1.00 GiB, of which 5.00 MiB are free now; in use: 3.00 MiB at the most so far; "),
-                    HasSubstr("or a machine with more memory")));
   EXPECT_THAT(
-      explained(absl::InternalError("no memory for a tensor of 1048576 bytes; the process uses 7340032 bytes")),
-      AllOf(StartsWith("out of memory: the rank, outside of the layers, asked for 1.00 MiB more"),
-            HasSubstr("; in use: 7.00 MiB; ")));
+      explained(absl::InternalError(
+          "layer \"relu\" on rank 1: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't "
+          "allocate memory: you tried to allocate 2097152 bytes. Error code 12 (Cannot allocate memory)")),
+      AllOf(StartsWith("out of memory: layer \"relu\" asked for 2.00 MiB more than there is; limit: none; the "
+                       "machine has 1.00 GiB, of which 5.00 MiB are free now; in use: 3.00 MiB at the most so far; "),
+            HasSubstr("or a machine with more memory")));
+  EXPECT_THAT(explained(absl::InternalError("no memory for a tensor of 1048576 bytes; the process uses 7340032 bytes")),
+              AllOf(StartsWith("out of memory: the rank, outside of the layers, asked for 1.00 MiB more"),
+                    HasSubstr("; in use: 7.00 MiB; ")));
   EXPECT_THAT(explained(absl::ResourceExhaustedError("out of memory")), HasSubstr("asked for more than there is;"));
   // All rank 1 has of the network; the other layers are rank 0's as well.
   EXPECT_THAT(explained(absl::ResourceExhaustedError("out of memory")), HasSubstr("\"together\""));
