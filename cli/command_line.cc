@@ -103,6 +103,13 @@ void AddDerived(CLI::App* command, Arguments& a, Kind kind, Command& chosen) {
       ->add_option("--data", a.derived.data_file,
                    "A file with dataset { ... }: in place of the job's of the same name, or added to them")
       ->type_name("FILE");
+  CLI::Option* best = command->add_flag("--best", job.best,
+                                        "Take the checkpoint of the best validation, also of a job that runs, failed "
+                                        "or was cancelled");
+  command->add_option("--step", job.step, "Take the checkpoint of this step, likewise")
+      ->check(CLI::PositiveNumber.description(""))
+      ->excludes(best)
+      ->type_name("N");
   command->add_option("--batch", job.batch, "Samples at once, over all ranks together")->check(CLI::PositiveNumber);
   command->add_option("--name", job.name, "Of the new job; absent: the job's, with what this does");
   command->add_option("--output-dir", job.output_dir, "Where it writes; absent: beside the job's")->type_name("DIR");

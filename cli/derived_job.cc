@@ -131,7 +131,13 @@ absl::StatusOr<DerivedJob> DeriveJob(const JobSpec& trained, const DerivedJobOpt
   spec.clear_dataset();
   *spec.add_dataset() = std::move(dataset);
   spec.clear_weights();
-  spec.mutable_weights()->set_from_output(absl::StrCat(trained.output_dir(), "/", kModelFile));
+  if (options.from_job.empty()) {
+    spec.mutable_weights()->set_from_output(absl::StrCat(trained.output_dir(), "/", kModelFile));
+  } else {
+    spec.mutable_weights()->set_from_job(options.from_job);
+    spec.mutable_weights()->set_best(options.best);
+    spec.mutable_weights()->set_step(options.step);
+  }
   if (options.kind == PREDICT) {
     ADJOIN_RETURN_IF_ERROR(SetPredict(trained, options, derived));
   } else {

@@ -19,6 +19,9 @@ namespace adjoin {
 struct DerivedJobOptions {
   Kind kind = PREDICT;              // or EVALUATE
   std::string dataset;              // empty: the only one of `data`, or else what the job evaluates or validates on
+  std::string from_job;             // the id of the job, whose checkpoint is taken; empty: the model that it published
+  bool best = false;                // with from_job: the checkpoint of the best validation
+  uint64_t step = 0;                // likewise: the checkpoint of this step
   JobSpec data;                     // data sets that replace those of the same name or are added; has nothing else
   std::string name;                 // empty: the job's, with "-predict" or "-evaluate"
   std::string output_dir;           // likewise
@@ -34,7 +37,8 @@ struct DerivedJob {
   std::vector<std::string> notices;  // what was changed and a user may not expect, a line each
 };
 
-// Takes network, layouts, number types and resources from `trained`, one data set, and its model from its output_dir.
+// Takes network, layouts, number types and resources from `trained`, one data set, and its model from its output_dir,
+// or from a checkpoint.
 // Errors: kInvalidArgument: a job of another kind than TRAIN or without output_dir, no such data set, none named where
 // several are possible, no loss whose input could be predicted, `data` with anything but data sets.
 absl::StatusOr<DerivedJob> DeriveJob(const JobSpec& trained, const DerivedJobOptions& options);

@@ -52,6 +52,19 @@ std::string Refusal(const JobSpec& trained, const DerivedJobOptions& options) {
   return std::string(DeriveJob(trained, options).status().message());
 }
 
+TEST(DerivedJobTest, ACheckpointIsTakenInPlaceOfTheModel) {
+  DerivedJobOptions options = Options(PREDICT);
+  options.from_job = "job-7";
+  options.best = true;
+  const Weights best = Derive(LeNet(), options).spec.weights();
+  EXPECT_EQ(best.from_job(), "job-7");
+  EXPECT_EQ(best.from_output(), "");
+  EXPECT_TRUE(best.best());
+  options.best = false;
+  options.step = 40;
+  EXPECT_EQ(Derive(LeNet(), options).spec.weights().step(), 40u);
+}
+
 TEST(DerivedJobTest, APredictionKeepsTheNetworkAndTakesTheModel) {
   const JobSpec spec = Derive(LeNet(), Options(PREDICT)).spec;
   EXPECT_EQ(spec.kind(), PREDICT);

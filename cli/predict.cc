@@ -15,15 +15,19 @@
 namespace adjoin {
 namespace {
 
-absl::StatusOr<JobSpec> TrainedSpec(const CommandOptions& options, const std::string& job) {
+// Sets `derive.from_job` where a checkpoint is wanted.
+absl::StatusOr<JobSpec> TrainedSpec(const CommandOptions& options, const std::string& job, DerivedJobOptions& derive) {
   CoordinatorClient client(options.client);
   ADJOIN_ASSIGN_OR_RETURN(const DescribeJobResponse described, client.DescribeJob(job));
   const std::string id = described.job().job_id();
-  if (described.job().state() != SUCCEEDED) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(id, " is ", StateName(described.job().state()), ": its model is there once it has succeeded"));
+  const bool of_checkpoint = derive.best || derive.step > 0;
+  if (of_checkpoint) derive.from_job = id;
+  if (!of_checkpoint && described.job().state() != SUCCEEDED) {
+    return absl::FailedPreconditionError(absl::StrCat(id, " is ", StateName(described.job().state()),
+                                                      ": its model is there once it has succeeded; --best or --step N"
+                                                      " takes one of its checkpoints"));
   }
-  if (!described.replaced_by().empty()) {
+  if (!of_checkpoint && !described.replaced_by().empty()) {
     return absl::FailedPreconditionError(absl::StrCat("the model of ", id, " is no more: ", described.replaced_by(),
                                                       " has replaced it; name ", described.replaced_by()));
   }
@@ -36,7 +40,7 @@ absl::StatusOr<JobSpec> TrainedSpec(const CommandOptions& options, const std::st
 }  // namespace
 
 absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive) {
-  ADJOIN_ASSIGN_OR_RETURN(const JobSpec trained, TrainedSpec(options, derive.job_name));
+  ADJOIN_ASSIGN_OR_RETURN(const JobSpec trained, TrainedSpec(options, derive.job_name, derive.job));
   if (!derive.data_file.empty()) {
     ADJOIN_ASSIGN_OR_RETURN(LoadedSpec data, LoadSpec(derive.data_file, {}));
     derive.job.data = std::move(data.parsed.spec);

@@ -16,6 +16,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/process_memory.h"
 
 namespace adjoin {
 namespace {
@@ -80,9 +81,18 @@ class ReusingAllocator final : public c10::Allocator {
   static void GiveBackEither(void* data);
 
   c10::DataPtr Allocate(std::size_t bytes) const {
-    if (bytes < smallest_.load(std::memory_order_relaxed)) return small_->allocate(bytes);
+    if (bytes < smallest_.load(std::memory_order_relaxed)) return AllocateSmall(bytes);
     void* const data = Take(RoundUp(bytes, kPage));
     return {data, data, &GiveBack, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  c10::DataPtr AllocateSmall(std::size_t bytes) const {
+    try {
+      return small_->allocate(bytes);
+    } catch (const c10::Error&) {
+      const int64_t used = ProcessMemoryInUse().data;  // now: what throws away is given back
+      TORCH_CHECK(false, "no memory for a tensor of ", bytes, " bytes; the process uses ", used, " bytes");
+    }
   }
 
   bool IsLarge(void* data) const {
@@ -111,8 +121,8 @@ class ReusingAllocator final : public c10::Allocator {
     if (block.data == nullptr) {
       block = Map(bytes, static_cast<std::size_t>(use_.mapped++));
       if (block.data == nullptr) use_.live -= static_cast<int64_t>(bytes);
-      TORCH_CHECK(block.data != nullptr, "no memory for a tensor of ", bytes, " bytes; large tensors use ", use_.live,
-                  " bytes");
+      TORCH_CHECK(block.data != nullptr, "no memory for a tensor of ", bytes, " bytes; the process uses ",
+                  ProcessMemoryInUse().data, " bytes");
     }
     live_[block.data] = block;
     return block.data;

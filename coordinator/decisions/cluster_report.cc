@@ -42,6 +42,10 @@ ClusterSnapshot::RunningJob Measure(const JobRecord& job) {
   }
   now.compute_seconds /= std::max(measured, 1);
   now.sync_seconds /= std::max(measured, 1);
+  if (job.spec.kind() != TRAIN) return now;
+  if (job.progress.step() > 0 || job.progress.loss() != 0) now.loss = job.progress.loss();
+  const auto validation = job.progress.metric().find("validation.loss");
+  if (validation != job.progress.metric().end()) now.validation_loss = validation->second;
   return now;
 }
 

@@ -27,10 +27,12 @@ struct ClusterSnapshot {
   struct RunningJob {
     std::string id;
     uint64_t step = 0;
-    double step_seconds = 0;     // of one step; 0: not known yet, and then not shown
-    double compute_seconds = 0;  // of one step (T_comp)
-    double sync_seconds = 0;     // of one step (T_sync)
-    int64_t bytes_sent = 0;      // all ranks together, since the attempt's start
+    double step_seconds = 0;                // of one step; 0: not known yet, and then not shown
+    double compute_seconds = 0;             // of one step (T_comp)
+    double sync_seconds = 0;                // of one step (T_sync)
+    int64_t bytes_sent = 0;                 // all ranks together, since the attempt's start
+    std::optional<double> loss;             // of the last step of training; absent: none is known yet
+    std::optional<double> validation_loss;  // of the last validation; likewise
   };
   std::map<JobState, uint64_t> jobs;  // all that are known, by state
   uint64_t queue_length = 0;

@@ -134,6 +134,30 @@ TEST_F(CoordinationServiceTest, TheLengthOfTheQueueIsLimited) {
   EXPECT_TRUE(service_->Submit(third).ok());
 }
 
+TEST_F(CoordinationServiceTest, TheSnapshotHasTheLossesOfJobsThatTrain) {
+  Connect(1, "worker-0", 2);
+  for (const Kind kind : {TRAIN, EVALUATE}) {
+    JobSpec spec = Spec(Kind_Name(kind), 1);
+    spec.set_kind(kind);
+    const std::string job = Submit(spec);
+    Ready(1, job, 0);
+    EXPECT_FALSE(service_->Snapshot().running.back().loss.has_value());
+    WorkerMessage update = Message(job);
+    update.mutable_rank_update()->set_job_id(job);
+    JobProgress& progress = *update.mutable_rank_update()->mutable_progress();
+    progress.set_step(3);
+    progress.set_loss(0.5);
+    (*progress.mutable_metric())["validation.loss"] = 0.75;
+    Say(1, update);
+  }
+  const ClusterSnapshot now = service_->Snapshot();
+  ASSERT_EQ(now.running.size(), 2u);
+  EXPECT_EQ(now.running[0].loss, 0.5);
+  EXPECT_EQ(now.running[0].validation_loss, 0.75);
+  EXPECT_FALSE(now.running[1].loss.has_value()) << "it trains nothing";
+  EXPECT_FALSE(now.running[1].validation_loss.has_value());
+}
+
 TEST_F(CoordinationServiceTest, AHeldJobWaitsForItsRelease) {
   std::string job = Submit(Spec("net", 1));
   EXPECT_EQ(service_->Hold(job, true), absl::OkStatus());

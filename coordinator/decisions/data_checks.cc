@@ -25,6 +25,9 @@ size_t RoomOf(const WorkerRecord& worker) {
   return std::min(std::max<uint32_t>(1, worker.hello.data_checks()), kMostChecks);
 }
 
+// True where a worker may have named a file or a checkpoint so.
+bool IsPath(const std::string& path) { return !path.empty() && path.size() <= kMaxPathBytes && IsPrintableText(path); }
+
 }  // namespace
 
 std::optional<std::vector<DatasetSize>> SizesWithoutFiles(const JobSpec& spec) {
@@ -142,9 +145,10 @@ std::optional<uint64_t> DataChecks::NextJob(const std::set<std::string>& passed_
   return next;
 }
 
-DataChecks::Search DataChecks::FindWorker(const Check& check, std::string* worker) {
+DataChecks::Search DataChecks::FindWorker(Check& check, const std::optional<WeightsSource>& weights,
+                                          std::string* worker) {
   const std::map<std::string, WorkerRecord>& all = workers_.All();
-  bool usable = false, untried = false, preferred = false;
+  bool usable = false, sees = false, untried = false, preferred = false;
   size_t fewest = 0, fewest_disfavoured = 0;
   std::string best, disfavoured;
   auto at = all.upper_bound(last_asked_);
@@ -153,6 +157,8 @@ DataChecks::Search DataChecks::FindWorker(const Check& check, std::string* worke
     const auto& [name, record] = *at;
     if (!workers_.IsUsable(record)) continue;
     usable = true;
+    if (weights.has_value() && !weights->IsSeenBy(name, record)) continue;
+    sees = true;
     if (std::find(check.tried.begin(), check.tried.end(), name) != check.tried.end()) continue;
     untried = true;
     auto checker = checkers_.find(name);
@@ -169,6 +175,10 @@ DataChecks::Search DataChecks::FindWorker(const Check& check, std::string* worke
     if (!avoided && jobs == 0) break;
   }
   if (!usable) return Search::kNoWorker;
+  if (!sees) {
+    check.errors = absl::StrCat("weights.from_job: what ", weights->job, " wrote is on worker ", weights->workers[0],
+                                ", which is not connected");
+  }
   if (!untried) return Search::kAllTried;
   *worker = preferred ? best : disfavoured;
   return worker->empty() ? Search::kBusy : Search::kFound;
@@ -179,13 +189,23 @@ void DataChecks::AskWorkers() {
   asking_ = true;
   std::set<std::string> passed_over;  // owners whose first job waits for a particular worker
   while (std::optional<uint64_t> number = NextJob(passed_over)) {
-    const Check& check = checks_.at(*number);
+    Check& check = checks_.at(*number);
+    JobRecord& job = *jobs_.Find(*number);
+    std::optional<WeightsSource> weights;
+    if (!job.spec.weights().from_job().empty()) {
+      absl::StatusOr<WeightsSource> found = FindWeights(jobs_, workers_, job.spec.weights());
+      if (!found.ok()) {
+        Fail(job, "weights.from_job", found.status());
+        continue;
+      }
+      weights = *std::move(found);
+    }
     std::string worker;
-    const Search search = FindWorker(check, &worker);
+    const Search search = FindWorker(check, weights, &worker);
     if (search == Search::kFound) {
-      Ask(*number, worker);
+      Ask(*number, weights, worker);
     } else if (search == Search::kAllTried) {
-      GiveUp(*jobs_.Find(*number));
+      GiveUp(job);
     } else if (search == Search::kBusy && !check.tried.empty()) {
       passed_over.insert(check.owner);
     } else {
@@ -196,7 +216,7 @@ void DataChecks::AskWorkers() {
   asking_ = false;
 }
 
-void DataChecks::Ask(uint64_t number, const std::string& worker) {
+void DataChecks::Ask(uint64_t number, const std::optional<WeightsSource>& weights, const std::string& worker) {
   Check& check = checks_.at(number);
   auto own = waiting_.find(check.owner);
   own->second.erase(number);
@@ -220,7 +240,10 @@ void DataChecks::Ask(uint64_t number, const std::string& worker) {
   if (std::any_of(job.spec.dataset().begin(), job.spec.dataset().end(), HasWholeVolumes)) {
     *probe.mutable_job() = job.spec;
   }
-  if (job.spec.has_weights()) {
+  job.weights = weights.has_value() ? weights->published : "";
+  if (weights.has_value()) {
+    *probe.mutable_model() = ProbeOf(job.spec.weights(), *weights, job.model);
+  } else if (job.spec.has_weights()) {
     *probe.mutable_model()->mutable_weights() = job.spec.weights();
     *probe.mutable_model()->mutable_tensor() = {job.model.begin(), job.model.end()};
   }
@@ -238,17 +261,33 @@ void DataChecks::OnResult(const std::string& worker, const ProbeResult& result) 
     return AskWorkers();
   }
   checkers_[worker].pause = absl::ZeroDuration();
+  if (!result.error().empty()) {
+    Fail(*job, result.field(),
+         absl::InvalidArgumentError(
+             absl::StrCat(PrintableText(result.error(), kMaxErrorBytes), " (as ", worker, " sees it)")));
+    return AskWorkers();
+  }
+  if (!job->spec.weights().from_job().empty() && job->weights.empty()) job->weights = result.weights();
+  if (!job->spec.weights().from_job().empty() && !IsPath(job->weights)) {
+    Fail(*job, "weights.from_job",
+         absl::InternalError(absl::StrCat("weights.from_job: ", worker,
+                                          " does not say which checkpoint it chose;"
+                                          " is it of an older release?")));
+    return AskWorkers();
+  }
   Drop(job->number);
   job->check_problem.clear();
-  if (result.error().empty()) {
-    callbacks_.on_passed(*job, {result.dataset().begin(), result.dataset().end()});
-  } else {
-    const std::string location = job->place_of == nullptr ? "" : job->place_of(result.field());
-    callbacks_.on_failed(*job, absl::InvalidArgumentError(absl::StrCat(location, location.empty() ? "" : ": ",
-                                                                       PrintableText(result.error(), kMaxErrorBytes),
-                                                                       " (as ", worker, " sees it)")));
-  }
+  callbacks_.on_passed(*job, {result.dataset().begin(), result.dataset().end()});
   AskWorkers();
+}
+
+// `field`: what the error is about, as in ProbeResult.
+void DataChecks::Fail(JobRecord& job, const std::string& field, const absl::Status& why) {
+  Drop(job.number);
+  job.check_problem.clear();
+  const std::string location = job.place_of == nullptr ? "" : job.place_of(field);
+  callbacks_.on_failed(
+      job, absl::Status(why.code(), absl::StrCat(location, location.empty() ? "" : ": ", std::string(why.message()))));
 }
 
 void DataChecks::CouldNot(JobRecord& job, const std::string& worker, const std::string& error) {

@@ -30,6 +30,7 @@
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/decisions/job_table.h"
 #include "coordinator/decisions/outbox.h"
+#include "coordinator/decisions/weights_source.h"
 #include "coordinator/decisions/worker_table.h"
 #include "proto/coordinator.pb.h"
 
@@ -94,8 +95,10 @@ class DataChecks {
   void AskWorkers();
   // The first job of the owner that has the fewest checks under way, and room for one more; absent: there is none.
   std::optional<uint64_t> NextJob(const std::set<std::string>& passed_over) const;
-  Search FindWorker(const Check& check, std::string* worker);
-  void Ask(uint64_t number, const std::string& worker);
+  // Chooses a worker; where the job's weights come from an earlier one, among those that see them.
+  Search FindWorker(Check& check, const std::optional<WeightsSource>& weights, std::string* worker);
+  void Ask(uint64_t number, const std::optional<WeightsSource>& weights, const std::string& worker);
+  void Fail(JobRecord& job, const std::string& field, const absl::Status& why);
   void Count();
   // Returns the job, and forgets that this worker was asked to check it.
   JobRecord* TakeBack(const std::string& worker, uint64_t number);

@@ -117,6 +117,7 @@ struct JobRecord {
   std::string idempotency_key;
   PlaceFunction place_of;          // may be empty; until it is planned
   std::vector<ModelTensor> model;  // to be compared with the file of its weights; empty once the plan is made
+  std::string weights;             // where those of weights.from_job are, below the output root; until it is planned
   std::string plan_hash;           // the plan itself is in the store
   DataCheck data_check = DataCheck::kWaits;
   std::string checked_by;       // a worker

@@ -270,6 +270,11 @@ absl::StatusOr<JobRecord*> JobTable::ResolveToChange(const JobReference& referen
   return Ambiguous(reference.text, fits);
 }
 
+absl::StatusOr<const JobRecord*> JobTable::ResolveOne(const JobReference& reference) const {
+  // It changes nothing itself.
+  return const_cast<JobTable*>(this)->ResolveToChange(reference, /*even_ended=*/true);
+}
+
 std::optional<OutputUse> JobTable::UseOf(absl::string_view output_dir, uint64_t but) const {
   std::optional<OutputUse> use;
   for (uint64_t number : folders_.JobsIn(output_dir)) {

@@ -90,6 +90,8 @@ class JobTable {
   // that has not ended, or else the latest. Errors: as above; kInvalidArgument (several of that name have not ended, or
   // with `even_ended` several are there: lists them).
   absl::StatusOr<JobRecord*> ResolveToChange(const JobReference& reference, bool even_ended = false);
+  // Finds the only job that the reference can mean. Errors: those of ResolveToChange with `even_ended`.
+  absl::StatusOr<const JobRecord*> ResolveOne(const JobReference& reference) const;
 
   // In the order of submission.
   std::vector<JobRecord*> All();

@@ -56,6 +56,7 @@ struct PlanRequest {
   std::shared_ptr<const SubmittedSpec> written;
   std::vector<DatasetSize> sizes;
   std::string output_dir;
+  std::string weights;  // where those of weights.from_job are, below the output root; "": it has none
 };
 
 class Outbox {

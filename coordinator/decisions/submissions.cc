@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "coordinator/decisions/weights_source.h"
 #include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
 
@@ -39,6 +40,11 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
     return absl::InvalidArgumentError(absl::StrCat(location, location.empty() ? "" : ": ", "name: \"",
                                                    PrintableText(submitted.spec.name(), kMaxNameBytes),
                                                    "\" looks like the id of a job: choose another"));
+  }
+  const absl::Status weights = NameWeightsJob(jobs_, workers_, submitted.owner, submitted.any_folder, submitted.spec);
+  if (!weights.ok()) {
+    const std::string place = submitted.place_of == nullptr ? "" : submitted.place_of("weights.from_job");
+    return absl::Status(weights.code(), absl::StrCat(place, place.empty() ? "" : ": ", std::string(weights.message())));
   }
   ChooseOutputFolder(submitted);
   ADJOIN_RETURN_IF_ERROR(CheckFolders(submitted));
@@ -164,7 +170,7 @@ void Submissions::AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes) {
     spec.spec = job.spec;
     written = std::make_shared<const SubmittedSpec>(std::move(spec));
   }
-  outbox_.AskForPlan({job.id, job.owner, std::move(written), std::move(sizes), job.spec.output_dir()});
+  outbox_.AskForPlan({job.id, job.owner, std::move(written), std::move(sizes), job.spec.output_dir(), job.weights});
 }
 
 bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned) {
@@ -190,6 +196,11 @@ void Submissions::TakePlan(JobRecord& job, PlannedJob planned) {
   row.set_plan(std::move(planned.plan));
   outbox_.Planned(std::move(row));
   Accept(job);
+  if (!job.weights.empty()) {
+    outbox_.Event(job, "weights",
+                  absl::StrCat("begins with those of ", job.spec.weights().from_job(), ": ", job.weights));
+    job.weights.clear();
+  }
   job.written = nullptr;  // it can be large, and the store has it
   outbox_.JobChanged(job);
 }

@@ -88,7 +88,18 @@ void AddModel(const Plan& plan, PlanAnswer& answer) {
     ModelTensor& tensor = *answer.add_model();
     tensor.set_name(parameter.name());
     *tensor.mutable_shape() = parameter.stored_shape().empty() ? parameter.home().shape() : parameter.stored_shape();
+    if (!parameter.stored_shape().empty()) *tensor.mutable_home_shape() = parameter.home().shape();
   }
+}
+
+// The plan tells the ranks a place, which is the same in all attempts, and not a job.
+void PlaceWeights(const std::string& place, JobSpec& spec) {
+  if (place.empty()) return;
+  Weights& weights = *spec.mutable_weights();
+  weights.clear_from_job();
+  weights.clear_best();
+  weights.clear_step();
+  weights.set_from_output(place);
 }
 
 // The sizes of the data sets, where they are known. A second question would only tell what the spec of a job says that
@@ -101,6 +112,7 @@ std::optional<std::vector<DatasetSize>> SizesOf(const PlanQuestion& question, co
 absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanAnswer& answer) {
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
   if (parsed.spec.output_dir().empty()) parsed.spec.set_output_dir(question.output_dir());
+  PlaceWeights(question.weights(), parsed.spec);
   const std::optional<std::vector<DatasetSize>> known = SizesOf(question, parsed.spec);
   DatasetSizes sizes;
   for (const DatasetSize& size : known.value_or(std::vector<DatasetSize>())) {

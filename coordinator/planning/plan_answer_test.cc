@@ -52,6 +52,28 @@ TEST(PlanAnswer, ASpecIsReadAndItsPlanMadeOnceTheSizesAreKnown) {
   EXPECT_EQ(planned.hash().size(), 32);
 }
 
+TEST(PlanAnswer, ThePlanTellsWhereTheWeightsOfAnEarlierJobAre) {
+  PlanQuestion question = Question(std::string(kSpec) + "weights { from_job: \"base\" best: true strict: false }");
+  const PlanAnswer checked = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(checked.error(), 0) << checked.message();
+  EXPECT_EQ(checked.spec().weights().from_job(), "base");
+  EXPECT_EQ(checked.model_size(), 2);
+  EXPECT_EQ(PlaceOf(checked, "weights.from_job"), "job.textproto:9:11");
+  question.set_sized(true);
+  question.add_size()->set_name("train");
+  question.mutable_size(0)->set_samples(100);
+  question.set_weights("base/ckpt/step-0000000040.1-00c0ffee00c0ffee");
+  const PlanAnswer planned = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(planned.error(), 0) << planned.message();
+  Plan plan;
+  ASSERT_TRUE(plan.ParseFromString(planned.plan()));
+  const Weights& weights = plan.spec().weights();
+  EXPECT_EQ(weights.from_output(), question.weights());
+  EXPECT_EQ(weights.from_job(), "");
+  EXPECT_FALSE(weights.best());
+  EXPECT_TRUE(weights.has_strict() && !weights.strict());
+}
+
 TEST(PlanAnswer, AJobThatReadsNoFileIsPlannedWithTheFirstQuestion) {
   constexpr char kImage[] = "idx { path: [\"a.gz\", \"b.gz\"] }", kLabel[] = "idx { path: \"labels.idx.gz\" }";
   std::string text = kSpec;

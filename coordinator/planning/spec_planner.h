@@ -33,6 +33,7 @@ struct PlanTask {
   // and has an output_dir is planned.
   std::optional<std::vector<DatasetSize>> sizes;
   std::string output_dir;  // of the job, where the spec has none
+  std::string weights;     // where those of weights.from_job are, below the output root; "": not known yet
   bool accepted = false;   // of a job that was accepted: no limit of the queue holds
 };
 

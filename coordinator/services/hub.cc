@@ -266,6 +266,7 @@ void Hub::StartPlan(PlanRequest request) {
   task.spec = std::move(request.written);
   task.sizes = std::move(request.sizes);
   task.output_dir = std::move(request.output_dir);
+  task.weights = std::move(request.weights);
   task.accepted = true;
   // Set before the answer, which waits for the lock.
   const auto own = std::make_shared<uint64_t>(0);

@@ -110,6 +110,11 @@ void AddRunning(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
       [&](const Job& job) { return known(job.sync_seconds); });
   add(MetricType::Counter, "adjoin_job_sent_bytes_total", "Sent between ranks since the attempt's start.",
       [](const Job& job) { return job.bytes_sent; });
+  Family losses(all, MetricType::Gauge, "adjoin_job_loss", "Of the last step of training; of the last validation.");
+  for (const Job& job : now.running) {
+    if (job.loss.has_value()) losses.Add(*job.loss, {{"job", job.id}, {"loss", "train"}});
+    if (job.validation_loss.has_value()) losses.Add(*job.validation_loss, {{"job", job.id}, {"loss", "validation"}});
+  }
 }
 
 void AddCommits(const prometheus::Histogram& commit_seconds, std::vector<MetricFamily>& all) {

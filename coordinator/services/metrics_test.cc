@@ -8,6 +8,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 
 namespace adjoin {
@@ -45,7 +48,9 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
   now.queue_length = 3;
   now.queue_oldest_seconds = 12.5;
   now.workers = {{"worker-0", "ready", 0.4, 4, 1, 4, 1}, {"worker-1", "suspect", 4, 2, 2, 0, 0}};
-  now.running = {{"job-7", 120, 0.25, 0.2, 0.05, 1 << 20}, {"job-8", 0, 0, 0, 0, 0}};
+  now.running = {{"job-7", 120, 0.25, 0.2, 0.05, 1 << 20, -0.5, 0.75},
+                 {"job-8", 0, 0, 0, 0, 0, std::nullopt, std::nullopt},
+                 {"job-9", 1, 0, 0, 0, 0, std::nan(""), std::nullopt}};
   now.submits = 10;
   now.restarts = {{"node_lost", 2}};
   now.goodput_seconds = 3600;
@@ -76,6 +81,10 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
                            "adjoin_job_step{job=\"job-8\"} 0",
                            "adjoin_job_step_seconds{job=\"job-7\"} 0.25",
                            "adjoin_job_sync_seconds{job=\"job-7\"} 0.05",
+                           "# TYPE adjoin_job_loss gauge",
+                           "adjoin_job_loss{job=\"job-7\",loss=\"train\"} -0.5",
+                           "adjoin_job_loss{job=\"job-7\",loss=\"validation\"} 0.75",
+                           "adjoin_job_loss{job=\"job-9\",loss=\"train\"} Nan",
                            "# TYPE adjoin_job_sent_bytes_total counter",
                            "adjoin_job_sent_bytes_total{job=\"job-7\"} 1048576",
                            "adjoin_submits_total 10",
@@ -93,6 +102,7 @@ TEST(MetricsTest, EveryScrapeShowsTheClusterAsItIsThen) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + line + "\n"));
   }
   EXPECT_THAT(text, Not(HasSubstr("adjoin_job_step_seconds{job=\"job-8\"}"))) << "its step time is not known yet";
+  EXPECT_THAT(text, Not(HasSubstr("adjoin_job_loss{job=\"job-8\"")));
 
   now.running = {};
   now.workers.pop_back();

@@ -17,6 +17,7 @@
 #include "layers/network/loss_term.h"
 #include "layers/network/operators.h"
 #include "layers/network/recomputed_runs.h"
+#include "layers/network/running_layer.h"
 #include "layers/recompute.h"
 #include "layers/role_movements.h"
 #include "layers/rules/find_program.h"
@@ -187,6 +188,7 @@ absl::Status Network::State::RunLayer(int index, std::vector<at::Tensor>& values
   int64_t& peak = peak_elements[layer.name()];
   peak = std::max({peak, output.numel(), layers[index]->peak_elements()});
   for (const at::Tensor& input : inputs) peak = std::max(peak, input.numel());
+  if (program.training()) MarkBackwardOf(layer.name(), output);
   values[layer.output()] = std::move(output);
   return absl::OkStatus();
 }

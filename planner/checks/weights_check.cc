@@ -1,12 +1,35 @@
 #include "planner/checks/weights_check.h"
 
 #include <string>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "layers/rules/spec_error.h"
 #include "planner/checks/name_check.h"
 
 namespace adjoin {
+namespace {
+
+// Checks the fields that name an earlier job.
+absl::Status CheckJob(const Weights& weights) {
+  if (weights.from_job().empty()) {
+    if (!weights.best() && weights.step() == 0) return absl::OkStatus();
+    const std::string field = weights.best() ? "weights.best" : "weights.step";
+    return AtField(field, InvalidSpec(field,
+                                      " chooses among the checkpoints of weights.from_job, which is missing:"
+                                      " the id or the name of a job"));
+  }
+  for (const auto& [other, set] : {std::pair("weights.init_from", !weights.init_from().empty()),
+                                   std::pair("weights.from_output", !weights.from_output().empty())}) {
+    if (!set) continue;
+    return AtField("weights.from_job", InvalidSpec("weights.from_job stands in place of ", other,
+                                                   ", which the job has, too; leave one out"));
+  }
+  if (!weights.best() || weights.step() == 0) return absl::OkStatus();
+  return AtField("weights.step", InvalidSpec("weights.best and weights.step name two checkpoints; leave one out"));
+}
+
+}  // namespace
 
 absl::Status CheckWeights(const JobSpec& spec) {
   if (!spec.has_weights()) {
@@ -15,10 +38,12 @@ absl::Status CheckWeights(const JobSpec& spec) {
                                        " needs the trained ones; write weights { init_from: ... }"));
   }
   const Weights& weights = spec.weights();
+  ADJOIN_RETURN_IF_ERROR(CheckJob(weights));
+  if (!weights.from_job().empty()) return absl::OkStatus();
   if (weights.init_from().empty() && weights.from_output().empty()) {
     return AtField("weights",
                    InvalidSpec("weights.init_from is missing: the file to start from; or from_output, what a job"
-                               " has written"));
+                               " has written; or from_job, the job"));
   }
   if (!weights.init_from().empty() && !weights.from_output().empty()) {
     return AtField("weights.from_output",

@@ -75,6 +75,8 @@ absl::StatusOr<CheckpointName> Choose(const CheckpointModel::Source& source, con
                                             source.validation.keep_best, ", as checkpoint { keep_best: \"",
                                             source.validation.keep_best, "\" } has them taken; ", steps));
   }
+  if (choice.newest && !finished.empty()) return finished.front().first;
+  if (choice.newest) return absl::NotFoundError("the job has left no finished checkpoint");
   if (choice.step == 0) {
     return absl::NotFoundError(absl::StrCat("the job has published no model; ", steps,
                                             finished.empty() ? "" : ": --step N or --best takes one"));
@@ -87,15 +89,19 @@ absl::StatusOr<CheckpointName> Choose(const CheckpointModel::Source& source, con
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CheckpointModel>> CheckpointModel::Open(Source source, const Choice& choice) {
+absl::StatusOr<Manifest> CheckpointModel::Find(const Source& source, const Choice& choice) {
   absl::StatusOr<Manifest> manifest;
   for (int i = 0; i < kTries; ++i) {
     ADJOIN_ASSIGN_OR_RETURN(const CheckpointName name, Choose(source, choice));
     manifest = ReadManifest(*source.files, source.dir, name);
     if (!absl::IsNotFound(manifest.status())) break;
   }
-  ADJOIN_RETURN_IF_ERROR(manifest.status());
-  std::unique_ptr<CheckpointModel> model(new CheckpointModel(std::move(source), *std::move(manifest)));
+  return manifest;
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointModel>> CheckpointModel::Open(Source source, const Choice& choice) {
+  ADJOIN_ASSIGN_OR_RETURN(Manifest manifest, Find(source, choice));
+  std::unique_ptr<CheckpointModel> model(new CheckpointModel(std::move(source), std::move(manifest)));
   ADJOIN_RETURN_IF_ERROR(model->CheckTensors());
   ADJOIN_ASSIGN_OR_RETURN(model->header_, SafetensorsHeader(model->entries_));
   model->bytes_ = static_cast<int64_t>(model->header_.size());

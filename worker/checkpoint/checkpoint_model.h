@@ -38,14 +38,18 @@ class CheckpointModel {
     // Names and shapes of a state_dict, in the file's order.
     std::vector<std::pair<std::string, std::vector<int64_t>>> model = {};
   };
-  // The newest checkpoint of `step`, or the best one.
+  // The newest checkpoint of `step`, or the best one, or the newest of all.
   struct Choice {
     bool best = false;
     int64_t step = 0;
+    bool newest = false;
   };
 
-  // Errors: kNotFound (no such checkpoint, or `choice` is neither: lists the steps that there are), kDataLoss (it has
-  // not the tensors of the model), those of ReadManifest.
+  // Returns the manifest of that checkpoint; `source.model` is not used.
+  // Errors: kNotFound (no such checkpoint, or `choice` is none: lists the steps that there are), those of ReadManifest.
+  static absl::StatusOr<Manifest> Find(const Source& source, const Choice& choice);
+
+  // Errors: those of Find; kDataLoss (it has not the tensors of the model).
   static absl::StatusOr<std::unique_ptr<CheckpointModel>> Open(Source source, const Choice& choice);
 
   int64_t step() const { return manifest_.name.step; }

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "base/printable_text.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
+#include "worker/checkpoint/checkpoint_place.h"
 #include "worker/daemon/data_check_child.h"
 
 namespace adjoin {
@@ -50,6 +52,14 @@ ProbeResult Checked(const ProbeData& request, const ProbeResult& said) {
     size.set_samples(said.dataset(i).samples());
     if (said.dataset(i).extents() != 0) size.set_extents(said.dataset(i).extents());
   }
+  if (!request.model().has_checkpoint()) return result;
+  // Only one that was asked for: the job that begins with it may have no right to others.
+  const CheckpointRead& read = request.model().checkpoint();
+  const std::optional<CheckpointPlace> place = CheckpointPlace::Parse(said.weights());
+  const bool fits = place.has_value() && place->dir == read.dir() && place->name.tag == read.job_tag() &&
+                    (read.choice().step() == 0 || place->name.step == static_cast<int64_t>(read.choice().step()));
+  if (!fits) return Undecided("the check's process names another checkpoint than it was asked for");
+  result.set_weights(place->ToString());
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "worker/daemon/job_paths.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "base/status_macros.h"
 #include "planner/spec/field_files.h"
 #include "proto/plan.pb.h"
+#include "worker/checkpoint/checkpoint_place.h"
 #include "worker/daemon/folder_owner.h"
 #include "worker/daemon/result_folder.h"
 #include "worker/data/path_rules.h"
@@ -74,8 +76,12 @@ absl::Status PrepareJobPaths(const JobRoots& roots, const StartRanks& start) {
   const bool may_resume = !plan.spec().checkpoint().dir().empty();
   if (!init_from.empty() && !may_resume) ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.data_root, init_from).status());
   const std::string& from_output = plan.spec().weights().from_output();
-  if (!from_output.empty() && !may_resume)
-    ADJOIN_RETURN_IF_ERROR(ResolveBelow(roots.output_root, from_output).status());
+  if (!from_output.empty() && !may_resume) {
+    const absl::Status found = ResolveBelow(roots.output_root, from_output).status();
+    const std::optional<CheckpointPlace> checkpoint = CheckpointPlace::Parse(from_output);
+    if (absl::IsNotFound(found) && checkpoint.has_value()) return NoCheckpoint(*checkpoint);
+    ADJOIN_RETURN_IF_ERROR(found);
+  }
   const std::string& checkpoints = plan.spec().checkpoint().dir();
   if (!checkpoints.empty()) ADJOIN_RETURN_IF_ERROR(CheckOutputPath(roots.output_root, checkpoints));
   // Ranks of other nodes write nothing, or into folders that this node's daemon shares with that of rank 0.

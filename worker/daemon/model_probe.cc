@@ -1,16 +1,34 @@
 #include "worker/daemon/model_probe.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "planner/checks/metric_rule.h"
+#include "worker/checkpoint/checkpoint_model.h"
+#include "worker/checkpoint/checkpoint_place.h"
+#include "worker/checkpoint/file_system.h"
 #include "worker/data/path_rules.h"
 #include "worker/model/model_differences.h"
 #include "worker/model/safetensors.h"
 
 namespace adjoin {
 namespace {
+
+// `as_home`: the tensors of a checkpoint.
+absl::Status Compare(const std::string& path, const std::vector<SafetensorsEntry>& file, const ModelProbe& request,
+                     bool as_home) {
+  if (request.tensor().empty()) return absl::OkStatus();
+  std::vector<NamedShape> model;
+  for (const ModelTensor& tensor : request.tensor()) {
+    const auto& shape = as_home && !tensor.home_shape().empty() ? tensor.home_shape() : tensor.shape();
+    model.push_back({tensor.name(), {shape.begin(), shape.end()}});
+  }
+  const bool strict = !request.weights().has_strict() || request.weights().strict();
+  return CheckDifferences(path, CompareModel(file, model), strict);
+}
 
 absl::Status Check(const std::string& root, const std::string& path, const char* root_name, const ModelProbe& request) {
   const absl::StatusOr<HeldPath> held = HoldBelow(root, path);
@@ -21,13 +39,37 @@ absl::Status Check(const std::string& root, const std::string& path, const char*
   ADJOIN_RETURN_IF_ERROR(held.status());
   const absl::StatusOr<std::unique_ptr<SafetensorsReader>> file = SafetensorsReader::Open(held->path());
   if (!file.ok()) return held->AsShown(file.status());
-  if (request.tensor().empty()) return absl::OkStatus();
-  std::vector<NamedShape> model;
-  for (const ModelTensor& tensor : request.tensor()) {
-    model.push_back({tensor.name(), {tensor.shape().begin(), tensor.shape().end()}});
+  return Compare(path, (*file)->entries(), request, /*as_home=*/false);
+}
+
+absl::Status CheckCheckpoint(const std::string& root, const std::string& path, const ModelProbe& request) {
+  const std::optional<CheckpointPlace> place = CheckpointPlace::Parse(path);
+  DiskFiles files(root);
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, place->dir, place->name);
+  if (absl::IsNotFound(manifest.status())) {
+    return absl::NotFoundError(absl::StrCat("'", path, "': no such checkpoint below the worker's output root"));
   }
-  const bool strict = !request.weights().has_strict() || request.weights().strict();
-  return CheckDifferences(path, CompareModel((*file)->entries(), model), strict);
+  ADJOIN_RETURN_IF_ERROR(manifest.status());
+  return Compare(path, WeightsIn(*manifest), request, /*as_home=*/true);
+}
+
+// Chooses one of the checkpoints of weights.from_job.
+absl::Status CheckOneOf(const std::string& root, const ModelProbe& request, ProbeResult& result) {
+  const CheckpointRead& read = request.checkpoint();
+  ADJOIN_ASSIGN_OR_RETURN(const Metric metric, ParseMetric(read.metric().empty() ? "loss" : read.metric()));
+  DiskFiles files(root);
+  const CheckpointModel::Source source = {
+      .files = &files,
+      .dir = read.dir(),
+      .tag = read.job_tag(),
+      .validation = {.keep_best = metric.name, .larger_is_better = metric.LargerIsBetter()}};
+  const CheckpointModel::Choice choice = {
+      .best = read.choice().best(), .step = static_cast<int64_t>(read.choice().step()), .newest = read.newest()};
+  ADJOIN_ASSIGN_OR_RETURN(const Manifest manifest, CheckpointModel::Find(source, choice));
+  const std::string path = CheckpointPlace{read.dir(), manifest.name}.ToString();
+  ADJOIN_RETURN_IF_ERROR(Compare(path, WeightsIn(manifest), request, /*as_home=*/true));
+  result.set_weights(path);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -35,13 +77,27 @@ absl::Status Check(const std::string& root, const std::string& path, const char*
 void ProbeModel(const std::string& data_root, const std::string& output_root, const ModelProbe& request,
                 ProbeResult& result, const std::function<void(const std::string& file)>& at) {
   const Weights& weights = request.weights();
-  const bool of_job = !weights.from_output().empty();
-  const std::string field = of_job ? "weights.from_output" : "weights.init_from";
-  if (at) at(absl::StrCat("'", of_job ? weights.from_output() : weights.init_from(), "' (", field, ")"));
-  const absl::Status status = of_job ? Check(output_root, weights.from_output(), "output", request)
-                                     : Check(data_root, weights.init_from(), "data", request);
+  const bool of_job = request.has_checkpoint();
+  const bool written = !weights.from_output().empty();
+  const std::string field = of_job || !weights.from_job().empty() ? "weights.from_job"
+                            : written                             ? "weights.from_output"
+                                                                  : "weights.init_from";
+  if (at) {
+    at(of_job ? absl::StrCat("the checkpoints in '", request.checkpoint().dir(), "' (", field, ")")
+              : absl::StrCat("'", written ? weights.from_output() : weights.init_from(), "' (", field, ")"));
+  }
+  absl::Status status;
+  if (of_job) {
+    status = CheckOneOf(output_root, request, result);
+  } else if (CheckpointPlace::Parse(weights.from_output()).has_value()) {
+    status = CheckCheckpoint(output_root, weights.from_output(), request);
+  } else {
+    status = written ? Check(output_root, weights.from_output(), "output", request)
+                     : Check(data_root, weights.init_from(), "data", request);
+  }
   if (status.ok()) return;
-  result.set_error(absl::StrCat(field, ": ", std::string(status.message())));
+  const std::string job = weights.from_job().empty() ? "" : absl::StrCat(weights.from_job(), ": ");
+  result.set_error(absl::StrCat(field, ": ", job, std::string(status.message())));
   result.set_field(field);
 }
 

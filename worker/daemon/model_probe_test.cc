@@ -2,14 +2,24 @@
 
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/status/status.h"
+#include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
+#include "worker/checkpoint/checkpoint_folder.h"
+#include "worker/checkpoint/file_system.h"
+#include "worker/checkpoint/manifest.h"
+#include "worker/checkpoint/rank_file.h"
 #include "worker/model/safetensors.h"
 
 namespace adjoin {
@@ -96,6 +106,106 @@ TEST_F(ModelProbeTest, FindsAModelThatAnotherJobWrote) {
   EXPECT_EQ(result_.field(), "weights.from_output");
   Write("output/job/model.safetensors", {{"fc.weight", DType::kFloat32, {2, 3}}, {"fc.bias", DType::kFloat32, {2}}});
   EXPECT_EQ(Error(), "");
+}
+
+// Checkpoints of job 7, a rank each having half of fc.weight.
+class CheckpointProbeTest : public ModelProbeTest {
+ protected:
+  void SetUp() override {
+    ModelProbeTest::SetUp();
+    request_.mutable_weights()->clear_init_from();
+    request_.mutable_weights()->set_from_job("job-7");
+    request_.mutable_checkpoint()->set_dir("job/ckpt");
+    request_.mutable_checkpoint()->set_job_tag(7);
+    files_ = std::make_unique<DiskFiles>(root_ + "/output");
+    WriteCheckpoint(20, {{"loss", 1.5}});
+    WriteCheckpoint(30, {{"loss", 2.5}});
+    WriteCheckpoint(40, {});
+  }
+  static std::string PathOfStep(int64_t step) { return "job/ckpt/" + CheckpointName{step, 1, 7}.ToString(); }
+  void WriteCheckpoint(int64_t step, const std::map<std::string, double>& validation) {
+    Manifest manifest;
+    manifest.name = {step, 1, 7};
+    manifest.validation = validation;
+    const std::string folder = PathOf("job/ckpt", manifest.name.ToString());
+    ASSERT_EQ(files_->MakeFolder(folder), absl::OkStatus());
+    const std::map<std::string, std::vector<int64_t>> shapes = {
+        {"fc.weight", {2, 3}}, {"exp_avg/fc.weight", {2, 3}}, {"fc.bias", {2}}};
+    for (const auto& [name, shape] : shapes) manifest.tensors[name] = {DType::kFloat32, shape, {}};
+    const std::vector<float> cells(3, 0.5f);
+    const std::atomic<bool> stop{false};
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<HeldBox> held;
+      for (const auto& [name, shape] : shapes) {
+        std::vector<Interval> dims = {{rank, rank + 1}};
+        if (shape.size() == 2) dims.push_back({0, 3});
+        held.push_back({.tensor = name, .dtype = DType::kFloat32, .box = Box(dims), .data = cells.data()});
+      }
+      ASSERT_EQ(WriteRankFile(*files_, folder, manifest.name, rank, held, stop), absl::OkStatus());
+    }
+    ASSERT_EQ(FinishCheckpoint(*files_, "job/ckpt", {0, 1}, manifest), absl::OkStatus());
+  }
+  CheckpointRead& read() { return *request_.mutable_checkpoint(); }
+
+  std::unique_ptr<DiskFiles> files_;
+};
+
+TEST_F(CheckpointProbeTest, ChoosesOneAndTellsItsPlace) {
+  read().set_newest(true);
+  EXPECT_EQ(Error(), "");
+  EXPECT_EQ(result_.weights(), PathOfStep(40));
+  read().mutable_choice()->set_best(true);
+  EXPECT_EQ(Error(), "");
+  EXPECT_EQ(result_.weights(), PathOfStep(20));
+  read().mutable_choice()->set_best(false);
+  read().mutable_choice()->set_step(30);
+  EXPECT_EQ(Error(), "");
+  EXPECT_EQ(result_.weights(), PathOfStep(30));
+}
+
+TEST_F(CheckpointProbeTest, TellsWhatThereIsWhereNoneFits) {
+  read().mutable_choice()->set_step(35);
+  EXPECT_EQ(Error(),
+            "weights.from_job: job-7: no checkpoint is of step 35; there are checkpoints of the steps 40, 30, 20 (the "
+            "best by loss)");
+  EXPECT_EQ(result_.field(), "weights.from_job");
+  read().mutable_choice()->set_step(0);
+  read().mutable_choice()->set_best(true);
+  read().set_metric("dice");
+  EXPECT_THAT(Error(), HasSubstr("as checkpoint { keep_best: \"dice\" } has them taken"));
+  read().mutable_choice()->set_best(false);
+  read().set_newest(true);
+  read().set_job_tag(8);
+  EXPECT_EQ(Error(), "weights.from_job: job-7: the job has left no finished checkpoint");
+  EXPECT_EQ(result_.weights(), "");
+}
+
+TEST_F(CheckpointProbeTest, TensorsAreComparedAsInAFileWithoutTheOptimizers) {
+  read().set_newest(true);
+  Expect("norm.bias", {2});
+  EXPECT_THAT(Error(), AllOf(HasSubstr("missing: norm.bias"), Not(HasSubstr("exp_avg"))));
+  EXPECT_EQ(result_.weights(), "");
+  request_.mutable_weights()->set_strict(false);
+  EXPECT_EQ(Error(), "");
+  request_.mutable_weights()->clear_strict();
+  request_.clear_tensor();
+  Expect("fc.bias", {2});
+  Expect("fc.weight", {6});
+  EXPECT_THAT(Error(), HasSubstr("fc.weight: 6 in the model, 2x3 in the file"));
+  // A file has heads, features and inputs in one dim, a checkpoint does not.
+  request_.mutable_tensor(1)->add_home_shape(2);
+  request_.mutable_tensor(1)->add_home_shape(3);
+  EXPECT_EQ(Error(), "");
+}
+
+TEST_F(CheckpointProbeTest, FromOutputMayNameACheckpointToo) {
+  request_.clear_checkpoint();
+  request_.mutable_weights()->clear_from_job();
+  request_.mutable_weights()->set_from_output(PathOfStep(20));
+  EXPECT_EQ(Error(), "");
+  request_.mutable_weights()->set_from_output(PathOfStep(21));
+  EXPECT_EQ(Error(),
+            "weights.from_output: '" + PathOfStep(21) + "': no such checkpoint below the worker's output root");
 }
 
 }  // namespace

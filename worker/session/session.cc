@@ -4,6 +4,9 @@
 #include <utility>
 
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/DeviceGuard.h>
 
 #include "absl/status/status.h"
@@ -19,6 +22,7 @@
 #include "primitives/exact_arithmetic.h"
 #include "primitives/status_exception.h"
 #include "primitives/tensor_device.h"
+#include "worker/session/out_of_memory.h"
 #include "worker/session/session_environment.h"
 #include "worker/session/session_evaluation.h"
 #include "worker/session/session_output.h"
@@ -138,14 +142,19 @@ absl::StatusOr<SessionResult> Session::Run() {
   return std::move(result_);
 }
 
-}  // namespace
+// OpenBLAS takes a buffer with its first product, and waits for it without end where no memory is left. So it gets the
+// buffer before the session has any tensor; it is kept for all later products.
+void ReserveBlasBuffer() {
+  const at::Tensor number = at::ones({2, 2});
+  at::mm(number, number);
+}
 
-absl::StatusOr<SessionResult> RunSession(const SessionOptions& options) {
-  if (options.transport == nullptr) return absl::InvalidArgumentError("a session needs a transport");
+absl::StatusOr<SessionResult> RunCaught(const SessionOptions& options) {
   try {
     at::set_num_threads(options.threads);
     RunBackwardInThisThread();
     UseExactArithmetic();
+    ReserveBlasBuffer();
     // What names no device, as a library's own memory, is on this rank's.
     c10::OptionalDeviceGuard current;
     if (options.memory != nullptr && !TensorDeviceOf(*options.memory).is_cpu()) {
@@ -155,6 +164,16 @@ absl::StatusOr<SessionResult> RunSession(const SessionOptions& options) {
   } catch (...) {
     return StatusFromCurrentException();
   }
+}
+
+}  // namespace
+
+absl::StatusOr<SessionResult> RunSession(const SessionOptions& options) {
+  if (options.transport == nullptr) return absl::InvalidArgumentError("a session needs a transport");
+  absl::StatusOr<SessionResult> result = RunCaught(options);
+  if (!IsOutOfMemory(result.status())) return result;
+  // The session is gone, and with it what it held: there is memory for the message.
+  return ExplainOutOfMemory(result.status(), options.plan, options.transport->rank(), MemoryLimitsNow());
 }
 
 }  // namespace adjoin

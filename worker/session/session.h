@@ -94,8 +94,9 @@ struct SessionResult {
 
 // Errors: kInvalidArgument (the plan or a file does not fit); kNotFound, kDataLoss, ... of a data file; kOutOfRange
 // (the loss is not finite; names the step and the layer); kFailedPrecondition (a later attempt has begun, or another
-// job writes into output_dir); errors of movements (kDeadlineExceeded, kUnavailable, the status given to
-// Transport::Abort). Collective: an error on one rank leaves the others waiting until they are aborted or time out.
+// job writes into output_dir); kResourceExhausted (out of memory: out_of_memory.h); errors of movements
+// (kDeadlineExceeded, kUnavailable, the status given to Transport::Abort). Collective: an error on one rank leaves the
+// others waiting until they are aborted or time out.
 absl::StatusOr<SessionResult> RunSession(const SessionOptions& options);
 
 }  // namespace adjoin

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/deadline.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_rules.h"
@@ -434,6 +435,50 @@ TEST_F(CheckpointTest, TakesAnotherJobsCheckpointsOnlyWhereAskedFor) {
   run = Attempt(other, "foreign", 4, "job-4");
   ASSERT_FALSE(run.ok());
   EXPECT_THAT(run.Text(), HasSubstr("no valid checkpoint in nowhere: none at all"));
+}
+
+TEST_F(CheckpointTest, ItsWeightsAloneBeginAnotherJobAsItsModelDoes) {
+  JobSpec first = spec_;
+  first.mutable_train()->set_steps(14);
+  ASSERT_TRUE(Attempt(first, "base", 1, "job-1").ok());
+  DiskFiles files(root_ + "base");
+  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(files, "ckpt");
+  ASSERT_TRUE(names.ok() && !names->empty());
+  const std::string checkpoint = PathOf("ckpt", names->front().ToString());
+  // On one rank, with another optimizer.
+  JobSpec tuned = Spec(absl::StrReplaceAll(kJob, {{"ranks: 2", "ranks: 1"},
+                                                  {"partition: [1, 1, 2, 1]", "partition: [1, 1, 1, 1]"},
+                                                  {"partition: [1, 2, 1, 1]", "partition: [1, 1, 1, 1]"},
+                                                  {"partition: [1, 2]", "partition: [1, 1]"},
+                                                  {"adam { lr: 0.003 }", "sgd { lr: 0.01 }"},
+                                                  {"checkpoint { dir: \"ckpt\" every_steps: 7 keep_last: 2 }", ""},
+                                                  {"steps: 72", "steps: 5"}}));
+  std::vector<std::string> models;
+  uint64_t epoch = 2;
+  for (const std::string& from : {std::string("out/model.safetensors"), checkpoint}) {
+    tuned.mutable_weights()->set_from_output(from);
+    tuned.set_output_dir(absl::StrCat("tuned-", epoch));
+    const Ended run = Attempt(tuned, "base", epoch, absl::StrCat("job-", epoch));
+    ASSERT_TRUE(run.ok()) << run.Text();
+    EXPECT_THAT(run.log, HasSubstr(absl::StrCat("weights from '", from, "'")));
+    EXPECT_FALSE(run.results[0].resumed_step.has_value());
+    models.push_back(ReadFile(absl::StrCat(root_, "base/", tuned.output_dir(), "/model.safetensors")));
+    ++epoch;
+  }
+  EXPECT_FALSE(models[0].empty());
+  EXPECT_EQ(models[0], models[1]);
+
+  const absl::StatusOr<Manifest> manifest = ReadManifest(files, "ckpt", names->front());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  const Manifest::Piece& piece = manifest->tensors.at("fc.weight").pieces.at(1);
+  const std::string path = absl::StrCat(root_, "base/", checkpoint, "/", manifest->files[piece.file].name);
+  std::string content = ReadFile(path);
+  content[static_cast<size_t>(piece.offset) + 3] ^= 4;
+  WriteFile(path, content);
+  EXPECT_THAT(Attempt(tuned, "base", epoch, "job-8").Text(), HasSubstr("the checksum of fc.weight does not fit"));
+  std::filesystem::remove_all(absl::StrCat(root_, "base/", checkpoint));
+  EXPECT_THAT(Attempt(tuned, "base", epoch + 1, "job-9").Text(),
+              HasSubstr(absl::StrCat("'", checkpoint, "', whose weights this job begins with, is not there")));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/network/running_layer.h"
 #include "layers/rules/find_program.h"
 #include "primitives/status_exception.h"
 #include "primitives/tape.h"
@@ -92,6 +93,7 @@ void Trainer::SetPlace(const Part& part) const {
 }
 
 absl::StatusOr<at::Tensor> Trainer::ForwardAndBackward(const Part& part, int64_t epoch, int64_t samples) {
+  SetRunning("the reading of the batch");
   ADJOIN_ASSIGN_OR_RETURN(auto fields, ReadBatch(*part.network, epoch, part.first));
   SetPlace(part);
   Tape tape(part.network->device());
@@ -110,7 +112,9 @@ absl::StatusOr<at::Tensor> Trainer::ForwardAndBackward(const Part& part, int64_t
     const at::Tensor share = weight == 1 ? shares[i] : shares[i] * weight;
     loss = loss.defined() ? loss + share : share;
   }
+  SetRunning("the backward pass of the losses");
   tape.Backward(loss, loss_scale_ > 0 ? loss_scale_ : 1);
+  SetRunning("the step after the backward pass");
   return loss.defined() ? loss.detach() : loss;
 }
 
@@ -222,9 +226,14 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
     ADJOIN_RETURN_IF_ERROR(AddUp(parts, epoch, stop_asked, words, report));
     if (!std::isfinite(report.loss)) return NotFinite(parts, epoch, report.loss);
     if (report.gradient_norm.has_value()) ADJOIN_RETURN_IF_ERROR(JudgeGradients(parts, report));
+    SetRunning("the optimizer");
     if (!report.skipped) optimizer_->Step(step_);
+  } catch (const StatusException& error) {
+    return error.status();
   } catch (...) {
-    return StatusFromCurrentException();
+    const absl::Status status = StatusFromCurrentException();
+    return absl::Status(status.code(),
+                        absl::StrCat(Running(), " on rank ", communicator_->rank(), ": ", status.message()));
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   report.sync_seconds = absl::ToDoubleSeconds(communicator_->time_moving() - moving_before);

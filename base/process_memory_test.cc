@@ -1,0 +1,34 @@
+#include "base/process_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace adjoin {
+namespace {
+
+TEST(ProcessMemoryTest, CountsAnonymousMemoryAndWhatWasTouched) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const ProcessMemory before = ProcessMemoryInUse();
+  EXPECT_GT(before.data, 0);
+  void* const mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  EXPECT_EQ(ProcessMemoryInUse().data, before.data + kBytes);
+  memset(mapped, 1, kBytes);
+  munmap(mapped, kBytes);
+  EXPECT_GE(ProcessMemoryInUse().most_resident, kBytes);
+  EXPECT_EQ(ProcessMemoryInUse().data, before.data);
+}
+
+TEST(ProcessMemoryTest, TheMachineHasWhatSysconfTells) {
+  const MachineMemory machine = MachineMemoryNow();
+  const int64_t pages = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  EXPECT_NEAR(static_cast<double>(machine.total), static_cast<double>(pages), 0.01 * static_cast<double>(pages));
+  EXPECT_GT(machine.available, 0);
+  EXPECT_LE(machine.available, machine.total);
+}
+
+}  // namespace
+}  // namespace adjoin

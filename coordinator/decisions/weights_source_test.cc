@@ -1,0 +1,252 @@
+// Jobs that begin with the weights of an earlier one: which job a name means, whose it may be, and what a worker that
+// sees its files is asked.
+#include "coordinator/decisions/weights_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/decisions/coordination_fixture.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr char kChosen[] = "base/ckpt/step-0000000040.1-00c0ffee00c0ffee";
+
+class WeightsSourceTest : public CoordinationTest {
+ protected:
+  void ConnectOn(ConnectionId connection, const std::string& name, const std::string& output_id) {
+    WorkerHello hello = Hello(name, 2);
+    hello.set_output_id(output_id);
+    hello.set_data_checks(16);
+    Connect(connection, hello);
+  }
+  static NewJob Base(const std::string& name, const std::string& owner = "", const std::string& keep_best = "") {
+    NewJob job;
+    job.spec = Spec(name, 1);
+    job.spec.set_kind(TRAIN);
+    job.spec.set_output_dir(name + "-of-" + owner);
+    job.spec.mutable_checkpoint()->set_dir(name + owner + "/ckpt");
+    job.spec.mutable_checkpoint()->set_keep_best(keep_best);
+    job.owner = owner;
+    return job;
+  }
+  static NewJob From(const std::string& base, const std::string& owner = "", bool best = false, uint64_t step = 0) {
+    NewJob job;
+    job.spec = Spec("tuned", 1);
+    job.spec.mutable_weights()->set_from_job(base);
+    job.spec.mutable_weights()->set_best(best);
+    job.spec.mutable_weights()->set_step(step);
+    job.owner = owner;
+    job.place_of = [](const std::string& field) { return field == "weights.from_job" ? "job.textproto:9:3" : ""; };
+    ModelTensor& tensor = job.model.emplace_back();
+    tensor.set_name("fc.weight");
+    tensor.add_shape(2);
+    return job;
+  }
+  // On connection 1.
+  std::string Ran(NewJob job, RankEnd end) {
+    const std::string id = Submit(std::move(job));
+    Ready(1, id, 0);
+    EndedAs(1, id, 0, end);
+    Cleared(1, id);
+    return id;
+  }
+  absl::Status Try(NewJob job) {
+    const absl::Status status = service_->Submit(std::move(job)).status();
+    Settle();
+    return status;
+  }
+  std::string WhyNot(NewJob job) { return std::string(Try(std::move(job)).message()); }
+  // Who was asked what since the last call.
+  std::vector<std::pair<ConnectionId, ProbeData>> Asked() {
+    std::vector<std::pair<ConnectionId, ProbeData>> asked;
+    for (const Action& action : Taken(CoordinatorMessage::kProbeData)) {
+      asked.emplace_back(action.to, action.message.probe_data());
+    }
+    return asked;
+  }
+  // The place that the plan is asked for with, once a worker has answered so.
+  std::string PlannedWith(ConnectionId from, const std::string& job, const std::string& chosen) {
+    WorkerMessage message;
+    *message.mutable_header() = MakeHeader();
+    message.mutable_probe_result()->set_request_id(job);
+    message.mutable_probe_result()->set_weights(chosen);
+    service_->WorkerSaid(from, message);
+    std::string weights = "no plan was asked for";
+    for (const PlanRequest& request : service_->TakePlanRequests()) {
+      if (request.job_id == job) weights = request.weights;
+      service_->Planned(request.job_id, MakePlan(request));
+    }
+    Settle();
+    return weights;
+  }
+};
+
+TEST_F(WeightsSourceTest, ACheckpointIsChosenByAWorkerAndIsTheSameInEachAttempt) {
+  ConnectOn(1, "worker-0", "one");
+  const std::string base = Ran(Base("base", "", "dice"), RANK_HOPELESS);
+  const std::string tuned = Submit(From("base", "", /*best=*/true));
+  const auto asked = Asked();
+  ASSERT_THAT(asked, SizeIs(1));
+  const ModelProbe& model = asked[0].second.model();
+  EXPECT_EQ(model.checkpoint().dir(), "base/ckpt");
+  EXPECT_TRUE(model.checkpoint().choice().best());
+  EXPECT_FALSE(model.checkpoint().newest());
+  EXPECT_EQ(model.checkpoint().metric(), "dice");
+  EXPECT_NE(model.checkpoint().job_tag(), 0u);
+  EXPECT_THAT(model.tensor(), SizeIs(1));
+  EXPECT_EQ((*service_->SpecOf(tuned))->weights().from_job(), base) << "another job may get the name";
+  EXPECT_EQ(PlannedWith(1, tuned, kChosen), kChosen);
+  std::vector<std::string> told;
+  for (const JobEvent& event : events_) {
+    if (event.kind() == "weights") told.push_back(event.text());
+  }
+  EXPECT_THAT(told, ElementsAre("begins with those of job-1: base/ckpt/step-0000000040.1-00c0ffee00c0ffee"));
+  Ready(1, tuned, 0);
+  EndedAs(1, tuned, 0, RANK_HOPELESS);
+  Cleared(1, tuned);
+  EXPECT_EQ(*service_->Retry(tuned), STARTING) << "its plan holds";
+  EXPECT_THAT(Asked(), IsEmpty());
+}
+
+TEST_F(WeightsSourceTest, TheNewestIsTheModelOfAJobThatSucceededAndElseACheckpoint) {
+  ConnectOn(1, "worker-0", "one");
+  const std::string done = Ran(Base("done"), RANK_SUCCEEDED);
+  const std::string first = Submit(From(done));
+  auto asked = Asked();
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_FALSE(asked[0].second.model().has_checkpoint());
+  EXPECT_EQ(asked[0].second.model().weights().from_output(), "done-of-/model.safetensors");
+  EXPECT_EQ(PlannedWith(1, first, ""), "done-of-/model.safetensors");
+  Submit(From(done, "", false, /*step=*/7));
+  asked = Asked();
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_EQ(asked[0].second.model().checkpoint().choice().step(), 7u);
+
+  const std::string running = Submit(Base("running"));
+  Submit(From("running"));
+  asked = Asked();
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_TRUE(asked[0].second.model().checkpoint().newest());
+}
+
+TEST_F(WeightsSourceTest, OnlyAWorkerThatSeesTheFilesIsAsked) {
+  ConnectOn(1, "worker-1", "one");
+  const std::string base = Ran(Base("base"), RANK_HOPELESS);
+  ConnectOn(2, "worker-0", "two");
+  for (int i = 0; i < 3; ++i) {
+    Submit(From(base));
+    const auto asked = Asked();
+    ASSERT_THAT(asked, SizeIs(1));
+    EXPECT_EQ(asked[0].first, 1u);
+  }
+  service_->WorkerDisconnected(1, "gone");
+  Settle();
+  Pass(200, {2});
+  Asked();
+  const absl::StatusOr<Submitted> late = service_->Submit(From(base));
+  ASSERT_TRUE(late.ok()) << late.status();
+  Settle();
+  EXPECT_THAT(Asked(), IsEmpty());
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(late->job_id, &reason), Admission::kRefused);
+  EXPECT_THAT(std::string(reason.message()),
+              HasSubstr("what job-1 wrote is on worker worker-1, which is not connected"));
+  ConnectOn(3, "worker-2", "one");
+  Submit(From(base));
+  const auto asked = Asked();
+  ASSERT_FALSE(asked.empty());
+  EXPECT_EQ(asked.back().first, 3u) << "it has the same output root";
+}
+
+TEST_F(WeightsSourceTest, JobsWithoutWeightsAreRefusedWithTheReason) {
+  ConnectOn(1, "worker-0", "one");
+  EXPECT_EQ(WhyNot(From("nobody")),
+            "job.textproto:9:3: weights.from_job: there is no job 'nobody'; `adjoin ps` lists all");
+  EXPECT_THAT(WhyNot(From("job-77")), HasSubstr("there is no job 'job-77'"));
+
+  NewJob waiting = Base("waiting");
+  waiting.spec.set_ranks(9);
+  Submit(std::move(waiting));
+  EXPECT_THAT(WhyNot(From("waiting")), HasSubstr("job-1 is pending and has not started: it has left no weights yet"));
+
+  NewJob plain = Base("plain");
+  plain.spec.clear_checkpoint();
+  const std::string failed = Ran(plain, RANK_HOPELESS);
+  EXPECT_THAT(WhyNot(From("plain")), AllOf(HasSubstr("is failed and writes no checkpoints (checkpoint { dir: ... })"),
+                                           HasSubstr("its weights are there when it has succeeded")));
+  NewJob also_plain = plain;
+  also_plain.spec.set_name("also-plain");
+  also_plain.spec.set_output_dir("also-plain");
+  Ran(also_plain, RANK_SUCCEEDED);
+  EXPECT_THAT(WhyNot(From("also-plain", "", /*best=*/true)), HasSubstr("leave out best and step"));
+  EXPECT_EQ(WhyNot(From("also-plain")), "");
+
+  NewJob prediction = Base("prediction");
+  prediction.spec.set_kind(PREDICT);
+  Submit(std::move(prediction));
+  EXPECT_THAT(WhyNot(From("prediction")), HasSubstr("is of kind PREDICT and has no weights of its own"));
+
+  NewJob again = Base("again");
+  const std::string first = Ran(again, RANK_SUCCEEDED);
+  again.replace_output = true;
+  const std::string second = Ran(again, RANK_SUCCEEDED);
+  EXPECT_THAT(WhyNot(From(first)), HasSubstr("has no model any more: " + second + " has replaced it"));
+  EXPECT_THAT(WhyNot(From("again")),
+              AllOf(HasSubstr("'again' is the name of 2 jobs: " + first), HasSubstr("give the id of one")));
+}
+
+TEST_F(WeightsSourceTest, NamesMeanTheCallersOwnJobsAndFoldersOfOthersAreRefused) {
+  ConnectOn(1, "worker-0", "one");
+  const std::string alices = Ran(Base("base", "alice"), RANK_HOPELESS);
+  EXPECT_EQ(Try(From("base", "bob")).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(WhyNot(From(alices, "bob")), HasSubstr("the folder of job-1, which is somebody else's"));
+  NewJob admin = From(alices, "bob");
+  admin.any_folder = true;
+  EXPECT_EQ(WhyNot(admin), "");
+  const std::string bobs = Ran(Base("base", "bob"), RANK_HOPELESS);
+  const std::string tuned = Submit(From("base", "bob"));
+  EXPECT_EQ((*service_->SpecOf(tuned))->weights().from_job(), bobs);
+}
+
+TEST_F(WeightsSourceTest, AJobWithoutAWorkerIsCheckedWhenOneConnectsAlsoByTheNextCoordinator) {
+  ConnectOn(1, "worker-0", "one");
+  const std::string base = Ran(Base("base"), RANK_HOPELESS);
+  service_->WorkerDisconnected(1, "gone");
+  Settle();
+  Pass(200, {});
+  const std::string tuned = Submit(From("base"));
+  Ran(Base("base2"), RANK_HOPELESS);
+  Restart();
+  ConnectOn(2, "worker-0", "one");
+  const auto asked = Asked();
+  ASSERT_FALSE(asked.empty());
+  EXPECT_EQ(asked[0].second.model().weights().from_job(), base);
+  EXPECT_EQ(PlannedWith(2, tuned, kChosen), kChosen);
+}
+
+TEST_F(WeightsSourceTest, AWorkerThatTellsNoCheckpointIsNotBelieved) {
+  ConnectOn(1, "worker-0", "one");
+  Ran(Base("base"), RANK_HOPELESS);
+  for (const std::string chosen : {"", "a\nb"}) {
+    const std::string tuned = Submit(From("base"));
+    Asked();
+    EXPECT_EQ(PlannedWith(1, tuned, chosen), "no plan was asked for");
+    absl::Status reason;
+    EXPECT_EQ(service_->AdmissionOf(tuned, &reason), Admission::kRefused);
+    EXPECT_THAT(std::string(reason.message()), HasSubstr("worker-0 does not say which checkpoint it chose"));
+  }
+}
+
+}  // namespace
+}  // namespace adjoin

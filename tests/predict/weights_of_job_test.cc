@@ -1,0 +1,164 @@
+// Jobs that begin with the weights of an earlier one that was cancelled, still runs, or succeeded: real processes,
+// other ranks and other cuts. What they begin with is, tensor by tensor, what `adjoin export` writes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/deadline.h"
+#include "tests/harness/local_cluster.h"
+
+namespace adjoin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kSamples = 6;
+
+// The targets of the validation are the opposite of what is trained: the first validation is the best one.
+constexpr char kNetwork[] = R"job(
+layer { name: "hidden" input: "x" x: "cut" linear { out_features: 5 } }
+layer { name: "act" activation { fn: "relu" } }
+layer { name: "fc" linear { out_features: 2 } }
+loss { kind: "mse" input: "fc" target: "y" }
+dataset { name: "train"
+  field { name: "x" npy { path: "x.npy" } shape: [3] }
+  field { name: "y" npy { path: "y.npy" } shape: [2] } }
+)job";
+
+std::string Base(const std::string& name) {
+  return absl::StrCat("name: \"", name, "\" kind: TRAIN ranks: 2 seed: 1 layout { name: \"cut\" partition: [1, 2] }",
+                      kNetwork, R"job(
+dataset { name: "opposite"
+  field { name: "x" npy { path: "x.npy" } shape: [3] }
+  field { name: "y" npy { path: "minus_y.npy" } shape: [2] } }
+train { dataset: "train" batch: 2 steps: 100000000 optimizer { adam { lr: 0.01 } }
+  validate_on: "opposite" validate_every: 4 }
+checkpoint { every_steps: 300 keep_best: "loss" dir: ")job",
+                      name, "-ckpt\" }\n");
+}
+
+// A step of it changes no weight: a float32 is the same after so little is taken from it.
+std::string Tuned(const std::string& name, const std::string& weights) {
+  return absl::StrCat("name: \"", name, "\" kind: TRAIN ranks: 3 seed: 2 layout { name: \"cut\" partition: [3, 1] }",
+                      kNetwork, "train { dataset: \"train\" batch: 3 steps: 1 optimizer { sgd { lr: 1e-38 } } }\n",
+                      "weights { ", weights, " }\n");
+}
+
+void WriteNpy(const std::string& path, const std::vector<float>& values, int columns) {
+  std::string header = absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (", values.size() / columns,
+                                    ", ", columns, "), }");
+  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
+  header += '\n';
+  const char magic[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(header.size()), 0};
+  std::ofstream file(path, std::ios::binary);
+  file.write(magic, sizeof(magic)) << header;
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(4 * values.size()));
+}
+
+std::vector<float> Numbers(int count, float factor) {
+  std::vector<float> numbers;
+  for (int i = 0; i < count; ++i) numbers.push_back(factor * static_cast<float>((7 * i) % 5 - 2));
+  return numbers;
+}
+
+class WeightsOfJobTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto cluster = LocalCluster::Start(1, 6);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+    WriteNpy(cluster_->data_root() + "/x.npy", Numbers(kSamples * 3, 0.5f), 3);
+    WriteNpy(cluster_->data_root() + "/y.npy", Numbers(kSamples * 2, 0.25f), 2);
+    WriteNpy(cluster_->data_root() + "/minus_y.npy", Numbers(kSamples * 2, -0.25f), 2);
+  }
+  static Deadline Soon() { return Deadline::After(absl::Seconds(120)); }
+  LocalCluster::CliResult Cli(const std::vector<std::string>& arguments) { return cluster_->Cli(arguments); }
+  // Submits a job whose name is unlike those of the others.
+  std::string Submit(const std::string& spec) {
+    const absl::StatusOr<std::string> job = cluster_->Submit(spec);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? *job : "";
+  }
+  void Trains(const std::string& job, uint64_t steps) {
+    const auto has = [&](const JobSummary& now) {
+      return now.progress().step() >= steps && now.progress().checkpoint_step() > 0;
+    };
+    const absl::StatusOr<JobSummary> reached = cluster_->WaitUntil(job, has, Soon());
+    ASSERT_TRUE(reached.ok()) << reached.status();
+  }
+  void Succeeds(const std::string& job) {
+    const absl::StatusOr<JobSummary> end = cluster_->WaitFor(job, Soon());
+    ASSERT_TRUE(end.ok()) << end.status();
+    EXPECT_EQ(end->state(), SUCCEEDED) << end->reason();
+  }
+  std::string Exported(const std::string& job, const std::vector<std::string>& more = {}) {
+    const std::string file = absl::StrCat(cluster_->folder(), "/", ++files_, ".safetensors");
+    std::vector<std::string> arguments = {"export", job, file};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const LocalCluster::CliResult result = Cli(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return ReadFile(file);
+  }
+  std::string Refusal(const std::string& spec) { return std::string(cluster_->Submit(spec).status().message()); }
+
+  std::unique_ptr<LocalCluster> cluster_;
+  int files_ = 0;
+};
+
+TEST_F(WeightsOfJobTest, FineTuningBeginsWithWhatExportGives) {
+  const std::string base = Submit(Base("base"));
+  Trains(base, 700);
+  // While it runs.
+  const std::string early = Submit(Tuned("early", "from_job: \"base\""));
+  Succeeds(early);
+  EXPECT_THAT(Cli({"events", early}).out, HasSubstr("begins with those of job-1: base-ckpt/step-"));
+  ASSERT_EQ(Cli({"cancel", base}).exit_code, 0);
+  ASSERT_TRUE(cluster_->WaitUntilIdle(Soon()).ok());
+
+  const std::string best = Exported(base, {"--best"});
+  const std::string tuned = Submit(Tuned("tuned", "from_job: \"base\" best: true"));
+  Succeeds(tuned);
+  EXPECT_EQ(Exported(tuned), best);
+  const std::string by_step = Submit(Tuned("by-step", "from_job: \"job-1\" step: 4"));
+  Succeeds(by_step);
+  EXPECT_EQ(Exported(by_step), best) << "the first validation is the best";
+  EXPECT_EQ(Exported(base, {"--step", "4"}), best);
+
+  const std::string newest = Submit(Tuned("newest", "from_job: \"base\""));
+  Succeeds(newest);
+  const std::string last = Exported(newest);
+  EXPECT_NE(last, best);
+  // A model that a job has published.
+  const std::string third = Submit(Tuned("third", "from_job: \"newest\""));
+  Succeeds(third);
+  EXPECT_EQ(Exported(third), last);
+
+  EXPECT_EQ(Cli({"predict", "base", "--best", "--dataset", "train", "-f"}).exit_code, 0);
+  EXPECT_THAT(Cli({"evaluate", "base", "--step", "4", "--dry-run"}).out,
+              AllOf(HasSubstr("from_job: \"job-1\""), HasSubstr("step: 4")));
+}
+
+TEST_F(WeightsOfJobTest, WhatIsNotThereIsRefusedWhenTheJobIsSubmitted) {
+  const std::string base = Submit(Base("base"));
+  Trains(base, 10);
+  ASSERT_EQ(Cli({"cancel", base}).exit_code, 0);
+  ASSERT_TRUE(cluster_->WaitUntilIdle(Soon()).ok());
+  EXPECT_THAT(Refusal(Tuned("a", "from_job: \"base\" step: 5000001")),
+              AllOf(HasSubstr("weights.from_job: job-1: no checkpoint is of step 5000001; there are checkpoints of "),
+                    HasSubstr("4 (the best by loss)"), HasSubstr("(as worker-0 sees it)")));
+  EXPECT_THAT(Refusal(Tuned("a", "from_job: \"bsae\"")), HasSubstr("weights.from_job: there is no job 'bsae'"));
+  std::string other = Tuned("a", "from_job: \"base\"");
+  other.replace(other.find("out_features: 5"), 15, "out_features: 7");
+  EXPECT_THAT(Refusal(other), AllOf(HasSubstr("does not fit the model"),
+                                    HasSubstr("hidden.weight: 7x3 in the model, 5x3 in the file")));
+}
+
+}  // namespace
+}  // namespace adjoin
