@@ -22,7 +22,9 @@ int64_t Elements(const Shape& shape) {
 class Kernel {
  public:
   Kernel(const LayerPlan& layer, const LayerSizes& sizes, bool in_sum_type = false)
-      : spec(layer.spec()), sizes(sizes), element(in_sum_type ? std::max<int64_t>(4, SizeOf(sizes.type)) : SizeOf(sizes.type)) {
+      : spec(layer.spec()),
+        sizes(sizes),
+        element(in_sum_type ? std::max<int64_t>(4, SizeOf(sizes.type)) : SizeOf(sizes.type)) {
     if (!sizes.input.empty()) in = Elements(sizes.input[0]) * element;
     out = Elements(sizes.output) * element;
     memory.keeps_input.assign(sizes.input.size(), false);
@@ -88,7 +90,8 @@ LayerMemory OfTransposedConv(Kernel& k) {
   k.memory.in_sum_type = k.sizes.type == DType::kBFloat16;
   const int64_t channels = k.sizes.output.size() > 1 ? k.sizes.output[1] : 0;
   // A sample at a time.
-  const int64_t positions = Elements(k.sizes.input[0]) / std::max<int64_t>(1, k.sizes.input[0][0] * k.sizes.input[0][1]);
+  const int64_t positions =
+      Elements(k.sizes.input[0]) / std::max<int64_t>(1, k.sizes.input[0][0] * k.sizes.input[0][1]);
   const int64_t columns = channels * KernelVolume(conv) * positions * k.element;
   // What the kernel returns is cut to the outputs, and the bias added.
   k.memory.forward_work = std::max(columns, k.out);
@@ -131,7 +134,8 @@ LayerMemory OfNorm(const LayerPlan& layer, const LayerSizes& sizes) {
   if ((kind == "layer" || kind == "rms") && norm.dim_size() > 0) {
     constexpr int64_t kNumbers = 7 * 8;  // for each row, in float64
     int64_t rows = 1;
-    for (int64_t dim = 0; dim < norm.dim(0) && dim < static_cast<int64_t>(sizes.output.size()); ++dim) rows *= sizes.output[dim];
+    for (int64_t dim = 0; dim < norm.dim(0) && dim < static_cast<int64_t>(sizes.output.size()); ++dim)
+      rows *= sizes.output[dim];
     k.memory.keeps = kNumbers * rows;
   }
   if ((kind == "layer" || kind == "rms") && !sizes.parameter.empty()) {
@@ -316,15 +320,16 @@ LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   const int64_t heads = layer.spec().attention().heads();
   const int64_t width = x.empty() || heads < 1 ? 1 : std::max<int64_t>(1, x.back() / heads);
   const int64_t pairs = x.empty() ? 0 : x[0] * (features / width);
-  const int64_t rows = x.size() == 3 ? std::min(x[1], kRows) : 0, columns = x.size() == 3 ? std::min(keys_of[1], kColumns) : 0;
+  const int64_t rows = x.size() == 3 ? std::min(x[1], kRows) : 0,
+                columns = x.size() == 3 ? std::min(keys_of[1], kColumns) : 0;
   const int64_t group = std::max<int64_t>(1, kScores / std::max<int64_t>(1, rows * columns));
   const int64_t tile = std::min(pairs, group) * rows * columns * std::max<int64_t>(4, k.element);
   const int64_t travels = sizes.key_parts > 1 ? 2 * keys : 0;
   const int64_t sums = x.size() == 3 ? pairs * x[1] * std::max<int64_t>(4, k.element) : 0;
   k.memory.keeps = 3 * queries + 2 * keys + travels + sums;
   k.memory.forward_work = std::max(queries + tile + travels - k.out, k.out);
-  k.memory.backward_work =
-      std::max<int64_t>(0, 3 * queries + 2 * keys + 2 * tile + std::min<int64_t>(sizes.key_parts, 4) * travels - k.out - k.in);
+  k.memory.backward_work = std::max<int64_t>(
+      0, 3 * queries + 2 * keys + 2 * tile + std::min<int64_t>(sizes.key_parts, 4) * travels - k.out - k.in);
   return k.memory;
 }
 
@@ -335,7 +340,8 @@ LayerMemory OfWindowAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   const WindowAttention& attention = layer.spec().window_attention();
   int64_t cells = 1;
   for (const uint32_t extent : attention.window()) cells *= extent;
-  const int64_t positions = Elements(sizes.output) / std::max<int64_t>(1, sizes.output.empty() ? 1 : sizes.output.back());
+  const int64_t positions =
+      Elements(sizes.output) / std::max<int64_t>(1, sizes.output.empty() ? 1 : sizes.output.back());
   const int64_t scores = positions * cells * attention.heads() * k.element;
   k.memory.keeps = 5 * k.out + scores;
   k.memory.forward_work = 2 * scores;
@@ -413,6 +419,8 @@ LayerMemory MemoryOf(const LayerPlan& layer, const LayerSizes& sizes) {
   k.memory.keeps_output = k.memory.keeps_parameters = true;
   return k.memory;
 }
+
+bool KnowsMemoryOf(const std::string& kind) { return Rules().count(kind) > 0; }
 
 LayerMemory MemoryOfLoss(const Loss& loss, const LayerSizes& sizes) {
   LayerMemory memory;

@@ -22,7 +22,7 @@ namespace adjoin {
 struct LayerSizes {
   using Shape = std::vector<int64_t>;
   std::vector<Shape> input;  // as read: halos included
-  Shape output;  // LayerPlan.compute
+  Shape output;              // LayerPlan.compute
   DType type = DType::kFloat32;
   // Weights and biases where the kernel reads them, in order of LayerPlan.parameter, buffers left out.
   std::vector<Shape> parameter;
@@ -49,14 +49,17 @@ struct LayerMemory {
   bool keeps_output = false;
   bool keeps_parameters = false;
   bool copies_gradient = false;  // the output's, where it is a part of a larger tensor
-  int64_t keeps = 0;         // bytes of further tensors that the graph keeps
-  int64_t forward_work = 0;  // bytes, at most at one time, beside inputs, output and what is kept
+  int64_t keeps = 0;             // bytes of further tensors that the graph keeps
+  int64_t forward_work = 0;      // bytes, at most at one time, beside inputs, output and what is kept
   std::vector<GradientOf> gradient;
   int64_t backward_work = 0;  // likewise beside the output's gradient, those of inputs and parameters, and what is kept
 };
 
 // `layer`: of a plan. For a layer of one's own: keeps its inputs and its output.
 LayerMemory MemoryOf(const LayerPlan& layer, const LayerSizes& sizes);
+
+// Returns whether MemoryOf knows the kind (KindOf); it has to know all but layers of one's own.
+bool KnowsMemoryOf(const std::string& kind);
 
 // Likewise of a loss of this prediction; its output is one number.
 LayerMemory MemoryOfLoss(const Loss& loss, const LayerSizes& sizes);

@@ -30,9 +30,9 @@ class MemoryLedger {
   // Who has how much at a moment.
   struct Moment {
     int64_t bytes = 0;
-    std::string during;               // as Enter says
-    std::vector<int64_t> of_part;     // by MemoryPart
-    std::vector<int64_t> of_layer;    // by Owner::layer; the last element: of none
+    std::string during;             // as Enter says
+    std::vector<int64_t> of_part;   // by MemoryPart
+    std::vector<int64_t> of_layer;  // by Owner::layer; the last element: of none
   };
 
   explicit MemoryLedger(int layers) : layers_(layers) {}

@@ -13,7 +13,7 @@ namespace adjoin {
 namespace {
 
 constexpr int kLargest = 5;
-constexpr int kMostSimulated = 8;
+constexpr int kMostSimulated = 4;
 
 absl::StatusOr<int64_t> LocalBytes(const LayoutPlan& plan, int rank) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));

@@ -237,7 +237,7 @@ StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Ten
   }
   for (const Tensor tensor : more) keeps ? step.kept.push_back(tensor) : ledger_.Drop(tensor);
   for (const Tensor tensor : parameters) {
-    keeps && step.memory.keeps_parameters ? step.kept.push_back(tensor) : ledger_.Drop(tensor);
+    keeps&& step.memory.keeps_parameters ? step.kept.push_back(tensor) : ledger_.Drop(tensor);
   }
   return output;
 }

@@ -34,13 +34,13 @@ class StepSimulation {
 
   // A layer's input as the rank has it.
   struct Read {
-    int64_t bytes = 0;        // as the kernel reads it
-    bool moved = false;       // by a movement, or copied for a boundary: not the value itself
+    int64_t bytes = 0;   // as the kernel reads it
+    bool moved = false;  // by a movement, or copied for a boundary: not the value itself
     bool needs_grad = false;
   };
   struct Parameter {
-    int64_t bytes = 0;   // where the kernel reads it
-    int64_t home = 0;    // of this rank's block
+    int64_t bytes = 0;    // where the kernel reads it
+    int64_t home = 0;     // of this rank's block
     bool copied = false;  // by a movement, or to another type
     bool trained = false;
   };

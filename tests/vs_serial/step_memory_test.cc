@@ -99,12 +99,13 @@ int RanksOf(const std::string& partition) {
 
 std::string JobOf(const Case& c, const std::string& partition) {
   const bool classes = c.loss == "cross_entropy";
-  return absl::StrCat("name: \"n\" kind: TRAIN ranks: ", RanksOf(partition), " layout { name: \"grid\" partition: ",
-                      partition, " }\nprecision { compute: \"", c.precision, "\" params: \"",
-                      c.precision == "float64" ? "float64" : "float32", "\" }\n", c.network.text(), "loss { kind: \"",
-                      c.loss, "\" input: \"", c.network.last(), "\" target: \"t\" }\n",
-                      "dataset { name: \"data\" field { name: \"x\" idx { path: \"v\" }", c.input_type,
-                      " shape: [", absl::StrJoin(c.shape, ", "), "] } field { name: \"t\" idx { path: \"l\" }  ", classes ? "dtype: \"int64\"" : "", " shape: [", absl::StrJoin(c.target, ", "), "] } }\n",
+  return absl::StrCat("name: \"n\" kind: TRAIN ranks: ", RanksOf(partition),
+                      " layout { name: \"grid\" partition: ", partition, " }\nprecision { compute: \"", c.precision,
+                      "\" params: \"", c.precision == "float64" ? "float64" : "float32", "\" }\n", c.network.text(),
+                      "loss { kind: \"", c.loss, "\" input: \"", c.network.last(), "\" target: \"t\" }\n",
+                      "dataset { name: \"data\" field { name: \"x\" idx { path: \"v\" }", c.input_type, " shape: [",
+                      absl::StrJoin(c.shape, ", "), "] } field { name: \"t\" idx { path: \"l\" }  ",
+                      classes ? "dtype: \"int64\"" : "", " shape: [", absl::StrJoin(c.target, ", "), "] } }\n",
                       "train { dataset: \"data\" batch: ", c.batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\n");
 }
 
@@ -164,7 +165,8 @@ std::vector<Case> Cases() {
     n.Add(pool).Conv(32).Norm().Fn("relu").Conv(32).Norm().Fn("relu").Add(up);
     n.Add("concat { arg: 1 }", {skip2, n.last()}).Conv(16).Norm().Fn("relu").Conv(16).Norm().Fn("relu").Add(up);
     n.Add("concat { arg: 1 }", {skip1, n.last()}).Conv(8).Norm().Fn("relu").Conv(8).Norm().Fn("relu").Conv(kClasses, 1);
-    cases.push_back({absl::StrCat("U-Net 3-D ", recompute), n, {1, 16, 64, 64}, volume_cuts, "cross_entropy", {16, 64, 64}});
+    cases.push_back(
+        {absl::StrCat("U-Net 3-D ", recompute), n, {1, 16, 64, 64}, volume_cuts, "cross_entropy", {16, 64, 64}});
   }
   {
     NetworkText n;
@@ -197,7 +199,12 @@ std::vector<Case> Cases() {
   }
   {
     NetworkText n;
-    n.Conv(8).Norm("group", "groups: 4").Fn("silu").Add("conv { out_channels: 16 window { kernel: 2 stride: 2 } }").Norm("instance", "affine: true").Fn("leaky_relu");
+    n.Conv(8)
+        .Norm("group", "groups: 4")
+        .Fn("silu")
+        .Add("conv { out_channels: 16 window { kernel: 2 stride: 2 } }")
+        .Norm("instance", "affine: true")
+        .Fn("leaky_relu");
     n.Add("conv { out_channels: 8 transposed: true window { kernel: 2 stride: 2 } }").Fn("gelu").Conv(1, 1);
     cases.push_back({"autoencoder", n, {1, 96, 96}, image_cuts, "mse", {1, 96, 96}, 4});
   }
@@ -213,7 +220,13 @@ std::vector<Case> Cases() {
       n.Add("add { }", {middle, n.last()});
     }
     n.Add("linear { out_features: 8 }");
-    cases.push_back({"transformer", n, {256, 16}, {"[1, 1, 1]", "[2, 1, 1]", "[1, 2, 1]", "[1, 4, 1]", "[2, 2, 1]"}, "mse", {256, 8}, 4});
+    cases.push_back({"transformer",
+                     n,
+                     {256, 16},
+                     {"[1, 1, 1]", "[2, 1, 1]", "[1, 2, 1]", "[1, 4, 1]", "[2, 2, 1]"},
+                     "mse",
+                     {256, 8},
+                     4});
   }
   {
     NetworkText n;
@@ -235,7 +248,13 @@ std::vector<Case> Cases() {
       n.Add("add { }", {before, n.last()});
     }
     n.Add("conv { out_channels: 3 window { kernel: 1 } }");
-    cases.push_back({"WaveNet", n, {1, 4096}, {"[1, 1, 1]", "[2, 1, 1]", "[1, 1, 2]", "[1, 1, 4]", "[2, 1, 2]"}, "cross_entropy", {4096}, 4});
+    cases.push_back({"WaveNet",
+                     n,
+                     {1, 4096},
+                     {"[1, 1, 1]", "[2, 1, 1]", "[1, 1, 2]", "[1, 1, 4]", "[2, 1, 2]"},
+                     "cross_entropy",
+                     {4096},
+                     4});
   }
   for (const char* type : {"float64", "bfloat16"}) {
     NetworkText n;
@@ -257,7 +276,15 @@ std::vector<Case> Cases() {
       n.Norm("layer", "dim: 2").Add("attention { heads: 2 causal: true }").Add("add { }", {before, n.last()});
     }
     n.Add("linear { out_features: 64 }").Add("permute { arg: [0, 2, 1] }");
-    cases.push_back({"language model", n, {128}, {"[1, 1]", "[2, 1]", "[4, 1]", "[1, 2]", "[2, 2]"}, "cross_entropy", {128}, 4, "float32", 64,
+    cases.push_back({"language model",
+                     n,
+                     {128},
+                     {"[1, 1]", "[2, 1]", "[4, 1]", "[1, 2]", "[2, 2]"},
+                     "cross_entropy",
+                     {128},
+                     4,
+                     "float32",
+                     64,
                      " dtype: \"int64\""});
   }
   {
@@ -272,7 +299,13 @@ std::vector<Case> Cases() {
       n.Add("add { }", {middle, n.last()});
     }
     n.Add("linear { out_features: 3 }");
-    cases.push_back({"Swin", n, {32, 32, 3}, {"[1, 1, 1, 1]", "[2, 1, 1, 1]", "[1, 2, 1, 1]", "[1, 1, 2, 1]", "[1, 2, 2, 1]"}, "mse", {32, 32, 3}, 4});
+    cases.push_back({"Swin",
+                     n,
+                     {32, 32, 3},
+                     {"[1, 1, 1, 1]", "[2, 1, 1, 1]", "[1, 2, 1, 1]", "[1, 1, 2, 1]", "[1, 2, 2, 1]"},
+                     "mse",
+                     {32, 32, 3},
+                     4});
   }
   {
     NetworkText n;
@@ -308,7 +341,8 @@ TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
       }
       const int64_t most = *std::max_element(counted.begin(), counted.end());
       const double ratio = static_cast<double>(predicted) / static_cast<double>(most);
-      std::cout << absl::StrCat(c.name, " ", partition, ": counted ", most, ", predicted ", predicted, ", ", ratio, "\n");
+      std::cout << absl::StrCat(c.name, " ", partition, ": counted ", most, ", predicted ", predicted, ", ", ratio,
+                                "\n");
       EXPECT_GE(ratio, 1 - c.below);
       EXPECT_LE(ratio, 1 + c.above);
     }
