@@ -104,6 +104,7 @@ absl::Status StepSimulation::PrepareLayer(int index) {
     parameter.home = ElementsOf(home.LocalShape(rank_)) * SizeOf(home.dtype());
     parameter.copied = op != nullptr || home.dtype() != compute.dtype();
     parameter.trained = !plan.frozen();
+    parameter.index = use.index();
     step.parameter.push_back(parameter);
   }
   for (int dim = 2; dim < static_cast<int>(sizes.output.size()); ++dim) {
@@ -160,6 +161,7 @@ absl::Status StepSimulation::Prepare() {
   for (int i = 0; i < program_.loss_size(); ++i) ADJOIN_RETURN_IF_ERROR(PrepareLoss(i));
   ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
   kept_inputs_.resize(recomputed_.size());
+  has_gradient_.assign(plan_.parameter_size(), plan_.spec().train().microbatches() > 1);
   // As Network finds them.
   std::vector<int> last(program_.value_size(), -1);
   for (int i = 0; i < program_.layer_size(); ++i) {
@@ -295,14 +297,15 @@ void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients) {
   if (copy != kNone) ledger_.Drop(copy);
   if (g != kNone) ledger_.Drop(g);
   for (const Tensor tensor : std::exchange(step.kept, {})) ledger_.Drop(tensor);
-  const bool add_up = plan_.spec().train().microbatches() > 1;  // to gradients that are there
   for (size_t i = 0; i < step.parameter.size(); ++i) {
     if (!step.parameter[i].trained) continue;
     if (step.parameter[i].copied) {
       const Tensor home = NewTensor(step.parameter[i].home, MemoryPart::kGradients, step.layer);
       ledger_.Drop(std::exchange(of_parameters[i], home));
     }
-    if (add_up) ledger_.Drop(of_parameters[i]);
+    // Added to what another part of the batch, or another layer with the same weights, has left.
+    if (has_gradient_[step.parameter[i].index]) ledger_.Drop(of_parameters[i]);
+    has_gradient_[step.parameter[i].index] = true;
   }
   for (size_t i = 0; i < step.input.size(); ++i) {
     if (found[i] == kNone) continue;

@@ -43,6 +43,7 @@ class StepSimulation {
     int64_t home = 0;     // of this rank's block
     bool copied = false;  // by a movement, or to another type
     bool trained = false;
+    uint32_t index = 0;  // in Plan.parameter
   };
   struct Step {  // a layer or a loss
     std::string name;
@@ -78,6 +79,7 @@ class StepSimulation {
   std::vector<Step> layers_, losses_;
   std::vector<int64_t> value_bytes_;
   std::vector<std::vector<uint32_t>> read_last_;
+  std::vector<bool> has_gradient_;  // by Plan.parameter
   std::vector<RecomputedRun> recomputed_;
   std::vector<std::vector<Tensor>> kept_inputs_;  // of the recomputed runs
 };
