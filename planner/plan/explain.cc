@@ -1,6 +1,7 @@
 // Planner::Explain: the plan as tables for people.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -83,6 +84,28 @@ std::string LargestText(const PlanReport& report) {
   return TextTable(rows);
 }
 
+// Returns how much memory tensors take, when, and for what.
+std::vector<std::string> MemoryLines(const MemoryReport& memory) {
+  if (memory.bytes() == 0) return {};
+  std::vector<std::string> parts;
+  const auto add = [&parts](int64_t bytes, const char* what) {
+    if (bytes > 0) parts.push_back(absl::StrCat(BytesText(bytes), " ", what));
+  };
+  add(memory.parameters(), "parameters");
+  add(memory.gradients(), "gradients");
+  add(memory.optimizer(), "optimizer");
+  add(memory.data(), "data");
+  add(memory.activations(), "activations");
+  add(memory.kernels(), "kernels");
+  std::vector<std::string> layers;
+  for (const LayerMemoryReport& layer : memory.layer()) {
+    layers.push_back(absl::StrCat(layer.name(), " ", BytesText(layer.bytes())));
+  }
+  return {absl::StrCat("about ", BytesText(memory.bytes()), " of tensors on rank ", memory.rank(), ", most in the ",
+                       memory.during()),
+          absl::StrJoin(parts, ", "), absl::StrCat("held by ", absl::StrJoin(layers, ", "))};
+}
+
 // What a user looks for first. The numbers are those of the first program.
 std::string SummaryText(const PlanReport& report) {
   std::vector<std::vector<std::string>> rows = {
@@ -97,8 +120,12 @@ std::string SummaryText(const PlanReport& report) {
     rows.push_back({"sent per step", SentText(program)});
     rows.push_back({"forward pass", absl::StrCat(FlopsText(program.flops_forward()), " by all ranks together")});
   }
+  for (const std::string& line : MemoryLines(report.memory())) {
+    rows.push_back({rows.back()[0] == "forward pass" ? "memory" : "", line});
+  }
+  bool first = true;
   for (const absl::string_view line : absl::StrSplit(LargestText(report), '\n', absl::SkipEmpty())) {
-    rows.push_back({rows.back()[0] == "forward pass" ? "largest tensors" : "", std::string(line)});
+    rows.push_back({std::exchange(first, false) ? "largest tensors" : "", std::string(line)});
   }
   return Table(rows);
 }

@@ -10,8 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/amount_text.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
+#include "planner/memory/memory_ledger.h"
+#include "planner/memory/step_memory.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
 #include "primitives/geometry/box.h"
@@ -226,6 +229,38 @@ void Summarise(const Plan& plan, PlanReport& report) {
   for (const LargeTensor& tensor : tensors) *report.add_largest() = tensor;
 }
 
+MemoryReport MemoryOf(const RankMemory& memory) {
+  MemoryReport report;
+  const auto of = [&memory](MemoryPart part) { return memory.of_part[static_cast<int>(part)]; };
+  report.set_rank(memory.rank);
+  report.set_bytes(memory.bytes);
+  report.set_parameters(of(MemoryPart::kParameters));
+  report.set_gradients(of(MemoryPart::kGradients));
+  report.set_optimizer(of(MemoryPart::kOptimizer));
+  report.set_data(of(MemoryPart::kFields));
+  report.set_activations(of(MemoryPart::kActivations));
+  report.set_kernels(of(MemoryPart::kWork));
+  report.set_program(memory.program);
+  report.set_during(memory.during);
+  for (const RankMemory::Share& share : memory.largest) {
+    if (share.bytes == 0) continue;
+    LayerMemoryReport* layer = report.add_layer();
+    layer->set_name(share.layer);
+    layer->set_bytes(share.bytes);
+  }
+  return report;
+}
+
+// A job's limit is for tensors, as the prediction is.
+void WarnOfLimit(const Plan& plan, PlanReport& report) {
+  const uint64_t limit = plan.spec().resources().memory_bytes();
+  if (limit == 0 || static_cast<uint64_t>(report.memory().bytes()) <= limit) return;
+  report.add_warning(absl::StrCat("rank ", report.memory().rank(), " needs about ", BytesText(report.memory().bytes()),
+                                  " for tensors, and resources.memory_bytes allows ",
+                                  BytesText(static_cast<int64_t>(limit)),
+                                  "; use more ranks, micro-batches or recompute, or raise the limit"));
+}
+
 }  // namespace
 
 PlanReport MakePlanReport(const Plan& plan) {
@@ -238,6 +273,10 @@ PlanReport MakePlanReport(const Plan& plan) {
   for (const ParameterPlan& parameter : plan.parameter()) *report.add_parameter() = ParameterOf(parameter);
   Summarise(plan, report);
   for (std::string& warning : PlanWarnings(plan)) report.add_warning(std::move(warning));
+  if (const auto memory = PredictLargestMemory(plan); memory.ok()) {
+    *report.mutable_memory() = MemoryOf(*memory);
+    WarnOfLimit(plan, report);
+  }
   return report;
 }
 

@@ -17,8 +17,11 @@
 namespace adjoin {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::Gt;
+using testing::HasSubstr;
+using testing::IsEmpty;
 
 Plan PlanOf(const std::string& text) {
   auto plan = Planner::Build(ParseSpec(text, "job.textproto")->spec, {{"train", 1000}}, BuiltinLayerRules());
@@ -106,6 +109,36 @@ TEST(PlanReportTest, TheFiveLargestTensorsAreInOrder) {
   for (const ParameterReport& parameter : report.parameter()) all.push_back(parameter.home().bytes());
   std::sort(all.begin(), all.end(), std::greater<>());
   for (int i = 0; i < 5; ++i) EXPECT_EQ(report.largest(i).tensor().bytes(), all[i]);
+}
+
+TEST(PlanReportTest, MemoryIsTheSumOfItsParts) {
+  const PlanReport report = MakePlanReport(PlanOf(kLeNet));
+  const MemoryReport& memory = report.memory();
+  EXPECT_EQ(memory.bytes(), memory.parameters() + memory.gradients() + memory.optimizer() + memory.data() +
+                                memory.activations() + memory.kernels());
+  EXPECT_EQ(memory.program(), "train");
+  ASSERT_EQ(memory.layer_size(), 5);
+  for (int i = 1; i < 5; ++i) EXPECT_GE(memory.layer(i - 1).bytes(), memory.layer(i).bytes());
+}
+
+TEST(PlanReportTest, MemoryHasWhatTheOptimizerKeeps) {
+  Plan plan = PlanOf(kLeNet);
+  Optimizer* optimizer = plan.mutable_spec()->mutable_train()->mutable_optimizer();
+  optimizer->mutable_sgd()->clear_momentum();
+  EXPECT_EQ(MakePlanReport(plan).memory().optimizer(), 0);
+  optimizer->mutable_adam()->set_amsgrad(true);
+  const MemoryReport memory = MakePlanReport(plan).memory();
+  EXPECT_EQ(memory.optimizer(), 3 * memory.parameters());
+}
+
+TEST(PlanReportTest, WarnsOfALimitThatTensorsExceed) {
+  Plan plan = PlanOf(kLeNet);
+  const int64_t needed = MakePlanReport(plan).memory().bytes();
+  plan.mutable_spec()->mutable_resources()->set_memory_bytes(needed);
+  EXPECT_THAT(MakePlanReport(plan).warning(), IsEmpty());
+  plan.mutable_spec()->mutable_resources()->set_memory_bytes(needed - 1);
+  EXPECT_THAT(MakePlanReport(plan).warning(),
+              ElementsAre(AllOf(HasSubstr("resources.memory_bytes allows"), HasSubstr("or raise the limit"))));
 }
 
 TEST(PlanReportTest, WhatIsNotTrainedIsCountedApart) {

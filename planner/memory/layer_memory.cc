@@ -1,0 +1,451 @@
+#include "planner/memory/layer_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "layers/rules/layer_kind.h"
+
+namespace adjoin {
+namespace {
+
+using Shape = LayerSizes::Shape;
+
+int64_t Elements(const Shape& shape) {
+  int64_t elements = 1;
+  for (const int64_t extent : shape) elements *= extent;
+  return elements;
+}
+
+// Bytes of tensors of one layer, in the type in which its kernel computes.
+class Kernel {
+ public:
+  Kernel(const LayerPlan& layer, const LayerSizes& sizes, bool in_sum_type = false)
+      : spec(layer.spec()),
+        sizes(sizes),
+        element(in_sum_type ? std::max<int64_t>(4, SizeOf(sizes.type)) : SizeOf(sizes.type)) {
+    if (!sizes.input.empty()) in = Elements(sizes.input[0]) * element;
+    out = Elements(sizes.output) * element;
+    memory.keeps_input.assign(sizes.input.size(), false);
+    memory.gradient.assign(sizes.input.size(), GradientOf::kOwn);
+    memory.in_sum_type = in_sum_type && sizes.type == DType::kBFloat16;
+  }
+
+  const Layer& spec;
+  const LayerSizes& sizes;
+  const int64_t element;
+  int64_t in = 0, out = 0;
+  LayerMemory memory;
+};
+
+using Rule = LayerMemory (*)(const LayerPlan&, const LayerSizes&);
+
+// ---- Convolution
+
+// LibTorch 1.13 computes float32 with oneDNN, but these small ones, other types and transposed ones by matrices of
+// columns (ConvParams::use_mkldnn, aten/src/ATen/native/Convolution.cpp).
+bool ByColumns(const Kernel& k, const Conv& conv) {
+  if (k.sizes.type == DType::kFloat64 || conv.transposed()) return true;
+  if (k.sizes.type != DType::kFloat32) return false;
+  const Shape& x = k.sizes.input[0];
+  const auto is = [](const auto& list, uint32_t value) {
+    return std::all_of(list.begin(), list.end(), [value](uint32_t each) { return each == value; });
+  };
+  const auto& kernel = conv.window().kernel();
+  const bool groups = conv.groups() > 1;
+  const bool large_kernel = kernel.size() > 1 && kernel[kernel.size() - 1] > 3 && kernel[kernel.size() - 2] > 3;
+  int64_t first = 1;
+  for (size_t dim = 0; dim < 4 && dim < x.size(); ++dim) first *= x[dim];
+  if (x.size() == 3) first = Elements(x);  // one dim is computed as two
+  const bool large = groups || large_kernel || x[0] > 1 || first > 20480;
+  const bool point = is(kernel, 1);
+  const bool plain = is(conv.window().stride(), 1) && is(conv.window().dilation(), 1);
+  return !large || (point && plain && x[0] < 16);
+}
+
+int64_t KernelVolume(const Conv& conv) {
+  int64_t volume = 1;
+  for (const uint32_t extent : conv.window().kernel()) volume *= extent;
+  return volume;
+}
+
+// oneDNN computes with copies in which channels come in blocks of 16 (with AVX-512); up to 3 of the input stay as they
+// are.
+void AddBlockedCopies(Kernel& k) {
+  const auto blocked = [](int64_t bytes, int64_t channels) {
+    constexpr int64_t kBlock = 16;
+    return bytes / std::max<int64_t>(1, channels) * ((channels + kBlock - 1) / kBlock * kBlock);
+  };
+  const int64_t channels = k.sizes.input[0][1];
+  const int64_t in = channels <= 3 ? 0 : blocked(k.in, channels), out = blocked(k.out, k.sizes.output[1]);
+  // The plain output is made when the input's copy is gone, the input's gradient before that of the weight.
+  k.memory.forward_work = std::max(in + out - k.out, out);
+  constexpr int64_t kPlain = 16;  // channels of an input below which the weight's gradient needs no copy of it
+  k.memory.backward_work = std::max(in + out - k.in, out + (channels < kPlain ? 0 : in));
+}
+
+LayerMemory OfTransposedConv(Kernel& k) {
+  const Conv& conv = k.spec.conv();
+  k.memory.in_sum_type = k.sizes.type == DType::kBFloat16;
+  const int64_t channels = k.sizes.output.size() > 1 ? k.sizes.output[1] : 0;
+  // A sample at a time.
+  const int64_t positions =
+      Elements(k.sizes.input[0]) / std::max<int64_t>(1, k.sizes.input[0][0] * k.sizes.input[0][1]);
+  const int64_t columns = channels * KernelVolume(conv) * positions * k.element;
+  // What the kernel returns is cut to the outputs, and the bias added.
+  k.memory.forward_work = std::max(columns, k.out);
+  k.memory.backward_work = k.out + columns;
+  return k.memory;
+}
+
+LayerMemory OfConv(const LayerPlan& layer, const LayerSizes& sizes) {
+  const Conv& conv = layer.spec().conv();
+  Kernel k(layer, sizes, conv.transposed());
+  k.memory.keeps_input[0] = k.memory.keeps_parameters = k.memory.copies_gradient = true;
+  if (Elements(sizes.input[0]) == 0 || Elements(sizes.output) == 0) return k.memory;
+  if (conv.transposed()) return OfTransposedConv(k);
+  if (ByColumns(k, conv) && KernelVolume(conv) > 1) {
+    const int64_t channels = sizes.input[0][1];
+    const int64_t columns = channels * KernelVolume(conv) * (k.out / std::max<int64_t>(1, sizes.output[1]));
+    k.memory.forward_work = k.memory.backward_work = columns;
+  }
+  if (!ByColumns(k, conv)) AddBlockedCopies(k);
+  int64_t zeros = 0;  // neighbours' cells with twice as many zeros: gone before the own cells' gradient
+  for (size_t dim = 2; dim < sizes.edge.size(); ++dim) {
+    const int64_t slice = k.in / std::max<int64_t>(1, sizes.input[0][dim]) * sizes.edge[dim].reach;
+    // What both sides send and get.
+    k.memory.forward_work += 4 * slice;
+    k.memory.backward_work += 4 * slice;
+    zeros += sizes.edge[dim].neighbours * 3 * slice;
+  }
+  k.memory.keeps = zeros;
+  k.memory.backward_work = std::max<int64_t>(0, k.memory.backward_work - zeros);
+  return k.memory;
+}
+
+// ---- Normalisation
+
+LayerMemory OfNorm(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes, /*in_sum_type=*/true);
+  k.memory.keeps_input[0] = k.memory.copies_gradient = true;
+  const Norm& norm = layer.spec().norm();
+  const std::string& kind = norm.kind();
+  if ((kind == "layer" || kind == "rms") && norm.dim_size() > 0) {
+    constexpr int64_t kNumbers = 7 * 8;  // for each row, in float64
+    int64_t rows = 1;
+    for (int64_t dim = 0; dim < norm.dim(0) && dim < static_cast<int64_t>(sizes.output.size()); ++dim)
+      rows *= sizes.output[dim];
+    k.memory.keeps = kNumbers * rows;
+  }
+  if ((kind == "layer" || kind == "rms") && !sizes.parameter.empty()) {
+    // The normalised values are multiplied, then shifted.
+    k.memory.keeps += k.out;
+    k.memory.forward_work = kind == "layer" ? k.out : 0;
+    k.memory.backward_work = k.out;
+  }
+  return k.memory;
+}
+
+LayerMemory OfLocalResponseNorm(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes, /*in_sum_type=*/true);
+  k.memory.keeps_input[0] = true;
+  k.memory.keeps = 2 * k.out;
+  k.memory.forward_work = k.in + k.out;
+  k.memory.backward_work = 3 * k.out;
+  return k.memory;
+}
+
+// ---- Element by element
+
+LayerMemory OfActivation(const LayerPlan& layer, const LayerSizes& sizes) {
+  static const auto* of_output = new std::set<std::string>{"relu", "sigmoid", "tanh", "exp"};
+  static const auto* in_sum_type = new std::set<std::string>{"hardtanh", "relu6", "mish"};
+  const std::string& fn = layer.spec().activation().fn();
+  Kernel k(layer, sizes, in_sum_type->count(fn) > 0);
+  const bool output = of_output->count(fn) > 0;
+  k.memory.keeps_output = output;
+  k.memory.keeps_input[0] = !output && fn != "tanhshrink";
+  k.memory.keeps_parameters = fn == "prelu";
+  if (fn == "log_sigmoid" || fn == "softsign" || fn == "tanhshrink") k.memory.keeps = k.out;
+  if (fn == "softsign") k.memory.forward_work = k.out;
+  if (fn == "softsign" || fn == "tanhshrink" || fn == "abs" || fn == "square" || fn == "prelu") {
+    k.memory.backward_work = fn == "softsign" ? 3 * k.out : k.out;
+  }
+  return k.memory;
+}
+
+LayerMemory OfDropout(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  const Dropout& dropout = layer.spec().dropout();
+  if (dropout.p() == 0) {
+    k.memory.view = true;
+    k.memory.gradient[0] = GradientOf::kView;
+    return k.memory;
+  }
+  const Shape& x = sizes.output;
+  const int64_t mask = dropout.channel() && x.size() > 1 ? x[0] * x[1] : Elements(x);  // a byte each
+  k.memory.keeps = mask;
+  k.memory.forward_work = std::max(k.out, 5 * mask);
+  return k.memory;
+}
+
+LayerMemory OfNoise(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  const bool multiplies = layer.spec().noise().multiplicative();
+  k.memory.keeps = multiplies ? k.out : 0;
+  k.memory.forward_work = multiplies ? 0 : 2 * k.out;
+  k.memory.gradient[0] = multiplies ? GradientOf::kOwn : GradientOf::kView;
+  return k.memory;
+}
+
+LayerMemory OfSoftmax(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes, sizes.shared);
+  k.memory.keeps_output = !sizes.shared;
+  if (sizes.shared) {
+    k.memory.keeps = k.out;
+    k.memory.forward_work = 2 * k.out;
+    k.memory.backward_work = 2 * k.out;
+  }
+  return k.memory;
+}
+
+// Broadcast inputs get a gradient of their own shape.
+std::vector<GradientOf> ViewsWhereShapesAgree(const LayerSizes& sizes) {
+  std::vector<GradientOf> gradient;
+  for (const Shape& input : sizes.input) {
+    gradient.push_back(input == sizes.output ? GradientOf::kView : GradientOf::kOwn);
+  }
+  return gradient;
+}
+
+LayerMemory OfAdd(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.gradient = ViewsWhereShapesAgree(sizes);
+  k.memory.forward_work = sizes.input.size() > 2 ? k.out : 0;
+  return k.memory;
+}
+
+LayerMemory OfMultiply(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.keeps_input.assign(sizes.input.size(), true);
+  const auto more = static_cast<int64_t>(sizes.input.size()) - 2;
+  k.memory.keeps = std::max<int64_t>(0, more) * k.out;  // products of the first ones
+  k.memory.backward_work = more > 0 ? k.out : 0;
+  return k.memory;
+}
+
+// ---- Windows
+
+LayerMemory OfMaxPool(Kernel& k) {
+  constexpr int64_t kIndex = 8;
+  k.memory.keeps_input[0] = true;
+  if (k.spec.pool().return_indices()) return k.memory;
+  const int64_t index = Elements(k.sizes.output) * kIndex;
+  k.memory.keeps = index;
+  if (k.sizes.shared) k.memory.forward_work = index;
+  return k.memory;
+}
+
+LayerMemory OfAveragePool(Kernel& k) {
+  k.memory.keeps_input[0] = true;
+  k.memory.forward_work = k.out;
+  if (k.spec.pool().mode() == "lp") {
+    k.memory.keeps = k.in + 3 * k.out;
+    k.memory.forward_work = 2 * k.out;
+    k.memory.backward_work = k.in + 3 * k.out;
+  }
+  return k.memory;
+}
+
+LayerMemory OfPool(const LayerPlan& layer, const LayerSizes& sizes) {
+  const bool largest = layer.spec().pool().mode() == "max";
+  Kernel k(layer, sizes, /*in_sum_type=*/!largest);
+  return largest ? OfMaxPool(k) : OfAveragePool(k);
+}
+
+// A spatial dim after the other; each adds up selections of cells, one per tap.
+LayerMemory OfUpsample(const LayerPlan& layer, const LayerSizes& sizes) {
+  const std::string& mode = layer.spec().upsample().mode();
+  Kernel k(layer, sizes, /*in_sum_type=*/true);
+  if (mode == "area") return OfAveragePool(k);
+  const bool copies = mode == "nearest" || mode == "nearest-exact";
+  int64_t from = k.in;
+  for (size_t dim = 2; dim < sizes.output.size(); ++dim) {
+    if (sizes.output[dim] == sizes.input[0][dim] && copies) continue;
+    const int64_t to = from / std::max<int64_t>(1, sizes.input[0][dim]) * sizes.output[dim];
+    const bool first = dim == 2, last = dim + 1 == sizes.output.size();
+    // Of the pass before its result, which the next one reads; the layer's own input and output count elsewhere.
+    const int64_t taken = first ? 0 : from;
+    k.memory.forward_work = std::max(k.memory.forward_work, taken + (copies ? 1 : 3) * to - (last ? k.out : 0));
+    // The gradient of its result, of a tap, and of what it reads, the second time being added up.
+    const int64_t given = last ? 0 : to;
+    k.memory.backward_work =
+        std::max(k.memory.backward_work, given + (copies ? from : to + 2 * from) - (first ? k.in : 0));
+    from = to;
+  }
+  return k.memory;
+}
+
+// ---- Sums over features
+
+LayerMemory OfLinear(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.keeps_input[0] = k.memory.keeps_parameters = true;
+  k.memory.forward_work = sizes.parameter.size() > 1 ? k.out : 0;
+  return k.memory;
+}
+
+LayerMemory OfEmbedding(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.keeps_input[0] = true;
+  return k.memory;
+}
+
+// Queries, keys and values as heads, what is attended to, and a number for each row.
+LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.keeps_input.assign(sizes.input.size(), true);
+  k.memory.keeps_parameters = true;
+  // [batch, queries, features of this rank's heads]
+  const Shape& x = sizes.input[0];
+  const int64_t features = sizes.parameter.empty() || sizes.parameter[0].size() < 3
+                               ? (x.empty() ? 0 : x.back())
+                               : sizes.parameter[0][1] * sizes.parameter[0][2];
+  const int64_t queries = x.size() == 3 ? x[0] * x[1] * features * k.element : 0;
+  const Shape& keys_of = sizes.input.size() > 1 ? sizes.input[1] : x;
+  const int64_t keys = keys_of.size() == 3 ? keys_of[0] * keys_of[1] * features * k.element : 0;
+  // Scores are computed in tiles (layers/attention/block_attention.cc).
+  constexpr int64_t kScores = int64_t{1} << 18, kRows = 128, kColumns = 256;
+  const int64_t heads = layer.spec().attention().heads();
+  const int64_t width = x.empty() || heads < 1 ? 1 : std::max<int64_t>(1, x.back() / heads);
+  const int64_t pairs = x.empty() ? 0 : x[0] * (features / width);
+  const int64_t rows = x.size() == 3 ? std::min(x[1], kRows) : 0,
+                columns = x.size() == 3 ? std::min(keys_of[1], kColumns) : 0;
+  const int64_t group = std::max<int64_t>(1, kScores / std::max<int64_t>(1, rows * columns));
+  const int64_t tile = std::min(pairs, group) * rows * columns * std::max<int64_t>(4, k.element);
+  const int64_t travels = sizes.key_parts > 1 ? 2 * keys : 0;
+  const int64_t sums = x.size() == 3 ? pairs * x[1] * std::max<int64_t>(4, k.element) : 0;
+  k.memory.keeps = 3 * queries + 2 * keys + travels + sums;
+  k.memory.forward_work = std::max(queries + tile + travels - k.out, k.out);
+  k.memory.backward_work = std::max<int64_t>(
+      0, 3 * queries + 2 * keys + 2 * tile + std::min<int64_t>(sizes.key_parts, 4) * travels - k.out - k.in);
+  return k.memory;
+}
+
+// As attention, but the scores of each window are kept.
+LayerMemory OfWindowAttention(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.keeps_input[0] = k.memory.keeps_parameters = true;
+  const WindowAttention& attention = layer.spec().window_attention();
+  int64_t cells = 1;
+  for (const uint32_t extent : attention.window()) cells *= extent;
+  const int64_t positions =
+      Elements(sizes.output) / std::max<int64_t>(1, sizes.output.empty() ? 1 : sizes.output.back());
+  const int64_t scores = positions * cells * attention.heads() * k.element;
+  k.memory.keeps = 5 * k.out + scores;
+  k.memory.forward_work = 2 * scores;
+  k.memory.backward_work = 4 * k.out + 2 * scores;
+  return k.memory;
+}
+
+// ---- Shapes
+
+LayerMemory OfView(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.view = true;
+  k.memory.gradient.assign(sizes.input.size(), GradientOf::kView);
+  return k.memory;
+}
+
+LayerMemory OfConcat(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.gradient.assign(sizes.input.size(), GradientOf::kView);
+  return k.memory;
+}
+
+LayerMemory OfCopy(const LayerPlan& layer, const LayerSizes& sizes) { return Kernel(layer, sizes).memory; }
+
+LayerMemory OfExpand(const LayerPlan& layer, const LayerSizes& sizes) {
+  Kernel k(layer, sizes);
+  k.memory.view = true;
+  return k.memory;
+}
+
+const std::map<std::string, Rule>& Rules() {
+  static const auto* rules = new std::map<std::string, Rule>{
+      {"conv", OfConv},
+      {"pool", OfPool},
+      {"linear", OfLinear},
+      {"norm", OfNorm},
+      {"upsample", OfUpsample},
+      {"activation", OfActivation},
+      {"dropout", OfDropout},
+      {"reshape", OfView},
+      {"flatten", OfView},
+      {"permute", OfView},
+      {"concat", OfConcat},
+      {"add", OfAdd},
+      {"pad", OfCopy},
+      {"crop", OfCopy},
+      {"expand", OfExpand},
+      {"repeat", OfCopy},
+      {"pixel_shuffle", OfCopy},
+      {"pixel_unshuffle", OfCopy},
+      {"repartition", OfView},
+      {"attention", OfAttention},
+      {"embedding", OfEmbedding},
+      {"softmax", OfSoftmax},
+      {"noise", OfNoise},
+      {"roll", OfCopy},
+      {"flip", OfCopy},
+      {"index_select", OfCopy},
+      {"multiply", OfMultiply},
+      {"window_attention", OfWindowAttention},
+      {"position", OfCopy},
+      {"tokens", OfExpand},
+      {"local_response_norm", OfLocalResponseNorm},
+  };
+  return *rules;
+}
+
+}  // namespace
+
+LayerMemory MemoryOf(const LayerPlan& layer, const LayerSizes& sizes) {
+  const auto rule = Rules().find(KindOf(layer.spec()));
+  if (rule != Rules().end()) return rule->second(layer, sizes);
+  Kernel k(layer, sizes);
+  k.memory.keeps_input.assign(sizes.input.size(), true);
+  k.memory.keeps_output = k.memory.keeps_parameters = true;
+  return k.memory;
+}
+
+bool KnowsMemoryOf(const std::string& kind) { return Rules().count(kind) > 0; }
+
+LayerMemory MemoryOfLoss(const Loss& loss, const LayerSizes& sizes) {
+  LayerMemory memory;
+  const int64_t element = std::max<int64_t>(4, SizeOf(sizes.type));
+  const int64_t prediction = Elements(sizes.input[0]) * element;
+  memory.in_sum_type = sizes.type == DType::kBFloat16;
+  memory.keeps_input = {true};
+  memory.gradient = {GradientOf::kOwn};
+  if (loss.kind() == "cross_entropy" || loss.kind() == "nll") {
+    // The logarithms of the softmax; the gradient of these.
+    memory.keeps_input = {false};
+    memory.keeps = loss.kind() == "nll" ? 0 : prediction;
+    memory.backward_work = loss.kind() == "nll" ? 0 : prediction;
+  } else if (loss.kind() == "dice") {
+    memory.keeps = prediction;  // the targets of each class
+    memory.forward_work = prediction;
+    memory.backward_work = prediction;
+  } else if (loss.kind() == "gaussian_nll") {
+    memory.keeps = 3 * prediction;
+    memory.forward_work = 2 * prediction;
+    memory.backward_work = 2 * prediction;
+  } else {
+    memory.forward_work = prediction;
+  }
+  return memory;
+}
+
+}  // namespace adjoin

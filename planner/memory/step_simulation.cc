@@ -1,0 +1,395 @@
+#include "planner/memory/step_simulation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "layers/attention/attention_roles.h"
+#include "layers/conv/edge_roles.h"
+#include "layers/loss/loss_roles.h"
+#include "layers/pointwise/softmax_roles.h"
+#include "layers/pool/pool_roles.h"
+#include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
+#include "primitives/geometry/layout.h"
+
+namespace adjoin {
+namespace {
+
+int64_t ElementsOf(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  for (const int64_t extent : shape) elements *= extent;
+  return elements;
+}
+
+absl::StatusOr<std::vector<int64_t>> LocalShape(const LayoutPlan& plan, int rank) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));
+  return layout.LocalShape(rank);
+}
+
+absl::StatusOr<int64_t> LocalBytes(const LayoutPlan& plan, int rank) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));
+  return ElementsOf(layout.LocalShape(rank)) * SizeOf(layout.dtype());
+}
+
+const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& layer, const std::string& role) {
+  for (const OperatorUse& use : layer.op()) {
+    if (use.role() == role) return &program.op(use.index());
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+// The local tensor of an input where the kernel reads it.
+absl::StatusOr<LayerSizes::Shape> StepSimulation::ReadShape(const LayerPlan& layer, int input) const {
+  const ValuePlan& value = program_.value(layer.input(input));
+  const OperatorPlan* op = OperatorOf(program_, layer, InputRole(input));
+  if (op == nullptr && value.has_read()) op = &value.read();
+  LayerSizes::Shape shape;
+  if (op != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(*op));
+    shape = ends.to.View(rank_).shape;
+  } else {
+    ADJOIN_ASSIGN_OR_RETURN(shape, LocalShape(value.layout(), rank_));
+  }
+  return shape;
+}
+
+absl::Status StepSimulation::PrepareLayer(int index) {
+  const LayerPlan& layer = program_.layer(index);
+  Step step;
+  step.name = layer.name();
+  step.layer = index;
+  LayerSizes sizes;
+  for (int i = 0; i < layer.input_size(); ++i) {
+    const ValuePlan& value = program_.value(layer.input(i));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(value.layout()));
+    ADJOIN_ASSIGN_OR_RETURN(LayerSizes::Shape shape, ReadShape(layer, i));
+    Read read;
+    read.moved = OperatorOf(program_, layer, InputRole(i)) != nullptr;
+    for (int r = 0; i < layer.reading_size() && r < layer.reading(i).dim_size(); ++r) {
+      ADJOIN_ASSIGN_OR_RETURN(const Layout reader, LayoutFromProto(layer.reading(i).reader()));
+      const int dim = static_cast<int>(layer.reading(i).dim(r).dim());
+      ADJOIN_ASSIGN_OR_RETURN(const Reading reading, ReadingFromProto(layer.reading(i).dim(r), x, reader));
+      const auto map = reading.IndexMap(reader.BoxOf(rank_)[dim], x.shape()[dim]);
+      if (map.empty()) continue;
+      shape[dim] = static_cast<int64_t>(map.size());
+      read.moved = true;
+    }
+    read.bytes = ElementsOf(shape) * SizeOf(x.dtype());
+    read.needs_grad = value.needs_grad();
+    sizes.input.push_back(std::move(shape));
+    step.input.push_back(layer.input(i));
+    step.read.push_back(read);
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
+  sizes.output = compute.LocalShape(rank_);
+  sizes.type = compute.dtype();
+  step.computed = ElementsOf(sizes.output) * SizeOf(compute.dtype());
+  step.output = value_bytes_[layer.output()];
+  step.output_moved = OperatorOf(program_, layer, kRoleOutput) != nullptr;
+  step.needs_grad = program_.value(layer.output()).needs_grad();
+  for (const ParameterUse& use : layer.parameter()) {
+    const ParameterPlan& plan = plan_.parameter(use.index());
+    if (plan.buffer()) continue;
+    const OperatorPlan* op = OperatorOf(program_, layer, use.role());
+    const LayoutPlan& needed = op != nullptr ? op->to() : plan.home();
+    ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(plan.home()));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout read, LayoutFromProto(needed));
+    Parameter parameter;
+    sizes.parameter.push_back(read.LocalShape(rank_));
+    parameter.bytes = ElementsOf(sizes.parameter.back()) * SizeOf(compute.dtype());
+    parameter.home = ElementsOf(home.LocalShape(rank_)) * SizeOf(home.dtype());
+    parameter.copied = op != nullptr || home.dtype() != compute.dtype();
+    parameter.trained = !plan.frozen();
+    parameter.index = use.index();
+    step.parameter.push_back(parameter);
+  }
+  for (int dim = 2; dim < static_cast<int>(sizes.output.size()); ++dim) {
+    const OperatorPlan* op = OperatorOf(program_, layer, EdgeRole(dim));
+    if (op == nullptr) continue;
+    sizes.edge.resize(sizes.output.size());
+    const Interval part = compute.BoxOf(rank_)[dim];
+    sizes.edge[dim].neighbours = (part.lo > 0 ? 1 : 0) + (part.hi < compute.shape()[dim] ? 1 : 0);
+    for (const ReadingPlan& reading : op->reading()) {
+      if (static_cast<int>(reading.dim()) == dim) sizes.edge[dim].reach = reading.edge().reach();
+    }
+  }
+  for (const std::string& role : layer.role()) {
+    sizes.shared = sizes.shared || role == kRoleLargest || role == kRoleMax;
+    if (role == RingRole(sizes.key_parts)) ++sizes.key_parts;
+  }
+  step.memory = MemoryOf(layer, sizes);
+  layers_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status StepSimulation::PrepareLoss(int index) {
+  const LossPlan& loss = program_.loss(index);
+  const ValuePlan& value = program_.value(loss.input());
+  Step step;
+  step.name = absl::StrCat(loss.spec().kind(), " of ", value.name());
+  step.input = {loss.input()};
+  const OperatorPlan* op = nullptr;
+  for (const OperatorUse& use : loss.op()) {
+    if (use.role() == kRolePrediction) op = &program_.op(use.index());
+  }
+  const LayoutPlan& compared = op != nullptr ? op->to() : value.layout();
+  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
+  LayerSizes sizes;
+  sizes.input = {layout.LocalShape(rank_)};
+  sizes.type = layout.dtype();
+  step.read = {{ElementsOf(sizes.input[0]) * SizeOf(layout.dtype()), op != nullptr, value.needs_grad()}};
+  step.needs_grad = program_.training();
+  step.memory = MemoryOfLoss(loss.spec(), sizes);
+  losses_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status StepSimulation::Prepare() {
+  for (const ValuePlan& value : program_.value()) {
+    ADJOIN_ASSIGN_OR_RETURN(int64_t bytes, LocalBytes(value.layout(), rank_));
+    if (value.has_read()) {
+      ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(value.read()));
+      bytes = ElementsOf(ends.to.View(rank_).shape) * SizeOf(ends.to.dtype());
+    }
+    value_bytes_.push_back(bytes);
+  }
+  for (int i = 0; i < program_.layer_size(); ++i) ADJOIN_RETURN_IF_ERROR(PrepareLayer(i));
+  for (int i = 0; i < program_.loss_size(); ++i) ADJOIN_RETURN_IF_ERROR(PrepareLoss(i));
+  ADJOIN_ASSIGN_OR_RETURN(recomputed_, RecomputedRuns(program_));
+  kept_inputs_.resize(recomputed_.size());
+  has_gradient_.assign(plan_.parameter_size(), plan_.spec().train().microbatches() > 1);
+  // As Network finds them.
+  std::vector<int> last(program_.value_size(), -1);
+  for (int i = 0; i < program_.layer_size(); ++i) {
+    for (const uint32_t input : program_.layer(i).input()) last[input] = i;
+    last[program_.layer(i).output()] = i;
+  }
+  for (const LossPlan& loss : program_.loss()) {
+    last[loss.input()] = last[loss.target()] = -1;
+    if (loss.has_variance()) last[loss.variance()] = -1;
+  }
+  read_last_.resize(program_.layer_size());
+  for (size_t value = 0; value < last.size(); ++value) {
+    if (last[value] >= 0) read_last_[last[value]].push_back(static_cast<uint32_t>(value));
+  }
+  return absl::OkStatus();
+}
+
+StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Tensor>& values, bool graph) {
+  ledger_.Enter(absl::StrCat("forward of \"", step.name, "\""));
+  const bool keeps = graph && step.needs_grad;
+  const auto made = [&](int64_t bytes) { return NewTensor(bytes, MemoryPart::kActivations, step.layer); };
+  const auto wide = [&](int64_t bytes) { return step.memory.in_sum_type ? 2 * bytes : bytes; };
+  std::vector<Tensor> held;
+  for (size_t i = 0; i < step.input.size(); ++i) {
+    Tensor x = values[step.input[i]];
+    if (step.read[i].moved) {
+      x = made(step.read[i].bytes);
+    } else {
+      ledger_.Hold(x);
+    }
+    if (i == 0 && step.memory.in_sum_type) {
+      const Tensor copy = made(wide(step.read[i].bytes));
+      ledger_.Drop(x);
+      x = copy;
+    }
+    held.push_back(x);
+  }
+  std::vector<Tensor> parameters;
+  for (const Parameter& parameter : step.parameter) {
+    if (parameter.copied) parameters.push_back(made(parameter.bytes));
+  }
+  std::vector<Tensor> more;
+  if (step.memory.keeps > 0) more.push_back(made(step.memory.keeps));
+  const Tensor work = NewTensor(step.memory.forward_work, MemoryPart::kWork, step.layer);
+  Tensor output = kNone;
+  if (step.memory.view) {
+    ledger_.Hold(output = held[0]);
+  } else {
+    output = made(wide(step.computed));
+  }
+  ledger_.Drop(work);
+  if (step.memory.in_sum_type && !step.memory.view && step.layer >= 0) {
+    const Tensor copy = made(step.computed);
+    if (keeps && step.memory.keeps_output) {
+      step.kept.push_back(output);
+    } else {
+      ledger_.Drop(output);
+    }
+    output = copy;
+  } else if (keeps && step.memory.keeps_output) {
+    ledger_.Hold(output);
+    step.kept.push_back(output);
+  }
+  if (step.output_moved) {
+    const Tensor moved = made(step.output);
+    ledger_.Drop(output);
+    output = moved;
+  }
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (keeps && step.memory.keeps_input[i]) {
+      step.kept.push_back(held[i]);
+    } else {
+      ledger_.Drop(held[i]);
+    }
+  }
+  for (const Tensor tensor : more) keeps ? step.kept.push_back(tensor) : ledger_.Drop(tensor);
+  for (const Tensor tensor : parameters) {
+    keeps&& step.memory.keeps_parameters ? step.kept.push_back(tensor) : ledger_.Drop(tensor);
+  }
+  return output;
+}
+
+// LibTorch adds in place to a sum that nothing else holds.
+void StepSimulation::AddGradient(Tensor& sum, Tensor more, int64_t bytes, int layer) {
+  if (sum == kNone) {
+    sum = more;
+    return;
+  }
+  if (ledger_.IsLast(sum) && ledger_.BytesOf(sum) == bytes) {
+    ledger_.Drop(more);
+    return;
+  }
+  const Tensor added = NewTensor(bytes, MemoryPart::kActivations, layer);
+  ledger_.Drop(sum);
+  ledger_.Drop(more);
+  sum = added;
+}
+
+void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients) {
+  ledger_.Enter(absl::StrCat("backward of \"", step.name, "\""));
+  const auto made = [&](int64_t bytes) { return NewTensor(bytes, MemoryPart::kActivations, step.layer); };
+  const auto wide = [&](int64_t bytes) { return step.memory.in_sum_type ? 2 * bytes : bytes; };
+  Tensor g = kNone;
+  if (step.layer >= 0) {
+    g = std::exchange(gradients[program_.layer(step.layer).output()], kNone);
+    if (g == kNone) {
+      for (const Tensor tensor : std::exchange(step.kept, {})) ledger_.Drop(tensor);
+      return;
+    }
+    if (step.output_moved || (step.memory.in_sum_type && !step.memory.view)) {
+      const Tensor moved = made(wide(step.computed));
+      ledger_.Drop(g);
+      g = moved;
+    }
+  }
+  // A part of what a concatenation got, whose channels do not lie together.
+  Tensor copy = kNone;
+  if (g != kNone && step.memory.copies_gradient && ledger_.BytesOf(g) > step.output) copy = made(step.computed);
+  std::vector<Tensor> found(step.input.size(), kNone);
+  for (size_t i = 0; i < step.input.size(); ++i) {
+    if (!step.read[i].needs_grad) continue;
+    if (g != kNone && step.memory.gradient[i] == GradientOf::kView) {
+      ledger_.Hold(found[i] = g);
+    } else {
+      found[i] = made(i == 0 ? wide(step.read[i].bytes) : step.read[i].bytes);
+    }
+  }
+  std::vector<Tensor> of_parameters;
+  for (const Parameter& parameter : step.parameter) {
+    of_parameters.push_back(parameter.trained ? NewTensor(parameter.bytes, MemoryPart::kGradients, step.layer) : kNone);
+  }
+  ledger_.Drop(NewTensor(step.memory.backward_work, MemoryPart::kWork, step.layer));
+  if (copy != kNone) ledger_.Drop(copy);
+  if (g != kNone) ledger_.Drop(g);
+  for (const Tensor tensor : std::exchange(step.kept, {})) ledger_.Drop(tensor);
+  for (size_t i = 0; i < step.parameter.size(); ++i) {
+    if (!step.parameter[i].trained) continue;
+    if (step.parameter[i].copied) {
+      const Tensor home = NewTensor(step.parameter[i].home, MemoryPart::kGradients, step.layer);
+      ledger_.Drop(std::exchange(of_parameters[i], home));
+    }
+    // Added to what another part of the batch, or another layer with the same weights, has left.
+    if (has_gradient_[step.parameter[i].index]) ledger_.Drop(of_parameters[i]);
+    has_gradient_[step.parameter[i].index] = true;
+  }
+  for (size_t i = 0; i < step.input.size(); ++i) {
+    if (found[i] == kNone) continue;
+    const int64_t bytes = value_bytes_[step.input[i]];
+    if (step.read[i].moved || (i == 0 && step.memory.in_sum_type)) {
+      const Tensor moved = made(bytes);
+      ledger_.Drop(found[i]);
+      found[i] = moved;
+    }
+    AddGradient(gradients[step.input[i]], found[i], bytes, step.layer);
+  }
+}
+
+void StepSimulation::ForgetAfter(int layer, std::vector<Tensor>& values) {
+  for (const uint32_t value : read_last_[layer]) {
+    if (values[value] != kNone) ledger_.Drop(std::exchange(values[value], kNone));
+  }
+}
+
+void StepSimulation::ForwardRun(int first, int end, std::vector<Tensor>& values, bool graph) {
+  for (int i = first; i < end; ++i) {
+    values[program_.layer(i).output()] = Forward(layers_[i], values, graph);
+    ForgetAfter(i, values);
+  }
+}
+
+void StepSimulation::RunAgain(const RecomputedRun& run, std::vector<Tensor>& gradients) {
+  std::vector<Tensor> own(program_.value_size(), kNone);
+  const size_t index = static_cast<size_t>(&run - recomputed_.data());
+  for (size_t i = 0; i < run.inputs.size(); ++i) {
+    ledger_.Hold(own[run.inputs[i]] = kept_inputs_[index][i]);
+  }
+  ForwardRun(run.first, run.end, own, /*graph=*/true);
+  for (int i = run.end - 1; i >= run.first; --i) Backward(layers_[i], gradients);
+  for (const Tensor tensor : own) {
+    if (tensor != kNone) ledger_.Drop(tensor);
+  }
+  for (const Tensor tensor : std::exchange(kept_inputs_[index], {})) ledger_.Drop(tensor);
+}
+
+void StepSimulation::Run() {
+  std::vector<Tensor> values(program_.value_size(), kNone);
+  for (int i = 0; i < program_.value_size(); ++i) {
+    if (!program_.value(i).field().empty()) values[i] = NewTensor(value_bytes_[i], MemoryPart::kFields, -1);
+  }
+  auto next = recomputed_.begin();
+  for (int i = 0; i < program_.layer_size();) {
+    if (next == recomputed_.end() || next->first != i) {
+      ForwardRun(i, i + 1, values, program_.training());
+      ++i;
+      continue;
+    }
+    std::vector<Tensor>& inputs = kept_inputs_[next - recomputed_.begin()];
+    std::vector<Tensor> own(program_.value_size(), kNone);
+    for (const uint32_t input : next->inputs) {
+      inputs.push_back(values[input]);
+      ledger_.Hold(values[input]);
+      ledger_.Hold(own[input] = values[input]);
+    }
+    ForwardRun(next->first, next->end, own, /*graph=*/false);
+    for (const uint32_t output : next->outputs) values[output] = std::exchange(own[output], kNone);
+    for (const Tensor tensor : own) {
+      if (tensor != kNone) ledger_.Drop(tensor);
+    }
+    for (i = next->first; i < next->end; ++i) ForgetAfter(i, values);
+    ++next;
+  }
+  std::vector<Tensor> shares;
+  for (Step& loss : losses_) shares.push_back(Forward(loss, values, program_.training()));
+  for (Tensor& value : values) {
+    if (value != kNone) ledger_.Drop(std::exchange(value, kNone));
+  }
+  if (!program_.training()) return;
+  std::vector<Tensor> gradients(program_.value_size(), kNone);
+  for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) Backward(*loss, gradients);
+  for (int i = program_.layer_size(); i > 0;) {
+    if (next != recomputed_.begin() && (next - 1)->end == i) {
+      --next;
+      RunAgain(*next, gradients);
+      i = next->first;
+    } else {
+      Backward(layers_[--i], gradients);
+    }
+  }
+}
+
+}  // namespace adjoin

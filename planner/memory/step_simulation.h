@@ -1,0 +1,89 @@
+// One step of a program on one rank, tensor by tensor.
+//
+//   StepSimulation step(plan, program, rank, &ledger);
+//   ADJOIN_RETURN_IF_ERROR(step.Prepare());
+//   step.Run();                       // forward, and backward where the program trains
+#ifndef ADJOIN_PLANNER_MEMORY_STEP_SIMULATION_H_
+#define ADJOIN_PLANNER_MEMORY_STEP_SIMULATION_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "layers/network/recomputed_runs.h"
+#include "planner/memory/layer_memory.h"
+#include "planner/memory/memory_ledger.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+class StepSimulation {
+ public:
+  StepSimulation(const Plan& plan, const ProgramPlan& program, int rank, MemoryLedger* ledger)
+      : plan_(plan), program_(program), rank_(rank), ledger_(*ledger) {}
+
+  // Errors: as LayoutFromProto.
+  absl::Status Prepare();
+  void Run();
+
+ private:
+  using Tensor = MemoryLedger::Tensor;
+  static constexpr Tensor kNone = -1;
+
+  // A layer's input as the rank has it.
+  struct Read {
+    int64_t bytes = 0;   // as the kernel reads it
+    bool moved = false;  // by a movement, or copied for a boundary: not the value itself
+    bool needs_grad = false;
+  };
+  struct Parameter {
+    int64_t bytes = 0;    // where the kernel reads it
+    int64_t home = 0;     // of this rank's block
+    bool copied = false;  // by a movement, or to another type
+    bool trained = false;
+    uint32_t index = 0;  // in Plan.parameter
+  };
+  struct Step {  // a layer or a loss
+    std::string name;
+    int layer = -1;  // in ProgramPlan.layer; of losses -1
+    std::vector<uint32_t> input;
+    std::vector<Read> read;
+    std::vector<Parameter> parameter;
+    int64_t computed = 0;  // bytes of what the kernel returns
+    int64_t output = 0;    // bytes after the movement of the output
+    bool output_moved = false;
+    bool needs_grad = false;
+    LayerMemory memory;
+    std::vector<Tensor> kept;  // by the graph, in the step that runs
+  };
+
+  absl::StatusOr<LayerSizes::Shape> ReadShape(const LayerPlan& layer, int input) const;
+  absl::Status PrepareLayer(int index);
+  absl::Status PrepareLoss(int index);
+
+  Tensor NewTensor(int64_t bytes, MemoryPart part, int layer) { return ledger_.New(bytes, {part, layer}); }
+  // Returns the output; `graph`: with what the backward pass needs.
+  Tensor Forward(Step& step, const std::vector<Tensor>& values, bool graph);
+  void Backward(Step& step, std::vector<Tensor>& gradients);
+  void AddGradient(Tensor& sum, Tensor more, int64_t bytes, int layer);
+  void ForwardRun(int first, int end, std::vector<Tensor>& values, bool graph);
+  void ForgetAfter(int layer, std::vector<Tensor>& values);
+  void RunAgain(const RecomputedRun& run, std::vector<Tensor>& gradients);
+
+  const Plan& plan_;
+  const ProgramPlan& program_;
+  const int rank_;
+  MemoryLedger& ledger_;
+  std::vector<Step> layers_, losses_;
+  std::vector<int64_t> value_bytes_;
+  std::vector<std::vector<uint32_t>> read_last_;
+  std::vector<bool> has_gradient_;  // by Plan.parameter
+  std::vector<RecomputedRun> recomputed_;
+  std::vector<std::vector<Tensor>> kept_inputs_;  // of the recomputed runs
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_MEMORY_STEP_SIMULATION_H_

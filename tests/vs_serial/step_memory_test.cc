@@ -1,0 +1,353 @@
+// The predicted memory of a training step is what LibTorch's allocator counts, over networks, cuts and ranks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "layers/builtin/builtin_layers.h"
+#include "layers/network/network.h"
+#include "layers/network/parameters.h"
+#include "layers/rules/layout_proto.h"
+#include "planner/memory/step_memory.h"
+#include "primitives/comm/communicator.h"
+#include "primitives/comm/local_memory.h"
+#include "primitives/status_exception.h"
+#include "primitives/tape.h"
+#include "primitives/torch_dtype.h"
+#include "primitives/transport/transport.h"
+#include "primitives/transport/transport_ranks.h"
+#include "proto/plan.pb.h"
+#include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/tensor_peak.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int kClasses = 3;
+
+// Lines of a job's network, each layer reading the one before it.
+class NetworkText {
+ public:
+  explicit NetworkText(std::string recompute = "") : recompute_(std::move(recompute)) {}
+
+  NetworkText& Add(const std::string& op, const std::vector<std::string>& inputs = {}) {
+    const std::string name = absl::StrCat("l", count_++);
+    std::vector<std::string> quoted;
+    for (const std::string& input : inputs) quoted.push_back(absl::StrCat("\"", input, "\""));
+    const bool first = count_ == 1;
+    absl::StrAppend(&text_, "layer { name: \"", name, "\" ", first ? "input: \"x\" x: \"grid\" " : "",
+                    quoted.empty() ? "" : absl::StrCat("input: [", absl::StrJoin(quoted, ", "), "] "), recompute_, op,
+                    " }\n");
+    last_ = name;
+    return *this;
+  }
+  NetworkText& Conv(int channels, int kernel = 3, const std::string& more = "") {
+    return Add(absl::StrCat("conv { out_channels: ", channels, " bias: false window { kernel: ", kernel,
+                            " pad_lo: ", kernel / 2, " ", more, " } }"));
+  }
+  NetworkText& Norm(const std::string& kind = "batch", const std::string& more = "") {
+    return Add(absl::StrCat("norm { kind: \"", kind, "\" ", more, " }"));
+  }
+  NetworkText& Fn(const std::string& fn) { return Add(absl::StrCat("activation { fn: \"", fn, "\" }")); }
+  const std::string& last() const { return last_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string recompute_;
+  std::string text_;
+  std::string last_;
+  int count_ = 0;
+};
+
+struct Case {
+  std::string name;
+  NetworkText network;
+  std::vector<int64_t> shape;  // of a sample
+  std::vector<std::string> partitions;
+  std::string loss = "cross_entropy";
+  std::vector<int64_t> target;  // of a sample
+  int64_t batch = 2;
+  std::string precision = "float32";
+  int64_t classes = kClasses;
+  std::string input_type = {};
+  // How far the prediction may be off: kernels of bfloat16 depend on the processor.
+  double below = 0.02, above = 0.05;
+};
+
+int RanksOf(const std::string& partition) {
+  int ranks = 1;
+  for (const char c : partition) {
+    if (c >= '1' && c <= '9') ranks *= c - '0';
+  }
+  return ranks;
+}
+
+std::string JobOf(const Case& c, const std::string& partition) {
+  const bool classes = c.loss == "cross_entropy";
+  return absl::StrCat("name: \"n\" kind: TRAIN ranks: ", RanksOf(partition),
+                      " layout { name: \"grid\" partition: ", partition, " }\nprecision { compute: \"", c.precision,
+                      "\" params: \"", c.precision == "float64" ? "float64" : "float32", "\" }\n", c.network.text(),
+                      "loss { kind: \"", c.loss, "\" input: \"", c.network.last(), "\" target: \"t\" }\n",
+                      "dataset { name: \"data\" field { name: \"x\" idx { path: \"v\" }", c.input_type, " shape: [",
+                      absl::StrJoin(c.shape, ", "), "] } field { name: \"t\" idx { path: \"l\" }  ",
+                      classes ? "dtype: \"int64\"" : "", " shape: [", absl::StrJoin(c.target, ", "), "] } }\n",
+                      "train { dataset: \"data\" batch: ", c.batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\n");
+}
+
+// Of random numbers, or classes.
+Tensors DataOf(const Plan& plan, const Case& c) {
+  Tensors data;
+  for (const ValuePlan& value : plan.program(0).value()) {
+    if (value.field().empty()) continue;
+    const std::vector<int64_t> shape(value.layout().shape().begin(), value.layout().shape().end());
+    const Layout layout = *LayoutFromProto(value.layout());
+    data[value.field()] = layout.dtype() == DType::kInt64
+                              ? at::randint(c.classes, shape, at::kLong)
+                              : at::rand(shape, at::kDouble).to(ScalarTypeOf(layout.dtype()));
+  }
+  return data;
+}
+
+// Returns the most that the tensors of this rank's step take.
+absl::StatusOr<int64_t> PeakOf(const Plan& plan, const Tensors& whole, Transport& transport) {
+  HostMemory memory;
+  Communicator communicator(&transport, &memory, {});
+  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
+  parameters.Initialise(1);
+  ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
+  const auto peak = std::make_shared<TensorPeak>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
+  ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
+  for (auto& [name, field] : fields) field = field.clone();
+  Tape tape;
+  at::Tensor loss;
+  {
+    ADJOIN_ASSIGN_OR_RETURN(Network::Result result, network->Forward(std::move(fields), tape));
+    loss = result.loss;
+  }
+  try {
+    tape.Backward(loss);
+  } catch (...) {
+    return StatusFromCurrentException();
+  }
+  return peak->bytes();
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  const std::string pool = "pool { mode: \"max\" window { kernel: 2 } }";
+  const std::string up = "upsample { mode: \"trilinear\" scale: 2 }";
+  const std::vector<std::string> volume_cuts = {"[1, 1, 1, 1, 1]", "[2, 1, 1, 1, 1]", "[1, 1, 2, 1, 1]",
+                                                "[1, 1, 1, 2, 1]", "[1, 1, 1, 2, 2]"};
+  const std::vector<std::string> image_cuts = {"[1, 1, 1, 1]", "[2, 1, 1, 1]", "[1, 1, 2, 1]", "[1, 1, 1, 2]",
+                                               "[1, 1, 2, 2]"};
+  for (const char* recompute : {"", "recompute: true "}) {
+    NetworkText n(recompute);
+    n.Conv(8).Norm().Fn("relu").Conv(8).Norm().Fn("relu");
+    const std::string skip1 = n.last();
+    n.Add(pool).Conv(16).Norm().Fn("relu").Conv(16).Norm().Fn("relu");
+    const std::string skip2 = n.last();
+    n.Add(pool).Conv(32).Norm().Fn("relu").Conv(32).Norm().Fn("relu").Add(up);
+    n.Add("concat { arg: 1 }", {skip2, n.last()}).Conv(16).Norm().Fn("relu").Conv(16).Norm().Fn("relu").Add(up);
+    n.Add("concat { arg: 1 }", {skip1, n.last()}).Conv(8).Norm().Fn("relu").Conv(8).Norm().Fn("relu").Conv(kClasses, 1);
+    cases.push_back(
+        {absl::StrCat("U-Net 3-D ", recompute), n, {1, 16, 64, 64}, volume_cuts, "cross_entropy", {16, 64, 64}});
+  }
+  {
+    NetworkText n;
+    n.Conv(8, 5).Fn("relu").Add(pool).Conv(16, 5).Fn("relu").Add(pool).Add("flatten { }");
+    n.Add("linear { out_features: 64 }").Fn("relu").Add("linear { out_features: 3 }");
+    cases.push_back({"LeNet", n, {1, 64, 64}, image_cuts, "cross_entropy", {}, 8});
+  }
+  {
+    NetworkText n;
+    n.Conv(16, 7, "stride: 2").Norm().Fn("relu").Add("pool { mode: \"max\" window { kernel: 3 stride: 2 pad_lo: 1 } }");
+    for (int block = 0; block < 3; ++block) {
+      const std::string skip = n.last();
+      n.Conv(16).Norm().Fn("relu").Conv(16).Norm();
+      n.Add("add { }", {skip, n.last()}).Fn("relu");
+    }
+    n.Conv(32, 3, "stride: 2").Norm().Fn("relu");
+    n.Add("pool { mode: \"avg\" adaptive_size: [1, 1] }").Add("flatten { }").Add("linear { out_features: 3 }");
+    cases.push_back({"ResNet", n, {3, 128, 128}, image_cuts, "cross_entropy", {}, 4});
+  }
+  {
+    NetworkText n;
+    n.Conv(8);
+    for (int block = 0; block < 4; ++block) {
+      const std::string before = n.last();
+      n.Norm().Fn("relu").Conv(8);
+      n.Add("concat { arg: 1 }", {before, n.last()});
+    }
+    n.Conv(kClasses, 1);
+    cases.push_back({"DenseNet", n, {3, 96, 96}, image_cuts, "cross_entropy", {96, 96}, 4});
+  }
+  {
+    NetworkText n;
+    n.Conv(8)
+        .Norm("group", "groups: 4")
+        .Fn("silu")
+        .Add("conv { out_channels: 16 window { kernel: 2 stride: 2 } }")
+        .Norm("instance", "affine: true")
+        .Fn("leaky_relu");
+    n.Add("conv { out_channels: 8 transposed: true window { kernel: 2 stride: 2 } }").Fn("gelu").Conv(1, 1);
+    cases.push_back({"autoencoder", n, {1, 96, 96}, image_cuts, "mse", {1, 96, 96}, 4});
+  }
+  {
+    NetworkText n;
+    n.Add("linear { out_features: 64 }");
+    for (int block = 0; block < 2; ++block) {
+      const std::string before = n.last();
+      n.Norm("layer", "dim: 2").Add("attention { heads: 4 }");
+      n.Add("add { }", {before, n.last()});
+      const std::string middle = n.last();
+      n.Norm("layer", "dim: 2").Add("linear { out_features: 256 }").Fn("gelu").Add("linear { out_features: 64 }");
+      n.Add("add { }", {middle, n.last()});
+    }
+    n.Add("linear { out_features: 8 }");
+    cases.push_back({"transformer",
+                     n,
+                     {256, 16},
+                     {"[1, 1, 1]", "[2, 1, 1]", "[1, 2, 1]", "[1, 4, 1]", "[2, 2, 1]"},
+                     "mse",
+                     {256, 8},
+                     4});
+  }
+  {
+    NetworkText n;
+    n.Add("linear { out_features: 512 }").Fn("tanh").Add("linear { out_features: 512 }").Fn("sigmoid");
+    n.Add("dropout { p: 0.5 }").Add("linear { out_features: 8 }");
+    cases.push_back({"MLP", n, {64}, {"[1, 1]", "[2, 1]", "[4, 1]", "[1, 2]", "[2, 2]"}, "l1", {8}, 512});
+  }
+  {
+    NetworkText n;
+    n.Add("conv { out_channels: 16 window { kernel: 3 pad_lo: 1 } }");
+    for (int block = 0; block < 3; ++block) {
+      const std::string before = n.last();
+      const std::string conv = absl::StrCat("conv { out_channels: 16 window { kernel: 3 dilation: ", 1 << block,
+                                            " pad_lo: ", 1 << block, " } }");
+      n.Add(conv, {before}).Fn("tanh");
+      const std::string gate = n.last();
+      n.Add(conv, {before}).Fn("sigmoid");
+      n.Add("multiply { }", {gate, n.last()}).Add("conv { out_channels: 16 window { kernel: 1 } }");
+      n.Add("add { }", {before, n.last()});
+    }
+    n.Add("conv { out_channels: 3 window { kernel: 1 } }");
+    cases.push_back({"WaveNet",
+                     n,
+                     {1, 4096},
+                     {"[1, 1, 1]", "[2, 1, 1]", "[1, 1, 2]", "[1, 1, 4]", "[2, 1, 2]"},
+                     "cross_entropy",
+                     {4096},
+                     4});
+  }
+  for (const char* type : {"float64", "bfloat16"}) {
+    NetworkText n;
+    n.Conv(8).Norm().Fn("relu").Conv(8).Fn("relu").Add(pool).Conv(16).Fn("relu");
+    n.Add("upsample { mode: \"nearest\" scale: 2 }").Conv(1, 1).Fn("sigmoid");
+    cases.push_back({absl::StrCat("2-D ", type), n, {1, 128, 128}, image_cuts, "mse", {1, 128, 128}, 2, type});
+    if (cases.back().precision == "bfloat16") cases.back().below = cases.back().above = 0.2;
+  }
+  {
+    NetworkText n;
+    n.Conv(8).Norm().Fn("relu").Conv(4).Add("softmax { dim: 1 }");
+    cases.push_back({"dice", n, {1, 16, 48, 48}, volume_cuts, "dice", {4, 16, 48, 48}});
+  }
+  {
+    NetworkText n;
+    n.Add("embedding { num_embeddings: 64 dim: 32 }").Add("position { kind: \"learned\" }");
+    for (int block = 0; block < 2; ++block) {
+      const std::string before = n.last();
+      n.Norm("layer", "dim: 2").Add("attention { heads: 2 causal: true }").Add("add { }", {before, n.last()});
+    }
+    n.Add("linear { out_features: 64 }").Add("permute { arg: [0, 2, 1] }");
+    cases.push_back({"language model",
+                     n,
+                     {128},
+                     {"[1, 1]", "[2, 1]", "[4, 1]", "[1, 2]", "[2, 2]"},
+                     "cross_entropy",
+                     {128},
+                     4,
+                     "float32",
+                     64,
+                     " dtype: \"int64\""});
+  }
+  {
+    NetworkText n;
+    n.Add("linear { out_features: 32 }");
+    for (const char* shift : {"", "shift: [2, 2]"}) {
+      const std::string before = n.last();
+      n.Norm("layer", "dim: 3").Add(absl::StrCat("window_attention { heads: 4 window: [4, 4] ", shift, " }"));
+      n.Add("add { }", {before, n.last()});
+      const std::string middle = n.last();
+      n.Norm("layer", "dim: 3").Add("linear { out_features: 128 }").Fn("gelu").Add("linear { out_features: 32 }");
+      n.Add("add { }", {middle, n.last()});
+    }
+    n.Add("linear { out_features: 3 }");
+    cases.push_back({"Swin",
+                     n,
+                     {32, 32, 3},
+                     {"[1, 1, 1, 1]", "[2, 1, 1, 1]", "[1, 2, 1, 1]", "[1, 1, 2, 1]", "[1, 2, 2, 1]"},
+                     "mse",
+                     {32, 32, 3},
+                     4});
+  }
+  {
+    NetworkText n;
+    n.Conv(16, 3).Fn("relu").Add("local_response_norm { size: 5 }");
+    n.Add("pool { mode: \"avg\" window { kernel: 2 } }").Conv(16).Fn("elu").Add("dropout { p: 0.2 channel: true }");
+    n.Add("pool { mode: \"lp\" lp: 2 window { kernel: 2 } }").Conv(16, 3, "dilation: 2").Fn("hardswish");
+    n.Add("pool { mode: \"max\" adaptive_size: [1, 1] }").Add("flatten { }").Add("linear { out_features: 3 }");
+    cases.push_back({"AlexNet", n, {3, 96, 96}, image_cuts, "cross_entropy", {}, 4});
+  }
+  return cases;
+}
+
+TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
+  at::set_num_threads(1);
+  for (const Case& c : Cases()) {
+    for (const std::string& partition : c.partitions) {
+      SCOPED_TRACE(absl::StrCat(c.name, " ", partition));
+      const auto plan = PlanOf(JobOf(c, partition), {{"data", c.batch}});
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      const int ranks = RanksOf(partition);
+      const Tensors data = DataOf(*plan, c);
+      std::vector<int64_t> counted(ranks);
+      const absl::Status run = RunRanks(ranks, TransportKind::kInMemory, 1, [&](Transport& transport) {
+        ADJOIN_ASSIGN_OR_RETURN(counted[transport.rank()], PeakOf(*plan, data, transport));
+        return absl::OkStatus();
+      });
+      ASSERT_TRUE(run.ok()) << run;
+      int64_t predicted = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto found = PredictStepMemory(*plan, plan->program(0), rank);
+        ASSERT_TRUE(found.ok()) << found.status();
+        predicted = std::max(predicted, found->bytes);
+      }
+      const int64_t most = *std::max_element(counted.begin(), counted.end());
+      const double ratio = static_cast<double>(predicted) / static_cast<double>(most);
+      std::cout << absl::StrCat(c.name, " ", partition, ": counted ", most, ", predicted ", predicted, ", ", ratio,
+                                "\n");
+      EXPECT_GE(ratio, 1 - c.below);
+      EXPECT_LE(ratio, 1 + c.above);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adjoin
