@@ -30,7 +30,7 @@ void AddTimes(const DescribeJobResponse& described, std::vector<std::vector<std:
     ++ranks;
   }
   if (ranks == 0) {
-    rows.push_back({"times", "not measured yet"});
+    rows.push_back({"times", described.job().ended_unix_ms() > 0 ? "not measured" : "not measured yet"});
     return;
   }
   compute /= ranks;
@@ -56,10 +56,12 @@ void PrintRanks(const DescribeJobResponse& described) {
                                 [](const RankStatus& rank) { return rank.has_gpu(); });
   if (gpus) rows[0].insert(rows[0].begin() + 2, "GPU");
   for (const RankStatus& rank : described.rank()) {
+    const JobProgress& progress = rank.progress();
+    const bool timed = progress.compute_seconds() > 0;
     rows.push_back({absl::StrCat(rank.rank()), rank.worker(), rank.pid() == 0 ? "-" : absl::StrCat(rank.pid()),
-                    rank.state(), rank.progress().phase().empty() ? "-" : rank.progress().phase(),
-                    absl::StrCat(rank.progress().step()), Millis(rank.progress().compute_seconds()),
-                    Millis(rank.progress().sync_seconds()), rank.transport()});
+                    rank.state(), progress.phase().empty() ? "-" : progress.phase(), absl::StrCat(progress.step()),
+                    timed ? Millis(progress.compute_seconds()) : "-", timed ? Millis(progress.sync_seconds()) : "-",
+                    rank.transport()});
     if (gpus) rows.back().insert(rows.back().begin() + 2, GpuText(rank));
   }
   std::cout << "\n" << TextTable(rows);

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/deadline.h"
@@ -27,6 +26,7 @@
 #include "base/unique_fd.h"
 #include "cli/commands.h"
 #include "cli/job_display.h"
+#include "cli/launch.h"
 #include "cli/own_cluster.h"
 #include "cli/text.h"
 #include "planner/spec/spec_include.h"
@@ -39,20 +39,6 @@ constexpr absl::Duration kCancel = absl::Seconds(30);  // until a cancelled job 
 constexpr absl::Duration kRetry = absl::Seconds(5);    // on loopback
 constexpr uint32_t kMostSlots = 100000;                // as of adjoin-worker --slots
 constexpr size_t kLogLines = 20;
-
-// Launchers start a program many times, and tell each which one it is.
-absl::Status CheckStartedOnce() {
-  for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"}) {
-    const char* value = getenv(name);
-    int rank = 0;
-    if (value == nullptr || !absl::SimpleAtoi(value, &rank) || rank <= 0) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "`adjoin run` starts all ranks of the job itself: start it once, not by mpirun or srun with several "
-        "tasks (",
-        name, " is ", rank, ")"));
-  }
-  return absl::OkStatus();
-}
 
 std::atomic<int> interrupt_fd{-1};
 
@@ -275,10 +261,7 @@ absl::Status CheckOneNode(const Resources& resources, uint32_t ranks) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
-  ADJOIN_RETURN_IF_ERROR(CheckStartedOnce());
+absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run) {
   ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadWithFolder(run));
   Submission submission;
   submission.spec_source = loaded.source.text;
@@ -299,6 +282,28 @@ absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
   options.client.credentials = grpc::InsecureChannelCredentials();
   absl::StatusOr<int> code = RunOn(**cluster, options, submission, interrupts.fd(), loaded, run.output_root);
   (*cluster)->Stop();
+  return code;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
+  ADJOIN_ASSIGN_OR_RETURN(const Launch launch, LaunchOf([](const char* name) { return getenv(name); }));
+  if (launch.task > 0) return WaitForFirstTask(launch);
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FirstTask> first, FirstTask::Start(launch));
+  if (first == nullptr) {
+    LeaveLauncher(launch);
+    return RunHere(std::move(options), run);
+  }
+  RunOptions of_tasks = run;
+  if (run.ranks == 0) of_tasks.ranks = launch.tasks;
+  absl::StatusOr<int> code = absl::InvalidArgumentError(absl::StrCat(
+      "-n ", run.ranks, ", but ", launch.tasks, " tasks were started, and each stands for a rank: leave -n out"));
+  if (of_tasks.ranks == launch.tasks) {
+    LeaveLauncher(launch);
+    code = RunHere(std::move(options), of_tasks);
+  }
+  first->Finish(code.value_or(1));
   return code;
 }
 

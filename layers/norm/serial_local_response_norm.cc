@@ -7,7 +7,8 @@ namespace adjoin {
 
 at::Tensor SerialLocalResponseNorm(SerialCall& call) {
   const LocalResponseNorm& spec = call.spec().local_response_norm();
-  return torch::nn::functional::local_response_norm(call.input(),
+  // Contiguous: LibTorch views its input in another shape, also after a permutation, where that is not possible.
+  return torch::nn::functional::local_response_norm(call.input().contiguous(),
                                                     torch::nn::functional::LocalResponseNormFuncOptions(spec.size())
                                                         .alpha(spec.has_alpha() ? spec.alpha() : 1e-4)
                                                         .beta(spec.has_beta() ? spec.beta() : 0.75)

@@ -29,7 +29,10 @@ Tensor Interpolate(const Tensor& x, const Upsample& spec) {
     options.size(PerDim(spec.size(), Sizes(spatial, 0)));
   }
   if (spec.mode() == "nearest") return F::interpolate(x, options.mode(torch::kNearest));
-  if (spec.mode() == "nearest-exact") return F::interpolate(x, options.mode(torch::kNearestExact));
+  if (spec.mode() == "nearest-exact") {
+    // It has no corners, but without this LibTorch prints a warning about them.
+    return F::interpolate(x, options.mode(torch::kNearestExact).align_corners(false));
+  }
   if (spec.mode() == "area") return F::interpolate(x, options.mode(torch::kArea));
   options.align_corners(spec.align_corners());
   if (spec.mode() == "linear") return F::interpolate(x, options.mode(torch::kLinear));

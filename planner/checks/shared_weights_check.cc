@@ -51,8 +51,8 @@ absl::Status CheckPair(const Layer& layer, const Layer& owner) {
 absl::Status CheckSharedWeights(const JobSpec& spec) {
   std::map<std::string, const Layer*> layers;
   for (const Layer& layer : spec.layer()) layers[layer.name()] = &layer;
-  const bool has_blocks = std::any_of(spec.layer().begin(), spec.layer().end(),
-                                      [](const Layer& layer) { return layer.has_transformer(); });
+  const bool has_blocks =
+      std::any_of(spec.layer().begin(), spec.layer().end(), [](const Layer& layer) { return layer.has_transformer(); });
   for (int i = 0; i < spec.layer_size(); ++i) {
     const Layer& layer = spec.layer(i);
     const std::string& named = layer.weights_of();
@@ -60,7 +60,8 @@ absl::Status CheckSharedWeights(const JobSpec& spec) {
     const std::string at = absl::StrCat("layer[", i, "]");
     if (absl::Status status = CheckOwnersFields(layer); !status.ok()) return AtField(at, status);
     if (named == layer.name()) {
-      return AtField(at, AtField("weights_of", InvalidSpec("it names the layer itself; leave it out, or name another")));
+      return AtField(at,
+                     AtField("weights_of", InvalidSpec("it names the layer itself; leave it out, or name another")));
     }
     const auto owner = layers.find(named);
     if (owner == layers.end()) {

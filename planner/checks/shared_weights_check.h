@@ -10,8 +10,8 @@ namespace adjoin {
 
 // Call it for the job as written, and again for the job without blocks: a block's parts have names only there. In a job
 // with blocks an unknown name is left to the second call.
-// Errors: kInvalidArgument, at the layer's field: the named layer is unknown, the layer itself, of another kind, or uses
-// another one's weights; or the layer says where its own parameters live or how they start.
+// Errors: kInvalidArgument, at the layer's field: the named layer is unknown, the layer itself, of another kind, or
+// uses another one's weights; or the layer says where its own parameters live or how they start.
 absl::Status CheckSharedWeights(const JobSpec& spec);
 
 }  // namespace adjoin

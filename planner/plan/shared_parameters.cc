@@ -44,8 +44,9 @@ absl::Status CheckSharedParameters(const std::string& owner, const std::vector<P
   const bool keeps_state =
       std::any_of(needed.begin(), needed.end(), [](const ParameterNeed& need) { return need.buffer; });
   if (keeps_state) {
-    return InvalidSpec("it keeps running statistics, which two layers cannot share; leave weights_of out, or use a"
-                       " layer without such, as a norm of kind \"group\", \"instance\", \"layer\" or \"rms\"");
+    return InvalidSpec(
+        "it keeps running statistics, which two layers cannot share; leave weights_of out, or use a"
+        " layer without such, as a norm of kind \"group\", \"instance\", \"layer\" or \"rms\"");
   }
   bool same = owned.size() == needed.size();
   for (const ParameterNeed& need : needed) {

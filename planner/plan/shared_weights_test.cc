@@ -56,19 +56,21 @@ const OperatorPlan& OperatorOf(const ProgramPlan& program, const std::string& la
 
 // "a" and "c" on other ranks, with "b" between them.
 std::string Twins(const std::string& of_a, const std::string& of_c) {
-  return JobText(4, R"(layout { name: "left" partition: [2, 1] rank: [0, 1] }
+  return JobText(4,
+                 R"(layout { name: "left" partition: [2, 1] rank: [0, 1] }
 layout { name: "right" partition: [2, 1] rank: [2, 3] }
 layout { name: "one" partition: [1, 1] rank: [1] }
-layer { name: "a" input: "image" x: "left" )" + of_a + R"( linear { out_features: 4 } }
+layer { name: "a" input: "image" x: "left" )" +
+                     of_a + R"( linear { out_features: 4 } }
 layer { name: "b" activation { fn: "tanh" } }
-layer { name: "c" x: "right" y: "one" )" + of_c + " linear { out_features: 4 } }",
+layer { name: "c" x: "right" y: "one" )" +
+                     of_c + " linear { out_features: 4 } }",
                  "[4]", "c");
 }
 
 TEST(SharedWeightsTest, BothLayersUseOneParameter) {
   for (const bool owner_first : {true, false}) {
-    const auto plan =
-        PlanText(owner_first ? Twins("", "weights_of: \"a\"") : Twins("weights_of: \"c\"", ""));
+    const auto plan = PlanText(owner_first ? Twins("", "weights_of: \"a\"") : Twins("weights_of: \"c\"", ""));
     ASSERT_TRUE(plan.ok()) << plan.status();
     const std::string owner = owner_first ? "a" : "c", other = owner_first ? "c" : "a";
     ASSERT_EQ(plan->parameter_size(), 2);
@@ -107,7 +109,8 @@ TEST(SharedWeightsTest, AFrozenOwnersWeightsAreFrozenInBoth) {
   const std::string head = "layer { name: \"d\" linear { out_features: 3 } }\nloss";
   for (const auto& [of_a, of_c] :
        {std::pair("frozen: true", "weights_of: \"a\""), std::pair("weights_of: \"c\"", "frozen: true")}) {
-    const auto plan = PlanText(absl::StrReplaceAll(Twins(of_a, of_c), {{"loss", head}, {"input: \"c\"", "input: \"d\""}}));
+    const auto plan =
+        PlanText(absl::StrReplaceAll(Twins(of_a, of_c), {{"loss", head}, {"input: \"c\"", "input: \"d\""}}));
     ASSERT_TRUE(plan.ok()) << plan.status();
     const ProgramPlan& train = plan->program(0);
     EXPECT_FALSE(train.value(LayerOf(train, "c").output()).needs_grad());
@@ -157,8 +160,9 @@ layer { name: "d" linear { out_features: 4 } })",
     EXPECT_THAT(ErrorOf(text), StartsWith("job.textproto:"));
   }
   EXPECT_THAT(ErrorOf(norms), HasSubstr("it keeps running statistics, which two layers cannot share"));
-  EXPECT_THAT(ErrorOf(absl::StrReplaceAll(norms, {{"norm { kind: \"batch\" }", "norm { kind: \"layer\" affine: false }"}})),
-              HasSubstr("weights_of is for a layer with parameters, which this one does not have"));
+  EXPECT_THAT(
+      ErrorOf(absl::StrReplaceAll(norms, {{"norm { kind: \"batch\" }", "norm { kind: \"layer\" affine: false }"}})),
+      HasSubstr("weights_of is for a layer with parameters, which this one does not have"));
   EXPECT_EQ(ErrorOf(absl::StrReplaceAll(norms, {{"norm { kind: \"batch\" }", "norm { kind: \"layer\" }"}})), "");
 }
 
@@ -204,14 +208,18 @@ layer { name: "flat" flatten {} })",
   const auto plan = PlanText(text);
   ASSERT_TRUE(plan.ok()) << plan.status();
   for (const ParameterPlan& parameter : plan->parameter()) EXPECT_THAT(parameter.name(), StartsWith("a."));
-  EXPECT_THAT(ErrorOf(absl::StrReplaceAll(text, {{"weights_of: \"a\" transformer", "weights_of: \"a.norm1\" transformer"}})),
-              HasSubstr("there is no layer"));
+  EXPECT_THAT(
+      ErrorOf(absl::StrReplaceAll(text, {{"weights_of: \"a\" transformer", "weights_of: \"a.norm1\" transformer"}})),
+      HasSubstr("there is no layer"));
   EXPECT_THAT(ErrorOf(absl::StrReplaceAll(text, {{"\"a.norm1\"", "\"a.norm3\""}})),
               HasSubstr("there is no layer \"a.norm3\""));
   EXPECT_THAT(ErrorOf(absl::StrReplaceAll(text, {{"\"a.norm1\"", "\"b.norm1\""}})),
               HasSubstr("write weights_of: \"a.norm1\""));
-  EXPECT_THAT(ErrorOf(absl::StrReplaceAll(text, {{"hidden: 6 } }\nlayer { name: \"one\"", "hidden: 7 } }\nlayer { name: \"one\""}})),
-              HasSubstr("its layer \"b.linear1\": it has the parameters weight 7x4, bias 7, but layer \"a.linear1\" has weight 6x4"));
+  EXPECT_THAT(
+      ErrorOf(absl::StrReplaceAll(text,
+                                  {{"hidden: 6 } }\nlayer { name: \"one\"", "hidden: 7 } }\nlayer { name: \"one\""}})),
+      HasSubstr(
+          "its layer \"b.linear1\": it has the parameters weight 7x4, bias 7, but layer \"a.linear1\" has weight 6x4"));
 }
 
 }  // namespace

@@ -106,6 +106,45 @@ TEST_F(RunCommandTest, TheNumberOfRanksCanBeGiven) {
   ExpectNothingIsLeft();
 }
 
+// Starts tasks as mpirun does: the first one runs the job on as many ranks, and all end with its code.
+TEST_F(RunCommandTest, TasksOfALauncherAreTheRanks) {
+  std::ofstream(folder_ + "/launcher") << R"(
+for task in 2 1 0; do
+  OMPI_COMM_WORLD_RANK=$task OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_SIZE=3 "$@" > task-$task.out 2>&1 &
+  pids="$pids $!"
+done
+for pid in $pids; do wait $pid; echo $?; done
+)";
+  const auto launch = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"/bin/bash",
+                                          "-c",
+                                          "cd " + folder_ + "; . ./launcher",
+                                          "launcher",
+                                          fs::absolute(Runfile("cli/adjoin")),
+                                          "run",
+                                          "job.textproto",
+                                          "--data-root",
+                                          folder_,
+                                          "--output-root",
+                                          folder_ + "/out",
+                                          "--replace"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    auto child =
+        ChildProgram::Start(arguments, {"TMPDIR=" + folder_ + "/tmp"}, absl::StrCat(folder_, "/launch-", ++commands_));
+    EXPECT_TRUE(child.ok()) << child.status();
+    const auto code = (*child)->Wait(Within(180));
+    EXPECT_TRUE(code.ok() && *code == 0) << (*child)->Errors();
+    ExpectNothingIsLeft();
+    return (*child)->Output();
+  };
+  EXPECT_EQ(launch({"-o", "json"}), "0\n0\n0\n") << ReadFile(folder_ + "/task-0.out");
+  EXPECT_THAT(ReadFile(folder_ + "/task-0.out"), HasSubstr("\"ranks\":3"));
+  EXPECT_EQ(ReadFile(folder_ + "/task-1.out") + ReadFile(folder_ + "/task-2.out"), "");
+  EXPECT_EQ(launch({"--set", "train.optimizer.sgd.lr=1e30", "--set", "train.steps=50"}), "100\n100\n100\n");
+  EXPECT_EQ(launch({"-n", "2"}), "1\n1\n1\n");
+  EXPECT_THAT(ReadFile(folder_ + "/task-0.out"), HasSubstr("-n 2, but 3 tasks were started"));
+}
+
 TEST_F(RunCommandTest, ResultsOfEarlierRunsStay) {
   const auto run = [&](std::vector<std::string> more, int expected) {
     auto child = Start(std::move(more));
@@ -163,9 +202,9 @@ TEST_F(RunCommandTest, MistakesAreToldBeforeAnythingRuns) {
     ExpectNothingIsLeft();
     return child->Errors();
   };
-  EXPECT_THAT(refusal({}, {"PMI_RANK=3"}),
-              HasSubstr("start it once, not by mpirun or srun with several tasks (PMI_RANK is 3)"));
-  EXPECT_THAT(refusal({}, {"SLURM_PROCID=1"}), HasSubstr("SLURM_PROCID is 1"));
+  EXPECT_THAT(refusal({}, {"PMI_RANK=3"}), HasSubstr("PMI_RANK is 3, but PMI_SIZE is not set"));
+  EXPECT_THAT(refusal({}, {"SLURM_PROCID=3", "SLURM_STEP_NUM_TASKS=4", "SLURM_STEP_NUM_NODES=2"}),
+              HasSubstr("the 4 tasks are on several machines"));
   EXPECT_THAT(refusal({"--set", "train.bach=1"}), HasSubstr("there is no field 'bach'"));
   EXPECT_THAT(refusal({"--data-root", folder_ + "/none"}), HasSubstr("/none: no such folder"));
   EXPECT_THAT(refusal({"-n", "1"}), HasSubstr("job.textproto with --set:")) << "the coordinator's answer";

@@ -101,10 +101,9 @@ TEST(SharedWeightsJobTest, TheTableIsTrainedAndWrittenOnce) {
                            {"hidden.weight", start.at("hidden.weight")},
                            {"hidden.bias", start.at("hidden.bias")}};
     ASSERT_EQ(folder.WriteModel("data/start.safetensors", model), absl::OkStatus());
-    const std::string text = absl::StrReplaceAll(kJob, {{"RANKS", absl::StrCat(cut.ranks)},
-                                                        {"SAMPLES", cut.samples},
-                                                        {"TABLE", cut.table},
-                                                        {"SCORES", cut.scores}});
+    const std::string text = absl::StrReplaceAll(
+        kJob,
+        {{"RANKS", absl::StrCat(cut.ranks)}, {"SAMPLES", cut.samples}, {"TABLE", cut.table}, {"SCORES", cut.scores}});
     const auto results = RunJob(text, {{"text", kSamples}}, folder);
     ASSERT_TRUE(results.ok()) << results.status() << text;
 

@@ -40,8 +40,8 @@ class LanguageModelTest : public testing::TestWithParam<Words> {};
 
 TEST_P(LanguageModelTest, EqualsSerial) {
   const Words& words = GetParam();
-  const std::string text = absl::StrReplaceAll(
-      kLanguage, {{"TABLE", words.table}, {"BLOCK", words.block}, {"SCORES", words.scores}});
+  const std::string text =
+      absl::StrReplaceAll(kLanguage, {{"TABLE", words.table}, {"BLOCK", words.block}, {"SCORES", words.scores}});
   const auto parsed = ParseSpec(text, "language.textproto");
   ASSERT_TRUE(parsed.ok()) << parsed.status() << text;
   VerifyOptions options;

@@ -77,8 +77,7 @@ Kind RandomKind(RandomJobs& random, int64_t features) {
     }
     case 1: return {"norm { kind: \"layer\" }", {features}, {}};
     case 2: return {"activation { fn: \"prelu\" }", {1}, {}, false};
-    default:
-      return {"conv { out_channels: 3 window { kernel: 3 pad_lo: 1 } }", {3, 3, 3}, {}};
+    default: return {"conv { out_channels: 3 window { kernel: 3 pad_lo: 1 } }", {3, 3, 3}, {}};
   }
 }
 
@@ -158,10 +157,10 @@ std::string CompareTied(uint64_t seed, int64_t ranks) {
   }
   const int64_t padded = random.OneIn(2) ? random.Between(0, rows - 1) : -1;
   if (padded >= 0) padding = absl::StrCat(" padding_index: ", padded);
-  job.layers = absl::StrCat("layer { name: \"a\" input: \"x\" x: \"words\"", pair.first, table,
-                            " embedding { num_embeddings: ", rows, " dim: ", features, padding, " } }\n",
-                            "layer { name: \"y\"", pair.second, scores, " linear { out_features: ", rows,
-                            " bias: false } }\n");
+  job.layers =
+      absl::StrCat("layer { name: \"a\" input: \"x\" x: \"words\"", pair.first, table,
+                   " embedding { num_embeddings: ", rows, " dim: ", features, padding, " } }\n", "layer { name: \"y\"",
+                   pair.second, scores, " linear { out_features: ", rows, " bias: false } }\n");
   std::string spec = JobText(job);
   const std::string field = "idx { path: \"x\" }";
   spec.insert(spec.find(field), "dtype: \"int64\" ");

@@ -1,0 +1,170 @@
+#include "cli/launch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "base/deadline.h"
+#include "base/status_macros.h"
+
+extern char** environ;
+
+namespace adjoin {
+namespace {
+
+// The variables of one launcher: which task this is, of how many; how many of them are on this machine, and on how many
+// machines they are, where it tells. MPICH's mpirun may use srun for processes of its own, so its variables come first.
+struct Launcher {
+  const char* task;
+  const char* tasks;
+  const char* here;
+  const char* nodes;
+};
+constexpr Launcher kLaunchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", nullptr},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_NODES"},
+    // In a batch script, outside of srun, there are no variables of a step.
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "SLURM_STEP_NUM_NODES"},
+};
+
+constexpr absl::Duration kAgain = absl::Milliseconds(50);  // between looks for the first task
+constexpr absl::Duration kLate = absl::Seconds(10);        // for tasks that start after the job has ended
+constexpr int kMostTasks = 100000;
+
+absl::StatusOr<int> Number(const char* name, const char* text, int least, int most) {
+  int number = 0;
+  if (absl::SimpleAtoi(text, &number) && number >= least && number <= most) return number;
+  return absl::FailedPreconditionError(
+      absl::StrCat(name, " is \"", text, "\"; right would be a number from ", least, " to ", most));
+}
+
+sockaddr_un NameOf(socklen_t& size) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  // Linux's abstract names begin with a 0 and are no files.
+  const std::string name = absl::StrCat("adjoin-run-", getuid(), "-", getppid());
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+UniqueFd Socket(int flags) { return UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0)); }
+
+}  // namespace
+
+absl::StatusOr<Launch> LaunchOf(const std::function<const char*(const char*)>& variable) {
+  for (const Launcher& launcher : kLaunchers) {
+    const char* task = variable(launcher.task);
+    const char* tasks = variable(launcher.tasks);
+    if (task == nullptr) continue;
+    Launch launch;
+    launch.variable = launcher.task;
+    ADJOIN_ASSIGN_OR_RETURN(launch.task, Number(launcher.task, task, 0, kMostTasks - 1));
+    if (tasks == nullptr) {
+      if (launch.task == 0) return Launch{};
+      return absl::FailedPreconditionError(
+          absl::StrCat(launcher.task, " is ", launch.task, ", but ", launcher.tasks,
+                       " is not set: start `adjoin run` once, or by mpirun or srun, which set both"));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(launch.tasks, Number(launcher.tasks, tasks, launch.task + 1, kMostTasks));
+    const char* here = launcher.here == nullptr ? nullptr : variable(launcher.here);
+    const char* nodes = launcher.nodes == nullptr ? nullptr : variable(launcher.nodes);
+    const bool elsewhere = (here != nullptr && absl::string_view(here) != absl::StrCat(launch.tasks)) ||
+                           (nodes != nullptr && absl::string_view(nodes) != "1");
+    if (elsewhere) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the ", launch.tasks, " tasks are on several machines, but `adjoin run` is for one (",
+                       here != nullptr ? launcher.here : launcher.nodes, " is ", here != nullptr ? here : nodes,
+                       "): start a coordinator and a worker on each machine (docs/security.md), and submit the job"));
+    }
+    return launch;
+  }
+  return Launch{};
+}
+
+void LeaveLauncher(const Launch& launch) {
+  if (launch.variable.empty()) return;
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const absl::string_view name = absl::string_view(*entry).substr(0, absl::string_view(*entry).find('='));
+    for (const char* prefix : {"OMPI_", "PMI_", "PMIX_", "PRTE_", "MV2_COMM_", "HYDI_", "MPI_LOCAL"}) {
+      if (absl::StartsWith(name, prefix)) names.emplace_back(name);
+    }
+  }
+  for (const std::string& name : names) unsetenv(name.c_str());
+  // The kernel takes out what the machine or the launch has not.
+  cpu_set_t all;
+  memset(&all, 0xff, sizeof(all));
+  sched_setaffinity(0, sizeof(all), &all);
+}
+
+absl::StatusOr<std::unique_ptr<FirstTask>> FirstTask::Start(const Launch& launch) {
+  if (launch.tasks == 1) return nullptr;
+  UniqueFd fd = Socket(SOCK_NONBLOCK);
+  socklen_t size = 0;
+  const sockaddr_un address = NameOf(size);
+  if (fd.get() < 0 || bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+      listen(fd.get(), launch.tasks) != 0) {
+    return absl::UnavailableError(absl::StrCat("the other tasks cannot be waited for: ", strerror(errno),
+                                               "; start one `adjoin run` at a time, or each by an mpirun of its own"));
+  }
+  return std::unique_ptr<FirstTask>(new FirstTask(std::move(fd), launch.tasks - 1));
+}
+
+void FirstTask::Finish(int code) {
+  const char byte = static_cast<char>(code);
+  const Deadline deadline = Deadline::After(kLate);
+  for (int told = 0; told < others_ && !deadline.Expired();) {
+    const UniqueFd task(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (task.get() < 0) {
+      pollfd next = {fd_.get(), POLLIN, 0};
+      poll(&next, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining())));
+      continue;
+    }
+    ++told;
+    [[maybe_unused]] const ssize_t sent = send(task.get(), &byte, 1, MSG_NOSIGNAL);
+  }
+}
+
+absl::StatusOr<int> WaitForFirstTask(const Launch& launch, absl::Duration start) {
+  const Deadline deadline = Deadline::After(start);
+  socklen_t size = 0;
+  const sockaddr_un address = NameOf(size);
+  while (true) {
+    const UniqueFd fd = Socket(0);
+    if (fd.get() >= 0 && connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) {
+      char byte = 0;
+      ssize_t got = 0;
+      do {
+        got = read(fd.get(), &byte, 1);
+      } while (got < 0 && errno == EINTR);
+      return got == 1 ? static_cast<unsigned char>(byte) : 1;
+    }
+    if (deadline.Expired()) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "task 0 of ", launch.tasks, " does not answer on this machine after ", absl::FormatDuration(start), " (",
+          launch.variable, " is ", launch.task,
+          "): mpirun or srun has to start `adjoin run` itself, on one machine, not in a script of each task"));
+    }
+    absl::SleepFor(kAgain);
+  }
+}
+
+}  // namespace adjoin

@@ -1,0 +1,60 @@
+// What `adjoin run` is where mpirun or srun has started it, once or several times on one machine: task 0 runs the job,
+// the others wait for it and end with its exit code.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(const Launch launch, LaunchOf(getenv));
+//   if (launch.task > 0) return WaitForFirstTask(launch);
+//   ADJOIN_ASSIGN_OR_RETURN(auto first, FirstTask::Start(launch));     // null where there is one task
+//   LeaveLauncher(launch);
+//   ... run the job on launch.tasks ranks ...
+//   if (first != nullptr) first->Finish(code);
+#ifndef ADJOIN_CLI_LAUNCH_H_
+#define ADJOIN_CLI_LAUNCH_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/unique_fd.h"
+
+namespace adjoin {
+
+struct Launch {
+  std::string variable;  // of the environment, that tells the task: "OMPI_COMM_WORLD_RANK"; empty: no launcher
+  int task = 0;
+  int tasks = 1;
+};
+
+// `variable`: as getenv. Errors: kFailedPrecondition where the tasks are on several machines, or the environment
+// contradicts itself.
+absl::StatusOr<Launch> LaunchOf(const std::function<const char*(const char*)>& variable);
+
+// Ranks of the job are no processes of the launcher: takes its variables out of the environment, so that no library of
+// theirs looks for it, and lets this process use all processors that the launch has here, not only those of one task.
+void LeaveLauncher(const Launch& launch);
+
+// The first task's end of what the others wait for: a name on this machine which ends with the process, and which is of
+// the process that started all tasks.
+class FirstTask {
+ public:
+  // Null where there are no others. Errors: kUnavailable.
+  static absl::StatusOr<std::unique_ptr<FirstTask>> Start(const Launch& launch);
+  // Tells the others. Waits for those that have not come yet, for seconds.
+  void Finish(int code);
+
+ private:
+  FirstTask(UniqueFd fd, int others) : fd_(std::move(fd)), others_(others) {}
+
+  const UniqueFd fd_;
+  const int others_;
+};
+
+// Waits for `start` until the first task is there, then for its end, and returns its exit code: 1 where it was killed.
+// Errors: kDeadlineExceeded where it does not come.
+absl::StatusOr<int> WaitForFirstTask(const Launch& launch, absl::Duration start = absl::Seconds(60));
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_CLI_LAUNCH_H_

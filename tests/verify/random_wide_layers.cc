@@ -1,0 +1,124 @@
+// Layers of several inputs, and those of sequences.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tests/verify/random_layers.h"
+
+namespace adjoin {
+
+Value RandomLayers::Another(bool broadcast) {
+  if (broadcast && Dims() > 2) {
+    Shape shape = x_.shape;
+    if (Spatial() <= 3 && random_.OneIn(2)) {
+      std::vector<int64_t> sizes;
+      for (int64_t dim = 2; dim < Dims(); ++dim) {
+        sizes.push_back(random_.OneIn(2) ? 1 : -1);
+        if (sizes.back() == 1) shape[dim] = 1;
+      }
+      return writer_.Add("pool", absl::StrCat("{ mode: \"avg\" adaptive_size: ", ListText(sizes), " }"), {x_}, shape);
+    }
+    shape.back() = 1;
+    return writer_.Add("linear", "{ out_features: 1 }", {x_}, shape, {.parameters = true});
+  }
+  for (const Value& value : values_) {
+    if (value.shape == x_.shape && value.name != x_.name && random_.OneIn(2)) return value;
+  }
+  return writer_.Add("activation", "{ fn: \"sigmoid\" }", {x_}, x_.shape);
+}
+
+bool RandomLayers::Combine() {
+  const Value other = Another(random_.OneIn(2));
+  std::vector<Value> inputs = {x_, other};
+  if (random_.OneIn(4)) inputs.push_back(x_);
+  if (random_.OneIn(2)) std::reverse(inputs.begin(), inputs.end());
+  const std::string kind = random_.OneIn(2) ? "add" : "multiply";
+  x_ = writer_.Add(kind, "{}", inputs, x_.shape);
+  values_.push_back(x_);
+  return kind == "add" || Put("activation", "{ fn: \"softsign\" }", x_.shape);
+}
+
+bool RandomLayers::Concat() {
+  const int64_t dim = random_.Between(1, Dims() - 1);
+  Shape shape = x_.shape;
+  shape[dim] *= 2;
+  if (!Fits(shape)) return false;
+  x_ = writer_.Add("concat", absl::StrCat("{ arg: ", dim, " }"), {x_, Another(false)}, shape);
+  values_.push_back(x_);
+  ties_ = true;
+  return true;
+}
+
+bool RandomLayers::Attention() {
+  if (Dims() != 3 || Cells(x_.shape) > 200) return false;
+  const int64_t features = x_.shape[2], heads = features % 2 == 0 ? 2 : 1;
+  std::vector<Value> inputs = {x_};
+  if (random_.OneIn(2)) {
+    // Keys of another length and another number of features.
+    Shape shape = x_.shape;
+    shape[2] = random_.Between(1, 6);
+    Value keys =
+        writer_.Add("linear", absl::StrCat("{ out_features: ", shape[2], " }"), {x_}, shape, {.parameters = true});
+    if (shape[1] > 2 && random_.OneIn(2)) {
+      --shape[1];
+      keys = writer_.Add("crop", "{ arg: [0, 0, 1, 0] }", {keys}, shape);
+    }
+    inputs.push_back(keys);
+    if (random_.OneIn(2)) {
+      shape[2] = random_.Between(1, 6);
+      inputs.push_back(
+          writer_.Add("linear", absl::StrCat("{ out_features: ", shape[2], " }"), {keys}, shape, {.parameters = true}));
+    }
+    writer_.Drawn(absl::StrCat("attention of ", inputs.size()));
+  }
+  x_ = writer_.Add("attention",
+                   absl::StrCat("{ heads: ", heads, inputs.size() == 1 ? Some("causal: true") : "", Some("bias: false"),
+                                random_.OneIn(4) ? " dropout: 0.25" : "", " }"),
+                   inputs, x_.shape, {.parameters = true, .weight = x_.shape});
+  values_.push_back(x_);
+  return true;
+}
+
+bool RandomLayers::WindowAttention() {
+  if (Spatial() < 1 || Spatial() > 3) return false;
+  const int64_t heads = x_.shape.back() % 2 == 0 ? 2 : 1;
+  return Put(
+      "window_attention",
+      absl::StrCat("{ heads: ", heads, Windows(), Some("bias: false"), random_.OneIn(4) ? " dropout: 0.25" : "", " }"),
+      x_.shape, {.parameters = true, .weight = x_.shape});
+}
+
+bool RandomLayers::Transformer() {
+  if (Spatial() < 1 || Spatial() > 3 || x_.shape.back() < 2 || Cells(x_.shape) > 300) return false;
+  const bool window = Dims() > 3 || random_.OneIn(3);
+  const int64_t heads = x_.shape.back() % 2 == 0 ? 2 : 1;
+  const std::string more =
+      window ? Windows() : Some("norm_first: false") + Some("activation: \"relu\"") + Some("causal: true");
+  return Put("transformer",
+             absl::StrCat("{ heads: ", heads, " hidden: ", random_.Between(2, 6), more,
+                          random_.OneIn(4) ? " dropout: 0.25" : "", " }"),
+             x_.shape, {.parameters = true, .weight = x_.shape});
+}
+
+bool RandomLayers::Position() {
+  if (Dims() < 3) return false;
+  const bool learned = Dims() > 3 || x_.shape[2] % 2 != 0 || random_.OneIn(2);
+  return Put("position", learned ? "{ kind: \"learned\" }" : "{ kind: \"sinusoidal\" }", x_.shape,
+             {.parameters = learned});
+}
+
+// Before the sequence, as a class token.
+bool RandomLayers::Tokens() {
+  if (Dims() != 3) return false;
+  const int64_t count = random_.Between(1, 3);
+  Shape shape = x_.shape;
+  shape[1] = count;
+  const Value tokens = writer_.Add("tokens", absl::StrCat("{ count: ", count, " }"), {x_}, shape, {.parameters = true});
+  shape[1] += x_.shape[1];
+  if (!Fits(shape)) return false;
+  x_ = writer_.Add("concat", "{ arg: 1 }", {tokens, x_}, shape);
+  values_.push_back(x_);
+  ties_ = true;
+  return true;
+}
+
+}  // namespace adjoin
