@@ -8,6 +8,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "absl/strings/str_cat.h"
@@ -201,6 +202,8 @@ void Movement::Fail(absl::Status status) {
 
 at::Tensor Movement::SourceOf(const at::Tensor& x, Direction direction) {
   if (absl::Status input = CheckInput(x, PlanOf(direction), device_, options_); !input.ok()) Fail(std::move(input));
+  // Autograd's zeros, as in the second derivative of |x|, may have no memory at all.
+  if (x._is_zerotensor()) return at::zeros(x.sizes(), x.options());
   if (x.is_contiguous() && !x.is_conj() && !x.is_neg()) return x;
   // A lazily conjugated or negated tensor has other bits than its memory.
   return x.detach().resolve_conj().resolve_neg().contiguous();

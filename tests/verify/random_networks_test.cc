@@ -39,12 +39,6 @@ namespace {
 
 constexpr int kMostShown = 12;
 
-// What jobs are refused for, though PyTorch has nothing alike to refuse: a layout or an owner that does not fit.
-constexpr const char* kRefusals[] = {
-    "is to own the parameters, but does not take part in the layer",
-    "within a head; the sizes of its parts must be multiples of",
-};
-
 // What a message says, without names and numbers, to count how often it comes.
 std::string KindOf(absl::string_view message) {
   std::string kind;
@@ -150,27 +144,17 @@ std::set<std::string> All() {
 
 TEST(RandomNetworksTest, RunAndEqualSerialPyTorch) {
   const uint64_t first = TestSeed(1000);
-  std::map<std::string, int> wrong, refused;
+  std::map<std::string, int> wrong;
   std::set<std::string> never = All();
   for (uint64_t seed = first; seed < first + ADJOIN_NETWORKS; ++seed) {
     const RandomNetwork network = DrawNetwork(seed);
     for (const std::string& drawn : network.drawn) never.erase(drawn);
     const std::string message = WrongWith(network, seed);
     if (message.empty()) continue;
-    const auto known = std::find_if(std::begin(kRefusals), std::end(kRefusals),
-                                    [&](const char* text) { return absl::StrContains(message, text); });
-    if (known != std::end(kRefusals)) {
-      ++refused[*known];
-      continue;
-    }
     if (++wrong[KindOf(message)] > 1 || wrong.size() > kMostShown) continue;
     ADD_FAILURE() << message << "\nADJOIN_TEST_SEED=" << seed << "\n" << network.text;
   }
   for (const auto& [kind, count] : wrong) ADD_FAILURE() << count << " of " << ADJOIN_NETWORKS << ": " << kind;
-  for (const auto& [kind, count] : refused) {
-    std::cout << count << " of " << ADJOIN_NETWORKS << " refused: " << kind << "\n";
-    EXPECT_LE(count, 1 + ADJOIN_NETWORKS / 30) << kind;
-  }
   if (ADJOIN_NETWORKS < 1000) return;
   for (const std::string& what : never) ADD_FAILURE() << "no network has " << what;
 }

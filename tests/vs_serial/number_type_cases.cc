@@ -1,5 +1,6 @@
 #include "tests/vs_serial/number_type_cases.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "layers/pointwise/activation_functions.h"
 #include "tests/vs_serial/random_jobs.h"
@@ -29,6 +30,10 @@ std::string Windowed(const std::string& op, const std::string& more, const std::
 void AddConvolutions(std::vector<LayerCase>& cases) {
   for (int dims = 1; dims <= 3; ++dims) {
     const std::string in = absl::StrCat(dims, dims == 1 ? " dim" : " dims");
+    cases.push_back({"conv",
+                     absl::StrCat("padding \"same\", ", in),
+                     "conv { out_channels: 6 window { kernel: 3 dilation: 2 padding: \"same\" } }",
+                     {Image(dims)}});
     cases.push_back({"conv", in, Windowed("conv", "out_channels: 6 groups: 2", "kernel: 3 pad_lo: 1"), {Image(dims)}});
     cases.push_back({"conv",
                      absl::StrCat("transposed, ", in),
@@ -45,6 +50,7 @@ void AddPools(std::vector<LayerCase>& cases) {
     };
     const std::string window = "kernel: 3 stride: 2 pad_lo: 1";
     add("max", Windowed("pool", "mode: \"max\"", window));
+    add("positions of the max (return_indices)", Windowed("pool", "mode: \"max\" return_indices: true", window));
     add("avg", Windowed("pool", "mode: \"avg\"", window));
     add("lp", Windowed("pool", "mode: \"lp\" lp: 2", "kernel: 2"));
     add("adaptive max", "pool { mode: \"max\" adaptive_size: 2 }");
@@ -61,6 +67,8 @@ void AddUpsamplings(std::vector<LayerCase>& cases) {
     cases.push_back({"upsample", mode, absl::StrCat("upsample { mode: \"", mode, "\" scale: 2 }"), {Image(dims)}});
   };
   add("nearest", 3);
+  add("nearest-exact", 2);
+  add("area", 2);
   add("linear", 1);
   add("bilinear", 2);
   add("trilinear", 3);
@@ -100,6 +108,9 @@ void AddPointwise(std::vector<LayerCase>& cases) {
   cases.push_back(cases.back());
   cases.back().kind = "multiply";
   cases.back().op = "multiply {}";
+  for (const char* kind : {"add", "multiply"}) {
+    cases.push_back({kind, "broadcast", absl::StrCat(kind, " {}"), {Image(2), {{2, 1, 8, 1}, {1, 1, 2, 1}}}});
+  }
   cases.push_back({"dropout", "", "dropout { p: 0.3 }", {Image(2)}});
   cases.push_back({"noise", "", "noise { std: 0.5 multiplicative: true }", {Image(2)}});
 }
@@ -108,6 +119,11 @@ void AddSequences(std::vector<LayerCase>& cases) {
   cases.push_back({"linear", "", "linear { out_features: 5 }", {Sequence()}});
   cases.push_back({"attention", "sequence cut", "attention { heads: 2 }", {Sequence()}});
   cases.push_back({"attention", "heads cut", "attention { heads: 2 }", {{{2, 6, 8}, {1, 1, 2}}}});
+  cases.push_back({"attention", "of two inputs", "attention { heads: 2 }", {Sequence(), {{2, 4, 8}, {1, 2, 1}}}});
+  cases.push_back({"attention",
+                   "of three inputs",
+                   "attention { heads: 2 }",
+                   {Sequence(), {{2, 4, 6}, {1, 2, 1}}, {{2, 4, 5}, {1, 2, 1}}}});
   cases.push_back(
       {"window_attention", "", "window_attention { heads: 2 window: 2 shift: 1 }", {{{2, 4, 4, 8}, {1, 2, 1, 1}}}});
   cases.push_back({"embedding", "", "embedding { num_embeddings: 7 dim: 3 }", {{{2, 6}, {1, 2}, 7}}});
@@ -136,6 +152,18 @@ void AddShapes(std::vector<LayerCase>& cases) {
   cases.push_back({"concat", "", "concat { arg: 1 }", {Image(2), Image(2)}});
 }
 
+// What is computed in float32 inside and rounded once: sums of bfloat16 would lose what they add, or LibTorch lacks the
+// kernel. Where ranks add what they have of one number, it is rounded more than once.
+void MarkFloat32(LayerCase& of) {
+  const bool function = of.variant == "mish" || of.variant == "relu6" || of.variant == "hardtanh";
+  const bool average = absl::StartsWith(of.variant, "avg") || absl::StartsWith(of.variant, "adaptive avg");
+  of.float32_backward = of.kind == "norm" || of.kind == "embedding" || (of.kind == "activation" && function) ||
+                        (of.kind == "pool" && absl::StartsWith(of.variant, "lp"));
+  of.float32_forward = of.float32_backward || of.kind == "local_response_norm" || of.kind == "upsample" ||
+                       (of.kind == "pool" && average) ||
+                       (of.kind == "conv" && absl::StartsWith(of.variant, "transposed"));
+}
+
 std::string FieldText(const std::string& name, const Shape& shape, bool whole_numbers) {
   return absl::StrCat("  field { name: \"", name, "\" shape: ", ListText(Shape(shape.begin() + 1, shape.end())),
                       whole_numbers ? " dtype: \"int64\"" : "", " idx { path: \"x\" } }\n");
@@ -153,6 +181,7 @@ std::vector<LayerCase> LayerCases() {
   AddPointwise(cases);
   AddSequences(cases);
   AddShapes(cases);
+  for (LayerCase& of : cases) MarkFloat32(of);
   return cases;
 }
 

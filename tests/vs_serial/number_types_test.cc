@@ -1,9 +1,12 @@
-// Every kind of layer in every number type: what two ranks compute equals serial LibTorch in float64 within the type's
-// rounding, forward, backward and, in float32 and float64, the gradient of the gradient, or the planner refuses it.
+// Every kind of layer and loss in every number type: what two ranks compute equals serial LibTorch in float64 within
+// the type's rounding, forward, backward and the gradient of the gradient, or the planner refuses it.
+// docs/number-types.md has to say it.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
-#include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +24,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "base/testing/test_seed.h"
@@ -41,7 +43,9 @@
 #include "primitives/tape.h"
 #include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
+#include "tests/vs_serial/loss_types.h"
 #include "tests/vs_serial/number_type_cases.h"
+#include "tests/vs_serial/number_type_outcomes.h"
 #include "tests/vs_serial/partitioned_run.h"
 
 namespace adjoin {
@@ -49,6 +53,7 @@ namespace {
 
 using at::Tensor;
 
+constexpr char kPage[] = "docs/number-types.md";
 constexpr int kRanks = 2;
 
 // What a step of a case starts from, float64 numbers that its type has.
@@ -95,20 +100,23 @@ class Serial {
     numbers.fields["side"] = Normal({batch, 1});
     numbers.fields["wanted"] = Normal({batch, 2});
     const Tensor y = Forward(Leaves());  // makes the parameters
-    numbers.cotangent = Normal(y.sizes());
+    numbers.cotangent = y.is_floating_point() ? Normal(y.sizes()) : Tensor();
     numbers.direction = Normal(of.inputs[0].shape);
     for (const SerialParameters::Entry& entry : parameters_.entries()) {
       numbers.parameters[entry.name] = Rounded(entry.initial, type);
     }
   }
 
+  bool differentiable() const { return numbers.cotangent.defined(); }
+
   Results Once() {
     const Tensors leaves = Leaves();
     SetParameters();
     Results results;
     const Tensor y = Forward(leaves);
-    y.backward(numbers.cotangent);
     results.y = y.detach();
+    if (!differentiable()) return results;
+    y.backward(numbers.cotangent);
     for (const auto& [name, leaf] : leaves) {
       if (leaf.requires_grad()) results.gradients[name] = leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf);
     }
@@ -196,10 +204,14 @@ absl::Status RunRank(const Plan& plan, const Numbers& numbers, at::ScalarType ty
   ADJOIN_ASSIGN_OR_RETURN(const Network::Result forward, network->Forward(fields, tape, /*keep_values=*/true));
   try {
     const Tensor& y = forward.values.at("y");
+    results.y = y.detach();
+    if (!numbers.cotangent.defined()) {
+      tape.Backward(forward.loss);
+      return absl::OkStatus();
+    }
     Tensor cotangent = InType(PartOf(numbers.cotangent, layout, transport.rank()), type);
     if (!counted.mesh().Has(transport.rank()))
       cotangent = at::zeros_like(cotangent);  // another rank has the same cells
-    results.y = y.detach();
     if (twice) {
       const Tensor x = fields.at("x");
       const Tensor once = tape.Grad({y}, {x}, {cotangent}, /*create_graph=*/true)[0];
@@ -238,111 +250,100 @@ absl::StatusOr<std::vector<Results>> Run(const Plan& plan, const Numbers& number
   return results;
 }
 
-// The largest distance of a rank's part from what it should be, relative to the whole's largest element.
-absl::StatusOr<double> Distance(const std::vector<Results>& ranks, const LayoutPlan& layout_plan,
-                                const Tensor& expected, const std::function<Tensor(const Results&)>& part) {
-  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(layout_plan));
-  const Tensor whole = expected.to(at::kDouble).reshape(layout.shape());
-  const double largest = std::max(whole.abs().max().item<double>(), 1e-30);
-  double distance = 0;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    const Tensor own = PartOf(whole, layout, rank), actual = part(ranks[rank]);
-    if (!actual.defined() || actual.sizes() != own.sizes()) return absl::InternalError("it has another shape");
-    if (own.numel() == 0) continue;
-    const double off = (actual.to(at::kDouble) - own).abs().max().item<double>() / largest;
-    distance = off <= distance ? distance : off;  // NaN too
-  }
-  return distance;
-}
-
 std::string NameOf(const LayerCase& of) {
   return of.variant.empty() ? of.kind : absl::StrCat(of.kind, " (", of.variant, ")");
 }
 
-struct TypeOfJob {
-  const char* name;
-  at::ScalarType scalar;
-  double tolerance;  // for sums of a few dozen numbers of about one size
-};
-constexpr TypeOfJob kTypes[] = {  //
-    {"float64", at::kDouble, 1e-12},
-    {"float32", at::kFloat, 4e-6},
-    {"bfloat16", at::kBFloat16, 1.0 / 64}};
-
-// Adds to `differences` where the ranks' parts are further from the whole than `tolerance`.
-void Compare(const std::string& what, const std::vector<Results>& ranks, const LayoutPlan& layout, const Tensor& whole,
-             double tolerance, const std::function<Tensor(const Results&)>& part, std::string& differences) {
-  const auto distance = Distance(ranks, layout, whole, part);
-  if (distance.ok() && *distance <= tolerance) return;
-  absl::StrAppend(&differences, what, ": ",
-                  distance.ok() ? absl::StrCat("off by ", *distance, " of its largest") : distance.status().ToString(),
-                  "\n");
+std::vector<Tensor> PartsOf(const std::vector<Results>& ranks, const std::function<Tensor(const Results&)>& part) {
+  std::vector<Tensor> parts;
+  for (const Results& rank : ranks) parts.push_back(part(rank));
+  return parts;
 }
 
-void CompareOnce(const TypeOfJob& type, const Plan& plan, Serial& serial, std::string& differences) {
+void CompareOnce(const LayerCase& of, const TypeOfJob& type, const Plan& plan, Serial& serial, Outcome& outcome) {
   const Results expected = serial.Once();
   const auto ranks = Run(plan, serial.numbers, type.scalar, /*twice=*/false);
   if (!ranks.ok()) {
-    absl::StrAppend(&differences, type.name, ": ", ranks.status().ToString(), "\n");
+    absl::StrAppend(&outcome.differences, type.name, ": ", ranks.status().ToString(), "\n");
     return;
   }
+  bool forward_once = true, backward_once = true, of_inputs = false;
   size_t compared = 0;
   const auto gradient = [&](const std::string& name, const LayoutPlan& layout) {
-    const auto of = expected.gradients.find(name);
-    if (of == expected.gradients.end()) return;
+    const auto whole = expected.gradients.find(name);
+    if (whole == expected.gradients.end()) return true;
     ++compared;
-    Compare(
-        absl::StrCat(type.name, ": gradient of ", name), *ranks, layout, of->second, type.tolerance,
-        [&](const Results& rank) { return rank.gradients.at(name); }, differences);
+    return CompareParts(absl::StrCat(type.name, ": gradient of ", name),
+                        PartsOf(*ranks, [&](const Results& rank) { return rank.gradients.at(name); }), layout,
+                        whole->second, type.tolerance, outcome.differences);
   };
   for (const ValuePlan& value : plan.program(0).value()) {
-    gradient(value.name(), value.layout());
+    of_inputs |= expected.gradients.count(value.name()) > 0;
+    backward_once &= gradient(value.name(), value.layout());
     if (value.name() != "y") continue;
-    Compare(
-        absl::StrCat(type.name, ": y"), *ranks, value.layout(), expected.y, type.tolerance,
-        [](const Results& rank) { return rank.y; }, differences);
+    forward_once =
+        CompareParts(absl::StrCat(type.name, ": y"), PartsOf(*ranks, [](const Results& rank) { return rank.y; }),
+                     value.layout(), expected.y, type.tolerance, outcome.differences);
   }
   for (const ParameterPlan& parameter : plan.parameter()) gradient(parameter.name(), parameter.home());
-  if (compared != expected.gradients.size()) absl::StrAppend(&differences, type.name, ": gradients lack\n");
+  if (compared != expected.gradients.size()) absl::StrAppend(&outcome.differences, type.name, ": gradients lack\n");
+  OutcomeCells& cells = outcome.of_type[type.name];
+  const bool rounded = type.scalar == at::kBFloat16;
+  if (rounded && of.float32_forward && !forward_once) {
+    absl::StrAppend(&outcome.differences, type.name, ": y is not that of float32, rounded once\n");
+  }
+  if (rounded && of.float32_backward && !backward_once) {
+    absl::StrAppend(&outcome.differences, type.name, ": a gradient is not that of float32, rounded once\n");
+  }
+  cells.forward = rounded && of.float32_forward ? "float32" : "=";
+  cells.backward = !of_inputs ? "" : rounded && of.float32_backward ? "float32" : "=";
 }
 
-void CompareTwice(const TypeOfJob& type, const Plan& plan, Serial& serial, std::string& differences) {
+void CompareTwice(const TypeOfJob& type, const Plan& plan, Serial& serial, Outcome& outcome) {
   const auto ranks = Run(plan, serial.numbers, type.scalar, /*twice=*/true);
+  std::string& cell = outcome.of_type[type.name].second;
   // LibTorch lacks some second derivatives, and so do layers.
   const absl::string_view error = ranks.status().message();
   if (absl::StrContains(error, "cannot be differentiated twice") || absl::StrContains(error, "derivative for aten::")) {
+    cell = "no";
     return;
   }
+  cell = "=";
   const std::string what = absl::StrCat(type.name, ": second derivative");
   if (!ranks.ok()) {
-    absl::StrAppend(&differences, what, ": ", ranks.status().ToString(), "\n");
+    absl::StrAppend(&outcome.differences, what, ": ", ranks.status().ToString(), "\n");
     return;
   }
   const Tensor expected = serial.Twice();
   for (const ValuePlan& value : plan.program(0).value()) {
     if (value.name() != "x") continue;
-    Compare(
-        what, *ranks, value.layout(), expected, 4 * type.tolerance, [](const Results& rank) { return rank.twice; },
-        differences);
+    CompareParts(what, PartsOf(*ranks, [](const Results& rank) { return rank.twice; }), value.layout(), expected,
+                 4 * type.tolerance, outcome.differences);
   }
 }
 
-// "" where the case is as it should be in all types.
-std::string DifferencesOf(const LayerCase& of) {
-  std::string differences;
-  for (const TypeOfJob& type : kTypes) {
+// Runs the case in all types, once in a program.
+const Outcome& OutcomeOf(const LayerCase& of) {
+  static auto* outcomes = new std::map<std::string, Outcome>;
+  const auto [entry, unknown] = outcomes->insert({NameOf(of), {}});
+  Outcome& outcome = entry->second;
+  if (!unknown) return outcome;
+  for (const TypeOfJob& type : kTypesOfJobs) {
     auto plan = PlanOf(JobTextOf(of, type.name), {{"data", of.inputs[0].shape[0]}});
-    if (!plan.ok() && absl::IsUnimplemented(plan.status())) continue;
+    if (!plan.ok() && absl::IsUnimplemented(plan.status())) {
+      outcome.of_type[type.name] = {"refused", "refused", "refused"};
+      continue;
+    }
     if (!plan.ok()) {
-      absl::StrAppend(&differences, plan.status().ToString(), "\n", JobTextOf(of, type.name));
+      absl::StrAppend(&outcome.differences, plan.status().ToString(), "\n", JobTextOf(of, type.name));
       continue;
     }
     MakeFieldsDifferentiable(*plan, "train");
     Serial serial(of, *plan, type.scalar, TestSeed(1));
-    CompareOnce(type, *plan, serial, differences);
-    if (type.scalar != at::kBFloat16 && of.inputs[0].below == 0) CompareTwice(type, *plan, serial, differences);
+    CompareOnce(of, type, *plan, serial, outcome);
+    if (serial.differentiable() && of.inputs[0].below == 0) CompareTwice(type, *plan, serial, outcome);
   }
-  return differences;
+  return outcome;
 }
 
 class NumberTypesTest : public testing::TestWithParam<std::string> {};
@@ -355,13 +356,38 @@ TEST_P(NumberTypesTest, EqualsSerialWithinItsRounding) {
   for (const LayerCase& of : LayerCases()) {
     if (of.kind != GetParam()) continue;
     ++cases;
-    EXPECT_EQ(DifferencesOf(of), "") << NameOf(of);
+    EXPECT_EQ(OutcomeOf(of).differences, "") << NameOf(of);
   }
   EXPECT_GT(cases, 0) << "no case of " << GetParam() << " in number_type_cases.cc";
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, NumberTypesTest, testing::ValuesIn(Kinds()),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
+
+class LossTypesTest : public testing::TestWithParam<LossTypeCase> {};
+
+TEST_P(LossTypesTest, EqualsSerialWithinItsRounding) { EXPECT_EQ(LossOutcomeOf(GetParam()).differences, ""); }
+
+INSTANTIATE_TEST_SUITE_P(Losses, LossTypesTest, testing::ValuesIn(LossTypeCases()),
+                         [](const testing::TestParamInfo<LossTypeCase>& of) {
+                           return absl::StrCat(of.param.kind, "_", of.index);
+                         });
+
+// `bazel run` writes the page.
+TEST(NumberTypesPageTest, SaysWhatWasSeen) {
+  std::vector<OutcomeRow> layers, losses;
+  for (const LayerCase& of : LayerCases()) layers.push_back({of.kind, of.variant, OutcomeOf(of)});
+  for (const LossTypeCase& of : LossTypeCases()) losses.push_back({of.kind, of.variant, LossOutcomeOf(of)});
+  const std::string seen = NumberTypesPage(layers, losses);
+  if (const char* workspace = getenv("BUILD_WORKSPACE_DIRECTORY"); workspace != nullptr) {
+    std::ofstream(absl::StrCat(workspace, "/", kPage)) << seen;
+    return;
+  }
+  std::ifstream file(kPage);
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(page == seen) << kPage << " should be (`bazel run //tests/vs_serial:number_types_test` writes it):\n"
+                            << seen;
+}
 
 }  // namespace
 }  // namespace adjoin
