@@ -44,8 +44,8 @@ absl::StatusOr<Layout> OutputLayout(const LayerRequest& request, const std::vect
                                     const Layout& otherwise);
 
 // Where a parameter lives that the ranks of `needed` use whole or in parts. `by_default` is the home of HOME_DEFAULT;
-// `ranks`, those that take part in the layer, is where an owner may be.
-// Errors: kInvalidArgument (an owner not among them, or without home OWNER).
+// the first of `ranks`, those that take part in the layer, owns it where the spec names none. Any rank may be named.
+// Errors: kInvalidArgument (an owner without home OWNER).
 absl::StatusOr<Layout> HomeOf(const Layer& spec, const Layout& needed, const Layout& by_default,
                               const std::vector<int>& ranks);
 
