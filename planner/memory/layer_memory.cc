@@ -6,17 +6,14 @@
 #include <utility>
 
 #include "layers/rules/layer_kind.h"
+#include "planner/memory/tensor_bytes.h"
 
 namespace adjoin {
 namespace {
 
 using Shape = LayerSizes::Shape;
 
-int64_t Elements(const Shape& shape) {
-  int64_t elements = 1;
-  for (const int64_t extent : shape) elements *= extent;
-  return elements;
-}
+int64_t Elements(const Shape& shape) { return BoundedProduct(shape); }
 
 // Bytes of tensors of one layer, in the type in which its kernel computes.
 class Kernel {
@@ -55,8 +52,7 @@ bool ByColumns(const Kernel& k, const Conv& conv) {
   const auto& kernel = conv.window().kernel();
   const bool groups = conv.groups() > 1;
   const bool large_kernel = kernel.size() > 1 && kernel[kernel.size() - 1] > 3 && kernel[kernel.size() - 2] > 3;
-  int64_t first = 1;
-  for (size_t dim = 0; dim < 4 && dim < x.size(); ++dim) first *= x[dim];
+  int64_t first = Elements(Shape(x.begin(), x.begin() + std::min<int64_t>(4, static_cast<int64_t>(x.size()))));
   if (x.size() == 3) first = Elements(x);  // one dim is computed as two
   const bool large = groups || large_kernel || x[0] > 1 || first > 20480;
   const bool point = is(kernel, 1);
@@ -65,9 +61,7 @@ bool ByColumns(const Kernel& k, const Conv& conv) {
 }
 
 int64_t KernelVolume(const Conv& conv) {
-  int64_t volume = 1;
-  for (const uint32_t extent : conv.window().kernel()) volume *= extent;
-  return volume;
+  return BoundedProduct({conv.window().kernel().begin(), conv.window().kernel().end()});
 }
 
 // oneDNN computes with copies in which channels come in blocks of 16 (with AVX-512); up to 3 of the input stay as they
@@ -75,7 +69,7 @@ int64_t KernelVolume(const Conv& conv) {
 void AddBlockedCopies(Kernel& k) {
   const auto blocked = [](int64_t bytes, int64_t channels) {
     constexpr int64_t kBlock = 16;
-    return bytes / std::max<int64_t>(1, channels) * ((channels + kBlock - 1) / kBlock * kBlock);
+    return BoundedProduct({bytes / std::max<int64_t>(1, channels), (channels + kBlock - 1) / kBlock, kBlock});
   };
   const int64_t channels = k.sizes.input[0][1];
   const int64_t in = channels <= 3 ? 0 : blocked(k.in, channels), out = blocked(k.out, k.sizes.output[1]);
@@ -91,8 +85,8 @@ LayerMemory OfTransposedConv(Kernel& k) {
   const int64_t channels = k.sizes.output.size() > 1 ? k.sizes.output[1] : 0;
   // A sample at a time.
   const int64_t positions =
-      Elements(k.sizes.input[0]) / std::max<int64_t>(1, k.sizes.input[0][0] * k.sizes.input[0][1]);
-  const int64_t columns = channels * KernelVolume(conv) * positions * k.element;
+      Elements(k.sizes.input[0]) / std::max<int64_t>(1, BoundedProduct({k.sizes.input[0][0], k.sizes.input[0][1]}));
+  const int64_t columns = BoundedProduct({channels, KernelVolume(conv), positions, k.element});
   // What the kernel returns is cut to the outputs, and the bias added.
   k.memory.forward_work = std::max(columns, k.out);
   k.memory.backward_work = k.out + columns;
@@ -107,13 +101,14 @@ LayerMemory OfConv(const LayerPlan& layer, const LayerSizes& sizes) {
   if (conv.transposed()) return OfTransposedConv(k);
   if (ByColumns(k, conv) && KernelVolume(conv) > 1) {
     const int64_t channels = sizes.input[0][1];
-    const int64_t columns = channels * KernelVolume(conv) * (k.out / std::max<int64_t>(1, sizes.output[1]));
+    const int64_t columns =
+        BoundedProduct({channels, KernelVolume(conv), k.out / std::max<int64_t>(1, sizes.output[1])});
     k.memory.forward_work = k.memory.backward_work = columns;
   }
   if (!ByColumns(k, conv)) AddBlockedCopies(k);
   int64_t zeros = 0;  // neighbours' cells with twice as many zeros: gone before the own cells' gradient
   for (size_t dim = 2; dim < sizes.edge.size(); ++dim) {
-    const int64_t slice = k.in / std::max<int64_t>(1, sizes.input[0][dim]) * sizes.edge[dim].reach;
+    const int64_t slice = BoundedProduct({k.in / std::max<int64_t>(1, sizes.input[0][dim]), sizes.edge[dim].reach});
     // What both sides send and get.
     k.memory.forward_work += 4 * slice;
     k.memory.backward_work += 4 * slice;
@@ -133,9 +128,8 @@ LayerMemory OfNorm(const LayerPlan& layer, const LayerSizes& sizes) {
   const std::string& kind = norm.kind();
   if ((kind == "layer" || kind == "rms") && norm.dim_size() > 0) {
     constexpr int64_t kNumbers = 7 * 8;  // for each row, in float64
-    int64_t rows = 1;
-    for (int64_t dim = 0; dim < norm.dim(0) && dim < static_cast<int64_t>(sizes.output.size()); ++dim)
-      rows *= sizes.output[dim];
+    const auto first = std::min<int64_t>(norm.dim(0), static_cast<int64_t>(sizes.output.size()));
+    const int64_t rows = Elements(Shape(sizes.output.begin(), sizes.output.begin() + first));
     k.memory.keeps = kNumbers * rows;
   }
   if ((kind == "layer" || kind == "rms") && !sizes.parameter.empty()) {
@@ -184,7 +178,7 @@ LayerMemory OfDropout(const LayerPlan& layer, const LayerSizes& sizes) {
     return k.memory;
   }
   const Shape& x = sizes.output;
-  const int64_t mask = dropout.channel() && x.size() > 1 ? x[0] * x[1] : Elements(x);  // a byte each
+  const int64_t mask = dropout.channel() && x.size() > 1 ? BoundedProduct({x[0], x[1]}) : Elements(x);  // a byte each
   k.memory.keeps = mask;
   k.memory.forward_work = std::max(k.out, 5 * mask);
   return k.memory;
@@ -230,7 +224,7 @@ LayerMemory OfMultiply(const LayerPlan& layer, const LayerSizes& sizes) {
   Kernel k(layer, sizes);
   k.memory.keeps_input.assign(sizes.input.size(), true);
   const auto more = static_cast<int64_t>(sizes.input.size()) - 2;
-  k.memory.keeps = std::max<int64_t>(0, more) * k.out;  // products of the first ones
+  k.memory.keeps = BoundedProduct({std::max<int64_t>(0, more), k.out});  // products of the first ones
   k.memory.backward_work = more > 0 ? k.out : 0;
   return k.memory;
 }
@@ -273,7 +267,7 @@ LayerMemory OfUpsample(const LayerPlan& layer, const LayerSizes& sizes) {
   int64_t from = k.in;
   for (size_t dim = 2; dim < sizes.output.size(); ++dim) {
     if (sizes.output[dim] == sizes.input[0][dim] && copies) continue;
-    const int64_t to = from / std::max<int64_t>(1, sizes.input[0][dim]) * sizes.output[dim];
+    const int64_t to = BoundedProduct({from / std::max<int64_t>(1, sizes.input[0][dim]), sizes.output[dim]});
     const bool first = dim == 2, last = dim + 1 == sizes.output.size();
     // Of the pass before its result, which the next one reads; the layer's own input and output count elsewhere.
     const int64_t taken = first ? 0 : from;
@@ -311,21 +305,21 @@ LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   const Shape& x = sizes.input[0];
   const int64_t features = sizes.parameter.empty() || sizes.parameter[0].size() < 3
                                ? (x.empty() ? 0 : x.back())
-                               : sizes.parameter[0][1] * sizes.parameter[0][2];
-  const int64_t queries = x.size() == 3 ? x[0] * x[1] * features * k.element : 0;
+                               : BoundedProduct({sizes.parameter[0][1], sizes.parameter[0][2]});
+  const int64_t queries = x.size() == 3 ? BoundedProduct({x[0], x[1], features, k.element}) : 0;
   const Shape& keys_of = sizes.input.size() > 1 ? sizes.input[1] : x;
-  const int64_t keys = keys_of.size() == 3 ? keys_of[0] * keys_of[1] * features * k.element : 0;
+  const int64_t keys = keys_of.size() == 3 ? BoundedProduct({keys_of[0], keys_of[1], features, k.element}) : 0;
   // Scores are computed in tiles (layers/attention/block_attention.cc).
   constexpr int64_t kScores = int64_t{1} << 18, kRows = 128, kColumns = 256;
   const int64_t heads = layer.spec().attention().heads();
   const int64_t width = x.empty() || heads < 1 ? 1 : std::max<int64_t>(1, x.back() / heads);
-  const int64_t pairs = x.empty() ? 0 : x[0] * (features / width);
+  const int64_t pairs = x.empty() ? 0 : BoundedProduct({x[0], features / width});
   const int64_t rows = x.size() == 3 ? std::min(x[1], kRows) : 0,
                 columns = x.size() == 3 ? std::min(keys_of[1], kColumns) : 0;
   const int64_t group = std::max<int64_t>(1, kScores / std::max<int64_t>(1, rows * columns));
   const int64_t tile = std::min(pairs, group) * rows * columns * std::max<int64_t>(4, k.element);
   const int64_t travels = sizes.key_parts > 1 ? 2 * keys : 0;
-  const int64_t sums = x.size() == 3 ? pairs * x[1] * std::max<int64_t>(4, k.element) : 0;
+  const int64_t sums = x.size() == 3 ? BoundedProduct({pairs, x[1], std::max<int64_t>(4, k.element)}) : 0;
   k.memory.keeps = 3 * queries + 2 * keys + travels + sums;
   k.memory.forward_work = std::max(queries + tile + travels - k.out, k.out);
   k.memory.backward_work = std::max<int64_t>(
@@ -338,11 +332,10 @@ LayerMemory OfWindowAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   Kernel k(layer, sizes);
   k.memory.keeps_input[0] = k.memory.keeps_parameters = true;
   const WindowAttention& attention = layer.spec().window_attention();
-  int64_t cells = 1;
-  for (const uint32_t extent : attention.window()) cells *= extent;
+  const int64_t cells = BoundedProduct({attention.window().begin(), attention.window().end()});
   const int64_t positions =
       Elements(sizes.output) / std::max<int64_t>(1, sizes.output.empty() ? 1 : sizes.output.back());
-  const int64_t scores = positions * cells * attention.heads() * k.element;
+  const int64_t scores = BoundedProduct({positions, cells, attention.heads(), k.element});
   k.memory.keeps = 5 * k.out + scores;
   k.memory.forward_work = 2 * scores;
   k.memory.backward_work = 4 * k.out + 2 * scores;

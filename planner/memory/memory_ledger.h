@@ -8,10 +8,13 @@
 #ifndef ADJOIN_PLANNER_MEMORY_MEMORY_LEDGER_H_
 #define ADJOIN_PLANNER_MEMORY_MEMORY_LEDGER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "planner/memory/tensor_bytes.h"
 
 namespace adjoin {
 
@@ -35,19 +38,20 @@ class MemoryLedger {
     std::vector<int64_t> of_layer;  // by Owner::layer; the last element: of none
   };
 
-  explicit MemoryLedger(int layers) : layers_(layers) {}
+  explicit MemoryLedger(int layers) : of_part_(kMemoryParts, 0), of_layer_(layers + 1, 0) {}
 
   // Names what happens from now on, as "backward of \"conv1\"".
   void Enter(std::string what) { during_ = std::move(what); }
   Tensor New(int64_t bytes, Owner owner) {
+    bytes = std::min(bytes, kMostBytes);
     tensors_.push_back({bytes, owner, 1});
-    now_ += bytes;
-    if (now_ > peak_.bytes) Remember();
+    Count(tensors_.back(), bytes);
+    if (now_ > peak_.bytes) peak_ = {now_, during_, of_part_, of_layer_};
     return static_cast<Tensor>(tensors_.size()) - 1;
   }
   void Hold(Tensor tensor) { ++tensors_[tensor].holders; }
   void Drop(Tensor tensor) {
-    if (--tensors_[tensor].holders == 0) now_ -= tensors_[tensor].bytes;
+    if (--tensors_[tensor].holders == 0) Count(tensors_[tensor], -tensors_[tensor].bytes);
   }
   int64_t BytesOf(Tensor tensor) const { return tensors_[tensor].bytes; }
   // Returns whether nothing but the caller holds it.
@@ -61,12 +65,16 @@ class MemoryLedger {
     Owner owner;
     int holders;
   };
-  void Remember();
+  void Count(const Entry& entry, int64_t bytes) {
+    now_ += bytes;
+    of_part_[static_cast<int>(entry.owner.part)] += bytes;
+    of_layer_[entry.owner.layer < 0 ? of_layer_.size() - 1 : entry.owner.layer] += bytes;
+  }
 
-  const int layers_;
   std::string during_;
   std::vector<Entry> tensors_;
   int64_t now_ = 0;
+  std::vector<int64_t> of_part_, of_layer_;  // as Moment
   Moment peak_;
 };
 

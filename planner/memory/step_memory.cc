@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/memory/step_simulation.h"
+#include "planner/memory/tensor_bytes.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -17,9 +18,7 @@ constexpr int kMostSimulated = 4;
 
 absl::StatusOr<int64_t> LocalBytes(const LayoutPlan& plan, int rank) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));
-  int64_t bytes = SizeOf(layout.dtype());
-  for (const int64_t extent : layout.LocalShape(rank)) bytes *= extent;
-  return bytes;
+  return BytesOf(layout.LocalShape(rank), layout.dtype());
 }
 
 // Returns how many tensors of a trained parameter's shape the optimizer keeps (worker/training/optimizer).
@@ -89,7 +88,7 @@ absl::StatusOr<std::vector<int>> RanksToCompare(const Plan& plan) {
   for (const ValuePlan& value : plan.program(0).value()) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
     for (const int rank : layout.mesh().ranks()) {
-      by_bytes[rank].first += layout.BoxOf(rank).Volume() * SizeOf(layout.dtype());
+      by_bytes[rank].first += BytesOf(layout.LocalShape(rank), layout.dtype());
     }
   }
   std::sort(by_bytes.rbegin(), by_bytes.rend());

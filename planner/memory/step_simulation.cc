@@ -12,15 +12,24 @@
 #include "layers/pool/pool_roles.h"
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/roles.h"
+#include "planner/memory/tensor_bytes.h"
+#include "primitives/geometry/index_selection.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/reading.h"
+#include "primitives/geometry/window.h"
 
 namespace adjoin {
 namespace {
 
-int64_t ElementsOf(const std::vector<int64_t>& shape) {
-  int64_t elements = 1;
-  for (const int64_t extent : shape) elements *= extent;
-  return elements;
+// Returns whether what is fetched is brought into the order in which it is read (Reading::IndexMap, which is as long as
+// the part is).
+bool IsCopied(const Reading& reading, Interval outputs, int64_t extent) {
+  if (reading.As<IndexSelection>() != nullptr) return true;
+  const auto* window = reading.As<Window>();
+  if (window == nullptr) return false;
+  const Boundary boundary = window->options().boundary;
+  const Interval reads = reading.Reads(outputs, extent);
+  return (boundary == Boundary::kReflect || boundary == Boundary::kReplicate) && (reads.lo < 0 || reads.hi > extent);
 }
 
 absl::StatusOr<std::vector<int64_t>> LocalShape(const LayoutPlan& plan, int rank) {
@@ -30,7 +39,7 @@ absl::StatusOr<std::vector<int64_t>> LocalShape(const LayoutPlan& plan, int rank
 
 absl::StatusOr<int64_t> LocalBytes(const LayoutPlan& plan, int rank) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));
-  return ElementsOf(layout.LocalShape(rank)) * SizeOf(layout.dtype());
+  return BytesOf(layout.LocalShape(rank), layout.dtype());
 }
 
 const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& layer, const std::string& role) {
@@ -73,12 +82,13 @@ absl::Status StepSimulation::PrepareLayer(int index) {
       ADJOIN_ASSIGN_OR_RETURN(const Layout reader, LayoutFromProto(layer.reading(i).reader()));
       const int dim = static_cast<int>(layer.reading(i).dim(r).dim());
       ADJOIN_ASSIGN_OR_RETURN(const Reading reading, ReadingFromProto(layer.reading(i).dim(r), x, reader));
-      const auto map = reading.IndexMap(reader.BoxOf(rank_)[dim], x.shape()[dim]);
-      if (map.empty()) continue;
-      shape[dim] = static_cast<int64_t>(map.size());
+      const Interval outputs = reader.BoxOf(rank_)[dim];
+      if (!IsCopied(reading, outputs, x.shape()[dim])) continue;
+      shape[dim] =
+          reading.As<IndexSelection>() != nullptr ? outputs.size() : reading.Reads(outputs, x.shape()[dim]).size();
       read.moved = true;
     }
-    read.bytes = ElementsOf(shape) * SizeOf(x.dtype());
+    read.bytes = BytesOf(shape, x.dtype());
     read.needs_grad = value.needs_grad();
     sizes.input.push_back(std::move(shape));
     step.input.push_back(layer.input(i));
@@ -87,7 +97,7 @@ absl::Status StepSimulation::PrepareLayer(int index) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
   sizes.output = compute.LocalShape(rank_);
   sizes.type = compute.dtype();
-  step.computed = ElementsOf(sizes.output) * SizeOf(compute.dtype());
+  step.computed = BytesOf(sizes.output, compute.dtype());
   step.output = value_bytes_[layer.output()];
   step.output_moved = OperatorOf(program_, layer, kRoleOutput) != nullptr;
   step.needs_grad = program_.value(layer.output()).needs_grad();
@@ -100,8 +110,8 @@ absl::Status StepSimulation::PrepareLayer(int index) {
     ADJOIN_ASSIGN_OR_RETURN(const Layout read, LayoutFromProto(needed));
     Parameter parameter;
     sizes.parameter.push_back(read.LocalShape(rank_));
-    parameter.bytes = ElementsOf(sizes.parameter.back()) * SizeOf(compute.dtype());
-    parameter.home = ElementsOf(home.LocalShape(rank_)) * SizeOf(home.dtype());
+    parameter.bytes = BytesOf(sizes.parameter.back(), compute.dtype());
+    parameter.home = BytesOf(home.LocalShape(rank_), home.dtype());
     parameter.copied = op != nullptr || home.dtype() != compute.dtype();
     parameter.trained = !plan.frozen();
     parameter.index = use.index();
@@ -141,7 +151,7 @@ absl::Status StepSimulation::PrepareLoss(int index) {
   LayerSizes sizes;
   sizes.input = {layout.LocalShape(rank_)};
   sizes.type = layout.dtype();
-  step.read = {{ElementsOf(sizes.input[0]) * SizeOf(layout.dtype()), op != nullptr, value.needs_grad()}};
+  step.read = {{BytesOf(sizes.input[0], layout.dtype()), op != nullptr, value.needs_grad()}};
   step.needs_grad = program_.training();
   step.memory = MemoryOfLoss(loss.spec(), sizes);
   losses_.push_back(std::move(step));
@@ -153,7 +163,7 @@ absl::Status StepSimulation::Prepare() {
     ADJOIN_ASSIGN_OR_RETURN(int64_t bytes, LocalBytes(value.layout(), rank_));
     if (value.has_read()) {
       ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(value.read()));
-      bytes = ElementsOf(ends.to.View(rank_).shape) * SizeOf(ends.to.dtype());
+      bytes = BytesOf(ends.to.View(rank_).shape, ends.to.dtype());
     }
     value_bytes_.push_back(bytes);
   }

@@ -38,6 +38,7 @@ absl::StatusOr<Plan> PlanSoon(JobSpec spec) {
     for (int64_t bytes : program.bytes_per_step()) EXPECT_GE(bytes, 0);
     for (const LayerPlan& layer : program.layer()) EXPECT_GE(layer.flops(), 0);
   }
+  EXPECT_FALSE(Planner::Explain(*plan).empty());
   return plan;
 }
 
