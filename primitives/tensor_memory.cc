@@ -90,7 +90,7 @@ class ReusingAllocator final : public c10::Allocator {
     try {
       return small_->allocate(bytes);
     } catch (const c10::Error&) {
-      const int64_t used = ProcessMemoryInUse().data;  // now: what throws away is given back
+      const int64_t used = ProcessMemoryInUse().data;  // read here: unwinding gives memory back
       TORCH_CHECK(false, "no memory for a tensor of ", bytes, " bytes; the process uses ", used, " bytes");
     }
   }

@@ -269,7 +269,7 @@ LayerMemory OfUpsample(const LayerPlan& layer, const LayerSizes& sizes) {
     if (sizes.output[dim] == sizes.input[0][dim] && copies) continue;
     const int64_t to = BoundedProduct({from / std::max<int64_t>(1, sizes.input[0][dim]), sizes.output[dim]});
     const bool first = dim == 2, last = dim + 1 == sizes.output.size();
-    // Of the pass before its result, which the next one reads; the layer's own input and output count elsewhere.
+    // The result of the pass before, which this one reads; the layer's own input and output count elsewhere.
     const int64_t taken = first ? 0 : from;
     k.memory.forward_work = std::max(k.memory.forward_work, taken + (copies ? 1 : 3) * to - (last ? k.out : 0));
     // The gradient of its result, of a tap, and of what it reads, the second time being added up.
@@ -303,9 +303,10 @@ LayerMemory OfAttention(const LayerPlan& layer, const LayerSizes& sizes) {
   k.memory.keeps_parameters = true;
   // [batch, queries, features of this rank's heads]
   const Shape& x = sizes.input[0];
-  const int64_t features = sizes.parameter.empty() || sizes.parameter[0].size() < 3
-                               ? (x.empty() ? 0 : x.back())
-                               : BoundedProduct({sizes.parameter[0][1], sizes.parameter[0][2]});
+  // The first one, of the queries alone or of all: [3 or none, heads, width, features of the input].
+  const Shape weight = sizes.parameter.empty() ? Shape() : sizes.parameter[0];
+  const int64_t features = weight.size() < 3 ? (x.empty() ? 0 : x.back())
+                                             : BoundedProduct({weight[weight.size() - 3], weight[weight.size() - 2]});
   const int64_t queries = x.size() == 3 ? BoundedProduct({x[0], x[1], features, k.element}) : 0;
   const Shape& keys_of = sizes.input.size() > 1 ? sizes.input[1] : x;
   const int64_t keys = keys_of.size() == 3 ? BoundedProduct({keys_of[0], keys_of[1], features, k.element}) : 0;

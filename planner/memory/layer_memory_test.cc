@@ -1,4 +1,4 @@
-// Each kind of layer has a rule of memory. That the rules are right: tests/vs_serial/step_memory_test.
+// Each kind of layer has a rule of memory. tests/vs_serial/step_memory_test compares networks with the allocator.
 #include "planner/memory/layer_memory.h"
 
 #include <gtest/gtest.h>

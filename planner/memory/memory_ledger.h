@@ -1,7 +1,7 @@
 // Which tensors a rank has at each moment of a step, and the moment at which they take most memory.
 //
-//   MemoryLedger ledger;
-//   const auto x = ledger.New(bytes, {MemoryPart::kKept, layer});
+//   MemoryLedger ledger(layers);
+//   const auto x = ledger.New(bytes, {MemoryPart::kActivations, layer});
 //   ledger.Hold(x);                    // a second holder
 //   ledger.Drop(x), ledger.Drop(x);    // gone
 //   ledger.peak();

@@ -1,7 +1,6 @@
 #include "planner/memory/step_memory.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -14,7 +13,9 @@ namespace adjoin {
 namespace {
 
 constexpr int kLargest = 5;
-constexpr int kMostSimulated = 4;
+// Ranks to compare; of more ranks than kFew only the first of them, since each takes as long as all of a small job.
+constexpr size_t kMostSimulated = 4;
+constexpr int kFew = 64;
 
 absl::StatusOr<int64_t> LocalBytes(const LayoutPlan& plan, int rank) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));
@@ -63,7 +64,6 @@ absl::StatusOr<RankMemory> Simulated(const Plan& plan, const ProgramPlan& progra
 // and the batch that is read while another is computed.
 absl::StatusOr<MemoryLedger> WithWhatStays(const Plan& plan, const ProgramPlan& program, int rank) {
   MemoryLedger ledger(program.layer_size());
-  ledger.Enter("start");
   for (const ParameterPlan& parameter : plan.parameter()) {
     ADJOIN_ASSIGN_OR_RETURN(const int64_t bytes, LocalBytes(parameter.home(), rank));
     ledger.New(bytes, {MemoryPart::kParameters, -1});
@@ -91,10 +91,17 @@ absl::StatusOr<std::vector<int>> RanksToCompare(const Plan& plan) {
       by_bytes[rank].first += BytesOf(layout.LocalShape(rank), layout.dtype());
     }
   }
+  for (const ParameterPlan& parameter : plan.parameter()) {
+    ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
+    const int copies = parameter.frozen() || parameter.buffer() ? 1 : 2 + StatesOf(plan.spec().train().optimizer());
+    for (const int rank : home.mesh().ranks()) {
+      by_bytes[rank].first += copies * BytesOf(home.LocalShape(rank), home.dtype());
+    }
+  }
   std::sort(by_bytes.rbegin(), by_bytes.rend());
   std::vector<int> found;
   for (const auto& [bytes, rank] : by_bytes) found.push_back(-rank);
-  if (found.size() > kMostSimulated) found.resize(kMostSimulated);
+  found.resize(std::min(found.size(), ranks > kFew ? 1 : kMostSimulated));
   return found;
 }
 

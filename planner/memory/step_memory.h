@@ -34,14 +34,15 @@ struct RankMemory {
   std::vector<Share> largest;  // layers by what they hold then, at most five, the largest first
 };
 
-// Of one step of `program` alone: fields, activations and their gradients, parameters' gradients. Parameters and
+// Predicts one step of `program` alone: fields, activations and their gradients, parameters' gradients. Parameters and
 // optimizer's state are not counted. Errors: as LayoutFromProto.
 absl::StatusOr<RankMemory> PredictStepMemory(const Plan& plan, const ProgramPlan& program, int rank);
 
-// Of the job: in the program that needs most, with parameters, the optimizer's state and the batch that is read ahead.
+// Predicts the whole job: the program that needs most, with parameters, the optimizer's state and the batch that is
+// read ahead.
 absl::StatusOr<RankMemory> PredictMemory(const Plan& plan, int rank);
 
-// Of the rank that needs most. Of many ranks, those with the largest parts are compared.
+// Predicts the rank that needs most: of many ranks, those with the largest parts are compared.
 absl::StatusOr<RankMemory> PredictLargestMemory(const Plan& plan);
 
 }  // namespace adjoin

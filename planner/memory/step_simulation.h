@@ -7,12 +7,11 @@
 #define ADJOIN_PLANNER_MEMORY_STEP_SIMULATION_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "layers/network/recomputed_runs.h"
+#include "layers/rules/recomputed_runs.h"
 #include "planner/memory/layer_memory.h"
 #include "planner/memory/memory_ledger.h"
 #include "proto/plan.pb.h"

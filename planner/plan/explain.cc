@@ -101,9 +101,12 @@ std::vector<std::string> MemoryLines(const MemoryReport& memory) {
   for (const LayerMemoryReport& layer : memory.layer()) {
     layers.push_back(absl::StrCat(layer.name(), " ", BytesText(layer.bytes())));
   }
-  return {absl::StrCat("about ", BytesText(memory.bytes()), " of tensors on rank ", memory.rank(), ", most in the ",
-                       memory.during()),
-          absl::StrJoin(parts, ", "), absl::StrCat("held by ", absl::StrJoin(layers, ", "))};
+  std::vector<std::string> lines = {
+      absl::StrCat("about ", BytesText(memory.bytes()), " of tensors on rank ", memory.rank(),
+                   memory.during().empty() ? "" : absl::StrCat(", most in the ", memory.during())),
+      absl::StrJoin(parts, ", ")};
+  if (!layers.empty()) lines.push_back(absl::StrCat("held by ", absl::StrJoin(layers, ", ")));
+  return lines;
 }
 
 // What a user looks for first. The numbers are those of the first program.

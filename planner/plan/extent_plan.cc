@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<ExtentCheck>> ExtentCheck::Create(const JobSpec& 
 
 absl::Status ExtentCheck::Check(const std::string& dataset, const std::string& file,
                                 const std::vector<int64_t>& extents) {
-  if (!checked_.insert({dataset, extents}).second) return absl::OkStatus();
+  if (checked_.count({dataset, extents}) > 0) return absl::OkStatus();
   for (const ProgramPlan& program : plan_.program()) {
     if (program.dataset() != dataset) continue;
     const absl::Status status = PlanForExtents(plan_, program.name(), extents, rules_).status();
@@ -140,6 +140,7 @@ absl::Status ExtentCheck::Check(const std::string& dataset, const std::string& f
     return absl::Status(status.code(), absl::StrCat(file, " has the extents ", ShapeText(extents),
                                                     ", which the network does not take: ", status.message()));
   }
+  checked_.insert({dataset, extents});
   return absl::OkStatus();
 }
 

@@ -249,7 +249,7 @@ bool RandomLayers::Pool() {
     if (Spatial() == 3 && mode == "avg" && x_.shape[dim] < kernel.back()) return false;
     shape.push_back((x_.shape[dim] + 2 * pad.back() - kernel.back()) / stride.back() + 1);
   }
-  // Of a sum of 0 the power's gradient is infinite.
+  // The power's gradient at a sum of 0 is infinite.
   if (mode == "lp") Put("activation", "{ fn: \"softplus\" }", x_.shape);
   std::string more;
   if (mode == "avg") more = Some("count_include_pad: false") + (random_.OneIn(3) ? " divisor_override: 5" : "");

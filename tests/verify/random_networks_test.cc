@@ -59,6 +59,9 @@ absl::StatusOr<Measured> RunWhole(const JobSpec& spec, const JobFolder& folder) 
   for (absl::string_view line : absl::StrSplit(folder.Bytes("output/out/metrics.jsonl"), '\n')) {
     const nlohmann::json fields = nlohmann::json::parse(std::string(line), nullptr, false);
     if (!fields.is_object() || fields.value("type", "") != "step") continue;
+    if (!fields["loss"].is_number() || !fields["grad_norm"].is_number()) {
+      return absl::InternalError(absl::StrCat("a step without loss or norm: ", line));
+    }
     measured.loss.push_back(fields["loss"].get<double>());
     measured.norm.push_back(fields["grad_norm"].get<double>());
   }

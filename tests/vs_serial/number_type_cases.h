@@ -21,7 +21,7 @@ struct LayerCase {
   std::string variant;  // which of them, for people: "max, 3 dims"; empty: there is but one
   std::string op;       // "pool { mode: \"max\" window { kernel: 2 } }"
   std::vector<LayerCaseInput> inputs;
-  // Of bfloat16: each number of the result, or of the inputs' gradients, is that of float32, rounded once.
+  // In bfloat16 each number of the result, or of the inputs' gradients, is that of float32, rounded once.
   bool float32_forward = false, float32_backward = false;
 };
 

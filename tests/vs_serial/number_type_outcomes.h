@@ -1,7 +1,7 @@
 // What is seen when a layer or a loss runs on ranks in a number type, next to serial LibTorch in float64.
 //
 //   Outcome outcome;
-//   const bool once = CompareParts("y", parts, layout, whole, {type, type.tolerance}, outcome.differences);
+//   const bool once = CompareParts("y", parts, layout, whole, type.tolerance, outcome.differences);
 #ifndef ADJOIN_TESTS_VS_SERIAL_NUMBER_TYPE_OUTCOMES_H_
 #define ADJOIN_TESTS_VS_SERIAL_NUMBER_TYPE_OUTCOMES_H_
 

@@ -109,7 +109,7 @@ std::string JobOf(const Case& c, const std::string& partition) {
                       "train { dataset: \"data\" batch: ", c.batch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\n");
 }
 
-// Of random numbers, or classes.
+// Fields of random numbers, or classes.
 Tensors DataOf(const Plan& plan, const Case& c) {
   Tensors data;
   for (const ValuePlan& value : plan.program(0).value()) {

@@ -53,7 +53,7 @@ class ShardReader {
                                                              at::Device device = at::kCPU);
 
   int64_t samples() const { return samples_; }
-  // Of all samples, where they have their own; else empty.
+  // Those of all samples, where they have their own; else empty.
   const SampleExtents& extents() const { return extents_; }
 
   // From now on Read is for `program`, which takes one whole volume, and for `samples`, which all have `extents`: it

@@ -3,8 +3,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(const std::vector<RecomputedRun> runs, RecomputedRuns(program));
 //
 // Pure: the same on every rank, since what the layers move is moved again in this order.
-#ifndef ADJOIN_LAYERS_NETWORK_RECOMPUTED_RUNS_H_
-#define ADJOIN_LAYERS_NETWORK_RECOMPUTED_RUNS_H_
+#ifndef ADJOIN_LAYERS_RULES_RECOMPUTED_RUNS_H_
+#define ADJOIN_LAYERS_RULES_RECOMPUTED_RUNS_H_
 
 #include <cstdint>
 #include <vector>
@@ -32,4 +32,4 @@ absl::StatusOr<std::vector<RecomputedRun>> RecomputedRuns(const ProgramPlan& pro
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_LAYERS_NETWORK_RECOMPUTED_RUNS_H_
+#endif  // ADJOIN_LAYERS_RULES_RECOMPUTED_RUNS_H_

@@ -1,4 +1,4 @@
-#include "layers/network/recomputed_runs.h"
+#include "layers/rules/recomputed_runs.h"
 
 #include <algorithm>
 #include <limits>

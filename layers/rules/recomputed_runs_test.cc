@@ -1,5 +1,5 @@
 // The pieces in which layers are computed again, against all ways to cut small random programs.
-#include "layers/network/recomputed_runs.h"
+#include "layers/rules/recomputed_runs.h"
 
 #include <gtest/gtest.h>
 
