@@ -40,7 +40,7 @@ class MemoryLedger {
 
   explicit MemoryLedger(int layers) : of_part_(kMemoryParts, 0), of_layer_(layers + 1, 0) {}
 
-  // Names what happens from now on, as "backward of \"conv1\"".
+  // Names what happens from now on, as "backward pass of \"conv1\"".
   void Enter(std::string what) { during_ = std::move(what); }
   Tensor New(int64_t bytes, Owner owner) {
     bytes = std::min(bytes, kMostBytes);

@@ -2,7 +2,7 @@
 //
 //   ADJOIN_ASSIGN_OR_RETURN(const RankMemory memory, PredictMemory(plan, /*rank=*/0));
 //   memory.bytes;               // at the worst moment
-//   memory.during;              // "backward of \"left1.conv1\""
+//   memory.during;              // "backward pass of \"left1.conv1\""
 //   memory.of_part[static_cast<int>(MemoryPart::kActivations)];
 //
 // A step is gone through tensor by tensor, as Network and LibTorch's autograd go through it: a value lives until its
@@ -25,7 +25,7 @@ struct RankMemory {
   int rank = 0;
   int64_t bytes = 0;             // of tensors, at the moment with most
   std::string program;           // in which it is
-  std::string during;            // what runs then: "forward of \"conv1\"", "backward of \"conv1\""
+  std::string during;            // what runs then: "forward pass of \"conv1\"", "backward pass of \"conv1\""
   std::vector<int64_t> of_part;  // at that moment, by MemoryPart
   struct Share {
     std::string layer;

@@ -142,9 +142,10 @@ absl::Status StepSimulation::PrepareLoss(int index) {
   Step step;
   step.name = absl::StrCat(loss.spec().kind(), " of ", value.name());
   step.input = {loss.input()};
-  const OperatorPlan* op = nullptr;
+  const OperatorPlan *op = nullptr, *of_variance = nullptr;
   for (const OperatorUse& use : loss.op()) {
     if (use.role() == kRolePrediction) op = &program_.op(use.index());
+    if (use.role() == kRoleVariance) of_variance = &program_.op(use.index());
   }
   const LayoutPlan& compared = op != nullptr ? op->to() : value.layout();
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
@@ -154,6 +155,16 @@ absl::Status StepSimulation::PrepareLoss(int index) {
   step.read = {{BytesOf(sizes.input[0], layout.dtype()), op != nullptr, value.needs_grad()}};
   step.needs_grad = program_.training();
   step.memory = MemoryOfLoss(loss.spec(), sizes);
+  if (loss.has_variance()) {
+    // It is as large as the prediction, and kept as well.
+    Read variance = step.read[0];
+    variance.moved = of_variance != nullptr;
+    variance.needs_grad = program_.value(loss.variance()).needs_grad();
+    step.input.push_back(loss.variance());
+    step.read.push_back(variance);
+    step.memory.keeps_input.push_back(true);
+    step.memory.gradient.push_back(GradientOf::kOwn);
+  }
   losses_.push_back(std::move(step));
   return absl::OkStatus();
 }
@@ -190,7 +201,7 @@ absl::Status StepSimulation::Prepare() {
 }
 
 StepSimulation::Tensor StepSimulation::Forward(Step& step, const std::vector<Tensor>& values, bool graph) {
-  ledger_.Enter(absl::StrCat("forward of \"", step.name, "\""));
+  ledger_.Enter(absl::StrCat("forward pass of \"", step.name, "\""));
   const bool keeps = graph && step.needs_grad;
   const auto made = [&](int64_t bytes) { return NewTensor(bytes, MemoryPart::kActivations, step.layer); };
   const auto wide = [&](int64_t bytes) { return step.memory.in_sum_type ? 2 * bytes : bytes; };
@@ -271,7 +282,7 @@ void StepSimulation::AddGradient(Tensor& sum, Tensor more, int64_t bytes, int la
 }
 
 void StepSimulation::Backward(Step& step, std::vector<Tensor>& gradients) {
-  ledger_.Enter(absl::StrCat("backward of \"", step.name, "\""));
+  ledger_.Enter(absl::StrCat("backward pass of \"", step.name, "\""));
   const auto made = [&](int64_t bytes) { return NewTensor(bytes, MemoryPart::kActivations, step.layer); };
   const auto wide = [&](int64_t bytes) { return step.memory.in_sum_type ? 2 * bytes : bytes; };
   Tensor g = kNone;

@@ -17,6 +17,7 @@
 #include "planner/memory/step_memory.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
+#include "planner/spec/whole_volumes.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 
@@ -255,6 +256,8 @@ MemoryReport MemoryOf(const RankMemory& memory) {
 void WarnOfLimit(const Plan& plan, PlanReport& report) {
   const uint64_t limit = plan.spec().resources().memory_bytes();
   if (limit == 0 || static_cast<uint64_t>(report.memory().bytes()) <= limit) return;
+  // Planned for the extents of no file in particular.
+  if (std::any_of(plan.spec().dataset().begin(), plan.spec().dataset().end(), HasWholeVolumes)) return;
   report.add_warning(absl::StrCat("rank ", report.memory().rank(), " needs about ", BytesText(report.memory().bytes()),
                                   " for tensors, and resources.memory_bytes allows ",
                                   BytesText(static_cast<int64_t>(limit)),

@@ -56,7 +56,10 @@ class Session {
         progress_(environment_) {
     environment_.activity->Watch(&communicator_);
   }
-  ~Session() { environment_.activity->Watch(nullptr); }
+  ~Session() {
+    training_.reset();  // which may watch a communicator of its own
+    environment_.activity->Watch(nullptr);
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

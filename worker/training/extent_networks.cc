@@ -12,8 +12,8 @@ namespace adjoin {
 namespace {
 
 // Operators of different programs may have the same id, and other peers for it, so each group has a communicator of its
-// own. Ids are used again after all others were: by then no rank has a message of the first one to come, but for the
-// last credits of senders, which have no payload and at most let one more execution be in flight.
+// own. Ids are used again after all others of the session were: by then no rank has a message of the first one to come,
+// but for the last credits of senders, which have no payload and at most let one more execution be in flight.
 int CommunicatorOf(int begun, int main) {
   const int id = begun % static_cast<int>(kTransportCommunicator - 1);
   return id < main ? id : id + 1;
@@ -51,7 +51,7 @@ void ExtentNetworks::Order() {
 }
 
 void ExtentNetworks::End() {
-  if (activity_ != nullptr) activity_->Watch(main_);
+  if (activity_ != nullptr && communicator_ != nullptr) activity_->Watch(main_);
   network_.reset();
   communicator_.reset();
 }
@@ -69,7 +69,7 @@ absl::Status ExtentNetworks::Begin(size_t group) {
                                      ", which the network does not take: ", plan.status().message()));
   }
   Communicator::Options options = planning_.options;
-  options.id = CommunicatorOf(begun_++, options.id);
+  options.id = CommunicatorOf((*planning_.begun)++, options.id);
   communicator_ = std::make_unique<Communicator>(planning_.transport, planning_.memory, options);
   ADJOIN_ASSIGN_OR_RETURN(network_, Network::Create(*plan, program_, communicator_.get(), parameters_, registry_));
   group_ = group;

@@ -41,6 +41,8 @@ struct ExtentPlanning {
   LocalMemory* memory = nullptr;
   const LayerRules* rules = nullptr;
   Communicator::Options options = {};  // of the job's communicator
+  // How many groups of samples have begun: of all that have a copy of this, so that their communicators differ.
+  std::shared_ptr<int> begun = std::make_shared<int>(0);
 };
 
 class ExtentNetworks {
@@ -90,7 +92,6 @@ class ExtentNetworks {
   std::vector<std::vector<int64_t>> groups_;    // samples of the same extents
   std::vector<std::pair<size_t, int64_t>> at_;  // by step: its group, its sample
   size_t group_ = 0;                            // that network_ is for
-  int begun_ = 0;                               // groups, so far
   std::unique_ptr<Communicator> communicator_;  // the group's
   std::unique_ptr<Network> network_;            // null where none has begun
 };

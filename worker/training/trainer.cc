@@ -223,6 +223,7 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   report.samples = std::min(batch_, epoch_samples_ - first);
   report.learning_rate = optimizer_->LearningRate(step_);
   try {
+    SetRunning("the step");
     ADJOIN_RETURN_IF_ERROR(AddUp(parts, epoch, stop_asked, words, report));
     if (!std::isfinite(report.loss)) return NotFinite(parts, epoch, report.loss);
     if (report.gradient_norm.has_value()) ADJOIN_RETURN_IF_ERROR(JudgeGradients(parts, report));
