@@ -4,14 +4,16 @@
 #include <poll.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,7 +22,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
-#include "base/deadline.h"
 #include "base/status_macros.h"
 
 extern char** environ;
@@ -44,9 +45,11 @@ constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "SLURM_STEP_NUM_NODES"},
 };
 
-constexpr absl::Duration kAgain = absl::Milliseconds(50);  // between looks for the first task
-constexpr absl::Duration kLate = absl::Seconds(10);        // for tasks that start after the job has ended
+constexpr absl::Duration kAgain = absl::Milliseconds(50);     // between looks for the first task
+constexpr absl::Duration kMissing = absl::Milliseconds(500);  // at the end, for tasks that the queue had no place for
+constexpr absl::Duration kTelling = absl::Seconds(10);        // at the end, for all of them
 constexpr int kMostTasks = 100000;
+constexpr int kQueue = 128;  // places for connections that every Linux has
 
 absl::StatusOr<int> Number(const char* name, const char* text, int least, int most) {
   int number = 0;
@@ -55,17 +58,44 @@ absl::StatusOr<int> Number(const char* name, const char* text, int least, int mo
       absl::StrCat(name, " is \"", text, "\"; right would be a number from ", least, " to ", most));
 }
 
-sockaddr_un NameOf(socklen_t& size) {
+// What the launchers call a launch. All its tasks have the same.
+std::string RunOf(const std::function<const char*(const char*)>& variable) {
+  std::string run;
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"}) {
+    const char* value = variable(name);
+    absl::StrAppend(&run, run.empty() ? "" : " ", value == nullptr ? "-" : value);
+  }
+  return run;
+}
+
+// FNV-1a: another process gets the same.
+uint64_t HashOf(absl::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+sockaddr_un AddressOf(const std::string& name, socklen_t& size) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   // Linux's abstract names begin with a 0 and are no files.
-  const std::string name = absl::StrCat("adjoin-run-", getuid(), "-", getppid());
   std::copy(name.begin(), name.end(), address.sun_path + 1);
   size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
 }
 
-UniqueFd Socket(int flags) { return UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0)); }
+// The user at the other end of a connection.
+std::optional<uid_t> PeerOf(const UniqueFd& fd) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
+
+// Milliseconds, at least one.
+int PollTime(absl::Duration time) { return static_cast<int>(absl::ToInt64Milliseconds(time)) + 1; }
+
+UniqueFd Socket() { return UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 }  // namespace
 
@@ -76,6 +106,7 @@ absl::StatusOr<Launch> LaunchOf(const std::function<const char*(const char*)>& v
     if (task == nullptr) continue;
     Launch launch;
     launch.variable = launcher.task;
+    launch.run = RunOf(variable);
     ADJOIN_ASSIGN_OR_RETURN(launch.task, Number(launcher.task, task, 0, kMostTasks - 1));
     if (tasks == nullptr) {
       if (launch.task == 0) return Launch{};
@@ -115,11 +146,18 @@ void LeaveLauncher(const Launch& launch) {
   sched_setaffinity(0, sizeof(all), &all);
 }
 
+std::string SocketName(const Launch& launch) {
+  // The same PID may be another process's in another namespace, which may have the same network.
+  struct stat pids = {};
+  if (stat("/proc/self/ns/pid", &pids) != 0) pids.st_ino = 0;
+  return absl::StrCat("adjoin-run-", geteuid(), "-", getppid(), "-", pids.st_ino, "-", absl::Hex(HashOf(launch.run)));
+}
+
 absl::StatusOr<std::unique_ptr<FirstTask>> FirstTask::Start(const Launch& launch) {
   if (launch.tasks == 1) return nullptr;
-  UniqueFd fd = Socket(SOCK_NONBLOCK);
+  UniqueFd fd = Socket();
   socklen_t size = 0;
-  const sockaddr_un address = NameOf(size);
+  const sockaddr_un address = AddressOf(SocketName(launch), size);
   if (fd.get() < 0 || bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       listen(fd.get(), launch.tasks) != 0) {
     return absl::UnavailableError(absl::StrCat("the other tasks cannot be waited for: ", strerror(errno),
@@ -128,36 +166,51 @@ absl::StatusOr<std::unique_ptr<FirstTask>> FirstTask::Start(const Launch& launch
   return std::unique_ptr<FirstTask>(new FirstTask(std::move(fd), launch.tasks - 1));
 }
 
-void FirstTask::Finish(int code) {
+void FirstTask::Finish(int code, absl::Duration late) {
   const char byte = static_cast<char>(code);
-  const Deadline deadline = Deadline::After(kLate);
-  for (int told = 0; told < others_ && !deadline.Expired();) {
+  const Deadline all = Deadline::After(kTelling);
+  const Deadline missing = Deadline::At(std::max(started_ + absl::ToChronoNanoseconds(late),
+                                                 Deadline::Clock::now() + absl::ToChronoNanoseconds(kMissing)));
+  for (int told = 0; told < others_ && !all.Expired();) {
     const UniqueFd task(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (task.get() < 0) {
+    if (task.get() >= 0) {
+      // A stranger is no task, nor is one that has gone.
+      if (PeerOf(task) == geteuid() && send(task.get(), &byte, 1, MSG_NOSIGNAL) == 1) ++told;
+    } else if (errno == EAGAIN) {
+      if (missing.Expired()) return;
       pollfd next = {fd_.get(), POLLIN, 0};
-      poll(&next, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.Remaining())));
-      continue;
+      poll(&next, 1, PollTime(std::min(missing.Remaining(), all.Remaining())));
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      absl::SleepFor(kAgain);  // without a descriptor for it, a connection stays in the queue
     }
-    ++told;
-    [[maybe_unused]] const ssize_t sent = send(task.get(), &byte, 1, MSG_NOSIGNAL);
   }
 }
 
 absl::StatusOr<int> WaitForFirstTask(const Launch& launch, absl::Duration start) {
   const Deadline deadline = Deadline::After(start);
+  const std::string name = SocketName(launch);
   socklen_t size = 0;
-  const sockaddr_un address = NameOf(size);
+  const sockaddr_un address = AddressOf(name, size);
   while (true) {
-    const UniqueFd fd = Socket(0);
+    const UniqueFd fd = Socket();
     if (fd.get() >= 0 && connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) {
+      if (const std::optional<uid_t> user = PeerOf(fd); user != geteuid()) {
+        return absl::PermissionDeniedError(absl::StrCat(
+            "the socket @", name, ", on which the tasks meet, belongs to ",
+            user.has_value() ? absl::StrCat("user ", *user) : "an unknown user", ", not to task 0: start again"));
+      }
       char byte = 0;
       ssize_t got = 0;
       do {
+        pollfd end = {fd.get(), POLLIN, 0};
+        poll(&end, 1, -1);
         got = read(fd.get(), &byte, 1);
-      } while (got < 0 && errno == EINTR);
+      } while (got < 0 && (errno == EINTR || errno == EAGAIN));
       return got == 1 ? static_cast<unsigned char>(byte) : 1;
     }
-    if (deadline.Expired()) {
+    // Where the tasks are more than the queue's places, the first one is there and lets the others in at its end.
+    const bool queued = fd.get() >= 0 && errno == EAGAIN && launch.tasks > kQueue;
+    if (deadline.Expired() && !queued) {
       return absl::DeadlineExceededError(absl::StrCat(
           "task 0 of ", launch.tasks, " does not answer on this machine after ", absl::FormatDuration(start), " (",
           launch.variable, " is ", launch.task,

@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/deadline.h"
 #include "base/unique_fd.h"
 
 namespace adjoin {
@@ -25,6 +26,7 @@ struct Launch {
   std::string variable;  // of the environment, that tells the task: "OMPI_COMM_WORLD_RANK"; empty: no launcher
   int task = 0;
   int tasks = 1;
+  std::string run;  // what the launcher calls this launch, where it tells
 };
 
 // `variable`: as getenv. Errors: kFailedPrecondition where the tasks are on several machines, or the environment
@@ -35,24 +37,29 @@ absl::StatusOr<Launch> LaunchOf(const std::function<const char*(const char*)>& v
 // theirs looks for it, and lets this process use all processors that the launch has here, not only those of one task.
 void LeaveLauncher(const Launch& launch);
 
-// The first task's end of what the others wait for: a name on this machine which ends with the process, and which is of
-// the process that started all tasks.
+// The abstract socket on which the tasks meet, without the 0 before its name: of this user, this PID namespace, the
+// process that started all tasks, and the launch.
+std::string SocketName(const Launch& launch);
+
+// The first task's end of what the others wait for: a name on this machine which ends with the process. Everybody can
+// connect to it, so both ends look at the user of the other.
 class FirstTask {
  public:
   // Null where there are no others. Errors: kUnavailable.
   static absl::StatusOr<std::unique_ptr<FirstTask>> Start(const Launch& launch);
-  // Tells the others. Waits for those that have not come yet, for seconds.
-  void Finish(int code);
+  // Tells the others. Waits for those that have not come yet, until `late` after Start.
+  void Finish(int code, absl::Duration late = absl::Seconds(10));
 
  private:
   FirstTask(UniqueFd fd, int others) : fd_(std::move(fd)), others_(others) {}
 
   const UniqueFd fd_;
   const int others_;
+  const Deadline::Clock::time_point started_ = Deadline::Clock::now();
 };
 
 // Waits for `start` until the first task is there, then for its end, and returns its exit code: 1 where it was killed.
-// Errors: kDeadlineExceeded where it does not come.
+// Errors: kDeadlineExceeded where it does not come; kPermissionDenied where another user has its name.
 absl::StatusOr<int> WaitForFirstTask(const Launch& launch, absl::Duration start = absl::Seconds(60));
 
 }  // namespace adjoin

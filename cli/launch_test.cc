@@ -3,13 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <future>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/unique_fd.h"
 
 namespace adjoin {
 namespace {
@@ -21,6 +31,25 @@ absl::StatusOr<Launch> Of(const std::map<std::string, std::string>& environment)
     const auto entry = environment.find(name);
     return entry == environment.end() ? nullptr : entry->second.c_str();
   });
+}
+
+constexpr uid_t kStranger = 65534;
+
+// What connect and bind have in common.
+using Naming = int (*)(int, const sockaddr*, socklen_t);
+
+UniqueFd SocketWith(Naming naming, const std::string& name) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (naming(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) fd.reset();
+  return fd;
+}
+
+std::future<absl::StatusOr<int>> Wait(const Launch& launch) {
+  return std::async(std::launch::async, [launch] { return WaitForFirstTask(launch); });
 }
 
 TEST(LaunchTest, KnowsTheTaskOfEachLauncher) {
@@ -60,7 +89,7 @@ TEST(LaunchTest, SaysWhatCannotBe) {
 }
 
 TEST(LaunchTest, TheOthersEndWithTheFirstTasksCode) {
-  const Launch launch = {"PMI_RANK", 0, 3};
+  const Launch launch = {"PMI_RANK", 0, 3, "codes"};
   const pid_t launcher = fork();
   ASSERT_GE(launcher, 0);
   if (launcher == 0) {
@@ -71,7 +100,7 @@ TEST(LaunchTest, TheOthersEndWithTheFirstTasksCode) {
         tasks.push_back(pid);
         continue;
       }
-      if (i > 0) _exit(WaitForFirstTask({"PMI_RANK", i, 3}).value_or(99));
+      if (i > 0) _exit(WaitForFirstTask({"PMI_RANK", i, 3, "codes"}).value_or(99));
       auto first = FirstTask::Start(launch);
       if (!first.ok()) _exit(98);
       (*first)->Finish(103);
@@ -91,8 +120,112 @@ TEST(LaunchTest, TheOthersEndWithTheFirstTasksCode) {
 }
 
 TEST(LaunchTest, AFirstTaskThatDoesNotComeIsAnError) {
-  const auto code = WaitForFirstTask({"SLURM_PROCID", 2, 4}, absl::Milliseconds(1));
+  const auto code = WaitForFirstTask({"SLURM_PROCID", 2, 4, "alone"}, absl::Milliseconds(1));
   EXPECT_THAT(std::string(code.status().message()), HasSubstr("task 0 of 4 does not answer on this machine"));
+}
+
+TEST(LaunchTest, LaunchesOfOneProcessHaveNamesOfTheirOwn) {
+  const auto name = [](const std::string& job, const std::string& step) {
+    return SocketName(Of({{"SLURM_PROCID", "0"},
+                          {"SLURM_STEP_NUM_TASKS", "2"},
+                          {"SLURM_STEP_NUM_NODES", "1"},
+                          {"SLURM_JOB_ID", job},
+                          {"SLURM_STEP_ID", step}})
+                          .value());
+  };
+  EXPECT_EQ(name("7", "1"), name("7", "1"));
+  EXPECT_NE(name("7", "1"), name("7", "2"));
+  EXPECT_NE(name("7", "1"), name("71", ""));
+  EXPECT_LE(name(std::string(1000, 'x'), "1").size(), sizeof(sockaddr_un::sun_path) - 1);
+}
+
+TEST(LaunchTest, AConnectionThatLeavesIsNoTask) {
+  const Launch launch = {"PMI_RANK", 0, 2, "leaves"};
+  auto first = FirstTask::Start(launch);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_GE(SocketWith(connect, SocketName(launch)).get(), 0);
+  auto code = Wait({"PMI_RANK", 1, 2, "leaves"});
+  (*first)->Finish(103);
+  first->reset();
+  EXPECT_EQ(code.get().value_or(-1), 103);
+}
+
+TEST(LaunchTest, TheFirstTaskDoesNotWaitAtTheEndForTasksThatNeverCame) {
+  auto first = FirstTask::Start({"SLURM_PROCID", 0, 4, "shell"});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Time begin = absl::Now();
+  (*first)->Finish(0, absl::ZeroDuration());
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(8));
+}
+
+// Another user's process, which makes a socket and stays until End.
+class StrangerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  }
+  // Returns whether the child could become another user and `act`.
+  template <typename Act>
+  bool Start(Act act) {
+    int told[2], stay[2];
+    if (pipe(told) != 0 || pipe(stay) != 0) return false;
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(stay[1]);
+      alarm(120);
+      if (setresuid(kStranger, kStranger, kStranger) != 0) _exit(97);
+      const UniqueFd fd = act();
+      char byte = 0;
+      if (fd.get() < 0 || write(told[1], &byte, 1) != 1) _exit(96);
+      const bool heard = listens_ ? false : read(fd.get(), &byte, 1) > 0;
+      [[maybe_unused]] const ssize_t end = read(stay[0], &byte, 1);
+      _exit(heard ? 1 : 0);
+    }
+    close(told[1]);
+    close(stay[0]);
+    told_ = UniqueFd(told[0]);
+    stay_ = UniqueFd(stay[1]);
+    char byte = 0;
+    return pid_ > 0 && read(told_.get(), &byte, 1) == 1;
+  }
+  int End() {
+    stay_.reset();
+    int status = 0;
+    return waitpid(pid_, &status, 0) == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  bool listens_ = false;
+  pid_t pid_ = -1;
+  UniqueFd told_, stay_;
+};
+
+TEST_F(StrangerTest, AnotherUsersConnectionIsNoTask) {
+  const Launch launch = {"PMI_RANK", 0, 2, "stranger"};
+  auto first = FirstTask::Start(launch);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::string name = SocketName(launch);
+  if (!Start([&] { return SocketWith(connect, name); })) GTEST_SKIP() << "no other user here: " << End();
+  auto code = Wait({"PMI_RANK", 1, 2, "stranger"});
+  (*first)->Finish(103);
+  first->reset();
+  EXPECT_EQ(code.get().value_or(-1), 103);
+  EXPECT_EQ(End(), 0) << "the stranger heard the code";
+}
+
+TEST_F(StrangerTest, AnotherUsersSocketIsNotTheFirstTask) {
+  const Launch launch = {"PMI_RANK", 1, 2, "squatter"};
+  const std::string name = SocketName(launch);
+  listens_ = true;
+  const bool there = Start([&] {
+    UniqueFd fd = SocketWith(bind, name);
+    if (listen(fd.get(), 1) != 0) fd.reset();
+    return fd;
+  });
+  if (!there) GTEST_SKIP() << "no other user here: " << End();
+  const auto code = WaitForFirstTask(launch);
+  EXPECT_EQ(code.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(code.status().message()), HasSubstr("belongs to user 65534, not to task 0"));
+  EXPECT_EQ(End(), 0);
 }
 
 TEST(LaunchTest, TheJobsRanksAreNoTasksOfTheLauncher) {
@@ -106,10 +239,11 @@ TEST(LaunchTest, TheJobsRanksAreNoTasksOfTheLauncher) {
   setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   setenv("PMIX_NAMESPACE", "x", 1);
   setenv("UCX_TLS", "tcp", 1);
-  LeaveLauncher({"OMPI_COMM_WORLD_RANK", 0, 1});
+  LeaveLauncher({"OMPI_COMM_WORLD_RANK", 0, 1, ""});
   EXPECT_EQ(getenv("OMPI_COMM_WORLD_RANK"), nullptr);
   EXPECT_EQ(getenv("PMIX_NAMESPACE"), nullptr);
   EXPECT_STREQ(getenv("UCX_TLS"), "tcp");
+  if (CPU_COUNT(&before) == 1) GTEST_SKIP() << "one processor cannot become more";
   ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
   EXPECT_GE(CPU_COUNT(&after), CPU_COUNT(&before));
 }

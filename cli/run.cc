@@ -39,6 +39,7 @@ constexpr absl::Duration kCancel = absl::Seconds(30);  // until a cancelled job 
 constexpr absl::Duration kRetry = absl::Seconds(5);    // on loopback
 constexpr uint32_t kMostSlots = 100000;                // as of adjoin-worker --slots
 constexpr size_t kLogLines = 20;
+constexpr absl::Duration kRefusal = absl::Seconds(2);  // for the other tasks to hear of it
 
 std::atomic<int> interrupt_fd{-1};
 
@@ -289,20 +290,27 @@ absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run) {
 
 absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
   ADJOIN_ASSIGN_OR_RETURN(const Launch launch, LaunchOf([](const char* name) { return getenv(name); }));
-  if (launch.task > 0) return WaitForFirstTask(launch);
+  const bool fits = launch.tasks == 1 || run.ranks == 0 || run.ranks == launch.tasks;
+  if (launch.task > 0) {
+    // What does not fit is told by the first task, which does not stay for it.
+    return fits ? WaitForFirstTask(launch) : WaitForFirstTask(launch, 2 * kRefusal).value_or(1);
+  }
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FirstTask> first, FirstTask::Start(launch));
   if (first == nullptr) {
     LeaveLauncher(launch);
     return RunHere(std::move(options), run);
   }
-  RunOptions of_tasks = run;
-  if (run.ranks == 0) of_tasks.ranks = launch.tasks;
-  absl::StatusOr<int> code = absl::InvalidArgumentError(absl::StrCat(
-      "-n ", run.ranks, ", but ", launch.tasks, " tasks were started, and each stands for a rank: leave -n out"));
-  if (of_tasks.ranks == launch.tasks) {
-    LeaveLauncher(launch);
-    code = RunHere(std::move(options), of_tasks);
+  if (!fits) {
+    first->Finish(1, kRefusal);
+    return absl::InvalidArgumentError(
+        absl::StrCat("-n ", run.ranks, ", but ", launch.tasks,
+                     " tasks were started, and each stands for a rank: leave -n out, or unset ", launch.variable,
+                     " where `adjoin run` is started once, from a shell that the launcher has started"));
   }
+  RunOptions of_tasks = run;
+  of_tasks.ranks = launch.tasks;
+  LeaveLauncher(launch);
+  const absl::StatusOr<int> code = RunHere(std::move(options), of_tasks);
   first->Finish(code.value_or(1));
   return code;
 }
