@@ -25,9 +25,6 @@ size_t RoomOf(const WorkerRecord& worker) {
   return std::min(std::max<uint32_t>(1, worker.hello.data_checks()), kMostChecks);
 }
 
-// True where a worker may have named a file or a checkpoint so.
-bool IsPath(const std::string& path) { return !path.empty() && path.size() <= kMaxPathBytes && IsPrintableText(path); }
-
 }  // namespace
 
 std::optional<std::vector<DatasetSize>> SizesWithoutFiles(const JobSpec& spec) {
@@ -206,7 +203,7 @@ void DataChecks::AskWorkers() {
       Ask(*number, weights, worker);
     } else if (search == Search::kAllTried) {
       GiveUp(job);
-    } else if (search == Search::kBusy && !check.tried.empty()) {
+    } else if (search == Search::kBusy && (!check.tried.empty() || weights.has_value())) {
       passed_over.insert(check.owner);
     } else {
       if (search == Search::kNoWorker) AcceptAll();
@@ -241,6 +238,7 @@ void DataChecks::Ask(uint64_t number, const std::optional<WeightsSource>& weight
     *probe.mutable_job() = job.spec;
   }
   job.weights = weights.has_value() ? weights->published : "";
+  check.checkpoint = weights.has_value() ? weights->checkpoint : CheckpointRead();
   if (weights.has_value()) {
     *probe.mutable_model() = ProbeOf(job.spec.weights(), *weights, job.model);
   } else if (job.spec.has_weights()) {
@@ -260,6 +258,11 @@ void DataChecks::OnResult(const std::string& worker, const ProbeResult& result) 
     CouldNot(*job, worker, result.error());
     return AskWorkers();
   }
+  const bool chooses = result.error().empty() && !job->spec.weights().from_job().empty() && job->weights.empty();
+  if (chooses && !result.weights().empty() && !IsFor(checks_.at(job->number).checkpoint, result.weights())) {
+    CouldNot(*job, worker, "it names another checkpoint than it was asked for");
+    return AskWorkers();
+  }
   checkers_[worker].pause = absl::ZeroDuration();
   if (!result.error().empty()) {
     Fail(*job, result.field(),
@@ -267,8 +270,8 @@ void DataChecks::OnResult(const std::string& worker, const ProbeResult& result) 
              absl::StrCat(PrintableText(result.error(), kMaxErrorBytes), " (as ", worker, " sees it)")));
     return AskWorkers();
   }
-  if (!job->spec.weights().from_job().empty() && job->weights.empty()) job->weights = result.weights();
-  if (!job->spec.weights().from_job().empty() && !IsPath(job->weights)) {
+  if (chooses) job->weights = result.weights();
+  if (chooses && job->weights.empty()) {
     Fail(*job, "weights.from_job",
          absl::InternalError(absl::StrCat("weights.from_job: ", worker,
                                           " does not say which checkpoint it chose;"

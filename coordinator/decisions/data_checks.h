@@ -81,7 +81,8 @@ class DataChecks {
     absl::Duration not_before;  // where it waits to be tried again
     absl::Duration pause;       // before that
     std::vector<std::string> tried;
-    std::string errors;  // of those
+    std::string errors;         // of those
+    CheckpointRead checkpoint;  // that the worker chooses from
   };
   struct Checker {
     std::set<uint64_t> jobs;    // that it was asked to check

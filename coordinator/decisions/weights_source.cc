@@ -1,10 +1,16 @@
 #include "coordinator/decisions/weights_source.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/output_dir.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
@@ -96,6 +102,20 @@ absl::StatusOr<WeightsSource> FindWeights(const JobTable& jobs, const WorkerTabl
   source.checkpoint.set_metric(job->spec.checkpoint().keep_best());
   source.checkpoint.set_newest(!chosen);
   return source;
+}
+
+bool IsFor(const CheckpointRead& read, const std::string& path) {
+  absl::string_view rest = path;
+  if (path.size() > kMaxPathBytes || !absl::ConsumePrefix(&rest, absl::StrCat(read.dir(), "/step-"))) return false;
+  const size_t dot = rest.find('.'), dash = rest.find('-');
+  if (dot == absl::string_view::npos || dash == absl::string_view::npos || dash < dot) return false;
+  uint64_t step = 0, epoch = 0;
+  if (!absl::SimpleAtoi(rest.substr(0, dot), &step) ||
+      !absl::SimpleAtoi(rest.substr(dot + 1, dash - dot - 1), &epoch)) {
+    return false;
+  }
+  if (read.choice().step() != 0 && step != read.choice().step()) return false;
+  return path == absl::StrFormat("%s/step-%010d.%d-%016x", read.dir(), step, epoch, read.job_tag());
 }
 
 ModelProbe ProbeOf(const Weights& weights, const WeightsSource& source, const std::vector<ModelTensor>& model) {

@@ -43,6 +43,10 @@ absl::Status NameWeightsJob(const JobTable& jobs, const WorkerTable& workers, co
 // weights, or others have taken their place).
 absl::StatusOr<WeightsSource> FindWeights(const JobTable& jobs, const WorkerTable& workers, const Weights& weights);
 
+// True where `path`, below the output root, names a checkpoint that a worker may choose from `read`: of that folder,
+// that job and, where it is given, that step.
+bool IsFor(const CheckpointRead& read, const std::string& path);
+
 // What a worker is asked about the weights of a job with these parameters.
 ModelProbe ProbeOf(const Weights& weights, const WeightsSource& source, const std::vector<ModelTensor>& model);
 

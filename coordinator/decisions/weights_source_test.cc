@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "coordinator/decisions/coordination_fixture.h"
 
 namespace adjoin {
@@ -19,8 +21,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr char kChosen[] = "base/ckpt/step-0000000040.1-00c0ffee00c0ffee";
 
 class WeightsSourceTest : public CoordinationTest {
  protected:
@@ -75,6 +75,11 @@ class WeightsSourceTest : public CoordinationTest {
     }
     return asked;
   }
+  // A checkpoint of the job whose weights are asked for.
+  static std::string Chosen(const ProbeData& asked, uint64_t step = 40) {
+    const CheckpointRead& read = asked.model().checkpoint();
+    return absl::StrFormat("%s/step-%010d.1-%016x", read.dir(), step, read.job_tag());
+  }
   // The place that the plan is asked for with, once a worker has answered so.
   std::string PlannedWith(ConnectionId from, const std::string& job, const std::string& chosen) {
     WorkerMessage message;
@@ -106,12 +111,13 @@ TEST_F(WeightsSourceTest, ACheckpointIsChosenByAWorkerAndIsTheSameInEachAttempt)
   EXPECT_NE(model.checkpoint().job_tag(), 0u);
   EXPECT_THAT(model.tensor(), SizeIs(1));
   EXPECT_EQ((*service_->SpecOf(tuned))->weights().from_job(), base) << "another job may get the name";
-  EXPECT_EQ(PlannedWith(1, tuned, kChosen), kChosen);
+  const std::string chosen = Chosen(asked[0].second);
+  EXPECT_EQ(PlannedWith(1, tuned, chosen), chosen);
   std::vector<std::string> told;
   for (const JobEvent& event : events_) {
     if (event.kind() == "weights") told.push_back(event.text());
   }
-  EXPECT_THAT(told, ElementsAre("begins with those of job-1: base/ckpt/step-0000000040.1-00c0ffee00c0ffee"));
+  EXPECT_THAT(told, ElementsAre("begins with those of job-1: " + chosen));
   Ready(1, tuned, 0);
   EndedAs(1, tuned, 0, RANK_HOPELESS);
   Cleared(1, tuned);
@@ -232,20 +238,72 @@ TEST_F(WeightsSourceTest, AJobWithoutAWorkerIsCheckedWhenOneConnectsAlsoByTheNex
   const auto asked = Asked();
   ASSERT_FALSE(asked.empty());
   EXPECT_EQ(asked[0].second.model().weights().from_job(), base);
-  EXPECT_EQ(PlannedWith(2, tuned, kChosen), kChosen);
+  const std::string chosen = Chosen(asked[0].second);
+  EXPECT_EQ(PlannedWith(2, tuned, chosen), chosen);
 }
 
 TEST_F(WeightsSourceTest, AWorkerThatTellsNoCheckpointIsNotBelieved) {
   ConnectOn(1, "worker-0", "one");
   Ran(Base("base"), RANK_HOPELESS);
-  for (const std::string chosen : {"", "a\nb"}) {
+  const std::string tuned = Submit(From("base"));
+  Asked();
+  EXPECT_EQ(PlannedWith(1, tuned, ""), "no plan was asked for");
+  absl::Status reason;
+  EXPECT_EQ(service_->AdmissionOf(tuned, &reason), Admission::kRefused);
+  EXPECT_THAT(std::string(reason.message()), HasSubstr("worker-0 does not say which checkpoint it chose"));
+}
+
+TEST_F(WeightsSourceTest, AWorkerThatNamesAnotherCheckpointIsNotBelieved) {
+  ConnectOn(1, "worker-0", "one");
+  Ran(Base("base"), RANK_HOPELESS);
+  Submit(From("base", "", false, /*step=*/40));
+  const auto asked = Asked();
+  ASSERT_THAT(asked, SizeIs(1));
+  CheckpointRead read = asked[0].second.model().checkpoint();
+  const std::string right = Chosen(asked[0].second), name = right.substr(right.rfind('/'));
+  EXPECT_TRUE(IsFor(read, right));
+  EXPECT_FALSE(IsFor(read, Chosen(asked[0].second, 41)));
+  read.mutable_choice()->clear_step();
+  EXPECT_TRUE(IsFor(read, Chosen(asked[0].second, 41)));
+  std::string of_another = right;
+  of_another.back() = of_another.back() == '0' ? '1' : '0';
+  for (const std::string& wrong :
+       {std::string("a\nb"), "other/ckpt" + name, "base/ckpt/x/.." + name, "base/ckpt/." + name, name.substr(1),
+        of_another, right + "/", right + "0", std::string("base/ckpt/step-40.1-") + right.substr(right.size() - 16),
+        std::string("base/ckpt/step-")}) {
+    EXPECT_FALSE(IsFor(read, wrong)) << wrong;
     const std::string tuned = Submit(From("base"));
     Asked();
-    EXPECT_EQ(PlannedWith(1, tuned, chosen), "no plan was asked for");
+    EXPECT_EQ(PlannedWith(1, tuned, wrong), "no plan was asked for");
     absl::Status reason;
     EXPECT_EQ(service_->AdmissionOf(tuned, &reason), Admission::kRefused);
-    EXPECT_THAT(std::string(reason.message()), HasSubstr("worker-0 does not say which checkpoint it chose"));
+    EXPECT_THAT(std::string(reason.message()), HasSubstr("worker-0: it names another checkpoint"));
   }
+}
+
+TEST_F(WeightsSourceTest, AWorkerWithoutRoomForTheWeightsHoldsNobodyElseUp) {
+  ConnectOn(1, "worker-1", "one");
+  const std::string base = Ran(Base("base", "alice"), RANK_HOPELESS);
+  ConnectOn(2, "worker-0", "two");
+  // None answers. One owner gets no more than a part of the room.
+  for (int i = 0; i < 10; ++i) {
+    const std::string owner = absl::StrCat("owner-", i);
+    for (int k = 0; k < 4; ++k) {
+      NewJob job = From(base, owner);
+      job.any_folder = true;
+      Submit(std::move(job));
+    }
+  }
+  const auto asked = Asked();
+  EXPECT_THAT(asked, SizeIs(16)) << "all the room of worker-1";
+  for (const auto& [to, probe] : asked) EXPECT_EQ(to, 1u);
+  NewJob other;
+  other.spec = Spec("net", 1, /*with_data=*/true);
+  other.owner = "zoe";
+  Submit(std::move(other));
+  const auto now = Asked();
+  ASSERT_THAT(now, SizeIs(1));
+  EXPECT_EQ(now[0].first, 2u);
 }
 
 }  // namespace

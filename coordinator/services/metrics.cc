@@ -103,14 +103,15 @@ void AddRunning(const ClusterSnapshot& now, std::vector<MetricFamily>& all) {
   add(MetricType::Gauge, "adjoin_job_step", "Steps done by a running job.", [](const Job& job) { return job.step; });
   add(MetricType::Gauge, "adjoin_job_step_seconds", "Time of one step.",
       [&](const Job& job) { return known(job.step_seconds); });
-  add(MetricType::Gauge, "adjoin_job_compute_seconds", "Of one step, computing (T_comp), mean over ranks.",
+  add(MetricType::Gauge, "adjoin_job_compute_seconds", "Time of one step spent computing (T_comp), mean over ranks.",
       [&](const Job& job) { return known(job.compute_seconds); });
   add(MetricType::Gauge, "adjoin_job_sync_seconds",
-      "Of one step, waiting for and moving data (T_sync), mean over ranks.",
+      "Time of one step spent waiting for and moving data (T_sync), mean over ranks.",
       [&](const Job& job) { return known(job.sync_seconds); });
   add(MetricType::Counter, "adjoin_job_sent_bytes_total", "Sent between ranks since the attempt's start.",
       [](const Job& job) { return job.bytes_sent; });
-  Family losses(all, MetricType::Gauge, "adjoin_job_loss", "Of the last step of training; of the last validation.");
+  Family losses(all, MetricType::Gauge, "adjoin_job_loss",
+                "Loss of the last step of training, or of the last validation.");
   for (const Job& job : now.running) {
     if (job.loss.has_value()) losses.Add(*job.loss, {{"job", job.id}, {"loss", "train"}});
     if (job.validation_loss.has_value()) losses.Add(*job.validation_loss, {{"job", job.id}, {"loss", "validation"}});

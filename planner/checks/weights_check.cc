@@ -1,5 +1,7 @@
 #include "planner/checks/weights_check.h"
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -9,6 +11,8 @@
 
 namespace adjoin {
 namespace {
+
+constexpr uint64_t kMostSteps = std::numeric_limits<int64_t>::max();
 
 // Checks the fields that name an earlier job.
 absl::Status CheckJob(const Weights& weights) {
@@ -24,6 +28,10 @@ absl::Status CheckJob(const Weights& weights) {
     if (!set) continue;
     return AtField("weights.from_job", InvalidSpec("weights.from_job stands in place of ", other,
                                                    ", which the job has, too; leave one out"));
+  }
+  if (weights.step() > kMostSteps) {
+    return AtField("weights.step",
+                   InvalidSpec("weights.step is ", weights.step(), "; it must be at most ", kMostSteps));
   }
   if (!weights.best() || weights.step() == 0) return absl::OkStatus();
   return AtField("weights.step", InvalidSpec("weights.best and weights.step name two checkpoints; leave one out"));

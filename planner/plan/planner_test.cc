@@ -399,6 +399,8 @@ TEST(PlannerTest, BadInputIsRefusedWithLocationAndAdvice) {
        "job.textproto:29:", "weights.from_job stands in place of weights.init_from"},
       {"output_dir: \"lenet5-spatial\"", "weights { from_job: \"x\" best: true step: 3 }",
        "job.textproto:29:", "weights.best and weights.step name two checkpoints"},
+      {"output_dir: \"lenet5-spatial\"", "weights { from_job: \"x\" step: 9223372036854775808 }",
+       "job.textproto:29:", "weights.step is 9223372036854775808; it must be at most 9223372036854775807"},
       {"output_dir: \"lenet5-spatial\"", "weights { init_from: \"w\" best: true }",
        "job.textproto:29:", "weights.best chooses among the checkpoints of weights.from_job, which is missing"},
       {"output_dir: \"lenet5-spatial\"", "weights { step: 3 }",

@@ -17,6 +17,9 @@ constexpr size_t kMostSteps = 20;  // in an error
 
 using Finished = std::vector<std::pair<CheckpointName, Manifest>>;
 
+// True where an error of ReadManifest says that this checkpoint is none, and not that it could not be read.
+bool IsNone(const absl::Status& status) { return IsProven(status) || absl::IsUnimplemented(status); }
+
 // The job's finished checkpoints, newest first, each without its tensors.
 absl::StatusOr<Finished> ListFinished(const CheckpointModel::Source& source) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(*source.files, source.dir));
@@ -24,7 +27,7 @@ absl::StatusOr<Finished> ListFinished(const CheckpointModel::Source& source) {
   for (const CheckpointName& name : names) {
     if (name.tag != source.tag) continue;
     absl::StatusOr<Manifest> manifest = ReadManifest(*source.files, source.dir, name);
-    if (IsProven(manifest.status()) || absl::IsUnimplemented(manifest.status())) continue;
+    if (IsNone(manifest.status())) continue;
     ADJOIN_RETURN_IF_ERROR(manifest.status());
     manifest->tensors.clear();
     manifest->files.clear();
@@ -57,6 +60,17 @@ bool HasVolume(const std::vector<int64_t>& shape, int64_t volume) {
   return volume == 1;
 }
 
+absl::StatusOr<CheckpointName> NewestFinished(const CheckpointModel::Source& source) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(*source.files, source.dir));
+  for (const CheckpointName& name : names) {
+    if (name.tag != source.tag) continue;
+    const absl::Status status = ReadManifest(*source.files, source.dir, name).status();
+    if (status.ok()) return name;
+    if (!IsNone(status)) return status;
+  }
+  return absl::NotFoundError("the job has left no finished checkpoint");
+}
+
 absl::StatusOr<CheckpointName> Choose(const CheckpointModel::Source& source, const CheckpointModel::Choice& choice) {
   // The step stands in a checkpoint's name: the manifests of the others need not be read.
   if (!choice.best && choice.step > 0) {
@@ -66,6 +80,7 @@ absl::StatusOr<CheckpointName> Choose(const CheckpointModel::Source& source, con
       if (fits && ReadManifest(*source.files, source.dir, name).ok()) return name;
     }
   }
+  if (!choice.best && choice.step == 0 && choice.newest) return NewestFinished(source);
   ADJOIN_ASSIGN_OR_RETURN(const Finished finished, ListFinished(source));
   const std::optional<CheckpointName> best = BestCheckpoint(finished, source.validation);
   const std::string steps = StepsText(finished, best, source.validation.keep_best);
@@ -75,8 +90,6 @@ absl::StatusOr<CheckpointName> Choose(const CheckpointModel::Source& source, con
                                             source.validation.keep_best, ", as checkpoint { keep_best: \"",
                                             source.validation.keep_best, "\" } has them taken; ", steps));
   }
-  if (choice.newest && !finished.empty()) return finished.front().first;
-  if (choice.newest) return absl::NotFoundError("the job has left no finished checkpoint");
   if (choice.step == 0) {
     return absl::NotFoundError(absl::StrCat("the job has published no model; ", steps,
                                             finished.empty() ? "" : ": --step N or --best takes one"));

@@ -111,6 +111,18 @@ class CheckpointModelTest : public ::testing::Test {
   std::unique_ptr<DiskFiles> files_;
 };
 
+TEST_F(CheckpointModelTest, TheNewestIsFoundAlsoWhereAnOlderOneCannotBeRead) {
+  for (const int64_t step : {10, 20, 30}) Write(step, {2}, {Box::Whole({2})});
+  fs::remove(Path(30, "manifest.json"));
+  fs::remove(Path(10, "manifest.json"));
+  fs::create_directory(Path(10, "manifest.json"));
+  CheckpointModel::Choice choice;
+  choice.newest = true;
+  const auto model = Open(choice);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->step(), 20) << "that of step 30 was never finished";
+}
+
 TEST_F(CheckpointModelTest, IsTheWholeTensorHoweverItWasCut) {
   const uint64_t seed = TestSeed(12);
   std::mt19937_64 random(seed);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
 #include "base/printable_text.h"
@@ -27,6 +28,15 @@ constexpr uint64_t kMemory = 0;  // their shadow memory counts
 #else
 constexpr uint64_t kMemory = uint64_t{2} << 30;
 #endif
+
+// True where a check's process tells that it plans, which no file system delays.
+bool IsPlanning(const std::string& at) { return absl::StartsWith(at, "planning "); }
+
+// What a check's process does that has told so last.
+std::string Doing(const std::string& at) {
+  if (at.empty()) return "the check";
+  return IsPlanning(at) ? at : absl::StrCat("reading ", at);
+}
 
 std::string Seconds(absl::Duration time) { return absl::StrCat(absl::ToDoubleSeconds(time), " s"); }
 
@@ -185,14 +195,13 @@ std::optional<ProbeResult> DataChecker::AskProcess(Slot& slot, Request& request)
     case CheckerProcess::End::kLate:
       LogWarning(absl::StrCat(request.data.request_id(), ": its data check was ended after ", Seconds(request.limit),
                               outcome.at.empty() ? "" : " at ", outcome.at));
-      return Undecided(outcome.at.empty() ? absl::StrCat("the check did not end within ", Seconds(request.limit))
-                                          : absl::StrCat("reading ", outcome.at, " did not end within ",
-                                                         Seconds(request.limit), ": does its file system answer?"));
+      return Undecided(
+          absl::StrCat(Doing(outcome.at), " did not end within ", Seconds(request.limit),
+                       outcome.at.empty() || IsPlanning(outcome.at) ? "" : ": does its file system answer?"));
     default:
       // It may have died long before, idle: the kernel takes it first where memory runs out.
       if (was_idle && outcome.at.empty()) return Answer(slot, request);
-      return Undecided(absl::StrCat(outcome.at.empty() ? "the check" : absl::StrCat("reading ", outcome.at),
-                                    " failed: its process ", outcome.why));
+      return Undecided(absl::StrCat(Doing(outcome.at), " failed: its process ", outcome.why));
   }
 }
 

@@ -81,38 +81,59 @@ absl::StatusOr<int64_t> SamplesOf(const std::string& root, const Dataset& datase
   return samples;
 }
 
-// Plans the job's network for the extents of each file, while there is time.
-absl::Status CheckExtents(const JobSpec& job, const Dataset& dataset, const SampleExtents& extents,
-                          const ProbeLimits& limits, std::string& place) {
-  const LayerRules& rules = BuiltinLayerRules();
-  // Where a layer is a user's own, the ranks find out.
-  if (!ExtentCheck::Concerns(job, dataset) || !ExtentCheck::KnowsAllLayers(job, rules)) return absl::OkStatus();
-  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<ExtentCheck> check, ExtentCheck::Create(job, rules));
-  int varying = 0;
-  while (!HasVaryingExtents(dataset.field(varying))) ++varying;
-  const Field& field = dataset.field(varying);
-  const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
-  for (int64_t sample = 0; sample < used && !Stopped(limits) && !limits.deadline.Expired(); ++sample) {
-    const absl::Status status = check->Check(dataset.name(), extents.FileOf(sample), extents[sample]);
-    if (status.ok()) continue;
-    place = absl::StrCat("field[", varying, "].", SourceName(field), ".path[", sample, "]");
-    return Within(absl::StrCat("data set '", dataset.name(), "', field '", field.name(), "'"), status);
+// Plans the job's network for the extents of each file, while there is time. What there is no time for, and layers of a
+// user's own, the ranks check.
+class ExtentChecks {
+ public:
+  ExtentChecks(const JobSpec& job, const ProbeLimits& limits) : job_(job), limits_(limits) {}
+
+  absl::Status Check(const Dataset& dataset, const SampleExtents& extents, std::string& place) {
+    const LayerRules& rules = BuiltinLayerRules();
+    if (IsOver() || !ExtentCheck::Concerns(job_, dataset) || !ExtentCheck::KnowsAllLayers(job_, rules)) {
+      return absl::OkStatus();
+    }
+    if (check_ == nullptr) {
+      if (limits_.at) limits_.at("planning the job");
+      ADJOIN_ASSIGN_OR_RETURN(check_, ExtentCheck::Create(job_, rules));
+    }
+    int varying = 0;
+    while (!HasVaryingExtents(dataset.field(varying))) ++varying;
+    const Field& field = dataset.field(varying);
+    const std::string where = absl::StrCat("data set '", dataset.name(), "', field '", field.name(), "'");
+    const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
+    for (int64_t sample = 0; sample < used && !IsOver(); ++sample) {
+      if (limits_.at) {
+        limits_.at(absl::StrCat("planning the job for the extents of ", extents.FileOf(sample), " (", where, ")"));
+      }
+      const absl::Status status = check_->Check(dataset.name(), extents.FileOf(sample), extents[sample]);
+      if (status.ok()) continue;
+      place = absl::StrCat("field[", varying, "].", SourceName(field), ".path[", sample, "]");
+      return Within(where, status);
+    }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
+
+ private:
+  bool IsOver() const { return Stopped(limits_) || limits_.deadline.Expired(); }
+
+  const JobSpec& job_;
+  const ProbeLimits& limits_;
+  std::unique_ptr<ExtentCheck> check_;  // made where it is needed first
+};
 
 absl::Status ProbeAll(const std::string& root, const ProbeData& request, const ProbeLimits& limits,
                       ProbeResult& result) {
   CheckLimits left;
   left.bytes = limits.bytes;
   left.enough = [&limits] { return Stopped(limits) || limits.deadline.Expired(); };
+  ExtentChecks checks(request.job(), limits);
   for (int i = 0; i < request.dataset_size(); ++i) {
     const Dataset& dataset = request.dataset(i);
     std::string within;
     SampleExtents extents(dataset);
     const absl::StatusOr<int64_t> samples = SamplesOf(root, dataset, limits, left, extents, within);
     absl::Status status = samples.status();
-    if (status.ok()) status = CheckExtents(request.job(), dataset, extents, limits, within);
+    if (status.ok()) status = checks.Check(dataset, extents, within);
     if (!status.ok()) {
       result.set_field(absl::StrCat("dataset[", i, "].", within));
       return status;

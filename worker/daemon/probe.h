@@ -23,11 +23,11 @@ namespace adjoin {
 
 struct ProbeLimits {
   int64_t bytes = int64_t{512} << 20;  // inflated ones, of all files together
-  // Only headers are read after this. The coordinator waits for half a minute.
+  // Only headers are read after this, and no plan is begun. The coordinator waits for half a minute.
   Deadline deadline = Deadline::After(absl::Seconds(15));
   const std::atomic<bool>* stop = nullptr;  // true: the probe ends, with an error; may be null
-  // Called before each file is touched, which may take for ever: "'a.gz' (data set 'train', field 'image')". May be
-  // empty.
+  // Called before each file is touched, which may take for ever: "'a.gz' (data set 'train', field 'image')"; and before
+  // each plan: "planning the job for the extents of 'a.gz' (data set 'train', field 'image')". May be empty.
   std::function<void(const std::string& file)> at = nullptr;
 };
 

@@ -210,6 +210,15 @@ weights { init_from: "w" } output_dir: "v")",
                     HasSubstr("\"skip\"")));
   EXPECT_EQ(Probe(root_, request_).field(), "dataset[0].field[0].npy.path[1]");
 
+  ProbeLimits limits;
+  std::string at;
+  limits.at = [&at](const std::string& now) { at = now; };
+  Probe(root_, request_, limits);
+  EXPECT_EQ(at, "planning the job for the extents of 'b.npy' (data set 'set', field 'image')");
+  limits.deadline = Deadline::After(absl::ZeroDuration());
+  EXPECT_EQ(Probe(root_, request_, limits).error(), "") << "there is no time: the ranks check it";
+  EXPECT_EQ(at, "'c.npy' (data set 'set', field 'image')") << "no plan was begun";
+
   for (Dataset* dataset : {request_.mutable_dataset(0), job.mutable_dataset(0)}) dataset->set_limit(1);
   EXPECT_EQ(Error(), "") << "the first file only";
   for (Dataset* dataset : {request_.mutable_dataset(0), job.mutable_dataset(0)}) dataset->clear_limit();

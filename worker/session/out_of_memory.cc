@@ -34,10 +34,24 @@ constexpr absl::string_view kWanted[] = {"you tried to allocate ", "no memory fo
 constexpr absl::string_view kInUse = "the process uses ";
 constexpr absl::string_view kHelps = "; what helps: ";
 
+// Where the error itself begins, behind what says where it happened: "layer \"conv1\" on rank 0: ". A name may hold
+// the same words.
 size_t BeginningOf(absl::string_view message) {
   size_t first = absl::string_view::npos;
-  for (const absl::string_view beginning : kBeginnings) first = std::min(first, message.find(beginning));
+  for (const absl::string_view beginning : kBeginnings) {
+    for (size_t at = message.find(beginning); at < first; at = message.find(beginning, at + 1)) {
+      const absl::string_view before = message.substr(0, at);
+      if (before.empty() || absl::EndsWith(before, ": ")) first = at;
+    }
+  }
   return first;
+}
+
+// The message without the layer, whose name is the user's.
+absl::string_view BehindLayer(absl::string_view message) {
+  const size_t rank = message.find("\" on rank ");
+  const size_t end = rank == absl::string_view::npos ? rank : message.find(": ", rank);
+  return end == absl::string_view::npos ? message : message.substr(end);
 }
 
 // The number behind `words`; 0 where there is none.
@@ -108,7 +122,7 @@ MemoryLimits MemoryLimitsNow() {
 bool IsOutOfMemory(const absl::Status& status) {
   if (!absl::IsInternal(status) && !absl::IsResourceExhausted(status)) return false;
   const absl::string_view message = status.message();
-  if (absl::StrContains(message, "CUDA") || absl::StrContains(message, kHelps)) return false;
+  if (absl::StrContains(BehindLayer(message), "CUDA") || absl::StrContains(message, kHelps)) return false;
   return BeginningOf(message) != absl::string_view::npos;
 }
 

@@ -123,6 +123,10 @@ TEST_F(OutOfMemoryTest, ErrorsOfAllAllocatorsAreUnderstood) {
   EXPECT_FALSE(IsOutOfMemory(absl::OkStatus()));
   EXPECT_FALSE(IsOutOfMemory(absl::ResourceExhaustedError("'x': No space left on device")));
   EXPECT_FALSE(IsOutOfMemory(absl::InternalError("CUDA out of memory. Tried to allocate 20 MiB")));
+  EXPECT_FALSE(IsOutOfMemory(absl::InternalError("layer \"fc\" on rank 0: CUDA error: out of memory")));
+  EXPECT_FALSE(IsOutOfMemory(absl::InternalError("layer \"out of memory\" on rank 0: the shapes differ")));
+  EXPECT_THAT(explained(absl::InternalError("layer \"CUDA out of memory\" on rank 1: out of memory")),
+              StartsWith("out of memory: layer \"CUDA out of memory\" asked for"));
   EXPECT_FALSE(IsOutOfMemory(absl::AbortedError("rank 0 failed: out of memory: ...")));
   const absl::Status once = ExplainOutOfMemory(absl::ResourceExhaustedError("out of memory"), plan_, 1, memory);
   EXPECT_FALSE(IsOutOfMemory(once)) << "it is said once";
