@@ -54,16 +54,17 @@ TEST(ExplainTest, BeginsWithASummary) {
   const std::string text = Planner::Explain(PlanOf(kLeNet));
   EXPECT_THAT(
       text.substr(0, text.find("\nprogram ")),
-      ContainsRegex("job \"[^\n]*\": TRAIN on 4 ranks, plan [0-9a-f]+\n\n"
-                    "  ranks +4; tensors in up to 4 parts\n"
-                    "  parameters +61,706 trained, 241 KiB\n"
-                    "  sent per step +[0-9.]+ MiB by all ranks together, at most [0-9.]+ KiB by one .rank [0-3].\n"
-                    "  forward pass +[0-9.]+ Mflop by all ranks together\n"
-                    "  memory +about [0-9.]+ [KM]iB of tensors on rank [0-3], most in the backward pass of \"[a-z0-9]+\"\n"
-                    " +[0-9.]+ KiB parameters, [^\n]* activations[^\n]*\n"
-                    " +held by [^\n]*conv1[^\n]*\n"
-                    "  largest tensors +conv1 +output +64x6x28x28 +1.15 MiB +at most 294 KiB on a rank\n"
-                    " +relu1 +output "));
+      ContainsRegex(
+          "job \"[^\n]*\": TRAIN on 4 ranks, plan [0-9a-f]+\n\n"
+          "  ranks +4; tensors in up to 4 parts\n"
+          "  parameters +61,706 trained, 241 KiB\n"
+          "  sent per step +[0-9.]+ MiB by all ranks together, at most [0-9.]+ KiB by one .rank [0-3].\n"
+          "  forward pass +[0-9.]+ Mflop by all ranks together\n"
+          "  memory +about [0-9.]+ [KM]iB of tensors on rank [0-3], most in the backward pass of \"[a-z0-9]+\"\n"
+          " +[0-9.]+ KiB parameters, [^\n]* activations[^\n]*\n"
+          " +held by [^\n]*conv1[^\n]*\n"
+          "  largest tensors +conv1 +output +64x6x28x28 +1.15 MiB +at most 294 KiB on a rank\n"
+          " +relu1 +output "));
   EXPECT_THAT(ExplainLayer("conv { out_channels: 2 window { kernel: 1 } }"), HasSubstr("tensors in up to 2 parts"));
 }
 
