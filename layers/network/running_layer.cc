@@ -18,8 +18,9 @@ const std::string& Running() { return Now(); }
 
 void MarkBackwardOf(const std::string& layer, const at::Tensor& output) {
   if (!output.requires_grad()) return;
-  output.register_hook(
-      [what = absl::StrCat("the backward pass of layer \"", layer, "\"")](const at::Tensor&) { SetRunning(what); });
+  // TensorBase's hooks, unlike Tensor's, take an undefined gradient, as a second derivative that is 0.
+  static_cast<const at::TensorBase&>(output).register_hook(
+      [what = absl::StrCat("the backward pass of layer \"", layer, "\"")](const at::TensorBase&) { SetRunning(what); });
 }
 
 }  // namespace adjoin
