@@ -45,6 +45,7 @@ TEST(FitMessageTest, TheLargestOfEachKindToADaemonFits) {
     CoordinatorMessage message;
     FillLargest(&message, kind, sizes);
     message.mutable_probe_data()->clear_dataset();
+    message.mutable_probe_data()->clear_job();
     message.mutable_probe_data()->mutable_model()->clear_weights();
     Fit(&message);
     EXPECT_LE(message.ByteSizeLong(), kMaxOrderBytes) << kind->name();
