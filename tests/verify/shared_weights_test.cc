@@ -69,7 +69,8 @@ TEST(SiameseTest, EqualsSerial) {
 layout { name: "rows" partition: [1, 1, 2, 1] rank: [0, 1] }
 layout { name: "columns" partition: [1, 1, 1, 2] rank: [3, 1] }
 layer { name: "left" input: "one" x: "rows" MORE conv { out_channels: 3 window { kernel: 3 pad_lo: 1 } } }
-layer { name: "right" input: "two" x: "columns" weights_of: "left" conv { out_channels: 3 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "right" input: "two" x: "columns" weights_of: "left"
+        conv { out_channels: 3 window { kernel: 3 pad_lo: 1 } } }
 layer { name: "left2" input: "left" weights_of: "right2" norm { kind: "group" groups: 3 } }
 layer { name: "right2" input: "right" norm { kind: "group" groups: 3 } }
 layer { name: "product" input: "left2" input: "right2" multiply {} }

@@ -91,7 +91,8 @@ precision { compute: "float64" }
 constexpr char kTwins[] = R"(name: "twins" kind: TRAIN ranks: RANKS seed: 2
 layout { name: "cut" partition: [RANKS, 1, 1, 1] }
 layout { name: "rows" partition: [1, 1, RANKS, 1] }
-layer { name: "a1" input: "image" x: "cut" MARK weights_of: "a2" conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "a1" input: "image" x: "cut" MARK weights_of: "a2"
+        conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
 layer { name: "t1" MARK activation { fn: "tanh" } }
 layer { name: "a2" x: "rows" MARK home: SHARDED conv { out_channels: 2 window { kernel: 3 pad_lo: 1 } } }
 layer { name: "p1" MARK2 activation { fn: "prelu" } }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,28 +11,20 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "layers/builtin/builtin_layers.h"
-#include "layers/network/network.h"
-#include "layers/network/parameters.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/memory/step_memory.h"
-#include "primitives/comm/communicator.h"
-#include "primitives/comm/local_memory.h"
-#include "primitives/status_exception.h"
-#include "primitives/tape.h"
 #include "primitives/torch_dtype.h"
 #include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
 #include "tests/vs_serial/partitioned_run.h"
-#include "tests/vs_serial/tensor_peak.h"
+#include "tests/vs_serial/step_peak.h"
 
 namespace adjoin {
 namespace {
@@ -121,31 +112,6 @@ Tensors DataOf(const Plan& plan, const Case& c) {
                               : at::rand(shape, at::kDouble).to(ScalarTypeOf(layout.dtype()));
   }
   return data;
-}
-
-// Returns the most that the tensors of this rank's step take.
-absl::StatusOr<int64_t> PeakOf(const Plan& plan, const Tensors& whole, Transport& transport) {
-  HostMemory memory;
-  Communicator communicator(&transport, &memory, {});
-  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
-  parameters.Initialise(1);
-  ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
-  const auto peak = std::make_shared<TensorPeak>();
-  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
-  ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
-  for (auto& [name, field] : fields) field = field.clone();
-  Tape tape;
-  at::Tensor loss;
-  {
-    ADJOIN_ASSIGN_OR_RETURN(Network::Result result, network->Forward(std::move(fields), tape));
-    loss = result.loss;
-  }
-  try {
-    tape.Backward(loss);
-  } catch (...) {
-    return StatusFromCurrentException();
-  }
-  return peak->bytes();
 }
 
 std::vector<Case> Cases() {
@@ -351,7 +317,7 @@ TEST(StepMemoryTest, IsWhatTheAllocatorCounts) {
       const Tensors data = DataOf(*plan, c);
       std::vector<int64_t> counted(ranks);
       const absl::Status run = RunRanks(ranks, TransportKind::kInMemory, 1, [&](Transport& transport) {
-        ADJOIN_ASSIGN_OR_RETURN(counted[transport.rank()], PeakOf(*plan, data, transport));
+        ADJOIN_ASSIGN_OR_RETURN(counted[transport.rank()], StepPeak(*plan, data, transport));
         return absl::OkStatus();
       });
       ASSERT_TRUE(run.ok()) << run;

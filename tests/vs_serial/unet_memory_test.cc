@@ -25,17 +25,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "layers/builtin/builtin_layers.h"
-#include "layers/network/network.h"
-#include "layers/network/parameters.h"
-#include "primitives/comm/communicator.h"
-#include "primitives/comm/local_memory.h"
-#include "primitives/status_exception.h"
-#include "primitives/tape.h"
 #include "primitives/transport/transport.h"
 #include "primitives/transport/transport_ranks.h"
 #include "proto/plan.pb.h"
 #include "tests/vs_serial/partitioned_run.h"
+#include "tests/vs_serial/step_peak.h"
 #include "tests/vs_serial/tensor_peak.h"
 
 namespace adjoin {
@@ -142,37 +136,13 @@ std::string UNetJob(int ranks, const std::string& partition, bool recompute) {
                       "train { dataset: \"data\" batch: ", kBatch, " steps: 1 optimizer { sgd { lr: 0.1 } } }\n");
 }
 
-absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transport, int64_t& bytes) {
-  HostMemory memory;
-  Communicator communicator(&transport, &memory, {});
-  ADJOIN_ASSIGN_OR_RETURN(Parameters parameters, Parameters::Create(plan, transport.rank()));
-  parameters.Initialise(1);
-  ADJOIN_ASSIGN_OR_RETURN(auto network, Network::Create(plan, "train", &communicator, &parameters, BuiltinLayers()));
-  const auto peak = std::make_shared<TensorPeak>();
-  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, peak);
-  ADJOIN_ASSIGN_OR_RETURN(Tensors fields, LocalFields(plan.program(0), whole, transport.rank()));
-  for (auto& [name, field] : fields) field = field.clone();
-  Tape tape;
-  at::Tensor loss;
-  {
-    ADJOIN_ASSIGN_OR_RETURN(Network::Result result, network->Forward(std::move(fields), tape));
-    loss = result.loss;
-  }
-  try {
-    tape.Backward(loss);
-  } catch (...) {
-    return StatusFromCurrentException();
-  }
-  bytes = peak->bytes();
-  return absl::OkStatus();
-}
-
 // The largest of all ranks.
 absl::StatusOr<int64_t> PeakOf(const Tensors& data, int ranks, const std::string& partition, bool recompute) {
   ADJOIN_ASSIGN_OR_RETURN(const Plan plan, PlanOf(UNetJob(ranks, partition, recompute), {{"data", kBatch}}));
   std::vector<int64_t> bytes(ranks);
   ADJOIN_RETURN_IF_ERROR(RunRanks(ranks, TransportKind::kInMemory, 1, [&](Transport& transport) {
-    return RunRank(plan, data, transport, bytes[transport.rank()]);
+    ADJOIN_ASSIGN_OR_RETURN(bytes[transport.rank()], StepPeak(plan, data, transport));
+    return absl::OkStatus();
   }));
   return *std::max_element(bytes.begin(), bytes.end());
 }
