@@ -27,7 +27,7 @@ std::string NetworkWriter::Marks(const LayerTraits& traits) {
     Drawn("recompute");
   }
   if (!traits.parameters) return marks;
-  if (random_.OneIn(2)) {
+  if (cut_ && random_.OneIn(2)) {
     const std::string home = random_.Of<std::string>({"OWNER", "REPLICATED", "SHARDED"});
     marks += " home: " + home;
     Drawn("home " + home);
@@ -44,22 +44,23 @@ Value NetworkWriter::Add(const std::string& kind, const std::string& arguments, 
                          const std::vector<int64_t>& shape, const LayerTraits& traits) {
   const std::string name = absl::StrCat("a", layers_made_++);
   absl::StrAppend(&layers_, "layer { name: \"", name, "\"");
-  bool reads_field = false, named = traits.keeps_layout && random_.OneIn(3);
+  bool reads_field = false;
+  const bool named = cut_ && traits.keeps_layout && random_.OneIn(3);
   for (const Value& input : inputs) {
     absl::StrAppend(&layers_, " input: \"", input.name, "\"");
     reads_field |= input.field;
   }
-  if (reads_field || named) {
+  if ((reads_field && cut_) || named) {
     for (const Value& input : inputs) {
       const bool any = input.field || random_.OneIn(2);
       absl::StrAppend(&layers_, " x: \"", any ? Layout(input.shape) : "", "\"");
     }
   }
-  if (!traits.weight.empty() && random_.OneIn(4)) {
+  if (cut_ && !traits.weight.empty() && random_.OneIn(4)) {
     absl::StrAppend(&layers_, " w: \"", Layout(traits.weight), "\"");
     Drawn("w of " + kind);
   }
-  if (kind == "repartition" || random_.OneIn(4)) absl::StrAppend(&layers_, " y: \"", Layout(shape), "\"");
+  if (cut_ && (kind == "repartition" || random_.OneIn(4))) absl::StrAppend(&layers_, " y: \"", Layout(shape), "\"");
   absl::StrAppend(&layers_, Marks(traits), " ", kind, " ", arguments, " }\n");
   Drawn("layer " + kind);
   return {name, shape};

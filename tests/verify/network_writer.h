@@ -1,4 +1,5 @@
-// The text of a network that grows by a layer at a time. Each gets layouts, a home and other marks at random.
+// The text of a network that grows by a layer at a time. Each gets marks at random: layouts and a home, where the
+// network is to have any, and others.
 //
 //   NetworkWriter writer(random, /*ranks=*/4, /*rows=*/2);
 //   Value x = writer.Field("x", {2, 3, 8}, "synthetic { kind: \"normal\" samples: 4 }");
@@ -31,9 +32,9 @@ struct LayerTraits {
 
 class NetworkWriter {
  public:
-  // `rows`: samples that go through the network at once.
-  NetworkWriter(RandomJobs& random, int64_t ranks, int64_t rows)
-      : random_(random), ranks_(ranks), rows_(rows), recompute_(random.OneIn(2)) {}
+  // `rows`: samples that go through the network at once. Without `cut`, no layouts and no homes.
+  NetworkWriter(RandomJobs& random, int64_t ranks, int64_t rows, bool cut = true)
+      : random_(random), ranks_(ranks), rows_(rows), cut_(cut), recompute_(random.OneIn(2)) {}
 
   Value Field(const std::string& name, const std::vector<int64_t>& shape, const std::string& source);
   // Adds a field that only a loss reads; its shape has no batch and may be empty.
@@ -44,6 +45,7 @@ class NetworkWriter {
   void Drawn(const std::string& what) { drawn_.insert(what); }
 
   int64_t rows() const { return rows_; }
+  bool cut() const { return cut_; }
   const std::string& layouts() const { return layouts_; }
   const std::string& layers() const { return layers_; }
   const std::string& losses() const { return losses_; }
@@ -56,6 +58,7 @@ class NetworkWriter {
 
   RandomJobs& random_;
   const int64_t ranks_, rows_;
+  const bool cut_;
   const bool recompute_;
   int layouts_made_ = 0, layers_made_ = 0;
   std::string layouts_, layers_, losses_, fields_;

@@ -437,7 +437,7 @@ bool RandomLayers::Expand() {
   return Put("expand", absl::StrCat("{ arg: ", ListText(arguments), " }"), shape);
 }
 
-bool RandomLayers::Repartition() { return Put("repartition", "{}", x_.shape); }
+bool RandomLayers::Repartition() { return writer_.cut() && Put("repartition", "{}", x_.shape); }
 
 bool RandomLayers::Linear() {
   const int64_t out = random_.Between(1, 8);

@@ -42,14 +42,12 @@ std::string Precision(RandomJobs& random, NetworkWriter& writer) {
                       "\"", scale, " }\n");
 }
 
-}  // namespace
-
-RandomNetwork DrawNetwork(uint64_t seed) {
+RandomNetwork Draw(uint64_t seed, bool cut) {
   RandomJobs random(seed);
-  const int64_t ranks = random.Of<int64_t>({1, 2, 3, 4, 4, 6, 8});
+  const int64_t ranks = cut ? random.Of<int64_t>({1, 2, 3, 4, 4, 6, 8}) : 1;
   const int64_t parts = random.OneIn(3) ? random.Between(2, 3) : 1;  // micro-batches
   const int64_t rows = random.Between(parts > 1 ? 1 : 2, 4);
-  NetworkWriter writer(random, ranks, rows);
+  NetworkWriter writer(random, ranks, rows, cut);
   RandomLayers layers(random, writer, /*microbatches=*/parts > 1);
   layers.Begin();
   const int64_t count = random.Between(2, 8);
@@ -70,5 +68,11 @@ RandomNetwork DrawNetwork(uint64_t seed) {
   network.drawn = writer.drawn();
   return network;
 }
+
+}  // namespace
+
+RandomNetwork DrawNetwork(uint64_t seed) { return Draw(seed, /*cut=*/true); }
+
+RandomNetwork DrawUncutNetwork(uint64_t seed) { return Draw(seed, /*cut=*/false); }
 
 }  // namespace adjoin

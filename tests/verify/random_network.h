@@ -22,6 +22,8 @@ struct RandomNetwork {
 };
 
 RandomNetwork DrawNetwork(uint64_t seed);
+// A network of which nothing says how it is cut: a job of one rank without layouts and homes.
+RandomNetwork DrawUncutNetwork(uint64_t seed);
 
 }  // namespace adjoin
 
