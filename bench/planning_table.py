@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""The table of docs/planning.md: what `adjoin plan --auto` chooses for the networks of examples/networks, and what it predicts.
+
+    bazel build //cli:adjoin
+    /usr/bin/python3 bench/planning_table.py [--ranks 8,64,512] [--memory 64GiB] [JOB.textproto ...]
+
+Nothing is run; only the seconds of the search depend on the machine.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADER = ("| network | ranks | step | of it compute | memory of a rank | search | above the bound | layouts (layers) |\n"
+          "|---|--:|--:|--:|--:|--:|--:|---|")
+
+
+def seconds_text(seconds):
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def layouts_text(choices, most=3):
+    """The layouts that most layers have: "8x1x1x1 (150), 1x8x1x1 (3)"."""
+    counted = collections.Counter(choice["layout"] for choice in choices)
+    shown = ", ".join(f"{layout} ({count})" for layout, count in counted.most_common(most))
+    return shown + (f", {len(counted) - most} others" if len(counted) > most else "")
+
+
+def row(name, ranks, report):
+    time, search = report["time"], report["search"]
+    bound, chosen = float(search["lower_bound_seconds"]), float(search["chosen_seconds"])
+    gap = "0" if chosen <= bound * (1 + 1e-9) else f"{100 * (chosen / bound - 1):.2g} %" if bound > 0 else "unknown"
+    return (f"| {name} | {ranks} | {seconds_text(float(time['step_seconds']))} | "
+            f"{seconds_text(float(time['compute_seconds']))} | {int(report['memory']['bytes']) / 2**30:.3g} GiB | "
+            f"{float(search['search_seconds']):.2f} s | {gap} | {layouts_text(search['choice'])} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", default="8,64,512")
+    parser.add_argument("--memory", help="of each rank; absent: no limit")
+    parser.add_argument("--adjoin", help="the program; absent: bazel's")
+    parser.add_argument("job", nargs="*")
+    options = parser.parse_args()
+    adjoin = options.adjoin or subprocess.run(["bazel", "info", "bazel-bin"], cwd=ROOT, check=True, text=True,
+                                              capture_output=True).stdout.strip() + "/cli/adjoin"
+    print(HEADER)
+    for path in options.job or sorted((ROOT / "examples/networks").glob("*.textproto")):
+        for ranks in options.ranks.split(","):
+            command = [adjoin, "plan", "--auto", "--ranks", ranks, "-o", "json", str(path)]
+            command += ["--memory", options.memory] if options.memory else []
+            done = subprocess.run(command, text=True, capture_output=True)
+            name = pathlib.Path(path).stem
+            if done.returncode == 0:
+                print(row(name, ranks, json.loads(done.stdout)), flush=True)
+            else:
+                print(f"| {name} | {ranks} | {done.stderr.strip().splitlines()[-1]} | | | | | |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
