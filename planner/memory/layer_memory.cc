@@ -42,10 +42,10 @@ using Rule = LayerMemory (*)(const LayerPlan&, const LayerSizes&);
 
 // LibTorch 1.13 computes float32 with oneDNN, but these small ones, other types and transposed ones by matrices of
 // columns (ConvParams::use_mkldnn, aten/src/ATen/native/Convolution.cpp).
-bool ByColumns(const Kernel& k, const Conv& conv) {
-  if (k.sizes.type == DType::kFloat64 || conv.transposed()) return true;
-  if (k.sizes.type != DType::kFloat32) return false;
-  const Shape& x = k.sizes.input[0];
+bool ByColumns(const LayerSizes& sizes, const Conv& conv) {
+  if (sizes.type == DType::kFloat64 || conv.transposed()) return true;
+  if (sizes.type != DType::kFloat32) return false;
+  const Shape& x = sizes.input[0];
   const auto is = [](const auto& list, uint32_t value) {
     return std::all_of(list.begin(), list.end(), [value](uint32_t each) { return each == value; });
   };
@@ -99,13 +99,13 @@ LayerMemory OfConv(const LayerPlan& layer, const LayerSizes& sizes) {
   k.memory.keeps_input[0] = k.memory.keeps_parameters = k.memory.copies_gradient = true;
   if (Elements(sizes.input[0]) == 0 || Elements(sizes.output) == 0) return k.memory;
   if (conv.transposed()) return OfTransposedConv(k);
-  if (ByColumns(k, conv) && KernelVolume(conv) > 1) {
+  if (ByColumns(k.sizes, conv) && KernelVolume(conv) > 1) {
     const int64_t channels = sizes.input[0][1];
     const int64_t columns =
         BoundedProduct({channels, KernelVolume(conv), k.out / std::max<int64_t>(1, sizes.output[1])});
     k.memory.forward_work = k.memory.backward_work = columns;
   }
-  if (!ByColumns(k, conv)) AddBlockedCopies(k);
+  if (!ByColumns(k.sizes, conv)) AddBlockedCopies(k);
   int64_t zeros = 0;  // neighbours' cells with twice as many zeros: gone before the own cells' gradient
   for (size_t dim = 2; dim < sizes.edge.size(); ++dim) {
     const int64_t slice = BoundedProduct({k.in / std::max<int64_t>(1, sizes.input[0][dim]), sizes.edge[dim].reach});
@@ -415,6 +415,10 @@ LayerMemory MemoryOf(const LayerPlan& layer, const LayerSizes& sizes) {
 }
 
 bool KnowsMemoryOf(const std::string& kind) { return Rules().count(kind) > 0; }
+
+bool IsConvByColumns(const Layer& layer, const LayerSizes& sizes) {
+  return !sizes.input.empty() && !sizes.input[0].empty() && ByColumns(sizes, layer.conv());
+}
 
 LayerMemory MemoryOfLoss(const Loss& loss, const LayerSizes& sizes) {
   LayerMemory memory;

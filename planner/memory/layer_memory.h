@@ -61,6 +61,9 @@ LayerMemory MemoryOf(const LayerPlan& layer, const LayerSizes& sizes);
 // Returns whether MemoryOf knows the kind (KindOf); it has to know all but layers of one's own.
 bool KnowsMemoryOf(const std::string& kind);
 
+// Returns whether LibTorch computes a convolution by a matrix of columns, a sample at a time, rather than with oneDNN.
+bool IsConvByColumns(const Layer& layer, const LayerSizes& sizes);
+
 // Likewise of a loss of this prediction; its output is one number.
 LayerMemory MemoryOfLoss(const Loss& loss, const LayerSizes& sizes);
 

@@ -5,165 +5,69 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "layers/attention/attention_roles.h"
-#include "layers/conv/edge_roles.h"
-#include "layers/loss/loss_roles.h"
-#include "layers/pointwise/softmax_roles.h"
-#include "layers/pool/pool_roles.h"
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/roles.h"
+#include "planner/memory/local_sizes.h"
 #include "planner/memory/tensor_bytes.h"
-#include "primitives/geometry/index_selection.h"
 #include "primitives/geometry/layout.h"
-#include "primitives/geometry/reading.h"
-#include "primitives/geometry/window.h"
 
 namespace adjoin {
 namespace {
-
-// Returns whether what is fetched is brought into the order in which it is read (Reading::IndexMap, which is as long as
-// the part is).
-bool IsCopied(const Reading& reading, Interval outputs, int64_t extent) {
-  if (reading.As<IndexSelection>() != nullptr) return true;
-  const auto* window = reading.As<Window>();
-  if (window == nullptr) return false;
-  const Boundary boundary = window->options().boundary;
-  const Interval reads = reading.Reads(outputs, extent);
-  return (boundary == Boundary::kReflect || boundary == Boundary::kReplicate) && (reads.lo < 0 || reads.hi > extent);
-}
-
-absl::StatusOr<std::vector<int64_t>> LocalShape(const LayoutPlan& plan, int rank) {
-  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));
-  return layout.LocalShape(rank);
-}
 
 absl::StatusOr<int64_t> LocalBytes(const LayoutPlan& plan, int rank) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(plan));
   return BytesOf(layout.LocalShape(rank), layout.dtype());
 }
 
-const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& layer, const std::string& role) {
-  for (const OperatorUse& use : layer.op()) {
-    if (use.role() == role) return &program.op(use.index());
-  }
-  return nullptr;
-}
-
 }  // namespace
-
-// The local tensor of an input where the kernel reads it.
-absl::StatusOr<LayerSizes::Shape> StepSimulation::ReadShape(const LayerPlan& layer, int input) const {
-  const ValuePlan& value = program_.value(layer.input(input));
-  const OperatorPlan* op = OperatorOf(program_, layer, InputRole(input));
-  if (op == nullptr && value.has_read()) op = &value.read();
-  LayerSizes::Shape shape;
-  if (op != nullptr) {
-    ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(*op));
-    shape = ends.to.View(rank_).shape;
-  } else {
-    ADJOIN_ASSIGN_OR_RETURN(shape, LocalShape(value.layout(), rank_));
-  }
-  return shape;
-}
 
 absl::Status StepSimulation::PrepareLayer(int index) {
   const LayerPlan& layer = program_.layer(index);
+  ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan_, program_, layer, rank_));
   Step step;
   step.name = layer.name();
   step.layer = index;
-  LayerSizes sizes;
   for (int i = 0; i < layer.input_size(); ++i) {
-    const ValuePlan& value = program_.value(layer.input(i));
-    ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(value.layout()));
-    ADJOIN_ASSIGN_OR_RETURN(LayerSizes::Shape shape, ReadShape(layer, i));
-    Read read;
-    read.moved = OperatorOf(program_, layer, InputRole(i)) != nullptr;
-    for (int r = 0; i < layer.reading_size() && r < layer.reading(i).dim_size(); ++r) {
-      ADJOIN_ASSIGN_OR_RETURN(const Layout reader, LayoutFromProto(layer.reading(i).reader()));
-      const int dim = static_cast<int>(layer.reading(i).dim(r).dim());
-      ADJOIN_ASSIGN_OR_RETURN(const Reading reading, ReadingFromProto(layer.reading(i).dim(r), x, reader));
-      const Interval outputs = reader.BoxOf(rank_)[dim];
-      if (!IsCopied(reading, outputs, x.shape()[dim])) continue;
-      shape[dim] =
-          reading.As<IndexSelection>() != nullptr ? outputs.size() : reading.Reads(outputs, x.shape()[dim]).size();
-      read.moved = true;
-    }
-    read.bytes = BytesOf(shape, x.dtype());
-    read.needs_grad = value.needs_grad();
-    sizes.input.push_back(std::move(shape));
     step.input.push_back(layer.input(i));
-    step.read.push_back(read);
+    step.read.push_back({.bytes = BytesOf(local.sizes.input[i], local.input_type[i]),
+                         .moved = local.moved[i],
+                         .needs_grad = program_.value(layer.input(i)).needs_grad()});
   }
-  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
-  sizes.output = compute.LocalShape(rank_);
-  sizes.type = compute.dtype();
-  step.computed = BytesOf(sizes.output, compute.dtype());
+  step.computed = BytesOf(local.sizes.output, local.sizes.type);
   step.output = value_bytes_[layer.output()];
   step.output_moved = OperatorOf(program_, layer, kRoleOutput) != nullptr;
   step.needs_grad = program_.value(layer.output()).needs_grad();
-  for (const ParameterUse& use : layer.parameter()) {
-    const ParameterPlan& plan = plan_.parameter(use.index());
-    if (plan.buffer()) continue;
-    const OperatorPlan* op = OperatorOf(program_, layer, use.role());
-    const LayoutPlan& needed = op != nullptr ? op->to() : plan.home();
-    ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(plan.home()));
-    ADJOIN_ASSIGN_OR_RETURN(const Layout read, LayoutFromProto(needed));
-    Parameter parameter;
-    sizes.parameter.push_back(read.LocalShape(rank_));
-    parameter.bytes = BytesOf(sizes.parameter.back(), compute.dtype());
-    parameter.home = BytesOf(home.LocalShape(rank_), home.dtype());
-    parameter.copied = op != nullptr || home.dtype() != compute.dtype();
-    parameter.trained = !plan.frozen();
-    parameter.index = use.index();
-    step.parameter.push_back(parameter);
+  for (size_t i = 0; i < local.parameter.size(); ++i) {
+    step.parameter.push_back({.bytes = BytesOf(local.sizes.parameter[i], local.sizes.type),
+                              .home = local.parameter[i].home_bytes,
+                              .copied = local.parameter[i].copied,
+                              .trained = !plan_.parameter(local.parameter[i].index).frozen(),
+                              .index = local.parameter[i].index});
   }
-  for (int dim = 2; dim < static_cast<int>(sizes.output.size()); ++dim) {
-    const OperatorPlan* op = OperatorOf(program_, layer, EdgeRole(dim));
-    if (op == nullptr) continue;
-    sizes.edge.resize(sizes.output.size());
-    const Interval part = compute.BoxOf(rank_)[dim];
-    sizes.edge[dim].neighbours = (part.lo > 0 ? 1 : 0) + (part.hi < compute.shape()[dim] ? 1 : 0);
-    for (const ReadingPlan& reading : op->reading()) {
-      if (static_cast<int>(reading.dim()) == dim) sizes.edge[dim].reach = reading.edge().reach();
-    }
-  }
-  for (const std::string& role : layer.role()) {
-    sizes.shared = sizes.shared || role == kRoleLargest || role == kRoleMax;
-    if (role == RingRole(sizes.key_parts)) ++sizes.key_parts;
-  }
-  step.memory = MemoryOf(layer, sizes);
+  step.memory = MemoryOf(layer, local.sizes);
   layers_.push_back(std::move(step));
   return absl::OkStatus();
 }
 
 absl::Status StepSimulation::PrepareLoss(int index) {
   const LossPlan& loss = program_.loss(index);
-  const ValuePlan& value = program_.value(loss.input());
+  ADJOIN_ASSIGN_OR_RETURN(LocalSizes local, LocalSizesOf(program_, loss, rank_));
   Step step;
-  step.name = absl::StrCat(loss.spec().kind(), " of ", value.name());
-  step.input = {loss.input()};
-  const OperatorPlan *op = nullptr, *of_variance = nullptr;
-  for (const OperatorUse& use : loss.op()) {
-    if (use.role() == kRolePrediction) op = &program_.op(use.index());
-    if (use.role() == kRoleVariance) of_variance = &program_.op(use.index());
-  }
-  const LayoutPlan& compared = op != nullptr ? op->to() : value.layout();
-  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
-  LayerSizes sizes;
-  sizes.input = {layout.LocalShape(rank_)};
-  sizes.type = layout.dtype();
-  step.read = {{BytesOf(sizes.input[0], layout.dtype()), op != nullptr, value.needs_grad()}};
+  step.name = absl::StrCat(loss.spec().kind(), " of ", program_.value(loss.input()).name());
   step.needs_grad = program_.training();
-  step.memory = MemoryOfLoss(loss.spec(), sizes);
+  step.memory = MemoryOfLoss(loss.spec(), local.sizes);
+  std::vector<uint32_t> inputs = {loss.input()};
   if (loss.has_variance()) {
     // It is as large as the prediction, and kept as well.
-    Read variance = step.read[0];
-    variance.moved = of_variance != nullptr;
-    variance.needs_grad = program_.value(loss.variance()).needs_grad();
-    step.input.push_back(loss.variance());
-    step.read.push_back(variance);
+    inputs.push_back(loss.variance());
     step.memory.keeps_input.push_back(true);
     step.memory.gradient.push_back(GradientOf::kOwn);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    step.input.push_back(inputs[i]);
+    step.read.push_back({.bytes = BytesOf(local.sizes.input[0], local.sizes.type),
+                         .moved = local.moved[i],
+                         .needs_grad = program_.value(inputs[i]).needs_grad()});
   }
   losses_.push_back(std::move(step));
   return absl::OkStatus();

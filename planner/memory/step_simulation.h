@@ -58,7 +58,6 @@ class StepSimulation {
     std::vector<Tensor> kept;  // by the graph, in the step that runs
   };
 
-  absl::StatusOr<LayerSizes::Shape> ReadShape(const LayerPlan& layer, int input) const;
   absl::Status PrepareLayer(int index);
   absl::Status PrepareLoss(int index);
 

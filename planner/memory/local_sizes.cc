@@ -1,0 +1,142 @@
+#include "planner/memory/local_sizes.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "layers/attention/attention_roles.h"
+#include "layers/conv/edge_roles.h"
+#include "layers/loss/loss_roles.h"
+#include "layers/pointwise/softmax_roles.h"
+#include "layers/pool/pool_roles.h"
+#include "layers/rules/layout_proto.h"
+#include "layers/rules/roles.h"
+#include "planner/memory/tensor_bytes.h"
+#include "primitives/geometry/index_selection.h"
+#include "primitives/geometry/layout.h"
+#include "primitives/geometry/reading.h"
+#include "primitives/geometry/window.h"
+
+namespace adjoin {
+namespace {
+
+// Returns whether what is fetched is brought into the order in which it is read (Reading::IndexMap, which is as long as
+// the part is).
+bool IsCopied(const Reading& reading, Interval outputs, int64_t extent) {
+  if (reading.As<IndexSelection>() != nullptr) return true;
+  const auto* window = reading.As<Window>();
+  if (window == nullptr) return false;
+  const Boundary boundary = window->options().boundary;
+  const Interval reads = reading.Reads(outputs, extent);
+  return (boundary == Boundary::kReflect || boundary == Boundary::kReplicate) && (reads.lo < 0 || reads.hi > extent);
+}
+
+// The local tensor of an input where the kernel reads it.
+absl::StatusOr<LayerSizes::Shape> ReadShape(const ProgramPlan& program, const LayerPlan& layer, int input, int rank) {
+  const ValuePlan& value = program.value(layer.input(input));
+  const OperatorPlan* op = OperatorOf(program, layer, InputRole(input));
+  if (op == nullptr && value.has_read()) op = &value.read();
+  if (op != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(*op));
+    return ends.to.View(rank).shape;
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
+  return layout.LocalShape(rank);
+}
+
+absl::Status AddInputs(const ProgramPlan& program, const LayerPlan& layer, int rank, LocalSizes& local) {
+  for (int i = 0; i < layer.input_size(); ++i) {
+    const ValuePlan& value = program.value(layer.input(i));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout x, LayoutFromProto(value.layout()));
+    ADJOIN_ASSIGN_OR_RETURN(LayerSizes::Shape shape, ReadShape(program, layer, i, rank));
+    bool moved = OperatorOf(program, layer, InputRole(i)) != nullptr;
+    for (int r = 0; i < layer.reading_size() && r < layer.reading(i).dim_size(); ++r) {
+      ADJOIN_ASSIGN_OR_RETURN(const Layout reader, LayoutFromProto(layer.reading(i).reader()));
+      const int dim = static_cast<int>(layer.reading(i).dim(r).dim());
+      ADJOIN_ASSIGN_OR_RETURN(const Reading reading, ReadingFromProto(layer.reading(i).dim(r), x, reader));
+      const Interval outputs = reader.BoxOf(rank)[dim];
+      if (!IsCopied(reading, outputs, x.shape()[dim])) continue;
+      shape[dim] =
+          reading.As<IndexSelection>() != nullptr ? outputs.size() : reading.Reads(outputs, x.shape()[dim]).size();
+      moved = true;
+    }
+    local.sizes.input.push_back(std::move(shape));
+    local.input_type.push_back(x.dtype());
+    local.moved.push_back(moved);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddParameters(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer, int rank,
+                           LocalSizes& local) {
+  for (const ParameterUse& use : layer.parameter()) {
+    const ParameterPlan& parameter = plan.parameter(use.index());
+    if (parameter.buffer()) continue;
+    const OperatorPlan* op = OperatorOf(program, layer, use.role());
+    ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
+    ADJOIN_ASSIGN_OR_RETURN(const Layout read, LayoutFromProto(op != nullptr ? op->to() : parameter.home()));
+    local.sizes.parameter.push_back(read.LocalShape(rank));
+    const LayerSizes::Shape block = home.LocalShape(rank);
+    local.parameter.push_back({.index = use.index(),
+                               .copied = op != nullptr || home.dtype() != local.sizes.type,
+                               .home_bytes = BytesOf(block, home.dtype()),
+                               .home_elements = BoundedProduct(block)});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& layer, const std::string& role) {
+  for (const OperatorUse& use : layer.op()) {
+    if (use.role() == role) return &program.op(use.index());
+  }
+  return nullptr;
+}
+
+absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer,
+                                        int rank) {
+  LocalSizes local;
+  LayerSizes& sizes = local.sizes;
+  ADJOIN_RETURN_IF_ERROR(AddInputs(program, layer, rank, local));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout compute, LayoutFromProto(layer.compute()));
+  sizes.output = compute.LocalShape(rank);
+  sizes.type = compute.dtype();
+  ADJOIN_RETURN_IF_ERROR(AddParameters(plan, program, layer, rank, local));
+  for (int dim = 2; dim < static_cast<int>(sizes.output.size()); ++dim) {
+    const OperatorPlan* op = OperatorOf(program, layer, EdgeRole(dim));
+    if (op == nullptr) continue;
+    sizes.edge.resize(sizes.output.size());
+    const Interval part = compute.BoxOf(rank)[dim];
+    sizes.edge[dim].neighbours = (part.lo > 0 ? 1 : 0) + (part.hi < compute.shape()[dim] ? 1 : 0);
+    for (const ReadingPlan& reading : op->reading()) {
+      if (static_cast<int>(reading.dim()) == dim) sizes.edge[dim].reach = reading.edge().reach();
+    }
+  }
+  for (const std::string& role : layer.role()) {
+    sizes.shared = sizes.shared || role == kRoleLargest || role == kRoleMax;
+    if (role == RingRole(sizes.key_parts)) ++sizes.key_parts;
+  }
+  return local;
+}
+
+absl::StatusOr<LocalSizes> LocalSizesOf(const ProgramPlan& program, const LossPlan& loss, int rank) {
+  LocalSizes local;
+  const auto add = [&](uint32_t value, const char* role) -> absl::Status {
+    const OperatorPlan* op = nullptr;
+    for (const OperatorUse& use : loss.op()) {
+      if (use.role() == role) op = &program.op(use.index());
+    }
+    const LayoutPlan& compared = op != nullptr ? op->to() : program.value(value).layout();
+    ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(compared));
+    local.sizes.input.push_back(layout.LocalShape(rank));
+    local.sizes.type = local.input_type.empty() ? layout.dtype() : local.sizes.type;
+    local.input_type.push_back(layout.dtype());
+    local.moved.push_back(op != nullptr);
+    return absl::OkStatus();
+  };
+  ADJOIN_RETURN_IF_ERROR(add(loss.input(), kRolePrediction));
+  if (loss.has_variance()) ADJOIN_RETURN_IF_ERROR(add(loss.variance(), kRoleVariance));
+  return local;
+}
+
+}  // namespace adjoin

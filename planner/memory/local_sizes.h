@@ -1,0 +1,42 @@
+// The local tensors of a layer or a loss on one rank, as its kernel sees them, found in the plan.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(const LocalSizes local, LocalSizesOf(plan, program, layer, rank));
+//   local.sizes.input[0];    // halos included
+//   local.moved[0];          // it is no view of the value
+#ifndef ADJOIN_PLANNER_MEMORY_LOCAL_SIZES_H_
+#define ADJOIN_PLANNER_MEMORY_LOCAL_SIZES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/memory/layer_memory.h"
+#include "proto/plan.pb.h"
+
+namespace adjoin {
+
+struct LocalSizes {
+  LayerSizes sizes;
+  std::vector<DType> input_type;
+  std::vector<bool> moved;  // by input: by a movement, or copied for a boundary
+  struct Parameter {
+    uint32_t index = 0;      // in Plan.parameter; buffers are left out
+    bool copied = false;     // by a movement, or to another type
+    int64_t home_bytes = 0;  // of this rank's block
+    int64_t home_elements = 0;
+  };
+  std::vector<Parameter> parameter;  // as sizes.parameter
+};
+
+// The movement that a layer makes in a role; null where nothing moves.
+const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& layer, const std::string& role);
+
+// `layer`: of `program`, a program of `plan`. Errors: as LayoutFromProto, ReadingFromProto and DistributionsOf.
+absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer, int rank);
+
+// Of the prediction, and of the variance where the loss has one. Errors: likewise.
+absl::StatusOr<LocalSizes> LocalSizesOf(const ProgramPlan& program, const LossPlan& loss, int rank);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_PLANNER_MEMORY_LOCAL_SIZES_H_
