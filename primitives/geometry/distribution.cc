@@ -20,29 +20,6 @@ DimView WholeDim(Interval held) {
   return view;
 }
 
-absl::Status CheckReadings(const Layout& x, const std::map<int, Reading>& readings, const Layout& y) {
-  if (x.mesh() != y.mesh() || x.placements() != y.placements() || x.dims() != y.dims()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("halo exchanges need an input and an output with one mesh, one number of "
-                     "dims and the same placements; got ",
-                     x.ToString(), " and ", y.ToString()));
-  }
-  for (const auto& entry : readings) {
-    const int dim = entry.first;
-    if (dim < 0 || dim >= x.dims()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a halo exchange in dim ", dim, " of a tensor of ", x.dims(), " dims"));
-    }
-    ADJOIN_ASSIGN_OR_RETURN(const int64_t outputs, entry.second.OutputSize(x.shape()[dim]));
-    if (outputs != y.shape()[dim]) {
-      return absl::InvalidArgumentError(absl::StrCat("reading with ", entry.second.ToString(), " makes ", outputs,
-                                                     " outputs of dim ", dim, " with extent ", x.shape()[dim],
-                                                     ", but the output layout has ", y.shape()[dim]));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // True where two pieces share a cell of the local tensor.
 bool Meet(const Piece& a, const Piece& b) {
   for (int d = 0; d < a.box.dims(); ++d) {
@@ -83,6 +60,29 @@ absl::Status CheckView(const LocalView& view, const std::vector<int64_t>& shape,
 }
 
 }  // namespace
+
+absl::Status CheckReadings(const Layout& x, const std::map<int, Reading>& readings, const Layout& y) {
+  if (x.mesh() != y.mesh() || x.placements() != y.placements() || x.dims() != y.dims()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("halo exchanges need an input and an output with one mesh, one number of "
+                     "dims and the same placements; got ",
+                     x.ToString(), " and ", y.ToString()));
+  }
+  for (const auto& entry : readings) {
+    const int dim = entry.first;
+    if (dim < 0 || dim >= x.dims()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a halo exchange in dim ", dim, " of a tensor of ", x.dims(), " dims"));
+    }
+    ADJOIN_ASSIGN_OR_RETURN(const int64_t outputs, entry.second.OutputSize(x.shape()[dim]));
+    if (outputs != y.shape()[dim]) {
+      return absl::InvalidArgumentError(absl::StrCat("reading with ", entry.second.ToString(), " makes ", outputs,
+                                                     " outputs of dim ", dim, " with extent ", x.shape()[dim],
+                                                     ", but the output layout has ", y.shape()[dim]));
+    }
+  }
+  return absl::OkStatus();
+}
 
 LocalView ProductView(const std::vector<DimView>& dims) {
   LocalView view;

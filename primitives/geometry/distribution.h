@@ -12,6 +12,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
@@ -44,6 +45,9 @@ struct DimView {
 
 // The local tensor whose pieces are every combination of the dims' segments, in row-major order.
 LocalView ProductView(const std::vector<DimView>& dims);
+
+// Ok where Distribution::Reads is defined. Errors: as Reads.
+absl::Status CheckReadings(const Layout& x, const std::map<int, Reading>& readings, const Layout& y);
 
 class Distribution {
  public:

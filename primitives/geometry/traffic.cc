@@ -1,20 +1,26 @@
 #include "primitives/geometry/traffic.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/movement_plan.h"
+#include "primitives/geometry/transfer_counts.h"
 
 namespace adjoin {
 namespace {
+
+using Kind = CollectiveGroup::Kind;
 
 constexpr int kHighestRank = 1 << 24;
 
@@ -31,9 +37,8 @@ absl::StatusOr<int> RanksOf(const Mesh& from, const Mesh& to) {
   return highest + 1;
 }
 
-void AddSteps(const CollectiveGroup& group, int rank, DType dtype, RankTraffic& traffic) {
-  const auto it = std::find(group.ranks.begin(), group.ranks.end(), rank);
-  const StepTotals totals = TotalsOf(group, static_cast<int>(it - group.ranks.begin()), dtype);
+void AddSteps(const CollectiveGroup& group, int position, DType dtype, RankTraffic& traffic) {
+  const StepTotals totals = TotalsOf(group, position, dtype);
   traffic.bytes_sent += totals.elements_sent * SizeOf(dtype);
   traffic.bytes_received += totals.elements_received * SizeOf(dtype);
   traffic.messages_sent += totals.messages_sent;
@@ -60,12 +65,16 @@ RankTraffic TrafficOfPlan(const MovementPlan& plan) {
     }
   }
   if (traffic.messages_sent + traffic.messages_received > 0) traffic.rounds = 1;
-  for (const CollectiveGroup& group : plan.groups()) AddSteps(group, plan.rank(), plan.dtype(), traffic);
+  for (const CollectiveGroup& group : plan.groups()) {
+    const auto it = std::find(group.ranks.begin(), group.ranks.end(), plan.rank());
+    AddSteps(group, static_cast<int>(it - group.ranks.begin()), plan.dtype(), traffic);
+  }
   return traffic;
 }
 
 // True where this rank keeps all cells that it has, where they are, and nothing reaches or leaves it.
 bool KeepsEverything(const MovementPlan& plan, const Distribution& from, const Distribution& to) {
+  if (!from.mesh().Has(plan.rank()) && !to.mesh().Has(plan.rank())) return true;
   const LocalView& before = from.View(plan.rank());
   const LocalView& after = to.View(plan.rank());
   if (!plan.groups().empty() || before.shape != after.shape) return false;
@@ -90,6 +99,278 @@ void SumUp(Traffic& traffic) {
     most.bytes_added = std::max(most.bytes_added, rank.bytes_added);
     most.rounds = std::max(most.rounds, rank.rounds);
   }
+}
+
+// Finds the groups of MovementPlan from the counts of all ranks: the same ones, each of them once.
+class GroupsOfCounts {
+ public:
+  // A rank's place in a group; `group` is -1 where it is in none.
+  struct Place {
+    int group = -1;
+    int position = 0;
+  };
+
+  GroupsOfCounts(const TransferCounts& counts, const Mesh& from, const Mesh& to, DType dtype)
+      : counts_(counts), from_(from), to_(to), dtype_(dtype) {}
+
+  // The group that takes the source tensor of the rank at position `p` of the source's mesh.
+  Place OfSource(int p) {
+    const EndCounts& own = counts_.from()[p];
+    if (!own.whole) return {};
+    const int rank = from_.ranks()[p];
+    if (own.transfers == 1) return PlaceIn(Reduce(own.only), rank);
+    if (const std::optional<Place> all = AllReduce(p, PositionIn(to_, rank)); all.has_value()) return *all;
+    return PlaceIn(Broadcast(p), rank);
+  }
+
+  // The group that gives the destination tensor of the rank at position `q` of the destination's mesh.
+  Place OfDest(int q) {
+    const EndCounts& own = counts_.to()[q];
+    if (!own.whole) return {};
+    const int rank = to_.ranks()[q];
+    if (own.transfers == 1) return PlaceIn(Broadcast(own.only), rank);
+    if (const std::optional<Place> all = AllReduce(PositionIn(from_, rank), q); all.has_value()) return *all;
+    return PlaceIn(Reduce(q), rank);
+  }
+
+  const CollectiveGroup& GroupAt(int index) const { return groups_[index]; }
+  // True where the group's algorithm is taken; else its transfers stay in the plain list.
+  bool Pays(int index) const { return pays_[index]; }
+
+ private:
+  static constexpr int kUnknown = -2;
+
+  static int PositionIn(const Mesh& mesh, int rank) {
+    const std::optional<int64_t> position = mesh.IndexOf(rank);
+    return position.has_value() ? static_cast<int>(*position) : -1;
+  }
+
+  std::vector<int> RanksAt(const Mesh& mesh, const std::vector<int>& positions) const {
+    std::vector<int> ranks;
+    ranks.reserve(positions.size());
+    for (int position : positions) ranks.push_back(mesh.ranks()[position]);
+    return ranks;
+  }
+
+  int Add(CollectiveGroup group) {
+    places_.emplace_back();
+    for (size_t i = 0; i < group.ranks.size(); ++i) places_.back().emplace(group.ranks[i], static_cast<int>(i));
+    pays_.push_back(!PlainListIsCheaper(group, dtype_));
+    groups_.push_back(std::move(group));
+    return static_cast<int>(groups_.size()) - 1;
+  }
+
+  Place PlaceIn(int group, int rank) const {
+    if (group < 0) return {};
+    return {group, places_[group].at(rank)};
+  }
+
+  // Every leaf has the root for its only partner.
+  int Rooted(Kind kind, int root) {
+    const bool broadcast = kind == Kind::kBroadcast;
+    const EndCounts& own = broadcast ? counts_.from()[root] : counts_.to()[root];
+    const std::vector<EndCounts>& others = broadcast ? counts_.to() : counts_.from();
+    const Mesh& leaves = broadcast ? to_ : from_;
+    if (!own.whole) return -1;
+    CollectiveGroup group{kind, {(broadcast ? from_ : to_).ranks()[root]}, own.volume, false};
+    for (int leaf : counts_.PartnersOf(broadcast ? Side::kFrom : Side::kTo, root)) {
+      if (!others[leaf].whole || others[leaf].transfers != 1) return -1;
+      if (leaves.ranks()[leaf] == group.ranks[0]) {
+        group.root_takes_part = true;
+      } else {
+        group.ranks.push_back(leaves.ranks()[leaf]);
+      }
+    }
+    return group.ranks.size() < 3 ? -1 : Add(std::move(group));
+  }
+
+  int Broadcast(int p) {
+    if (broadcast_.empty()) broadcast_.assign(from_.size(), kUnknown);
+    if (broadcast_[p] == kUnknown) broadcast_[p] = Rooted(Kind::kBroadcast, p);
+    return broadcast_[p];
+  }
+
+  int Reduce(int q) {
+    if (reduce_.empty()) reduce_.assign(to_.size(), kUnknown);
+    if (reduce_[q] == kUnknown) reduce_[q] = Rooted(Kind::kSumReduce, q);
+    return reduce_[q];
+  }
+
+  // True where the rank sends its whole tensor to all `members` and receives whole tensors from exactly these.
+  bool Exchanges(int p, int q, const std::vector<int>& members) const {
+    const EndCounts &sends = counts_.from()[p], &receives = counts_.to()[q];
+    if (!sends.whole || !receives.whole || sends.transfers != receives.transfers) return false;
+    if (receives.transfers != static_cast<int64_t>(members.size())) return false;
+    if (RanksAt(from_, counts_.PartnersOf(Side::kTo, q)) != members) return false;
+    std::vector<int> dests = RanksAt(to_, counts_.PartnersOf(Side::kFrom, p)), sorted = members;
+    std::sort(dests.begin(), dests.end());
+    std::sort(sorted.begin(), sorted.end());
+    return dests == sorted;
+  }
+
+  // As MovementPlan: where it does not pay, the other members are not asked.
+  std::optional<Place> AllReduce(int p, int q) {
+    if (p < 0 || q < 0) return std::nullopt;
+    if (all_.empty()) all_.assign(from_.size(), kUnknown);
+    if (all_[p] >= 0) return PlaceIn(all_[p], from_.ranks()[p]);
+    const EndCounts &sends = counts_.from()[p], &receives = counts_.to()[q];
+    if (!sends.whole || !receives.whole || sends.transfers != receives.transfers) return std::nullopt;
+    const std::vector<int> sources = counts_.PartnersOf(Side::kTo, q);
+    const std::vector<int> members = RanksAt(from_, sources);
+    if (!Exchanges(p, q, members)) return std::nullopt;
+    bool all = true;
+    for (size_t i = 0; all && i < sources.size(); ++i) {
+      const int other = PositionIn(to_, members[i]);
+      const bool same = other >= 0 && counts_.HaveSamePartners(Side::kFrom, p, sources[i]) &&
+                        counts_.HaveSamePartners(Side::kTo, q, other);
+      all = same || (other >= 0 && Exchanges(sources[i], other, members));
+    }
+    const CollectiveGroup group{Kind::kAllSumReduce, members, sends.volume, true};
+    if (!all && !PlainListIsCheaper(group, dtype_)) return std::nullopt;
+    const int index = Add(group);
+    if (all) {
+      for (int source : sources) all_[source] = index;
+    }
+    const auto found = places_[index].find(from_.ranks()[p]);
+    return Place{index, found == places_[index].end() ? 0 : found->second};
+  }
+
+  const TransferCounts& counts_;
+  const Mesh& from_;
+  const Mesh& to_;
+  const DType dtype_;
+  std::vector<CollectiveGroup> groups_;
+  std::vector<bool> pays_;
+  std::vector<absl::flat_hash_map<int, int>> places_;  // by group, by rank
+  std::vector<int> broadcast_, reduce_, all_;          // by root, or by position of the source's mesh: the group
+};
+
+// True where all counts can be taken from tables: what is refused, is refused by the schedules.
+bool CanBeCounted(const MovementEnds& ends) {
+  const Layout& from = ends.from;
+  if (from.dtype() != (ends.readings.empty() ? ends.to : ends.read.value_or(from)).dtype()) return false;
+  if (from.shape() != (ends.readings.empty() ? ends.to : ends.read.value_or(from)).shape()) return false;
+  std::optional<ReduceOp> reduce;
+  for (const Placement& placement : from.placements()) {
+    if (placement.kind != Placement::Kind::kPartial) continue;
+    if (placement.reduce != ReduceOp::kSum &&
+        (from.dtype() == DType::kComplex64 || from.dtype() == DType::kComplex128)) {
+      return false;
+    }
+    if (reduce.value_or(placement.reduce) != placement.reduce) return false;
+    reduce = placement.reduce;
+  }
+  for (const Placement& placement : ends.to.placements()) {
+    if (placement.kind == Placement::Kind::kPartial && placement.reduce != ReduceOp::kSum) return false;
+  }
+  return true;
+}
+
+ReduceOp ReduceOf(const Layout& from) {
+  for (int axis = 0; axis < from.mesh().axes(); ++axis) {
+    const Placement& placement = from.placements()[axis];
+    if (placement.kind == Placement::Kind::kPartial && from.mesh().shape()[axis] > 1) return placement.reduce;
+  }
+  return ReduceOp::kSum;
+}
+
+// What MovementPlan::DescribeGroups says on a rank that is in these.
+std::string DescribeGroups(const GroupsOfCounts& groups, std::vector<int> indices, ReduceOp reduce, DType dtype) {
+  std::sort(indices.begin(), indices.end(), [&](int a, int b) {
+    const CollectiveGroup &x = groups.GroupAt(a), &y = groups.GroupAt(b);
+    return std::tie(x.ranks, x.kind) < std::tie(y.ranks, y.kind);
+  });
+  std::vector<std::string> parts;
+  for (int index : indices) {
+    if (!groups.Pays(index)) continue;
+    parts.push_back(Describe(groups.GroupAt(index), reduce, AlgorithmOf(groups.GroupAt(index), dtype)));
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
+void AddPlainList(const EndCounts& end, bool receives, int64_t size, RankTraffic& traffic) {
+  const int64_t bytes = (end.elements - end.kept) * size, messages = end.transfers - (end.kept > 0 ? 1 : 0);
+  if (messages > 0) traffic.rounds = std::max(traffic.rounds, 1);
+  if (!receives) {
+    traffic.bytes_sent += bytes;
+    traffic.messages_sent += messages;
+    return;
+  }
+  traffic.bytes_received += bytes;
+  traffic.messages_received += messages;
+  traffic.bytes_kept += end.kept * size;
+  if (end.meets) traffic.bytes_added += end.elements * size;
+}
+
+CollectiveGroup AdjointOf(CollectiveGroup group) {
+  if (group.kind != Kind::kAllSumReduce) {
+    group.kind = group.kind == Kind::kBroadcast ? Kind::kSumReduce : Kind::kBroadcast;
+  }
+  return group;
+}
+
+TwoWayTraffic TrafficOfCounts(const TransferCounts& counts, const MovementEnds& ends, int ranks) {
+  const Mesh &from = ends.from.mesh(), &to = ends.to.mesh();
+  const DType dtype = ends.from.dtype();
+  const int64_t size = SizeOf(dtype);
+  GroupsOfCounts groups(counts, from, to, dtype);
+  std::vector<int> position_in_from(ranks, -1), position_in_to(ranks, -1);
+  for (int64_t p = 0; p < from.size(); ++p) position_in_from[from.ranks()[p]] = static_cast<int>(p);
+  for (int64_t q = 0; q < to.size(); ++q) position_in_to[to.ranks()[q]] = static_cast<int>(q);
+  TwoWayTraffic traffic;
+  traffic.forward.rank.resize(ranks);
+  traffic.adjoint.rank.resize(ranks);
+  traffic.is_identity = true;
+  const EndCounts outside;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int p = position_in_from[rank], q = position_in_to[rank];
+    const EndCounts& source = p < 0 ? outside : counts.from()[p];
+    const EndCounts& dest = q < 0 ? outside : counts.to()[q];
+    RankTraffic &forward = traffic.forward.rank[rank], &adjoint = traffic.adjoint.rank[rank];
+    const GroupsOfCounts::Place of_source = p < 0 ? GroupsOfCounts::Place{} : groups.OfSource(p);
+    const GroupsOfCounts::Place of_dest = q < 0 ? GroupsOfCounts::Place{} : groups.OfDest(q);
+    const bool source_pays = of_source.group >= 0 && groups.Pays(of_source.group);
+    const bool dest_pays = of_dest.group >= 0 && groups.Pays(of_dest.group);
+    if (!source_pays) {
+      AddPlainList(source, /*receives=*/false, size, forward);
+      AddPlainList(source, /*receives=*/true, size, adjoint);
+    }
+    if (!dest_pays) {
+      AddPlainList(dest, /*receives=*/true, size, forward);
+      AddPlainList(dest, /*receives=*/false, size, adjoint);
+    }
+    const bool both =
+        of_source.group >= 0 && of_dest.group >= 0 &&
+        (of_source.group == of_dest.group || groups.GroupAt(of_source.group) == groups.GroupAt(of_dest.group));
+    for (const GroupsOfCounts::Place* place : {&of_source, &of_dest}) {
+      if (place->group < 0 || !groups.Pays(place->group) || (place == &of_dest && both)) continue;
+      const CollectiveGroup& group = groups.GroupAt(place->group);
+      AddSteps(group, place->position, dtype, forward);
+      AddSteps(AdjointOf(group), place->position, dtype, adjoint);
+    }
+    if (traffic.forward.algorithm.empty() && (of_source.group >= 0 || of_dest.group >= 0)) {
+      std::vector<int> indices;
+      if (of_source.group >= 0) indices.push_back(of_source.group);
+      if (of_dest.group >= 0 && !both) indices.push_back(of_dest.group);
+      std::string& text = traffic.forward.algorithm;
+      text = DescribeGroups(groups, indices, ReduceOf(ends.from), dtype);
+      for (int index : indices) {
+        if (groups.Pays(index)) continue;
+        absl::StrAppend(&text, text.empty() ? "" : "; ",
+                        Describe(groups.GroupAt(index), ReduceOf(ends.from), "plain list"));
+      }
+    }
+    const bool in_both = p >= 0 && q >= 0;
+    const bool kept = source.volume == 0 && dest.volume == 0
+                          ? source.in_place && dest.in_place
+                          : in_both && source.in_place && !source_pays && !dest_pays && source.transfers == 1 &&
+                                dest.transfers == 1 && source.kept == source.volume;
+    traffic.is_identity = traffic.is_identity && kept;
+  }
+  traffic.adjoint.algorithm = traffic.forward.algorithm;
+  SumUp(traffic.forward);
+  SumUp(traffic.adjoint);
+  return traffic;
 }
 
 }  // namespace
@@ -130,6 +411,15 @@ absl::StatusOr<TwoWayTraffic> TrafficBySchedules(const Distribution& from, const
 }
 
 absl::StatusOr<TwoWayTraffic> TwoWayTrafficOf(const MovementEnds& ends) {
+  ADJOIN_ASSIGN_OR_RETURN(const int ranks, RanksOf(ends.from.mesh(), ends.to.mesh()));
+  const Layout& read = ends.read.has_value() ? *ends.read : ends.from;
+  if (!ends.source.empty()) ADJOIN_RETURN_IF_ERROR(CheckReadings(ends.from, ends.source, ends.from));
+  if (!ends.readings.empty()) ADJOIN_RETURN_IF_ERROR(CheckReadings(read, ends.readings, ends.to));
+  if (CanBeCounted(ends)) {
+    const std::optional<TransferCounts> counts =
+        TransferCounts::Of(ends.from, ends.source, read, ends.readings, ends.to);
+    if (counts.has_value()) return TrafficOfCounts(*counts, ends, ranks);
+  }
   ADJOIN_ASSIGN_OR_RETURN(const Distribution from, ends.Source());
   ADJOIN_ASSIGN_OR_RETURN(const Distribution to, ends.Destination());
   return TrafficBySchedules(from, to);
