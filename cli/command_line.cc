@@ -94,6 +94,26 @@ void AddReplace(CLI::App* command, Arguments& a) {
                     "Its results may take the place of what an earlier job left in the same output_dir");
 }
 
+// `--auto` and what goes with it.
+void AddAuto(CLI::App* command, Arguments& a, bool with_ranks) {
+  AutoLayoutOptions& layouts = a.submit.layouts;
+  command->add_flag("--auto", layouts.chosen,
+                    "Choose all layouts, in place of those that the job has, so that a step takes the least time");
+  if (with_ranks) {
+    command->add_option("--ranks", layouts.ranks, "With --auto: for so many ranks; absent: as the job says")
+        ->type_name("N");
+  }
+  command->add_option("--memory", layouts.memory, "With --auto: for the tensors of each rank, such as 4GiB")
+      ->type_name("BYTES");
+  command
+      ->add_option("--pin", layouts.pin,
+                   "With --auto: LAYER=PARTITION, a layer that reads its input in this partition, or in this layout of "
+                   "the job; several, with commas or again and again")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("LAYER=PARTITION");
+}
+
 // `predict` and `evaluate`.
 void AddDerived(CLI::App* command, Arguments& a, Kind kind, Command& chosen) {
   DerivedJobOptions& job = a.derived.job;
@@ -146,6 +166,7 @@ absl::StatusOr<int> PlanWith(Arguments& a) {
   a.plan.spec_file = a.submit.spec_file;
   a.plan.changes = a.submit.changes;
   a.plan.format = a.options.format;
+  a.plan.layouts = a.submit.layouts;
   return RunPlan(a.plan, *a.rules);
 }
 
@@ -160,8 +181,9 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   AddReplace(submit, a);
   submit->add_flag("-f,--follow", a.submit.follow,
                    "Show its progress until it ends; exit code 100 if it fails, 103 if cancelled");
+  AddAuto(submit, a, /*with_ranks=*/true);
   AddFormat(submit, a);
-  submit->callback([&] { chosen = [&] { return RunSubmit(a.options, a.submit); }; });
+  submit->callback([&] { chosen = [&] { return RunSubmit(a.options, a.submit, *a.rules); }; });
 
   CLI::App* follow =
       app.add_subcommand("follow", "Show a job's progress until it ends; exit code 100 if it fails, 103 if cancelled");
@@ -173,6 +195,13 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   AddSpec(plan, a);
   plan->add_option("--data-root", a.plan.data_root, "Where its data files are looked for, for their sizes")
       ->capture_default_str();
+  AddAuto(plan, a, /*with_ranks=*/true);
+  plan->get_option("--ranks")->description(
+      "With --auto: for so many ranks, or a table for A..B; absent: as the job says");
+  plan->add_option("--diff", a.submit.layouts.diff, "With --auto: also how the layouts differ from those of this job")
+      ->type_name("FILE");
+  plan->add_flag("--emit", a.submit.layouts.emit,
+                 "With --auto: print the job with its layouts and nothing else; comments are lost");
   plan->add_flag("-w,--wide", a.plan.wide, "Do not cut lines to the terminal's width");
   AddFormat(plan, a);
   plan->callback([&] { chosen = [&] { return PlanWith(a); }; });
@@ -184,12 +213,14 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   run->add_option("--data-root", a.run.data_root, "Folder below which the job reads")->capture_default_str();
   run->add_option("--output-root", a.run.output_root, "Folder below which it writes")->capture_default_str();
   run->add_flag("--replace", a.run.replace, "Replace the results that are in the job's output_dir already");
+  AddAuto(run, a, /*with_ranks=*/false);
   AddFormat(run, a);
   run->callback([&] {
     chosen = [&] {
       a.run.spec_file = a.submit.spec_file;
       a.run.changes = a.submit.changes;
-      return RunRun(a.options, a.run);
+      a.run.layouts = a.submit.layouts;
+      return RunRun(a.options, a.run, *a.rules);
     };
   });
 

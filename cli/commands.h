@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/auto_layouts.h"
 #include "cli/coordinator_client.h"
 #include "cli/derived_job.h"
 #include "cli/format.h"
@@ -31,6 +32,7 @@ struct SubmitOptions {
   std::string idempotency_key;
   bool replace = false;  // what an earlier job left in its output_dir
   bool follow = false;
+  AutoLayoutOptions layouts;
 };
 
 struct LogOptions {
@@ -69,6 +71,7 @@ struct PlanOptions {
   std::string data_root = ".";  // the folder of the data files
   Format format = Format::kTable;
   bool wide = false;  // lines are not cut to the terminal's width
+  AutoLayoutOptions layouts;
 };
 
 struct RunOptions {
@@ -77,6 +80,7 @@ struct RunOptions {
   uint32_t ranks = 0;  // 0: the job's
   std::string data_root = ".", output_root = ".";
   bool replace = false;  // results that are in the job's output_dir already
+  AutoLayoutOptions layouts;
 };
 
 // `adjoin predict` and `adjoin evaluate`.
@@ -88,11 +92,11 @@ struct DerivedOptions {
   bool dry_run = false;  // prints the spec instead
 };
 
-absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit);
+absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit, const LayerRules& rules);
 // The same of a spec that was read; `submit.spec_file` and `submit.changes` are not looked at.
 absl::StatusOr<int> SubmitLoaded(const CommandOptions& options, const SubmitOptions& submit, const LoadedSpec& loaded);
 // Runs the job with a coordinator and a worker of its own; the exit code is that of RunFollow. Ctrl-C cancels the job.
-absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run);
+absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run, const LayerRules& rules);
 // Submits a job that applies or measures the model of another one.
 absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive);
 // Shows the job until it ends; Ctrl-C only stops the showing (exit code 0).

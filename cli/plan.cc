@@ -10,8 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "cli/auto_layouts.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "planner/auto/auto_plan.h"
+#include "planner/auto/explain_search.h"
 #include "planner/plan/extent_plan.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
@@ -19,6 +22,7 @@
 #include "planner/spec/field_files.h"
 #include "planner/spec/sample_shape.h"
 #include "planner/spec/spec_include.h"
+#include "planner/time/cost_model.h"
 #include "worker/data/array_file.h"
 #include "worker/samples/sample_extents.h"
 #include "worker/samples/sample_rule.h"
@@ -78,37 +82,114 @@ void ShowReport(const PlanReport& report, const PlanOptions& options) {
     std::cout << "Lines end in … where the terminal is too narrow: --wide shows them whole." << std::endl;
 }
 
-}  // namespace
-
-absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules) {
-  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(options.spec_file, options.changes));
-  const ParsedSpec& parsed = loaded.parsed;
+// What is known of the data sets, from the files that are here.
+struct FoundData {
   DatasetSizes sizes;
   std::vector<std::string> unknown;
-  std::map<std::string, SampleExtents> found;
-  for (const Dataset& dataset : parsed.spec.dataset()) {
+  std::map<std::string, SampleExtents> extents;
+};
+
+absl::StatusOr<FoundData> FindData(const JobSpec& spec, const std::string& data_root) {
+  FoundData found;
+  for (const Dataset& dataset : spec.dataset()) {
     std::optional<int64_t> samples;
     SampleExtents extents(dataset);
     for (const Field& field : dataset.field()) {
       if (samples.has_value()) break;
       if (HasVaryingExtents(dataset) && !HasVaryingExtents(field)) continue;
-      ADJOIN_ASSIGN_OR_RETURN(samples, SamplesOf(field, options.data_root, extents));
+      ADJOIN_ASSIGN_OR_RETURN(samples, SamplesOf(field, data_root, extents));
     }
     if (samples.has_value()) {
-      sizes[dataset.name()] = {*samples, extents.empty() ? 0 : extents.Hash()};
-      found[dataset.name()] = std::move(extents);
+      found.sizes[dataset.name()] = {*samples, extents.empty() ? 0 : extents.Hash()};
+      found.extents[dataset.name()] = std::move(extents);
     } else {
-      unknown.push_back(dataset.name());
+      found.unknown.push_back(dataset.name());
     }
   }
-  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
+  return found;
+}
+
+// Layouts for several numbers of ranks, as a table.
+absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, RanksRange range, AutoOptions search,
+                              const DatasetSizes& sizes, const LayerRules& rules) {
+  if (options.format != Format::kTable || options.layouts.emit || !options.layouts.diff.empty()) {
+    return absl::InvalidArgumentError("a range of --ranks is a table; name one number of ranks for all else");
+  }
+  search.explain = false;
+  std::vector<RanksRow> rows;
+  for (const int64_t ranks : RanksInTable(range)) {
+    search.ranks = ranks;
+    RanksRow row{ranks, 0, 0, ""};
+    const absl::StatusOr<AutoPlan> chosen = PlanAutomatically(spec, sizes, rules, CostModel::Default(), search);
+    if (chosen.ok()) {
+      row.seconds = chosen->report.chosen_seconds();
+      row.bytes = chosen->memory.bytes;
+    } else if (absl::IsResourceExhausted(chosen.status())) {
+      row.impossible = "too little memory";
+    } else {
+      return chosen.status();
+    }
+    rows.push_back(std::move(row));
+  }
+  std::cout << ExplainRanks(rows) << std::flush;
+  return 0;
+}
+
+absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& options, const FoundData& data,
+                                const LayerRules& rules) {
+  AutoOptions search;
+  search.pin = options.layouts.pin;
+  ADJOIN_ASSIGN_OR_RETURN(const RanksRange range, ParseRanks(options.layouts.ranks));
+  if (!options.layouts.memory.empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(search.memory_bytes, ParseBytes(options.layouts.memory));
+  }
+  const JobSpec& spec = loaded.parsed.spec;
+  if (range.first != range.last) return ShowRanks(spec, options, range, search, data.sizes, rules);
+  search.ranks = range.first;
+  search.explain = !options.layouts.emit;
+  std::optional<JobSpec> other;
+  if (!options.layouts.diff.empty()) {
+    ADJOIN_ASSIGN_OR_RETURN(LoadedSpec read, LoadSpec(options.layouts.diff, {}));
+    other = std::move(read.parsed.spec);
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen,
+                          PlanAutomatically(spec, data.sizes, rules, CostModel::Default(), search));
+  if (options.layouts.emit) {
+    ADJOIN_ASSIGN_OR_RETURN(const std::string text, EmittedText(chosen.spec));
+    std::cout << text << std::flush;
+    return 0;
+  }
+  PlanReport report = MakePlanReport(chosen.plan);
+  *report.mutable_search() = chosen.report;
+  *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
+  if (options.format != Format::kTable) {
+    std::cout << Formatted(report, options.format) << std::flush;
+    return 0;
+  }
+  std::string text = ExplainSearch(chosen, report.memory());
+  if (other.has_value()) {
+    text += "\nLayouts of " + options.layouts.diff + " -> these\n" + DiffOfLayouts(*other, chosen.spec);
+  }
+  std::cout << (options.wide ? text : CutLines(text, static_cast<size_t>(TerminalWidth()))) << std::flush;
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules) {
+  ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(options.layouts));
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(options.spec_file, options.changes));
+  const ParsedSpec& parsed = loaded.parsed;
+  ADJOIN_ASSIGN_OR_RETURN(FoundData data, FindData(parsed.spec, options.data_root));
+  if (options.layouts.chosen) return RunAutoPlan(loaded, options, data, rules);
+  ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, data.sizes, rules, &parsed.locations));
   for (const Dataset& dataset : parsed.spec.dataset()) {
-    if (found.count(dataset.name()) == 0 || !ExtentCheck::Concerns(parsed.spec, dataset)) continue;
-    ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, found[dataset.name()], rules));
+    if (data.extents.count(dataset.name()) == 0 || !ExtentCheck::Concerns(parsed.spec, dataset)) continue;
+    ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, data.extents[dataset.name()], rules));
   }
   ReadHalosFromFiles(&plan);
   PlanReport report = MakePlanReport(plan);
-  *report.mutable_unknown_size() = {unknown.begin(), unknown.end()};
+  *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
   if (options.format == Format::kTable) {
     ShowReport(report, options);
   } else {

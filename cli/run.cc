@@ -24,6 +24,7 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "cli/auto_layouts.h"
 #include "cli/commands.h"
 #include "cli/job_display.h"
 #include "cli/launch.h"
@@ -262,8 +263,9 @@ absl::Status CheckOneNode(const Resources& resources, uint32_t ranks) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run) {
-  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadWithFolder(run));
+absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const LayerRules& rules) {
+  ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadWithFolder(run));
+  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(run.layouts, {}, rules, &loaded));
   Submission submission;
   submission.spec_source = loaded.source.text;
   submission.spec_file = PrintableText(loaded.source.name, kMaxPathBytes);
@@ -288,7 +290,7 @@ absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run) {
 
 }  // namespace
 
-absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
+absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run, const LayerRules& rules) {
   ADJOIN_ASSIGN_OR_RETURN(const Launch launch, LaunchOf([](const char* name) { return getenv(name); }));
   const bool fits = launch.tasks == 1 || run.ranks == 0 || run.ranks == launch.tasks;
   if (launch.task > 0) {
@@ -298,7 +300,7 @@ absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FirstTask> first, FirstTask::Start(launch));
   if (first == nullptr) {
     LeaveLauncher(launch);
-    return RunHere(std::move(options), run);
+    return RunHere(std::move(options), run, rules);
   }
   if (!fits) {
     first->Finish(1, kRefusal);
@@ -310,7 +312,7 @@ absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run) {
   RunOptions of_tasks = run;
   of_tasks.ranks = launch.tasks;
   LeaveLauncher(launch);
-  const absl::StatusOr<int> code = RunHere(std::move(options), of_tasks);
+  const absl::StatusOr<int> code = RunHere(std::move(options), of_tasks, rules);
   first->Finish(code.value_or(1));
   return code;
 }

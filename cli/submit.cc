@@ -2,14 +2,16 @@
 
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "cli/auto_layouts.h"
 #include "cli/commands.h"
 #include "planner/spec/spec_include.h"
 #include "proto/message_limits.h"
 
 namespace adjoin {
 
-absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit) {
-  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(submit.spec_file, submit.changes));
+absl::StatusOr<int> RunSubmit(const CommandOptions& options, const SubmitOptions& submit, const LayerRules& rules) {
+  ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadSpec(submit.spec_file, submit.changes));
+  ADJOIN_RETURN_IF_ERROR(ChooseLayouts(submit.layouts, {}, rules, &loaded));
   return SubmitLoaded(options, submit, loaded);
 }
 

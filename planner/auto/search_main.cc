@@ -6,6 +6,8 @@
 #include <google/protobuf/text_format.h>
 
 #include "planner/auto/auto_plan.h"
+#include "planner/auto/explain_search.h"
+#include "planner/plan/plan_report.h"
 #include "planner/spec/spec_include.h"
 
 int main(int argc, char** argv) {
@@ -33,7 +35,7 @@ int main(int argc, char** argv) {
               << chosen->report.lower_bound_seconds() << " s, " << chosen->memory.bytes / 1e6 << " MB, "
               << chosen->report.variables() << " variables, " << chosen->report.candidates() << " candidates, search "
               << chosen->report.search_seconds() << " s" << std::endl;
-    if (std::getenv("SHOW") != nullptr) std::cout << chosen->report.DebugString();
+    if (options.explain) std::cout << adjoin::ExplainSearch(*chosen, adjoin::MakePlanReport(chosen->plan).memory());
     if (std::getenv("EMIT") != nullptr) std::cout << chosen->spec.DebugString();
   }
   return 0;

@@ -1,0 +1,178 @@
+#include "planner/auto/explain_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/amount_text.h"
+#include "base/text_table.h"
+
+namespace adjoin {
+namespace {
+
+std::string SecondsText(double seconds) {
+  const double size = std::abs(seconds);
+  if (size >= 1) return absl::StrFormat("%.3g s", seconds);
+  if (size >= 1e-3) return absl::StrFormat("%.3g ms", seconds * 1e3);
+  return absl::StrFormat("%.3g us", seconds * 1e6);
+}
+
+std::string MoreText(double seconds) { return absl::StrCat(seconds < 0 ? "" : "+", SecondsText(seconds)); }
+
+std::string MoreBytes(int64_t bytes) {
+  return bytes < 0 ? absl::StrCat("-", BytesText(-bytes)) : absl::StrCat("+", BytesText(bytes));
+}
+
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  return TextTable(rows, {.indent = 2, .gap = 3});
+}
+
+std::string MemoryText(const AutoPlan& chosen, const MemoryReport& memory) {
+  std::string text = absl::StrCat("\nMemory of rank ", memory.rank(), ", which needs most");
+  if (!memory.during().empty()) absl::StrAppend(&text, ", in the ", memory.during());
+  absl::StrAppend(&text, "\n");
+  std::vector<std::vector<std::string>> rows;
+  const std::vector<std::pair<const char*, int64_t>> parts = {
+      {"parameters", memory.parameters()},   {"gradients", memory.gradients()},
+      {"optimizer", memory.optimizer()},     {"data", memory.data()},
+      {"activations", memory.activations()}, {"kernels", memory.kernels()}};
+  for (const auto& [name, bytes] : parts) {
+    if (bytes > 0) rows.push_back({name, BytesText(bytes)});
+  }
+  absl::StrAppend(&text, Table(rows));
+  std::vector<std::string> largest;
+  for (const LayerMemoryReport& layer : memory.layer()) {
+    if (layer.bytes() > 0) largest.push_back(absl::StrCat(layer.name(), " ", BytesText(layer.bytes())));
+  }
+  if (!largest.empty()) absl::StrAppend(&text, "  layers with most: ", absl::StrJoin(largest, ", "), "\n");
+  return text;
+}
+
+std::string LayersText(const AutoPlan& chosen) {
+  std::vector<std::vector<std::string>> rows = {
+      {"LAYER", "LAYOUT", "COMPUTE", "MOVED", "MEMORY", "NEXT BEST", "COSTS"}};
+  for (int i = 0; i < chosen.report.choice_size(); ++i) {
+    const ChoiceReport& choice = chosen.report.choice(i);
+    const AutoPlan::LayerSeconds& layer = chosen.layer[i];
+    std::string name = layer.layer;
+    if (layer.with.size() == 1) absl::StrAppend(&name, ", ", layer.with[0]);
+    if (layer.with.size() > 1) absl::StrAppend(&name, " .. ", layer.with.back());
+    std::string costs;
+    if (!choice.next().empty()) {
+      costs = MoreText(choice.next_seconds());
+      if (choice.next_bytes() != 0) absl::StrAppend(&costs, ", ", MoreBytes(choice.next_bytes()));
+    }
+    rows.push_back({name, choice.layout(), SecondsText(layer.compute), SecondsText(layer.movement),
+                    BytesText(layer.bytes), choice.next(), costs});
+  }
+  return absl::StrCat("\nLayers, with those that follow their layout\n", Table(rows));
+}
+
+std::string AlternativesText(const AutoPlan& chosen) {
+  if (chosen.report.alternative().empty()) return "";
+  std::vector<std::vector<std::string>> rows = {{"INSTEAD", "STEP", "", "MEMORY"}};
+  const double now = chosen.report.chosen_seconds();
+  for (const AlternativeReport& other : chosen.report.alternative()) {
+    if (!other.impossible().empty()) {
+      rows.push_back({other.what(), absl::StrCat("not possible: ", other.impossible())});
+      continue;
+    }
+    rows.push_back(
+        {other.what(), other.step_seconds() > 0 ? SecondsText(other.step_seconds()) : "-",
+         other.step_seconds() > 0 && now > 0 ? absl::StrFormat("%.2f times", other.step_seconds() / now) : "",
+         BytesText(other.bytes())});
+  }
+  return absl::StrCat("\nAlternatives\n", Table(rows));
+}
+
+std::string LayoutsOf(const Layer& layer) {
+  std::vector<std::string> parts;
+  if (layer.x_size() > 0) parts.push_back(absl::StrCat("x ", absl::StrJoin(layer.x(), ",")));
+  if (!layer.w().empty()) parts.push_back(absl::StrCat("w ", layer.w()));
+  if (!layer.y().empty()) parts.push_back(absl::StrCat("y ", layer.y()));
+  if (layer.home() != HOME_DEFAULT) parts.push_back(absl::StrCat("home ", Home_Name(layer.home())));
+  if (layer.recompute()) parts.push_back("recompute");
+  return parts.empty() ? "as its input" : absl::StrJoin(parts, " ");
+}
+
+}  // namespace
+
+std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory) {
+  const SearchReport& report = chosen.report;
+  const double step = report.chosen_seconds(), bound = report.lower_bound_seconds();
+  const double gap = bound > 0 ? (step - bound) / bound : 0;
+  double compute = 0, movement = 0;
+  for (const AutoPlan::LayerSeconds& layer : chosen.layer) {
+    compute += layer.compute;
+    movement += layer.movement;
+  }
+  std::string text = absl::StrCat("Layouts chosen for ", chosen.spec.ranks(),
+                                  chosen.spec.ranks() == 1 ? " rank" : " ranks", ": a step takes ", SecondsText(step),
+                                  " (compute ", SecondsText(compute), ", movement ", SecondsText(movement), ")\n");
+  absl::StrAppend(&text, "  ",
+                  gap < 1e-6 ? "the best of all candidates"
+                             : absl::StrFormat("at most %.2g %% above the best of all candidates, which "
+                                               "take %s or more",
+                                               gap * 100, SecondsText(bound)),
+                  "\n");
+  absl::StrAppend(&text, "  ", BytesText(chosen.memory.bytes), " of tensors on the rank that needs most",
+                  report.memory_limit_bytes() > 0 ? absl::StrCat(", of ", BytesText(report.memory_limit_bytes())) : "",
+                  "\n");
+  absl::StrAppend(&text, MemoryText(chosen, memory), LayersText(chosen), AlternativesText(chosen));
+  absl::StrAppendFormat(&text, "\nSearched %s layers that are free to choose, %s candidates, in %s\n",
+                        CountText(report.variables()), CountText(report.candidates()),
+                        SecondsText(report.search_seconds()));
+  return text;
+}
+
+std::string ExplainRanks(const std::vector<RanksRow>& rows) {
+  std::vector<std::vector<std::string>> cells = {{"RANKS", "STEP", "SPEED-UP", "MEMORY", "RANK-SECONDS"}};
+  const RanksRow* first = nullptr;
+  const RanksRow* best = nullptr;
+  for (const RanksRow& row : rows) {
+    if (!row.impossible.empty()) {
+      cells.push_back({absl::StrCat(row.ranks), absl::StrCat("not possible: ", row.impossible)});
+      continue;
+    }
+    if (first == nullptr) first = &row;
+    if (best == nullptr || row.seconds < best->seconds) best = &row;
+    cells.push_back({absl::StrCat(row.ranks), SecondsText(row.seconds),
+                     absl::StrFormat("%.2f", row.seconds > 0 ? first->seconds / row.seconds : 1), BytesText(row.bytes),
+                     absl::StrFormat("%.3g", row.seconds * static_cast<double>(row.ranks))});
+  }
+  std::string text = Table(cells);
+  if (best == nullptr) return text;
+  // The fewest ranks that are within a tenth of the fastest.
+  for (const RanksRow& row : rows) {
+    if (!row.impossible.empty() || row.seconds > best->seconds * 1.1) continue;
+    if (row.ranks < rows.back().ranks) {
+      absl::StrAppend(&text, "More than ", row.ranks, row.ranks == 1 ? " rank gains" : " ranks gain",
+                      " less than 10 %\n");
+    }
+    break;
+  }
+  return text;
+}
+
+std::string DiffOfLayouts(const JobSpec& before, const JobSpec& after) {
+  std::map<std::string, const Layer*> old;
+  for (const Layer& layer : before.layer()) old[layer.name()] = &layer;
+  std::string text;
+  for (const Layer& layer : after.layer()) {
+    const auto found = old.find(layer.name());
+    if (found == old.end()) {
+      absl::StrAppend(&text, "  ", layer.name(), ": only here\n");
+      continue;
+    }
+    const std::string was = LayoutsOf(*found->second), now = LayoutsOf(layer);
+    if (was != now) absl::StrAppend(&text, "  ", layer.name(), ": ", was, " -> ", now, "\n");
+    old.erase(found);
+  }
+  for (const auto& [name, layer] : old) absl::StrAppend(&text, "  ", name, ": only there\n");
+  return text.empty() ? "  no layer differs\n" : text;
+}
+
+}  // namespace adjoin
