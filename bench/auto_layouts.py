@@ -138,6 +138,8 @@ def prepare(programs, path, name, ranks, steps, folder):
         except RuntimeError as error:
             report.impossible[variant] = str(error)
             continue
+        if not plan.get("time"):
+            raise SystemExit("this adjoin does not predict the time of a step")
         report.predicted[variant] = float(plan["time"]["step_seconds"])
         report.bytes[variant] = int(plan["memory"]["bytes"])
         files[variant] = file

@@ -29,11 +29,12 @@ def layouts_text(choices, most=3):
 
 
 def row(name, ranks, report):
-    time, search = report["time"], report["search"]
+    search = report["search"]
+    time = report.get("time") or {"step_seconds": search["chosen_seconds"]}
     bound, chosen = float(search["lower_bound_seconds"]), float(search["chosen_seconds"])
     gap = "0" if chosen <= bound * (1 + 1e-9) else f"{100 * (chosen / bound - 1):.2g} %" if bound > 0 else "unknown"
     return (f"| {name} | {ranks} | {seconds_text(float(time['step_seconds']))} | "
-            f"{seconds_text(float(time['compute_seconds']))} | {int(report['memory']['bytes']) / 2**30:.3g} GiB | "
+            f"{seconds_text(float(time['compute_seconds'])) if 'compute_seconds' in time else ''} | {int(report['memory']['bytes']) / 2**30:.3g} GiB | "
             f"{float(search['search_seconds']):.2f} s | {gap} | {layouts_text(search['choice'])} |")
 
 
