@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "layers/rules/spec_error.h"
 #include "planner/auto/layout_search.h"
@@ -60,7 +63,35 @@ class Chooser {
   std::unique_ptr<LayoutSearch> search_;
 };
 
-int MostCandidates(int ranks) { return ranks <= 8 ? 40 : ranks <= 64 ? 28 : 20; }
+// Layers that are not alike, and may be cut in ways of their own: with weights, or with several inputs.
+int64_t DifferentLayers(const Plan& serial) {
+  const ProgramPlan& program = serial.program(0);
+  std::set<std::string> different;
+  for (const LayerPlan& layer : program.layer()) {
+    bool free = layer.input_size() > 1;
+    for (const ParameterUse& use : layer.parameter()) {
+      free = free || serial.parameter(static_cast<int>(use.index())).home().shape_size() > 1;
+    }
+    if (!free) continue;
+    Layer alike = layer.spec();
+    alike.clear_name();
+    alike.clear_input();
+    std::string key = alike.SerializeAsString();
+    for (const uint32_t input : layer.input()) {
+      absl::StrAppend(&key, ",", absl::StrJoin(program.value(static_cast<int>(input)).layout().shape(), "x"));
+    }
+    different.insert(std::move(key));
+  }
+  return static_cast<int64_t>(different.size());
+}
+
+// So many that pairs of candidates stay few enough to be counted in a second.
+int MostCandidates(int ranks, const Plan& serial) {
+  if (ranks <= 8) return 40;
+  const double pairs = ranks <= 64 ? 40'000 : 25'000;
+  const double each = std::sqrt(pairs / static_cast<double>(std::max<int64_t>(1, DifferentLayers(serial))));
+  return std::clamp(static_cast<int>(each), 12, 28);
+}
 
 absl::Status Chooser::Prepare() {
   const int64_t ranks = options_.ranks != 0 ? options_.ranks : job_.ranks();
@@ -83,7 +114,7 @@ absl::Status Chooser::Prepare() {
 absl::Status Chooser::Search(bool thrifty) {
   LayerGroupsOptions options;
   options.ranks = ranks_;
-  options.most_candidates = MostCandidates(ranks_);
+  options.most_candidates = MostCandidates(ranks_, serial_);
   options.recompute = options.all_homes = thrifty;
   options.pin = pins_;
   auto search = LayoutSearch::Create(bare_, serial_, rules_, model_, std::move(options));

@@ -30,7 +30,7 @@ struct AutoOptions {
   int64_t ranks = 0;         // 0: the job's
   int64_t memory_bytes = 0;  // of tensors, of each rank; 0: the job's resources.memory_bytes, or else no limit
   // "conv1=1x1x2x2": the layer reads its inputs in this partition, or in this layout of the job ("conv1=grid").
-  std::vector<std::string> pin;
+  std::vector<std::string> pin = {};
   bool explain = true;  // also the next best choices and the alternatives
 };
 

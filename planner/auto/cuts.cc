@@ -8,6 +8,8 @@
 namespace adjoin {
 namespace {
 
+constexpr int kFewRanks = 8;
+
 // Adds all cuts by `ranks` ranks, of the dims from `dim` on; `dim` beyond the last one stands for the outputs.
 void AddCuts(const std::vector<int64_t>& shape, bool outputs, int dim, int left, int axes_left, WorkCut& cut,
              std::vector<WorkCut>& cuts) {
@@ -24,6 +26,27 @@ void AddCuts(const std::vector<int64_t>& shape, bool outputs, int dim, int left,
     cut.axis.pop_back();
   }
   AddCuts(shape, outputs, dim + 1, left, axes_left, cut, cuts);
+}
+
+// Of many ranks, cuts of three dims only where they are of a kind that is likely to pay: the batch or spatial dims, or
+// the batch and the outputs with one of these. Cuts that leave ranks with half of the work of others never do.
+bool IsLikely(const WorkCut& cut, const std::vector<int64_t>& shape) {
+  double uneven = 1;
+  int spatial = 0;
+  bool batch = false, outputs = false, channels = false;
+  for (const WorkCut::Axis& axis : cut.axis) {
+    outputs = outputs || axis.outputs;
+    if (axis.outputs) continue;
+    batch = batch || axis.dim == 0;
+    channels = channels || axis.dim == 1;
+    spatial += axis.dim > 1;
+    const int64_t extent = shape[axis.dim];
+    const int64_t longest = (extent + axis.parts - 1) / axis.parts;
+    uneven *= static_cast<double>(longest * axis.parts) / static_cast<double>(extent);
+  }
+  if (cut.axis.size() > 1 && uneven > 1.5) return false;
+  if (cut.axis.size() < 3) return true;
+  return !channels && (batch || (spatial == 3 && !outputs));
 }
 
 LayoutSpec MeshLayout(const std::vector<int>& sizes, const std::vector<std::string>& placements) {
@@ -44,12 +67,16 @@ LayoutSpec MeshLayout(const std::vector<int>& sizes, const std::vector<std::stri
 
 std::vector<WorkCut> CutsOf(const std::vector<int64_t>& shape, bool outputs, int ranks) {
   std::vector<WorkCut> cuts;
+  const bool many = ranks > kFewRanks;
   for (int used = 1; used <= ranks; ++used) {
     if (ranks % used != 0) continue;
     WorkCut cut;
     cut.ranks = used;
-    AddCuts(shape, outputs, 0, used, used == ranks ? kMostCutDims : 2, cut, cuts);
+    AddCuts(shape, outputs, 0, used, used == ranks ? kMostCutDims : many ? 1 : 2, cut, cuts);
   }
+  if (!many) return cuts;
+  cuts.erase(std::remove_if(cuts.begin(), cuts.end(), [&](const WorkCut& cut) { return !IsLikely(cut, shape); }),
+             cuts.end());
   return cuts;
 }
 

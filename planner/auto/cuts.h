@@ -32,7 +32,8 @@ struct WorkCut {
 };
 
 // Cuts of an input of `shape` over `ranks` and fewer ranks, the latter in at most two dims. No dim has more parts than
-// cells. `outputs`: also of what the layer returns. The first one is on one rank alone.
+// cells. Of more than 8 ranks not all: no uneven ones, none of three dims that mix channels with others, fewer ranks in
+// one dim only. `outputs`: also of what the layer returns. The first one is on one rank alone.
 std::vector<WorkCut> CutsOf(const std::vector<int64_t>& shape, bool outputs, int ranks);
 
 // How an input of `shape` lies: cut as `cut` says of `of`, another input whose dims its own are the last of; where it

@@ -271,7 +271,7 @@ JobSpec LayoutSearch::Write(const SearchOutcome& outcome) const {
     layer.set_y(candidate.y);
     layer.set_w(candidate.w);
     // An input that lies so already is not named; fields always are.
-    bool named = !candidate.w.empty() || !candidate.y.empty();
+    bool named = groups[g].pinned || !candidate.w.empty() || !candidate.y.empty();
     for (size_t i = 0; i < candidate.x.size(); ++i) {
       const std::string input = layer.input().empty() ? job_.layer(first - 1).name() : layer.input(static_cast<int>(i));
       bool lies = groups_->IsLayer(input);

@@ -3,12 +3,12 @@
 #include <cstdlib>
 #include <iostream>
 
-#include <google/protobuf/text_format.h>
-
+#include "layers/builtin/builtin_rules.h"
 #include "planner/auto/auto_plan.h"
 #include "planner/auto/explain_search.h"
 #include "planner/plan/plan_report.h"
 #include "planner/spec/spec_include.h"
+#include "planner/time/cost_model.h"
 
 int main(int argc, char** argv) {
   adjoin::LayerRules rules;
