@@ -174,6 +174,52 @@ std::vector<CollectiveStep> PairwiseSteps(int position, int size, int64_t elemen
   return steps;
 }
 
+void SetMessages(int64_t sent, int64_t received, StepTotals& totals) {
+  totals.messages_sent = sent;
+  totals.messages_received = received;
+}
+
+// `down`: a broadcast; else a sum-reduce.
+StepTotals TreeTotals(const TreePlace& place, int64_t elements, int64_t length, bool down) {
+  const int64_t segments = CeilDiv(elements, length);
+  const int64_t children = static_cast<int64_t>(place.children.size());
+  const int64_t parents = place.parent >= 0 ? 1 : 0;
+  StepTotals totals;
+  totals.elements_sent = (down ? children : parents) * elements;
+  totals.elements_received = (down ? parents : children) * elements;
+  totals.elements_added = down ? 0 : totals.elements_received;
+  SetMessages((down ? children : parents) * segments, (down ? parents : children) * segments, totals);
+  return totals;
+}
+
+StepTotals DoublingTotals(int position, int size, int64_t elements) {
+  int power = 1, rounds = 0;
+  for (; power <= size / 2; power *= 2) ++rounds;
+  const bool paired = position < 2 * (size - power);
+  const bool folded = paired && position % 2 == 0;
+  StepTotals totals;
+  const int64_t sent = folded ? 1 : rounds + (paired ? 1 : 0);
+  SetMessages(sent, sent, totals);
+  totals.elements_sent = totals.elements_received = sent * elements;
+  totals.elements_added = folded ? 0 : sent * elements;
+  return totals;
+}
+
+StepTotals PairwiseTotals(int position, int size, int64_t elements, DType dtype) {
+  const int64_t longest = CeilDiv(elements, size);
+  const int64_t length = SegmentLength(longest, kPairwiseSegmentBytes, kSlots / 2, dtype);
+  // The chunks of the first positions have one element more.
+  const int64_t longer = elements % size, shorter = elements / size;
+  const int64_t own = shorter + (position < longer ? 1 : 0);
+  const int64_t all = longer * CeilDiv(shorter + 1, length) + (size - longer) * CeilDiv(shorter, length);
+  const int64_t messages = all + (size - 2) * CeilDiv(own, length);
+  StepTotals totals;
+  SetMessages(messages, messages, totals);
+  totals.elements_sent = totals.elements_received = elements + (size - 2) * own;
+  totals.elements_added = (size - 1) * own;
+  return totals;
+}
+
 // What an algorithm costs the rank that is busiest, in microseconds: orders of magnitude of shared memory and fast
 // networks, good enough to choose by. They are part of the plan, never measured: every rank must choose the same.
 constexpr double kRound = 5;            // until a message that depends on another can arrive
@@ -235,6 +281,24 @@ std::string AlgorithmOf(const CollectiveGroup& group, DType dtype) {
 
 int64_t SegmentElements(const CollectiveGroup& group, DType dtype) {
   return SegmentLength(group.elements, kTreeSegmentBytes, kTreeSlots - 2 * kMaxDepth, dtype);
+}
+
+StepTotals TotalsOf(const CollectiveGroup& group, int position, DType dtype) {
+  const int size = static_cast<int>(group.ranks.size());
+  StepTotals totals;
+  if (group.elements == 0 || size < 2) return totals;
+  if (group.kind != CollectiveGroup::Kind::kAllSumReduce) {
+    const bool down = group.kind == CollectiveGroup::Kind::kBroadcast;
+    totals = TreeTotals(TreePlace(position, size), group.elements, SegmentElements(group, dtype), down);
+    totals.rounds = Log2Ceil(size);
+  } else if (UsesDoubling(group, dtype)) {
+    totals = DoublingTotals(position, size, group.elements);
+    totals.rounds = Log2Ceil(size) + ((size & (size - 1)) == 0 ? 0 : 1);
+  } else {
+    totals = PairwiseTotals(position, size, group.elements, dtype);
+    totals.rounds = 2;
+  }
+  return totals;
 }
 
 std::vector<CollectiveStep> StepsOf(const CollectiveGroup& group, int position, DType dtype) {

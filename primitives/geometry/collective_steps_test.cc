@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/movement_plan.h"
@@ -127,6 +128,34 @@ TEST(CollectiveStepsTest, KeepHugeTensorsWithinTheSlots) {
       }
     }
     EXPECT_EQ(sent, (kind == Kind::kAllSumReduce ? 16 : 8) * elements);
+  }
+}
+
+// The sums without the steps are the sums over the steps.
+TEST(CollectiveStepsTest, AreCountedWithoutThem) {
+  for (Kind kind : {Kind::kBroadcast, Kind::kSumReduce, Kind::kAllSumReduce}) {
+    for (int size = 1; size <= 40; ++size) {
+      for (int64_t elements : {0, 1, 7, 39, 2048, 20000, 300001, 9000000}) {
+        const CollectiveGroup group = GroupOf(kind, size, elements);
+        for (int p = 0; p < size; ++p) {
+          StepTotals sums;
+          for (const CollectiveStep& step : StepsOf(group, p, DType::kFloat32)) {
+            sums.elements_sent += step.send.size();
+            sums.elements_received += step.recv.size();
+            sums.messages_sent += step.send_to >= 0 ? 1 : 0;
+            sums.messages_received += step.recv_from >= 0 ? 1 : 0;
+            if (step.add) sums.elements_added += step.recv.size();
+          }
+          const StepTotals totals = TotalsOf(group, p, DType::kFloat32);
+          const std::string what = absl::StrCat(size, " ranks, ", elements, " elements, position ", p);
+          EXPECT_EQ(totals.elements_sent, sums.elements_sent) << what;
+          EXPECT_EQ(totals.elements_received, sums.elements_received) << what;
+          EXPECT_EQ(totals.messages_sent, sums.messages_sent) << what;
+          EXPECT_EQ(totals.messages_received, sums.messages_received) << what;
+          EXPECT_EQ(totals.elements_added, sums.elements_added) << what;
+        }
+      }
+    }
   }
 }
 

@@ -147,23 +147,6 @@ const char* NameOf(ReduceOp reduce) {
   return "?";
 }
 
-std::string DescribeGroup(const CollectiveGroup& group, ReduceOp reduce, const std::string& algorithm_name) {
-  const size_t others = group.ranks.size() - 1;
-  const std::string algorithm = absl::StrCat(" (", algorithm_name, ")");
-  switch (group.kind) {
-    case CollectiveGroup::Kind::kBroadcast:
-      return absl::StrCat("broadcast of ", group.elements, " elements from rank ", group.ranks[0], " to ",
-                          others + (group.root_takes_part ? 1 : 0), " ranks", algorithm);
-    case CollectiveGroup::Kind::kSumReduce:
-      return absl::StrCat(NameOf(reduce), "-reduce of ", group.elements, " elements from ",
-                          others + (group.root_takes_part ? 1 : 0), " ranks to rank ", group.ranks[0], algorithm);
-    case CollectiveGroup::Kind::kAllSumReduce:
-      return absl::StrCat("all-", NameOf(reduce), "-reduce of ", group.elements, " elements over ", group.ranks.size(),
-                          " ranks", algorithm);
-  }
-  return "";
-}
-
 struct Side {
   int64_t elements = 0;
   int64_t kept = 0;
@@ -186,6 +169,23 @@ Side SideOf(const std::vector<Transfer>& transfers, int rank) {
 std::string RanksText(int ranks) { return absl::StrCat(ranks, ranks == 1 ? " rank" : " ranks"); }
 
 }  // namespace
+
+std::string Describe(const CollectiveGroup& group, ReduceOp reduce, const std::string& algorithm_name) {
+  const size_t others = group.ranks.size() - 1;
+  const std::string algorithm = absl::StrCat(" (", algorithm_name, ")");
+  switch (group.kind) {
+    case CollectiveGroup::Kind::kBroadcast:
+      return absl::StrCat("broadcast of ", group.elements, " elements from rank ", group.ranks[0], " to ",
+                          others + (group.root_takes_part ? 1 : 0), " ranks", algorithm);
+    case CollectiveGroup::Kind::kSumReduce:
+      return absl::StrCat(NameOf(reduce), "-reduce of ", group.elements, " elements from ",
+                          others + (group.root_takes_part ? 1 : 0), " ranks to rank ", group.ranks[0], algorithm);
+    case CollectiveGroup::Kind::kAllSumReduce:
+      return absl::StrCat("all-", NameOf(reduce), "-reduce of ", group.elements, " elements over ", group.ranks.size(),
+                          " ranks", algorithm);
+  }
+  return "";
+}
 
 uint64_t MovementPlan::NextSerial() {
   static std::atomic<uint64_t> last{0};
@@ -243,7 +243,7 @@ int64_t MovementPlan::BytesSent() const {
   for (const CollectiveGroup& group : groups_) {
     const auto it = std::find(group.ranks.begin(), group.ranks.end(), rank());
     const int position = static_cast<int>(it - group.ranks.begin());
-    for (const CollectiveStep& step : StepsOf(group, position, dtype_)) elements += step.send.size();
+    elements += TotalsOf(group, position, dtype_).elements_sent;
   }
   return elements * SizeOf(dtype_);
 }
@@ -251,8 +251,8 @@ int64_t MovementPlan::BytesSent() const {
 std::string MovementPlan::DescribeGroups() const {
   std::vector<std::string> parts;
   for (const CollectiveGroup& group : groups_)
-    parts.push_back(DescribeGroup(group, reduce_, AlgorithmOf(group, dtype_)));
-  for (const CollectiveGroup& group : listed_) parts.push_back(DescribeGroup(group, reduce_, "plain list"));
+    parts.push_back(adjoin::Describe(group, reduce_, AlgorithmOf(group, dtype_)));
+  for (const CollectiveGroup& group : listed_) parts.push_back(adjoin::Describe(group, reduce_, "plain list"));
   return absl::StrJoin(parts, "; ");
 }
 

@@ -55,6 +55,16 @@ struct CollectiveStep {
 // order of additions is fixed by the group alone, and every rank of an all-sum-reduce gets the same bits. `position` is
 // in group.ranks. No step is without a message.
 std::vector<CollectiveStep> StepsOf(const CollectiveGroup& group, int position, DType dtype);
+// Sums over StepsOf, without the steps, of which a pairwise exchange has twice as many as there are ranks.
+struct StepTotals {
+  int64_t elements_sent = 0;
+  int64_t elements_received = 0;
+  int64_t messages_sent = 0;
+  int64_t messages_received = 0;
+  int64_t elements_added = 0;  // received and added
+  int rounds = 0;              // messages in a row that depend on one another, of the whole group
+};
+StepTotals TotalsOf(const CollectiveGroup& group, int position, DType dtype);
 // "binomial tree", "recursive doubling" or "pairwise exchange".
 std::string AlgorithmOf(const CollectiveGroup& group, DType dtype);
 // True where by the same model nothing is gained over the plain list: the group is then none.
@@ -65,6 +75,9 @@ int64_t SegmentElements(const CollectiveGroup& group, DType dtype);
 // Which algorithm a plan takes for what could be a group: the cheapest, or the group's own wherever there is a group
 // (so that tests see groups on small tensors). All ranks choose alike.
 enum class AlgorithmChoice { kCheapest, kGroups };
+
+// "broadcast of 150 elements from rank 0 to 4 ranks (binomial tree)".
+std::string Describe(const CollectiveGroup& group, ReduceOp reduce, const std::string& algorithm);
 
 class MovementPlan {
  public:
