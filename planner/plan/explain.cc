@@ -125,7 +125,10 @@ std::vector<std::string> TimeLines(const TimeReport& time) {
   add("waiting", time.wait_seconds());
   add("gradients", time.gradient_seconds());
   add("update", time.update_seconds());
-  return {absl::StrCat("about ", InUnits(time.step_seconds(), unit), unit < 1e-5 ? " us" : unit < 1 ? " ms" : " s",
+  return {absl::StrCat("about ", InUnits(time.step_seconds(), unit),
+                       unit < 1e-5 ? " us"
+                       : unit < 1  ? " ms"
+                                   : " s",
                        ": ", absl::StrJoin(parts, ", ")),
           absl::StrCat("by the rates of ", time.rates())};
 }

@@ -70,7 +70,8 @@ KernelWork OfConv(const Layer& layer, const LayerSizes& sizes) {
                      : IsConvByColumns(layer, sizes) ? "conv.columns"
                                                      : "conv";
   return Work(sizes, kind)
-      .Of({static_cast<int64_t>(dims), At(x, 0), At(x, 1), At(y, 1), kernel, Cells(x), Cells(y), groups},
+      .Of({static_cast<int64_t>(dims), At(x, 1), At(y, 1), kernel, BoundedProduct({At(x, 0), Cells(x)}),
+           BoundedProduct({At(y, 0), Cells(y)}), groups},
           2 * each * channels);
 }
 

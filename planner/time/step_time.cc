@@ -121,8 +121,8 @@ class Timeline {
   std::vector<Step> layers_;
   std::vector<Step> losses_;
   std::vector<RecomputedRun> recomputed_;
-  std::map<uint32_t, OperatorTraffic> traffic_;  // by OperatorPlan.id
-  std::set<uint32_t> read_;                      // values that a layer before has read
+  std::map<uint32_t, OperatorTraffic> traffic_;      // by OperatorPlan.id
+  std::set<uint32_t> read_;                          // values that a layer before has read
   std::vector<std::vector<int64_t>> home_elements_;  // by rank that is looked at, of each trained parameter
 };
 

@@ -22,10 +22,9 @@ void Add(const Conv& conv, std::vector<KernelCase>& cases, const std::string& ty
   const std::string window = transposed
                                  ? absl::StrCat("kernel: ", conv.kernel, " stride: ", conv.kernel)
                                  : absl::StrCat("kernel: ", conv.kernel, " pad_lo: ", conv.kernel / 2, " ", conv.more);
-  cases.push_back({.layer = absl::StrCat("conv { out_channels: ", conv.out, " bias: false ",
-                                         transposed ? "transposed: true " : "",
-                                         conv.groups > 1 ? absl::StrCat("groups: ", conv.groups, " ") : "", "window { ",
-                                         window, " } }"),
+  cases.push_back({.layer = absl::StrCat(
+                       "conv { out_channels: ", conv.out, " bias: false ", transposed ? "transposed: true " : "",
+                       conv.groups > 1 ? absl::StrCat("groups: ", conv.groups, " ") : "", "window { ", window, " } }"),
                    .shape = shape,
                    .type = type,
                    .first = first});
@@ -181,9 +180,8 @@ void AddProducts(std::vector<KernelCase>& cases) {
                                                    {4, 128, 32, 2, true},
                                                    {1, 128, 32, 2, true},
                                                    {4, 64, 32, 2, true}}) {
-    cases.push_back(
-        {.layer = absl::StrCat("attention { heads: ", a.heads, a.causal ? " causal: true" : "", " }"),
-         .shape = {a.batch, a.length, a.features}});
+    cases.push_back({.layer = absl::StrCat("attention { heads: ", a.heads, a.causal ? " causal: true" : "", " }"),
+                     .shape = {a.batch, a.length, a.features}});
   }
   for (const Shape& shape : std::vector<Shape>{{4, 32, 32, 32}, {2, 32, 32, 32}, {4, 16, 16, 32}, {2, 32, 32, 64}}) {
     cases.push_back({.layer = "window_attention { heads: 4 window: [4, 4] }", .shape = shape});

@@ -9,15 +9,15 @@
 namespace adjoin {
 
 struct KernelCase {
-  std::string layer = {};      // its op in a job: "conv { ... }"
+  std::string layer = {};           // its op in a job: "conv { ... }"
   std::vector<int64_t> shape = {};  // of the input, with the batch
   std::string type = "float32";
-  int inputs = 1;             // of that shape each
-  bool first = false;         // its input needs no gradient
-  bool indices = false;       // its input is int64
-  std::string loss = {};      // instead of a layer: the kind of the loss
+  int inputs = 1;              // of that shape each
+  bool first = false;          // its input needs no gradient
+  bool indices = false;        // its input is int64
+  std::string loss = {};       // instead of a layer: the kind of the loss
   std::string optimizer = {};  // instead of a layer: `sgd { lr: 0.1 }`, of a parameter with shape[0] elements
-  bool sum = false;           // instead of a layer: shape[0] elements added in place
+  bool sum = false;            // instead of a layer: shape[0] elements added in place
 };
 
 std::vector<KernelCase> KernelCases();

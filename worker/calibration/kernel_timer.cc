@@ -1,5 +1,7 @@
 #include "worker/calibration/kernel_timer.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -39,6 +41,8 @@
 namespace adjoin {
 namespace {
 
+// A job trains something; this layer is taken out of the program.
+constexpr char kTrained[] = "layer { name: \"trained\" input: \"of_trained\" linear { out_features: 1 } }\n";
 constexpr char kSgd[] = "sgd { lr: 0.1 }";
 
 // Seconds of each direction, of one run after the other.
@@ -65,6 +69,14 @@ double Since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// Seconds for which this thread has had a core: what else runs on the machine does not count. Kernels of a rank run on
+// the thread that calls them.
+double OnCore() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 // Runs it once more than it counts: the first time also makes what later ones use again.
 Times Repeat(absl::Duration limit, const std::function<void(Times&)>& run) {
   constexpr size_t kMost = 200;
@@ -76,8 +88,8 @@ Times Repeat(absl::Duration limit, const std::function<void(Times&)>& run) {
 }
 
 std::string FieldText(const std::string& name, const std::vector<int64_t>& shape, bool indices) {
-  return absl::StrCat("field { name: \"", name, "\" idx { path: \"", name, "\" } ",
-                      indices ? "dtype: \"int64\" " : "", "shape: [", absl::StrJoin(shape, ", "), "] }\n");
+  return absl::StrCat("field { name: \"", name, "\" idx { path: \"", name, "\" } ", indices ? "dtype: \"int64\" " : "",
+                      "shape: [", absl::StrJoin(shape, ", "), "] }\n");
 }
 
 // A job of one rank. `layers`: its network, whose last layer is named "last".
@@ -89,15 +101,15 @@ std::string JobText(const KernelCase& kernel, const std::string& layers, const s
     absl::StrAppend(&fields, FieldText(absl::StrCat("x", i), shape, kernel.indices));
   }
   return absl::StrCat("name: \"calibration\" ranks: 1\nprecision { compute: \"", kernel.type, "\" params: \"",
-                      kernel.type == "float64" ? "float64" : "float32", "\" }\n", layers, what,
-                      "dataset { name: \"data\" ", fields, more_fields, "}\n");
+                      kernel.type == "float64" ? "float64" : "float32", "\" }\n", kTrained, layers, what,
+                      "dataset { name: \"data\" ", fields, FieldText("of_trained", {1}, false), more_fields, "}\n");
 }
 
 std::string TrainText(const KernelCase& kernel, const std::string& layers, const std::string& loss,
                       const std::vector<int64_t>& target, const std::string& optimizer = kSgd) {
-  const std::string what = absl::StrCat("kind: TRAIN train { dataset: \"data\" batch: ", kernel.shape[0],
-                                        " steps: 1 optimizer { ", optimizer, " } }\nloss { kind: \"", loss,
-                                        "\" input: \"last\" target: \"t\" }\n");
+  const std::string what =
+      absl::StrCat("kind: TRAIN train { dataset: \"data\" batch: ", kernel.shape[0], " steps: 1 optimizer { ",
+                   optimizer, " } }\nloss { kind: \"", loss, "\" input: \"last\" target: \"t\" }\n");
   return JobText(kernel, layers, what, FieldText("t", target, loss == "cross_entropy"));
 }
 
@@ -118,6 +130,7 @@ struct Alone {
   static absl::StatusOr<std::unique_ptr<Alone>> Create(const std::string& job, int64_t batch, bool keeps_loss) {
     auto alone = std::make_unique<Alone>();
     ADJOIN_ASSIGN_OR_RETURN(alone->plan, PlanOf(job, batch));
+    alone->plan.mutable_program(0)->mutable_layer()->DeleteSubrange(0, 1);
     if (!keeps_loss) alone->plan.mutable_program(0)->clear_loss();
     ADJOIN_ASSIGN_OR_RETURN(alone->fabric, InMemoryFabric::Create(1, {}));
     ADJOIN_ASSIGN_OR_RETURN(alone->transport, alone->fabric->CreateTransport(0));
@@ -144,8 +157,8 @@ struct Alone {
       const std::vector<int64_t> shape(value.layout().shape().begin(), value.layout().shape().end());
       const at::ScalarType type = ScalarTypeOf(*ParseDType(value.layout().dtype()));
       constexpr int64_t kClasses = 3;
-      at::Tensor field = at::isIntegralType(type, true) ? at::randint(kClasses, shape, type)
-                                                        : at::rand(shape, at::kFloat).to(type);
+      at::Tensor field =
+          at::isIntegralType(type, true) ? at::randint(kClasses, shape, type) : at::rand(shape, at::kFloat).to(type);
       if (needs_grad && value.field() != "t" && at::isFloatingType(type)) field.requires_grad_(true);
       fields[value.name()] = field;
     }
@@ -155,10 +168,13 @@ struct Alone {
   std::vector<at::Tensor> Leaves(const std::map<std::string, at::Tensor>& fields) const {
     std::vector<at::Tensor> leaves;
     for (const auto& [name, field] : fields) {
-      if (field.requires_grad()) leaves.push_back(field);
+      if (field.requires_grad() && name != "of_trained") leaves.push_back(field);
     }
-    for (int i = 0; i < parameters->size(); ++i) {
-      if (parameters->tensor(i).requires_grad()) leaves.push_back(parameters->tensor(i));
+    for (const LayerPlan& layer : program().layer()) {
+      for (const ParameterUse& use : layer.parameter()) {
+        const at::Tensor& tensor = parameters->tensor(static_cast<int>(use.index()));
+        if (tensor.requires_grad()) leaves.push_back(tensor);
+      }
     }
     return leaves;
   }
@@ -174,7 +190,8 @@ struct Alone {
 
 absl::StatusOr<std::unique_ptr<Alone>> Alone::CreateForLayer(const KernelCase& kernel, const std::string& layers) {
   const std::string what =
-      "kind: PREDICT weights { init_from: \"w\" } output_dir: \"o\" predict { dataset: \"data\" input: \"last\" format: "
+      "kind: PREDICT weights { init_from: \"w\" } output_dir: \"o\" predict { dataset: \"data\" input: \"last\" "
+      "format: "
       "\"npy\" }\n";
   ADJOIN_ASSIGN_OR_RETURN(const Plan shapes, PlanOf(JobText(kernel, layers, what, ""), kernel.shape[0]));
   const LayerPlan& last = *shapes.program(0).layer().rbegin();
@@ -190,18 +207,18 @@ Times TimesOf(Alone& alone, bool needs_grad, absl::Duration limit) {
   at::Tensor cotangent;
   return Repeat(limit, [&](Times& times) {
     Tape tape;
-    auto begin = std::chrono::steady_clock::now();
+    double begin = OnCore();
     auto result = alone.network->Forward(fields, tape, /*keep_values=*/!has_loss);
-    const double forward = Since(begin);
+    const double forward = OnCore() - begin;
     ThrowIfError(result.status());
     at::Tensor last = has_loss ? result->loss : result->values["last"];
     result = Network::Result();
     if (!last.requires_grad() || leaves.empty()) return times.Add(forward, 0);
     if (!cotangent.defined()) cotangent = has_loss ? at::ones_like(last) : at::rand_like(last);
-    begin = std::chrono::steady_clock::now();
+    begin = OnCore();
     const std::vector<at::Tensor> gradients = tape.Grad({last}, leaves, {cotangent});
     last.reset();
-    times.Add(forward, Since(begin));
+    times.Add(forward, OnCore() - begin);
   });
 }
 
@@ -218,19 +235,24 @@ KernelRate RateOf(KernelWork work) {
 absl::StatusOr<KernelRate> MeasureUpdate(const KernelCase& kernel, absl::Duration limit) {
   // The one parameter is the weight of a linear layer.
   const int64_t in = kernel.shape[0] >= 4096 ? 64 : 1, out = kernel.shape[0] / in;
-  const std::string layers = absl::StrCat("layer { name: \"last\" linear { out_features: ", out, " bias: false } }\n");
+  const std::string layers =
+      absl::StrCat("layer { name: \"last\" input: \"x0\" linear { out_features: ", out, " bias: false } }\n");
   const KernelCase job{.shape = {1, in}};
   ADJOIN_ASSIGN_OR_RETURN(
       const auto alone, Alone::Create(TrainText(job, layers, "mse", {out}, kernel.optimizer), 1, /*keeps_loss=*/true));
-  const at::Tensor weight = alone->parameters->tensor(0);
-  at::Tensor(weight).mutable_grad() = at::rand_like(weight) * 1e-3;
+  ADJOIN_ASSIGN_OR_RETURN(const int index, alone->parameters->IndexOf("last.weight"));
+  const at::Tensor weight = alone->parameters->tensor(index);
+  for (int i = 0; i < alone->parameters->size(); ++i) {
+    at::Tensor parameter = alone->parameters->tensor(i);
+    parameter.mutable_grad() = at::rand_like(parameter) * 1e-3;
+  }
   const Optimizer& optimizer = alone->plan.spec().train().optimizer();
   ADJOIN_ASSIGN_OR_RETURN(const auto updates, TrainOptimizer::Create(alone->plan.spec().train(), *alone->parameters));
   int64_t step = 0;
   const Times times = Repeat(limit, [&](Times& found) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = OnCore();
     updates->Step(step++);
-    found.Add(Since(begin), 0);
+    found.Add(OnCore() - begin, 0);
   });
   KernelRate rate = RateOf(WorkOfUpdate(optimizer, weight.numel(), DType::kFloat32));
   rate.set_forward_seconds(times.forward());
@@ -240,9 +262,9 @@ absl::StatusOr<KernelRate> MeasureUpdate(const KernelCase& kernel, absl::Duratio
 KernelRate MeasureSum(const KernelCase& kernel, absl::Duration limit) {
   const at::Tensor more = at::rand(kernel.shape), sum = at::rand(kernel.shape);
   const Times times = Repeat(limit, [&](Times& found) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = OnCore();
     at::Tensor(sum).add_(more);
-    found.Add(Since(begin), 0);
+    found.Add(OnCore() - begin, 0);
   });
   KernelRate rate = RateOf(WorkOfSum(kernel.shape[0], DType::kFloat32));
   rate.set_forward_seconds(times.forward());
@@ -267,8 +289,7 @@ absl::StatusOr<KernelRate> MeasureLoss(const KernelCase& kernel, const CallOverh
 }
 
 absl::StatusOr<KernelRate> MeasureLayer(const KernelCase& kernel, const CallOverhead& overhead, absl::Duration limit) {
-  const std::string layers =
-      absl::StrCat("layer { name: \"last\" ", NamedInputs(kernel), kernel.layer, " }\n");
+  const std::string layers = absl::StrCat("layer { name: \"last\" ", NamedInputs(kernel), kernel.layer, " }\n");
   ADJOIN_ASSIGN_OR_RETURN(const auto alone, Alone::CreateForLayer(kernel, layers));
   const Times times = TimesOf(*alone, !kernel.first && !kernel.indices, limit);
   const LayerPlan& layer = alone->program().layer(0);
