@@ -146,6 +146,10 @@ absl::StatusOr<int> PlanWith(Arguments& a) {
   a.plan.spec_file = a.submit.spec_file;
   a.plan.changes = a.submit.changes;
   a.plan.format = a.options.format;
+  if (a.plan.rates.of_nodes) {
+    ADJOIN_RETURN_IF_ERROR(SetCredentials(a));
+    a.plan.client = a.options.client;
+  }
   return RunPlan(a.plan, *a.rules);
 }
 
@@ -173,6 +177,13 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
   AddSpec(plan, a);
   plan->add_option("--data-root", a.plan.data_root, "Where its data files are looked for, for their sizes")
       ->capture_default_str();
+  CLI::Option* rates = plan->add_option("--rates", a.plan.rates.file,
+                                        "Table of rates that the step's time is predicted with, as adjoin-worker "
+                                        "--calibrate keeps it; absent: one that is built in")
+                           ->type_name("FILE");
+  plan->add_flag("--measured", a.plan.rates.of_nodes,
+                 "Predict with the rates that the coordinator's nodes have measured")
+      ->excludes(rates);
   plan->add_flag("-w,--wide", a.plan.wide, "Do not cut lines to the terminal's width");
   AddFormat(plan, a);
   plan->callback([&] { chosen = [&] { return PlanWith(a); }; });

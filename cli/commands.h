@@ -10,6 +10,7 @@
 #include "cli/coordinator_client.h"
 #include "cli/derived_job.h"
 #include "cli/format.h"
+#include "cli/rates.h"
 #include "layers/rules/layer_rule.h"
 #include "planner/spec/spec_include.h"
 
@@ -69,6 +70,8 @@ struct PlanOptions {
   std::string data_root = ".";  // the folder of the data files
   Format format = Format::kTable;
   bool wide = false;  // lines are not cut to the terminal's width
+  RateChoice rates;
+  ClientOptions client;  // whom RateChoice::of_nodes asks
 };
 
 struct RunOptions {

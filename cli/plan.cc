@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
+#include "cli/rates.h"
 #include "cli/terminal.h"
 #include "planner/plan/extent_plan.h"
 #include "planner/plan/file_halos.h"
@@ -81,6 +82,7 @@ void ShowReport(const PlanReport& report, const PlanOptions& options) {
 }  // namespace
 
 absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules) {
+  ADJOIN_ASSIGN_OR_RETURN(const CostModel model, ChosenModel(options.rates, options.client));
   ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(options.spec_file, options.changes));
   const ParsedSpec& parsed = loaded.parsed;
   DatasetSizes sizes;
@@ -107,7 +109,7 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
     ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, found[dataset.name()], rules));
   }
   ReadHalosFromFiles(&plan);
-  PlanReport report = MakePlanReport(plan);
+  PlanReport report = MakePlanReport(plan, model);
   *report.mutable_unknown_size() = {unknown.begin(), unknown.end()};
   if (options.format == Format::kTable) {
     ShowReport(report, options);
