@@ -167,6 +167,10 @@ absl::StatusOr<int> PlanWith(Arguments& a) {
   a.plan.changes = a.submit.changes;
   a.plan.format = a.options.format;
   a.plan.layouts = a.submit.layouts;
+  if (a.plan.rates.of_nodes) {
+    ADJOIN_RETURN_IF_ERROR(SetCredentials(a));
+    a.plan.client = a.options.client;
+  }
   return RunPlan(a.plan, *a.rules);
 }
 
@@ -202,6 +206,13 @@ void AddJobCommands(CLI::App& app, Arguments& a, Command& chosen) {
       ->type_name("FILE");
   plan->add_flag("--emit", a.submit.layouts.emit,
                  "With --auto: print the job with its layouts and nothing else; comments are lost");
+  CLI::Option* rates = plan->add_option("--rates", a.plan.rates.file,
+                                        "Table of rates that the step's time is predicted with, as adjoin-worker "
+                                        "--calibrate keeps it; absent: one that is built in")
+                           ->type_name("FILE");
+  plan->add_flag("--measured", a.plan.rates.of_nodes,
+                 "Predict with the rates that the coordinator's nodes have measured")
+      ->excludes(rates);
   plan->add_flag("-w,--wide", a.plan.wide, "Do not cut lines to the terminal's width");
   AddFormat(plan, a);
   plan->callback([&] { chosen = [&] { return PlanWith(a); }; });

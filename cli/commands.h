@@ -11,6 +11,7 @@
 #include "cli/coordinator_client.h"
 #include "cli/derived_job.h"
 #include "cli/format.h"
+#include "cli/rates.h"
 #include "layers/rules/layer_rule.h"
 #include "planner/spec/spec_include.h"
 
@@ -72,6 +73,8 @@ struct PlanOptions {
   Format format = Format::kTable;
   bool wide = false;  // lines are not cut to the terminal's width
   AutoLayoutOptions layouts;
+  RateChoice rates;
+  ClientOptions client;  // whom RateChoice::of_nodes asks
 };
 
 struct RunOptions {

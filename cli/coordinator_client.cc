@@ -256,6 +256,10 @@ absl::StatusOr<ListTokensResponse> CoordinatorClient::ListTokens() {
   return Call(&Adjoin::Stub::ListTokens, ListTokensRequest(), kShort);
 }
 
+absl::StatusOr<ReadRatesResponse> CoordinatorClient::ReadRates() {
+  return Call(&Adjoin::Stub::ReadRates, ReadRatesRequest(), kShort);
+}
+
 absl::Status CoordinatorClient::RevokeToken(const std::string& id) {
   RevokeTokenRequest request;
   request.set_id(id);

@@ -77,6 +77,8 @@ class CoordinatorClient {
   absl::Status ReleaseJob(const std::string& job);
   // Is not made again once it may have reached the coordinator: that would be another token.
   absl::StatusOr<CreateTokenResponse> CreateToken(const std::string& user, const std::string& role, double valid_hours);
+  // Each kind of node once.
+  absl::StatusOr<ReadRatesResponse> ReadRates();
   absl::StatusOr<ListTokensResponse> ListTokens();
   absl::Status RevokeToken(const std::string& id);
 

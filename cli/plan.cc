@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "cli/auto_layouts.h"
 #include "cli/commands.h"
+#include "cli/rates.h"
 #include "cli/terminal.h"
 #include "planner/auto/auto_plan.h"
 #include "planner/auto/explain_search.h"
@@ -111,7 +112,7 @@ absl::StatusOr<FoundData> FindData(const JobSpec& spec, const std::string& data_
 
 // Layouts for several numbers of ranks, as a table.
 absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, RanksRange range, AutoOptions search,
-                              const DatasetSizes& sizes, const LayerRules& rules) {
+                              const DatasetSizes& sizes, const LayerRules& rules, const CostModel& model) {
   if (options.format != Format::kTable || options.layouts.emit || !options.layouts.diff.empty()) {
     return absl::InvalidArgumentError("a range of --ranks is a table; name one number of ranks for all else");
   }
@@ -120,7 +121,7 @@ absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, R
   for (const int64_t ranks : RanksInTable(range)) {
     search.ranks = ranks;
     RanksRow row{ranks, 0, 0, ""};
-    const absl::StatusOr<AutoPlan> chosen = PlanAutomatically(spec, sizes, rules, CostModel::Default(), search);
+    const absl::StatusOr<AutoPlan> chosen = PlanAutomatically(spec, sizes, rules, model, search);
     if (chosen.ok()) {
       row.seconds = chosen->report.chosen_seconds();
       row.bytes = chosen->memory.bytes;
@@ -136,7 +137,7 @@ absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, R
 }
 
 absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& options, const FoundData& data,
-                                const LayerRules& rules) {
+                                const LayerRules& rules, const CostModel& model) {
   AutoOptions search;
   search.pin = options.layouts.pin;
   ADJOIN_ASSIGN_OR_RETURN(const RanksRange range, ParseRanks(options.layouts.ranks));
@@ -144,7 +145,7 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
     ADJOIN_ASSIGN_OR_RETURN(search.memory_bytes, ParseBytes(options.layouts.memory));
   }
   const JobSpec& spec = loaded.parsed.spec;
-  if (range.first != range.last) return ShowRanks(spec, options, range, search, data.sizes, rules);
+  if (range.first != range.last) return ShowRanks(spec, options, range, search, data.sizes, rules, model);
   search.ranks = range.first;
   search.explain = !options.layouts.emit;
   std::optional<JobSpec> other;
@@ -153,13 +154,13 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
     other = std::move(read.parsed.spec);
   }
   ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen,
-                          PlanAutomatically(spec, data.sizes, rules, CostModel::Default(), search));
+                          PlanAutomatically(spec, data.sizes, rules, model, search));
   if (options.layouts.emit) {
     ADJOIN_ASSIGN_OR_RETURN(const std::string text, EmittedText(chosen.spec));
     std::cout << text << std::flush;
     return 0;
   }
-  PlanReport report = MakePlanReport(chosen.plan);
+  PlanReport report = MakePlanReport(chosen.plan, model);
   *report.mutable_search() = chosen.report;
   *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
   if (options.format != Format::kTable) {
@@ -178,17 +179,18 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
 
 absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules) {
   ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(options.layouts));
+  ADJOIN_ASSIGN_OR_RETURN(const CostModel model, ChosenModel(options.rates, options.client));
   ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(options.spec_file, options.changes));
   const ParsedSpec& parsed = loaded.parsed;
   ADJOIN_ASSIGN_OR_RETURN(FoundData data, FindData(parsed.spec, options.data_root));
-  if (options.layouts.chosen) return RunAutoPlan(loaded, options, data, rules);
+  if (options.layouts.chosen) return RunAutoPlan(loaded, options, data, rules, model);
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, data.sizes, rules, &parsed.locations));
   for (const Dataset& dataset : parsed.spec.dataset()) {
     if (data.extents.count(dataset.name()) == 0 || !ExtentCheck::Concerns(parsed.spec, dataset)) continue;
     ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, data.extents[dataset.name()], rules));
   }
   ReadHalosFromFiles(&plan);
-  PlanReport report = MakePlanReport(plan);
+  PlanReport report = MakePlanReport(plan, model);
   *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
   if (options.format == Format::kTable) {
     ShowReport(report, options);

@@ -215,6 +215,12 @@ absl::Status CoordinationService::WorkerConnected(ConnectionId connection, const
     if (!same) attempts_.OnNewIncarnation(hello, known->last_heard);
   }
   workers_.Attach(connection, hello);
+  rates_.Forget(name);
+  if (hello.has_rates()) {
+    if (const absl::Status kept = rates_.Set(name, hello.rates()); !kept.ok()) {
+      outbox_.Log(absl::StrCat("the rates of worker ", name, " are not kept: ", std::string(kept.message())));
+    }
+  }
   const std::string output_id = workers_.At(name).hello.output_id();
   if (!output_id.empty()) homes_.OutputKnown(name, output_id);
   const auto attempts = std::count_if(hello.attempt().begin(), hello.attempt().end(),

@@ -48,6 +48,7 @@
 #include "coordinator/decisions/job_table.h"
 #include "coordinator/decisions/leases.h"
 #include "coordinator/decisions/outbox.h"
+#include "coordinator/decisions/rate_book.h"
 #include "coordinator/decisions/start_failures.h"
 #include "coordinator/decisions/submissions.h"
 #include "coordinator/decisions/worker_table.h"
@@ -141,6 +142,8 @@ class CoordinationService {
   absl::StatusOr<std::shared_ptr<const JobSpec>> SpecOf(const JobReference& reference) {
     return report_.SpecOf(reference);
   }
+  // Without a header.
+  ReadRatesResponse Rates() const { return rates_.All(); }
   absl::StatusOr<JobSummary> Summary(const JobReference& reference) { return report_.Summary(reference); }
   // True where the job has ended, and no daemon has a process of it any more: nothing new will come.
   bool Settled(const std::string& job_id);
@@ -176,6 +179,7 @@ class CoordinationService {
   Outbox outbox_{options_};
   JobTable jobs_{1};
   WorkerTable workers_{options_, outbox_};
+  RateBook rates_;
   CheckpointHomes homes_{options_, jobs_, workers_, outbox_};
   StartFailures starts_{options_, workers_, homes_, outbox_};
   JobQueue queue_{options_, jobs_, workers_, homes_, starts_, outbox_};

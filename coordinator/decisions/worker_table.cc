@@ -173,6 +173,7 @@ void WorkerTable::Attach(ConnectionId connection, const WorkerHello& hello) {
   const std::string output_id = hello.output_id().empty() && same ? worker.hello.output_id() : hello.output_id();
   worker.hello = hello;
   worker.hello.clear_attempt();
+  worker.hello.clear_rates();  // RateBook has them
   worker.hello.set_output_id(output_id);
   DropGpusOfOthers(worker.hello);
   worker.hello.set_condition(PrintableText(hello.condition(), kMaxErrorBytes));

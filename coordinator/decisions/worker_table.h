@@ -33,7 +33,7 @@ struct Held {
 };
 
 struct WorkerRecord {
-  WorkerHello hello;            // without the attempts
+  WorkerHello hello;            // without the attempts and the rates
   ConnectionId connection = 0;  // 0: none now
   absl::Duration last_heard;
   bool attached = false;  // it has connected since the coordinator's start

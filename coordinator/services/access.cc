@@ -42,6 +42,7 @@ constexpr Right kRights[] = {
     {"FollowJob", kAdmin | kUser | kViewer, CallKind::kStream},
     {"ReadLogs", kAdmin | kUser, CallKind::kStream},
     {"GetArtifact", kAdmin | kUser, CallKind::kStream},
+    {"ReadRates", kAdmin | kUser | kViewer},
     {"CreateToken", kAdmin},
     {"ListTokens", kAdmin},
     {"RevokeToken", kAdmin},

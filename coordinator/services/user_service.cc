@@ -282,6 +282,14 @@ grpc::Status UserService::RevokeToken(Context* context, const RevokeTokenRequest
   return ToGrpc(parts_.tokens.Revoke(request->id()));
 }
 
+grpc::Status UserService::ReadRates(Context* context, const ReadRatesRequest* request, ReadRatesResponse* response) {
+  absl::StatusOr<Admitted> call = Admit(*context, *request, "ReadRates");
+  if (!call.ok()) return ToGrpc(call.status());
+  *response = hub_.Look([](CoordinationService& service) { return service.Rates(); });
+  *response->mutable_header() = MakeHeader();
+  return grpc::Status::OK;
+}
+
 grpc::Status UserService::FollowJob(Context* context, const FollowJobRequest* request,
                                     grpc::ServerWriter<FollowJobResponse>* writer) {
   absl::StatusOr<Admitted> call = Admit(*context, *request, "FollowJob");

@@ -63,6 +63,7 @@ class UserService final : public Adjoin::Service {
   grpc::Status GetArtifact(Context* context, const GetArtifactRequest* request,
                            grpc::ServerWriter<ArtifactChunk>* writer) override;
   grpc::Status CreateToken(Context* context, const CreateTokenRequest* request, CreateTokenResponse* response) override;
+  grpc::Status ReadRates(Context* context, const ReadRatesRequest* request, ReadRatesResponse* response) override;
   grpc::Status ListTokens(Context* context, const ListTokensRequest* request, ListTokensResponse* response) override;
   grpc::Status RevokeToken(Context* context, const RevokeTokenRequest* request, RevokeTokenResponse* response) override;
 

@@ -109,6 +109,30 @@ std::vector<std::string> MemoryLines(const MemoryReport& memory) {
   return lines;
 }
 
+// "12.3": in units of `unit` seconds.
+std::string InUnits(double seconds, double unit) { return absl::StrFormat("%.3g", seconds / unit); }
+
+// Returns how long a step that trains takes, and with what.
+std::vector<std::string> TimeLines(const TimeReport& time) {
+  if (time.step_seconds() <= 0) return {};
+  const double unit = time.step_seconds() < 1e-3 ? 1e-6 : time.step_seconds() < 1 ? 1e-3 : 1;
+  std::vector<std::string> parts;
+  const auto add = [&](const char* what, double seconds) {
+    if (seconds >= time.step_seconds() * 1e-3) parts.push_back(absl::StrCat(what, " ", InUnits(seconds, unit)));
+  };
+  add("compute", time.compute_seconds());
+  add("movement", time.movement_seconds());
+  add("waiting", time.wait_seconds());
+  add("gradients", time.gradient_seconds());
+  add("update", time.update_seconds());
+  return {absl::StrCat("about ", InUnits(time.step_seconds(), unit),
+                       unit < 1e-5 ? " us"
+                       : unit < 1  ? " ms"
+                                   : " s",
+                       ": ", absl::StrJoin(parts, ", ")),
+          absl::StrCat("by the rates of ", time.rates())};
+}
+
 // What a user looks for first. The numbers are those of the first program.
 std::string SummaryText(const PlanReport& report) {
   std::vector<std::vector<std::string>> rows = {
@@ -127,6 +151,10 @@ std::string SummaryText(const PlanReport& report) {
     rows.push_back({rows.back()[0] == "forward pass" ? "memory" : "", line});
   }
   bool first = true;
+  for (const std::string& line : TimeLines(report.time())) {
+    rows.push_back({std::exchange(first, false) ? "step" : "", line});
+  }
+  first = true;
   for (const absl::string_view line : absl::StrSplit(LargestText(report), '\n', absl::SkipEmpty())) {
     rows.push_back({std::exchange(first, false) ? "largest tensors" : "", std::string(line)});
   }

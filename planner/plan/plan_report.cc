@@ -18,6 +18,7 @@
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/whole_volumes.h"
+#include "planner/time/step_time.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 
@@ -266,7 +267,7 @@ void WarnOfLimit(const Plan& plan, PlanReport& report) {
 
 }  // namespace
 
-PlanReport MakePlanReport(const Plan& plan) {
+PlanReport MakePlanReport(const Plan& plan, const CostModel& model) {
   PlanReport report;
   report.set_name(plan.spec().name());
   report.set_kind(Kind_Name(plan.spec().kind()));
@@ -280,6 +281,7 @@ PlanReport MakePlanReport(const Plan& plan) {
     *report.mutable_memory() = MemoryOf(*memory);
     WarnOfLimit(plan, report);
   }
+  if (const auto time = PredictStepTime(plan, model); time.ok()) *report.mutable_time() = ReportOf(*time, model);
   return report;
 }
 

@@ -6,6 +6,7 @@
 #ifndef ADJOIN_PLANNER_PLAN_PLAN_REPORT_H_
 #define ADJOIN_PLANNER_PLAN_PLAN_REPORT_H_
 
+#include "planner/time/cost_model.h"
 #include "proto/plan.pb.h"
 #include "proto/plan_report.pb.h"
 
@@ -13,7 +14,8 @@ namespace adjoin {
 
 // `plan`: made by Planner::Build. Sums that do not fit 64 bits are the largest number that does. `unknown_size` stays
 // empty: a plan does not tell which data sets a job has beside those of known size.
-PlanReport MakePlanReport(const Plan& plan);
+// `model`: of the nodes on which the job would run.
+PlanReport MakePlanReport(const Plan& plan, const CostModel& model = CostModel::Default());
 
 }  // namespace adjoin
 

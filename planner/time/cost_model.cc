@@ -12,8 +12,6 @@
 namespace adjoin {
 namespace {
 
-// The kind's variant whose input needs no gradient: a network's first layer.
-constexpr char kFirst[] = ".first";
 constexpr double kMostSeconds = 1e12;
 
 // Rates of a slow core, for a table without a single kernel of the kind or a copy.
@@ -105,8 +103,8 @@ CostModel::KernelSeconds CostModel::OfLayer(const Layer& layer, const LayerSizes
                                             bool trained) const {
   KernelWork work = WorkOf(layer, sizes);
   const bool computes_both = !sizes.parameter.empty();
-  if (!input_gradient && trained && computes_both && Find(work.kind + kFirst, work.type) != nullptr) {
-    work.kind += kFirst;
+  if (!input_gradient && trained && computes_both && Find(work.kind + kFirstLayer, work.type) != nullptr) {
+    work.kind += kFirstLayer;
     return OfWork(work);
   }
   KernelSeconds seconds = OfWork(work);
@@ -140,6 +138,11 @@ double CostModel::OfUpdate(const Optimizer& optimizer, int64_t elements, int64_t
   if (elements <= 0 || tensors <= 0) return 0;
   const KernelWork work = WorkOfUpdate(optimizer, std::max<int64_t>(1, elements / tensors), type);
   return Bounded(static_cast<double>(tensors) * OfWork(work).forward);
+}
+
+double CostModel::OfAdd(int64_t elements, DType type) const {
+  if (elements <= 0) return 0;
+  return OfWork(WorkOfSum(elements, type)).forward;
 }
 
 }  // namespace adjoin

@@ -19,8 +19,8 @@
 #include "planner/memory/layer_memory.h"
 #include "planner/time/kernel_curve.h"
 #include "planner/time/kernel_work.h"
-#include "planner/time/rank_traffic.h"
 #include "primitives/geometry/dtype.h"
+#include "primitives/geometry/traffic.h"
 #include "proto/job.pb.h"
 #include "proto/rates.pb.h"
 
@@ -49,6 +49,8 @@ class CostModel {
   // The update of `tensors` parameters with `elements` at home on this rank together.
   double OfUpdate(const Optimizer& optimizer, int64_t elements, int64_t tensors = 1,
                   DType type = DType::kFloat32) const;
+  // One tensor added to another in place, as gradients of a value that several layers read.
+  double OfAdd(int64_t elements, DType type) const;
   // Once in a step, whatever the network is.
   double OfStep() const { return step_seconds_; }
   // Of a layer that computes nothing.

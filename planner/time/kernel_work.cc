@@ -70,7 +70,8 @@ KernelWork OfConv(const Layer& layer, const LayerSizes& sizes) {
                      : IsConvByColumns(layer, sizes) ? "conv.columns"
                                                      : "conv";
   return Work(sizes, kind)
-      .Of({static_cast<int64_t>(dims), At(x, 0), At(x, 1), At(y, 1), kernel, Cells(x), Cells(y), groups},
+      .Of({static_cast<int64_t>(dims), At(x, 1), At(y, 1), kernel, BoundedProduct({At(x, 0), Cells(x)}),
+           BoundedProduct({At(y, 0), Cells(y)}), groups},
           2 * each * channels);
 }
 
@@ -169,7 +170,9 @@ KernelWork OfActivation(const Layer& layer, const LayerSizes& sizes) {
       new std::set<std::string>{"relu",      "relu6",       "leaky_relu", "hardtanh",   "abs",       "square",
                                 "threshold", "hardsigmoid", "hardswish",  "hardshrink", "softshrink"};
   const std::string& fn = layer.activation().fn();
+  static const auto* own = new std::set<std::string>{"gelu", "tanh", "sigmoid", "silu"};
   if (fn == "prelu") return Work(sizes, "prelu").ByElement();
+  if (own->count(fn) > 0) return Work(sizes, "activation." + fn).ByElement(10);
   return Work(sizes, cheap->count(fn) > 0 ? "activation" : "activation.costly")
       .ByElement(cheap->count(fn) > 0 ? 1 : 10);
 }
@@ -234,6 +237,17 @@ KernelWork WorkOfUpdate(const Optimizer& optimizer, int64_t elements, DType type
   }
   work.flops = 2.0 * tensors * static_cast<double>(work.size[0]);
   work.bytes = tensors * static_cast<double>(work.size[0]) * static_cast<double>(SizeOf(type));
+  return work;
+}
+
+KernelWork WorkOfSum(int64_t elements, DType type) {
+  KernelWork work;
+  work.kind = "sum";
+  work.type = type;
+  work.size = {std::clamp<int64_t>(elements, 0, kMostBytes)};
+  work.flops = static_cast<double>(work.size[0]);
+  work.bytes = 3 * work.flops * static_cast<double>(SizeOf(type));
+  work.empty = elements <= 0;
   return work;
 }
 

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/rates.pb.h"
 #include "worker/daemon/coordinator_link.h"
 #include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/process_spawner.h"
@@ -42,6 +43,7 @@ struct DaemonSettings {
   std::string rank_binary;                        // absolute
   std::optional<User> rank_user;                  // absent: the daemon's own
   GpuChoice gpus;                                 // that ranks may use
+  std::optional<RateTable> rates;                 // as it was measured; absent: it was not
   std::string checker_binary = "/proc/self/exe";  // begins as worker/daemon/data_check_child.h tells
   size_t data_checks = 4;                         // at once
   absl::Duration data_check_limit = absl::Seconds(30);

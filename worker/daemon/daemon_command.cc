@@ -34,6 +34,7 @@
 #include "base/stop_signal.h"
 #include "base/watchdog.h"
 #include "proto/health_check_service.h"
+#include "worker/daemon/calibration.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/data_check_child.h"
 #include "worker/daemon/data_network.h"
@@ -67,6 +68,8 @@ struct Flags {
   TlsFiles tls;
   double drain_seconds = 20;
   std::string log_format = "text";
+  bool calibrate = false;
+  double calibrate_seconds = 30;
 };
 
 void AddOptions(CLI::App& app, Flags& flags) {
@@ -114,6 +117,11 @@ void AddOptions(CLI::App& app, Flags& flags) {
                  "On SIGTERM, how long jobs may take to stop after a step; what is left then is killed")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 86400.0));
+  app.add_flag("--calibrate", flags.calibrate,
+               "Measures how fast this node computes and sends, keeps that below --state-dir, prints it and ends");
+  app.add_option("--calibrate-seconds", flags.calibrate_seconds, "How long --calibrate measures")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 3600.0).description(""));
   AddTlsOptions(app, flags.tls);
   app.add_option("--log-format", flags.log_format, "text, or json: an object on each line")
       ->capture_default_str()
@@ -273,12 +281,34 @@ absl::Status RunUntilSignal(Daemon& daemon, absl::Duration drain_limit, StopSign
   return status;
 }
 
+// Measures with as many ranks at once as there may be, but for those that would share a core.
+absl::Status RunCalibration(const Flags& flags) {
+  CalibrationOptions options;
+  ADJOIN_ASSIGN_OR_RETURN(options.rank_binary, RankBinary(flags));
+  ADJOIN_ASSIGN_OR_RETURN(options.user, RankUser(flags.rank_user));
+  constexpr uint32_t kMost = 256;
+  // Two at least, for the movements between them.
+  options.ranks =
+      static_cast<int>(std::clamp(std::min(flags.slots, std::max(1u, std::thread::hardware_concurrency())), 2u, kMost));
+  options.seconds = absl::Seconds(flags.calibrate_seconds);
+  ADJOIN_ASSIGN_OR_RETURN(const StateFolder state, StateFolder::Lock(flags.state_dir));
+  LogInfo(absl::StrCat("measures for about ", flags.calibrate_seconds, " s with ", options.ranks,
+                       " ranks at once; nothing else should run on this node"));
+  ADJOIN_ASSIGN_OR_RETURN(const RateTable rates, MeasureRates(options));
+  ADJOIN_RETURN_IF_ERROR(SaveRates(state.path(), rates));
+  std::cout << RatesForPeople(rates) << "rates of " << rates.machine() << ", in " << state.path() << "/" << kRatesFile
+            << std::endl;
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSignal& stop) {
+  if (flags.calibrate) return RunCalibration(flags);
   ADJOIN_ASSIGN_OR_RETURN(DaemonSettings settings, MakeSettings(flags));
   settings.interceptors = options.interceptors;
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(flags.state_dir));
   ADJOIN_ASSIGN_OR_RETURN(settings.node_id, NodeId(state.path()));
   settings.state_dir = state.path();
+  ADJOIN_ASSIGN_OR_RETURN(settings.rates, LoadRates(state.path()));
   // The path of a Unix socket has at most 107 bytes, so daemon and ranks name it from within the folder.
   if (chdir(state.path().c_str()) != 0) return absl::UnavailableError(absl::StrCat("cannot enter ", state.path()));
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(std::move(settings)));

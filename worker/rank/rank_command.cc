@@ -29,6 +29,8 @@
 #include "primitives/tensor_memory.h"
 #include "primitives/transport/transport_factory.h"
 #include "proto/plan.pb.h"
+#include "worker/rank/calibrate_command.h"
+#include "worker/rank/calibrate_flags.h"
 #include "worker/rank/gpu_lines.h"
 #include "worker/rank/rank_devices.h"
 #include "worker/rank/rank_process_link.h"
@@ -248,6 +250,7 @@ int RunRankCommand(int argc, char** argv, const LayerRegistry& layers, const Lay
     std::cout << GpuLines(devices.List()) << std::flush;
     _exit(0);
   }
+  if (argc >= 2 && absl::string_view(argv[1]) == kCalibrate) return RunCalibrateCommand(argc, argv);
   RankProcessLink::Settings settings;
   CLI::App app("One rank of one attempt of a job; started by adjoin-worker", "adjoin-rank");
   app.add_option("--socket", settings.socket, "The daemon's socket")->required();

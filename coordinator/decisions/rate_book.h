@@ -1,0 +1,40 @@
+// How fast the nodes are, as their daemons have measured. Nodes of one kind that share a table have it once.
+//
+//   book.Set("worker-1", hello.rates());
+//   ReadRatesResponse response = book.All();
+#ifndef ADJOIN_COORDINATOR_DECISIONS_RATE_BOOK_H_
+#define ADJOIN_COORDINATOR_DECISIONS_RATE_BOOK_H_
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "proto/coordinator.pb.h"
+#include "proto/rates.pb.h"
+
+namespace adjoin {
+
+class RateBook {
+ public:
+  // Kinds of nodes that are kept; more than that have no rates here.
+  static constexpr size_t kMostKinds = 64;
+
+  // In the place of what the worker had. Errors, after which the worker has none: kInvalidArgument (CheckRates),
+  // kResourceExhausted (kMostKinds others are kept).
+  absl::Status Set(const std::string& worker, const RateTable& rates);
+  void Forget(const std::string& worker);
+  // Each table with its workers, the kind that most have first. The header is not set.
+  ReadRatesResponse All() const;
+
+ private:
+  struct Kind {
+    RateTable rates;
+    std::set<std::string> workers;
+  };
+  std::map<std::string, Kind> kinds_;  // by the table's bytes
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_COORDINATOR_DECISIONS_RATE_BOOK_H_

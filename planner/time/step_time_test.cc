@@ -1,0 +1,116 @@
+#include "planner/time/step_time.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+#include "layers/builtin/builtin_rules.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_parser.h"
+
+namespace adjoin {
+namespace {
+
+// Every kernel takes a second forward and two backward, a movement a second for each message, and an update three.
+CostModel Model() {
+  RateTable rates;
+  rates.set_machine("a test");
+  rates.set_step_seconds(5);
+  for (const char* kind : {"linear", "loss", "update", "activation", "copy", "sum"}) {
+    KernelRate& rate = *rates.add_kernel();
+    rate.set_kind(kind);
+    rate.set_dtype("float32");
+    rate.set_forward_seconds(std::string(kind) == "update" ? 3 : 1);
+    rate.set_backward_seconds(2);
+  }
+  LaneRate& lane = *rates.add_lane();
+  lane.set_lane("memory");
+  lane.set_message_seconds(1);
+  const auto model = CostModel::Create(rates);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *model;
+}
+
+Plan PlanOf(int ranks, const std::string& partition, const std::string& more = "", const std::string& train = "") {
+  const std::string spec =
+      absl::StrCat("name: \"n\" kind: TRAIN ranks: ", ranks, " layout { name: \"g\" partition: ", partition,
+                   " }\n"
+                   "layer { name: \"a\" input: \"x\" x: \"g\" ",
+                   more,
+                   " linear { out_features: 4 bias: false } }\n"
+                   "layer { name: \"r\" ",
+                   more,
+                   " activation { fn: \"relu\" } }\n"
+                   "loss { kind: \"mse\" input: \"r\" target: \"t\" }\n"
+                   "dataset { name: \"data\" field { name: \"x\" idx { path: \"x\" } shape: [8] }\n"
+                   "  field { name: \"t\" idx { path: \"t\" } shape: [4] } }\n"
+                   "train { dataset: \"data\" batch: 4 steps: 1 ",
+                   train, " optimizer { sgd { lr: 0.1 } } }\n");
+  const auto parsed = ParseSpec(spec, "job");
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  auto plan = Planner::Build(parsed->spec, {{"data", 4}}, BuiltinLayerRules());
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? *std::move(plan) : Plan();
+}
+
+TEST(StepTimeTest, AddsUpOneRank) {
+  const auto time = PredictStepTime(PlanOf(1, "[1, 1]"), Model());
+  ASSERT_TRUE(time.ok()) << time.status();
+  // Forward: the layer, its activation, the loss. Backward: half of the layer, since the data need no gradient, and the
+  // others.
+  EXPECT_NEAR(time->compute, 3 + 1 + 2 + 2, 1e-6);
+  EXPECT_NEAR(time->update, 3 + 5, 1e-6);
+  EXPECT_EQ(time->movement, 0);
+  EXPECT_EQ(time->gradient, 0);
+  EXPECT_EQ(time->wait, 0);
+  ASSERT_EQ(time->layer.size(), 2u);
+  EXPECT_EQ(time->layer[0].name, "a");
+  EXPECT_NEAR(time->layer[0].forward, 1, 1e-6);
+  EXPECT_NEAR(time->layer[0].backward, 1, 1e-6);
+}
+
+TEST(StepTimeTest, GradientsOfReplicatedWeightsAreAdded) {
+  const auto time = PredictStepTime(PlanOf(2, "[2, 1]"), Model());
+  ASSERT_TRUE(time.ok()) << time.status();
+  // A message each way.
+  EXPECT_NEAR(time->gradient, 2, 1e-6);
+}
+
+TEST(StepTimeTest, MicrobatchesMultiplyThePasses) {
+  const auto one = PredictStepTime(PlanOf(1, "[1, 1]"), Model());
+  const auto two = PredictStepTime(PlanOf(1, "[1, 1]", "", "microbatches: 2"), Model());
+  ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
+  EXPECT_NEAR(two->compute, 2 * one->compute, 1e-6);
+  EXPECT_NEAR(two->update, one->update, 1e-6);
+}
+
+TEST(StepTimeTest, RanksThatShareACoreTakeTurns) {
+  StepTimeOptions options;
+  options.ranks_per_core = 2;
+  const auto alone = PredictStepTime(PlanOf(2, "[2, 1]"), Model());
+  const auto shared = PredictStepTime(PlanOf(2, "[2, 1]"), Model(), options);
+  ASSERT_TRUE(alone.ok() && shared.ok());
+  EXPECT_NEAR(shared->compute, 2 * alone->compute, 1e-6);
+}
+
+TEST(StepTimeTest, TheReportAddsUp) {
+  const CostModel model = Model();
+  const auto time = PredictStepTime(PlanOf(2, "[1, 2]"), model);
+  ASSERT_TRUE(time.ok()) << time.status();
+  const TimeReport report = ReportOf(*time, model);
+  EXPECT_NEAR(report.step_seconds(),
+              report.compute_seconds() + report.movement_seconds() + report.wait_seconds() + report.gradient_seconds() +
+                  report.update_seconds(),
+              1e-9);
+  EXPECT_EQ(report.rates(), "a test");
+  EXPECT_EQ(report.layer_size(), 2);
+}
+
+TEST(StepTimeTest, APlanThatTrainsNothingHasNone) {
+  EXPECT_TRUE(absl::IsNotFound(PredictStepTime(Plan(), Model()).status()));
+}
+
+}  // namespace
+}  // namespace adjoin
