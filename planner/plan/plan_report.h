@@ -6,6 +6,9 @@
 #ifndef ADJOIN_PLANNER_PLAN_PLAN_REPORT_H_
 #define ADJOIN_PLANNER_PLAN_PLAN_REPORT_H_
 
+#include <string>
+
+#include "absl/status/statusor.h"
 #include "proto/plan.pb.h"
 #include "proto/plan_report.pb.h"
 
@@ -14,6 +17,15 @@ namespace adjoin {
 // `plan`: made by Planner::Build. Sums that do not fit 64 bits are the largest number that does. `unknown_size` stays
 // empty: a plan does not tell which data sets a job has beside those of known size.
 PlanReport MakePlanReport(const Plan& plan);
+
+// How much memory the rank takes that needs most, at the worst moment. Errors: as PredictLargestMemory.
+absl::StatusOr<MemoryReport> MakeMemoryReport(const Plan& plan);
+
+// True where a plan tells the memory that the job takes: it is not made for whole volumes of any extents.
+bool KnowsMemory(const Plan& plan);
+
+// What makes up the memory, for people: "parameters 1.10 GiB, activations 7.52 GiB, the process itself 416 MiB".
+std::string MemoryPartsText(const MemoryReport& memory);
 
 }  // namespace adjoin
 
