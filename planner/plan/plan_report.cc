@@ -275,7 +275,7 @@ bool KnowsMemory(const Plan& plan) {
 absl::StatusOr<MemoryReport> MakeMemoryReport(const Plan& plan) {
   ADJOIN_ASSIGN_OR_RETURN(const RankMemory memory, PredictLargestMemory(plan));
   MemoryReport report = MemoryOf(memory);
-  const ResidentSize size = PredictResidentSize(plan.spec(), memory.bytes);
+  ADJOIN_ASSIGN_OR_RETURN(const ResidentSize size, PredictResidentSize(plan, memory));
   report.set_resident(size.total);
   report.set_process(size.program);
   return report;
