@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/amount_text.h"
 #include "base/status_macros.h"
 #include "base/text_table.h"
 #include "cli/commands.h"
@@ -42,6 +43,33 @@ void AddTimes(const DescribeJobResponse& described, std::vector<std::vector<std:
   double ratio = sync / compute;
   rows.push_back({"speed-up", absl::StrFormat("T_sync / T_comp < R - 1 %s: it is %.3f, R - 1 is %d",
                                               ratio < limit ? "holds" : "does not hold", ratio, limit)});
+}
+
+// What the plan tells beside what the ranks report, of the rank that has most; nothing where neither is known.
+void AddMemory(const DescribeJobResponse& described, std::vector<std::vector<std::string>>& rows) {
+  int64_t tensors = 0, resident = 0;
+  for (const RankStatus& rank : described.rank()) {
+    tensors = std::max(tensors, rank.progress().peak_tensor_bytes());
+    resident = std::max(resident, rank.progress().peak_resident_bytes());
+  }
+  const auto add = [&](const std::string& what, int64_t predicted, int64_t measured) {
+    std::vector<std::string> parts;
+    if (predicted > 0) parts.push_back(absl::StrCat("about ", BytesText(predicted), " predicted"));
+    if (measured > 0) parts.push_back(absl::StrCat(BytesText(measured), " measured at most"));
+    if (!parts.empty()) rows.push_back({what, absl::StrJoin(parts, ", ")});
+  };
+  add("tensors", described.predicted().tensor_bytes(), tensors);
+  add("process", described.predicted().resident_bytes(), resident);
+}
+
+void AddStep(const DescribeJobResponse& described, std::vector<std::vector<std::string>>& rows) {
+  double longest = 0;
+  for (const RankStatus& rank : described.rank()) longest = std::max(longest, rank.progress().step_seconds());
+  const double predicted = described.predicted().step_seconds();
+  std::vector<std::string> parts;
+  if (predicted > 0) parts.push_back(absl::StrCat("about ", Millis(predicted), " predicted"));
+  if (longest > 0) parts.push_back(absl::StrCat(Millis(longest), " measured (median of the last steps)"));
+  if (!parts.empty()) rows.push_back({"step", absl::StrJoin(parts, ", ")});
 }
 
 // "1 NVIDIA H100 80GB HBM3"
@@ -139,6 +167,8 @@ void PrintJob(const DescribeJobResponse& described, const RestartCauses& causes)
   }
   if (job.state() == SUCCEEDED) rows.push_back({"result", EndLine(job)});
   for (std::vector<std::string>& row : ClassRows(job.progress())) rows.push_back(std::move(row));
+  AddMemory(described, rows);
+  AddStep(described, rows);
   AddTimes(described, rows);
   std::cout << TextTable(rows);
 }

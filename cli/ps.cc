@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/amount_text.h"
 #include "base/status_macros.h"
 #include "base/text_table.h"
 #include "cli/commands.h"
@@ -58,6 +59,10 @@ Rows JobRows(const ListJobsResponse& list) {
   return rows;
 }
 
+std::string MemoryText(const WorkerSummary& worker, uint64_t bytes) {
+  return worker.memory_bytes() == 0 ? "?" : BytesText(static_cast<int64_t>(bytes));
+}
+
 Rows WorkerRows(const ListJobsResponse& list) {
   Rows rows = {{"WORKER", "ADDRESS", "SLOTS", "FREE", "STATE", "HEARTBEAT"}};
   const bool unfit = std::any_of(list.worker().begin(), list.worker().end(),
@@ -65,12 +70,19 @@ Rows WorkerRows(const ListJobsResponse& list) {
   const bool gpus = std::any_of(list.worker().begin(), list.worker().end(),
                                 [](const WorkerSummary& worker) { return worker.gpus() > 0; });
   if (gpus) rows[0].insert(rows[0].begin() + 4, {"GPUS", "FREE"});
+  const bool memory = std::any_of(list.worker().begin(), list.worker().end(),
+                                  [](const WorkerSummary& worker) { return worker.memory_bytes() > 0; });
+  if (memory) rows[0].insert(rows[0].begin() + 4, {"MEMORY", "FREE"});
   if (unfit) rows[0].push_back("CONDITION");
   for (const WorkerSummary& worker : list.worker()) {
     rows.push_back({worker.name(), worker.address(), absl::StrCat(worker.slots()), absl::StrCat(worker.free_slots()),
                     worker.state(), DurationText(worker.heartbeat_age_seconds()) + " ago"});
     if (gpus) {
       rows.back().insert(rows.back().begin() + 4, {absl::StrCat(worker.gpus()), absl::StrCat(worker.free_gpus())});
+    }
+    if (memory) {
+      rows.back().insert(rows.back().begin() + 4,
+                         {MemoryText(worker, worker.memory_bytes()), MemoryText(worker, worker.free_memory_bytes())});
     }
     if (unfit) rows.back().push_back(worker.condition());
   }

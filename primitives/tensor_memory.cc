@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <list>
@@ -30,6 +32,7 @@ std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit 
 struct Block {
   void* data = nullptr;
   std::size_t bytes = 0;
+  std::size_t used = 0;  // by the tensor that has it
   char* mapped = nullptr;
   std::size_t mapped_bytes = 0;
 };
@@ -57,9 +60,47 @@ Block Map(std::size_t bytes, std::size_t number) {
   return block;
 }
 
+// Where tensors begin, for the instructions that take several numbers at once: as LibTorch's own allocator.
+constexpr std::size_t kAlignment = 64;
+
+// Stands before the memory of a small tensor.
+struct SmallHeader {
+  void* block;        // of malloc
+  std::size_t bytes;  // of the tensor
+};
+constexpr std::size_t kAroundSmall = kAlignment + sizeof(SmallHeader);
+
+// The heap gives a freed block to the next tensor of its size. posix_memalign, which LibTorch uses, does not: it looks
+// for a block with room to align in, which one that was aligned before no longer has. A job's heap then grew to three
+// times what its tensors took.
+void* TakeSmall(std::size_t bytes) {
+  if (bytes > std::numeric_limits<std::size_t>::max() - kAroundSmall) return nullptr;
+  void* const block = malloc(bytes + kAroundSmall);
+  if (block == nullptr) return nullptr;
+  const auto data = RoundUp(reinterpret_cast<std::uintptr_t>(block) + sizeof(SmallHeader), kAlignment);
+  auto* const header = reinterpret_cast<SmallHeader*>(data) - 1;
+  *header = {block, bytes};
+  return reinterpret_cast<void*>(data);
+}
+
+// All tensors of the process.
+struct TensorCount {
+  std::atomic<int64_t> now{0}, highest{0};
+
+  void Add(std::size_t bytes) {
+    const int64_t sum =
+        now.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed) + static_cast<int64_t>(bytes);
+    int64_t most = highest.load(std::memory_order_relaxed);
+    while (sum > most && !highest.compare_exchange_weak(most, sum, std::memory_order_relaxed)) {
+    }
+  }
+  void Remove(std::size_t bytes) { now.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
+};
+TensorCount counted;
+
 class ReusingAllocator final : public c10::Allocator {
  public:
-  explicit ReusingAllocator(c10::Allocator* small) : small_(small) {}
+  ReusingAllocator() = default;
 
   // No function says `override`, since which of them do depends on LibTorch: its allocate() is const in LibTorch 1 and
   // no longer in 2, which also has copy_data().
@@ -73,26 +114,32 @@ class ReusingAllocator final : public c10::Allocator {
 
   TensorMemoryUse use() const {
     absl::MutexLock lock(&mutex_);
-    return use_;
+    TensorMemoryUse use = use_;
+    use.tensors = counted.now.load(std::memory_order_relaxed);
+    use.tensors_highest = counted.highest.load(std::memory_order_relaxed);
+    return use;
   }
 
  private:
   static void GiveBack(void* data);
+  static void GiveBackSmall(void* data);
   static void GiveBackEither(void* data);
 
   c10::DataPtr Allocate(std::size_t bytes) const {
     if (bytes < smallest_.load(std::memory_order_relaxed)) return AllocateSmall(bytes);
-    void* const data = Take(RoundUp(bytes, kPage));
+    void* const data = Take(RoundUp(bytes, kPage), bytes);
     return {data, data, &GiveBack, c10::Device(c10::DeviceType::CPU)};
   }
 
   c10::DataPtr AllocateSmall(std::size_t bytes) const {
-    try {
-      return small_->allocate(bytes);
-    } catch (const c10::Error&) {
-      const int64_t used = ProcessMemoryInUse().data;  // read here: unwinding gives memory back
-      TORCH_CHECK(false, "no memory for a tensor of ", bytes, " bytes; the process uses ", used, " bytes");
-    }
+    const c10::Device cpu(c10::DeviceType::CPU);
+    if (bytes == 0) return {nullptr, cpu};
+    void* const data = TakeSmall(bytes);
+    TORCH_CHECK(data != nullptr, "no memory for a tensor of ", bytes, " bytes; the process uses ",
+                ProcessMemoryInUse().data, " bytes");
+    counted.Add(bytes);
+    c10::profiledCPUMemoryReporter().New(data, bytes);
+    return {data, data, &GiveBackSmall, cpu};
   }
 
   bool IsLarge(void* data) const {
@@ -100,7 +147,8 @@ class ReusingAllocator final : public c10::Allocator {
     return live_.count(data) > 0;
   }
 
-  void* Take(std::size_t bytes) const {
+  // `bytes`: of `used` ones, for a tensor, whole pages.
+  void* Take(std::size_t bytes, std::size_t used) const {
     absl::MutexLock lock(&mutex_);
     Block block;
     // The smallest that fits without wasting more than an eighth.
@@ -124,7 +172,9 @@ class ReusingAllocator final : public c10::Allocator {
       TORCH_CHECK(block.data != nullptr, "no memory for a tensor of ", bytes, " bytes; the process uses ",
                   ProcessMemoryInUse().data, " bytes");
     }
+    block.used = used;
     live_[block.data] = block;
+    counted.Add(used);
     return block.data;
   }
 
@@ -133,6 +183,7 @@ class ReusingAllocator final : public c10::Allocator {
     const auto it = live_.find(data);
     idle_.push_back(it->second);
     live_.erase(it);
+    counted.Remove(idle_.back().used);
     use_.live -= static_cast<int64_t>(idle_.back().bytes);
     use_.idle += static_cast<int64_t>(idle_.back().bytes);
     Trim();
@@ -146,7 +197,6 @@ class ReusingAllocator final : public c10::Allocator {
     }
   }
 
-  c10::Allocator* const small_;
   std::atomic<std::size_t> smallest_{static_cast<std::size_t>(kLargeTensorBytes)};
   mutable absl::Mutex mutex_;
   mutable std::list<Block> idle_ ABSL_GUARDED_BY(mutex_);  // the longest unused first
@@ -156,18 +206,26 @@ class ReusingAllocator final : public c10::Allocator {
 
 // Never deleted: tensors may outlive everything else in the process.
 ReusingAllocator& Instance() {
-  static auto* const instance = new ReusingAllocator(c10::GetDefaultCPUAllocator());
+  static auto* const instance = new ReusingAllocator();
   return *instance;
 }
 
 void ReusingAllocator::GiveBack(void* data) { Instance().Keep(data); }
+
+void ReusingAllocator::GiveBackSmall(void* data) {
+  if (data == nullptr) return;
+  c10::profiledCPUMemoryReporter().Delete(data);
+  const SmallHeader header = *(reinterpret_cast<SmallHeader*>(data) - 1);
+  counted.Remove(header.bytes);
+  free(header.block);
+}
 
 void ReusingAllocator::GiveBackEither(void* data) {
   ReusingAllocator& instance = Instance();
   if (instance.IsLarge(data)) {
     instance.Keep(data);
   } else {
-    instance.small_->raw_deallocate(data);
+    GiveBackSmall(data);
   }
 }
 

@@ -5,7 +5,7 @@
 //
 //   ReuseTensorMemory();      // once, before the first tensor
 //
-// It replaces LibTorch's allocator for the CPU, except for smaller tensors. Memory is given away only once
+// It replaces LibTorch's allocator for the CPU, and counts what tensors take. Memory is given away only once
 // nothing refers to it any more, so results stay as fresh as ever. It never holds more memory than tensors of that size
 // once used at the same time: what does not fit below that goes back to the system, the longest unused first.
 #ifndef ADJOIN_PRIMITIVES_TENSOR_MEMORY_H_
@@ -26,6 +26,9 @@ struct TensorMemoryUse {
   int64_t idle = 0;     // kept for the next tensors
   int64_t highest = 0;  // the largest value of `live`
   int64_t mapped = 0;   // number of times that fresh memory was needed
+  // Of all tensors of the process, large and small.
+  int64_t tensors = 0;
+  int64_t tensors_highest = 0;  // the largest value of `tensors`
 };
 TensorMemoryUse TensorMemoryInUse();
 

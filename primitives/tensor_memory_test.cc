@@ -1,4 +1,6 @@
 #include "primitives/tensor_memory.h"
+
+#include "base/process_memory.h"
 #include "base/testing/test_seed.h"
 
 #include <cstdint>
@@ -69,7 +71,41 @@ TEST_F(TensorMemoryTest, NeverHoldsMoreThanWasOnceInUse) {
   tensors.clear();
 }
 
-TEST_F(TensorMemoryTest, LeavesSmallTensorsToLibTorch) {
+TEST_F(TensorMemoryTest, CountsAllTensors) {
+  const int64_t before = TensorMemoryInUse().tensors;
+  {
+    const at::Tensor large = MiB(4), small = MiB(0.25), empty = at::empty({0});
+    EXPECT_EQ(TensorMemoryInUse().tensors - before, (4 << 20) + (1 << 18));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small.data_ptr()) % 64, 0);
+    EXPECT_GE(TensorMemoryInUse().tensors_highest, TensorMemoryInUse().tensors);
+  }
+  EXPECT_EQ(TensorMemoryInUse().tensors, before);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      for (int j = 0; j < 1000; ++j) MiB(0.001 * (j % 7));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(TensorMemoryInUse().tensors, before);
+}
+
+// Of blocks that were freed one between others, the next tensors of their size take every one.
+TEST_F(TensorMemoryTest, TheHeapUsesMemoryOfOneSizeAgain) {
+  std::vector<at::Tensor> kept, gone;
+  for (int i = 0; i < 100; ++i) {
+    gone.push_back(MiB(0.5));
+    kept.push_back(MiB(0.25));
+  }
+  const int64_t before = ProcessMemoryInUse().data;
+  for (int round = 0; round < 5; ++round) {
+    gone.clear();
+    for (int i = 0; i < 100; ++i) gone.push_back(MiB(0.5));
+  }
+  EXPECT_LE(ProcessMemoryInUse().data - before, 2 << 20);
+}
+
+TEST_F(TensorMemoryTest, LeavesSmallTensorsToTheHeap) {
   const TensorMemoryUse before = TensorMemoryInUse();
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 100; ++i) tensors.push_back(MiB(0.01));

@@ -9,6 +9,7 @@
 #include "base/printable_text.h"
 #include "coordinator/decisions/attempt_messages.h"
 #include "coordinator/decisions/attempt_text.h"
+#include "coordinator/decisions/memory_need.h"
 #include "coordinator/decisions/stored_rows.h"
 #include "proto/killed_by_signal.h"
 #include "proto/message_limits.h"
@@ -42,7 +43,9 @@ RankRecord* RankOf(JobRecord& job, const std::string& worker, uint32_t rank) {
 }
 
 Held HeldBy(const JobRecord& job, const Holder& holder) {
-  return {.slots = holder.slots, .gpus = holder.slots * static_cast<int>(job.spec.resources().gpus())};
+  return {.slots = holder.slots,
+          .gpus = holder.slots * static_cast<int>(job.spec.resources().gpus()),
+          .memory = holder.slots * NeedOf(job).memory};
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "coordinator/decisions/memory_behind.h"
+
 namespace adjoin {
 
 // The head needs `needed` slots, and `free` slots are free (fewer than needed). The running jobs hold `running` slots
@@ -26,10 +28,15 @@ class Backfill {
   // Nothing.
   Backfill() = default;
   // Behind a head without GPUs, or one that could never start.
-  static Backfill OfSlots(int slots) { return Backfill(slots, slots, /*one_budget=*/true); }
+  static Backfill OfSlots(int slots, const MemoryBehind& memory = {}) {
+    return Backfill(slots, slots, /*one_budget=*/true, memory);
+  }
   // Behind a head with GPUs: `slots` that are left when each free GPU has one.
-  static Backfill BesideGpus(int slots, int gpus) { return Backfill(slots, gpus, /*one_budget=*/false); }
+  static Backfill BesideGpus(int slots, int gpus, const MemoryBehind& memory = {}) {
+    return Backfill(slots, gpus, /*one_budget=*/false, memory);
+  }
 
+  const MemoryBehind& memory() const { return memory_; }
   bool IsUsedUp() const { return plain_ <= 0 && with_gpus_ <= 0; }
   bool Allows(int ranks, bool with_gpus) const { return ranks <= (with_gpus ? with_gpus_ : plain_); }
   // True where a job may take only slots that are left when each free GPU has one.
@@ -40,11 +47,13 @@ class Backfill {
   }
 
  private:
-  Backfill(int plain, int with_gpus, bool one_budget) : plain_(plain), with_gpus_(with_gpus), one_budget_(one_budget) {}
+  Backfill(int plain, int with_gpus, bool one_budget, const MemoryBehind& memory)
+      : plain_(plain), with_gpus_(with_gpus), one_budget_(one_budget), memory_(memory) {}
 
   int plain_ = 0;  // ranks of jobs without GPUs
   int with_gpus_ = 0;
   bool one_budget_ = true;
+  MemoryBehind memory_;
 };
 
 }  // namespace adjoin

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/decisions/memory_need.h"
 #include "coordinator/placement/assignment.h"
 #include "coordinator/placement/shared_output.h"
 
@@ -21,7 +22,7 @@ bool IsOfOneWorker(const std::string& home) { return absl::StartsWith(home, Outp
 
 bool CheckpointHomes::CouldStartOn(const JobRecord& job, const std::string& home,
                                    const std::vector<FreeSlots>& workers) const {
-  return Assign(options_.assignment, job.spec, workers, /*before=*/{}, home).ok();
+  return Assign(options_.assignment, job.spec, workers, /*before=*/{}, home, NeedOf(job)).ok();
 }
 
 bool CheckpointHomes::CouldEverStart(const JobRecord& job) const {

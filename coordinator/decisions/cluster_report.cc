@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/output_dir.h"
 #include "base/printable_text.h"
+#include "coordinator/decisions/memory_need.h"
 #include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
@@ -47,6 +48,16 @@ ClusterSnapshot::RunningJob Measure(const JobRecord& job) {
   const auto validation = job.progress.metric().find("validation.loss");
   if (validation != job.progress.metric().end()) now.validation_loss = validation->second;
   return now;
+}
+
+// Two jobs that ask for the same labels have the same text.
+std::string LabelsText(const Resources& resources) {
+  std::vector<std::string> labels;
+  for (const auto& [label, value] : resources.node_label()) {
+    labels.push_back(absl::StrCat(label.size(), ":", label, value.size(), ":", value));
+  }
+  std::sort(labels.begin(), labels.end());
+  return absl::StrJoin(labels, " ");
 }
 
 // The end of an error about an artifact that a job does not have.
@@ -132,16 +143,23 @@ const SlotTotals& ClusterReport::TotalsIn(ReasonContext& context) const {
 const std::string& ClusterReport::SharedOutputIn(ReasonContext& context, const JobSpec& spec) const {
   static const std::string* const kNothing = new std::string();
   if (!NeedsSharedOutput(spec)) return *kNothing;
-  std::vector<std::string> labels;
-  for (const auto& [label, value] : spec.resources().node_label()) {
-    labels.push_back(absl::StrCat(label.size(), ":", label, value.size(), ":", value));
-  }
-  std::sort(labels.begin(), labels.end());
   const std::string key = absl::StrCat(spec.kind(), " ", spec.ranks(), " ", spec.resources().max_ranks_per_node(), " ",
-                                       spec.resources().gpus(), " ", absl::StrJoin(labels, " "));
+                                       spec.resources().gpus(), " ", LabelsText(spec.resources()));
   auto [found, is_new] = context.shared_output.try_emplace(key);
   if (is_new) {
     found->second = std::string(CheckSharedOutput(spec, parts_.workers.AllInTimeFor(spec.resources())).message());
+  }
+  return found->second;
+}
+
+const std::string& ClusterReport::MemoryIn(ReasonContext& context, const JobRecord& job) const {
+  const RankNeed need = NeedOf(job);
+  const Resources& wanted = job.spec.resources();
+  const std::string key = absl::StrCat(job.spec.ranks(), " ", wanted.max_ranks_per_node(), " ", wanted.gpus(), " ",
+                                       need.memory, " ", need.gpu, " ", LabelsText(wanted));
+  auto [found, is_new] = context.memory.try_emplace(key);
+  if (is_new) {
+    found->second = MemoryReason(job.spec, need, parts_.workers.FreeFor(wanted), parts_.workers.AllInTimeFor(wanted));
   }
   return found->second;
 }
@@ -161,6 +179,8 @@ std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& cont
   }
   for (const auto& [label, value] : resources.node_label()) absl::StrAppend(&reason, ", with ", label, "=", value);
   if (!parts_.homes.HomeOf(job).empty()) absl::StrAppend(&reason, ", on ", parts_.homes.Reason(job));
+  const std::string& memory = MemoryIn(context, job);
+  if (!memory.empty()) absl::StrAppend(&reason, "; ", memory);
   const std::string& shared = SharedOutputIn(context, job.spec);
   if (!shared.empty()) absl::StrAppend(&reason, "; ", shared);
   if (!job.unassigned.empty()) absl::StrAppend(&reason, "; ", job.unassigned);
@@ -214,6 +234,8 @@ WorkerSummary ClusterReport::Summarize(const WorkerRecord& worker) const {
   summary.set_free_slots(std::max(0, worker.FreeSlots()));
   summary.set_gpus(worker.hello.gpu_size());
   summary.set_free_gpus(worker.FreeGpus());
+  summary.set_memory_bytes(worker.hello.memory_bytes());
+  summary.set_free_memory_bytes(static_cast<uint64_t>(std::max<int64_t>(0, worker.FreeMemory().value_or(0))));
   summary.set_state(parts_.workers.StateOf(worker));
   summary.set_condition(parts_.workers.ConditionOf(worker));
   summary.set_heartbeat_age_seconds(absl::ToDoubleSeconds(parts_.options.Now() - worker.last_heard));
@@ -318,6 +340,7 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
   }
   for (const std::string& artifact : job.artifacts) response.add_artifact(artifact);
   response.set_artifacts_left_out(job.artifacts_left_out);
+  if (job.predicted.ByteSizeLong() > 0) *response.mutable_predicted() = job.predicted;
   if (const uint64_t later = parts_.jobs.ReplacedBy(job); later != 0) {
     response.set_replaced_by(absl::StrCat("job-", later));
   }

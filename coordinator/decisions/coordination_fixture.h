@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,7 +42,12 @@ class CoordinationTest : public ::testing::Test {
   absl::StatusOr<PlannedJob> MakePlan(const PlanRequest& request) {
     planned_sizes_ = request.sizes;
     if (!plan_error_.ok()) return plan_error_;
-    return PlannedJob{"plan", "hash"};
+    PlannedJob planned{"plan", "hash"};
+    if (const auto found = predicted_.find(request.written->spec.name()); found != predicted_.end()) {
+      planned.predicted = found->second;
+      planned.memory = "(parameters 1.00 GiB), in the backward pass of \"conv1\"";
+    }
+    return planned;
   }
 
   // Makes plans and writes changes as the hub does, until there are none.
@@ -244,6 +250,7 @@ class CoordinationTest : public ::testing::Test {
   absl::Duration now_ = absl::Seconds(5);
   absl::Status plan_error_;
   std::vector<DatasetSize> planned_sizes_;
+  std::map<std::string, StepPrediction> predicted_;  // by the plans of the jobs that have these names
   std::unique_ptr<CoordinationService> service_;
   std::vector<Action> taken_;
   StoredState stored_;

@@ -13,8 +13,9 @@
 namespace adjoin {
 namespace {
 
-constexpr uint32_t kMaxSlots = 100000;  // as adjoin-worker's --slots: sums of all workers' fit an int
-constexpr size_t kShown = 60;           // bytes of a refused text, in the error
+constexpr uint32_t kMaxSlots = 100000;              // as adjoin-worker's --slots: sums of all workers' fit an int
+constexpr uint64_t kMaxMemory = uint64_t{1} << 50;  // bytes: sums of all workers' fit 63 bits
+constexpr size_t kShown = 60;                       // bytes of a refused text, in the error
 
 absl::Status CheckText(absl::string_view what, const std::string& text, absl::string_view advice) {
   if (text.size() > kMaxNameBytes) {
@@ -43,6 +44,11 @@ absl::Status CheckHello(const WorkerHello& hello) {
   if (hello.slots() > kMaxSlots) {
     return absl::InvalidArgumentError(absl::StrCat(hello.name(), " offers ", hello.slots(), " slots; at most ",
                                                    kMaxSlots, " are possible: give it another --slots"));
+  }
+  if (hello.memory_bytes() > kMaxMemory) {
+    return absl::InvalidArgumentError(absl::StrCat(hello.name(), " offers ", hello.memory_bytes(),
+                                                   " bytes of memory; at most ", kMaxMemory,
+                                                   " are possible: give it another --memory"));
   }
   ADJOIN_RETURN_IF_ERROR(CheckText("address", hello.address(), "give it another --advertise"));
   ADJOIN_RETURN_IF_ERROR(CheckText("node id", hello.node_id(), "its state folder is damaged, take a new one"));

@@ -36,6 +36,7 @@ struct SlotTotals {
 struct ReasonContext {
   std::optional<SlotTotals> totals;
   std::map<std::string, std::string> shared_output;  // what CheckSharedOutput says, by all that it depends on
+  std::map<std::string, std::string> memory;         // what MemoryReason says, likewise
 };
 
 class JobPage {

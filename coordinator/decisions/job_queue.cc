@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "coordinator/decisions/backfill.h"
+#include "coordinator/decisions/memory_behind.h"
+#include "coordinator/decisions/memory_need.h"
 #include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
 
@@ -25,7 +27,8 @@ namespace {
 // decides, as after attempts that failed to start.
 std::string RequestOf(const JobRecord& job) {
   if (!job.attempt.ranks.empty() || !job.failed_starts.workers.empty() || job.has_checkpoint) return "";
-  return absl::StrCat(job.spec.ranks(), NeedsSharedOutput(job.spec) ? " shared " : " ",
+  const RankNeed need = NeedOf(job);
+  return absl::StrCat(job.spec.ranks(), NeedsSharedOutput(job.spec) ? " shared " : " ", need.memory, " ", need.gpu, " ",
                       job.spec.resources().SerializeAsString());
 }
 
@@ -59,8 +62,7 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
       return true;
     }
     bool avoids = false;
-    const absl::StatusOr<Assignment> workers =
-        Choose(job, !blocked_head_.empty() && behind.KeepsGpuSlotsFrom(with_gpus), &avoids);
+    const absl::StatusOr<Assignment> workers = Choose(job, blocked_head_.empty() ? nullptr : &behind, &avoids);
     job.unassigned.clear();
     if (workers.ok()) {
       if (!blocked_head_.empty()) behind.Take(ranks, with_gpus);
@@ -78,13 +80,16 @@ void JobQueue::Schedule(const std::function<void(JobRecord& job, const Assignmen
   });
 }
 
-absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, bool beside_gpus, bool* avoids) {
+absl::StatusOr<Assignment> JobQueue::Choose(const JobRecord& job, const Backfill* behind, bool* avoids) {
   Assignment before;
   for (const RankRecord& rank : job.attempt.ranks) before.push_back(rank.worker);
+  const RankNeed need = NeedOf(job);
   const auto assign = [&](const std::vector<FreeSlots>& free) {
-    return Assign(options_.assignment, job.spec, free, before, homes_.HomeOf(job));
+    return Assign(options_.assignment, job.spec, free, before, homes_.HomeOf(job), need);
   };
-  const std::vector<FreeSlots> free = workers_.FreeFor(job.spec.resources(), beside_gpus);
+  const bool beside_gpus = behind != nullptr && behind->KeepsGpuSlotsFrom(job.spec.resources().gpus() > 0);
+  std::vector<FreeSlots> free = workers_.FreeFor(job.spec.resources(), beside_gpus);
+  if (behind != nullptr) behind->memory().Limit(need.memory, workers_, free);
   const auto& failed = job.failed_starts.workers;
   if (failed.empty()) return assign(free);
   std::vector<FreeSlots> others;
@@ -128,7 +133,8 @@ Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
   const int ranks = static_cast<int>(head.spec.ranks());
   const bool with_gpus = wanted.gpus() > 0;
   // The head waits for more than a number of slots, or of GPUs: it is unknown which it could do without.
-  const bool particular = wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
+  const MemoryBehind memory = MemoryBehind::Of(NeedOf(head).memory, workers_);
+  const bool particular = memory.may_bind() || wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
                           (NeedsSharedOutput(head.spec) && !ShareAll(workers_.AllFor(wanted))) ||
                           homes_.LacksHome(head) || (with_gpus ? gpus : slots) >= ranks ||
                           (with_gpus && !slots_suffice);
@@ -137,9 +143,11 @@ Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
   std::vector<int> running;
   for (const auto& [number, held] : held_by) running.push_back(with_gpus ? held.gpus : held.slots);
   if (with_gpus) {
-    return Backfill::BesideGpus(beside_gpus, particular ? 0 : BackfillBudget(ranks, gpus, running));
+    return Backfill::BesideGpus(beside_gpus, particular ? 0 : BackfillBudget(ranks, gpus, running), memory);
   }
-  return Backfill::OfSlots(particular ? 0 : BackfillBudget(ranks, slots, running));
+  // Workers on which no rank of the head ever fits are of no use to it.
+  if (memory.may_bind()) return Backfill::OfSlots(memory.SlotsOutside(workers_), memory);
+  return Backfill::OfSlots(particular ? 0 : BackfillBudget(ranks, slots, running), memory);
 }
 
 void JobQueue::Close(const std::string& why) {

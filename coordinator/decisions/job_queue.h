@@ -58,8 +58,8 @@ class JobQueue {
  private:
   // The workers for the job's next attempt: rather none on which it failed to start. Sets `avoids` where the job keeps
   // away from some for now. Errors: those of Assign.
-  // `beside_gpus`: as WorkerTable::FreeFor.
-  absl::StatusOr<Assignment> Choose(const JobRecord& job, bool beside_gpus, bool* avoids);
+  // `behind`: where the job is not the first of the queue, what it may take.
+  absl::StatusOr<Assignment> Choose(const JobRecord& job, const Backfill* behind, bool* avoids);
   // What jobs behind `head` may take.
   Backfill BackfillBehind(const JobRecord& head) const;
 

@@ -23,10 +23,12 @@ namespace adjoin {
 // A connection of a worker daemon. A daemon that connects again is another connection.
 using ConnectionId = uint64_t;
 
-// What every rank receives: a serialized Plan and its hash.
+// What every rank receives: a serialized Plan and its hash; and what the plan tells before anything ran.
 struct PlannedJob {
   std::string plan;
   std::string hash;
+  StepPrediction predicted = {};  // of the rank that needs most; without bytes: not known
+  std::string memory = "";        // what makes them up, for people: "(parameters 1.10 GiB, ...), in the forward pass"
 };
 
 // A spec as the user wrote it, from which its plan is made.
@@ -119,6 +121,7 @@ struct JobRecord {
   std::vector<ModelTensor> model;  // to be compared with the file of its weights; empty once the plan is made
   std::string weights;             // where those of weights.from_job are, below the output root; until it is planned
   std::string plan_hash;           // the plan itself is in the store
+  StepPrediction predicted;        // by the plan; empty: not known
   DataCheck data_check = DataCheck::kWaits;
   std::string checked_by;       // a worker
   std::string check_problem;    // why its data files could not be checked yet, where workers tried

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/decisions/memory_need.h"
 #include "coordinator/placement/assignment.h"
 
 namespace adjoin {
@@ -29,7 +30,7 @@ bool StartFailures::CouldRunElsewhere(const JobRecord& job) const {
   for (FreeSlots& worker : workers_.AllFor(job.spec.resources())) {
     if (job.failed_starts.workers.count(worker.worker) == 0) others.push_back(std::move(worker));
   }
-  return Assign(options_.assignment, job.spec, others, /*before=*/{}, homes_.HomeOf(job)).ok();
+  return Assign(options_.assignment, job.spec, others, /*before=*/{}, homes_.HomeOf(job), NeedOf(job)).ok();
 }
 
 // True where other jobs have started on a worker since this one failed there.

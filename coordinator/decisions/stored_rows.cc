@@ -47,6 +47,7 @@ StoredJob JobRow(const JobRecord& job) {
   row.set_has_checkpoint(job.has_checkpoint);
   row.set_tag(job.tag);
   row.set_replaced_by(job.replaced_by);
+  if (job.predicted.ByteSizeLong() > 0) *row.mutable_predicted() = job.predicted;
   return row;
 }
 
@@ -120,6 +121,7 @@ std::unique_ptr<JobRecord> JobFrom(const StoredJob& row, StoredSubmission submis
   job->has_checkpoint = row.has_checkpoint();
   job->tag = row.tag();
   job->replaced_by = row.replaced_by();
+  job->predicted = row.predicted();
   return job;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "coordinator/decisions/memory_need.h"
 #include "coordinator/decisions/weights_source.h"
 #include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
@@ -48,6 +49,7 @@ absl::StatusOr<Submitted> Submissions::Submit(NewJob submitted) {
   }
   ChooseOutputFolder(submitted);
   ADJOIN_RETURN_IF_ERROR(CheckFolders(submitted));
+  if (submitted.plan.has_value()) ADJOIN_RETURN_IF_ERROR(CheckFits(*submitted.plan, submitted.spec));
   if (jobs_.pending_count() >= options_.max_queued_jobs) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no more jobs can wait: ", jobs_.pending_count(),
@@ -180,16 +182,26 @@ bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> 
     EndCheck(*job, planned.status());
     return false;
   }
+  // A job that was accepted waits for another node.
+  if (const absl::Status fits = job->accepted ? absl::OkStatus() : CheckFits(*planned, job->spec); !fits.ok()) {
+    EndCheck(*job, fits);
+    return false;
+  }
   TakePlan(*job, *std::move(planned));
   if (!job->durable) return false;  // Durable wakes the queue
   queue_.Wake();
   return true;
 }
 
+absl::Status Submissions::CheckFits(const PlannedJob& planned, const JobSpec& spec) const {
+  return CheckMemory(planned, spec, workers_.AllConnectedFor(spec.resources()));
+}
+
 void Submissions::TakePlan(JobRecord& job, PlannedJob planned) {
   job.place_of = nullptr;
   job.model.clear();
   job.plan_hash = std::move(planned.hash);
+  job.predicted = std::move(planned.predicted);
   job.data_check = DataCheck::kDone;
   StoredPlan row;
   row.set_job(job.number);

@@ -116,6 +116,8 @@ class Submissions {
   // Neither a worker's answer nor a plan is of use any more.
   void ForgetCheck(const JobRecord& job);
   void EndCheck(JobRecord& job, const absl::Status& failure);
+  // Errors: those of CheckMemory.
+  absl::Status CheckFits(const PlannedJob& planned, const JobSpec& spec) const;
   void TakePlan(JobRecord& job, PlannedJob planned);
   void Accept(JobRecord& job);
   void Refuse(const JobRecord& job, const absl::Status& reason);

@@ -13,6 +13,7 @@ namespace adjoin {
 namespace {
 
 constexpr size_t kMostSetAside = 10000;
+constexpr int64_t kMostMemory = int64_t{1} << 50;  // bytes of one GPU: sums of such numbers fit
 
 bool HasLabels(const WorkerHello& hello, const Resources& wanted) {
   return std::all_of(wanted.node_label().begin(), wanted.node_label().end(), [&](const auto& label) {
@@ -36,6 +37,28 @@ int WorkerRecord::FreeGpus() const {
 }
 
 int WorkerRecord::SlotsBesideGpus() const { return std::max(0, FreeSlots() - FreeGpus()); }
+
+std::optional<int64_t> WorkerRecord::Memory() const {
+  if (hello.memory_bytes() == 0) return std::nullopt;
+  return static_cast<int64_t>(hello.memory_bytes());
+}
+
+std::optional<int64_t> WorkerRecord::FreeMemory() const {
+  std::optional<int64_t> free = Memory();
+  if (!free.has_value()) return free;
+  for (const auto& [job, each] : held) *free -= each.memory;
+  return free;
+}
+
+std::optional<int64_t> WorkerRecord::GpuMemory() const {
+  std::optional<int64_t> least;
+  for (const Gpu& gpu : hello.gpu()) {
+    if (gpu.memory_bytes() == 0) return std::nullopt;
+    const auto bytes = static_cast<int64_t>(std::min(gpu.memory_bytes(), uint64_t{kMostMemory}));
+    least = std::min(least.value_or(bytes), bytes);
+  }
+  return least;
+}
 
 const WorkerRecord* WorkerTable::Find(const std::string& name) const {
   auto found = workers_.find(name);
@@ -114,7 +137,13 @@ std::vector<FreeSlots> WorkerTable::FreeFor(const Resources& wanted, bool beside
     if (!IsUsable(worker) || !HasLabels(worker.hello, wanted)) continue;
     if (standing_.count(name) > 0 && !worker.starting.empty()) continue;  // a trial is under way
     const int slots = beside_gpus ? worker.SlotsBesideGpus() : worker.FreeSlots();
-    if (slots > 0) free.push_back({name, slots, worker.hello.output_id(), beside_gpus ? 0 : worker.FreeGpus()});
+    if (slots <= 0) continue;
+    free.push_back({.worker = name,
+                    .slots = slots,
+                    .output_id = worker.hello.output_id(),
+                    .gpus = beside_gpus ? 0 : worker.FreeGpus(),
+                    .memory = worker.FreeMemory(),
+                    .gpu_memory = worker.GpuMemory()});
   }
   return free;
 }
@@ -124,7 +153,12 @@ std::vector<FreeSlots> WorkerTable::AllOf(const Resources& wanted, const Counts&
   std::vector<FreeSlots> all;
   for (const auto& [name, worker] : workers_) {
     if (!counts(worker) || !HasLabels(worker.hello, wanted)) continue;
-    all.push_back({name, static_cast<int>(worker.hello.slots()), worker.hello.output_id(), worker.hello.gpu_size()});
+    all.push_back({.worker = name,
+                   .slots = static_cast<int>(worker.hello.slots()),
+                   .output_id = worker.hello.output_id(),
+                   .gpus = worker.hello.gpu_size(),
+                   .memory = worker.Memory(),
+                   .gpu_memory = worker.GpuMemory()});
   }
   return all;
 }
@@ -135,6 +169,11 @@ std::vector<FreeSlots> WorkerTable::AllFor(const Resources& wanted) const {
 
 std::vector<FreeSlots> WorkerTable::AllInTimeFor(const Resources& wanted) const {
   return AllOf(wanted, [this](const WorkerRecord& worker) { return IsUsable(worker) || ComesBack(worker); });
+}
+
+std::vector<FreeSlots> WorkerTable::AllConnectedFor(const Resources& wanted) const {
+  return AllOf(wanted,
+               [this](const WorkerRecord& worker) { return IsHeard(worker) && !worker.dead && !worker.draining; });
 }
 
 // Two daemons of one machine that offer the same GPU would give it to two ranks: those of the second do not count at

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ namespace adjoin {
 struct Held {
   int slots = 0;
   int gpus = 0;
+  int64_t memory = 0;  // bytes that its ranks there are expected to take
 };
 
 struct WorkerRecord {
@@ -47,6 +49,11 @@ struct WorkerRecord {
   int FreeGpus() const;
   // Returns how many free slots are left when each free GPU has one for its rank.
   int SlotsBesideGpus() const;
+  // Returns the bytes that the worker has for ranks: all of them; those that no job was promised, which may be less
+  // than none where a daemon was started anew; of the GPU that has least. Absent: not known.
+  std::optional<int64_t> Memory() const;
+  std::optional<int64_t> FreeMemory() const;
+  std::optional<int64_t> GpuMemory() const;
 };
 
 class WorkerTable {
@@ -81,6 +88,8 @@ class WorkerTable {
   std::vector<FreeSlots> AllFor(const Resources& wanted) const;
   // As AllFor, and those that come back by themselves (ComesBack).
   std::vector<FreeSlots> AllInTimeFor(const Resources& wanted) const;
+  // As AllFor, of all workers that are heard of and do not drain, whatever else keeps them from being usable.
+  std::vector<FreeSlots> AllConnectedFor(const Resources& wanted) const;
 
   // The jobs that hold slots of the worker, by number.
   std::vector<uint64_t> HoldersOf(const std::string& name) const;

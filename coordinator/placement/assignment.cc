@@ -58,28 +58,28 @@ int FreeSlotsOf(const CandidateGroup& group) {
   return slots;
 }
 
-CandidateGroup CandidatesOf(const std::vector<FreeSlots>& workers, const JobSpec& spec) {
+CandidateGroup CandidatesOf(const std::vector<FreeSlots>& workers, const JobSpec& spec, const RankNeed& need) {
   CandidateGroup group;
   for (const FreeSlots& worker : workers) {
-    const int room = RoomFor(worker, spec.resources());
+    const int room = RoomFor(worker, spec.resources(), need);
     if (room > 0) group.push_back({worker.worker, worker.slots, room});
   }
   return group;
 }
 
-std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<FreeSlots>& free,
-                                      const std::string& home) {
+std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<FreeSlots>& free, const std::string& home,
+                                      const RankNeed& need) {
   if (free.empty()) return {};
   std::vector<CandidateGroup> groups;
   const auto add = [&](CandidateGroup group) {
     if (!group.empty()) groups.push_back(std::move(group));
   };
   if (!NeedsSharedOutput(spec)) {
-    add(CandidatesOf(free, spec));
+    add(CandidatesOf(free, spec, need));
     return groups;
   }
   for (const std::vector<FreeSlots>& workers : GroupsByOutputRoot(free)) {
-    if (home.empty() || OutputGroup(workers.front()) == home) add(CandidatesOf(workers, spec));
+    if (home.empty() || OutputGroup(workers.front()) == home) add(CandidatesOf(workers, spec, need));
   }
   return groups;
 }
@@ -108,10 +108,14 @@ absl::Status CheckChoice(const Assignment& workers, const std::vector<CandidateG
 
 }  // namespace
 
-int RoomFor(const FreeSlots& worker, const Resources& resources) {
+int RoomFor(const FreeSlots& worker, const Resources& resources, const RankNeed& need) {
   int64_t ranks = std::max(worker.slots, 0);
   if (resources.max_ranks_per_node() > 0) ranks = std::min<int64_t>(ranks, resources.max_ranks_per_node());
   if (resources.gpus() > 0) ranks = std::min<int64_t>(ranks, std::max(worker.gpus, 0) / int64_t{resources.gpus()});
+  if (need.memory > 0 && worker.memory.has_value()) {
+    ranks = std::min(ranks, std::max<int64_t>(*worker.memory, 0) / need.memory);
+  }
+  if (resources.gpus() > 0 && worker.gpu_memory.has_value() && *worker.gpu_memory < need.gpu) ranks = 0;
   return static_cast<int>(ranks);
 }
 
@@ -134,8 +138,9 @@ absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& gr
 }
 
 absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec,
-                                  const std::vector<FreeSlots>& free, Assignment before, const std::string& home) {
-  const std::vector<CandidateGroup> groups = GroupsFor(spec, free, home);
+                                  const std::vector<FreeSlots>& free, Assignment before, const std::string& home,
+                                  const RankNeed& need) {
+  const std::vector<CandidateGroup> groups = GroupsFor(spec, free, home, need);
   if (groups.empty()) return absl::ResourceExhaustedError("no worker has a slot for the job");
   const AssignmentNeeds needs = {AssignmentOrder(spec), std::move(before)};
   absl::StatusOr<Assignment> workers = Caught("the assignment policy", [&] { return policy(groups, needs); });

@@ -9,7 +9,9 @@
 #ifndef ADJOIN_COORDINATOR_PLACEMENT_ASSIGNMENT_H_
 #define ADJOIN_COORDINATOR_PLACEMENT_ASSIGNMENT_H_
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +25,20 @@ struct FreeSlots {
   int slots = 0;
   std::string output_id = "";  // identifies its --output-root (WorkerHello.output_id); "" where that is not known
   int gpus = 0;
+  // Bytes for ranks that nobody was promised, and those of the GPU that has least. Absent: not known, so anything fits.
+  std::optional<int64_t> memory = std::nullopt;
+  std::optional<int64_t> gpu_memory = std::nullopt;
 };
 
-// How many ranks of a job with these resources the worker has room for: each needs a slot, and GPUs where it asks for
-// any; resources.max_ranks_per_node is a limit.
-int RoomFor(const FreeSlots& worker, const Resources& resources);
+// What each rank of a job takes, in bytes, as the plan predicts it. 0: not known, so it fits anywhere.
+struct RankNeed {
+  int64_t memory = 0;  // of the node
+  int64_t gpu = 0;     // of its GPU
+};
+
+// How many ranks of a job with these resources the worker has room for: each needs a slot, memory, and GPUs where it
+// asks for any; resources.max_ranks_per_node is a limit.
+int RoomFor(const FreeSlots& worker, const Resources& resources, const RankNeed& need = {});
 
 // The worker of each rank.
 using Assignment = std::vector<std::string>;
@@ -62,12 +73,13 @@ using AssignmentPolicy =
 // job.before on, then from the one with the fewest free slots.
 absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job);
 
-// Asks `policy` for the workers of a job's ranks. `free` has the workers whose labels fit. A job that needs a shared
-// output root (shared_output.h) is offered one group per output root, of which only `home` where that is not "".
-// Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where the choice breaks a
-// rule: the number of ranks, Candidate::most_ranks, one group.
+// Asks `policy` for the workers of a job's ranks, each of which takes `need`. `free` has the workers whose labels fit.
+// A job that needs a shared output root (shared_output.h) is offered one group per output root, of which only `home`
+// where that is not "". Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where
+// the choice breaks a rule: the number of ranks, Candidate::most_ranks, one group.
 absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec,
-                                  const std::vector<FreeSlots>& free, Assignment before, const std::string& home);
+                                  const std::vector<FreeSlots>& free, Assignment before, const std::string& home,
+                                  const RankNeed& need = {});
 
 }  // namespace adjoin
 

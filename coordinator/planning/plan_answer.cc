@@ -3,6 +3,8 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,10 +12,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/amount_text.h"
 #include "base/caught.h"
 #include "base/status_macros.h"
 #include "coordinator/decisions/data_checks.h"
 #include "planner/plan/file_halos.h"
+#include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
 #include "proto/message_limits.h"
@@ -82,6 +86,11 @@ void AddPlaces(const ParsedSpec& parsed, PlanAnswer& answer) {
   }
 }
 
+// ", in the backward pass of "conv1"": when the memory is at its most.
+std::string During(const MemoryReport& memory) {
+  return memory.during().empty() ? "" : absl::StrCat(", in the ", memory.during());
+}
+
 // What a file of weights has to hold.
 void AddModel(const Plan& plan, PlanAnswer& answer) {
   for (const ParameterPlan& parameter : plan.parameter()) {
@@ -109,6 +118,38 @@ std::optional<std::vector<DatasetSize>> SizesOf(const PlanQuestion& question, co
   return spec.output_dir().empty() ? std::nullopt : SizesWithoutFiles(spec);
 }
 
+// What a job may lack of what it is predicted to take, since the prediction may be too high.
+constexpr double kLeastShare = 0.9;
+
+// A job that limits itself to clearly less than it takes would only fail later, on all its ranks.
+absl::Status CheckLimit(const JobSpec& spec, const MemoryReport& memory, const SpecLocations& locations) {
+  const uint64_t limit = spec.resources().memory_bytes();
+  if (limit == 0 || spec.resources().gpus() > 0) return absl::OkStatus();  // with a GPU: of the host's memory only
+  if (static_cast<double>(limit) >= kLeastShare * static_cast<double>(memory.bytes())) return absl::OkStatus();
+  MemoryReport tensors = memory;
+  tensors.clear_process();
+  return absl::InvalidArgumentError(
+      absl::StrCat(locations.At("resources.memory_bytes"), ": resources.memory_bytes allows ",
+                   BytesText(static_cast<int64_t>(std::min<uint64_t>(limit, std::numeric_limits<int64_t>::max()))),
+                   " for tensors, and rank ", memory.rank(), " needs about ", BytesText(memory.bytes()), " (",
+                   MemoryPartsText(tensors), ")", During(memory),
+                   "; raise the limit to that, or use more ranks, micro-batches or recompute"));
+}
+
+// What a rank takes, where the plan tells.
+absl::Status AddPrediction(const Plan& plan, const SpecLocations& locations, PlanAnswer& answer) {
+  if (!KnowsMemory(plan)) return absl::OkStatus();
+  const absl::StatusOr<MemoryReport> memory = MakeMemoryReport(plan);
+  if (!memory.ok()) return absl::OkStatus();  // the job runs without a prediction as well
+  ADJOIN_RETURN_IF_ERROR(CheckLimit(plan.spec(), *memory, locations));
+  StepPrediction& predicted = *answer.mutable_predicted();
+  predicted.set_rank(memory->rank());
+  predicted.set_tensor_bytes(memory->bytes());
+  predicted.set_resident_bytes(memory->resident());
+  answer.set_memory(absl::StrCat("(", MemoryPartsText(*memory), ")", During(*memory)));
+  return absl::OkStatus();
+}
+
 absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanAnswer& answer) {
   ADJOIN_ASSIGN_OR_RETURN(ParsedSpec parsed, Parse(question));
   if (parsed.spec.output_dir().empty()) parsed.spec.set_output_dir(question.output_dir());
@@ -123,6 +164,7 @@ absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanA
   const size_t bytes = plan.ByteSizeLong();
   ADJOIN_RETURN_IF_ERROR(CheckPlanSize(bytes, parsed.spec));
   if (known.has_value()) {
+    ADJOIN_RETURN_IF_ERROR(AddPrediction(plan, parsed.locations, answer));
     answer.set_hash(Planner::Hash(plan));
     plan.SerializeToString(answer.mutable_plan());
   }
@@ -153,6 +195,16 @@ PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& ru
     answer.set_message(std::string(status.message()));
   }
   return answer;
+}
+
+PlannedJob PlannedJobOf(PlanAnswer& answer) {
+  PlannedJob job;
+  job.plan = std::move(*answer.mutable_plan());
+  job.hash = std::move(*answer.mutable_hash());
+  job.predicted = std::move(*answer.mutable_predicted());
+  job.memory = std::move(*answer.mutable_memory());
+  answer.clear_plan();
+  return job;
 }
 
 std::string PlaceOf(const PlanAnswer& answer, const std::string& field) {

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "coordinator/decisions/job_record.h"
 #include "coordinator/planning/planning.pb.h"
 #include "layers/rules/layer_rule.h"
 #include "proto/job.pb.h"
@@ -28,6 +29,9 @@ PlanAnswer AnswerPlanQuestion(const PlanQuestion& question, const LayerRules& ru
 // Checks the size of a plan as it is stored and sent. Errors: kInvalidArgument (too large; names the size of the job
 // and the limit).
 absl::Status CheckPlanSize(size_t bytes, const JobSpec& spec);
+
+// Takes the plan out of an answer that has one.
+PlannedJob PlannedJobOf(PlanAnswer& answer);
 
 // Returns the place of a field, or else of the nearest one around it: those that a check of data files names are there.
 std::string PlaceOf(const PlanAnswer& answer, const std::string& field);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
+#include "coordinator/planning/plan_answer.h"
 #include "coordinator/services/metrics.h"
 #include "coordinator/store/apply_by_job.h"
 
@@ -287,7 +288,7 @@ void Hub::OnPlanned(const std::string& job_id, const uint64_t& ticket, absl::Sta
   if (!answer.ok()) {
     service_.Planned(job_id, answer.status());
   } else {
-    service_.Planned(job_id, PlannedJob{std::move(*answer->mutable_plan()), std::move(*answer->mutable_hash())});
+    service_.Planned(job_id, PlannedJobOf(*answer));
   }
   Collect();
 }

@@ -62,8 +62,7 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::s
   job.model = {std::make_move_iterator(answer.mutable_model()->begin()),
                std::make_move_iterator(answer.mutable_model()->end())};
   if (!answer.hash().empty()) {
-    job.plan = PlannedJob{std::move(*answer.mutable_plan()), std::move(*answer.mutable_hash())};
-    answer.clear_plan();
+    job.plan = PlannedJobOf(answer);
   }
   job.owner = owner;
   job.priority = request.priority();

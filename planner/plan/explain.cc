@@ -105,6 +105,10 @@ std::vector<std::string> MemoryLines(const MemoryReport& memory) {
       absl::StrCat("about ", BytesText(memory.bytes()), " of tensors on rank ", memory.rank(),
                    memory.during().empty() ? "" : absl::StrCat(", most in the ", memory.during())),
       absl::StrJoin(parts, ", ")};
+  if (memory.resident() > 0) {
+    lines.push_back(absl::StrCat("its process about ", BytesText(memory.resident()), " with ",
+                                 BytesText(memory.process()), " that are no tensors"));
+  }
   if (!layers.empty()) lines.push_back(absl::StrCat("held by ", absl::StrJoin(layers, ", ")));
   return lines;
 }

@@ -11,9 +11,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/amount_text.h"
+#include "base/status_macros.h"
 #include "layers/rules/layer_kind.h"
 #include "layers/rules/layout_proto.h"
 #include "planner/memory/memory_ledger.h"
+#include "planner/memory/resident_size.h"
 #include "planner/memory/step_memory.h"
 #include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
@@ -257,8 +259,7 @@ MemoryReport MemoryOf(const RankMemory& memory) {
 void WarnOfLimit(const Plan& plan, PlanReport& report) {
   const uint64_t limit = plan.spec().resources().memory_bytes();
   if (limit == 0 || static_cast<uint64_t>(report.memory().bytes()) <= limit) return;
-  // Planned for the extents of no file in particular.
-  if (std::any_of(plan.spec().dataset().begin(), plan.spec().dataset().end(), HasWholeVolumes)) return;
+  if (!KnowsMemory(plan)) return;
   report.add_warning(absl::StrCat("rank ", report.memory().rank(), " needs about ", BytesText(report.memory().bytes()),
                                   " for tensors, and resources.memory_bytes allows ",
                                   BytesText(static_cast<int64_t>(limit)),
@@ -266,6 +267,35 @@ void WarnOfLimit(const Plan& plan, PlanReport& report) {
 }
 
 }  // namespace
+
+// Planned for the extents of no file in particular.
+bool KnowsMemory(const Plan& plan) {
+  return std::none_of(plan.spec().dataset().begin(), plan.spec().dataset().end(), HasWholeVolumes);
+}
+
+absl::StatusOr<MemoryReport> MakeMemoryReport(const Plan& plan) {
+  ADJOIN_ASSIGN_OR_RETURN(const RankMemory memory, PredictLargestMemory(plan));
+  MemoryReport report = MemoryOf(memory);
+  ADJOIN_ASSIGN_OR_RETURN(const ResidentSize size, PredictResidentSize(plan, memory));
+  report.set_resident(size.total);
+  report.set_process(size.program);
+  return report;
+}
+
+std::string MemoryPartsText(const MemoryReport& memory) {
+  std::vector<std::string> parts;
+  const auto add = [&parts](const char* what, int64_t bytes) {
+    if (bytes > 0) parts.push_back(absl::StrCat(what, " ", BytesText(bytes)));
+  };
+  add("parameters", memory.parameters());
+  add("gradients", memory.gradients());
+  add("optimizer", memory.optimizer());
+  add("data", memory.data());
+  add("activations", memory.activations());
+  add("kernels", memory.kernels());
+  add("the process itself", memory.process());
+  return absl::StrJoin(parts, ", ");
+}
 
 PlanReport MakePlanReport(const Plan& plan, const CostModel& model) {
   PlanReport report;
@@ -277,8 +307,8 @@ PlanReport MakePlanReport(const Plan& plan, const CostModel& model) {
   for (const ParameterPlan& parameter : plan.parameter()) *report.add_parameter() = ParameterOf(parameter);
   Summarise(plan, report);
   for (std::string& warning : PlanWarnings(plan)) report.add_warning(std::move(warning));
-  if (const auto memory = PredictLargestMemory(plan); memory.ok()) {
-    *report.mutable_memory() = MemoryOf(*memory);
+  if (absl::StatusOr<MemoryReport> memory = MakeMemoryReport(plan); memory.ok()) {
+    *report.mutable_memory() = *std::move(memory);
     WarnOfLimit(plan, report);
   }
   if (const auto time = PredictStepTime(plan, model); time.ok()) *report.mutable_time() = ReportOf(*time, model);

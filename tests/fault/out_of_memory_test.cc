@@ -1,9 +1,12 @@
-// A rank that its daemon limits (resources.memory_bytes) and that gets no more memory: what the user reads.
+// A rank that gets no more memory: what the user reads. A job that limits itself to less than its plan predicts is
+// refused, so here the daemon and all that it starts are limited.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "tests/harness/local_cluster.h"
@@ -29,11 +32,13 @@ dataset { name: "train"
   field { name: "x" synthetic { kind: "normal" samples: 4 } shape: [1, 8, 8] }
   field { name: "y" synthetic { kind: "index" samples: 4 high: 2 } dtype: "int64" } }
 train { dataset: "train" batch: 1 steps: 2 optimizer { sgd { lr: 0.1 } } }
-resources { memory_bytes: 67108864 }
 )job";
+constexpr char kLimit[] = "resources { memory_bytes: 67108864 }\n";
 
 TEST(OutOfMemoryTest, TheJobsReasonTellsLimitLayerAndWhatHelps) {
-  auto cluster = LocalCluster::Start(1, 2);
+  LocalClusterOptions options;
+  options.worker[0].prefix = {"/usr/bin/prlimit", "--data=1140850688"};
+  auto cluster = LocalCluster::Start(1, 2, std::move(options));
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   const absl::StatusOr<std::string> job = (*cluster)->Submit(kJob);
   ASSERT_TRUE(job.ok()) << job.status();
@@ -43,10 +48,18 @@ TEST(OutOfMemoryTest, TheJobsReasonTellsLimitLayerAndWhatHelps) {
   EXPECT_THAT(
       end->reason(),
       AllOf(HasSubstr("rank 1 on worker-0 failed: out of memory: layer \"up\" asked for 2.00 GiB more than there "
-                      "is; limit: 1.06 GiB (resources.memory_bytes: 64.0 MiB, and 1.00 GiB for the program "
-                      "itself); in use: "),
+                      "is; limit: 1.06 GiB; in use: "),
             ContainsRegex("in use: [0-9.]+ [MG]iB; the largest outputs of layers on this rank: \"up\" 2.00 GiB, "),
             HasSubstr("a larger resources.memory_bytes"), Not(HasSubstr("enforce fail"))));
+}
+
+TEST(OutOfMemoryTest, AJobThatLimitsItselfToTooLittleIsRefused) {
+  auto cluster = LocalCluster::Start(1, 2);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  const absl::Status status = (*cluster)->Submit(absl::StrCat(kJob, kLimit)).status();
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("resources.memory_bytes allows 64.0 MiB for tensors, and rank 1 needs about "),
+                    HasSubstr("raise the limit to that, or use more ranks, micro-batches or recompute")));
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ absl::Status LocalCluster::StartCoordinator(const std::vector<std::string>& more
   fs::remove(port_file, ignored);
   const std::string listen = address_.empty() ? options_.listen : address_;
   std::string told;
+  const auto memory = options_.memory_bytes.find(node);
   const std::string binary =
       options_.coordinator_binary.empty() ? "coordinator/adjoin-coordinator" : options_.coordinator_binary;
   std::vector<std::string> command = {Runfile(binary), "--listen",         listen, "--port-file", port_file,
@@ -121,6 +122,8 @@ absl::Status LocalCluster::StartWorker(int node) {
       name,
       "--slots",
       absl::StrCat(slots_),
+      "--memory",
+      absl::StrCat(memory != options_.memory_bytes.end() ? memory->second : uint64_t{1} << 40),
       "--data-root",
       data_root_,
       "--output-root",

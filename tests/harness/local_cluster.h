@@ -48,7 +48,8 @@ struct LocalClusterOptions {
   std::string worker_binary;                              // among the runfiles; empty: //worker:adjoin-worker
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // for stub() and all methods that use it; null: plain text
   std::string listen = "127.0.0.1:0";                     // the coordinator's
-  std::string coordinator_state;  // an existing folder for its state; empty: in the cluster's own
+  std::map<int, uint64_t> memory_bytes;  // by daemon: for ranks; others offer 1 TiB, so that no machine refuses a job
+  std::string coordinator_state;         // an existing folder for its state; empty: in the cluster's own
 };
 
 class LocalCluster {

@@ -212,7 +212,7 @@ class DaemonImpl final : public Daemon {
     hello.set_node_id(settings_.node_id);
     if (settings_.rates.has_value()) *hello.mutable_rates() = *settings_.rates;
     hello.mutable_label()->insert(settings_.labels.begin(), settings_.labels.end());
-    hello.set_memory_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE));
+    hello.set_memory_bytes(settings_.memory_bytes);
     for (const std::string& kind : BuiltinLayerRules().Kinds()) hello.add_builder(kind);
   }
 

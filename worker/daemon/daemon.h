@@ -34,6 +34,7 @@ struct DaemonSettings {
   std::string node_id;    // worker/daemon/node_id.h
   std::string state_dir;  // absolute: the working directory of the process
   uint32_t slots = 1;
+  uint64_t memory_bytes = 0;  // for ranks; 0: not known
   uint64_t incarnation = 0;
   std::map<std::string, std::string> labels;  // what jobs may ask of a node
   std::string data_root, output_root;         // absolute, existing

@@ -40,6 +40,7 @@
 #include "worker/daemon/data_network.h"
 #include "worker/daemon/gpu_finder.h"
 #include "worker/daemon/node_id.h"
+#include "worker/daemon/node_memory.h"
 
 namespace adjoin {
 namespace {
@@ -48,6 +49,7 @@ struct Flags {
   std::string coordinator = "127.0.0.1:7411";
   std::string name;
   uint32_t slots = std::max(1u, std::thread::hardware_concurrency());
+  uint64_t memory = 0;
   std::string gpus = "auto";
   std::vector<std::string> labels;
   std::string listen;
@@ -79,6 +81,12 @@ void AddOptions(CLI::App& app, Flags& flags) {
   app.add_option("--name", flags.name, "Unique among the workers; absent: this host's name");
   app.add_option("--slots", flags.slots, "How many ranks may run here at once; absent: the number of cores")
       ->check(CLI::Range(1, 100000));
+  app.add_option(
+         "--memory", flags.memory,
+         "What all ranks here together may take, such as 16GiB: jobs are given by it; absent: nine tenths of the "
+         "memory of the machine, or of this program's control group")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false).description("SIZE"))
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 50).description(""));
   app.add_option("--gpus", flags.gpus,
                  "GPUs that ranks may use: auto (those that work), all, none, or numbers as nvidia-smi's: 0,2 or 0-3")
       ->capture_default_str();
@@ -198,6 +206,7 @@ absl::StatusOr<DaemonSettings> MakeSettings(const Flags& flags) {
   settings.name = flags.name.empty() ? HostName() : flags.name;
   settings.address = flags.advertise.empty() ? HostName() : flags.advertise;
   settings.slots = flags.slots;
+  settings.memory_bytes = flags.memory > 0 ? flags.memory : MemoryForRanks();
   ADJOIN_ASSIGN_OR_RETURN(settings.gpus, ParseGpuChoice(flags.gpus));
   ADJOIN_ASSIGN_OR_RETURN(settings.labels, Labels(flags.labels));
   settings.net_device = flags.net_device.empty() ? "lo" : flags.net_device;

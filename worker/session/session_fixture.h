@@ -111,10 +111,14 @@ class SessionTest : public testing::Test {
     });
   }
 
-  std::vector<nlohmann::json> Metrics() const {
+  // The lines of metrics.jsonl: those of memory, of types "plan" and "memory", or the others.
+  std::vector<nlohmann::json> Metrics(bool of_memory = false) const {
     std::vector<nlohmann::json> lines;
     std::ifstream in(root_ + "out/small/metrics.jsonl");
-    for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+    for (std::string line; std::getline(in, line);) {
+      nlohmann::json parsed = nlohmann::json::parse(line);
+      if ((parsed["type"] == "plan" || parsed["type"] == "memory") == of_memory) lines.push_back(std::move(parsed));
+    }
     return lines;
   }
 

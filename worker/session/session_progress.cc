@@ -1,6 +1,8 @@
 #include "worker/session/session_progress.h"
 
+#include "base/process_memory.h"
 #include "primitives/comm/communicator.h"
+#include "primitives/tensor_memory.h"
 
 namespace adjoin {
 namespace {
@@ -10,7 +12,16 @@ constexpr auto kBetweenReports = std::chrono::milliseconds(100);
 
 }  // namespace
 
-void SessionProgress::Report() const {
+void SessionProgress::AddPeaks() {
+  if (environment_.plan().spec().resources().gpus() == 0) {  // else they are the GPU's
+    shown_.set_peak_tensor_bytes(TensorMemoryInUse().tensors_highest);
+  }
+  shown_.set_peak_resident_bytes(ProcessMemoryInUse().most_resident);
+  shown_.set_step_seconds(environment_.activity->StepSeconds());
+}
+
+void SessionProgress::Report() {
+  AddPeaks();
   if (environment_.options.on_progress) environment_.options.on_progress(shown_);
 }
 

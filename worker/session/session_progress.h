@@ -38,6 +38,9 @@ class SessionProgress {
   void ShowTraining();
   const JobProgress& trained() const { return trained_; }
 
+  // Sets in `shown` what the rank's memory was at most, and how long its last steps took. Part of every report.
+  void AddPeaks();
+
   // The progress as it was last set, in the part that the caller knows (loss, metrics, ...).
   JobProgress& shown() { return shown_; }
   const JobProgress& shown() const { return shown_; }
@@ -51,7 +54,7 @@ class SessionProgress {
   static double SecondsSince(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  void Report() const;
+  void Report();
 
   const SessionEnvironment& environment_;
   const Clock::time_point begin_ = Clock::now();

@@ -43,6 +43,17 @@ TEST_F(SessionTest, TrainsEvaluatesAndWrites) {
     EXPECT_EQ(lines[i]["bytes_sent"], plan_.program(i % 6 == 5 ? 1 : 0).bytes_per_step(0));
   }
   EXPECT_LT(lines[17]["loss"], lines[0]["loss"]);
+  const std::vector<nlohmann::json> memory = Metrics(/*of_memory=*/true);
+  ASSERT_EQ(memory.size(), 1u + 3) << "predicted, and measured after each epoch";
+  EXPECT_EQ(memory[0]["type"], "plan");
+  EXPECT_GT(memory[0]["tensor_bytes"], 0);
+  EXPECT_GT(memory[0]["resident_bytes"], memory[0]["tensor_bytes"]);
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    EXPECT_EQ(memory[epoch]["step"], 6 * epoch);
+    EXPECT_EQ(memory[epoch]["epoch"], epoch);
+    EXPECT_GT(memory[epoch]["peak_resident_bytes"], 0);
+    EXPECT_GT(memory[epoch]["step_seconds"], 0.0);
+  }
   EXPECT_EQ(lines[18]["type"], "evaluation");
   EXPECT_EQ(lines[18]["samples"], kSamples);
   EXPECT_EQ(lines[18]["correct"], kSamples) << "an easy problem";

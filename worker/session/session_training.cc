@@ -12,11 +12,17 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "planner/plan/plan_report.h"
 #include "worker/session/session_weights.h"
 #include "worker/training/evaluation_report.h"
 #include "worker/training/validation.h"
 
 namespace adjoin {
+namespace {
+
+constexpr uint32_t kMostPredicted = 1024;  // ranks: the others would wait for the prediction of more
+
+}  // namespace
 
 absl::Status SessionTraining::Begin() {
   ADJOIN_ASSIGN_OR_RETURN(
@@ -31,7 +37,33 @@ absl::Status SessionTraining::Begin() {
   progress_->shown().set_program("train");
   progress_->shown().set_total_epochs(static_cast<uint32_t>((trainer_->total_steps() + per_epoch - 1) / per_epoch));
   progress_->StartPhase("training", trainer_->total_steps(), trainer_->steps_done());
-  return absl::OkStatus();
+  return result_.resumed_step.has_value() ? absl::OkStatus() : RecordPrediction();
+}
+
+absl::Status SessionTraining::RecordPrediction() {
+  const Plan& plan = environment_.plan();
+  if (!environment_.writes() || !KnowsMemory(plan) || plan.spec().ranks() > kMostPredicted) return absl::OkStatus();
+  const absl::StatusOr<MemoryReport> memory = MakeMemoryReport(plan);
+  if (!memory.ok()) return absl::OkStatus();  // training needs no prediction
+  return output_->WriteMetrics({{"type", "plan"},
+                                {"rank", int64_t{memory->rank()}},
+                                {"tensor_bytes", memory->bytes()},
+                                {"resident_bytes", memory->resident()},
+                                {"during", memory->during()}});
+}
+
+absl::Status SessionTraining::RecordPeaks(const StepReport& report) {
+  const bool last_of_epoch = report.step % trainer_->steps_per_epoch() == 0 || trainer_->done();
+  if (!environment_.writes() || !last_of_epoch) return absl::OkStatus();
+  progress_->AddPeaks();
+  const JobProgress& shown = progress_->shown();
+  return output_->WriteMetrics({{"type", "memory"},
+                                {"step", report.step},
+                                {"epoch", report.epoch},
+                                {"rank", int64_t{0}},
+                                {"peak_tensor_bytes", shown.peak_tensor_bytes()},
+                                {"peak_resident_bytes", shown.peak_resident_bytes()},
+                                {"step_seconds", shown.step_seconds()}});
 }
 
 absl::StatusOr<StepReport> SessionTraining::RunStep() {
@@ -106,6 +138,7 @@ absl::StatusOr<SessionTraining::Result> SessionTraining::Run() {
     ADJOIN_ASSIGN_OR_RETURN(const StepReport report, RunStep());
     ADJOIN_RETURN_IF_ERROR(RecordStep(report));
     environment_.activity->AddTrainingStep(absl::FromChrono(std::chrono::steady_clock::now() - begin));
+    ADJOIN_RETURN_IF_ERROR(RecordPeaks(report));
     ADJOIN_RETURN_IF_ERROR(ValidateAfter(report));
     checkpoints_.AfterStep(*trainer_, report, validated_);
     // After the last step training is over, even where a rank was asked to stop: its results are still to be written.

@@ -55,6 +55,10 @@ class SessionTraining {
   absl::Status RecordStep(const StepReport& report);
   void RecordSkipped(const StepReport& report);
   absl::Status ValidateAfter(const StepReport& step);
+  // What the plan tells of the rank that needs most, in metrics.jsonl.
+  absl::Status RecordPrediction();
+  // What this rank has needed, likewise, after the last step of an epoch.
+  absl::Status RecordPeaks(const StepReport& report);
   absl::Status RecordTraining();
 
   const SessionEnvironment& environment_;

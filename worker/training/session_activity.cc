@@ -34,6 +34,11 @@ double SessionActivity::MedianStepSeconds() const {
   return sorted[count / 2];
 }
 
+double SessionActivity::StepSeconds() const {
+  absl::MutexLock lock(&mutex_);
+  return MedianStepSeconds();
+}
+
 RankPulse SessionActivity::Now() const {
   RankPulse pulse;
   absl::MutexLock lock(&mutex_);

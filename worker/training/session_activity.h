@@ -73,6 +73,9 @@ class SessionActivity {
   // FILES, and FILES over COMPUTING; before the first phase STARTING_UP replaces COMPUTING.
   RankPulse Now() const;
 
+  // Median of the last steps of training; 0: none done yet.
+  double StepSeconds() const;
+
   // Returns true once a phase other than number `*phase` (0 at first) has begun, with its number in `*phase`, or at the
   // deadline; false once Close was called.
   bool AwaitPhase(uint64_t* phase, Deadline deadline);
