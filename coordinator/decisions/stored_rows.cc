@@ -47,6 +47,8 @@ StoredJob JobRow(const JobRecord& job) {
   row.set_has_checkpoint(job.has_checkpoint);
   row.set_tag(job.tag);
   row.set_replaced_by(job.replaced_by);
+  row.set_input_worker(job.input_worker);
+  row.set_input_root(job.input_root);
   return row;
 }
 
@@ -120,6 +122,8 @@ std::unique_ptr<JobRecord> JobFrom(const StoredJob& row, StoredSubmission submis
   job->has_checkpoint = row.has_checkpoint();
   job->tag = row.tag();
   job->replaced_by = row.replaced_by();
+  job->input_worker = row.input_worker();
+  job->input_root = row.input_root();
   return job;
 }
 

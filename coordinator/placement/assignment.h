@@ -63,7 +63,8 @@ using AssignmentPolicy =
 absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job);
 
 // Asks `policy` for the workers of a job's ranks. `free` has the workers whose labels fit. A job that needs a shared
-// output root (shared_output.h) is offered one group per output root, of which only `home` where that is not "".
+// output root (shared_output.h) is offered one group per output root. Where `home` is not "", any job is offered that
+// group only.
 // Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where the choice breaks a
 // rule: the number of ranks, Candidate::most_ranks, one group.
 absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec,
