@@ -177,7 +177,7 @@ TEST_F(WeightsOfJobTest, AJobThatWaitedBeginsWithNoOtherModelThanTheOneItWasSubm
   ASSERT_EQ(replaced.exit_code, 0) << replaced.err;
   std::filesystem::remove_all(cluster_->output_root() + "/base-ckpt");
   for (const auto& [job, why] : {std::pair(model,
-                                           "'first/model.safetensors': not the file that it was when the job"
+                                           "first/model.safetensors: not the file that it was when the job"
                                            " was submitted"),
                                  std::pair(file, "not the file that it was when the job was submitted"),
                                  std::pair(checkpoint, "whose weights this job begins with, is not there")}) {
