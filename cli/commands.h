@@ -11,6 +11,7 @@
 #include "cli/coordinator_client.h"
 #include "cli/derived_job.h"
 #include "cli/format.h"
+#include "cli/job_display.h"
 #include "cli/rates.h"
 #include "layers/rules/layer_rule.h"
 #include "planner/spec/spec_include.h"
@@ -102,6 +103,9 @@ absl::StatusOr<int> SubmitLoaded(const CommandOptions& options, const SubmitOpti
 absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run, const LayerRules& rules);
 // Submits a job that applies or measures the model of another one.
 absl::StatusOr<int> RunDerived(const CommandOptions& options, DerivedOptions derive);
+// Shows the job until it ends: on `display`, or as the options' format has it. Returns its last state.
+absl::StatusOr<JobSummary> ShowUntilEnd(const CommandOptions& options, CoordinatorClient& client,
+                                        const std::string& job, JobDisplay& display);
 // Shows the job until it ends; Ctrl-C only stops the showing (exit code 0).
 absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job);
 // Needs no coordinator.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/job_display.h"
 #include "cli/text.h"
@@ -48,6 +49,23 @@ class InterruptCancels {
 
 }  // namespace
 
+absl::StatusOr<JobSummary> ShowUntilEnd(const CommandOptions& options, CoordinatorClient& client,
+                                        const std::string& job, JobDisplay& display) {
+  const bool table = options.format == Format::kTable;
+  JobSummary last;
+  const absl::Status status = client.FollowJob(job, [&](const JobSummary& summary) {
+    last = summary;
+    if (table) {
+      display.Show(summary);
+    } else {
+      std::cout << FormattedItem(summary, options.format) << std::flush;
+    }
+  });
+  if (table) display.End();
+  ADJOIN_RETURN_IF_ERROR(status);
+  return last;
+}
+
 absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& job) {
   const bool table = options.format == Format::kTable;
   JobDisplay display;
@@ -58,16 +76,8 @@ absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& 
   };
   CoordinatorClient client(std::move(client_options));
   InterruptCancels interrupt(client);
-  JobSummary last;
-  absl::Status status = client.FollowJob(job, [&](const JobSummary& summary) {
-    last = summary;
-    if (table) {
-      display.Show(summary);
-    } else {
-      std::cout << FormattedItem(summary, options.format) << std::flush;
-    }
-  });
-  if (table) display.End();
+  const absl::StatusOr<JobSummary> last = ShowUntilEnd(options, client, job, display);
+  const absl::Status& status = last.status();
   if (interrupted && absl::IsCancelled(status)) {
     (table ? std::cout : std::cerr) << job << " goes on; follow it again with `adjoin follow " << job << "`"
                                     << std::endl;
@@ -77,8 +87,8 @@ absl::StatusOr<int> RunFollow(const CommandOptions& options, const std::string& 
     return absl::Status(status.code(), absl::StrCat(std::string(status.message()), " (", job,
                                                     " may go on: `adjoin follow ", job, "`)"));
   }
-  if (table) std::cout << EndLine(last) << std::endl;
-  return last.state() == SUCCEEDED ? 0 : last.state() == CANCELLED ? kExitCancelled : kExitFailed;
+  if (table) std::cout << EndLine(*last) << std::endl;
+  return last->state() == SUCCEEDED ? 0 : last->state() == CANCELLED ? kExitCancelled : kExitFailed;
 }
 
 }  // namespace adjoin

@@ -13,7 +13,7 @@ constexpr absl::Duration kPlainInterval = absl::Seconds(3);  // between lines wh
 
 }  // namespace
 
-JobDisplay::JobDisplay() : terminal_(TerminalWidth() > 0) {}
+JobDisplay::JobDisplay(bool redraws) : terminal_(redraws && TerminalWidth() > 0) {}
 
 void JobDisplay::Show(const JobSummary& job) {
   if (terminal_) {

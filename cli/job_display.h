@@ -17,7 +17,8 @@ namespace adjoin {
 // One thread.
 class JobDisplay {
  public:
-  JobDisplay();
+  // `redraws`: false where the output is plain lines also on a terminal.
+  explicit JobDisplay(bool redraws = true);
   void Show(const JobSummary& job);
   // Clears the line, so that other lines can follow.
   void End() const;

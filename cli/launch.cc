@@ -17,10 +17,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 
@@ -92,6 +95,29 @@ std::optional<uid_t> PeerOf(const UniqueFd& fd) {
   return peer.uid;
 }
 
+// Adds the processors that Slurm binds its tasks to: "mask_cpu:" with masks in hexadecimal, "map_cpu:" with numbers,
+// one of each for a task. Other kinds of binding have no list.
+void AddBound(const char* type, const char* list, cpu_set_t& processors) {
+  if (type == nullptr || list == nullptr) return;
+  const bool masks = absl::StartsWith(type, "mask_cpu"), numbers = absl::StartsWith(type, "map_cpu");
+  if (!masks && !numbers) return;
+  for (absl::string_view entry : absl::StrSplit(list, ',')) {
+    int number = 0;
+    if (numbers && absl::SimpleAtoi(entry, &number) && number >= 0 && number < CPU_SETSIZE)
+      CPU_SET(number, &processors);
+    if (!masks) continue;
+    absl::ConsumePrefix(&entry, "0x");
+    for (size_t digit = 0; digit < entry.size() && 4 * digit < CPU_SETSIZE; ++digit) {
+      const char c = entry[entry.size() - 1 - digit];
+      if (!absl::ascii_isxdigit(c)) break;
+      const int bits = absl::ascii_isdigit(c) ? c - '0' : absl::ascii_tolower(c) - 'a' + 10;
+      for (size_t bit = 0; bit < 4; ++bit) {
+        if ((bits >> bit & 1) != 0) CPU_SET(4 * digit + bit, &processors);
+      }
+    }
+  }
+}
+
 // Milliseconds, at least one.
 int PollTime(absl::Duration time) { return static_cast<int>(absl::ToInt64Milliseconds(time)) + 1; }
 
@@ -130,8 +156,28 @@ absl::StatusOr<Launch> LaunchOf(const std::function<const char*(const char*)>& v
   return Launch{};
 }
 
+cpu_set_t ProcessorsOf(const Launch& launch, const std::function<const char*(const char*)>& variable, pid_t launcher) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  sched_getaffinity(0, sizeof(own), &own);
+  // MPICH's mpirun tells of the tasks here; by Slurm's own PMI nobody does.
+  const bool by_slurm =
+      launch.variable == "SLURM_PROCID" || (launch.variable == "PMI_RANK" && variable("MPI_LOCALNRANKS") == nullptr);
+  cpu_set_t all = own;
+  if (by_slurm) {
+    AddBound(variable("SLURM_CPU_BIND_TYPE"), variable("SLURM_CPU_BIND_LIST"), all);
+  } else {
+    cpu_set_t of_launcher;
+    CPU_ZERO(&of_launcher);
+    if (sched_getaffinity(launcher, sizeof(of_launcher), &of_launcher) == 0) CPU_OR(&all, &own, &of_launcher);
+  }
+  return all;
+}
+
 void LeaveLauncher(const Launch& launch) {
   if (launch.variable.empty()) return;
+  const cpu_set_t processors = ProcessorsOf(
+      launch, [](const char* name) { return getenv(name); }, getppid());
   std::vector<std::string> names;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const absl::string_view name = absl::string_view(*entry).substr(0, absl::string_view(*entry).find('='));
@@ -140,10 +186,7 @@ void LeaveLauncher(const Launch& launch) {
     }
   }
   for (const std::string& name : names) unsetenv(name.c_str());
-  // The kernel takes out what the machine or the launch has not.
-  cpu_set_t all;
-  memset(&all, 0xff, sizeof(all));
-  sched_setaffinity(0, sizeof(all), &all);
+  sched_setaffinity(0, sizeof(processors), &processors);
 }
 
 std::string SocketName(const Launch& launch) {

@@ -10,6 +10,9 @@
 #ifndef ADJOIN_CLI_LAUNCH_H_
 #define ADJOIN_CLI_LAUNCH_H_
 
+#include <sched.h>
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,8 +36,13 @@ struct Launch {
 // contradicts itself.
 absl::StatusOr<Launch> LaunchOf(const std::function<const char*(const char*)>& variable);
 
+// The processors that all tasks together have here: those of `launcher`, the process that started them. Slurm's daemon
+// has all of the machine, also where the launch has not: then those that Slurm says it binds the tasks to, and else
+// this task's own. `variable`: as getenv.
+cpu_set_t ProcessorsOf(const Launch& launch, const std::function<const char*(const char*)>& variable, pid_t launcher);
+
 // Ranks of the job are no processes of the launcher: takes its variables out of the environment, so that no library of
-// theirs looks for it, and lets this process use all processors that the launch has here, not only those of one task.
+// theirs looks for it, and lets this process use ProcessorsOf the launch, not only those of one task.
 void LeaveLauncher(const Launch& launch);
 
 // The abstract socket on which the tasks meet, without the 0 before its name: of this user, this PID namespace, the

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -24,7 +26,9 @@
 namespace adjoin {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 absl::StatusOr<Launch> Of(const std::map<std::string, std::string>& environment) {
   return LaunchOf([&](const char* name) {
@@ -246,6 +250,69 @@ TEST(LaunchTest, TheJobsRanksAreNoTasksOfTheLauncher) {
   if (CPU_COUNT(&before) == 1) GTEST_SKIP() << "one processor cannot become more";
   ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
   EXPECT_GE(CPU_COUNT(&after), CPU_COUNT(&before));
+}
+
+// The processors, in order.
+std::vector<int> Numbers(const cpu_set_t& set) {
+  std::vector<int> numbers;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) numbers.push_back(i);
+  }
+  return numbers;
+}
+
+TEST(LaunchTest, UnderSlurmTheProcessorsAreThoseOfAllTasksAndNoOthers) {
+  cpu_set_t own;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(own), &own), 0);
+  const auto under = [&](const std::string& task, const std::map<std::string, std::string>& environment) {
+    // Process 1 has all processors, as Slurm's daemon.
+    cpu_set_t all = ProcessorsOf(
+        {task, 0, 2, ""},
+        [&](const char* name) {
+          const auto entry = environment.find(name);
+          return entry == environment.end() ? nullptr : entry->second.c_str();
+        },
+        /*launcher=*/1);
+    cpu_set_t added;
+    CPU_XOR(&added, &all, &own);
+    return Numbers(added);
+  };
+  for (const char* task : {"SLURM_PROCID", "PMI_RANK"}) {
+    EXPECT_THAT(under(task, {}), IsEmpty()) << "the task's own";
+    EXPECT_THAT(under(task, {{"SLURM_CPU_BIND_TYPE", "none"}, {"SLURM_CPU_BIND_LIST", "0xff00"}}), IsEmpty());
+    EXPECT_THAT(under(task, {{"SLURM_CPU_BIND_TYPE", "mask_cpu:"},
+                             {"SLURM_CPU_BIND_LIST", "0x10000000000000000000000000,0x60000000000000000000000000"}}),
+                ElementsAre(100, 101, 102));
+    EXPECT_THAT(under(task, {{"SLURM_CPU_BIND_TYPE", "map_cpu:"}, {"SLURM_CPU_BIND_LIST", "101,900,-1,5000,x"}}),
+                ElementsAre(101, 900));
+  }
+}
+
+TEST(LaunchTest, UnderMpirunTheProcessorsAreMpirunsOwn) {
+  cpu_set_t whole, one, all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(whole), &whole), 0);
+  if (CPU_COUNT(&whole) < 2) GTEST_SKIP() << "one processor cannot become more";
+  const std::vector<int> numbers = Numbers(whole);
+  const auto nothing = [](const char*) -> const char* { return nullptr; };
+  // mpirun, which has all; its task has one.
+  CPU_ZERO(&one);
+  CPU_SET(numbers[0], &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  std::promise<pid_t> mpirun;
+  std::promise<void> end;
+  std::thread launcher([&] {
+    sched_setaffinity(0, sizeof(whole), &whole);
+    mpirun.set_value(static_cast<pid_t>(syscall(SYS_gettid)));
+    end.get_future().wait();
+  });
+  all = ProcessorsOf({"OMPI_COMM_WORLD_RANK", 0, 2, ""}, nothing, mpirun.get_future().get());
+  EXPECT_EQ(Numbers(all), numbers);
+  end.set_value();
+  launcher.join();
+  // mpirun is bound itself: no task gets more.
+  all = ProcessorsOf({"OMPI_COMM_WORLD_RANK", 0, 2, ""}, nothing, getpid());
+  EXPECT_EQ(Numbers(all), Numbers(one));
+  ASSERT_EQ(sched_setaffinity(0, sizeof(whole), &whole), 0);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,6 +25,7 @@
 #include "planner/spec/field_files.h"
 #include "planner/spec/sample_shape.h"
 #include "planner/spec/spec_include.h"
+#include "primitives/geometry/shape_text.h"
 #include "planner/time/cost_model.h"
 #include "worker/data/array_file.h"
 #include "worker/samples/sample_extents.h"
@@ -66,6 +69,25 @@ absl::Status CheckExtents(const JobSpec& spec, const Dataset& dataset, const Sam
     ADJOIN_RETURN_IF_ERROR(check->Check(dataset.name(), extents.FileOf(sample), extents[sample]));
   }
   return absl::OkStatus();
+}
+
+// The plan as it is for the largest of the volumes: what is predicted of it is the most that the job needs. `shown`
+// gets a line that says so.
+absl::StatusOr<Plan> OfLargestVolume(const Plan& plan, const Dataset& dataset, const SampleExtents& extents,
+                                     const LayerRules& rules, std::string& shown) {
+  const auto cells = [&](int64_t sample) {
+    return std::accumulate(extents[sample].begin(), extents[sample].end(), 1.0, std::multiplies<double>());
+  };
+  const int64_t used = dataset.has_limit() ? std::min(extents.size(), dataset.limit()) : extents.size();
+  int64_t largest = 0;
+  for (int64_t sample = 1; sample < used; ++sample) {
+    if (cells(sample) > cells(largest)) largest = sample;
+  }
+  shown =
+      absl::StrCat("what needs volumes of data set \"", dataset.name(), "\" is shown and predicted for the largest of ",
+                   used, used == 1 ? " file, " : " files, ", ShapeText(extents[largest]), " (", extents.FileOf(largest),
+                   "); the ranks plan it for the extents of each, one after the other");
+  return PlanWithExtents(plan, dataset.name(), extents[largest], rules);
 }
 
 void ShowReport(const PlanReport& report, const PlanOptions& options) {
@@ -185,12 +207,18 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
   ADJOIN_ASSIGN_OR_RETURN(FoundData data, FindData(parsed.spec, options.data_root));
   if (options.layouts.chosen) return RunAutoPlan(loaded, options, data, rules, model);
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, data.sizes, rules, &parsed.locations));
-  for (const Dataset& dataset : parsed.spec.dataset()) {
-    if (data.extents.count(dataset.name()) == 0 || !ExtentCheck::Concerns(parsed.spec, dataset)) continue;
-    ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, data.extents[dataset.name()], rules));
-  }
   ReadHalosFromFiles(&plan);
+  const std::string hash = Planner::Hash(plan);
+  std::vector<std::string> shown;
+  for (const Dataset& dataset : parsed.spec.dataset()) {
+    const auto extents = data.extents.find(dataset.name());
+    if (extents == data.extents.end() || extents->second.empty() || !ExtentCheck::Concerns(parsed.spec, dataset)) continue;
+    ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, extents->second, rules));
+    ADJOIN_ASSIGN_OR_RETURN(plan, OfLargestVolume(plan, dataset, extents->second, rules, shown.emplace_back()));
+  }
   PlanReport report = MakePlanReport(plan, model);
+  report.set_plan(hash);
+  for (std::string& line : shown) report.add_warning(std::move(line));
   *report.mutable_unknown_size() = {data.unknown.begin(), data.unknown.end()};
   if (options.format == Format::kTable) {
     ShowReport(report, options);

@@ -19,6 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "base/deadline.h"
 #include "base/output_dir.h"
 #include "base/printable_text.h"
@@ -38,7 +39,9 @@ namespace {
 
 constexpr absl::Duration kCancel = absl::Seconds(30);  // until a cancelled job has ended
 constexpr absl::Duration kRetry = absl::Seconds(5);    // on loopback
-constexpr uint32_t kMostSlots = 100000;                // as of adjoin-worker --slots
+constexpr absl::Duration kWorker = absl::Seconds(60);  // until the worker has connected
+constexpr absl::Duration kAgain = absl::Milliseconds(20);
+constexpr uint32_t kMostSlots = 100000;  // as of adjoin-worker --slots
 constexpr size_t kLogLines = 20;
 constexpr absl::Duration kRefusal = absl::Seconds(2);  // for the other tasks to hear of it
 
@@ -167,34 +170,43 @@ void ShowLastLog(CoordinatorClient& client, const std::string& job) {
   if (!status.ok()) std::cerr << "adjoin: " << PrintableText(status.message()) << "\n";
 }
 
-absl::StatusOr<JobSummary> Follow(const CommandOptions& options, CoordinatorClient& client, const std::string& job) {
-  JobDisplay display;
-  JobSummary last;
-  const bool table = options.format == Format::kTable;
-  const absl::Status status = client.FollowJob(job, [&](const JobSummary& summary) {
-    last = summary;
-    if (table) {
-      display.Show(summary);
-    } else {
-      std::cout << FormattedItem(summary, options.format) << std::flush;
+// Waits until the cluster's worker is there, and compares its GPUs with what the job needs: no other worker will come.
+// Errors: kFailedPrecondition (they are too few); as of the client.
+absl::Status CheckGpus(const OwnCluster& cluster, CoordinatorClient& client, const JobSpec& spec) {
+  const uint64_t needed = uint64_t{spec.ranks()} * spec.resources().gpus();
+  const Deadline deadline = Deadline::After(kWorker);
+  while (needed > 0 && !deadline.Expired()) {
+    ADJOIN_RETURN_IF_ERROR(cluster.Alive());
+    ADJOIN_ASSIGN_OR_RETURN(const ListJobsResponse list, client.ListJobs());
+    if (list.worker_size() == 0) {
+      absl::SleepFor(kAgain);
+      continue;
     }
-  });
-  if (table) display.End();
-  ADJOIN_RETURN_IF_ERROR(status);
-  return last;
+    if (list.worker(0).gpus() >= needed) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("the job's ", spec.ranks(), " ranks need ", needed,
+                                                      " GPUs, resources.gpus of each, and this machine"
+                                                      " has ",
+                                                      list.worker(0).gpus(), " that work: -n N takes fewer ranks"));
+  }
+  return absl::OkStatus();
 }
 
-// Runs the job on the cluster until it ends.
+// Runs the job on the cluster until it ends. `redraws`: as of JobDisplay.
 absl::StatusOr<int> RunOn(const OwnCluster& cluster, const CommandOptions& options, const Submission& submission,
-                          int stop_fd, const LoadedSpec& loaded, const std::string& output_root) {
+                          int stop_fd, const LoadedSpec& loaded, const std::string& output_root, bool redraws) {
   CoordinatorClient client(options.client);
   Watch watch(stop_fd, cluster, options.client, client);
+  if (const absl::Status gpus = CheckGpus(cluster, client, loaded.parsed.spec); !gpus.ok()) {
+    if (watch.interrupted()) return kExitCancelled;
+    return gpus;
+  }
   const absl::StatusOr<SubmitResponse> submitted = client.Submit(submission);
   if (watch.interrupted()) return kExitCancelled;
   ADJOIN_RETURN_IF_ERROR(cluster.Alive());
   if (!submitted.ok()) return AtIncludedFile(submitted.status(), loaded);
   if (!watch.SetJob(submitted->job_id())) return kExitCancelled;
-  const absl::StatusOr<JobSummary> end = Follow(options, client, submitted->job_id());
+  JobDisplay display(redraws);
+  const absl::StatusOr<JobSummary> end = ShowUntilEnd(options, client, submitted->job_id(), display);
   if (!end.ok()) {
     if (watch.interrupted()) return kExitCancelled;
     ADJOIN_RETURN_IF_ERROR(cluster.Alive());
@@ -263,7 +275,8 @@ absl::Status CheckOneNode(const Resources& resources, uint32_t ranks) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const LayerRules& rules) {
+absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const LayerRules& rules,
+                            bool redraws) {
   ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadWithFolder(run));
   ADJOIN_RETURN_IF_ERROR(ChooseLayouts(run.layouts, {}, rules, &loaded));
   Submission submission;
@@ -283,7 +296,7 @@ absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const
   options.client.address = (*cluster)->address();
   options.client.retry = kRetry;
   options.client.credentials = grpc::InsecureChannelCredentials();
-  absl::StatusOr<int> code = RunOn(**cluster, options, submission, interrupts.fd(), loaded, run.output_root);
+  absl::StatusOr<int> code = RunOn(**cluster, options, submission, interrupts.fd(), loaded, run.output_root, redraws);
   (*cluster)->Stop();
   return code;
 }
@@ -298,9 +311,11 @@ absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run, const 
     return fits ? WaitForFirstTask(launch) : WaitForFirstTask(launch, 2 * kRefusal).value_or(1);
   }
   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<FirstTask> first, FirstTask::Start(launch));
+  // Open MPI gives its tasks a terminal of its own, whatever their output goes to.
+  const bool redraws = launch.variable.empty();
   if (first == nullptr) {
     LeaveLauncher(launch);
-    return RunHere(std::move(options), run, rules);
+    return RunHere(std::move(options), run, rules, redraws);
   }
   if (!fits) {
     first->Finish(1, kRefusal);
@@ -312,7 +327,7 @@ absl::StatusOr<int> RunRun(CommandOptions options, const RunOptions& run, const 
   RunOptions of_tasks = run;
   of_tasks.ranks = launch.tasks;
   LeaveLauncher(launch);
-  const absl::StatusOr<int> code = RunHere(std::move(options), of_tasks, rules);
+  const absl::StatusOr<int> code = RunHere(std::move(options), of_tasks, rules, redraws);
   first->Finish(code.value_or(1));
   return code;
 }

@@ -28,6 +28,7 @@ inline constexpr size_t kMaxLogLineBytes = size_t{32} << 10;  // of what a rank 
 inline constexpr size_t kMaxLogBatchBytes = size_t{1} << 20;  // of the lines in one message
 inline constexpr size_t kMaxOutboxBytes = size_t{64}
                                           << 20;          // of what a daemon keeps for a coordinator that reads slowly
+inline constexpr int kMostFileSums = 1024;                // chunks of a file that are compared
 inline constexpr int kMaxLabels = 64;                     // of a worker
 inline constexpr int kMaxBuilders = 1000;                 // layer kinds of a worker
 inline constexpr int kMaxGpus = 256;                      // of a worker

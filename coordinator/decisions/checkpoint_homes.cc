@@ -25,6 +25,13 @@ bool CheckpointHomes::CouldStartOn(const JobRecord& job, const std::string& home
   return Assign(options_.assignment, job.spec, workers, /*before=*/{}, home, NeedOf(job)).ok();
 }
 
+std::string CheckpointHomes::InputHomeOf(const JobRecord& job) const {
+  if (job.input_worker.empty()) return "";
+  if (!job.input_root.empty()) return job.input_root;
+  const WorkerRecord* worker = workers_.Find(job.input_worker);
+  return OutputGroup({job.input_worker, 0, worker == nullptr ? "" : worker->hello.output_id()});
+}
+
 bool CheckpointHomes::CouldEverStart(const JobRecord& job) const {
   return CouldStartOn(job, HomeOf(job), workers_.AllFor(job.spec.resources()));
 }
@@ -32,10 +39,13 @@ bool CheckpointHomes::CouldEverStart(const JobRecord& job) const {
 bool CheckpointHomes::LacksHome(const JobRecord& job) const {
   return job.state == PENDING && !job.held && job.has_checkpoint &&
          !CouldStartOn(job, HomeOf(job), workers_.AllInTimeFor(job.spec.resources())) &&
-         CouldStartOn(job, "", workers_.AllFor(job.spec.resources()));
+         CouldStartOn(job, InputHomeOf(job), workers_.AllFor(job.spec.resources()));
 }
 
 std::string CheckpointHomes::Reason(const JobRecord& job) const {
+  if (!job.has_checkpoint) {
+    return absl::StrCat("nodes that share the output root of ", job.input_worker, ", where its weights are");
+  }
   const std::string nodes =
       absl::StrCat("nodes that share the output root of its checkpoints (", absl::StrJoin(job.home_workers, ", "), ")");
   if (!LacksHome(job)) return nodes;

@@ -1,6 +1,7 @@
 // Where the checkpoints of jobs are: with a job's home, the workers that share the output root of its last attempt.
 // Only they can go on from there, so the job waits for them; it leaves them when others could have taken it for long
-// and they could not.
+// and they could not. A job without checkpoints whose weights are below an output root waits for nodes that share that
+// one, for as long as it takes.
 //
 //   CheckpointHomes homes(options, jobs, workers, outbox);
 //   homes.Settle(job);                    // an attempt starts: its workers are the job's home
@@ -35,7 +36,7 @@ class CheckpointHomes {
   CheckpointHomes& operator=(const CheckpointHomes&) = delete;
 
   // The OutputGroup that the job has to run on; "" where any will do.
-  std::string HomeOf(const JobRecord& job) const { return job.has_checkpoint ? job.home : ""; }
+  std::string HomeOf(const JobRecord& job) const { return job.has_checkpoint ? job.home : InputHomeOf(job); }
   // True where the job could start, with its checkpoints, if nothing else ran.
   bool CouldEverStart(const JobRecord& job) const;
   // True where the job wants to start, and others could take it, but its home could not even if nothing else ran there
@@ -58,6 +59,8 @@ class CheckpointHomes {
   void ForgivePause(absl::Duration pause);
 
  private:
+  // The OutputGroup in which its weights are; "" where it has none there.
+  std::string InputHomeOf(const JobRecord& job) const;
   bool CouldStartOn(const JobRecord& job, const std::string& home, const std::vector<FreeSlots>& workers) const;
   void Leave(JobRecord& job);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/printable_text.h"
 #include "planner/spec/whole_volumes.h"
@@ -19,6 +20,14 @@ constexpr size_t kMaxErrorsBytes = kMaxErrorBytes / 2;
 
 absl::Duration NextPause(absl::Duration last) {
   return last == absl::ZeroDuration() ? kFirstPause : std::min(2 * last, kLongestPause);
+}
+
+// The sums go into the plan, as they are.
+bool IsWellFormed(const FileSums& sums) {
+  return sums.bytes() >= 0 && sums.chunk_bytes() > 0 && sums.sum_size() <= kMostFileSums &&
+         std::all_of(sums.sum().begin(), sums.sum().end(), [](const std::string& sum) {
+           return sum.size() == 32 && std::all_of(sum.begin(), sum.end(), absl::ascii_isxdigit);
+         });
 }
 
 size_t RoomOf(const WorkerRecord& worker) {
@@ -278,10 +287,25 @@ void DataChecks::OnResult(const std::string& worker, const ProbeResult& result) 
                                           " is it of an older release?")));
     return AskWorkers();
   }
+  if (!result.weights_file().sum().empty() && !IsWellFormed(result.weights_file())) {
+    CouldNot(*job, worker, "its checksums of the file of weights are none");
+    return AskWorkers();
+  }
+  FoundWeights(*job, worker, result);
   Drop(job->number);
   job->check_problem.clear();
   callbacks_.on_passed(*job, {result.dataset().begin(), result.dataset().end()});
   AskWorkers();
+}
+
+// From now on the job is of these weights, on nodes that see them.
+void DataChecks::FoundWeights(JobRecord& job, const std::string& worker, const ProbeResult& result) {
+  job.weights_file.reset();
+  const Weights& weights = job.spec.weights();
+  if (weights.from_job().empty() && weights.from_output().empty()) return;
+  if (result.has_weights_file()) job.weights_file = result.weights_file();
+  job.input_worker = worker;
+  job.input_root = workers_.At(worker).hello.output_id();
 }
 
 // `field`: what the error is about, as in ProbeResult.

@@ -99,6 +99,7 @@ class DataChecks {
   // Chooses a worker; where the job's weights come from an earlier one, among those that see them.
   Search FindWorker(Check& check, const std::optional<WeightsSource>& weights, std::string* worker);
   void Ask(uint64_t number, const std::optional<WeightsSource>& weights, const std::string& worker);
+  void FoundWeights(JobRecord& job, const std::string& worker, const ProbeResult& result);
   void Fail(JobRecord& job, const std::string& field, const absl::Status& why);
   void Count();
   // Returns the job, and forgets that this worker was asked to check it.

@@ -17,6 +17,7 @@
 #include "coordinator/decisions/progress_watch.h"
 #include "coordinator/decisions/restart_policy.h"
 #include "proto/coordinator.pb.h"
+#include "proto/plan.pb.h"
 
 namespace adjoin {
 
@@ -120,8 +121,9 @@ struct JobRecord {
   PlaceFunction place_of;          // may be empty; until it is planned
   std::vector<ModelTensor> model;  // to be compared with the file of its weights; empty once the plan is made
   std::string weights;             // where those of weights.from_job are, below the output root; until it is planned
-  std::string plan_hash;           // the plan itself is in the store
-  StepPrediction predicted;        // by the plan; empty: not known
+  std::optional<FileSums> weights_file;  // what the worker found there, or at weights.from_output; until it is planned
+  std::string plan_hash;                 // the plan itself is in the store
+  StepPrediction predicted;              // by the plan; empty: not known
   DataCheck data_check = DataCheck::kWaits;
   std::string checked_by;       // a worker
   std::string check_problem;    // why its data files could not be checked yet, where workers tried
@@ -144,7 +146,10 @@ struct JobRecord {
   std::string home;
   std::vector<std::string> home_workers;
   bool has_checkpoint = false;  // a rank reported one that it wrote or went on from
-  absl::Duration home_usable;   // monotonic: the last time when the job did not have to wait for its home
+  // Where its weights are, if they are below an output root: the worker that found them, and its output_id, empty where
+  // that was not known. Both empty: its ranks may be anywhere.
+  std::string input_worker, input_root;
+  absl::Duration home_usable;  // monotonic: the last time when the job did not have to wait for its home
   RestartHistory history;
   FailedStarts failed_starts;
   Attempt attempt;  // the newest; epoch 0: none yet

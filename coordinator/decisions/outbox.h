@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -57,6 +58,7 @@ struct PlanRequest {
   std::vector<DatasetSize> sizes;
   std::string output_dir;
   std::string weights;  // where those of weights.from_job are, below the output root; "": it has none
+  std::optional<FileSums> weights_file = std::nullopt;
 };
 
 class Outbox {

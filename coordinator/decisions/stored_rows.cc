@@ -48,6 +48,8 @@ StoredJob JobRow(const JobRecord& job) {
   row.set_tag(job.tag);
   row.set_replaced_by(job.replaced_by);
   if (job.predicted.ByteSizeLong() > 0) *row.mutable_predicted() = job.predicted;
+  row.set_input_worker(job.input_worker);
+  row.set_input_root(job.input_root);
   return row;
 }
 
@@ -122,6 +124,8 @@ std::unique_ptr<JobRecord> JobFrom(const StoredJob& row, StoredSubmission submis
   job->tag = row.tag();
   job->replaced_by = row.replaced_by();
   job->predicted = row.predicted();
+  job->input_worker = row.input_worker();
+  job->input_root = row.input_root();
   return job;
 }
 

@@ -172,7 +172,13 @@ void Submissions::AskForPlan(JobRecord& job, std::vector<DatasetSize> sizes) {
     spec.spec = job.spec;
     written = std::make_shared<const SubmittedSpec>(std::move(spec));
   }
-  outbox_.AskForPlan({job.id, job.owner, std::move(written), std::move(sizes), job.spec.output_dir(), job.weights});
+  outbox_.AskForPlan({.job_id = job.id,
+                      .owner = job.owner,
+                      .written = std::move(written),
+                      .sizes = std::move(sizes),
+                      .output_dir = job.spec.output_dir(),
+                      .weights = job.weights,
+                      .weights_file = job.weights_file});
 }
 
 bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> planned) {
@@ -213,6 +219,7 @@ void Submissions::TakePlan(JobRecord& job, PlannedJob planned) {
                   absl::StrCat("begins with those of ", job.spec.weights().from_job(), ": ", job.weights));
     job.weights.clear();
   }
+  job.weights_file.reset();
   job.written = nullptr;  // it can be large, and the store has it
   outbox_.JobChanged(job);
 }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,20 +82,34 @@ class WeightsSourceTest : public CoordinationTest {
     return absl::StrFormat("%s/step-%010d.1-%016x", read.dir(), step, read.job_tag());
   }
   // The place that the plan is asked for with, once a worker has answered so.
-  std::string PlannedWith(ConnectionId from, const std::string& job, const std::string& chosen) {
+  std::string PlannedWith(ConnectionId from, const std::string& job, const std::string& chosen,
+                          const std::optional<FileSums>& sums = std::nullopt) {
     WorkerMessage message;
     *message.mutable_header() = MakeHeader();
     message.mutable_probe_result()->set_request_id(job);
     message.mutable_probe_result()->set_weights(chosen);
+    if (sums.has_value()) *message.mutable_probe_result()->mutable_weights_file() = *sums;
     service_->WorkerSaid(from, message);
     std::string weights = "no plan was asked for";
     for (const PlanRequest& request : service_->TakePlanRequests()) {
       if (request.job_id == job) weights = request.weights;
+      planned_sums_ = request.weights_file;
       service_->Planned(request.job_id, MakePlan(request));
     }
     Settle();
     return weights;
   }
+  static FileSums Sums() {
+    FileSums sums;
+    sums.set_bytes(1000);
+    sums.set_chunk_bytes(4096);
+    sums.add_sum("0123456789abcdef0123456789abcdef");
+    return sums;
+  }
+  // What `adjoin ps` says that the job waits for.
+  std::string WaitsFor(const std::string& job) { return service_->Describe(job)->job().reason(); }
+
+  std::optional<FileSums> planned_sums_;
 };
 
 TEST_F(WeightsSourceTest, ACheckpointIsChosenByAWorkerAndIsTheSameInEachAttempt) {
@@ -304,6 +319,80 @@ TEST_F(WeightsSourceTest, AWorkerWithoutRoomForTheWeightsHoldsNobodyElseUp) {
   const auto now = Asked();
   ASSERT_THAT(now, SizeIs(1));
   EXPECT_EQ(now[0].first, 2u);
+}
+
+TEST_F(WeightsSourceTest, ThePlanIsOfTheFileThatTheWorkerFound) {
+  ConnectOn(1, "worker-0", "one");
+  const std::string done = Ran(Base("done"), RANK_SUCCEEDED);
+  PlannedWith(1, Submit(From(done)), "", Sums());
+  ASSERT_TRUE(planned_sums_.has_value());
+  EXPECT_EQ(planned_sums_->SerializeAsString(), Sums().SerializeAsString());
+
+  NewJob reads = Base("reads");
+  reads.spec.mutable_weights()->set_from_output("done-of-/model.safetensors");
+  PlannedWith(1, Submit(std::move(reads)), "", Sums());
+  EXPECT_TRUE(planned_sums_.has_value());
+
+  NewJob own = Base("own");
+  own.spec.mutable_weights()->set_init_from("w.safetensors");
+  PlannedWith(1, Submit(std::move(own)), "", Sums());
+  EXPECT_FALSE(planned_sums_.has_value()) << "that file is the user's";
+}
+
+TEST_F(WeightsSourceTest, SumsThatAreNoneAreNotBelieved) {
+  ConnectOn(1, "worker-0", "one");
+  const std::string done = Ran(Base("done"), RANK_SUCCEEDED);
+  std::vector<FileSums> wrong(6, Sums());
+  wrong[0].set_bytes(-1);
+  wrong[1].set_chunk_bytes(0);
+  wrong[2].add_sum("");
+  wrong[3].set_sum(0, "0123456789abcdef0123456789abcde\n");
+  wrong[4].set_sum(0, std::string(33, '0'));
+  for (int i = 0; i < 1024; ++i) wrong[5].add_sum(wrong[5].sum(0));
+  for (const FileSums& sums : wrong) {
+    const std::string tuned = Submit(From(done));
+    EXPECT_EQ(PlannedWith(1, tuned, "", sums), "no plan was asked for");
+    absl::Status reason;
+    EXPECT_EQ(service_->AdmissionOf(tuned, &reason), Admission::kRefused);
+    EXPECT_THAT(std::string(reason.message()), HasSubstr("worker-0: its checksums of the file of weights"));
+  }
+}
+
+TEST_F(WeightsSourceTest, AJobRunsOnNodesThatSeeItsWeights) {
+  ConnectOn(1, "worker-1", "one");
+  const std::string done = Ran(Base("done"), RANK_SUCCEEDED);
+  const std::string busy = Submit(Spec("busy", 2));
+  EXPECT_EQ(Job(busy).state(), STARTING) << "it has the two slots of worker-1";
+  ConnectOn(2, "worker-0", "two");
+  const std::string tuned = Submit(From(done));
+  PlannedWith(1, tuned, "", Sums());
+  EXPECT_EQ(Job(tuned).state(), PENDING) << "worker-0 has slots, and not the weights";
+  EXPECT_THAT(WaitsFor(tuned), HasSubstr("on nodes that share the output root of worker-1, where its weights are"));
+  Restart();
+  ConnectOn(3, "worker-0", "two");
+  EXPECT_EQ(Job(tuned).state(), PENDING) << "also for the next coordinator";
+  EXPECT_THAT(WaitsFor(tuned), HasSubstr("where its weights are"));
+  ConnectOn(4, "worker-2", "one");
+  Pass(60, {3, 4});
+  ASSERT_EQ(Job(tuned).state(), STARTING);
+  EXPECT_EQ(service_->Describe(tuned)->rank(0).worker(), "worker-2");
+}
+
+TEST_F(WeightsSourceTest, AnOutputRootThatIsKnownLaterCountsAsWell) {
+  ConnectOn(1, "worker-1", "");
+  NewJob reads = From("");
+  reads.spec.mutable_weights()->Clear();
+  reads.spec.mutable_weights()->set_from_output("somewhere/model.safetensors");
+  reads.spec.set_ranks(3);
+  const std::string job = Submit(std::move(reads));
+  PlannedWith(1, job, "", Sums());
+  ConnectOn(2, "worker-2", "one");
+  EXPECT_EQ(Job(job).state(), PENDING) << "nothing is known of worker-1's output root";
+  WorkerMessage heartbeat = Heartbeats();
+  heartbeat.mutable_heartbeat()->set_output_id("one");
+  Say(1, heartbeat);
+  Pass(2, {2});
+  EXPECT_EQ(Job(job).state(), STARTING) << "on both";
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ std::vector<CandidateGroup> GroupsFor(const JobSpec& spec, const std::vector<Fre
   const auto add = [&](CandidateGroup group) {
     if (!group.empty()) groups.push_back(std::move(group));
   };
-  if (!NeedsSharedOutput(spec)) {
+  if (!NeedsSharedOutput(spec) && home.empty()) {
     add(CandidatesOf(free, spec, need));
     return groups;
   }

@@ -109,6 +109,13 @@ TEST(AssignTest, AJobStaysWhereItsCheckpointsAre) {
   EXPECT_THAT(Assigned(Job(2, true), {{"d", 2, "one"}}, {}, OutputGroup(kNodes[3])), ElementsAre());
 }
 
+TEST(AssignTest, AJobWithoutSharedFilesGoesWhereItsWeightsAre) {
+  EXPECT_THAT(Assigned(Job(3, false), kNodes, {}, "one"), ElementsAre("a", "a", "c"));
+  EXPECT_THAT(Assigned(Job(2, false), kNodes, {}, "two"), ElementsAre("b", "b"));
+  EXPECT_THAT(Assigned(Job(3, false), kNodes, {}, "two"), ElementsAre()) << "though others have slots";
+  EXPECT_THAT(Assigned(Job(1, false), kNodes, {}, "three"), ElementsAre());
+}
+
 TEST(AssignTest, NoMoreRanksOnANodeThanTheJobAllows) {
   JobSpec spec = Job(3, false);
   spec.mutable_resources()->set_max_ranks_per_node(2);

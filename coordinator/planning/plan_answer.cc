@@ -161,6 +161,7 @@ absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanA
   }
   ADJOIN_ASSIGN_OR_RETURN(Plan plan, Planner::Build(parsed.spec, sizes, rules, &parsed.locations));
   ReadHalosFromFiles(&plan);
+  if (question.has_weights_file()) *plan.mutable_weights_file() = question.weights_file();
   const size_t bytes = plan.ByteSizeLong();
   ADJOIN_RETURN_IF_ERROR(CheckPlanSize(bytes, parsed.spec));
   if (known.has_value()) {

@@ -72,6 +72,24 @@ TEST(PlanAnswer, ThePlanTellsWhereTheWeightsOfAnEarlierJobAre) {
   EXPECT_EQ(weights.from_job(), "");
   EXPECT_FALSE(weights.best());
   EXPECT_TRUE(weights.has_strict() && !weights.strict());
+  EXPECT_FALSE(plan.has_weights_file());
+}
+
+TEST(PlanAnswer, ThePlanTellsWhatTheFileOfWeightsHolds) {
+  PlanQuestion question = Question(std::string(kSpec) + "weights { from_output: \"base/model.safetensors\" }");
+  question.set_sized(true);
+  question.add_size()->set_name("train");
+  question.mutable_size(0)->set_samples(100);
+  question.mutable_weights_file()->set_bytes(1000);
+  question.mutable_weights_file()->set_chunk_bytes(4096);
+  question.mutable_weights_file()->add_sum("0123456789abcdef0123456789abcdef");
+  const PlanAnswer planned = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(planned.error(), 0) << planned.message();
+  Plan plan;
+  ASSERT_TRUE(plan.ParseFromString(planned.plan()));
+  EXPECT_EQ(plan.weights_file().SerializeAsString(), question.weights_file().SerializeAsString());
+  question.mutable_weights_file()->set_bytes(1001);
+  EXPECT_NE(AnswerPlanQuestion(question, BuiltinLayerRules()).hash(), planned.hash()) << "all ranks must have the same";
 }
 
 TEST(PlanAnswer, AJobThatReadsNoFileIsPlannedWithTheFirstQuestion) {

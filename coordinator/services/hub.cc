@@ -268,6 +268,7 @@ void Hub::StartPlan(PlanRequest request) {
   task.sizes = std::move(request.sizes);
   task.output_dir = std::move(request.output_dir);
   task.weights = std::move(request.weights);
+  task.weights_file = std::move(request.weights_file);
   task.accepted = true;
   // Set before the answer, which waits for the lock.
   const auto own = std::make_shared<uint64_t>(0);

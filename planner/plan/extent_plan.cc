@@ -1,6 +1,8 @@
 #include "planner/plan/extent_plan.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -110,6 +112,27 @@ absl::StatusOr<Plan> PlanForExtents(const Plan& plan, const std::string& program
   ADJOIN_RETURN_IF_ERROR(CheckParameters(plan, own));
   ReadHalosFromFiles(&own);
   return own;
+}
+
+absl::StatusOr<Plan> PlanWithExtents(const Plan& plan, const std::string& dataset, const std::vector<int64_t>& extents,
+                                     const LayerRules& rules) {
+  Plan result = plan;
+  std::map<std::string, uint32_t> parameters;
+  for (int i = 0; i < plan.parameter_size(); ++i) parameters[plan.parameter(i).name()] = static_cast<uint32_t>(i);
+  for (ProgramPlan& program : *result.mutable_program()) {
+    if (program.dataset() != dataset) continue;
+    ADJOIN_ASSIGN_OR_RETURN(Plan own, PlanForExtents(plan, program.name(), extents, rules));
+    program = std::move(*own.mutable_program(0));
+    for (LayerPlan& layer : *program.mutable_layer()) {
+      for (ParameterUse& use : *layer.mutable_parameter()) {
+        use.set_index(parameters.at(own.parameter(static_cast<int>(use.index())).name()));
+      }
+    }
+  }
+  for (Dataset& found : *result.mutable_spec()->mutable_dataset()) {
+    if (found.name() == dataset) found = WithExtents(found, extents);
+  }
+  return result;
 }
 
 bool ExtentCheck::Concerns(const JobSpec& spec, const Dataset& dataset) {

@@ -45,6 +45,11 @@ absl::Status BuildForSomeExtents(const PlanContext& context, const ProgramReques
 absl::StatusOr<Plan> PlanForExtents(const Plan& plan, const std::string& program, const std::vector<int64_t>& extents,
                                     const LayerRules& rules);
 
+// Returns the plan with its programs for volumes of the data set made for these extents, which its spec then has as
+// well: what a report tells of it holds for such a volume. No ranks run it. Errors: as PlanForExtents.
+absl::StatusOr<Plan> PlanWithExtents(const Plan& plan, const std::string& dataset, const std::vector<int64_t>& extents,
+                                     const LayerRules& rules);
+
 // Checks extents of files one after the other. Each is planned once.
 class ExtentCheck {
  public:

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "layers/builtin/builtin_rules.h"
+#include "planner/memory/step_memory.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
@@ -44,6 +45,34 @@ ProgramPlan WithoutIds(ProgramPlan program) {
   for (OperatorPlan& op : *program.mutable_op()) op.clear_id();
   for (ValuePlan& value : *program.mutable_value()) value.mutable_read()->clear_id();
   return program;
+}
+
+TEST(ExtentPlanTest, AReportIsOfTheExtentsThatAreGiven) {
+  const auto plan = PlanOf(SpecOf());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto large = PlanWithExtents(*plan, "set", {64, 200, 10}, BuiltinLayerRules());
+  ASSERT_TRUE(large.ok()) << large.status();
+  JobSpec written = SpecOf();
+  written.mutable_dataset(0)->mutable_field(0)->set_shape(1, 64);
+  written.mutable_dataset(0)->mutable_field(0)->set_shape(2, 200);
+  auto expected = PlanOf(written);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ReadHalosFromFiles(&*expected);
+  const auto memory = PredictLargestMemory(*large), of_written = PredictLargestMemory(*expected);
+  ASSERT_TRUE(memory.ok() && of_written.ok());
+  EXPECT_EQ(memory->bytes, of_written->bytes);
+  EXPECT_EQ(memory->of_part, of_written->of_part);
+  EXPECT_EQ(large->spec().DebugString(), written.DebugString());
+  ASSERT_EQ(large->program_size(), 1);
+  for (const LayerPlan& layer : large->program(0).layer()) {
+    for (const ParameterUse& use : layer.parameter()) {
+      EXPECT_EQ(large->parameter(use.index()).name(), layer.name() + "." + use.role());
+    }
+  }
+  EXPECT_FALSE(PlanWithExtents(*plan, "set", {63, 200, 10}, BuiltinLayerRules()).ok());
+  const auto other = PlanWithExtents(*plan, "another", {63, 200, 10}, BuiltinLayerRules());
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->DebugString(), plan->DebugString());
 }
 
 TEST(ExtentPlanTest, IsThePlanOfAJobWithTheExtentsWrittenOut) {

@@ -163,7 +163,7 @@ TEST_F(RunCommandTest, ResultsOfEarlierRunsStay) {
 }
 
 TEST_F(RunCommandTest, AnInterruptCancelsTheJob) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     auto child = Start({"--set", "train.steps=1000000000"});
     WaitForStep(*child);
     child->Signal(signal);
@@ -174,6 +174,25 @@ TEST_F(RunCommandTest, AnInterruptCancelsTheJob) {
     EXPECT_THAT(child->Output(), HasSubstr("job-1 cancelled"));
     ExpectNothingIsLeft();
   }
+}
+
+// The ranks stand still, so that the job cannot be cancelled.
+TEST_F(RunCommandTest, ASecondInterruptEndsAJobThatDoesNotEnd) {
+  auto child = Start({"--set", "train.steps=1000000000"});
+  WaitForStep(*child);
+  for (const auto& [pid, command] : ProcessesIn(folder_)) {
+    if (command.find("adjoin-rank") != std::string::npos) kill(pid, SIGSTOP);
+  }
+  child->Signal(SIGINT);
+  const Deadline told = Within(60);
+  while (child->Errors().find("interrupt again to end it by force") == std::string::npos && !told.Expired()) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  child->Signal(SIGINT);
+  const auto code = child->Wait(Within(60));
+  ASSERT_TRUE(code.ok()) << code.status() << child->Output() << child->Errors();
+  EXPECT_EQ(*code, 103) << child->Output() << child->Errors();
+  ExpectNothingIsLeft();
 }
 
 TEST_F(RunCommandTest, ACommandThatIsKilledLeavesNoProcess) {

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/deadline.h"
 #include "tests/harness/local_cluster.h"
@@ -49,6 +52,13 @@ std::string Tuned(const std::string& name, const std::string& weights) {
   return absl::StrCat("name: \"", name, "\" kind: TRAIN ranks: 3 seed: 2 layout { name: \"cut\" partition: [3, 1] }",
                       kNetwork, "train { dataset: \"train\" batch: 3 steps: 1 optimizer { sgd { lr: 1e-38 } } }\n",
                       "weights { ", weights, " }\n");
+}
+
+// It begins with no weights, and writes into the folder of its name.
+std::string Fresh(const std::string& name, int seed) {
+  return absl::StrCat(
+      absl::StrReplaceAll(Tuned(name, "none"), {{"weights { none }\n", ""}, {"seed: 2", absl::StrCat("seed: ", seed)}}),
+      "output_dir: \"", name, "\"\n");
 }
 
 void WriteNpy(const std::string& path, const std::vector<float>& values, int columns) {
@@ -143,6 +153,41 @@ TEST_F(WeightsOfJobTest, FineTuningBeginsWithWhatExportGives) {
   EXPECT_EQ(Cli({"predict", "base", "--best", "--dataset", "train", "-f"}).exit_code, 0);
   EXPECT_THAT(Cli({"evaluate", "base", "--step", "4", "--dry-run"}).out,
               AllOf(HasSubstr("from_job: \"job-1\""), HasSubstr("step: 4")));
+}
+
+TEST_F(WeightsOfJobTest, AJobThatWaitedBeginsWithNoOtherModelThanTheOneItWasSubmittedFor) {
+  Succeeds(Submit(Fresh("first", 2)));
+  const std::string base = Submit(Base("base"));
+  Trains(base, 700);
+  const std::string busy = Submit(Base("busy"));
+  Trains(busy, 1);
+  // Two of six slots are free.
+  constexpr char kRestart[] = "restart { max_restarts: 5 on: \"error\" on: \"rank_lost\" }";
+  const std::string model = Submit(Tuned("model", "from_job: \"first\"") + kRestart);
+  const std::string file = Submit(Tuned("file", "from_output: \"first/model.safetensors\"") + kRestart);
+  const std::string checkpoint = Submit(Tuned("checkpoint", "from_job: \"base\" step: 4") + kRestart);
+  for (const std::string& waits : {model, file, checkpoint}) ASSERT_EQ(Cli({"hold", waits}).exit_code, 0);
+  for (const std::string& runs : {base, busy}) {
+    ASSERT_EQ(Cli({"cancel", runs}).exit_code, 0);
+    ASSERT_TRUE(cluster_->WaitFor(runs, Soon()).ok());
+  }
+  const std::string again = cluster_->folder() + "/again.textproto";
+  std::ofstream(again) << Fresh("first", 3);
+  const LocalCluster::CliResult replaced = Cli({"submit", "--replace", "-f", again});
+  ASSERT_EQ(replaced.exit_code, 0) << replaced.err;
+  std::filesystem::remove_all(cluster_->output_root() + "/base-ckpt");
+  for (const auto& [job, why] : {std::pair(model,
+                                           "first/model.safetensors: not the file that it was when the job"
+                                           " was submitted"),
+                                 std::pair(file, "not the file that it was when the job was submitted"),
+                                 std::pair(checkpoint, "whose weights this job begins with, is not there")}) {
+    ASSERT_EQ(Cli({"release", job}).exit_code, 0);
+    const absl::StatusOr<JobSummary> end = cluster_->WaitFor(job, Soon());
+    ASSERT_TRUE(end.ok()) << end.status();
+    EXPECT_EQ(end->state(), FAILED);
+    EXPECT_THAT(end->reason(), AllOf(HasSubstr(why), HasSubstr("submit the job again")));
+    EXPECT_EQ(end->attempts(), 1u) << "another attempt would find the same";
+  }
 }
 
 TEST_F(WeightsOfJobTest, WhatIsNotThereIsRefusedWhenTheJobIsSubmitted) {

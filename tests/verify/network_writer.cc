@@ -27,6 +27,7 @@ std::string NetworkWriter::Marks(const LayerTraits& traits) {
     Drawn("recompute");
   }
   if (!traits.parameters) return marks;
+  if (!traits.weights_of.empty()) return absl::StrCat(marks, " weights_of: \"", traits.weights_of, "\"");
   if (cut_ && random_.OneIn(2)) {
     const std::string home = random_.Of<std::string>({"OWNER", "REPLICATED", "SHARDED"});
     marks += " home: " + home;
@@ -42,7 +43,8 @@ std::string NetworkWriter::Marks(const LayerTraits& traits) {
 
 Value NetworkWriter::Add(const std::string& kind, const std::string& arguments, const std::vector<Value>& inputs,
                          const std::vector<int64_t>& shape, const LayerTraits& traits) {
-  const std::string name = absl::StrCat("a", layers_made_++);
+  const std::string name = NextName();
+  ++layers_made_;
   absl::StrAppend(&layers_, "layer { name: \"", name, "\"");
   bool reads_field = false;
   const bool named = cut_ && traits.keeps_layout && random_.OneIn(3);
@@ -63,6 +65,7 @@ Value NetworkWriter::Add(const std::string& kind, const std::string& arguments, 
   if (cut_ && (kind == "repartition" || random_.OneIn(4))) absl::StrAppend(&layers_, " y: \"", Layout(shape), "\"");
   absl::StrAppend(&layers_, Marks(traits), " ", kind, " ", arguments, " }\n");
   Drawn("layer " + kind);
+  if (!traits.weights_of.empty()) Drawn("weights_of " + kind);
   return {name, shape};
 }
 

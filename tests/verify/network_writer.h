@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/vs_serial/random_jobs.h"
 
 namespace adjoin {
@@ -28,6 +29,7 @@ struct LayerTraits {
   bool trained = false;              // always, never frozen
   bool keeps_layout = true;          // reads an input in any layout that `x` names
   std::vector<int64_t> weight = {};  // the shape that a layout `w` is of; empty: none
+  std::string weights_of = "";       // the layer whose weights it uses, earlier or later
 };
 
 class NetworkWriter {
@@ -41,6 +43,8 @@ class NetworkWriter {
   void Target(const std::string& name, const std::vector<int64_t>& sample, const std::string& source);
   Value Add(const std::string& kind, const std::string& arguments, const std::vector<Value>& inputs,
             const std::vector<int64_t>& shape, const LayerTraits& traits = {});
+  // The name of the layer that is added next, or so many after it.
+  std::string NextName(int after = 0) const { return absl::StrCat("a", layers_made_ + after); }
   void Loss(const std::string& kind, const std::string& text);
   void Drawn(const std::string& what) { drawn_.insert(what); }
 

@@ -31,26 +31,31 @@ void RandomLayers::End() {
 
 bool RandomLayers::Put(const std::string& kind, const std::string& arguments, const Shape& shape,
                        const LayerTraits& traits) {
+  // Running statistics belong to one layer.
+  const bool can_share =
+      traits.parameters && traits.weights_of.empty() && arguments.find("\"batch\"") == arguments.npos;
+  if (can_share && random_.OneIn(6)) return PutTwice(kind, arguments, shape, traits);
   x_ = writer_.Add(kind, arguments, {x_}, shape, traits);
+  values_.push_back(x_);
+  return true;
+}
+
+bool RandomLayers::PutTwice(const std::string& kind, const std::string& arguments, const Shape& shape,
+                            const LayerTraits& traits) {
+  const Value other = Another(/*broadcast=*/false);
+  const bool first_has = random_.OneIn(2);
+  LayerTraits uses = traits;
+  uses.weights_of = writer_.NextName(first_has ? 0 : 1);
+  const Value first = writer_.Add(kind, arguments, {x_}, shape, first_has ? traits : uses);
+  const Value second = writer_.Add(kind, arguments, {other}, shape, first_has ? uses : traits);
+  x_ = writer_.Add("add", "{}", {first, second}, shape);
   values_.push_back(x_);
   return true;
 }
 
 void RandomLayers::Begin() {
   const int64_t rows = writer_.rows();
-  if (random_.OneIn(5)) {
-    Shape shape = {rows};
-    for (int64_t i = random_.Between(1, 2); i > 0; --i) shape.push_back(random_.Between(2, 5));
-    x_ = writer_.Field("x", shape, "dtype: \"int64\" synthetic { kind: \"index\" samples: 1000 low: 0 high: 10 }");
-    const int64_t features = 2 * random_.Between(1, 3);
-    shape.push_back(features);
-    Put("embedding",
-        absl::StrCat("{ num_embeddings: ", random_.Between(10, 12), " dim: ", features,
-                     random_.OneIn(3) ? " padding_index: 0" : "", " }"),
-        shape, {.parameters = true});
-    ties_ = true;
-    return;
-  }
+  if (random_.OneIn(5)) return Embed();
   const int64_t dims = random_.Between(2, 5);
   Shape shape = {rows};
   for (int64_t dim = 1; dim < dims; ++dim) shape.push_back(random_.Between(dims == 5 ? 3 : 2, dims > 3 ? 6 : 10));
@@ -98,6 +103,8 @@ void RandomLayers::AddAny() {
                                     &RandomLayers::Expand,
                                     &RandomLayers::Repartition,
                                     &RandomLayers::Linear,
+                                    &RandomLayers::Tied,
+                                    &RandomLayers::Tied,
                                     &RandomLayers::Attention,
                                     &RandomLayers::Attention,
                                     &RandomLayers::WindowAttention,

@@ -44,6 +44,10 @@ class RandomLayers {
   std::string Some(const std::string& text) { return random_.OneIn(2) ? " " + text : ""; }
   // The last value through a layer that becomes the last one.
   bool Put(const std::string& kind, const std::string& arguments, const Shape& shape, const LayerTraits& traits = {});
+  // Two such layers with one weight, the second of another value: their sum becomes the last value.
+  bool PutTwice(const std::string& kind, const std::string& arguments, const Shape& shape, const LayerTraits& traits);
+  // An embedding of the samples' numbers; sometimes of two fields, by one table.
+  void Embed();
   // Another value of the last one's shape, or one that broadcasts to it.
   Value Another(bool broadcast);
 
@@ -78,6 +82,7 @@ class RandomLayers {
   bool Expand();
   bool Repartition();
   bool Linear();
+  bool Tied();
   bool Attention();
   bool WindowAttention();
   bool Transformer();
@@ -89,6 +94,8 @@ class RandomLayers {
   const bool microbatches_;
   Value x_;
   std::vector<Value> values_;
+  std::string table_;  // the layer that has the embedding's table, [rows, features]; empty: none
+  int64_t table_rows_ = 0, table_features_ = 0;
   bool ties_ = false;  // elements may be equal but for rounding: which is the largest is then open
 };
 

@@ -38,18 +38,35 @@ std::set<std::string> All() {
                            "poisson_nll", "gaussian_nll", "kl_div", "dice", "cosine"}) {
     all.insert(absl::StrCat("loss ", loss));
   }
-  all.insert({"layer transformer", "cross_entropy of probabilities",
-              "attention of 2",    "attention of 3",
-              "optimizer sgd",     "optimizer adam",
-              "optimizer rmsprop", "optimizer adagrad",
-              "home OWNER",        "home REPLICATED",
-              "home SHARDED",      "frozen",
-              "recompute",         "microbatches",
-              "loss_scale",        "type float64",
-              "type float32",      "type bfloat16",
-              "w of conv",         "w of linear",
-              "w of attention",    "w of window_attention",
-              "w of transformer"});
+  all.insert({"layer transformer",
+              "cross_entropy of probabilities",
+              "attention of 2",
+              "attention of 3",
+              "optimizer sgd",
+              "optimizer adam",
+              "optimizer rmsprop",
+              "optimizer adagrad",
+              "home OWNER",
+              "home REPLICATED",
+              "home SHARDED",
+              "frozen",
+              "recompute",
+              "microbatches",
+              "loss_scale",
+              "type float64",
+              "type float32",
+              "type bfloat16",
+              "w of conv",
+              "w of linear",
+              "w of attention",
+              "w of window_attention",
+              "w of transformer",
+              "the table of a linear layer",
+              "the table of an embedding"});
+  for (const char* kind : {"activation", "attention", "conv", "embedding", "linear", "norm", "position", "transformer",
+                           "window_attention"}) {
+    all.insert(absl::StrCat("weights_of ", kind));
+  }
   return all;
 }
 

@@ -70,10 +70,11 @@ bool RandomLayers::Attention() {
     }
     writer_.Drawn(absl::StrCat("attention of ", inputs.size()));
   }
-  x_ = writer_.Add("attention",
-                   absl::StrCat("{ heads: ", heads, inputs.size() == 1 ? Some("causal: true") : "", Some("bias: false"),
-                                random_.OneIn(4) ? " dropout: 0.25" : "", " }"),
-                   inputs, x_.shape, {.parameters = true, .weight = x_.shape});
+  const LayerTraits traits = {.parameters = true, .weight = x_.shape};
+  const std::string arguments = absl::StrCat("{ heads: ", heads, inputs.size() == 1 ? Some("causal: true") : "",
+                                             Some("bias: false"), random_.OneIn(4) ? " dropout: 0.25" : "", " }");
+  if (inputs.size() == 1) return Put("attention", arguments, x_.shape, traits);
+  x_ = writer_.Add("attention", arguments, inputs, x_.shape, traits);
   values_.push_back(x_);
   return true;
 }
@@ -119,6 +120,54 @@ bool RandomLayers::Tokens() {
   values_.push_back(x_);
   ties_ = true;
   return true;
+}
+
+void RandomLayers::Embed() {
+  constexpr char kNumbers[] = "dtype: \"int64\" synthetic { kind: \"index\" samples: 1000 low: 0 high: 10 }";
+  Shape shape = {writer_.rows()};
+  for (int64_t i = random_.Between(1, 2); i > 0; --i) shape.push_back(random_.Between(2, 5));
+  const Value numbers = writer_.Field("x", shape, kNumbers);
+  const bool two = random_.OneIn(3);
+  const Value more = two ? writer_.Field("x2", shape, kNumbers) : Value();
+  table_rows_ = random_.Between(10, 12);
+  table_features_ = 2 * random_.Between(1, 3);
+  const Shape scores = [&] {
+    Shape result = shape;
+    result.push_back(table_rows_);
+    return result;
+  }();
+  shape.push_back(table_features_);
+  const std::string arguments = absl::StrCat("{ num_embeddings: ", table_rows_, " dim: ", table_features_,
+                                             random_.OneIn(3) ? " padding_index: 0" : "", " }");
+  // The linear layer that follows may have the table.
+  const bool tied = random_.OneIn(3);
+  LayerTraits own = {.parameters = true}, uses = own;
+  uses.weights_of = table_ = writer_.NextName(tied ? (two ? 3 : 1) : 0);
+  x_ = writer_.Add("embedding", arguments, {numbers}, shape, tied ? uses : own);
+  values_.push_back(x_);
+  if (two) {
+    const Value second = writer_.Add("embedding", arguments, {more}, shape, uses);
+    x_ = writer_.Add("add", "{}", {x_, second}, shape);
+    values_.push_back(x_);
+  }
+  if (tied) {
+    x_ = writer_.Add("linear", absl::StrCat("{ out_features: ", table_rows_, " bias: false }"), {x_}, scores,
+                     {.parameters = true, .weight = {table_rows_, table_features_}});
+    values_.push_back(x_);
+    writer_.Drawn("the table of a linear layer");
+  }
+  ties_ = true;
+}
+
+// The scores of the numbers that the samples began with, by the table in which they were looked up.
+bool RandomLayers::Tied() {
+  if (table_.empty() || x_.shape.back() != table_features_) return false;
+  Shape shape = x_.shape;
+  shape.back() = table_rows_;
+  if (!Fits(shape)) return false;
+  writer_.Drawn("the table of an embedding");
+  return Put("linear", absl::StrCat("{ out_features: ", table_rows_, " bias: false }"), shape,
+             {.parameters = true, .weight = {table_rows_, table_features_}, .weights_of = table_});
 }
 
 }  // namespace adjoin

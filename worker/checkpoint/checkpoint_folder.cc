@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/content_hash.h"
 #include "base/status_macros.h"
-#include "worker/checkpoint/content_hash.h"
 #include "worker/data/box_runs.h"
 
 namespace adjoin {

@@ -1,6 +1,7 @@
 #include "worker/checkpoint/checkpoint_place.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/hopeless_failure.h"
 #include "worker/checkpoint/file_system.h"
 
 namespace adjoin {
@@ -16,10 +17,11 @@ std::optional<CheckpointPlace> CheckpointPlace::Parse(const std::string& path) {
 }
 
 absl::Status NoCheckpoint(const CheckpointPlace& place) {
-  return absl::NotFoundError(absl::StrCat(
+  return HopelessFailure(absl::FailedPreconditionError(absl::StrCat(
       "the checkpoint '", place.ToString(),
       "', whose weights this job begins with, is not there: the job that wrote it may have removed it since"
-      " (checkpoint { keep_last }), or this node does not share its --output-root"));
+      " (checkpoint { keep_last }), or this node does not share its --output-root; to begin with another one, submit"
+      " the job again")));
 }
 
 std::vector<SafetensorsEntry> WeightsIn(const Manifest& manifest) {

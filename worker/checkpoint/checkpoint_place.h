@@ -28,7 +28,8 @@ struct CheckpointPlace {
   static std::optional<CheckpointPlace> Parse(const std::string& path);
 };
 
-// The error where a job cannot begin with its weights: kNotFound, with what may have become of them.
+// The error where a job cannot begin with its weights, with what may have become of them: kFailedPrecondition and a
+// HopelessFailure, as no later attempt finds them either.
 absl::Status NoCheckpoint(const CheckpointPlace& place);
 
 // Returns the parameters and running statistics in a checkpoint, in the shapes of their homes.

@@ -12,11 +12,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/content_hash.h"
 #include "base/status_macros.h"
 #include "primitives/geometry/shape_text.h"
 #include "primitives/torch_dtype.h"
 #include "worker/checkpoint/checkpoint_folder.h"
-#include "worker/checkpoint/content_hash.h"
 
 namespace adjoin {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/content_hash.h"
 #include "base/status_macros.h"
-#include "worker/checkpoint/content_hash.h"
 
 namespace adjoin {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "worker/checkpoint/content_hash.h"
+#include "base/content_hash.h"
 
 namespace adjoin {
 namespace {

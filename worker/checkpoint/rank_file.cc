@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/content_hash.h"
 #include "base/status_macros.h"
-#include "worker/checkpoint/content_hash.h"
 #include "worker/model/safetensors.h"
 
 namespace adjoin {

@@ -68,7 +68,8 @@ ProbeResult Answer(const std::string& data_root, const std::string& output_root,
   try {
     result = Probe(data_root, request, limits);
     if (result.error().empty() && request.has_model()) {
-      ProbeModel(data_root, output_root, request.model(), result, limits.at);
+      if (request.limit_seconds() > 0) limits.deadline = Deadline::After(absl::Seconds(request.limit_seconds() / 4));
+      ProbeModel(data_root, output_root, request.model(), result, limits);
     }
   } catch (const std::exception& thrown) {  // libraries throw, also where memory is short
     result.Clear();

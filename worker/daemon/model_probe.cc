@@ -11,6 +11,7 @@
 #include "worker/checkpoint/checkpoint_place.h"
 #include "worker/checkpoint/file_system.h"
 #include "worker/data/path_rules.h"
+#include "worker/model/file_sums.h"
 #include "worker/model/model_differences.h"
 #include "worker/model/safetensors.h"
 
@@ -30,8 +31,10 @@ absl::Status Compare(const std::string& path, const std::vector<SafetensorsEntry
   return CheckDifferences(path, CompareModel(file, model), strict);
 }
 
-absl::Status Check(const std::string& root, const std::string& path, const char* root_name, const ModelProbe& request) {
-  const absl::StatusOr<HeldPath> held = HoldBelow(root, path);
+// `found`: gets the file.
+absl::Status Check(const std::string& root, const std::string& path, const char* root_name, const ModelProbe& request,
+                   std::optional<HeldPath>& found) {
+  absl::StatusOr<HeldPath> held = HoldBelow(root, path);
   if (absl::IsNotFound(held.status())) {
     return absl::NotFoundError(
         absl::StrCat(std::string(held.status().message()), " below the worker's ", root_name, " root"));
@@ -39,7 +42,9 @@ absl::Status Check(const std::string& root, const std::string& path, const char*
   ADJOIN_RETURN_IF_ERROR(held.status());
   const absl::StatusOr<std::unique_ptr<SafetensorsReader>> file = SafetensorsReader::Open(held->path());
   if (!file.ok()) return held->AsShown(file.status());
-  return Compare(path, (*file)->entries(), request, /*as_home=*/false);
+  ADJOIN_RETURN_IF_ERROR(Compare(path, (*file)->entries(), request, /*as_home=*/false));
+  found = *std::move(held);
+  return absl::OkStatus();
 }
 
 absl::Status CheckCheckpoint(const std::string& root, const std::string& path, const ModelProbe& request) {
@@ -75,25 +80,31 @@ absl::Status CheckOneOf(const std::string& root, const ModelProbe& request, Prob
 }  // namespace
 
 void ProbeModel(const std::string& data_root, const std::string& output_root, const ModelProbe& request,
-                ProbeResult& result, const std::function<void(const std::string& file)>& at) {
+                ProbeResult& result, const ProbeLimits& limits) {
   const Weights& weights = request.weights();
   const bool of_job = request.has_checkpoint();
   const bool written = !weights.from_output().empty();
   const std::string field = of_job || !weights.from_job().empty() ? "weights.from_job"
                             : written                             ? "weights.from_output"
                                                                   : "weights.init_from";
-  if (at) {
-    at(of_job ? absl::StrCat("the checkpoints in '", request.checkpoint().dir(), "' (", field, ")")
-              : absl::StrCat("'", written ? weights.from_output() : weights.init_from(), "' (", field, ")"));
+  const std::string& file = written ? weights.from_output() : weights.init_from();
+  if (limits.at) {
+    limits.at(of_job ? absl::StrCat("the checkpoints in '", request.checkpoint().dir(), "' (", field, ")")
+                     : absl::StrCat("'", file, "' (", field, ")"));
   }
   absl::Status status;
+  std::optional<HeldPath> found;
   if (of_job) {
     status = CheckOneOf(output_root, request, result);
   } else if (CheckpointPlace::Parse(weights.from_output()).has_value()) {
     status = CheckCheckpoint(output_root, weights.from_output(), request);
   } else {
-    status = written ? Check(output_root, weights.from_output(), "output", request)
-                     : Check(data_root, weights.init_from(), "data", request);
+    status = Check(written ? output_root : data_root, file, written ? "output" : "data", request, found);
+  }
+  if (status.ok() && written && found.has_value()) {
+    const absl::StatusOr<FileSums> sums = SumFile(found->path(), limits.deadline);
+    status = sums.ok() ? absl::OkStatus() : found->AsShown(sums.status());
+    if (sums.ok()) *result.mutable_weights_file() = *sums;
   }
   if (status.ok()) return;
   const std::string job = weights.from_job().empty() ? "" : absl::StrCat(weights.from_job(), ": ");

@@ -4,20 +4,20 @@
 //   result.error();   // "weights.init_from: 'w.safetensors' does not fit the model ...: missing: fc1.bias"; unchanged
 //   if well result.field();   // "weights.init_from"
 //
-// Reads the file's header only. Any thread.
+// Of a user's own file it reads the header only. Any thread.
 #ifndef ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_
 #define ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_
 
-#include <functional>
 #include <string>
 
 #include "proto/coordinator.pb.h"
+#include "worker/daemon/probe.h"
 
 namespace adjoin {
 
-// `at`: as ProbeLimits::at.
+// Until limits.deadline it reads the content of weights.from_output as well: ProbeResult.weights_file.
 void ProbeModel(const std::string& data_root, const std::string& output_root, const ModelProbe& request,
-                ProbeResult& result, const std::function<void(const std::string& file)>& at = nullptr);
+                ProbeResult& result, const ProbeLimits& limits = {});
 
 }  // namespace adjoin
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"
+#include "base/content_hash.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/dtype.h"
 #include "worker/checkpoint/checkpoint_folder.h"
@@ -68,6 +70,7 @@ TEST_F(ModelProbeTest, AcceptsAFileThatFits) {
   Write("data/model.safetensors", {{"fc.weight", DType::kFloat32, {2, 3}}, {"fc.bias", DType::kFloat64, {2}}});
   EXPECT_EQ(Error(), "");
   EXPECT_EQ(result_.field(), "");
+  EXPECT_FALSE(result_.has_weights_file()) << "a user's own file may be mended before the job is tried again";
 }
 
 TEST_F(ModelProbeTest, MissingAndTruncatedFiles) {
@@ -106,6 +109,12 @@ TEST_F(ModelProbeTest, FindsAModelThatAnotherJobWrote) {
   EXPECT_EQ(result_.field(), "weights.from_output");
   Write("output/job/model.safetensors", {{"fc.weight", DType::kFloat32, {2, 3}}, {"fc.bias", DType::kFloat32, {2}}});
   EXPECT_EQ(Error(), "");
+  const std::string file = root_ + "/output/job/model.safetensors";
+  ASSERT_EQ(result_.weights_file().sum_size(), 1) << "ranks find out by it that another job has replaced the file";
+  EXPECT_EQ(result_.weights_file().bytes(), static_cast<int64_t>(std::filesystem::file_size(file)));
+  std::ostringstream content;
+  content << std::ifstream(file, std::ios::binary).rdbuf();
+  EXPECT_EQ(result_.weights_file().sum(0), ContentHash::Of(content.str()));
 }
 
 // Checkpoints of job 7, a rank each having half of fc.weight.

@@ -12,11 +12,19 @@
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/torch_dtype.h"
+#include "worker/model/file_sums.h"
 #include "worker/model/safetensors.h"
 
 namespace adjoin {
-absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict, Parameters* parameters) {
+
+absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict, Parameters* parameters,
+                                           const FileSums* sums) {
+  std::unique_ptr<FileCheck> check;
+  if (sums != nullptr) {
+    ADJOIN_ASSIGN_OR_RETURN(check, FileCheck::Open(path, *sums));
+  }
   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsReader> file, SafetensorsReader::Open(path));
+  if (check != nullptr) ADJOIN_RETURN_IF_ERROR(check->Check(0, file->data_begin()));
   std::vector<NamedShape> model;
   for (int i = 0; i < parameters->size(); ++i) model.push_back({parameters->name(i), parameters->stored_shape(i)});
   ModelDifferences differences = CompareModel(file->entries(), model);
@@ -28,6 +36,10 @@ absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict,
     if (entry == nullptr || entry->shape != parameters->stored_shape(i) || !home.mesh().Has(parameters->rank()))
       continue;
     const Box box = home.BoxOf(parameters->rank());
+    if (check != nullptr && !box.empty()) {
+      const auto [begin, end] = file->BytesOf(*entry);
+      ADJOIN_RETURN_IF_ERROR(check->Check(begin, end));
+    }
     at::Tensor local = at::empty(box.Shape(), ScalarTypeOf(entry->dtype));
     SafetensorsEntry as_home = *entry;
     as_home.shape = home.shape();

@@ -17,9 +17,11 @@
 namespace adjoin {
 
 // Reads this rank's box of every parameter, converting the type. Not collective: each rank reads the file. Parameters
-// that differ keep their values and are returned.
-// Errors: as SafetensorsReader; as CheckDifferences. After an error of CheckDifferences no parameter has changed.
-absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict, Parameters* parameters);
+// that differ keep their values and are returned. `sums`: what the file has to hold, where it is read; null: anything.
+// `path` must open the same file throughout (HeldPath).
+// Errors: as SafetensorsReader, FileCheck and CheckDifferences. After an error of the last no parameter has changed.
+absl::StatusOr<ModelDifferences> LoadModel(const std::string& path, bool strict, Parameters* parameters,
+                                           const FileSums* sums = nullptr);
 
 // Brings one parameter at a time to rank 0, which writes it; other ranks write nothing. Collective.
 // Errors: as SafetensorsWriter and Communicator.

@@ -1,15 +1,22 @@
 #include "worker/model/model_file.h"
 
+#include <fstream>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/equal.h>
 
+#include "base/deadline.h"
+#include "base/hopeless_failure.h"
 #include "base/status_macros.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/comm/local_memory.h"
 #include "primitives/transport/transport_ranks.h"
+#include "worker/model/file_sums.h"
 #include "worker/model/safetensors.h"
 
 namespace adjoin {
@@ -76,6 +83,33 @@ TEST(ModelFileTest, EachRankReadsItsPartOfTheFileThatAllWrote) {
   ASSERT_EQ((*reader)->entries().size(), 4u);
   EXPECT_EQ((*reader)->entries()[0].name, "split.weight");
   EXPECT_EQ((*reader)->entries()[0].shape, (std::vector<int64_t>{5, 4}));
+}
+
+TEST(ModelFileTest, AnotherFileThanTheOneThatWasSummedIsRefused) {
+  Plan plan;
+  AddParameter(plan, "split.weight", *Layout::Partition({1 << 20, 2}, DType::kFloat64, {2, 1}, {0, 1}));
+  const std::string path = Path("summed.safetensors");
+  auto writer = SafetensorsWriter::Create(path, {{"split.weight", DType::kFloat64, {1 << 20, 2}}});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const std::vector<double> ones(2 << 20, 1.0);
+  ASSERT_TRUE((*writer)->Append(ones.data(), static_cast<int64_t>(8 * ones.size())).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const auto sums = SumFile(path, Deadline::After(absl::Minutes(5)));
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  for (int rank = 0; rank < 2; ++rank) {
+    auto parameters = Parameters::Create(plan, rank);
+    ASSERT_TRUE(parameters.ok()) << parameters.status();
+    EXPECT_TRUE(LoadModel(path, /*strict=*/true, &*parameters, &*sums).ok());
+  }
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end).put('x');
+  for (int rank = 0; rank < 2; ++rank) {
+    auto parameters = Parameters::Create(plan, rank);
+    ASSERT_TRUE(parameters.ok()) << parameters.status();
+    EXPECT_TRUE(LoadModel(path, /*strict=*/true, &*parameters).ok()) << "nothing tells that it is another";
+    const absl::Status status = LoadModel(path, /*strict=*/true, &*parameters, &*sums).status();
+    EXPECT_TRUE(IsHopelessFailure(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("not the file that it was when the job was submitted"));
+  }
 }
 
 void WriteTensors(const std::string& path, const std::vector<SafetensorsEntry>& entries) {

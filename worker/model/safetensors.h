@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -79,6 +80,12 @@ class SafetensorsReader {
   // In the order of their data in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   const SafetensorsEntry* Find(const std::string& name) const;  // null where there is none
+
+  // Where its data are in the file: [first byte, first byte after them).
+  std::pair<int64_t, int64_t> BytesOf(const SafetensorsEntry& entry) const {
+    return {data_begin_ + entry.begin, data_begin_ + entry.begin + entry.Bytes()};
+  }
+  int64_t data_begin() const { return data_begin_; }  // the first byte after the header
 
   // `box` is within the entry's shape; `out` has room for box.Volume() elements.
   // Errors: kDataLoss where the file became shorter; kUnavailable.

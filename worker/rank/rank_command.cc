@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "base/deadline.h"
 #include "base/flags.h"
+#include "base/hopeless_failure.h"
 #include "base/infrastructure_failure.h"
 #include "base/number_ranges.h"
 #include "base/status_macros.h"
@@ -208,7 +209,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
 // then all peers are well.
 RankEnd HowItEnded(const absl::Status& status, const Disturbance& disturbance) {
   // All ranks find alike that a loss is not finite, whatever the first of them to end does to the others.
-  if (absl::IsOutOfRange(status)) return RANK_HOPELESS;
+  if (absl::IsOutOfRange(status) || IsHopelessFailure(status)) return RANK_HOPELESS;
   if (absl::IsAborted(status) || disturbance.aborted_by_peer) return RANK_PEER_FAILED;
   if (IsInfrastructureFailure(status)) return RANK_LOST;
   if (absl::IsUnavailable(status) && disturbance.disturbed) return RANK_PEER_FAILED;

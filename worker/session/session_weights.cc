@@ -17,12 +17,14 @@ namespace adjoin {
 
 namespace {
 
-absl::StatusOr<ModelDifferences> LoadFile(const SessionOptions& options, const Weights& weights, bool strict,
-                                          Parameters* parameters) {
+// What the job's plan says that the file holds is of weights.from_output; that of weights.init_from is the user's own.
+absl::StatusOr<ModelDifferences> LoadFile(const SessionOptions& options, bool strict, Parameters* parameters) {
+  const Weights& weights = options.plan.spec().weights();
   ADJOIN_ASSIGN_OR_RETURN(const HeldPath file, !weights.from_output().empty()
                                                    ? HoldBelow(options.output_root, weights.from_output())
                                                    : HoldBelow(options.data_root, weights.init_from()));
-  absl::StatusOr<ModelDifferences> differences = LoadModel(file.path(), strict, parameters);
+  absl::StatusOr<ModelDifferences> differences = LoadModel(
+      file.path(), strict, parameters, options.plan.has_weights_file() ? &options.plan.weights_file() : nullptr);
   if (!differences.ok()) return file.AsShown(differences.status());
   return differences;
 }
@@ -44,7 +46,7 @@ absl::Status LoadWeights(const SessionEnvironment& environment, Parameters* para
   DiskFiles files(environment.options.output_root);
   ADJOIN_ASSIGN_OR_RETURN(const ModelDifferences differences,
                           checkpoint.has_value() ? LoadCheckpointWeights(files, *checkpoint, strict, parameters)
-                                                 : LoadFile(environment.options, weights, strict, parameters));
+                                                 : LoadFile(environment.options, strict, parameters));
   if (environment.writes()) {
     environment.Log(absl::StrCat("weights from '", from, "'", differences.empty() ? "" : "; ", differences.ToString()));
   }

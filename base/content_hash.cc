@@ -1,4 +1,4 @@
-#include "worker/checkpoint/content_hash.h"
+#include "base/content_hash.h"
 
 #include <xxhash.h>
 

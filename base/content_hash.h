@@ -1,10 +1,10 @@
-// The checksum of a checkpoint's files: XXH3 with 128 bits, fed in pieces.
+// The checksum of a file's content: XXH3 with 128 bits, fed in pieces.
 //
 //   ContentHash hash;
 //   hash.Add(data, bytes);
 //   hash.Hex();              // 32 hexadecimal digits
-#ifndef ADJOIN_WORKER_CHECKPOINT_CONTENT_HASH_H_
-#define ADJOIN_WORKER_CHECKPOINT_CONTENT_HASH_H_
+#ifndef ADJOIN_BASE_CONTENT_HASH_H_
+#define ADJOIN_BASE_CONTENT_HASH_H_
 
 #include <cstdint>
 #include <string>
@@ -31,4 +31,4 @@ class ContentHash {
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_WORKER_CHECKPOINT_CONTENT_HASH_H_
+#endif  // ADJOIN_BASE_CONTENT_HASH_H_
