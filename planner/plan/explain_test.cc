@@ -63,6 +63,8 @@ TEST(ExplainTest, BeginsWithASummary) {
           "  memory +about [0-9.]+ [KM]iB of tensors on rank [0-3], most in the backward pass of \"[a-z0-9]+\"\n"
           " +[0-9.]+ KiB parameters, [^\n]* activations[^\n]*\n"
           " +held by [^\n]*conv1[^\n]*\n"
+          "  step +about [0-9.]+ ms: compute [^\n]*\n"
+          " +by the rates of [^\n]*\n"
           "  largest tensors +conv1 +output +64x6x28x28 +1.15 MiB +at most 294 KiB on a rank\n"
           " +relu1 +output "));
   EXPECT_THAT(ExplainLayer("conv { out_channels: 2 window { kernel: 1 } }"), HasSubstr("tensors in up to 2 parts"));
