@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_replace.h"
 #include "layers/builtin/builtin_rules.h"
 #include "layers/rules/layer_rule.h"
 
@@ -50,6 +53,30 @@ TEST(PlanAnswer, ASpecIsReadAndItsPlanMadeOnceTheSizesAreKnown) {
   EXPECT_EQ(plan.dataset(0).samples(), 100);
   EXPECT_EQ(plan.dataset(0).extents(), 77u);
   EXPECT_EQ(planned.hash().size(), 32);
+}
+
+TEST(PlanAnswer, TheMemoryOfARankIsToldAndALimitFarBelowItRefused) {
+  const auto answer = [](const std::string& batch, const std::string& limit) {
+    PlanQuestion question = Question(absl::StrReplaceAll(kSpec, {{"batch: 64", "batch: " + batch}}) +
+                                     "resources { memory_bytes: " + limit + " }\n");
+    question.set_sized(true);
+    question.add_size()->set_name("train");
+    question.mutable_size(0)->set_samples(32768);
+    return AnswerPlanQuestion(question, BuiltinLayerRules());
+  };
+  const PlanAnswer planned = answer("32768", "1073741824");
+  ASSERT_EQ(planned.error(), 0) << planned.message();
+  const int64_t bytes = planned.predicted().tensor_bytes();
+  EXPECT_GT(bytes, int64_t{100} << 20);
+  EXPECT_GT(planned.predicted().resident_bytes(), bytes);
+  EXPECT_THAT(planned.memory(), HasSubstr("the process itself"));
+  const PlanAnswer close = answer("32768", std::to_string(bytes / 100 * 92));
+  EXPECT_EQ(close.error(), 0) << "the prediction may be off: " << close.message();
+  const PlanAnswer refused = answer("32768", std::to_string(bytes / 100 * 88));
+  EXPECT_EQ(refused.error(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(refused.message(), HasSubstr("job.textproto:9:13: resources.memory_bytes allows "));
+  EXPECT_THAT(refused.message(), HasSubstr("raise the limit to that"));
+  EXPECT_EQ(refused.plan(), "");
 }
 
 TEST(PlanAnswer, ThePlanTellsWhereTheWeightsOfAnEarlierJobAre) {

@@ -66,9 +66,9 @@ TEST_F(MemoryPlacementTest, AJobThatFitsOnNoNodeIsRefusedWithTheSum) {
 
 TEST_F(MemoryPlacementTest, AJobThatLimitsItselfToTooLittleIsRefusedWithBothNumbers) {
   const absl::StatusOr<std::string> job =
-      cluster_->Submit(Job("limited", 2, 640, "resources { memory_bytes: 16777216 }"));
+      cluster_->Submit(Job("limited", 2, 1280, "resources { memory_bytes: 67108864 }"));
   EXPECT_THAT(std::string(job.status().message()),
-              AllOf(HasSubstr("resources.memory_bytes allows 16.0 MiB for tensors, and rank "),
+              AllOf(HasSubstr("resources.memory_bytes allows 64.0 MiB for tensors, and rank "),
                     HasSubstr(" needs about "), HasSubstr("raise the limit")));
 }
 
