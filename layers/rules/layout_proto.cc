@@ -94,12 +94,52 @@ absl::StatusOr<Reading> InterpolationFromProto(const InterpolationPlan& message,
 
 }  // namespace
 
+namespace {
+
+// Lists from this length on are written as runs, where that is shorter.
+constexpr size_t kLongList = 64;
+// More ranks than a mesh can have.
+constexpr int64_t kTooManyRanks = int64_t{1} << 24;
+
+void AddRanks(const std::vector<int>& ranks, LayoutPlan& message) {
+  if (ranks.size() >= kLongList) {
+    size_t runs = 1;
+    for (size_t i = 1; i < ranks.size(); ++i) runs += ranks[i] == ranks[i - 1] + 1 ? 0 : 1;
+    if (runs <= ranks.size() / 8) {
+      for (const int rank : ranks) {
+        RankRun* last = message.ranks().empty() ? nullptr : message.mutable_ranks(message.ranks_size() - 1);
+        if (last == nullptr || static_cast<uint32_t>(rank) != last->first() + last->count()) {
+          last = message.add_ranks();
+          last->set_first(rank);
+        }
+        last->set_count(last->count() + 1);
+      }
+      return;
+    }
+  }
+  message.mutable_rank()->Add(ranks.begin(), ranks.end());
+}
+
+absl::StatusOr<std::vector<int>> RanksOf(const LayoutPlan& message) {
+  std::vector<int> ranks(message.rank().begin(), message.rank().end());
+  for (const RankRun& run : message.ranks()) {
+    if (static_cast<int64_t>(ranks.size()) + run.count() > kTooManyRanks || run.first() > kTooManyRanks) {
+      return absl::InvalidArgumentError(absl::StrCat("a layout with ", run.count(), " ranks from ", run.first(),
+                                                     " on; at most ", kTooManyRanks, " are possible"));
+    }
+    for (uint32_t i = 0; i < run.count(); ++i) ranks.push_back(static_cast<int>(run.first() + i));
+  }
+  return ranks;
+}
+
+}  // namespace
+
 LayoutPlan ToProto(const Layout& layout) {
   LayoutPlan message;
   for (int64_t extent : layout.shape()) message.add_shape(extent);
   message.set_dtype(ToString(layout.dtype()));
   for (int64_t size : layout.mesh().shape()) message.add_mesh(size);
-  for (int rank : layout.mesh().ranks()) message.add_rank(rank);
+  AddRanks(layout.mesh().ranks(), message);
   for (const Placement& placement : layout.placements()) message.add_placement(placement.ToString());
   // Cannot fail: the layout itself has passed the same checks.
   const Layout balanced = Layout::Create(layout.shape(), layout.dtype(), layout.mesh(), layout.placements()).value();
@@ -120,8 +160,8 @@ absl::StatusOr<Layout> LayoutFromProto(const LayoutPlan& message) {
     ADJOIN_ASSIGN_OR_RETURN(Placement placement, Placement::Parse(text));
     placements.push_back(placement);
   }
-  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({message.mesh().begin(), message.mesh().end()},
-                                                  {message.rank().begin(), message.rank().end()}));
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<int> ranks, RanksOf(message));
+  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({message.mesh().begin(), message.mesh().end()}, std::move(ranks)));
   Layout::Cuts cuts;
   for (const Cut& cut : message.cut()) cuts[static_cast<int>(cut.dim())] = {cut.size().begin(), cut.size().end()};
   return Layout::Create({message.shape().begin(), message.shape().end()}, dtype, std::move(mesh), std::move(placements),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -86,6 +87,33 @@ TEST(LayoutProtoTest, ReadingsSurvive) {
   const Reading back = ReadingFromProto(ToProto(3, readings.back()), x, y).value();
   EXPECT_EQ(back.As<Interpolation>()->options().dtype, DType::kFloat64);
   EXPECT_TRUE(back.As<Interpolation>()->options().channels_last);
+}
+
+// A plan has thousands of layouts, and each would list all ranks of a large job.
+TEST(LayoutProtoTest, LongListsOfRanksAreWrittenAsRuns) {
+  std::vector<int> ranks(4096);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const Layout all = *Layout::Partition({64, 64, 64}, DType::kFloat32, {16, 16, 16}, ranks);
+  EXPECT_EQ(ToProto(all).ranks_size(), 1);
+  EXPECT_EQ(ToProto(all).rank_size(), 0);
+  EXPECT_LT(ToProto(all).ByteSizeLong(), 100u);
+  EXPECT_EQ(*LayoutFromProto(ToProto(all)), all);
+  std::rotate(ranks.begin(), ranks.begin() + 1000, ranks.end());
+  const Layout rotated = *Layout::Partition({64, 64, 64}, DType::kFloat32, {16, 16, 16}, ranks);
+  EXPECT_EQ(ToProto(rotated).ranks_size(), 2);
+  EXPECT_EQ(*LayoutFromProto(ToProto(rotated)), rotated);
+  std::reverse(ranks.begin(), ranks.end());
+  const Layout reversed = *Layout::Partition({64, 64, 64}, DType::kFloat32, {16, 16, 16}, ranks);
+  EXPECT_EQ(ToProto(reversed).rank_size(), 4096);
+  EXPECT_EQ(*LayoutFromProto(ToProto(reversed)), reversed);
+
+  LayoutPlan bad = ToProto(all);
+  bad.mutable_ranks(0)->set_count(4294967295u);
+  EXPECT_FALSE(LayoutFromProto(bad).ok());
+  bad.mutable_ranks(0)->set_count(4095);
+  EXPECT_FALSE(LayoutFromProto(bad).ok()) << "a rank is missing";
+  bad.add_ranks()->set_count(1);
+  EXPECT_FALSE(LayoutFromProto(bad).ok()) << "rank 0 twice";
 }
 
 TEST(LayoutProtoTest, OperatorBecomesHaloOrRedistribution) {

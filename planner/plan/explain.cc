@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -12,8 +13,10 @@
 #include "base/amount_text.h"
 #include "base/number_ranges.h"
 #include "base/text_table.h"
+#include "layers/rules/layout_proto.h"
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
+#include "primitives/geometry/layout.h"
 #include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
@@ -30,11 +33,13 @@ std::string LayoutText(const LayoutPlan& layout) {
     partition = partition && layout.placement(i) == absl::StrCat("S(", i, ")");
   }
   std::string text;
-  if (layout.rank_size() == 1) {
-    text = absl::StrCat("rank ", layout.rank(0));
+  const absl::StatusOr<Layout> made = LayoutFromProto(layout);
+  const std::vector<int> ranks = made.ok() ? made->mesh().ranks() : std::vector<int>();
+  if (ranks.size() == 1) {
+    text = absl::StrCat("rank ", ranks[0]);
   } else {
     const std::string placements = partition ? "" : absl::StrCat(" ", absl::StrJoin(layout.placement(), " "));
-    text = absl::StrCat(absl::StrJoin(layout.mesh(), "x"), placements, " on ranks ", NumberRanges(layout.rank()));
+    text = absl::StrCat(absl::StrJoin(layout.mesh(), "x"), placements, " on ranks ", NumberRanges(ranks));
   }
   for (const Cut& cut : layout.cut()) absl::StrAppend(&text, ", dim ", cut.dim(), " ", absl::StrJoin(cut.size(), "+"));
   return text;

@@ -7,10 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "layers/conv/edge_roles.h"
 #include "layers/rules/roles.h"
+#include "planner/plan/operator_plan.h"
+#include "primitives/geometry/traffic.h"
 
 namespace adjoin {
 namespace {
@@ -79,9 +82,9 @@ void RemoveOperators(ProgramPlan& program, const std::set<uint32_t>& gone) {
       kept.Add(std::move(*program.mutable_op(i)));
       continue;
     }
-    for (int rank = 0; rank < program.bytes_per_step_size(); ++rank) {
-      program.set_bytes_per_step(rank, program.bytes_per_step(rank) - program.op(i).bytes_forward(rank));
-    }
+    const absl::StatusOr<TwoWayTraffic> traffic = TrafficOf(program.op(i));
+    // The planner made the operator from the same layouts.
+    if (traffic.ok()) AddBytes(traffic->forward, -1, *program.mutable_bytes_per_step());
   }
   program.mutable_op()->Swap(&kept);
   const auto renumber = [&](auto* uses) {

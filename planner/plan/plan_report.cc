@@ -145,8 +145,8 @@ MovementReport MovementOf(const OperatorPlan& op) {
   report.set_algorithm(op.algorithm());
   *report.mutable_from() = op.from();
   *report.mutable_to() = op.to();
-  report.set_bytes_forward(Sum(op.bytes_forward()));
-  if (op.differentiable()) report.set_bytes_backward(Sum(op.bytes_adjoint()));
+  report.set_bytes_forward(op.bytes_forward_sum());
+  if (op.differentiable()) report.set_bytes_backward(op.bytes_adjoint_sum());
   return report;
 }
 
@@ -163,9 +163,9 @@ LayerReport LayerOf(const Plan& plan, const ProgramPlan& program, const LayerPla
   for (const OperatorUse& use : layer.op()) {
     const OperatorPlan& op = program.op(use.index());
     report.add_movement(op.name());
-    report.set_bytes_forward(Add(report.bytes_forward(), Sum(op.bytes_forward())));
+    report.set_bytes_forward(Add(report.bytes_forward(), op.bytes_forward_sum()));
     if (!program.training()) continue;
-    report.set_bytes_backward(Add(report.bytes_backward(), Sum(op.bytes_adjoint())));
+    report.set_bytes_backward(Add(report.bytes_backward(), op.bytes_adjoint_sum()));
   }
   report.set_flops_forward(layer.flops());
   for (const ParameterUse& use : layer.parameter()) report.add_parameter(plan.parameter(use.index()).name());
@@ -198,7 +198,7 @@ ParameterReport ParameterOf(const ParameterPlan& parameter) {
   ParameterReport report;
   *report.mutable_home() = TensorOf(parameter.name(), parameter.home());
   report.set_state(parameter.buffer() ? "not trained" : parameter.frozen() ? "frozen" : "trained");
-  report.set_bytes_of_sum(Sum(parameter.sync().bytes_forward()));
+  report.set_bytes_of_sum(parameter.sync().bytes_forward_sum());
   return report;
 }
 

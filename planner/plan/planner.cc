@@ -30,17 +30,21 @@ namespace {
 
 constexpr uint32_t kPlanVersion = 1;
 
-// Adds the operators that a parameter has apart from all programs.
-absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, ParameterPlan& parameter) {
+// Adds the operators that a parameter has apart from all programs, and the bytes of the gradient's sum, once per step,
+// to the programs that train.
+absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, ParameterPlan& parameter,
+                                   google::protobuf::RepeatedPtrField<ProgramPlan>& programs) {
   ADJOIN_ASSIGN_OR_RETURN(const Layout home, LayoutFromProto(parameter.home()));
   ADJOIN_ASSIGN_OR_RETURN(const Layout dual, home.Dual());
   if (spec.kind() == TRAIN && !parameter.frozen() && dual != home) {
     const OperatorRequest request = {.name = absl::StrCat("sync.", parameter.name()), .from = dual, .to = home};
-    ADJOIN_ASSIGN_OR_RETURN(OperatorPlan sync, MakeOperator(request, spec.ranks()));
-    ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(sync));
-    if (!idle) {
-      ADJOIN_RETURN_IF_ERROR(ids.Take(sync));
-      *parameter.mutable_sync() = std::move(sync);
+    ADJOIN_ASSIGN_OR_RETURN(CountedOperator sync, CountOperator(request, spec.ranks()));
+    if (!sync.traffic.is_identity) {
+      ADJOIN_RETURN_IF_ERROR(ids.Take(sync.plan));
+      *parameter.mutable_sync() = std::move(sync.plan);
+      for (ProgramPlan& program : programs) {
+        if (program.training()) AddBytes(sync.traffic.forward, 1, *program.mutable_bytes_per_step());
+      }
     }
   }
   const Layout whole = Layout::Owner(home.shape(), home.dtype(), 0);
@@ -49,18 +53,6 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
   ADJOIN_RETURN_IF_ERROR(ids.Take(collect));
   *parameter.mutable_collect() = std::move(collect);
   return absl::OkStatus();
-}
-
-// Adds the bytes of the gradients' sums, once per step, to the programs that train.
-void CountSync(Plan& plan) {
-  for (ProgramPlan& program : *plan.mutable_program()) {
-    if (!program.training()) continue;
-    for (const ParameterPlan& parameter : plan.parameter()) {
-      for (int rank = 0; rank < parameter.sync().bytes_forward_size(); ++rank) {
-        program.set_bytes_per_step(rank, program.bytes_per_step(rank) + parameter.sync().bytes_forward(rank));
-      }
-    }
-  }
 }
 
 absl::Status CheckSomethingTrains(const JobSpec& spec, const Plan& plan) {
@@ -133,9 +125,8 @@ absl::StatusOr<Plan> BuildExpanded(const JobSpec& user, const JobContext& job, c
   }
   if (spec.kind() == TRAIN) ADJOIN_RETURN_IF_ERROR(CheckSomethingTrains(spec, plan));
   for (ParameterPlan& parameter : *plan.mutable_parameter()) {
-    ADJOIN_RETURN_IF_ERROR(AddParameterOperators(spec, ids, parameter));
+    ADJOIN_RETURN_IF_ERROR(AddParameterOperators(spec, ids, parameter, *plan.mutable_program()));
   }
-  CountSync(plan);
   for (const Dataset& dataset : spec.dataset()) {
     ADJOIN_ASSIGN_OR_RETURN(const std::optional<int64_t> samples, SamplesOf(spec, dataset.name(), sizes));
     if (!samples.has_value()) continue;

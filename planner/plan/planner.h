@@ -46,7 +46,7 @@ using DatasetSizes = std::map<std::string, SizeInFiles>;
 class Planner {
  public:
   // The greatest number of ranks of a job.
-  static constexpr uint32_t kMaxRanks = 4096;
+  static constexpr uint32_t kMaxRanks = 32768;
 
   // Errors: kInvalidArgument for mistakes in the spec, kUnimplemented for what is not supported yet. The message names
   // the location (layer 3 "conv2", layers counted from 0; with `locations`, job.textproto:14:3 before it), what is

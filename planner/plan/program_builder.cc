@@ -66,8 +66,8 @@ absl::Status OperatorIds::Take(OperatorPlan& op) {
     return InvalidSpec("the job needs more than ", last_ - 1, " movements on ", ranks, " ranks; ",
                        kMaxRankNumbers / ranks, " are possible on so many: use fewer layers or fewer ranks");
   }
-  for (const auto* list : {&op.bytes_forward(), &op.bytes_adjoint()}) {
-    for (int64_t bytes : *list) bytes_ = bytes > kMaxBytes - bytes_ ? kMaxBytes : bytes_ + bytes;
+  for (const int64_t bytes : {op.bytes_forward_sum(), op.bytes_adjoint_sum()}) {
+    bytes_ = bytes > kMaxBytes - bytes_ ? kMaxBytes : bytes_ + bytes;
   }
   if (bytes_ < kMaxBytes) return absl::OkStatus();
   return InvalidSpec("the job's movements take more than 2^60 bytes a step; its tensors are too large");
@@ -78,6 +78,7 @@ absl::Status ProgramBuilder::Build() {
   program_.set_training(request_.training);
   program_.set_dataset(request_.dataset->name());
   program_.set_batch(request_.batch);
+  program_.mutable_bytes_per_step()->Resize(static_cast<int>(context_.spec.ranks()), 0);
   for (int i = 0; i < context_.spec.layer_size(); ++i) {
     layer_index_[context_.spec.layer(i).name()] = i;
     owners_.insert(context_.spec.layer(i).weights_of());
@@ -94,13 +95,6 @@ absl::Status ProgramBuilder::Build() {
         AtField(absl::StrCat("predict.input[", i, "]"), AddOutput(context_.spec.predict().input(i))));
   }
   ADJOIN_RETURN_IF_ERROR(AddReport());
-  for (uint32_t rank = 0; rank < context_.spec.ranks(); ++rank) {
-    int64_t bytes = 0;
-    for (const OperatorPlan& op : program_.op()) {
-      bytes += op.bytes_forward(rank) + (op.differentiable() ? op.bytes_adjoint(rank) : 0);
-    }
-    program_.add_bytes_per_step(bytes);
-  }
   *plan_.add_program() = std::move(program_);
   return absl::OkStatus();
 }
@@ -118,13 +112,14 @@ uint32_t ProgramBuilder::AddValue(const std::string& name, const Layout& layout,
 
 absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const OperatorRequest& movement,
                                                                     bool even_if_idle) {
-  // Most movements that do nothing end here; IsIdentity looks at every rank's part, which takes longer.
+  // Most movements that do nothing end here; the others look at every rank's part.
   if (!even_if_idle && movement.readings.empty() && movement.from == movement.to) return std::optional<uint32_t>();
-  ADJOIN_ASSIGN_OR_RETURN(OperatorPlan op, MakeOperator(movement, context_.spec.ranks()));
-  ADJOIN_ASSIGN_OR_RETURN(const bool idle, IsIdentity(op));
-  if (idle && !even_if_idle) return std::optional<uint32_t>();
-  ADJOIN_RETURN_IF_ERROR(ids_.Take(op));
-  *program_.add_op() = std::move(op);
+  ADJOIN_ASSIGN_OR_RETURN(CountedOperator op, CountOperator(movement, context_.spec.ranks()));
+  if (op.traffic.is_identity && !even_if_idle) return std::optional<uint32_t>();
+  ADJOIN_RETURN_IF_ERROR(ids_.Take(op.plan));
+  AddBytes(op.traffic.forward, 1, *program_.mutable_bytes_per_step());
+  if (movement.differentiable) AddBytes(op.traffic.adjoint, 1, *program_.mutable_bytes_per_step());
+  *program_.add_op() = std::move(op.plan);
   return std::optional<uint32_t>(program_.op_size() - 1);
 }
 

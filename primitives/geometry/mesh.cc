@@ -1,6 +1,7 @@
 #include "primitives/geometry/mesh.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -46,18 +47,23 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<int64_t> shape, std::vector<int> r
     return absl::InvalidArgumentError(absl::StrCat("mesh ", absl::StrJoin(shape, "x"), " has ", shape.size(),
                                                    " axes, but ", axis_names.size(), " names are given"));
   }
-  Mesh mesh;
+  Ranks held;
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] < 0) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", ranks[i], " of a mesh is negative"));
     }
-    if (!mesh.index_of_.emplace(ranks[i], static_cast<int64_t>(i)).second) {
+    held.consecutive = held.consecutive && ranks[i] - ranks[0] == static_cast<int>(i);
+  }
+  for (size_t i = 0; i < ranks.size() && !held.consecutive; ++i) {
+    if (!held.index_of.emplace(ranks[i], static_cast<int64_t>(i)).second) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", ranks[i], " stands twice in the mesh ",
                                                      absl::StrJoin(shape, "x"), " [", absl::StrJoin(ranks, " "), "]"));
     }
   }
+  held.list = std::move(ranks);
+  Mesh mesh;
   mesh.shape_ = std::move(shape);
-  mesh.ranks_ = std::move(ranks);
+  mesh.ranks_ = std::make_shared<const Ranks>(std::move(held));
   mesh.axis_names_ = std::move(axis_names);
   return mesh;
 }
@@ -71,8 +77,12 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<int64_t> shape) {
 }
 
 std::optional<int64_t> Mesh::IndexOf(int rank) const {
-  auto it = index_of_.find(rank);
-  if (it == index_of_.end()) return std::nullopt;
+  if (ranks_->consecutive) {
+    const int64_t index = int64_t{rank} - ranks_->list[0];
+    return index >= 0 && index < size() ? std::make_optional(index) : std::nullopt;
+  }
+  auto it = ranks_->index_of.find(rank);
+  if (it == ranks_->index_of.end()) return std::nullopt;
   return it->second;
 }
 
@@ -91,7 +101,7 @@ std::optional<std::vector<int64_t>> Mesh::CoordsOf(int rank) const {
 int Mesh::RankAt(const std::vector<int64_t>& coords) const {
   int64_t index = 0;
   for (int axis = 0; axis < axes(); ++axis) index = index * shape_[axis] + coords[axis];
-  return ranks_[index];
+  return ranks_->list[index];
 }
 
 std::vector<int> Mesh::Along(int axis, int rank) const {
@@ -106,7 +116,7 @@ std::vector<int> Mesh::Along(int axis, int rank) const {
 }
 
 std::string Mesh::ToString() const {
-  return absl::StrCat(absl::StrJoin(shape_, "x"), " [", absl::StrJoin(ranks_, " "), "]");
+  return absl::StrCat(absl::StrJoin(shape_, "x"), " [", absl::StrJoin(ranks_->list, " "), "]");
 }
 
 }  // namespace adjoin

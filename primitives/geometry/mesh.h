@@ -7,6 +7,7 @@
 #define ADJOIN_PRIMITIVES_GEOMETRY_MESH_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,9 +28,9 @@ class Mesh {
   static absl::StatusOr<Mesh> Create(std::vector<int64_t> shape);
 
   int axes() const { return static_cast<int>(shape_.size()); }
-  int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
+  int64_t size() const { return static_cast<int64_t>(ranks_->list.size()); }
   const std::vector<int64_t>& shape() const { return shape_; }
-  const std::vector<int>& ranks() const { return ranks_; }
+  const std::vector<int>& ranks() const { return ranks_->list; }
   const std::vector<std::string>& axis_names() const { return axis_names_; }
 
   // Absent for a rank outside the mesh.
@@ -42,15 +43,22 @@ class Mesh {
   std::vector<int> Along(int axis, int rank) const;
 
   std::string ToString() const;  // "2x2 [4 5 6 7]"
-  friend bool operator==(const Mesh& a, const Mesh& b) { return a.shape_ == b.shape_ && a.ranks_ == b.ranks_; }
+  friend bool operator==(const Mesh& a, const Mesh& b) {
+    return a.shape_ == b.shape_ && (a.ranks_ == b.ranks_ || a.ranks_->list == b.ranks_->list);
+  }
   friend bool operator!=(const Mesh& a, const Mesh& b) { return !(a == b); }
 
  private:
   Mesh() = default;
   std::vector<int64_t> shape_;
-  std::vector<int> ranks_;
+  // Never changed, so that copies of a mesh of thousands of ranks cost nothing.
+  struct Ranks {
+    std::vector<int> list;
+    bool consecutive = true;                     // list[i] is list[0] + i
+    absl::flat_hash_map<int, int64_t> index_of;  // empty where consecutive
+  };
+  std::shared_ptr<const Ranks> ranks_;
   std::vector<std::string> axis_names_;
-  absl::flat_hash_map<int, int64_t> index_of_;
 };
 
 }  // namespace adjoin

@@ -49,6 +49,11 @@ class GroupFinder {
   GroupFinder(const Distribution& from, const Distribution& to, const ExchangeSchedule& own, AlgorithmChoice choice)
       : from_(from), to_(to), own_(own), choice_(choice) {
     if (from.mesh() == to.mesh()) coords_ = from.mesh().CoordsOf(own.rank());
+    views_decide_ = from.mesh() != to.mesh();
+    for (int axis = 0; axis < from.mesh().axes(); ++axis) {
+      const bool copies = from.placements()[axis].kind == Placement::Kind::kBroadcast && from.mesh().shape()[axis] > 1;
+      views_decide_ = views_decide_ && !copies;
+    }
   }
 
   // True where the group's algorithm is taken; else its transfers stay in the plain list.
@@ -116,10 +121,15 @@ class GroupFinder {
     ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule schedule, ScheduleOf(root));
     const std::vector<int> leaves = broadcast ? Dests(schedule) : Sources(schedule);
     CollectiveGroup group{kind, {root}, 0, false};
+    const LocalView* checked = nullptr;
     for (int leaf : leaves) {
-      ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule other, ScheduleOf(leaf));
-      const std::vector<int> only = broadcast ? Sources(other) : Dests(other);
-      if (only != std::vector<int>{root}) return std::optional<CollectiveGroup>();
+      const LocalView& view = broadcast ? to_.View(leaf) : from_.View(leaf);
+      if (!views_decide_ || checked == nullptr || !(view == *checked)) {
+        ADJOIN_ASSIGN_OR_RETURN(const ExchangeSchedule other, ScheduleOf(leaf));
+        const std::vector<int> only = broadcast ? Sources(other) : Dests(other);
+        if (only != std::vector<int>{root}) return std::optional<CollectiveGroup>();
+        checked = &view;
+      }
       if (leaf == root) {
         group.root_takes_part = true;
       } else {
@@ -136,6 +146,9 @@ class GroupFinder {
   const ExchangeSchedule& own_;
   AlgorithmChoice choice_;
   std::optional<std::vector<int64_t>> coords_;  // this rank's, where both sides have one mesh
+  // True between two meshes where the source has no copies: ranks with the same view have the same peers, so that of
+  // the thousand leaves of a tree one list need be built.
+  bool views_decide_ = false;
 };
 
 const char* NameOf(ReduceOp reduce) {

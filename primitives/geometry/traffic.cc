@@ -1,6 +1,7 @@
 #include "primitives/geometry/traffic.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -90,7 +91,8 @@ bool KeepsEverything(const MovementPlan& plan, const Distribution& from, const D
 void SumUp(Traffic& traffic) {
   RankTraffic& most = traffic.busiest;
   for (const RankTraffic& rank : traffic.rank) {
-    traffic.total_bytes += rank.bytes_sent;
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    traffic.total_bytes = rank.bytes_sent > kMost - traffic.total_bytes ? kMost : traffic.total_bytes + rank.bytes_sent;
     most.bytes_sent = std::max(most.bytes_sent, rank.bytes_sent);
     most.bytes_received = std::max(most.bytes_received, rank.bytes_received);
     most.messages_sent = std::max(most.messages_sent, rank.messages_sent);
@@ -288,8 +290,14 @@ std::string DescribeGroups(const GroupsOfCounts& groups, std::vector<int> indice
   return absl::StrJoin(parts, "; ");
 }
 
+// Bytes of so many elements; of more than any network can send, a number that is as much too large.
+int64_t BytesOf(int64_t elements, int64_t size) {
+  constexpr int64_t kMostElements = int64_t{1} << 58;
+  return std::min(elements, kMostElements) * size;
+}
+
 void AddPlainList(const EndCounts& end, bool receives, int64_t size, RankTraffic& traffic) {
-  const int64_t bytes = (end.elements - end.kept) * size, messages = end.transfers - (end.kept > 0 ? 1 : 0);
+  const int64_t bytes = BytesOf(end.elements - end.kept, size), messages = end.transfers - (end.kept > 0 ? 1 : 0);
   if (messages > 0) traffic.rounds = std::max(traffic.rounds, 1);
   if (!receives) {
     traffic.bytes_sent += bytes;
@@ -299,7 +307,7 @@ void AddPlainList(const EndCounts& end, bool receives, int64_t size, RankTraffic
   traffic.bytes_received += bytes;
   traffic.messages_received += messages;
   traffic.bytes_kept += end.kept * size;
-  if (end.meets) traffic.bytes_added += end.elements * size;
+  if (end.meets) traffic.bytes_added += BytesOf(end.elements, size);
 }
 
 CollectiveGroup AdjointOf(CollectiveGroup group) {

@@ -40,7 +40,7 @@ struct Traffic {
   // By rank, from 0 to the highest one of either mesh.
   std::vector<RankTraffic> rank;
   RankTraffic busiest;      // by component the largest over the ranks
-  int64_t total_bytes = 0;  // sent by all
+  int64_t total_bytes = 0;  // sent by all; 2^63 - 1 where it is more
   // MovementPlan::DescribeGroups of the first rank that has anything to describe: "" where there is no collective.
   std::string algorithm;
 };

@@ -44,11 +44,14 @@ TransferCounts::DimParts TransferCounts::PartsOf(const Layout& layout, int dim) 
   const int count = static_cast<int>(boundaries.size()) - 1;
   parts.extents.reserve(count);
   parts.runs.reserve(count);
+  parts.first_run.reserve(count + 1);
   for (int part = 0; part < count; ++part) {
     const int64_t lo = boundaries[part], hi = boundaries[part + 1];
     parts.extents.push_back(hi - lo);
+    parts.first_run.push_back(static_cast<int>(parts.runs.size()));
     if (hi > lo) parts.runs.push_back({lo, hi, 0, part});
   }
+  parts.first_run.push_back(static_cast<int>(parts.runs.size()));
   return parts;
 }
 
@@ -59,11 +62,13 @@ TransferCounts::DimParts TransferCounts::PartsOf(const Layout& x, const Reading&
   for (size_t part = 0; part + 1 < boundaries.size(); ++part) {
     const Need need = reading.Needed({boundaries[part], boundaries[part + 1]}, x.shape()[dim]);
     parts.extents.push_back(need.fetched);
+    parts.first_run.push_back(static_cast<int>(parts.runs.size()));
     for (const Segment& segment : need.segments) {
       if (segment.source.empty()) continue;
       parts.runs.push_back({segment.source.lo, segment.source.hi, segment.at, static_cast<int>(part)});
     }
   }
+  parts.first_run.push_back(static_cast<int>(parts.runs.size()));
   return parts;
 }
 
@@ -314,10 +319,6 @@ void TransferCounts::CountProducts(End& own, const End& other) {
 void TransferCounts::CountKept() {
   const int dims = from_.layout->dims();
   const Mesh &from = from_.layout->mesh(), &to = to_.layout->mesh();
-  const auto runs_of = [](const DimParts& parts, int part) {
-    return std::equal_range(parts.runs.begin(), parts.runs.end(), PartRun{0, 0, 0, part},
-                            [](const PartRun& a, const PartRun& b) { return a.part < b.part; });
-  };
   if (!same_mesh_) {
     // A rank of one side only has an empty tensor on the other.
     for (End* end : {&from_, &to_}) {
@@ -336,17 +337,19 @@ void TransferCounts::CountKept() {
       const DimParts &source = from_.dims[dim], &dest = to_.dims[dim];
       const int i = from_.part_of[*p * dims + dim], j = to_.part_of[q * dims + dim];
       if (source.extents[i] != dest.extents[j]) in_place = false;
-      const auto mine = runs_of(source, i), theirs = runs_of(dest, j);
       int64_t shared = 0;
-      for (auto x = mine.first; x != mine.second; ++x) {
-        for (auto y = theirs.first; y != theirs.second; ++y) {
-          const int64_t lo = std::max(x->lo, y->lo), hi = std::min(x->hi, y->hi);
+      for (int m = source.first_run[i]; m < source.first_run[i + 1]; ++m) {
+        const PartRun& x = source.runs[m];
+        for (int n = dest.first_run[j]; n < dest.first_run[j + 1]; ++n) {
+          const PartRun& y = dest.runs[n];
+          const int64_t lo = std::max(x.lo, y.lo), hi = std::min(x.hi, y.hi);
           if (lo >= hi) continue;
           shared += hi - lo;
-          if (lo - x->lo + x->at != lo - y->lo + y->at) in_place = false;
+          if (lo - x.lo + x.at != lo - y.lo + y.at) in_place = false;
         }
       }
       kept *= shared;
+      if (kept == 0 && !in_place) break;
     }
     a.in_place = b.in_place = in_place;
     if (from_.active[*p] && to_.active[q]) a.kept = b.kept = kept;

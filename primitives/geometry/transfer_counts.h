@@ -64,6 +64,7 @@ class TransferCounts {
   struct DimParts {
     std::vector<int64_t> extents;  // by part
     std::vector<PartRun> runs;     // by part, and in a part by `at`
+    std::vector<int> first_run;    // by part, and one more: where its runs begin
     bool plain = true;             // the runs are the parts themselves
   };
   // What part p of the source and part q of the destination share in one dim.
