@@ -25,8 +25,8 @@
 #include "planner/spec/field_files.h"
 #include "planner/spec/sample_shape.h"
 #include "planner/spec/spec_include.h"
-#include "primitives/geometry/shape_text.h"
 #include "planner/time/cost_model.h"
+#include "primitives/geometry/shape_text.h"
 #include "worker/data/array_file.h"
 #include "worker/samples/sample_extents.h"
 #include "worker/samples/sample_rule.h"
@@ -175,8 +175,7 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
     ADJOIN_ASSIGN_OR_RETURN(LoadedSpec read, LoadSpec(options.layouts.diff, {}));
     other = std::move(read.parsed.spec);
   }
-  ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen,
-                          PlanAutomatically(spec, data.sizes, rules, model, search));
+  ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen, PlanAutomatically(spec, data.sizes, rules, model, search));
   if (options.layouts.emit) {
     ADJOIN_ASSIGN_OR_RETURN(const std::string text, EmittedText(chosen.spec));
     std::cout << text << std::flush;
@@ -212,7 +211,8 @@ absl::StatusOr<int> RunPlan(const PlanOptions& options, const LayerRules& rules)
   std::vector<std::string> shown;
   for (const Dataset& dataset : parsed.spec.dataset()) {
     const auto extents = data.extents.find(dataset.name());
-    if (extents == data.extents.end() || extents->second.empty() || !ExtentCheck::Concerns(parsed.spec, dataset)) continue;
+    if (extents == data.extents.end() || extents->second.empty() || !ExtentCheck::Concerns(parsed.spec, dataset))
+      continue;
     ADJOIN_RETURN_IF_ERROR(CheckExtents(parsed.spec, dataset, extents->second, rules));
     ADJOIN_ASSIGN_OR_RETURN(plan, OfLargestVolume(plan, dataset, extents->second, rules, shown.emplace_back()));
   }

@@ -275,8 +275,7 @@ absl::Status CheckOneNode(const Resources& resources, uint32_t ranks) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const LayerRules& rules,
-                            bool redraws) {
+absl::StatusOr<int> RunHere(CommandOptions options, const RunOptions& run, const LayerRules& rules, bool redraws) {
   ADJOIN_ASSIGN_OR_RETURN(LoadedSpec loaded, LoadWithFolder(run));
   ADJOIN_RETURN_IF_ERROR(ChooseLayouts(run.layouts, {}, rules, &loaded));
   Submission submission;

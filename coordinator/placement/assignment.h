@@ -73,11 +73,10 @@ using AssignmentPolicy =
 // job.before on, then from the one with the fewest free slots.
 absl::StatusOr<Assignment> AssignCompactly(const std::vector<CandidateGroup>& groups, const AssignmentNeeds& job);
 
-// Asks `policy` for the workers of a job's ranks, each of which takes `need`. `free` has the workers whose labels fit. A job that needs a shared
-// output root (shared_output.h) is offered one group per output root. Where `home` is not "", any job is offered that
-// group only.
-// Errors: those of `policy`; kResourceExhausted where no worker may run the job; kInternal where the choice breaks a
-// rule: the number of ranks, Candidate::most_ranks, one group.
+// Asks `policy` for the workers of a job's ranks, each of which takes `need`. `free` has the workers whose labels fit.
+// A job that needs a shared output root (shared_output.h) is offered one group per output root. Where `home` is not "",
+// any job is offered that group only. Errors: those of `policy`; kResourceExhausted where no worker may run the job;
+// kInternal where the choice breaks a rule: the number of ranks, Candidate::most_ranks, one group.
 absl::StatusOr<Assignment> Assign(const AssignmentPolicy& policy, const JobSpec& spec,
                                   const std::vector<FreeSlots>& free, Assignment before, const std::string& home,
                                   const RankNeed& need = {});
