@@ -120,7 +120,7 @@ class GroupsOfCounts {
     const EndCounts& own = counts_.from()[p];
     if (!own.whole) return {};
     const int rank = from_.ranks()[p];
-    if (own.transfers == 1) return PlaceIn(Reduce(own.only), rank);
+    if (own.transfers == 1) return PlaceIn(Reduce(own.first), rank);
     if (const std::optional<Place> all = AllReduce(p, PositionIn(to_, rank)); all.has_value()) return *all;
     return PlaceIn(Broadcast(p), rank);
   }
@@ -130,7 +130,7 @@ class GroupsOfCounts {
     const EndCounts& own = counts_.to()[q];
     if (!own.whole) return {};
     const int rank = to_.ranks()[q];
-    if (own.transfers == 1) return PlaceIn(Broadcast(own.only), rank);
+    if (own.transfers == 1) return PlaceIn(Broadcast(own.first), rank);
     if (const std::optional<Place> all = AllReduce(PositionIn(from_, rank), q); all.has_value()) return *all;
     return PlaceIn(Reduce(q), rank);
   }
@@ -174,6 +174,8 @@ class GroupsOfCounts {
     const std::vector<EndCounts>& others = broadcast ? counts_.to() : counts_.from();
     const Mesh& leaves = broadcast ? to_ : from_;
     if (!own.whole) return -1;
+    // One leaf tells most often, without a list of all: every rank of an all-gather would make one.
+    if (!others[own.first].whole || others[own.first].transfers != 1) return -1;
     CollectiveGroup group{kind, {(broadcast ? from_ : to_).ranks()[root]}, own.volume, false};
     for (int leaf : counts_.PartnersOf(broadcast ? Side::kFrom : Side::kTo, root)) {
       if (!others[leaf].whole || others[leaf].transfers != 1) return -1;

@@ -279,7 +279,7 @@ void TransferCounts::CountProducts(End& own, const End& other) {
   const int dims = own.layout->dims();
   const int64_t size = own.layout->mesh().size();
   own.ends.resize(size);
-  // The partner's position but for its parts, where there is one partner.
+  // A partner's position but for its parts.
   const auto base_of = [&](int64_t position) {
     int64_t base = 0;
     for (size_t i = 0; i < other.axes.size(); ++i) {
@@ -308,11 +308,9 @@ void TransferCounts::CountProducts(End& own, const End& other) {
     end.transfers = transfers;
     end.whole = whole == transfers;
     end.meets = depth > 1;
-    if (transfers == 1) {
-      int64_t only = base_of(position);
-      for (int dim = 0; dim < dims; ++dim) only += other.part_position[dim][own.rows[dim][row_of[dim]].first];
-      end.only = static_cast<int>(only);
-    }
+    int64_t first = base_of(position);
+    for (int dim = 0; dim < dims; ++dim) first += other.part_position[dim][own.rows[dim][row_of[dim]].first];
+    end.first = static_cast<int>(first);
   }
 }
 
@@ -448,7 +446,7 @@ bool TransferCounts::CountPairs() {
       counts.transfers = static_cast<int64_t>(partners.size());
       const int64_t whole = (end == &from_ ? whole_from : whole_to)[position];
       counts.whole = counts.transfers > 0 && whole == counts.transfers;
-      if (counts.transfers == 1) counts.only = partners[0];
+      if (!partners.empty()) counts.first = partners[0];
     }
   }
   // Cells of a source meet in the adjoint where two of its destinations have the same parts.

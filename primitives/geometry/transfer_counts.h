@@ -32,7 +32,7 @@ struct EndCounts {
   int64_t transfers = 0;
   bool whole = false;    // there are any, and each is the rank's whole tensor in one region
   bool meets = false;    // two of them share a cell of the rank's tensor
-  int only = -1;         // the partner's position on the other side, where there is one transfer
+  int first = -1;        // one of the partners, as a position on the other side; -1: there is none
   int64_t volume = 0;    // of the rank's tensor
   int64_t kept = 0;      // elements of the transfer to itself
   bool in_place = true;  // a rank of both sides: what it keeps stays where it is, in a tensor of the same shape
