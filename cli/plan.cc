@@ -145,7 +145,7 @@ absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, R
     RanksRow row{ranks, 0, 0, ""};
     const absl::StatusOr<AutoPlan> chosen = PlanAutomatically(spec, sizes, rules, model, search);
     if (chosen.ok()) {
-      row.seconds = chosen->report.chosen_seconds();
+      row.seconds = chosen->step_seconds;
       row.bytes = chosen->memory.bytes;
     } else if (absl::IsResourceExhausted(chosen.status())) {
       row.impossible = "too little memory";

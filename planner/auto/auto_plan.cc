@@ -9,17 +9,20 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/amount_text.h"
 #include "base/status_macros.h"
 #include "layers/rules/spec_error.h"
 #include "planner/auto/layout_search.h"
+#include "planner/auto/pairwise_minimum.h"
 #include "planner/auto/pins.h"
+#include "planner/time/step_time.h"
 
 namespace adjoin {
 namespace {
 
-constexpr int kMostTightenings = 8;
+constexpr int kMostTightenings = 16;
 // Sums that the search for next best choices may look at.
 constexpr int64_t kMostWorkForNext = 100'000'000;
 
@@ -28,6 +31,8 @@ struct Judged {
   JobSpec spec;
   Plan plan;
   RankMemory memory;
+  double seconds =
+      0;  // of a step, as planner/time predicts it from the plan; where nothing trains, as the search counts
 };
 
 class Chooser {
@@ -42,12 +47,18 @@ class Chooser {
   absl::Status Prepare();
   absl::Status Search(bool thrifty);
   absl::StatusOr<Judged> Judge(SearchOutcome outcome) const;
+  double SecondsOf(const Plan& plan, double counted) const;
   absl::StatusOr<Judged> Choose();
+  int GroupAtPeak(const RankMemory& memory) const;
   absl::StatusOr<Judged> Tighten(Judged best);
   void Report(const Judged& best, AutoPlan& chosen) const;
   void AddNext(const Judged& best, SearchReport& report) const;
-  void AddAlternatives(SearchReport& report) const;
-  void AddAlternative(const std::string& what, const LayoutSearch::Allowed& allowed, SearchReport& report) const;
+  void AddWritten(SearchReport& report) const;
+  // Judges the job cut in one way throughout; takes it for `best` where a step of its plan is predicted to be faster.
+  // `least`: where one needs less memory, that.
+  void TryUniform(Judged& best, SearchReport& report, RankMemory* least = nullptr) const;
+  void TryUniform(const std::string& what, const LayoutSearch::Allowed& allowed, Judged& best, SearchReport& report,
+                  RankMemory* least) const;
   std::string LayoutText(const GroupCandidate& candidate) const;
 
   const JobSpec& job_;
@@ -129,7 +140,13 @@ absl::StatusOr<Judged> Chooser::Judge(SearchOutcome outcome) const {
   judged.outcome = std::move(outcome);
   ADJOIN_ASSIGN_OR_RETURN(judged.plan, Planner::Build(judged.spec, sizes_, rules_));
   ADJOIN_ASSIGN_OR_RETURN(judged.memory, PredictLargestMemory(judged.plan));
+  judged.seconds = SecondsOf(judged.plan, judged.outcome.seconds + search_->step_seconds());
   return judged;
+}
+
+double Chooser::SecondsOf(const Plan& plan, double counted) const {
+  const absl::StatusOr<StepTime> time = PredictStepTime(plan, model_);
+  return time.ok() ? time->step() : counted;
 }
 
 absl::StatusOr<Judged> Chooser::Choose() {
@@ -146,29 +163,84 @@ absl::StatusOr<Judged> Chooser::Choose() {
   return Tighten(std::move(best));
 }
 
-// `best`: the fastest, which is too large.
-absl::StatusOr<Judged> Chooser::Tighten(Judged best) {
-  // What a plan needs beside the sum that the search counts.
-  int64_t more = best.memory.bytes - best.outcome.bytes;
-  RankMemory least = best.memory;
-  for (int i = 0; i < kMostTightenings; ++i) {
-    SearchOutcome outcome = search_->Best(std::max<int64_t>(0, limit_ - more));
-    const bool smallest = outcome.choice.empty();
-    if (smallest) outcome = search_->Best(outcome.least_bytes);
-    if (outcome.choice.empty()) break;
-    ADJOIN_ASSIGN_OR_RETURN(Judged judged, Judge(std::move(outcome)));
-    if (judged.memory.bytes < least.bytes) least = judged.memory;
-    if (judged.memory.bytes <= limit_) return judged;
-    if (smallest) break;
-    more += std::max<int64_t>(judged.memory.bytes - limit_, limit_ / 128);
+// The bytes that a candidate's layers need while they run, kept or not: of the layer with most.
+int64_t RunningBytes(const GroupCandidate& candidate) {
+  int64_t most = 0;
+  for (const auto& [name, cost] : candidate.cost_of) {
+    int64_t bytes = cost->work_bytes + cost->kept_bytes + 2 * cost->output_bytes;
+    for (const int64_t input : cost->input_bytes) bytes += 2 * input;
+    most = std::max(most, bytes);
   }
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "nothing fits %.1f MiB for the tensors of each of %d ranks: the least that was found needs %.1f MiB (%d bytes) "
-      "on "
-      "rank %d, in the %s%s; use more ranks, micro-batches (train.microbatches), or more memory",
-      static_cast<double>(limit_) / (1 << 20), ranks_, static_cast<double>(least.bytes) / (1 << 20), least.bytes,
-      least.rank, least.during,
-      least.largest.empty() ? "" : absl::StrCat(", where layer \"", least.largest[0].layer, "\" holds most")));
+  return most;
+}
+
+// The group of the layer that runs at the moment with most memory; -1: none does.
+int Chooser::GroupAtPeak(const RankMemory& memory) const {
+  const std::vector<std::string> words = absl::StrSplit(memory.during, '"');  // "backward pass of \"conv1\""
+  if (words.size() < 2) return -1;
+  std::string layer = words[1];
+  // A part of a block has the block's name before its own.
+  while (!search_->groups().IsLayer(layer)) {
+    const size_t dot = layer.rfind('.');
+    if (dot == std::string::npos) return -1;
+    layer.resize(dot);
+  }
+  return search_->groups().GroupOf(layer);
+}
+
+// `best`: the fastest, which is too large. What a plan needs is more than the sum that the search counts: by what is
+// needed for a moment only. So both are made less, step by step: the sum, and what the layer needs that runs then.
+absl::StatusOr<Judged> Chooser::Tighten(Judged best) {
+  const std::vector<LayerGroup>& groups = search_->groups().groups();
+  RankMemory least = best.memory;
+  std::map<int, int64_t> below;  // by group: only candidates whose layers need less while they run
+  std::set<int> fixed;           // groups of which none does
+  const auto allowed = [&](int group, const GroupCandidate& candidate) {
+    const auto bound = below.find(group);
+    return bound == below.end() || RunningBytes(candidate) < bound->second;
+  };
+  Judged last = best;
+  int64_t sum = last.outcome.bytes;  // the search's own limit
+  std::optional<Judged> found;
+  for (int i = 0; i < kMostTightenings; ++i) {
+    const int group = GroupAtPeak(last.memory);
+    bool less = false;
+    if (group >= 0 && fixed.count(group) == 0) {
+      const int64_t running = RunningBytes(groups[group].candidate[last.outcome.choice[group]]);
+      if (running > limit_ / 8) {
+        below[group] = running;
+        less = true;
+      }
+    }
+    if (!less || i % 2 == 1) sum -= std::max<int64_t>(last.memory.bytes - limit_, limit_ / 128);
+    SearchOutcome outcome = search_->Best(std::max<int64_t>(0, sum), allowed);
+    if (outcome.choice.empty() && less) {
+      // Either the group has no smaller candidate, or the others have not.
+      below.erase(group);
+      fixed.insert(group);
+      outcome = search_->Best(std::max<int64_t>(0, sum), allowed);
+    }
+    const bool smallest = outcome.choice.empty();
+    if (smallest) outcome = search_->Best(outcome.least_bytes, allowed);
+    if (outcome.choice.empty()) break;
+    ADJOIN_ASSIGN_OR_RETURN(last, Judge(std::move(outcome)));
+    if (last.memory.bytes < least.bytes) least = last.memory;
+    if (last.memory.bytes <= limit_ && (!found.has_value() || last.seconds < found->seconds)) found = last;
+    if (found.has_value()) break;
+    if (smallest && !less) break;
+  }
+  if (found.has_value()) return *std::move(found);
+  SearchReport unused;
+  Judged uniform = std::move(best);
+  uniform.seconds = kImpossible;
+  TryUniform(uniform, unused, &least);
+  if (uniform.memory.bytes <= limit_) return uniform;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "nothing fits ", BytesText(limit_), " for the tensors of each of ", ranks_,
+      " ranks: the least that was found needs ", BytesText(least.bytes), " (", least.bytes, " bytes)",
+      least.during.empty() ? "" : absl::StrCat(" on rank ", least.rank, ", in the ", least.during),
+      least.largest.empty() ? "" : absl::StrCat(", where layer \"", least.largest[0].layer, "\" holds most"),
+      "; use more ranks, micro-batches (train.microbatches), or more memory"));
 }
 
 std::string Chooser::LayoutText(const GroupCandidate& candidate) const {
@@ -231,7 +303,8 @@ void Chooser::AddNext(const Judged& best, SearchReport& report) const {
                         return group != at || &candidate != taken;
                       });
     work += std::max<int64_t>(other.work, 1);
-    if (other.choice.empty()) continue;
+    // Fewer seconds: the search counts less than planner/time for it.
+    if (other.choice.empty() || other.seconds < best.outcome.seconds) continue;
     for (ChoiceReport& choice : *report.mutable_choice()) {
       if (choice.layer() != bare_.layer(groups[g].layer[0]).name()) continue;
       choice.set_next(LayoutText(groups[g].candidate[other.choice[g]]));
@@ -241,8 +314,8 @@ void Chooser::AddNext(const Judged& best, SearchReport& report) const {
   }
 }
 
-void Chooser::AddAlternative(const std::string& what, const LayoutSearch::Allowed& allowed,
-                             SearchReport& report) const {
+void Chooser::TryUniform(const std::string& what, const LayoutSearch::Allowed& allowed, Judged& best,
+                         SearchReport& report, RankMemory* least) const {
   AlternativeReport* alternative = report.add_alternative();
   alternative->set_what(what);
   SearchOutcome outcome = search_->Best(-1, allowed);
@@ -250,24 +323,29 @@ void Chooser::AddAlternative(const std::string& what, const LayoutSearch::Allowe
     alternative->set_impossible("not all layers can be cut so");
     return;
   }
-  alternative->set_step_seconds(outcome.seconds + search_->step_seconds());
-  const absl::StatusOr<Judged> judged = Judge(std::move(outcome));
-  if (judged.ok()) {
-    alternative->set_bytes(judged->memory.bytes);
-  } else {
+  outcome.lower_bound = best.outcome.lower_bound;
+  absl::StatusOr<Judged> judged = Judge(std::move(outcome));
+  if (!judged.ok()) {
     alternative->set_impossible(std::string(judged.status().message()));
+    return;
   }
+  alternative->set_step_seconds(judged->seconds);
+  alternative->set_bytes(judged->memory.bytes);
+  if (least != nullptr && judged->memory.bytes < least->bytes) *least = judged->memory;
+  const bool fits = limit_ == 0 || judged->memory.bytes <= limit_;
+  if (fits && judged->seconds < best.seconds) best = *std::move(judged);
 }
 
-void Chooser::AddAlternatives(SearchReport& report) const {
+void Chooser::TryUniform(Judged& best, SearchReport& report, RankMemory* least) const {
   if (ranks_ == 1) return;
   const std::vector<LayerGroup>& groups = search_->groups().groups();
   const auto cuts_only = [this](const GroupCandidate& candidate, int dim) {
     const std::vector<WorkCut::Axis>& axis = candidate.cut.axis;
     return axis.size() == 1 && !axis[0].outputs && axis[0].dim == dim && axis[0].parts == ranks_;
   };
-  AddAlternative(
-      "all data-parallel", [&](int, const GroupCandidate& candidate) { return cuts_only(candidate, 0); }, report);
+  TryUniform(
+      "all data-parallel", [&](int, const GroupCandidate& candidate) { return cuts_only(candidate, 0); }, best, report,
+      least);
   for (int dim = 2; dim < 5; ++dim) {
     // Layers that cannot be cut there are free.
     std::vector<bool> can(groups.size(), false);
@@ -277,10 +355,14 @@ void Chooser::AddAlternatives(SearchReport& report) const {
       any = any || can[g];
     }
     if (!any) continue;
-    AddAlternative(
+    TryUniform(
         absl::StrCat("all spatial in dim ", dim),
-        [&](int group, const GroupCandidate& candidate) { return !can[group] || cuts_only(candidate, dim); }, report);
+        [&](int group, const GroupCandidate& candidate) { return !can[group] || cuts_only(candidate, dim); }, best,
+        report, least);
   }
+}
+
+void Chooser::AddWritten(SearchReport& report) const {
   if (job_.layout().empty() || static_cast<int>(job_.ranks()) != ranks_) return;
   AlternativeReport* written = report.add_alternative();
   written->set_what("as written");
@@ -289,6 +371,7 @@ void Chooser::AddAlternatives(SearchReport& report) const {
     written->set_impossible(std::string(plan.status().message()));
     return;
   }
+  written->set_step_seconds(SecondsOf(*plan, 0));
   const absl::StatusOr<RankMemory> memory = PredictLargestMemory(*plan);
   if (memory.ok()) written->set_bytes(memory->bytes);
 }
@@ -298,12 +381,14 @@ absl::StatusOr<AutoPlan> Chooser::Run() {
   ADJOIN_RETURN_IF_ERROR(Prepare());
   ADJOIN_ASSIGN_OR_RETURN(Judged best, Choose());
   AutoPlan chosen;
+  TryUniform(best, chosen.report);
   Report(best, chosen);
   chosen.report.set_search_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   if (options_.explain) {
     AddNext(best, chosen.report);
-    AddAlternatives(chosen.report);
+    AddWritten(chosen.report);
   }
+  chosen.step_seconds = best.seconds;
   chosen.spec = std::move(best.spec);
   chosen.plan = std::move(best.plan);
   chosen.memory = std::move(best.memory);

@@ -1,12 +1,15 @@
 // A job with layouts that the planner has chosen.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen, PlanAutomatically(job, sizes, rules, CostModel::Default(), {.ranks =
-//   8})); chosen.spec;                 // the job, its layouts written out: Planner::Build(chosen.spec, ...) gives
-//   chosen.plan chosen.report.lower_bound_seconds();
+//   const AutoOptions options = {.ranks = 8};
+//   ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen, PlanAutomatically(job, sizes, rules, CostModel::Default(),
+//   options)); chosen.spec;   // the job, its layouts written out: Planner::Build(chosen.spec, ...) gives chosen.plan
+//   chosen.report.lower_bound_seconds();
 //
 // What the user wrote of layouts, homes and recomputation is dropped, but for pins. The search is exact
-// (layout_search.h); where memory is limited, the plan that it leads to is judged by planner/memory, and the search is
-// repeated with less until that fits. Equal arguments give equal answers, but for SearchReport.search_seconds.
+// (layout_search.h), of what it counts. The plan that it leads to is judged by planner/time beside those of all samples
+// cut, and of one spatial dim cut throughout, and the fastest is taken. Where memory is limited, the plan is judged by
+// planner/memory, and the search is repeated with less until that fits. Equal arguments give equal answers, but for
+// SearchReport.search_seconds.
 #ifndef ADJOIN_PLANNER_AUTO_AUTO_PLAN_H_
 #define ADJOIN_PLANNER_AUTO_AUTO_PLAN_H_
 
@@ -38,6 +41,7 @@ struct AutoPlan {
   JobSpec spec;
   Plan plan;
   RankMemory memory;
+  double step_seconds = 0;  // as planner/time predicts it from the plan; where nothing trains, as the search counts
   SearchReport report;
   // By layer of the job with a choice of its own, in the job's order: what the search counts for it.
   struct LayerSeconds {

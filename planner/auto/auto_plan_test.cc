@@ -80,14 +80,15 @@ TEST(AutoPlanTest, PlansAllExamples) {
       EXPECT_EQ(Planner::Hash(*again), Planner::Hash(chosen->plan));
       // Everything that is not a layout stays.
       EXPECT_EQ(Bare(chosen->spec).SerializeAsString(), Bare(job).SerializeAsString());
-      EXPECT_EQ(chosen->report.lower_bound_seconds(), chosen->report.chosen_seconds());
+      EXPECT_LE(chosen->report.lower_bound_seconds(), chosen->report.chosen_seconds() * (1 + 1e-9));
       for (const AlternativeReport& other : chosen->report.alternative()) {
         if (!other.impossible().empty() || other.what() == "as written") continue;
-        EXPECT_GE(other.step_seconds(), chosen->report.chosen_seconds() * (1 - 1e-9)) << other.what();
+        EXPECT_GE(other.step_seconds(), chosen->step_seconds * (1 - 1e-9)) << other.what();
       }
       for (const ChoiceReport& choice : chosen->report.choice()) EXPECT_GE(choice.next_seconds(), -1e-12);
       const std::string text = ExplainSearch(*chosen, MakePlanReport(chosen->plan).memory());
       EXPECT_NE(text.find("the best of all candidates"), std::string::npos) << text;
+      EXPECT_GT(chosen->step_seconds, 0);
       if (ranks != 3) continue;
       const auto twice = Chosen(job, {.ranks = ranks, .explain = false}, sizes);
       ASSERT_TRUE(twice.ok());
@@ -241,11 +242,13 @@ TEST(AutoPlanTest, SaysWhyAPinIsImpossible) {
 TEST(AutoPlanTest, RefusesNumbersOfRanks) {
   const JobSpec job = Parsed(kLeNet);
   ExpectRefused(job, {.ranks = -1}, {"--ranks is -1"});
-  ExpectRefused(job, {.ranks = 1000000}, {"--ranks is 1000000", "4096"});
+  ExpectRefused(job, {.ranks = 1000000}, {"--ranks is 1000000", absl::StrCat(Planner::kMaxRanks)});
 }
 
 TEST(AutoPlanTest, FitsAMemoryOrSaysTheLeast) {
-  const JobSpec job = Parsed(kLeNet);
+  const auto loaded = LoadSpec("examples/unet/unet3d.textproto", {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const JobSpec& job = loaded->parsed.spec;
   const auto free = Chosen(job, {});
   ASSERT_TRUE(free.ok()) << free.status();
   int fits = 0;
@@ -261,9 +264,9 @@ TEST(AutoPlanTest, FitsAMemoryOrSaysTheLeast) {
     ++fits;
     EXPECT_LE(chosen->memory.bytes, limit);
     EXPECT_LE(chosen->report.lower_bound_seconds(), chosen->report.chosen_seconds());
-    EXPECT_GE(chosen->report.chosen_seconds(), free->report.chosen_seconds() - 1e-12);
+    EXPECT_GE(chosen->report.chosen_seconds(), free->report.lower_bound_seconds() - 1e-12);
   }
-  EXPECT_GT(fits, 0);
+  EXPECT_GT(fits, 1);
   EXPECT_LT(fits, 6);
 }
 

@@ -74,7 +74,7 @@ std::string LayersText(const AutoPlan& chosen) {
 std::string AlternativesText(const AutoPlan& chosen) {
   if (chosen.report.alternative().empty()) return "";
   std::vector<std::vector<std::string>> rows = {{"INSTEAD", "STEP", "", "MEMORY"}};
-  const double now = chosen.report.chosen_seconds();
+  const double now = chosen.step_seconds;
   for (const AlternativeReport& other : chosen.report.alternative()) {
     if (!other.impossible().empty()) {
       rows.push_back({other.what(), absl::StrCat("not possible: ", other.impossible())});
@@ -109,15 +109,15 @@ std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory) {
     compute += layer.compute;
     movement += layer.movement;
   }
-  std::string text = absl::StrCat("Layouts chosen for ", chosen.spec.ranks(),
-                                  chosen.spec.ranks() == 1 ? " rank" : " ranks", ": a step takes ", SecondsText(step),
-                                  " (compute ", SecondsText(compute), ", movement ", SecondsText(movement), ")\n");
-  absl::StrAppend(&text, "  ",
-                  gap < 1e-6 ? "the best of all candidates"
-                             : absl::StrFormat("at most %.2g %% above the best of all candidates, which "
-                                               "take %s or more",
-                                               gap * 100, SecondsText(bound)),
-                  "\n");
+  std::string text =
+      absl::StrCat("Layouts chosen for ", chosen.spec.ranks(), chosen.spec.ranks() == 1 ? " rank" : " ranks",
+                   ": a step takes ", SecondsText(chosen.step_seconds), " (compute ", SecondsText(compute),
+                   ", movement ", SecondsText(movement), ")\n");
+  absl::StrAppend(
+      &text, "  ",
+      gap < 1e-6 ? "the best of all candidates"
+                 : absl::StrFormat("at most %.2g %% above the best of all candidates, as the search counts", gap * 100),
+      "\n");
   absl::StrAppend(&text, "  ", BytesText(chosen.memory.bytes), " of tensors on the rank that needs most",
                   report.memory_limit_bytes() > 0 ? absl::StrCat(", of ", BytesText(report.memory_limit_bytes())) : "",
                   "\n");

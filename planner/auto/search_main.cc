@@ -31,10 +31,11 @@ int main(int argc, char** argv) {
       std::cout << argv[i] << ": " << chosen.status() << std::endl;
       continue;
     }
-    std::cout << argv[i] << ": " << seconds << " s, step " << chosen->report.chosen_seconds() << " s, bound "
-              << chosen->report.lower_bound_seconds() << " s, " << chosen->memory.bytes / 1e6 << " MB, "
-              << chosen->report.variables() << " variables, " << chosen->report.candidates() << " candidates, search "
-              << chosen->report.search_seconds() << " s" << std::endl;
+    std::cout << argv[i] << ": " << seconds << " s, step " << chosen->step_seconds << " s, counted "
+              << chosen->report.chosen_seconds() << " s, bound " << chosen->report.lower_bound_seconds() << " s, "
+              << chosen->memory.bytes / 1e6 << " MB, " << chosen->report.variables() << " variables, "
+              << chosen->report.candidates() << " candidates, search " << chosen->report.search_seconds() << " s"
+              << std::endl;
     if (options.explain) std::cout << adjoin::ExplainSearch(*chosen, adjoin::MakePlanReport(chosen->plan).memory());
     if (std::getenv("EMIT") != nullptr) std::cout << chosen->spec.DebugString();
   }
