@@ -21,7 +21,9 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kStart = absl::Seconds(60);  // until the coordinator listens
 constexpr absl::Duration kStop = absl::Seconds(15);   // until a daemon ends by itself
-constexpr int kPollMs = 20;                           // between looks at the file with the address
+// Whatever a job takes is tried: nobody else's is there to be harmed, and no larger worker will come.
+constexpr int64_t kAnyMemory = int64_t{1} << 49;
+constexpr int kPollMs = 20;  // between looks at the file with the address
 
 // `package`: where Bazel builds it. Errors: kNotFound.
 absl::StatusOr<std::string> ProgramPath(const std::string& package, const std::string& name) {
@@ -99,12 +101,12 @@ absl::Status OwnCluster::StartCoordinator(int stop_fd) {
 absl::Status OwnCluster::StartWorker(const OwnClusterOptions& options) {
   ADJOIN_ASSIGN_OR_RETURN(const std::string program, ProgramPath("worker", "adjoin-worker"));
   ADJOIN_ASSIGN_OR_RETURN(
-      worker_, DaemonProcess::Start(
-                   "worker",
-                   {program, "--coordinator", address_, "--slots", absl::StrCat(options.slots), "--data-root",
-                    options.data_root, "--output-root", options.output_root, "--listen", "127.0.0.1:0", "--state-dir",
-                    folder_ + "/worker", "--drain-seconds", "5", "--gpus", options.gpus ? "all" : "none"},
-                   folder_ + "/worker.log"));
+      worker_, DaemonProcess::Start("worker",
+                                    {program, "--coordinator", address_, "--slots", absl::StrCat(options.slots),
+                                     "--data-root", options.data_root, "--output-root", options.output_root, "--listen",
+                                     "127.0.0.1:0", "--state-dir", folder_ + "/worker", "--drain-seconds", "5",
+                                     "--memory", absl::StrCat(kAnyMemory), "--gpus", options.gpus ? "all" : "none"},
+                                    folder_ + "/worker.log"));
   return absl::OkStatus();
 }
 

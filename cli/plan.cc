@@ -140,6 +140,8 @@ absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, R
   }
   search.explain = false;
   std::vector<RanksRow> rows;
+  absl::Status wrong;
+  bool any = false;
   for (const int64_t ranks : RanksInTable(range)) {
     search.ranks = ranks;
     RanksRow row{ranks, 0, 0, ""};
@@ -149,11 +151,16 @@ absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, R
       row.bytes = chosen->memory.bytes;
     } else if (absl::IsResourceExhausted(chosen.status())) {
       row.impossible = "too little memory";
+    } else if (absl::IsInvalidArgument(chosen.status())) {
+      row.impossible = std::string(chosen.status().message());
+      wrong = chosen.status();
     } else {
       return chosen.status();
     }
+    any = any || row.impossible.empty();
     rows.push_back(std::move(row));
   }
+  if (!any && !wrong.ok()) return wrong;
   std::cout << ExplainRanks(rows) << std::flush;
   return 0;
 }

@@ -346,7 +346,9 @@ bool CoordinationService::TickWorkers() {
     submissions_.CheckWaitingJobs();
     queue_.Wake();
   }
-  return workers_.ForgetLost() || !silent.empty() || trials;
+  const bool forgotten = workers_.ForgetLost();
+  if (forgotten) rates_.KeepOnly([this](const std::string& name) { return workers_.Find(name) != nullptr; });
+  return forgotten || !silent.empty() || trials;
 }
 
 bool CoordinationService::Tick() {

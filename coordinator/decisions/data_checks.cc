@@ -272,6 +272,10 @@ void DataChecks::OnResult(const std::string& worker, const ProbeResult& result) 
     CouldNot(*job, worker, "it names another checkpoint than it was asked for");
     return AskWorkers();
   }
+  if (result.error().empty() && result.has_weights_file() && !IsWellFormed(result.weights_file())) {
+    CouldNot(*job, worker, "its checksums of the file of weights are none");
+    return AskWorkers();
+  }
   checkers_[worker].pause = absl::ZeroDuration();
   if (!result.error().empty()) {
     Fail(*job, result.field(),
@@ -285,10 +289,6 @@ void DataChecks::OnResult(const std::string& worker, const ProbeResult& result) 
          absl::InternalError(absl::StrCat("weights.from_job: ", worker,
                                           " does not say which checkpoint it chose;"
                                           " is it of an older release?")));
-    return AskWorkers();
-  }
-  if (!result.weights_file().sum().empty() && !IsWellFormed(result.weights_file())) {
-    CouldNot(*job, worker, "its checksums of the file of weights are none");
     return AskWorkers();
   }
   FoundWeights(*job, worker, result);

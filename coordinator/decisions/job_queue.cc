@@ -26,7 +26,10 @@ namespace {
 // What decides whether the job finds slots: two jobs with the same text do or do not alike. "" where more than this
 // decides, as after attempts that failed to start.
 std::string RequestOf(const JobRecord& job) {
-  if (!job.attempt.ranks.empty() || !job.failed_starts.workers.empty() || job.has_checkpoint) return "";
+  if (!job.attempt.ranks.empty() || !job.failed_starts.workers.empty() || job.has_checkpoint ||
+      !job.input_worker.empty()) {
+    return "";
+  }
   const RankNeed need = NeedOf(job);
   return absl::StrCat(job.spec.ranks(), NeedsSharedOutput(job.spec) ? " shared " : " ", need.memory, " ", need.gpu, " ",
                       job.spec.resources().SerializeAsString());
@@ -136,8 +139,9 @@ Backfill JobQueue::BackfillBehind(const JobRecord& head) const {
   const MemoryBehind memory = MemoryBehind::Of(NeedOf(head).memory, workers_);
   const bool particular = memory.may_bind() || wanted.max_ranks_per_node() > 0 || !wanted.node_label().empty() ||
                           (NeedsSharedOutput(head.spec) && !ShareAll(workers_.AllFor(wanted))) ||
-                          homes_.LacksHome(head) || (with_gpus ? gpus : slots) >= ranks ||
-                          (with_gpus && !slots_suffice);
+                          homes_.LacksHome(head) ||
+                          (!head.input_worker.empty() && !ShareAll(workers_.AllFor(wanted))) ||
+                          (with_gpus ? gpus : slots) >= ranks || (with_gpus && !slots_suffice);
   // It waits for more workers where it could never start.
   if (particular && !homes_.CouldEverStart(head)) return Backfill::OfSlots(slots);
   std::vector<int> running;

@@ -1,7 +1,7 @@
 // The memory that a job's ranks take, as its plan predicts it, and the nodes that have so much.
 //
 //   const RankNeed need = NeedOf(job);
-//   ADJOIN_RETURN_IF_ERROR(CheckMemory(planned, spec, workers.AllConnectedFor(spec.resources())));    // at submit
+//   ADJOIN_RETURN_IF_ERROR(CheckMemory(planned, spec, workers.AllKnownFor(spec.resources())));    // at submit
 #ifndef ADJOIN_COORDINATOR_DECISIONS_MEMORY_NEED_H_
 #define ADJOIN_COORDINATOR_DECISIONS_MEMORY_NEED_H_
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/time/rate_check.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 
@@ -32,6 +33,16 @@ void RateBook::Forget(const std::string& worker) {
   }
 }
 
+void RateBook::KeepOnly(const std::function<bool(const std::string& worker)>& is_kept) {
+  std::set<std::string> gone;
+  for (const auto& [bytes, kind] : kinds_) {
+    for (const std::string& worker : kind.workers) {
+      if (!is_kept(worker)) gone.insert(worker);
+    }
+  }
+  for (const std::string& worker : gone) Forget(worker);
+}
+
 ReadRatesResponse RateBook::All() const {
   std::vector<const Kind*> kinds;
   for (const auto& [bytes, kind] : kinds_) kinds.push_back(&kind);
@@ -46,6 +57,9 @@ ReadRatesResponse RateBook::All() const {
     for (const std::string& worker : kind->workers) {
       if (node.worker_size() < kMostNames) node.add_worker(worker);
     }
+    if (response.ByteSizeLong() <= kMaxSentBytes / 2) continue;
+    if (response.node_size() > 1) response.mutable_node()->RemoveLast();
+    break;
   }
   return response;
 }

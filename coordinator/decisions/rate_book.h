@@ -5,6 +5,7 @@
 #ifndef ADJOIN_COORDINATOR_DECISIONS_RATE_BOOK_H_
 #define ADJOIN_COORDINATOR_DECISIONS_RATE_BOOK_H_
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -24,7 +25,9 @@ class RateBook {
   // kResourceExhausted (kMostKinds others are kept).
   absl::Status Set(const std::string& worker, const RateTable& rates);
   void Forget(const std::string& worker);
-  // Each table with its workers, the kind that most have first. The header is not set.
+  // Forgets all other workers.
+  void KeepOnly(const std::function<bool(const std::string& worker)>& is_kept);
+  // Each table with its workers, the kind that most have first; as many as a message holds. The header is not set.
   ReadRatesResponse All() const;
 
  private:

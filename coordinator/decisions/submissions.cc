@@ -200,7 +200,7 @@ bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> 
 }
 
 absl::Status Submissions::CheckFits(const PlannedJob& planned, const JobSpec& spec) const {
-  return CheckMemory(planned, spec, workers_.AllConnectedFor(spec.resources()));
+  return CheckMemory(planned, spec, workers_.AllKnownFor(spec.resources()));
 }
 
 void Submissions::TakePlan(JobRecord& job, PlannedJob planned) {

@@ -171,9 +171,8 @@ std::vector<FreeSlots> WorkerTable::AllInTimeFor(const Resources& wanted) const 
   return AllOf(wanted, [this](const WorkerRecord& worker) { return IsUsable(worker) || ComesBack(worker); });
 }
 
-std::vector<FreeSlots> WorkerTable::AllConnectedFor(const Resources& wanted) const {
-  return AllOf(wanted,
-               [this](const WorkerRecord& worker) { return IsHeard(worker) && !worker.dead && !worker.draining; });
+std::vector<FreeSlots> WorkerTable::AllKnownFor(const Resources& wanted) const {
+  return AllOf(wanted, [](const WorkerRecord& worker) { return !worker.dead; });
 }
 
 // Two daemons of one machine that offer the same GPU would give it to two ranks: those of the second do not count at

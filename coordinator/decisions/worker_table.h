@@ -88,8 +88,8 @@ class WorkerTable {
   std::vector<FreeSlots> AllFor(const Resources& wanted) const;
   // As AllFor, and those that come back by themselves (ComesBack).
   std::vector<FreeSlots> AllInTimeFor(const Resources& wanted) const;
-  // As AllFor, of all workers that are heard of and do not drain, whatever else keeps them from being usable.
-  std::vector<FreeSlots> AllConnectedFor(const Resources& wanted) const;
+  // As AllFor, of all workers that are not lost, whatever keeps them from being usable now.
+  std::vector<FreeSlots> AllKnownFor(const Resources& wanted) const;
 
   // The jobs that hold slots of the worker, by number.
   std::vector<uint64_t> HoldersOf(const std::string& name) const;

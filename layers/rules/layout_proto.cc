@@ -122,6 +122,17 @@ void AddRanks(const std::vector<int>& ranks, LayoutPlan& message) {
 
 absl::StatusOr<std::vector<int>> RanksOf(const LayoutPlan& message) {
   std::vector<int> ranks(message.rank().begin(), message.rank().end());
+  int64_t size = 1;  // of the mesh
+  for (const int64_t extent : message.mesh()) {
+    if (extent < 0 || extent > kTooManyRanks || (size *= std::max<int64_t>(extent, 1)) > kTooManyRanks) {
+      return absl::InvalidArgumentError(absl::StrCat("a mesh of more than ", kTooManyRanks, " ranks"));
+    }
+  }
+  int64_t in_runs = message.rank_size();
+  for (const RankRun& run : message.ranks()) in_runs += run.count();
+  if (!message.ranks().empty() && in_runs > size) {
+    return absl::InvalidArgumentError(absl::StrCat("a layout with ", in_runs, " ranks on a mesh of ", size));
+  }
   for (const RankRun& run : message.ranks()) {
     if (static_cast<int64_t>(ranks.size()) + run.count() > kTooManyRanks || run.first() > kTooManyRanks) {
       return absl::InvalidArgumentError(absl::StrCat("a layout with ", run.count(), " ranks from ", run.first(),

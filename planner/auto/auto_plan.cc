@@ -17,6 +17,8 @@
 #include "planner/auto/layout_search.h"
 #include "planner/auto/pairwise_minimum.h"
 #include "planner/auto/pins.h"
+#include "planner/plan/file_halos.h"
+#include "planner/plan/plan_report.h"
 #include "planner/time/step_time.h"
 
 namespace adjoin {
@@ -119,6 +121,11 @@ absl::Status Chooser::Prepare() {
   alone.clear_rank_weight();
   ADJOIN_ASSIGN_OR_RETURN(serial_, Planner::Build(alone, sizes_, rules_));
   if (serial_.program().empty()) return InvalidSpec("the job does nothing");
+  if (limit_ > 0 && !KnowsMemory(serial_)) {
+    return InvalidSpec(
+        "a limit of memory (--memory, resources.memory_bytes) cannot be met for whole volumes of different"
+        " extents, whose memory is not known before; choose the layouts without one");
+  }
   return absl::OkStatus();
 }
 
@@ -139,6 +146,7 @@ absl::StatusOr<Judged> Chooser::Judge(SearchOutcome outcome) const {
   judged.spec = search_->Write(outcome);
   judged.outcome = std::move(outcome);
   ADJOIN_ASSIGN_OR_RETURN(judged.plan, Planner::Build(judged.spec, sizes_, rules_));
+  ReadHalosFromFiles(&judged.plan);
   ADJOIN_ASSIGN_OR_RETURN(judged.memory, PredictLargestMemory(judged.plan));
   judged.seconds = SecondsOf(judged.plan, judged.outcome.seconds + search_->step_seconds());
   return judged;
@@ -223,6 +231,7 @@ absl::StatusOr<Judged> Chooser::Tighten(Judged best) {
     const bool smallest = outcome.choice.empty();
     if (smallest) outcome = search_->Best(outcome.least_bytes, allowed);
     if (outcome.choice.empty()) break;
+    outcome.lower_bound = best.outcome.lower_bound;  // that of all candidates
     ADJOIN_ASSIGN_OR_RETURN(last, Judge(std::move(outcome)));
     if (last.memory.bytes < least.bytes) least = last.memory;
     if (last.memory.bytes <= limit_ && (!found.has_value() || last.seconds < found->seconds)) found = last;
@@ -366,11 +375,12 @@ void Chooser::AddWritten(SearchReport& report) const {
   if (job_.layout().empty() || static_cast<int>(job_.ranks()) != ranks_) return;
   AlternativeReport* written = report.add_alternative();
   written->set_what("as written");
-  const absl::StatusOr<Plan> plan = Planner::Build(job_, sizes_, rules_);
+  absl::StatusOr<Plan> plan = Planner::Build(job_, sizes_, rules_);
   if (!plan.ok()) {
     written->set_impossible(std::string(plan.status().message()));
     return;
   }
+  ReadHalosFromFiles(&*plan);
   written->set_step_seconds(SecondsOf(*plan, 0));
   const absl::StatusOr<RankMemory> memory = PredictLargestMemory(*plan);
   if (memory.ok()) written->set_bytes(memory->bytes);

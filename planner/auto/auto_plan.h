@@ -1,8 +1,8 @@
 // A job with layouts that the planner has chosen.
 //
 //   const AutoOptions options = {.ranks = 8};
-//   ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen, PlanAutomatically(job, sizes, rules, CostModel::Default(),
-//   options)); chosen.spec;   // the job, its layouts written out: Planner::Build(chosen.spec, ...) gives chosen.plan
+//   ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen, PlanAutomatically(job, sizes, rules, model, options));
+//   chosen.spec;   // the job, its layouts written out; Planner::Build and ReadHalosFromFiles make chosen.plan of it
 //   chosen.report.lower_bound_seconds();
 //
 // What the user wrote of layouts, homes and recomputation is dropped, but for pins. The search is exact

@@ -15,6 +15,7 @@
 #include "planner/auto/explain_search.h"
 #include "planner/auto/layout_search.h"
 #include "planner/auto/pins.h"
+#include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
 #include "planner/spec/spec_fixtures.h"
 #include "planner/spec/spec_include.h"
@@ -75,8 +76,9 @@ TEST(AutoPlanTest, PlansAllExamples) {
       SCOPED_TRACE(absl::StrCat(file, " on ", ranks));
       const auto chosen = Chosen(job, {.ranks = ranks}, sizes);
       ASSERT_TRUE(chosen.ok()) << chosen.status();
-      const auto again = Planner::Build(chosen->spec, sizes, BuiltinLayerRules());
+      auto again = Planner::Build(chosen->spec, sizes, BuiltinLayerRules());
       ASSERT_TRUE(again.ok()) << again.status();
+      ReadHalosFromFiles(&*again);
       EXPECT_EQ(Planner::Hash(*again), Planner::Hash(chosen->plan));
       // Everything that is not a layout stays.
       EXPECT_EQ(Bare(chosen->spec).SerializeAsString(), Bare(job).SerializeAsString());

@@ -115,7 +115,7 @@ std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory) {
                    ", movement ", SecondsText(movement), ")\n");
   absl::StrAppend(
       &text, "  ",
-      gap < 1e-6 ? "the best of all candidates"
+      gap < 1e-6 ? "the best of all candidates, as the search counts"
                  : absl::StrFormat("at most %.2g %% above the best of all candidates, as the search counts", gap * 100),
       "\n");
   absl::StrAppend(&text, "  ", BytesText(chosen.memory.bytes), " of tensors on the rank that needs most",

@@ -62,6 +62,7 @@ TEST(ExplainTest, BeginsWithASummary) {
           "  forward pass +[0-9.]+ Mflop by all ranks together\n"
           "  memory +about [0-9.]+ [KM]iB of tensors on rank [0-3], most in the backward pass of \"[a-z0-9]+\"\n"
           " +[0-9.]+ KiB parameters, [^\n]* activations[^\n]*\n"
+          " +its process about [^\n]*\n"
           " +held by [^\n]*conv1[^\n]*\n"
           "  step +about [0-9.]+ ms: compute [^\n]*\n"
           " +by the rates of [^\n]*\n"

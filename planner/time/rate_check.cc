@@ -51,8 +51,9 @@ absl::Status CheckKernel(const KernelRate& rate, const std::string& what) {
   ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.flops(), kMostWork, absl::StrCat(what, ".flops")));
   ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.bytes(), kMostWork, absl::StrCat(what, ".bytes")));
   ADJOIN_RETURN_IF_ERROR(CheckNumber(rate.forward_seconds(), kMostSeconds, absl::StrCat(what, ".forward_seconds")));
-  if (rate.forward_seconds() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ".forward_seconds is 0; a kernel takes some time"));
+  if (rate.forward_seconds() < 1e-12) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ".forward_seconds is ", rate.forward_seconds(), "; a kernel takes some time"));
   }
   return CheckNumber(rate.backward_seconds(), kMostSeconds, absl::StrCat(what, ".backward_seconds"));
 }

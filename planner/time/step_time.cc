@@ -121,16 +121,16 @@ class Timeline {
   std::vector<Step> layers_;
   std::vector<Step> losses_;
   std::vector<RecomputedRun> recomputed_;
-  std::map<uint32_t, OperatorTraffic> traffic_;      // by OperatorPlan.id
+  std::map<const OperatorPlan*, OperatorTraffic> traffic_;
   std::set<uint32_t> read_;                          // values that a layer before has read
   std::vector<std::vector<int64_t>> home_elements_;  // by rank that is looked at, of each trained parameter
 };
 
 absl::StatusOr<Moved> Timeline::MovedBy(const OperatorPlan& op, bool adjoint) {
-  auto found = traffic_.find(op.id());
+  auto found = traffic_.find(&op);
   if (found == traffic_.end()) {
     ADJOIN_ASSIGN_OR_RETURN(OperatorTraffic traffic, OperatorTraffic::Of(op, ranks_));
-    found = traffic_.emplace(op.id(), std::move(traffic)).first;
+    found = traffic_.emplace(&op, std::move(traffic)).first;
   }
   Moved moved;
   for (const RankTraffic& rank : adjoint ? found->second.adjoint : found->second.forward) {

@@ -173,7 +173,8 @@ class GroupsOfCounts {
     const EndCounts& own = broadcast ? counts_.from()[root] : counts_.to()[root];
     const std::vector<EndCounts>& others = broadcast ? counts_.to() : counts_.from();
     const Mesh& leaves = broadcast ? to_ : from_;
-    if (!own.whole) return -1;
+    // A group has three ranks or more.
+    if (!own.whole || own.transfers < 2) return -1;
     // One leaf tells most often, without a list of all: every rank of an all-gather would make one.
     if (!others[own.first].whole || others[own.first].transfers != 1) return -1;
     CollectiveGroup group{kind, {(broadcast ? from_ : to_).ranks()[root]}, own.volume, false};

@@ -73,7 +73,6 @@ absl::Status LocalCluster::StartCoordinator(const std::vector<std::string>& more
   fs::remove(port_file, ignored);
   const std::string listen = address_.empty() ? options_.listen : address_;
   std::string told;
-  const auto memory = options_.memory_bytes.find(node);
   const std::string binary =
       options_.coordinator_binary.empty() ? "coordinator/adjoin-coordinator" : options_.coordinator_binary;
   std::vector<std::string> command = {Runfile(binary), "--listen",         listen, "--port-file", port_file,
@@ -113,6 +112,7 @@ absl::StatusOr<std::unique_ptr<ChildProgram>> LocalCluster::StartProgram(std::ve
 absl::Status LocalCluster::StartWorker(int node) {
   std::string name = absl::StrCat("worker-", node);
   const auto other_root = options_.output_root.find(node);
+  const auto memory = options_.memory_bytes.find(node);
   const std::string binary = options_.worker_binary.empty() ? "worker/adjoin-worker" : options_.worker_binary;
   std::vector<std::string> command = {
       Runfile(binary),

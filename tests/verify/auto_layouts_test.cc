@@ -16,6 +16,7 @@
 #include "base/testing/test_seed.h"
 #include "layers/builtin/builtin_rules.h"
 #include "planner/auto/auto_plan.h"
+#include "planner/plan/file_halos.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
 #include "planner/time/cost_model.h"
@@ -103,8 +104,9 @@ class Searches {
     if (!(report.lower_bound_seconds() <= report.chosen_seconds() * (1 + 1e-9))) return "the bound is above the choice";
     const auto parsed = ParseSpec(TextOf(chosen.spec), "chosen.textproto");
     if (!parsed.ok()) return absl::StrCat("what is written cannot be read: ", parsed.status().ToString());
-    const auto again = Planner::Build(parsed->spec, {{"data", 1000}}, BuiltinLayerRules());
+    auto again = Planner::Build(parsed->spec, {{"data", 1000}}, BuiltinLayerRules());
     if (!again.ok()) return absl::StrCat("what is written is refused: ", again.status().ToString());
+    ReadHalosFromFiles(&*again);
     if (Planner::Hash(*again) != Planner::Hash(chosen.plan)) return "what is written gives another plan";
     for (const ValuePlan& value : chosen.plan.program(0).value()) {
       if (value.layout().rank_size() < 2) continue;

@@ -86,8 +86,10 @@ int Milliseconds(Deadline deadline) {
 }
 
 // Ends with the program that has died, or has closed both of its outputs.
-void ReadAll(std::vector<Measuring>& ranks, Deadline deadline) {
+void ReadAll(std::vector<Measuring>& ranks, Deadline deadline, const std::function<bool()>& stops) {
+  constexpr int kPollMs = 200;
   while (!deadline.Expired()) {
+    if (stops && stops()) return;
     std::vector<pollfd> fds;
     std::vector<std::pair<UniqueFd*, std::string*>> to;
     for (Measuring& rank : ranks) {
@@ -98,7 +100,7 @@ void ReadAll(std::vector<Measuring>& ranks, Deadline deadline) {
       }
     }
     if (fds.empty()) return;
-    if (poll(fds.data(), fds.size(), Milliseconds(deadline)) <= 0) continue;
+    if (poll(fds.data(), fds.size(), std::min(kPollMs, Milliseconds(deadline))) <= 0) continue;
     for (size_t i = 0; i < fds.size(); ++i) {
       if (fds[i].revents != 0 && !ReadSome(*to[i].first, *to[i].second)) to[i].first->reset();
     }
@@ -171,9 +173,10 @@ absl::StatusOr<RateTable> MeasureRates(const CalibrationOptions& options) {
   ADJOIN_ASSIGN_OR_RETURN(const std::string path, folder.Make(options.user));
   ADJOIN_ASSIGN_OR_RETURN(std::vector<Measuring> ranks, StartRanks(options, path));
   const Deadline deadline = Deadline::After(options.seconds * 4 + kMore);
-  ReadAll(ranks, deadline);
+  ReadAll(ranks, deadline, options.stops);
   const bool late = deadline.Expired();
   End(ranks);
+  if (options.stops && options.stops()) return absl::CancelledError("the calibration was interrupted");
   std::vector<RateTable> tables;
   for (size_t i = 0; i < ranks.size(); ++i) {
     ADJOIN_ASSIGN_OR_RETURN(RateTable table, TableOf(ranks[i], static_cast<int>(i), late));

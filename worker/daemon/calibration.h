@@ -6,6 +6,7 @@
 #ifndef ADJOIN_WORKER_DAEMON_CALIBRATION_H_
 #define ADJOIN_WORKER_DAEMON_CALIBRATION_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -22,11 +23,12 @@ struct CalibrationOptions {
   std::optional<User> user;  // absent: the caller's
   int ranks = 2;             // side by side
   absl::Duration seconds = absl::Seconds(30);
+  std::function<bool()> stops = {};  // asked several times a second; true: no more is measured
 };
 
 // Starts the ranks, waits for them, and returns the mean of what they have measured. `machine` is that of this node.
 // Errors: kUnavailable (no processes, no temporary folder), kNotFound, kPermissionDenied (Spawn), kDeadlineExceeded,
-// kDataLoss (a rank ended without a whole table: with its last words).
+// kCancelled (`stops`), kDataLoss (a rank ended without a whole table: with its last words).
 absl::StatusOr<RateTable> MeasureRates(const CalibrationOptions& options);
 
 // Its file below the daemon's state folder.

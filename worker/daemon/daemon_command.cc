@@ -291,7 +291,7 @@ absl::Status RunUntilSignal(Daemon& daemon, absl::Duration drain_limit, StopSign
 }
 
 // Measures with as many ranks at once as there may be, but for those that would share a core.
-absl::Status RunCalibration(const Flags& flags) {
+absl::Status RunCalibration(const Flags& flags, const StopSignal& stop) {
   CalibrationOptions options;
   ADJOIN_ASSIGN_OR_RETURN(options.rank_binary, RankBinary(flags));
   ADJOIN_ASSIGN_OR_RETURN(options.user, RankUser(flags.rank_user));
@@ -300,6 +300,7 @@ absl::Status RunCalibration(const Flags& flags) {
   options.ranks =
       static_cast<int>(std::clamp(std::min(flags.slots, std::max(1u, std::thread::hardware_concurrency())), 2u, kMost));
   options.seconds = absl::Seconds(flags.calibrate_seconds);
+  options.stops = [&stop] { return stop.Came(); };
   ADJOIN_ASSIGN_OR_RETURN(const StateFolder state, StateFolder::Lock(flags.state_dir));
   LogInfo(absl::StrCat("measures for about ", flags.calibrate_seconds, " s with ", options.ranks,
                        " ranks at once; nothing else should run on this node"));
@@ -311,7 +312,7 @@ absl::Status RunCalibration(const Flags& flags) {
 }
 
 absl::Status Run(const Flags& flags, const WorkerCommandOptions& options, StopSignal& stop) {
-  if (flags.calibrate) return RunCalibration(flags);
+  if (flags.calibrate) return RunCalibration(flags, stop);
   ADJOIN_ASSIGN_OR_RETURN(DaemonSettings settings, MakeSettings(flags));
   settings.interceptors = options.interceptors;
   ADJOIN_ASSIGN_OR_RETURN(StateFolder state, StateFolder::Lock(flags.state_dir));
