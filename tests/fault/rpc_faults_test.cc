@@ -159,6 +159,12 @@ class RpcFaultsTest : public ::testing::Test {
     EXPECT_EQ(std::count_if(tokens->token().begin(), tokens->token().end(), is_it), 0);
   }
 
+  void RatesAreRead() {
+    const auto rates = client_->ReadRates();
+    ASSERT_TRUE(rates.ok()) << rates.status();
+    EXPECT_EQ(rates->node_size(), 0) << "no daemon has measured";
+  }
+
   uint64_t seed_ = 0;
   std::unique_ptr<RpcFaults> faults_;
   std::unique_ptr<LocalCluster> cluster_;
@@ -173,6 +179,7 @@ TEST_F(RpcFaultsTest, EveryMethodSurvivesEveryFault) {
     IsHeldCancelledAndRemoved(round);
     FailsAndIsTriedAgain(round);
     TokensAreMadeAndRevoked(round);
+    RatesAreRead();
   }
   absl::StatusOr<ListJobsResponse> list;
   for (int i = 0; i < 4; ++i) list = client_->ListJobs();
