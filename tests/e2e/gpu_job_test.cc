@@ -20,6 +20,7 @@
 namespace adjoin {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -111,7 +112,7 @@ TEST_F(GpuJobTest, AnotherJobWaitsForAFreeGpu) {
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->state(), PENDING);
   const LocalCluster::CliResult shown = (*cluster)->Cli({"ps"});
-  EXPECT_THAT(shown.out, HasSubstr("SLOTS  FREE  GPUS  FREE"));
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("MEMORY"), HasSubstr("GPUS  FREE  STATE")));
   EXPECT_THAT(shown.out, HasSubstr(reason.substr(0, 20)));
   EXPECT_THAT((*cluster)->Cli({"describe", *first}).out, HasSubstr("1 Fake GPU 1"));
   EXPECT_THAT((*cluster)->Cli({"ps", "-o", "json"}).out, HasSubstr("gpus"));

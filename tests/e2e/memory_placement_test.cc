@@ -58,10 +58,10 @@ class MemoryPlacementTest : public ::testing::Test {
 };
 
 TEST_F(MemoryPlacementTest, AJobThatFitsOnNoNodeIsRefusedWithTheSum) {
-  const absl::StatusOr<std::string> job = cluster_->Submit(Job("large", 2, 6400));
+  const absl::StatusOr<std::string> job = cluster_->Submit(Job("large", 2, 16000));
   EXPECT_THAT(std::string(job.status().message()),
               AllOf(HasSubstr("a rank needs about "), HasSubstr("(parameters "), HasSubstr("the process itself "),
-                    HasSubstr("the largest node, worker-1, offers 1.36 GiB for ranks; what helps: more ranks")));
+                    HasSubstr("the largest node, worker-1, offers 1.37 GiB for ranks; what helps: more ranks")));
 }
 
 TEST_F(MemoryPlacementTest, AJobThatLimitsItselfToTooLittleIsRefusedWithBothNumbers) {

@@ -174,7 +174,8 @@ TEST_F(DerivedCommandTest, ImagesOfDifferentExtentsAreTakenOneByOneOrRefusedByNa
   std::ofstream(job) << Cli({"predict", "net", "--dry-run"}).out;
   const LocalCluster::CliResult plan = Cli({"plan", job, "--wide", "--data-root", cluster_->data_root()});
   EXPECT_EQ(plan.exit_code, 0) << plan.err;
-  EXPECT_THAT(plan.out, HasSubstr("the volumes of data set \"images\" have extents of their own"));
+  EXPECT_THAT(plan.out,
+              HasSubstr("what needs volumes of data set \"images\" is shown and predicted for the largest of"));
   WriteNpy(cluster_->data_root() + "/b.npy", Numbers(4 * 9, 0.25f), 9);
   for (const auto& command :
        std::vector<std::vector<std::string>>{{"predict", "net", "--output-dir", "other"},
