@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
@@ -61,6 +62,15 @@ ProbeResult Checked(const ProbeData& request, const ProbeResult& said) {
     size.set_name(request.dataset(i).name());
     size.set_samples(said.dataset(i).samples());
     if (said.dataset(i).extents() != 0) size.set_extents(said.dataset(i).extents());
+  }
+  if (said.has_weights_file() && !request.model().weights().from_output().empty()) {
+    const FileSums& sums = said.weights_file();
+    const bool are_sums =
+        sums.sum_size() <= kMostFileSums && std::all_of(sums.sum().begin(), sums.sum().end(), [](const auto& sum) {
+          return sum.size() == 32 && std::all_of(sum.begin(), sum.end(), absl::ascii_isxdigit);
+        });
+    if (!are_sums) return Undecided("the check's process answered something else");
+    *result.mutable_weights_file() = sums;
   }
   if (!request.model().has_checkpoint()) return result;
   // Only one that was asked for: the job that begins with it may have no right to others.
