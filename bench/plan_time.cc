@@ -21,7 +21,7 @@
 namespace adjoin {
 namespace {
 
-// Of the processor: other work on the machine does not change them.
+// Returns seconds of the processor, which other work on the machine does not change.
 double Seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // Plans in a process of its own, so that its memory can be told.

@@ -26,7 +26,7 @@ struct TensorMemoryUse {
   int64_t idle = 0;     // kept for the next tensors
   int64_t highest = 0;  // the largest value of `live`
   int64_t mapped = 0;   // number of times that fresh memory was needed
-  // Of all tensors of the process, large and small.
+  // Bytes of all tensors of the process, large and small.
   int64_t tensors = 0;
   int64_t tensors_highest = 0;  // the largest value of `tensors`
 };

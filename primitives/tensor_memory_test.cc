@@ -90,7 +90,7 @@ TEST_F(TensorMemoryTest, CountsAllTensors) {
   EXPECT_EQ(TensorMemoryInUse().tensors, before);
 }
 
-// Of blocks that were freed one between others, the next tensors of their size take every one.
+// Every block that was freed between others is taken by a tensor of its size that comes later.
 TEST_F(TensorMemoryTest, TheHeapUsesMemoryOfOneSizeAgain) {
   std::vector<at::Tensor> kept, gone;
   for (int i = 0; i < 100; ++i) {

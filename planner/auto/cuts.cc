@@ -28,8 +28,9 @@ void AddCuts(const std::vector<int64_t>& shape, bool outputs, int dim, int left,
   AddCuts(shape, outputs, dim + 1, left, axes_left, cut, cuts);
 }
 
-// Of many ranks, cuts of three dims only where they are of a kind that is likely to pay: the batch or spatial dims, or
-// the batch and the outputs with one of these. Cuts that leave ranks with half of the work of others never do.
+// Returns whether a cut of three dims, of which there are many on many ranks, is likely to pay: of the batch or spatial
+// dims, or of the batch and the outputs with one of these. A cut that leaves ranks with half of the work of others
+// never does.
 bool IsLikely(const WorkCut& cut, const std::vector<int64_t>& shape) {
   double uneven = 1;
   int spatial = 0;

@@ -38,7 +38,7 @@ struct GroupCandidate {
     int64_t bytes = 0;
   };
   std::vector<Option> option;  // at least one, none of which is worse than another in both
-  // Of these seconds, for people; of the first option.
+  // What the first option's seconds are made of, for people: one forward and backward pass.
   double compute_seconds = 0, movement_seconds = 0;
   // What is read of other groups' values, and of values of this group in another layout (already counted).
   struct Outer {

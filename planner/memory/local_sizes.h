@@ -34,7 +34,7 @@ const OperatorPlan* OperatorOf(const ProgramPlan& program, const LayerPlan& laye
 // `layer`: of `program`, a program of `plan`. Errors: as LayoutFromProto, ReadingFromProto and DistributionsOf.
 absl::StatusOr<LocalSizes> LocalSizesOf(const Plan& plan, const ProgramPlan& program, const LayerPlan& layer, int rank);
 
-// Of the prediction, and of the variance where the loss has one. Errors: likewise.
+// The same of a loss: its inputs are the prediction and, where the loss has one, the variance. Errors: likewise.
 absl::StatusOr<LocalSizes> LocalSizesOf(const ProgramPlan& program, const LossPlan& loss, int rank);
 
 }  // namespace adjoin

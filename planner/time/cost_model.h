@@ -30,7 +30,7 @@ class CostModel {
  public:
   // Errors: as CheckRates.
   static absl::StatusOr<CostModel> Create(const RateTable& rates);
-  // Of the table in the repository (planner/time/rates).
+  // The model of the table in the repository (planner/time/rates).
   static const CostModel& Default();
 
   struct KernelSeconds {
@@ -53,7 +53,7 @@ class CostModel {
   double OfAdd(int64_t elements, DType type) const;
   // Once in a step, whatever the network is.
   double OfStep() const { return step_seconds_; }
-  // Of a layer that computes nothing.
+  // Seconds that a layer takes whatever it computes, forward.
   double OfLaunch() const { return launch_seconds_; }
 
   // For people: whose rates these are.

@@ -57,7 +57,7 @@ KernelWork OfConv(const Layer& layer, const LayerSizes& sizes) {
   const Shape &x = sizes.input[0], &y = sizes.output;
   const size_t dims = y.size() > 2 ? y.size() - 2 : 0;
   const int64_t kernel = WindowCells(conv.window(), dims);
-  // Of the job; a rank with some of the channels has its share of the groups.
+  // The job's; a rank with some of the channels has its share of them.
   int64_t groups = std::max<int64_t>(1, conv.groups());
   const int64_t in_group =
       sizes.parameter.empty() ? At(x, 1) / groups : At(sizes.parameter[0], conv.transposed() ? 0 : 1);

@@ -4,7 +4,7 @@
 //   result.error();   // "weights.init_from: 'w.safetensors' does not fit the model ...: missing: fc1.bias"; unchanged
 //   if well result.field();   // "weights.init_from"
 //
-// Of a user's own file it reads the header only. Any thread.
+// It reads no more than the header of a user's own file. Any thread may call it.
 #ifndef ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_
 #define ADJOIN_WORKER_DAEMON_MODEL_PROBE_H_
 
