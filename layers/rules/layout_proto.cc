@@ -222,38 +222,33 @@ absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layou
   return absl::InvalidArgumentError(absl::StrCat("a reading in dim ", message.dim(), " of no known kind"));
 }
 
-namespace {
-
-absl::StatusOr<Distribution> ReadsFromProto(const std::string& name, const Layout& x,
-                                            const google::protobuf::RepeatedPtrField<ReadingPlan>& messages,
-                                            const Layout& y) {
-  std::map<int, Reading> readings;
-  for (const ReadingPlan& message : messages) {
-    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, x, y));
-    if (!readings.emplace(static_cast<int>(message.dim()), std::move(reading)).second) {
-      return absl::InvalidArgumentError(absl::StrCat("operator ", name, " has two readings in dim ", message.dim()));
-    }
-  }
-  return Distribution::Reads(x, readings, y);
-}
-
-}  // namespace
-
-absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op) {
-  ADJOIN_ASSIGN_OR_RETURN(Layout from, LayoutFromProto(op.from()));
-  ADJOIN_ASSIGN_OR_RETURN(Layout to, LayoutFromProto(op.to()));
-  Layout read = from;
+absl::StatusOr<MovementEnds> MovementEndsOf(const OperatorPlan& op) {
+  ADJOIN_ASSIGN_OR_RETURN(const Layout from, LayoutFromProto(op.from()));
+  ADJOIN_ASSIGN_OR_RETURN(const Layout to, LayoutFromProto(op.to()));
+  MovementEnds ends{.from = from, .to = to};
   if (op.has_read()) {
-    ADJOIN_ASSIGN_OR_RETURN(read, LayoutFromProto(op.read()));
+    ADJOIN_ASSIGN_OR_RETURN(ends.read, LayoutFromProto(op.read()));
   }
-  OperatorEnds ends{Distribution::Of(from), Distribution::Of(to)};
-  if (!op.reading().empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(ends.to, ReadsFromProto(op.name(), read, op.reading(), to));
+  const auto two_readings = [&op](const ReadingPlan& reading) {
+    return absl::InvalidArgumentError(absl::StrCat("operator ", op.name(), " has two readings in dim ", reading.dim()));
+  };
+  for (const ReadingPlan& message : op.reading()) {
+    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, ends.read.value_or(from), to));
+    if (!ends.readings.emplace(static_cast<int>(message.dim()), std::move(reading)).second)
+      return two_readings(message);
   }
-  if (!op.source().empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(ends.from, ReadsFromProto(op.name(), from, op.source(), from));
+  for (const ReadingPlan& message : op.source()) {
+    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, from, from));
+    if (!ends.source.emplace(static_cast<int>(message.dim()), std::move(reading)).second) return two_readings(message);
   }
   return ends;
+}
+
+absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op) {
+  ADJOIN_ASSIGN_OR_RETURN(const MovementEnds ends, MovementEndsOf(op));
+  ADJOIN_ASSIGN_OR_RETURN(Distribution from, ends.Source());
+  ADJOIN_ASSIGN_OR_RETURN(Distribution to, ends.Destination());
+  return OperatorEnds{std::move(from), std::move(to)};
 }
 
 }  // namespace adjoin

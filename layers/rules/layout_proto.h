@@ -12,6 +12,7 @@
 #include "primitives/geometry/distribution.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
+#include "primitives/geometry/traffic.h"
 #include "proto/plan.pb.h"
 
 namespace adjoin {
@@ -27,13 +28,17 @@ ReadingPlan ToProto(int dim, const Reading& reading);
 // Errors: kInvalidArgument (no kind; an unknown boundary or mode; a dim that they do not have; as Create of each kind).
 absl::StatusOr<Reading> ReadingFromProto(const ReadingPlan& message, const Layout& x, const Layout& y);
 
+// What an operator moves, as layouts and readings.
+// Errors: kInvalidArgument for two readings in one dim; as LayoutFromProto and ReadingFromProto.
+absl::StatusOr<MovementEnds> MovementEndsOf(const OperatorPlan& op);
+
 // Where an operator takes its cells from and where it puts them.
 struct OperatorEnds {
   Distribution from;
   Distribution to;
 };
 // A halo exchange where the operator has readings, else a redistribution.
-// Errors: kInvalidArgument for two readings in one dim; as LayoutFromProto, ReadingFromProto and Distribution::Reads.
+// Errors: as MovementEndsOf and Distribution::Reads.
 absl::StatusOr<OperatorEnds> DistributionsOf(const OperatorPlan& op);
 
 }  // namespace adjoin

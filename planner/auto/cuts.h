@@ -1,6 +1,6 @@
 // The ways in which a layer may be cut, as layouts with names.
 //
-//   for (const Cut& cut : CutsOf({64, 3, 224, 224}, /*outputs=*/true, /*ranks=*/8)) {
+//   for (const WorkCut& cut : CutsOf({64, 3, 224, 224}, /*outputs=*/true, /*ranks=*/8)) {
 //     InputLayout(cut, {64, 3, 224, 224});        // 2x1x4x1: partition [2, 1, 4, 1]
 //   }
 //

@@ -12,6 +12,7 @@
 #include "layers/rules/spec_error.h"
 #include "planner/auto/pairwise_minimum.h"
 #include "planner/memory/layer_memory.h"
+#include "planner/memory/step_memory.h"
 #include "planner/memory/tensor_bytes.h"
 #include "primitives/geometry/edge_window.h"
 
@@ -38,18 +39,6 @@ int64_t LargestRead(const Reading& reading, const std::vector<int64_t>& outputs,
     longest = std::max(longest, reading.Needed({outputs[part], outputs[part + 1]}, extent).extent);
   }
   return longest;
-}
-
-int StatesOf(const Optimizer& optimizer) {
-  switch (optimizer.kind_case()) {
-    case Optimizer::kSgd: return optimizer.sgd().momentum() != 0 ? 1 : 0;
-    case Optimizer::kAdam: return optimizer.adam().amsgrad() ? 3 : 2;
-    case Optimizer::kRmsprop:
-      return 1 + (optimizer.rmsprop().momentum() > 0 ? 1 : 0) + (optimizer.rmsprop().centered() ? 1 : 0);
-    case Optimizer::kAdagrad: return 1;
-    case Optimizer::KIND_NOT_SET: break;
-  }
-  return 0;
 }
 
 LayerSizes SizesOf(const LayerOutcome& outcome, const std::vector<Layout>& x) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/attention/block_expansion.h"
@@ -293,8 +292,7 @@ absl::Status LayerGroups::Begin(int index) {
     }
     std::string why;
     std::vector<GroupCandidate> found;
-    const bool has_parameters = true;
-    for (const WorkCut& cut : CutsOf(of, has_parameters, options_.ranks)) {
+    for (const WorkCut& cut : CutsOf(of, /*outputs=*/true, options_.ranks)) {
       if (cut.CutsOutputs() && (found.empty() || found[0].cost_of.empty())) continue;
       AddCandidates(index, cut, of, found, &why);
     }

@@ -1,6 +1,6 @@
 // A job's layers as variables of the search: groups of layers, each with candidates.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(LayerGroups groups, LayerGroups::Create(...));
+//   ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<LayerGroups> groups, LayerGroups::Create(...));
 //
 // A layer that computes where its input lies has no freedom of its own: it belongs to the group of the layer that makes
 // its input. Every other layer begins a group, whose candidates are cuts of this layer's work (cuts.h). What is
@@ -109,7 +109,6 @@ class LayerGroups {
   // Costs the layer of the job as the candidate says, and adds it. Errors: what the rule says.
   absl::Status Cost(int index, bool attached, GroupCandidate& candidate);
   absl::StatusOr<Written> Write(int index, bool attached, const GroupCandidate& candidate) const;
-  void CostPart(const Layer& part, const LayerCost& cost, const std::vector<int>& lies, GroupCandidate& candidate);
   // The options of a candidate that has all its layers.
   void Finish(const LayerGroup& group, GroupCandidate& candidate);
   double Standing(const GroupCandidate& candidate);
@@ -125,7 +124,6 @@ class LayerGroups {
   std::map<std::string, LayoutSpec> layouts_;
   std::map<std::string, int> group_of_;
   std::set<std::string> shares_;  // layers that take part in sharing of weights
-  std::set<std::string> kept_;    // values that the layer that makes them keeps, or a layer before
   std::vector<LayerGroup> groups_;
 };
 

@@ -22,7 +22,8 @@ absl::StatusOr<int64_t> LocalBytes(const LayoutPlan& plan, int rank) {
   return BytesOf(layout.LocalShape(rank), layout.dtype());
 }
 
-// Returns how many tensors of a trained parameter's shape the optimizer keeps (worker/training/optimizer).
+}  // namespace
+
 int StatesOf(const Optimizer& optimizer) {
   switch (optimizer.kind_case()) {
     case Optimizer::kSgd: return optimizer.sgd().momentum() != 0 ? 1 : 0;
@@ -34,6 +35,8 @@ int StatesOf(const Optimizer& optimizer) {
   }
   return 0;
 }
+
+namespace {
 
 RankMemory MemoryAt(const MemoryLedger& ledger, const ProgramPlan& program, int rank) {
   const MemoryLedger::Moment& peak = ledger.peak();

@@ -34,6 +34,9 @@ struct RankMemory {
   std::vector<Share> largest;  // layers by what they hold then, at most five, the largest first
 };
 
+// Returns how many tensors of a trained parameter's shape the optimizer keeps (worker/training/optimizer).
+int StatesOf(const Optimizer& optimizer);
+
 // Predicts one step of `program` alone: fields, activations and their gradients, parameters' gradients. Parameters and
 // optimizer's state are not counted. Errors: as LayoutFromProto.
 absl::StatusOr<RankMemory> PredictStepMemory(const Plan& plan, const ProgramPlan& program, int rank);

@@ -4,41 +4,11 @@
 #include <limits>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "layers/rules/layout_proto.h"
 #include "primitives/geometry/traffic.h"
 
 namespace adjoin {
-namespace {
-
-absl::Status TwoReadings(const OperatorPlan& op, const ReadingPlan& reading) {
-  return absl::InvalidArgumentError(absl::StrCat("operator ", op.name(), " has two readings in dim ", reading.dim()));
-}
-
-// The movement that the message describes. Errors: as LayoutFromProto and ReadingFromProto.
-absl::StatusOr<MovementEnds> EndsOf(const OperatorPlan& op) {
-  ADJOIN_ASSIGN_OR_RETURN(const Layout from, LayoutFromProto(op.from()));
-  ADJOIN_ASSIGN_OR_RETURN(const Layout to, LayoutFromProto(op.to()));
-  MovementEnds ends{.from = from, .to = to};
-  if (op.has_read()) {
-    ADJOIN_ASSIGN_OR_RETURN(ends.read, LayoutFromProto(op.read()));
-  }
-  for (const ReadingPlan& message : op.reading()) {
-    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, ends.read.value_or(from), to));
-    if (!ends.readings.emplace(static_cast<int>(message.dim()), std::move(reading)).second)
-      return TwoReadings(op, message);
-  }
-  for (const ReadingPlan& message : op.source()) {
-    ADJOIN_ASSIGN_OR_RETURN(Reading reading, ReadingFromProto(message, from, from));
-    if (!ends.source.emplace(static_cast<int>(message.dim()), std::move(reading)).second)
-      return TwoReadings(op, message);
-  }
-  return ends;
-}
-
-}  // namespace
 
 absl::StatusOr<CountedOperator> CountOperator(const OperatorRequest& request, uint32_t ranks) {
   CountedOperator counted;
@@ -93,7 +63,7 @@ void AddBytes(const Traffic& traffic, int sign, google::protobuf::RepeatedField<
 }
 
 absl::StatusOr<TwoWayTraffic> TrafficOf(const OperatorPlan& op) {
-  ADJOIN_ASSIGN_OR_RETURN(const MovementEnds ends, EndsOf(op));
+  ADJOIN_ASSIGN_OR_RETURN(const MovementEnds ends, MovementEndsOf(op));
   return TwoWayTrafficOf(ends);
 }
 

@@ -2,7 +2,7 @@
 //
 //   const OperatorRequest request = {.name = "conv1.x", .from = x, .to = y, .readings = windows};
 //   ADJOIN_ASSIGN_OR_RETURN(CountedOperator op, CountOperator(request, /*ranks=*/4));
-//   if (!op.traffic.is_identity) plan.add_op() = std::move(op.plan);
+//   if (!op.traffic.is_identity) *program.add_op() = std::move(op.plan);
 #ifndef ADJOIN_PLANNER_PLAN_OPERATOR_PLAN_H_
 #define ADJOIN_PLANNER_PLAN_OPERATOR_PLAN_H_
 

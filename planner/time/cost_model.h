@@ -53,8 +53,6 @@ class CostModel {
   double OfAdd(int64_t elements, DType type) const;
   // Once in a step, whatever the network is.
   double OfStep() const { return step_seconds_; }
-  // Seconds that a layer takes whatever it computes, forward.
-  double OfLaunch() const { return launch_seconds_; }
 
   // For people: whose rates these are.
   const std::string& machine() const { return machine_; }

@@ -16,7 +16,6 @@
 #include "layers/rules/roles.h"
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/tensor_bytes.h"
-#include "planner/time/operator_traffic.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -121,7 +120,8 @@ class Timeline {
   std::vector<Step> layers_;
   std::vector<Step> losses_;
   std::vector<RecomputedRun> recomputed_;
-  std::map<const OperatorPlan*, OperatorTraffic> traffic_;
+  using RanksTraffic = std::vector<std::pair<RankTraffic, RankTraffic>>;  // forward and adjoint, by rank looked at
+  std::map<const OperatorPlan*, RanksTraffic> traffic_;
   std::set<uint32_t> read_;                          // values that a layer before has read
   std::vector<std::vector<int64_t>> home_elements_;  // by rank that is looked at, of each trained parameter
 };
@@ -129,11 +129,19 @@ class Timeline {
 absl::StatusOr<Moved> Timeline::MovedBy(const OperatorPlan& op, bool adjoint) {
   auto found = traffic_.find(&op);
   if (found == traffic_.end()) {
-    ADJOIN_ASSIGN_OR_RETURN(OperatorTraffic traffic, OperatorTraffic::Of(op, ranks_));
-    found = traffic_.emplace(&op, std::move(traffic)).first;
+    ADJOIN_ASSIGN_OR_RETURN(const MovementEnds ends, MovementEndsOf(op));
+    ADJOIN_ASSIGN_OR_RETURN(const TwoWayTraffic traffic, TwoWayTrafficOf(ends));
+    RanksTraffic of_ranks(ranks_.size());
+    for (size_t i = 0; i < ranks_.size() && !traffic.is_identity; ++i) {
+      const size_t rank = static_cast<size_t>(ranks_[i]);
+      if (rank < traffic.forward.rank.size()) of_ranks[i].first = traffic.forward.rank[rank];
+      if (rank < traffic.adjoint.rank.size()) of_ranks[i].second = traffic.adjoint.rank[rank];
+    }
+    found = traffic_.emplace(&op, std::move(of_ranks)).first;
   }
   Moved moved;
-  for (const RankTraffic& rank : adjoint ? found->second.adjoint : found->second.forward) {
+  for (const auto& [forward, back] : found->second) {
+    const RankTraffic& rank = adjoint ? back : forward;
     moved.seconds.push_back(OnItsCore(model_.OfMovement(rank, options_.lane)));
     moved.joined.push_back(rank.messages_sent + rank.messages_received > 0);
   }

@@ -1,7 +1,7 @@
 // How many elements each rank sends and receives in a movement, how many messages, and with whom: counted without a
 // schedule per rank.
 //
-//   ADJOIN_ASSIGN_OR_RETURN(const std::optional<TransferCounts> counts, TransferCounts::Of(ends));
+//   const std::optional<TransferCounts> counts = TransferCounts::Of(from, source, read, readings, to);
 //   counts->from()[2].elements;            // that the third rank of the source's mesh sends, to itself included
 //   counts->PartnersOf(Side::kFrom, 2);    // to whom, as positions in the destination's mesh
 //
