@@ -40,7 +40,7 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
     const OperatorRequest request = {.name = absl::StrCat("sync.", parameter.name()), .from = dual, .to = home};
     ADJOIN_ASSIGN_OR_RETURN(CountedOperator sync, CountOperator(request, spec.ranks()));
     if (!sync.traffic.is_identity) {
-      ADJOIN_RETURN_IF_ERROR(ids.Take(sync.plan));
+      ADJOIN_RETURN_IF_ERROR(ids.Take(sync.plan, spec.ranks()));
       *parameter.mutable_sync() = std::move(sync.plan);
       for (ProgramPlan& program : programs) {
         if (program.training()) AddBytes(sync.traffic.forward, 1, *program.mutable_bytes_per_step());
@@ -50,7 +50,7 @@ absl::Status AddParameterOperators(const JobSpec& spec, OperatorIds& ids, Parame
   const Layout whole = Layout::Owner(home.shape(), home.dtype(), 0);
   const OperatorRequest request = {.name = absl::StrCat("collect.", parameter.name()), .from = home, .to = whole};
   ADJOIN_ASSIGN_OR_RETURN(OperatorPlan collect, MakeOperator(request, spec.ranks()));
-  ADJOIN_RETURN_IF_ERROR(ids.Take(collect));
+  ADJOIN_RETURN_IF_ERROR(ids.Take(collect, spec.ranks()));
   *parameter.mutable_collect() = std::move(collect);
   return absl::OkStatus();
 }

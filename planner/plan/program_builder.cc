@@ -23,15 +23,9 @@
 #include "planner/plan/step_sums.h"
 #include "planner/spec/sample_shape.h"
 #include "primitives/geometry/box.h"
-#include "primitives/transport/reserved_ids.h"
 
 namespace adjoin {
 namespace {
-
-// A plan holds, for every movement, the bytes that each rank sends: 2^24 such numbers are 128 MiB.
-constexpr int64_t kMaxRankNumbers = int64_t{1} << 24;
-// Sums of bytes below this limit stay within 64 bits.
-constexpr int64_t kMaxBytes = int64_t{1} << 60;
 
 // True where Layer.init draws the parameter: "weight", attention's "in_proj_weight" and "out_proj.weight".
 bool IsWeight(absl::string_view role) {
@@ -54,24 +48,6 @@ OutputWindow HaloOf(const Layout& x, int dim, const Reading& reading, const Layo
 }
 
 }  // namespace
-
-absl::Status OperatorIds::Take(OperatorPlan& op) {
-  if (last_ >= kLargestOperator) {
-    return InvalidSpec("the job needs more than ", kLargestOperator,
-                       " movements, the most that a plan can number; use fewer layers");
-  }
-  op.set_id(++last_);
-  const int64_t ranks = op.bytes_forward_size();
-  if (last_ * ranks > kMaxRankNumbers) {
-    return InvalidSpec("the job needs more than ", last_ - 1, " movements on ", ranks, " ranks; ",
-                       kMaxRankNumbers / ranks, " are possible on so many: use fewer layers or fewer ranks");
-  }
-  for (const int64_t bytes : {op.bytes_forward_sum(), op.bytes_adjoint_sum()}) {
-    bytes_ = bytes > kMaxBytes - bytes_ ? kMaxBytes : bytes_ + bytes;
-  }
-  if (bytes_ < kMaxBytes) return absl::OkStatus();
-  return InvalidSpec("the job's movements take more than 2^60 bytes a step; its tensors are too large");
-}
 
 absl::Status ProgramBuilder::Build() {
   program_.set_name(request_.name);
@@ -116,7 +92,7 @@ absl::StatusOr<std::optional<uint32_t>> ProgramBuilder::AddOperator(const Operat
   if (!even_if_idle && movement.readings.empty() && movement.from == movement.to) return std::optional<uint32_t>();
   ADJOIN_ASSIGN_OR_RETURN(CountedOperator op, CountOperator(movement, context_.spec.ranks()));
   if (op.traffic.is_identity && !even_if_idle) return std::optional<uint32_t>();
-  ADJOIN_RETURN_IF_ERROR(ids_.Take(op.plan));
+  ADJOIN_RETURN_IF_ERROR(ids_.Take(op.plan, context_.spec.ranks()));
   AddBytes(op.traffic.forward, 1, *program_.mutable_bytes_per_step());
   if (movement.differentiable) AddBytes(op.traffic.adjoint, 1, *program_.mutable_bytes_per_step());
   *program_.add_op() = std::move(op.plan);

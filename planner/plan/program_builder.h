@@ -22,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "layers/rules/layer_rule.h"
 #include "layers/rules/named_layouts.h"
+#include "planner/plan/operator_ids.h"
 #include "planner/plan/operator_plan.h"
 #include "primitives/geometry/dtype.h"
 #include "primitives/geometry/layout.h"
@@ -42,18 +43,6 @@ struct PlanContext {
   // Fills in what layer `index` of `spec` takes from the shapes of earlier layers, before its rule sees it.
   // Errors: at the layer's field.
   std::function<absl::Status(int index, const ShapeOf& shape_of, Layer* layer)> complete_layer;
-};
-
-// Hands out operator ids, 1, 2, ..., and refuses a plan whose movements are too many to be numbered, counted or held.
-class OperatorIds {
- public:
-  // Sets the id. Errors: kInvalidArgument above kLargestOperator (reserved_ids.h); where the plan would hold more
-  // than 2^24 numbers of bytes per rank; where the bytes of all movements are more than 2^60.
-  absl::Status Take(OperatorPlan& op);
-
- private:
-  uint32_t last_ = 0;
-  int64_t bytes_ = 0;  // forward and backward, of all movements on all ranks
 };
 
 struct ProgramRequest {

@@ -8,7 +8,6 @@
 
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/exchange_schedule.h"
-#include "primitives/geometry/need.h"
 
 namespace adjoin {
 namespace {
@@ -37,80 +36,6 @@ void ForEachPosition(const Mesh& mesh, const Visit& visit) {
 }
 
 }  // namespace
-
-TransferCounts::DimParts TransferCounts::PartsOf(const Layout& layout, int dim) {
-  const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
-  DimParts parts;
-  const int count = static_cast<int>(boundaries.size()) - 1;
-  parts.extents.reserve(count);
-  parts.runs.reserve(count);
-  parts.first_run.reserve(count + 1);
-  for (int part = 0; part < count; ++part) {
-    const int64_t lo = boundaries[part], hi = boundaries[part + 1];
-    parts.extents.push_back(hi - lo);
-    parts.first_run.push_back(static_cast<int>(parts.runs.size()));
-    if (hi > lo) parts.runs.push_back({lo, hi, 0, part});
-  }
-  parts.first_run.push_back(static_cast<int>(parts.runs.size()));
-  return parts;
-}
-
-TransferCounts::DimParts TransferCounts::PartsOf(const Layout& x, const Reading& reading, const Layout& y, int dim) {
-  const std::vector<int64_t>& boundaries = y.Boundaries(dim);
-  DimParts parts;
-  parts.plain = false;
-  for (size_t part = 0; part + 1 < boundaries.size(); ++part) {
-    const Need need = reading.Needed({boundaries[part], boundaries[part + 1]}, x.shape()[dim]);
-    parts.extents.push_back(need.fetched);
-    parts.first_run.push_back(static_cast<int>(parts.runs.size()));
-    for (const Segment& segment : need.segments) {
-      if (segment.source.empty()) continue;
-      parts.runs.push_back({segment.source.lo, segment.source.hi, segment.at, static_cast<int>(part)});
-    }
-  }
-  parts.first_run.push_back(static_cast<int>(parts.runs.size()));
-  return parts;
-}
-
-std::vector<TransferCounts::Overlap> TransferCounts::OverlapsOf(const DimParts& from, const DimParts& to) {
-  std::vector<Overlap> overlaps;
-  if (from.plain && to.plain) {
-    overlaps.reserve(from.runs.size() + to.runs.size());
-    for (size_t i = 0, j = 0; i < from.runs.size() && j < to.runs.size();) {
-      const PartRun &a = from.runs[i], &b = to.runs[j];
-      const int64_t shared = std::min(a.hi, b.hi) - std::max(a.lo, b.lo);
-      if (shared > 0) overlaps.push_back({a.part, b.part, shared, 1});
-      if (a.hi <= b.hi) ++i;
-      if (b.hi <= a.hi) ++j;
-    }
-    return overlaps;
-  }
-  // The source's runs by their begins, and how far those up to each one reach.
-  std::vector<PartRun> runs = from.runs;
-  std::sort(runs.begin(), runs.end(), [](const PartRun& a, const PartRun& b) { return a.lo < b.lo; });
-  std::vector<int64_t> reach;
-  for (const PartRun& run : runs) reach.push_back(std::max(run.hi, reach.empty() ? run.hi : reach.back()));
-  for (const PartRun& b : to.runs) {
-    auto end = std::lower_bound(runs.begin(), runs.end(), b.hi, [](const PartRun& a, int64_t hi) { return a.lo < hi; });
-    for (int64_t i = end - runs.begin() - 1; i >= 0 && reach[i] > b.lo; --i) {
-      const int64_t shared = std::min(runs[i].hi, b.hi) - std::max(runs[i].lo, b.lo);
-      if (shared > 0) overlaps.push_back({runs[i].part, b.part, shared, 1});
-    }
-  }
-  std::sort(overlaps.begin(), overlaps.end(),
-            [](const Overlap& a, const Overlap& b) { return std::tie(a.q, a.p) < std::tie(b.q, b.p); });
-  size_t kept = 0;
-  for (size_t i = 0; i < overlaps.size(); ++i) {
-    if (kept > 0 && overlaps[kept - 1].p == overlaps[i].p && overlaps[kept - 1].q == overlaps[i].q) {
-      overlaps[kept - 1].elements += overlaps[i].elements;
-      overlaps[kept - 1].runs += overlaps[i].runs;
-    } else {
-      overlaps[kept++] = overlaps[i];
-    }
-  }
-  overlaps.resize(kept);
-  return overlaps;
-}
 
 // Positions, and which dims the axes split.
 void TransferCounts::SetAxes(End& end) {
@@ -234,7 +159,7 @@ void TransferCounts::FillRows(End& own, const End& other, int dim, bool own_is_f
   }
   std::vector<Row>& rows = own.rows[dim];
   rows.assign(mine.extents.size() * fixed, {});
-  for (const Overlap& overlap : overlaps_[dim]) {
+  for (const PartOverlap& overlap : overlaps_[dim]) {
     const int part = own_is_from ? overlap.p : overlap.q;
     const int partner = own_is_from ? overlap.q : overlap.p;
     Row& row = rows[part * fixed + fixed_of[partner]];
@@ -361,11 +286,11 @@ bool TransferCounts::CountPairs() {
   const int dims = from_.layout->dims();
   const Mesh &from = from_.layout->mesh(), &to = to_.layout->mesh();
   // Each overlap by q; a destination's combinations of parts are walked through in order.
-  std::vector<std::vector<std::vector<const Overlap*>>> by_part(dims);
+  std::vector<std::vector<std::vector<const PartOverlap*>>> by_part(dims);
   for (int dim = 0; dim < dims; ++dim) {
     if (!to_.dims[dim].plain || !from_.dims[dim].plain) return false;
     by_part[dim].resize(to_.dims[dim].extents.size());
-    for (const Overlap& overlap : overlaps_[dim]) by_part[dim][overlap.q].push_back(&overlap);
+    for (const PartOverlap& overlap : overlaps_[dim]) by_part[dim][overlap.q].push_back(&overlap);
   }
   std::vector<int64_t> copies = {0}, terms = {0};  // positions of the axes that are B, and P
   for (int axis = 0; axis < from.axes(); ++axis) {
@@ -408,8 +333,8 @@ bool TransferCounts::CountPairs() {
       int64_t rest = combination, split = 0, elements = 1;
       bool all_of_source = true, all_of_dest = true, is_own = own.has_value();
       for (int dim = dims - 1; dim >= 0; --dim) {
-        const std::vector<const Overlap*>& choices = by_part[dim][parts[dim]];
-        const Overlap& overlap = *choices[rest % choices.size()];
+        const std::vector<const PartOverlap*>& choices = by_part[dim][parts[dim]];
+        const PartOverlap& overlap = *choices[rest % choices.size()];
         rest /= static_cast<int64_t>(choices.size());
         split += from_.part_position[dim][overlap.p];
         elements *= overlap.elements;
@@ -537,7 +462,7 @@ std::vector<int> TransferCounts::PartnersOf(Side side, int position) const {
     const int part = own.part_of[position * dims + dim];
     const int fixed = static_cast<int>(own.row_of[position * dims + dim] - part * own.fixed[dim]);
     std::vector<int64_t> choices;
-    for (const Overlap& overlap : overlaps_[dim]) {
+    for (const PartOverlap& overlap : overlaps_[dim]) {
       if ((side == Side::kFrom ? overlap.p : overlap.q) != part) continue;
       const int partner = side == Side::kFrom ? overlap.q : overlap.p;
       if (own.fixed_of_partner[dim][partner] == fixed) choices.push_back(other.part_position[dim][partner]);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "primitives/geometry/dim_parts.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/mesh.h"
 #include "primitives/geometry/reading.h"
@@ -55,24 +56,6 @@ class TransferCounts {
   bool HaveSamePartners(Side side, int a, int b) const;
 
  private:
-  // A run of global indices of a dim, that a part has at `at` of its tensor.
-  struct PartRun {
-    int64_t lo = 0, hi = 0, at = 0;
-    int part = 0;
-  };
-  // One dim on one side.
-  struct DimParts {
-    std::vector<int64_t> extents;  // by part
-    std::vector<PartRun> runs;     // by part, and in a part by `at`
-    std::vector<int> first_run;    // by part, and one more: where its runs begin
-    bool plain = true;             // the runs are the parts themselves
-  };
-  // What part p of the source and part q of the destination share in one dim.
-  struct Overlap {
-    int p = 0, q = 0;
-    int64_t elements = 0;
-    int runs = 0;
-  };
   // Sums over a part's partners in one dim: those at the coordinates that the row stands for.
   struct Row {
     int64_t elements = 0, partners = 0, whole = 0;
@@ -108,10 +91,6 @@ class TransferCounts {
   };
 
   TransferCounts() = default;
-  static DimParts PartsOf(const Layout& layout, int dim);
-  static DimParts PartsOf(const Layout& x, const Reading& reading, const Layout& y, int dim);
-  static std::vector<Overlap> OverlapsOf(const DimParts& from, const DimParts& to);
-
   static void SetAxes(End& end);
   void LinkAxes();
   static void SetPositions(End& end);
@@ -127,8 +106,8 @@ class TransferCounts {
   End from_, to_;
   bool same_mesh_ = false;
   bool sums_ = true;
-  bool listed_ = false;                         // the pairs, in End::partners
-  std::vector<std::vector<Overlap>> overlaps_;  // by dim; sorted by q, then p
+  bool listed_ = false;                             // the pairs, in End::partners
+  std::vector<std::vector<PartOverlap>> overlaps_;  // by dim; sorted by q, then p
 };
 
 }  // namespace adjoin
