@@ -1,10 +1,7 @@
 #include "cli/auto_layouts.h"
 
-#include <cmath>
-
 #include <google/protobuf/text_format.h>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -14,7 +11,7 @@ namespace adjoin {
 
 absl::Status CheckAutoOptions(const AutoLayoutOptions& options) {
   if (options.chosen) return absl::OkStatus();
-  const char* given = !options.memory.empty()  ? "--memory"
+  const char* given = options.memory_bytes > 0 ? "--memory"
                       : !options.pin.empty()   ? "--pin"
                       : !options.diff.empty()  ? "--diff"
                       : options.emit           ? "--emit"
@@ -22,25 +19,6 @@ absl::Status CheckAutoOptions(const AutoLayoutOptions& options) {
                                                : nullptr;
   if (given == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(given, " is for layouts that are chosen: add --auto"));
-}
-
-absl::StatusOr<int64_t> ParseBytes(const std::string& text) {
-  size_t digits = 0;
-  while (digits < text.size() && (absl::ascii_isdigit(text[digits]) || text[digits] == '.')) ++digits;
-  double number = 0;
-  const std::string unit = absl::AsciiStrToLower(text.substr(digits));
-  double factor = 0;
-  if (unit.empty() || unit == "b") factor = 1;
-  if (unit == "k" || unit == "kib") factor = 1024.0;
-  if (unit == "m" || unit == "mib") factor = 1048576.0;
-  if (unit == "g" || unit == "gib") factor = 1073741824.0;
-  if (unit == "t" || unit == "tib") factor = 1099511627776.0;
-  const bool parsed = absl::SimpleAtod(text.substr(0, digits), &number);
-  const double bytes = number * factor;
-  if (!parsed || factor == 0 || !(bytes >= 1) || !(bytes < 1e18)) {
-    return absl::InvalidArgumentError(absl::StrCat("--memory ", text, " is no amount of memory: write 4GiB or 500MiB"));
-  }
-  return static_cast<int64_t>(bytes);
 }
 
 absl::StatusOr<RanksRange> ParseRanks(const std::string& text) {
@@ -92,9 +70,7 @@ absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes&
         absl::StrCat("--ranks ", options.ranks, ": a range is for adjoin plan; write one number"));
   }
   search.ranks = range.first;
-  if (!options.memory.empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(search.memory_bytes, ParseBytes(options.memory));
-  }
+  search.memory_bytes = static_cast<int64_t>(options.memory_bytes);
   ADJOIN_ASSIGN_OR_RETURN(AutoPlan chosen,
                           PlanAutomatically(loaded->parsed.spec, sizes, rules, CostModel::Default(), search));
   ADJOIN_ASSIGN_OR_RETURN(loaded->source.text, EmittedText(chosen.spec));

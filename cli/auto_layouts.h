@@ -19,7 +19,7 @@ namespace adjoin {
 struct AutoLayoutOptions {
   bool chosen = false;           // --auto
   std::string ranks;             // "8", "1..64"; "": the job's
-  std::string memory;            // "4GiB"; "": as the job says
+  uint64_t memory_bytes = 0;  // 0: as the job says
   std::vector<std::string> pin;  // "conv1=1x1x2x2"
   std::string diff;              // another job's file
   bool emit = false;             // print the job and nothing else
@@ -27,9 +27,6 @@ struct AutoLayoutOptions {
 
 // Errors: kInvalidArgument: an option that needs --auto without it.
 absl::Status CheckAutoOptions(const AutoLayoutOptions& options);
-
-// "4GiB", "500M", "1.5g", "1073741824": bytes, units of 1024. Errors: kInvalidArgument.
-absl::StatusOr<int64_t> ParseBytes(const std::string& text);
 
 struct RanksRange {
   int64_t first = 0, last = 0;  // 0: as the job says

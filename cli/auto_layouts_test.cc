@@ -8,16 +8,6 @@
 namespace adjoin {
 namespace {
 
-TEST(AutoLayoutsTest, ReadsAmountsOfMemory) {
-  EXPECT_EQ(*ParseBytes("4GiB"), int64_t{4} << 30);
-  EXPECT_EQ(*ParseBytes("1.5g"), int64_t{3} << 29);
-  EXPECT_EQ(*ParseBytes("500MiB"), int64_t{500} << 20);
-  EXPECT_EQ(*ParseBytes("17"), 17);
-  for (const char* wrong : {"", "GiB", "4 GiB", "-1", "0", "4PB", "nan", "1e400", "9999999999999T", "1.2.3G"}) {
-    EXPECT_FALSE(ParseBytes(wrong).ok()) << wrong;
-  }
-}
-
 TEST(AutoLayoutsTest, ReadsNumbersOfRanks) {
   EXPECT_EQ(ParseRanks("")->first, 0);
   EXPECT_EQ(ParseRanks("8")->last, 8);

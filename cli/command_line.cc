@@ -103,8 +103,12 @@ void AddAuto(CLI::App* command, Arguments& a, bool with_ranks) {
     command->add_option("--ranks", layouts.ranks, "With --auto: for so many ranks; absent: as the job says")
         ->type_name("N");
   }
-  command->add_option("--memory", layouts.memory, "With --auto: for the tensors of each rank, such as 4GiB")
-      ->type_name("BYTES");
+  command
+      ->add_option("--memory", layouts.memory_bytes,
+                   "With --auto: for the tensors of each rank, such as 4GiB; absent: as the job's "
+                   "resources.memory_bytes says")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false).description("SIZE"))
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 60).description(""));
   command
       ->add_option("--pin", layouts.pin,
                    "With --auto: LAYER=PARTITION, a layer that reads its input in this partition, or in this layout of "

@@ -170,9 +170,7 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
   AutoOptions search;
   search.pin = options.layouts.pin;
   ADJOIN_ASSIGN_OR_RETURN(const RanksRange range, ParseRanks(options.layouts.ranks));
-  if (!options.layouts.memory.empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(search.memory_bytes, ParseBytes(options.layouts.memory));
-  }
+  search.memory_bytes = static_cast<int64_t>(options.layouts.memory_bytes);
   const JobSpec& spec = loaded.parsed.spec;
   if (range.first != range.last) return ShowRanks(spec, options, range, search, data.sizes, rules, model);
   search.ranks = range.first;

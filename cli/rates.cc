@@ -1,7 +1,8 @@
 #include "cli/rates.h"
 
+#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,11 @@ namespace {
 constexpr size_t kMostBytes = size_t{4} << 20;
 
 absl::StatusOr<CostModel> ModelInFile(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rates ", path, " is a folder; adjoin-worker --calibrate keeps the table in rates.textproto"));
+  }
   std::ifstream file(path);
   std::string text(kMostBytes + 1, '\0');
   if (!file) return absl::NotFoundError(absl::StrCat("--rates ", path, ": no such file"));
