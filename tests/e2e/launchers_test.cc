@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/deadline.h"
+#include "tests/e2e/line_job.h"
 #include "tests/harness/child_process.h"
 #include "tests/harness/leftovers.h"
 
@@ -25,17 +26,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr char kJob[] = R"job(name: "line" kind: TRAIN ranks: 2 seed: 1
-layout { name: "batch" partition: [2, 1] }
-layer { name: "fc" input: "x" x: "batch" linear { out_features: 2 } }
-loss { kind: "mse" input: "fc" target: "y" }
-dataset { name: "train"
-  field { name: "x" synthetic { kind: "normal" samples: 8 } shape: [3] }
-  field { name: "y" synthetic { kind: "normal" samples: 8 } shape: [2] } }
-train { dataset: "train" batch: 4 steps: 3 optimizer { sgd { lr: 0.1 } } }
-output_dir: "models/line"
-)job";
 
 struct Mpirun {
   std::string name;
@@ -55,7 +45,7 @@ class LaunchersTest : public ::testing::TestWithParam<Mpirun> {
     std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", test.replace(test.find('/'), 1, "-"));
     for (const char* name : {"/tmp", "/mpi"}) fs::create_directories(folder_ + name);
-    std::ofstream(folder_ + "/job.textproto") << kJob;
+    std::ofstream(folder_ + "/job.textproto") << kLineJob;
   }
   std::unique_ptr<ChildProgram> Start(int tasks, const std::vector<std::string>& more) {
     std::vector<std::string> arguments = GetParam().command;

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "base/deadline.h"
 #include "nlohmann/json.hpp"
+#include "tests/e2e/line_job.h"
 #include "tests/harness/child_process.h"
 #include "tests/harness/leftovers.h"
 
@@ -28,17 +29,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr char kJob[] = R"job(name: "line" kind: TRAIN ranks: 2 seed: 1
-layout { name: "batch" partition: [2, 1] }
-layer { name: "fc" input: "x" x: "batch" linear { out_features: 2 } }
-loss { kind: "mse" input: "fc" target: "y" }
-dataset { name: "train"
-  field { name: "x" synthetic { kind: "normal" samples: 8 } shape: [3] }
-  field { name: "y" synthetic { kind: "normal" samples: 8 } shape: [2] } }
-train { dataset: "train" batch: 4 steps: 3 optimizer { sgd { lr: 0.1 } } }
-output_dir: "models/line"
-)job";
-
 Deadline Within(double seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
 class RunCommandTest : public ::testing::Test {
@@ -46,7 +36,7 @@ class RunCommandTest : public ::testing::Test {
   void SetUp() override {
     folder_ = absl::StrCat(getenv("TEST_TMPDIR"), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::create_directories(folder_ + "/tmp");
-    std::ofstream(folder_ + "/job.textproto") << kJob;
+    std::ofstream(folder_ + "/job.textproto") << kLineJob;
   }
   std::unique_ptr<ChildProgram> Start(std::vector<std::string> more, std::vector<std::string> environment = {}) {
     std::vector<std::string> arguments = {Runfile("cli/adjoin"), "run", folder_ + "/job.textproto", "--output-root",
