@@ -19,7 +19,7 @@ namespace adjoin {
 struct AutoLayoutOptions {
   bool chosen = false;           // --auto
   std::string ranks;             // "8", "1..64"; "": the job's
-  uint64_t memory_bytes = 0;  // 0: as the job says
+  uint64_t memory_bytes = 0;     // 0: as the job says
   std::vector<std::string> pin;  // "conv1=1x1x2x2"
   std::string diff;              // another job's file
   bool emit = false;             // print the job and nothing else

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/message_limits.h"
 
 namespace adjoin {
 namespace {
@@ -54,6 +55,31 @@ TEST(RateBookTest, RefusesATableOfNoUse) {
   bad.mutable_kernel(0)->set_forward_seconds(std::numeric_limits<double>::quiet_NaN());
   EXPECT_THAT(std::string(book.Set("a", bad).message()), HasSubstr("kernel[0].forward_seconds"));
   EXPECT_EQ(book.All().node_size(), 0);
+}
+
+TEST(RateBookTest, ForgetsWorkersThatAreGone) {
+  RateBook book;
+  for (const char* worker : {"a", "b"}) ASSERT_TRUE(book.Set(worker, Table("fast")).ok());
+  ASSERT_TRUE(book.Set("c", Table("slow")).ok());
+  book.KeepOnly([](const std::string& worker) { return worker == "b"; });
+  const ReadRatesResponse all = book.All();
+  ASSERT_EQ(all.node_size(), 1);
+  EXPECT_THAT(all.node(0).worker(), ElementsAre("b"));
+}
+
+TEST(RateBookTest, TellsAsManyTablesAsAMessageHolds) {
+  RateBook book;
+  for (size_t i = 0; i < RateBook::kMostKinds; ++i) {
+    RateTable rates = Table(absl::StrCat("kind ", i));
+    const KernelRate kernel = rates.kernel(0);
+    for (int k = 1; k < 4000; ++k) *rates.add_kernel() = kernel;
+    for (int k = 0; k < rates.kernel_size(); ++k) rates.mutable_kernel(k)->add_size(k + 1);
+    ASSERT_TRUE(book.Set(absl::StrCat("w", i), rates).ok());
+  }
+  const ReadRatesResponse all = book.All();
+  EXPECT_GT(all.node_size(), 1);
+  EXPECT_LT(all.node_size(), static_cast<int>(RateBook::kMostKinds));
+  EXPECT_LE(all.ByteSizeLong(), kMaxSentBytes / 2);
 }
 
 TEST(RateBookTest, KeepsSoManyKinds) {

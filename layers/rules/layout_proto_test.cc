@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "primitives/geometry/adaptive_window.h"
@@ -114,6 +115,10 @@ TEST(LayoutProtoTest, LongListsOfRanksAreWrittenAsRuns) {
   EXPECT_FALSE(LayoutFromProto(bad).ok()) << "a rank is missing";
   bad.add_ranks()->set_count(1);
   EXPECT_FALSE(LayoutFromProto(bad).ok()) << "rank 0 twice";
+  bad = ToProto(all);
+  bad.add_ranks()->set_count(1 << 24);
+  EXPECT_THAT(std::string(LayoutFromProto(bad).status().message()),
+              testing::HasSubstr("a layout with 16781312 ranks on a mesh of 4096"));
 }
 
 TEST(LayoutProtoTest, OperatorBecomesHaloOrRedistribution) {
