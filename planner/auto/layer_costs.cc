@@ -129,15 +129,11 @@ LayerCost LayerCosts::Ask(const Layer& layer, const std::vector<int>& inputs, co
     }
     const int number = movements_.AddRead(wanted);
     cost.read.push_back(number);
-    // A halo is a tensor of its own wherever the input lies.
-    cost.input_moved.push_back(!need.readings.empty() &&
-                               !movements_.Seconds(movements_.Layouts().Add(read), number).identity);
   }
   cost.output = movements_.Layouts().Add(outcome->output);
   bool any_grad = false;
   for (const bool grad : input_grad) any_grad = any_grad || grad;
   for (const ParameterNeed& need : outcome->parameter) {
-    cost.keeps_state = cost.keeps_state || need.buffer;
     if (need.buffer) continue;
     cost.trained = cost.trained || !outcome->spec.frozen();
     if (need.home.dims() < 2) continue;
@@ -176,7 +172,6 @@ void LayerCosts::CountKernel(const LayerOutcome& outcome, const std::vector<Layo
   cost.keeps_input = memory.keeps_input;
   cost.keeps_input.resize(x.size(), false);
   cost.keeps_output = memory.keeps_output;
-  cost.is_view = memory.view;
   cost.kept_bytes = memory.keeps;
   cost.work_bytes = std::max(memory.forward_work, memory.backward_work);
   for (size_t i = 0; i < x.size(); ++i) cost.input_bytes.push_back(BytesOf(sizes.input[i], x[i].dtype()));

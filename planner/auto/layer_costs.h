@@ -46,11 +46,9 @@ struct LayerCost {
   int64_t weight_cells = 0;          // of parameters of two dims or more, on the rank that has most
   bool has_weights = false;          // parameters of two dims or more
   bool moves_input = false;          // reads an input in another layout than it is given in
-  bool keeps_state = false;          // buffers
   std::vector<int64_t> input_bytes;  // as read, on the rank that has most
-  std::vector<bool> input_moved;     // in any case, as a halo: a tensor of its own
   std::vector<bool> keeps_input;
-  bool keeps_output = false, is_view = false;
+  bool keeps_output = false;
   int64_t output_bytes = 0;
   int64_t kept_bytes = 0;  // besides inputs and output
   int64_t work_bytes = 0;  // at most at a time
@@ -79,7 +77,6 @@ class LayerCosts {
   // stays valid.
   const LayerCost& Of(const Layer& layer, const std::vector<int>& inputs, const std::vector<bool>& input_grad,
                       const NamedLayouts& layouts);
-  int64_t size() const { return static_cast<int64_t>(known_.size()); }
 
  private:
   LayerCost Ask(const Layer& layer, const std::vector<int>& inputs, const std::vector<bool>& input_grad,

@@ -83,7 +83,6 @@ class LayerGroups {
   const JobSpec& job() const { return job_; }
   int passes() const { return passes_; }  // micro-batches of a step
   bool training() const { return serial_.program(0).training(); }
-  int64_t rules_asked() const { return costs_->size(); }
 
  private:
   LayerGroups(const JobSpec& job, const Plan& serial, const LayerRules& rules, const CostModel& model,

@@ -155,7 +155,6 @@ class Search {
   }
 
   void ByTables() {
-    result_.by_tables = true;
     const ParetoChoice found = ParetoMinimum(problem_, limit_, result_.seconds);
     result_.work += found.work;
     if (found.choice.empty()) return;

@@ -35,7 +35,6 @@ struct MemoryMinimum {
   std::vector<int> choice, option;  // by variable; empty where nothing fits
   int64_t least_bytes = 0;          // of all choices, whatever they take
   int64_t work = 0;
-  bool by_tables = false;  // pairs were tried
 };
 
 // `limit` below 0: none.

@@ -60,7 +60,6 @@ class MovementCosts {
   const ReadNeed& Read(int read) const { return reads_[read]; }
   // kImpossible where there is no such movement.
   const Pair& Seconds(int from, int read);
-  int64_t size() const { return static_cast<int64_t>(pairs_.size()); }
 
  private:
   const CostModel& model_;

@@ -33,7 +33,6 @@ absl::StatusOr<CostModel> CostModel::Create(const RateTable& rates) {
   model.launch_seconds_ = rates.launch_seconds();
   model.step_seconds_ = rates.step_seconds();
   model.machine_ = rates.machine();
-  model.ranks_at_once_ = static_cast<int>(std::clamp<uint32_t>(rates.ranks_at_once(), 1, 1 << 16));
   for (const LaneRate& lane : rates.lane()) model.lanes_[lane.lane()] = lane;
   struct Points {
     std::vector<KernelCurve::Point> forward, backward;

@@ -56,8 +56,6 @@ class CostModel {
 
   // For people: whose rates these are.
   const std::string& machine() const { return machine_; }
-  // How many ranks computed at once while the table was measured, each with a core of its own.
-  int ranks_at_once() const { return ranks_at_once_; }
 
  private:
   struct Curves {
@@ -70,7 +68,6 @@ class CostModel {
   std::map<std::string, LaneRate> lanes_;
   double launch_seconds_ = 0, step_seconds_ = 0;
   std::string machine_;
-  int ranks_at_once_ = 1;
 };
 
 }  // namespace adjoin
