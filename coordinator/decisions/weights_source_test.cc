@@ -381,10 +381,11 @@ TEST_F(WeightsSourceTest, AJobRunsOnNodesThatSeeItsWeights) {
 TEST_F(WeightsSourceTest, AJobWhoseWeightsNoNodeSeesHoldsUpNoOther) {
   ConnectOn(1, "worker-1", "one");
   const std::string done = Ran(Base("done"), RANK_SUCCEEDED);
-  Submit(Spec("busy", 2));
+  const std::string busy = Submit(Spec("busy", 2));
   const std::string tuned = Submit(From(done));
   PlannedWith(1, tuned, "", Sums());
   ConnectOn(2, "worker-0", "two");
+  EXPECT_EQ(*service_->Cancel(busy), CANCELLED);
   Pass(600, {2});
   EXPECT_EQ(Job(tuned).state(), PENDING) << "worker-1 is lost, and the weights with it";
   EXPECT_EQ(Job(Submit(Spec("other", 1))).state(), STARTING) << "it asks for the same, and needs no weights";
