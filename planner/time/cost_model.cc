@@ -56,7 +56,7 @@ absl::StatusOr<CostModel> CostModel::Create(const RateTable& rates) {
 
 const CostModel& CostModel::Default() {
   static const auto* model = [] {
-    auto rates = ParseRates(kDefaultRates, "planner/time/rates/default_rates.inc");
+    auto rates = ParseRates(kDefaultRates, "planner/time/rates/default_rates.textproto");
     auto created = rates.ok() ? Create(*rates) : rates.status();
     if (!created.ok()) {
       // The table is a part of the program; a test reads it.
