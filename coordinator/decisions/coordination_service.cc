@@ -29,6 +29,7 @@ void CoordinationService::Restore(StoredState state, const PlaceFunctions& place
   attempts_.Restore(state.last_epoch, state.store_id);
   outbox_.Restore(state.last_event);
   jobs_.SkipTo(state.last_job + 1);
+  if (state.last_epoch > 0) submissions_.AwaitWorkers();
   submissions_.RestoreKeys(state.keys);
   for (const StoredFolder& row : state.folders) {
     for (StoredFolder& changed : jobs_.folders().Keep(row.folder, row.owner, row.job)) {

@@ -200,6 +200,16 @@ TEST_F(MemoryJobsTest, AnotherCoordinatorKnowsWhatWasPromised) {
   EXPECT_THAT(Started(), IsEmpty());
 }
 
+TEST_F(MemoryJobsTest, NothingIsRefusedWhileWorkersMayComeBackToAnotherCoordinator) {
+  Connect(1, HelloWithMemory("large", 8, 16));
+  Submit(Taking("net", 3, 2));
+  Restart();
+  Connect(2, HelloWithMemory("small", 8, 4));
+  EXPECT_EQ(Refusal(Taking("early", 1, 9)), "") << "the large worker has not come back yet";
+  Pass(31, {2});
+  EXPECT_THAT(Refusal(Taking("late", 1, 9)), HasSubstr("the largest node, small, offers 4.00 GiB"));
+}
+
 TEST_F(MemoryJobsTest, AStoreOfAnOlderCoordinatorOpens) {
   Connect(1, HelloWithMemory("worker-0", 8, 8));
   const std::string job = Submit(Taking("net", 3, 2));

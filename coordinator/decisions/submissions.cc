@@ -200,6 +200,7 @@ bool Submissions::Planned(const std::string& job_id, absl::StatusOr<PlannedJob> 
 }
 
 absl::Status Submissions::CheckFits(const PlannedJob& planned, const JobSpec& spec) const {
+  if (options_.Now() < all_workers_known_at_) return absl::OkStatus();
   return CheckMemory(planned, spec, workers_.AllKnownFor(spec.resources()));
 }
 

@@ -74,6 +74,9 @@ class Submissions {
 
   // The errors are those of CoordinationService::Submit.
   absl::StatusOr<Submitted> Submit(NewJob submitted);
+  // Call it where workers of the coordinator before this one may come back: for `reattach`, no job is refused because
+  // it fits on none of those that are here.
+  void AwaitWorkers() { all_workers_known_at_ = options_.Now() + options_.reattach; }
   // The keys of jobs that may be forgotten. Call it before Restore of a job.
   void RestoreKeys(const std::vector<StoredKey>& rows);
   // Call it for a job from the store: it is checked when a worker connects, where it has no plan yet.
@@ -116,7 +119,7 @@ class Submissions {
   // Neither a worker's answer nor a plan is of use any more.
   void ForgetCheck(const JobRecord& job);
   void EndCheck(JobRecord& job, const absl::Status& failure);
-  // Errors: those of CheckMemory.
+  // Errors: those of CheckMemory, once all workers are known.
   absl::Status CheckFits(const PlannedJob& planned, const JobSpec& spec) const;
   void TakePlan(JobRecord& job, PlannedJob planned);
   void Accept(JobRecord& job);
@@ -148,6 +151,7 @@ class Submissions {
                      {[this](JobRecord& job, std::vector<DatasetSize> sizes) { AskForPlan(job, std::move(sizes)); },
                       [this](JobRecord& job, const absl::Status& why) { EndCheck(job, why); },
                       [this](JobRecord& job) { Accept(job); }}};
+  absl::Duration all_workers_known_at_ = -absl::InfiniteDuration();
   std::map<std::string, absl::Status> refused_;  // by job id; at most kMostRefusals
   std::deque<Refusal> refusals_;                 // the same, oldest first
   IdempotencyKeys keys_;
