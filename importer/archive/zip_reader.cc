@@ -1,0 +1,229 @@
+#include "importer/archive/zip_reader.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/errno_status.h"
+#include "base/printable_text.h"
+#include "base/status_macros.h"
+
+namespace adjoin {
+namespace {
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's numbers are little endian");
+
+// Records by their first four bytes, and how long their fixed part is.
+constexpr uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kEnd = 0x06054b50, kEnd64 = 0x06064b50,
+                   kEnd64Locator = 0x07064b50;
+constexpr int64_t kLocalHeaderBytes = 30, kDirectoryEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56,
+                  kEnd64LocatorBytes = 20;
+constexpr int64_t kMaxCommentBytes = 0xffff;
+constexpr uint32_t kIn64 = 0xffffffff;  // the number stands in the zip64 record
+constexpr uint16_t kExtra64 = 1;
+constexpr size_t kMaxShownName = 200;
+
+template <typename T>
+T Number(absl::string_view bytes, size_t at) {
+  T value;
+  memcpy(&value, bytes.data() + at, sizeof(value));
+  return value;
+}
+
+// What a directory's entry says.
+struct Claim {
+  std::string name;
+  uint16_t flags = 0, method = 0;
+  uint32_t crc = 0;
+  uint64_t packed = 0, bytes = 0, header = 0;
+};
+
+// Replaces numbers that did not fit 32 bits by those of the zip64 extra field. False where one is missing.
+bool TakeExtra64(absl::string_view extra, Claim& claim) {
+  std::vector<uint64_t*> wanted;
+  for (uint64_t* number : {&claim.bytes, &claim.packed, &claim.header}) {
+    if (*number == kIn64) wanted.push_back(number);
+  }
+  while (!wanted.empty() && extra.size() >= 4) {
+    const uint16_t id = Number<uint16_t>(extra, 0), bytes = Number<uint16_t>(extra, 2);
+    if (extra.size() < 4u + bytes) return false;
+    if (id == kExtra64) {
+      if (bytes < wanted.size() * 8) return false;
+      for (size_t i = 0; i < wanted.size(); ++i) *wanted[i] = Number<uint64_t>(extra, 4 + 8 * i);
+      return true;
+    }
+    extra.remove_prefix(4u + bytes);
+  }
+  return wanted.empty();
+}
+
+absl::Status Damaged(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(
+      absl::StrCat(path, ": ", what, "; right would be the archive as torch.export.save wrote it"));
+}
+
+}  // namespace
+
+absl::Status FileRange::ReadAt(int64_t offset, void* out, int64_t count) const {
+  if (offset < 0 || count < 0 || offset > bytes || count > bytes - offset) {
+    return absl::DataLossError(
+        absl::StrCat(file->path(), ": ", count, " bytes from ", offset, " on are not in a part of ", bytes, " bytes"));
+  }
+  char* to = static_cast<char*>(out);
+  while (count > 0) {
+    const ssize_t done = pread(file->fd(), to, static_cast<size_t>(std::min<int64_t>(count, 1 << 26)), begin + offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return ErrnoStatus(errno, file->path());
+    if (done == 0) return absl::DataLossError(absl::StrCat(file->path(), ": became shorter while it was read"));
+    to += done;
+    offset += done;
+    count -= done;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
+  // A pipe would let open wait for its other end.
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return ErrnoStatus(errno, path);
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  return std::unique_ptr<InputFile>(new InputFile(path, std::move(fd), info.st_size));
+}
+
+absl::StatusOr<ZipReader> ZipReader::Open(FileRange range) {
+  ZipReader reader;
+  reader.path_ = range.file->path();
+  ADJOIN_RETURN_IF_ERROR(reader.ReadDirectory(range));
+  ADJOIN_RETURN_IF_ERROR(reader.Order());
+  return reader;
+}
+
+absl::Status ZipReader::ReadDirectory(FileRange range) {
+  std::string tail(static_cast<size_t>(std::min(range.bytes, kEndBytes + kMaxCommentBytes)), '\0');
+  const int64_t tail_begin = range.bytes - static_cast<int64_t>(tail.size());
+  ADJOIN_RETURN_IF_ERROR(range.ReadAt(tail_begin, tail.data(), static_cast<int64_t>(tail.size())));
+  int64_t end = static_cast<int64_t>(tail.size()) - kEndBytes;
+  while (end >= 0 && Number<uint32_t>(tail, static_cast<size_t>(end)) != kEnd) --end;
+  if (end < 0) return Damaged(path_, "not a zip archive, or cut off: its directory is missing");
+  const size_t at = static_cast<size_t>(end);
+  uint64_t count = Number<uint16_t>(tail, at + 10);
+  uint64_t bytes = Number<uint32_t>(tail, at + 12), begin = Number<uint32_t>(tail, at + 16);
+  int64_t before = tail_begin + end;  // the directory ends no later
+  const int64_t locator = before - kEnd64LocatorBytes;
+  if (locator >= 0) {
+    std::string record(static_cast<size_t>(kEnd64LocatorBytes), '\0');
+    ADJOIN_RETURN_IF_ERROR(range.ReadAt(locator, record.data(), kEnd64LocatorBytes));
+    if (Number<uint32_t>(record, 0) == kEnd64Locator) {
+      const uint64_t position = Number<uint64_t>(record, 8);
+      if (locator < kEnd64Bytes || position > static_cast<uint64_t>(locator - kEnd64Bytes)) {
+        return Damaged(path_, "the zip64 record is not in the file");
+      }
+      record.resize(static_cast<size_t>(kEnd64Bytes));
+      ADJOIN_RETURN_IF_ERROR(range.ReadAt(static_cast<int64_t>(position), record.data(), kEnd64Bytes));
+      if (Number<uint32_t>(record, 0) != kEnd64) return Damaged(path_, "the zip64 record is damaged");
+      count = Number<uint64_t>(record, 32);
+      bytes = Number<uint64_t>(record, 40);
+      begin = Number<uint64_t>(record, 48);
+      before = static_cast<int64_t>(position);
+    }
+  }
+  if (begin > static_cast<uint64_t>(before) || bytes > static_cast<uint64_t>(before) - begin) {
+    return Damaged(path_, "the zip directory is not in the file");
+  }
+  if (bytes > static_cast<uint64_t>(kMaxDirectoryBytes)) {
+    return Damaged(path_, absl::StrCat("the zip directory has ", bytes, " bytes, more than ", kMaxDirectoryBytes));
+  }
+  return ParseDirectory(range, static_cast<int64_t>(begin), static_cast<int64_t>(bytes), count);
+}
+
+absl::Status ZipReader::ParseDirectory(FileRange range, int64_t begin, int64_t bytes, uint64_t count) {
+  std::string directory(static_cast<size_t>(bytes), '\0');
+  ADJOIN_RETURN_IF_ERROR(range.ReadAt(begin, directory.data(), bytes));
+  absl::string_view rest = directory;
+  while (!rest.empty()) {
+    if (rest.size() < static_cast<size_t>(kDirectoryEntryBytes) || Number<uint32_t>(rest, 0) != kDirectoryEntry) {
+      return Damaged(path_, absl::StrCat("entry ", entries_.size(), " of the zip directory is damaged"));
+    }
+    const size_t name = Number<uint16_t>(rest, 28), extra = Number<uint16_t>(rest, 30),
+                 note = Number<uint16_t>(rest, 32);
+    const size_t fixed = static_cast<size_t>(kDirectoryEntryBytes);
+    if (rest.size() < fixed + name + extra + note) return Damaged(path_, "the zip directory is cut off");
+    Claim claim{std::string(rest.substr(fixed, name)),
+                Number<uint16_t>(rest, 8),
+                Number<uint16_t>(rest, 10),
+                Number<uint32_t>(rest, 16),
+                Number<uint32_t>(rest, 20),
+                Number<uint32_t>(rest, 24),
+                Number<uint32_t>(rest, 42)};
+    const std::string shown = PrintableText(claim.name, kMaxShownName);
+    if (!TakeExtra64(rest.substr(fixed + name, extra), claim)) {
+      return Damaged(path_, absl::StrCat("the size of ", shown, " is missing"));
+    }
+    rest.remove_prefix(fixed + name + extra + note);
+    if ((claim.flags & 1) != 0) return Damaged(path_, absl::StrCat(shown, " is encrypted"));
+    if (claim.method != 0) return Damaged(path_, absl::StrCat(shown, " is compressed, which PyTorch never does"));
+    // Data lie before the directory.
+    std::string header(static_cast<size_t>(kLocalHeaderBytes), '\0');
+    if (claim.header > static_cast<uint64_t>(begin) || begin - static_cast<int64_t>(claim.header) < kLocalHeaderBytes) {
+      return Damaged(path_, absl::StrCat(shown, " is not in the file"));
+    }
+    const int64_t at = static_cast<int64_t>(claim.header);
+    ADJOIN_RETURN_IF_ERROR(range.ReadAt(at, header.data(), kLocalHeaderBytes));
+    if (Number<uint32_t>(header, 0) != kLocalHeader)
+      return Damaged(path_, absl::StrCat(shown, " has a damaged header"));
+    const int64_t data = at + kLocalHeaderBytes + Number<uint16_t>(header, 26) + Number<uint16_t>(header, 28);
+    if (data > begin || claim.bytes > static_cast<uint64_t>(begin - data) || claim.packed != claim.bytes) {
+      return Damaged(path_, absl::StrCat(shown, " claims ", claim.bytes, " bytes, which the file does not have"));
+    }
+    entries_.push_back(
+        {std::move(claim.name), {range.file, range.begin + data, static_cast<int64_t>(claim.bytes)}, claim.crc});
+  }
+  if (count != entries_.size()) {
+    return Damaged(path_,
+                   absl::StrCat("the zip directory has ", entries_.size(), " entries, not ", count, " as it says"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ZipReader::Order() {
+  std::sort(entries_.begin(), entries_.end(), [](const ZipEntry& a, const ZipEntry& b) {
+    return std::make_pair(a.data.begin, a.data.bytes) < std::make_pair(b.data.begin, b.data.bytes);
+  });
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const std::string shown = PrintableText(entries_[i].name, kMaxShownName);
+    if (!index_of_.emplace(entries_[i].name, i).second) return Damaged(path_, absl::StrCat(shown, " is there twice"));
+    if (i > 0 && entries_[i - 1].data.begin + entries_[i - 1].data.bytes > entries_[i].data.begin) {
+      return Damaged(path_, absl::StrCat(shown, " overlaps another entry"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+const ZipEntry* ZipReader::Find(const std::string& name) const {
+  const auto found = index_of_.find(name);
+  return found == index_of_.end() ? nullptr : &entries_[found->second];
+}
+
+absl::StatusOr<std::string> ZipReader::ReadWhole(const ZipEntry& entry, int64_t max_bytes) const {
+  const std::string shown = PrintableText(entry.name, kMaxShownName);
+  if (entry.data.bytes > max_bytes) {
+    return Damaged(path_, absl::StrCat(shown, " has ", entry.data.bytes, " bytes, more than ", max_bytes));
+  }
+  std::string content(static_cast<size_t>(entry.data.bytes), '\0');
+  ADJOIN_RETURN_IF_ERROR(entry.data.ReadAt(0, content.data(), entry.data.bytes));
+  const uLong crc = crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(content.data()), content.size());
+  if (crc != entry.crc) return Damaged(path_, absl::StrCat(shown, " has a wrong checksum"));
+  return content;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,91 @@
+// Zip archives whose entries are stored, not compressed, as PyTorch writes them: each entry is a range of the file.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open("model.pt2"));
+//   ADJOIN_ASSIGN_OR_RETURN(ZipReader zip, ZipReader::Open(file->whole()));
+//   const ZipEntry* entry = zip.Find("archive/version");
+//   ADJOIN_ASSIGN_OR_RETURN(std::string text, zip.ReadWhole(*entry, /*max_bytes=*/100));
+//   ADJOIN_ASSIGN_OR_RETURN(ZipReader inner, ZipReader::Open(entry->data));    // an archive in the archive
+//
+// The format: APPNOTE.TXT of PKWARE, with the zip64 extension. A compressed entry is refused, so no entry is larger
+// than the file, and what an archive claims is never allocated. One thread.
+#ifndef ADJOIN_IMPORTER_ARCHIVE_ZIP_READER_H_
+#define ADJOIN_IMPORTER_ARCHIVE_ZIP_READER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace adjoin {
+
+class InputFile;
+
+// A range of an open file, which outlives it.
+struct FileRange {
+  const InputFile* file = nullptr;
+  int64_t begin = 0;
+  int64_t bytes = 0;
+
+  // Reads `count` bytes from `offset` of the range on. Errors: kDataLoss (outside of the range, or the file became
+  // shorter), kUnavailable.
+  absl::Status ReadAt(int64_t offset, void* out, int64_t count) const;
+};
+
+// A regular file, open for reading.
+class InputFile {
+ public:
+  // Errors: as ErrnoStatus; kInvalidArgument (not a regular file).
+  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_.get(); }
+  FileRange whole() const { return {this, 0, bytes_}; }
+
+ private:
+  InputFile(std::string path, UniqueFd fd, int64_t bytes) : path_(std::move(path)), fd_(std::move(fd)), bytes_(bytes) {}
+
+  const std::string path_;
+  const UniqueFd fd_;
+  const int64_t bytes_;
+};
+
+struct ZipEntry {
+  std::string name;
+  FileRange data;
+  uint32_t crc = 0;
+};
+
+class ZipReader {
+ public:
+  static constexpr int64_t kMaxDirectoryBytes = 64 << 20;
+
+  // Errors: kDataLoss with the path: not a zip archive; cut off; compressed, encrypted or overlapping entries; names
+  // that come twice; a directory of more than kMaxDirectoryBytes.
+  static absl::StatusOr<ZipReader> Open(FileRange range);
+
+  // In the order of their data in the file.
+  const std::vector<ZipEntry>& entries() const { return entries_; }
+  // Null where there is none.
+  const ZipEntry* Find(const std::string& name) const;
+  // Returns an entry's content, of which the checksum is right. Errors: kDataLoss (larger than `max_bytes`, a wrong
+  // checksum); as FileRange::ReadAt.
+  absl::StatusOr<std::string> ReadWhole(const ZipEntry& entry, int64_t max_bytes) const;
+
+ private:
+  absl::Status ReadDirectory(FileRange range);
+  absl::Status ParseDirectory(FileRange range, int64_t begin, int64_t bytes, uint64_t count);
+  absl::Status Order();
+
+  std::string path_;
+  std::vector<ZipEntry> entries_;
+  std::map<std::string, size_t> index_of_;
+};
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_IMPORTER_ARCHIVE_ZIP_READER_H_

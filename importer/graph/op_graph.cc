@@ -1,0 +1,311 @@
+#include "importer/graph/op_graph.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "base/printable_text.h"
+#include "base/status_macros.h"
+#include "importer/archive/scalar_type.h"
+
+namespace adjoin {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kOldestMajor = 5, kNewestMajor = 8;
+constexpr size_t kMaxShownName = 200;
+constexpr size_t kMaxDims = 16;
+
+// Null where there is none.
+const json* Member(const json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::string TextOf(const json* value) {
+  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
+}
+
+std::optional<int64_t> IntOf(const json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  return value.get<int64_t>();
+}
+
+// A number, {"as_int": 3}, or the name or expression of one that is not fixed.
+std::optional<int64_t> ExtentOf(const json& value) {
+  if (const json* fixed = Member(value, "as_int")) return IntOf(*fixed);
+  if (Member(value, "as_expr") != nullptr || Member(value, "as_name") != nullptr) return kAnyExtent;
+  return IntOf(value);
+}
+
+class ProgramReader {
+ public:
+  explicit ProgramReader(std::string path) : path_(std::move(path)) {}
+
+  absl::StatusOr<OpGraph> Read(const json& program) {
+    ADJOIN_RETURN_IF_ERROR(CheckVersion(program));
+    const json* module = Member(program, "graph_module");
+    const json* graph = module == nullptr ? nullptr : Member(*module, "graph");
+    const json* signature = module == nullptr ? nullptr : Member(*module, "signature");
+    if (graph == nullptr || signature == nullptr) return Lacks("a graph with its signature");
+    ADJOIN_RETURN_IF_ERROR(ReadTensors(*graph));
+    ADJOIN_RETURN_IF_ERROR(ReadInputs(*signature));
+    ADJOIN_RETURN_IF_ERROR(ReadOutputs(*signature));
+    const json* nodes = Member(*graph, "nodes");
+    if (nodes == nullptr || !nodes->is_array()) return Lacks("nodes");
+    for (const json& node : *nodes) ADJOIN_RETURN_IF_ERROR(ReadNode(node));
+    return std::move(graph_);
+  }
+
+ private:
+  absl::Status Lacks(absl::string_view what) const {
+    return absl::DataLossError(absl::StrCat(path_, ": its program lacks ", what));
+  }
+  absl::Status Bad(absl::string_view what) const { return absl::InvalidArgumentError(absl::StrCat(path_, ": ", what)); }
+
+  absl::Status CheckVersion(const json& program) const {
+    const json* version = Member(program, "schema_version");
+    const json* major = version == nullptr ? nullptr : Member(*version, "major");
+    const std::optional<int64_t> number = major == nullptr ? std::nullopt : IntOf(*major);
+    if (!number.has_value()) return Lacks("a schema_version");
+    if (*number < kOldestMajor || *number > kNewestMajor) {
+      return Bad(absl::StrCat("its program has version ", *number, "; versions ", kOldestMajor, " to ", kNewestMajor,
+                              " are read, which PyTorch 2.4 and later write"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadTensors(const json& graph) {
+    const json* values = Member(graph, "tensor_values");
+    if (values == nullptr || !values->is_object()) return Lacks("tensor_values");
+    for (const auto& [name, meta] : values->items()) {
+      const std::string shown = PrintableText(name, kMaxShownName);
+      const json *dtype = Member(meta, "dtype"), *sizes = Member(meta, "sizes");
+      if (dtype == nullptr || !dtype->is_number_unsigned() || sizes == nullptr || !sizes->is_array() ||
+          sizes->size() > kMaxDims) {
+        return Lacks(absl::StrCat("type and sizes of ", shown));
+      }
+      const std::optional<DType> known = DTypeOfCode(dtype->get<uint64_t>());
+      if (!known.has_value()) continue;  // an error where a layer needs it
+      TensorInfo info{*known, {}};
+      for (const json& size : *sizes) {
+        const std::optional<int64_t> extent = ExtentOf(size);
+        if (!extent.has_value() || *extent < kAnyExtent) return Lacks(absl::StrCat("whole sizes of ", shown));
+        info.shape.push_back(*extent);
+      }
+      graph_.tensors[name] = std::move(info);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadInputs(const json& signature) {
+    const json* specs = Member(signature, "input_specs");
+    if (specs == nullptr || !specs->is_array()) return Lacks("input_specs");
+    constexpr const char* kNamed[][2] = {
+        {"parameter", "parameter_name"}, {"buffer", "buffer_name"}, {"tensor_constant", "tensor_constant_name"}};
+    for (const json& spec : *specs) {
+      bool taken = false;
+      for (const auto& [kind, key] : kNamed) {
+        const json* named = Member(spec, kind);
+        if (named == nullptr) continue;
+        const json* argument = Member(*named, "arg");
+        const std::string value = argument == nullptr ? "" : TextOf(Member(*argument, "name"));
+        const std::string name = TextOf(Member(*named, key));
+        if (value.empty() || name.empty()) return Lacks(absl::StrCat("the name of a ", kind));
+        graph_.parameters[value] = name;
+        taken = true;
+      }
+      if (taken) continue;
+      const json* input = Member(spec, "user_input");
+      const json* argument = input == nullptr ? nullptr : Member(*input, "arg");
+      const json* tensor = argument == nullptr ? nullptr : Member(*argument, "as_tensor");
+      const std::string value = tensor == nullptr ? "" : TextOf(Member(*tensor, "name"));
+      if (!value.empty()) {
+        graph_.inputs.push_back(value);
+      } else if (input == nullptr || argument == nullptr) {
+        return Bad(
+            "its program has an input that is neither a parameter, a buffer, a constant nor an argument of forward");
+      }  // else a number or None, which is in the operators' arguments
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadOutputs(const json& signature) {
+    const json* specs = Member(signature, "output_specs");
+    if (specs == nullptr || !specs->is_array()) return Lacks("output_specs");
+    for (const json& spec : *specs) {
+      const json* output = Member(spec, "user_output");  // others are buffers that change
+      const json* argument = output == nullptr ? nullptr : Member(*output, "arg");
+      const json* tensor = argument == nullptr ? nullptr : Member(*argument, "as_tensor");
+      const std::string value = tensor == nullptr ? "" : TextOf(Member(*tensor, "name"));
+      if (!value.empty()) graph_.outputs.push_back(value);
+    }
+    if (graph_.outputs.empty()) return Bad("its program returns no tensor");
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadNode(const json& json_node) {
+    OpNode node;
+    node.target = TextOf(Member(json_node, "target"));
+    const json *inputs = Member(json_node, "inputs"), *outputs = Member(json_node, "outputs");
+    if (node.target.empty() || inputs == nullptr || !inputs->is_array() || outputs == nullptr || !outputs->is_array()) {
+      return Lacks(absl::StrCat("target, inputs and outputs of node ", graph_.nodes.size()));
+    }
+    SetOp(node);
+    for (const json& input : *inputs) {
+      const json* argument = Member(input, "arg");
+      if (argument != nullptr) node.arguments[TextOf(Member(input, "name"))] = ReadArgument(*argument);
+    }
+    for (const json& output : *outputs) {
+      const OpArgument values = ReadArgument(output);
+      if (values.kind == OpArgument::Kind::kTensors) {
+        node.outputs.insert(node.outputs.end(), values.tensors.begin(), values.tensors.end());
+      } else if (values.kind == OpArgument::Kind::kNone) {
+        node.outputs.push_back("");
+      }
+    }
+    const json* metadata = Member(json_node, "metadata");
+    if (metadata != nullptr) SetModule(TextOf(Member(*metadata, "nn_module_stack")), node);
+    graph_.nodes.push_back(std::move(node));
+    return absl::OkStatus();
+  }
+
+  static void SetOp(OpNode& node) {
+    absl::string_view name = node.target;
+    if (!absl::ConsumePrefix(&name, "torch.ops.aten.")) {
+      node.op = node.target;
+      return;
+    }
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(name, absl::MaxSplits('.', 1));
+    absl::string_view op = parts.first;
+    node.in_place = absl::EndsWith(op, "_") && !absl::EndsWith(op, "__");
+    if (node.in_place) op.remove_suffix(1);
+    node.op = std::string(op);
+    node.overload = std::string(parts.second);
+  }
+
+  // "key,path,type;key,path,type": the modules that the operator ran in, outermost first.
+  static void SetModule(const std::string& stack, OpNode& node) {
+    const absl::string_view last =
+        absl::string_view(stack).substr(stack.rfind(';') == std::string::npos ? 0 : stack.rfind(';') + 1);
+    const size_t first_comma = last.find(','), last_comma = last.rfind(',');
+    if (first_comma == absl::string_view::npos || first_comma == last_comma) return;
+    absl::string_view path = last.substr(first_comma + 1, last_comma - first_comma - 1);
+    absl::ConsumePrefix(&path, "L['self']");
+    absl::ConsumePrefix(&path, ".");
+    node.module = std::string(path);
+    node.module_type = std::string(last.substr(last_comma + 1));
+  }
+
+  static void AddTensor(const json& value, OpArgument& argument) {
+    argument.tensors.push_back(TextOf(Member(value, "name")));
+  }
+
+  static bool AddNumber(const json& value, OpArgument& argument) {
+    if (value.is_boolean()) {
+      argument.kind = OpArgument::Kind::kBool;
+      argument.ints.push_back(value.get<bool>());
+      return true;
+    }
+    if (const std::optional<int64_t> number = ExtentOf(value); number.has_value()) {
+      argument.kind = OpArgument::Kind::kInts;
+      argument.ints.push_back(*number);
+      return true;
+    }
+    if (!value.is_number()) return false;
+    argument.kind = OpArgument::Kind::kFloats;
+    argument.floats.push_back(value.get<double>());
+    return true;
+  }
+
+  static OpArgument Other() {
+    OpArgument other;
+    other.kind = OpArgument::Kind::kOther;
+    return other;
+  }
+
+  // {"as_ints": [1, 2]}, {"as_tensor": {"name": "x"}}, {"as_none": true}, ...
+  static OpArgument ReadArgument(const json& argument) {
+    OpArgument result = Other();
+    if (!argument.is_object() || argument.size() != 1) return result;
+    const std::string& key = argument.begin().key();
+    const json& value = argument.begin().value();
+    result.list = value.is_array();
+    if (key == "as_none") {
+      result.kind = OpArgument::Kind::kNone;
+    } else if (key == "as_tensor") {
+      result.kind = OpArgument::Kind::kTensors;
+      AddTensor(value, result);
+    } else if ((key == "as_tensors" || key == "as_optional_tensors") && value.is_array()) {
+      result.kind = OpArgument::Kind::kTensors;
+      for (const json& item : value) AddTensor(Member(item, "as_tensor") ? *Member(item, "as_tensor") : item, result);
+    } else if (key == "as_string" && value.is_string()) {
+      result.kind = OpArgument::Kind::kText;
+      result.text = value.get<std::string>();
+    } else if (key == "as_float" || key == "as_floats") {
+      result.kind = OpArgument::Kind::kFloats;
+      for (const json& item : value.is_array() ? value : json::array({value})) {
+        if (!item.is_number()) return Other();
+        result.floats.push_back(item.get<double>());
+      }
+    } else if (value.is_array()) {
+      for (const json& item : value) {
+        if (!AddNumber(item, result)) return Other();
+      }
+    } else {
+      AddNumber(value, result);
+    }
+    return result;
+  }
+
+  const std::string path_;
+  OpGraph graph_;
+};
+
+}  // namespace
+
+std::string OpNode::Tensor(const std::string& name) const {
+  const auto found = arguments.find(name);
+  return found == arguments.end() || found->second.tensors.empty() ? "" : found->second.tensors[0];
+}
+
+bool OpNode::Has(const std::string& name) const {
+  const auto found = arguments.find(name);
+  return found != arguments.end() && found->second.kind != OpArgument::Kind::kNone;
+}
+
+std::vector<int64_t> OpNode::Ints(const std::string& name, std::vector<int64_t> otherwise) const {
+  const auto found = arguments.find(name);
+  return found == arguments.end() || found->second.ints.empty() ? std::move(otherwise) : found->second.ints;
+}
+
+std::vector<double> OpNode::Floats(const std::string& name, std::vector<double> otherwise) const {
+  const auto found = arguments.find(name);
+  if (found == arguments.end()) return otherwise;
+  if (!found->second.floats.empty()) return found->second.floats;
+  if (found->second.ints.empty()) return otherwise;
+  return std::vector<double>(found->second.ints.begin(), found->second.ints.end());
+}
+
+int64_t OpNode::Int(const std::string& name, int64_t otherwise) const { return Ints(name, {otherwise})[0]; }
+double OpNode::Float(const std::string& name, double otherwise) const { return Floats(name, {otherwise})[0]; }
+bool OpNode::Bool(const std::string& name, bool otherwise) const { return Ints(name, {otherwise})[0] != 0; }
+
+std::string OpNode::Text(const std::string& name, const std::string& otherwise) const {
+  const auto found = arguments.find(name);
+  return found == arguments.end() || found->second.kind != OpArgument::Kind::kText ? otherwise : found->second.text;
+}
+
+absl::StatusOr<OpGraph> ReadOpGraph(const nlohmann::json& program, const std::string& path) {
+  return ProgramReader(path).Read(program);
+}
+
+}  // namespace adjoin

@@ -1,0 +1,79 @@
+// A model as torch.export describes it: operators of ATen in the order in which they run.
+//
+//   ADJOIN_ASSIGN_OR_RETURN(OpGraph graph, ReadOpGraph(archive->program(), archive->path()));
+//   for (const OpNode& node : graph.nodes) {
+//     node.op;                            // "conv2d"; of an operator that changes its input in place, without the "_"
+//     node.Tensor("input");               // "x": the name of a value in this graph
+//     node.Ints("padding", {0, 0});       // what was given, or else the default
+//     node.module;                        // "layer1.0.conv1"
+//   }
+//   graph.parameters.at("p_conv1_weight");   // "conv1.weight": its name in PyTorch's state_dict
+//
+// Source of the format: torch/_export/serde/schema.py of PyTorch, major versions 5 to 8.
+#ifndef ADJOIN_IMPORTER_GRAPH_OP_GRAPH_H_
+#define ADJOIN_IMPORTER_GRAPH_OP_GRAPH_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/statusor.h"
+#include "primitives/geometry/dtype.h"
+
+namespace adjoin {
+
+// An extent that the program does not fix, such as a batch of any size.
+inline constexpr int64_t kAnyExtent = -1;
+
+struct OpArgument {
+  enum class Kind { kNone, kTensors, kInts, kFloats, kBool, kText, kOther };
+  Kind kind = Kind::kNone;
+  bool list = false;                 // several of them, or one
+  std::vector<std::string> tensors;  // names of values; "" in a list for one that is left out
+  std::vector<int64_t> ints;         // kAnyExtent for one that the program does not fix; also of kBool: 0 or 1
+  std::vector<double> floats;
+  std::string text;
+};
+
+struct OpNode {
+  std::string op, overload;  // "add", "Tensor"
+  std::string target;        // the whole name, for messages: "torch.ops.aten.add_.Tensor"
+  bool in_place = false;     // its first argument has the result's value afterwards
+  std::map<std::string, OpArgument> arguments;
+  std::vector<std::string> outputs;  // names of values; "" for one that nothing reads
+  std::string module, module_type;   // "layer1.0.relu", "torch.nn.modules.activation.ReLU"
+
+  // A tensor argument's value; "" where it was left out.
+  std::string Tensor(const std::string& name) const;
+  bool Has(const std::string& name) const;  // given, and not None
+  // Numbers that were given; else `otherwise`. One number counts as a list of one.
+  std::vector<int64_t> Ints(const std::string& name, std::vector<int64_t> otherwise = {}) const;
+  std::vector<double> Floats(const std::string& name, std::vector<double> otherwise = {}) const;  // also of ints
+  int64_t Int(const std::string& name, int64_t otherwise) const;
+  double Float(const std::string& name, double otherwise) const;
+  bool Bool(const std::string& name, bool otherwise) const;
+  std::string Text(const std::string& name, const std::string& otherwise) const;
+};
+
+struct TensorInfo {
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;
+};
+
+struct OpGraph {
+  std::vector<OpNode> nodes;
+  std::map<std::string, TensorInfo> tensors;      // by value
+  std::map<std::string, std::string> parameters;  // and buffers and constants: from a value to its name in PyTorch
+  std::vector<std::string> inputs, outputs;       // values, in the order of forward's arguments and results
+};
+
+// Errors: kInvalidArgument (another version of the format, control flow, an input that is no tensor); kDataLoss (a
+// program that lacks what every program has), with `path`.
+absl::StatusOr<OpGraph> ReadOpGraph(const nlohmann::json& program, const std::string& path);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_IMPORTER_GRAPH_OP_GRAPH_H_

@@ -1,0 +1,241 @@
+#include "importer/import_model.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/printable_text.h"
+#include "base/status_macros.h"
+#include "importer/graph/op_graph.h"
+#include "importer/layers/op_rules.h"
+#include "worker/model/safetensors.h"
+
+namespace adjoin {
+namespace {
+
+constexpr size_t kMaxShown = 300;
+constexpr size_t kMaxRefusals = 12;  // in one message
+
+bool IsFieldName(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+}
+
+// What could not be imported, each kind once.
+class Refusals {
+ public:
+  void Add(const OpNode& node, const std::string& why) {
+    Entry& entry = entries_[{node.target, why}];
+    if (++entry.count > 1) return;
+    entry.module = node.module;
+    order_.push_back({node.target, why});
+  }
+  bool empty() const { return order_.empty(); }
+
+  std::vector<std::string> Lines() const {
+    std::vector<std::string> lines;
+    for (const auto& key : order_) {
+      if (lines.size() == kMaxRefusals) {
+        lines.push_back(absl::StrCat(order_.size() - kMaxRefusals, " more"));
+        break;
+      }
+      const Entry& entry = entries_.at(key);
+      lines.push_back(
+          PrintableText(absl::StrCat(key.first, " (", entry.count, entry.count == 1 ? " time" : " times, first", " in ",
+                                     entry.module.empty() ? "the model itself" : absl::StrCat("module ", entry.module),
+                                     "): ", key.second),
+                        kMaxShown));
+    }
+    return lines;
+  }
+
+ private:
+  struct Entry {
+    int count = 0;
+    std::string module;
+  };
+  std::map<std::pair<std::string, std::string>, Entry> entries_;
+  std::vector<std::pair<std::string, std::string>> order_;
+};
+
+class Importer {
+ public:
+  Importer(const Pt2Archive& archive, const OpGraph& graph, const ImportOptions& options,
+           const std::vector<std::string>& fields)
+      : archive_(archive), graph_(graph), options_(options), builder_(graph, fields) {}
+
+  absl::StatusOr<ImportedModel> Run() {
+    const std::vector<bool> live = LiveNodes();
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (live[i]) ImportNode(graph_.nodes[i]);
+    }
+    if (!refusals_.empty() && !options_.outline) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          archive_.path(), ": no layers for ", absl::StrJoin(refusals_.Lines(), "; "), ". --outline imports the rest"));
+    }
+    ImportedModel model;
+    model.layers = builder_.layers();
+    model.weights = builder_.weights();
+    model.notes = refusals_.Lines();
+    for (const std::string& output : graph_.outputs) {
+      const absl::StatusOr<std::string> source = builder_.SourceOf(output);
+      if (source.ok()) {
+        model.outputs.push_back(*source);
+      } else if (!options_.outline) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(archive_.path(), ": the model's result: ", std::string(source.status().message())));
+      }
+    }
+    if (model.layers.empty()) return absl::InvalidArgumentError(absl::StrCat(archive_.path(), ": it has no layers"));
+    ADJOIN_RETURN_IF_ERROR(SetType(model));
+    return model;
+  }
+
+ private:
+  // Nodes whose result, or the change that they make in place, is read by what the model returns.
+  std::vector<bool> LiveNodes() const {
+    std::set<std::string> needed(graph_.outputs.begin(), graph_.outputs.end());
+    std::vector<bool> live(graph_.nodes.size(), false);
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const OpNode& node = graph_.nodes[i];
+      const std::string changed = node.in_place ? node.Tensor(node.Has("self") ? "self" : "input") : "";
+      live[i] = needed.count(changed) > 0 || std::any_of(node.outputs.begin(), node.outputs.end(),
+                                                         [&](const auto& name) { return needed.count(name) > 0; });
+      if (!live[i]) continue;
+      for (const auto& [name, argument] : node.arguments) {
+        needed.insert(argument.tensors.begin(), argument.tensors.end());
+      }
+    }
+    return live;
+  }
+
+  void ImportNode(const OpNode& node) {
+    for (const auto& [name, argument] : node.arguments) {
+      for (const std::string& tensor : argument.tensors) {
+        // What follows from a refusal is not refused again.
+        if (builder_.Forgotten(tensor)) return builder_.Forget(node);
+      }
+    }
+    const OpRule* rule = FindOpRule(node.op);
+    absl::Status status;
+    if (rule == nullptr) {
+      const std::string nearest = NearestLayer(node.op);
+      status = absl::InvalidArgumentError(
+          nearest.empty() ? "it is not known" : absl::StrCat("it is not known; the nearest layer is ", nearest));
+    } else {
+      status = (*rule)(node, builder_);
+    }
+    if (status.ok()) return;
+    refusals_.Add(node, std::string(status.message()));
+    if (!options_.outline || !AddCustom(node).ok()) builder_.Forget(node);
+  }
+
+  absl::Status AddCustom(const OpNode& node) {
+    Layer layer;
+    layer.mutable_custom()->set_type(node.op);
+    std::vector<std::string> inputs;
+    for (const auto& [name, argument] : node.arguments) {
+      for (const std::string& tensor : argument.tensors) {
+        if (builder_.SourceOf(tensor).ok()) inputs.push_back(tensor);
+      }
+      auto& arguments = *layer.mutable_custom()->mutable_arg();
+      if (!argument.ints.empty()) arguments[name] = absl::StrJoin(argument.ints, ",");
+      if (!argument.floats.empty()) arguments[name] = absl::StrJoin(argument.floats, ",");
+      if (!argument.text.empty()) arguments[name] = argument.text;
+    }
+    return builder_.Add(node, std::move(layer), inputs);
+  }
+
+  // The job's number type is that of the weights; without any, of the input.
+  absl::Status SetType(ImportedModel& model) const {
+    std::set<DType> types;
+    for (const ImportedWeight& weight : model.weights) {
+      const ArchivedTensor* tensor = archive_.Find(weight.source);
+      if (tensor != nullptr && IsFloatingPoint(tensor->dtype)) types.insert(tensor->dtype);
+    }
+    for (const std::string& input : graph_.inputs) {
+      const auto found = graph_.tensors.find(input);
+      if (types.empty() && found != graph_.tensors.end() && IsFloatingPoint(found->second.dtype)) {
+        types.insert(found->second.dtype);
+      }
+    }
+    if (types.size() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(archive_.path(), ": its weights are of ", ToString(*types.begin()),
+                                                     " and ", ToString(*types.rbegin()),
+                                                     "; a job has one number type: export model.float()"));
+    }
+    if (!types.empty()) model.compute = *types.begin();
+    if (model.compute == DType::kFloat16) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(archive_.path(), ": its weights are of float16, which jobs do not have; export model.float()"));
+    }
+    return absl::OkStatus();
+  }
+
+  const Pt2Archive& archive_;
+  const OpGraph& graph_;
+  const ImportOptions& options_;
+  LayerBuilder builder_;
+  Refusals refusals_;
+};
+
+}  // namespace
+
+absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const ImportOptions& options) {
+  ADJOIN_ASSIGN_OR_RETURN(const OpGraph graph, ReadOpGraph(archive.program(), archive.path()));
+  const auto bad = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(archive.path(), ": ", PrintableText(what, kMaxShown)));
+  };
+  const std::vector<std::string>& fields = options.inputs.empty() ? graph.inputs : options.inputs;
+  if (fields.size() != graph.inputs.size()) {
+    return bad(absl::StrCat("forward has ", graph.inputs.size(), " tensor arguments (",
+                            absl::StrJoin(graph.inputs, ", "), "), but --input names ", fields.size()));
+  }
+  std::vector<ImportedInput> inputs;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (!IsFieldName(fields[i])) return bad(absl::StrCat(fields[i], " is no name of a field; --input names others"));
+    const auto found = graph.tensors.find(graph.inputs[i]);
+    if (found == graph.tensors.end()) return bad(absl::StrCat("the type of argument ", fields[i], " is not supported"));
+    inputs.push_back({fields[i], found->second.dtype, found->second.shape});
+    const std::vector<int64_t>& shape = inputs.back().shape;
+    if (shape.empty() || shape[0] != inputs[0].shape[0] || std::count(shape.begin() + 1, shape.end(), kAnyExtent) > 0) {
+      return bad(absl::StrCat("argument ", fields[i], " must have a batch as its dim 0, the same as the others, ",
+                              "and other dims of a fixed extent"));
+    }
+  }
+  ADJOIN_ASSIGN_OR_RETURN(ImportedModel model, Importer(archive, graph, options, fields).Run());
+  model.inputs = std::move(inputs);
+  return model;
+}
+
+absl::Status WriteWeights(const Pt2Archive& archive, const ImportedModel& model, const std::string& path) {
+  std::vector<SafetensorsEntry> entries;
+  for (const ImportedWeight& weight : model.weights) {
+    const ArchivedTensor* tensor = archive.Find(weight.source);
+    if (tensor == nullptr && !weight.source.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(archive.path(), ": it has no tensor ", PrintableText(weight.source, kMaxShown)));
+    }
+    entries.push_back(tensor == nullptr ? SafetensorsEntry{weight.name, DType::kInt64, {}}
+                                        : SafetensorsEntry{weight.name, tensor->dtype, tensor->shape});
+  }
+  ADJOIN_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer, SafetensorsWriter::Create(path, entries));
+  for (const ImportedWeight& weight : model.weights) {
+    if (weight.source.empty()) {
+      constexpr int64_t kZero = 0;
+      ADJOIN_RETURN_IF_ERROR(writer->Append(&kZero, sizeof(kZero)));
+      continue;
+    }
+    ADJOIN_RETURN_IF_ERROR(archive.Read(*archive.Find(weight.source),
+                                        [&](const char* data, int64_t bytes) { return writer->Append(data, bytes); }));
+  }
+  return writer->Finish();
+}
+
+}  // namespace adjoin

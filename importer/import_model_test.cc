@@ -1,0 +1,153 @@
+// Imports the archives of testdata/, which PyTorch wrote, and plans the jobs. tests/importer compares what they
+// compute.
+#include "importer/import_model.h"
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "importer/archive/pt2_archive.h"
+#include "importer/job_text.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/plan/planner.h"
+#include "planner/spec/spec_parser.h"
+#include "worker/model/safetensors.h"
+
+namespace adjoin {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::unique_ptr<Pt2Archive> OpenFixture(const std::string& name) {
+  auto archive = Pt2Archive::Open("importer/testdata/" + name);
+  EXPECT_TRUE(archive.ok()) << archive.status();
+  return archive.ok() ? *std::move(archive) : nullptr;
+}
+
+ImportedModel Imported(const std::string& name) {
+  const std::unique_ptr<Pt2Archive> archive = OpenFixture(name);
+  auto model = ImportModel(*archive, {});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? *std::move(model) : ImportedModel();
+}
+
+std::vector<std::string> Names(const ImportedModel& model) {
+  std::vector<std::string> names;
+  for (const Layer& layer : model.layers) names.push_back(layer.name());
+  return names;
+}
+
+class FixtureTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(FixtureTest, MakesAJobThatIsPlannedWithTheWeightsOfItsFile) {
+  const std::unique_ptr<Pt2Archive> archive = OpenFixture(GetParam());
+  const auto model = ImportModel(*archive, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto text = JobText(*model, {.name = "job", .weights = "w.safetensors", .archive = GetParam()});
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto parsed = ParseSpec(*text, "job");
+  ASSERT_TRUE(parsed.ok()) << parsed.status() << *text;
+  DatasetSizes sizes;
+  sizes["data"].samples = parsed->spec.dataset(0).field(0).synthetic().samples();
+  const auto plan = Planner::Build(parsed->spec, sizes, BuiltinLayerRules(), &parsed->locations);
+  ASSERT_TRUE(plan.ok()) << plan.status() << *text;
+
+  const std::string path = absl::StrCat(testing::TempDir(), "/", GetParam(), ".safetensors");
+  ASSERT_TRUE(WriteWeights(*archive, *model, path).ok());
+  const auto weights = SafetensorsReader::Open(path);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ((*weights)->entries().size(), static_cast<size_t>(plan->parameter_size()));
+  for (const ParameterPlan& parameter : plan->parameter()) {
+    const SafetensorsEntry* entry = (*weights)->Find(parameter.name());
+    ASSERT_NE(entry, nullptr) << parameter.name();
+    const std::vector<int64_t> shape(parameter.home().shape().begin(), parameter.home().shape().end());
+    EXPECT_EQ(entry->shape, shape) << parameter.name();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Archives, FixtureTest,
+                         testing::Values("lenet.pt2", "lenet.new.pt2", "resnet.pt2", "unet3d.pt2", "unet3d.new.pt2",
+                                         "mixed.pt2"));
+
+TEST(ImportModelTest, NamesLayersAsModules) {
+  EXPECT_THAT(Names(Imported("lenet.pt2")), ElementsAre("conv1", "relu", "max_pool2d", "conv2", "relu_2",
+                                                        "max_pool2d_2", "view", "fc1", "tanh", "drop", "fc2"));
+}
+
+TEST(ImportModelTest, ReadsBothFormsOfArchivesAlike) {
+  for (const char* name : {"lenet", "unet3d"}) {
+    const std::unique_ptr<Pt2Archive> old_form = OpenFixture(absl::StrCat(name, ".pt2"));
+    const std::unique_ptr<Pt2Archive> new_form = OpenFixture(absl::StrCat(name, ".new.pt2"));
+    ASSERT_EQ(old_form->tensors().size(), new_form->tensors().size());
+    for (const auto& [key, tensor] : old_form->tensors()) {
+      std::string values[2];
+      int i = 0;
+      for (const Pt2Archive* archive : {old_form.get(), new_form.get()}) {
+        ASSERT_NE(archive->Find(key), nullptr) << key;
+        const auto append = [&](const char* data, int64_t bytes) {
+          values[i].append(data, static_cast<size_t>(bytes));
+          return absl::OkStatus();
+        };
+        ASSERT_TRUE(archive->Read(*archive->Find(key), append).ok());
+        ++i;
+      }
+      EXPECT_EQ(values[0], values[1]) << key;
+      EXPECT_FALSE(values[0].empty()) << key;
+    }
+  }
+}
+
+TEST(ImportModelTest, NamesWhatHasNoLayer) {
+  const std::unique_ptr<Pt2Archive> archive = OpenFixture("transformer.pt2");
+  const auto refused = ImportModel(*archive, {});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("transformer.pt2"),
+                    HasSubstr("torch.ops.aten.unsqueeze.default (1 time in module block)"), HasSubstr("--outline")));
+  const auto outline = ImportModel(*archive, {.inputs = {}, .outline = true});
+  ASSERT_TRUE(outline.ok()) << outline.status();
+  EXPECT_FALSE(outline->notes.empty());
+  const auto text = JobText(*outline, {.name = "outline", .weights = "", .archive = "transformer.pt2"});
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, AllOf(HasSubstr("# NOT IMPORTED: torch.ops.aten.unsqueeze.default"),
+                           HasSubstr("custom { type: \"unsqueeze\"")));
+  EXPECT_TRUE(ParseSpec(*text, "job").ok());
+}
+
+TEST(ImportModelTest, TakesTheNamesOfTheInputsThatItIsGiven) {
+  const std::unique_ptr<Pt2Archive> archive = OpenFixture("lenet.pt2");
+  const auto model = ImportModel(*archive, {.inputs = {"image"}, .outline = false});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->layers[0].input(), ElementsAre("image"));
+  const auto refused = ImportModel(*archive, {.inputs = {"image", "mask"}, .outline = false});
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("forward has 1 tensor arguments (x), but --input names 2"));
+}
+
+TEST(JobTextTest, FillsATemplate) {
+  const ImportedModel model = Imported("lenet.pt2");
+  const auto frame =
+      ParseSpec(R"(name: "mine" kind: TRAIN ranks: 2 loss { kind: "cross_entropy" target: "label" })", "t");
+  ASSERT_TRUE(frame.ok());
+  const auto text =
+      JobText(model, {.name = "", .weights = "w.safetensors", .archive = "lenet.pt2", .frame = &frame->spec});
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto job = ParseSpec(*text, "job");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.name(), "mine");
+  EXPECT_EQ(job->spec.loss(0).input(), "fc2");
+  EXPECT_EQ(job->spec.layer_size(), 11);
+  EXPECT_EQ(job->spec.weights().init_from(), "w.safetensors");
+  const auto again = JobText(model, {.name = "", .weights = "", .archive = "", .frame = &job->spec});
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("the template has a layer, conv1"));
+}
+
+}  // namespace
+}  // namespace adjoin

@@ -1,0 +1,39 @@
+#include "importer/layers/op_rules.h"
+
+namespace adjoin {
+
+const OpRule* FindOpRule(const std::string& op) {
+  for (const OpRules* rules : {&ConvolutionRules(), &NormRules(), &PointwiseRules(), &PoolRules(), &ShapeRules()}) {
+    const auto found = rules->find(op);
+    if (found != rules->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+std::string NearestLayer(const std::string& op) {
+  static const auto* nearest = new std::map<std::string, std::string>{
+      {"baddbmm", "attention, or linear for a product with a parameter"},
+      {"bmm", "attention, or linear for a product with a parameter"},
+      {"chunk", "crop, for each of the parts"},
+      {"div", "multiply, for the product of two layers' outputs"},
+      {"einsum", "attention, or linear for a product with a parameter"},
+      {"expand", "expand"},
+      {"index", "index_select"},
+      {"index_select", "index_select"},
+      {"lstm", "custom"},
+      {"matmul", "attention, or linear for a product with a parameter"},
+      {"mean", "pool { mode: \"avg\" adaptive_size: 1 }, for a mean over all spatial dims"},
+      {"mm", "linear, for a product with a parameter"},
+      {"mul", "multiply, for the product of two layers' outputs"},
+      {"repeat", "repeat"},
+      {"scaled_dot_product_attention", "attention, of a torch.nn.MultiheadAttention with batch_first=True"},
+      {"slice", "crop"},
+      {"split", "crop, for each of the parts"},
+      {"split_with_sizes", "crop, for each of the parts"},
+      {"sub", "add"},
+  };
+  const auto found = nearest->find(op);
+  return found == nearest->end() ? "" : found->second;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,37 @@
+// How each operator of ATen becomes a layer.
+//
+//   const OpRule* rule = FindOpRule("conv2d");
+//   absl::Status status = (*rule)(node, builder);    // adds a layer to `builder`
+//
+// A new operator is a function and a line in the table of one of rules_*.cc; docs/import.md lists them.
+#ifndef ADJOIN_IMPORTER_LAYERS_OP_RULES_H_
+#define ADJOIN_IMPORTER_LAYERS_OP_RULES_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "importer/graph/op_graph.h"
+#include "importer/layers/layer_builder.h"
+
+namespace adjoin {
+
+// Adds what computes `node`. Errors: kInvalidArgument, for arguments that no layer has ("groups must be 1").
+using OpRule = absl::Status (*)(const OpNode& node, LayerBuilder& builder);
+using OpRules = std::map<std::string, OpRule>;  // by OpNode::op
+
+const OpRules& ConvolutionRules();
+const OpRules& NormRules();
+const OpRules& PointwiseRules();
+const OpRules& PoolRules();
+const OpRules& ShapeRules();
+
+// Null where there is none.
+const OpRule* FindOpRule(const std::string& op);
+// What could stand for an operator that has no rule: "multiply, for the product of two layers' outputs". "" where
+// nothing is near.
+std::string NearestLayer(const std::string& op);
+
+}  // namespace adjoin
+
+#endif  // ADJOIN_IMPORTER_LAYERS_OP_RULES_H_

@@ -1,0 +1,105 @@
+// Convolutions, linear layers, embeddings.
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "importer/layers/op_rules.h"
+#include "importer/layers/rule_arguments.h"
+
+namespace adjoin {
+namespace {
+
+constexpr int64_t kInt32 = std::numeric_limits<int32_t>::max();
+
+absl::Status WriteWindow(const OpNode& node, const std::vector<int64_t>& kernel, WindowSpec* window) {
+  // One number would stand for every dim as well.
+  ADJOIN_RETURN_IF_ERROR(WritePerDim(kernel, /*absent=*/0, /*least=*/1, window->mutable_kernel()));
+  ADJOIN_RETURN_IF_ERROR(WritePerDim(node.Ints("stride", {1}), 1, 1, window->mutable_stride()));
+  ADJOIN_RETURN_IF_ERROR(WritePerDim(node.Ints("dilation", {1}), 1, 1, window->mutable_dilation()));
+  const std::string named = node.Text("padding", "");
+  if (named.empty()) return WritePerDim(node.Ints("padding", {0}), 0, 0, window->mutable_pad_lo());
+  if (named != "same" && named != "valid") return Unsupported("its padding is neither numbers, same nor valid");
+  if (named == "same") window->set_padding(named);
+  return absl::OkStatus();
+}
+
+absl::Status AddConvolution(const OpNode& node, LayerBuilder& builder, bool transposed) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> input, builder.Shape(node.Tensor("input")));
+  if (weight.size() < 3 || weight.size() > 5 || input.size() != weight.size()) {
+    return Unsupported("its input has ", input.size(), " dims; right would be [batch, channels, 1 to 3 spatial dims]");
+  }
+  const int64_t groups = node.Int("groups", 1);
+  const int64_t channels = weight[transposed ? 1 : 0];
+  if (groups < 1 || groups > kInt32 || channels < 1 || channels > kInt32 / groups) {
+    return Unsupported("it has ", channels, " channels in ", groups, " groups");
+  }
+  Layer layer;
+  Conv* conv = layer.mutable_conv();
+  ADJOIN_RETURN_IF_ERROR(
+      WriteWindow(node, std::vector<int64_t>(weight.begin() + 2, weight.end()), conv->mutable_window()));
+  conv->set_out_channels(static_cast<uint32_t>(transposed ? channels * groups : channels));
+  if (groups != 1) conv->set_groups(static_cast<uint32_t>(groups));
+  if (node.Tensor("bias").empty()) conv->set_bias(false);
+  if (transposed) {
+    conv->set_transposed(true);
+    ADJOIN_RETURN_IF_ERROR(WritePerDim(node.Ints("output_padding", {0}), 0, 0, conv->mutable_output_padding()));
+  }
+  return builder.Add(node, std::move(layer), {node.Tensor("input")},
+                     {{"weight", node.Tensor("weight")}, {"bias", node.Tensor("bias")}});
+}
+
+absl::Status Convolution(const OpNode& node, LayerBuilder& builder) {
+  return AddConvolution(node, builder, /*transposed=*/node.Bool("transposed", false));
+}
+
+absl::Status TransposedConvolution(const OpNode& node, LayerBuilder& builder) {
+  return AddConvolution(node, builder, /*transposed=*/true);
+}
+
+absl::Status LinearLayer(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
+  if (weight.size() != 2 || weight[0] < 1 || weight[0] > kInt32) return Unsupported("its weight is no matrix");
+  Layer layer;
+  layer.mutable_linear()->set_out_features(static_cast<uint32_t>(weight[0]));
+  if (node.Tensor("bias").empty()) layer.mutable_linear()->set_bias(false);
+  return builder.Add(node, std::move(layer), {node.Tensor("input")},
+                     {{"weight", node.Tensor("weight")}, {"bias", node.Tensor("bias")}});
+}
+
+absl::Status EmbeddingLayer(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
+  if (weight.size() != 2) return Unsupported("its weight is no table of vectors");
+  if (node.Bool("scale_grad_by_freq", false) || node.Bool("sparse", false)) {
+    return Unsupported("scale_grad_by_freq and sparse are not supported");
+  }
+  Layer layer;
+  layer.mutable_embedding()->set_num_embeddings(weight[0]);
+  layer.mutable_embedding()->set_dim(weight[1]);
+  const int64_t padding = node.Int("padding_idx", -1);  // -1: none
+  if (padding >= 0) layer.mutable_embedding()->set_padding_index(padding);
+  return builder.Add(node, std::move(layer), {node.Tensor("indices")}, {{"weight", node.Tensor("weight")}});
+}
+
+}  // namespace
+
+const OpRules& ConvolutionRules() {
+  static const auto* rules = new OpRules{
+      {"_convolution", Convolution},
+      {"conv1d", Convolution},
+      {"conv2d", Convolution},
+      {"conv3d", Convolution},
+      {"conv_transpose1d", TransposedConvolution},
+      {"conv_transpose2d", TransposedConvolution},
+      {"conv_transpose3d", TransposedConvolution},
+      {"convolution", Convolution},
+      {"embedding", EmbeddingLayer},
+      {"linear", LinearLayer},
+  };
+  return *rules;
+}
+
+}  // namespace adjoin

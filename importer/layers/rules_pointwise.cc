@@ -1,0 +1,171 @@
+// Element-wise functions, sums, products, softmax, dropout.
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "importer/layers/op_rules.h"
+#include "importer/layers/rule_arguments.h"
+
+namespace adjoin {
+namespace {
+
+// A function of a job: its name, and the names and defaults that its arguments have in ATen, which are also a job's.
+struct Function {
+  const char* name;
+  std::vector<std::pair<const char*, double>> arguments;
+};
+
+const std::map<std::string, Function>& Functions() {
+  static const auto* functions = new std::map<std::string, Function>{
+      {"abs", {"abs", {}}},
+      {"celu", {"celu", {{"alpha", 1.0}}}},
+      {"exp", {"exp", {}}},
+      {"hardshrink", {"hardshrink", {{"lambd", 0.5}}}},
+      {"hardsigmoid", {"hardsigmoid", {}}},
+      {"hardswish", {"hardswish", {}}},
+      {"hardtanh", {"hardtanh", {{"min_val", -1.0}, {"max_val", 1.0}}}},
+      {"leaky_relu", {"leaky_relu", {{"negative_slope", 0.01}}}},
+      {"log_sigmoid", {"log_sigmoid", {}}},
+      {"mish", {"mish", {}}},
+      {"relu", {"relu", {}}},
+      {"relu6", {"relu6", {}}},
+      {"selu", {"selu", {}}},
+      {"sigmoid", {"sigmoid", {}}},
+      {"silu", {"silu", {}}},
+      {"softplus", {"softplus", {{"beta", 1.0}, {"threshold", 20.0}}}},
+      {"softshrink", {"softshrink", {{"lambd", 0.5}}}},
+      {"square", {"square", {}}},
+      {"tanh", {"tanh", {}}},
+  };
+  return *functions;
+}
+
+absl::Status AddFunction(const OpNode& node, LayerBuilder& builder, const std::string& name,
+                         const std::vector<double>& arguments) {
+  Layer layer;
+  layer.mutable_activation()->set_fn(name);
+  for (double argument : arguments) {
+    if (!std::isfinite(argument)) return Unsupported("it has an argument that is not finite");
+    layer.mutable_activation()->add_arg(argument);
+  }
+  return builder.Add(node, std::move(layer), {node.Tensor("self")});
+}
+
+absl::Status ElementWise(const OpNode& node, LayerBuilder& builder) {
+  const Function& function = Functions().at(node.op);
+  std::vector<double> arguments;
+  bool all_defaults = true;
+  for (const auto& [name, otherwise] : function.arguments) {
+    arguments.push_back(node.Float(name, otherwise));
+    all_defaults = all_defaults && arguments.back() == otherwise;
+  }
+  if (all_defaults) arguments.clear();
+  return AddFunction(node, builder, function.name, arguments);
+}
+
+absl::Status Elu(const OpNode& node, LayerBuilder& builder) {
+  if (node.Float("scale", 1) != 1 || node.Float("input_scale", 1) != 1) {
+    return Unsupported("its scale and input_scale must be 1");
+  }
+  const double alpha = node.Float("alpha", 1);
+  return AddFunction(node, builder, "elu", alpha == 1 ? std::vector<double>() : std::vector<double>{alpha});
+}
+
+absl::Status Gelu(const OpNode& node, LayerBuilder& builder) {
+  return AddFunction(node, builder, node.Text("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu", {});
+}
+
+absl::Status Threshold(const OpNode& node, LayerBuilder& builder) {
+  return AddFunction(node, builder, "threshold", {node.Float("threshold", 0), node.Float("value", 0)});
+}
+
+absl::Status Clamp(const OpNode& node, LayerBuilder& builder) {
+  if (!node.Has("min") || !node.Has("max")) return Unsupported("it has one limit; right would be min and max");
+  const double min = node.Float("min", NAN), max = node.Float("max", NAN);
+  if (!(min < max)) return Unsupported("its limits are not two numbers, the smaller one first");
+  return AddFunction(node, builder, "hardtanh", {min, max});
+}
+
+absl::Status Prelu(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
+  if (weight.size() > 1) return Unsupported("its weight has ", weight.size(), " dims");
+  Layer layer;
+  layer.mutable_activation()->set_fn("prelu");
+  if (!weight.empty() && weight[0] != 1) layer.mutable_activation()->add_arg(static_cast<double>(weight[0]));
+  return builder.Add(node, std::move(layer), {node.Tensor("self")}, {{"weight", node.Tensor("weight")}});
+}
+
+// A number in place of the second tensor.
+absl::Status CheckTwoTensors(const OpNode& node) {
+  if (!node.Tensor("self").empty() && !node.Tensor("other").empty()) return absl::OkStatus();
+  return Unsupported("it has a number as one of its two arguments; arithmetic with constants is not built");
+}
+
+absl::Status AddTensors(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_RETURN_IF_ERROR(CheckTwoTensors(node));
+  if (node.Float("alpha", 1) != 1) return Unsupported("its alpha must be 1");
+  Layer layer;
+  layer.mutable_add();
+  return builder.Add(node, std::move(layer), {node.Tensor("self"), node.Tensor("other")});
+}
+
+absl::Status MultiplyTensors(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_RETURN_IF_ERROR(CheckTwoTensors(node));
+  Layer layer;
+  layer.mutable_multiply();
+  return builder.Add(node, std::move(layer), {node.Tensor("self"), node.Tensor("other")});
+}
+
+absl::Status AddSoftmax(const OpNode& node, LayerBuilder& builder, bool log) {
+  Layer layer;
+  layer.mutable_softmax()->set_dim(static_cast<int32_t>(node.Int("dim", -1)));
+  if (log) layer.mutable_softmax()->set_log(true);
+  return builder.Add(node, std::move(layer), {node.Tensor("self")});
+}
+absl::Status SoftmaxLayer(const OpNode& node, LayerBuilder& builder) { return AddSoftmax(node, builder, false); }
+absl::Status LogSoftmax(const OpNode& node, LayerBuilder& builder) { return AddSoftmax(node, builder, true); }
+
+// A model is exported as it predicts, and trained with the dropout that it then has.
+absl::Status AddDropout(const OpNode& node, LayerBuilder& builder, bool channel) {
+  const double p = node.Float("p", 0.5);
+  if (p == 0) return builder.Alias(node, node.Tensor("input"));
+  Layer layer;
+  layer.mutable_dropout()->set_p(p);
+  if (channel) layer.mutable_dropout()->set_channel(true);
+  ADJOIN_RETURN_IF_ERROR(builder.Add(node, std::move(layer), {node.Tensor("input")}));
+  builder.ShareElements(node, node.Tensor("input"));
+  return absl::OkStatus();
+}
+absl::Status DropoutLayer(const OpNode& node, LayerBuilder& builder) { return AddDropout(node, builder, false); }
+absl::Status ChannelDropout(const OpNode& node, LayerBuilder& builder) { return AddDropout(node, builder, true); }
+
+}  // namespace
+
+const OpRules& PointwiseRules() {
+  static const auto* rules = [] {
+    auto* all = new OpRules{
+        {"_log_softmax", LogSoftmax},
+        {"_softmax", SoftmaxLayer},
+        {"add", AddTensors},
+        {"clamp", Clamp},
+        {"dropout", DropoutLayer},
+        {"elu", Elu},
+        {"feature_dropout", ChannelDropout},
+        {"gelu", Gelu},
+        {"log_softmax", LogSoftmax},
+        {"mul", MultiplyTensors},
+        {"prelu", Prelu},
+        {"softmax", SoftmaxLayer},
+        {"threshold", Threshold},
+    };
+    for (const auto& [op, function] : Functions()) (*all)[op] = ElementWise;
+    return all;
+  }();
+  return *rules;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Writes the .pt2 archives of this folder, with an input and PyTorch's output beside each.
+
+    python3 make_fixtures.py [FOLDER]
+
+Needs PyTorch 2.4 to 2.6 (Debian 13's python3-torch is 2.6). Weights are random, running statistics too.
+NAME.pt2           torch.export.export_for_training(model.eval(), (x,))
+NAME.new.pt2       of some: the same program and weights, as newer releases of PyTorch arrange an archive
+NAME.input.npy     x, in the archive's type
+NAME.output.npy    model(x), computed in the archive's type
+"""
+import io
+import json
+import sys
+import zipfile
+
+import numpy
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 4, 5, padding=2)
+        self.conv2 = nn.Conv2d(4, 8, 5)
+        self.fc1 = nn.Linear(8 * 5 * 5, 32)
+        self.drop = nn.Dropout(0.5)
+        self.fc2 = nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2, stride=2)
+        x = x.view(x.size(0), -1)
+        return self.fc2(self.drop(torch.tanh(self.fc1(x))))
+
+
+class Block(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False),
+                                            nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        identity = x if self.downsample is None else self.downsample(x)
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        out += identity
+        return self.relu(out)
+
+
+class ResNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(8)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.layer1 = nn.Sequential(Block(8, 8, 1), Block(8, 8, 1))
+        self.layer2 = nn.Sequential(Block(8, 16, 2), Block(16, 16, 1))
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(16, 5)
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.stem(x))))
+        x = self.layer2(self.layer1(x))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+class Level(nn.Sequential):
+    def __init__(self, inputs, outputs, stride=1):
+        super().__init__(nn.Conv3d(inputs, outputs, 3, stride=stride, padding=1),
+                         nn.InstanceNorm3d(outputs, affine=True), nn.LeakyReLU(0.01, inplace=True))
+
+
+class UNet3d(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down0 = Level(1, 4)
+        self.down1 = Level(4, 8, stride=2)
+        self.bottom = Level(8, 8, stride=(1, 2, 2))
+        self.up1 = nn.ConvTranspose3d(8, 8, (1, 2, 2), stride=(1, 2, 2))
+        self.left1 = Level(16, 8)
+        self.up0 = nn.ConvTranspose3d(8, 4, 2, stride=2, bias=False)
+        self.left0 = Level(8, 4)
+        self.head = nn.Conv3d(4, 3, 1)
+
+    def forward(self, x):
+        down0 = self.down0(x)
+        down1 = self.down1(down0)
+        x = self.left1(torch.cat((self.up1(self.bottom(down1)), down1), 1))
+        return self.head(self.left0(torch.cat((self.up0(x), down0), 1)))
+
+
+class Mixed(nn.Module):
+    """One of each layer that the other networks lack."""
+
+    def __init__(self):
+        super().__init__()
+        self.pad = nn.ZeroPad2d((1, 2, 0, 1))
+        self.conv = nn.Conv2d(2, 8, 3, padding="same", groups=2, padding_mode="zeros")
+        self.norm = nn.GroupNorm(4, 8)
+        self.act = nn.SiLU()
+        self.prelu = nn.PReLU(8)
+        self.up = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)
+        self.pool = nn.AvgPool2d(2, ceil_mode=True, count_include_pad=False)
+        self.gate = nn.Conv2d(8, 8, 1)
+        self.shuffle = nn.PixelShuffle(2)
+        self.ln = nn.LayerNorm(2)
+        self.mlp = nn.Sequential(nn.Linear(2, 6), nn.GELU(approximate="tanh"), nn.Identity(), nn.Linear(6, 3))
+
+    def forward(self, x):
+        x = self.prelu(self.act(self.norm(self.conv(self.pad(x)))))
+        x = self.pool(F.hardtanh(self.up(x), -0.9, 0.8))
+        x = x * torch.sigmoid(self.gate(x)) + x
+        x = self.shuffle(F.interpolate(x, size=(6, 5), mode="nearest"))
+        x = self.mlp(self.ln(x.permute(0, 2, 3, 1)))
+        x = F.softmax(x, dim=-1).flatten(1, 2).transpose(1, 2)
+        return F.elu(x.mean(-1, keepdim=True) if False else x, 0.7)
+
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 8)
+        self.block = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True, activation="gelu")
+        self.attend = nn.MultiheadAttention(8, 4, batch_first=True)
+        self.norm = nn.LayerNorm(8)
+        self.head = nn.Linear(8, 20, bias=False)
+
+    def forward(self, x):
+        x = self.block(self.words(x))
+        return self.head(self.norm(x + self.attend(x, x, x, need_weights=False)[0]))
+
+
+def randomize(model):
+    for module in model.modules():
+        if getattr(module, "running_mean", None) is not None:
+            module.running_mean.normal_(0, 0.3)
+            module.running_var.uniform_(0.5, 1.5)
+            module.num_batches_tracked.fill_(3)
+        if isinstance(module, (nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm3d, nn.BatchNorm2d)):
+            module.weight.uniform_(0.5, 1.5)
+            module.bias.normal_(0, 0.3)
+
+
+def rearrange(path, new_path, model):
+    """Writes the archive as PyTorch 2.9 does: raw weights beside an index."""
+    with zipfile.ZipFile(path) as old:
+        name = next(n for n in old.namelist() if n.endswith("serialized_exported_program.json"))
+        program = old.read(name)
+    index, raw = {}, {}
+    code = {torch.float32: 7, torch.float64: 8, torch.int64: 5}
+    for i, (key, tensor) in enumerate(model.state_dict().items()):
+        raw[f"weight_{i}"] = tensor.contiguous().numpy().tobytes()
+        index[key] = {"path_name": f"weight_{i}", "is_param": key in dict(model.named_parameters()),
+                      "use_pickle": False,
+                      "tensor_meta": {"dtype": code[tensor.dtype], "sizes": [{"as_int": n} for n in tensor.shape],
+                                      "requires_grad": False, "device": {"type": "cpu", "index": None},
+                                      "strides": [{"as_int": n} for n in tensor.stride()],
+                                      "storage_offset": {"as_int": 0}, "layout": 7}}
+    with zipfile.ZipFile(new_path, "w") as new:
+        def put(entry, content):
+            new.writestr(zipfile.ZipInfo("model/" + entry), content)
+        put("archive_format", "pt2")
+        put("byteorder", "little")
+        put("archive_version", "0")
+        put("models/model.json", program)
+        put("data/weights/model_weights_config.json", json.dumps({"config": index}))
+        put("data/constants/model_constants_config.json", json.dumps({"config": {}}))
+        for entry, content in raw.items():
+            put("data/weights/" + entry, content)
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else "."
+    torch.manual_seed(20240501)
+    networks = [("lenet", LeNet(), torch.randn(2, 1, 28, 28), True),
+                ("resnet", ResNet().double(), torch.randn(2, 3, 40, 36).double(), False),
+                ("unet3d", UNet3d().double(), torch.randn(2, 1, 8, 12, 8).double(), True),
+                ("mixed", Mixed().double(), torch.randn(3, 2, 9, 8).double(), False),
+                ("transformer", Transformer().double(), torch.randint(0, 20, (3, 7)), False)]
+    for name, model, x, newer in networks:
+        model.eval()
+        with torch.no_grad():
+            randomize(model)
+            y = model(x)
+        path = f"{folder}/{name}.pt2"
+        torch.export.save(torch.export.export_for_training(model, (x,)), path)
+        if newer:
+            rearrange(path, f"{folder}/{name}.new.pt2", model)
+        numpy.save(f"{folder}/{name}.input.npy", x.numpy())
+        numpy.save(f"{folder}/{name}.output.npy", y.numpy())
+
+
+if __name__ == "__main__":
+    main()
