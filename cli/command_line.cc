@@ -18,6 +18,7 @@
 #include "base/security/tls.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
+#include "cli/import.h"
 #include "worker/data/array_formats.h"
 
 namespace adjoin {
@@ -35,6 +36,7 @@ struct Arguments {
   PlanOptions plan;
   RunOptions run;
   DerivedOptions derived;
+  ImportCommand import;
   std::string verify_binary;
   std::string object, data_format;
   std::string token_id, user, role = "user", valid_for = "30d";
@@ -298,6 +300,31 @@ void AddTokens(CLI::App& app, Arguments& a, Command& chosen) {
   revoke->callback([&] { chosen = [&] { return RunTokenRevoke(a.options, a.token_id); }; });
 }
 
+void AddImport(CLI::App& app, Arguments& a, Command& chosen) {
+  CLI::App* import =
+      app.add_subcommand("import", "Make a job and its weights of a model that PyTorch exported; needs no coordinator");
+  import->add_option("MODEL", a.import.model, "An archive of torch.export.save, such as model.pt2");
+  import->add_option("-o,--output", a.import.job, "The job's file to write; absent: standard output")->type_name("JOB");
+  import->add_option("--weights", a.import.weights, "The weights' file to write, such as model.safetensors")
+      ->type_name("FILE");
+  import
+      ->add_option("--input", a.import.inputs,
+                   "The fields of the job's data that the model's arguments are, in their order; absent: of the "
+                   "arguments' own names")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("FIELDS");
+  import->add_option("--template", a.import.frame, "A job without layers, for all the rest; its comments are lost")
+      ->type_name("JOB");
+  import->add_flag("--outline", a.import.outline, "Leave custom layers in place of what is not known");
+  import->add_flag("--force", a.import.force, "Write over files that are there");
+  import->add_flag("--script", a.import.script, "Print the lines of Python that export a model, and do nothing else");
+  import->callback([&] { chosen = [&] { return RunImport(a.import);
+};
+}  // namespace
+);
+}  // namespace adjoin
+
 void AddData(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* data = app.add_subcommand("data", "Data files; needs no coordinator");
   data->require_subcommand(1);
@@ -430,6 +457,7 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
   AddTokenOption(app, arguments.token_file);
   AddJobCommands(app, arguments, chosen);
   AddQueries(app, arguments, chosen);
+  AddImport(app, arguments, chosen);
   AddData(app, arguments, chosen);
   AddTokens(app, arguments, chosen);
   AddConfigSources(app, "ADJOIN_");
