@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "importer/archive/pt2_archive.h"
 #include "importer/job_text.h"
+#include "importer/layers/op_rules.h"
 #include "layers/builtin/builtin_rules.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
@@ -129,6 +131,15 @@ TEST(ImportModelTest, TakesTheNamesOfTheInputsThatItIsGiven) {
   const auto refused = ImportModel(*archive, {.inputs = {"image", "mask"}, .outline = false});
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("forward has 1 tensor arguments (x), but --input names 2"));
+}
+
+TEST(OpRulesTest, AreAllInTheDocumentation) {
+  std::ifstream file("docs/import.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  for (const OpRules* rules : {&ConvolutionRules(), &NormRules(), &PointwiseRules(), &PoolRules(), &ShapeRules()}) {
+    for (const auto& [op, rule] : *rules) EXPECT_THAT(page.str(), HasSubstr(absl::StrCat("`", op, "`")));
+  }
 }
 
 TEST(JobTextTest, FillsATemplate) {
