@@ -12,6 +12,7 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "importer/graph/op_graph.h"
+#include "importer/layers/attention_pattern.h"
 #include "importer/layers/op_rules.h"
 #include "worker/model/safetensors.h"
 
@@ -72,8 +73,20 @@ class Importer {
 
   absl::StatusOr<ImportedModel> Run() {
     const std::vector<bool> live = LiveNodes();
+    std::set<size_t> within;
+    std::map<size_t, AttentionPattern> attention;
+    for (AttentionPattern& pattern : FindAttention(graph_)) {
+      within.insert(pattern.nodes.begin(), pattern.nodes.end());
+      attention[pattern.last] = std::move(pattern);
+    }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (live[i]) ImportNode(graph_.nodes[i]);
+      const auto found = attention.find(i);
+      if (!live[i] || (within.count(i) > 0 && found == attention.end())) continue;
+      if (found == attention.end()) {
+        ImportNode(graph_.nodes[i]);
+      } else {
+        ImportAttention(found->second);
+      }
     }
     if (!refusals_.empty() && !options_.outline) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -134,6 +147,15 @@ class Importer {
     if (status.ok()) return;
     refusals_.Add(node, std::string(status.message()));
     if (!options_.outline || !AddCustom(node).ok()) builder_.Forget(node);
+  }
+
+  void ImportAttention(const AttentionPattern& pattern) {
+    const OpNode& last = graph_.nodes[pattern.last];
+    if (builder_.Forgotten(pattern.input)) return builder_.Forget(last);
+    const absl::Status status = AddAttention(graph_, pattern, builder_);
+    if (status.ok()) return;
+    refusals_.Add(last, std::string(status.message()));
+    builder_.Forget(last);
   }
 
   absl::Status AddCustom(const OpNode& node) {

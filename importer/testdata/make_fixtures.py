@@ -141,6 +141,22 @@ class Transformer(nn.Module):
         return self.head(self.norm(x + self.attend(x, x, x, need_weights=False)[0]))
 
 
+class Refused(nn.Module):
+    """Operators that have no layer, twice in one module and once in another."""
+
+    class Part(nn.Module):
+        def forward(self, x):
+            return torch.cumsum(torch.cumsum(x, 1), 1)
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.part = Refused.Part()
+
+    def forward(self, x):
+        return torch.matmul(self.part(self.fc(x)), x.transpose(1, 2))
+
+
 def randomize(model):
     for module in model.modules():
         if getattr(module, "running_mean", None) is not None:
@@ -187,7 +203,8 @@ def main():
                 ("resnet", ResNet().double(), torch.randn(2, 3, 40, 36).double(), False),
                 ("unet3d", UNet3d().double(), torch.randn(2, 1, 8, 12, 8).double(), True),
                 ("mixed", Mixed().double(), torch.randn(3, 2, 9, 8).double(), False),
-                ("transformer", Transformer().double(), torch.randint(0, 20, (3, 7)), False)]
+                ("transformer", Transformer().double(), torch.randint(0, 20, (3, 7)), False),
+                ("refused", Refused(), torch.randn(2, 3, 4), False)]
     for name, model, x, newer in networks:
         model.eval()
         with torch.no_grad():
@@ -197,6 +214,8 @@ def main():
         torch.export.save(torch.export.export_for_training(model, (x,)), path)
         if newer:
             rearrange(path, f"{folder}/{name}.new.pt2", model)
+        if name == "refused":
+            continue
         numpy.save(f"{folder}/{name}.input.npy", x.numpy())
         numpy.save(f"{folder}/{name}.output.npy", y.numpy())
 

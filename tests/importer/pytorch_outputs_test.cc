@@ -33,6 +33,7 @@ const Case kCases[] = {
     {"lenet.pt2", "lenet", "[1, 1, 2, 1]", 1e-4},           {"lenet.new.pt2", "lenet", "[2, 1, 1, 1]", 1e-4},
     {"resnet.pt2", "resnet", "[1, 1, 1, 2]", 1e-10},        {"unet3d.pt2", "unet3d", "[1, 1, 2, 1, 1]", 1e-10},
     {"unet3d.new.pt2", "unet3d", "[1, 1, 1, 2, 1]", 1e-10}, {"mixed.pt2", "mixed", "[1, 1, 2, 1]", 1e-10},
+    {"transformer.pt2", "transformer", "[1, 2]", 1e-10},
 };
 
 // The imported job, which reads the sample's input from a file.
