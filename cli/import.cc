@@ -25,7 +25,7 @@ constexpr char kScript[] = R"(import torch
 from my_model import MyModel               # your model ...
 model = MyModel()
 model.load_state_dict(torch.load("my_weights.pt", weights_only=True))
-example = torch.randn(1, 1, 64, 64)        # ... and a batch of its input, of the extents that you train with
+example = torch.randn(2, 1, 64, 64)        # ... and a batch of two of its input, of the extents that you train with
 
 model.eval()
 export = getattr(torch.export, "export_for_training", torch.export.export)
