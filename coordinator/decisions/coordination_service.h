@@ -144,6 +144,8 @@ class CoordinationService {
   }
   // Without a header.
   ReadRatesResponse Rates() const { return rates_.All(); }
+  // For predictions of jobs whose nodes are not chosen yet (RateBook::OfMost).
+  std::shared_ptr<const RateTable> RatesOfMost() const { return rates_.OfMost(); }
   absl::StatusOr<JobSummary> Summary(const JobReference& reference) { return report_.Summary(reference); }
   // True where the job has ended, and no daemon has a process of it any more: nothing new will come.
   bool Settled(const std::string& job_id);

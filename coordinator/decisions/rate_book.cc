@@ -43,6 +43,14 @@ void RateBook::KeepOnly(const std::function<bool(const std::string& worker)>& is
   for (const std::string& worker : gone) Forget(worker);
 }
 
+std::shared_ptr<const RateTable> RateBook::OfMost() const {
+  const Kind* most = nullptr;
+  for (const auto& [bytes, kind] : kinds_) {
+    if (most == nullptr || kind.workers.size() > most->workers.size()) most = &kind;
+  }
+  return most == nullptr ? nullptr : std::make_shared<const RateTable>(most->rates);
+}
+
 ReadRatesResponse RateBook::All() const {
   std::vector<const Kind*> kinds;
   for (const auto& [bytes, kind] : kinds_) kinds.push_back(&kind);

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -27,6 +28,8 @@ class RateBook {
   void Forget(const std::string& worker);
   // Forgets all other workers.
   void KeepOnly(const std::function<bool(const std::string& worker)>& is_kept);
+  // The table that most workers have; null: none has any. A copy, so that it can be read without the book.
+  std::shared_ptr<const RateTable> OfMost() const;
   // Each table with its workers, the kind that most have first; as many as a message holds. The header is not set.
   ReadRatesResponse All() const;
 

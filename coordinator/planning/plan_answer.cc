@@ -14,12 +14,15 @@
 #include "absl/strings/str_cat.h"
 #include "base/amount_text.h"
 #include "base/caught.h"
+#include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "coordinator/decisions/data_checks.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/spec_parser.h"
+#include "planner/time/cost_model.h"
+#include "planner/time/step_time.h"
 #include "proto/message_limits.h"
 
 namespace adjoin {
@@ -29,6 +32,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 constexpr int kMaxPlaces = 4096;
+constexpr uint32_t kMostTimed = 4096;  // ranks: the traffic of more would be counted for as long as their plan takes
 
 absl::StatusOr<ParsedSpec> Parse(const PlanQuestion& question) {
   if (!question.source().empty()) {
@@ -136,8 +140,25 @@ absl::Status CheckLimit(const JobSpec& spec, const MemoryReport& memory, const S
                    "; raise the limit to that, or use more ranks, micro-batches or recompute"));
 }
 
+// The job runs without a prediction as well. `rates`: measured on nodes, or empty.
+void AddTime(const Plan& plan, const RateTable& rates, PlanAnswer& answer) {
+  if (plan.spec().ranks() > kMostTimed || plan.spec().resources().gpus() > 0) return;  // the tables are of CPUs
+  const absl::StatusOr<CostModel> measured = CostModel::Create(rates);
+  const CostModel& model = measured.ok() ? *measured : CostModel::Default();
+  const absl::StatusOr<StepTime> time = PredictStepTime(plan, model);
+  if (!time.ok()) return;
+  StepPrediction& predicted = *answer.mutable_predicted();
+  predicted.set_step_seconds(time->step());
+  predicted.set_compute_seconds(time->compute);
+  predicted.set_movement_seconds(time->movement);
+  predicted.set_wait_seconds(time->wait);
+  predicted.set_rates(PrintableText(model.machine(), kMaxNameBytes));
+}
+
 // What a rank takes, where the plan tells.
-absl::Status AddPrediction(const Plan& plan, const SpecLocations& locations, PlanAnswer& answer) {
+absl::Status AddPrediction(const Plan& plan, const RateTable& rates, const SpecLocations& locations,
+                           PlanAnswer& answer) {
+  AddTime(plan, rates, answer);
   if (!KnowsMemory(plan)) return absl::OkStatus();
   const absl::StatusOr<MemoryReport> memory = MakeMemoryReport(plan);
   if (!memory.ok()) return absl::OkStatus();  // the job runs without a prediction as well
@@ -165,7 +186,7 @@ absl::Status Answer(const PlanQuestion& question, const LayerRules& rules, PlanA
   const size_t bytes = plan.ByteSizeLong();
   ADJOIN_RETURN_IF_ERROR(CheckPlanSize(bytes, parsed.spec));
   if (known.has_value()) {
-    ADJOIN_RETURN_IF_ERROR(AddPrediction(plan, parsed.locations, answer));
+    ADJOIN_RETURN_IF_ERROR(AddPrediction(plan, question.rates(), parsed.locations, answer));
     answer.set_hash(Planner::Hash(plan));
     plan.SerializeToString(answer.mutable_plan());
   }

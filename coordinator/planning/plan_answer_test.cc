@@ -12,6 +12,9 @@
 #include "absl/strings/str_replace.h"
 #include "layers/builtin/builtin_rules.h"
 #include "layers/rules/layer_rule.h"
+#include "planner/time/cost_model.h"
+#include "proto/coordinator.pb.h"
+#include "proto/rates.pb.h"
 
 namespace adjoin {
 namespace {
@@ -77,6 +80,36 @@ TEST(PlanAnswer, TheMemoryOfARankIsToldAndALimitFarBelowItRefused) {
   EXPECT_THAT(refused.message(), HasSubstr("job.textproto:9:13: resources.memory_bytes allows "));
   EXPECT_THAT(refused.message(), HasSubstr("raise the limit to that"));
   EXPECT_EQ(refused.plan(), "");
+}
+
+TEST(PlanAnswer, TheTimeOfAStepIsToldByTheRatesOfTheNodes) {
+  PlanQuestion question = Question(kSpec);
+  question.set_sized(true);
+  question.add_size()->set_name("train");
+  question.mutable_size(0)->set_samples(32768);
+  const PlanAnswer by_default = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(by_default.error(), 0) << by_default.message();
+  const StepPrediction& predicted = by_default.predicted();
+  EXPECT_GT(predicted.compute_seconds(), 0);
+  EXPECT_GE(predicted.step_seconds(),
+            predicted.compute_seconds() + predicted.movement_seconds() + predicted.wait_seconds());
+  EXPECT_EQ(predicted.rates(), CostModel::Default().machine());
+  RateTable& rates = *question.mutable_rates();
+  rates.set_machine("a slow node");
+  rates.set_step_seconds(3);
+  KernelRate& copy = *rates.add_kernel();
+  copy.set_kind("copy");
+  copy.set_dtype("float32");
+  copy.set_forward_seconds(1e-6);
+  copy.set_backward_seconds(1e-6);
+  const PlanAnswer measured = AnswerPlanQuestion(question, BuiltinLayerRules());
+  ASSERT_EQ(measured.error(), 0) << measured.message();
+  EXPECT_EQ(measured.predicted().rates(), "a slow node");
+  EXPECT_GE(measured.predicted().step_seconds(), 3);
+  EXPECT_EQ(measured.hash(), by_default.hash()) << "rates decide nothing";
+  rates.mutable_kernel(0)->set_forward_seconds(-1);
+  const PlanAnswer refused = AnswerPlanQuestion(question, BuiltinLayerRules());
+  EXPECT_EQ(refused.predicted().rates(), CostModel::Default().machine()) << "a table of no use is not used";
 }
 
 TEST(PlanAnswer, ThePlanTellsWhereTheWeightsOfAnEarlierJobAre) {

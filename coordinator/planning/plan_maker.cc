@@ -12,6 +12,7 @@ PlanQuestion QuestionOf(const PlanTask& task) {
   question.set_output_dir(task.output_dir);
   question.set_weights(task.weights);
   if (task.weights_file.has_value()) *question.mutable_weights_file() = *task.weights_file;
+  if (task.rates != nullptr) *question.mutable_rates() = *task.rates;
   question.set_sized(task.sizes.has_value());
   if (task.sizes.has_value()) *question.mutable_size() = {task.sizes->begin(), task.sizes->end()};
   return question;

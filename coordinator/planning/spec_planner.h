@@ -22,6 +22,7 @@
 #include "coordinator/decisions/job_record.h"
 #include "coordinator/planning/planning.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/rates.pb.h"
 
 namespace adjoin {
 
@@ -35,6 +36,7 @@ struct PlanTask {
   std::string output_dir;  // of the job, where the spec has none
   std::string weights;     // where those of weights.from_job are, below the output root; "": not known yet
   std::optional<FileSums> weights_file = std::nullopt;  // of the file of weights, where a worker has read it
+  std::shared_ptr<const RateTable> rates = nullptr;     // of the nodes, as most have measured; null: none has
   bool accepted = false;                                // of a job that was accepted: no limit of the queue holds
 };
 

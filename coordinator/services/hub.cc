@@ -269,6 +269,7 @@ void Hub::StartPlan(PlanRequest request) {
   task.output_dir = std::move(request.output_dir);
   task.weights = std::move(request.weights);
   task.weights_file = std::move(request.weights_file);
+  task.rates = service_.RatesOfMost();
   task.accepted = true;
   // Set before the answer, which waits for the lock.
   const auto own = std::make_shared<uint64_t>(0);

@@ -39,7 +39,7 @@ std::string NameOf(const SubmitRequest& request) {
 }  // namespace
 
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
-                                      const std::function<bool()>& given_up) {
+                                      const std::function<bool()>& given_up, std::shared_ptr<const RateTable> rates) {
   ADJOIN_RETURN_IF_ERROR(CheckText("the idempotency key", request.idempotency_key(), kMaxNameBytes));
   ADJOIN_RETURN_IF_ERROR(CheckText("the name of the spec's file (spec_file)", request.spec_file(), kMaxPathBytes));
   const size_t bytes = std::max(request.spec_source().size(), request.spec().ByteSizeLong());
@@ -55,6 +55,7 @@ absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::s
   task.owner = owner;
   task.name = NameOf(request);
   task.spec = std::make_shared<const SubmittedSpec>(std::move(written));
+  task.rates = std::move(rates);
   NewJob job;
   job.written = task.spec;
   ADJOIN_ASSIGN_OR_RETURN(PlanAnswer answer, PlanAndWait(planner, std::move(task), given_up));

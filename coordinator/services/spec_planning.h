@@ -8,6 +8,7 @@
 #define ADJOIN_COORDINATOR_SERVICES_SPEC_PLANNING_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,14 +16,17 @@
 #include "coordinator/planning/spec_planner.h"
 #include "coordinator/store/store.h"
 #include "proto/coordinator.pb.h"
+#include "proto/rates.pb.h"
 
 namespace adjoin {
 
-// Every mistake that can be found without the data files is found here. `given_up` as for PlanAndWait.
+// Every mistake that can be found without the data files is found here. `given_up` as for PlanAndWait, `rates` as in
+// PlanTask.
 // Errors: kInvalidArgument (the spec is too large, or wrong, with the location; a plan or an idempotency key is too
 // large), kUnimplemented (the spec needs something that is not supported yet); those of PlanDone.
 absl::StatusOr<NewJob> ReadSubmission(const SubmitRequest& request, const std::string& owner, SpecPlanner& planner,
-                                      const std::function<bool()>& given_up);
+                                      const std::function<bool()>& given_up,
+                                      std::shared_ptr<const RateTable> rates = nullptr);
 
 // Returns the places of the fields of a job that was accepted earlier. Nothing is parsed before it is called.
 PlaceFunction PlacesOf(const StoredSubmission& submission);

@@ -105,8 +105,10 @@ absl::StatusOr<Admitted> UserService::Admit(const Context& context, const Reques
 absl::StatusOr<Submitted> UserService::SubmitAndAwait(const Context& context, const SubmitRequest& request,
                                                       const Caller& caller) {
   ADJOIN_RETURN_IF_ERROR(MayGivePriority(caller, request.priority(), parts_.max_user_priority));
-  ADJOIN_ASSIGN_OR_RETURN(
-      NewJob job, ReadSubmission(request, caller.name, parts_.planner, [&context] { return context.IsCancelled(); }));
+  ADJOIN_ASSIGN_OR_RETURN(NewJob job,
+                          ReadSubmission(
+                              request, caller.name, parts_.planner, [&context] { return context.IsCancelled(); },
+                              hub_.Look([](CoordinationService& service) { return service.RatesOfMost(); })));
   if (context.IsCancelled()) return absl::CancelledError("the client has gone");
   job.any_folder = caller.local || caller.role == Role::kAdmin;
   ADJOIN_ASSIGN_OR_RETURN(Submitted submitted,
