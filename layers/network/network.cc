@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "layers/network/layer_clock.h"
 #include "layers/network/local_reads.h"
 #include "layers/network/loss_term.h"
 #include "layers/network/operators.h"
@@ -175,6 +176,7 @@ absl::StatusOr<std::vector<at::Tensor>> Network::State::TakeFields(
 
 absl::Status Network::State::RunLayer(int index, std::vector<at::Tensor>& values, Tape& tape) {
   const LayerPlan& layer = program.layer(index);
+  const LayerClock::Pass measured(index);
   std::vector<at::Tensor> inputs;
   for (uint32_t input : layer.input()) inputs.push_back(values[input]);
   at::Tensor output = layers[index]->Forward(inputs, tape);

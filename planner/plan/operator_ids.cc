@@ -19,8 +19,8 @@ int64_t MostMovements(int64_t ranks) {
 }  // namespace
 
 absl::Status OperatorIds::Take(OperatorPlan& op, uint32_t ranks) {
-  if (last_ >= kLargestOperator) {
-    return InvalidSpec("the job needs more than ", kLargestOperator,
+  if (last_ >= kLargestPlannedOperator) {
+    return InvalidSpec("the job needs more than ", kLargestPlannedOperator,
                        " movements, the most that a plan can number; use fewer layers");
   }
   op.set_id(++last_);

@@ -12,9 +12,9 @@ namespace adjoin {
 // Hands out operator ids, 1, 2, ..., and refuses a plan whose movements are too many to be numbered, counted or held.
 class OperatorIds {
  public:
-  // Sets the id. `ranks`: of the job. Errors: kInvalidArgument above kLargestOperator (reserved_ids.h); where movements
-  // times ranks are more than 2^24, of jobs whose plan lists the bytes of each rank (kMostListedRanks), or more than
-  // 2^27, of larger jobs, whose movements take time to be counted; where the bytes of all are more than 2^60.
+  // Sets the id. `ranks`: of the job. Errors: kInvalidArgument above kLargestPlannedOperator (reserved_ids.h); where
+  // movements times ranks are more than 2^24, of jobs whose plan lists the bytes of each rank (kMostListedRanks), or
+  // more than 2^27, of larger jobs, whose movements take time to be counted; where the bytes of all are more than 2^60.
   absl::Status Take(OperatorPlan& op, uint32_t ranks);
 
  private:

@@ -148,6 +148,7 @@ absl::Status Communicator::Finish(MovementExecution& pending, Deadline deadline)
     }
     for (const Channel::Posted& blocker : blockers_) handles_.push_back(blocker.handle);
     BeginWaiting(pending.execution(), pending.generation());
+    Stopwatch stopwatch(&time_waiting_);
     if (!transport_->WaitAny(handles_, deadline).ok()) return pending.GivenUp(first);
   }
 }

@@ -95,6 +95,8 @@ class Communicator {
 
   // Time spent in Start, Wait and Execute since the start, and payload bytes sent by the transport.
   absl::Duration time_moving() const { return time_moving_; }
+  // What of it this rank had nothing to do in but wait for messages.
+  absl::Duration time_waiting() const { return time_waiting_; }
   int64_t BytesSent() const { return transport_->BytesSent(); }
 
  private:
@@ -138,6 +140,7 @@ class Communicator {
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<int64_t, std::string> names_ ABSL_GUARDED_BY(mutex_);  // the operators', by id
   std::atomic<uint64_t> waiting_{0};  // one word, so that it is consistent without a lock; 0: it does not wait
+  absl::Duration time_waiting_;
 };
 
 }  // namespace adjoin

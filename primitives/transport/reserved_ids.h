@@ -13,6 +13,10 @@ inline constexpr int64_t kTransportOperator = 65535;
 
 // Movements have ids from 1 to kLargestOperator; other communicators than the transport's may use all of them.
 inline constexpr int64_t kLargestOperator = 65535;
+// Plans number theirs up to here. The others are those that ranks make themselves (worker/training/layer_timing.h).
+inline constexpr int64_t kLargestPlannedOperator = 65533;
+inline constexpr int64_t kLayerTimesSum = 65534;
+inline constexpr int64_t kLayerTimesMost = 65535;
 
 }  // namespace adjoin
 

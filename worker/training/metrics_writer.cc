@@ -35,6 +35,10 @@ std::string ValueText(const MetricsWriter::Value& value) {
     return absl::StrCat("[", absl::StrJoin(*list, ", ", [](std::string* out, double x) { *out += NumberText(x); }),
                         "]");
   }
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    return absl::StrCat(
+        "[", absl::StrJoin(*texts, ", ", [](std::string* out, const std::string& text) { *out += Quoted(text); }), "]");
+  }
   if (const auto* rows = std::get_if<std::vector<std::vector<int64_t>>>(&value)) {
     return absl::StrCat("[",
                         absl::StrJoin(*rows, ", ",

@@ -24,7 +24,8 @@ namespace adjoin {
 
 class MetricsWriter {
  public:
-  using Value = std::variant<int64_t, double, std::string, std::vector<double>, std::vector<std::vector<int64_t>>>;
+  using Value = std::variant<int64_t, double, std::string, std::vector<double>, std::vector<std::string>,
+                             std::vector<std::vector<int64_t>>>;
   using Line = std::vector<std::pair<std::string, Value>>;
 
   // Errors: kFailedPrecondition where another writer, of this process or another, has the file open; kUnavailable with

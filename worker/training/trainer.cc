@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "layers/network/layer_clock.h"
 #include "layers/network/running_layer.h"
 #include "layers/rules/find_program.h"
 #include "primitives/status_exception.h"
@@ -45,6 +46,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Plan& plan, Commu
   ADJOIN_ASSIGN_OR_RETURN(trainer->sync_, GradientSync::Create(plan, communicator, parameters));
   ADJOIN_RETURN_IF_ERROR(trainer->CountSteps(train));
   ADJOIN_ASSIGN_OR_RETURN(trainer->optimizer_, TrainOptimizer::Create(train, *parameters));
+  ADJOIN_ASSIGN_OR_RETURN(trainer->timing_, LayerTiming::Create(plan, communicator));
   trainer->clip_norm_ = train.clip_norm();
   trainer->loss_scale_ = plan.spec().precision().loss_scale();
   if (train.clip_norm() > 0 || trainer->loss_scale_ > 0) {
@@ -222,6 +224,8 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   report.epoch = epoch + 1;
   report.samples = std::min(batch_, epoch_samples_ - first);
   report.learning_rate = optimizer_->LearningRate(step_);
+  std::optional<LayerClock> clock;
+  if (timing_ != nullptr && timing_->IsDue(report.step)) clock.emplace(communicator_, timing_->layers());
   try {
     SetRunning("the step");
     ADJOIN_RETURN_IF_ERROR(AddUp(parts, epoch, stop_asked, words, report));
@@ -240,6 +244,9 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   report.sync_seconds = absl::ToDoubleSeconds(communicator_->time_moving() - moving_before);
   report.compute_seconds = std::max(0.0, taken.count() - report.sync_seconds);
   report.bytes_sent = communicator_->BytesSent() - bytes_before;
+  if (clock.has_value()) {
+    ADJOIN_ASSIGN_OR_RETURN(report.layers, timing_->Collect(clock->Finish(), taken.count()));
+  }
   ++step_;
   compute_seconds_ += report.compute_seconds;
   sync_seconds_ += report.sync_seconds;

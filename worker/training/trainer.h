@@ -30,6 +30,7 @@
 #include "worker/samples/field_source.h"
 #include "worker/samples/shard_reader.h"
 #include "worker/training/gradient_norm.h"
+#include "worker/training/layer_timing.h"
 #include "worker/training/optimizer.h"
 #include "worker/training/session_activity.h"
 #include "worker/training/validation.h"
@@ -50,6 +51,8 @@ struct StepReport {
   int64_t bytes_sent = 0;      // by this rank
   bool stop_asked = false;     // by any rank: all of them stop after this step
   StepWords words = {};        // of all ranks, added up
+  // How long each layer took; absent: the step was not measured (Train.measure_layers_every).
+  std::optional<MeasuredLayers> layers = std::nullopt;
 };
 
 // This rank's traffic in all steps of one program.
@@ -147,6 +150,7 @@ class Trainer {
   std::unique_ptr<Network> tail_;  // for the samples left over at an epoch's end; null where there are none
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<TrainOptimizer> optimizer_;
+  std::unique_ptr<LayerTiming> timing_;    // null where the job does not measure its layers
   std::optional<GradientNorm> gradients_;  // where the job clips or scales its loss
   double clip_norm_ = 0;
   double loss_scale_ = 0;                   // 0: the loss is not scaled
