@@ -62,6 +62,11 @@ void AddMemory(const DescribeJobResponse& described, std::vector<std::vector<std
   add("process", described.predicted().resident_bytes(), resident);
 }
 
+// "-12 %": the measured time beside the predicted one.
+std::string DeviationText(double predicted, double measured) {
+  return absl::StrFormat("%+.0f %%", 100 * (measured - predicted) / predicted);
+}
+
 void AddStep(const DescribeJobResponse& described, std::vector<std::vector<std::string>>& rows) {
   double longest = 0;
   for (const RankStatus& rank : described.rank()) longest = std::max(longest, rank.progress().step_seconds());
@@ -69,7 +74,39 @@ void AddStep(const DescribeJobResponse& described, std::vector<std::vector<std::
   std::vector<std::string> parts;
   if (predicted > 0) parts.push_back(absl::StrCat("about ", Millis(predicted), " predicted"));
   if (longest > 0) parts.push_back(absl::StrCat(Millis(longest), " measured (median of the last steps)"));
+  if (predicted > 0 && longest > 0) parts.push_back(DeviationText(predicted, longest));
   if (!parts.empty()) rows.push_back({"step", absl::StrJoin(parts, ", ")});
+  if (predicted > 0 && !described.predicted().rates().empty()) {
+    rows.push_back({"rates", absl::StrCat("predicted for ", described.predicted().rates())});
+  }
+}
+
+// Where the step's time went, as it was last measured (Train.measure_layers_every).
+void PrintLayers(const DescribeJobResponse& described) {
+  const LayerTimes& times = described.job().progress().layer_times();
+  if (times.layer_size() == 0) return;
+  const bool predicted = times.predicted_step_seconds() > 0;
+  std::vector<std::vector<std::string>> rows = {{"LAYER"}};
+  if (predicted) rows[0].push_back("PREDICTED");
+  rows[0].insert(rows[0].end(), {"MEASURED", "LONGEST", "WAITING"});
+  if (predicted) rows[0].push_back("DEVIATION");
+  for (const LayerTime& layer : times.layer()) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row.push_back(layer.name());
+    if (predicted) row.push_back(Millis(layer.predicted_seconds()));
+    row.insert(row.end(), {Millis(layer.mean_seconds()), Millis(layer.most_seconds()), Millis(layer.wait_seconds())});
+    // The plan tells of waiting for the whole step only.
+    const double busy = layer.mean_seconds() - layer.wait_seconds();
+    const bool comparable = layer.predicted_seconds() > 0 && busy > 0;
+    if (predicted) row.push_back(comparable ? DeviationText(layer.predicted_seconds(), busy) : "-");
+  }
+  std::cout << "\nlayers in step " << times.step() << ", which took " << Millis(times.step_seconds())
+            << "; those that took longest, over the ranks the mean and the longest\n"
+            << TextTable(rows);
+  if (times.left_out() > 0) {
+    std::cout << "and " << times.left_out() << " more: `adjoin metrics " << described.job().job_id()
+              << " --type layers`\n";
+  }
 }
 
 // "1 NVIDIA H100 80GB HBM3"
@@ -188,6 +225,7 @@ absl::StatusOr<int> RunDescribe(const CommandOptions& options, const std::string
   }
   PrintJob(described, causes);
   if (described.rank_size() > 0) PrintRanks(described);
+  PrintLayers(described);
   std::cout << std::flush;
   return 0;
 }

@@ -13,6 +13,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kLongestLine = size_t{64} << 20;  // a matrix of 1024 classes has some megabytes
 constexpr size_t kMostWithoutStep = 10000;
+constexpr char kLayersType[] = "layers";
 
 Json Parsed(const std::string& line) {
   Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -79,12 +80,18 @@ std::string MetricsTable::Add(const std::string& line) {
     }
     rows = absl::StrCat(absl::StrJoin(names, ","), "\n");
   }
-  std::vector<std::string> cells;
-  for (const std::string& column : columns_) {
-    const auto value = json.find(column);
-    cells.push_back(value == json.end() ? "" : Cell(*value));
+  const auto layers = json.find("layer");
+  const bool by_layer = type_ == kLayersType && layers != json.end() && layers->is_array();
+  for (size_t i = 0; i < (by_layer ? layers->size() : 1); ++i) {
+    std::vector<std::string> cells;
+    for (const std::string& column : columns_) {
+      const auto value = json.find(column);
+      const bool of_layer = by_layer && value != json.end() && value->is_array() && value->size() == layers->size();
+      cells.push_back(value == json.end() ? "" : Cell(of_layer ? (*value)[i] : *value));
+    }
+    absl::StrAppend(&rows, absl::StrJoin(cells, ","), "\n");
   }
-  return absl::StrCat(rows, absl::StrJoin(cells, ","), "\n");
+  return rows;
 }
 
 std::string MetricsTypeOf(const std::string& line) { return TypeOf(Parsed(line)); }

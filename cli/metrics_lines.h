@@ -47,7 +47,7 @@ class MetricsLines {
 };
 
 // Returns the lines of one type as comma-separated values (RFC 4180): the names of the first line's fields, then a row
-// for each. Lists are texts.
+// for each. Lists are texts; but a line of type "layers", whose lists go by its list "layer", is a row for each layer.
 class MetricsTable {
  public:
   explicit MetricsTable(std::string type) : type_(std::move(type)) {}

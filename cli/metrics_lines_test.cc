@@ -71,5 +71,15 @@ TEST(MetricsTableTest, HasTheColumnsOfTheFirstLineOfItsType) {
   EXPECT_EQ(table.Add("{\"type\": \"step\", \"loss\": null, \"step\": 2, \"new\": 3}"), "2,,,\n");
 }
 
+TEST(MetricsTableTest, HasARowForEachLayer) {
+  MetricsTable table("layers");
+  EXPECT_EQ(table.Add("{\"type\": \"layers\", \"step\": 2, \"layer\": [\"a\", \"b\"], \"forward\": [0.5, null], "
+                      "\"other\": [1]}"),
+            "step,layer,forward,other\n2,a,0.5,[1]\n2,b,,[1]\n");
+  EXPECT_EQ(table.Add("{\"type\": \"layers\", \"step\": 4, \"layer\": [\"c\"], \"forward\": [1]}"), "4,c,1,\n");
+  EXPECT_EQ(table.Add("{\"type\": \"layers\", \"step\": 6, \"layer\": [], \"forward\": []}"), "");
+  EXPECT_EQ(table.Add("{\"type\": \"layers\", \"step\": 8, \"layer\": \"none\"}"), "8,none,,\n");
+}
+
 }  // namespace
 }  // namespace adjoin

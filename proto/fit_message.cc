@@ -29,7 +29,7 @@ constexpr size_t kShortError = 256;
 
 // True for what each rank reports once a second.
 bool IsPulse(const Descriptor* type) {
-  return type == RankPulse::descriptor() || type == JobProgress::descriptor() ||
+  return type == RankPulse::descriptor() || type == JobProgress::descriptor() || type == LayerTime::descriptor() ||
          (type->options().map_entry() && type->containing_type() == JobProgress::descriptor());
 }
 
@@ -102,6 +102,14 @@ void FitMetrics(JobProgress& progress) {
   (*progress.mutable_metric())[kMetricsLeftOut] = left_out;
 }
 
+// The longest ones stay.
+void FitLayers(LayerTimes& times) {
+  const int left_out = times.layer_size() - kMaxShownLayers;
+  if (left_out <= 0) return;
+  times.mutable_layer()->DeleteSubrange(kMaxShownLayers, left_out);
+  times.set_left_out(times.left_out() + static_cast<uint32_t>(left_out));
+}
+
 void FitLines(LogBatch& batch) {
   size_t bytes = 0;
   int kept = 0;
@@ -121,6 +129,7 @@ void FitLines(LogBatch& batch) {
 void FitList(Message* message) {
   const Descriptor* type = message->GetDescriptor();
   if (type == JobProgress::descriptor()) FitMetrics(*static_cast<JobProgress*>(message));
+  if (type == LayerTimes::descriptor()) FitLayers(*static_cast<LayerTimes*>(message));
   if (type == RankEnded::descriptor()) FitArtifacts(*static_cast<RankEnded*>(message));
   if (type == RankResult::descriptor()) FitArtifacts(*static_cast<RankResult*>(message));
   if (type == LogBatch::descriptor()) FitLines(*static_cast<LogBatch*>(message));
@@ -155,6 +164,7 @@ void LeaveOutText(JobProgress& progress) {
   progress.clear_metric();
   progress.clear_phase();
   progress.clear_program();
+  progress.clear_layer_times();
 }
 
 std::string FitHello(const WorkerMessage& message, WorkerHello& hello, size_t limit) {

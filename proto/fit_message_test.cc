@@ -106,6 +106,17 @@ TEST(FitMessageTest, NamesOfFilesAreCountedWhereTheyAreLeftOut) {
   EXPECT_EQ(ended.artifacts_left_out(), 2000 - kMaxArtifactBytes / 1000);
 }
 
+TEST(FitMessageTest, LayersAreCountedWhereTheyAreLeftOut) {
+  WorkerMessage message;
+  LayerTimes& times = *message.mutable_rank_update()->mutable_progress()->mutable_layer_times();
+  for (int i = 0; i < 1000; ++i) times.add_layer()->set_name(std::string(1000, 'a'));
+  times.set_left_out(5);
+  FitMessage(&message);
+  EXPECT_EQ(times.layer_size(), kMaxShownLayers);
+  EXPECT_EQ(times.left_out(), 1000 - kMaxShownLayers + 5);
+  EXPECT_LE(times.layer(0).name().size(), kMaxNameBytes);
+}
+
 TEST(FitMessageTest, MetricsAreCountedWhereTheyAreLeftOut) {
   RankMessage message;
   auto& metrics = *message.mutable_progress()->mutable_metric();

@@ -18,6 +18,7 @@ inline constexpr size_t kMaxOrderBytes = kMaxPlanBytes + kMaxMessageBytes;
 
 inline constexpr size_t kMaxErrorBytes = 4096;   // of text for people: an error, a reason, a condition
 inline constexpr size_t kMaxStatusBytes = 2048;  // of an error that ends a call: it travels in HTTP/2 headers
+inline constexpr int kMaxShownLayers = 10;       // whose times a rank reports (LayerTimes)
 inline constexpr size_t kMaxNameBytes = 256;     // of a job, a worker, a file of the spec, an idempotency key
 inline constexpr size_t kMaxPathBytes = 4096;    // of a path, as PATH_MAX
 inline constexpr size_t kMaxArtifacts = 10000;   // names listed of one job's results

@@ -217,6 +217,7 @@ JobSummary ClusterReport::Summarize(const JobRecord& job, ReasonContext& context
   summary.set_started_unix_ms(UnixMillis(job.started));
   summary.set_ended_unix_ms(UnixMillis(job.ended));
   *summary.mutable_progress() = job.progress;
+  summary.mutable_progress()->clear_layer_times();  // a list of jobs has no room for those of each
   summary.set_queue_position(parts_.jobs.QueuePosition(job));
   summary.set_priority(job.priority);
   summary.set_owner(job.owner);
@@ -326,6 +327,7 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
   *response.mutable_header() = MakeHeader(job.attempt.epoch);
   ReasonContext context;
   *response.mutable_job() = Summarize(job, context);
+  *response.mutable_job()->mutable_progress() = job.progress;
   response.set_plan_hash(job.plan_hash);
   for (size_t r = 0; r < job.attempt.ranks.size(); ++r) {
     const RankRecord& record = job.attempt.ranks[r];
@@ -335,6 +337,7 @@ absl::StatusOr<DescribeJobResponse> ClusterReport::Describe(const JobReference& 
     rank.set_pid(record.pid);
     rank.set_state(ToString(record.state));
     *rank.mutable_progress() = record.progress;
+    rank.mutable_progress()->clear_layer_times();  // the job's progress has them
     rank.set_transport(record.transport);
     if (record.gpu.has_value()) *rank.mutable_gpu() = *record.gpu;
   }

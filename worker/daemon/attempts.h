@@ -30,6 +30,7 @@
 #include "base/deadline.h"
 #include "base/monotonic_condition.h"
 #include "proto/coordinator.pb.h"
+#include "proto/rates.pb.h"
 #include "proto/worker.pb.h"
 #include "worker/daemon/detached_calls.h"
 #include "worker/daemon/process_record.h"
@@ -55,6 +56,7 @@ class Attempts {
     std::string data_root, output_root;
     std::string cache_dir;  // as ranks see it from rank_folder
     int64_t cache_bytes = 0;
+    std::optional<RateTable> rates;  // of the node; absent: not measured
     std::string net_device, data_port_range;
     std::optional<User> rank_user;  // absent: the daemon's own
     // Checks and makes a job's paths before its ranks start. It may take as long as file systems do, so it is called on

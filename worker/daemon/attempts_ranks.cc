@@ -40,6 +40,7 @@ DaemonMessage Attempts::Orders(const Attempt& attempt, const Rank& rank) const {
   start.set_job_tag(attempt.start.job_tag());
   start.set_cache_dir(settings_.cache_dir);
   start.set_cache_bytes(settings_.cache_bytes);
+  if (rank.report.rank() == 0 && settings_.rates.has_value()) *start.mutable_rates() = *settings_.rates;
   if (!rank.report.gpu_uuid().empty()) start.set_device("cuda:0");  // the only one that it sees
   return message;
 }

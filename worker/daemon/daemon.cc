@@ -194,6 +194,7 @@ class DaemonImpl final : public Daemon {
     ranks.output_root = settings.output_root;
     ranks.cache_dir = settings.cache_dir.empty() ? kCache : settings.cache_dir;
     ranks.cache_bytes = settings.cache_bytes;
+    ranks.rates = settings.rates;
     ranks.net_device = settings.net_device;
     ranks.data_port_range = settings.data_port_range;
     ranks.rank_user = settings.rank_user;

@@ -179,6 +179,7 @@ absl::StatusOr<RankResult> RunJob(RankProcessLink& link, const RankProcessLink::
   session.output_root = start.output_root();
   session.cache_dir = start.cache_dir();
   session.cache_bytes = start.cache_bytes();
+  session.rates = start.rates();
   session.transport = transport.get();
   session.layers = &layers;
   session.rules = &rules;

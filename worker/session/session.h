@@ -38,6 +38,7 @@
 #include "primitives/transport/transport.h"
 #include "proto/coordinator.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/rates.pb.h"
 #include "worker/training/session_activity.h"
 
 namespace adjoin {
@@ -52,6 +53,7 @@ struct SessionOptions {
   std::string output_root;
   std::string cache_dir;    // inflated copies of data files for all ranks of a node; empty: each rank has its own
   int64_t cache_bytes = 0;  // most bytes of these copies; 0: 80 % of their disk
+  RateTable rates;          // of the node, by which rank 0 predicts; empty: not measured
   Transport* transport = nullptr;         // this rank's; Abort on it ends the session
   const LayerRegistry* layers = nullptr;  // null: the built-in layers
   const LayerRules* rules = nullptr;      // theirs; null: the built-in ones

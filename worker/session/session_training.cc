@@ -18,11 +18,6 @@
 #include "worker/training/validation.h"
 
 namespace adjoin {
-namespace {
-
-constexpr uint32_t kMostPredicted = 1024;  // ranks: the others would wait for the prediction of more
-
-}  // namespace
 
 absl::Status SessionTraining::Begin() {
   ADJOIN_ASSIGN_OR_RETURN(
@@ -42,14 +37,23 @@ absl::Status SessionTraining::Begin() {
 
 absl::Status SessionTraining::RecordPrediction() {
   const Plan& plan = environment_.plan();
-  if (!environment_.writes() || !KnowsMemory(plan) || plan.spec().ranks() > kMostPredicted) return absl::OkStatus();
-  const absl::StatusOr<MemoryReport> memory = MakeMemoryReport(plan);
-  if (!memory.ok()) return absl::OkStatus();  // training needs no prediction
-  return output_->WriteMetrics({{"type", "plan"},
-                                {"rank", int64_t{memory->rank()}},
-                                {"tensor_bytes", memory->bytes()},
-                                {"resident_bytes", memory->resident()},
-                                {"during", memory->during()}});
+  if (!environment_.writes() || plan.spec().ranks() > SessionLayerTimes::kMostPredicted) return absl::OkStatus();
+  MetricsWriter::Line line = {{"type", "plan"}};
+  // Training needs no prediction.
+  if (const auto memory = MakeMemoryReport(plan); KnowsMemory(plan) && memory.ok()) {
+    line.push_back({"rank", int64_t{memory->rank()}});
+    line.push_back({"tensor_bytes", memory->bytes()});
+    line.push_back({"resident_bytes", memory->resident()});
+    line.push_back({"during", memory->during()});
+  }
+  if (const TimeReport* time = layer_times_.Predicted(); time != nullptr) {
+    line.push_back({"step_seconds", time->step_seconds()});
+    line.push_back({"compute_seconds", time->compute_seconds()});
+    line.push_back({"movement_seconds", time->movement_seconds()});
+    line.push_back({"wait_seconds", time->wait_seconds()});
+    line.push_back({"rates", time->rates()});
+  }
+  return line.size() > 1 ? output_->WriteMetrics(line) : absl::OkStatus();
 }
 
 absl::Status SessionTraining::RecordPeaks(const StepReport& report) {
@@ -93,7 +97,8 @@ absl::Status SessionTraining::RecordStep(const StepReport& report) {
                               {"bytes_sent", report.bytes_sent}};
   if (report.gradient_norm.has_value()) line.push_back({"grad_norm", *report.gradient_norm});
   if (report.skipped) line.push_back({"skipped", int64_t{1}});
-  return output_->WriteMetrics(line);
+  ADJOIN_RETURN_IF_ERROR(output_->WriteMetrics(line));
+  return layer_times_.Record(report);
 }
 
 void SessionTraining::RecordSkipped(const StepReport& report) {

@@ -19,6 +19,7 @@
 #include "layers/network/parameters.h"
 #include "worker/session/session_checkpoints.h"
 #include "worker/session/session_environment.h"
+#include "worker/session/session_layer_times.h"
 #include "worker/session/session_output.h"
 #include "worker/session/session_progress.h"
 #include "worker/training/trainer.h"
@@ -44,6 +45,7 @@ class SessionTraining {
         parameters_(parameters),
         output_(output),
         progress_(progress),
+        layer_times_(environment, output, progress),
         checkpoints_(environment, *parameters, output, progress) {}
 
   // Once. Collective. Errors: as RunSession.
@@ -55,7 +57,7 @@ class SessionTraining {
   absl::Status RecordStep(const StepReport& report);
   void RecordSkipped(const StepReport& report);
   absl::Status ValidateAfter(const StepReport& step);
-  // What the plan tells of the rank that needs most, in metrics.jsonl.
+  // What the plan tells of the rank that needs most memory, and of a step's time, in metrics.jsonl.
   absl::Status RecordPrediction();
   // What this rank has needed, likewise, after the last step of an epoch.
   absl::Status RecordPeaks(const StepReport& report);
@@ -66,6 +68,7 @@ class SessionTraining {
   SessionOutput* const output_;
   SessionProgress* const progress_;
   std::unique_ptr<Trainer> trainer_;  // until the end of Run
+  SessionLayerTimes layer_times_;
   SessionCheckpoints checkpoints_;
   SessionCheckpoints::Validated validated_;
   Result result_;
