@@ -1,6 +1,7 @@
 #include "coordinator/decisions/rate_book.h"
 
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,20 @@ TEST(RateBookTest, NodesOfOneKindHaveTheirTableOnce) {
   EXPECT_THAT(all.node(0).worker(), ElementsAre("b", "c"));
   EXPECT_EQ(all.node(0).rates().machine(), "slow");
   EXPECT_THAT(all.node(1).worker(), ElementsAre("a"));
+}
+
+TEST(RateBookTest, PredictsByTheKindThatMostNodesAreOf) {
+  RateBook book;
+  EXPECT_EQ(book.OfMost(), nullptr);
+  ASSERT_TRUE(book.Set("a", Table("fast")).ok());
+  EXPECT_EQ(book.OfMost()->machine(), "fast");
+  ASSERT_TRUE(book.Set("b", Table("slow")).ok());
+  ASSERT_TRUE(book.Set("c", Table("slow")).ok());
+  const std::shared_ptr<const RateTable> most = book.OfMost();
+  EXPECT_EQ(most->machine(), "slow");
+  book.KeepOnly([](const std::string& worker) { return worker == "a"; });
+  EXPECT_EQ(book.OfMost()->machine(), "fast");
+  EXPECT_EQ(most->machine(), "slow") << "a copy";
 }
 
 TEST(RateBookTest, ALaterTableTakesThePlaceOfTheEarlier) {

@@ -47,6 +47,10 @@ std::vector<LayerSeconds> LayerClock::Finish() {
   return seconds_;
 }
 
+void LayerClock::EndBackward() {
+  if (LayerClock* clock = OfThisThread(); clock != nullptr) clock->Switch({kNone, false});
+}
+
 LayerClock::Place LayerClock::Switch(const Place& to) {
   if (to == now_) return now_;
   if (const std::shared_ptr<DeviceStream> stream = communicator_->memory().stream(); stream != nullptr) {

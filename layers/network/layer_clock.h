@@ -1,7 +1,8 @@
 // How long each layer of a network takes on this rank, over the passes of one step, forward and backward.
 //
 //   LayerClock clock(communicator, program.layer_size());       // from now on this thread's passes are measured
-//   ... network->Forward(fields, tape); tape.Backward(loss); ...
+//   ... network->Forward(fields, tape); tape.Backward(loss);
+//   LayerClock::EndBackward(); ...
 //   const std::vector<LayerSeconds> seconds = clock.Finish();   // by index in ProgramPlan.layer
 //
 // Each moment belongs to one layer, or to none: as losses, the data, sums of gradients and updates. Forward that is the
@@ -55,6 +56,9 @@ class LayerClock {
     std::pair<int, bool> before_;
     uint64_t first_node_ = 0;
   };
+
+  // The backward pass of this thread is over: what follows belongs to no layer. Does nothing without a clock.
+  static void EndBackward();
 
   // A node of the graph begins; its number, by which LibTorch orders them.
   void AtNode(int64_t number);

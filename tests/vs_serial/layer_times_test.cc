@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "layers/builtin/builtin_layers.h"
 #include "layers/network/layer_clock.h"
@@ -63,6 +64,8 @@ struct Outcome {
   std::vector<at::Tensor> gradients;
   std::vector<LayerSeconds> seconds;
   double step = 0;     // seconds of both passes
+  double moved = 0;    // of them in movements
+  double after = 0;    // of these in one after the backward pass
   double between = 0;  // what a layer was charged with in a pass after the clock had stopped
 };
 
@@ -75,6 +78,7 @@ absl::Status Pass(Network& network, const Tensors& fields, double* loss) {
   } catch (...) {
     return StatusFromCurrentException();
   }
+  LayerClock::EndBackward();
   return absl::OkStatus();
 }
 
@@ -90,6 +94,11 @@ absl::Status RunRank(const Plan& plan, const Tensors& whole, Transport& transpor
     if (measured) clock.emplace(&communicator, network->program().layer_size());
     const auto begin = std::chrono::steady_clock::now();
     ADJOIN_RETURN_IF_ERROR(Pass(*network, fields, &outcome.loss));
+    // Movements after the backward pass, as sums of gradients, are none of the last layer's.
+    const absl::Duration moved = communicator.time_moving();
+    ADJOIN_RETURN_IF_ERROR(network->SumOverRanks({1}).status());
+    outcome.after = absl::ToDoubleSeconds(communicator.time_moving() - moved);
+    outcome.moved = absl::ToDoubleSeconds(communicator.time_moving());
     outcome.step = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (measured) outcome.seconds = clock->Finish();
     for (int i = 0; i < parameters.size(); ++i) {
@@ -141,10 +150,11 @@ TEST(LayerTimesTest, EachLayerHasItsOwnAndNoBitChanges) {
         }
         ASSERT_EQ(outcome.seconds.size(), names.size());
         EXPECT_EQ(outcome.between, 0) << "a stopped clock goes on";
-        double sum = 0;
+        double sum = 0, moved = 0;
         for (size_t i = 0; i < names.size(); ++i) {
           const LayerSeconds& layer = outcome.seconds[i];
           sum += layer.sum();
+          moved += layer.movement + layer.wait;
           EXPECT_GT(layer.forward, 0) << names[i] << ", rank " << rank;
           EXPECT_GE(layer.movement, 0) << names[i] << ", rank " << rank;
           EXPECT_GE(layer.wait, 0) << names[i] << ", rank " << rank;
@@ -166,6 +176,7 @@ TEST(LayerTimesTest, EachLayerHasItsOwnAndNoBitChanges) {
           }
         }
         EXPECT_LE(sum, outcome.step) << "rank " << rank;
+        EXPECT_LE(moved, (outcome.moved - outcome.after) * (1 + 1e-9)) << "rank " << rank;
       }
     }
   }

@@ -116,6 +116,7 @@ absl::StatusOr<at::Tensor> Trainer::ForwardAndBackward(const Part& part, int64_t
   }
   SetRunning("the backward pass of the losses");
   tape.Backward(loss, loss_scale_ > 0 ? loss_scale_ : 1);
+  LayerClock::EndBackward();
   SetRunning("the step after the backward pass");
   return loss.defined() ? loss.detach() : loss;
 }
