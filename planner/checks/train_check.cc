@@ -206,6 +206,11 @@ absl::Status CheckTrain(const JobSpec& spec) {
   if (!spec.has_train())
     return InvalidSpec("train is missing: train { dataset: ... batch: ... epochs: ... optimizer {...} }");
   const Train& train = spec.train();
+  if (spec.kind() != TRAIN && train.measure_layers_every() > 0) {
+    return AtField("train.measure_layers_every",
+                   InvalidSpec("train.measure_layers_every measures steps that train, and the job's kind is ",
+                               Kind_Name(spec.kind()), "; leave it out, or write kind: TRAIN"));
+  }
   ADJOIN_RETURN_IF_ERROR(CheckReference(spec, "train.dataset", train.dataset()));
   if (train.batch() < 1) return AtField("train.batch", InvalidSpec("train.batch is 0; it must be at least 1"));
   ADJOIN_RETURN_IF_ERROR(CheckLength(train));

@@ -39,7 +39,8 @@ void ExpectRefused(const std::string& text, const std::string& says) {
 
 TEST(TrainCheckTest, AcceptsRightJobs) {
   for (const char* more :
-       {"", "microbatches: 4", "clip_norm: 0.5", "validate_on: \"test\"",
+       {"", "measure_layers_every: 10", "measure_layers_every: 18446744073709551615", "microbatches: 4",
+        "clip_norm: 0.5", "validate_on: \"test\"",
         "validate_on: \"test\" validate_every: 10 early_stop { patience: 2 min_delta: 0.1 }",
         "validate_on: \"test\" early_stop { patience: 1 metric: \"accuracy\" }",
         "schedule { shape: \"linear\" steps: 5 to: 1 } schedule { shape: \"cosine\" steps: 9 from: 1 }",
@@ -68,6 +69,11 @@ TEST(TrainCheckTest, ProbabilitiesInMicrobatches) {
   EXPECT_TRUE(PlanText(job("microbatches: 2 validate_on: \"test\"")).ok()) << PlanText(job("microbatches: 2")).status();
   ExpectRefused(job("validate_on: \"train\""),
                 "metric \"accuracy\" compares with the numbers of classes, but data set \"train\" has probabilities");
+}
+
+TEST(TrainCheckTest, OnlyTrainingMeasuresItsLayers) {
+  const std::string job = absl::StrReplaceAll(Job("measure_layers_every: 10"), {{"kind: TRAIN", "kind: EVALUATE"}});
+  ExpectRefused(job, "train.measure_layers_every measures steps that train, and the job's kind is EVALUATE");
 }
 
 TEST(TrainCheckTest, Optimizers) {
