@@ -133,6 +133,10 @@ JobSpec Recut(const JobSpec& spec, uint32_t ranks) {
   JobSpec recut = spec;
   if (ranks == spec.ranks()) return recut;
   recut.set_ranks(ranks);
+  recut.clear_rank_weight();
+  for (uint32_t rank = 0; rank < ranks && !spec.rank_weight().empty(); ++rank) {
+    recut.add_rank_weight(spec.rank_weight(static_cast<int>(rank) % spec.rank_weight_size()));
+  }
   for (LayoutSpec& layout : *recut.mutable_layout()) RecutLayout(spec.ranks(), ranks, layout);
   for (Layer& layer : *recut.mutable_layer()) layer.clear_owner();
   if (ranks > 1 && spec.ranks() == 1) CutFieldsByBatch(recut);

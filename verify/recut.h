@@ -11,6 +11,7 @@
 //  - Ranks that a layout names stay where its number of parts stays and they are all below R; else they become the
 //    first ones. Explicit cuts stay where their dim keeps its number of parts; else it is cut evenly. Owners that are
 //    named become the layer's own choice.
+//  - Weights of ranks are those of the first ranks; more ranks than had weights begin with the first one's again.
 //  - Where a job on one rank says nothing of a field's layout, on several ranks it is cut by batch.
 //
 // Nothing else changes: whether the result fits is the planner's to say.

@@ -74,6 +74,13 @@ TEST(RecutTest, KeepsWhatStillFits) {
   EXPECT_THAT(six.layout(1).rank(), ElementsAre(2, 3));
 }
 
+TEST(RecutTest, WeightsBeginAgainOnMoreRanks) {
+  const JobSpec job = Parse(R"(ranks: 2 rank_weight: [1, 3] layout { name: "b" partition: [2, 1] })");
+  EXPECT_THAT(Recut(job, 1).rank_weight(), ElementsAre(1));
+  EXPECT_THAT(Recut(job, 5).rank_weight(), ElementsAre(1, 3, 1, 3, 1));
+  EXPECT_THAT(Recut(Parse("ranks: 2"), 3).rank_weight(), IsEmpty());
+}
+
 TEST(RecutTest, OfOneRankFieldsAreCutByBatch) {
   const JobSpec three = Recut(Parse(R"(
     ranks: 1

@@ -92,6 +92,7 @@ JobSpec SmallJob(const JobSpec& spec, int64_t batch) {
   job.set_name(spec.name());
   job.set_kind(spec.kind());
   job.set_ranks(spec.ranks());
+  *job.mutable_rank_weight() = spec.rank_weight();
   job.set_seed(spec.seed());
   *job.mutable_layer() = spec.layer();
   *job.mutable_loss() = spec.loss();

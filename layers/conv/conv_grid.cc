@@ -224,7 +224,8 @@ absl::Status ConvGrid::Regroup(const std::vector<int>& first, const std::vector<
     // The next position, the last axis of `order` running fastest.
     for (size_t at = order.size(); at-- > 0 && ++coords[order[at]] == mesh_.shape()[order[at]];) coords[order[at]] = 0;
   }
-  ADJOIN_ASSIGN_OR_RETURN(mesh_, Mesh::Create(std::move(shape), std::move(ranks)));
+  ADJOIN_ASSIGN_OR_RETURN(const Mesh regrouped, Mesh::Create(std::move(shape), std::move(ranks)));
+  mesh_ = regrouped.WithWeights(mesh_.weights());
   axes_ = std::move(axes);
   return absl::OkStatus();
 }

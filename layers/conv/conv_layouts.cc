@@ -65,7 +65,8 @@ absl::StatusOr<Layout> ConvTensors::LayoutOf(Sizes shape, DType dtype, const std
     cut = is_cut ? std::next(cut) : cuts.erase(cut);
   }
   ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(mesh_shape), std::move(ranks)));
-  return Layout::Create(std::move(shape), dtype, std::move(mesh), std::move(placements), std::move(cuts));
+  return Layout::Create(std::move(shape), dtype, mesh.WithWeights(grid_.mesh().weights()), std::move(placements),
+                        std::move(cuts));
 }
 
 absl::StatusOr<Layout> ConvTensors::Input(Sizes shape, Layout::Cuts cuts) const {

@@ -121,7 +121,8 @@ absl::StatusOr<Mesh> FirstColumn(const WeightBlocks& blocks, std::vector<Placeme
     kept.push_back(Placement::Broadcast());
   }
   placements = std::move(kept);
-  return Mesh::Create(std::move(shape), std::move(ranks));
+  ADJOIN_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create(std::move(shape), std::move(ranks)));
+  return mesh.WithWeights(blocks.mesh.weights());
 }
 
 struct Operands {

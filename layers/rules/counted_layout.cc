@@ -28,8 +28,9 @@ absl::StatusOr<Layout> FirstCopy(const Layout& layout) {
   for (int dim = 0; dim < layout.dims(); ++dim) {
     if (!layout.AxesOf(dim).empty()) cuts[dim] = PartSizes(layout, dim);
   }
-  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(shape), std::move(ranks)));
-  return Layout::Create(layout.shape(), layout.dtype(), std::move(mesh), layout.placements(), std::move(cuts));
+  ADJOIN_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create(std::move(shape), std::move(ranks)));
+  return Layout::Create(layout.shape(), layout.dtype(), mesh.WithWeights(layout.mesh().weights()), layout.placements(),
+                        std::move(cuts));
 }
 
 absl::StatusOr<Layout> WholeDim(const Layout& layout, int whole) {
@@ -68,8 +69,9 @@ absl::StatusOr<Layout> WholeDim(const Layout& layout, int whole) {
   for (int64_t size : PartSizes(layout, divided)) {
     for (int64_t part : BalancedSizes(size, layout.Parts(whole))) cuts[divided].push_back(part);
   }
-  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(shape), std::move(ranks)));
-  return Layout::Create(layout.shape(), layout.dtype(), std::move(mesh), std::move(placements), std::move(cuts));
+  ADJOIN_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create(std::move(shape), std::move(ranks)));
+  return Layout::Create(layout.shape(), layout.dtype(), mesh.WithWeights(layout.mesh().weights()),
+                        std::move(placements), std::move(cuts));
 }
 
 }  // namespace adjoin

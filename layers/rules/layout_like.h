@@ -17,7 +17,7 @@
 namespace adjoin {
 
 // On the mesh of `x`, which has as many dims as `shape`: cut in the same dims at the same places, in those of `even`
-// evenly. The axes that cut a dim of `whole` have `instead`.
+// evenly, or by the mesh's weights. The axes that cut a dim of `whole` have `instead`.
 // Errors: kInvalidArgument (as Layout::Create; another extent of a dim that is cut as in x).
 absl::StatusOr<Layout> LayoutLike(const Layout& x, std::vector<int64_t> shape, const std::set<int>& even,
                                   const std::set<int>& whole = {}, Placement instead = Placement::Broadcast());

@@ -152,8 +152,9 @@ LayoutPlan ToProto(const Layout& layout) {
   for (int64_t size : layout.mesh().shape()) message.add_mesh(size);
   AddRanks(layout.mesh().ranks(), message);
   for (const Placement& placement : layout.placements()) message.add_placement(placement.ToString());
-  // Cannot fail: the layout itself has passed the same checks.
-  const Layout balanced = Layout::Create(layout.shape(), layout.dtype(), layout.mesh(), layout.placements()).value();
+  // Cannot fail: the layout itself has passed the same checks. Without weights: a message does not have them.
+  const Layout balanced =
+      Layout::Create(layout.shape(), layout.dtype(), layout.mesh().WithWeights(nullptr), layout.placements()).value();
   for (int dim = 0; dim < layout.dims(); ++dim) {
     const std::vector<int64_t>& boundaries = layout.Boundaries(dim);
     if (boundaries == balanced.Boundaries(dim)) continue;

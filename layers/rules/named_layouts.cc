@@ -106,8 +106,24 @@ absl::StatusOr<NamedLayouts::Entry> NamedLayouts::Check(const LayoutSpec& layout
   return entry;
 }
 
+absl::StatusOr<RankWeights> RankWeightsOf(const JobSpec& spec) {
+  const int given = spec.rank_weight_size();
+  if (given > 0 && static_cast<uint32_t>(given) != spec.ranks()) {
+    return AtField("rank_weight[0]",
+                   InvalidSpec("rank_weight has ", given, given == 1 ? " number for " : " numbers for ", spec.ranks(),
+                               spec.ranks() == 1 ? " rank" : " ranks", "; write one for each rank, or leave it out"));
+  }
+  auto weights = RankWeights::Create({spec.rank_weight().begin(), spec.rank_weight().end()});
+  if (weights.ok()) return weights;
+  const std::string message(weights.status().message());  // begins with the index: "[2] is"
+  return AtField(absl::StrCat("rank_weight", message.substr(0, message.find(']') + 1)),
+                 InvalidSpec("rank_weight", message));
+}
+
 absl::StatusOr<NamedLayouts> NamedLayouts::Create(const JobSpec& spec) {
   NamedLayouts layouts;
+  ADJOIN_ASSIGN_OR_RETURN(RankWeights weights, RankWeightsOf(spec));
+  if (!weights.even()) layouts.weights_ = std::make_shared<const RankWeights>(std::move(weights));
   for (int i = 0; i < spec.layout_size(); ++i) {
     const LayoutSpec& layout = spec.layout(i);
     const std::string field = absl::StrCat("layout[", i, "]");
@@ -142,13 +158,13 @@ absl::StatusOr<Layout> NamedLayouts::Resolve(const std::string& name, const std:
     return InvalidSpec("layout \"", name, "\" is for tensors of ", entry.partition.size(), " dims (partition ",
                        absl::StrJoin(entry.partition, "x"), "), but this one, ", tensor, ", has ", shape.size());
   }
-  absl::StatusOr<Layout> layout = absl::UnknownError("");
-  if (entry.partition.empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(entry.mesh, entry.ranks, entry.axis));
-    layout = Layout::Create(shape, dtype, std::move(mesh), entry.placements, entry.cuts);
-  } else {
-    layout = Layout::Partition(shape, dtype, entry.partition, entry.ranks, entry.cuts);
-  }
+  ADJOIN_ASSIGN_OR_RETURN(Mesh mesh, entry.partition.empty() ? Mesh::Create(entry.mesh, entry.ranks, entry.axis)
+                                                             : Mesh::Create(entry.partition, entry.ranks));
+  std::vector<Placement> placements = entry.placements;
+  for (size_t dim = 0; dim < entry.partition.size(); ++dim)
+    placements.push_back(Placement::Split(static_cast<int>(dim)));
+  const absl::StatusOr<Layout> layout =
+      Layout::Create(shape, dtype, mesh.WithWeights(weights_), std::move(placements), entry.cuts);
   if (!layout.ok()) {
     return InvalidSpec("layout \"", name, "\" does not fit the tensor ", tensor, ": ",
                        std::string(layout.status().message()));

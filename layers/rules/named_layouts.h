@@ -7,18 +7,25 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "primitives/geometry/layout.h"
+#include "primitives/geometry/rank_weights.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
 
+// JobSpec.rank_weight; even where the job has none.
+// Errors: kInvalidArgument, located (another number than ranks; as RankWeights::Create).
+absl::StatusOr<RankWeights> RankWeightsOf(const JobSpec& spec);
+
 class NamedLayouts {
  public:
   // Checks every layout for itself: names, one form, parts that multiply to the ranks named, ranks below JobSpec.ranks.
+  // And JobSpec.rank_weight, in whose proportion the layouts cut what they do not size.
   // Errors: kInvalidArgument, located at the layout (spec_error.h).
   static absl::StatusOr<NamedLayouts> Create(const JobSpec& spec);
 
@@ -37,6 +44,7 @@ class NamedLayouts {
   };
   static absl::StatusOr<Entry> Check(const LayoutSpec& layout, uint32_t ranks);
   std::map<std::string, Entry> entries_;
+  std::shared_ptr<const RankWeights> weights_;
 };
 
 }  // namespace adjoin

@@ -51,6 +51,24 @@ std::string MemoryText(const AutoPlan& chosen, const MemoryReport& memory) {
   return text;
 }
 
+// "  parts by rank_weight: rank 0 to 3 1.00, rank 4 to 7 0.62", of the largest; "" where the job has none.
+std::string WeightsText(const JobSpec& spec) {
+  if (spec.rank_weight().empty()) return "";
+  constexpr size_t kMostShown = 8;
+  const double most = *std::max_element(spec.rank_weight().begin(), spec.rank_weight().end());
+  std::vector<std::string> runs;
+  for (int first = 0, end = 0; first < spec.rank_weight_size(); first = end) {
+    while (end < spec.rank_weight_size() && spec.rank_weight(end) == spec.rank_weight(first)) ++end;
+    if (runs.size() == kMostShown) {
+      runs.push_back("...");
+      break;
+    }
+    runs.push_back(absl::StrCat("rank ", first, end - first > 1 ? absl::StrCat(" to ", end - 1) : "",
+                                absl::StrFormat(" %.2f", spec.rank_weight(first) / most)));
+  }
+  return absl::StrCat("  parts by rank_weight: ", absl::StrJoin(runs, ", "), "\n");
+}
+
 std::string LayersText(const AutoPlan& chosen) {
   std::vector<std::vector<std::string>> rows = {
       {"LAYER", "LAYOUT", "COMPUTE", "MOVED", "MEMORY", "NEXT BEST", "COSTS"}};
@@ -121,7 +139,8 @@ std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory) {
   absl::StrAppend(&text, "  ", BytesText(chosen.memory.bytes), " of tensors on the rank that needs most",
                   report.memory_limit_bytes() > 0 ? absl::StrCat(", of ", BytesText(report.memory_limit_bytes())) : "",
                   "\n");
-  absl::StrAppend(&text, MemoryText(chosen, memory), LayersText(chosen), AlternativesText(chosen));
+  absl::StrAppend(&text, WeightsText(chosen.spec), MemoryText(chosen, memory), LayersText(chosen),
+                  AlternativesText(chosen));
   absl::StrAppendFormat(&text, "\nSearched %s layers that are free to choose, %s candidates, in %s\n",
                         CountText(report.variables()), CountText(report.candidates()),
                         SecondsText(report.search_seconds()));

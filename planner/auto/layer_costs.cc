@@ -1,6 +1,7 @@
 #include "planner/auto/layer_costs.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "layers/attention/attention_roles.h"
@@ -33,6 +34,11 @@ std::vector<int64_t> LargestPart(const Layout& layout) {
   return shape;
 }
 
+// The part of `rank`, or where there is none given, the longest of each dim.
+std::vector<int64_t> PartOf(const Layout& layout, std::optional<int> rank) {
+  return rank.has_value() ? layout.LocalShape(*rank) : LargestPart(layout);
+}
+
 int64_t LargestRead(const Reading& reading, const std::vector<int64_t>& outputs, int64_t extent) {
   int64_t longest = 0;
   for (size_t part = 0; part + 1 < outputs.size(); ++part) {
@@ -41,22 +47,27 @@ int64_t LargestRead(const Reading& reading, const std::vector<int64_t>& outputs,
   return longest;
 }
 
-LayerSizes SizesOf(const LayerOutcome& outcome, const std::vector<Layout>& x) {
+// What a rank computes on; without one, what a rank would that had the longest part of each dim.
+LayerSizes SizesOf(const LayerOutcome& outcome, const std::vector<Layout>& x, std::optional<int> rank = std::nullopt) {
   LayerSizes sizes;
   for (size_t i = 0; i < x.size(); ++i) {
     const InputNeed& need = outcome.input[i];
     const Layout& read = need.layout.has_value() ? *need.layout : x[i];
-    std::vector<int64_t> shape = LargestPart(read);
+    std::vector<int64_t> shape = PartOf(read, rank);
     const Layout& reader = need.reader.has_value() ? *need.reader : outcome.compute;
     for (const auto& [dim, reading] : need.readings) {
-      shape[dim] = LargestRead(reading, reader.Boundaries(dim), read.shape()[dim]);
+      if (rank.has_value()) {
+        shape[dim] = reading.Needed(reader.BoxOf(*rank)[dim], read.shape()[dim]).extent;
+      } else {
+        shape[dim] = LargestRead(reading, reader.Boundaries(dim), read.shape()[dim]);
+      }
     }
     sizes.input.push_back(std::move(shape));
   }
-  sizes.output = LargestPart(outcome.compute);
+  sizes.output = PartOf(outcome.compute, rank);
   sizes.type = outcome.compute.dtype();
   for (const ParameterNeed& need : outcome.parameter) {
-    if (!need.buffer) sizes.parameter.push_back(LargestPart(need.needed));
+    if (!need.buffer) sizes.parameter.push_back(PartOf(need.needed, rank));
   }
   for (const MovementNeed& movement : outcome.movement) {
     sizes.shared = sizes.shared || movement.role == kRoleLargest || movement.role == kRoleMax;
@@ -157,13 +168,27 @@ LayerCost LayerCosts::Ask(const Layer& layer, const std::vector<int>& inputs, co
   return cost;
 }
 
+CostModel::KernelSeconds LayerCosts::KernelOf(const LayerOutcome& outcome, const std::vector<Layout>& x,
+                                              bool input_gradient, bool trained) const {
+  if (looked_.empty()) return options_.model.OfLayer(outcome.spec, SizesOf(outcome, x), input_gradient, trained);
+  CostModel::KernelSeconds most;
+  for (const int rank : looked_) {
+    if (!outcome.compute.mesh().Has(rank)) continue;
+    const CostModel::KernelSeconds seconds =
+        options_.model.OfLayer(outcome.spec, SizesOf(outcome, x, rank), input_gradient, trained);
+    most.forward = std::max(most.forward, options_.slowness[rank] * seconds.forward);
+    most.backward = std::max(most.backward, options_.slowness[rank] * seconds.backward);
+  }
+  return most;
+}
+
 void LayerCosts::CountKernel(const LayerOutcome& outcome, const std::vector<Layout>& x,
                              const std::vector<bool>& input_grad, LayerCost& cost) {
   const LayerSizes sizes = SizesOf(outcome, x);
   bool any_grad = false;
   for (const bool grad : input_grad) any_grad = any_grad || grad;
   const CostModel::KernelSeconds seconds =
-      options_.model.OfLayer(outcome.spec, sizes, options_.training && any_grad, options_.training && cost.trained);
+      KernelOf(outcome, x, options_.training && any_grad, options_.training && cost.trained);
   cost.forward_seconds = seconds.forward;
   cost.backward_seconds = options_.training ? seconds.backward : 0;
   LayerPlan plan;
@@ -216,7 +241,13 @@ HomeCost LayerCosts::CountHome(const LayerOutcome& outcome, Home home, bool shar
     if (dual.ok() && *dual != need.home) cost.movement_seconds += OneWay(*dual, {need.home}, true, false);
   }
   cost.seconds = cost.movement_seconds;
-  if (tensors > 0) cost.seconds += options_.model.OfUpdate(options_.optimizer, elements, tensors, type);
+  double slowest = 1;
+  for (const ParameterNeed& need : outcome.parameter) {
+    for (const int rank : looked_) {
+      if (need.home.mesh().Has(rank)) slowest = std::max(slowest, options_.slowness[rank]);
+    }
+  }
+  if (tensors > 0) cost.seconds += slowest * options_.model.OfUpdate(options_.optimizer, elements, tensors, type);
   return cost;
 }
 

@@ -19,6 +19,7 @@
 #include "layers/rules/named_layouts.h"
 #include "planner/auto/movement_costs.h"
 #include "planner/time/cost_model.h"
+#include "planner/time/rank_rates.h"
 #include "primitives/geometry/dtype.h"
 #include "proto/job.pb.h"
 
@@ -64,13 +65,15 @@ struct LayerCostsOptions {
   Optimizer optimizer;
   int passes = 1;          // micro-batches of a step
   bool all_homes = false;  // also homes other than the rule's own
+  // By rank, how many times as long it computes as the fastest (planner/time/rank_rates.h); empty: all are as fast.
+  std::vector<double> slowness = {};
 };
 
 class LayerCosts {
  public:
   // All must outlive it.
   LayerCosts(LayerCostsOptions options, MovementCosts* movements)
-      : options_(std::move(options)), movements_(*movements) {}
+      : options_(std::move(options)), movements_(*movements), looked_(RanksOfEachRate(options_.slowness)) {}
 
   // `inputs`: layouts (LayoutTable) in which the layer is given its inputs, as after Layer.x. `input_grad`: which of
   // them have a gradient. `layouts`: resolves w and y; `frozen`: of the owner of shared weights as well. The answer
@@ -81,6 +84,8 @@ class LayerCosts {
  private:
   LayerCost Ask(const Layer& layer, const std::vector<int>& inputs, const std::vector<bool>& input_grad,
                 const NamedLayouts& layouts);
+  CostModel::KernelSeconds KernelOf(const LayerOutcome& outcome, const std::vector<Layout>& x, bool input_gradient,
+                                    bool trained) const;
   void CountKernel(const LayerOutcome& outcome, const std::vector<Layout>& x, const std::vector<bool>& input_grad,
                    LayerCost& cost);
   void CountInnerMovements(const LayerOutcome& outcome, bool input_grad, LayerCost& cost);
@@ -89,6 +94,7 @@ class LayerCosts {
 
   const LayerCostsOptions options_;
   MovementCosts& movements_;
+  const std::vector<int> looked_;  // ranks of different speeds, one of which is the busiest; none: all are as fast
   std::unordered_map<std::string, LayerCost> known_;
 };
 

@@ -11,6 +11,7 @@
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/spec_error.h"
 #include "planner/auto/pairwise_minimum.h"
+#include "planner/time/rank_rates.h"
 #include "primitives/geometry/box.h"
 
 namespace adjoin {
@@ -36,7 +37,8 @@ LayerGroups::LayerGroups(const JobSpec& job, const Plan& serial, const LayerRule
                                                           .training = training,
                                                           .optimizer = job.train().optimizer(),
                                                           .passes = passes_,
-                                                          .all_homes = options_.all_homes},
+                                                          .all_homes = options_.all_homes,
+                                                          .slowness = SlownessOfRanks(job)},
                                         &movements_);
   for (const Layer& layer : job.layer()) {
     if (layer.weights_of().empty()) continue;
@@ -98,6 +100,7 @@ absl::StatusOr<LayerGroups::Written> LayerGroups::Write(int index, bool attached
                                                         const GroupCandidate& candidate) const {
   JobSpec one;
   one.set_ranks(job_.ranks());
+  *one.mutable_rank_weight() = job_.rank_weight();
   if (!attached) {
     std::set<std::string> names(candidate.x.begin(), candidate.x.end());
     names.insert(candidate.y);

@@ -280,6 +280,7 @@ JobSpec LayoutSearch::Write(const SearchOutcome& outcome) const {
         const Layout& stored = movements.Layouts()[groups[from].candidate[outcome.choice[from]].layout_of.at(input)];
         JobSpec one;
         one.set_ranks(job_.ranks());
+        *one.mutable_rank_weight() = job_.rank_weight();
         *one.add_layout() = groups_->layouts().at(candidate.x[i]);
         const auto layouts = NamedLayouts::Create(one);
         const auto wanted = layouts->Resolve(candidate.x[i], stored.shape(), stored.dtype());

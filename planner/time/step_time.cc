@@ -16,6 +16,7 @@
 #include "layers/rules/roles.h"
 #include "planner/memory/local_sizes.h"
 #include "planner/memory/tensor_bytes.h"
+#include "planner/time/rank_rates.h"
 #include "primitives/geometry/layout.h"
 
 namespace adjoin {
@@ -25,8 +26,9 @@ constexpr int kMostLooked = 16;  // ranks, of a job that has no more
 constexpr int kLookedOfMany = 3;
 constexpr int kMany = 256;
 
-std::vector<int> RanksToLookAt(int ranks) {
-  std::set<int> found;
+std::vector<int> RanksToLookAt(int ranks, const std::vector<double>& slowness) {
+  const std::vector<int> of_each_rate = RanksOfEachRate(slowness);
+  std::set<int> found(of_each_rate.begin(), of_each_rate.end());
   const int count = ranks <= kMostLooked ? ranks : ranks <= kMany ? 8 : kLookedOfMany;
   for (int i = 0; i < count; ++i) {
     found.insert(static_cast<int>(static_cast<int64_t>(i) * (ranks - 1) / std::max(1, count - 1)));
@@ -84,7 +86,8 @@ class Timeline {
         program_(program),
         model_(model),
         options_(options),
-        ranks_(RanksToLookAt(static_cast<int>(plan.spec().ranks()))),
+        slowness_(SlownessOfRanks(plan.spec())),
+        ranks_(RanksToLookAt(static_cast<int>(plan.spec().ranks()), slowness_)),
         clocks_(ranks_.size()) {}
 
   absl::StatusOr<StepTime> Run();
@@ -100,6 +103,10 @@ class Timeline {
   };
 
   double OnItsCore(double seconds) const { return seconds * options_.ranks_per_core; }
+  // Of a kernel, on a rank that is looked at.
+  double Computed(size_t i, double seconds) const {
+    return OnItsCore(slowness_.empty() ? seconds : seconds * slowness_[ranks_[i]]);
+  }
   absl::StatusOr<Moved> MovedBy(const OperatorPlan& op, bool adjoint);
   absl::Status Prepare(int index);
   absl::Status PrepareLosses();
@@ -115,6 +122,7 @@ class Timeline {
   const ProgramPlan& program_;
   const CostModel& model_;
   const StepTimeOptions options_;
+  const std::vector<double> slowness_;  // by rank; empty: all are as fast
   const std::vector<int> ranks_;
   Clocks clocks_;
   std::vector<Step> layers_;
@@ -225,7 +233,7 @@ absl::Status Timeline::MoveOf(Step& step, uint32_t op, bool adjoint, const std::
 void Timeline::ComputeOf(Step& step, bool backward, bool edges) {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const CostModel::KernelSeconds& of = edges ? step.edge_seconds[i] : step.seconds[i];
-    const double seconds = OnItsCore(backward ? of.backward + (edges ? 0 : step.adds[i]) : of.forward);
+    const double seconds = Computed(i, backward ? of.backward + (edges ? 0 : step.adds[i]) : of.forward);
     clocks_.Compute(i, seconds);
     (backward ? step.time[i].backward : step.time[i].forward) += seconds;
   }
@@ -302,10 +310,10 @@ void Timeline::Update() {
       const int64_t elements = BoundedProduct(home->LocalShape(ranks_[i]));
       if (home->LocalShape(ranks_[i]).empty()) continue;
       clocks_.Compute(
-          i, OnItsCore(model_.OfUpdate(plan_.spec().train().optimizer(), elements, /*tensors=*/1, home->dtype())));
+          i, Computed(i, model_.OfUpdate(plan_.spec().train().optimizer(), elements, /*tensors=*/1, home->dtype())));
     }
   }
-  for (size_t i = 0; i < ranks_.size(); ++i) clocks_.Compute(i, OnItsCore(model_.OfStep()));
+  for (size_t i = 0; i < ranks_.size(); ++i) clocks_.Compute(i, Computed(i, model_.OfStep()));
 }
 
 absl::StatusOr<StepTime> Timeline::Run() {

@@ -6,6 +6,8 @@
 //
 // The program "train" is gone through layer by layer, as Network goes through it, with a clock for each rank that is
 // looked at: kernels advance a rank's clock, and a movement begins when the last of the ranks that it joins has come.
+// Where the job gives its ranks weights, these count as their speeds: the rates are those of the rank with the largest,
+// and the others' kernels take longer in proportion.
 // Pure: no LibTorch.
 #ifndef ADJOIN_PLANNER_TIME_STEP_TIME_H_
 #define ADJOIN_PLANNER_TIME_STEP_TIME_H_
@@ -45,7 +47,8 @@ struct StepTime {
 };
 
 // All ranks of a small job are looked at; of a large one some: the first, the last, and some between, where parts are
-// edges and interiors. Errors: kNotFound where the plan trains nothing; as LayoutFromProto and TrafficOf.
+// edges and interiors, and some of each weight. Errors: kNotFound where the plan trains nothing; as LayoutFromProto and
+// TrafficOf.
 absl::StatusOr<StepTime> PredictStepTime(const Plan& plan, const CostModel& model, const StepTimeOptions& options = {});
 
 // For people. `model`: whose rates these are.

@@ -1,6 +1,7 @@
 #include "primitives/geometry/layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "primitives/geometry/rank_weights.h"
 #include "primitives/geometry/shape_text.h"
 
 namespace adjoin {
@@ -45,11 +47,61 @@ std::vector<int64_t> NestedBalancedSizes(int64_t extent, const std::vector<int64
   return sizes;
 }
 
-// The sizes of `dim`'s parts: what `cuts` says, checked, or balanced.
-absl::StatusOr<std::vector<int64_t>> PartSizes(int dim, int64_t extent, const std::vector<int64_t>& axis_sizes,
+// What the ranks of each part weigh together, in the parts' order. `axes`: those that split the dim.
+std::vector<int64_t> WeightsOfParts(const Mesh& mesh, const std::vector<int>& axes) {
+  std::vector<int64_t> stride(mesh.axes(), 0);  // of the part's number, by axis
+  int64_t parts = 1;
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    stride[*axis] = parts;
+    parts *= mesh.shape()[*axis];
+  }
+  std::vector<int64_t> weights(parts, 0), coords(mesh.axes(), 0);
+  int64_t part = 0;
+  for (const int rank : mesh.ranks()) {
+    weights[part] += mesh.weights()->Of(rank);
+    for (int axis = mesh.axes() - 1; axis >= 0; --axis) {
+      part += stride[axis];
+      if (++coords[axis] < mesh.shape()[axis]) break;
+      part -= stride[axis] * coords[axis];
+      coords[axis] = 0;
+    }
+  }
+  return weights;
+}
+
+// In proportion over the outer axis, then each part over the next one.
+std::vector<int64_t> NestedProportionalSizes(int64_t extent, const Mesh& mesh, const std::vector<int>& axes) {
+  const std::vector<int64_t> weights = WeightsOfParts(mesh, axes);
+  std::vector<int64_t> sizes = {extent};
+  auto inner = static_cast<int64_t>(weights.size());  // parts of each of `sizes`
+  for (const int axis : axes) {
+    const int64_t parts = mesh.shape()[axis];
+    inner /= parts;
+    std::vector<int64_t> finer;
+    auto next = weights.begin();
+    for (const int64_t size : sizes) {
+      std::vector<int64_t> of_parts;
+      for (int64_t i = 0; i < parts; ++i, next += inner) {
+        of_parts.push_back(std::accumulate(next, next + inner, int64_t{0}));
+      }
+      // A cell for each of the parts within, as far as the even cut has them.
+      for (int64_t part : ProportionalSizes(size, of_parts, std::min(inner, size / parts))) finer.push_back(part);
+    }
+    sizes = std::move(finer);
+  }
+  return sizes;
+}
+
+// The sizes of `dim`'s parts: what `cuts` says, checked, or balanced. `axes`: those of the mesh that split it.
+absl::StatusOr<std::vector<int64_t>> PartSizes(int dim, int64_t extent, const Mesh& mesh, const std::vector<int>& axes,
                                                const Layout::Cuts& cuts) {
+  std::vector<int64_t> axis_sizes;
+  for (const int axis : axes) axis_sizes.push_back(mesh.shape()[axis]);
   auto it = cuts.find(dim);
-  if (it == cuts.end()) return NestedBalancedSizes(extent, axis_sizes);
+  if (it == cuts.end()) {
+    return mesh.weights() == nullptr || axes.empty() ? NestedBalancedSizes(extent, axis_sizes)
+                                                     : NestedProportionalSizes(extent, mesh, axes);
+  }
   if (axis_sizes.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("cuts are given for dim ", dim, ", which no mesh axis splits"));
   }
@@ -138,9 +190,8 @@ absl::StatusOr<Layout> Layout::Create(std::vector<int64_t> shape, DType dtype, M
   }
   Layout layout(std::move(shape), dtype, std::move(mesh), std::move(placements));
   for (int dim = 0; dim < dims; ++dim) {
-    std::vector<int64_t> axis_sizes;
-    for (int axis : layout.AxesOf(dim)) axis_sizes.push_back(layout.mesh_.shape()[axis]);
-    ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, PartSizes(dim, layout.shape_[dim], axis_sizes, cuts));
+    ADJOIN_ASSIGN_OR_RETURN(std::vector<int64_t> sizes,
+                            PartSizes(dim, layout.shape_[dim], layout.mesh_, layout.AxesOf(dim), cuts));
     layout.boundaries_.push_back(BoundariesOf(sizes));
   }
   return layout;

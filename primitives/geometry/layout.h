@@ -53,6 +53,10 @@ class Layout {
  public:
   // Sizes of the parts of a tensor dim, in row-major order of the mesh axes that split it; they sum to the extent, and
   // zeros are allowed. A split dim that is absent is cut evenly: over the outer axis, then each part over the inner.
+  // On a mesh with weights (Mesh::WithWeights) it is cut in their proportion, likewise from the outer axis to the
+  // inner, each part at least 1 where the even cut has none below 1 (rank_weights.h). A coordinate weighs what its
+  // ranks do together, the sum: they share its part along the other axes. Every coordinate has as many ranks as the
+  // others, so that means would give the same proportion.
   using Cuts = std::map<int, std::vector<int64_t>>;
 
   // `placements` has one entry per mesh axis.
@@ -92,7 +96,7 @@ class Layout {
   // Errors: kInvalidArgument for P(max) and P(min), which have no dual.
   absl::StatusOr<Layout> Dual() const;
   // The same mesh and placements for another shape with the same number of dims; split dims whose extent changed are
-  // cut evenly. Errors: kInvalidArgument (another number of dims, a negative extent).
+  // cut as Create cuts absent ones. Errors: kInvalidArgument (another number of dims, a negative extent).
   absl::StatusOr<Layout> WithShape(std::vector<int64_t> shape) const;
   Layout WithDType(DType dtype) const;
 

@@ -76,6 +76,12 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<int64_t> shape) {
   return Create(std::move(shape), std::move(ranks));
 }
 
+Mesh Mesh::WithWeights(std::shared_ptr<const RankWeights> weights) const {
+  Mesh mesh = *this;
+  mesh.weights_ = weights == nullptr || weights->even() ? nullptr : std::move(weights);
+  return mesh;
+}
+
 std::optional<int64_t> Mesh::IndexOf(int rank) const {
   if (ranks_->consecutive) {
     const int64_t index = int64_t{rank} - ranks_->list[0];

@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "primitives/geometry/rank_weights.h"
 
 namespace adjoin {
 
@@ -26,12 +27,16 @@ class Mesh {
                                      std::vector<std::string> axis_names = {});
   // Ranks 0 .. product-1.
   static absl::StatusOr<Mesh> Create(std::vector<int64_t> shape);
+  // The same mesh, on which layouts cut in the proportion of these weights what they do not size. Null, or weights that
+  // are all the same: evenly. Meshes of the same ranks are equal whatever their weights are.
+  Mesh WithWeights(std::shared_ptr<const RankWeights> weights) const;
 
   int axes() const { return static_cast<int>(shape_.size()); }
   int64_t size() const { return static_cast<int64_t>(ranks_->list.size()); }
   const std::vector<int64_t>& shape() const { return shape_; }
   const std::vector<int>& ranks() const { return ranks_->list; }
   const std::vector<std::string>& axis_names() const { return axis_names_; }
+  const std::shared_ptr<const RankWeights>& weights() const { return weights_; }  // null: evenly
 
   // Absent for a rank outside the mesh.
   std::optional<std::vector<int64_t>> CoordsOf(int rank) const;
@@ -59,6 +64,7 @@ class Mesh {
   };
   std::shared_ptr<const Ranks> ranks_;
   std::vector<std::string> axis_names_;
+  std::shared_ptr<const RankWeights> weights_;
 };
 
 }  // namespace adjoin

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "primitives/geometry/box.h"
 #include "primitives/geometry/mesh.h"
+#include "primitives/geometry/rank_weights.h"
 
 namespace adjoin {
 namespace {
@@ -209,6 +210,21 @@ struct Recut {
   int spread_dim = -1;
 };
 
+// What the ranks of each of x's parts of a group weigh together, in groups of `spread` parts that follow each other.
+Numbers WeightsOf(const Layout& x, const Group& group, int64_t spread) {
+  const Numbers parts = PartsOf(x, group);
+  Numbers weights(VolumeOf(parts) / spread, 0);
+  for (const int rank : x.mesh().ranks()) {
+    const Numbers coords = *x.mesh().CoordsOf(rank);
+    int64_t part = 0;
+    for (int dim = group.x_first; dim < group.x_end; ++dim) {
+      part = part * parts[dim - group.x_first] + x.PartOf(dim, coords);
+    }
+    weights[part / spread] += x.mesh().weights()->Of(rank);
+  }
+  return weights;
+}
+
 // `open`: the dims that may be cut further. Changes `sizes`, of the parts of each dim of x.
 Recut RecutOf(const Layout& x, const Numbers& shape, const Group& group, const std::vector<int>& open,
               std::vector<Numbers>& sizes) {
@@ -232,7 +248,9 @@ Recut RecutOf(const Layout& x, const Numbers& shape, const Group& group, const s
   }
   recut.spread = ranks / recut.parts;
   for (int dim = group.x_first; dim < group.x_end; ++dim) sizes[dim] = {x.shape()[dim]};
-  sizes[recut.dim] = BalancedSizes(rows, recut.parts);
+  sizes[recut.dim] = x.mesh().weights() == nullptr
+                         ? BalancedSizes(rows, recut.parts)
+                         : ProportionalSizes(rows, WeightsOf(x, group, recut.spread), rows >= recut.parts ? 1 : 0);
   for (int64_t& size : sizes[recut.dim]) size *= unit;
   if (recut.spread == 1) return recut;
   Numbers finer;
@@ -282,7 +300,8 @@ class OtherMesh {
     std::vector<int> ranks;
     const Box whole = Box::Whole(shape_);
     for (int64_t i = 0; i < whole.Volume(); ++i) ranks.push_back(RankAt(whole.CellAt(i)));
-    return Mesh::Create(shape_, std::move(ranks));
+    ADJOIN_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create(shape_, std::move(ranks)));
+    return mesh.WithWeights(x_.mesh().weights());
   }
   const std::vector<Placement>& placements() const { return placements_; }
 

@@ -20,6 +20,7 @@ absl::StatusOr<Layout> RotatedParts(const Layout& layout, int dim, int64_t by) {
     ranks[*mesh.IndexOf(mesh.RankAt(coords))] = rank;
   }
   ADJOIN_ASSIGN_OR_RETURN(Mesh rotated, Mesh::Create(mesh.shape(), std::move(ranks), mesh.axis_names()));
+  rotated = rotated.WithWeights(mesh.weights());
   Layout::Cuts cuts;
   for (int d = 0; d < layout.dims(); ++d) {
     if (layout.AxesOf(d).empty()) continue;

@@ -80,13 +80,20 @@ class Searches {
     AutoOptions options;
     options.ranks = random.Between(2, 8);
     options.explain = random.OneIn(4);
-    const auto chosen = PlanAutomatically(parsed->spec, {{"data", 1000}}, BuiltinLayerRules(), *model, options);
+    JobSpec job = parsed->spec;
+    if (seed % 3 == 0) {
+      job.set_ranks(static_cast<uint32_t>(options.ranks));
+      for (int64_t rank = 0; rank < options.ranks; ++rank) {
+        job.add_rank_weight(static_cast<double>((seed / 3 + 5 * rank) % 7 + 1));
+      }
+    }
+    const auto chosen = PlanAutomatically(job, {{"data", 1000}}, BuiltinLayerRules(), *model, options);
     if (!chosen.ok()) return absl::StrCat("refused for ", options.ranks, " ranks: ", chosen.status().ToString());
     const std::string wrong = WrongWithPlan(*chosen, seed);
     if (!wrong.empty() || random.OneIn(2)) return wrong;
 
     options.memory_bytes = chosen->memory.bytes * random.Between(50, 95) / 100;
-    const auto limited = PlanAutomatically(parsed->spec, {{"data", 1000}}, BuiltinLayerRules(), *model, options);
+    const auto limited = PlanAutomatically(job, {{"data", 1000}}, BuiltinLayerRules(), *model, options);
     if (absl::IsResourceExhausted(limited.status())) return "";
     if (!limited.ok()) return absl::StrCat("refused with a limit: ", limited.status().ToString());
     ++limited_;

@@ -42,6 +42,18 @@ std::string Precision(RandomJobs& random, NetworkWriter& writer) {
                       "\"", scale, " }\n");
 }
 
+// Of one job in three. Drawn apart, so that all else of a network is as without.
+std::string RankWeights(uint64_t seed, int64_t ranks, NetworkWriter& writer) {
+  RandomJobs random(seed + 1'000'000'007);
+  if (ranks == 1 || !random.OneIn(3)) return "";
+  writer.Drawn("rank_weight");
+  std::string numbers;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    absl::StrAppend(&numbers, rank > 0 ? ", " : "", random.Of<std::string>({"1", "1", "1.5", "2", "3", "0.25", "40"}));
+  }
+  return absl::StrCat("rank_weight: [", numbers, "]\n");
+}
+
 RandomNetwork Draw(uint64_t seed, bool cut) {
   RandomJobs random(seed);
   const int64_t ranks = cut ? random.Of<int64_t>({1, 2, 3, 4, 4, 6, 8}) : 1;
@@ -60,11 +72,12 @@ RandomNetwork Draw(uint64_t seed, bool cut) {
   const std::string optimizer = Optimizer(random, writer.drawn().count("loss_scale") > 0, network.optimizer);
   writer.Drawn("optimizer " + network.optimizer);
   if (parts > 1) writer.Drawn("microbatches");
-  network.text = absl::StrCat(
-      "name: \"network\" kind: TRAIN ranks: ", ranks, " seed: ", seed % 1000 + 1, "\n", precision, writer.layouts(),
-      writer.layers(), writer.losses(), "dataset {\n  name: \"data\"\n", writer.fields(), "}\n",
-      "train { dataset: \"data\" batch: ", rows * parts, parts > 1 ? absl::StrCat(" microbatches: ", parts) : "",
-      " steps: 2 drop_last: true clip_norm: 1000 ", optimizer, " }\noutput_dir: \"out\"\n");
+  network.text = absl::StrCat("name: \"network\" kind: TRAIN ranks: ", ranks, " seed: ", seed % 1000 + 1, "\n",
+                              RankWeights(seed, ranks, writer), precision, writer.layouts(), writer.layers(),
+                              writer.losses(), "dataset {\n  name: \"data\"\n", writer.fields(), "}\n",
+                              "train { dataset: \"data\" batch: ", rows * parts,
+                              parts > 1 ? absl::StrCat(" microbatches: ", parts) : "",
+                              " steps: 2 drop_last: true clip_norm: 1000 ", optimizer, " }\noutput_dir: \"out\"\n");
   network.drawn = writer.drawn();
   return network;
 }

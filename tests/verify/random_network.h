@@ -1,6 +1,6 @@
 // Networks drawn at random from all that a training job can have: every kind of layer, loss and optimizer, layouts of
-// every kind over any ranks, homes of parameters, weights that layers share, recomputation, micro-batches, number
-// types.
+// every kind over any ranks, weights of ranks, homes of parameters, weights that layers share, recomputation,
+// micro-batches, number types.
 //
 //   RandomNetwork network = DrawNetwork(seed);
 //   ParseSpec(network.text, "network");       // a job that Adjoin and PyTorch both take

@@ -52,6 +52,7 @@ std::set<std::string> All() {
               "frozen",
               "recompute",
               "microbatches",
+              "rank_weight",
               "loss_scale",
               "type float64",
               "type float32",
