@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/testing/test_seed.h"
 #include "gtest/gtest.h"
 #include "layers/builtin/builtin_rules.h"
@@ -20,6 +21,8 @@
 #include "planner/spec/spec_fixtures.h"
 #include "planner/spec/spec_include.h"
 #include "planner/spec/spec_parser.h"
+#include "planner/time/cost_model.h"
+#include "planner/time/step_time.h"
 
 namespace adjoin {
 namespace {
@@ -60,6 +63,35 @@ JobSpec Bare(JobSpec job) {
   job.clear_layout();
   for (Layer& layer : *job.mutable_layer()) layer.clear_y();
   return job;
+}
+
+TEST(AutoPlanTest, KeepsTheWeightsOfRanksAndGainsByThem) {
+  const std::string job = R"(name: "j" kind: TRAIN ranks: 4 rank_weight: [1, 2, 3, 2]
+layer { name: "conv1" input: "x" conv { out_channels: 32 window { kernel: 3 pad_lo: 1 } } }
+layer { name: "conv2" conv { out_channels: 32 window { kernel: 3 pad_lo: 1 } } }
+loss { kind: "mse" input: "conv2" target: "t" }
+dataset { name: "data" field { name: "x" idx { path: "x" } shape: [32, 128, 128] }
+  field { name: "t" idx { path: "t" } shape: [32, 128, 128] } }
+train { dataset: "data" batch: 16 steps: 1 optimizer { sgd { lr: 0.1 } } })";
+  const auto chosen = Chosen(Parsed(job), {});
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->spec.rank_weight_size(), 4);
+  const auto again = Planner::Build(chosen->spec, {}, BuiltinLayerRules());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_LE(chosen->report.lower_bound_seconds(), chosen->report.chosen_seconds() * (1 + 1e-9));
+  // The same ranks, cut evenly: the slowest has three times as long for a quarter, instead of an eighth.
+  Plan even =
+      *Planner::Build(Parsed(absl::StrReplaceAll(
+                          job, {{"input: \"x\"", "input: \"x\" x: \"b\""},
+                                {"layer { name: \"conv1\"",
+                                 "layout { name: \"b\" partition: [4, 1, 1, 1] cut { dim: 0 size: [4, 4, 4, 4] } }"
+                                 "\nlayer { name: \"conv1\""}})),
+                      {}, BuiltinLayerRules());
+  const auto of_even = PredictStepTime(even, CostModel::Default());
+  ASSERT_TRUE(of_even.ok()) << of_even.status();
+  EXPECT_LT(chosen->step_seconds, 0.8 * of_even->step());
+  // Weights of other ranks are none.
+  EXPECT_TRUE(Chosen(Parsed(job), {.ranks = 2})->spec.rank_weight().empty());
 }
 
 TEST(AutoPlanTest, PlansAllExamples) {

@@ -34,6 +34,7 @@ std::vector<int64_t> LargestPart(const Layout& layout) {
 JobSpec WithoutLayouts(const JobSpec& job, int ranks) {
   JobSpec bare = job;
   bare.set_ranks(static_cast<uint32_t>(ranks));
+  if (bare.rank_weight_size() != ranks) bare.clear_rank_weight();
   bare.clear_layout();
   bool named = false;
   for (Layer& layer : *bare.mutable_layer()) {

@@ -63,7 +63,7 @@ class LayoutSearch {
   double step_seconds_ = 0;
 };
 
-// The job without layouts, homes and recomputation, on `ranks` ranks.
+// The job without layouts, homes and recomputation, on `ranks` ranks; weights of another number of ranks are left out.
 JobSpec WithoutLayouts(const JobSpec& job, int ranks);
 
 }  // namespace adjoin

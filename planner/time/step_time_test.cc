@@ -71,6 +71,21 @@ TEST(StepTimeTest, AddsUpOneRank) {
   EXPECT_NEAR(time->layer[0].backward, 1, 1e-6);
 }
 
+TEST(StepTimeTest, RanksOfLessWeightComputeLonger) {
+  Plan plan = PlanOf(2, "[2, 1]");
+  const auto even = PredictStepTime(plan, Model());
+  plan.mutable_spec()->add_rank_weight(3);
+  plan.mutable_spec()->add_rank_weight(1.5);
+  const auto uneven = PredictStepTime(plan, Model());
+  ASSERT_TRUE(even.ok() && uneven.ok());
+  EXPECT_EQ(uneven->rank, 1);
+  EXPECT_NEAR(uneven->compute, 2 * even->compute, 1e-6);
+  EXPECT_NEAR(uneven->update, even->update + 3 + 5, 1e-6) << "a movement takes no longer";
+  // No weights of these ranks: all count as equally fast.
+  plan.mutable_spec()->add_rank_weight(1);
+  EXPECT_NEAR(PredictStepTime(plan, Model())->step(), even->step(), 1e-9);
+}
+
 TEST(StepTimeTest, GradientsOfReplicatedWeightsAreAdded) {
   const auto time = PredictStepTime(PlanOf(2, "[2, 1]"), Model());
   ASSERT_TRUE(time.ok()) << time.status();
