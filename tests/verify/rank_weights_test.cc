@@ -73,7 +73,8 @@ loss { kind: "cross_entropy" input: "fc2" target: "label" }
 TEST(RankWeightsTest, AHybridCutEqualsSerial) {
   ExpectEqualsSerial(absl::StrCat(R"(name: "hybrid" kind: TRAIN ranks: 4 seed: 1 rank_weight: [1, 2, 3, 1.5]
 layout { name: "grid" partition: [2, 1, 2, 1] }
-layer { name: "conv1" input: "image" x: "grid" home: SHARDED conv { out_channels: 4 window { kernel: 3 stride: 2 pad_lo: 1 } } }
+layer { name: "conv1" input: "image" x: "grid" home: SHARDED
+  conv { out_channels: 4 window { kernel: 3 stride: 2 pad_lo: 1 } } }
 layer { name: "norm1" norm { kind: "batch" } }
 layer { name: "grown" upsample { mode: "bilinear" scale: 2 } })",
                                   kFeatures, R"(layer { name: "flat" flatten { arg: 1 } }
