@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/import.h"
+#include "planner/auto/auto_flags.h"
 #include "worker/data/array_formats.h"
 
 namespace adjoin {
@@ -99,25 +100,10 @@ void AddReplace(CLI::App* command, Arguments& a) {
 // `--auto` and what goes with it.
 void AddAuto(CLI::App* command, Arguments& a, bool with_ranks) {
   AutoLayoutOptions& layouts = a.submit.layouts;
-  command->add_flag("--auto", layouts.chosen,
-                    "Choose all layouts, in place of those that the job has, so that a step takes the least time");
-  if (with_ranks) {
-    command->add_option("--ranks", layouts.ranks, "With --auto: for so many ranks; absent: as the job says")
-        ->type_name("N");
-  }
-  command
-      ->add_option("--memory", layouts.memory_bytes,
-                   "With --auto: for the tensors of each rank, such as 4GiB; absent: as the job's "
-                   "resources.memory_bytes says")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false).description("SIZE"))
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 60).description(""));
-  command
-      ->add_option("--pin", layouts.pin,
-                   "With --auto: LAYER=PARTITION, a layer that reads its input in this partition, or in this layout of "
-                   "the job; several, with commas or again and again")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("LAYER=PARTITION");
+  AddAutoFlags(command, layouts);
+  if (!with_ranks) return;
+  command->add_option("--ranks", layouts.ranks, "With --auto: for so many ranks; absent: as the job says")
+      ->type_name("N");
 }
 
 // `predict` and `evaluate`.

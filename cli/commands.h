@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/auto_layouts.h"
 #include "cli/coordinator_client.h"
 #include "cli/derived_job.h"
 #include "cli/format.h"
 #include "cli/job_display.h"
 #include "cli/rates.h"
 #include "layers/rules/layer_rule.h"
+#include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
 
 namespace adjoin {

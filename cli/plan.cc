@@ -12,15 +12,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "cli/auto_layouts.h"
 #include "cli/commands.h"
 #include "cli/rates.h"
 #include "cli/terminal.h"
+#include "planner/auto/auto_layouts.h"
 #include "planner/auto/auto_plan.h"
 #include "planner/auto/explain_search.h"
+#include "planner/auto/layout_diff.h"
 #include "planner/plan/extent_plan.h"
 #include "planner/plan/file_halos.h"
 #include "planner/plan/plan_report.h"
+#include "planner/plan/plan_warnings.h"
 #include "planner/plan/planner.h"
 #include "planner/spec/field_files.h"
 #include "planner/spec/sample_shape.h"
@@ -144,11 +146,12 @@ absl::StatusOr<int> ShowRanks(const JobSpec& spec, const PlanOptions& options, R
   bool any = false;
   for (const int64_t ranks : RanksInTable(range)) {
     search.ranks = ranks;
-    RanksRow row{ranks, 0, 0, ""};
+    RanksRow row{ranks, 0, 0, "", {}};
     const absl::StatusOr<AutoPlan> chosen = PlanAutomatically(spec, sizes, rules, model, search);
     if (chosen.ok()) {
       row.seconds = chosen->step_seconds;
       row.bytes = chosen->memory.bytes;
+      row.warning = PlanWarnings(chosen->plan);
     } else if (absl::IsResourceExhausted(chosen.status())) {
       row.impossible = "too little memory";
     } else if (absl::IsInvalidArgument(chosen.status())) {
@@ -175,10 +178,10 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
   if (range.first != range.last) return ShowRanks(spec, options, range, search, data.sizes, rules, model);
   search.ranks = range.first;
   search.explain = !options.layouts.emit;
-  std::optional<JobSpec> other;
+  std::optional<Plan> other;
   if (!options.layouts.diff.empty()) {
-    ADJOIN_ASSIGN_OR_RETURN(LoadedSpec read, LoadSpec(options.layouts.diff, {}));
-    other = std::move(read.parsed.spec);
+    ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec read, LoadSpec(options.layouts.diff, {}));
+    ADJOIN_ASSIGN_OR_RETURN(other, Planner::Build(read.parsed.spec, data.sizes, rules, &read.parsed.locations));
   }
   ADJOIN_ASSIGN_OR_RETURN(const AutoPlan chosen, PlanAutomatically(spec, data.sizes, rules, model, search));
   if (options.layouts.emit) {
@@ -195,8 +198,10 @@ absl::StatusOr<int> RunAutoPlan(const LoadedSpec& loaded, const PlanOptions& opt
   }
   std::string text = ExplainSearch(chosen, report.memory());
   if (other.has_value()) {
-    text += "\nLayouts of " + options.layouts.diff + " -> these\n" + DiffOfLayouts(*other, chosen.spec);
+    text += "\nOtherwise than in " + options.layouts.diff + "\n" + DiffOfLayouts(*other, chosen.plan);
   }
+  if (!report.warning().empty()) text += "\n";
+  for (const std::string& warning : report.warning()) text += "warning: " + warning + "\n";
   std::cout << (options.wide ? text : CutLines(text, static_cast<size_t>(TerminalWidth()))) << std::flush;
   return 0;
 }

@@ -25,12 +25,12 @@
 #include "base/printable_text.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
-#include "cli/auto_layouts.h"
 #include "cli/commands.h"
 #include "cli/job_display.h"
 #include "cli/launch.h"
 #include "cli/own_cluster.h"
 #include "cli/text.h"
+#include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
 #include "proto/message_limits.h"
 

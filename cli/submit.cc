@@ -2,8 +2,8 @@
 
 #include "base/printable_text.h"
 #include "base/status_macros.h"
-#include "cli/auto_layouts.h"
 #include "cli/commands.h"
+#include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
 #include "proto/message_limits.h"
 

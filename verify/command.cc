@@ -1,15 +1,22 @@
 #include "verify/command.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <iostream>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "base/flags.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
+#include "layers/builtin/builtin_rules.h"
+#include "planner/auto/auto_flags.h"
+#include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
 #include "primitives/status_exception.h"
 #include "verify/report.h"
@@ -17,13 +24,45 @@
 namespace adjoin {
 namespace {
 
-absl::StatusOr<VerifyResult> Run(const std::string& file, const SpecChanges& changes, const VerifyOptions& options) {
-  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(file, changes));
+absl::StatusOr<VerifyResult> VerifyOne(const ParsedSpec& parsed, const VerifyOptions& options) {
   try {
-    return Verify(loaded.parsed, options);
+    return Verify(parsed, options);
   } catch (...) {
     return StatusFromCurrentException();
   }
+}
+
+// The numbers of ranks for which layouts are chosen.
+std::vector<uint32_t> RanksOf(const JobSpec& spec, const VerifyOptions& options) {
+  if (!options.ranks.empty()) return options.ranks;
+  if (spec.verify().ranks_size() > 0) return {spec.verify().ranks().begin(), spec.verify().ranks().end()};
+  return {spec.ranks()};
+}
+
+// With layouts that are chosen for each number of ranks there is a result for each; else there is one.
+absl::StatusOr<std::vector<VerifyResult>> Run(const std::string& file, const SpecChanges& changes,
+                                              AutoLayoutOptions layouts, const VerifyOptions& options) {
+  ADJOIN_RETURN_IF_ERROR(CheckAutoOptions(layouts));
+  ADJOIN_ASSIGN_OR_RETURN(const LoadedSpec loaded, LoadSpec(file, changes));
+  std::vector<VerifyResult> results;
+  if (!layouts.chosen) {
+    ADJOIN_ASSIGN_OR_RETURN(results.emplace_back(), VerifyOne(loaded.parsed, options));
+    return results;
+  }
+  const LayerRules& rules = options.rules != nullptr ? *options.rules : BuiltinLayerRules();
+  for (const uint32_t ranks : RanksOf(loaded.parsed.spec, options)) {
+    layouts.ranks = absl::StrCat(ranks);
+    LoadedSpec cut = loaded;
+    ADJOIN_RETURN_IF_ERROR(ChooseLayouts(layouts, {}, rules, &cut));
+    VerifyOptions one = options;
+    one.ranks = {ranks};
+    ADJOIN_ASSIGN_OR_RETURN(results.emplace_back(), VerifyOne(cut.parsed, one));
+  }
+  return results;
+}
+
+bool AnyDeviates(const std::vector<VerifyResult>& results) {
+  return std::any_of(results.begin(), results.end(), [](const VerifyResult& result) { return result.deviates(); });
 }
 
 }  // namespace
@@ -31,13 +70,16 @@ absl::StatusOr<VerifyResult> Run(const std::string& file, const SpecChanges& cha
 int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
   std::string file;
   SpecChanges changes;
+  AutoLayoutOptions layouts;
   CLI::App app("Runs a job's model serially and partitioned, on a small random input, and compares them",
                "adjoin verify");
   app.footer(
       "Needs no coordinator and no data files. What is absent is as the job's verify { } says.\n"
       "Exit codes: 0 no deviation, 1 a deviation or an error, 2 wrong usage.");
   app.add_option("SPEC", file, "The job's file, text format or JSON; - reads standard input")->required();
-  app.add_option("--ranks", options.ranks, "Numbers of ranks, such as 1,2,4: layouts are re-cut; absent: the job's own")
+  app.add_option(
+         "--ranks", options.ranks,
+         "Numbers of ranks, such as 1,2,4: layouts are re-cut, with --auto chosen for each; absent: the job's own")
       ->delimiter(',');
   app.add_option("--batch", options.batch, "Samples per step; absent: a few for each part of the batch");
   app.add_option("--tolerance", options.tolerance, "Largest relative difference; absent: 1e-10");
@@ -49,13 +91,17 @@ int RunVerifyCommand(int argc, char** argv, VerifyOptions options) {
   app.add_option("--unset", changes.unset, "PATH: a field of the job to remove first, as of `adjoin submit`")
       ->allow_extra_args(false)
       ->type_name("PATH");
+  AddAutoFlags(&app, layouts);
   if (std::optional<int> code = ParseFlags(app, argc, argv)) return *code;
-  absl::StatusOr<VerifyResult> result = Run(file, changes, options);
-  if (result.ok() && !(std::cout << ReportText(*result) << std::flush)) {
-    result = absl::DataLossError("standard output cannot be written");
+  absl::StatusOr<std::vector<VerifyResult>> results = Run(file, changes, layouts, options);
+  if (results.ok()) {
+    for (const VerifyResult& result : *results) {
+      std::cout << (&result == &results->front() ? "" : "\n") << ReportText(result);
+    }
+    if (!std::cout.flush()) results = absl::DataLossError("standard output cannot be written");
   }
-  if (result.ok()) return result->deviates() ? 1 : 0;
-  std::cerr << "adjoin verify: error: " << PrintableText(result.status().message()) << std::endl;
+  if (results.ok()) return AnyDeviates(*results) ? 1 : 0;
+  std::cerr << "adjoin verify: error: " << PrintableText(results.status().message()) << std::endl;
   return 1;
 }
 

@@ -325,5 +325,12 @@ TEST(ExplainRanksTest, SaysWhereMoreRanksStopHelping) {
   EXPECT_NE(text.find("More than 4 ranks gain less than 10 %"), std::string::npos) << text;
 }
 
+TEST(ExplainRanksTest, SaysEachWarningOnceWithItsNumbersOfRanks) {
+  const std::string text =
+      ExplainRanks({{1, 8, 100, "", {"samples move"}}, {2, 4, 50, "", {"rank 1 idles", "samples move"}}});
+  EXPECT_NE(text.find("warning: on 1, 2 ranks: samples move\nwarning: on 2 ranks: rank 1 idles\n"), std::string::npos)
+      << text;
+}
+
 }  // namespace
 }  // namespace adjoin

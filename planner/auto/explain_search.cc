@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -106,14 +105,22 @@ std::string AlternativesText(const AutoPlan& chosen) {
   return absl::StrCat("\nAlternatives\n", Table(rows));
 }
 
-std::string LayoutsOf(const Layer& layer) {
-  std::vector<std::string> parts;
-  if (layer.x_size() > 0) parts.push_back(absl::StrCat("x ", absl::StrJoin(layer.x(), ",")));
-  if (!layer.w().empty()) parts.push_back(absl::StrCat("w ", layer.w()));
-  if (!layer.y().empty()) parts.push_back(absl::StrCat("y ", layer.y()));
-  if (layer.home() != HOME_DEFAULT) parts.push_back(absl::StrCat("home ", Home_Name(layer.home())));
-  if (layer.recompute()) parts.push_back("recompute");
-  return parts.empty() ? "as its input" : absl::StrJoin(parts, " ");
+// "warning: on 8, 16 ranks: ...", in the order in which they come first.
+std::string WarningsText(const std::vector<RanksRow>& rows) {
+  std::vector<std::pair<std::string, std::vector<int64_t>>> warnings;
+  for (const RanksRow& row : rows) {
+    for (const std::string& warning : row.warning) {
+      auto known = std::find_if(warnings.begin(), warnings.end(), [&](const auto& w) { return w.first == warning; });
+      if (known == warnings.end()) known = warnings.insert(known, {warning, {}});
+      known->second.push_back(row.ranks);
+    }
+  }
+  std::string text;
+  for (const auto& [warning, ranks] : warnings) {
+    absl::StrAppend(&text, "warning: on ", absl::StrJoin(ranks, ", "),
+                    ranks == std::vector<int64_t>{1} ? " rank: " : " ranks: ", warning, "\n");
+  }
+  return text;
 }
 
 }  // namespace
@@ -173,25 +180,7 @@ std::string ExplainRanks(const std::vector<RanksRow>& rows) {
     }
     break;
   }
-  return text;
-}
-
-std::string DiffOfLayouts(const JobSpec& before, const JobSpec& after) {
-  std::map<std::string, const Layer*> old;
-  for (const Layer& layer : before.layer()) old[layer.name()] = &layer;
-  std::string text;
-  for (const Layer& layer : after.layer()) {
-    const auto found = old.find(layer.name());
-    if (found == old.end()) {
-      absl::StrAppend(&text, "  ", layer.name(), ": only here\n");
-      continue;
-    }
-    const std::string was = LayoutsOf(*found->second), now = LayoutsOf(layer);
-    if (was != now) absl::StrAppend(&text, "  ", layer.name(), ": ", was, " -> ", now, "\n");
-    old.erase(found);
-  }
-  for (const auto& [name, layer] : old) absl::StrAppend(&text, "  ", name, ": only there\n");
-  return text.empty() ? "  no layer differs\n" : text;
+  return absl::StrCat(text, WarningsText(rows));
 }
 
 }  // namespace adjoin

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "planner/auto/auto_plan.h"
-#include "proto/job.pb.h"
 #include "proto/plan_report.pb.h"
 
 namespace adjoin {
@@ -24,15 +23,14 @@ std::string ExplainSearch(const AutoPlan& chosen, const MemoryReport& memory);
 // What one number of ranks gives.
 struct RanksRow {
   int64_t ranks = 0;
-  double seconds = 0;      // of a step
-  int64_t bytes = 0;       // of tensors, on the rank that needs most
-  std::string impossible;  // why there is no plan; empty: there is
+  double seconds = 0;                     // of a step
+  int64_t bytes = 0;                      // of tensors, on the rank that needs most
+  std::string impossible;                 // why there is no plan; empty: there is
+  std::vector<std::string> warning = {};  // of the plan (planner/plan/plan_warnings.h)
 };
-// A table, and from where on more ranks gain little. The speed-up is over the first row that is possible.
+// A table, from where on more ranks gain little, and the plans' warnings, each once with the numbers of ranks that it
+// is for. The speed-up is over the first row that is possible.
 std::string ExplainRanks(const std::vector<RanksRow>& rows);
-
-// The layers whose layouts differ between two jobs: a line each, "conv1: x 4x1x1x1 -> 1x1x2x2".
-std::string DiffOfLayouts(const JobSpec& before, const JobSpec& after);
 
 }  // namespace adjoin
 

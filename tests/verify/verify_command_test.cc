@@ -59,6 +59,19 @@ TEST(VerifyCommandTest, OtherNumbersOfRanksStepsAndSeeds) {
   EXPECT_THAT(verify.out, AllOf(HasSubstr("3 steps on 3 samples"), HasSubstr("seed 5"), HasSubstr("8 ranks")));
 }
 
+TEST(VerifyCommandTest, ChoosesLayoutsForEachNumberOfRanks) {
+  const Ended verify = Adjoin({"verify", "--auto", "--ranks", "2,4", "--pin", "conv1=1x1x2x1", Mnist("lenet5-serial")});
+  EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+  EXPECT_THAT(verify.out, AllOf(HasSubstr("\n2 ranks\n"), HasSubstr("\n4 ranks\n"), Not(HasSubstr("re-cut")),
+                                HasSubstr("adjoint test: holds")));
+  const Ended unknown = Adjoin({"verify", "--auto", "--pin", "conv9=1x1x1x1", Mnist("lenet5-serial")});
+  EXPECT_EQ(unknown.code, 1) << unknown.out;
+  EXPECT_THAT(unknown.err, HasSubstr("there is no layer \"conv9\""));
+  const Ended alone = Adjoin({"verify", "--memory", "1GiB", Mnist("lenet5-serial")});
+  EXPECT_EQ(alone.code, 1) << alone.out;
+  EXPECT_THAT(alone.err, HasSubstr("--memory is for layouts that are chosen: add --auto"));
+}
+
 TEST(VerifyCommandTest, ChangesTheJobFirst) {
   const std::string job = Mnist("lenet5-spatial");
   const Ended verify = Adjoin({"verify", job, "--unset", "evaluate", "--set", "layer[conv1].conv.out_channels=3"});

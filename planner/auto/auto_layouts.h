@@ -1,6 +1,6 @@
 // `--auto` of commands: layouts that the planner chooses.
-#ifndef ADJOIN_CLI_AUTO_LAYOUTS_H_
-#define ADJOIN_CLI_AUTO_LAYOUTS_H_
+#ifndef ADJOIN_PLANNER_AUTO_AUTO_LAYOUTS_H_
+#define ADJOIN_PLANNER_AUTO_AUTO_LAYOUTS_H_
 
 #include <cstdint>
 #include <string>
@@ -46,4 +46,4 @@ absl::Status ChooseLayouts(const AutoLayoutOptions& options, const DatasetSizes&
 
 }  // namespace adjoin
 
-#endif  // ADJOIN_CLI_AUTO_LAYOUTS_H_
+#endif  // ADJOIN_PLANNER_AUTO_AUTO_LAYOUTS_H_

@@ -1,4 +1,4 @@
-#include "cli/auto_layouts.h"
+#include "planner/auto/auto_layouts.h"
 
 #include <vector>
 
