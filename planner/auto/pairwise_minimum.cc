@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/auto/dominated_candidates.h"
+
 namespace adjoin {
 namespace {
 
@@ -377,8 +379,12 @@ class Solver {
 }  // namespace
 
 PairwiseMinimum MinimumOf(const PairwiseProblem& problem, const PairwiseLimits& limits) {
-  PairwiseMinimum minimum = Solver(problem, limits).Run(problem);
+  const Undominated left = UndominatedOf(problem);
+  const PairwiseProblem fewer = Restricted(problem, left.candidate);
+  PairwiseMinimum minimum = Solver(fewer, limits).Run(fewer);
+  minimum.work += left.work;
   if (minimum.choice.empty()) return minimum;
+  for (size_t v = 0; v < minimum.choice.size(); ++v) minimum.choice[v] = left.candidate[v][minimum.choice[v]];
   // The same sum in one order, whatever the order of elimination was.
   const double cost = CostOf(problem, minimum.choice);
   if (minimum.complete) minimum.lower_bound = cost;

@@ -7,7 +7,8 @@
 //   minimum.cost;       // 1
 //   minimum.choice;     // {0, 1}
 //
-// One variable after another is eliminated, in order of least degree: its best candidate for each choice of its
+// Candidates that cost more than another whatever the neighbours choose are dropped first (dominated_candidates.h).
+// Then one variable after another is eliminated, in order of least degree: its best candidate for each choice of its
 // neighbours goes into a table over these, and the tables are read backwards in the end. Where the smallest table were
 // too large, the candidates of the variable with most neighbours are tried one after the other, the most promising
 // first; a lower bound (tables split until they are small enough: mini-buckets, R. Dechter and I. Rish, J. ACM 50,

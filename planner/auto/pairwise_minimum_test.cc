@@ -6,6 +6,7 @@
 
 #include "base/testing/test_seed.h"
 #include "gtest/gtest.h"
+#include "planner/auto/dominated_candidates.h"
 
 namespace adjoin {
 namespace {
@@ -85,6 +86,27 @@ TEST(PairwiseMinimumTest, EqualsBruteForceOnRandomGraphs) {
   EXPECT_GT(unique, 500);
   EXPECT_GT(infeasible, 50);
   EXPECT_GT(branched, 100);
+}
+
+TEST(DominatedCandidatesTest, KeepAllBestChoices) {
+  std::mt19937_64 random(TestSeed());
+  int dropped = 0;
+  for (int i = 0; i < 1500; ++i) {
+    SCOPED_TRACE(i);
+    const PairwiseProblem problem =
+        RandomProblem(random, 6, 5, i % 3 == 0 ? 0.15 : 0.4, i % 4 == 0 ? 0.3 : 0.02, i % 2 == 0);
+    const Undominated left = UndominatedOf(problem);
+    for (size_t v = 0; v < problem.node.size(); ++v) {
+      ASSERT_FALSE(left.candidate[v].empty());
+      dropped += static_cast<int>(problem.node[v].size() - left.candidate[v].size());
+    }
+    const BruteForce truth = BruteForceOf(problem), rest = BruteForceOf(Restricted(problem, left.candidate));
+    ASSERT_EQ(rest.cost, truth.cost);
+    if (truth.cost < kImpossible) {
+      ASSERT_EQ(rest.best, truth.best);
+    }
+  }
+  EXPECT_GT(dropped, 500);
 }
 
 TEST(PairwiseMinimumTest, GivesALowerBoundWhereWorkIsLimited) {

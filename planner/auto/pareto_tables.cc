@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "planner/auto/memory_multiplier.h"
@@ -12,12 +13,9 @@ namespace {
 constexpr int kUnits = 512;
 constexpr int64_t kMostWork = 20'000'000;
 
-// A pair, and where it comes from: the candidate, the option and the pairs of the tables that were added.
 struct Pair {
   double seconds = 0;
   int units = 0;
-  int candidate = -1, option = -1;
-  std::vector<int> from;  // by table that was joined: the pair in its cell
 };
 using Pairs = std::vector<Pair>;  // by units, ascending; seconds descending
 
@@ -33,22 +31,42 @@ struct Step {
   std::vector<int> used;  // the tables that went into it
 };
 
-void KeepBest(Pairs& pairs) {
-  std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) {
-    return a.units != b.units ? a.units < b.units : a.seconds < b.seconds;
-  });
-  Pairs kept;
-  for (Pair& pair : pairs) {
-    if (kept.empty() || pair.seconds < kept.back().seconds) kept.push_back(std::move(pair));
+bool operator==(const Pair& a, const Pair& b) { return a.seconds == b.seconds && a.units == b.units; }
+
+// The least seconds for each number of units.
+class Collector {
+ public:
+  explicit Collector(int units) : least_(units + 1, kImpossible) {}
+
+  void Add(const Pair& pair) {
+    least_[pair.units] = std::min(least_[pair.units], pair.seconds);
+    highest_ = std::max(highest_, pair.units);
   }
-  pairs = std::move(kept);
-}
+
+  // Returns the pairs of which none is worse than another in both, and forgets them.
+  Pairs Take() {
+    Pairs pairs;
+    for (int units = 0; units <= highest_; ++units) {
+      const double seconds = least_[units];
+      least_[units] = kImpossible;
+      if (seconds < (pairs.empty() ? kImpossible : pairs.back().seconds)) pairs.push_back({seconds, units});
+    }
+    highest_ = -1;
+    return pairs;
+  }
+
+ private:
+  std::vector<double> least_;
+  int highest_ = -1;
+};
 
 class Eliminator {
  public:
   Eliminator(const MemoryProblem& problem, int64_t limit, double upper) : problem_(problem), upper_(upper) {
     unit_ = std::max<int64_t>(1, (limit + kUnits - 1) / kUnits);
     units_ = static_cast<int>(limit / unit_);
+    sums_ = Collector(units_);
+    cell_ = Collector(units_);
     const size_t n = problem.node.size();
     neighbours_.resize(n);
     for (size_t e = 0; e < problem.edge.size(); ++e) {
@@ -108,18 +126,12 @@ class Eliminator {
     const std::vector<int> used = tables_of_[v];
     std::vector<int> at(made.scope.size(), 0);
     for (int64_t cell = 0; cell < cells; ++cell) {
-      Pairs& pairs = made.cells[cell];
       for (int c = 0; c < Count(v); ++c) {
-        double edges = 0;
-        for (size_t i = 0; i < at.size(); ++i) edges += EdgeCost(v, c, made.scope[i], at[i]);
-        if (edges == kImpossible) continue;
-        Pairs sums = Options(v, c, edges);
-        for (size_t t = 0; t < used.size() && !sums.empty(); ++t) {
-          sums = Joined(sums, CellOf(tables_[used[t]], v, c, made.scope, at));
-        }
-        pairs.insert(pairs.end(), sums.begin(), sums.end());
+        const std::vector<Pairs> stages = Stages(v, c, made.scope, at, used);
+        if (stages.empty()) continue;
+        for (const Pair& pair : stages.back()) cell_.Add(pair);
       }
-      KeepBest(pairs);
+      made.cells[cell] = cell_.Take();
       for (size_t i = at.size(); i-- > 0;) {
         if (++at[i] < Count(made.scope[i])) break;
         at[i] = 0;
@@ -146,67 +158,110 @@ class Eliminator {
     return true;
   }
 
-  Pairs Options(int v, int c, double edges) {
-    Pairs pairs;
-    const auto& options = problem_.node[v][c];
-    for (size_t i = 0; i < options.size(); ++i) {
-      const int64_t units = (options[i].bytes + unit_ - 1) / unit_;
-      const double seconds = options[i].seconds + edges;
-      if (units > units_ || seconds >= upper_) continue;
-      pairs.push_back({seconds, static_cast<int>(units), c, static_cast<int>(i), {}});
+  double EdgesOf(int v, int c, const std::vector<int>& scope, const std::vector<int>& at) const {
+    double edges = 0;
+    for (size_t i = 0; i < at.size(); ++i) edges += EdgeCost(v, c, scope[i], at[i]);
+    return edges;
+  }
+
+  // The pairs of candidate c of v where its neighbours, `scope`, are `at`: of its options alone, then with one table
+  // after the other. Empty where there are none.
+  std::vector<Pairs> Stages(int v, int c, const std::vector<int>& scope, const std::vector<int>& at,
+                            const std::vector<int>& used) {
+    const double edges = EdgesOf(v, c, scope, at);
+    if (edges == kImpossible) return {};
+    for (const MemoryProblem::Option& option : problem_.node[v][c]) {
+      const Pair pair = PairOf(option, edges);
+      if (pair.units <= units_ && pair.seconds < upper_) sums_.Add(pair);
     }
-    work_ += static_cast<int64_t>(options.size());
-    return pairs;
+    work_ += static_cast<int64_t>(problem_.node[v][c].size());
+    std::vector<Pairs> stages = {sums_.Take()};
+    for (const int table : used) {
+      if (stages.back().empty()) return {};
+      stages.push_back(Joined(stages.back(), CellOf(tables_[table], v, c, scope, at)));
+    }
+    return stages;
+  }
+
+  // More units than there are: too many.
+  Pair PairOf(const MemoryProblem::Option& option, double edges) const {
+    const int64_t units = option.bytes / unit_ + (option.bytes % unit_ > 0 ? 1 : 0);
+    return {option.seconds + edges, static_cast<int>(std::min<int64_t>(units, int64_t{units_} + 1))};
   }
 
   Pairs Joined(const Pairs& a, const Pairs& b) {
-    Pairs sums;
     work_ += static_cast<int64_t>(a.size() * b.size());
     for (const Pair& first : a) {
-      for (size_t j = 0; j < b.size(); ++j) {
-        if (first.units + b[j].units > units_ || first.seconds + b[j].seconds >= upper_) continue;
-        Pair sum = first;
-        sum.seconds += b[j].seconds;
-        sum.units += b[j].units;
-        sum.from.push_back(static_cast<int>(j));
-        sums.push_back(std::move(sum));
+      for (const Pair& second : b) {
+        if (first.units + second.units > units_) break;
+        const double seconds = first.seconds + second.seconds;
+        if (seconds < upper_) sums_.Add({seconds, first.units + second.units});
       }
     }
-    KeepBest(sums);
-    return sums;
+    return sums_.Take();
   }
 
-  // The best pair of every part of the graph together, read backwards.
+  // The pairs of `a` and of `b` whose sum is `sum`, one that Joined has returned.
+  static std::pair<Pair, Pair> Parts(const Pairs& a, const Pairs& b, const Pair& sum) {
+    for (const Pair& first : a) {
+      for (const Pair& second : b) {
+        if (Pair{first.seconds + second.seconds, first.units + second.units} == sum) return {first, second};
+      }
+    }
+    return {};
+  }
+
+  // The best pair of every part of the graph together, read backwards: what led to a pair is found by adding up its
+  // cell once more.
   ParetoChoice Read() {
     ParetoChoice result;
-    result.work = work_;
     std::vector<int> roots;
     for (size_t s = 0; s < steps_.size(); ++s) {
       if (tables_[steps_[s].made].scope.empty()) roots.push_back(static_cast<int>(s));
     }
-    Pairs all = {Pair()};
-    for (const int root : roots) all = Joined(all, tables_[steps_[root].made].cells[0]);
-    if (all.empty()) return result;
+    std::vector<Pairs> stages = {{Pair()}};
+    for (const int root : roots) stages.push_back(Joined(stages.back(), tables_[steps_[root].made].cells[0]));
+    result.work = work_;
+    if (stages.back().empty()) return result;
     result.choice.assign(problem_.node.size(), -1);
     result.option.assign(problem_.node.size(), -1);
-    std::vector<int> pair_of(tables_.size(), -1);
-    for (size_t r = 0; r < roots.size(); ++r) pair_of[steps_[roots[r]].made] = all.back().from[r];
-    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-      const Table& table = tables_[step->made];
-      int64_t cell = 0;
-      for (const int u : table.scope) cell = cell * Count(u) + result.choice[u];
-      const Pair& pair = table.cells[cell][pair_of[step->made]];
-      result.choice[step->variable] = pair.candidate;
-      result.option[step->variable] = pair.option;
-      for (size_t t = 0; t < step->used.size(); ++t) pair_of[step->used[t]] = pair.from[t];
+    std::vector<Pair> pair_of(tables_.size());
+    Pair sum = stages.back().back();
+    for (size_t r = roots.size(); r-- > 0;) {
+      const int made = steps_[roots[r]].made;
+      std::tie(sum, pair_of[made]) = Parts(stages[r], tables_[made].cells[0], sum);
     }
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) ReadStep(*step, pair_of, result);
     return result;
+  }
+
+  void ReadStep(const Step& step, std::vector<Pair>& pair_of, ParetoChoice& result) {
+    const int v = step.variable;
+    const std::vector<int>& scope = tables_[step.made].scope;
+    std::vector<int> at;
+    for (const int u : scope) at.push_back(result.choice[u]);
+    Pair sum = pair_of[step.made];
+    for (int c = 0; c < Count(v); ++c) {
+      const std::vector<Pairs> stages = Stages(v, c, scope, at, step.used);
+      if (stages.empty() || std::find(stages.back().begin(), stages.back().end(), sum) == stages.back().end()) continue;
+      for (size_t t = step.used.size(); t-- > 0;) {
+        std::tie(sum, pair_of[step.used[t]]) = Parts(stages[t], CellOf(tables_[step.used[t]], v, c, scope, at), sum);
+      }
+      const double edges = EdgesOf(v, c, scope, at);
+      const auto& options = problem_.node[v][c];
+      result.choice[v] = c;
+      for (size_t i = 0; i < options.size(); ++i) {
+        if (PairOf(options[i], edges) == sum) result.option[v] = static_cast<int>(i);
+      }
+      return;
+    }
   }
 
   const MemoryProblem& problem_;
   const double upper_;
   int64_t unit_ = 1;
   int units_ = 0;
+  Collector sums_{0}, cell_{0};
   std::vector<std::map<int, std::vector<int>>> neighbours_;  // by variable: the edges; -1: only a table
   std::vector<std::vector<int>> tables_of_;
   std::vector<bool> left_;

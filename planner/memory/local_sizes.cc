@@ -11,9 +11,12 @@
 #include "layers/rules/layout_proto.h"
 #include "layers/rules/roles.h"
 #include "planner/memory/tensor_bytes.h"
+#include "primitives/geometry/box.h"
+#include "primitives/geometry/distribution.h"
 #include "primitives/geometry/index_selection.h"
 #include "primitives/geometry/layout.h"
 #include "primitives/geometry/reading.h"
+#include "primitives/geometry/traffic.h"
 #include "primitives/geometry/window.h"
 
 namespace adjoin {
@@ -30,15 +33,27 @@ bool IsCopied(const Reading& reading, Interval outputs, int64_t extent) {
   return (boundary == Boundary::kReflect || boundary == Boundary::kReplicate) && (reads.lo < 0 || reads.hi > extent);
 }
 
+// The shape of Distribution::View of the rank where the operator ends, without the views of all ranks.
+absl::StatusOr<LayerSizes::Shape> DestinationShape(const OperatorPlan& op, int rank) {
+  ADJOIN_ASSIGN_OR_RETURN(const MovementEnds ends, MovementEndsOf(op));
+  if (ends.readings.empty()) return ends.to.LocalShape(rank);
+  const Layout& read = ends.read.has_value() ? *ends.read : ends.from;
+  ADJOIN_RETURN_IF_ERROR(CheckReadings(read, ends.readings, ends.to));
+  LayerSizes::Shape shape = read.LocalShape(rank);
+  if (!read.mesh().Has(rank)) return shape;
+  const Box outputs = ends.to.BoxOf(rank);
+  for (const auto& [dim, reading] : ends.readings) {
+    shape[dim] = reading.Needed(outputs[dim], read.shape()[dim]).fetched;
+  }
+  return shape;
+}
+
 // The local tensor of an input where the kernel reads it.
 absl::StatusOr<LayerSizes::Shape> ReadShape(const ProgramPlan& program, const LayerPlan& layer, int input, int rank) {
   const ValuePlan& value = program.value(layer.input(input));
   const OperatorPlan* op = OperatorOf(program, layer, InputRole(input));
   if (op == nullptr && value.has_read()) op = &value.read();
-  if (op != nullptr) {
-    ADJOIN_ASSIGN_OR_RETURN(const OperatorEnds ends, DistributionsOf(*op));
-    return ends.to.View(rank).shape;
-  }
+  if (op != nullptr) return DestinationShape(*op, rank);
   ADJOIN_ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(value.layout()));
   return layout.LocalShape(rank);
 }
