@@ -72,7 +72,8 @@ TEST(TrainCheckTest, ProbabilitiesInMicrobatches) {
 }
 
 TEST(TrainCheckTest, OnlyTrainingMeasuresItsLayers) {
-  const std::string job = absl::StrReplaceAll(Job("measure_layers_every: 10"), {{"kind: TRAIN", "kind: EVALUATE"}});
+  const std::string job = absl::StrReplaceAll(
+      Job("measure_layers_every: 10"), {{"kind: TRAIN", "kind: EVALUATE weights { init_from: \"m.safetensors\" }"}});
   ExpectRefused(job, "train.measure_layers_every measures steps that train, and the job's kind is EVALUATE");
 }
 
