@@ -89,16 +89,11 @@ void PrintLayers(const DescribeJobResponse& described) {
   std::vector<std::vector<std::string>> rows = {{"LAYER"}};
   if (predicted) rows[0].push_back("PREDICTED");
   rows[0].insert(rows[0].end(), {"MEASURED", "LONGEST", "WAITING"});
-  if (predicted) rows[0].push_back("DEVIATION");
   for (const LayerTime& layer : times.layer()) {
     std::vector<std::string>& row = rows.emplace_back();
     row.push_back(layer.name());
     if (predicted) row.push_back(Millis(layer.predicted_seconds()));
     row.insert(row.end(), {Millis(layer.mean_seconds()), Millis(layer.most_seconds()), Millis(layer.wait_seconds())});
-    // The plan tells of waiting for the whole step only.
-    const double busy = layer.mean_seconds() - layer.wait_seconds();
-    const bool comparable = layer.predicted_seconds() > 0 && busy > 0;
-    if (predicted) row.push_back(comparable ? DeviationText(layer.predicted_seconds(), busy) : "-");
   }
   std::cout << "\nlayers in step " << times.step() << ", which took " << Millis(times.step_seconds())
             << "; those that took longest, over the ranks the mean and the longest\n"

@@ -19,6 +19,7 @@
 #include "planner/auto/auto_layouts.h"
 #include "planner/spec/spec_include.h"
 #include "primitives/status_exception.h"
+#include "verify/recut.h"
 #include "verify/report.h"
 
 namespace adjoin {
@@ -53,6 +54,10 @@ absl::StatusOr<std::vector<VerifyResult>> Run(const std::string& file, const Spe
   for (const uint32_t ranks : RanksOf(loaded.parsed.spec, options)) {
     layouts.ranks = absl::StrCat(ranks);
     LoadedSpec cut = loaded;
+    if (ranks != loaded.parsed.spec.ranks()) {
+      const std::vector<double> weights = RecutWeights(loaded.parsed.spec, ranks);
+      cut.parsed.spec.mutable_rank_weight()->Assign(weights.begin(), weights.end());
+    }
     ADJOIN_RETURN_IF_ERROR(ChooseLayouts(layouts, {}, rules, &cut));
     VerifyOptions one = options;
     one.ranks = {ranks};

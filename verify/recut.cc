@@ -129,14 +129,20 @@ std::vector<int64_t> RecutParts(const std::vector<int64_t>& parts, int64_t from,
   return after;
 }
 
+std::vector<double> RecutWeights(const JobSpec& spec, uint32_t ranks) {
+  std::vector<double> weights;
+  for (uint32_t rank = 0; rank < ranks && !spec.rank_weight().empty(); ++rank) {
+    weights.push_back(spec.rank_weight(static_cast<int>(rank) % spec.rank_weight_size()));
+  }
+  return weights;
+}
+
 JobSpec Recut(const JobSpec& spec, uint32_t ranks) {
   JobSpec recut = spec;
   if (ranks == spec.ranks()) return recut;
   recut.set_ranks(ranks);
-  recut.clear_rank_weight();
-  for (uint32_t rank = 0; rank < ranks && !spec.rank_weight().empty(); ++rank) {
-    recut.add_rank_weight(spec.rank_weight(static_cast<int>(rank) % spec.rank_weight_size()));
-  }
+  const std::vector<double> weights = RecutWeights(spec, ranks);
+  recut.mutable_rank_weight()->Assign(weights.begin(), weights.end());
   for (LayoutSpec& layout : *recut.mutable_layout()) RecutLayout(spec.ranks(), ranks, layout);
   for (Layer& layer : *recut.mutable_layer()) layer.clear_owner();
   if (ranks > 1 && spec.ranks() == 1) CutFieldsByBatch(recut);

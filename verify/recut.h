@@ -28,6 +28,10 @@ namespace adjoin {
 // `spec` has passed the planner. With its own number of ranks it stays as it is.
 JobSpec Recut(const JobSpec& spec, uint32_t ranks);
 
+// The job's weights of ranks for another number of ranks: those of the first ones; further ranks begin with the first
+// one's again. None where the job has none.
+std::vector<double> RecutWeights(const JobSpec& spec, uint32_t ranks);
+
 // What becomes of the parts of one layout, per dim or mesh axis, of a job on `from` ranks.
 std::vector<int64_t> RecutParts(const std::vector<int64_t>& parts, int64_t from, int64_t ranks);
 

@@ -94,6 +94,16 @@ train { dataset: "data" batch: 16 steps: 1 optimizer { sgd { lr: 0.1 } } })";
   EXPECT_TRUE(Chosen(Parsed(job), {.ranks = 2})->spec.rank_weight().empty());
 }
 
+// More weights than ranks are looked at: what the search counts for its choice is near what the whole plan takes.
+TEST(AutoPlanTest, CountsTheWorkOfRanksWithManyWeights) {
+  JobSpec job = Parsed(kLeNet);
+  job.set_ranks(24);
+  for (int rank = 0; rank < 24; ++rank) job.add_rank_weight(1 - 0.02 * rank);
+  const auto chosen = Chosen(job, {.ranks = 24});
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_GT(chosen->report.chosen_seconds(), 0.5 * chosen->step_seconds);
+}
+
 TEST(AutoPlanTest, PlansAllExamples) {
   const std::vector<std::string> files = ExampleJobs();
   ASSERT_GT(files.size(), 4u);

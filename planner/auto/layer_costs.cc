@@ -172,14 +172,28 @@ CostModel::KernelSeconds LayerCosts::KernelOf(const LayerOutcome& outcome, const
                                               bool input_gradient, bool trained) const {
   if (looked_.empty()) return options_.model.OfLayer(outcome.spec, SizesOf(outcome, x), input_gradient, trained);
   CostModel::KernelSeconds most;
+  bool any = false;
   for (const int rank : looked_) {
     if (!outcome.compute.mesh().Has(rank)) continue;
+    any = true;
     const CostModel::KernelSeconds seconds =
         options_.model.OfLayer(outcome.spec, SizesOf(outcome, x, rank), input_gradient, trained);
     most.forward = std::max(most.forward, options_.slowness[rank] * seconds.forward);
     most.backward = std::max(most.backward, options_.slowness[rank] * seconds.backward);
   }
-  return most;
+  if (any) return most;
+  // None of those that are looked at computes here: the largest part, as if the slowest rank had it.
+  most = options_.model.OfLayer(outcome.spec, SizesOf(outcome, x), input_gradient, trained);
+  const double slowest = SlowestOf(outcome.compute.mesh());
+  return {slowest * most.forward, slowest * most.backward};
+}
+
+double LayerCosts::SlowestOf(const Mesh& mesh) const {
+  double slowest = 1;
+  for (const int rank : mesh.ranks()) {
+    if (static_cast<size_t>(rank) < options_.slowness.size()) slowest = std::max(slowest, options_.slowness[rank]);
+  }
+  return slowest;
 }
 
 void LayerCosts::CountKernel(const LayerOutcome& outcome, const std::vector<Layout>& x,
@@ -243,9 +257,7 @@ HomeCost LayerCosts::CountHome(const LayerOutcome& outcome, Home home, bool shar
   cost.seconds = cost.movement_seconds;
   double slowest = 1;
   for (const ParameterNeed& need : outcome.parameter) {
-    for (const int rank : looked_) {
-      if (need.home.mesh().Has(rank)) slowest = std::max(slowest, options_.slowness[rank]);
-    }
+    if (!options_.slowness.empty()) slowest = std::max(slowest, SlowestOf(need.home.mesh()));
   }
   if (tensors > 0) cost.seconds += slowest * options_.model.OfUpdate(options_.optimizer, elements, tensors, type);
   return cost;

@@ -86,6 +86,8 @@ class LayerCosts {
                 const NamedLayouts& layouts);
   CostModel::KernelSeconds KernelOf(const LayerOutcome& outcome, const std::vector<Layout>& x, bool input_gradient,
                                     bool trained) const;
+  // Of the ranks of this mesh, 1 or more: how many times as long the slowest takes.
+  double SlowestOf(const Mesh& mesh) const;
   void CountKernel(const LayerOutcome& outcome, const std::vector<Layout>& x, const std::vector<bool>& input_grad,
                    LayerCost& cost);
   void CountInnerMovements(const LayerOutcome& outcome, bool input_grad, LayerCost& cost);
@@ -94,7 +96,7 @@ class LayerCosts {
 
   const LayerCostsOptions options_;
   MovementCosts& movements_;
-  const std::vector<int> looked_;  // ranks of different speeds, one of which is the busiest; none: all are as fast
+  const std::vector<int> looked_;  // ranks of different speeds, the slowest among them; none: all are as fast
   std::unordered_map<std::string, LayerCost> known_;
 };
 

@@ -78,7 +78,9 @@ absl::StatusOr<std::unique_ptr<LayoutSearch>> LayoutSearch::Create(const JobSpec
   search->AddSharedWeights();
   ADJOIN_RETURN_IF_ERROR(search->AddLosses());
   ADJOIN_RETURN_IF_ERROR(search->AddOutputs());
-  search->step_seconds_ = search->groups_->training() ? model.OfStep() : 0;
+  const std::vector<double>& slowness = search->slowness_;
+  const double slowest = slowness.empty() ? 1 : *std::max_element(slowness.begin(), slowness.end());
+  search->step_seconds_ = search->groups_->training() ? slowest * model.OfStep() : 0;
   return search;
 }
 
@@ -167,7 +169,11 @@ double LayoutSearch::LossSeconds(const LossPlan& loss, const Layout& prediction,
   sizes.input = {LargestPart(outcome->prediction)};
   sizes.type = outcome->prediction.dtype();
   const CostModel::KernelSeconds kernel = model_.OfLoss(loss.spec(), sizes);
-  return groups_->passes() * (seconds + kernel.forward + (training ? kernel.backward : 0));
+  double slowest = 1;
+  for (const int rank : outcome->prediction.mesh().ranks()) {
+    if (static_cast<size_t>(rank) < slowness_.size()) slowest = std::max(slowest, slowness_[rank]);
+  }
+  return groups_->passes() * (seconds + slowest * (kernel.forward + (training ? kernel.backward : 0)));
 }
 
 absl::Status LayoutSearch::AddLosses() {

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "planner/auto/layer_groups.h"
 #include "planner/auto/memory_multiplier.h"
+#include "planner/time/rank_rates.h"
 #include "proto/job.pb.h"
 
 namespace adjoin {
@@ -48,7 +49,7 @@ class LayoutSearch {
 
  private:
   LayoutSearch(std::unique_ptr<LayerGroups> groups, const JobSpec& job, const CostModel& model)
-      : groups_(std::move(groups)), job_(job), model_(model) {}
+      : groups_(std::move(groups)), job_(job), model_(model), slowness_(SlownessOfRanks(job)) {}
   void AddEdges();
   void AddSharedWeights();
   absl::Status AddLosses();
@@ -61,6 +62,7 @@ class LayoutSearch {
   MemoryProblem problem_;
   std::vector<int> edge_to_;  // by edge of the problem: the group that reads; -1: a loss's, or of shared weights
   double step_seconds_ = 0;
+  const std::vector<double> slowness_;  // by rank; empty: all are as fast
 };
 
 // The job without layouts, homes and recomputation, on `ranks` ranks; weights of another number of ranks are left out.

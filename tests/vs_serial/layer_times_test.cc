@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -183,8 +184,16 @@ TEST(LayerTimesTest, EachLayerHasItsOwnAndNoBitChanges) {
 }
 
 // The clock of one thread is none of another's.
-TEST(LayerTimesTest, APassWithoutAClockIsNotMeasured) {
-  EXPECT_NO_FATAL_FAILURE({ const LayerClock::Pass pass(3); });
+TEST(LayerTimesTest, APassOfAnotherThreadIsNotMeasured) {
+  const absl::Status status = RunRanks(1, TransportKind::kInMemoryDelayed, 1, [](Transport& transport) {
+    HostMemory memory;
+    Communicator communicator(&transport, &memory, {});
+    LayerClock clock(&communicator, 4);
+    std::thread([] { const LayerClock::Pass pass(3); }).join();
+    for (const LayerSeconds& layer : clock.Finish()) EXPECT_EQ(layer.sum(), 0);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 }  // namespace

@@ -21,10 +21,13 @@ namespace adjoin {
 namespace {
 
 // Empty on the ranks that the result does not go to.
-absl::StatusOr<std::vector<double>> Brought(Movement& movement, const at::Tensor& mine) {
+absl::StatusOr<std::vector<double>> Brought(Movement& movement, const std::vector<double>& mine,
+                                            const at::Device& device) {
   at::NoGradGuard no_grad;
   try {
-    const at::Tensor found = movement.Forward(mine).to(at::kCPU);
+    at::Tensor here = at::empty({static_cast<int64_t>(mine.size())}, at::kDouble);
+    std::copy(mine.begin(), mine.end(), here.data_ptr<double>());
+    const at::Tensor found = movement.Forward(ToDevice(here, device)).to(at::kCPU);
     return std::vector<double>(found.data_ptr<double>(), found.data_ptr<double>() + found.numel());
   } catch (...) {
     return StatusFromCurrentException();
@@ -57,12 +60,10 @@ absl::StatusOr<std::unique_ptr<LayerTiming>> LayerTiming::Create(const Plan& pla
 }
 
 absl::StatusOr<MeasuredLayers> LayerTiming::Collect(const std::vector<LayerSeconds>& mine, double step) {
-  std::vector<double> numbers = LayerTimeNumbers::ToVector(mine, step);
-  at::Tensor here = at::empty({static_cast<int64_t>(numbers.size())}, at::kDouble);
-  std::copy(numbers.begin(), numbers.end(), here.data_ptr<double>());
-  here = ToDevice(here, TensorDeviceOf(communicator_->memory()));
-  ADJOIN_ASSIGN_OR_RETURN(std::vector<double> sums, Brought(*sum_, here));
-  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> most, Brought(*most_, here));
+  const std::vector<double> numbers = LayerTimeNumbers::ToVector(mine, step);
+  const at::Device device = TensorDeviceOf(communicator_->memory());
+  ADJOIN_ASSIGN_OR_RETURN(std::vector<double> sums, Brought(*sum_, numbers, device));
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<double> most, Brought(*most_, numbers, device));
   MeasuredLayers times;
   if (sums.size() != numbers.size() || most.size() != numbers.size()) return times;
   for (double& sum : sums) sum /= communicator_->size();

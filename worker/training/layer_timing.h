@@ -4,8 +4,8 @@
 //   ADJOIN_ASSIGN_OR_RETURN(std::unique_ptr<LayerTiming> timing, LayerTiming::Create(plan, &communicator));
 //   LayerClock clock(&communicator, timing->layers());       // where timing->IsDue(step)
 //   ...
-//   ADJOIN_ASSIGN_OR_RETURN(MeasuredLayers times, timing->Collect(clock.Finish(), step_seconds));        // on every
-//   rank
+//   // On every rank:
+//   ADJOIN_ASSIGN_OR_RETURN(MeasuredLayers times, timing->Collect(clock.Finish(), step_seconds));
 //
 // One thread.
 #ifndef ADJOIN_WORKER_TRAINING_LAYER_TIMING_H_

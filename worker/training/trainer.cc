@@ -246,6 +246,7 @@ absl::StatusOr<StepReport> Trainer::RunStep(bool stop_asked, const StepWords& wo
   report.compute_seconds = std::max(0.0, taken.count() - report.sync_seconds);
   report.bytes_sent = communicator_->BytesSent() - bytes_before;
   if (clock.has_value()) {
+    SetRunning("the times of layers");
     ADJOIN_ASSIGN_OR_RETURN(report.layers, timing_->Collect(clock->Finish(), taken.count()));
   }
   ++step_;
