@@ -111,21 +111,84 @@ class Importer {
   }
 
  private:
-  // Nodes whose result, or the change that they make in place, is read by what the model returns.
+  // Nodes whose result, or the change that they make in place, is read by what the model returns. A change is read
+  // where any tensor is needed that may have elements in common with what changes.
   std::vector<bool> LiveNodes() const {
-    std::set<std::string> needed(graph_.outputs.begin(), graph_.outputs.end());
+    const std::map<std::string, std::string> base = Bases();
+    const auto base_of = [&](const std::string& value) {
+      const auto found = base.find(value);
+      return found == base.end() ? value : found->second;
+    };
+    std::set<std::string> needed, needed_bases;
+    const auto need = [&](const std::vector<std::string>& values) {
+      for (const std::string& value : values) {
+        if (value.empty()) continue;
+        needed.insert(value);
+        needed_bases.insert(base_of(value));
+      }
+    };
+    need(graph_.outputs);
     std::vector<bool> live(graph_.nodes.size(), false);
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const OpNode& node = graph_.nodes[i];
-      const std::string changed = node.in_place ? node.Tensor(node.Has("self") ? "self" : "input") : "";
-      live[i] = needed.count(changed) > 0 || std::any_of(node.outputs.begin(), node.outputs.end(),
-                                                         [&](const auto& name) { return needed.count(name) > 0; });
-      if (!live[i]) continue;
-      for (const auto& [name, argument] : node.arguments) {
-        needed.insert(argument.tensors.begin(), argument.tensors.end());
+      std::vector<std::string> changed = node.Changed();
+      if (ChangesWhatItMay(node)) {
+        for (const auto& [name, argument] : node.arguments) {
+          changed.insert(changed.end(), argument.tensors.begin(), argument.tensors.end());
+        }
       }
+      live[i] = std::any_of(changed.begin(), changed.end(),
+                            [&](const auto& name) { return needed_bases.count(base_of(name)) > 0; }) ||
+                std::any_of(node.outputs.begin(), node.outputs.end(),
+                            [&](const auto& name) { return needed.count(name) > 0; });
+      if (!live[i]) continue;
+      for (const auto& [name, argument] : node.arguments) need(argument.tensors);
     }
     return live;
+  }
+
+  // An operator from outside of ATen that returns nothing is there for what it changes.
+  static bool ChangesWhatItMay(const OpNode& node) { return node.outputs.empty() && node.op == node.target; }
+
+  // One value to stand for all that may have elements in common: those that operators connect whose result may be a
+  // view, which are all but those that are known to return something new.
+  std::map<std::string, std::string> Bases() const {
+    std::map<std::string, std::string> base;
+    const auto base_of = [&](std::string value) {
+      for (auto found = base.find(value); found != base.end(); found = base.find(value)) value = found->second;
+      return value;
+    };
+    const auto join = [&](const std::string& a, const std::string& b) {
+      const std::string first = base_of(a), second = base_of(b);
+      if (!a.empty() && !b.empty() && first != second) base[second] = first;
+    };
+    for (const OpNode& node : graph_.nodes) {
+      const std::vector<std::string> changed = node.Changed();
+      const bool fresh = changed.empty() && ReturnsNew(node.op);
+      for (const std::string& output : node.outputs) {
+        for (const std::string& value : changed) join(value, output);
+        for (const auto& [name, argument] : node.arguments) {
+          for (const std::string& value : argument.tensors) {
+            if (!fresh) join(value, output);
+          }
+        }
+      }
+    }
+    std::map<std::string, std::string> flat;
+    for (const auto& [value, above] : base) flat[value] = base_of(above);
+    return flat;
+  }
+
+  static std::string WhyRefused(const OpNode& node) {
+    const std::string unread = node.UnreadArgument();
+    if (!unread.empty()) {
+      return absl::StrCat("its argument ", unread, " is computed, or of a kind that is not read; right would be fixed");
+    }
+    if (node.Has("out")) return "it writes to its argument out";
+    if (node.in_place && ShapeRules().count(node.op) > 0) {
+      return "it changes a tensor's shape or graph in place; right would be the operator without the _";
+    }
+    return "";
   }
 
   void ImportNode(const OpNode& node) {
@@ -137,7 +200,9 @@ class Importer {
     }
     const OpRule* rule = FindOpRule(node.op);
     absl::Status status;
-    if (rule == nullptr) {
+    if (const std::string why = WhyRefused(node); !why.empty()) {
+      status = absl::InvalidArgumentError(why);
+    } else if (rule == nullptr) {
       const std::string nearest = NearestLayer(node.op);
       status = absl::InvalidArgumentError(
           nearest.empty() ? "it is not known" : absl::StrCat("it is not known; the nearest layer is ", nearest));
@@ -171,7 +236,10 @@ class Importer {
       if (!argument.floats.empty()) arguments[name] = absl::StrJoin(argument.floats, ",");
       if (!argument.text.empty()) arguments[name] = argument.text;
     }
-    return builder_.Add(node, std::move(layer), inputs);
+    ADJOIN_RETURN_IF_ERROR(builder_.Add(node, std::move(layer), inputs));
+    // It may be a view of any of them, of which one is enough to find what changes in place later.
+    if (!inputs.empty() && !ReturnsNew(node.op)) builder_.ShareElements(node, inputs[0]);
+    return absl::OkStatus();
   }
 
   // The job's number type is that of the weights; without any, of the input.
@@ -226,7 +294,8 @@ absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const Impor
     if (found == graph.tensors.end()) return bad(absl::StrCat("the type of argument ", fields[i], " is not supported"));
     inputs.push_back({fields[i], found->second.dtype, found->second.shape});
     const std::vector<int64_t>& shape = inputs.back().shape;
-    if (shape.empty() || shape[0] != inputs[0].shape[0] || std::count(shape.begin() + 1, shape.end(), kAnyExtent) > 0) {
+    if (shape.empty() || shape[0] != inputs[0].shape[0] || shape[0] == kComputedExtent ||
+        std::any_of(shape.begin() + 1, shape.end(), [](int64_t extent) { return extent < 0; })) {
       return bad(absl::StrCat("argument ", fields[i], " must have a batch as its dim 0, the same as the others, ",
                               "and other dims of a fixed extent"));
     }

@@ -14,6 +14,7 @@ namespace adjoin {
 namespace {
 
 constexpr size_t kMaxShownName = 200;
+constexpr size_t kMaxStorageName = 200;
 constexpr size_t kMaxDims = 16;
 // Together with the memo; a pickle of a byte per instruction makes no more values than it has bytes.
 constexpr size_t kMaxValues = 1 << 20;
@@ -283,6 +284,7 @@ absl::Status Machine::PushStorage() {
       values_[items[1]].kind != Kind::kFunction || values_[items[2]].kind != Kind::kString) {
     return Refused("it names something kept elsewhere that is no storage");
   }
+  if (values_[items[2]].text.size() > kMaxStorageName) return Refused("a storage has a name that is too long");
   for (size_t i = 0; i < std::size(kStorages); ++i) {
     if (values_[items[1]].text != kStorages[i].storage) continue;
     Value storage;

@@ -1,9 +1,13 @@
 #include "importer/graph/op_graph.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -21,6 +25,7 @@ using nlohmann::json;
 constexpr int64_t kOldestMajor = 5, kNewestMajor = 8;
 constexpr size_t kMaxShownName = 200;
 constexpr size_t kMaxDims = 16;
+constexpr size_t kMaxNodes = 20000;
 
 // Null where there is none.
 const json* Member(const json& object, const char* key) {
@@ -39,11 +44,35 @@ std::optional<int64_t> IntOf(const json& value) {
   return value.get<int64_t>();
 }
 
-// A number, {"as_int": 3}, or the name or expression of one that is not fixed.
-std::optional<int64_t> ExtentOf(const json& value) {
-  if (const json* fixed = Member(value, "as_int")) return IntOf(*fixed);
-  if (Member(value, "as_expr") != nullptr || Member(value, "as_name") != nullptr) return kAnyExtent;
-  return IntOf(value);
+// A number or {"as_int": 3}.
+std::optional<int64_t> FixedExtentOf(const json& value) {
+  const json* fixed = Member(value, "as_int");
+  return IntOf(fixed == nullptr ? value : *fixed);
+}
+
+// "s0" of {"as_expr": {"expr_str": "s0"}}.
+std::string ExpressionOf(const json& extent) {
+  const json* expression = Member(extent, "as_expr");
+  return expression == nullptr ? "" : TextOf(Member(*expression, "expr_str"));
+}
+
+// "s0" or "Symbol('s0', positive=True, integer=True)", not "2*s0".
+bool IsPlainSymbol(absl::string_view expression) {
+  if (absl::ConsumePrefix(&expression, "Symbol(")) {
+    return absl::ConsumeSuffix(&expression, ")") && expression.find_first_of("()") == absl::string_view::npos;
+  }
+  return !expression.empty() && std::all_of(expression.begin(), expression.end(),
+                                            [](unsigned char c) { return absl::ascii_isalnum(c) || c == '_'; });
+}
+
+// A number, or one of the three that JSON has no number for and that PyTorch 2.7 and later write as text.
+std::optional<double> DoubleOf(const json& value) {
+  if (value.is_number()) return value.get<double>();
+  const std::string text = TextOf(&value);
+  if (text == "Infinity") return std::numeric_limits<double>::infinity();
+  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  return std::nullopt;
 }
 
 class ProgramReader {
@@ -56,11 +85,14 @@ class ProgramReader {
     const json* graph = module == nullptr ? nullptr : Member(*module, "graph");
     const json* signature = module == nullptr ? nullptr : Member(*module, "signature");
     if (graph == nullptr || signature == nullptr) return Lacks("a graph with its signature");
-    ADJOIN_RETURN_IF_ERROR(ReadTensors(*graph));
     ADJOIN_RETURN_IF_ERROR(ReadInputs(*signature));
+    ADJOIN_RETURN_IF_ERROR(ReadTensors(*graph));
     ADJOIN_RETURN_IF_ERROR(ReadOutputs(*signature));
     const json* nodes = Member(*graph, "nodes");
     if (nodes == nullptr || !nodes->is_array()) return Lacks("nodes");
+    if (nodes->size() > kMaxNodes) {
+      return Bad(absl::StrCat("its program has ", nodes->size(), " operators; at most ", kMaxNodes, " are read"));
+    }
     for (const json& node : *nodes) ADJOIN_RETURN_IF_ERROR(ReadNode(node));
     return std::move(graph_);
   }
@@ -83,9 +115,19 @@ class ProgramReader {
     return absl::OkStatus();
   }
 
+  // What dim 0 of forward's first argument is called; "" where it is fixed.
+  std::string BatchSymbol(const json& values) const {
+    const json* meta = graph_.inputs.empty() ? nullptr : Member(values, graph_.inputs[0].c_str());
+    const json* sizes = meta == nullptr ? nullptr : Member(*meta, "sizes");
+    if (sizes == nullptr || !sizes->is_array() || sizes->empty()) return "";
+    const std::string expression = ExpressionOf((*sizes)[0]);
+    return IsPlainSymbol(expression) ? expression : "";
+  }
+
   absl::Status ReadTensors(const json& graph) {
     const json* values = Member(graph, "tensor_values");
     if (values == nullptr || !values->is_object()) return Lacks("tensor_values");
+    const std::string batch = BatchSymbol(*values);
     for (const auto& [name, meta] : values->items()) {
       const std::string shown = PrintableText(name, kMaxShownName);
       const json *dtype = Member(meta, "dtype"), *sizes = Member(meta, "sizes");
@@ -97,8 +139,12 @@ class ProgramReader {
       if (!known.has_value()) continue;  // an error where a layer needs it
       TensorInfo info{*known, {}};
       for (const json& size : *sizes) {
-        const std::optional<int64_t> extent = ExtentOf(size);
-        if (!extent.has_value() || *extent < kAnyExtent) return Lacks(absl::StrCat("whole sizes of ", shown));
+        const std::string expression = ExpressionOf(size);
+        std::optional<int64_t> extent = FixedExtentOf(size);
+        if (!expression.empty()) extent = expression == batch ? kAnyExtent : kComputedExtent;
+        if (!extent.has_value() || (expression.empty() && *extent < 0)) {
+          return Lacks(absl::StrCat("whole sizes of ", shown));
+        }
         info.shape.push_back(*extent);
       }
       graph_.tensors[name] = std::move(info);
@@ -123,7 +169,8 @@ class ProgramReader {
         graph_.parameters[value] = name;
         taken = true;
       }
-      if (taken) continue;
+      // A number, text or None, which is in the operators' arguments.
+      if (taken || Member(spec, "constant_input") != nullptr) continue;
       const json* input = Member(spec, "user_input");
       const json* argument = input == nullptr ? nullptr : Member(*input, "arg");
       const json* tensor = argument == nullptr ? nullptr : Member(*argument, "as_tensor");
@@ -186,8 +233,8 @@ class ProgramReader {
     }
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(name, absl::MaxSplits('.', 1));
     absl::string_view op = parts.first;
-    node.in_place = absl::EndsWith(op, "_") && !absl::EndsWith(op, "__");
-    if (node.in_place) op.remove_suffix(1);
+    node.in_place = absl::StartsWith(op, "__i") || (absl::EndsWith(op, "_") && !absl::EndsWith(op, "__"));
+    if (node.in_place && !absl::EndsWith(op, "__")) op.remove_suffix(1);
     node.op = std::string(op);
     node.overload = std::string(parts.second);
   }
@@ -215,14 +262,16 @@ class ProgramReader {
       argument.ints.push_back(value.get<bool>());
       return true;
     }
-    if (const std::optional<int64_t> number = ExtentOf(value); number.has_value()) {
+    if (const std::optional<int64_t> number = FixedExtentOf(value); number.has_value()) {
+      if (!argument.floats.empty()) return false;
       argument.kind = OpArgument::Kind::kInts;
       argument.ints.push_back(*number);
       return true;
     }
-    if (!value.is_number()) return false;
+    const std::optional<double> number = value.is_string() ? std::nullopt : DoubleOf(value);
+    if (!number.has_value() || !argument.ints.empty()) return false;
     argument.kind = OpArgument::Kind::kFloats;
-    argument.floats.push_back(value.get<double>());
+    argument.floats.push_back(*number);
     return true;
   }
 
@@ -253,10 +302,12 @@ class ProgramReader {
     } else if (key == "as_float" || key == "as_floats") {
       result.kind = OpArgument::Kind::kFloats;
       for (const json& item : value.is_array() ? value : json::array({value})) {
-        if (!item.is_number()) return Other();
-        result.floats.push_back(item.get<double>());
+        const std::optional<double> number = DoubleOf(item);
+        if (!number.has_value()) return Other();
+        result.floats.push_back(*number);
       }
     } else if (value.is_array()) {
+      if (value.empty()) result.kind = OpArgument::Kind::kInts;
       for (const json& item : value) {
         if (!AddNumber(item, result)) return Other();
       }
@@ -280,6 +331,27 @@ std::string OpNode::Tensor(const std::string& name) const {
 bool OpNode::Has(const std::string& name) const {
   const auto found = arguments.find(name);
   return found != arguments.end() && found->second.kind != OpArgument::Kind::kNone;
+}
+
+std::string OpNode::UnreadArgument() const {
+  static const auto* harmless = new std::set<std::string>{"device", "dtype", "layout", "memory_format", "pin_memory"};
+  static const auto* reshaping = new std::set<std::string>{"_unsafe_view", "reshape", "unflatten", "view"};
+  for (const auto& [name, argument] : arguments) {
+    if (argument.kind != OpArgument::Kind::kOther || harmless->count(name) > 0) continue;
+    const bool shape_only = reshaping->count(op) > 0 && (name == "size" || name == "shape" || name == "sizes");
+    if (!shape_only) return name;
+  }
+  return "";
+}
+
+std::vector<std::string> OpNode::Changed() const {
+  std::vector<std::string> changed;
+  for (const char* name : {in_place ? (Has("self") ? "self" : "input") : "", "out"}) {
+    const auto found = arguments.find(name);
+    if (found == arguments.end()) continue;
+    changed.insert(changed.end(), found->second.tensors.begin(), found->second.tensors.end());
+  }
+  return changed;
 }
 
 std::vector<int64_t> OpNode::Ints(const std::string& name, std::vector<int64_t> otherwise) const {

@@ -14,6 +14,7 @@
 #define ADJOIN_IMPORTER_GRAPH_OP_GRAPH_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,15 +26,18 @@
 
 namespace adjoin {
 
-// An extent that the program does not fix, such as a batch of any size.
+// The batch, where the program does not fix it.
 inline constexpr int64_t kAnyExtent = -1;
+// An extent that is computed from such ones. Two of them need not be equal.
+inline constexpr int64_t kComputedExtent = std::numeric_limits<int64_t>::min();
 
 struct OpArgument {
+  // kOther: what cannot be read, such as a number that the program computes.
   enum class Kind { kNone, kTensors, kInts, kFloats, kBool, kText, kOther };
   Kind kind = Kind::kNone;
   bool list = false;                 // several of them, or one
   std::vector<std::string> tensors;  // names of values; "" in a list for one that is left out
-  std::vector<int64_t> ints;         // kAnyExtent for one that the program does not fix; also of kBool: 0 or 1
+  std::vector<int64_t> ints;         // also of kBool: 0 or 1
   std::vector<double> floats;
   std::string text;
 };
@@ -49,6 +53,10 @@ struct OpNode {
   // A tensor argument's value; "" where it was left out.
   std::string Tensor(const std::string& name) const;
   bool Has(const std::string& name) const;  // given, and not None
+  // An argument that cannot be read and that the result depends on, beyond its shape; "" where there is none.
+  std::string UnreadArgument() const;
+  // The tensors that it changes.
+  std::vector<std::string> Changed() const;
   // Numbers that were given; else `otherwise`. One number counts as a list of one.
   std::vector<int64_t> Ints(const std::string& name, std::vector<int64_t> otherwise = {}) const;
   std::vector<double> Floats(const std::string& name, std::vector<double> otherwise = {}) const;  // also of ints

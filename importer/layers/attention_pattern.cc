@@ -34,6 +34,7 @@ class Finder {
     if (!Before(node, heads) || !After(node, heads)) return std::nullopt;
     // Nothing but the result is read from outside.
     for (size_t i : found_.nodes) {
+      if (graph_.nodes[i].in_place || !graph_.nodes[i].UnreadArgument().empty()) return std::nullopt;
       for (const std::string& output : graph_.nodes[i].outputs) {
         for (size_t reader : readers_[output]) {
           if (i != found_.last && found_.nodes.count(reader) == 0) return std::nullopt;

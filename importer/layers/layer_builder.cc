@@ -41,6 +41,7 @@ LayerBuilder::LayerBuilder(const OpGraph& graph, const std::vector<std::string>&
     names_.insert(fields[i]);
   }
   for (const auto& [value, name] : graph.parameters) {
+    parameter_names_.insert(name);
     if (name.rfind('.') != std::string::npos) modules_with_parameters_.insert(name.substr(0, name.rfind('.')));
   }
 }
@@ -77,16 +78,31 @@ std::string LayerBuilder::BaseOf(const std::string& value) const {
   return found == base_.end() ? value : found->second;
 }
 
-std::string LayerBuilder::Unique(std::string name) const {
+std::string LayerBuilder::TensorOf(const std::string& value) const {
+  const auto found = tensor_.find(value);
+  return found == tensor_.end() ? value : found->second;
+}
+
+bool LayerBuilder::Owned(const std::string& value) const {
+  const auto found = graph_.parameters.find(value);
+  return found != graph_.parameters.end() && owner_.count(found->second) > 0;
+}
+
+bool LayerBuilder::Trained(const std::string& value) const {
+  const auto found = source_.find(value);
+  return IsParameter(value) || (found != source_.end() && trained_.count(found->second) > 0);
+}
+
+std::string LayerBuilder::Unique(std::string name) {
   if (name.empty()) name = "layer";
   if (names_.count(name) == 0) return name;
-  for (int i = 2;; ++i) {
+  for (int& i = next_suffix_.try_emplace(name, 2).first->second;; ++i) {
     const std::string candidate = absl::StrCat(name, "_", i);
     if (names_.count(candidate) == 0) return candidate;
   }
 }
 
-std::string LayerBuilder::NameOf(const OpNode& node, const std::vector<LayerParameter>& parameters) const {
+std::string LayerBuilder::NameOf(const OpNode& node, const std::vector<LayerParameter>& parameters) {
   for (const auto& [role, value] : parameters) {
     if (value.empty()) continue;
     const std::string& name = graph_.parameters.at(value);
@@ -136,13 +152,16 @@ absl::Status LayerBuilder::Add(const OpNode& node, Layer layer, const std::vecto
           absl::StrCat("its ", role, " is ", PrintableText(value), ", which is computed; right would be a parameter"));
     }
   }
+  bool trained = !parameters.empty();
   for (const std::string& input : inputs) {
     ADJOIN_ASSIGN_OR_RETURN(const std::string source, SourceOf(input));
     layer.add_input(source);
+    trained = trained || trained_.count(source) > 0;
   }
   layer.set_name(NameOf(node, parameters));
   ADJOIN_RETURN_IF_ERROR(TakeParameters(parameters, layer));
   names_.insert(layer.name());
+  if (trained) trained_.insert(layer.name());
   Bind(node, layer.name());
   layers_.push_back(std::move(layer));
   return absl::OkStatus();
@@ -153,26 +172,26 @@ void LayerBuilder::Bind(const OpNode& node, const std::string& source) {
   if (node.in_place) {
     // The first argument of an operator that works in place is called so in all of them.
     const std::string changed = node.Tensor(node.Has("self") ? "self" : "input");
-    const auto old = source_.find(changed);
-    const std::string old_source = old == source_.end() ? "" : old->second;
-    const std::string base = BaseOf(changed);
+    const std::string tensor = TensorOf(changed), base = BaseOf(changed);
     for (auto& [value, its_source] : source_) {
       if (BaseOf(value) != base) continue;
-      if (its_source == old_source) {
+      if (TensorOf(value) == tensor) {
         its_source = source;
       } else {
         stale_.insert(value);
       }
     }
     base_[output] = base;
+    tensor_[output] = tensor;
   }
   source_[output] = source;
 }
 
-absl::Status LayerBuilder::Alias(const OpNode& node, const std::string& value, bool shares) {
+absl::Status LayerBuilder::Alias(const OpNode& node, const std::string& value, Shares shares) {
   if (node.outputs.empty()) return absl::InvalidArgumentError("it returns nothing");
   ADJOIN_ASSIGN_OR_RETURN(const std::string source, SourceOf(value));
-  if (shares) ShareElements(node, value);
+  if (shares != Shares::kNever) ShareElements(node, value);
+  if (shares == Shares::kAlways) tensor_[node.outputs[0]] = TensorOf(value);
   source_[node.outputs[0]] = source;
   return absl::OkStatus();
 }
@@ -181,9 +200,7 @@ void LayerBuilder::AddUnreadBuffer(const std::string& role, const std::string& s
   const std::string& beside = graph_.parameters.at(sibling);
   const size_t dot = beside.rfind('.');
   const std::string name = dot == std::string::npos ? role : absl::StrCat(beside.substr(0, dot), ".", role);
-  bool known = false;
-  for (const auto& [value, parameter] : graph_.parameters) known = known || parameter == name;
-  weights_.push_back({absl::StrCat(layers_.back().name(), ".", role), known ? name : ""});
+  weights_.push_back({absl::StrCat(layers_.back().name(), ".", role), parameter_names_.count(name) > 0 ? name : ""});
 }
 
 void LayerBuilder::Forget(const OpNode& node) {

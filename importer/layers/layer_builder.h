@@ -49,13 +49,20 @@ class LayerBuilder {
   // computes.
   absl::Status Add(const OpNode& node, Layer layer, const std::vector<std::string>& inputs,
                    const std::vector<LayerParameter>& parameters = {});
-  // The node's first output is what `value` is; no layer is needed. `shares`: it is the same tensor, not a copy.
-  absl::Status Alias(const OpNode& node, const std::string& value, bool shares = true);
+  // Whether the node's first output is the tensor that it was given: a later change in place changes both, only one, or
+  // PyTorch decides when it runs, so that what is not changed must not be read afterwards.
+  enum class Shares { kAlways, kNever, kPerhaps };
+  // The node's first output is what `value` is; no layer is needed.
+  absl::Status Alias(const OpNode& node, const std::string& value, Shares shares = Shares::kAlways);
   // The node's first output shares its elements with `value` where PyTorch says so.
   void ShareElements(const OpNode& node, const std::string& value) { base_[node.outputs[0]] = BaseOf(value); }
   // The last layer also has a whole number that no operator reads, in PyTorch beside the parameter `sibling`; 0 where
   // the archive lacks it.
   void AddUnreadBuffer(const std::string& role, const std::string& sibling);
+  // True where a layer has the parameter already.
+  bool Owned(const std::string& value) const;
+  // True where `value` depends on parameters, so that gradients flow through it.
+  bool Trained(const std::string& value) const;
   // The node's outputs have no layer, and nothing is known of them.
   void Forget(const OpNode& node);
 
@@ -69,8 +76,9 @@ class LayerBuilder {
 
  private:
   std::string BaseOf(const std::string& value) const;
-  std::string NameOf(const OpNode& node, const std::vector<LayerParameter>& parameters) const;
-  std::string Unique(std::string name) const;
+  std::string TensorOf(const std::string& value) const;
+  std::string NameOf(const OpNode& node, const std::vector<LayerParameter>& parameters);
+  std::string Unique(std::string name);
   absl::Status TakeParameters(const std::vector<LayerParameter>& parameters, Layer& layer);
   void Bind(const OpNode& node, const std::string& source);
 
@@ -78,8 +86,12 @@ class LayerBuilder {
   std::vector<Layer> layers_;
   std::vector<ImportedWeight> weights_;
   std::set<std::string> names_;                // of layers and fields
+  std::map<std::string, int> next_suffix_;     // by a name that is taken
+  std::set<std::string> trained_;              // layers that depend on parameters
+  std::set<std::string> parameter_names_;      // in PyTorch
   std::map<std::string, std::string> source_;  // of a value: its layer or field
   std::map<std::string, std::string> base_;    // of a value that is a view: the value that it views
+  std::map<std::string, std::string> tensor_;  // of a value that is another under a second name: the first one
   std::map<std::string, std::string> owner_;   // of a parameter, by its name in PyTorch: the layer that has it
   std::set<std::string> stale_;                // values that changed in place by way of another view
   std::set<std::string> forgotten_;

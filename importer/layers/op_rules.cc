@@ -10,6 +10,12 @@ const OpRule* FindOpRule(const std::string& op) {
   return nullptr;
 }
 
+bool ReturnsNew(const std::string& op) {
+  if (op == "dropout" || op == "feature_dropout") return false;  // the argument itself where it does nothing
+  if (op == "cat" || op == "clone" || op == "concat" || op == "flip" || op == "roll") return true;
+  return FindOpRule(op) != nullptr && ShapeRules().count(op) == 0 && op != "pad" && op != "constant_pad_nd";
+}
+
 std::string NearestLayer(const std::string& op) {
   static const auto* nearest = new std::map<std::string, std::string>{
       {"baddbmm", "attention, or linear for a product with a parameter"},

@@ -28,6 +28,8 @@ const OpRules& ShapeRules();
 
 // Null where there is none.
 const OpRule* FindOpRule(const std::string& op);
+// True for operators whose result never has elements in common with an argument, as a view has.
+bool ReturnsNew(const std::string& op);
 // What could stand for an operator that has no rule: "multiply, for the product of two layers' outputs". "" where
 // nothing is near.
 std::string NearestLayer(const std::string& op);

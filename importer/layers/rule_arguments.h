@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,6 +40,14 @@ inline int64_t DimFromFirst(int64_t dim, size_t dims) {
   const int64_t count = static_cast<int64_t>(dims);
   if (dim < -count || dim >= count) return -1;
   return dim < 0 ? dim + count : dim;
+}
+
+// 2 of "conv2d" and of "max_pool2d_with_indices"; 0 where the name has none.
+inline size_t DimsOfName(const std::string& op) {
+  for (size_t i = 0; i + 1 < op.size(); ++i) {
+    if (op[i] >= '1' && op[i] <= '3' && op[i + 1] == 'd') return static_cast<size_t>(op[i] - '0');
+  }
+  return 0;
 }
 
 }  // namespace adjoin

@@ -29,7 +29,8 @@ absl::Status WriteWindow(const OpNode& node, const std::vector<int64_t>& kernel,
 absl::Status AddConvolution(const OpNode& node, LayerBuilder& builder, bool transposed) {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> weight, builder.Shape(node.Tensor("weight")));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> input, builder.Shape(node.Tensor("input")));
-  if (weight.size() < 3 || weight.size() > 5 || input.size() != weight.size()) {
+  if (weight.size() < 3 || weight.size() > 5 || input.size() != weight.size() ||
+      (DimsOfName(node.op) > 0 && DimsOfName(node.op) + 2 != input.size())) {
     return Unsupported("its input has ", input.size(), " dims; right would be [batch, channels, 1 to 3 spatial dims]");
   }
   const int64_t groups = node.Int("groups", 1);

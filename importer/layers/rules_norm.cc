@@ -42,10 +42,21 @@ absl::Status Batch(const OpNode& node, LayerBuilder& builder) {
   norm->set_kind("batch");
   SetEps(node, kEps, norm);
   const double momentum = node.Float("momentum", kMomentum);
+  if (momentum == 0) {
+    return Unsupported(
+        "its momentum is 0: of BatchNorm(momentum=None), an average over all batches, which jobs do not ",
+        "have, or of statistics that stay");
+  }
+  if (node.Bool("training", false)) {
+    return Unsupported("it uses the statistics of each batch always; right would be an export after model.eval()");
+  }
+  if (builder.Owned(mean) || builder.Owned(var)) {
+    return Unsupported("it is called twice, or shares its running statistics; right would be a module for each use");
+  }
   if (momentum != kMomentum) norm->set_momentum(momentum);
   ADJOIN_RETURN_IF_ERROR(AddNorm(node, builder, std::move(layer), /*affine_by_default=*/true,
                                  {{"running_mean", mean}, {"running_var", var}}));
-  if (builder.layers().back().weights_of().empty()) builder.AddUnreadBuffer("num_batches_tracked", mean);
+  builder.AddUnreadBuffer("num_batches_tracked", mean);
   return absl::OkStatus();
 }
 

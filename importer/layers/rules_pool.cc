@@ -1,4 +1,5 @@
 // Pooling, and what changes spatial extents: upsampling, padding, pixel shuffle.
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -15,6 +16,11 @@ namespace {
 
 absl::StatusOr<size_t> SpatialDims(const OpNode& node, const LayerBuilder& builder, const char* input = "self") {
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor(input)));
+  const size_t named = DimsOfName(node.op);
+  if (named > 0 && shape.size() != named + 2) {
+    return Unsupported("its input has ", shape.size(), " dims; right would be [batch, channels, ", named,
+                       named == 1 ? " spatial dim]" : " spatial dims]");
+  }
   if (shape.size() >= 3 && shape.size() <= 5) return shape.size() - 2;
   return Unsupported("its input has ", shape.size(), " dims; right would be [batch, channels, 1 to 3 spatial dims]");
 }
@@ -70,6 +76,30 @@ absl::Status Mean(const OpNode& node, LayerBuilder& builder) {
   return builder.Add(node, std::move(flat), {node.outputs[0]});
 }
 
+// A size and scale factors, where PyTorch samples by the factors: they must be what the size makes of the input.
+absl::Status CheckScales(const OpNode& node, const LayerBuilder& builder, const char* input) {
+  const std::vector<int64_t> size = node.Ints("output_size");
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, builder.Shape(node.Tensor(input)));
+  const size_t spatial = shape.size() - 2;
+  std::vector<double> scales = node.Floats("scale_factors");
+  const bool factors_alone = !scales.empty() && size.empty();
+  if (scales.empty()) scales = std::vector<double>(spatial, 0);
+  if (scales.size() != spatial || (!size.empty() && size.size() != spatial)) {
+    return Unsupported("it has not one size and scale factor for each spatial dim");
+  }
+  if (factors_alone) return absl::OkStatus();
+  constexpr const char* kNames[] = {"scales_d", "scales_h", "scales_w"};
+  for (size_t i = 0; i < spatial; ++i) {
+    const double scale = node.Float(spatial == 1 ? "scales" : kNames[3 - spatial + i], scales[i]);
+    if (scale == 0) continue;
+    if (size.empty() || static_cast<double>(shape[2 + i]) * scale != static_cast<double>(size[i])) {
+      return Unsupported("its scale factor ", scale, " is not what its size makes of the input; right would be ",
+                         "recompute_scale_factor=True, or a size");
+    }
+  }
+  return absl::OkStatus();
+}
+
 // upsample_bilinear2d, _upsample_nearest_exact2d, ...
 absl::Status UpsampleLayer(const OpNode& node, LayerBuilder& builder) {
   const char* input = node.Has("input") ? "input" : "self";
@@ -82,6 +112,7 @@ absl::Status UpsampleLayer(const OpNode& node, LayerBuilder& builder) {
     break;
   }
   if (node.Bool("align_corners", false)) upsample->set_align_corners(true);
+  ADJOIN_RETURN_IF_ERROR(CheckScales(node, builder, input));
   const std::vector<double> scale = node.Floats("scale_factors");
   if (!scale.empty()) {
     for (double factor : scale) {
@@ -112,6 +143,8 @@ absl::Status PadLayer(const OpNode& node, LayerBuilder& builder) {
 }
 
 absl::Status Shuffle(const OpNode& node, LayerBuilder& builder) {
+  ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> input, builder.Shape(node.Tensor("self")));
+  if (input.size() != 4) return Unsupported("its input has ", input.size(), " dims; right would be 4");
   Layer layer;
   const bool up = node.op == "pixel_shuffle";
   Shape* shape = up ? layer.mutable_pixel_shuffle() : layer.mutable_pixel_unshuffle();

@@ -15,12 +15,26 @@ namespace {
 
 const char* InputOf(const OpNode& node) { return node.Has("self") ? "self" : "input"; }
 
+// Elements of a sample. Exact up to 2^53; larger ones that differ and round alike fail when they are planned.
+double PerSample(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin() + 1, shape.end(), 1.0,
+                         [](double product, int64_t extent) { return product * static_cast<double>(extent); });
+}
+
 // view, flatten, squeeze, ...: the elements in their row-major order, so the result's shape tells all. The batch stays.
 absl::Status Reshaped(const OpNode& node, LayerBuilder& builder) {
   const std::string input = node.Tensor(InputOf(node));
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> from, builder.Shape(input));
   if (node.outputs.empty()) return Unsupported("it returns nothing");
   ADJOIN_ASSIGN_OR_RETURN(const std::vector<int64_t> to, builder.Shape(node.outputs[0]));
+  if (!builder.SameType(input, node.outputs[0])) {
+    return Unsupported("it changes the type of its tensor; precision.compute is a job's one type");
+  }
+  for (const std::vector<int64_t>* shape : {&from, &to}) {
+    if (std::count(shape->begin(), shape->end(), kComputedExtent) > 0) {
+      return Unsupported("an extent is computed from the batch; right would be a batch that stays dim 0");
+    }
+  }
   if (from == to) return builder.Alias(node, input);
   if (from.empty() || to.empty() || from[0] != to[0]) {
     return Unsupported("it changes dim 0, the batch; right would be a result that keeps it as its first dim");
@@ -29,6 +43,7 @@ absl::Status Reshaped(const OpNode& node, LayerBuilder& builder) {
     return Unsupported(
         "its result has an extent that is not fixed; right would be an export in which only the batch is not");
   }
+  if (PerSample(from) != PerSample(to)) return Unsupported("it moves elements from one sample to another");
   Layer layer;
   if (to.size() == 2 && from.size() > 2) {
     layer.mutable_flatten()->add_arg(1);
@@ -70,9 +85,22 @@ absl::Status Transposed(const OpNode& node, LayerBuilder& builder) {
   return AddPermute(node, builder, order);
 }
 
+using Shares = LayerBuilder::Shares;
+
 absl::Status Same(const OpNode& node, LayerBuilder& builder) { return builder.Alias(node, node.Tensor(InputOf(node))); }
+// A copy where the elements do not lie in their order.
+absl::Status Contiguous(const OpNode& node, LayerBuilder& builder) {
+  return builder.Alias(node, node.Tensor(InputOf(node)), Shares::kPerhaps);
+}
+// No gradient flows back, which only matters where parameters are before it.
+absl::Status Detached(const OpNode& node, LayerBuilder& builder) {
+  if (builder.Trained(node.Tensor(InputOf(node)))) {
+    return Unsupported("it keeps gradients from the parameters before it, which no layer does");
+  }
+  return Same(node, builder);
+}
 absl::Status Copied(const OpNode& node, LayerBuilder& builder) {
-  return builder.Alias(node, node.Tensor(InputOf(node)), /*shares=*/false);
+  return builder.Alias(node, node.Tensor(InputOf(node)), Shares::kNever);
 }
 
 // A conversion to the type that it has already.
@@ -80,7 +108,8 @@ absl::Status Converted(const OpNode& node, LayerBuilder& builder) {
   if (node.outputs.empty() || !builder.SameType(node.Tensor(InputOf(node)), node.outputs[0])) {
     return Unsupported("it changes the type of its tensor; precision.compute is a job's one type");
   }
-  return builder.Alias(node, node.Tensor(InputOf(node)));
+  const bool copies = node.op == "_to_copy" || node.Bool("copy", false);
+  return builder.Alias(node, node.Tensor(InputOf(node)), copies ? Shares::kNever : Shares::kPerhaps);
 }
 
 absl::Status Concatenated(const OpNode& node, LayerBuilder& builder) {
@@ -118,11 +147,13 @@ absl::Status Flipped(const OpNode& node, LayerBuilder& builder) {
 
 const OpRules& ShapeRules() {
   static const auto* rules = new OpRules{
-      {"_to_copy", Converted}, {"_unsafe_view", Reshaped}, {"alias", Same},       {"cat", Concatenated},
-      {"clone", Copied},       {"concat", Concatenated},   {"contiguous", Same},  {"detach", Same},
-      {"flatten", Reshaped},   {"flip", Flipped},          {"permute", Permuted}, {"reshape", Reshaped},
-      {"roll", Rolled},        {"squeeze", Reshaped},      {"to", Converted},     {"transpose", Transposed},
-      {"unflatten", Reshaped}, {"unsqueeze", Reshaped},    {"view", Reshaped},
+      {"_to_copy", Converted},    {"_unsafe_view", Reshaped}, {"alias", Same},
+      {"cat", Concatenated},      {"clone", Copied},          {"concat", Concatenated},
+      {"contiguous", Contiguous}, {"detach", Detached},       {"flatten", Reshaped},
+      {"flip", Flipped},          {"permute", Permuted},      {"reshape", Reshaped},
+      {"roll", Rolled},           {"squeeze", Reshaped},      {"to", Converted},
+      {"transpose", Transposed},  {"unflatten", Reshaped},    {"unsqueeze", Reshaped},
+      {"view", Reshaped},
   };
   return *rules;
 }
