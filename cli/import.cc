@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -29,8 +30,7 @@ example = torch.randn(2, 1, 64, 64)        # ... and a batch of two of its input
 
 model.eval()
 export = getattr(torch.export, "export_for_training", torch.export.export)
-with torch.no_grad():
-    torch.export.save(export(model, (example,)), "model.pt2")
+torch.export.save(export(model, (example,)), "model.pt2")
 )";
 
 // "lenet" of "models/lenet.pt2".
@@ -55,6 +55,22 @@ absl::Status CheckFree(const std::string& path, bool force) {
   return WithForce(absl::AlreadyExistsError(absl::StrCat(path, " is there already")));
 }
 
+// A file that is written must be neither the other one nor the model.
+absl::Status CheckDifferent(const ImportCommand& command) {
+  const auto same = [](const std::string& a, const std::string& b) {
+    if (a.empty() || b.empty()) return false;
+    struct stat first, second;
+    if (stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0) {
+      return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    }
+    return std::filesystem::path(a).lexically_normal() == std::filesystem::path(b).lexically_normal();
+  };
+  if (same(command.job, command.weights)) return absl::InvalidArgumentError("-o and --weights name the same file");
+  if (same(command.job, command.model)) return absl::InvalidArgumentError("-o names the MODEL itself");
+  if (same(command.weights, command.model)) return absl::InvalidArgumentError("--weights names the MODEL itself");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunImport(const ImportCommand& command) {
@@ -66,6 +82,7 @@ absl::StatusOr<int> RunImport(const ImportCommand& command) {
     return absl::InvalidArgumentError(
         "MODEL is missing, an archive of torch.export.save; --script prints how to write it");
   }
+  ADJOIN_RETURN_IF_ERROR(CheckDifferent(command));
   std::optional<LoadedSpec> frame;
   if (!command.frame.empty()) {
     ADJOIN_ASSIGN_OR_RETURN(frame, LoadSpec(command.frame, {}));

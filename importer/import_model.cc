@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "base/printable_text.h"
 #include "base/status_macros.h"
-#include "importer/graph/op_graph.h"
 #include "importer/layers/attention_pattern.h"
 #include "importer/layers/op_rules.h"
 #include "worker/model/safetensors.h"
@@ -279,6 +278,11 @@ class Importer {
 
 absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const ImportOptions& options) {
   ADJOIN_ASSIGN_OR_RETURN(const OpGraph graph, ReadOpGraph(archive.program(), archive.path()));
+  return ImportModel(archive, graph, options);
+}
+
+absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const OpGraph& graph,
+                                          const ImportOptions& options) {
   const auto bad = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(archive.path(), ": ", PrintableText(what, kMaxShown)));
   };
@@ -289,6 +293,9 @@ absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const Impor
   }
   std::vector<ImportedInput> inputs;
   for (size_t i = 0; i < fields.size(); ++i) {
+    if (std::count(fields.begin(), fields.end(), fields[i]) > 1) {
+      return bad(absl::StrCat("--input names ", fields[i], " twice; right would be a field for each argument"));
+    }
     if (!IsFieldName(fields[i])) return bad(absl::StrCat(fields[i], " is no name of a field; --input names others"));
     const auto found = graph.tensors.find(graph.inputs[i]);
     if (found == graph.tensors.end()) return bad(absl::StrCat("the type of argument ", fields[i], " is not supported"));

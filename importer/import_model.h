@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "importer/archive/pt2_archive.h"
+#include "importer/graph/op_graph.h"
 #include "importer/layers/layer_builder.h"
 #include "primitives/geometry/dtype.h"
 #include "proto/job.pb.h"
@@ -48,6 +49,9 @@ struct ImportedModel {
 // a layer or with arguments that no layer has: all of them, with the module of the first and how often; weights of
 // several types.
 absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const ImportOptions& options);
+// Of a graph that was read from the archive's program.
+absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const OpGraph& graph,
+                                          const ImportOptions& options);
 
 // Writes a safetensors file with the job's names. What is at `path` is replaced when the file is whole.
 // Errors: kInvalidArgument (a weight that the archive lacks); as Pt2Archive::Read and SafetensorsWriter.

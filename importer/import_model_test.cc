@@ -6,13 +6,16 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "importer/archive/pt2_archive.h"
+#include "importer/graph/op_graph.h"
 #include "importer/job_text.h"
 #include "importer/layers/op_rules.h"
 #include "layers/builtin/builtin_rules.h"
@@ -147,6 +150,103 @@ TEST(ImportModelTest, TakesTheNamesOfTheInputsThatItIsGiven) {
               HasSubstr("forward has 1 tensor arguments (x), but --input names 2"));
 }
 
+// A program of the operators in `nodes` over x, [batch, 3, 4, 4], and results y, z and so on, of which the last one is
+// returned. `batch` and `shape_of_y` are extents as JSON.
+OpGraph GraphOf(const std::string& nodes, const std::string& result, const std::string& shape_of_y = "",
+                const std::string& batch = R"({"as_int": 2})", const std::string& inputs = "") {
+  const std::string rest = R"(, {"as_int": 3}, {"as_int": 4}, {"as_int": 4})";
+  const std::string x = absl::StrCat(batch, rest), y = shape_of_y.empty() ? x : shape_of_y;
+  std::string tensors;
+  for (const auto& [name, shape] :
+       std::vector<std::pair<std::string, std::string>>{{"x", x}, {"y", y}, {"z", y}, {"v", y}}) {
+    absl::StrAppend(&tensors, tensors.empty() ? "" : ", ", "\"", name, R"(": {"dtype": 7, "sizes": [)", shape, "]}");
+  }
+  const std::string program = absl::StrCat(
+      R"({"schema_version": {"major": 8}, "graph_module": {"graph": {"tensor_values": {)", tensors, R"(}, "nodes": [)",
+      nodes, R"(]}, "signature": {"input_specs": [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}})", inputs,
+      R"(], "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": ")", result, R"("}}}}]}}})");
+  auto graph = ReadOpGraph(nlohmann::json::parse(program), "made.pt2");
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return graph.ok() ? *std::move(graph) : OpGraph();
+}
+
+// One operator of `from`, with more arguments as JSON.
+std::string NodeOf(const std::string& target, const std::string& from, const std::string& to,
+                   const std::string& arguments = "") {
+  return absl::StrCat(R"({"target": "torch.ops.aten.)", target,
+                      R"(", "inputs": [{"name": "self", "arg": {"as_tensor": {"name": ")", from, R"("}}})", arguments,
+                      R"(], "outputs": [{"as_tensor": {"name": ")", to, R"("}}], "metadata": {}})");
+}
+
+std::string ErrorOf(const OpGraph& graph) {
+  const std::unique_ptr<Pt2Archive> archive = OpenFixture("lenet.pt2");
+  return std::string(ImportModel(*archive, graph, {}).status().message());
+}
+
+TEST(ImportModelTest, RefusesAChangeThroughAViewThatHasNoLayer) {
+  const std::string nodes = absl::StrCat(NodeOf("relu.default", "x", "y"), ", ", NodeOf("select.int", "y", "z"), ", ",
+                                         NodeOf("fill_.Scalar", "z", "v"));
+  EXPECT_THAT(ErrorOf(GraphOf(nodes, "y")), HasSubstr("aten.select.int"));
+}
+
+TEST(ImportModelTest, KeepsAChangeThroughASecondName) {
+  const std::string limits = R"(, {"name": "min", "arg": {"as_int": 0}}, {"name": "max", "arg": {"as_int": 1}})";
+  const OpGraph graph = GraphOf(absl::StrCat(NodeOf("relu.default", "x", "y"), ", ", NodeOf("alias.default", "y", "z"),
+                                             ", ", NodeOf("clamp_.default", "z", "v", limits)),
+                                "y");
+  const std::unique_ptr<Pt2Archive> archive = OpenFixture("lenet.pt2");
+  const auto model = ImportModel(*archive, graph, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(Names(*model), ElementsAre("relu", "clamp"));
+  EXPECT_THAT(model->outputs, ElementsAre("clamp"));
+  const OpGraph perhaps =
+      GraphOf(absl::StrCat(NodeOf("relu.default", "x", "y"), ", ", NodeOf("contiguous.default", "y", "z"), ", ",
+                           NodeOf("clamp_.default", "z", "v", limits)),
+              "y");
+  EXPECT_THAT(ErrorOf(perhaps), HasSubstr("changed in place"));
+}
+
+TEST(ImportModelTest, ReadsNumbersThatAreNotFinite) {
+  const auto pad = [](const std::string& value) {
+    return GraphOf(
+        NodeOf("pad.default", "x", "y",
+               absl::StrCat(R"(, {"name": "pad", "arg": {"as_ints": [1, 1]}}, {"name": "value", "arg": )", value, "}")),
+        "y");
+  };
+  EXPECT_THAT(ErrorOf(pad(R"({"as_float": "-Infinity"})")), HasSubstr("its value is not 0"));
+  EXPECT_THAT(ErrorOf(pad(R"({"as_float": "NaN"})")), HasSubstr("its value is not 0"));
+  EXPECT_THAT(ErrorOf(pad(R"({"as_float": "many"})")), HasSubstr("its argument value"));
+  EXPECT_THAT(ErrorOf(pad(R"({"as_sym_float": {"as_name": "s"}})")), HasSubstr("its argument value"));
+  EXPECT_THAT(ErrorOf(GraphOf(NodeOf("hardtanh.default", "x", "y",
+                                     R"(, {"name": "min_val", "arg": {"as_float": 0.0}})"
+                                     R"(, {"name": "max_val", "arg": {"as_float": "Infinity"}})"),
+                              "y")),
+              HasSubstr("not finite"));
+}
+
+TEST(ImportModelTest, TakesTheDimsOfAPoolFromItsOperator) {
+  EXPECT_THAT(
+      ErrorOf(GraphOf(NodeOf("max_pool3d.default", "x", "y", R"(, {"name": "kernel_size", "arg": {"as_ints": [2]}})"),
+                      "y")),
+      HasSubstr("its input has 4 dims; right would be [batch, channels, 3 spatial dims]"));
+}
+
+TEST(ImportModelTest, TellsTheBatchFromOtherExtentsThatAreNotFixed) {
+  const std::string batch = R"({"as_expr": {"expr_str": "s0"}})", more = R"({"as_expr": {"expr_str": "3*s0"}})";
+  const std::string view = NodeOf("view.default", "x", "y");
+  EXPECT_EQ(ErrorOf(GraphOf(view, "y", absl::StrCat(batch, R"(, {"as_int": 48})"), batch)), "");
+  EXPECT_THAT(ErrorOf(GraphOf(view, "y", absl::StrCat(more, R"(, {"as_int": 16})"), batch)),
+              HasSubstr("an extent is computed"));
+  EXPECT_THAT(ErrorOf(GraphOf(view, "y", absl::StrCat(batch, R"(, {"as_int": 16})"), batch)),
+              HasSubstr("from one sample to another"));
+}
+
+TEST(ImportModelTest, LeavesOutConstantInputs) {
+  const OpGraph graph = GraphOf(NodeOf("relu.default", "x", "y"), "y", "", R"({"as_int": 2})",
+                                R"(, {"constant_input": {"name": "flag", "value": {"as_bool": true}}})");
+  EXPECT_THAT(graph.inputs, ElementsAre("x"));
+}
+
 TEST(OpRulesTest, AreAllInTheDocumentation) {
   std::ifstream file("docs/import.md");
   std::stringstream page;
@@ -158,8 +258,10 @@ TEST(OpRulesTest, AreAllInTheDocumentation) {
 
 TEST(JobTextTest, FillsATemplate) {
   const ImportedModel model = Imported("lenet.pt2");
-  const auto frame =
-      ParseSpec(R"(name: "mine" kind: TRAIN ranks: 2 loss { kind: "cross_entropy" target: "label" })", "t");
+  const auto frame = ParseSpec(R"(name: "mine" kind: TRAIN ranks: 2 loss { kind: "cross_entropy" target: "label" }
+                   weights { from_job: "old" strict: false }
+                   dataset { name: "data" field { name: "x" npy { path: "train_[0].npy" } } })",
+                               "t");
   ASSERT_TRUE(frame.ok());
   const auto text =
       JobText(model, {.name = "", .weights = "w.safetensors", .archive = "lenet.pt2", .frame = &frame->spec});
@@ -170,6 +272,8 @@ TEST(JobTextTest, FillsATemplate) {
   EXPECT_EQ(job->spec.loss(0).input(), "fc2");
   EXPECT_EQ(job->spec.layer_size(), 11);
   EXPECT_EQ(job->spec.weights().init_from(), "w.safetensors");
+  EXPECT_FALSE(job->spec.weights().strict());
+  EXPECT_EQ(job->spec.dataset(0).field(0).npy().path(0), "train_[0].npy");
   const auto again = JobText(model, {.name = "", .weights = "", .archive = "", .frame = &job->spec});
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("the template has a layer, conv1"));
 }

@@ -19,12 +19,25 @@ namespace {
 
 constexpr int64_t kAnyBatch = 2;  // where the program does not fix it
 
-// "kernel: 3" for "kernel: [3]". Names have no brackets.
+// Behind the string that begins at text[begin] with its quote.
+size_t EndOfString(const std::string& text, size_t begin) {
+  size_t i = begin + 1;
+  while (i < text.size() && text[i] != text[begin]) i += text[i] == '\\' ? 2 : 1;
+  return std::min(i + 1, text.size());
+}
+
+// "kernel: 3" for "kernel: [3]". Strings stay as they are.
 std::string WithoutBracketsOfOne(const std::string& text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
-    const size_t end = text[i] == '[' ? text.find_first_of(",]", i) : std::string::npos;
-    if (end == std::string::npos || text[end] == ',') {
+    if (text[i] == '"' || text[i] == '\'') {
+      const size_t end = EndOfString(text, i);
+      result.append(text, i, end - i);
+      i = end - 1;
+      continue;
+    }
+    const size_t end = text[i] == '[' ? text.find_first_of(",]\"'", i) : std::string::npos;
+    if (end == std::string::npos || text[end] != ']') {
       result.push_back(text[i]);
     } else {
       result.append(text, i + 1, end - i - 1);
@@ -111,8 +124,12 @@ absl::StatusOr<std::string> JobText(const ImportedModel& model, const JobTextOpt
   }
   JobSpec job = framed ? *options.frame : PredictingJob(model, options.name);
   if (!options.weights.empty()) {
-    job.clear_weights();
-    job.mutable_weights()->set_init_from(options.weights);
+    Weights* weights = job.mutable_weights();
+    weights->clear_from_output();
+    weights->clear_from_job();
+    weights->clear_best();
+    weights->clear_step();
+    weights->set_init_from(options.weights);
   }
   if (model.compute != DType::kFloat32 && job.precision().compute().empty()) {
     job.mutable_precision()->set_compute(ToString(model.compute));

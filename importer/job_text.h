@@ -14,7 +14,7 @@ namespace adjoin {
 
 struct JobTextOptions {
   std::string name;                // of the job, where there is no template
-  std::string weights;             // Weights.init_from; "": the template's, or none
+  std::string weights;             // Weights.init_from, in place of the template's source; "": the template's, or none
   std::string archive;             // for the comment
   const JobSpec* frame = nullptr;  // the rest of the job; null: random input, which the job predicts on
 };

@@ -211,7 +211,8 @@ def main():
             randomize(model)
             y = model(x)
         path = f"{folder}/{name}.pt2"
-        torch.export.save(torch.export.export_for_training(model, (x,)), path)
+        export = getattr(torch.export, "export_for_training", torch.export.export)
+        torch.export.save(export(model, (x,)), path)
         if newer:
             rearrange(path, f"{folder}/{name}.new.pt2", model)
         if name == "refused":
