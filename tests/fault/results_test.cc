@@ -135,6 +135,8 @@ TEST_F(ResultsTest, MetricsGoOnOverAKilledRankAndStayOfACancelledJob) {
   EXPECT_THAT(Run({"metrics", *job, "--type", "validation", "-o", "csv"}), HasSubstr("\n10,1,"));
   EXPECT_THAT(Run({"get", *job, "metrics.jsonl", "-O", "-"}), HasSubstr("\"step\": 10,"));
 
+  const auto shown = [&](const JobSummary&) { return !(*follow)->Output().empty(); };
+  ASSERT_TRUE(cluster_->WaitUntil(*job, shown, Within(60)).ok()) << "nothing of the first attempt was shown";
   const uint64_t epoch = running->epoch();
   ASSERT_EQ(cluster_->KillRank(*job, 1, SIGKILL), absl::OkStatus());
   running = cluster_->WaitUntil(
