@@ -287,29 +287,27 @@ void AddTokens(CLI::App& app, Arguments& a, Command& chosen) {
 }
 
 void AddImport(CLI::App& app, Arguments& a, Command& chosen) {
-  CLI::App* import =
+  CLI::App* command =
       app.add_subcommand("import", "Make a job and its weights of a model that PyTorch exported; needs no coordinator");
-  import->add_option("MODEL", a.import.model, "An archive of torch.export.save, such as model.pt2");
-  import->add_option("-o,--output", a.import.job, "The job's file to write; absent: standard output")->type_name("JOB");
-  import->add_option("--weights", a.import.weights, "The weights' file to write, such as model.safetensors")
+  command->add_option("MODEL", a.import.model, "An archive of torch.export.save, such as model.pt2");
+  command->add_option("-o,--output", a.import.job, "The job's file to write; absent: standard output")
+      ->type_name("JOB");
+  command->add_option("--weights", a.import.weights, "The weights' file to write, such as model.safetensors")
       ->type_name("FILE");
-  import
+  command
       ->add_option("--input", a.import.inputs,
                    "The fields of the job's data that the model's arguments are, in their order; absent: of the "
                    "arguments' own names")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("FIELDS");
-  import->add_option("--template", a.import.frame, "A job without layers, for all the rest; its comments are lost")
+  command->add_option("--template", a.import.frame, "A job without layers, for all the rest; its comments are lost")
       ->type_name("JOB");
-  import->add_flag("--outline", a.import.outline, "Leave custom layers in place of what is not known");
-  import->add_flag("--force", a.import.force, "Write over files that are there");
-  import->add_flag("--script", a.import.script, "Print the lines of Python that export a model, and do nothing else");
-  import->callback([&] { chosen = [&] { return RunImport(a.import);
-};
-}  // namespace
-);
-}  // namespace adjoin
+  command->add_flag("--outline", a.import.outline, "Leave custom layers in place of what is not known");
+  command->add_flag("--force", a.import.force, "Write over files that are there");
+  command->add_flag("--script", a.import.script, "Print the lines of Python that export a model, and do nothing else");
+  command->callback([&] { chosen = [&] { return RunImport(a.import); }; });
+}
 
 void AddData(CLI::App& app, Arguments& a, Command& chosen) {
   CLI::App* data = app.add_subcommand("data", "Data files; needs no coordinator");
@@ -454,7 +452,7 @@ int RunAdjoin(int argc, char** argv, const LayerRules& rules) {
     std::cerr << "adjoin: " << PrintableText(text) << std::endl;
   };
   const bool alone = app.got_subcommand("plan") || app.got_subcommand("run") || app.got_subcommand("verify") ||
-                     app.got_subcommand("data");
+                     app.got_subcommand("data") || app.got_subcommand("import");
   absl::Status status = alone ? absl::OkStatus() : SetCredentials(arguments);
   absl::StatusOr<int> code = status.ok() ? chosen() : status;
   if (code.ok() && !std::cout.flush()) code = absl::DataLossError("standard output cannot be written");

@@ -49,7 +49,7 @@ struct ImportedModel {
 // a layer or with arguments that no layer has: all of them, with the module of the first and how often; weights of
 // several types.
 absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const ImportOptions& options);
-// Of a graph that was read from the archive's program.
+// Likewise, of a graph that was read from the archive's program.
 absl::StatusOr<ImportedModel> ImportModel(const Pt2Archive& archive, const OpGraph& graph,
                                           const ImportOptions& options);
 

@@ -73,7 +73,7 @@ LayerClock::Place LayerClock::Switch(const Place& to) {
   return std::exchange(now_, to);
 }
 
-// Of all nodes that have yet to run, LibTorch takes the newest one: layer after layer, the last one first.
+// LibTorch runs the newest of the nodes that have yet to run: layer after layer, the last one first.
 void LayerClock::AtNode(int64_t number) {
   if (number < 0) return;  // adds to a parameter's gradient, as soon as that is there
   const auto next = nodes_.upper_bound(static_cast<uint64_t>(number));

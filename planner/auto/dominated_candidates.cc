@@ -8,7 +8,7 @@
 namespace adjoin {
 namespace {
 
-// Of the costs that are compared: less is rounding.
+// A smaller share of the costs that are compared is rounding.
 constexpr double kMargin = 1e-12;
 
 class Elimination {

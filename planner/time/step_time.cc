@@ -103,7 +103,7 @@ class Timeline {
   };
 
   double OnItsCore(double seconds) const { return seconds * options_.ranks_per_core; }
-  // Of a kernel, on a rank that is looked at.
+  // A kernel's seconds on a rank that is looked at.
   double Computed(size_t i, double seconds) const {
     return OnItsCore(slowness_.empty() ? seconds : seconds * slowness_[ranks_[i]]);
   }

@@ -42,7 +42,7 @@ std::string Precision(RandomJobs& random, NetworkWriter& writer) {
                       "\"", scale, " }\n");
 }
 
-// Of one job in three. Drawn apart, so that all else of a network is as without.
+// One job in three has weights. Drawn apart, so that all else of a network is as without.
 std::string RankWeights(uint64_t seed, int64_t ranks, NetworkWriter& writer) {
   RandomJobs random(seed + 1'000'000'007);
   if (ranks == 1 || !random.OneIn(3)) return "";

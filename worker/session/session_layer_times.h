@@ -22,9 +22,9 @@ namespace adjoin {
 
 class SessionLayerTimes {
  public:
-  // Of a network of more layers, the line has those that took longest.
+  // The most layers in a line: of more, it has those that took longest.
   static constexpr int kMostInLine = 100;
-  // Of a job of more ranks nothing is predicted: the others would wait for rank 0.
+  // Nothing is predicted for more ranks than these: the others would wait for rank 0.
   static constexpr uint32_t kMostPredicted = 1024;
 
   // All outlive it.

@@ -40,7 +40,7 @@ absl::Status SessionTraining::RecordPrediction() {
   if (!environment_.writes() || plan.spec().ranks() > SessionLayerTimes::kMostPredicted) return absl::OkStatus();
   MetricsWriter::Line line = {{"type", "plan"}};
   // Training needs no prediction.
-  if (const auto memory = MakeMemoryReport(plan); KnowsMemory(plan) && memory.ok()) {
+  if (const auto memory = KnowsMemory(plan) ? MakeMemoryReport(plan) : absl::NotFoundError(""); memory.ok()) {
     line.push_back({"rank", int64_t{memory->rank()}});
     line.push_back({"tensor_bytes", memory->bytes()});
     line.push_back({"resident_bytes", memory->resident()});
