@@ -184,16 +184,8 @@ CostModel::KernelSeconds LayerCosts::KernelOf(const LayerOutcome& outcome, const
   if (any) return most;
   // None of those that are looked at computes here: the largest part, as if the slowest rank had it.
   most = options_.model.OfLayer(outcome.spec, SizesOf(outcome, x), input_gradient, trained);
-  const double slowest = SlowestOf(outcome.compute.mesh());
+  const double slowest = SlowestOf(options_.slowness, outcome.compute.mesh().ranks());
   return {slowest * most.forward, slowest * most.backward};
-}
-
-double LayerCosts::SlowestOf(const Mesh& mesh) const {
-  double slowest = 1;
-  for (const int rank : mesh.ranks()) {
-    if (static_cast<size_t>(rank) < options_.slowness.size()) slowest = std::max(slowest, options_.slowness[rank]);
-  }
-  return slowest;
 }
 
 void LayerCosts::CountKernel(const LayerOutcome& outcome, const std::vector<Layout>& x,
@@ -257,7 +249,7 @@ HomeCost LayerCosts::CountHome(const LayerOutcome& outcome, Home home, bool shar
   cost.seconds = cost.movement_seconds;
   double slowest = 1;
   for (const ParameterNeed& need : outcome.parameter) {
-    if (!options_.slowness.empty()) slowest = std::max(slowest, SlowestOf(need.home.mesh()));
+    slowest = std::max(slowest, SlowestOf(options_.slowness, need.home.mesh().ranks()));
   }
   if (tensors > 0) cost.seconds += slowest * options_.model.OfUpdate(options_.optimizer, elements, tensors, type);
   return cost;

@@ -86,8 +86,6 @@ class LayerCosts {
                 const NamedLayouts& layouts);
   CostModel::KernelSeconds KernelOf(const LayerOutcome& outcome, const std::vector<Layout>& x, bool input_gradient,
                                     bool trained) const;
-  // How many times as long the slowest of this mesh's ranks takes: 1 or more.
-  double SlowestOf(const Mesh& mesh) const;
   void CountKernel(const LayerOutcome& outcome, const std::vector<Layout>& x, const std::vector<bool>& input_grad,
                    LayerCost& cost);
   void CountInnerMovements(const LayerOutcome& outcome, bool input_grad, LayerCost& cost);

@@ -169,10 +169,7 @@ double LayoutSearch::LossSeconds(const LossPlan& loss, const Layout& prediction,
   sizes.input = {LargestPart(outcome->prediction)};
   sizes.type = outcome->prediction.dtype();
   const CostModel::KernelSeconds kernel = model_.OfLoss(loss.spec(), sizes);
-  double slowest = 1;
-  for (const int rank : outcome->prediction.mesh().ranks()) {
-    if (static_cast<size_t>(rank) < slowness_.size()) slowest = std::max(slowest, slowness_[rank]);
-  }
+  const double slowest = SlowestOf(slowness_, outcome->prediction.mesh().ranks());
   return groups_->passes() * (seconds + slowest * (kernel.forward + (training ? kernel.backward : 0)));
 }
 

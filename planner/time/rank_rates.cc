@@ -45,4 +45,13 @@ std::vector<int> RanksOfEachRate(const std::vector<double>& slowness) {
   return {found.begin(), found.end()};
 }
 
+double SlowestOf(const std::vector<double>& slowness, const std::vector<int>& ranks) {
+  double slowest = 1;
+  if (slowness.empty()) return slowest;
+  for (const int rank : ranks) {
+    if (static_cast<size_t>(rank) < slowness.size()) slowest = std::max(slowest, slowness[rank]);
+  }
+  return slowest;
+}
+
 }  // namespace adjoin

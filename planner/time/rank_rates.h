@@ -19,6 +19,9 @@ std::vector<double> SlownessOfRanks(const JobSpec& spec);
 // of each weight, of at most 16 weights. In order; none where `slowness` is empty.
 std::vector<int> RanksOfEachRate(const std::vector<double>& slowness);
 
+// How many times as long the slowest of these ranks takes: 1 or more. `slowness`: as above.
+double SlowestOf(const std::vector<double>& slowness, const std::vector<int>& ranks);
+
 }  // namespace adjoin
 
 #endif  // ADJOIN_PLANNER_TIME_RANK_RATES_H_
