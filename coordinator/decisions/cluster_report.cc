@@ -9,15 +9,12 @@
 #include "absl/strings/str_join.h"
 #include "base/output_dir.h"
 #include "base/printable_text.h"
-#include "coordinator/decisions/memory_need.h"
-#include "coordinator/placement/shared_output.h"
 #include "proto/message_limits.h"
 #include "proto/protocol.h"
 
 namespace adjoin {
 namespace {
 
-constexpr size_t kMaxConditionInReason = 256;  // bytes: every job that waits repeats it
 // One step of a listing: so much that others hardly notice that they wait for it.
 constexpr int kMostInOneStep = 1000;
 constexpr absl::Duration kLongestStep = absl::Milliseconds(1);
@@ -25,8 +22,6 @@ constexpr absl::Duration kLongestStep = absl::Milliseconds(1);
 constexpr size_t kBytesAround = 8;
 
 int64_t UnixMillis(absl::Time time) { return time == absl::Time() ? 0 : absl::ToUnixMillis(time); }
-
-std::string Count(int64_t n, const std::string& noun) { return absl::StrCat(n, " ", noun, n == 1 ? "" : "s"); }
 
 ClusterSnapshot::RunningJob Measure(const JobRecord& job) {
   ClusterSnapshot::RunningJob now;
@@ -50,16 +45,6 @@ ClusterSnapshot::RunningJob Measure(const JobRecord& job) {
   return now;
 }
 
-// Two jobs that ask for the same labels have the same text.
-std::string LabelsText(const Resources& resources) {
-  std::vector<std::string> labels;
-  for (const auto& [label, value] : resources.node_label()) {
-    labels.push_back(absl::StrCat(label.size(), ":", label, value.size(), ":", value));
-  }
-  std::sort(labels.begin(), labels.end());
-  return absl::StrJoin(labels, " ");
-}
-
 // The end of an error about an artifact that a job does not have.
 std::string WhichArtifacts(const JobRecord& job) {
   constexpr size_t kShown = 20;
@@ -74,133 +59,6 @@ std::string WhichArtifacts(const JobRecord& job) {
 }
 
 }  // namespace
-
-// ---------------------------------------------------------------------------------------------------------------------
-// What a job waits for
-
-std::string ClusterReport::PendingReason(const JobRecord& job, ReasonContext& context) const {
-  const std::string after = job.reason.empty() ? "" : absl::StrCat(" after: ", job.reason);
-  if (job.held) return absl::StrCat("held: `adjoin release ", job.id, "` lets it start", after);
-  if (!job.attempt.holders.empty()) {
-    std::vector<std::string> names;
-    for (const auto& [name, holder] : job.attempt.holders) names.push_back(name);
-    return absl::StrCat("starts again when no process of attempt ", job.attempt.epoch, " is left on ",
-                        absl::StrJoin(names, ", "), after);
-  }
-  if (!parts_.queue.is_open()) {
-    return absl::StrCat("no job starts while ", parts_.queue.why_closed(), after);
-  }
-  const absl::Duration now = parts_.options.Now();
-  if (job.not_before > now) {
-    return absl::StrCat("starts again in ", absl::FormatDuration(absl::Ceil(job.not_before - now, absl::Seconds(1))),
-                        after);
-  }
-  if (TotalsIn(context).workers == 0) {
-    const std::string& unfit = TotalsIn(context).unfit;
-    return unfit.empty() ? "no worker is connected" : absl::StrCat(unfit, after);
-  }
-  if (job.data_check == DataCheck::kAsked) return absl::StrCat("its data files are being checked by ", job.checked_by);
-  if (job.data_check != DataCheck::kDone) {
-    return absl::StrCat("its data files are to be checked",
-                        job.check_problem.empty() ? "" : " again: ", job.check_problem);
-  }
-  if (!parts_.homes.HomeOf(job).empty() && !parts_.homes.CouldEverStart(job)) {
-    return absl::StrCat("waits for ", parts_.homes.Reason(job), after);
-  }
-  return absl::StrCat(SlotsReason(job, context), after);
-}
-
-std::string ClusterReport::UnfitReason() const {
-  const WorkerRecord* first = nullptr;
-  int64_t unfit = 0;
-  for (const auto& [name, worker] : parts_.workers.All()) {
-    const std::string state = parts_.workers.StateOf(worker);
-    if (state != "unfit" && state != "set aside") continue;
-    if (++unfit == 1) first = &worker;
-  }
-  if (unfit == 0) return "";
-  return absl::StrCat(Count(unfit, "worker"), " can run no ranks (", first->hello.name(), ": ",
-                      PrintableText(parts_.workers.ConditionOf(*first), kMaxConditionInReason),
-                      unfit == 1 ? ")" : ", ...)");
-}
-
-const SlotTotals& ClusterReport::TotalsIn(ReasonContext& context) const {
-  if (context.totals.has_value()) return *context.totals;
-  SlotTotals& totals = context.totals.emplace();
-  for (const auto& [name, worker] : parts_.workers.All()) {
-    if (!parts_.workers.IsUsable(worker)) continue;
-    totals.slots += worker.hello.slots();
-    totals.free += worker.FreeSlots();
-    totals.gpus += worker.hello.gpu_size();
-    totals.free_gpus += worker.FreeGpus();
-    totals.gpu_workers += worker.hello.gpu_size() > 0 ? 1 : 0;
-    ++totals.workers;
-  }
-  totals.unfit = UnfitReason();
-  return totals;
-}
-
-const std::string& ClusterReport::SharedOutputIn(ReasonContext& context, const JobSpec& spec) const {
-  static const std::string* const kNothing = new std::string();
-  if (!NeedsSharedOutput(spec)) return *kNothing;
-  const std::string key = absl::StrCat(spec.kind(), " ", spec.ranks(), " ", spec.resources().max_ranks_per_node(), " ",
-                                       spec.resources().gpus(), " ", LabelsText(spec.resources()));
-  auto [found, is_new] = context.shared_output.try_emplace(key);
-  if (is_new) {
-    found->second = std::string(CheckSharedOutput(spec, parts_.workers.AllInTimeFor(spec.resources())).message());
-  }
-  return found->second;
-}
-
-const std::string& ClusterReport::MemoryIn(ReasonContext& context, const JobRecord& job) const {
-  const RankNeed need = NeedOf(job);
-  const Resources& wanted = job.spec.resources();
-  const std::string key = absl::StrCat(job.spec.ranks(), " ", wanted.max_ranks_per_node(), " ", wanted.gpus(), " ",
-                                       need.memory, " ", need.gpu, " ", LabelsText(wanted));
-  auto [found, is_new] = context.memory.try_emplace(key);
-  if (is_new) {
-    found->second = MemoryReason(job.spec, need, parts_.workers.FreeFor(wanted), parts_.workers.AllInTimeFor(wanted));
-  }
-  return found->second;
-}
-
-std::string ClusterReport::SlotsReason(const JobRecord& job, ReasonContext& context) const {
-  const SlotTotals& totals = TotalsIn(context);
-  std::string reason = absl::StrCat("needs ", Count(job.spec.ranks(), "slot"), ", ", totals.free, " of ", totals.slots,
-                                    " free on ", Count(totals.workers, "worker"));
-  const Resources& resources = job.spec.resources();
-  if (resources.gpus() > 0) {
-    absl::StrAppend(&reason, ", and ", Count(int64_t{job.spec.ranks()} * resources.gpus(), "GPU"), ", ",
-                    totals.free_gpus, " of ", totals.gpus, " free on ", Count(totals.gpu_workers, "worker"));
-  }
-  if (!totals.unfit.empty()) absl::StrAppend(&reason, "; ", totals.unfit);
-  if (resources.max_ranks_per_node() > 0) {
-    absl::StrAppend(&reason, ", at most ", resources.max_ranks_per_node(), " a node");
-  }
-  for (const auto& [label, value] : resources.node_label()) absl::StrAppend(&reason, ", with ", label, "=", value);
-  if (!parts_.homes.HomeOf(job).empty()) absl::StrAppend(&reason, ", on ", parts_.homes.Reason(job));
-  const std::string& memory = MemoryIn(context, job);
-  if (!memory.empty()) absl::StrAppend(&reason, "; ", memory);
-  const std::string& shared = SharedOutputIn(context, job.spec);
-  if (!shared.empty()) absl::StrAppend(&reason, "; ", shared);
-  if (!job.unassigned.empty()) absl::StrAppend(&reason, "; ", job.unassigned);
-  for (const auto& [worker, there] : job.failed_starts.workers) {
-    const absl::Duration left = absl::Ceil(there.avoid_until - parts_.options.Now(), absl::Seconds(1));
-    if (left <= absl::ZeroDuration()) continue;
-    absl::StrAppend(&reason, "; rather not on ", worker, " for ", absl::FormatDuration(left),
-                    ", where it failed to start");
-  }
-  if (job.spec.ranks() > totals.slots) {
-    absl::StrAppend(&reason, "; it starts when more workers connect");
-  } else if (int64_t{job.spec.ranks()} * resources.gpus() > totals.gpus) {
-    absl::StrAppend(&reason, "; it starts when workers with more GPUs connect");
-  }
-  const uint32_t queue_position = parts_.jobs.QueuePosition(job);
-  if (queue_position > 1) absl::StrAppend(&reason, "; behind ", Count(queue_position - 1, "other job"));
-  const std::string& head = parts_.queue.blocked_head();
-  if (!head.empty() && head != job.id) absl::StrAppend(&reason, "; it could delay ", head);
-  return reason;
-}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Jobs and workers
