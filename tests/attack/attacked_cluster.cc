@@ -21,6 +21,17 @@ namespace {
 constexpr absl::Duration kJobTimeout = absl::Seconds(120);
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
 
+// Returns 0 where the process has ended.
+pid_t ParentOf(pid_t pid) {
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  std::string key;
+  pid_t parent = 0;
+  while (status >> key) {
+    if (key == "PPid:") status >> parent;
+  }
+  return parent;
+}
+
 }  // namespace
 
 ProcessUse UseOf(pid_t pid) {
@@ -43,7 +54,11 @@ ProcessUse UseOf(pid_t pid) {
 
 std::map<std::string, ProcessUse> UseOfPrograms(const LocalCluster& cluster) {
   std::map<std::string, ProcessUse> use;
-  for (const auto& [pid, command] : ProcessesIn(cluster.folder())) {
+  const std::map<pid_t, std::string> processes = ProcessesIn(cluster.folder());
+  for (const auto& [pid, command] : processes) {
+    // A rank that the daemon has just forked has the daemon's command line until it executes its own program.
+    const auto parent = processes.find(ParentOf(pid));
+    if (parent != processes.end() && parent->second == command) continue;
     if (absl::StrContains(command, "adjoin-coordinator")) use["coordinator"] = UseOf(pid);
     const size_t name = command.find("--name");
     if (absl::StrContains(command, "adjoin-worker") && name != std::string::npos) {
